@@ -1,0 +1,2 @@
+//! Placeholder replaced in the next commits.
+fn main() {}
