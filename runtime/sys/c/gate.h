@@ -1,0 +1,122 @@
+/*
+** The gate: how a native thread says whether it is inside the VM. One set of
+** words for each native thread, in thread-local storage. src/gate.rs describes
+** the protocol and holds the rare side; here is what a guest inlines.
+*/
+#ifndef BATON_GATE_H
+#define BATON_GATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Same layout as `GateWords` in src/gate.rs (checked there and in gate.c). */
+struct baton_gate {
+  uint64_t gate;   /* even: inside the VM; odd: outside; only ever advances */
+  uint32_t slow;   /* BATON_SLOW_*: why the next enter must take the cold path */
+  uint32_t reserved;
+  uint64_t claim;  /* compare-and-swap variant only: gate value of the last enter */
+  void *state;     /* the guest state of the last enter */
+  void *process;   /* the guest's record of the process running on this thread */
+  uint64_t carrier; /* the executor's number of this thread plus one; 0: none */
+};
+
+#define BATON_SLOW_REVOKED 1u
+#define BATON_SLOW_ATTENTION 2u
+#define BATON_SLOW_CAS 4u
+#define BATON_SLOW_FORKED 8u
+
+extern __thread struct baton_gate baton_gate
+    __attribute__((tls_model("local-exec")));
+
+/* The address of this thread's words, read afresh: never cache it across a switch. */
+struct baton_gate *baton_gate_here(void);
+
+#if defined(BATON_CHECKS)
+void baton_gate_check_enter(void);
+void baton_gate_check_leave(void);
+#else
+#define baton_gate_check_enter() ((void)0)
+#define baton_gate_check_leave() ((void)0)
+#endif
+
+#if defined(__x86_64__)
+
+/*
+** Volatile assembly relative to %fs: the compiler can neither keep the address
+** of the words in a register across a call that moves the process to another
+** native thread, nor reorder the accesses (x86 keeps stores in order).
+*/
+#define BATON_GATE_READ(offset, variable)                                      \
+  __asm__ volatile("mov %%fs:baton_gate@tpoff+" #offset ", %0"                 \
+                   : "=r"(variable)                                            \
+                   :                                                           \
+                   : "memory")
+#define BATON_GATE_WRITE(offset, variable)                                     \
+  __asm__ volatile("mov %0, %%fs:baton_gate@tpoff+" #offset                    \
+                   :                                                           \
+                   : "r"(variable)                                             \
+                   : "memory")
+
+static inline void baton_gate_leave(void) {
+  uint64_t gate;
+  baton_gate_check_leave();
+  BATON_GATE_READ(0, gate);
+  gate = (gate + 1) | 1;
+  BATON_GATE_WRITE(0, gate);
+}
+
+/* Returns the reasons for a cold path: zero nearly always. */
+static inline uint32_t baton_gate_enter(void *state) {
+  uint64_t gate;
+  uint32_t slow;
+  baton_gate_check_enter();
+  BATON_GATE_READ(0, gate);
+  gate = (gate | 1) + 1;
+  BATON_GATE_WRITE(0, gate);
+  BATON_GATE_WRITE(24, state);
+  BATON_GATE_READ(8, slow);
+  return slow;
+}
+
+static inline void *baton_gate_process(void) {
+  void *process;
+  BATON_GATE_READ(32, process);
+  return process;
+}
+
+static inline void *baton_gate_state(void) {
+  void *state;
+  BATON_GATE_READ(24, state);
+  return state;
+}
+
+static inline void baton_gate_set_state(void *state) {
+  BATON_GATE_WRITE(24, state);
+}
+
+#else
+
+static inline void baton_gate_leave(void) {
+  struct baton_gate *here = baton_gate_here();
+  baton_gate_check_leave();
+  uint64_t gate = __atomic_load_n(&here->gate, __ATOMIC_RELAXED);
+  __atomic_store_n(&here->gate, (gate + 1) | 1, __ATOMIC_RELEASE);
+}
+
+static inline uint32_t baton_gate_enter(void *state) {
+  struct baton_gate *here = baton_gate_here();
+  baton_gate_check_enter();
+  uint64_t gate = __atomic_load_n(&here->gate, __ATOMIC_RELAXED);
+  __atomic_store_n(&here->gate, (gate | 1) + 1, __ATOMIC_RELAXED);
+  here->state = state;
+  __asm__ volatile("" ::: "memory");
+  return __atomic_load_n(&here->slow, __ATOMIC_ACQUIRE);
+}
+
+static inline void *baton_gate_process(void) { return baton_gate_here()->process; }
+static inline void *baton_gate_state(void) { return baton_gate_here()->state; }
+static inline void baton_gate_set_state(void *state) { baton_gate_here()->state = state; }
+
+#endif
+
+#endif

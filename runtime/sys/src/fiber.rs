@@ -1,0 +1,309 @@
+//! Fibers: execution contexts with a C stack of their own, and the switch between them.
+//!
+//! The switch is symmetric: it goes straight from one fiber to another. It saves the callee-saved registers
+//! on the stack that it leaves and its stack pointer in the fiber's header, which stands at the top of the
+//! fiber's own stack, so that a parked fiber touches one page.
+//!
+//! ```text
+//!   top of the stack ->  +---------------------+
+//!                        | FiberHeader         |  saved stack pointer, state, entry
+//!                        +---------------------+
+//!                        | frames of the entry |
+//!                        | ...                 |
+//!   saved stack ptr  ->  | callee-saved regs   |
+//! ```
+//!
+//! A fiber may continue on another native thread than the one it was left on. Code that runs on fibers
+//! therefore keeps nothing across a switch that belongs to a thread: no address of a thread-local, no lock
+//! guard. This cannot be said in types; it is a rule of the project (DESIGN, "Pinning").
+
+use crate::stack::Stack;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+const PARKED: u8 = 0;
+const RUNNING: u8 = 1;
+const ENDED: u8 = 2;
+
+/// What a fiber runs. It must not return; it ends by switching away for good.
+pub type Entry = fn(argument: usize) -> !;
+
+struct FiberHeader {
+    /// Where to continue; written by the switch that leaves the fiber.
+    stack_pointer: *mut u8,
+    state: AtomicU8,
+    entry: Option<Entry>,
+    argument: usize,
+}
+
+/// A handle to a fiber; a plain word.
+///
+/// The memory behind it belongs to whoever owns the stack (or the [`ThreadFiber`]); using a handle after
+/// that was recycled is caught only where the state word still tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fiber(NonNull<FiberHeader>);
+
+// SAFETY: a fiber is a suspended context; the protocol of the executor (one owner at a time) says who switches.
+unsafe impl Send for Fiber {}
+// SAFETY: as above.
+unsafe impl Sync for Fiber {}
+
+/// The context of a native thread's own stack, so that fibers can switch back to it.
+#[derive(Debug)]
+pub struct ThreadFiber(Box<FiberHeaderCell>);
+
+#[derive(Debug)]
+struct FiberHeaderCell(std::cell::UnsafeCell<std::mem::MaybeUninit<FiberHeader>>);
+
+impl Default for ThreadFiber {
+    fn default() -> Self {
+        ThreadFiber::new()
+    }
+}
+
+impl ThreadFiber {
+    /// A context for the calling thread, which is running.
+    pub fn new() -> ThreadFiber {
+        let header = FiberHeader {
+            stack_pointer: std::ptr::null_mut(),
+            state: AtomicU8::new(RUNNING),
+            entry: None,
+            argument: 0,
+        };
+        ThreadFiber(Box::new(FiberHeaderCell(std::cell::UnsafeCell::new(std::mem::MaybeUninit::new(header)))))
+    }
+
+    /// The handle; valid while this value lives.
+    pub fn fiber(&self) -> Fiber {
+        // SAFETY: a pointer into a live box is not null.
+        Fiber(unsafe { NonNull::new_unchecked(self.0.0.get().cast::<FiberHeader>()) })
+    }
+}
+
+impl Fiber {
+    /// Prepares a fiber on `stack` that will call `entry(argument)` when first switched to.
+    /// Touches the top page of the stack only.
+    pub fn prepare(stack: &Stack, entry: Entry, argument: usize) -> Fiber {
+        let top = stack.top() as usize;
+        let header = (top - std::mem::size_of::<FiberHeader>()) & !63;
+        let pointer = header as *mut FiberHeader;
+        // SAFETY: the stack is writable up to `top`, nobody runs on it (it was just allocated), and the
+        // header's place is aligned and inside it; `prepare_frames` writes just below the header.
+        unsafe {
+            pointer.write(FiberHeader {
+                stack_pointer: arch::prepare_frames(header as *mut u8),
+                state: AtomicU8::new(PARKED),
+                entry: Some(entry),
+                argument,
+            });
+            Fiber(NonNull::new_unchecked(pointer))
+        }
+    }
+
+    /// Leaves the calling fiber `self` and continues `to`. Returns when somebody switches to `self` again,
+    /// perhaps on another native thread.
+    ///
+    /// # Panics
+    /// If `to` is running or has ended: the executor's bookkeeping is broken.
+    #[inline]
+    pub fn switch_to(self, to: Fiber) {
+        // SAFETY: both headers are alive by the handle's contract. The states (checked here) make sure that
+        // `to` is parked, so its stack pointer is one that a switch or `prepare` left; nobody else continues it,
+        // since only the owner of the VM switches between fibers.
+        unsafe {
+            let from_header = self.0.as_ptr();
+            let to_header = to.0.as_ptr();
+            // Acquire: pairs with the release store below on the thread that left `to`.
+            if (*to_header).state.load(Ordering::Acquire) != PARKED {
+                refuse(to);
+            }
+            // Relaxed: published by the release store of PARKED when `to` is left again.
+            (*to_header).state.store(RUNNING, Ordering::Relaxed);
+            // Release: pairs with the acquire load above on the thread that continues `self`.
+            (*from_header).state.store(PARKED, Ordering::Release);
+            arch::switch(&raw mut (*from_header).stack_pointer, (*to_header).stack_pointer);
+        }
+    }
+
+    /// Leaves the calling fiber for good and continues `to`; the stack of `self` may then be recycled.
+    pub fn end(self, to: Fiber) -> ! {
+        // SAFETY: as in `switch_to`; `self` is marked ended, so no switch continues it.
+        unsafe {
+            let from_header = self.0.as_ptr();
+            let to_header = to.0.as_ptr();
+            // Acquire: pairs with the release store in `switch_to`.
+            if (*to_header).state.load(Ordering::Acquire) != PARKED {
+                refuse(to);
+            }
+            // Relaxed: published by the release store of PARKED when `to` is left again.
+            (*to_header).state.store(RUNNING, Ordering::Relaxed);
+            // Release: pairs with the acquire load in `switch_to` of a broken executor.
+            (*from_header).state.store(ENDED, Ordering::Release);
+            arch::switch(&raw mut (*from_header).stack_pointer, (*to_header).stack_pointer);
+        }
+        unreachable!("a fiber that had ended was continued");
+    }
+
+    /// Whether the fiber has been left (for assertions).
+    pub fn is_parked(self) -> bool {
+        // SAFETY: the header is alive by the handle's contract.
+        // Acquire: pairs with the release store in `switch_to`.
+        unsafe { (*self.0.as_ptr()).state.load(Ordering::Acquire) == PARKED }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn refuse(to: Fiber) -> ! {
+    // SAFETY: the header is alive by the handle's contract.
+    // Relaxed: only for the message.
+    let state = unsafe { (*to.0.as_ptr()).state.load(Ordering::Relaxed) };
+    eprintln!("baton: switch to a fiber that is {} (the executor's bookkeeping is broken)", match state {
+        RUNNING => "running",
+        ENDED => "over",
+        _ => "damaged",
+    });
+    std::process::abort();
+}
+
+/// The first thing that runs on a fresh stack; `header` comes in a callee-saved register.
+unsafe extern "C" fn begin(header: *mut FiberHeader) -> ! {
+    // SAFETY: `prepare` wrote the header, and the stack lives while the fiber runs.
+    let (entry, argument) = unsafe { ((*header).entry.take(), (*header).argument) };
+    match entry {
+        Some(entry) => entry(argument),
+        None => std::process::abort(),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod arch {
+    use super::FiberHeader;
+    use std::arch::naked_asm;
+
+    /// Writes the frame that the first switch pops, below `header`, and returns its stack pointer.
+    ///
+    /// # Safety
+    /// 128 bytes below `header` must be writable; `header` is 64-aligned.
+    pub(super) unsafe fn prepare_frames(header: *mut u8) -> *mut u8 {
+        // SAFETY: the caller's condition.
+        unsafe {
+            let frame = header.cast::<usize>().sub(7);
+            frame.add(0).write(0); // r15
+            frame.add(1).write(0); // r14
+            frame.add(2).write(0); // r13
+            frame.add(3).write(header as usize); // r12: handed to `begin`
+            frame.add(4).write(0); // rbx
+            frame.add(5).write(0); // rbp: ends chains of frame pointers
+            frame.add(6).write(start as *const () as usize);
+            frame.cast()
+        }
+    }
+
+    #[unsafe(naked)]
+    unsafe extern "C" fn start() -> ! {
+        naked_asm!(
+            ".cfi_undefined rip",
+            "mov rdi, r12",
+            "call {begin}",
+            "ud2",
+            begin = sym super::begin,
+        )
+    }
+
+    /// Saves the callee-saved registers and the stack pointer to `*from`, and continues at `to`.
+    ///
+    /// # Safety
+    /// `to` is a stack pointer left by this function or made by [`prepare_frames`], continued once.
+    #[unsafe(naked)]
+    pub(super) unsafe extern "C" fn switch(from: *mut *mut u8, to: *mut u8) {
+        naked_asm!(
+            "push rbp",
+            "push rbx",
+            "push r12",
+            "push r13",
+            "push r14",
+            "push r15",
+            "mov [rdi], rsp",
+            "mov rsp, rsi",
+            "pop r15",
+            "pop r14",
+            "pop r13",
+            "pop r12",
+            "pop rbx",
+            "pop rbp",
+            "ret",
+        )
+    }
+
+    const _: () = assert!(std::mem::size_of::<FiberHeader>() <= 64);
+}
+
+#[cfg(target_arch = "aarch64")]
+mod arch {
+    use super::FiberHeader;
+    use std::arch::naked_asm;
+
+    /// Writes the frame that the first switch pops, below `header`, and returns its stack pointer.
+    ///
+    /// # Safety
+    /// 256 bytes below `header` must be writable; `header` is 64-aligned.
+    pub(super) unsafe fn prepare_frames(header: *mut u8) -> *mut u8 {
+        // SAFETY: the caller's condition.
+        unsafe {
+            let frame = header.cast::<usize>().sub(20);
+            for slot in 0..20 {
+                frame.add(slot).write(0);
+            }
+            frame.write(header as usize); // x19: handed to `begin`
+            frame.add(11).write(start as *const () as usize); // x30
+            frame.cast()
+        }
+    }
+
+    #[unsafe(naked)]
+    unsafe extern "C" fn start() -> ! {
+        naked_asm!(".cfi_undefined x30", "mov x0, x19", "bl {begin}", "brk #1", begin = sym super::begin)
+    }
+
+    /// Saves the callee-saved registers and the stack pointer to `*from`, and continues at `to`.
+    ///
+    /// # Safety
+    /// `to` is a stack pointer left by this function or made by [`prepare_frames`], continued once.
+    #[unsafe(naked)]
+    pub(super) unsafe extern "C" fn switch(from: *mut *mut u8, to: *mut u8) {
+        naked_asm!(
+            "sub sp, sp, #160",
+            "stp x19, x20, [sp, #0]",
+            "stp x21, x22, [sp, #16]",
+            "stp x23, x24, [sp, #32]",
+            "stp x25, x26, [sp, #48]",
+            "stp x27, x28, [sp, #64]",
+            "stp x29, x30, [sp, #80]",
+            "stp d8, d9, [sp, #96]",
+            "stp d10, d11, [sp, #112]",
+            "stp d12, d13, [sp, #128]",
+            "stp d14, d15, [sp, #144]",
+            "mov x2, sp",
+            "str x2, [x0]",
+            "mov sp, x1",
+            "ldp x19, x20, [sp, #0]",
+            "ldp x21, x22, [sp, #16]",
+            "ldp x23, x24, [sp, #32]",
+            "ldp x25, x26, [sp, #48]",
+            "ldp x27, x28, [sp, #64]",
+            "ldp x29, x30, [sp, #80]",
+            "ldp d8, d9, [sp, #96]",
+            "ldp d10, d11, [sp, #112]",
+            "ldp d12, d13, [sp, #128]",
+            "ldp d14, d15, [sp, #144]",
+            "add sp, sp, #160",
+            "ret",
+        )
+    }
+
+    const _: () = assert!(std::mem::size_of::<FiberHeader>() <= 64);
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("baton-sys has a stack switch for x86_64 and aarch64 only: add one to src/fiber.rs");

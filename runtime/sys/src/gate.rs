@@ -1,0 +1,318 @@
+//! The gate of a native thread: the fast half of the VM lock.
+//!
+//! Every native thread has one set of words. Leaving the VM and entering it again are plain stores to the
+//! thread's own `gate`; whoever wants to take the VM from a thread that stays outside pays instead.
+//!
+//! | gate | slow | meaning |
+//! |---|---|---|
+//! | even | - | the thread is inside: it owns the VM (or is about to find out that it does not) |
+//! | odd | - | the thread is outside: in a foreign call, or without a VM |
+//! | any | `REVOKED` | the thread does not own the VM, or may not: the next enter must ask under the VM's mutex |
+//! | any | `ATTENTION` | the monitor asks the running process to give way |
+//! | any | `CAS` | the compare-and-swap variant is in use: every enter claims |
+//! | any | `FORKED` | this is the child of a fork: the next enter rebuilds the VM |
+//!
+//! | edge | made by | ordering |
+//! |---|---|---|
+//! | even -> odd | [`GateWords::leave`], `baton_gate_leave` | release; pairs with the acquire load in `take_*` |
+//! | odd -> even | [`GateWords::begin_enter`], `baton_gate_enter` | relaxed, then a read of `slow` |
+//! | `REVOKED` set | [`GateWords::take_fence_free`], [`GateWords::take_by_claim`] | see below |
+//! | `REVOKED` cleared | [`GateWords::own`] | under the VM's mutex |
+//!
+//! **Fence-free variant.** Enter stores the even gate and then reads `slow`; take sets `REVOKED`, runs
+//! `membarrier`, and then reads the gate. The barrier falls somewhere between two instructions of the other
+//! thread. If it falls before the store of the even gate, the read of `slow` comes after it and sees
+//! `REVOKED`; if it falls after the store, take reads the even gate and gives up. So there is no execution in
+//! which the VM is taken and the thread goes on inside. `runtime/core/tests/store_buffer.rs` explores all of them on a
+//! store-buffer machine, and fails when the barrier is removed.
+//!
+//! **Compare-and-swap variant** (no membarrier, or `--cfg baton_cas`). `slow` always holds `CAS`, so every
+//! enter takes the cold path, where it moves `claim` from the gate value of its last enter to that of this one. Take moves
+//! the same word to [`TAKEN`]. One of the two compare-and-swaps fails. `tests/loom_gate.rs` explores it.
+//!
+//! A gate value never repeats, so "unchanged" means "the same foreign call".
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+/// The thread does not own the VM, or may not.
+pub const REVOKED: u32 = 1;
+/// The running process is asked to give way.
+pub const ATTENTION: u32 = 2;
+/// The compare-and-swap variant is in use.
+pub const CAS: u32 = 4;
+/// The process was forked since the last enter.
+pub const FORKED: u32 = 8;
+
+/// Value of `claim` once the VM was taken (a gate value never gets here).
+pub const TAKEN: u64 = u64::MAX;
+
+/// The words of one native thread; the layout is that of `struct baton_gate` in `c/gate.h`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct GateWords {
+    /// Written by its thread alone; read by the monitor.
+    gate: AtomicU64,
+    /// Bits set by anybody, cleared by the owner or under the VM's mutex.
+    slow: AtomicU32,
+    reserved: AtomicU32,
+    /// Compare-and-swap variant: gate value of the last enter, or [`TAKEN`].
+    claim: AtomicU64,
+    /// The guest state of the last enter; its thread alone.
+    state: AtomicPtr<()>,
+    /// The guest's record of the process on this thread; its thread alone.
+    process: AtomicPtr<()>,
+    /// The executor's number of this thread plus one; its thread alone.
+    carrier: AtomicU64,
+}
+
+/// What an attempt to take the VM from a thread came to.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Take {
+    /// The thread will not go on inside before it was given the VM again.
+    Taken,
+    /// The thread came back in the meantime; it stays the owner and clears `REVOKED` at its next enter.
+    GaveUp,
+}
+
+/// What a claiming enter found.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// Nobody had taken the VM.
+    Kept,
+    /// The VM was taken.
+    Taken,
+}
+
+impl Default for GateWords {
+    fn default() -> Self {
+        GateWords::new()
+    }
+}
+
+impl GateWords {
+    /// Words of a thread without a VM: outside and revoked.
+    pub fn new() -> GateWords {
+        GateWords {
+            gate: AtomicU64::new(1),
+            slow: AtomicU32::new(REVOKED),
+            reserved: AtomicU32::new(0),
+            claim: AtomicU64::new(0),
+            state: AtomicPtr::new(std::ptr::null_mut()),
+            process: AtomicPtr::new(std::ptr::null_mut()),
+            carrier: AtomicU64::new(0),
+        }
+    }
+
+    /// Goes outside: the VM may be taken from now on.
+    #[inline]
+    pub fn leave(&self) {
+        // Relaxed: the word is written by this thread alone.
+        let gate = self.gate.load(Ordering::Relaxed);
+        // Release: pairs with the acquire load in `take_*`, so that the taker sees all that was done inside.
+        self.gate.store((gate + 1) | 1, Ordering::Release);
+    }
+
+    /// First half of enter: says "inside" and returns the reasons for a cold path (zero: go on).
+    #[inline]
+    pub fn begin_enter(&self) -> u32 {
+        // Relaxed: the word is written by this thread alone.
+        let gate = self.gate.load(Ordering::Relaxed);
+        // Relaxed: the membarrier in `take_fence_free` orders this store before the load of `slow`.
+        self.gate.store((gate | 1) + 1, Ordering::Relaxed);
+        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+        // Acquire: pairs with the bit set in `take_*` and `request_attention`.
+        self.slow.load(Ordering::Acquire)
+    }
+
+    /// Second half of enter in the compare-and-swap variant.
+    pub fn claim_enter(&self) -> Claim {
+        // Relaxed: the word is written by this thread alone.
+        let now = self.gate.load(Ordering::Relaxed);
+        // Relaxed: a stale value makes the exchange below fail, which rereads.
+        let last = self.claim.load(Ordering::Relaxed);
+        if last == TAKEN {
+            return Claim::Taken;
+        }
+        // AcqRel/Acquire: pairs with the exchange in `take_by_claim`; one of the two fails.
+        match self.claim.compare_exchange(last, now, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Claim::Kept,
+            Err(_) => Claim::Taken,
+        }
+    }
+
+    /// Current gate value, for the monitor: odd means outside.
+    #[inline]
+    pub fn value(&self) -> u64 {
+        // Acquire: pairs with the release store in `leave`.
+        self.gate.load(Ordering::Acquire)
+    }
+
+    /// Reasons for a cold path.
+    #[inline]
+    pub fn slow(&self) -> u32 {
+        // Acquire: pairs with the bits set by other threads.
+        self.slow.load(Ordering::Acquire)
+    }
+
+    /// Takes the VM from a thread that still shows the odd value `seen`, with `barrier` = membarrier.
+    /// The caller holds the VM's mutex.
+    pub fn take_fence_free(&self, seen: u64, barrier: impl FnOnce()) -> Take {
+        // Release: pairs with the acquire load in `begin_enter`; ordered before the load below by `barrier`.
+        self.slow.fetch_or(REVOKED, Ordering::Release);
+        barrier();
+        // Acquire: pairs with the release store in `leave`.
+        if self.gate.load(Ordering::Acquire) == seen { Take::Taken } else { Take::GaveUp }
+    }
+
+    /// Takes the VM from a thread that still shows the odd value `seen`, in the compare-and-swap variant.
+    /// The caller holds the VM's mutex.
+    pub fn take_by_claim(&self, seen: u64) -> Take {
+        // Acquire: pairs with the release store in `leave`.
+        if self.gate.load(Ordering::Acquire) != seen {
+            return Take::GaveUp;
+        }
+        // AcqRel/Relaxed: pairs with the exchange in `claim_enter`; one of the two fails.
+        let taken = self.claim.compare_exchange(seen - 1, TAKEN, Ordering::AcqRel, Ordering::Relaxed);
+        if taken.is_err() {
+            return Take::GaveUp;
+        }
+        // Release: pairs with the acquire load in `begin_enter`.
+        self.slow.fetch_or(REVOKED, Ordering::Release);
+        Take::Taken
+    }
+
+    /// Makes the calling thread the owner again, inside. The caller holds the VM's mutex and is this gate's thread.
+    pub fn own(&self) {
+        // Relaxed: the word is written by this thread alone.
+        let gate = self.gate.load(Ordering::Relaxed);
+        let inside = if gate & 1 == 1 { gate + 1 } else { gate };
+        // Relaxed: readers that matter hold the VM's mutex.
+        self.gate.store(inside, Ordering::Relaxed);
+        // Relaxed: as above.
+        self.claim.store(inside, Ordering::Relaxed);
+        // AcqRel: pairs with the bits set by other threads; only this one is cleared.
+        self.slow.fetch_and(!REVOKED, Ordering::AcqRel);
+    }
+
+    /// Gives the VM up: outside and revoked. The caller holds the VM's mutex and is this gate's thread.
+    pub fn disown(&self) {
+        // Release: pairs with the acquire load in `begin_enter`.
+        self.slow.fetch_or(REVOKED, Ordering::Release);
+        // Relaxed: the word is written by this thread alone.
+        let gate = self.gate.load(Ordering::Relaxed);
+        // Release: pairs with the acquire load in `value`.
+        self.gate.store(gate | 1, Ordering::Release);
+    }
+
+    /// Asks the process on this thread to give way at its next enter or virtual machine instruction.
+    pub fn request_attention(&self) {
+        // Release: pairs with the acquire load in `begin_enter`.
+        self.slow.fetch_or(ATTENTION, Ordering::Release);
+    }
+
+    /// Takes the request for attention back, and says whether there was one.
+    pub fn clear_attention(&self) -> bool {
+        // AcqRel: pairs with `request_attention`.
+        self.slow.fetch_and(!ATTENTION, Ordering::AcqRel) & ATTENTION != 0
+    }
+
+    /// Sets the bits of `slow` that stay: [`CAS`] when the variant is chosen, [`FORKED`] after a fork.
+    pub fn set_slow(&self, bits: u32) {
+        // Release: pairs with the acquire load in `begin_enter`.
+        self.slow.fetch_or(bits, Ordering::Release);
+    }
+
+    /// Clears bits of `slow`.
+    pub fn clear_slow(&self, bits: u32) {
+        // AcqRel: pairs with `set_slow`.
+        self.slow.fetch_and(!bits, Ordering::AcqRel);
+    }
+
+    /// The guest's record of the process on this thread.
+    pub fn set_process(&self, record: usize) {
+        // Relaxed: read by this thread alone (its signal handler included).
+        self.process.store(record as *mut (), Ordering::Relaxed);
+    }
+
+    /// The guest state that this thread last entered with.
+    pub fn state(&self) -> usize {
+        // Relaxed: this thread alone.
+        self.state.load(Ordering::Relaxed) as usize
+    }
+
+    /// Sets the guest state, for a process that continues on this thread.
+    pub fn set_state(&self, state: usize) {
+        // Relaxed: read by this thread alone (its signal handler included).
+        self.state.store(state as *mut (), Ordering::Relaxed);
+    }
+
+    /// The executor's number of this thread, if it has one.
+    pub fn carrier(&self) -> Option<u32> {
+        // Relaxed: this thread alone.
+        (self.carrier.load(Ordering::Relaxed) as u32).checked_sub(1)
+    }
+
+    /// Sets the executor's number of this thread.
+    pub fn set_carrier(&self, number: Option<u32>) {
+        // Relaxed: this thread alone.
+        self.carrier.store(number.map_or(0, |n| u64::from(n) + 1), Ordering::Relaxed);
+    }
+}
+
+#[cfg(not(loom))]
+pub use of_threads::{Gate, here};
+
+#[cfg(not(loom))]
+mod of_threads {
+    use super::GateWords;
+    use std::ops::Deref;
+    use std::ptr::NonNull;
+
+    unsafe extern "C" {
+        fn baton_gate_here() -> *mut GateWords;
+    }
+
+    /// A native thread's gate, to be read by others.
+    ///
+    /// Its holder must drop it before that thread ends: an executor lists its carriers under the VM's
+    /// mutex, and a carrier strikes itself off the list before its thread returns.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Gate(NonNull<GateWords>);
+
+    // SAFETY: the words are atomics; the type's contract keeps them alive.
+    unsafe impl Send for Gate {}
+    // SAFETY: as above.
+    unsafe impl Sync for Gate {}
+
+    impl Gate {
+        /// The gate of the calling thread.
+        pub fn of_this_thread() -> Gate {
+            // SAFETY: the function has no conditions and returns the address of a thread-local.
+            Gate(unsafe { NonNull::new_unchecked(baton_gate_here()) })
+        }
+
+        /// Whether this is the calling thread's gate.
+        pub fn is_mine(&self) -> bool {
+            Gate::of_this_thread().0 == self.0
+        }
+    }
+
+    impl Deref for Gate {
+        type Target = GateWords;
+        fn deref(&self) -> &GateWords {
+            // SAFETY: the type's contract: the thread, and so its thread-local, lives.
+            unsafe { self.0.as_ref() }
+        }
+    }
+
+    /// The calling thread's gate, read afresh: do not keep it across a switch.
+    #[inline]
+    pub fn here() -> Gate {
+        Gate::of_this_thread()
+    }
+}
