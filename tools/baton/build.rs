@@ -1,0 +1,28 @@
+//! Compiles the command line, which is C, against the guest's Lua headers.
+
+use std::env;
+use std::path::PathBuf;
+
+fn main() {
+    println!("cargo:rerun-if-changed=c");
+    println!("cargo:rustc-check-cfg=cfg(baton_guest)");
+    let Some(include) = env::var_os("DEP_BATON_LUA_INCLUDE").map(PathBuf::from) else {
+        println!(
+            "cargo:warning=baton-lua does not say yet where Lua's headers are: baton is built without it"
+        );
+        return;
+    };
+    println!("cargo:rustc-cfg=baton_guest");
+    cc::Build::new()
+        .file("c/standalone.c")
+        .include(include)
+        .define(
+            "BATON_VERSION",
+            format!("\"{}\"", env!("CARGO_PKG_VERSION")).as_str(),
+        )
+        .warnings(true)
+        .extra_warnings(true)
+        .compile("baton_standalone");
+    // Compiled Lua modules resolve the C API from the executable.
+    println!("cargo:rustc-link-arg-bins=-rdynamic");
+}
