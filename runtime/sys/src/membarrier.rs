@@ -1,0 +1,154 @@
+//! Asymmetric fences: free on the frequent side, a system call on the rare one.
+//!
+//! # Why the pair is as good as two sequentially consistent fences
+//!
+//! The frequent side does `store A; light(); load B`, the rare side `store B; heavy(); load A`. What must not
+//! happen is that both loads miss the other's store (store buffering).
+//!
+//! `light()` keeps the compiler from moving the load before the store, nothing more: the processor may still
+//! hold `A` in its store buffer while it loads `B`. `heavy()` is `membarrier(PRIVATE_EXPEDITED)`: before it returns,
+//! every processor that runs a thread of this program has executed a full barrier at some moment between the
+//! call and its return, and a thread that was not running passed one when it was switched out or in (man
+//! membarrier). Take that moment on the frequent side's processor:
+//!
+//! - it comes after the store to `A` in program order: the barrier drained the store before `heavy()` returned, so the
+//!   rare side's load sees it;
+//! - it comes before the store to `A`: then it also comes before the load of `B`, and the rare side's store to `B` was
+//!   visible before the barrier was asked for, so the load sees it.
+//!
+//! There is no third case. Since `light()` forbids the compiler to reorder the two accesses, the moment cannot lie
+//! "between" them in the wrong order.
+//!
+//! Where the system call is missing (kernels before 4.14, some sandboxes, or `--cfg baton_cas`) both sides are
+//! sequentially consistent fences, which give the same guarantee by the memory model of the language. Whoever
+//! inlines the light side elsewhere asks [`available`] once and takes another protocol when it says no.
+
+use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
+
+const UNKNOWN: u8 = 0;
+const AVAILABLE: u8 = 1;
+const MISSING: u8 = 2;
+
+/// What the kernel answered. Guarded by nothing: every thread that finds `UNKNOWN` asks and writes the same answer.
+/// Relaxed everywhere, since the value publishes no other memory.
+static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+// include/uapi/linux/membarrier.h
+const COMMAND_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+const COMMAND_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+
+/// Whether [`heavy`] is a real `membarrier`, so that [`light`] costs nothing. The answer never changes while the program
+/// runs. The first call registers the program with the kernel.
+#[inline]
+#[must_use]
+pub fn available() -> bool {
+    match ANSWER.load(Ordering::Relaxed) {
+        AVAILABLE => true,
+        MISSING => false,
+        _ => ask_kernel(),
+    }
+}
+
+/// The frequent side: stands between its store and its load. See the module's documentation for what it pairs with.
+#[inline]
+pub fn light() {
+    if available() {
+        compiler_fence(Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// The rare side: stands between its store and its load. Costs some microseconds and interrupts every processor that runs a
+/// thread of this program.
+pub fn heavy() {
+    fence(Ordering::SeqCst);
+    if !available() {
+        return;
+    }
+    if membarrier(COMMAND_PRIVATE_EXPEDITED) {
+        return;
+    }
+    // The registration is lost only if some kernel does not pass it on to a fork's child. The light side may already
+    // rely on it, so there is no falling back: without the barrier the program would be unsound.
+    register_after_fork();
+    if !membarrier(COMMAND_PRIVATE_EXPEDITED) {
+        std::process::abort();
+    }
+}
+
+/// Registers again in a fork's child. Async-signal-safe.
+pub fn register_after_fork() {
+    if ANSWER.load(Ordering::Relaxed) == AVAILABLE {
+        let _ = membarrier(COMMAND_REGISTER_PRIVATE_EXPEDITED);
+    }
+}
+
+#[cold]
+fn ask_kernel() -> bool {
+    let registered = !cfg!(baton_cas)
+        && membarrier(COMMAND_REGISTER_PRIVATE_EXPEDITED)
+        && membarrier(COMMAND_PRIVATE_EXPEDITED);
+    ANSWER.store(
+        if registered { AVAILABLE } else { MISSING },
+        Ordering::Relaxed,
+    );
+    registered
+}
+
+/// True when the kernel did what was asked.
+fn membarrier(command: libc::c_int) -> bool {
+    // SAFETY: the call takes two integers and a processor number that is ignored without a flag; it touches no memory of ours.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn the_answer_does_not_change() {
+        let first = available();
+        assert_eq!(available(), first);
+        register_after_fork();
+        heavy();
+        assert_eq!(available(), first);
+        if cfg!(baton_cas) {
+            assert!(!first);
+        }
+    }
+
+    #[test]
+    fn two_threads_never_both_miss_the_others_store() {
+        const ROUNDS: usize = 20_000;
+        let (a, b) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (saw_a, saw_b) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let start = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=ROUNDS {
+                    start.wait();
+                    a.store(round, Ordering::Relaxed);
+                    light();
+                    saw_b.store(b.load(Ordering::Relaxed), Ordering::Relaxed);
+                    start.wait();
+                }
+            });
+            for round in 1..=ROUNDS {
+                start.wait();
+                b.store(round, Ordering::Relaxed);
+                heavy();
+                saw_a.store(a.load(Ordering::Relaxed), Ordering::Relaxed);
+                start.wait();
+                let missed_both = saw_a.load(Ordering::Relaxed) != round
+                    && saw_b.load(Ordering::Relaxed) != round;
+                assert!(
+                    !missed_both,
+                    "both sides missed the other's store in round {round}"
+                );
+            }
+        });
+    }
+}

@@ -1,0 +1,126 @@
+//! Address space: the few calls on mappings that stacks need, with page-sized arithmetic in one place.
+
+use std::io;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes in a page of memory: 4 KiB on x86-64; 4, 16 or 64 KiB on aarch64.
+pub(crate) fn page_size() -> usize {
+    /// Zero until asked for; Relaxed, since every thread would write the same value.
+    static PAGE_SIZE: AtomicUsize = AtomicUsize::new(0);
+    let known = PAGE_SIZE.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    // SAFETY: sysconf takes an integer and touches no memory.
+    let asked = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    let size = usize::try_from(asked)
+        .ok()
+        .filter(|size| size.is_power_of_two())
+        .unwrap_or(4096);
+    PAGE_SIZE.store(size, Ordering::Relaxed);
+    size
+}
+
+/// Reserves `size` bytes (a multiple of the page size) of zeroed memory, not backed by anything until touched and never by huge
+/// pages, of which a parked process would waste all but 4 KiB.
+pub(crate) fn map(size: usize) -> io::Result<NonNull<u8>> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
+    // SAFETY: a new anonymous mapping at an address that the kernel chooses overlaps nothing.
+    let address = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            size,
+            libc::PROT_READ | libc::PROT_WRITE,
+            flags,
+            -1,
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the range was just mapped; the advice changes no contents. Kernels without huge pages refuse it, with no loss.
+    unsafe { libc::madvise(address, size, libc::MADV_NOHUGEPAGE) };
+    NonNull::new(address.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
+}
+
+/// Gives a whole mapping, or pages of one, back.
+///
+/// # Safety
+///
+/// `[start, start + size)` must be pages that [`map`] returned and that nothing uses any more.
+pub(crate) unsafe fn unmap(start: NonNull<u8>, size: usize) {
+    // SAFETY: the caller answers for the range. Failure (the map limit, when a mapping is split) leaks it, which harms nobody.
+    unsafe { libc::munmap(start.as_ptr().cast(), size) };
+}
+
+/// Makes `size` bytes from `start` inaccessible by `mprotect`, which splits the kernel's map of the range in two.
+///
+/// # Safety
+///
+/// The range must be pages that [`map`] returned and that nothing uses.
+pub(crate) unsafe fn forbid_access(start: NonNull<u8>, size: usize) -> io::Result<()> {
+    // SAFETY: the caller answers for the range; protection only takes access away.
+    let result = unsafe { libc::mprotect(start.as_ptr().cast(), size, libc::PROT_NONE) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Makes `size` bytes from `start` fault on access by markers in the page table (Linux 6.13), which costs no further map.
+///
+/// # Errors
+///
+/// `EINVAL` from kernels that do not know the advice.
+///
+/// # Safety
+///
+/// The range must be pages that [`map`] returned and that nothing uses.
+pub(crate) unsafe fn install_guard(start: NonNull<u8>, size: usize) -> io::Result<()> {
+    /// include/uapi/asm-generic/mman-common.h; the crate `libc` does not have it.
+    const MADV_GUARD_INSTALL: libc::c_int = 102;
+    // SAFETY: the caller answers for the range, whose contents are lost.
+    let result = unsafe { libc::madvise(start.as_ptr().cast(), size, MADV_GUARD_INSTALL) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Gives the memory behind `size` bytes from `start` back to the system; they read as zero afterwards. Guards stay.
+///
+/// # Safety
+///
+/// The range must be pages that [`map`] returned, whose contents nobody needs.
+pub(crate) unsafe fn discard(start: NonNull<u8>, size: usize) {
+    // SAFETY: the caller answers for the contents. Failure leaves the memory in use, which is only a waste.
+    unsafe { libc::madvise(start.as_ptr().cast(), size, libc::MADV_DONTNEED) };
+}
+
+/// The distance from `start` to the first page in `size` bytes that has memory behind it; `size` when none has, or when the kernel
+/// does not say.
+pub(crate) fn untouched_prefix(start: NonNull<u8>, size: usize) -> usize {
+    const PAGES_PER_CALL: usize = 512;
+    let page = page_size();
+    let mut residency = [0_u8; PAGES_PER_CALL];
+    let mut offset = 0;
+    while offset < size {
+        let pages = ((size - offset) / page).clamp(1, PAGES_PER_CALL);
+        let address = start.as_ptr().wrapping_add(offset).cast();
+        // SAFETY: mincore reads no memory of the range, and fails when some of it is not mapped; it writes one byte per page to
+        // `residency`, which has room for `PAGES_PER_CALL`.
+        let result = unsafe { libc::mincore(address, pages * page, residency.as_mut_ptr()) };
+        if result != 0 {
+            return size;
+        }
+        if let Some(first) = residency[..pages].iter().position(|flags| flags & 1 != 0) {
+            return offset + first * page;
+        }
+        offset += pages * page;
+    }
+    size
+}

@@ -1,0 +1,277 @@
+//! Signals: the one that preempts, those that a program watches, and the stack that their handlers run on.
+//!
+//! Handlers run on an alternate stack, because a process may have any amount of its own stack left, down to none. They
+//! call nothing but the registered function and keep `errno`; that function must be async-signal-safe.
+
+use std::ffi::c_int;
+use std::io;
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::time::Duration;
+
+use crate::memory;
+
+/// The signal that asks a native thread to preempt its process. Its default action is to be ignored, and programs hardly
+/// use it, so that a stray one harms nobody.
+pub const PREEMPT_SIGNAL: c_int = libc::SIGURG;
+
+const SIGNAL_LIMIT: usize = 65;
+
+/// Functions registered by [`install_preempt_handler`] and [`watch`], by signal number. Written before the handler is
+/// installed (Release), read in handlers (Acquire).
+static HANDLERS: [AtomicPtr<()>; SIGNAL_LIMIT] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; SIGNAL_LIMIT];
+
+/// Lets [`PREEMPT_SIGNAL`] call `preempt` on the thread that was interrupted.
+///
+/// System calls restart (`SA_RESTART`) where the kernel restarts any; `errno` is kept. `preempt` decides whether there is anything to
+/// do: the signal may come late, twice, or from elsewhere. It must be async-signal-safe and must not unwind.
+///
+/// # Errors
+///
+/// What `sigaction` says.
+pub fn install_preempt_handler(preempt: extern "C" fn()) -> io::Result<()> {
+    HANDLERS[PREEMPT_SIGNAL as usize].store(preempt as *mut (), Ordering::Release);
+    set_action(
+        PREEMPT_SIGNAL,
+        on_preempt as *const () as libc::sighandler_t,
+        libc::SA_RESTART | libc::SA_ONSTACK,
+    )
+}
+
+/// Calls `handler` with the signal's number whenever `signal` arrives, on whichever thread it arrives; meant for SIGINT and
+/// SIGQUIT. `handler` must be async-signal-safe (post to an atomic, kick a poller) and must not unwind.
+///
+/// # Errors
+///
+/// `EINVAL` for a number that is no signal or that cannot be caught; otherwise what `sigaction` says.
+pub fn watch(signal: c_int, handler: extern "C" fn(c_int)) -> io::Result<()> {
+    let slot = slot_of(signal)?;
+    slot.store(handler as *mut (), Ordering::Release);
+    set_action(
+        signal,
+        on_watched as *const () as libc::sighandler_t,
+        libc::SA_RESTART | libc::SA_ONSTACK,
+    )
+}
+
+/// Gives `signal` its default action again.
+///
+/// # Errors
+///
+/// `EINVAL` for a number that is no signal or whose action cannot change.
+pub fn restore_default(signal: c_int) -> io::Result<()> {
+    slot_of(signal)?;
+    set_action(signal, libc::SIG_DFL, 0)
+}
+
+/// Lets `signal` have no effect.
+///
+/// # Errors
+///
+/// `EINVAL` for a number that is no signal or that cannot be ignored.
+pub fn ignore(signal: c_int) -> io::Result<()> {
+    slot_of(signal)?;
+    set_action(signal, libc::SIG_IGN, 0)
+}
+
+fn slot_of(signal: c_int) -> io::Result<&'static AtomicPtr<()>> {
+    usize::try_from(signal)
+        .ok()
+        .filter(|&number| number > 0)
+        .and_then(|number| HANDLERS.get(number))
+        .ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+fn set_action(signal: c_int, handler: libc::sighandler_t, flags: c_int) -> io::Result<()> {
+    // SAFETY: all-zero bytes are a valid sigaction: no handler, no flags, an empty mask on Linux.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler;
+    action.sa_flags = flags;
+    // SAFETY: `action` is initialised; the handlers passed here have the type that their flags ask for (no SA_SIGINFO: one integer).
+    let result = unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+extern "C" fn on_preempt(_signal: c_int) {
+    keeping_errno(|| {
+        let handler = HANDLERS[PREEMPT_SIGNAL as usize].load(Ordering::Acquire);
+        if !handler.is_null() {
+            // SAFETY: `install_preempt_handler` alone writes this slot unless somebody watches the same signal, which replaces the
+            // action with `on_watched`; the pointer came from a function of this very type.
+            let preempt: extern "C" fn() = unsafe { std::mem::transmute(handler) };
+            preempt();
+        }
+    });
+}
+
+extern "C" fn on_watched(signal: c_int) {
+    keeping_errno(|| {
+        let handler = HANDLERS[signal as usize].load(Ordering::Acquire);
+        if !handler.is_null() {
+            // SAFETY: the kernel passes a signal for which `watch` installed this handler, after `watch` wrote a function of this type.
+            let handler: extern "C" fn(c_int) = unsafe { std::mem::transmute(handler) };
+            handler(signal);
+        }
+    });
+}
+
+/// Runs `body` and leaves `errno` as it was. The address is asked for on both sides of nothing that could move to another
+/// thread: a handler stays on its thread.
+fn keeping_errno(body: impl FnOnce()) {
+    // SAFETY: glibc's and musl's errno address is valid for the calling thread as long as it lives.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above; no reference is formed.
+    let saved = unsafe { *errno };
+    body();
+    // SAFETY: as above; still the same thread.
+    unsafe { *errno = saved };
+}
+
+/// Names a native thread, so that others can interrupt it.
+///
+/// Valid while the thread lives. When it has ended, its number may be given to another thread of this program, which would then
+/// be interrupted in its place: harmless for [`PREEMPT_SIGNAL`], whose receiver decides, but pointless. In a fork's child, take a
+/// new handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ThreadHandle {
+    program: libc::pid_t,
+    thread: libc::pid_t,
+}
+
+/// What became of [`ThreadHandle::interrupt`].
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupted {
+    /// The kernel took the signal.
+    Sent,
+    /// No such thread lives in this program.
+    ThreadIsGone,
+}
+
+impl ThreadHandle {
+    /// The calling thread.
+    #[must_use]
+    pub fn current() -> ThreadHandle {
+        // SAFETY: both calls take nothing, touch no memory, and cannot fail.
+        let (program, thread) = unsafe { (libc::getpid(), libc::syscall(libc::SYS_gettid)) };
+        ThreadHandle {
+            program,
+            thread: thread as libc::pid_t,
+        }
+    }
+
+    /// The kernel's number for the thread.
+    #[must_use]
+    pub fn id(self) -> i32 {
+        self.thread
+    }
+
+    /// Sends [`PREEMPT_SIGNAL`] to the thread. Async-signal-safe.
+    pub fn interrupt(self) -> Interrupted {
+        // SAFETY: tgkill takes three integers; it cannot reach another program, since it checks `program` and `thread` together.
+        let result =
+            unsafe { libc::syscall(libc::SYS_tgkill, self.program, self.thread, PREEMPT_SIGNAL) };
+        if result == 0 {
+            Interrupted::Sent
+        } else {
+            Interrupted::ThreadIsGone
+        }
+    }
+}
+
+/// The stack that handlers of the calling thread run on: installed by [`AltStack::install`], taken away on drop. Must be dropped
+/// on the thread that installed it, hence neither `Send` nor `Sync`.
+pub struct AltStack {
+    mapping: NonNull<u8>,
+    previous: libc::stack_t,
+    stays_on_its_thread: PhantomData<*mut ()>,
+}
+
+impl AltStack {
+    /// Bytes for handlers: enough for every register the processor may save and for a report.
+    pub const SIZE: usize = 64 * 1024;
+
+    /// Installs an alternate stack of [`AltStack::SIZE`] bytes, with a guard page below it, on the calling thread.
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory for it, or when a handler is running on the present one (`EPERM`).
+    pub fn install() -> io::Result<AltStack> {
+        let guard = memory::page_size();
+        let mapping = memory::map(guard + Self::SIZE)?;
+        // SAFETY: the pages are the first of the mapping just made.
+        let forbidden = unsafe { memory::forbid_access(mapping, guard) };
+        let result = forbidden.and_then(|()| {
+            // SAFETY: the offset lies inside the mapping of `guard + SIZE` bytes.
+            let bottom = unsafe { mapping.add(guard) };
+            exchange_alternate_stack(&libc::stack_t {
+                ss_sp: bottom.as_ptr().cast(),
+                ss_flags: 0,
+                ss_size: Self::SIZE,
+            })
+        });
+        match result {
+            Ok(previous) => Ok(AltStack {
+                mapping,
+                previous,
+                stays_on_its_thread: PhantomData,
+            }),
+            Err(error) => {
+                // SAFETY: the mapping was made above and nothing refers to it.
+                unsafe { memory::unmap(mapping, guard + Self::SIZE) };
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for AltStack {
+    fn drop(&mut self) {
+        // Fails only while a handler runs on this stack; it must then stay mapped.
+        if exchange_alternate_stack(&self.previous).is_ok() {
+            // SAFETY: the mapping is ours, and the kernel no longer uses it on this thread; no other thread ever did.
+            unsafe { memory::unmap(self.mapping, memory::page_size() + Self::SIZE) };
+        }
+    }
+}
+
+fn exchange_alternate_stack(next: &libc::stack_t) -> io::Result<libc::stack_t> {
+    let mut previous = libc::stack_t {
+        ss_sp: ptr::null_mut(),
+        ss_flags: 0,
+        ss_size: 0,
+    };
+    // SAFETY: `next` names memory that stays mapped until another stack is set (or is the one that the thread had before, or says
+    // SS_DISABLE); `previous` is valid for writes.
+    let result = unsafe { libc::sigaltstack(next, &raw mut previous) };
+    if result == 0 {
+        Ok(previous)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// How much later than its deadline the kernel may wake the calling thread, to save power: 50 us unless told otherwise.
+///
+/// # Errors
+///
+/// What `prctl` says; none is known.
+pub fn set_timer_slack(slack: Duration) -> io::Result<()> {
+    // Zero would mean "back to the default".
+    let nanoseconds = libc::c_ulong::try_from(slack.as_nanos())
+        .unwrap_or(libc::c_ulong::MAX)
+        .max(1);
+    // SAFETY: PR_SET_TIMERSLACK takes one integer and touches no memory.
+    let result = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds, 0, 0, 0) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
