@@ -1,0 +1,442 @@
+//! Processes: their life and states, killing, suspending, priorities, time, and the end of the program.
+
+mod harness;
+
+use harness::{baton, cases};
+
+cases! {
+    mod life from "processes/life.lua":
+        join_gives_all_results_of_the_function,
+        a_process_without_results_joins_with_true_alone,
+        two_hundred_results_come_through_join,
+        a_c_function_can_be_the_body_of_a_process,
+        join_can_be_repeated,
+        every_joiner_gets_the_results,
+        a_failed_process_joins_with_false_and_its_error,
+        an_error_value_keeps_its_identity_through_join,
+        an_error_says_where_it_happened,
+        a_failure_that_is_awaited_is_not_printed,
+        a_join_that_times_out_says_so,
+        joining_oneself_raises,
+        an_equal_process_does_not_start_before_its_turn,
+        processes_start_in_the_order_of_their_spawning,
+        a_process_has_its_name_and_a_unique_id,
+        daemon_tells_how_a_process_was_spawned,
+        data_is_a_table_of_the_process_own,
+        current_is_the_process_that_asks,
+        current_is_the_process_also_inside_a_coroutine,
+        the_list_has_the_living_and_not_the_dead,
+        a_process_can_be_a_key_of_a_table,
+        processes_share_globals_and_upvalues,
+        a_process_spawns_others_deeply,
+        ten_thousand_processes_live_at_once,
+        a_coroutine_may_be_resumed_by_one_process_after_another,
+        a_wait_inside_a_coroutine_stops_its_whole_process,
+        variadic_spawn_options_do_not_reach_the_function;
+    mod states from "processes/states.lua":
+        the_running_process_is_running,
+        a_process_that_waits_for_its_turn_is_runnable,
+        a_process_on_a_channel_is_waiting,
+        a_process_that_joins_is_waiting,
+        a_sleeping_process_is_sleeping,
+        a_suspended_process_is_suspended,
+        a_process_in_a_long_c_call_is_foreign,
+        an_ended_process_is_dead,
+        the_traceback_of_a_waiting_process_names_its_functions,
+        the_traceback_of_an_endless_loop_names_it,
+        the_traceback_of_a_failed_process_shows_where_it_failed,
+        a_process_can_print_its_own_traceback,
+        a_traceback_of_a_process_inside_a_coroutine_is_text,
+        the_cpu_time_of_a_process_counts_its_work,
+        the_counters_of_the_program_are_numbers_and_grow,
+        threads_are_counted_and_main_runs_on_main,
+        bind_to_main_keeps_a_process_on_the_first_thread,
+        features_is_a_table_of_what_the_system_offers,
+        parameters_are_read_and_written;
+    mod kill from "processes/kill.lua":
+        a_kill_ends_a_process_on_a_channel,
+        a_kill_ends_a_sender,
+        a_kill_ends_a_select,
+        a_kill_ends_a_sleeper,
+        a_kill_ends_a_suspended_process,
+        a_kill_ends_an_endless_loop,
+        a_kill_ends_an_endless_loop_of_calls,
+        a_kill_ends_every_kind_of_wait,
+        a_process_killed_before_its_start_never_starts,
+        a_process_can_kill_itself,
+        a_reason_is_given_to_the_joiner,
+        a_kill_wakes_all_joiners,
+        nested_pcall_does_not_stop_a_kill,
+        a_loop_that_swallows_errors_does_not_stop_a_kill,
+        a_kill_passes_over_message_handlers,
+        close_runs_once_and_in_order_through_pcall_xpcall_and_coroutines,
+        close_runs_in_a_busy_coroutine_too,
+        a_kill_reaches_through_sort_gsub_and_metamethods,
+        a_kill_waits_for_the_end_of_a_close_handler,
+        a_close_handler_run_by_a_kill_may_wait,
+        a_second_kill_abandons_a_close_handler,
+        an_error_in_a_close_handler_does_not_save_the_process,
+        a_killed_owner_frees_its_mutex_and_says_so,
+        a_killed_owner_passes_its_mutex_to_the_first_waiter,
+        a_kill_inside_with_frees_the_mutex,
+        a_kill_waits_for_the_return_of_a_c_function,
+        acting_on_a_dead_process_says_dead,
+        a_killed_generator_frees_its_iteration,
+        a_hundred_busy_processes_are_killed_one_by_one;
+    mod suspend from "processes/suspend.lua":
+        a_process_spawned_suspended_starts_when_resumed,
+        a_runnable_process_is_held_by_suspend,
+        a_busy_loop_is_held_by_suspend,
+        a_sleeper_whose_time_comes_while_suspended_stays_suspended,
+        a_receiver_that_is_suspended_gets_its_value_when_resumed,
+        a_process_suspends_itself_and_keeps_its_place,
+        a_process_suspends_itself_through_its_own_handle,
+        resuming_a_process_that_is_not_suspended_does_nothing,
+        suspending_twice_needs_one_resume,
+        a_suspended_owner_keeps_its_mutex,
+        a_process_suspended_in_a_c_call_stays_so_after_its_return,
+        a_kill_of_a_suspended_process_runs_its_close_handlers,
+        suspend_and_resume_take_turns_thousands_of_times,
+        a_timeout_that_passes_while_suspended_is_reported_after_resume;
+    mod priorities from "processes/priorities.lua":
+        the_default_priority_is_40_and_children_inherit,
+        priorities_reach_from_1_to_80,
+        a_more_urgent_child_runs_at_once,
+        a_less_urgent_child_waits_for_all_others,
+        an_equal_never_preempts,
+        each_way_of_waking_a_more_urgent_process_preempts_at_once,
+        raising_a_runnable_process_preempts_at_once,
+        lowering_oneself_gives_way_at_once,
+        a_preempted_process_returns_to_the_head_of_its_level,
+        yield_goes_to_the_back_of_the_level,
+        yield_does_not_give_way_to_the_less_urgent,
+        yield_with_nobody_else_returns_at_once,
+        an_endless_loop_does_not_hold_up_the_more_urgent,
+        a_busy_process_starves_the_less_urgent_until_it_waits,
+        equal_endless_loops_take_turns,
+        waiters_of_one_priority_are_served_in_order,
+        a_change_of_priority_counts_while_waiting,
+        priority_80_preempts_79_and_so_on_down;
+    mod time from "processes/time.lua":
+        sleepers_wake_in_the_order_of_their_deadlines,
+        sleepers_of_one_deadline_wake_in_order,
+        a_sleep_never_ends_early,
+        sleep_until_does_not_wait_for_what_is_past,
+        a_sleep_of_zero_or_less_does_not_wait,
+        an_endless_sleep_can_be_killed,
+        the_clock_never_goes_back,
+        a_busy_equal_does_not_keep_a_sleeper_from_waking,
+        after_calls_once_with_its_arguments_in_a_process_of_its_own,
+        after_zero_fires_soon,
+        a_cancelled_timer_does_not_fire,
+        after_does_not_fire_early_and_fires_in_order,
+        every_fires_until_cancelled,
+        every_does_not_drift,
+        a_firing_that_finds_the_last_one_running_is_skipped,
+        a_cancel_does_not_stop_the_firing_that_runs,
+        ten_thousand_sleepers_all_wake,
+        a_thousand_timers_fire_and_a_thousand_are_cancelled;
+}
+
+#[test]
+fn the_program_goes_on_until_every_process_has_ended() {
+    baton()
+        .process_code(
+            "process.spawn(function() process.sleep(0.02) process.spawn(function() process.sleep(0.02) print 'last' end) end)
+             print 'main has returned'",
+        )
+        .run()
+        .succeeds()
+        .wrote("main has returned\nlast\n")
+        .quietly();
+}
+
+#[test]
+fn the_program_goes_on_while_a_timer_is_pending() {
+    baton()
+        .process_code("process.after(0.02, print, 'fired')")
+        .run()
+        .succeeds()
+        .wrote("fired\n")
+        .quietly();
+    baton()
+        .process_code(
+            "local n, timer = 0
+             timer = process.every(0.005, function() n = n + 1 if n == 3 then timer:cancel() print(n) end end)",
+        )
+        .run()
+        .succeeds()
+        .wrote("3\n")
+        .quietly();
+}
+
+#[test]
+fn a_cancelled_timer_does_not_keep_the_program() {
+    baton()
+        .process_code("process.after(1000, print):cancel() print 'end'")
+        .run()
+        .succeeds()
+        .wrote("end\n")
+        .quietly();
+}
+
+#[test]
+fn daemons_are_killed_at_the_end_and_their_close_handlers_run() {
+    baton()
+        .process_code(
+            "process.spawn({ daemon = true }, function()
+               local guard <close> = setmetatable({}, { __close = function() print 'closed' end })
+               process.sleep(1000)
+             end)
+             process.spawn({ daemon = true }, function() while true do pcall(function() while true do end end) end end)
+             process.sleep(0.005)
+             print 'main has returned'",
+        )
+        .run()
+        .succeeds()
+        .wrote("main has returned\nclosed\n")
+        .quietly();
+}
+
+#[test]
+fn a_daemon_inside_an_endless_c_call_does_not_keep_the_program() {
+    baton()
+        .process_code(
+            "local check = require 'check'
+             process.spawn({ daemon = true }, check.endless_match)
+             process.sleep(0.02)
+             print 'main has returned'",
+        )
+        .run()
+        .succeeds()
+        .wrote("main has returned\n");
+}
+
+#[test]
+fn a_daemon_whose_close_handler_never_ends_does_not_keep_the_program() {
+    let outcome = baton()
+        .process_code(
+            "process.spawn({ daemon = true }, function()
+               local guard <close> = setmetatable({}, { __close = function() while true do end end })
+               process.sleep(1000)
+             end)
+             process.sleep(0.005)",
+        )
+        .run();
+    outcome.succeeds();
+}
+
+#[test]
+fn finalizers_run_at_the_end_as_in_lua() {
+    baton()
+        .process_code(
+            "kept = setmetatable({}, { __gc = function() print 'collected' end })
+             process.spawn(function() process.sleep(0.005) print 'process' end)",
+        )
+        .run()
+        .succeeds()
+        .wrote("process\ncollected\n")
+        .quietly();
+}
+
+#[test]
+fn an_error_in_the_main_chunk_ends_the_program_with_status_1() {
+    let outcome = baton()
+        .process_code(
+            "process.spawn(function() while true do process.sleep(0.01) end end)
+             process.spawn(function() while true do end end)
+             process.sleep(0.005)
+             error 'main is lost'",
+        )
+        .run();
+    outcome
+        .ends_with(1)
+        .wrote("")
+        .complained("main is lost")
+        .complained("stack traceback:")
+        .without_panic();
+}
+
+#[test]
+fn os_exit_ends_the_program_at_once_from_any_process() {
+    for (argument, status) in [("3", 3), ("true", 0), ("false", 1), ("", 0)] {
+        let code = format!(
+            "local guard <close> = setmetatable({{}}, {{ __close = function() print 'closed' end }})
+             process.spawn(function() while true do end end)
+             process.spawn(function() process.sleep(0.002) os.exit({argument}) end)
+             process.sleep(1000)"
+        );
+        baton()
+            .process_code(&code)
+            .run()
+            .ends_with(status)
+            .wrote("")
+            .quietly();
+    }
+    baton()
+        .process_code(
+            "process.spawn(function() process.sleep(1000) end) process.yield() os.exit(5)",
+        )
+        .run()
+        .ends_with(5)
+        .quietly();
+}
+
+#[test]
+fn os_exit_ends_the_program_while_c_calls_go_on() {
+    baton()
+        .process_code(
+            "local check = require 'check'
+             for _ = 1, 3 do process.spawn(check.endless_match) end
+             process.sleep(0.02)
+             os.exit(4)",
+        )
+        .run()
+        .ends_with(4);
+}
+
+#[test]
+fn os_exit_with_close_kills_the_others_first() {
+    for from in ["main", "another"] {
+        let code = format!(
+            "local function leave() os.exit(7, true) end
+             process.spawn(function()
+               local guard <close> = setmetatable({{}}, {{ __close = function() print 'closed' end }})
+               while true do pcall(process.sleep, 1000) end
+             end)
+             process.sleep(0.005)
+             if '{from}' == 'main' then leave() end
+             process.spawn(leave)
+             process.sleep(1000)"
+        );
+        baton()
+            .process_code(&code)
+            .run()
+            .ends_with(7)
+            .wrote("closed\n")
+            .quietly();
+    }
+}
+
+#[test]
+fn a_failure_that_nobody_joins_is_printed_and_makes_the_status_1() {
+    let outcome = baton()
+        .process_code(
+            "local function failing_function() error 'unseen' end
+             process.spawn({ name = 'the unlucky' }, function() failing_function() end)
+             process.sleep(0.01)
+             print 'main goes on'",
+        )
+        .run();
+    outcome.ends_with(1).wrote("main goes on\n").without_panic();
+    outcome
+        .complained("the unlucky")
+        .complained("unseen")
+        .complained("stack traceback:")
+        .complained("failing_function");
+}
+
+#[test]
+fn a_failure_is_printed_when_it_happens() {
+    let mut program = baton()
+        .process_code(
+            "process.spawn({ name = 'early' }, function() error 'at once' end)
+             process.yield()
+             io.read()
+             print 'much later'
+             process.sleep(1000)",
+        )
+        .stdin("line\n")
+        .start();
+    program.await_stderr("at once");
+    program.await_stdout("much later");
+}
+
+#[test]
+fn a_failure_that_is_joined_after_its_death_leaves_status_0() {
+    baton()
+        .process_code(
+            "local p = process.spawn(function() error 'printed' end)
+             process.sleep(0.01)
+             print(p:join())",
+        )
+        .run()
+        .succeeds()
+        .complained("printed");
+}
+
+#[test]
+fn a_failure_that_is_awaited_leaves_status_0_and_no_message() {
+    baton()
+        .process_code("print(process.spawn(function() error('awaited', 0) end):join())")
+        .run()
+        .succeeds()
+        .wrote("false\tawaited\n")
+        .quietly();
+}
+
+#[test]
+fn a_quiet_failure_is_not_printed() {
+    baton()
+        .process_code(
+            "process.spawn({ quiet = true }, error, 'never seen') process.sleep(0.01) print 'end'",
+        )
+        .run()
+        .wrote("end\n")
+        .quietly();
+}
+
+#[test]
+fn a_failure_of_a_timer_is_printed_and_makes_the_status_1() {
+    baton()
+        .process_code("process.after(0.001, function() error 'in a timer' end)")
+        .run()
+        .ends_with(1)
+        .complained("in a timer");
+}
+
+#[test]
+fn a_failure_with_an_error_value_that_is_no_string_is_printed() {
+    baton()
+        .process_code("process.spawn({ name = 'odd' }, function() error {} end)")
+        .run()
+        .ends_with(1)
+        .complained("odd")
+        .complained("table");
+    baton()
+        .process_code(
+            "process.spawn(function() error(setmetatable({}, { __tostring = function() return 'as text' end })) end)",
+        )
+        .run()
+        .ends_with(1)
+        .complained("as text");
+}
+
+#[test]
+fn being_killed_is_no_error() {
+    baton()
+        .process_code("local p = process.spawn(process.sleep, 1000) process.yield() p:kill() process.sleep(0.002)")
+        .run()
+        .succeeds()
+        .wrote("")
+        .quietly();
+}
+
+#[test]
+fn processes_run_from_a_script_file_stdin_and_several_chunks() {
+    let code = harness::with_process("process.spawn(print, 'from stdin')");
+    baton()
+        .arg("-")
+        .stdin(&code)
+        .run()
+        .succeeds()
+        .wrote("from stdin\n")
+        .quietly();
+    baton()
+        .process_code("process.spawn(function() process.sleep(0.01) print 'one' end)")
+        .process_code("process.spawn(function() process.sleep(0.02) print 'two' end)")
+        .run()
+        .succeeds()
+        .wrote("one\ntwo\n")
+        .quietly();
+}

@@ -1,0 +1,402 @@
+//! Runs `baton` as a child process and judges what came of it.
+//!
+//! A test either runs one case of a Lua file (see [`cases`]), or starts a program by hand with [`baton`]. Every run has a
+//! hard limit: a child that outlives it is killed and the test fails with everything that the child had written.
+
+#![allow(dead_code)] // each test binary uses its own part
+
+pub(crate) mod modules;
+pub(crate) mod peer;
+mod stream;
+
+use std::ffi::OsStr;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use stream::Stream;
+
+/// How long one run may take before it counts as hung.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// Makes one `#[test]` of each named case of a Lua file, and one that fails when a case of the file is not named.
+///
+/// The file defines its cases as `function case.name() ... end` and ends with `check.run(case)`.
+macro_rules! cases {
+    ($(mod $module:ident from $file:literal: $($name:ident),+ $(,)?;)+) => {$(
+        mod $module {
+            $(#[test]
+            fn $name() {
+                crate::harness::run_case($file, stringify!($name));
+            })+
+
+            #[test]
+            fn no_case_of_the_file_is_left_out() {
+                crate::harness::assert_all_cases_named($file, &[$(stringify!($name)),+]);
+            }
+        }
+    )+};
+}
+pub(crate) use cases;
+
+/// Runs one case of a file under tests/lua: it must end with status 0, say that it passed, and leave stderr empty.
+pub(crate) fn run_case(file: &str, name: &str) {
+    let outcome = baton().script(file).arg(name).run();
+    outcome.succeeds();
+    assert!(
+        outcome.stderr.is_empty(),
+        "the case wrote to stderr\n{outcome}"
+    );
+    assert!(
+        outcome.stdout.ends_with(&format!("passed {name}\n")),
+        "the case did not come to its end\n{outcome}"
+    );
+}
+
+/// Fails when `file` defines a case that is not among `named`, so that no case is forgotten.
+pub(crate) fn assert_all_cases_named(file: &str, named: &[&str]) {
+    let text = std::fs::read_to_string(lua_dir().join(file)).expect("the Lua file is there");
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("function case.") {
+            let name = rest.split('(').next().unwrap_or(rest);
+            assert!(
+                named.contains(&name),
+                "{file} has the case {name}, which no test runs"
+            );
+        }
+    }
+}
+
+/// Where the Lua files of the tests are.
+pub(crate) fn lua_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lua")
+}
+
+/// A run of `baton`, in a clean environment that finds `check.lua` and the compiled test modules.
+pub(crate) fn baton() -> Run {
+    Run::of(Path::new(env!("CARGO_BIN_EXE_baton")))
+}
+
+/// `require "baton.process"` as the local `process`, then `code`: for programs given by `-e`.
+pub(crate) fn with_process(code: &str) -> String {
+    format!("local process = require 'baton.process'\n{code}")
+}
+
+/// A program to be run: its arguments, environment and standard input.
+pub(crate) struct Run {
+    command: Command,
+    stdin: Option<Vec<u8>>,
+    scratch: PathBuf,
+    hold_stdout: bool,
+}
+
+impl Run {
+    /// A run of `program`, which may also be a stock `lua`.
+    pub(crate) fn of(program: &Path) -> Self {
+        let mut command = Command::new(program);
+        for (name, _) in std::env::vars_os() {
+            let bytes = name.as_encoded_bytes();
+            if bytes.starts_with(b"LUA_") || bytes.starts_with(b"BATON_") {
+                command.env_remove(&name);
+            }
+        }
+        let scratch = new_scratch_dir();
+        command.env("SCRATCH", &scratch).env("LC_ALL", "C");
+        command.env("LUA_PATH_5_4", format!("{}/?.lua;;", lua_dir().display()));
+        command.env(
+            "LUA_CPATH_5_4",
+            format!("{}/?.so;;", modules::dir().display()),
+        );
+        Self {
+            command,
+            stdin: None,
+            scratch,
+            hold_stdout: false,
+        }
+    }
+
+    /// The script `file`, a path under tests/lua.
+    pub(crate) fn script(self, file: &str) -> Self {
+        let path = lua_dir().join(file);
+        self.arg(path)
+    }
+
+    /// A chunk, by `-e`.
+    pub(crate) fn code(self, chunk: &str) -> Self {
+        self.arg("-e").arg(chunk)
+    }
+
+    /// A chunk, by `-e`, that has the module `baton.process` as the local `process`.
+    pub(crate) fn process_code(self, chunk: &str) -> Self {
+        let chunk = with_process(chunk);
+        self.code(&chunk)
+    }
+
+    /// One more argument.
+    pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.command.arg(arg);
+        self
+    }
+
+    /// One more environment variable.
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Takes an environment variable away.
+    pub(crate) fn without_env(mut self, name: &str) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
+    /// What the program reads from its standard input, which otherwise is at its end from the start.
+    pub(crate) fn stdin(mut self, text: &str) -> Self {
+        self.stdin = Some(text.as_bytes().to_vec());
+        self
+    }
+
+    /// Leaves the program's output in the pipe until [`Started::read_stdout`].
+    pub(crate) fn hold_stdout(mut self) -> Self {
+        self.hold_stdout = true;
+        self
+    }
+
+    /// Runs the program to its end.
+    pub(crate) fn run(self) -> Outcome {
+        self.start().finish()
+    }
+
+    /// Starts the program; the test goes on beside it.
+    pub(crate) fn start(mut self) -> Started {
+        let input = self.stdin.take();
+        self.command.stdin(if input.is_some() {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        });
+        self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let described = format!("{:?}", self.command);
+        let mut child = self
+            .command
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {described}: {error}"));
+        if let (Some(bytes), Some(mut pipe)) = (input, child.stdin.take()) {
+            std::thread::spawn(move || {
+                use std::io::Write;
+                // A program may end without reading its input.
+                let _ = pipe.write_all(&bytes);
+            });
+        }
+        let mut stdout = Stream::of(child.stdout.take().expect("stdout is piped"));
+        let mut stderr = Stream::of(child.stderr.take().expect("stderr is piped"));
+        if !self.hold_stdout {
+            stdout.read();
+        }
+        stderr.read();
+        Started {
+            child,
+            described,
+            stdout,
+            stderr,
+            scratch: self.scratch,
+            since: Instant::now(),
+            ended: false,
+        }
+    }
+}
+
+/// A program that runs beside the test.
+pub(crate) struct Started {
+    child: Child,
+    described: String,
+    stdout: Stream,
+    stderr: Stream,
+    scratch: PathBuf,
+    since: Instant,
+    ended: bool,
+}
+
+impl Started {
+    /// Waits until the program has written `text` to stdout.
+    pub(crate) fn await_stdout(&mut self, text: &str) {
+        if !self.stdout.await_text(text, self.time_left()) {
+            self.fail(&format!("never wrote {text:?} to stdout"));
+        }
+    }
+
+    /// Waits until the program has written `text` to stderr.
+    pub(crate) fn await_stderr(&mut self, text: &str) {
+        if !self.stderr.await_text(text, self.time_left()) {
+            self.fail(&format!("never wrote {text:?} to stderr"));
+        }
+    }
+
+    /// Begins to read a stdout that was held.
+    pub(crate) fn read_stdout(&mut self) {
+        self.stdout.read();
+    }
+
+    /// Closes the test's end of the program's stdout.
+    pub(crate) fn close_stdout(&mut self) {
+        self.stdout.close();
+    }
+
+    /// The directory of this run, which the program finds in `SCRATCH`.
+    pub(crate) fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// Sends a signal by its name without `SIG`.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill")
+            .arg(format!("-{name}"))
+            .arg(self.child.id().to_string())
+            .status();
+        assert!(
+            sent.is_ok_and(|status| status.success()),
+            "cannot send SIG{name}"
+        );
+    }
+
+    /// The number of threads that the program has.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for the program's end.
+    pub(crate) fn finish(mut self) -> Outcome {
+        loop {
+            if let Some(status) = self.child.try_wait().expect("the child can be waited for") {
+                self.ended = true;
+                return Outcome {
+                    described: self.described.clone(),
+                    stdout: self.stdout.take_all(),
+                    stderr: self.stderr.take_all(),
+                    status,
+                };
+            }
+            if self.time_left().is_zero() {
+                self.fail("did not end within the limit");
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn time_left(&self) -> Duration {
+        LIMIT.saturating_sub(self.since.elapsed())
+    }
+
+    fn fail(&mut self, why: &str) -> ! {
+        self.end();
+        panic!(
+            "{why}: {}\n--- stdout\n{}\n--- stderr\n{}",
+            self.described,
+            self.stdout.take_all(),
+            self.stderr.take_all()
+        );
+    }
+
+    fn end(&mut self) {
+        if !self.ended {
+            self.ended = true;
+            // It may have ended by itself meanwhile.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        self.end();
+        // Left-over files only take room in the target directory.
+        let _ = std::fs::remove_dir_all(&self.scratch);
+    }
+}
+
+/// What a program wrote, and how it ended.
+pub(crate) struct Outcome {
+    pub(crate) described: String,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) status: ExitStatus,
+}
+
+impl Outcome {
+    /// The program ended with status 0.
+    pub(crate) fn succeeds(&self) -> &Self {
+        self.ends_with(0)
+    }
+
+    /// The program ended by itself with this status.
+    pub(crate) fn ends_with(&self, code: i32) -> &Self {
+        assert_eq!(
+            self.status.code(),
+            Some(code),
+            "status {code} expected\n{self}"
+        );
+        self
+    }
+
+    /// The program was ended by this signal.
+    pub(crate) fn ended_by_signal(&self, number: i32) -> &Self {
+        assert_eq!(
+            self.status.signal(),
+            Some(number),
+            "an end by signal {number} expected\n{self}"
+        );
+        self
+    }
+
+    /// Stdout is exactly this.
+    pub(crate) fn wrote(&self, text: &str) -> &Self {
+        assert_eq!(self.stdout, text, "another stdout expected\n{self}");
+        self
+    }
+
+    /// Stderr has this in it.
+    pub(crate) fn complained(&self, text: &str) -> &Self {
+        assert!(
+            self.stderr.contains(text),
+            "{text:?} expected on stderr\n{self}"
+        );
+        self
+    }
+
+    /// Nothing was written to stderr.
+    pub(crate) fn quietly(&self) -> &Self {
+        assert!(self.stderr.is_empty(), "nothing expected on stderr\n{self}");
+        self
+    }
+
+    /// No trace of a Rust panic.
+    pub(crate) fn without_panic(&self) -> &Self {
+        assert!(
+            !self.stderr.contains("panicked at"),
+            "the program panicked\n{self}"
+        );
+        self
+    }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{}\n--- {}\n--- stdout\n{}\n--- stderr\n{}",
+            self.described, self.status, self.stdout, self.stderr
+        )
+    }
+}
+
+fn new_scratch_dir() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let dir =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory for the run can be made");
+    dir
+}

@@ -1,0 +1,67 @@
+//! Compiles the Lua modules in C under tests/modules, once, into cargo's directory for the files of tests.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+/// The directory of the compiled modules, each `name.so`.
+pub(crate) fn dir() -> &'static Path {
+    static DIR: OnceLock<PathBuf> = OnceLock::new();
+    DIR.get_or_init(build_all)
+}
+
+fn build_all() -> PathBuf {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules");
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lua-modules");
+    std::fs::create_dir_all(&target).expect("a directory for the modules can be made");
+    for entry in std::fs::read_dir(sources).expect("the modules' sources are there") {
+        let source = entry.expect("a directory entry can be read").path();
+        if source.extension().is_some_and(|extension| extension == "c") {
+            build(&source, &target);
+        }
+    }
+    target
+}
+
+/// Compiles one module if it is missing or old. Several test binaries may do so at once: the last step is a rename.
+fn build(source: &Path, target: &Path) {
+    let stem = source
+        .file_stem()
+        .expect("a source has a name")
+        .to_string_lossy()
+        .into_owned();
+    let module = target.join(format!("{stem}.so"));
+    if modified(&module)
+        .is_some_and(|built| modified(source).is_some_and(|changed| built > changed))
+    {
+        return;
+    }
+    let fresh = target.join(format!("{stem}.{}.new", std::process::id()));
+    let include = option_env!("BATON_LUA_INCLUDE").unwrap_or("/usr/include/lua5.4");
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-O2", "-shared", "-fPIC", "-Wall", "-I", include, "-o"])
+        .arg(&fresh)
+        .arg(source)
+        .arg("-pthread");
+    if cfg!(target_os = "macos") {
+        compiler.args(["-undefined", "dynamic_lookup"]);
+    }
+    let output = compiler
+        .output()
+        .expect("the C compiler `cc` can be started");
+    assert!(
+        output.status.success(),
+        "cc failed on {}: {}",
+        source.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    std::fs::rename(&fresh, &module).expect("the module can be put in its place");
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path)
+        .and_then(|metadata| metadata.modified())
+        .ok()
+}

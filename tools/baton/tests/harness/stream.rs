@@ -1,0 +1,104 @@
+//! One output of a running program, collected by a thread while the test looks on.
+
+use std::io::Read;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// After a program's end its pipe may still be held open by a child of its own: how long to wait for the end of file.
+const END_OF_FILE_LIMIT: Duration = Duration::from_secs(5);
+
+#[derive(Default)]
+struct Collected {
+    bytes: Vec<u8>,
+    at_end: bool,
+}
+
+type Shared = Arc<(Mutex<Collected>, Condvar)>;
+
+/// A pipe from the program, read only once asked for.
+pub(super) struct Stream {
+    pipe: Option<Box<dyn Read + Send>>,
+    reading: bool,
+    shared: Shared,
+}
+
+impl Stream {
+    pub(super) fn of(pipe: impl Read + Send + 'static) -> Self {
+        Self {
+            pipe: Some(Box::new(pipe)),
+            reading: false,
+            shared: Shared::default(),
+        }
+    }
+
+    /// Starts to collect.
+    pub(super) fn read(&mut self) {
+        if let Some(pipe) = self.pipe.take() {
+            self.reading = true;
+            let shared = Arc::clone(&self.shared);
+            std::thread::spawn(move || collect(pipe, &shared));
+        }
+    }
+
+    /// Gives the pipe back unread.
+    pub(super) fn close(&mut self) {
+        self.pipe = None;
+    }
+
+    /// Waits until `text` has come; false when it did not in time, or the stream ended without it.
+    pub(super) fn await_text(&self, text: &str, limit: Duration) -> bool {
+        let has_text = |collected: &Collected| contains(&collected.bytes, text.as_bytes());
+        let collected = self.wait(limit, |collected| has_text(collected) || collected.at_end);
+        has_text(&collected)
+    }
+
+    /// All that came until the end of file.
+    pub(super) fn take_all(&self) -> String {
+        let limit = if self.reading {
+            END_OF_FILE_LIMIT
+        } else {
+            Duration::ZERO
+        };
+        let collected = self.wait(limit, |collected| collected.at_end);
+        String::from_utf8_lossy(&collected.bytes).into_owned()
+    }
+
+    fn wait(
+        &self,
+        limit: Duration,
+        done: impl Fn(&Collected) -> bool,
+    ) -> MutexGuard<'_, Collected> {
+        let (mutex, grown) = &*self.shared;
+        let until = Instant::now() + limit;
+        let mut collected = mutex.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if done(&collected) || left.is_zero() {
+                return collected;
+            }
+            collected = grown
+                .wait_timeout(collected, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+}
+
+fn collect(mut pipe: Box<dyn Read + Send>, shared: &Shared) {
+    let (mutex, grown) = &**shared;
+    let mut buffer = [0; 64 * 1024];
+    loop {
+        let count = pipe.read(&mut buffer).unwrap_or(0);
+        let mut collected = mutex.lock().unwrap_or_else(PoisonError::into_inner);
+        collected.bytes.extend_from_slice(&buffer[..count]);
+        collected.at_end = count == 0;
+        grown.notify_all();
+        if count == 0 {
+            return;
+        }
+    }
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    part.is_empty() || bytes.windows(part.len()).any(|window| window == part)
+}

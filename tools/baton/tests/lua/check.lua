@@ -1,0 +1,132 @@
+-- Assertions for the Lua side of the tests, and the runner of a file's cases.
+local check = {}
+
+local function show(value)
+  return type(value) == "string" and string.format("%q", value) or tostring(value)
+end
+
+local function fail(level, what, message)
+  error((what and what .. ": " or "") .. message, level + 2)
+end
+
+function check.that(value, what)
+  if not value then fail(1, what, "true expected, got " .. show(value)) end
+  return value
+end
+
+function check.equal(got, wanted, what)
+  if got ~= wanted then fail(1, what, show(wanted) .. " expected, got " .. show(got)) end
+end
+
+-- NaN-proof: lo <= value <= hi.
+function check.within(value, lo, hi, what)
+  if not (value >= lo and value <= hi) then
+    fail(1, what, string.format("a number from %s to %s expected, got %s", lo, hi, show(value)))
+  end
+end
+
+-- The values of one call against a packed or plain list: check.results("what", {true, 1}, p:join()).
+function check.results(what, wanted, ...)
+  local got, n = { ... }, select("#", ...)
+  if n ~= (wanted.n or #wanted) then
+    fail(1, what, (wanted.n or #wanted) .. " values expected, got " .. n .. " (" .. show(got[1]) .. ", " .. show(got[2]) .. ")")
+  end
+  for i = 1, n do
+    if got[i] ~= wanted[i] then fail(1, what, "value " .. i .. ": " .. show(wanted[i]) .. " expected, got " .. show(got[i])) end
+  end
+end
+
+-- Two lists element by element.
+function check.list(got, wanted, what)
+  local g, w = {}, {}
+  for i = 1, #got do g[i] = show(got[i]) end
+  for i = 1, #wanted do w[i] = show(wanted[i]) end
+  g, w = table.concat(g, " "), table.concat(w, " ")
+  if g ~= w then fail(1, what, "[" .. w .. "] expected, got [" .. g .. "]") end
+end
+
+function check.matches(text, pattern, what)
+  if type(text) ~= "string" or not text:find(pattern) then
+    fail(1, what, "a match of " .. show(pattern) .. " expected, got " .. show(text))
+  end
+  return text
+end
+
+-- f must raise an error whose text matches.
+function check.raises(pattern, f, ...)
+  local ok, message = pcall(f, ...)
+  if ok then fail(1, nil, "an error like " .. show(pattern) .. " expected, but none came") end
+  if not tostring(message):find(pattern) then
+    fail(1, nil, "an error like " .. show(pattern) .. " expected, got " .. show(message))
+  end
+  return message
+end
+
+-- Waits until predicate() holds; its first argument says what is awaited.
+function check.eventually(what, predicate)
+  local process = require "baton.process"
+  local deadline = process.now() + 30
+  while not predicate() do
+    if process.now() > deadline then fail(1, nil, "never came true: " .. what) end
+    process.sleep(0.001)
+  end
+end
+
+-- Equals take turns only where the program says so: for tests of exact order.
+function check.without_slices()
+  require("baton.process").params.slice = 3600
+end
+
+-- An object whose <close> calls f(error).
+function check.closing(f)
+  return setmetatable({}, { __close = function(_, err) f(err) end })
+end
+
+local scratch_count = 0
+
+-- The path of a new file in the directory of this run.
+function check.scratch(name)
+  scratch_count = scratch_count + 1
+  return os.getenv "SCRATCH" .. "/" .. (name or "file") .. scratch_count
+end
+
+-- The path of a new FIFO.
+function check.fifo()
+  local path = check.scratch "fifo"
+  assert(os.execute("mkfifo '" .. path .. "'"))
+  return path
+end
+
+function check.write_file(path, text)
+  local file = assert(io.open(path, "w"))
+  assert(file:write(text))
+  assert(file:close())
+end
+
+function check.read_file(path)
+  local file = assert(io.open(path))
+  local text = file:read "a"
+  file:close()
+  return text
+end
+
+-- A C-free computation whose answer is known: used to see that state survives switches.
+function check.fib(n)
+  if n < 2 then return n end
+  return check.fib(n - 1) + check.fib(n - 2)
+end
+
+-- A call that takes the pattern matcher longer than any test lasts.
+function check.endless_match()
+  return string.match(("a"):rep(60), ("a-"):rep(60) .. "b")
+end
+
+-- Runs the case that the command line names.
+function check.run(cases)
+  local name = arg[1]
+  local body = cases[name] or error("no such case: " .. tostring(name))
+  body()
+  print("passed " .. name)
+end
+
+return check

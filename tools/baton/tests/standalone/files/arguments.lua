@@ -1,0 +1,2 @@
+for i = -6, 6 do io.write(tostring(arg[i]), " ") end
+print(#arg, select("#", ...), ...)

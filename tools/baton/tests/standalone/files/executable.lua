@@ -1,0 +1,3 @@
+#!/usr/bin/env lua
+print("after the first line", ...)
+error("line three")

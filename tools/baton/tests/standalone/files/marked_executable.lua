@@ -1,0 +1,2 @@
+﻿# both
+print("after both") error("x")

@@ -1,0 +1,2 @@
+print("module", ...)
+return { name = "module" }

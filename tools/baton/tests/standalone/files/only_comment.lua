@@ -1,0 +1,1 @@
+# only this line

@@ -1,0 +1,2 @@
+print("inner", ...)
+return { name = "inner" }
