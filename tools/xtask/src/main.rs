@@ -1,2 +1,69 @@
-//! Placeholder replaced in the next commits.
-fn main() {}
+//! The repository's own commands, run as `cargo xtask <command>`.
+//!
+//! Each command is one module: [`testing`] sets up what the tests need and runs them, [`ci`] is what continuous
+//! integration checks besides, [`tidy`] holds the sources to the rules that no compiler knows, [`peers`] installs what
+//! the benches compare with, and [`stress`] repeats the concurrent tests until one fails or all have passed.
+
+#![forbid(unsafe_code)]
+
+mod cargo;
+mod ci;
+mod packages;
+mod peers;
+mod stress;
+mod testing;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+/// What a command ends with when it could not do its work: one message for the user, complete with the remedy.
+type Outcome = Result<(), String>;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  test [-- ARGS]                      set up what the tests need and run all of them; ARGS go to the test runners
+  ci                                  fmt, clippy, tidy, doc, loom, cargo-deny and typos
+  tidy                                rules on the sources that no compiler checks
+  peers                               install what the benches compare with
+  stress [--runs N] [--pinned|--load] [--release]
+                                      repeat the concurrent tests N times (200), pinned to one CPU and under load
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(arguments: &[String]) -> Outcome {
+    let Some((command, rest)) = arguments.split_first() else {
+        return Err(format!("no command given\n\n{USAGE}"));
+    };
+    match command.as_str() {
+        "test" => testing::run(rest),
+        "ci" => without_arguments(command, rest).and_then(|()| ci::run()),
+        "tidy" => without_arguments(command, rest).and_then(|()| tidy::run()),
+        "peers" => without_arguments(command, rest).and_then(|()| peers::run()),
+        "stress" => stress::run(rest),
+        stress::LOAD_COMMAND => stress::burn_until_stdin_ends(),
+        "help" | "--help" | "-h" => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        unknown => Err(format!("unknown command '{unknown}'\n\n{USAGE}")),
+    }
+}
+
+fn without_arguments(command: &str, rest: &[String]) -> Outcome {
+    match rest.first() {
+        None => Ok(()),
+        Some(extra) => Err(format!("'{command}' takes no arguments, but got '{extra}'")),
+    }
+}

@@ -1,0 +1,156 @@
+//! One run of one test program.
+
+use std::fs;
+use std::io::{Read, Seek};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use super::suite::TestProgram;
+
+/// A run that takes longer hangs: the slowest program takes seconds.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// How often a running program is looked at.
+const GLANCE: Duration = Duration::from_millis(5);
+
+/// Where a test program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Placement {
+    /// On one CPU.
+    Pinned,
+    /// On any CPU, all of which are kept busy by others.
+    Loaded,
+}
+
+impl Placement {
+    /// What messages call it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Pinned => "pinned to one CPU",
+            Self::Loaded => "unpinned under load",
+        }
+    }
+
+    fn command(self, program: &TestProgram) -> Command {
+        match self {
+            Self::Loaded => Command::new(&program.executable),
+            Self::Pinned => {
+                let mut command = Command::new("taskset");
+                command
+                    .arg("-c")
+                    .arg(first_allowed_cpu())
+                    .arg(&program.executable);
+                command
+            }
+        }
+    }
+}
+
+/// How a run ended.
+#[must_use]
+pub(super) enum Run {
+    Passed,
+    Failed { ending: String, output: String },
+}
+
+/// Runs a test program to its end, or to the limit. An error means that it could not be run at all.
+pub(super) fn run(program: &TestProgram, placement: Placement) -> Result<Run, String> {
+    let path = std::env::temp_dir().join(format!("baton-stress-{}", std::process::id()));
+    let cannot = |why: std::io::Error| format!("stress: {}: {why}", path.display());
+    // A file takes any amount of output without anybody reading it meanwhile.
+    let options = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .clone();
+    let mut log = options.open(&path).map_err(cannot)?;
+    fs::remove_file(&path).map_err(cannot)?;
+
+    let mut command = placement.command(program);
+    command
+        .current_dir(&program.directory)
+        .env("CARGO_MANIFEST_DIR", &program.directory);
+    command
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().map_err(cannot)?)
+        .stderr(log.try_clone().map_err(cannot)?);
+    // A group of its own, so that what a hanging program has started ends with it.
+    command.process_group(0);
+    let mut child = command
+        .spawn()
+        .map_err(|why| format!("stress: cannot start {}: {why}", program.name))?;
+    let ending = match wait(&mut child)? {
+        Some(status) if status.success() => return Ok(Run::Passed),
+        Some(status) => status.to_string(),
+        None => format!("still running after {} s, and killed", LIMIT.as_secs()),
+    };
+    let mut output = Vec::new();
+    log.rewind()
+        .and_then(|()| log.read_to_end(&mut output))
+        .map_err(cannot)?;
+    Ok(Run::Failed {
+        ending,
+        output: String::from_utf8_lossy(&output).into_owned(),
+    })
+}
+
+/// The program's status, or none if it had to be killed.
+fn wait(child: &mut Child) -> Result<Option<ExitStatus>, String> {
+    let cannot = |why: std::io::Error| format!("stress: cannot wait for the test program: {why}");
+    let deadline = Instant::now() + LIMIT;
+    while Instant::now() < deadline {
+        if let Some(status) = child.try_wait().map_err(cannot)? {
+            return Ok(Some(status));
+        }
+        std::thread::sleep(GLANCE);
+    }
+    let group = format!("-{}", child.id());
+    // Whether or not the group could be ended, its leader is.
+    let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+    child.kill().map_err(cannot)?;
+    child.wait().map_err(cannot)?;
+    Ok(None)
+}
+
+/// The first CPU that we may run on, which need not be 0 in a container.
+fn first_allowed_cpu() -> String {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let first = list.unwrap_or("0").trim().split([',', '-']).next();
+    first.unwrap_or("0").to_owned()
+}
+
+#[cfg(test)]
+mod checks {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn program(executable: &str) -> TestProgram {
+        TestProgram {
+            name: executable.to_owned(),
+            executable: executable.into(),
+            directory: PathBuf::from("/"),
+        }
+    }
+
+    #[test]
+    fn a_run_passes_by_its_status_alone() {
+        assert!(matches!(
+            run(&program("/bin/true"), Placement::Pinned),
+            Ok(Run::Passed)
+        ));
+        assert!(matches!(
+            run(&program("/bin/false"), Placement::Loaded),
+            Ok(Run::Failed { .. })
+        ));
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_an_error_and_not_a_failed_run() {
+        assert!(run(&program("/nonexistent/program"), Placement::Loaded).is_err());
+    }
+}

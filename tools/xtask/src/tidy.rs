@@ -1,0 +1,133 @@
+//! `cargo xtask tidy`: rules on the sources that no compiler checks.
+//!
+//! Each rule is one module. It looks at one file, or at the whole tree, and returns what it finds; it never reads a
+//! file by itself, so that its tests can show it small bad inputs. The rules also run as a test of this crate.
+
+mod finding;
+mod layers;
+mod length;
+mod links;
+mod names;
+mod orderings;
+mod source;
+mod words;
+
+use std::path::Path;
+
+use crate::Outcome;
+use crate::workspace;
+use finding::{Finding, Severity};
+use source::Source;
+
+/// Files of text that are ours, by extension; files without one are ours too if they are in `.ci`.
+const TEXT: [&str; 8] = ["rs", "c", "h", "lua", "md", "toml", "sh", "yml"];
+
+/// Texts that are others' words, to be left as they are.
+const NOT_OURS: [&str; 3] = ["Cargo.lock", "LICENSE-APACHE", "LICENSE-MIT"];
+
+/// Checks the workspace and prints what it finds; an error if one finding is more than a warning.
+pub(crate) fn run() -> Outcome {
+    let findings = check(&workspace::root())?;
+    for finding in &findings {
+        println!("{finding}");
+    }
+    let errors = findings
+        .iter()
+        .filter(|finding| finding.severity == Severity::Error)
+        .count();
+    let warnings = findings.len() - errors;
+    match errors {
+        0 => {
+            println!("tidy: no errors, {warnings} warnings");
+            Ok(())
+        }
+        _ => Err(format!("tidy: {errors} errors, {warnings} warnings")),
+    }
+}
+
+fn check(root: &Path) -> Result<Vec<Finding>, String> {
+    let mut findings = Vec::new();
+    let mut manifests = Vec::new();
+    for path in workspace::files(root)? {
+        let name = workspace::shown(root, &path);
+        if !is_ours(&name) {
+            continue;
+        }
+        let bytes = std::fs::read(&path).map_err(|why| format!("cannot read {name}: {why}"))?;
+        let text = String::from_utf8(bytes).map_err(|_| format!("{name} is not UTF-8"))?;
+        findings.extend(names::check(&name));
+        findings.extend(words::check(&name, &text, root));
+        if name.ends_with(".md") {
+            findings.extend(links::check(&name, &text, |target| {
+                root.join(target).exists()
+            }));
+        }
+        if [".rs", ".c", ".h"]
+            .iter()
+            .any(|ending| name.ends_with(ending))
+        {
+            let source = Source::parse(&name, &text);
+            findings.extend(length::check(&source));
+            findings.extend(words::check_unsafe(&source));
+            findings.extend(orderings::check(&source));
+        }
+        if name.ends_with("Cargo.toml") {
+            manifests.push((name, text));
+        }
+    }
+    findings.extend(layers::check(&manifests));
+    Ok(findings)
+}
+
+fn is_ours(name: &str) -> bool {
+    if NOT_OURS.contains(&name) {
+        return false;
+    }
+    match Path::new(name)
+        .extension()
+        .and_then(|extension| extension.to_str())
+    {
+        Some(extension) => TEXT.contains(&extension),
+        None => name.starts_with(".ci/"),
+    }
+}
+
+#[cfg(test)]
+mod checks {
+    use super::*;
+
+    #[test]
+    fn the_workspace_is_tidy() {
+        let findings = check(&workspace::root()).expect("the workspace to be readable");
+        let errors: Vec<String> = findings
+            .iter()
+            .filter(|finding| finding.severity == Severity::Error)
+            .map(Finding::to_string)
+            .collect();
+        assert!(errors.is_empty(), "\n{}", errors.join("\n"));
+    }
+
+    #[test]
+    fn the_tree_that_is_checked_holds_what_it_must() {
+        let root = workspace::root();
+        let files = workspace::files(&root).expect("the workspace to be readable");
+        let names: Vec<String> = files
+            .iter()
+            .map(|path| workspace::shown(&root, path))
+            .collect();
+        for expected in [
+            "Cargo.toml",
+            "README.md",
+            ".ci/run",
+            "runtime/sys/src/lib.rs",
+            "tools/xtask/src/tidy.rs",
+        ] {
+            assert!(names.iter().any(|name| name == expected), "{expected}");
+        }
+        assert!(
+            !names
+                .iter()
+                .any(|name| name.starts_with("target/") || name.starts_with(".git/"))
+        );
+    }
+}

@@ -1,0 +1,146 @@
+//! Words that must not be in the sources: marks of unfinished work, places on somebody's machine, and `unsafe` outside
+//! of the crates that are allowed it.
+
+use std::path::Path;
+
+use super::finding::Finding;
+use super::source::Source;
+
+/// Marks of unfinished work. They are put together here, so that this file does not break its own rule.
+const UNFINISHED: [&str; 6] = [
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("X", "XX"),
+    concat!("to", "do!"),
+    concat!("unimple", "mented!"),
+    concat!("#[ig", "nore"),
+];
+
+/// Top directories below which only one person's or one machine's files are.
+const MACHINE_PLACES: [&str; 6] = ["home", "root", "Users", "work", "workspace", "builds"];
+
+/// Where unsafe code may be: the fence, the seam and the C ABI, and the interpreter's entry, which is C's `main`.
+const UNSAFE_PLACES: [&str; 4] = [
+    "runtime/sys/",
+    "guests/lua/",
+    "bindings/capi/",
+    "tools/baton/src/main.rs",
+];
+
+/// Finds marks of unfinished work and absolute paths of one machine.
+pub(super) fn check(name: &str, text: &str, root: &Path) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let checkout = root.to_string_lossy();
+    for (index, line) in text.lines().enumerate() {
+        for mark in UNFINISHED.iter().filter(|mark| has_word(line, mark)) {
+            let message = format!(
+                "'{mark}' marks unfinished work; finish it, or say what is missing in the documents"
+            );
+            findings.push(Finding::error(name, index + 1, message));
+        }
+        let own_place = checkout.len() > 1 && has_path(line, checkout.trim_start_matches('/'));
+        if own_place || MACHINE_PLACES.iter().any(|place| has_path(line, place)) {
+            findings.push(Finding::error(
+                name,
+                index + 1,
+                "an absolute path of one machine; make it relative",
+            ));
+        }
+    }
+    findings
+}
+
+/// Finds unsafe Rust in crates that are not allowed it.
+pub(super) fn check_unsafe(source: &Source) -> Vec<Finding> {
+    if !source.is_rust()
+        || UNSAFE_PLACES
+            .iter()
+            .any(|place| source.name.starts_with(place))
+    {
+        return Vec::new();
+    }
+    let lines = source
+        .code
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| has_word(line, "unsafe"));
+    let message = format!(
+        "unsafe code outside of {}; move it there",
+        UNSAFE_PLACES.join(", ")
+    );
+    lines
+        .map(|(index, _)| Finding::error(&source.name, index + 1, message.as_str()))
+        .collect()
+}
+
+/// Whether a line has these characters with no more of a word on either side.
+fn has_word(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(at, _)| {
+        let is_word = |character: char| character.is_alphanumeric() || character == '_';
+        let before = line[..at].chars().next_back();
+        let after = line[at + word.len()..].chars().next();
+        let word_goes_on = word.ends_with(is_word) && after.is_some_and(is_word);
+        !before.is_some_and(is_word) && !word_goes_on
+    })
+}
+
+/// Whether a line has an absolute path into a directory, given without its leading slash.
+fn has_path(line: &str, directory: &str) -> bool {
+    line.match_indices('/').any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let begins_here = before
+            .is_none_or(|character| character.is_whitespace() || "\"'`(=:<[".contains(character));
+        let rest = line[at + 1..].strip_prefix(directory);
+        begins_here && rest.is_some_and(|rest| rest.starts_with('/'))
+    })
+}
+
+#[cfg(test)]
+mod checks {
+    use super::*;
+
+    const NOWHERE: [usize; 0] = [];
+
+    fn found(text: &str) -> Vec<usize> {
+        check("trial.rs", text, Path::new("/place/of/checkout"))
+            .iter()
+            .map(Finding::line)
+            .collect()
+    }
+
+    #[test]
+    fn every_mark_of_unfinished_work_is_found() {
+        for mark in UNFINISHED {
+            assert_eq!(found(&format!("x\n// {mark} later\n")), [2], "{mark}");
+        }
+    }
+
+    #[test]
+    fn words_that_contain_a_mark_are_left_alone() {
+        assert_eq!(found("mkstemp(\"baton-XXXXXX\"); // mastodons"), NOWHERE);
+    }
+
+    #[test]
+    fn absolute_paths_of_one_machine_are_found() {
+        let own = concat!("open(\"/", "home/me/file\")");
+        assert_eq!(found(own), [1]);
+        assert_eq!(found("see /place/of/checkout/file"), [1]);
+        assert_eq!(
+            found("open(\"/usr/lib/lua\"); a = b /c/ d; https://example.org/x; ../homework/x"),
+            NOWHERE
+        );
+    }
+
+    #[test]
+    fn unsafe_code_is_found_outside_of_its_crates_only() {
+        let text = "// unsafe in a comment\n#![forbid(unsafe_code)]\nunsafe { f() }\n";
+        let lines = |name: &str| -> Vec<usize> {
+            check_unsafe(&Source::parse(name, text))
+                .iter()
+                .map(Finding::line)
+                .collect()
+        };
+        assert_eq!(lines("runtime/core/src/lib.rs"), [3]);
+        assert_eq!(lines("runtime/sys/src/lib.rs"), NOWHERE);
+    }
+}

@@ -1,0 +1,55 @@
+//! Where the workspace is and which files belong to it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Directories that hold nothing of ours: build output and version control.
+const NOT_SOURCES: [&str; 3] = [".git", "target", "node_modules"];
+
+/// The workspace's root directory.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_path_buf()
+}
+
+/// A directory for build output that must not share the main one, as its compiler flags differ.
+///
+/// It follows `CARGO_TARGET_DIR`, so that all of a run's output stays under one directory.
+pub(crate) fn target_directory(name: &str) -> PathBuf {
+    let main = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    root().join(main).join(name)
+}
+
+/// The name of a file within the workspace, with forward slashes, as messages show it.
+pub(crate) fn shown(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root)
+        .unwrap_or(path)
+        .to_string_lossy()
+        .replace('\\', "/")
+}
+
+/// All files under `directory` but build output and version control, in a stable order.
+pub(crate) fn files(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut found = Vec::new();
+    let mut pending = vec![directory.to_path_buf()];
+    while let Some(next) = pending.pop() {
+        let entries =
+            fs::read_dir(&next).map_err(|why| format!("cannot list {}: {why}", next.display()))?;
+        for entry in entries {
+            let entry = entry.map_err(|why| format!("cannot list {}: {why}", next.display()))?;
+            let kind = entry
+                .file_type()
+                .map_err(|why| format!("{}: {why}", entry.path().display()))?;
+            if kind.is_dir() {
+                let skipped = NOT_SOURCES.iter().any(|name| entry.file_name() == *name);
+                if !skipped {
+                    pending.push(entry.path());
+                }
+            } else if kind.is_file() {
+                found.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
