@@ -1,0 +1,225 @@
+//! A lock-free inbox: any thread posts, one owner takes everything.
+//!
+//! A list of nodes, newest first, behind one atomic pointer. Posting pushes by compare-and-swap; taking swaps the whole list out
+//! and turns it round. Nodes are never taken out one by one, so that no address can come back in the middle of an exchange (the ABA
+//! problem): a compare-and-swap that succeeds has linked its node to exactly the list that was there.
+//!
+//! | `newest` | edge | made by |
+//! |---|---|---|
+//! | null -> node | [`Posted::First`] | [`Inbox::post`] |
+//! | node -> newer node | [`Posted::Behind`] | [`Inbox::post`] |
+//! | any -> null | the list changes hands | [`Inbox::take_all`], `drop` |
+//!
+//! Posting alone wakes nobody: see `parking` for the protocol that goes with it, and why no wake-up is lost.
+//! Checked by the loom test `tests/loom_inbox.rs`.
+
+#[cfg(loom)]
+use loom::sync::atomic::AtomicPtr;
+use std::ptr;
+#[cfg(not(loom))]
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering;
+
+/// What a post found.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Posted {
+    /// The inbox was empty: nobody has told the owner of this batch yet.
+    First,
+    /// Others had posted before: whoever was first tells the owner, or has told it.
+    Behind,
+}
+
+/// Messages from any thread to one owner.
+#[derive(Debug)]
+pub struct Inbox<T: Send> {
+    /// The newest node, or null. Whoever swaps a node out owns it and all behind it.
+    newest: AtomicPtr<Node<T>>,
+}
+
+#[derive(Debug)]
+struct Node<T> {
+    message: T,
+    /// The node posted before this one, or null. Written before the node is published, then never until it is taken.
+    older: *mut Node<T>,
+}
+
+// SAFETY: nodes are reached through `newest` alone; a node belongs to its poster until published and to its taker after the swap, so that
+// no two threads ever use one at the same time. Messages cross threads, hence `T: Send`; none is shared, so `T: Sync` is not needed.
+unsafe impl<T: Send> Sync for Inbox<T> {}
+// SAFETY: as above; the nodes go where the inbox goes.
+unsafe impl<T: Send> Send for Inbox<T> {}
+
+impl<T: Send> Inbox<T> {
+    /// An empty inbox.
+    #[must_use]
+    pub fn new() -> Inbox<T> {
+        Inbox {
+            newest: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Adds `message`. Allocates a node; never blocks; not async-signal-safe.
+    pub fn post(&self, message: T) -> Posted {
+        let node = Box::into_raw(Box::new(Node {
+            message,
+            older: ptr::null_mut(),
+        }));
+        // Relaxed: the value is only compared and stored, not followed.
+        let mut newest = self.newest.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: the node is not published yet, so it is ours alone.
+            unsafe { (*node).older = newest };
+            // Release: publishes the node's contents; pairs with the Acquire swap in `swap_out`. The nodes behind it were published by
+            // exchanges that this one continues (a release sequence), so that one swap acquires them all.
+            match self.newest.compare_exchange_weak(
+                newest,
+                node,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(previous) if previous.is_null() => return Posted::First,
+                Ok(_) => return Posted::Behind,
+                Err(actual) => newest = actual,
+            }
+        }
+    }
+
+    /// Takes all messages, in the order in which they were posted. Those that the iterator is not asked for are dropped with it.
+    #[must_use = "the messages were taken out; those not iterated over are lost"]
+    pub fn take_all(&self) -> Messages<T> {
+        if self.is_empty() {
+            return Messages {
+                oldest: ptr::null_mut(),
+            };
+        }
+        let mut node = self.swap_out();
+        let mut oldest = ptr::null_mut();
+        while !node.is_null() {
+            // SAFETY: the list was swapped out, so it is ours; its nodes come from `Box::into_raw` and are linked once each.
+            let older = unsafe { std::mem::replace(&mut (*node).older, oldest) };
+            oldest = node;
+            node = older;
+        }
+        Messages { oldest }
+    }
+
+    /// Whether nothing is waiting. For an owner that is about to sleep, the answer counts only after `Park::prepare`.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        // Relaxed: nothing is read through the pointer. The order against a parking owner's state comes from that state's exchanges.
+        self.newest.load(Ordering::Relaxed).is_null()
+    }
+
+    fn swap_out(&self) -> *mut Node<T> {
+        // Acquire: pairs with the Release exchanges in `post`.
+        self.newest.swap(ptr::null_mut(), Ordering::Acquire)
+    }
+}
+
+impl<T: Send> Default for Inbox<T> {
+    fn default() -> Inbox<T> {
+        Inbox::new()
+    }
+}
+
+impl<T: Send> Drop for Inbox<T> {
+    fn drop(&mut self) {
+        drop(self.take_all());
+    }
+}
+
+/// Messages that were taken, oldest first.
+#[derive(Debug)]
+pub struct Messages<T> {
+    /// The next to give out; each node's `older` now leads to the one posted after it.
+    oldest: *mut Node<T>,
+}
+
+// SAFETY: the nodes belong to this iterator alone, so sending it sends the messages.
+unsafe impl<T: Send> Send for Messages<T> {}
+
+impl<T> Iterator for Messages<T> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        if self.oldest.is_null() {
+            return None;
+        }
+        // SAFETY: the node came from `Box::into_raw`, belongs to this iterator, and is forgotten by the next line.
+        let node = unsafe { Box::from_raw(self.oldest) };
+        self.oldest = node.older;
+        Some(node.message)
+    }
+}
+
+impl<T> Drop for Messages<T> {
+    fn drop(&mut self) {
+        self.for_each(drop);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn messages_come_out_in_the_order_in_which_they_went_in() {
+        let inbox = Inbox::new();
+        assert!(inbox.is_empty());
+        assert_eq!(inbox.post(1), Posted::First);
+        assert_eq!(inbox.post(2), Posted::Behind);
+        assert_eq!(inbox.post(3), Posted::Behind);
+        assert!(!inbox.is_empty());
+        assert_eq!(inbox.take_all().collect::<Vec<_>>(), [1, 2, 3]);
+        assert!(inbox.is_empty());
+        assert_eq!(inbox.post(4), Posted::First);
+        assert_eq!(inbox.take_all().collect::<Vec<_>>(), [4]);
+        assert_eq!(inbox.take_all().next(), None);
+    }
+
+    #[test]
+    fn messages_that_nobody_takes_are_dropped() {
+        let message = Arc::new(());
+        let inbox = Inbox::new();
+        for _ in 0..3 {
+            let _ = inbox.post(Arc::clone(&message));
+        }
+        let mut taken = inbox.take_all();
+        assert!(taken.next().is_some());
+        let _ = inbox.post(Arc::clone(&message));
+        drop(taken);
+        assert_eq!(Arc::strong_count(&message), 2);
+        drop(inbox);
+        assert_eq!(Arc::strong_count(&message), 1);
+    }
+
+    #[test]
+    fn many_posters_lose_nothing_and_keep_their_order() {
+        const POSTERS: usize = 4;
+        const EACH: usize = 10_000;
+        let inbox = Inbox::new();
+        let mut next = [0; POSTERS];
+        std::thread::scope(|scope| {
+            for poster in 0..POSTERS {
+                let inbox = &inbox;
+                scope.spawn(move || {
+                    for number in 0..EACH {
+                        let _ = inbox.post((poster, number));
+                    }
+                });
+            }
+            while next != [EACH; POSTERS] {
+                for (poster, number) in inbox.take_all() {
+                    assert_eq!(number, next[poster]);
+                    next[poster] += 1;
+                }
+                std::thread::yield_now();
+            }
+        });
+        assert!(inbox.is_empty());
+    }
+}

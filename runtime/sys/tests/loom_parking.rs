@@ -1,0 +1,125 @@
+//! Explores parking: posters with an inbox, and an owner that sleeps in a model of the poller.
+//! A lost wake-up shows as a deadlock, which loom reports.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p baton-sys --release --test loom_parking`.
+#![cfg(loom)]
+
+use baton_sys::inbox::Inbox;
+use baton_sys::parking::{Notify, Park, Prepared};
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+
+/// The poller's event counter: a kick is kept until a wait takes it.
+struct Kicks {
+    pending: Mutex<bool>,
+    changed: Condvar,
+}
+
+struct Owner {
+    inbox: Inbox<usize>,
+    park: Park,
+    kicks: Kicks,
+}
+
+impl Owner {
+    fn new() -> Owner {
+        let kicks = Kicks {
+            pending: Mutex::new(false),
+            changed: Condvar::new(),
+        };
+        Owner {
+            inbox: Inbox::new(),
+            park: Park::new(),
+            kicks,
+        }
+    }
+
+    fn post(&self, message: usize) -> Notify {
+        let _ = self.inbox.post(message);
+        let notify = self.park.notify();
+        if notify == Notify::MustKick {
+            *self.kicks.pending.lock().expect("no panics") = true;
+            self.kicks.changed.notify_one();
+        }
+        notify
+    }
+
+    /// One wait for ever: returns only when kicked.
+    fn sleep(&self) {
+        let mut pending = self.kicks.pending.lock().expect("no panics");
+        while !*pending {
+            pending = self.kicks.changed.wait(pending).expect("no panics");
+        }
+        *pending = false;
+    }
+
+    fn run_until_received(&self, count: usize, looks_before_sleeping: bool) {
+        let mut received = 0;
+        loop {
+            received += self.inbox.take_all().count();
+            if received == count {
+                return;
+            }
+            if self.park.prepare() == Prepared::MaySleep {
+                if !looks_before_sleeping || self.inbox.is_empty() {
+                    self.sleep();
+                }
+                self.park.finish();
+            }
+        }
+    }
+}
+
+fn explore(posters: usize, looks_before_sleeping: bool) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(move || {
+        let owner = Arc::new(Owner::new());
+        let threads: Vec<_> = (0..posters)
+            .map(|number| {
+                let owner = Arc::clone(&owner);
+                thread::spawn(move || {
+                    let _ = owner.post(number);
+                })
+            })
+            .collect();
+        owner.run_until_received(posters, looks_before_sleeping);
+        for thread in threads {
+            thread.join().expect("posters do not panic");
+        }
+    });
+}
+
+#[test]
+fn one_poster_always_wakes_the_owner() {
+    explore(1, true);
+}
+
+#[test]
+fn two_posters_always_wake_the_owner() {
+    explore(2, true);
+}
+
+#[test]
+fn the_owner_wakes_even_if_it_does_not_look_before_sleeping() {
+    explore(2, false);
+}
+
+#[test]
+fn a_post_after_an_acknowledged_harvest_alerts_again() {
+    loom::model(|| {
+        let owner = Arc::new(Owner::new());
+        let poster = {
+            let owner = Arc::clone(&owner);
+            thread::spawn(move || owner.post(1))
+        };
+        owner.park.acknowledge();
+        let harvested = owner.inbox.take_all().count();
+        let notify = poster.join().expect("the poster does not panic");
+        assert_eq!(notify, Notify::OwnerIsRunning);
+        // Either the harvest has seen the message, or the owner's next attempt to sleep is refused.
+        if harvested == 0 {
+            assert_eq!(owner.park.prepare(), Prepared::AlreadyNotified);
+            assert_eq!(owner.inbox.take_all().count(), 1);
+        }
+    });
+}
