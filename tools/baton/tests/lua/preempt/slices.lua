@@ -1,0 +1,142 @@
+-- Slices, and programs or processes that are not preempted.
+local check = require "check"
+local process = require "baton.process"
+local case = {}
+
+-- Counts how far a busy equal comes while f runs; the equal then is ended.
+local function progress_during(f)
+  local n = 0
+  local p = process.spawn(function() while true do n = n + 1 end end)
+  process.yield()
+  local before = n
+  f()
+  local after = n
+  p:kill()
+  p:join()
+  return after - before
+end
+
+local function busy_for(seconds)
+  return function()
+    local until_then = process.now() + seconds
+    while process.now() < until_then do end
+  end
+end
+
+function case.equals_take_turns_by_slices()
+  check.that(progress_during(busy_for(0.2)) > 0)
+end
+
+function case.a_long_slice_keeps_equals_waiting()
+  check.without_slices()
+  local n = 0
+  local p = process.spawn(function() n = n + 1 end)
+  busy_for(0.06)()
+  check.equal(n, 0)
+  p:join()
+end
+
+function case.a_shorter_slice_switches_more_often()
+  local function switches(slice)
+    process.params.slice = slice
+    local count, last, stop = 0, nil, false
+    local all = {}
+    for i = 1, 2 do
+      all[i] = process.spawn(function()
+        while not stop do
+          if last ~= i then
+            last = i
+            count = count + 1
+          end
+        end
+      end)
+    end
+    process.sleep(0.3)
+    stop = true
+    for i = 1, 2 do all[i]:join() end
+    return count
+  end
+  local few, many = switches(0.05), switches(0.002)
+  check.that(many > 2 * few, many .. " against " .. few)
+end
+
+function case.a_slice_can_be_changed_while_running()
+  check.without_slices()
+  local n = 0
+  local p = process.spawn(function() while true do n = n + 1 end end)
+  process.params.slice = 0.001
+  check.eventually("the other runs", function() return n > 0 end)
+  p:kill()
+  p:join()
+end
+
+function case.a_cooperative_process_is_not_preempted_by_equals()
+  local n = 0
+  local other = process.spawn({ suspended = true }, function() while true do n = n + 1 end end)
+  local p = process.spawn({ preemptible = false }, function()
+    other:resume()
+    busy_for(0.06)()
+    local during = n
+    process.yield()
+    return during
+  end)
+  check.results("join", { true, 0 }, p:join())
+  check.eventually("the other runs", function() return n > 0 end)
+  other:kill()
+  other:join()
+end
+
+function case.a_cooperative_process_is_not_preempted_by_the_more_urgent()
+  local ran = false
+  local p = process.spawn({ preemptible = false }, function()
+    local urgent = process.spawn({ priority = 60 }, function() ran = true end)
+    busy_for(0.03)()
+    local during = ran
+    process.yield()
+    return during, ran
+  end)
+  check.results("join", { true, false, true }, p:join())
+end
+
+function case.a_cooperative_program_switches_only_where_it_waits()
+  process.params.preemptive = false
+  check.equal(process.params.preemptive, false)
+  local n = 0
+  local p = process.spawn(function() n = n + 1 end)
+  busy_for(0.06)()
+  check.equal(n, 0)
+  process.yield()
+  check.equal(n, 1)
+  p:join()
+  process.params.preemptive = true
+  check.that(progress_during(busy_for(0.2)) > 0)
+end
+
+function case.increments_are_whole_in_a_cooperative_program()
+  process.params.preemptive = false
+  process.params.slice = 0.0005
+  local n, all = 0, {}
+  for i = 1, 10 do
+    all[i] = process.spawn(function() for _ = 1, 20000 do n = n + 1 end end)
+  end
+  for i = 1, 10 do all[i]:join() end
+  check.equal(n, 200000)
+end
+
+function case.one_access_of_a_table_and_one_call_of_its_library_are_whole()
+  process.params.slice = 0.0005
+  local list, all = {}, {}
+  for i = 1, 10 do
+    all[i] = process.spawn(function() for k = 1, 2000 do table.insert(list, i * 10000 + k) end end)
+  end
+  for i = 1, 10 do all[i]:join() end
+  check.equal(#list, 20000)
+  local last = {}
+  for _, v in ipairs(list) do
+    local i, k = v // 10000, v % 10000
+    check.equal(k, (last[i] or 0) + 1)
+    last[i] = k
+  end
+end
+
+check.run(case)
