@@ -1,0 +1,119 @@
+-- One case of switching between processes: `switch.lua case n`. Prints nanoseconds of CPU per operation.
+-- The clock is the CPU time of all threads of this program, so that work done beside is counted too.
+local process = require "baton.process"
+local case, n = arg[1], tonumber(arg[2])
+
+local function run_all(...)
+  local list = {}
+  for i, f in ipairs { ... } do
+    list[i] = process.spawn(f)
+  end
+  for _, p in ipairs(list) do
+    assert(p:join())
+  end
+end
+
+local function report(start, operations)
+  print("ns", (os.clock() - start) * 1e9 / operations)
+end
+
+local cases = {}
+
+-- Two runnable processes that do nothing but yield and count. A slower pass first checks after every
+-- turn how far apart the counters are; the timed pass compares them at its end.
+function cases.yield()
+  local yield, a, b, apart = process.yield, 0, 0, 0
+  run_all(function()
+    for _ = 1, 100000 do
+      a = a + 1
+      apart = math.max(apart, math.abs(a - b))
+      yield()
+    end
+  end, function()
+    for _ = 1, 100000 do
+      b = b + 1
+      apart = math.max(apart, math.abs(a - b))
+      yield()
+    end
+  end)
+  print("apart", apart)
+
+  a, b = 0, 0
+  local turns, ended = n // 2, false
+  local before = process.stats().switches
+  local start = os.clock()
+  run_all(function()
+    for _ = 1, turns do
+      a = a + 1
+      yield()
+    end
+    ended = true
+  end, function()
+    while not ended do
+      b = b + 1
+      yield()
+    end
+  end)
+  report(start, turns * 2)
+  print("counters", a, b)
+  if before then
+    print("switches", process.stats().switches - before, turns * 2)
+  end
+end
+
+-- One value through a channel without a buffer: a send and a receive.
+function cases.channel()
+  local channel, sum = process.channel(), 0
+  local start = os.clock()
+  run_all(function()
+    for i = 1, n do
+      channel:send(i)
+    end
+  end, function()
+    for _ = 1, n do
+      sum = sum + channel:receive()
+    end
+  end)
+  report(start, n)
+  assert(sum == n * (n + 1) // 2, "values were lost")
+end
+
+-- Two processes that hand a turn to each other: a signal of one semaphore and a wait for the other.
+function cases.semaphore()
+  local mine, yours, turns = process.semaphore(1), process.semaphore(), n // 2
+  local a, b = 0, 0
+  local start = os.clock()
+  run_all(function()
+    for _ = 1, turns do
+      mine:wait()
+      a = a + 1
+      yours:signal()
+    end
+  end, function()
+    for _ = 1, turns do
+      yours:wait()
+      b = b + 1
+      assert(a == b, "both had the turn")
+      mine:signal()
+    end
+  end)
+  report(start, turns * 2)
+end
+
+-- A process from its birth to its end.
+function cases.spawn_join()
+  local spawn, sum = process.spawn, 0
+  local function body(i)
+    return i
+  end
+  n = n // 10
+  local start = os.clock()
+  for i = 1, n do
+    local _, value = spawn(body, i):join()
+    sum = sum + value
+  end
+  report(start, n)
+  assert(sum == n * (n + 1) // 2, "results were lost")
+end
+
+cases[case]()

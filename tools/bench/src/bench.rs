@@ -1,0 +1,60 @@
+//! What every experiment is given, and what it hands back.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::interpreters::Paths;
+use crate::verdict::Verdict;
+
+/// The interpreters' places and a directory for scripts and named pipes, which goes away at the end.
+pub(crate) struct Bench {
+    pub(crate) paths: Paths,
+    directory: TempDir,
+}
+
+impl Bench {
+    /// Prepares the directory.
+    pub(crate) fn new(paths: Paths) -> Result<Self> {
+        let directory = tempfile::Builder::new()
+            .prefix("baton-bench-")
+            .tempdir()
+            .context("cannot make a directory for the scripts")?;
+        Ok(Self { paths, directory })
+    }
+
+    /// Writes an embedded script to a file that an interpreter can be given.
+    pub(crate) fn script(&self, name: &str, source: &str) -> Result<PathBuf> {
+        let path = self.directory.path().join(name).with_extension("lua");
+        fs::write(&path, source).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// The directory itself.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+/// The result of an experiment: all its samples and its verdicts. Its tables are already printed.
+pub(crate) struct Report {
+    pub(crate) samples: Value,
+    pub(crate) verdicts: Vec<Verdict>,
+}
+
+/// A progress bar of `steps` on the terminal; nothing where standard error is not one.
+pub(crate) fn progress(steps: usize) -> ProgressBar {
+    let bar = ProgressBar::new(steps as u64);
+    if let Ok(style) =
+        ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} (left {eta}) {msg}")
+    {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(500));
+    bar
+}

@@ -1,0 +1,161 @@
+//! Blocking C calls beside each other, and beside a process that ticks.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{ChildStderr, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use serde_json::json;
+
+use crate::bench::{Bench, Report, progress};
+use crate::child::{self, Owned, figures};
+use crate::command_line::BlockingOptions;
+use crate::interpreters::Interpreter;
+use crate::table::{Table, figure};
+use crate::verdict::Verdict;
+
+const TOGETHER_GOAL_SECONDS: f64 = 1.15;
+/// The ticker's period is 10 ms; a gap of twice that and a reserve means that something stopped it.
+const GAP_GOAL_MS: f64 = 30.0;
+const LIMIT: Duration = Duration::from_secs(90);
+const LIMIT_TO_END: Duration = Duration::from_secs(5);
+
+/// What the ticker ticks beside.
+const CASES: [(&str, &str); 5] = [
+    ("alone", "nothing"),
+    ("match", "a string.match that runs for seconds"),
+    ("print", "a print into a full pipe"),
+    ("fifo_read", "a read from a FIFO that nobody writes"),
+    ("fifo_open", "an open of a FIFO that nobody else opens"),
+];
+
+type Figures = BTreeMap<String, Vec<f64>>;
+
+fn get(figures: &Figures, name: &str) -> Option<f64> {
+    figures.get(name)?.first().copied()
+}
+
+/// Runs the experiment.
+pub(crate) fn run(bench: &Bench, options: &BlockingOptions) -> Result<Report> {
+    let baton = bench.paths.baton()?;
+    let bar = progress(2 + CASES.len());
+    let (mut samples, mut verdicts) = (Vec::new(), Vec::new());
+    let blocking = bench.script("blocking", include_str!("../programs/blocking.lua"))?;
+    for kind in ["execute", "popen"] {
+        bar.set_message(kind);
+        let mut command = baton.script(&blocking);
+        command.arg(kind).arg(options.processes.to_string());
+        let run = child::run(&mut command, LIMIT)?.succeeded(kind)?;
+        let seconds = get(&figures(&run.output), "seconds");
+        let what = format!(
+            "{} processes that each {kind} sleep 1, together",
+            options.processes
+        );
+        verdicts.push(Verdict::at_most(
+            &what,
+            seconds,
+            TOGETHER_GOAL_SECONDS,
+            3,
+            " s",
+        ));
+        samples.push(json!({"case": kind, "processes": options.processes, "seconds": seconds}));
+        bar.inc(1);
+    }
+    let ticking = bench.script("ticking", include_str!("../programs/ticking.lua"))?;
+    let mut table = Table::new(&[
+        "ticking every 10 ms beside",
+        "longest gap ms",
+        "ticks",
+        "seconds",
+        "ended by itself",
+    ]);
+    for (case, beside) in CASES {
+        bar.set_message(beside);
+        let (found, ended) = tick_beside(&baton, &ticking, case, bench.directory())
+            .with_context(|| format!("ticking beside {beside}"))?;
+        table.row([
+            beside.to_string(),
+            figure(get(&found, "gap_ms"), 2, ""),
+            figure(get(&found, "ticks"), 0, ""),
+            figure(get(&found, "seconds"), 2, ""),
+            if ended { "yes" } else { "no" }.to_string(),
+        ]);
+        verdicts.push(Verdict::at_most(
+            &format!("longest gap beside {beside}"),
+            get(&found, "gap_ms"),
+            GAP_GOAL_MS,
+            2,
+            " ms",
+        ));
+        samples.push(json!({"case": case, "figures": found, "ended_by_itself": ended}));
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    print!("{table}");
+    Ok(Report {
+        samples: samples.into(),
+        verdicts,
+    })
+}
+
+/// Runs one case. Standard output is a pipe that stays unread until the ticker has reported on standard error.
+/// The second value tells whether the program then ended although something in it was still blocked.
+fn tick_beside(
+    baton: &Interpreter,
+    script: &Path,
+    case: &str,
+    directory: &Path,
+) -> Result<(Figures, bool)> {
+    let fifo = directory.join(format!("silent-{case}"));
+    mkfifo(&fifo, Mode::S_IRUSR | Mode::S_IWUSR).context("cannot make a named pipe")?;
+    let _other_end = match case {
+        "fifo_read" => Some(OpenOptions::new().read(true).write(true).open(&fifo)?),
+        _ => None,
+    };
+    let mut command = baton.script(script);
+    command
+        .arg(case)
+        .arg(&fifo)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = Owned::spawn(&mut command)?;
+    let errors = child
+        .inner
+        .stderr
+        .take()
+        .context("the child has no standard error")?;
+    let report = report_until_done(errors)?;
+    let output = child::drain(child.inner.stdout.take());
+    let ended = child.wait_at_most(LIMIT_TO_END)?.is_some();
+    child::collect(output)?;
+    Ok((figures(&report), ended))
+}
+
+/// Reads until a line `done`; anything that ends without one, or lasts too long, is an error that quotes it.
+fn report_until_done(errors: ChildStderr) -> Result<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut text = String::new();
+        for line in BufReader::new(errors).lines().map_while(Result::ok) {
+            if line == "done" {
+                // The receiver may have given up; then nobody needs the report.
+                let _ = sender.send(Ok(text));
+                return;
+            }
+            text.push_str(&line);
+            text.push('\n');
+        }
+        let _ = sender.send(Err(anyhow!("the ticker ended without its report:\n{text}")));
+    });
+    receiver
+        .recv_timeout(LIMIT)
+        .map_err(|_| anyhow!("the ticker did not report within {LIMIT:?}"))?
+}

@@ -1,0 +1,217 @@
+//! Running an interpreter as a child process: its output, its time and its end. Nothing outlives its limit.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use nix::sys::resource::{Usage, UsageWho, getrusage};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::time::TimeValLike;
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
+
+/// One finished run. Times are seconds; CPU time is that of the child and of all children it waited for.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) wall: f64,
+    pub(crate) user: f64,
+    pub(crate) system: f64,
+    pub(crate) output: String,
+    pub(crate) errors: String,
+    pub(crate) status: ExitStatus,
+}
+
+impl Run {
+    /// User and system time together: it is counted to the nanosecond, while their split is sampled by the kernel's tick.
+    pub(crate) fn cpu(&self) -> f64 {
+        self.user + self.system
+    }
+
+    /// The run itself if it succeeded, else an error that quotes what it said.
+    pub(crate) fn succeeded(self, what: &str) -> Result<Self> {
+        if self.status.success() {
+            return Ok(self);
+        }
+        bail!(
+            "{what} ended with {}:\n{}{}",
+            self.status,
+            self.output,
+            self.errors
+        )
+    }
+}
+
+/// Runs `command` to its end with nothing on its standard input, and kills it when `limit` has passed.
+///
+/// CPU time is the growth of what this process's ended children used: let only one child run at a time.
+pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Run> {
+    let before = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let start = Instant::now();
+    let mut child = Owned::spawn(
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+    )?;
+    let output = drain(child.inner.stdout.take());
+    let errors = drain(child.inner.stderr.take());
+    let status = child.wait_at_most(limit)?;
+    let wall = start.elapsed().as_secs_f64();
+    let after = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let Some(status) = status else {
+        bail!("{command:?} did not end within {limit:?} and was killed");
+    };
+    Ok(Run {
+        wall,
+        user: seconds(&after, &before, Usage::user_time),
+        system: seconds(&after, &before, Usage::system_time),
+        output: collect(output)?,
+        errors: collect(errors)?,
+        status,
+    })
+}
+
+/// A child that is killed and reaped when it is dropped.
+pub(crate) struct Owned {
+    pub(crate) inner: Child,
+}
+
+impl Owned {
+    /// Starts the command.
+    pub(crate) fn spawn(command: &mut Command) -> Result<Self> {
+        let inner = command.spawn().with_context(|| {
+            format!("cannot run {}", Path::new(command.get_program()).display())
+        })?;
+        Ok(Self { inner })
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.inner.id().cast_signed())
+    }
+
+    /// Waits for the end and returns the status; kills the child after `limit` and then returns `None`.
+    pub(crate) fn wait_at_most(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
+        let pid = self.pid();
+        let (ended, end) = mpsc::channel::<()>();
+        let killer = thread::spawn(move || match end.recv_timeout(limit) {
+            Err(RecvTimeoutError::Timeout) => kill(pid, Signal::SIGKILL).is_ok(),
+            _ => false,
+        });
+        // The child stays a zombie, and its number taken, until the killer can no longer use that number.
+        let waited = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
+        drop(ended);
+        let killed = killer
+            .join()
+            .map_err(|_| anyhow!("the thread that guards a child's time limit failed"))?;
+        let status = self.inner.wait()?;
+        waited?;
+        Ok((!killed).then_some(status))
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // Both fail only if the child is reaped already, which is what they are for.
+        let _ = self.inner.kill();
+        let _ = self.inner.wait();
+    }
+}
+
+type Drained = thread::JoinHandle<std::io::Result<Vec<u8>>>;
+
+/// Reads a pipe to its end on a thread of its own, so that the child never waits for us.
+pub(crate) fn drain(pipe: Option<impl Read + Send + 'static>) -> Drained {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            pipe.read_to_end(&mut bytes)?;
+        }
+        Ok(bytes)
+    })
+}
+
+/// What [`drain`] has read, as text.
+pub(crate) fn collect(drained: Drained) -> Result<String> {
+    let bytes = drained
+        .join()
+        .map_err(|_| anyhow!("the thread that reads a child's output failed"))??;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn seconds(after: &Usage, before: &Usage, part: fn(&Usage) -> nix::sys::time::TimeVal) -> f64 {
+    (part(after) - part(before)).num_microseconds() as f64 / 1e6
+}
+
+/// The figures that a measuring script prints: lines of a name followed by numbers. Other lines are passed over.
+pub(crate) fn figures(output: &str) -> BTreeMap<String, Vec<f64>> {
+    let parse = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let name = words.next()?.to_string();
+        let numbers: Vec<f64> = words.map(str::parse).collect::<Result<_, _>>().ok()?;
+        (!numbers.is_empty()).then_some((name, numbers))
+    };
+    output.lines().filter_map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn a_run_yields_output_errors_and_status() {
+        let run = run(&mut shell("echo out; echo err >&2; exit 3"), LONG).unwrap();
+        assert_eq!(
+            (run.output.as_str(), run.errors.as_str()),
+            ("out\n", "err\n")
+        );
+        assert_eq!(run.status.code(), Some(3));
+        let message = run.succeeded("the script").unwrap_err().to_string();
+        assert!(
+            message.starts_with("the script ended with exit status: 3"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn output_larger_than_a_pipe_does_not_block_the_child() {
+        let run = run(
+            &mut shell("head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2"),
+            LONG,
+        )
+        .unwrap();
+        assert_eq!((run.output.len(), run.errors.len()), (1_000_000, 1_000_000));
+    }
+
+    #[test]
+    fn a_child_that_outlives_its_limit_is_killed_and_reported() {
+        let error = run(&mut shell("exec sleep 1000"), Duration::from_millis(50)).unwrap_err();
+        assert!(error.to_string().contains("was killed"), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_does_not_exist_is_named() {
+        let error = run(&mut Command::new("/no/such/lua"), LONG).unwrap_err();
+        assert!(error.to_string().contains("/no/such/lua"), "{error}");
+    }
+
+    #[test]
+    fn figures_are_lines_of_a_name_and_numbers() {
+        let found = figures("spawn 1.5\nhello world\nlate 1 2 -3e2\nempty\n");
+        assert_eq!(found.len(), 2);
+        assert_eq!(found["spawn"], [1.5]);
+        assert_eq!(found["late"], [1.0, 2.0, -300.0]);
+    }
+}

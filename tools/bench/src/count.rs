@@ -1,0 +1,208 @@
+//! Instructions instead of time: a figure that a noisy machine does not disturb.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+
+use crate::bench::{Bench, Report, progress};
+use crate::child;
+use crate::command_line::LuaOptions;
+use crate::interpreters::Interpreter;
+use crate::lua;
+use crate::stats;
+use crate::table::{Table, figure};
+
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// What counts the instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counter {
+    /// The CPU's own counter, user mode only.
+    Perf,
+    /// Simulation; it may lack system calls that baton looks for, and baton then chooses its fallbacks.
+    Valgrind,
+}
+
+impl Counter {
+    /// The first of the two that works here; perf may be installed and yet have no counter to read.
+    fn find(directory: &Path) -> Result<Self> {
+        let mut nothing = Command::new("true");
+        nothing.arg("true");
+        [Self::Perf, Self::Valgrind]
+            .into_iter()
+            .find(|counter| counter.count(&nothing, directory).is_ok())
+            .context(
+                "neither `perf stat -e instructions:u` nor `valgrind --tool=cachegrind` works here",
+            )
+    }
+
+    /// Runs `command` under the counter and returns its output and the number of instructions.
+    fn count(self, command: &Command, directory: &Path) -> Result<(String, f64)> {
+        let report = directory.join("instructions");
+        let mut counted = match self {
+            Self::Perf => words(
+                &["perf", "stat", "-x,", "-e", "instructions:u", "-o"],
+                &report,
+            ),
+            Self::Valgrind => {
+                let mut file = OsString::from("--log-file=");
+                file.push(&report);
+                let mut counted = words(
+                    &["valgrind", "--tool=cachegrind", "--cache-sim=no"],
+                    Path::new("--cachegrind-out-file=/dev/null"),
+                );
+                counted.arg(file);
+                counted
+            }
+        };
+        counted
+            .arg("--")
+            .arg(command.get_program())
+            .args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => counted.env(name, value),
+                None => counted.env_remove(name),
+            };
+        }
+        let run = child::run(&mut counted, LIMIT)?.succeeded("the counted run")?;
+        let text = fs::read_to_string(&report)
+            .with_context(|| format!("cannot read {}", report.display()))?;
+        let instructions = match self {
+            Self::Perf => perf_count(&text),
+            Self::Valgrind => valgrind_count(&text),
+        };
+        match instructions {
+            Some(instructions) => Ok((run.output, instructions)),
+            None => bail!("{self:?} reported no number of instructions:\n{text}"),
+        }
+    }
+}
+
+fn words(words: &[&str], last: &Path) -> Command {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).arg(last);
+    command
+}
+
+/// A line such as `123456,,instructions:u,...`.
+fn perf_count(text: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.contains("instructions"))?;
+    line.split(',').next()?.parse().ok()
+}
+
+/// A line such as `==99== I   refs:      1,234,567`.
+fn valgrind_count(text: &str) -> Option<f64> {
+    let line = text
+        .lines()
+        .find(|line| line.contains("refs:") && line.contains(" I "))?;
+    let digits: String = line
+        .rsplit(':')
+        .next()?
+        .chars()
+        .filter(char::is_ascii_digit)
+        .collect();
+    digits.parse().ok()
+}
+
+/// Counts one run of each program under each interpreter.
+pub(crate) fn run(bench: &Bench, options: &LuaOptions) -> Result<Report> {
+    let programs = lua::chosen(options)?;
+    let (arms, debian_missing) = lua::arms(bench)?;
+    if let Some(reason) = debian_missing {
+        println!("without debian: {reason}");
+    }
+    let counter = Counter::find(bench.directory())?;
+    println!("counted by {counter:?}, smaller sizes; millions of instructions");
+    print_features(bench, counter, &arms[0]);
+    let mut header = vec!["program"];
+    header.extend(arms.iter().map(|arm| arm.name));
+    header.extend(
+        ["baton/stock", "baton/debian"]
+            .into_iter()
+            .take(arms.len() - 1),
+    );
+    let mut table = Table::new(&header);
+    let mut ratios = vec![Vec::new(); arms.len()];
+    let mut samples = Vec::new();
+    let bar = progress(programs.len() * arms.len());
+    for program in programs {
+        let script = bench.script(program.name, program.source)?;
+        let mut counts = Vec::new();
+        for arm in &arms {
+            bar.set_message(format!("{} under {}", program.name, arm.name));
+            let mut command = arm.script(&script);
+            command.arg(program.count_size.to_string());
+            counts.push(counter.count(&command, bench.directory())?);
+            bar.inc(1);
+        }
+        if counts.iter().any(|(output, _)| *output != counts[0].0) {
+            bail!("{} printed different results: {counts:?}", program.name);
+        }
+        let counts: Vec<f64> = counts.into_iter().map(|(_, count)| count).collect();
+        let mut row = vec![program.name.to_string()];
+        row.extend(counts.iter().map(|count| figure(Some(count / 1e6), 2, "")));
+        for peer in 1..arms.len() {
+            ratios[peer].push(counts[0] / counts[peer]);
+            row.push(figure(Some(counts[0] / counts[peer]), 3, ""));
+        }
+        table.row(row);
+        samples.push(json!({"program": program.name, "instructions": counts}));
+    }
+    bar.finish_and_clear();
+    let mut mean = vec!["geometric mean".to_string()];
+    mean.extend(arms.iter().map(|_| String::new()));
+    mean.extend(
+        ratios[1..]
+            .iter()
+            .map(|ratios| figure(stats::geometric_mean(ratios), 3, "")),
+    );
+    table.row(mean);
+    print!("{table}");
+    Ok(Report {
+        samples: samples.into(),
+        verdicts: Vec::new(),
+    })
+}
+
+/// Says which mechanisms baton has under the counter, since valgrind may take some away.
+fn print_features(bench: &Bench, counter: Counter, baton: &Interpreter) {
+    let features = bench
+        .script("features", include_str!("../programs/features.lua"))
+        .and_then(|script| counter.count(&baton.script(&script), bench.directory()));
+    match features {
+        Ok((output, _)) => println!("baton's features under it: {}", output.trim_end()),
+        Err(error) => println!("baton's features under it are unknown: {error:#}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reports_of_both_counters_are_read() {
+        assert_eq!(
+            perf_count("# started\n\n8123456,,instructions:u,1000,100.00,,\n"),
+            Some(8_123_456.0)
+        );
+        assert_eq!(
+            valgrind_count("==7== \n==7== I   refs:      1,234,567\n"),
+            Some(1_234_567.0)
+        );
+    }
+
+    #[test]
+    fn a_counter_that_is_not_supported_is_no_number() {
+        assert_eq!(
+            perf_count("<not supported>,,instructions:u,0,100.00,,\n"),
+            None
+        );
+        assert_eq!(valgrind_count("valgrind: no such tool\n"), None);
+    }
+}

@@ -1,0 +1,98 @@
+//! The interpreters under comparison, called arms: ours and its peers.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::child;
+
+/// The flags that the stock interpreter was compiled with.
+pub(crate) const STOCK_FLAGS: &str = env!("BATON_BENCH_FLAGS");
+
+/// An interpreter that was found and answers to `-v`.
+#[derive(Clone, Debug)]
+pub(crate) struct Interpreter {
+    pub(crate) name: &'static str,
+    pub(crate) path: PathBuf,
+    pub(crate) version: String,
+}
+
+impl Interpreter {
+    fn find(name: &'static str, path: PathBuf) -> Result<Self> {
+        let answer = child::run(Command::new(&path).arg("-v"), Duration::from_secs(10))
+            .and_then(|run| run.succeeded("its -v"))
+            .with_context(|| format!("no usable {name} at {}", path.display()))?;
+        let said = if answer.output.is_empty() {
+            answer.errors
+        } else {
+            answer.output
+        };
+        Ok(Self {
+            name,
+            path,
+            version: said.lines().next().unwrap_or_default().to_string(),
+        })
+    }
+
+    /// A command that runs `script`, with the environment's Lua and Baton settings taken away.
+    pub(crate) fn script(&self, script: &Path) -> Command {
+        let mut command = Command::new(&self.path);
+        for (name, _) in env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("LUA_") || text.starts_with("BATON_") {
+                command.env_remove(&name);
+            }
+        }
+        if !script.as_os_str().is_empty() {
+            command.arg(script);
+        }
+        command
+    }
+}
+
+/// Where to look for each arm.
+pub(crate) struct Paths {
+    pub(crate) baton: Option<PathBuf>,
+    pub(crate) stock: Option<PathBuf>,
+    pub(crate) debian: PathBuf,
+}
+
+impl Paths {
+    /// Our release build: as told, else `baton` in the release directory of the tree that this executable is in.
+    pub(crate) fn baton(&self) -> Result<Interpreter> {
+        let path = match &self.baton {
+            Some(path) => path.clone(),
+            None => release_neighbour()?,
+        };
+        Interpreter::find("baton", path)
+            .context("build it with `cargo build --release`, or name another with --baton PATH")
+    }
+
+    /// Stock Lua from the same sources as ours, built along with this program.
+    pub(crate) fn stock(&self) -> Result<Interpreter> {
+        let built = || PathBuf::from(env!("BATON_BENCH_STOCK"));
+        Interpreter::find("stock", self.stock.clone().unwrap_or_else(built))
+            .context("build this program again, or name another with --stock PATH")
+    }
+
+    /// The distribution's Lua, which may be missing.
+    pub(crate) fn debian(&self) -> Result<Interpreter> {
+        Interpreter::find("debian", self.debian.clone())
+            .context("install it with `apt-get install lua5.4`, or name another with --debian PATH")
+    }
+}
+
+fn release_neighbour() -> Result<PathBuf> {
+    let own = env::current_exe().context("cannot find this program's own executable")?;
+    let Some(directory) = own.parent() else {
+        bail!("this program's executable has no directory");
+    };
+    if directory.file_name() == Some(OsStr::new("release")) {
+        return Ok(directory.join("baton"));
+    }
+    Ok(directory.join("../release/baton"))
+}

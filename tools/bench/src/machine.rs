@@ -1,0 +1,66 @@
+//! What machine the figures come from.
+
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+/// CPU, kernel, memory, load and the time of day, as far as the system tells.
+pub(crate) fn facts() -> Value {
+    let cpus = std::thread::available_parallelism()
+        .map(|cpus| cpus.get())
+        .ok();
+    let since_epoch = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map(|time| time.as_secs())
+        .ok();
+    json!({
+        "cpu_model": field("/proc/cpuinfo", "model name"),
+        "cpus": cpus,
+        "kernel": line("/proc/sys/kernel/osrelease"),
+        "memory_kib": memory_kib("MemTotal"),
+        "load_average": line("/proc/loadavg"),
+        "governor": line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "unix_time": since_epoch,
+        "bench_version": env!("CARGO_PKG_VERSION"),
+    })
+}
+
+/// A line of `/proc/meminfo` in KiB.
+pub(crate) fn memory_kib(name: &str) -> Option<u64> {
+    field("/proc/meminfo", name)?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()
+}
+
+fn line(path: &str) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.lines().next()?.to_string())
+}
+
+/// The value of the first line `name: value` of a file under `/proc`.
+pub(crate) fn field(path: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let value = |line: &str| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim().to_string())
+    };
+    text.lines().find_map(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_memory_a_kernel_and_a_process_status() {
+        assert!(memory_kib("MemTotal").is_some_and(|kib| kib > 0));
+        assert!(line("/proc/sys/kernel/osrelease").is_some());
+        assert_eq!(
+            field("/proc/self/status", "Pid"),
+            Some(std::process::id().to_string())
+        );
+        assert_eq!(field("/proc/self/status", "No such field"), None);
+    }
+}

@@ -1,0 +1,83 @@
+//! Plain tables for a terminal: the first column to the left, the others to the right.
+
+use std::fmt;
+
+/// Rows of text under a header; columns are as wide as their widest cell.
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// An empty table with these column heads.
+    pub(crate) fn new(header: &[&str]) -> Self {
+        Self {
+            rows: vec![header.iter().map(ToString::to_string).collect()],
+        }
+    }
+
+    /// Adds a row; a row shorter than the header leaves its last columns empty.
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            self.rows
+                .iter()
+                .filter_map(|row| row.get(column))
+                .map(|cell| cell.chars().count())
+                .max()
+        };
+        (0..columns)
+            .map(|column| width(column).unwrap_or(0))
+            .collect()
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let widths = self.widths();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+                match column {
+                    0 => line.push_str(&format!("{cell:<width$}")),
+                    _ => line.push_str(&format!("  {cell:>width$}")),
+                }
+            }
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// A figure with `digits` decimals and its unit, or a dash where there is none.
+pub(crate) fn figure(value: Option<f64>, digits: usize, unit: &str) -> String {
+    match value {
+        Some(value) => format!("{value:.digits$}{unit}"),
+        None => "-".to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_lines_do_not_end_in_blanks() {
+        let mut table = Table::new(&["program", "ms", "note"]);
+        table.row(["sort".to_string(), "3.5".to_string(), "ok".to_string()]);
+        table.row(["a longer name".to_string(), "12345.6".to_string()]);
+        assert_eq!(
+            table.to_string(),
+            "program             ms  note\nsort               3.5    ok\na longer name  12345.6\n"
+        );
+    }
+
+    #[test]
+    fn a_missing_figure_is_a_dash() {
+        assert_eq!(figure(Some(1.25), 1, " ms"), "1.2 ms");
+        assert_eq!(figure(None, 1, " ms"), "-");
+    }
+}
