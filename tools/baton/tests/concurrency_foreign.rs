@@ -1,0 +1,246 @@
+//! Foreign calls: what blocks in C does not stop the others.
+
+mod harness;
+
+use harness::{baton, cases};
+
+cases! {
+    mod blocking from "foreign/blocking.lua":
+        ten_sleeping_commands_overlap,
+        ten_pipes_that_wait_overlap,
+        a_command_does_not_stop_a_ticker,
+        the_main_process_may_block_too,
+        os_execute_reports_as_in_lua,
+        popen_reports_as_in_lua,
+        a_read_from_a_fifo_that_nobody_writes_does_not_stop_a_ticker,
+        a_pattern_match_that_lasts_does_not_stop_a_ticker,
+        two_long_matches_and_a_sleep_all_go_on,
+        long_matches_give_the_right_answers,
+        busy_lua_and_long_matches_share_the_program,
+        forty_processes_read_forty_pipes,
+        a_string_that_takes_long_to_build_does_not_stop_a_ticker,
+        the_bound_on_threads_holds_and_all_calls_come_to_their_turn,
+        native_threads_are_counted;
+    mod files from "foreign/files.lua":
+        closing_a_file_that_another_process_reads_waits,
+        a_second_reader_waits_for_the_first,
+        lines_written_by_many_processes_stay_whole,
+        lines_read_by_many_processes_are_read_once,
+        many_processes_work_on_files_of_their_own,
+        a_file_closed_by_one_process_is_closed_for_all,
+        opening_closing_and_using_files_at_random_is_safe,
+        default_files_are_shared_by_all_processes;
+}
+
+/// Ticks on stderr each millisecond, as a daemon.
+const TICKER: &str = "process.spawn({ daemon = true }, function()
+    for i = 1, math.huge do process.sleep(0.001) io.stderr:write('tick ', i, ' ') end
+  end)\n";
+
+#[test]
+fn a_print_into_a_full_pipe_does_not_stop_the_others_and_loses_nothing() {
+    let code =
+        format!("{TICKER} print(('x'):rep(1000000)) io.stderr:write 'printed' os.exit(0, true)");
+    let mut program = baton().process_code(&code).hold_stdout().start();
+    program.await_stderr("tick 100 ");
+    program.read_stdout();
+    program.await_stderr("printed");
+    let outcome = program.finish();
+    outcome.succeeds();
+    assert_eq!(outcome.stdout.len(), 1_000_001, "the output came whole");
+    assert!(outcome.stdout.trim_end().bytes().all(|byte| byte == b'x'));
+}
+
+#[test]
+fn many_writes_into_a_full_pipe_do_not_stop_the_others_and_lose_nothing() {
+    for print in [
+        "print(line)",
+        "io.write(line, '\\n')",
+        "io.stdout:write(line, '\\n')",
+    ] {
+        let code = format!(
+            "{TICKER}
+             local all = {{}}
+             for i = 1, 5 do
+               all[i] = process.spawn(function()
+                 for k = 1, 400 do
+                   local line = i .. ' ' .. k .. ' ' .. ('y'):rep(100)
+                   {print}
+                 end
+               end)
+             end
+             for i = 1, 5 do all[i]:join() end"
+        );
+        let mut program = baton().process_code(&code).hold_stdout().start();
+        program.await_stderr("tick 50 ");
+        program.read_stdout();
+        assert_lines_of_five_writers(&program.finish());
+    }
+}
+
+fn assert_lines_of_five_writers(outcome: &harness::Outcome) {
+    outcome.succeeds();
+    let mut next = [1; 6];
+    for line in outcome.stdout.lines() {
+        let mut words = line.split(' ');
+        let mut number = || words.next().and_then(|word| word.parse::<usize>().ok());
+        let (writer, count) = (number(), number());
+        let whole = words.next() == Some(&"y".repeat(100)) && words.next().is_none();
+        match (writer, count) {
+            (Some(writer @ 1..=5), Some(count)) if whole => {
+                assert_eq!(count, next[writer], "the lines of writer {writer} in order");
+                next[writer] += 1;
+            }
+            _ => panic!("a line was torn: {line:?}"),
+        }
+    }
+    assert_eq!(next[1..], [401; 5], "every line came");
+}
+
+#[test]
+fn one_print_is_one_line_whoever_else_prints() {
+    let outcome = baton()
+        .process_code(
+            "process.params.slice = 0.0005
+             for i = 1, 40 do
+               process.spawn(function()
+                 for k = 1, 100 do print('process', i, 'line', k, ('z'):rep(50)) end
+               end)
+             end",
+        )
+        .run();
+    outcome.succeeds().quietly();
+    assert_eq!(outcome.stdout.lines().count(), 4000);
+    for line in outcome.stdout.lines() {
+        let words: Vec<_> = line.split('\t').collect();
+        let whole = words.len() == 5
+            && words[0] == "process"
+            && words[2] == "line"
+            && words[4] == "z".repeat(50);
+        assert!(whole, "a line was torn: {line:?}");
+    }
+}
+
+#[test]
+fn a_print_that_calls_tostring_is_one_line_too() {
+    let outcome = baton()
+        .process_code(
+            "process.params.slice = 0.0005
+             local slow = setmetatable({}, { __tostring = function() process.yield() return 'slow' end })
+             for i = 1, 20 do
+               process.spawn(function() for k = 1, 20 do print('a', slow, 'b', slow, 'c') end end)
+             end",
+        )
+        .run();
+    outcome.succeeds().quietly();
+    assert_eq!(outcome.stdout, "a\tslow\tb\tslow\tc\n".repeat(400));
+}
+
+#[test]
+fn an_unknown_module_that_blocks_is_warned_about_once_by_its_name() {
+    let outcome = baton()
+        .process_code(
+            "local blocker = require 'blocker'
+             process.spawn({ daemon = true, name = 'other' }, function() while true do process.sleep(0.001) end end)
+             local p = process.spawn({ name = 'the blocked' }, function()
+               process.sleep(0.005)
+               blocker.block_ms(400)
+               blocker.block_ms(400)
+             end)
+             print(p:join())",
+        )
+        .run();
+    outcome
+        .succeeds()
+        .wrote("true\n")
+        .complained("block_ms")
+        .complained("the blocked");
+    assert_eq!(
+        outcome.stderr.matches("block_ms").count(),
+        1,
+        "one warning for one function\n{outcome}"
+    );
+    assert!(
+        outcome.stderr.contains("process.concurrent") || outcome.stderr.contains("concurrent"),
+        "no remedy\n{outcome}"
+    );
+}
+
+#[test]
+fn an_unknown_module_keeps_the_program_to_itself_while_it_runs() {
+    baton()
+        .process_code(
+            "local blocker = require 'blocker'
+             process.params.warn_blocked = 10
+             local n = 0
+             process.spawn({ daemon = true }, function() while true do process.sleep(0.001) n = n + 1 end end)
+             process.spawn({ daemon = true, priority = 60 }, function() while true do process.sleep(0.001) n = n + 1 end end)
+             process.sleep(0.01)
+             local worker = process.spawn({ priority = 70 }, function()
+               local before = n
+               blocker.block_ms(100)
+               local between = n
+               blocker.spin_ms(50)
+               return between - before, n - between
+             end)
+             print(worker:join())",
+        )
+        .run()
+        .succeeds()
+        .wrote("true\t0\t0\n")
+        .quietly();
+}
+
+#[test]
+fn functions_of_unknown_modules_that_call_back_let_others_run_in_any_order() {
+    baton()
+        .process_code(
+            "local blocker = require 'blocker'
+             local gates, all, log = {}, {}, {}
+             for i = 1, 10 do gates[i] = process.event() end
+             for i = 1, 10 do
+               all[i] = process.spawn(function()
+                 return blocker.call_and_return(function(x)
+                   local y = blocker.call_and_return(function(z) gates[i]:wait() return z + 1 end, x)
+                   log[#log + 1] = i
+                   return y
+                 end, i * 100)
+               end)
+             end
+             process.sleep(0.005)
+             for _, i in ipairs { 3, 1, 10, 5, 2, 9, 4, 8, 6, 7 } do gates[i]:set() process.sleep(0.002) end
+             for i = 1, 10 do
+               local ok, result = all[i]:join()
+               assert(ok and result == i * 100 + 1, result)
+             end
+             print(table.concat(log, ' '))",
+        )
+        .run()
+        .succeeds()
+        .wrote("3 1 10 5 2 9 4 8 6 7\n")
+        .quietly();
+}
+
+#[test]
+fn a_kill_through_the_frames_of_a_c_function_lets_it_free_its_things() {
+    baton()
+        .process_code(
+            "local blocker = require 'blocker'
+             local after = false
+             local p = process.spawn(function()
+               pcall(blocker.protected_call, function()
+                 blocker.protected_call(function() process.sleep(1000) end)
+                 after = true
+               end)
+               after = true
+             end)
+             process.sleep(0.005)
+             p:kill()
+             print(p:join())
+             print(blocker.count_frees(), after)",
+        )
+        .run()
+        .succeeds()
+        .wrote("false\tkilled\n2\tfalse\n")
+        .quietly();
+}
