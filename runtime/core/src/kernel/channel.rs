@@ -1,0 +1,211 @@
+//! Channels: values from process to process, in order.
+//!
+//! A channel has a buffer, perhaps of no places at all. Receivers wait only while the buffer is empty
+//! and no sender waits; senders wait only while the buffer is full and no receiver waits. So a value
+//! goes straight to a receiver, or into the buffer, or stays with its waiting sender, and is never
+//! in two places.
+
+use std::collections::VecDeque;
+
+use super::waiters::{Kind, Ticket, WaitQueue};
+use super::{Attempt, ChannelId, Deadline, Kernel, Wake, WakeReason};
+
+#[derive(Debug)]
+pub(super) struct Channel {
+    pub(super) buffer: VecDeque<u64>,
+    pub(super) capacity: usize,
+    pub(super) is_closed: bool,
+    pub(super) receivers: WaitQueue,
+    pub(super) senders: WaitQueue,
+}
+
+impl<C> Kernel<C> {
+    /// A new channel that holds `capacity` values that nobody waits for; 0 makes each sender meet its
+    /// receiver. The buffer grows as it fills.
+    pub fn channel_new(&mut self, capacity: usize) -> ChannelId {
+        let receivers = self.waiters.make_queue();
+        let senders = self.waiters.make_queue();
+        let buffer = VecDeque::new();
+        let channel = Channel {
+            buffer,
+            capacity,
+            is_closed: false,
+            receivers,
+            senders,
+        };
+        ChannelId(self.channels.insert(channel))
+    }
+
+    /// Sends a value: `Done` once it is in the buffer or with a receiver; else the value was not sent.
+    pub fn channel_send(&mut self, id: ChannelId, value: u64, deadline: Deadline) -> Attempt {
+        let me = match self.may_wait() {
+            Ok(me) => me,
+            Err(answer) => return answer,
+        };
+        if let Some(wake) = self.try_send(id, value) {
+            return Attempt::Ready(wake);
+        }
+        let ticket = Ticket {
+            kind: Kind::Send,
+            object: id.0.index,
+            case: 0,
+            value,
+        };
+        match self.channels.get(id.0).map(|channel| channel.senders) {
+            Some(senders) => self.wait_in(me, senders, ticket, deadline),
+            None => Attempt::because(WakeReason::Closed),
+        }
+    }
+
+    /// Receives a value: `Done`, with the value. After a close the values of the buffer still come,
+    /// then `Closed`.
+    pub fn channel_receive(&mut self, id: ChannelId, deadline: Deadline) -> Attempt {
+        let me = match self.may_wait() {
+            Ok(me) => me,
+            Err(answer) => return answer,
+        };
+        if let Some(wake) = self.try_receive(id) {
+            return Attempt::Ready(wake);
+        }
+        let ticket = Ticket::new(Kind::Receive, id.0.index);
+        match self.channels.get(id.0).map(|channel| channel.receivers) {
+            Some(receivers) => self.wait_in(me, receivers, ticket, deadline),
+            None => Attempt::because(WakeReason::Closed),
+        }
+    }
+
+    /// Closes a channel: nothing can be sent any more, and all who wait are told `Closed`. Says whether
+    /// it was open.
+    pub fn channel_close(&mut self, id: ChannelId) -> bool {
+        let Some(channel) = self.channels.get_mut(id.0) else {
+            return false;
+        };
+        let was_open = !std::mem::replace(&mut channel.is_closed, true);
+        let (receivers, senders) = (channel.receivers, channel.senders);
+        self.tell_closed(receivers);
+        self.tell_closed(senders);
+        was_open
+    }
+
+    /// How many values are in the buffer.
+    pub fn channel_len(&self, id: ChannelId) -> usize {
+        self.channels
+            .get(id.0)
+            .map_or(0, |channel| channel.buffer.len())
+    }
+
+    /// Whether a channel is closed; a freed one is.
+    pub fn channel_is_closed(&self, id: ChannelId) -> bool {
+        self.channels
+            .get(id.0)
+            .is_none_or(|channel| channel.is_closed)
+    }
+
+    /// Frees a channel, and closes it before. Returns the values that nobody received.
+    pub fn channel_free(&mut self, id: ChannelId) -> Vec<u64> {
+        self.channel_close(id);
+        let Some(channel) = self.channels.remove(id.0) else {
+            return Vec::new();
+        };
+        self.waiters.free_queue(channel.receivers);
+        self.waiters.free_queue(channel.senders);
+        channel.buffer.into()
+    }
+
+    /// Sends a value if that can be done, or is refused, at once.
+    pub(super) fn try_send(&mut self, id: ChannelId, value: u64) -> Option<Wake> {
+        let Some(channel) = self
+            .channels
+            .get_mut(id.0)
+            .filter(|channel| !channel.is_closed)
+        else {
+            return Some(Wake::because(WakeReason::Closed));
+        };
+        let receivers = channel.receivers;
+        if let Some(first) = self.waiters.first(receivers) {
+            let node = self.waiters.node(first);
+            let wake = Wake {
+                reason: WakeReason::Done,
+                case: node.ticket.case,
+                value,
+            };
+            let receiver = node.process;
+            self.wake_process(receiver, wake);
+            return Some(Wake::because(WakeReason::Done));
+        }
+        if channel.buffer.len() < channel.capacity {
+            channel.buffer.push_back(value);
+            return Some(Wake::because(WakeReason::Done));
+        }
+        None
+    }
+
+    /// Receives a value if that can be done, or will never be, at once.
+    pub(super) fn try_receive(&mut self, id: ChannelId) -> Option<Wake> {
+        let Some(channel) = self.channels.get_mut(id.0) else {
+            return Some(Wake::because(WakeReason::Closed));
+        };
+        let is_closed = channel.is_closed;
+        let buffered = channel.buffer.pop_front();
+        let sent = self.waiters.first(channel.senders).map(|first| {
+            let node = self.waiters.node(first);
+            (node.process, node.ticket)
+        });
+        let value = match (buffered, sent) {
+            (Some(value), Some((_, ticket))) => {
+                channel.buffer.push_back(ticket.value);
+                value
+            }
+            (Some(value), None) => value,
+            (None, Some((_, ticket))) => ticket.value,
+            (None, None) => return is_closed.then(|| Wake::because(WakeReason::Closed)),
+        };
+        if let Some((sender, ticket)) = sent {
+            let wake = Wake {
+                reason: WakeReason::Done,
+                case: ticket.case,
+                value: 0,
+            };
+            self.wake_process(sender, wake);
+        }
+        Some(Wake {
+            reason: WakeReason::Done,
+            case: 0,
+            value,
+        })
+    }
+
+    /// Whether [`Kernel::try_send`] would answer.
+    pub(super) fn can_send(&self, id: ChannelId) -> bool {
+        self.channels.get(id.0).is_none_or(|channel| {
+            channel.is_closed
+                || channel.buffer.len() < channel.capacity
+                || !self.waiters.is_empty(channel.receivers)
+        })
+    }
+
+    /// Whether [`Kernel::try_receive`] would answer.
+    pub(super) fn can_receive(&self, id: ChannelId) -> bool {
+        self.channels.get(id.0).is_none_or(|channel| {
+            channel.is_closed
+                || !channel.buffer.is_empty()
+                || !self.waiters.is_empty(channel.senders)
+        })
+    }
+
+    /// Wakes all in a queue, each with the case it waits in.
+    fn tell_closed(&mut self, queue: WaitQueue) {
+        while let Some(first) = self.waiters.first(queue) {
+            let node = self.waiters.node(first);
+            let (process, case) = (node.process, node.ticket.case);
+            self.wake_process(
+                process,
+                Wake {
+                    reason: WakeReason::Closed,
+                    case,
+                    value: 0,
+                },
+            );
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The scheduler's heart: which process runs, what the others wait for, and when they go on.
+//!
+//! Everything here is a plain, single-threaded state machine. It reads no clock, starts no thread,
+//! switches no stack and knows no guest: it is told the time, and it *answers* who is to run
+//! ([`Next`]) and whether the caller has to switch away ([`Attempt`]). Its caller, the executor,
+//! carries that out. So all of it is tested without threads, and is used only by the VM's owner.
+//!
+//! # Map
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `ids`, `words` | what the kernel is asked with and what it answers |
+//! | `process`, `slab` | slots, found by index and checked by generation |
+//! | `run_queue`, `scheduling` | rings by priority; choose, yield, preempt |
+//! | `waiters`, `blocking` | wait queues; the one way into a wait and the one way out |
+//! | `deadlines`, `timer` | the heap of deadlines; processes fired by time |
+//! | `lifetime`, `join` | spawn, exit, forget; waiting for the end of others |
+//! | `suspend`, `kill`, `priority`, `carriers` | what is done to a process from outside |
+//! | `semaphore`, `mutex`, `condition`, `event`, `channel`, `select`, `queue` | what processes wait for |
+//! | `listing`, `counters` | what is seen from outside |
+//!
+//! # Invariants
+//!
+//! 1. A process is in exactly one place, which its phase names: the ring of its level, the ring of
+//!    its occupied carrier, wait queues and the heap of deadlines, or nowhere.
+//! 2. The current process is the first in the ring of its level (or it is kept aside, if its own
+//!    carrier was occupied while it ran, until it gives way).
+//! 3. Waiter nodes belong to processes in the phase `Waiting` only; a wait ends once.
+//! 4. A process whose kill is due is not blocked. One exception: a process that was killed in a
+//!    condition's wait gets its mutex back first; a second kill spares it that.
+//! 5. Within one priority everything is first come, first served.
+//! 6. A stale id is answered as a dead process, a freed object as a closed one; nothing panics.
+//!
+//! # Words
+//!
+//! *Current* is the process that has the processor. *Runnable* processes may be chosen; those *kept
+//! aside* could run, but only on a native thread that is out in a foreign call of another process.
+//! A *wait* ends with a [`Wake`]. A *hold* puts the first kill of a process off.
+
+mod blocking;
+mod carriers;
+mod channel;
+mod condition;
+mod counters;
+mod deadlines;
+mod event;
+mod ids;
+mod join;
+mod kill;
+mod lifetime;
+mod listing;
+mod mutex;
+mod priority;
+mod process;
+mod queue;
+mod run_queue;
+mod scheduling;
+mod select;
+mod semaphore;
+mod slab;
+mod suspend;
+mod timer;
+mod waiters;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use baton_sys::clock::Instant;
+
+pub use counters::Counters;
+pub use ids::{
+    CarrierId, ChannelId, ConditionId, EventId, MutexId, ProcessId, SemaphoreId, TimerId,
+    WaitQueueId,
+};
+pub use lifetime::SpawnOptions;
+pub use listing::Blocker;
+pub use select::Case;
+pub use timer::TimerStats;
+pub use words::{
+    Attempt, Deadline, KillOutcome, Next, NotOwner, Preemption, Priority, ProcessLimit, Recursive,
+    ResumeOutcome, State, SuspendOutcome, Wake, WakeReason,
+};
+
+use deadlines::Deadlines;
+use process::{PHASES, Phase, ProcessTable};
+use run_queue::RunQueue;
+use slab::{NIL, Slab};
+use waiters::{WaitQueue, Waiters};
+
+/// All processes of one VM and all that they wait for. `C` is what the executor keeps with each
+/// process; the kernel only stores it. Guarded by the VM lock: only the VM's owner touches it.
+#[derive(Debug)]
+pub struct Kernel<C> {
+    /// The process that runs, or `NIL`.
+    current: u32,
+    /// The process that ran last, while nobody is current.
+    last: u32,
+    run_queue: RunQueue,
+    processes: ProcessTable,
+    counters: Counters,
+    /// How many processes are in each phase.
+    census: [u32; PHASES],
+    deadlines: Deadlines,
+    waiters: Waiters,
+    carriers: Vec<carriers::Carrier>,
+    payloads: Vec<Option<C>>,
+    limit: u32,
+    /// Processes that were spawned or fired, and have not ended.
+    live: u32,
+    /// Those of them that the end of the program waits for.
+    live_non_daemons: u32,
+    /// The latest time that the kernel was told.
+    now: Instant,
+    /// Those who wait until all others have ended.
+    rest: WaitQueue,
+    /// Timers that will fire yet.
+    pending_timers: usize,
+    semaphores: Slab<semaphore::Semaphore>,
+    mutexes: Slab<mutex::Mutex>,
+    conditions: Slab<condition::Condition>,
+    events: Slab<event::Event>,
+    channels: Slab<channel::Channel>,
+    queues: Slab<WaitQueue>,
+    timers: Slab<timer::Timer>,
+}
+
+impl<C> Kernel<C> {
+    /// The most processes a VM can have, whatever limit is asked for.
+    pub const MOST_PROCESSES: u32 = (1 << 31) - 1;
+
+    /// A kernel without processes, which allows `limit` of them at a time, the dead that were not
+    /// forgotten included.
+    pub fn new(limit: u32) -> Kernel<C> {
+        let mut waiters = Waiters::new();
+        let rest = waiters.make_queue();
+        Kernel {
+            current: NIL,
+            last: NIL,
+            run_queue: RunQueue::new(),
+            processes: ProcessTable::new(),
+            counters: Counters::default(),
+            census: [0; PHASES],
+            deadlines: Deadlines::new(),
+            waiters,
+            carriers: Vec::new(),
+            payloads: Vec::new(),
+            limit: limit.min(Self::MOST_PROCESSES),
+            live: 0,
+            live_non_daemons: 0,
+            now: Instant::from_nanos(0),
+            rest,
+            pending_timers: 0,
+            semaphores: Slab::new(),
+            mutexes: Slab::new(),
+            conditions: Slab::new(),
+            events: Slab::new(),
+            channels: Slab::new(),
+            queues: Slab::new(),
+            timers: Slab::new(),
+        }
+    }
+
+    /// How many processes there may be at a time.
+    pub fn process_limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Changes how many processes there may be; those that are there stay.
+    pub fn set_process_limit(&mut self, limit: u32) {
+        self.limit = limit.min(Self::MOST_PROCESSES);
+    }
+
+    /// The process that has the processor.
+    #[inline]
+    pub fn current(&self) -> Option<ProcessId> {
+        (self.current != NIL).then(|| self.processes.id(self.current))
+    }
+
+    /// Moves a process to another phase, and keeps the census.
+    #[inline]
+    fn set_phase(&mut self, index: u32, phase: Phase) {
+        let process = &mut self.processes[index];
+        self.census[process.phase as usize] -= 1;
+        self.census[phase as usize] += 1;
+        process.phase = phase;
+    }
+
+    #[inline]
+    fn count_of(&self, phase: Phase) -> usize {
+        self.census[phase as usize] as usize
+    }
+}
+
+impl<C> Default for Kernel<C> {
+    /// A kernel with the highest limit.
+    fn default() -> Self {
+        Kernel::new(Self::MOST_PROCESSES)
+    }
+}

@@ -1,0 +1,117 @@
+//! Priorities, given and inherited.
+//!
+//! The owner of a mutex is as urgent as the most urgent process that waits for it, and so is the
+//! owner of the mutex that the owner waits for, and so on. A priority goes back when the mutex is
+//! unlocked, or when the one who lent it waits no more.
+
+use super::process::Phase;
+use super::slab::NIL;
+use super::waiters::Kind;
+use super::{Kernel, Priority, ProcessId};
+
+impl<C> Kernel<C> {
+    /// The priority a process was given; the default for a forgotten one.
+    pub fn priority(&self, pid: ProcessId) -> Priority {
+        self.processes.find(pid).map_or(Priority::DEFAULT, |index| {
+            self.processes[index].own_priority
+        })
+    }
+
+    /// The priority a process has now, inherited or its own.
+    #[inline]
+    pub fn effective_priority(&self, pid: ProcessId) -> Priority {
+        self.processes
+            .find(pid)
+            .map_or(Priority::DEFAULT, |index| self.processes[index].priority)
+    }
+
+    /// Gives a process another priority. It goes to the back of its new level wherever it stands; the
+    /// current process to the head. Says whether it lives.
+    pub fn set_priority(&mut self, pid: ProcessId, priority: Priority) -> bool {
+        let Some(index) = self.processes.find_alive(pid) else {
+            return false;
+        };
+        self.processes[index].own_priority = priority;
+        self.inherit(index);
+        true
+    }
+
+    /// Gives a process the priority that it should have, and then the owner of the mutex that it waits
+    /// for, and so on. The chain ends where nothing changes: also in a ring of waiting owners, for
+    /// there priorities only rise, or only fall.
+    pub(super) fn inherit(&mut self, index: u32) {
+        let mut index = index;
+        loop {
+            let priority = self.due_priority(index);
+            let process = &self.processes[index];
+            if priority == process.priority {
+                return;
+            }
+            if priority.is_more_urgent_than(process.own_priority) {
+                self.counters.priorities_inherited += 1;
+            }
+            self.move_to_level(index, priority);
+            match self.owner_waited_for(index) {
+                Some(owner) => index = owner,
+                None => return,
+            }
+        }
+    }
+
+    /// The queue of a mutex has changed: its owner inherits from those in it.
+    pub(super) fn inherit_from_waiters(&mut self, mutex: u32) {
+        if let Some(owner) = self
+            .mutexes
+            .at(mutex)
+            .map(|mutex| mutex.owner)
+            .filter(|&o| o != NIL)
+        {
+            self.inherit(owner);
+        }
+    }
+
+    fn due_priority(&self, index: u32) -> Priority {
+        let process = &self.processes[index];
+        let mut priority = process.own_priority;
+        let mut held = process.held;
+        while let Some(mutex) = self.mutexes.at(held) {
+            if let Some(first) = self.waiters.first(mutex.waiters) {
+                let waiter = self.waiters.node(first).process;
+                priority = priority.or_more_urgent(self.processes[waiter].priority);
+            }
+            held = mutex.held_next;
+        }
+        priority
+    }
+
+    fn owner_waited_for(&self, index: u32) -> Option<u32> {
+        let node = self.processes[index].waiters;
+        if node == NIL {
+            return None;
+        }
+        let ticket = self.waiters.node(node).ticket;
+        if ticket.kind != Kind::Mutex {
+            return None;
+        }
+        self.mutexes
+            .at(ticket.object)
+            .map(|mutex| mutex.owner)
+            .filter(|&owner| owner != NIL)
+    }
+
+    fn move_to_level(&mut self, index: u32, priority: Priority) {
+        let phase = self.processes[index].phase;
+        if matches!(phase, Phase::Ready | Phase::Aside) {
+            self.leave_run_queue(index);
+            self.processes[index].priority = priority;
+            self.make_ready(index);
+            return;
+        }
+        self.processes[index].priority = priority;
+        let mut node = self.processes[index].waiters;
+        while node != NIL {
+            self.waiters.requeue(node, priority.get());
+            node = self.waiters.node(node).sibling;
+        }
+    }
+}

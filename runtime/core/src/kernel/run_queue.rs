@@ -1,0 +1,122 @@
+//! The runnable processes: a ring for each priority, and a bitmap of the rings that are not empty.
+//!
+//! A ring is a head link and the `next`/`prev` links in the processes; the one before the head is the back. The current
+//! process stays at the head of its ring while it runs, so that to yield is to turn the ring by one, and to be preempted
+//! by a more urgent process is nothing at all.
+
+use super::Priority;
+use super::process::Process;
+use super::slab::NIL;
+
+/// Rings of processes by priority.
+#[derive(Debug)]
+pub(super) struct RunQueue {
+    /// Bit `level - 1` stands while the ring of `level` has a process.
+    levels: u128,
+    /// A power of two, so that a masked level is in bounds.
+    heads: [u32; 128],
+}
+
+impl RunQueue {
+    pub(super) const fn new() -> Self {
+        RunQueue {
+            levels: 0,
+            heads: [NIL; 128],
+        }
+    }
+
+    /// The most urgent level that has a process, 0 if none has.
+    #[inline]
+    pub(super) fn top(&self) -> u8 {
+        (128 - self.levels.leading_zeros()) as u8
+    }
+
+    /// The most urgent level below `level` that has a process, 0 if none has.
+    pub(super) fn top_below(&self, level: u8) -> u8 {
+        let below = (1u128 << (level.max(1) - 1)) - 1;
+        (128 - (self.levels & below).leading_zeros()) as u8
+    }
+
+    /// The first process of a level, or `NIL`.
+    #[inline]
+    pub(super) fn head(&self, level: u8) -> u32 {
+        self.heads[usize::from(level & 127)]
+    }
+
+    /// Turns the ring of `level` so that `index`, which is in it, is the first.
+    #[inline]
+    pub(super) fn turn_to(&mut self, level: u8, index: u32) {
+        self.heads[usize::from(level & 127)] = index;
+    }
+
+    #[inline]
+    pub(super) fn push_back(&mut self, processes: &mut [Process], index: u32) {
+        let level = processes[index as usize].priority;
+        self.levels |= bit(level);
+        push_back(
+            processes,
+            &mut self.heads[usize::from(level.get() & 127)],
+            index,
+        );
+    }
+
+    #[inline]
+    pub(super) fn push_front(&mut self, processes: &mut [Process], index: u32) {
+        self.push_back(processes, index);
+        let level = processes[index as usize].priority.get();
+        self.turn_to(level, index);
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, processes: &mut [Process], index: u32) {
+        let level = processes[index as usize].priority;
+        let head = &mut self.heads[usize::from(level.get() & 127)];
+        remove(processes, head, index);
+        if *head == NIL {
+            self.levels &= !bit(level);
+        }
+    }
+}
+
+/// The place of a level in a bitmap.
+#[inline]
+pub(super) fn bit(level: Priority) -> u128 {
+    1 << (level.get() - 1)
+}
+
+/// Adds a process to the back of the ring that starts at `head`.
+#[inline]
+pub(super) fn push_back(processes: &mut [Process], head: &mut u32, index: u32) {
+    let first = *head;
+    if first == NIL {
+        let process = &mut processes[index as usize];
+        process.next = index;
+        process.prev = index;
+        *head = index;
+        return;
+    }
+    let back = processes[first as usize].prev;
+    processes[first as usize].prev = index;
+    processes[back as usize].next = index;
+    let process = &mut processes[index as usize];
+    process.next = first;
+    process.prev = back;
+}
+
+/// Takes a process out of the ring that starts at `head`.
+#[inline]
+pub(super) fn remove(processes: &mut [Process], head: &mut u32, index: u32) {
+    let Process { next, prev, .. } = processes[index as usize];
+    if next == index {
+        *head = NIL;
+    } else {
+        processes[prev as usize].next = next;
+        processes[next as usize].prev = prev;
+        if *head == index {
+            *head = next;
+        }
+    }
+    let process = &mut processes[index as usize];
+    process.next = NIL;
+    process.prev = NIL;
+}

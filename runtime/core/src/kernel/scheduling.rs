@@ -1,0 +1,212 @@
+//! Who runs next.
+
+use super::process::Phase;
+use super::slab::NIL;
+use super::{Kernel, Next, Preemption, Priority, ProcessId};
+
+impl<C> Kernel<C> {
+    /// Chooses the most urgent runnable process, the current one if no other is more urgent.
+    #[inline]
+    pub fn schedule(&mut self) -> Next {
+        let level = self.run_queue.top();
+        if level == 0 {
+            self.clear_current();
+            return Next::Nothing;
+        }
+        let head = self.run_queue.head(level);
+        if head == self.current {
+            return Next::Same;
+        }
+        self.run(head)
+    }
+
+    /// The current process goes to the back of its level. `Same` if no other is as urgent.
+    #[inline]
+    pub fn yield_current(&mut self) -> Next {
+        let next = self.rotate();
+        if matches!(next, Next::Other(_)) {
+            self.counters.yields += 1;
+        }
+        next
+    }
+
+    /// The current process is made to give way.
+    pub fn preempt_current(&mut self, cause: Preemption) -> Next {
+        let next = match cause {
+            Preemption::MoreUrgent => self.schedule(),
+            Preemption::SliceExpired => self.rotate(),
+        };
+        if matches!(next, Next::Other(_)) {
+            match cause {
+                Preemption::MoreUrgent => self.counters.preemptions_by_urgency += 1,
+                Preemption::SliceExpired => self.counters.preemptions_by_slice += 1,
+            }
+        }
+        next
+    }
+
+    /// The current process goes to the back of its level, and `pid` runs: if it is runnable and
+    /// nobody is more urgent than it; else as [`Kernel::yield_current`].
+    pub fn yield_to(&mut self, pid: ProcessId) -> Next {
+        match self.processes.find(pid) {
+            Some(index) if self.current == NIL || index != self.current => {
+                let process = &self.processes[index];
+                if process.phase != Phase::Ready || process.priority.get() < self.run_queue.top() {
+                    return self.yield_current();
+                }
+            }
+            _ => return self.yield_current(),
+        }
+        self.turn_current_to_back();
+        self.counters.yields += 1;
+        self.run_out_of_turn(pid.index)
+    }
+
+    /// Runs `pid` instead of the current process, which keeps its place, whatever their priorities:
+    /// for a scheduler that the user wrote. If `pid` is not runnable, as [`Kernel::schedule`].
+    pub fn switch_to(&mut self, pid: ProcessId) -> Next {
+        match self.processes.find(pid) {
+            Some(index) if index == self.current => Next::Same,
+            Some(index) if self.processes[index].phase == Phase::Ready => {
+                self.run_out_of_turn(index)
+            }
+            _ => self.schedule(),
+        }
+    }
+
+    /// Nobody is current any more; the one that was stays at the head of its level. For handing the
+    /// VM over.
+    pub fn relinquish_current(&mut self) {
+        self.clear_current();
+    }
+
+    /// Whether a process more urgent than the current one is runnable (or any, if nobody is
+    /// current). Whether the current one lets itself be preempted is the caller's to ask.
+    #[inline]
+    pub fn current_should_yield(&self) -> bool {
+        if self.current == NIL {
+            return self.run_queue.top() != 0;
+        }
+        self.run_queue.top() > self.processes[self.current].priority.get()
+    }
+
+    /// Whether a yield of the current process would let another one run.
+    #[inline]
+    pub fn current_has_rivals(&self) -> bool {
+        if self.current == NIL {
+            return self.run_queue.top() != 0;
+        }
+        let process = &self.processes[self.current];
+        let level = process.priority.get();
+        let top = self.run_queue.top();
+        top > level || (top == level && process.next != self.current)
+    }
+
+    /// How many processes could be chosen now, the current one not counted.
+    #[inline]
+    pub fn runnable_count(&self) -> usize {
+        let is_ready = self.current != NIL && self.processes[self.current].phase == Phase::Ready;
+        self.count_of(Phase::Ready) - usize::from(is_ready)
+    }
+
+    /// The priority of the most urgent process that could be chosen, the current one not counted.
+    pub fn most_urgent_runnable(&self) -> Option<Priority> {
+        let top = self.run_queue.top();
+        if self.current == NIL {
+            return Priority::new(top);
+        }
+        let process = &self.processes[self.current];
+        let is_alone = process.phase == Phase::Ready && process.next == self.current;
+        if top != process.priority.get() || !is_alone {
+            return Priority::new(top);
+        }
+        Priority::new(self.run_queue.top_below(top))
+    }
+
+    /// Turns the ring of the current process, and chooses.
+    #[inline]
+    fn rotate(&mut self) -> Next {
+        let current = self.current;
+        if current == NIL {
+            return self.schedule();
+        }
+        let process = &self.processes[current];
+        let (level, next) = (process.priority.get(), process.next);
+        if self.run_queue.top() != level || self.run_queue.head(level) != current {
+            return self.rotate_among_unequals();
+        }
+        if next == current {
+            return Next::Same;
+        }
+        self.run_queue.turn_to(level, next);
+        self.run(next)
+    }
+
+    /// Somebody is more urgent than the current process, or it is kept aside.
+    #[cold]
+    fn rotate_among_unequals(&mut self) -> Next {
+        self.turn_current_to_back();
+        self.schedule()
+    }
+
+    fn turn_current_to_back(&mut self) {
+        if self.current != NIL && self.processes[self.current].phase == Phase::Ready {
+            let process = &self.processes[self.current];
+            self.run_queue.turn_to(process.priority.get(), process.next);
+        }
+    }
+
+    /// Puts a runnable process at the head of its level, and runs it.
+    fn run_out_of_turn(&mut self, index: u32) -> Next {
+        self.run_queue.remove(&mut self.processes.slots, index);
+        self.run_queue.push_front(&mut self.processes.slots, index);
+        self.run(index)
+    }
+
+    /// Makes the head of a level current.
+    #[inline]
+    fn run(&mut self, index: u32) -> Next {
+        let last = if self.current == NIL {
+            self.last
+        } else {
+            self.current
+        };
+        self.counters.switches += u64::from(index != last);
+        self.current = index;
+        Next::Other(self.processes.id(index))
+    }
+
+    /// Nobody is current.
+    #[inline]
+    pub(super) fn clear_current(&mut self) {
+        if self.current != NIL {
+            self.last = self.current;
+            self.current = NIL;
+        }
+    }
+
+    /// Makes a process runnable, at the back of its level, or of those kept aside.
+    #[inline]
+    pub(super) fn make_ready(&mut self, index: u32) {
+        if self.processes[index].carrier != NIL && self.must_stay_aside(index) {
+            self.put_aside(index);
+            return;
+        }
+        self.set_phase(index, Phase::Ready);
+        if index == self.current {
+            self.run_queue.push_front(&mut self.processes.slots, index);
+        } else {
+            self.run_queue.push_back(&mut self.processes.slots, index);
+        }
+    }
+
+    /// Takes a process in the phase `Ready` or `Aside` out of its ring. The caller sets the phase.
+    #[inline]
+    pub(super) fn leave_run_queue(&mut self, index: u32) {
+        if self.processes[index].phase == Phase::Ready {
+            self.run_queue.remove(&mut self.processes.slots, index);
+        } else {
+            self.leave_aside(index);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Counting semaphores. A signal goes straight to the one who waits first: nobody can take it from
+//! under its nose.
+
+use super::waiters::{Kind, Ticket, WaitQueue};
+use super::{Attempt, Deadline, Kernel, SemaphoreId, Wake, WakeReason};
+
+#[derive(Debug)]
+pub(super) struct Semaphore {
+    pub(super) count: u64,
+    /// Not empty only while the count is 0.
+    pub(super) waiters: WaitQueue,
+}
+
+impl<C> Kernel<C> {
+    /// A new semaphore that `count` waits pass.
+    pub fn semaphore_new(&mut self, count: u64) -> SemaphoreId {
+        let waiters = self.waiters.make_queue();
+        SemaphoreId(self.semaphores.insert(Semaphore { count, waiters }))
+    }
+
+    /// Waits until the count is above 0, and takes one: `Done`.
+    pub fn semaphore_wait(&mut self, id: SemaphoreId, deadline: Deadline) -> Attempt {
+        let me = match self.may_wait() {
+            Ok(me) => me,
+            Err(answer) => return answer,
+        };
+        let Some(semaphore) = self.semaphores.get_mut(id.0) else {
+            return Attempt::because(WakeReason::Closed);
+        };
+        if semaphore.count > 0 {
+            semaphore.count -= 1;
+            return Attempt::because(WakeReason::Done);
+        }
+        let waiters = semaphore.waiters;
+        self.wait_in(
+            me,
+            waiters,
+            Ticket::new(Kind::Semaphore, id.0.index),
+            deadline,
+        )
+    }
+
+    /// Lets `n` more waits pass; what nobody waits for is added to the count, which stops at its
+    /// highest value. Says how many were woken.
+    pub fn semaphore_signal(&mut self, id: SemaphoreId, n: u64) -> usize {
+        let Some(semaphore) = self.semaphores.get(id.0) else {
+            return 0;
+        };
+        let waiters = semaphore.waiters;
+        let mut left = n;
+        let mut woken = 0;
+        while left > 0
+            && self
+                .wake_first(waiters, Wake::because(WakeReason::Done))
+                .is_some()
+        {
+            left -= 1;
+            woken += 1;
+        }
+        if let Some(semaphore) = self.semaphores.get_mut(id.0) {
+            semaphore.count = semaphore.count.saturating_add(left);
+        }
+        woken
+    }
+
+    /// How many waits would pass now; 0 for a freed semaphore.
+    pub fn semaphore_count(&self, id: SemaphoreId) -> u64 {
+        self.semaphores
+            .get(id.0)
+            .map_or(0, |semaphore| semaphore.count)
+    }
+
+    /// Frees a semaphore; those who wait are told `Closed`. Says whether it was there.
+    pub fn semaphore_free(&mut self, id: SemaphoreId) -> bool {
+        let Some(semaphore) = self.semaphores.remove(id.0) else {
+            return false;
+        };
+        self.close_queue(semaphore.waiters);
+        true
+    }
+}
