@@ -4,6 +4,15 @@
 //! |---|---|
 //! | [`gate`] | a native thread's words of the VM lock; shared with C through `c/gate.h` |
 //! | [`fiber`] | execution contexts and the switch between them |
+//! | [`clock`] | monotonic time as one word; processor time |
+//! | [`features`] | which mechanisms with a fallback are in use |
+//! | [`inbox`] | messages from any thread to the owner |
+//! | [`membarrier`] | asymmetric fences |
+//! | [`overflow`] | faults in guards of stacks |
+//! | [`parking`] | who must wake the owner |
+//! | [`poller`] | the owner's wait |
+//! | [`signals`] | preemption signal, watched signals, alternate stacks |
+//! | [`stack`] | stacks for processes |
 //!
 //! It knows no scheduler and no language; `baton-core` builds on it without unsafe code.
 
@@ -11,3 +20,22 @@ pub mod gate;
 
 #[cfg(not(loom))]
 pub mod fiber;
+
+#[cfg(not(loom))]
+pub mod clock;
+#[cfg(not(loom))]
+pub mod features;
+pub mod inbox;
+#[cfg(not(loom))]
+pub mod membarrier;
+#[cfg(not(loom))]
+mod memory;
+#[cfg(not(loom))]
+pub mod overflow;
+pub mod parking;
+#[cfg(not(loom))]
+pub mod poller;
+#[cfg(not(loom))]
+pub mod signals;
+#[cfg(not(loom))]
+pub mod stack;

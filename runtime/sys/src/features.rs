@@ -1,0 +1,79 @@
+//! What this machine and this build offer: which of the mechanisms with a fallback are in use.
+
+use std::fmt;
+
+use crate::membarrier;
+use crate::poller::Poller;
+use crate::stack::GuardKind;
+
+/// The mechanisms in use, for `baton --version --verbose`, reports of errors and the statistics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// Whether the VM lock's fast path rests on `membarrier`; otherwise it is the compare-and-swap variant.
+    pub membarrier: bool,
+    /// How stack guards are made: `"madvise"` or `"mprotect"`.
+    pub guard_pages: &'static str,
+    /// How deadlines reach the kernel: `"epoll_pwait2"` or `"timerfd"`; `"none"` when no poller can be opened.
+    pub poller: &'static str,
+    /// The clock of all deadlines.
+    pub clock: &'static str,
+    /// The processor architecture.
+    pub architecture: &'static str,
+}
+
+/// Asks the system. Opens and closes a poller, so keep the answer.
+#[must_use]
+pub fn features() -> Features {
+    Features {
+        membarrier: membarrier::available(),
+        guard_pages: match GuardKind::detect() {
+            GuardKind::Madvise => "madvise",
+            GuardKind::Mprotect => "mprotect",
+        },
+        poller: Poller::new().map_or("none", |poller| poller.timer_name()),
+        clock: "CLOCK_MONOTONIC",
+        architecture: std::env::consts::ARCH,
+    }
+}
+
+impl fmt::Display for Features {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lock = if self.membarrier {
+            "membarrier"
+        } else {
+            "compare-and-swap"
+        };
+        let Features {
+            guard_pages,
+            poller,
+            clock,
+            architecture,
+            ..
+        } = self;
+        write!(
+            formatter,
+            "lock: {lock}, guards: {guard_pages}, poller: {poller}, clock: {clock}, architecture: {architecture}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forced_fallbacks_show_in_the_summary() {
+        let features = features();
+        if cfg!(baton_cas) {
+            assert!(!features.membarrier);
+        }
+        if cfg!(baton_timerfd) {
+            assert_eq!(features.poller, "timerfd");
+        }
+        if cfg!(baton_mprotect_guards) {
+            assert_eq!(features.guard_pages, "mprotect");
+        }
+        assert!(features.to_string().contains(features.poller));
+        assert!(["epoll_pwait2", "timerfd"].contains(&features.poller));
+    }
+}

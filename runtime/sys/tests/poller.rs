@@ -1,0 +1,415 @@
+//! The poller's contract, for whichever backend and timer this build has.
+#![cfg(not(loom))]
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use baton_sys::clock::Instant;
+use baton_sys::poller::{Event, Events, FIRST_RESERVED_TOKEN, Interest, Poller, Wait};
+use baton_sys::signals::{self, ThreadHandle};
+
+const PAST: Option<Instant> = Some(Instant::from_nanos(1));
+const NOTHING: Wait = Wait {
+    kicked: false,
+    ready: 0,
+};
+
+fn ask(poller: &Poller, deadline: Option<Instant>) -> (Wait, Vec<Event>) {
+    let mut events = Events::new();
+    let wait = poller.wait(&mut events, deadline).expect("a wait succeeds");
+    let events: Vec<Event> = events.drain().collect();
+    assert_eq!(wait.ready, events.len());
+    (wait, events)
+}
+
+/// Waits without a deadline until a wait brings something.
+fn next_event(poller: &Poller) -> Event {
+    loop {
+        let (_, events) = ask(poller, None);
+        match events.as_slice() {
+            [] => (),
+            [event] => return *event,
+            several => panic!("expected one event, came {several:?}"),
+        }
+    }
+}
+
+fn pair() -> (UnixStream, UnixStream) {
+    let (a, b) = UnixStream::pair().expect("a socket pair opens");
+    a.set_nonblocking(true)
+        .expect("sockets can be made non-blocking");
+    (a, b)
+}
+
+/// Returns when the thread sleeps in the kernel.
+fn await_sleep(thread: ThreadHandle) {
+    let path = format!("/proc/self/task/{}/stat", thread.id());
+    loop {
+        let stat = std::fs::read_to_string(&path).expect("the thread lives");
+        let after_name = stat
+            .rsplit(") ")
+            .next()
+            .expect("the name is in parentheses");
+        if after_name.starts_with('S') {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_past_deadline_asks_without_sleeping() {
+    let poller = Poller::new().expect("a poller opens");
+    assert_eq!(ask(&poller, PAST).0, NOTHING);
+    assert_eq!(ask(&poller, Some(Instant::now())).0, NOTHING);
+}
+
+#[test]
+fn deadlines_are_never_early_and_short_ones_do_not_become_a_busy_loop() {
+    let poller = Poller::new().expect("a poller opens");
+    let mut returns = 0;
+    const DEADLINES: u32 = 100;
+    for step in 0..DEADLINES {
+        let deadline = Instant::now() + Duration::from_micros(100 + u64::from(step) * 7);
+        while Instant::now() < deadline {
+            assert_eq!(ask(&poller, Some(deadline)).0, NOTHING);
+            returns += 1;
+        }
+    }
+    // One return for each; a few more where the kernel's timer and its clock disagree by a tick.
+    assert!(
+        returns <= 2 * DEADLINES,
+        "{returns} returns for {DEADLINES} deadlines"
+    );
+}
+
+#[test]
+fn a_deadline_that_was_given_up_does_not_wake_a_later_wait() {
+    let poller = Poller::new().expect("a poller opens");
+    poller.kick();
+    let soon = Instant::now() + Duration::from_millis(1);
+    assert!(ask(&poller, Some(soon)).0.kicked);
+    while Instant::now() <= soon {
+        std::thread::yield_now();
+    }
+    let (a, mut b) = pair();
+    poller
+        .add(a.as_raw_fd(), Interest::READABLE, 5)
+        .expect("a socket can be added");
+    std::thread::scope(|scope| {
+        let (poller, (send, receive)) = (&poller, mpsc::channel());
+        let owner = scope.spawn(move || {
+            send.send(ThreadHandle::current())
+                .expect("the test waits for it");
+            ask(poller, None)
+        });
+        await_sleep(receive.recv().expect("the owner sends its handle"));
+        b.write_all(b"x").expect("the socket has room");
+        let (wait, events) = owner.join().expect("the owner does not panic");
+        assert_eq!((wait.kicked, events[0].token), (false, 5));
+    });
+}
+
+#[test]
+fn kicks_before_a_wait_end_it_once() {
+    let poller = Poller::new().expect("a poller opens");
+    for _ in 0..3 {
+        poller.kick();
+    }
+    assert!(ask(&poller, None).0.kicked);
+    assert_eq!(ask(&poller, PAST).0, NOTHING);
+    poller.kick();
+    assert!(ask(&poller, Some(Instant::FAR_FUTURE)).0.kicked);
+}
+
+#[test]
+fn a_kick_during_a_wait_ends_it() {
+    let poller = Poller::new().expect("a poller opens");
+    std::thread::scope(|scope| {
+        let (poller, (send, receive)) = (&poller, mpsc::channel());
+        let owner = scope.spawn(move || {
+            send.send(ThreadHandle::current())
+                .expect("the test waits for it");
+            while !ask(poller, None).0.kicked {}
+        });
+        await_sleep(receive.recv().expect("the owner sends its handle"));
+        poller.kick();
+        owner.join().expect("the owner does not panic");
+    });
+}
+
+#[test]
+fn a_signal_handler_ends_a_wait_with_nothing() {
+    extern "C" fn do_nothing() {}
+    signals::install_preempt_handler(do_nothing).expect("the handler installs");
+    let poller = Poller::new().expect("a poller opens");
+    std::thread::scope(|scope| {
+        let (poller, (send, receive)) = (&poller, mpsc::channel());
+        let owner = scope.spawn(move || {
+            send.send(ThreadHandle::current())
+                .expect("the test waits for it");
+            ask(poller, None).0
+        });
+        let owner_handle = receive.recv().expect("the owner sends its handle");
+        while !owner.is_finished() {
+            let _ = owner_handle.interrupt();
+            std::thread::yield_now();
+        }
+        assert_eq!(owner.join().expect("the owner does not panic"), NOTHING);
+    });
+}
+
+#[test]
+fn a_registration_reports_once_and_again_when_armed_again() {
+    let poller = Poller::new().expect("a poller opens");
+    let (mut a, mut b) = pair();
+    poller
+        .add(a.as_raw_fd(), Interest::READABLE, 7)
+        .expect("a socket can be added");
+    assert_eq!(ask(&poller, PAST).0, NOTHING);
+    b.write_all(b"x").expect("the socket has room");
+    let event = next_event(&poller);
+    assert_eq!(
+        event,
+        Event {
+            token: 7,
+            readable: true,
+            writable: false,
+            priority: false,
+            failed: false
+        }
+    );
+    assert_eq!(
+        ask(&poller, PAST).0,
+        NOTHING,
+        "one-shot: silent although still readable"
+    );
+    poller
+        .modify(a.as_raw_fd(), Interest::READABLE, 8)
+        .expect("a registered socket can be armed");
+    assert_eq!(
+        next_event(&poller).token,
+        8,
+        "level-triggered: readable when armed"
+    );
+    a.read_exact(&mut [0]).expect("one byte is there");
+    poller
+        .modify(a.as_raw_fd(), Interest::READABLE, 9)
+        .expect("a registered socket can be armed");
+    assert_eq!(ask(&poller, PAST).0, NOTHING);
+}
+
+#[test]
+fn both_directions_are_told_apart() {
+    let poller = Poller::new().expect("a poller opens");
+    let (a, mut b) = pair();
+    poller
+        .add(a.as_raw_fd(), Interest::BOTH, 1)
+        .expect("a socket can be added");
+    let event = next_event(&poller);
+    assert_eq!((event.readable, event.writable), (false, true));
+    b.write_all(b"x").expect("the socket has room");
+    poller
+        .modify(a.as_raw_fd(), Interest::BOTH, 1)
+        .expect("a registered socket can be armed");
+    let event = next_event(&poller);
+    assert_eq!((event.readable, event.writable), (true, true));
+    poller
+        .modify(a.as_raw_fd(), Interest::READABLE, 1)
+        .expect("a registered socket can be armed");
+    let event = next_event(&poller);
+    assert_eq!((event.readable, event.writable), (true, false));
+}
+
+#[test]
+fn a_hang_up_wakes_both_directions() {
+    let poller = Poller::new().expect("a poller opens");
+    let (a, b) = pair();
+    drop(b);
+    poller
+        .add(a.as_raw_fd(), Interest::READABLE, 1)
+        .expect("a socket can be added");
+    let event = next_event(&poller);
+    assert!(
+        event.readable && event.writable && event.failed,
+        "{event:?}"
+    );
+}
+
+#[test]
+fn more_descriptors_than_one_wait_has_room_for_are_all_reported_once() {
+    const PAIRS: u64 = 350;
+    let poller = Poller::new().expect("a poller opens");
+    let pairs: Vec<_> = (0..PAIRS).map(|_| pair()).collect();
+    for (token, (a, b)) in (0..).zip(&pairs) {
+        poller
+            .add(a.as_raw_fd(), Interest::READABLE, token)
+            .expect("a socket can be added");
+        (&mut &*b).write_all(b"x").expect("the socket has room");
+    }
+    poller.kick();
+    let (mut seen, mut kicked) = (HashSet::new(), false);
+    loop {
+        let (wait, events) = ask(&poller, PAST);
+        if wait == NOTHING {
+            break;
+        }
+        kicked |= wait.kicked;
+        for event in events {
+            assert!(seen.insert(event.token), "token {} came twice", event.token);
+        }
+    }
+    assert!(kicked, "a kick is not lost among many descriptors");
+    assert_eq!(seen.len() as u64, PAIRS);
+}
+
+#[test]
+fn a_closed_descriptor_is_forgotten_and_its_number_can_be_used_again() {
+    let poller = Poller::new().expect("a poller opens");
+    let (a, mut b) = pair();
+    let number = a.as_raw_fd();
+    poller
+        .add(number, Interest::READABLE, 1)
+        .expect("a socket can be added");
+    b.write_all(b"x").expect("the socket has room");
+    drop(a);
+    assert_eq!(ask(&poller, PAST).0, NOTHING);
+    // EBADF, or ENOENT if another test has opened something with the same number meanwhile.
+    let error = poller
+        .modify(number, Interest::READABLE, 2)
+        .expect_err("it is closed");
+    assert!(
+        [Some(libc::EBADF), Some(libc::ENOENT)].contains(&error.raw_os_error()),
+        "{error}"
+    );
+    let (c, mut d) = pair();
+    poller
+        .add(c.as_raw_fd(), Interest::READABLE, 3)
+        .expect("a socket can be added");
+    d.write_all(b"x").expect("the socket has room");
+    assert_eq!(next_event(&poller).token, 3);
+}
+
+#[test]
+fn a_removed_descriptor_is_silent_and_can_be_added_again() {
+    let poller = Poller::new().expect("a poller opens");
+    let (a, mut b) = pair();
+    b.write_all(b"x").expect("the socket has room");
+    poller
+        .add(a.as_raw_fd(), Interest::READABLE, 1)
+        .expect("a socket can be added");
+    poller
+        .remove(a.as_raw_fd())
+        .expect("a registered socket can be removed");
+    assert_eq!(ask(&poller, PAST).0, NOTHING);
+    let code = |result: io::Result<()>| result.err().and_then(|error| error.raw_os_error());
+    assert_eq!(code(poller.remove(a.as_raw_fd())), Some(libc::ENOENT));
+    assert_eq!(
+        code(poller.modify(a.as_raw_fd(), Interest::READABLE, 1)),
+        Some(libc::ENOENT)
+    );
+    poller
+        .add(a.as_raw_fd(), Interest::READABLE, 2)
+        .expect("a socket can be added");
+    assert_eq!(
+        code(poller.add(a.as_raw_fd(), Interest::READABLE, 2)),
+        Some(libc::EEXIST)
+    );
+    assert_eq!(next_event(&poller).token, 2);
+}
+
+#[test]
+fn what_cannot_be_waited_for_is_refused() {
+    let poller = Poller::new().expect("a poller opens");
+    let code = |result: io::Result<()>| result.err().and_then(|error| error.raw_os_error());
+    let file = File::open("/proc/self/exe").expect("the test program is a file");
+    assert_eq!(
+        code(poller.add(file.as_raw_fd(), Interest::READABLE, 1)),
+        Some(libc::EPERM)
+    );
+    assert_eq!(
+        code(poller.add(-1, Interest::READABLE, 1)),
+        Some(libc::EBADF)
+    );
+    let (a, _b) = pair();
+    assert_eq!(
+        code(poller.add(a.as_raw_fd(), Interest::READABLE, FIRST_RESERVED_TOKEN)),
+        Some(libc::EINVAL)
+    );
+}
+
+#[test]
+fn the_pollers_own_descriptor_is_readable_while_something_waits() {
+    fn is_readable(fd: i32) -> bool {
+        let mut poll = libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one valid pollfd is passed; a timeout of zero does not sleep.
+        unsafe { libc::poll(&raw mut poll, 1, 0) == 1 }
+    }
+    let poller = Poller::new().expect("a poller opens");
+    let (a, mut b) = pair();
+    poller
+        .add(a.as_raw_fd(), Interest::READABLE, 1)
+        .expect("a socket can be added");
+    assert!(!is_readable(poller.fd()));
+    poller.kick();
+    assert!(is_readable(poller.fd()));
+    assert!(ask(&poller, PAST).0.kicked);
+    assert!(!is_readable(poller.fd()), "a kick that was told is over");
+    b.write_all(b"x").expect("the socket has room");
+    assert!(is_readable(poller.fd()));
+    assert_eq!(next_event(&poller).token, 1);
+    assert!(!is_readable(poller.fd()), "an event that was told is over");
+}
+
+#[test]
+fn a_forks_child_has_a_poller_of_its_own() {
+    let poller = Poller::new().expect("a poller opens");
+    let (a, b) = pair();
+    poller
+        .add(a.as_raw_fd(), Interest::READABLE, 1)
+        .expect("a socket can be added");
+    let mut events = Events::new();
+    // SAFETY: the child makes system calls and allocates nothing, then ends without running anything of the parent's.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let ok = poller.reopen_after_fork().is_ok()
+            && poller.add(b.as_raw_fd(), Interest::WRITABLE, 2).is_ok()
+            && poller.wait(&mut events, None).is_ok_and(|wait| {
+                wait == Wait {
+                    kicked: false,
+                    ready: 1,
+                }
+            })
+            && events.drain().all(|event| event.token == 2)
+            && {
+                poller.kick();
+                poller.wait(&mut events, None).is_ok_and(|wait| wait.kicked)
+            }
+            && poller
+                .wait(&mut events, PAST)
+                .is_ok_and(|wait| wait == NOTHING);
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(if ok { 0 } else { 1 }) };
+    }
+    assert!(child > 0, "fork succeeds");
+    let mut status = 0;
+    // SAFETY: waits for our own child; `status` is valid.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the child's checks hold");
+    assert_eq!(
+        ask(&poller, PAST).0,
+        NOTHING,
+        "the child's kick and registration are not ours"
+    );
+    drop(b);
+    assert_eq!(next_event(&poller).token, 1, "our registration stands");
+}

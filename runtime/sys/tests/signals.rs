@@ -1,0 +1,149 @@
+//! Handlers, alternate stacks, and signals to native threads.
+#![cfg(not(loom))]
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use baton_sys::signals::{self, AltStack, Interrupted, ThreadHandle};
+
+/// The thread-local errno, as C code sees it.
+fn errno() -> *mut c_int {
+    // SAFETY: takes nothing; the address is valid for the calling thread.
+    unsafe { libc::__errno_location() }
+}
+
+/// The alternate stack of this thread.
+fn alternate_stack() -> libc::stack_t {
+    let mut stack = libc::stack_t {
+        ss_sp: std::ptr::null_mut(),
+        ss_flags: 0,
+        ss_size: 0,
+    };
+    // SAFETY: only asks; `stack` is valid for writes.
+    let result = unsafe { libc::sigaltstack(std::ptr::null(), &raw mut stack) };
+    assert_eq!(result, 0);
+    stack
+}
+
+#[test]
+fn a_preemption_interrupts_the_named_thread_and_keeps_errno() {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    static WHERE: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn preempt() {
+        let here = 0_u8;
+        // SAFETY: this thread's errno.
+        unsafe { *errno() = 99 };
+        WHERE.store(&raw const here as usize, Ordering::Relaxed);
+        COUNT.fetch_add(1, Ordering::Release);
+    }
+    signals::install_preempt_handler(preempt).expect("the handler installs");
+    std::thread::scope(|scope| {
+        let (send, receive) = mpsc::channel();
+        let busy = scope.spawn(move || {
+            let alternate = AltStack::install().expect("an alternate stack installs");
+            let bottom = alternate_stack().ss_sp as usize;
+            // SAFETY: this thread's errno.
+            unsafe { *errno() = 7 };
+            send.send(ThreadHandle::current())
+                .expect("the test waits for it");
+            // SAFETY: as above.
+            unsafe { *errno() = 7 };
+            while COUNT.load(Ordering::Acquire) < 10 {
+                std::hint::spin_loop();
+            }
+            // SAFETY: as above.
+            assert_eq!(unsafe { *errno() }, 7);
+            assert!((bottom..bottom + AltStack::SIZE).contains(&WHERE.load(Ordering::Relaxed)));
+            drop(alternate);
+        });
+        let handle = receive.recv().expect("the thread sends its handle");
+        assert_ne!(handle, ThreadHandle::current());
+        while !busy.is_finished() {
+            let _ = handle.interrupt();
+            std::thread::yield_now();
+        }
+        busy.join().expect("the assertions hold");
+    });
+}
+
+#[test]
+fn interrupting_a_thread_that_never_was_says_so() {
+    let (send, receive) = mpsc::channel();
+    let thread = std::thread::spawn(move || send.send(ThreadHandle::current()));
+    thread
+        .join()
+        .expect("it does not panic")
+        .expect("the test waits for it");
+    let gone = receive.recv().expect("it was sent");
+    let path = format!("/proc/self/task/{}", gone.id());
+    // The kernel may still be taking the thread down when join returns.
+    while std::path::Path::new(&path).exists() {
+        std::thread::yield_now();
+    }
+    assert_eq!(gone.interrupt(), Interrupted::ThreadIsGone);
+}
+
+#[test]
+fn an_alternate_stack_gives_way_to_the_one_before_it() {
+    fn current() -> (usize, c_int) {
+        let stack = alternate_stack();
+        (stack.ss_sp as usize, stack.ss_flags)
+    }
+    let before = current();
+    let first = AltStack::install().expect("an alternate stack installs");
+    let between = current();
+    assert_ne!(between, before);
+    drop(AltStack::install().expect("a second one installs"));
+    assert_eq!(current(), between);
+    drop(first);
+    assert_eq!(current(), before);
+}
+
+#[test]
+fn a_watched_signal_calls_its_function_until_the_default_is_restored() {
+    static LAST: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn note(signal: c_int) {
+        LAST.store(signal as usize, Ordering::Release);
+    }
+    // SIGWINCH: its default action is to be ignored, so that restoring it is harmless here.
+    for signal in [libc::SIGWINCH, libc::SIGUSR1] {
+        signals::watch(signal, note).expect("the signal can be caught");
+        // SAFETY: sends the signal to this thread, which handles it before the call returns.
+        unsafe { libc::raise(signal) };
+        assert_eq!(LAST.load(Ordering::Acquire), signal as usize);
+    }
+    LAST.store(0, Ordering::Release);
+    signals::restore_default(libc::SIGWINCH).expect("the action can change");
+    signals::ignore(libc::SIGUSR1).expect("the signal can be ignored");
+    for signal in [libc::SIGWINCH, libc::SIGUSR1] {
+        // SAFETY: as above.
+        unsafe { libc::raise(signal) };
+    }
+    assert_eq!(LAST.load(Ordering::Acquire), 0);
+}
+
+#[test]
+fn numbers_that_are_no_signals_are_refused() {
+    extern "C" fn never(_: c_int) {}
+    for number in [-1, 0, 65, 10_000, libc::SIGKILL] {
+        let error = signals::watch(number, never).expect_err("no such signal");
+        assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{number}");
+        if number != libc::SIGKILL {
+            assert!(signals::restore_default(number).is_err(), "{number}");
+        }
+    }
+}
+
+#[test]
+fn timer_slack_can_be_set_for_this_thread() {
+    fn slack() -> i32 {
+        // SAFETY: PR_GET_TIMERSLACK takes nothing and returns the nanoseconds.
+        unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }
+    }
+    for (wish, got) in [(Duration::from_micros(10), 10_000), (Duration::ZERO, 1)] {
+        signals::set_timer_slack(wish).expect("the kernel takes any slack");
+        assert_eq!(slack(), got);
+    }
+}

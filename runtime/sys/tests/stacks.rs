@@ -1,0 +1,217 @@
+//! Stacks: contents, reuse, trimming, limits, and very many of them.
+#![cfg(not(loom))]
+
+use baton_sys::stack::{
+    GUARD_SIZE, GuardKind, MAXIMUM_SIZE, MINIMUM_SIZE, Stack, StackError, StackPool,
+};
+
+const DEFAULT: usize = 1 << 20;
+
+fn pool() -> StackPool {
+    StackPool::new(DEFAULT).expect("the size is legal")
+}
+
+/// Writes a byte `depth` bytes below the top.
+fn touch(stack: &Stack, depth: usize) {
+    assert!(depth <= stack.size());
+    // SAFETY: the address lies in the stack, which nothing runs on.
+    unsafe { stack.top().sub(depth).write_volatile(0xA5) };
+}
+
+fn page() -> usize {
+    // SAFETY: takes an integer.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
+#[test]
+fn a_stack_is_what_it_says() {
+    let mut pool = pool();
+    let stack = pool.allocate(None).expect("there is room");
+    assert_eq!(stack.size(), DEFAULT);
+    assert_eq!(stack.top() as usize % 16, 0);
+    assert_eq!(stack.top() as usize - stack.bottom() as usize, stack.size());
+    assert_eq!(stack.guard().end, stack.bottom() as usize);
+    assert!(stack.guard().len() >= GUARD_SIZE);
+    assert_eq!(stack.high_water(), 0);
+    touch(&stack, 1);
+    assert_eq!(stack.high_water(), page());
+    touch(&stack, stack.size());
+    assert_eq!(stack.high_water(), stack.size());
+    pool.recycle(stack);
+}
+
+#[test]
+fn tops_of_neighbours_differ_in_more_than_the_high_bits_of_their_page_numbers() {
+    let mut pool = pool();
+    let (a, b) = (
+        pool.allocate(None).expect("there is room"),
+        pool.allocate(None).expect("there is room"),
+    );
+    let pages = (b.top() as usize - a.top() as usize) / page();
+    assert_eq!(
+        pages % 2,
+        1,
+        "an even distance makes the address caches' sets collide"
+    );
+    pool.recycle(a);
+    pool.recycle(b);
+}
+
+#[test]
+fn the_last_recycled_stack_is_the_first_used_again_with_its_memory() {
+    let mut pool = pool();
+    let (a, b) = (
+        pool.allocate(None).expect("there is room"),
+        pool.allocate(None).expect("there is room"),
+    );
+    touch(&b, 3 * page());
+    let top = b.top();
+    pool.recycle(a);
+    pool.recycle(b);
+    let again = pool.allocate(None).expect("there is room");
+    assert_eq!(again.top(), top);
+    assert_eq!(again.high_water(), 3 * page());
+    pool.recycle(again);
+}
+
+#[test]
+fn trimming_gives_back_all_but_the_top_page_of_free_stacks() {
+    let mut pool = pool();
+    let stacks: Vec<Stack> = (0..3)
+        .map(|_| pool.allocate(None).expect("there is room"))
+        .collect();
+    let mut tops = Vec::new();
+    for stack in &stacks {
+        touch(stack, 1);
+        touch(stack, 200_000);
+        tops.push(stack.top());
+    }
+    let kept = pool.allocate(None).expect("there is room");
+    touch(&kept, 200_000);
+    for stack in stacks {
+        pool.recycle(stack);
+    }
+    assert_eq!(pool.stats().untrimmed, 3);
+    assert_eq!(pool.trim_at_most(1), 2);
+    pool.trim();
+    assert_eq!(pool.stats().untrimmed, 0);
+    assert!(kept.high_water() >= 200_000, "a stack in use is left alone");
+    for top in tops.into_iter().rev() {
+        let again = pool.allocate(None).expect("there is room");
+        assert_eq!(again.top(), top);
+        assert_eq!(again.high_water(), page());
+        pool.recycle(again);
+        let _ = pool.allocate(None).expect("there is room");
+    }
+    pool.recycle(kept);
+}
+
+#[test]
+fn a_recycled_stack_counts_as_untrimmed_again() {
+    let mut pool = pool();
+    let stack = pool.allocate(None).expect("there is room");
+    pool.recycle(stack);
+    pool.trim();
+    let stack = pool.allocate(None).expect("there is room");
+    touch(&stack, 100_000);
+    pool.recycle(stack);
+    assert_eq!(pool.stats().untrimmed, 1);
+    pool.trim();
+    assert_eq!(pool.allocate(None).expect("there is room").high_water(), 0);
+}
+
+#[test]
+fn other_sizes_have_mappings_of_their_own() {
+    let mut pool = pool();
+    let large = pool.allocate(Some(8 << 20)).expect("there is room");
+    assert_eq!(large.size(), 8 << 20);
+    touch(&large, large.size());
+    let top = large.top();
+    pool.recycle(large);
+    let again = pool.allocate(Some(8 << 20)).expect("there is room");
+    assert_eq!(again.top(), top);
+    pool.recycle(again);
+    let small = pool.allocate(Some(1)).expect("there is room");
+    assert_eq!(small.size(), MINIMUM_SIZE.next_multiple_of(page()));
+    pool.recycle(small);
+    pool.trim();
+    assert_eq!(pool.stats().reserved, 0);
+    assert_eq!(
+        (
+            pool.stats().in_use,
+            pool.stats().free,
+            pool.stats().peak_in_use
+        ),
+        (0, 0, 1)
+    );
+}
+
+#[test]
+fn illegal_sizes_are_refused_with_the_limit() {
+    let error = pool()
+        .allocate(Some(MAXIMUM_SIZE + 1))
+        .expect_err("too large");
+    assert!(matches!(error, StackError::TooLarge { .. }));
+    assert!(
+        error.to_string().contains(&MAXIMUM_SIZE.to_string()),
+        "{error}"
+    );
+    assert!(pool().allocate(Some(usize::MAX)).is_err());
+    assert!(StackPool::new(usize::MAX).is_err());
+}
+
+#[test]
+fn a_stack_of_another_pool_is_not_taken() {
+    let (mut one, mut other) = (pool(), pool());
+    let stack = one.allocate(None).expect("there is room");
+    touch(&stack, 1);
+    other.recycle(stack);
+    assert_eq!((other.stats().free, other.stats().in_use), (0, 0));
+    assert_eq!(one.stats().in_use, 1);
+}
+
+#[test]
+fn a_stack_outlives_its_pool() {
+    let mut pool = pool();
+    let stack = pool.allocate(None).expect("there is room");
+    drop(pool);
+    touch(&stack, 1);
+    std::thread::spawn(move || touch(&stack, 100_000))
+        .join()
+        .expect("the stack is still there");
+}
+
+#[test]
+fn very_many_stacks_fit() {
+    let mut pool = pool();
+    let many = match pool.stats().guards {
+        GuardKind::Madvise => 100_000,
+        GuardKind::Mprotect => 20_000,
+    };
+    let mut stacks = Vec::new();
+    for _ in 0..many {
+        let stack = pool.allocate(None).expect("there is room");
+        touch(&stack, 1);
+        stacks.push(stack);
+    }
+    assert_eq!(pool.stats().in_use, many);
+    let maps = std::fs::read_to_string("/proc/self/maps")
+        .expect("the kernel shows the maps")
+        .lines()
+        .count();
+    if pool.stats().guards == GuardKind::Madvise {
+        assert!(maps < 2_000, "{maps} maps for {many} stacks");
+        assert_eq!(pool.take_map_limit_warning(), None);
+    }
+    for stack in stacks {
+        pool.recycle(stack);
+    }
+    assert_eq!(
+        (
+            pool.stats().in_use,
+            pool.stats().free,
+            pool.stats().peak_in_use
+        ),
+        (0, many, many)
+    );
+}
