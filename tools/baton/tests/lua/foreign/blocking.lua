@@ -111,8 +111,8 @@ function case.two_long_matches_and_a_sleep_all_go_on()
   ticks_beside(q, ticks, 50)
 end
 
--- About 0.3 s of matching whose answer is known.
-local function long_match() return string.find(("a"):rep(34), ("a-"):rep(7) .. "b") end
+-- A tenth of a second or so of matching whose answer is known.
+local function long_match() return string.find(("a"):rep(34), ("a-"):rep(6) .. "b") end
 
 function case.long_matches_give_the_right_answers()
   local ticks, all = ticker(), {}

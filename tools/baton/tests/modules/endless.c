@@ -1,0 +1,25 @@
+/* C that recurses until its stack is at an end. */
+#include <lauxlib.h>
+#include <lua.h>
+
+static int sink;
+
+__attribute__((noinline)) static int dig(volatile int *above) {
+  volatile int block[256];
+  block[0] = *above + 1;
+  sink = block[0];
+  return dig(block) + block[0];
+}
+
+static int dig_for_ever(lua_State *L) {
+  volatile int start = 0;
+  lua_pushinteger(L, dig(&start));
+  return 1;
+}
+
+static const luaL_Reg functions[] = {{"dig_for_ever", dig_for_ever}, {NULL, NULL}};
+
+int luaopen_endless(lua_State *L) {
+  luaL_newlib(L, functions);
+  return 1;
+}

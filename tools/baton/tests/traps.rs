@@ -1,0 +1,454 @@
+//! One test for each thing that crashed or hung a prototype. Each program did so within seconds before its remedy.
+
+mod harness;
+
+use harness::{Outcome, baton};
+
+fn runs(code: &str) -> Outcome {
+    let outcome = baton()
+        .process_code(&format!("local check = require 'check'\n{code}"))
+        .run();
+    outcome.succeeds().without_panic();
+    assert!(
+        outcome.stdout.ends_with("sound\n"),
+        "the program did not come to its end\n{outcome}"
+    );
+    outcome
+}
+
+#[test]
+fn recursion_through_gsub_needs_more_than_256_kib_of_stack() {
+    runs(
+        "local function deep(n) return (('x'):gsub('x', function() return n == 0 and 'y' or deep(n - 1) end)) end
+         for i = 1, 5 do
+           local p = process.spawn(deep, 60)
+           local ok, got = p:join()
+           assert(ok and got == 'y', got)
+           local _, caught, message = process.spawn(pcall, deep, 1000):join()
+           assert(caught == false and message:find 'stack overflow', message)
+         end
+         print 'sound'",
+    )
+    .quietly();
+}
+
+#[test]
+fn a_process_that_waits_inside_a_finalizer_does_not_stop_the_collector() {
+    runs(
+        "local entered, gate = process.event(), process.event()
+         local p = process.spawn(function()
+           setmetatable({}, { __gc = function() entered:set() gate:wait() end })
+           while not entered:is_set() do collectgarbage() end
+         end)
+         entered:wait()
+         collectgarbage 'restart'
+         for i = 1, 300 do local garbage = ('x'):rep(1000000) .. i end
+         assert(collectgarbage 'count' < 100 * 1024, 'garbage was not collected')
+         gate:set()
+         assert(p:join())
+         print 'sound'",
+    )
+    .quietly();
+}
+
+#[test]
+fn a_process_preempted_inside_a_finalizer_does_not_stop_the_collector() {
+    runs(
+        "process.params.slice = 0.001
+         local stop, entered = false, process.event()
+         local p = process.spawn(function()
+           setmetatable({}, { __gc = function() entered:set() while not stop do end end })
+           collectgarbage()
+         end)
+         entered:wait()
+         for i = 1, 200 do local garbage = ('x'):rep(1000000) .. i end
+         assert(collectgarbage 'count' < 100 * 1024, 'garbage was not collected')
+         stop = true
+         assert(p:join())
+         print 'sound'",
+    )
+    .quietly();
+}
+
+#[test]
+fn closing_a_state_and_setting_warn_functions_leave_the_lock_unpaired() {
+    let outcome = runs(
+        "local own_state = require 'own_state'
+         process.params.slice, process.params.warn_blocked = 0.0005, 10
+         local all = {}
+         for i = 1, 4 do
+           all[#all + 1] = process.spawn(function()
+             for k = 1, 200 do warn '@on' warn '@off' string.find(('a'):rep(20), ('a-'):rep(4) .. 'b') end
+           end)
+           all[#all + 1] = process.spawn(function()
+             for k = 1, 10 do
+               assert(own_state.run 'return 6 * 7' == '42')
+               assert(own_state.run_in_thread 'local n = 0 for i = 1, 1000 do n = n + i end return n' == 500500)
+               assert(not pcall(own_state.run, 'error {}'))
+             end
+           end)
+         end
+         for i = 1, #all do assert(all[i]:join()) end
+         warn '@on'
+         warn('a ', 'warning')
+         print 'sound'",
+    );
+    outcome.complained("Lua warning: a warning\n");
+}
+
+#[test]
+fn the_end_of_the_program_closes_the_state_while_c_calls_return() {
+    for _ in 0..5 {
+        let outcome = baton()
+            .process_code(
+                "for i = 1, 5 do
+                   process.spawn({ daemon = true }, function()
+                     while true do string.find(('a'):rep(34), ('a-'):rep(5) .. 'b') end
+                   end)
+                 end
+                 process.sleep(0.02)
+                 kept = setmetatable({}, { __gc = function() print 'sound' end })",
+            )
+            .run();
+        outcome.succeeds().wrote("sound\n").quietly();
+    }
+}
+
+#[test]
+fn two_processes_may_read_and_close_one_file() {
+    runs(
+        "process.params.slice, process.params.window = 0.0002, 0.00001
+         for i = 1, 20 do
+           local pipe = assert(io.popen 'sleep 0.01; seq 100')
+           local readers = {}
+           for k = 1, 3 do
+             readers[k] = process.spawn(function() return pcall(function() for _ in pipe:lines() do end end) end)
+           end
+           process.sleep(0.001 * (i % 15))
+           pcall(pipe.close, pipe)
+           for k = 1, 3 do assert(readers[k]:join()) end
+         end
+         print 'sound'",
+    )
+    .quietly();
+}
+
+#[test]
+fn a_collection_by_one_process_moves_the_stack_of_another_between_instructions() {
+    runs(
+        "process.params.slice = 0.0002
+         local stop = false
+         local function deep(n, ...)
+           if n == 0 then return select('#', ...) end
+           local a, b, c = n, n + 1, n + 2
+           local r = deep(n - 1, a, b, c)
+           assert(a == n and b == n + 1 and c == n + 2, 'locals moved')
+           return r
+         end
+         local collector = process.spawn({ priority = 41 }, function()
+           while not stop do collectgarbage() process.sleep(0.0003) end
+         end)
+         local all = {}
+         for i = 1, 8 do
+           all[i] = process.spawn(function()
+             for k = 1, 60 do assert(deep(500 + 37 * k % 3000) == 3) end
+           end)
+         end
+         for i = 1, 8 do assert(all[i]:join()) end
+         stop = true
+         collector:join()
+         print 'sound'",
+    )
+    .quietly();
+}
+
+#[test]
+fn preemption_at_depth_190000_costs_no_walk_over_the_frames() {
+    let outcome = runs(
+        "local stop, turns, deepest = false, 0, process.event()
+         local function descend(n)
+           if n > 0 then return 1 + descend(n - 1) end
+           deepest:set()
+           while not stop do turns = turns + 1 end
+           return 0
+         end
+         local p = process.spawn(descend, 190000)
+         deepest:wait()
+         local before = turns
+         for i = 1, 500 do process.sleep(0.0002) end
+         assert(turns > before)
+         stop = true
+         local ok, depth = p:join()
+         assert(ok and depth == 190000)
+         print 'sound'",
+    );
+    outcome.quietly();
+}
+
+#[test]
+fn preemption_does_not_disturb_the_hooks_of_the_user() {
+    runs(
+        "process.params.slice = 0.0005
+         local events = 0
+         local function hook() events = events + 1 end
+         local other = process.spawn(function() while true do end end)
+         debug.sethook(hook, 'l', 100)
+         for i = 1, 200000 do local x = i end
+         local f, mask, count = debug.gethook()
+         debug.sethook()
+         other:kill()
+         assert(f == hook and mask == 'l' and count == 100)
+         assert(events > 2000)
+         print 'sound'",
+    )
+    .quietly();
+}
+
+#[test]
+fn unlocked_api_functions_during_a_retaken_call() {
+    runs(
+        "process.params.window = 0.00001
+         local stop = false
+         local function grow(n) if n == 0 then return 0 end return 1 + grow(n - 1) end
+         local all = {}
+         for i = 1, 6 do
+           all[i] = process.spawn(function()
+             for k = 1, 8 do
+               grow(20000)
+               -- The stack is now far too large; while the match lasts the others collect and would shrink it.
+               local text = 'k' .. ('a'):rep(32) .. 'v' .. i
+               local key, value = text:match('^(k)' .. ('a-'):rep(4) .. '(v%d)$')
+               assert(key == 'k' and value == 'v' .. i, 'captures were lost')
+               assert(not string.find(('a'):rep(34), ('a-'):rep(5) .. 'b'))
+               assert(string.rep('ab', 1000000, ','):sub(-2) == 'ab')
+             end
+           end)
+         end
+         local collector = process.spawn(function()
+           while not stop do collectgarbage() process.sleep(0.0001) end
+         end)
+         for i = 1, 6 do assert(all[i]:join()) end
+         stop = true
+         collector:join()
+         print 'sound'",
+    )
+    .quietly();
+}
+
+#[test]
+fn unlocked_api_functions_of_c_modules_beside_a_collector() {
+    runs(
+        "local unlocked = require 'unlocked'
+         process.params.slice = 0.0002
+         local stop = false
+         local function grow(n) if n == 0 then return 0 end return 1 + grow(n - 1) end
+         local collector = process.spawn({ priority = 41 }, function()
+           while not stop do collectgarbage() process.sleep(0.0003) end
+         end)
+         local function body(i)
+           local rounds = 300
+           local sum = unlocked.stress(rounds, function(n) if n % 50 == 0 then grow(5000) end return n end)
+           return sum
+         end
+         local wanted = body(0)
+         local all = {}
+         for i = 1, 6 do all[i] = process.spawn(body, i) end
+         for i = 1, 6 do
+           local ok, sum = all[i]:join()
+           assert(ok and sum == wanted, sum)
+         end
+         stop = true
+         collector:join()
+         print 'sound'",
+    )
+    .quietly();
+}
+
+#[test]
+fn upvaluejoin_and_conversions_in_many_processes() {
+    runs(
+        "process.params.slice = 0.0002
+         local all = {}
+         for i = 1, 6 do
+           all[i] = process.spawn(function()
+             for k = 1, 3000 do
+               local a, b = k, -k
+               local function f() return a end
+               local function g() return b end
+               debug.upvaluejoin(f, 1, g, 1)
+               assert(f() == -k and tonumber('0x' .. ('%x'):format(k)) == k and rawlen { k, k } == 2)
+             end
+           end)
+         end
+         for i = 1, 6 do assert(all[i]:join()) end
+         print 'sound'",
+    )
+    .quietly();
+}
+
+#[test]
+fn an_unprotected_error_goes_to_the_current_process_base() {
+    runs(
+        "local unprotected = require 'unprotected'
+         local p = process.spawn(function() unprotected.raise_on_new_thread() end)
+         local q = process.spawn(function() process.sleep(0.01) return 'unharmed' end)
+         local ok, message = p:join()
+         assert(ok == false and tostring(message):find 'raised on a bare thread', message)
+         local _, result = q:join()
+         assert(result == 'unharmed')
+         print 'sound'",
+    )
+    .quietly();
+}
+
+#[test]
+fn an_unprotected_error_in_the_main_process_is_an_error_of_main() {
+    let outcome = baton()
+        .process_code("require 'unprotected'.raise_on_new_thread()")
+        .run();
+    outcome
+        .ends_with(1)
+        .complained("raised on a bare thread")
+        .without_panic();
+}
+
+#[test]
+fn a_module_that_stored_its_state_at_load_is_called_by_other_processes() {
+    runs(
+        "process.params.warn_blocked = 10
+         local stored
+         process.spawn(function() stored = require 'stored_state' end):join()
+         local all = {}
+         for i = 1, 20 do
+           all[i] = process.spawn(function()
+             for k = 1, 50 do
+               assert(stored.call_at_load(function(x) return x + check.fib(5) end, k) == k + 5)
+               local ok, message = pcall(stored.call_at_load, function() error('passed on', 0) end, k)
+               assert(not ok and message == 'passed on', message)
+               process.yield()
+             end
+           end)
+         end
+         for i = 1, 20 do assert(all[i]:join()) end
+         print 'sound'",
+    );
+}
+
+#[test]
+fn a_module_that_calls_on_a_stored_state_of_another_process() {
+    let outcome = runs(
+        "process.params.warn_blocked, process.params.slice = 10, 0.001
+         local stored = require 'stored_state'
+         local gate = process.event()
+         local owner = process.spawn({ name = 'owner' }, function()
+           local a, b, c = 1, 2, 3
+           stored.remember()
+           gate:wait()
+           assert(a == 1 and b == 2 and c == 3, 'locals were overwritten')
+           return check.fib(10)
+         end)
+         check.eventually('the owner waits', function() return owner:status() == 'waiting' end)
+         local other = process.spawn(function() while true do end end)
+         for i = 1, 5 do
+           local caller = process.spawn({ name = 'caller' }, function()
+             return stored.call_remembered(function(x) return x + check.fib(22) end, i)
+           end)
+           local ok, result = caller:join()
+           assert(ok and result == i + 17711, result)
+         end
+         other:kill()
+         gate:set()
+         local ok, result = owner:join()
+         assert(ok and result == 55, result)
+         print 'sound'",
+    );
+    assert!(
+        !outcome.stderr.is_empty(),
+        "nothing warned of it\n{outcome}"
+    );
+    assert!(
+        outcome.stderr.lines().count() <= 4,
+        "the warning came more than once\n{outcome}"
+    );
+}
+
+#[test]
+fn a_module_that_calls_on_the_main_state_from_another_process() {
+    runs(
+        "process.params.warn_blocked = 10
+         local stored = require 'stored_state'
+         local a, b, c = 1, 2, 3
+         for i = 1, 5 do
+           local p = process.spawn(function()
+             return stored.call_main(function(x) return x + check.fib(15) end, i)
+           end)
+           local ok, result = p:join()
+           assert(ok and result == i + 610, result)
+         end
+         assert(a == 1 and b == 2 and c == 3)
+         print 'sound'",
+    );
+}
+
+#[test]
+fn a_call_on_the_state_of_another_process_may_raise() {
+    runs(
+        "process.params.warn_blocked = 10
+         local stored = require 'stored_state'
+         local gate = process.event()
+         local owner = process.spawn(function() stored.remember() gate:wait() return 'whole' end)
+         check.eventually('the owner waits', function() return owner:status() == 'waiting' end)
+         local caller = process.spawn(function()
+           return pcall(stored.call_remembered, function() error('inside', 0) end)
+         end)
+         local _, ok, message = caller:join()
+         assert(ok == false and message == 'inside', message)
+         gate:set()
+         local _, result = owner:join()
+         assert(result == 'whole')
+         print 'sound'",
+    );
+}
+
+#[test]
+fn an_error_value_thrown_across_switches_is_not_mixed_up() {
+    runs(
+        "process.params.slice = 0.0002
+         local all = {}
+         for i = 1, 10 do
+           all[i] = process.spawn(function()
+             for k = 1, 2000 do
+               local ok, got = pcall(error, i * 10000 + k)
+               assert(not ok and got == i * 10000 + k)
+             end
+           end)
+         end
+         for i = 1, 10 do assert(all[i]:join()) end
+         print 'sound'",
+    )
+    .quietly();
+}
+
+#[test]
+fn errno_stays_with_the_process_that_got_it() {
+    runs(
+        "process.params.slice = 0.0002
+         local all = {}
+         for i = 1, 8 do
+           all[i] = process.spawn(function()
+             for k = 1, 300 do
+               if i % 2 == 0 then
+                 local _, message, code = io.open '/nonexistent/file'
+                 assert(code == 2, message)
+               else
+                 local _, message, code = io.open('/', 'w')
+                 assert(code == 21, message)
+               end
+             end
+           end)
+         end
+         for i = 1, 8 do assert(all[i]:join()) end
+         print 'sound'",
+    )
+    .quietly();
+}
