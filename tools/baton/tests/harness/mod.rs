@@ -3,7 +3,7 @@
 //! A test either runs one case of a Lua file (see [`cases`]), or starts a program by hand with [`baton`]. Every run has a
 //! hard limit: a child that outlives it is killed and the test fails with everything that the child had written.
 
-#![allow(dead_code)] // each test binary uses its own part
+#![allow(dead_code, unused_imports, unused_macros)] // each test binary uses its own part
 
 pub(crate) mod modules;
 pub(crate) mod peer;
@@ -261,7 +261,7 @@ impl Started {
         );
     }
 
-    /// The number of threads that the program has.
+    /// The program's process number.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -8,6 +8,7 @@ __attribute__((noinline)) static int dig(volatile int *above) {
   volatile int block[256];
   block[0] = *above + 1;
   sink = block[0];
+  if (sink < 0) return 0;
   return dig(block) + block[0];
 }
 
