@@ -203,10 +203,12 @@ mod arch {
     #[unsafe(naked)]
     unsafe extern "C" fn start() -> ! {
         naked_asm!(
+            ".cfi_startproc",
             ".cfi_undefined rip",
             "mov rdi, r12",
             "call {begin}",
             "ud2",
+            ".cfi_endproc",
             begin = sym super::begin,
         )
     }
@@ -263,7 +265,15 @@ mod arch {
 
     #[unsafe(naked)]
     unsafe extern "C" fn start() -> ! {
-        naked_asm!(".cfi_undefined x30", "mov x0, x19", "bl {begin}", "brk #1", begin = sym super::begin)
+        naked_asm!(
+            ".cfi_startproc",
+            ".cfi_undefined x30",
+            "mov x0, x19",
+            "bl {begin}",
+            "brk #1",
+            ".cfi_endproc",
+            begin = sym super::begin,
+        )
     }
 
     /// Saves the callee-saved registers and the stack pointer to `*from`, and continues at `to`.

@@ -17,6 +17,7 @@
 //! It knows no scheduler and no language; `baton-core` builds on it without unsafe code.
 
 pub mod gate;
+pub mod owner_cell;
 
 #[cfg(not(loom))]
 pub mod fiber;

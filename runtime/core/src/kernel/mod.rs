@@ -45,6 +45,7 @@ mod counters;
 mod deadlines;
 mod event;
 mod ids;
+mod interrupt;
 mod join;
 mod kill;
 mod lifetime;

@@ -77,6 +77,8 @@ pub enum WakeReason {
     Abandoned,
     /// The waiting process was killed.
     Killed,
+    /// The wait was broken off for the sake of a signal; the process raises an error that it may handle.
+    Interrupted,
 }
 
 /// How a wait ended: what the process that waited reads when it runs again.

@@ -1,0 +1,44 @@
+//! What a guest (an interpreter) owes to the runtime.
+
+use crate::kernel::ProcessId;
+
+/// Whether the VM may be taken from a foreign call that lasts.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judgement {
+    /// The VM may run other processes meanwhile.
+    Retake {
+        /// Foreign frames are on the process's stack: it continues only on the thread that it is on.
+        pinned: bool,
+    },
+    /// The VM stays with the call ("exclusive").
+    Stay,
+}
+
+/// A language on the runtime. One value serves one VM; `word` is the guest's own record of a process, opaque to the runtime.
+pub trait Guest: Send + Sync + 'static {
+    /// The life of a process, on the process's own stack, inside the VM. When it returns, the process has ended.
+    fn run(&self, process: ProcessId, word: usize);
+
+    /// The owner's thread leaves the process `from` and continues `to` (`None`: the executor itself).
+    /// Exchanges what the guest keeps per process and per thread. Called inside the VM; must be quick.
+    fn switched(&self, from: Option<usize>, to: Option<usize>);
+
+    /// The VM was taken from a foreign call of the process `word`: may it stay taken?
+    /// `state` is the guest state that the call's thread last entered with. Called with nobody inside, by the monitor. When it answers `Retake`, the guest's per-VM state of the process has been put away.
+    fn judge(&self, word: usize, state: usize) -> Judgement;
+
+    /// An exclusive foreign call of `word` has kept the VM from others for long. Called like [`Guest::judge`].
+    fn warn_blocked(&self, word: usize, state: usize);
+
+    /// The process `word` must reach a safepoint soon: it was killed, or asked to give way, and is not running now.
+    /// Called inside the VM.
+    fn request_safepoint(&self, word: usize);
+
+    /// Nothing can ever run again. Called inside the VM on the executor's stack. Usually reports and ends the program;
+    /// when it returns, the VM waits on.
+    fn deadlocked(&self);
+
+    /// Work that signal handlers asked for, on the executor's stack or at a safepoint, inside the VM.
+    fn signalled(&self);
+}

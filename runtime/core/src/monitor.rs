@@ -1,0 +1,200 @@
+//! The monitor: the program's one auxiliary thread. It is watchdog and heartbeat of every VM.
+//!
+//! It decides *when* to look; what a look finds and does is in [`vm/watch.rs`](crate::vm). While no VM has anything to retake,
+//! preempt or expire, it sleeps without a deadline.
+//!
+//! | state | `next_look` | left by |
+//! |---|---|---|
+//! | looking | the past or the present | the end of the round |
+//! | sleeping until a time | that time | its arrival, or [`Monitor::alert`] |
+//! | parked | `u64::MAX` | [`Monitor::alert`] |
+//!
+//! **No beat is lost.** Before it parks, the monitor stores `u64::MAX`, runs the heavy half of an asymmetric barrier and reads what every
+//! VM published once more. An owner stores what it publishes, runs the light half and reads `next_look`. Either the monitor
+//! sees the work and does not park, or the owner sees `u64::MAX` and alerts it.
+
+use crate::vm::Vm;
+use baton_sys::clock::Instant;
+use baton_sys::membarrier;
+use baton_sys::poller::{Events, Poller};
+use baton_sys::signals;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+/// How long nothing needs watching before the monitor parks.
+const QUIET: Duration = Duration::from_millis(20);
+
+/// The longest time between two looks while anything may need watching.
+pub(crate) const TICK: Duration = Duration::from_millis(2);
+
+/// When a VM wants to be looked at next.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NextLook {
+    /// At this time.
+    At(Instant),
+    /// Nothing needs watching until something changes.
+    Quiet,
+}
+
+/// The monitor's face to the VMs.
+pub struct Monitor {
+    /// The VMs of the program; guarded by its mutex.
+    vms: Mutex<Vec<Weak<Vm>>>,
+    poller: Poller,
+    /// When the monitor will look next, in nanoseconds; written by the monitor, lowered by nobody else.
+    next_look: AtomicU64,
+    /// Somebody has asked for a look.
+    alerted: AtomicBool,
+    /// Whether the thread was started.
+    started: AtomicBool,
+}
+
+impl std::fmt::Debug for Monitor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Monitor").field("next_look", &self.next_look).finish_non_exhaustive()
+    }
+}
+
+impl Monitor {
+    /// The program's monitor; its thread starts with the first alert.
+    ///
+    /// # Panics
+    /// If the system has no descriptor left for it.
+    pub(crate) fn of_this_program() -> Arc<Monitor> {
+        static MONITOR: OnceLock<Arc<Monitor>> = OnceLock::new();
+        Arc::clone(MONITOR.get_or_init(|| {
+            Arc::new(Monitor {
+                vms: Mutex::new(Vec::new()),
+                poller: Poller::new().expect("the monitor needs an epoll descriptor and an eventfd"),
+                next_look: AtomicU64::new(u64::MAX),
+                alerted: AtomicBool::new(false),
+                started: AtomicBool::new(false),
+            })
+        }))
+    }
+
+    pub(crate) fn add(&self, vm: &Arc<Vm>) {
+        self.vms().push(Arc::downgrade(vm));
+    }
+
+    pub(crate) fn remove(&self, vm: &Arc<Vm>) {
+        self.vms().retain(|listed| !std::ptr::eq(listed.as_ptr(), Arc::as_ptr(vm)));
+    }
+
+    fn vms(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Vm>>> {
+        self.vms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether an owner with this much work must alert the monitor.
+    #[inline]
+    pub(crate) fn looks_too_late(&self, work_waits: bool, deadline: u64) -> bool {
+        // Relaxed: ordered by the asymmetric barrier (see the module's text).
+        let next = self.next_look.load(Ordering::Relaxed);
+        deadline < next || (work_waits && next == u64::MAX)
+    }
+
+    /// Has the monitor look now.
+    pub(crate) fn alert(self: &Arc<Self>) {
+        // AcqRel: pairs with the swap in `start`-less callers; one thread starts the monitor.
+        if !self.started.swap(true, Ordering::AcqRel) {
+            self.start();
+        }
+        self.alert_from_signal_handler();
+    }
+
+    /// The same without starting the thread: async-signal-safe.
+    pub(crate) fn alert_from_signal_handler(&self) {
+        // AcqRel: pairs with the swap in `wait`; the first one kicks.
+        if !self.alerted.swap(true, Ordering::AcqRel) {
+            self.poller.kick();
+        }
+    }
+
+    /// Starts the thread ahead of the first alert.
+    pub(crate) fn ensure_started(self: &Arc<Self>) {
+        // AcqRel: one thread starts the monitor.
+        if !self.started.swap(true, Ordering::AcqRel) {
+            self.start();
+        }
+    }
+
+    fn start(self: &Arc<Self>) {
+        let monitor = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("baton-monitor".into()).stack_size(128 * 1024);
+        if let Err(error) = thread.spawn(move || monitor.watch()) {
+            // Release: pairs with the swap in `alert`, which tries again.
+            self.started.store(false, Ordering::Release);
+            eprintln!("baton: cannot start the monitor ({error}): processes are not preempted");
+        }
+    }
+
+    fn watch(&self) {
+        let _ = signals::set_timer_slack(Duration::from_nanos(1));
+        let mut events = Events::new();
+        let mut quiet_since = None;
+        loop {
+            match self.look_at_all() {
+                NextLook::At(next) => {
+                    quiet_since = None;
+                    self.wait(&mut events, next);
+                }
+                NextLook::Quiet => {
+                    let now = Instant::now();
+                    let since = *quiet_since.get_or_insert(now);
+                    if now.saturating_duration_since(since) < QUIET {
+                        self.wait(&mut events, now + TICK);
+                    } else {
+                        self.park(&mut events);
+                        quiet_since = None;
+                    }
+                }
+            }
+        }
+    }
+
+    fn look_at_all(&self) -> NextLook {
+        let now = Instant::now();
+        let vms: Vec<Arc<Vm>> = self.vms().iter().filter_map(Weak::upgrade).collect();
+        let looks = vms.iter().map(|vm| vm.look(now));
+        looks.fold(NextLook::Quiet, |sooner, look| match (sooner, look) {
+            (NextLook::At(a), NextLook::At(b)) => NextLook::At(a.min(b)),
+            (NextLook::Quiet, other) | (other, NextLook::Quiet) => other,
+        })
+    }
+
+    fn wait(&self, events: &mut Events, until: Instant) {
+        // Relaxed: a late reader alerts needlessly, an early one waits for one look more.
+        self.next_look.store(until.as_nanos(), Ordering::Relaxed);
+        self.sleep(events, Some(until));
+    }
+
+    fn park(&self, events: &mut Events) {
+        // Relaxed: ordered by the barrier below.
+        self.next_look.store(u64::MAX, Ordering::Relaxed);
+        // Pairs with `light` in `Vm::publish`.
+        membarrier::heavy();
+        let needed = self.vms().iter().filter_map(Weak::upgrade).any(|vm| vm.needs_watching());
+        if needed {
+            // Relaxed: as above.
+            self.next_look.store(0, Ordering::Relaxed);
+            return;
+        }
+        self.sleep(events, None);
+    }
+
+    fn sleep(&self, events: &mut Events, until: Option<Instant>) {
+        // AcqRel: pairs with the swap in `alert`; an alert before the wait leaves a kick in the poller.
+        if !self.alerted.swap(false, Ordering::AcqRel) {
+            if let Err(error) = self.poller.wait(events, until) {
+                eprintln!("baton: the monitor's poller failed: {error}");
+                std::process::abort();
+            }
+            // AcqRel: as above.
+            self.alerted.swap(false, Ordering::AcqRel);
+        }
+        // Relaxed: a look follows at once.
+        self.next_look.store(0, Ordering::Relaxed);
+    }
+}

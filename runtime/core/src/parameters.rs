@@ -1,0 +1,102 @@
+//! The parameters of a VM: readable and settable while it runs.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// A duration that may be changed while others read it.
+#[derive(Debug)]
+pub struct DurationParameter(AtomicU64);
+
+impl DurationParameter {
+    const fn new(value: Duration) -> Self {
+        DurationParameter(AtomicU64::new(value.as_nanos() as u64))
+    }
+
+    /// Current value.
+    pub fn get(&self) -> Duration {
+        // Relaxed: a parameter orders nothing.
+        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Replaces the value; durations above 584 years are cut.
+    pub fn set(&self, value: Duration) {
+        let nanos = u64::try_from(value.as_nanos()).unwrap_or(u64::MAX);
+        // Relaxed: a parameter orders nothing.
+        self.0.store(nanos, Ordering::Relaxed);
+    }
+}
+
+/// Parameters of one VM.
+#[derive(Debug)]
+pub struct Parameters {
+    /// How long a process runs while an equal one is runnable. Default 10 ms.
+    pub slice: DurationParameter,
+    /// Age at which a foreign call may be retaken. Default 100 us.
+    pub window: DurationParameter,
+    /// How long a native thread without work is kept. Default 10 s.
+    pub thread_idle: DurationParameter,
+    /// Age at which an exclusive call that keeps others waiting is warned about. Default 100 ms.
+    pub warn_blocked: DurationParameter,
+    /// Bound on the VM's native threads, home included.
+    max_threads: AtomicUsize,
+    /// Bytes of C stack of a new process.
+    stack_size: AtomicUsize,
+    /// Whether slices and more urgent processes preempt.
+    preemptive: AtomicBool,
+}
+
+/// C stack of a process, in bytes, unless said otherwise: what Lua's limit of 200 C levels needs, and as much again.
+pub const DEFAULT_STACK_SIZE: usize = 1 << 20;
+
+impl Default for Parameters {
+    fn default() -> Self {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        Parameters {
+            slice: DurationParameter::new(Duration::from_millis(10)),
+            window: DurationParameter::new(Duration::from_micros(100)),
+            thread_idle: DurationParameter::new(Duration::from_secs(10)),
+            warn_blocked: DurationParameter::new(Duration::from_millis(100)),
+            max_threads: AtomicUsize::new((4 * cpus).max(64)),
+            stack_size: AtomicUsize::new(DEFAULT_STACK_SIZE),
+            preemptive: AtomicBool::new(true),
+        }
+    }
+}
+
+impl Parameters {
+    /// Bound on the VM's native threads, home included.
+    pub fn max_threads(&self) -> usize {
+        // Relaxed: a parameter orders nothing.
+        self.max_threads.load(Ordering::Relaxed)
+    }
+
+    /// Sets the bound on native threads (at least 1).
+    pub fn set_max_threads(&self, bound: usize) {
+        // Relaxed: a parameter orders nothing.
+        self.max_threads.store(bound.max(1), Ordering::Relaxed);
+    }
+
+    /// Bytes of C stack of a new process.
+    pub fn stack_size(&self) -> usize {
+        // Relaxed: a parameter orders nothing.
+        self.stack_size.load(Ordering::Relaxed)
+    }
+
+    /// Sets the C stack of processes made from now on.
+    pub fn set_stack_size(&self, bytes: usize) {
+        // Relaxed: a parameter orders nothing.
+        self.stack_size.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether slices and more urgent processes preempt.
+    pub fn preemptive(&self) -> bool {
+        // Relaxed: a parameter orders nothing.
+        self.preemptive.load(Ordering::Relaxed)
+    }
+
+    /// Makes the whole program preemptive or cooperative.
+    pub fn set_preemptive(&self, on: bool) {
+        // Relaxed: a parameter orders nothing.
+        self.preemptive.store(on, Ordering::Relaxed);
+    }
+}

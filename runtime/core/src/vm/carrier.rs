@@ -1,0 +1,223 @@
+//! Native threads: the loop that each runs on its own stack, and how they come and go.
+
+use super::lock::{CarrierEntry, LockState};
+use super::switching::BaseStep;
+use super::{HOME, Post, Vm};
+use crate::kernel::{CarrierId, ProcessId};
+use baton_sys::fiber::{Fiber, ThreadFiber};
+use baton_sys::gate::{self, Gate};
+use baton_sys::membarrier;
+use baton_sys::signals::{self, AltStack, ThreadHandle};
+use std::cell::RefCell;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+thread_local! {
+    static VM: RefCell<Option<Arc<Vm>>> = const { RefCell::new(None) };
+}
+
+/// The VM whose carrier the calling thread is. Read afresh on each call.
+#[inline(never)]
+pub(super) fn vm_of_this_thread() -> Arc<Vm> {
+    VM.with_borrow(|vm| vm.clone()).unwrap_or_else(|| super::switching::broken("a process runs on a foreign thread"))
+}
+
+/// Where a thread ends up whose VM is gone: it must not touch anything again.
+pub(super) fn sleep_for_ever() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Why a loop stopped waiting for the VM.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+enum Waited {
+    Granted,
+    Retired,
+    Ended,
+}
+
+/// Stack of a native thread: it runs the loop only, never a process.
+const LOOP_STACK: usize = 256 * 1024;
+
+impl Vm {
+    /// Makes the calling thread the VM's home and runs processes on it until [`Vm::stop`] has been called and the process that called
+    /// it has ended.
+    pub fn run(self: &Arc<Vm>) {
+        {
+            let mut state = self.lock_state();
+            if state.carriers.is_empty() {
+                state.carriers.push(Some(CarrierEntry::new()));
+            }
+            state.owner = Some(HOME);
+        }
+        self.monitor.ensure_started();
+        self.carry(HOME);
+        self.monitor.remove(self);
+    }
+
+    /// The life of a native thread.
+    fn carry(self: &Arc<Vm>, me: CarrierId) {
+        let thread_fiber = ThreadFiber::new();
+        let base = thread_fiber.fiber();
+        let _signal_stack = AltStack::install();
+        // Slack is a matter of exactness only: a refusal costs nothing else.
+        let _ = signals::set_timer_slack(Duration::from_nanos(1));
+        let before = self.start(me, base);
+        while self.await_grant(me) == Waited::Granted {
+            self.run_as_owner(me, base);
+            if self.has_ended() && !self.is_owner() {
+                continue;
+            }
+            if self.has_ended() {
+                break;
+            }
+        }
+        self.finish(me, before);
+    }
+
+    fn start(self: &Arc<Vm>, me: CarrierId, base: Fiber) -> Option<Arc<Vm>> {
+        let here = gate::here();
+        here.set_carrier(Some(me.0));
+        if membarrier::available() {
+            here.clear_slow(gate::CAS);
+        } else {
+            here.set_slow(gate::CAS);
+        }
+        let before = VM.with_borrow_mut(|vm| vm.replace(Arc::clone(self)));
+        if let Some(entry) = self.lock_state().entry(me) {
+            entry.gate = Some(Gate::of_this_thread());
+            entry.thread = Some(ThreadHandle::current());
+            entry.base = Some(base);
+        }
+        before
+    }
+
+    fn finish(&self, me: CarrierId, before: Option<Arc<Vm>>) {
+        let mut state = self.lock_state();
+        gate::here().disown();
+        gate::here().set_carrier(None);
+        gate::here().set_process(0);
+        if let Some(slot) = state.carriers.get_mut(me.0 as usize) {
+            *slot = None;
+        }
+        if state.owner == Some(me) {
+            state.owner = None;
+        }
+        drop(state);
+        VM.with_borrow_mut(|vm| *vm = before);
+    }
+
+    fn is_owner(&self) -> bool {
+        gate::here().slow() & gate::REVOKED == 0
+    }
+
+    /// Waits until this thread owns the VM.
+    fn await_grant(&self, me: CarrierId) -> Waited {
+        let mut state = self.lock_state();
+        loop {
+            if state.owner == Some(me) {
+                gate::here().own();
+                let entry = state.entry(me);
+                let base = entry.and_then(|entry| {
+                    entry.waiting = false;
+                    entry.base
+                });
+                self.note_waiting(me, false);
+                self.inner.with_mutex_held(|inner| {
+                    inner.carrier = me;
+                    inner.base = base;
+                });
+                return Waited::Granted;
+            }
+            if self.has_ended() {
+                return Waited::Ended;
+            }
+            let Some(entry) = state.entry(me) else { return Waited::Ended };
+            entry.waiting = true;
+            let granted = Arc::clone(&entry.granted);
+            self.note_waiting(me, true);
+            if me == HOME {
+                state = granted.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let patience = self.parameters.thread_idle.get();
+            let (next, timeout) = granted.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
+            state = next;
+            if timeout.timed_out() && state.owner != Some(me) {
+                if let Some(entry) = state.entry(me) {
+                    entry.waiting = false;
+                }
+                self.counters.threads_retired.increment();
+                return Waited::Retired;
+            }
+        }
+    }
+
+    fn note_waiting(&self, me: CarrierId, waiting: bool) {
+        if me == HOME {
+            // Relaxed: a hint for the owner's way home; the hand-over itself is under the mutex.
+            self.home_waits.store(waiting, Ordering::Relaxed);
+        }
+    }
+
+    /// Runs processes until the VM is somebody else's or has ended.
+    fn run_as_owner(&self, me: CarrierId, base: Fiber) {
+        while !self.has_ended() {
+            self.harvest();
+            let step = self.inner.with(|inner| self.plan_base(inner));
+            match step {
+                BaseStep::Run(jump) => {
+                    self.run_from_base(base, jump);
+                    if !self.is_owner() {
+                        self.post_returned(me);
+                        return;
+                    }
+                }
+                BaseStep::HandOver(to) => {
+                    self.hand_over(to);
+                    return;
+                }
+                BaseStep::Idle => self.idle(),
+            }
+        }
+    }
+
+    /// The process that came back on this thread has been left; now others may continue it.
+    fn post_returned(&self, me: CarrierId) {
+        let returned: Option<ProcessId> = self.lock_state().entry(me).and_then(|entry| entry.returned.take());
+        if let Some(process) = returned {
+            self.post(Post::Returned(process));
+        }
+    }
+
+    /// A thread that can be given the VM: one that waits, or a new one below the bound. The VM's mutex is held.
+    pub(super) fn carrier_to_spare(self: &Arc<Vm>, state: &mut LockState) -> Option<CarrierId> {
+        if let Some(waiting) = state.waiting_carrier() {
+            return Some(waiting);
+        }
+        if state.live_threads() >= self.parameters.max_threads() {
+            return None;
+        }
+        let number = state.carriers.iter().position(Option::is_none).unwrap_or(state.carriers.len());
+        if number == state.carriers.len() {
+            state.carriers.push(None);
+        }
+        state.carriers[number] = Some(CarrierEntry::new());
+        let me = CarrierId(number as u32);
+        let vm = Arc::clone(self);
+        let thread = std::thread::Builder::new().name(format!("baton-{number}")).stack_size(LOOP_STACK);
+        if let Err(error) = thread.spawn(move || vm.carry(me)) {
+            state.carriers[number] = None;
+            if self.counters.thread_failures.get() == 0 {
+                eprintln!("baton: cannot start a native thread ({error}); others wait for foreign calls to end");
+            }
+            self.counters.thread_failures.increment();
+            return None;
+        }
+        self.counters.threads_started.increment();
+        Some(me)
+    }
+}

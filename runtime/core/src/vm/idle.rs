@@ -1,0 +1,104 @@
+//! The owner's wait, what other threads post, and what is due.
+
+use super::{Post, Vm};
+use crate::kernel::WakeReason;
+use baton_sys::clock::Instant;
+use baton_sys::parking::{Notify, Prepared};
+
+impl Vm {
+    /// Hands something to the owner from any native thread, and sees to it that the owner notices.
+    pub(crate) fn post(&self, post: Post) {
+        // Kicked in any case: the owner may be about to sleep although the inbox was not empty.
+        let _ = self.inbox.post(post);
+        self.kick();
+    }
+
+    /// Has the owner look at its inbox and its requests soon: at once if it waits, at the next safepoint if it runs.
+    /// Async-signal-safe as long as the owner waits or the monitor is awake.
+    pub fn kick(&self) {
+        match self.park.notify() {
+            Notify::MustKick => self.poller.kick(),
+            Notify::OwnerIsRunning => self.monitor.alert(),
+            Notify::AlreadyNotified => {}
+        }
+    }
+
+    /// Wakes one waiter of `queue` with `value`, from any native thread.
+    pub fn wake_from_outside(&self, queue: crate::kernel::WaitQueueId, value: u64) {
+        self.post(Post::Wake(queue, value));
+    }
+
+    /// Has [`Guest::signalled`](crate::guest::Guest::signalled) called inside the VM soon. For signal handlers: it only sets a
+    /// bit and kicks.
+    pub fn request_signalled(&self) {
+        // Release: pairs with the swap in `safepoint` and `idle`.
+        self.requests.fetch_or(super::request::SIGNALLED, std::sync::atomic::Ordering::Release);
+        match self.park.notify() {
+            Notify::MustKick => self.poller.kick(),
+            Notify::OwnerIsRunning | Notify::AlreadyNotified => self.monitor.alert_from_signal_handler(),
+        }
+    }
+
+    /// Takes in posts and deadlines. Inside the VM.
+    pub(super) fn harvest(&self) {
+        self.park.acknowledge();
+        self.inner.with(|inner| {
+            if !self.inbox.is_empty() {
+                for post in self.inbox.take_all() {
+                    match post {
+                        Post::Returned(process) => {
+                            inner.kernel.end_foreign(process);
+                            if inner.kernel.kill_is_due(process) {
+                                self.guest.request_safepoint(inner.kernel.guest(process));
+                            }
+                        }
+                        Post::Wake(queue, value) => {
+                            let _ = inner.kernel.wake_one(queue, WakeReason::Done, value);
+                        }
+                    }
+                }
+            }
+            if inner.kernel.next_deadline().is_some() {
+                inner.kernel.expire(Instant::now());
+            }
+        });
+    }
+
+    /// Nothing is runnable: waits for the next deadline, a descriptor or a kick, in one system call.
+    pub(super) fn idle(&self) {
+        let (deadline, dead) = self.inner.with(|inner| {
+            let dead = inner.kernel.all_blocked() && inner.kernel.foreign_count() == 0;
+            self.publish(inner);
+            (inner.kernel.next_deadline(), dead)
+        });
+        if self.park.prepare() == Prepared::MaySleep && self.inbox.is_empty() && !self.signal_is_due() {
+            if dead {
+                self.park.finish();
+                self.guest.deadlocked();
+                let _ = self.park.prepare();
+            }
+            self.counters.idle_waits.increment();
+            self.wait_in_poller(deadline);
+        }
+        self.park.finish();
+        if self.signal_is_due() {
+            // AcqRel: pairs with `request_signalled`.
+            self.requests.fetch_and(!super::request::SIGNALLED, std::sync::atomic::Ordering::AcqRel);
+            self.guest.signalled();
+        }
+    }
+
+    fn wait_in_poller(&self, deadline: Option<Instant>) {
+        let mut events = self.inner.with(|inner| std::mem::take(&mut inner.events));
+        if let Err(error) = self.poller.wait(&mut events, deadline) {
+            eprintln!("baton: the poller failed: {error}");
+            std::process::abort();
+        }
+        self.inner.with(|inner| inner.events = events);
+    }
+
+    fn signal_is_due(&self) -> bool {
+        // Acquire: pairs with `request_signalled`.
+        self.requests.load(std::sync::atomic::Ordering::Acquire) & super::request::SIGNALLED != 0
+    }
+}

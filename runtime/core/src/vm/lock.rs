@@ -1,0 +1,252 @@
+//! The slow half of the VM lock: taking the VM from a foreign call, and entering when it was taken.
+//!
+//! The fast half is in [`baton_sys::gate`]. Here everything happens under the VM's mutex:
+//!
+//! | state of the VM | meaning |
+//! |---|---|
+//! | owner = C, C's gate even | C is inside |
+//! | owner = C, C's gate odd | C is out in a foreign call that was not taken |
+//! | owner = D, C is `out` | the VM was taken from C's call and runs on D |
+//!
+//! | edge | made by |
+//! |---|---|
+//! | C -> D, while C is outside | [`Vm::retake`] (the monitor) |
+//! | C -> D, by C itself | [`Vm::hand_over`] |
+//! | C `out` -> C free, its process runnable | [`Vm::enter_cold`], then the loop of C posts [`Post::Returned`](super::Post) |
+//!
+//! **No wake-up is lost.** A grant sets `owner` under the mutex and notifies the carrier's condition variable; a carrier waits for it
+//! while it holds that mutex and checks `owner` first. A returning thread posts after it has left the process's stack,
+//! and the post kicks the owner by the protocol of [`baton_sys::parking`].
+
+use super::{HOME, Vm};
+use crate::guest::Judgement;
+use crate::kernel::{CarrierId, ProcessId};
+use baton_sys::clock::Instant;
+use baton_sys::fiber::Fiber;
+use baton_sys::gate::{self, Claim, Gate, Take};
+use baton_sys::membarrier;
+use baton_sys::signals::ThreadHandle;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
+
+/// A process whose foreign call was retaken, on the carrier it is out on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outside {
+    pub(super) process: ProcessId,
+    pub(super) fiber: Fiber,
+}
+
+/// One native thread of the VM.
+#[derive(Debug)]
+pub(super) struct CarrierEntry {
+    /// Set by the thread itself when it starts; dropped before it ends.
+    pub(super) gate: Option<Gate>,
+    pub(super) thread: Option<ThreadHandle>,
+    pub(super) base: Option<Fiber>,
+    /// Notified when the thread becomes the owner, or when the VM ends.
+    pub(super) granted: Arc<Condvar>,
+    pub(super) out: Option<Outside>,
+    /// The process that has come back; the thread's loop posts it.
+    pub(super) returned: Option<ProcessId>,
+    /// Waits in its loop for the VM, ready to be given it.
+    pub(super) waiting: bool,
+}
+
+impl CarrierEntry {
+    pub(super) fn new() -> CarrierEntry {
+        CarrierEntry {
+            gate: None,
+            thread: None,
+            base: None,
+            granted: Arc::new(Condvar::new()),
+            out: None,
+            returned: None,
+            waiting: false,
+        }
+    }
+}
+
+/// What the VM's mutex guards.
+#[derive(Debug, Default)]
+pub(super) struct LockState {
+    pub(super) owner: Option<CarrierId>,
+    /// By number; a retired carrier leaves a hole that is used again.
+    pub(super) carriers: Vec<Option<CarrierEntry>>,
+}
+
+impl LockState {
+    pub(super) fn live_threads(&self) -> usize {
+        self.carriers.iter().flatten().count()
+    }
+
+    pub(super) fn entry(&mut self, carrier: CarrierId) -> Option<&mut CarrierEntry> {
+        self.carriers.get_mut(carrier.0 as usize)?.as_mut()
+    }
+
+    /// Makes `carrier` the owner; its thread finds out.
+    pub(super) fn grant(&mut self, carrier: CarrierId) {
+        self.owner = Some(carrier);
+        if let Some(entry) = self.entry(carrier) {
+            entry.granted.notify_one();
+        }
+    }
+
+    /// Has all waiting threads look again (the VM has ended).
+    pub(super) fn wake_all(&self) {
+        self.carriers.iter().flatten().for_each(|entry| entry.granted.notify_one());
+    }
+
+    /// A thread ready to be given the VM: home if it can.
+    pub(super) fn waiting_carrier(&self) -> Option<CarrierId> {
+        let number = self.carriers.iter().position(|entry| entry.as_ref().is_some_and(|e| e.waiting))?;
+        Some(CarrierId(number as u32))
+    }
+}
+
+/// What an attempt to retake came to, for the monitor.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Retake {
+    /// Others run now.
+    Done,
+    /// The call had ended.
+    Ended,
+    /// The function is exclusive: do not ask again for this call.
+    Exclusive,
+    /// All threads are out, up to the bound.
+    NoThread,
+}
+
+impl Vm {
+    pub(super) fn lock_state(&self) -> MutexGuard<'_, LockState> {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves the VM before a foreign call (the guest's own fast path does the same by the gate alone).
+    #[inline]
+    pub fn leave(&self) {
+        gate::here().leave();
+    }
+
+    /// Enters the VM after a foreign call.
+    #[inline]
+    pub fn enter(&self) {
+        if gate::here().begin_enter() & (gate::REVOKED | gate::CAS) != 0 {
+            self.enter_cold();
+        }
+    }
+
+    /// Runs a foreign call: outside the VM, so that it may be taken when the call lasts.
+    pub fn foreign<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.leave();
+        let result = f();
+        self.enter();
+        result
+    }
+
+    /// The second half of an enter whose gate showed [`gate::REVOKED`] or [`gate::CAS`]. Returns when the calling process is inside:
+    /// perhaps later, perhaps on another native thread.
+    #[cold]
+    #[inline(never)]
+    pub fn enter_cold(&self) {
+        let here = gate::here();
+        if here.slow() & gate::CAS != 0 {
+            let claim = here.claim_enter();
+            if claim == Claim::Kept && here.slow() & gate::REVOKED == 0 {
+                return;
+            }
+        }
+        let Some(me) = here.carrier().map(CarrierId) else { return };
+        let mut state = self.lock_state();
+        if state.owner == Some(me) {
+            // The take was given up, or undone by the guest's judgement.
+            here.own();
+            return;
+        }
+        let Some(entry) = state.entry(me) else { return };
+        let Some(Outside { process, fiber }) = entry.out.take() else {
+            drop(state);
+            super::carrier::sleep_for_ever();
+        };
+        let Some(base) = entry.base else { super::switching::broken("a thread without a loop came back") };
+        entry.returned = Some(process);
+        here.disown();
+        drop(state);
+        if self.has_ended() {
+            super::carrier::sleep_for_ever();
+        }
+        // From here on the loop of this thread posts that the process came back; whoever owns the VM continues it.
+        fiber.switch_to(base);
+    }
+
+    /// Takes the VM from the foreign call that shows the odd gate value `seen`, and has another thread run it. The monitor's.
+    pub(super) fn retake(self: &Arc<Vm>, seen: u64, warn: bool) -> Retake {
+        let mut state = self.lock_state();
+        // Relaxed: switched by the owner; a stale answer is corrected by the guest's judgement.
+        if self.has_ended() || !self.retaking.load(Ordering::Relaxed) {
+            return Retake::Ended;
+        }
+        let Some(owner) = state.owner else { return Retake::Ended };
+        let Some(gate) = state.entry(owner).and_then(|entry| entry.gate) else { return Retake::Ended };
+        if gate.value() != seen || seen & 1 == 0 {
+            return Retake::Ended;
+        }
+        let Some(heir) = self.carrier_to_spare(&mut state) else {
+            self.counters.thread_bound_hits.increment();
+            return Retake::NoThread;
+        };
+        let take = if gate.slow() & gate::CAS != 0 {
+            gate.take_by_claim(seen)
+        } else {
+            gate.take_fence_free(seen, membarrier::heavy)
+        };
+        if take == Take::GaveUp {
+            self.counters.false_retakes.increment();
+            return Retake::Ended;
+        }
+        // The VM is ours: its thread cannot go on inside before it had this mutex.
+        if !self.judge_and_put_outside(&mut state, owner, gate.state(), warn) {
+            return Retake::Exclusive;
+        }
+        self.counters.retakes.increment();
+        state.grant(heir);
+        Retake::Done
+    }
+
+    /// Asks the guest about the call just taken. `false`: the VM stays with it (its thread finds out at its next enter).
+    fn judge_and_put_outside(&self, state: &mut LockState, owner: CarrierId, guest: usize, warn: bool) -> bool {
+        self.inner.with_mutex_held(|inner| {
+            let Some(process) = inner.kernel.current() else { return false };
+            let word = inner.kernel.guest(process);
+            let Judgement::Retake { pinned } = self.guest.judge(word, guest) else {
+                self.counters.exclusive_calls.increment();
+                if warn {
+                    self.guest.warn_blocked(word, guest);
+                }
+                return false;
+            };
+            let Some(fiber) = inner.context(process).fiber else { return false };
+            inner.account(process, Instant::now().as_nanos());
+            inner.kernel.set_pinned(process, pinned.then_some(owner));
+            inner.kernel.begin_foreign(process, owner);
+            if let Some(entry) = state.entry(owner) {
+                entry.out = Some(Outside { process, fiber });
+            }
+            true
+        })
+    }
+
+    /// Gives the VM from the calling thread's loop to the carrier `to`.
+    pub(super) fn hand_over(&self, to: CarrierId) {
+        let mut state = self.lock_state();
+        if state.entry(to).is_none() {
+            super::switching::broken("a process is bound to a thread that is gone");
+        }
+        gate::here().disown();
+        state.grant(to);
+        self.counters.handovers.increment();
+        if to == HOME {
+            self.counters.homecomings.increment();
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The executor of one VM: it carries out, with native threads, stacks and waits, what the [`kernel`](crate::kernel) decides.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `mod.rs` | the VM's face: making it, running it, asking it |
+//! | `operations.rs` | what a running process may do: yield, wait, spawn, kill |
+//! | `switching.rs` | from one process straight to the next |
+//! | `carrier.rs` | native threads: the loop on their own stacks, hand-over, retirement |
+//! | `lock.rs` | the slow half of the VM lock: taking, entering cold, leaving |
+//! | `idle.rs` | the owner's wait; posts of other threads; deadlines |
+//! | `watch.rs` | what the monitor does for this VM |
+//!
+//! **Who touches what.** `inner` is the owner's; other threads post to `inbox` and kick. `lock` is the VM's
+//! mutex: it guards who owns the VM and the list of carriers. `published` is written by the owner and read by the
+//! monitor; nothing in it is needed for correctness, only for when the monitor looks.
+//!
+//! **Lock order.** The monitor's mutex, then a VM's mutex. Nobody who holds a VM's mutex enters, waits or calls the guest
+//! except for [`Guest::judge`] and [`Guest::warn_blocked`].
+
+mod carrier;
+mod idle;
+mod lock;
+mod operations;
+mod switching;
+mod watch;
+
+pub use operations::{SpawnError, Spawned};
+
+use crate::counters::Counters;
+use crate::guest::Guest;
+use crate::kernel::{CarrierId, Kernel, ProcessId};
+use crate::monitor::Monitor;
+use crate::parameters::Parameters;
+use baton_sys::fiber::Fiber;
+use baton_sys::inbox::Inbox;
+use baton_sys::owner_cell::OwnerCell;
+use baton_sys::parking::Park;
+use baton_sys::poller::{Events, Poller};
+use baton_sys::stack::{Stack, StackPool};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex};
+
+/// The VM's first native thread.
+pub const HOME: CarrierId = CarrierId(0);
+
+/// What the executor keeps for each process.
+#[derive(Debug, Default)]
+pub struct Context {
+    fiber: Option<Fiber>,
+    stack: Option<Stack>,
+    /// Time on the processor up to the last switch, in nanoseconds.
+    busy: u64,
+}
+
+/// The owner's data.
+pub(crate) struct Inner {
+    pub(crate) kernel: Kernel<Context>,
+    /// The owner's thread.
+    carrier: CarrierId,
+    /// The context of the owner's thread itself.
+    base: Option<Fiber>,
+    stacks: StackPool,
+    /// Buffer of the poller.
+    events: Events,
+    /// The stack of the process that ended last: it was still in use while it switched away.
+    retired: Option<Stack>,
+    /// When the running process was continued (coarse), in nanoseconds.
+    run_started: u64,
+    /// State of the generator of `select`'s choices.
+    random: u64,
+}
+
+/// What the owner shows to the monitor. Plain stores; read without order.
+#[derive(Debug, Default)]
+struct Published {
+    /// Processes ready to run.
+    runnable: AtomicU32,
+    /// Whether an equal or a more urgent one than the running process is among them.
+    rivals: AtomicBool,
+    /// Whether one more urgent than the running process is among them.
+    outranked: AtomicBool,
+    /// The earliest deadline in nanoseconds; `u64::MAX`: none.
+    deadline: AtomicU64,
+    /// Changes with each switch.
+    switches: AtomicU64,
+    /// Whether the running process may be preempted.
+    preemptible: AtomicBool,
+    /// The monitor's clock reading at its last look, in nanoseconds.
+    coarse_now: AtomicU64,
+}
+
+/// Why the running process is asked for a safepoint.
+mod request {
+    /// Its slice is over.
+    pub(super) const SLICE: u32 = 1;
+    /// A signal handler left work for the guest.
+    pub(super) const SIGNALLED: u32 = 2;
+}
+
+/// What other threads ask of the owner.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Post {
+    /// The foreign call of this process returned.
+    Returned(ProcessId),
+    /// Make this waiting process runnable with the given value (from foreign threads and signal forwarders).
+    Wake(crate::kernel::WaitQueueId, u64),
+}
+
+/// One VM: a guest heap with its processes.
+pub struct Vm {
+    guest: Box<dyn Guest>,
+    inner: OwnerCell<Inner>,
+    lock: Mutex<lock::LockState>,
+    published: Published,
+    inbox: Inbox<Post>,
+    park: Park,
+    poller: Poller,
+    requests: AtomicU32,
+    /// Whether home waits for the VM while another thread has it.
+    home_waits: AtomicBool,
+    /// Set once scheduling has stopped for good.
+    ended: AtomicBool,
+    /// Whether foreign calls may be retaken now.
+    retaking: AtomicBool,
+    monitor: Arc<Monitor>,
+    watch: Mutex<watch::Watch>,
+    /// Parameters, settable while running.
+    pub parameters: Parameters,
+    /// Counts, always on.
+    pub counters: Counters,
+}
+
+impl std::fmt::Debug for Vm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Vm").field("published", &self.published).finish_non_exhaustive()
+    }
+}
+
+impl Vm {
+    /// A VM for `guest`, without processes yet; [`Vm::run`] starts it.
+    ///
+    /// # Errors
+    /// When the system refuses a poller or address space for stacks.
+    pub fn new(guest: Box<dyn Guest>) -> io::Result<Arc<Vm>> {
+        let parameters = Parameters::default();
+        let vm = Arc::new(Vm {
+            guest,
+            inner: OwnerCell::new(Inner {
+                kernel: Kernel::default(),
+                carrier: HOME,
+                base: None,
+                stacks: StackPool::new(parameters.stack_size())?,
+                events: Events::new(),
+                retired: None,
+                run_started: 0,
+                random: baton_sys::clock::Instant::now().as_nanos() | 1,
+            }),
+            lock: Mutex::new(lock::LockState::default()),
+            published: Published { deadline: AtomicU64::new(u64::MAX), ..Published::default() },
+            inbox: Inbox::new(),
+            park: Park::new(),
+            poller: Poller::new()?,
+            requests: AtomicU32::new(0),
+            home_waits: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            retaking: AtomicBool::new(true),
+            monitor: Monitor::of_this_program(),
+            watch: Mutex::new(watch::Watch::default()),
+            parameters,
+            counters: Counters::default(),
+        });
+        vm.monitor.add(&vm);
+        Ok(vm)
+    }
+
+    /// Reads or changes the scheduler's state; the calling process is inside the VM.
+    /// Operations that may block go through [`Vm::attempt`].
+    pub fn kernel<R>(&self, f: impl FnOnce(&mut Kernel<Context>) -> R) -> R {
+        self.inner.with(|inner| {
+            let result = f(&mut inner.kernel);
+            self.publish(inner);
+            result
+        })
+    }
+
+    /// The native thread that the calling process is on; inside the VM.
+    pub fn current_carrier(&self) -> CarrierId {
+        self.inner.with(|inner| inner.carrier)
+    }
+
+    /// How many native threads the VM has, home included.
+    pub fn threads(&self) -> usize {
+        self.lock_state().live_threads()
+    }
+
+    /// Stops scheduling for good: no other process runs again, no call is retaken, threads that return sleep for ever.
+    /// Inside the VM; the caller goes on alone.
+    pub fn stop(&self) {
+        // Release: pairs with the acquire loads in the carriers' loops.
+        self.ended.store(true, std::sync::atomic::Ordering::Release);
+        let state = self.lock_state();
+        state.wake_all();
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        // Acquire: pairs with the release store in `stop`.
+        self.ended.load(std::sync::atomic::Ordering::Acquire)
+    }
+}

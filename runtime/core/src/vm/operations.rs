@@ -1,0 +1,245 @@
+//! What a running process may do. All of it inside the VM.
+
+use super::{Context, Inner, Vm};
+use crate::kernel::{
+    Attempt, Deadline, Kernel, KillOutcome, Next, ProcessId, ProcessLimit, SpawnOptions, SuspendOutcome, Wake,
+    WakeReason,
+};
+use baton_sys::clock::Instant;
+use baton_sys::stack::{Stack, StackError, StackStats};
+use std::fmt;
+use std::time::Duration;
+
+/// Why a process could not be made.
+#[derive(Debug)]
+pub enum SpawnError {
+    /// There are as many processes as there may be.
+    Limit(ProcessLimit),
+    /// There is no C stack for it.
+    Stack(StackError),
+}
+
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SpawnError::Limit(limit) => write!(f, "{limit}"),
+            SpawnError::Stack(error) => write!(f, "no stack for another process: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for SpawnError {}
+
+/// When a new process begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spawned {
+    /// As soon as it is chosen (or resumed, if it was spawned suspended).
+    Now,
+    /// When a timer fires it.
+    ByTimer,
+}
+
+impl Vm {
+    /// A new process; `stack_size` in bytes, or the VM's parameter.
+    ///
+    /// # Errors
+    /// At the limit of processes, or without memory for its stack.
+    pub fn spawn(
+        &self,
+        options: SpawnOptions,
+        stack_size: Option<usize>,
+        when: Spawned,
+    ) -> Result<ProcessId, SpawnError> {
+        self.inner.with(|inner| {
+            let stack = inner.stack(stack_size).map_err(SpawnError::Stack)?;
+            let context = Context { fiber: None, stack: Some(stack), busy: 0 };
+            let spawned = match when {
+                Spawned::Now => inner.kernel.spawn(options, context),
+                Spawned::ByTimer => inner.kernel.spawn_prepared(options, context),
+            };
+            self.publish(inner);
+            spawned.map_err(SpawnError::Limit)
+        })
+    }
+
+    /// Forgets a dead process, or one that no timer will fire; its id is stale from then on.
+    pub fn forget(&self, process: ProcessId) {
+        self.inner.with(|inner| {
+            if let Some(context) = inner.kernel.payload_mut(process)
+                && context.fiber.is_none()
+                && let Some(stack) = context.stack.take()
+            {
+                inner.stacks.recycle(stack);
+            }
+            inner.kernel.forget(process);
+        });
+    }
+
+    /// To the back of its level; continues equals or more urgent ones first.
+    #[inline]
+    pub fn yield_now(&self) {
+        let jump = self.inner.with(|inner| {
+            let me = inner.kernel.current()?;
+            let next = inner.kernel.yield_current();
+            self.plan(inner, me, next)
+        });
+        self.take(jump);
+    }
+
+    /// Does what may block: the calling process waits if the kernel says so. Gives way afterwards if somebody more urgent was woken.
+    pub fn attempt(&self, f: impl FnOnce(&mut Kernel<Context>) -> Attempt) -> Wake {
+        let outcome = self.inner.with(|inner| {
+            let Some(me) = inner.kernel.current() else {
+                return Err(Wake::because(WakeReason::Dead));
+            };
+            match f(&mut inner.kernel) {
+                Attempt::Ready(wake) => Ok((me, self.give_way(inner, me), Some(wake))),
+                Attempt::Blocked => Ok((me, self.plan_after_block(inner, me), None)),
+            }
+        });
+        match outcome {
+            Err(wake) => wake,
+            Ok((me, jump, ready)) => {
+                self.take(jump);
+                ready.unwrap_or_else(|| self.inner.with(|inner| inner.kernel.take_wake(me)))
+            }
+        }
+    }
+
+    /// Does what may wake others, and gives way if one of them is more urgent than the calling process.
+    pub fn operate<R>(&self, f: impl FnOnce(&mut Kernel<Context>) -> R) -> R {
+        let (result, jump) = self.inner.with(|inner| {
+            let result = f(&mut inner.kernel);
+            let jump = inner.kernel.current().and_then(|me| self.give_way(inner, me));
+            (result, jump)
+        });
+        self.take(jump);
+        result
+    }
+
+    /// Sleeps until `until`; at once back if that has passed.
+    pub fn sleep_until(&self, until: Instant) -> Wake {
+        if until <= Instant::now() {
+            self.safepoint();
+            return Wake::because(WakeReason::Done);
+        }
+        self.attempt(|kernel| kernel.sleep(until))
+    }
+
+    /// Suspends a process; the calling one returns when it is resumed.
+    pub fn suspend(&self, process: ProcessId) -> SuspendOutcome {
+        let (outcome, jump) = self.inner.with(|inner| {
+            let me = inner.kernel.current();
+            let outcome = inner.kernel.suspend(process);
+            let jump = match (outcome, me) {
+                (SuspendOutcome::CurrentMustSwitch, Some(me)) => self.plan_after_block(inner, me),
+                _ => None,
+            };
+            self.publish(inner);
+            (outcome, jump)
+        });
+        self.take(jump);
+        outcome
+    }
+
+    /// Kills a process. What must be raised in it is the guest's to do: it is asked for a safepoint there.
+    pub fn kill(&self, process: ProcessId) -> KillOutcome {
+        let (outcome, jump) = self.inner.with(|inner| {
+            let outcome = inner.kernel.kill(process);
+            if matches!(outcome, KillOutcome::Woken | KillOutcome::Pending) && inner.kernel.kill_is_due(process) {
+                self.guest.request_safepoint(inner.kernel.guest(process));
+            }
+            let jump = inner.kernel.current().and_then(|me| self.give_way(inner, me));
+            (outcome, jump)
+        });
+        self.take(jump);
+        outcome
+    }
+
+    /// Time on the processor of a process so far.
+    pub fn cpu_time(&self, process: ProcessId) -> Duration {
+        let now = Instant::now().as_nanos();
+        self.inner.with(|inner| Duration::from_nanos(inner.busy(process, now)))
+    }
+
+    /// Bytes of C stack that a process has used at most; `None` before its first run and after its end.
+    pub fn stack_high_water(&self, process: ProcessId) -> Option<usize> {
+        self.inner.with(|inner| {
+            let context = inner.kernel.payload_mut(process)?;
+            context.fiber.and(context.stack.as_ref()).map(Stack::high_water)
+        })
+    }
+
+    /// Whose stack's guard holds this address, and the size of that stack: for the report of an overflow. Called on the
+    /// signal stack of a thread that faulted: it only reads.
+    pub fn stack_overflow_at(&self, address: usize) -> Option<(ProcessId, usize)> {
+        self.inner.with_mutex_held(|inner| {
+            let current = inner.kernel.current()?;
+            let stack = inner.context(current).stack.as_ref()?;
+            stack.guard().contains(&address).then(|| (current, stack.size()))
+        })
+    }
+
+    /// What the stacks take.
+    pub fn stack_stats(&self) -> StackStats {
+        self.inner.with(|inner| inner.stacks.stats())
+    }
+
+    /// Blocks until `f` chose among ready cases with a fresh random number.
+    pub fn attempt_random(&self, f: impl FnOnce(&mut Kernel<Context>, u64) -> Attempt) -> Wake {
+        let random = self.inner.with(Inner::next_random);
+        self.attempt(|kernel| f(kernel, random))
+    }
+
+    /// Whether foreign calls may be retaken; the guest switches it off around calls that must not be interrupted.
+    pub fn set_retaking(&self, on: bool) {
+        // Relaxed: read under the VM's mutex after a take, which orders it.
+        self.retaking.store(on, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// The absolute time of a relative one; `None` is for ever.
+    pub fn deadline(timeout: Option<Duration>) -> Deadline {
+        match timeout {
+            None => Deadline::Never,
+            Some(Duration::ZERO) => Deadline::Now,
+            Some(timeout) => Deadline::At(Instant::now() + timeout),
+        }
+    }
+
+    fn give_way(&self, inner: &mut Inner, me: ProcessId) -> Option<super::switching::Jump> {
+        let gives_way = inner.kernel.current_should_yield()
+            && self.parameters.preemptive()
+            && inner.kernel.is_preemptible(me);
+        let next = if gives_way {
+            inner.kernel.preempt_current(crate::kernel::Preemption::MoreUrgent)
+        } else {
+            Next::Same
+        };
+        self.plan(inner, me, next)
+    }
+
+    fn plan_after_block(&self, inner: &mut Inner, me: ProcessId) -> Option<super::switching::Jump> {
+        let next = match inner.kernel.schedule() {
+            Next::Other(pid) if pid == me => Next::Same,
+            other => other,
+        };
+        self.plan(inner, me, next)
+    }
+}
+
+impl Inner {
+    fn stack(&mut self, size: Option<usize>) -> Result<Stack, StackError> {
+        if let Some(stack) = self.retired.take() {
+            self.stacks.recycle(stack);
+        }
+        self.stacks.allocate(size)
+    }
+
+    /// xorshift64*: only for fairness among ready cases.
+    fn next_random(&mut self) -> u64 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        self.random.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+}

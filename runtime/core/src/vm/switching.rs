@@ -1,0 +1,280 @@
+//! From one process straight to the next, on the owner's thread.
+
+use super::{Context, HOME, Inner, Vm};
+use crate::kernel::{CarrierId, Next, Preemption, ProcessId};
+use baton_sys::clock::Instant;
+use baton_sys::fiber::Fiber;
+use baton_sys::{gate, membarrier};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A switch that has been decided and is to be carried out once the owner's data is no longer borrowed.
+#[must_use]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Jump {
+    pub(super) from: Option<Fiber>,
+    from_word: Option<usize>,
+    pub(super) to: Fiber,
+    to_word: Option<usize>,
+}
+
+/// What a carrier's own loop does next.
+#[must_use]
+#[derive(Debug)]
+pub(super) enum BaseStep {
+    /// Continue a process.
+    Run(Jump),
+    /// Give the VM to another native thread.
+    HandOver(CarrierId),
+    /// Nothing is runnable.
+    Idle,
+}
+
+impl Vm {
+    /// Carries a decided switch out. Returns when the calling process is continued.
+    #[inline]
+    pub(super) fn take(&self, jump: Option<Jump>) {
+        if let Some(Jump { from: Some(from), from_word, to, to_word }) = jump {
+            self.guest.switched(from_word, to_word);
+            from.switch_to(to);
+        }
+    }
+
+    /// Decides where the calling process `from` goes after a scheduling decision.
+    #[inline]
+    pub(super) fn plan(&self, inner: &mut Inner, from: ProcessId, next: Next) -> Option<Jump> {
+        let jump = match next {
+            Next::Same => None,
+            Next::Other(to) => Some(self.plan_jump(inner, from, Some(to))),
+            Next::Nothing => Some(self.plan_jump(inner, from, None)),
+        };
+        self.publish(inner);
+        jump
+    }
+
+    #[inline]
+    fn plan_jump(&self, inner: &mut Inner, from: ProcessId, to: Option<ProcessId>) -> Jump {
+        // Relaxed: a coarse clock orders nothing.
+        let coarse = self.published.coarse_now.load(Ordering::Relaxed);
+        inner.account(from, coarse);
+        let from_fiber = inner.context(from).fiber;
+        let from_word = Some(inner.kernel.guest(from));
+        let (to, to_word) = match to {
+            Some(pid) if self.may_run_here(inner, pid) => {
+                (inner.fiber_of(self, pid), Some(inner.kernel.guest(pid)))
+            }
+            _ => (inner.base_fiber(), None),
+        };
+        Jump { from: from_fiber, from_word, to, to_word }
+    }
+
+    /// Whether the owner's thread may continue `pid`; if not, its loop hands the VM over.
+    #[inline]
+    fn may_run_here(&self, inner: &Inner, pid: ProcessId) -> bool {
+        match inner.kernel.effective_carrier(pid) {
+            Some(carrier) => carrier == inner.carrier,
+            // Relaxed: a stale answer only delays the way home.
+            None => inner.carrier == HOME || !self.home_waits.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What the loop of the owner's thread does next.
+    pub(super) fn plan_base(&self, inner: &mut Inner) -> BaseStep {
+        let chosen = match inner.kernel.current() {
+            Some(pid) => Some(pid),
+            None => match inner.kernel.schedule() {
+                Next::Other(pid) => Some(pid),
+                Next::Same | Next::Nothing => None,
+            },
+        };
+        // Relaxed: a stale answer only delays the way home.
+        let home_waits = inner.carrier != HOME && self.home_waits.load(Ordering::Relaxed);
+        let step = match chosen {
+            Some(pid) => match inner.kernel.effective_carrier(pid) {
+                Some(carrier) if carrier != inner.carrier => BaseStep::HandOver(carrier),
+                None if home_waits => BaseStep::HandOver(HOME),
+                _ => {
+                    let to = inner.fiber_of(self, pid);
+                    let to_word = Some(inner.kernel.guest(pid));
+                    inner.run_started = Instant::now().as_nanos();
+                    BaseStep::Run(Jump { from: None, from_word: None, to, to_word })
+                }
+            },
+            None if home_waits => BaseStep::HandOver(HOME),
+            None => BaseStep::Idle,
+        };
+        if matches!(step, BaseStep::Run(_)) {
+            self.publish(inner);
+        }
+        step
+    }
+
+    /// Continues a process from the loop of the owner's thread; returns when somebody switches back to the loop.
+    pub(super) fn run_from_base(&self, base: Fiber, jump: Jump) {
+        self.guest.switched(None, jump.to_word);
+        base.switch_to(jump.to);
+    }
+
+    /// Shows the monitor what it decides by, and alerts it when it sleeps too long for that.
+    #[inline]
+    pub(super) fn publish(&self, inner: &Inner) {
+        let kernel = &inner.kernel;
+        let runnable = kernel.runnable_count() as u32;
+        let deadline = kernel.next_deadline().map_or(u64::MAX, Instant::as_nanos);
+        // Relaxed (all): hints; the monitor reads them again after its own barrier before it parks.
+        self.published.runnable.store(runnable, Ordering::Relaxed);
+        self.published.deadline.store(deadline, Ordering::Relaxed);
+        self.published.switches.store(kernel.counters().switches, Ordering::Relaxed);
+        if let Some(current) = kernel.current() {
+            self.published.preemptible.store(kernel.is_preemptible(current), Ordering::Relaxed);
+        }
+        self.published.rivals.store(kernel.current_has_rivals(), Ordering::Relaxed);
+        self.published.outranked.store(kernel.current_should_yield(), Ordering::Relaxed);
+        // Pairs with `heavy` in the monitor's parking: either it sees these stores, or the load below sees it parked.
+        membarrier::light();
+        if self.monitor.looks_too_late(runnable > 0, deadline) && kernel.current().is_some() {
+            self.alert_monitor();
+        }
+    }
+
+    #[cold]
+    fn alert_monitor(&self) {
+        self.counters.monitor_alerts.increment();
+        self.monitor.alert();
+    }
+
+    /// Asks at a safepoint whether the calling process must give way, and does so. Inside the VM.
+    /// Also takes in what other threads posted and what is due.
+    pub fn safepoint(&self) {
+        gate::here().clear_attention();
+        self.harvest();
+        // AcqRel: pairs with the monitor's and the signal handlers' `fetch_or`.
+        let requests = self.requests.swap(0, Ordering::AcqRel);
+        if requests & super::request::SIGNALLED != 0 {
+            self.guest.signalled();
+        }
+        let jump = self.inner.with(|inner| {
+            let me = inner.kernel.current()?;
+            if !self.parameters.preemptive() || !inner.kernel.is_preemptible(me) {
+                self.publish(inner);
+                return None;
+            }
+            let next = if inner.kernel.current_should_yield() {
+                inner.kernel.preempt_current(Preemption::MoreUrgent)
+            } else if requests & super::request::SLICE != 0 {
+                inner.kernel.preempt_current(Preemption::SliceExpired)
+            // Relaxed: a stale answer only delays the way home.
+            } else if inner.carrier != HOME && self.home_waits.load(Ordering::Relaxed) {
+                Next::Nothing
+            } else {
+                Next::Same
+            };
+            if next != Next::Same {
+                inner.account(me, Instant::now().as_nanos());
+            }
+            self.plan(inner, me, next)
+        });
+        self.take(jump);
+    }
+
+    /// The entry of every process's fiber.
+    pub(super) fn process_entry(argument: usize) -> ! {
+        // The current process and its VM are found through the calling thread's gate: the VM itself cannot be
+        // passed as a plain word without unsafe code, so the carrier's loop keeps it in its thread-local.
+        let _ = argument;
+        let vm = super::carrier::vm_of_this_thread();
+        let (pid, word) = vm.inner.with(|inner| {
+            let pid = inner.kernel.current().unwrap_or_else(|| broken("a process starts that is not current"));
+            (pid, inner.kernel.guest(pid))
+        });
+        vm.guest.run(pid, word);
+        vm.exit_process(pid)
+    }
+
+    /// Ends the calling process and continues the next one.
+    fn exit_process(self: Arc<Vm>, me: ProcessId) -> ! {
+        let (from, to, to_word, word) = self.inner.with(|inner| {
+            // Relaxed: a coarse clock orders nothing.
+            let coarse = self.published.coarse_now.load(Ordering::Relaxed);
+            inner.account(me, coarse);
+            let word = inner.kernel.guest(me);
+            let context: Context = std::mem::take(inner.context_mut(me));
+            inner.context_mut(me).busy = context.busy;
+            let Some(from) = context.fiber else { broken("a process ends that never ran") };
+            if let Some(stack) = inner.retired.take() {
+                inner.stacks.recycle(stack);
+            }
+            inner.retired = context.stack;
+            inner.kernel.exit_current();
+            let next = inner.kernel.schedule();
+            let (to, to_word) = match next {
+                Next::Other(pid) if self.may_run_here(inner, pid) => {
+                    (inner.fiber_of(&self, pid), Some(inner.kernel.guest(pid)))
+                }
+                _ => (inner.base_fiber(), None),
+            };
+            self.publish(inner);
+            (from, to, to_word, word)
+        });
+        self.guest.switched(Some(word), to_word);
+        drop(self); // the stack is left for good: nothing on it is dropped later
+        from.end(to)
+    }
+}
+
+impl Inner {
+    #[inline]
+    pub(super) fn context(&self, pid: ProcessId) -> &Context {
+        self.kernel.payload(pid).unwrap_or_else(|| broken("a process has no context"))
+    }
+
+    #[inline]
+    fn context_mut(&mut self, pid: ProcessId) -> &mut Context {
+        self.kernel.payload_mut(pid).unwrap_or_else(|| broken("a process has no context"))
+    }
+
+    /// The fiber of a process about to run; made at its first run.
+    #[inline]
+    fn fiber_of(&mut self, vm: &Vm, pid: ProcessId) -> Fiber {
+        match self.context(pid).fiber {
+            Some(fiber) => fiber,
+            None => self.first_fiber_of(vm, pid),
+        }
+    }
+
+    #[cold]
+    fn first_fiber_of(&mut self, _vm: &Vm, pid: ProcessId) -> Fiber {
+        let context = self.context_mut(pid);
+        let Some(stack) = &context.stack else { broken("a process starts without a stack") };
+        let fiber = Fiber::prepare(stack, Vm::process_entry, 0);
+        context.fiber = Some(fiber);
+        fiber
+    }
+
+    #[inline]
+    fn base_fiber(&self) -> Fiber {
+        self.base.unwrap_or_else(|| broken("the owner's thread has no loop"))
+    }
+
+    /// Charges the time since the last switch to `pid`; `now` may be a coarse reading.
+    #[inline]
+    pub(super) fn account(&mut self, pid: ProcessId, now: u64) {
+        let elapsed = now.saturating_sub(self.run_started);
+        self.context_mut(pid).busy += elapsed;
+        self.run_started = self.run_started.max(now);
+    }
+
+    /// Time on the processor of `pid`, in nanoseconds, at `now`.
+    pub(super) fn busy(&self, pid: ProcessId, now: u64) -> u64 {
+        let running = self.kernel.current() == Some(pid);
+        let since = if running { now.saturating_sub(self.run_started) } else { 0 };
+        self.context(pid).busy + since
+    }
+}
+
+#[cold]
+#[inline(never)]
+pub(super) fn broken(what: &str) -> ! {
+    eprintln!("baton: {what} (the executor's bookkeeping is broken)");
+    std::process::abort();
+}

@@ -1,0 +1,216 @@
+//! What the monitor does for one VM: heartbeat and watchdog.
+//!
+//! A look costs the running process nothing. It reads what the owner published and the owner's gate:
+//!
+//! | gate | unchanged for | work waits | done |
+//! |---|---|---|---|
+//! | odd | a window | runnable, due or posted | the call is retaken |
+//! | any | a slice (in switches) | an equal one is runnable | a beat: `ATTENTION` |
+//! | any | - | something due, posted, or more urgent | a beat |
+//! | even | a tick after a beat | | a signal to the thread |
+
+use super::lock::Retake;
+use super::{Vm, request};
+use crate::monitor::{NextLook, TICK};
+use baton_sys::clock::Instant;
+use baton_sys::gate::Gate;
+use baton_sys::signals::ThreadHandle;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long a beat may go unnoticed before a signal is sent.
+const BEAT_TICK: Duration = Duration::from_micros(50);
+
+/// After a retake the monitor looks every window for this long: another one is likely.
+const HOT: Duration = Duration::from_millis(10);
+
+/// The monitor's memory about one VM; guarded by its mutex, which only the monitor takes.
+#[derive(Debug)]
+pub(super) struct Watch {
+    /// Last gate value seen, and since when it has stood.
+    gate: u64,
+    gate_since: Instant,
+    /// Gate value of a call that the guest judged exclusive.
+    exclusive: u64,
+    warned: u64,
+    /// Switch count seen, and since when it has stood: the running process's slice.
+    switches: u64,
+    slice_since: Instant,
+    /// The unanswered beat: gate value and time.
+    beat: Option<(u64, Instant)>,
+    hot_until: Instant,
+}
+
+/// What the owner has published, read once.
+#[derive(Debug, Clone, Copy)]
+struct View {
+    runnable: bool,
+    rivals: bool,
+    outranked: bool,
+    posted: bool,
+    due: bool,
+    deadline: u64,
+}
+
+impl Vm {
+    fn view(&self, now: Instant) -> View {
+        // Relaxed (all): hints; see the monitor's parking for what orders them.
+        let deadline = self.published.deadline.load(Ordering::Relaxed);
+        View {
+            runnable: self.published.runnable.load(Ordering::Relaxed) > 0,
+            rivals: self.published.rivals.load(Ordering::Relaxed),
+            outranked: self.published.outranked.load(Ordering::Relaxed),
+            posted: !self.inbox.is_empty() || self.requests.load(Ordering::Relaxed) & request::SIGNALLED != 0,
+            due: deadline <= now.as_nanos(),
+            deadline,
+        }
+    }
+
+    /// Whether the monitor must not park now.
+    pub(crate) fn needs_watching(&self) -> bool {
+        let view = self.view(Instant::now());
+        !self.has_ended() && !self.park.is_polling() && (view.runnable || view.posted || view.deadline != u64::MAX)
+    }
+
+    /// One look; answers when the next one is wanted.
+    pub(crate) fn look(self: &Arc<Vm>, now: Instant) -> NextLook {
+        // Relaxed: a coarse clock orders nothing.
+        self.published.coarse_now.store(now.as_nanos(), Ordering::Relaxed);
+        let mut watch = self.watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if self.has_ended() || self.park.is_polling() {
+            watch.beat = None;
+            return NextLook::Quiet;
+        }
+        let owner = {
+            let mut state = self.lock_state();
+            let owner = state.owner;
+            owner.and_then(|owner| state.entry(owner)).and_then(|entry| Some((entry.gate?, entry.thread?)))
+        };
+        let Some((gate, thread)) = owner else { return NextLook::At(now + BEAT_TICK) };
+        self.look_at_owner(&mut watch, now, gate, thread)
+    }
+
+    fn look_at_owner(self: &Arc<Vm>, watch: &mut Watch, now: Instant, gate: Gate, thread: ThreadHandle) -> NextLook {
+        let view = self.view(now);
+        let value = gate.value();
+        watch.note(value, self.published.switches.load(Ordering::Relaxed /* a hint */), now);
+        let window = self.parameters.window.get();
+        if !(view.runnable || view.posted || view.due) {
+            watch.beat = None;
+            return match view.deadline {
+                u64::MAX => NextLook::Quiet,
+                deadline => NextLook::At(before_deadline(now, deadline, window)),
+            };
+        }
+        let mut next = now + TICK;
+        if value & 1 == 1 {
+            next = next.min(self.watch_call(watch, now, value, window));
+        }
+        next = next.min(self.beat(watch, now, value, view, thread));
+        if view.deadline > now.as_nanos() && view.deadline != u64::MAX {
+            next = next.min(before_deadline(now, view.deadline, window));
+        }
+        NextLook::At(next)
+    }
+
+    /// The watchdog: a foreign call stands, and others could run.
+    fn watch_call(self: &Arc<Vm>, watch: &mut Watch, now: Instant, value: u64, window: Duration) -> Instant {
+        let age = now.saturating_duration_since(watch.gate_since);
+        if watch.exclusive == value {
+            let patience = self.parameters.warn_blocked.get();
+            if age >= patience && watch.warned != value {
+                watch.warned = value;
+                let _ = self.retake(value, true);
+            }
+            return now + TICK;
+        }
+        if age < window {
+            return watch.gate_since + window;
+        }
+        match self.retake(value, false) {
+            Retake::Done => watch.hot_until = now + HOT,
+            Retake::Exclusive => watch.exclusive = value,
+            Retake::Ended | Retake::NoThread => {}
+        }
+        if now < watch.hot_until { now + window.max(BEAT_TICK) } else { now + TICK }
+    }
+
+    /// The heartbeat: asks the running process to give way, first by a flag, then by a signal.
+    fn beat(&self, watch: &mut Watch, now: Instant, value: u64, view: View, thread: ThreadHandle) -> Instant {
+        let slice = self.parameters.slice.get();
+        let slice_ends = watch.slice_since + slice;
+        // Relaxed: a hint; the safepoint asks the kernel itself.
+        let preemptive = self.parameters.preemptive() && self.published.preemptible.load(Ordering::Relaxed);
+        let slice_over = preemptive && view.rivals && now >= slice_ends;
+        if !(slice_over || view.posted || view.due || (preemptive && view.outranked)) {
+            watch.beat = None;
+            return if view.rivals { slice_ends } else { now + TICK };
+        }
+        if slice_over {
+            // Release: pairs with the swap in `safepoint`.
+            self.requests.fetch_or(request::SLICE, Ordering::Release);
+        }
+        match watch.beat {
+            Some((at, since)) if at == value && value & 1 == 0 => {
+                if now >= since + BEAT_TICK {
+                    self.counters.signals.increment();
+                    let _ = thread.interrupt();
+                    watch.beat = Some((value, now + 4 * BEAT_TICK));
+                }
+            }
+            Some((at, _)) if at == value => return now + TICK,
+            _ => {
+                self.counters.beats.increment();
+                self.request_attention_of_owner();
+                watch.beat = Some((value, now));
+            }
+        }
+        now + BEAT_TICK
+    }
+
+    fn request_attention_of_owner(&self) {
+        let mut state = self.lock_state();
+        let owner = state.owner;
+        if let Some(gate) = owner.and_then(|owner| state.entry(owner)).and_then(|entry| entry.gate) {
+            gate.request_attention();
+        }
+    }
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        let start = Instant::from_nanos(0);
+        Watch {
+            gate: 0,
+            gate_since: start,
+            exclusive: 0,
+            warned: 0,
+            switches: 0,
+            slice_since: start,
+            beat: None,
+            hot_until: start,
+        }
+    }
+}
+
+impl Watch {
+    fn note(&mut self, gate: u64, switches: u64, now: Instant) {
+        if gate != self.gate {
+            self.gate = gate;
+            self.gate_since = now;
+        }
+        if switches != self.switches {
+            self.switches = switches;
+            self.slice_since = now;
+            self.beat = None;
+        }
+    }
+}
+
+/// A little before the deadline the gate is read once, so that at the deadline its age is known.
+fn before_deadline(now: Instant, deadline: u64, window: Duration) -> Instant {
+    let window = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
+    let early = deadline.saturating_sub(window.saturating_add(5_000));
+    Instant::from_nanos(if early > now.as_nanos() { early } else { deadline })
+}

@@ -1,0 +1,66 @@
+//! Data that only the owner of a VM touches.
+
+use std::cell::{Cell, UnsafeCell};
+
+/// A cell whose contents belong to whoever owns the VM.
+///
+/// The VM lock gives ownership to one native thread at a time and orders one owner's accesses before the
+/// next one's (its proofs are in [`crate::gate`]). This cell trusts that protocol: callers access it only
+/// while their thread is inside the VM, or while they hold the VM's mutex after a take. What it checks by itself is that
+/// accesses do not nest, and, in builds with debug assertions, that the calling thread is inside.
+#[derive(Debug)]
+pub struct OwnerCell<T> {
+    value: UnsafeCell<T>,
+    /// Guarded like the value.
+    borrowed: Cell<bool>,
+}
+
+// SAFETY: the type's contract: one owner at a time, ordered by the VM lock.
+unsafe impl<T: Send> Sync for OwnerCell<T> {}
+
+/// Clears the borrow also when the closure panics.
+struct Borrow<'a>(&'a Cell<bool>);
+
+impl Drop for Borrow<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+impl<T> OwnerCell<T> {
+    /// A cell for `value`.
+    pub fn new(value: T) -> OwnerCell<T> {
+        OwnerCell { value: UnsafeCell::new(value), borrowed: Cell::new(false) }
+    }
+
+    /// Runs `f` on the contents; the calling thread is the owner, inside the VM.
+    ///
+    /// # Panics
+    /// If called from within another access.
+    #[inline]
+    pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        #[cfg(not(loom))]
+        debug_assert!(crate::gate::here().value() & 1 == 0, "the owner's data is touched from outside the VM");
+        self.with_mutex_held(f)
+    }
+
+    /// Runs `f` on the contents; the calling thread holds the VM's mutex and nobody is inside.
+    ///
+    /// # Panics
+    /// If called from within another access.
+    #[inline]
+    pub fn with_mutex_held<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        if self.borrowed.replace(true) {
+            nested();
+        }
+        let _borrow = Borrow(&self.borrowed);
+        // SAFETY: the contract says that no other thread accesses the value; the flag says that this one does not.
+        f(unsafe { &mut *self.value.get() })
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn nested() -> ! {
+    panic!("the owner's data is already in use by this thread (the executor is broken)");
+}
