@@ -10,6 +10,7 @@ pub(crate) mod peer;
 mod stream;
 
 use std::ffi::OsStr;
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -76,7 +77,20 @@ pub(crate) fn lua_dir() -> PathBuf {
 
 /// A run of `baton`, in a clean environment that finds `check.lua` and the compiled test modules.
 pub(crate) fn baton() -> Run {
-    Run::of(Path::new(env!("CARGO_BIN_EXE_baton")))
+    Run::of(baton_path())
+}
+
+/// The program under test.
+pub(crate) fn baton_path() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_baton"))
+}
+
+/// A run of `program` by a shell that first redirects, say `>&-` or `>/dev/full`.
+pub(crate) fn redirected(program: &Path, redirection: &str) -> Run {
+    Run::of(Path::new("/bin/sh"))
+        .arg("-c")
+        .arg(format!("exec \"$0\" \"$@\" {redirection}"))
+        .arg(program)
 }
 
 /// `require "baton.process"` as the local `process`, then `code`: for programs given by `-e`.
@@ -90,6 +104,7 @@ pub(crate) struct Run {
     stdin: Option<Vec<u8>>,
     scratch: PathBuf,
     hold_stdout: bool,
+    open_stdin: bool,
 }
 
 impl Run {
@@ -114,6 +129,7 @@ impl Run {
             stdin: None,
             scratch,
             hold_stdout: false,
+            open_stdin: false,
         }
     }
 
@@ -158,6 +174,12 @@ impl Run {
         self
     }
 
+    /// Keeps standard input open for [`Started::write_stdin`].
+    pub(crate) fn open_stdin(mut self) -> Self {
+        self.open_stdin = true;
+        self
+    }
+
     /// Leaves the program's output in the pipe until [`Started::read_stdout`].
     pub(crate) fn hold_stdout(mut self) -> Self {
         self.hold_stdout = true;
@@ -172,7 +194,7 @@ impl Run {
     /// Starts the program; the test goes on beside it.
     pub(crate) fn start(mut self) -> Started {
         let input = self.stdin.take();
-        self.command.stdin(if input.is_some() {
+        self.command.stdin(if input.is_some() || self.open_stdin {
             Stdio::piped()
         } else {
             Stdio::null()
@@ -183,12 +205,11 @@ impl Run {
             .command
             .spawn()
             .unwrap_or_else(|error| panic!("cannot start {described}: {error}"));
-        if let (Some(bytes), Some(mut pipe)) = (input, child.stdin.take()) {
-            std::thread::spawn(move || {
-                use std::io::Write;
-                // A program may end without reading its input.
-                let _ = pipe.write_all(&bytes);
-            });
+        if let Some(bytes) = input
+            && let Some(mut pipe) = child.stdin.take()
+        {
+            // A program may end without reading its input.
+            std::thread::spawn(move || pipe.write_all(&bytes));
         }
         let mut stdout = Stream::of(child.stdout.take().expect("stdout is piped"));
         let mut stderr = Stream::of(child.stderr.take().expect("stderr is piped"));
@@ -232,6 +253,16 @@ impl Started {
         if !self.stderr.await_text(text, self.time_left()) {
             self.fail(&format!("never wrote {text:?} to stderr"));
         }
+    }
+
+    /// Writes to a standard input that was left open.
+    pub(crate) fn write_stdin(&mut self, text: &str) {
+        let pipe = self
+            .child
+            .stdin
+            .as_mut()
+            .expect("the run has an open stdin");
+        pipe.write_all(text.as_bytes()).expect("the program reads");
     }
 
     /// Begins to read a stdout that was held.

@@ -23,7 +23,8 @@ pub(crate) fn skip(what: &str, remedy: &str) {
     );
 }
 
-fn find_lua() -> Option<PathBuf> {
+/// Where the system's own `lua5.4` is.
+pub(crate) fn find_lua() -> Option<PathBuf> {
     let found = ["/usr/bin/lua5.4", "/usr/local/bin/lua5.4"]
         .into_iter()
         .map(Path::new)

@@ -1,0 +1,481 @@
+//! Bad input, signals, deadlocks and broken channels to the world: a message, a status, and nothing lost.
+
+mod harness;
+
+use std::os::unix::process::ExitStatusExt;
+
+use harness::{baton, baton_path, cases, peer, redirected};
+
+cases! {
+    mod misuse from "misuse.lua":
+        spawn_wants_options_and_a_function,
+        spawn_refuses_options_that_it_does_not_know,
+        spawn_refuses_options_of_the_wrong_type_or_range,
+        process_methods_want_a_process,
+        process_methods_refuse_wrong_arguments,
+        sleeping_wants_a_number,
+        timers_want_a_time_and_a_function,
+        channels_refuse_wrong_arguments,
+        select_refuses_wrong_cases,
+        semaphores_refuse_wrong_arguments,
+        mutexes_conditions_and_events_refuse_wrong_arguments,
+        a_condition_waits_only_under_its_mutex,
+        parameters_refuse_unknown_names_and_wrong_values,
+        an_error_in_a_wrong_call_leaves_the_caller_sound,
+        misuse_inside_a_process_is_an_ordinary_error;
+}
+
+#[test]
+fn a_missing_script_is_reported_as_by_lua() {
+    baton()
+        .arg("/nonexistent/script.lua")
+        .run()
+        .ends_with(1)
+        .wrote("")
+        .complained("cannot open /nonexistent/script.lua")
+        .without_panic();
+}
+
+#[test]
+fn a_script_that_is_a_directory_is_reported() {
+    baton()
+        .arg("/")
+        .run()
+        .ends_with(1)
+        .wrote("")
+        .complained("cannot read")
+        .without_panic();
+}
+
+#[test]
+fn a_syntax_error_is_reported_with_its_line() {
+    baton()
+        .code("local x = 1\nx =")
+        .run()
+        .ends_with(1)
+        .complained("(command line):2: unexpected symbol near <eof>")
+        .without_panic();
+    baton()
+        .arg("-")
+        .stdin("if then")
+        .run()
+        .ends_with(1)
+        .complained("stdin:1:")
+        .without_panic();
+}
+
+#[test]
+fn a_syntax_error_in_an_earlier_chunk_keeps_later_ones_from_running() {
+    baton()
+        .code("x =")
+        .code("print 'ran'")
+        .run()
+        .ends_with(1)
+        .wrote("");
+}
+
+#[test]
+fn an_unknown_option_is_reported_with_the_usage() {
+    let outcome = baton().arg("-Q").run();
+    outcome
+        .ends_with(1)
+        .wrote("")
+        .complained("unrecognized option '-Q'")
+        .complained("usage:")
+        .without_panic();
+    baton()
+        .arg("-e")
+        .run()
+        .ends_with(1)
+        .complained("'-e' needs argument")
+        .without_panic();
+}
+
+#[test]
+fn an_unknown_module_is_reported_with_where_it_was_searched() {
+    for run in [
+        baton().arg("-l").arg("no_such_module"),
+        baton().code("require 'no_such_module'"),
+    ] {
+        run.run()
+            .ends_with(1)
+            .complained("module 'no_such_module' not found:")
+            .complained("no field package.preload['no_such_module']")
+            .without_panic();
+    }
+    baton()
+        .code("require 'baton.no_such_module'")
+        .run()
+        .ends_with(1)
+        .complained("not found");
+}
+
+#[test]
+fn a_module_with_a_syntax_error_is_reported() {
+    baton()
+        .code(
+            "local path = os.getenv 'SCRATCH' .. '/broken.lua'
+             local file = io.open(path, 'w') file:write 'x =' file:close()
+             package.path = os.getenv 'SCRATCH' .. '/?.lua'
+             require 'broken'",
+        )
+        .run()
+        .ends_with(1)
+        .complained("error loading module 'broken' from file")
+        .without_panic();
+}
+
+#[test]
+fn a_shared_object_that_is_none_is_reported() {
+    baton()
+        .code(
+            "local path = os.getenv 'SCRATCH' .. '/broken.so'
+             local file = io.open(path, 'w') file:write 'no object' file:close()
+             package.cpath = os.getenv 'SCRATCH' .. '/?.so'
+             require 'broken'",
+        )
+        .run()
+        .ends_with(1)
+        .complained("error loading module 'broken' from file")
+        .without_panic();
+}
+
+#[test]
+fn a_sigint_wakes_the_main_process_and_raises_in_it() {
+    let mut program = baton()
+        .process_code("io.stderr:write 'ready' process.sleep(1000) print 'slept'")
+        .start();
+    program.await_stderr("ready");
+    program.signal("INT");
+    program
+        .finish()
+        .ends_with(1)
+        .wrote("")
+        .complained("interrupted!")
+        .complained("stack traceback:");
+}
+
+#[test]
+fn a_sigint_raises_in_main_while_others_run() {
+    let mut program = baton()
+        .process_code(
+            "process.spawn({ daemon = true }, function() while true do end end)
+             process.spawn({ daemon = true }, function() while true do pcall(process.sleep, 0.001) end end)
+             io.stderr:write 'ready'
+             local ok, message = pcall(process.sleep, 1000)
+             print(ok, message)",
+        )
+        .start();
+    program.await_stderr("ready");
+    program.signal("INT");
+    let outcome = program.finish();
+    outcome.succeeds();
+    assert!(
+        outcome.stdout.starts_with("false\t") && outcome.stdout.contains("interrupted!"),
+        "{outcome}"
+    );
+}
+
+#[test]
+fn a_sigint_ends_an_endless_loop_of_main() {
+    for code in [
+        "while true do end",
+        "while true do math.abs(1) end",
+        "coroutine.wrap(function() while true do end end)()",
+    ] {
+        let mut program = baton()
+            .code(&format!("io.stderr:write 'ready' {code}"))
+            .start();
+        program.await_stderr("ready");
+        program.signal("INT");
+        program.finish().ends_with(1).complained("interrupted!");
+    }
+}
+
+#[test]
+fn a_sigint_is_raised_in_main_whatever_main_waits_for() {
+    for wait in [
+        "process.channel():receive()",
+        "process.event():wait()",
+        "process.spawn(process.sleep, 1000):join()",
+        "process.semaphore(0):wait()",
+        "process.select { process.channel() }",
+    ] {
+        let code = format!(
+            "process.spawn({{ daemon = true }}, function() while true do process.sleep(0.01) end end)
+             io.stderr:write 'ready' {wait}"
+        );
+        let mut program = baton().process_code(&code).start();
+        program.await_stderr("ready");
+        program.signal("INT");
+        program.finish().ends_with(1).complained("interrupted!");
+    }
+}
+
+#[test]
+fn a_second_sigint_ends_the_program() {
+    let mut program = baton()
+        .process_code(
+            "io.stderr:write 'ready'
+             pcall(process.sleep, 1000)
+             io.stderr:write 'caught'
+             while true do pcall(function() while true do end end) end",
+        )
+        .start();
+    program.await_stderr("ready");
+    program.signal("INT");
+    program.await_stderr("caught");
+    program.signal("INT");
+    let outcome = program.finish();
+    assert!(!outcome.status.success(), "{outcome}");
+    outcome.without_panic();
+}
+
+#[test]
+fn a_sigquit_prints_every_process_and_the_program_goes_on() {
+    let mut program = baton()
+        .process_code(
+            "local ch, stop = process.channel(), false
+             local function waiting_function() ch:receive() end
+             process.spawn({ name = 'the waiter' }, function() waiting_function() end)
+             process.spawn({ name = 'the sleeper', daemon = true }, function() process.sleep(1000) end)
+             process.spawn({ name = 'the busy one' }, function() while not stop do end end)
+             process.sleep(0.01)
+             io.stderr:write 'ready'
+             io.read 'l'
+             stop = true
+             ch:close()
+             print 'went on'",
+        )
+        .open_stdin()
+        .start();
+    program.await_stderr("ready");
+    program.signal("QUIT");
+    for text in [
+        "the waiter",
+        "the sleeper",
+        "the busy one",
+        "waiting_function",
+        "stack traceback:",
+    ] {
+        program.await_stderr(text);
+    }
+    program.write_stdin("go on\n");
+    program
+        .finish()
+        .succeeds()
+        .wrote("went on\n")
+        .without_panic();
+}
+
+#[test]
+fn a_sigquit_is_answered_by_an_idle_program_and_by_a_busy_one() {
+    for code in ["process.sleep(1000)", "while true do end"] {
+        let mut program = baton()
+            .process_code(&format!("process.spawn({{ name = 'witness' }}, process.sleep, 1000) process.yield() io.stderr:write 'ready' {code}"))
+            .start();
+        program.await_stderr("ready");
+        program.signal("QUIT");
+        program.await_stderr("witness");
+    }
+}
+
+#[test]
+fn a_deadlock_is_reported_with_names_and_tracebacks() {
+    let outcome = baton()
+        .process_code(
+            "local a, b = process.mutex(), process.mutex()
+             local function first_then_second(x, y) x:lock() process.sleep(0.002) y:lock() end
+             process.spawn({ name = 'left' }, function() first_then_second(a, b) end)
+             process.spawn({ name = 'right' }, function() first_then_second(b, a) end)",
+        )
+        .run();
+    outcome.ends_with(1).without_panic();
+    for text in ["left", "right", "first_then_second", "stack traceback:"] {
+        outcome.complained(text);
+    }
+    assert!(
+        outcome.stderr.to_lowercase().contains("deadlock"),
+        "the word is missing\n{outcome}"
+    );
+}
+
+#[test]
+fn every_kind_of_endless_wait_is_a_deadlock() {
+    for wait in [
+        "process.channel():receive()",
+        "process.channel():send(1)",
+        "process.select { process.channel() }",
+        "process.semaphore(0):wait()",
+        "process.event():wait()",
+        "process.suspend()",
+        "local m = process.mutex() m:lock() process.condition(m):wait()",
+        "process.spawn({ suspended = true }, print):join()",
+        "local p p = process.spawn(function() process.main:join() end) p:join()",
+    ] {
+        let outcome = baton().process_code(wait).run();
+        outcome.ends_with(1).without_panic();
+        assert!(
+            outcome.stderr.to_lowercase().contains("deadlock"),
+            "no deadlock for {wait}\n{outcome}"
+        );
+    }
+}
+
+#[test]
+fn waiting_with_something_due_is_no_deadlock() {
+    baton()
+        .process_code(
+            "local ch = process.channel()
+             process.after(0.02, function() ch:send 'due' end)
+             print(ch:receive())
+             print(ch:receive(0.01))
+             process.spawn(function() os.execute 'sleep 0.05' ch:send 'returned' end)
+             print(ch:receive())
+             process.spawn({ daemon = true }, function() ch:receive() end)
+             process.spawn({ daemon = true }, process.suspend)",
+        )
+        .run()
+        .succeeds()
+        .wrote("due\nnil\ttimeout\nreturned\n")
+        .quietly();
+}
+
+#[test]
+fn a_closed_stdout_neither_hangs_nor_panics() {
+    let code = "print(('x'):rep(100)) io.write 'y' io.stdout:flush() io.stderr:write 'end'";
+    for redirection in [">&-", ">/dev/full", "<&- >&-"] {
+        let got = redirected(baton_path(), redirection).code(code).run();
+        got.without_panic().complained("end");
+        let Some(lua) = peer::find_lua() else { return };
+        let wanted = redirected(&lua, redirection).code(code).run();
+        assert_eq!(
+            wanted.status.code(),
+            got.status.code(),
+            "{redirection}: {wanted}\n{got}"
+        );
+    }
+}
+
+#[test]
+fn a_closed_stdout_does_not_stop_processes() {
+    redirected(baton_path(), ">/dev/full")
+        .process_code(
+            "for i = 1, 10 do process.spawn(function() for k = 1, 100 do print(('x'):rep(1000)) end end) end
+             process.sleep(0.01)
+             io.stderr:write 'end'",
+        )
+        .run()
+        .succeeds()
+        .complained("end")
+        .without_panic();
+}
+
+#[test]
+fn a_closed_stderr_neither_hangs_nor_panics() {
+    let run = redirected(baton_path(), "2>&-")
+        .process_code("process.spawn(function() error 'unseen' end)")
+        .run();
+    run.ends_with(1);
+}
+
+#[test]
+fn a_pipe_without_a_reader_ends_the_program_as_it_ends_lua() {
+    let code = "io.stderr:write 'ready' io.read 'l' for i = 1, 1000000 do print(i) end";
+    let mut program = baton().code(code).hold_stdout().open_stdin().start();
+    program.await_stderr("ready");
+    program.close_stdout();
+    program.write_stdin("\n");
+    let outcome = program.finish();
+    assert_eq!(outcome.status.signal(), Some(SIGPIPE), "{outcome}");
+}
+
+const SIGPIPE: i32 = 13;
+
+#[test]
+fn stdin_at_its_end_is_an_empty_program_and_an_empty_file() {
+    baton().arg("-").run().succeeds().wrote("").quietly();
+    baton().run().succeeds().wrote("").quietly();
+    baton()
+        .code("print(io.read(), io.read 'a', io.read 'n', io.read(0))")
+        .run()
+        .succeeds()
+        .wrote("nil\t\tnil\tnil\n");
+    baton()
+        .process_code("print(process.spawn(io.read):join())")
+        .run()
+        .succeeds()
+        .wrote("true\tnil\n");
+}
+
+#[test]
+fn out_of_memory_is_an_error_as_in_lua() {
+    baton()
+        .process_code(
+            "print(pcall(string.rep, 'x', 1 << 46))
+             print(process.spawn({ quiet = true }, string.rep, 'x', 1 << 46):join())",
+        )
+        .run()
+        .succeeds()
+        .wrote("false\tnot enough memory\nfalse\tnot enough memory\n")
+        .quietly();
+}
+
+#[test]
+fn a_stack_overflow_inside_foreign_c_is_reported_and_ends_the_program() {
+    let outcome = baton()
+        .process_code(
+            "local endless = require 'endless'
+             process.spawn({ name = 'the digger' }, function() endless.dig_for_ever() end)
+             process.sleep(1000)",
+        )
+        .run();
+    assert!(
+        outcome.status.signal().is_some(),
+        "an end by a signal expected\n{outcome}"
+    );
+    outcome
+        .complained("the digger")
+        .complained("dig_for_ever")
+        .complained("stack_size")
+        .without_panic();
+}
+
+#[test]
+fn an_error_in_the_handling_of_errors_is_no_crash() {
+    baton()
+        .process_code(
+            "local nasty = setmetatable({}, { __tostring = function() error 'again' end })
+             process.spawn({ name = 'nasty' }, function() error(nasty) end)",
+        )
+        .run()
+        .ends_with(1)
+        .complained("nasty")
+        .without_panic();
+    baton()
+        .process_code("print(process.spawn(xpcall, error, error, 1):join())")
+        .run()
+        .succeeds()
+        .without_panic();
+}
+
+#[test]
+fn every_function_survives_every_kind_of_argument() {
+    baton()
+        .process_code(
+            "local p = process.spawn(function() end)
+             p:join()
+             local kept = { suspend = true, spawn = true, after = true, every = true, set_scheduler = true }
+             for name, f in pairs(process) do
+               if type(f) == 'function' and not kept[name] then
+                 for _, argument in ipairs { false, 'x', {}, print, -1, p } do
+                   if not (name == 'critical' and argument == print) then pcall(f, argument) end
+                 end
+               end
+             end
+             io.stderr:write 'survived'",
+        )
+        .run()
+        .complained("survived")
+        .without_panic();
+}
