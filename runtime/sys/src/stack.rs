@@ -1,14 +1,18 @@
 //! Stacks for processes: a million of them, each with its own guard, each costing memory only for what it touched.
 //!
 //! ```text
-//! low                                                                                    high
-//! | guard, 64 KiB | usable: `size()` bytes                                    | colour, 1 page |  next slot
-//! ^ guard().start ^ bottom()                                              top() ^
+//! low                                                                     high
+//! | guard, 64 KiB | usable: `size()` bytes              | colour, < 1 KiB |  next slot
+//! ^ guard().start ^ bottom()                      top() ^
 //! ```
 //!
 //! Address space is reserved in large chunks and carved into slots of one size, the pool's default; a stack of another size
-//! gets a mapping of its own. The *colour* page is never touched: it makes the distance between slots an odd number of pages,
-//! so that the top pages of many processes spread over all sets of the processor's address caches instead of sharing one.
+//! gets a mapping of its own.
+//!
+//! *Colour*: the same frames of parked processes would lie at the same offset of their pages, and compete for the same few sets of the
+//! processor's first cache. Tops are therefore lowered by 0 to 7 times 128 bytes. (Touching eight lines in each of 16 stacks in
+//! turn took 15.2 ns per stack without and 3.7 ns with colour; 44 and 18 ns with 1,000 stacks.) Slots lie an odd number of pages
+//! apart, so that neighbours differ in colour and use different sets of the address caches too.
 //!
 //! A guard is made by `MADV_GUARD_INSTALL` (Linux 6.13), which needs no map of its own, else by `mprotect`, which splits the kernel's map
 //! twice per stack, so that `vm.max_map_count` (65,530 unless the administrator raised it) limits the number of stacks to about
@@ -32,6 +36,8 @@ pub const MAXIMUM_SIZE: usize = 16 * GIBIBYTE;
 const GIBIBYTE: usize = 1 << 30;
 const SMALLEST_FIRST_CHUNK: usize = GIBIBYTE;
 const LARGEST_CHUNK: usize = 64 * GIBIBYTE;
+const COLOURS: usize = 8;
+const COLOUR_STEP: usize = 128;
 /// Mappings of other sizes that are kept for the next wish of the same size.
 const OWN_MAPPINGS_KEPT: usize = 32;
 
@@ -147,7 +153,7 @@ pub struct Stack {
 unsafe impl Send for Stack {}
 
 impl Stack {
-    /// The end of the highest byte, aligned to 16: where the first frame goes.
+    /// The end of the highest byte, aligned to 128: where the first frame goes.
     #[inline]
     #[must_use]
     pub fn top(&self) -> *mut u8 {
@@ -174,6 +180,11 @@ impl Stack {
     #[must_use]
     pub fn size(&self) -> usize {
         self.size
+    }
+
+    /// All bytes of the slot or mapping: the colour lies in the last page, so the end is the next page boundary.
+    fn extent(&self) -> usize {
+        (self.guard + self.size).next_multiple_of(memory::page_size())
     }
 
     /// Bytes from the top down to the lowest page that has memory behind it: what the stack's users have needed, rounded up to
@@ -223,8 +234,10 @@ pub struct StackPool {
     id: u32,
     guards: GuardKind,
     guard: usize,
+    /// The page size's logarithm.
+    page_shift: u32,
     default_size: usize,
-    /// Bytes from slot to slot: guard, usable bytes, colour.
+    /// Bytes from slot to slot: an odd number of pages.
     stride: usize,
     /// All chunks, for the pool's end.
     chunks: Vec<(NonNull<u8>, usize)>,
@@ -268,15 +281,14 @@ impl StackPool {
         let default_size = usable_size(default_size)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let guard = GUARD_SIZE.next_multiple_of(page);
-        let pages = (guard + default_size) / page;
-        let colour = if pages.is_multiple_of(2) { page } else { 0 };
         Ok(StackPool {
             // Relaxed: only the numbers' being different matters.
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             guards: GuardKind::detect(),
             guard,
+            page_shift: page.trailing_zeros(),
             default_size,
-            stride: guard + default_size + colour,
+            stride: extent(guard, default_size),
             chunks: Vec::new(),
             fresh: 0..0,
             free: Vec::new(),
@@ -388,13 +400,20 @@ impl StackPool {
             }
             None => self.make_slot()?,
         };
-        Ok(Stack {
+        Ok(self.stack_at(base, self.stride, true))
+    }
+
+    /// The stack in `extent` bytes from `base`, its top lowered by the colour of the base's page.
+    #[inline]
+    fn stack_at(&self, base: NonNull<u8>, extent: usize, is_slot: bool) -> Stack {
+        let colour = (base.as_ptr() as usize >> self.page_shift) % COLOURS * COLOUR_STEP;
+        Stack {
             base,
             guard: self.guard,
-            size: self.default_size,
+            size: extent - self.guard - colour,
             pool: self.id,
-            is_slot: true,
-        })
+            is_slot,
+        }
     }
 
     #[cold]
@@ -450,10 +469,14 @@ impl StackPool {
     }
 
     fn allocate_own(&mut self, size: usize) -> Result<Stack, StackError> {
-        if let Some(index) = self.own_free.iter().rposition(|stack| stack.size == size) {
+        let whole = extent(self.guard, size);
+        if let Some(index) = self
+            .own_free
+            .iter()
+            .rposition(|stack| stack.extent() == whole)
+        {
             return Ok(self.own_free.swap_remove(index));
         }
-        let whole = self.guard + size;
         let base = memory::map(whole).map_err(|source| StackError::NoAddressSpace {
             size: whole,
             source,
@@ -466,20 +489,14 @@ impl StackPool {
         self.own_mappings += 1;
         self.own_reserved += whole;
         self.look_at_map_limit();
-        Ok(Stack {
-            base,
-            guard: self.guard,
-            size,
-            pool: self.id,
-            is_slot: false,
-        })
+        Ok(self.stack_at(base, whole, false))
     }
 
     fn unmap_own(&mut self, stack: Stack) {
         self.own_mappings -= 1;
-        self.own_reserved -= stack.guard + stack.size;
+        self.own_reserved -= stack.extent();
         // SAFETY: the stack has a mapping of its own, of exactly these bytes, and its user gave it back.
-        unsafe { memory::unmap(stack.base, stack.guard + stack.size) };
+        unsafe { memory::unmap(stack.base, stack.extent()) };
     }
 
     fn maps(&self) -> usize {
@@ -517,6 +534,13 @@ fn usable_size(wish: usize) -> Result<usize, StackError> {
         return Err(StackError::TooLarge { size: wish });
     }
     Ok(wish.max(MINIMUM_SIZE).next_multiple_of(memory::page_size()))
+}
+
+/// Bytes that a slot or mapping of `size` usable bytes needs, with room for the colour: an odd number of pages.
+fn extent(guard: usize, size: usize) -> usize {
+    let page = memory::page_size();
+    let pages = (guard + size + (COLOURS - 1) * COLOUR_STEP).div_ceil(page);
+    (pages | 1) * page
 }
 
 fn no_address_space(size: usize) -> StackError {

@@ -1,6 +1,8 @@
 //! Stacks: contents, reuse, trimming, limits, and very many of them.
 #![cfg(not(loom))]
 
+use std::collections::HashSet;
+
 use baton_sys::stack::{
     GUARD_SIZE, GuardKind, MAXIMUM_SIZE, MINIMUM_SIZE, Stack, StackError, StackPool,
 };
@@ -27,34 +29,39 @@ fn page() -> usize {
 fn a_stack_is_what_it_says() {
     let mut pool = pool();
     let stack = pool.allocate(None).expect("there is room");
-    assert_eq!(stack.size(), DEFAULT);
+    assert!((DEFAULT..DEFAULT + 2 * page()).contains(&stack.size()));
     assert_eq!(stack.top() as usize % 16, 0);
     assert_eq!(stack.top() as usize - stack.bottom() as usize, stack.size());
     assert_eq!(stack.guard().end, stack.bottom() as usize);
     assert!(stack.guard().len() >= GUARD_SIZE);
     assert_eq!(stack.high_water(), 0);
     touch(&stack, 1);
-    assert_eq!(stack.high_water(), page());
+    assert!((1..=page()).contains(&stack.high_water()));
     touch(&stack, stack.size());
     assert_eq!(stack.high_water(), stack.size());
     pool.recycle(stack);
 }
 
 #[test]
-fn tops_of_neighbours_differ_in_more_than_the_high_bits_of_their_page_numbers() {
+fn tops_of_neighbours_spread_over_the_caches_sets() {
     let mut pool = pool();
-    let (a, b) = (
-        pool.allocate(None).expect("there is room"),
-        pool.allocate(None).expect("there is room"),
-    );
-    let pages = (b.top() as usize - a.top() as usize) / page();
+    let stacks: Vec<Stack> = (0..8)
+        .map(|_| pool.allocate(None).expect("there is room"))
+        .collect();
+    let offsets: HashSet<usize> = stacks
+        .iter()
+        .map(|stack| stack.top() as usize % page())
+        .collect();
+    assert_eq!(offsets.len(), 8, "each has its own offset in its page");
+    let pages: HashSet<usize> = stacks
+        .iter()
+        .map(|stack| stack.bottom() as usize / page() % 8)
+        .collect();
     assert_eq!(
-        pages % 2,
-        1,
-        "an even distance makes the address caches' sets collide"
+        pages.len(),
+        8,
+        "each has its own low bits of the page number"
     );
-    pool.recycle(a);
-    pool.recycle(b);
 }
 
 #[test]
@@ -70,7 +77,7 @@ fn the_last_recycled_stack_is_the_first_used_again_with_its_memory() {
     pool.recycle(b);
     let again = pool.allocate(None).expect("there is room");
     assert_eq!(again.top(), top);
-    assert_eq!(again.high_water(), 3 * page());
+    assert!((3 * page()..=4 * page()).contains(&again.high_water()));
     pool.recycle(again);
 }
 
@@ -99,7 +106,7 @@ fn trimming_gives_back_all_but_the_top_page_of_free_stacks() {
     for top in tops.into_iter().rev() {
         let again = pool.allocate(None).expect("there is room");
         assert_eq!(again.top(), top);
-        assert_eq!(again.high_water(), page());
+        assert!((1..=page()).contains(&again.high_water()));
         pool.recycle(again);
         let _ = pool.allocate(None).expect("there is room");
     }
@@ -124,7 +131,7 @@ fn a_recycled_stack_counts_as_untrimmed_again() {
 fn other_sizes_have_mappings_of_their_own() {
     let mut pool = pool();
     let large = pool.allocate(Some(8 << 20)).expect("there is room");
-    assert_eq!(large.size(), 8 << 20);
+    assert!(large.size() >= 8 << 20);
     touch(&large, large.size());
     let top = large.top();
     pool.recycle(large);
@@ -132,7 +139,7 @@ fn other_sizes_have_mappings_of_their_own() {
     assert_eq!(again.top(), top);
     pool.recycle(again);
     let small = pool.allocate(Some(1)).expect("there is room");
-    assert_eq!(small.size(), MINIMUM_SIZE.next_multiple_of(page()));
+    assert!((MINIMUM_SIZE..2 * MINIMUM_SIZE + 2 * page()).contains(&small.size()));
     pool.recycle(small);
     pool.trim();
     assert_eq!(pool.stats().reserved, 0);
