@@ -80,6 +80,17 @@ pub(crate) enum Clock {
     Wall,
 }
 
+impl Clock {
+    /// What a table's head calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "CPU",
+            Self::User => "user CPU",
+            Self::Wall => "elapsed",
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct LuaOptions {
     /// How often each program runs under each interpreter

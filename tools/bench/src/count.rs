@@ -13,7 +13,7 @@ use crate::bench::{Bench, Report, progress};
 use crate::child;
 use crate::command_line::LuaOptions;
 use crate::interpreters::Interpreter;
-use crate::lua;
+use crate::lua::{self, Program};
 use crate::stats;
 use crate::table::{Table, figure};
 
@@ -39,6 +39,13 @@ impl Counter {
             .context(
                 "neither `perf stat -e instructions:u` nor `valgrind --tool=cachegrind` works here",
             )
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Perf => "perf stat, user mode",
+            Self::Valgrind => "valgrind's cachegrind",
+        }
     }
 
     /// Runs `command` under the counter and returns its output and the number of instructions.
@@ -118,8 +125,55 @@ pub(crate) fn run(bench: &Bench, options: &LuaOptions) -> Result<Report> {
         println!("without debian: {reason}");
     }
     let counter = Counter::find(bench.directory())?;
-    println!("counted by {counter:?}, smaller sizes; millions of instructions");
+    println!(
+        "counted by {}; one run of a smaller size each",
+        counter.name()
+    );
     print_features(bench, counter, &arms[0]);
+    let bar = progress(programs.len());
+    let mut counts = Vec::new();
+    for program in programs {
+        bar.set_message(program.name);
+        counts.push((program.name, count_program(bench, counter, program, &arms)?));
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    print_table(&counts, &arms);
+    let names: Vec<&str> = arms.iter().map(|arm| arm.name).collect();
+    Ok(Report {
+        samples: json!({"counter": counter.name(), "arms": names, "instructions": counts}),
+        verdicts: Vec::new(),
+    })
+}
+
+/// The instructions of one program, by arm.
+fn count_program(
+    bench: &Bench,
+    counter: Counter,
+    program: &Program,
+    arms: &[Interpreter],
+) -> Result<Vec<f64>> {
+    let script = bench.script(program.name, program.source)?;
+    let (mut counts, mut expected) = (Vec::new(), None);
+    for arm in arms {
+        let mut command = arm.script(&script);
+        command.arg(program.count_size.to_string());
+        let (output, count) = counter.count(&command, bench.directory())?;
+        let expected = expected.get_or_insert_with(|| output.clone());
+        if output != *expected {
+            bail!(
+                "{} under {} printed {output:?}, where another arm printed {expected:?}",
+                program.name,
+                arm.name
+            );
+        }
+        counts.push(count);
+    }
+    Ok(counts)
+}
+
+fn print_table(counts: &[(&str, Vec<f64>)], arms: &[Interpreter]) {
+    println!("millions of instructions");
     let mut header = vec!["program"];
     header.extend(arms.iter().map(|arm| arm.name));
     header.extend(
@@ -128,46 +182,27 @@ pub(crate) fn run(bench: &Bench, options: &LuaOptions) -> Result<Report> {
             .take(arms.len() - 1),
     );
     let mut table = Table::new(&header);
-    let mut ratios = vec![Vec::new(); arms.len()];
-    let mut samples = Vec::new();
-    let bar = progress(programs.len() * arms.len());
-    for program in programs {
-        let script = bench.script(program.name, program.source)?;
-        let mut counts = Vec::new();
-        for arm in &arms {
-            bar.set_message(format!("{} under {}", program.name, arm.name));
-            let mut command = arm.script(&script);
-            command.arg(program.count_size.to_string());
-            counts.push(counter.count(&command, bench.directory())?);
-            bar.inc(1);
-        }
-        if counts.iter().any(|(output, _)| *output != counts[0].0) {
-            bail!("{} printed different results: {counts:?}", program.name);
-        }
-        let counts: Vec<f64> = counts.into_iter().map(|(_, count)| count).collect();
-        let mut row = vec![program.name.to_string()];
-        row.extend(counts.iter().map(|count| figure(Some(count / 1e6), 2, "")));
-        for peer in 1..arms.len() {
-            ratios[peer].push(counts[0] / counts[peer]);
-            row.push(figure(Some(counts[0] / counts[peer]), 3, ""));
-        }
+    let ratios = |peer: usize| {
+        counts
+            .iter()
+            .map(|(_, of_one)| of_one[0] / of_one[peer])
+            .collect::<Vec<f64>>()
+    };
+    for (name, of_one) in counts {
+        let mut row = vec![name.to_string()];
+        row.extend(of_one.iter().map(|count| figure(Some(count / 1e6), 2, "")));
+        row.extend(
+            of_one[1..]
+                .iter()
+                .map(|count| figure(Some(of_one[0] / count), 3, "")),
+        );
         table.row(row);
-        samples.push(json!({"program": program.name, "instructions": counts}));
     }
-    bar.finish_and_clear();
     let mut mean = vec!["geometric mean".to_string()];
     mean.extend(arms.iter().map(|_| String::new()));
-    mean.extend(
-        ratios[1..]
-            .iter()
-            .map(|ratios| figure(stats::geometric_mean(ratios), 3, "")),
-    );
+    mean.extend((1..arms.len()).map(|peer| figure(stats::geometric_mean(&ratios(peer)), 3, "")));
     table.row(mean);
     print!("{table}");
-    Ok(Report {
-        samples: samples.into(),
-        verdicts: Vec::new(),
-    })
 }
 
 /// Says which mechanisms baton has under the counter, since valgrind may take some away.

@@ -1,6 +1,7 @@
 //! How endless loops inside different parts of Lua share the CPU.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -11,9 +12,9 @@ use crate::child::{self, figures};
 use crate::command_line::FairnessOptions;
 use crate::stats;
 use crate::table::{Table, figure};
-use crate::verdict::Verdict;
+use crate::verdict::Goal;
 
-const GOAL_PERCENT: f64 = 5.0;
+const GOAL: Goal = Goal::at_most(5.0, " %", 2);
 const LOOPS: [&str; 7] = [
     "plain",
     "pcall",
@@ -31,50 +32,41 @@ type Round = BTreeMap<String, Vec<f64>>;
 pub(crate) fn run(bench: &Bench, options: &FairnessOptions) -> Result<Report> {
     let baton = bench.paths.baton()?;
     let script = bench.script("fairness", include_str!("../programs/fairness.lua"))?;
-    let limit = Duration::from_secs_f64(options.seconds * 2.0 + 30.0);
     let bar = progress(options.rounds as usize);
     let mut rounds = Vec::new();
     for _ in 0..options.rounds {
-        let mut command = baton.script(&script);
-        command.arg(options.seconds.to_string());
-        let run = child::run(&mut command, limit)?.succeeded("the loops")?;
-        let round = figures(&run.output);
-        if let Some(missing) = LOOPS
-            .iter()
-            .find(|&&name| round.get(name).is_none_or(|of_one| of_one.len() != 2))
-        {
-            bail!("no figures for the loop '{missing}':\n{}", run.output);
-        }
-        rounds.push(round);
+        rounds.push(measure(baton.script(&script), options.seconds)?);
         bar.inc(1);
     }
     bar.finish_and_clear();
     print_table(&rounds);
-    let worst = rounds
-        .iter()
-        .map(|round| stats::largest_deviation(&seconds(round)))
-        .collect::<Option<Vec<_>>>();
-    let worst = worst
-        .and_then(|deviations| stats::maximum(&deviations))
-        .map(|fraction| fraction * 100.0);
     let total: Vec<f64> = rounds
         .iter()
         .map(|round| seconds(round).iter().sum::<f64>() / options.seconds)
         .collect();
+    let share = stats::median(&total).map(|share| share * 100.0);
     println!(
         "all loops together had {} of one CPU",
-        figure(stats::median(&total).map(|share| share * 100.0), 1, " %")
+        figure(share, 1, " %")
     );
+    let deviation = |round: &Round| Some(stats::largest_deviation(&seconds(round))? * 100.0);
+    let deviations: Option<Vec<f64>> = rounds.iter().map(deviation).collect();
+    let worst = deviations.and_then(|deviations| stats::maximum(&deviations));
     Ok(Report {
         samples: json!(rounds),
-        verdicts: vec![Verdict::at_most(
-            "farthest share of CPU from the mean",
-            worst,
-            GOAL_PERCENT,
-            2,
-            " %",
-        )],
+        verdicts: vec![GOAL.judge("farthest share of CPU from the mean", worst)],
     })
+}
+
+fn measure(mut command: Command, seconds: f64) -> Result<Round> {
+    let limit = Duration::from_secs_f64(seconds * 2.0 + 30.0);
+    let run = child::run(command.arg(seconds.to_string()), limit)?.succeeded("the loops")?;
+    let round = figures(&run.output);
+    let missing = |name: &&&str| round.get(**name).is_none_or(|of_one| of_one.len() != 2);
+    if let Some(name) = LOOPS.iter().find(missing) {
+        bail!("no figures for the loop '{name}':\n{}", run.output);
+    }
+    Ok(round)
 }
 
 fn seconds(round: &Round) -> Vec<f64> {

@@ -15,10 +15,10 @@ use crate::child::Owned;
 use crate::command_line::IdleOptions;
 use crate::machine;
 use crate::table::{Table, figure};
-use crate::verdict::Verdict;
+use crate::verdict::Goal;
 
-const SWITCHES_GOAL: f64 = 2.0;
-const CPU_GOAL_MS: f64 = 1.0;
+const SWITCHES_GOAL: Goal = Goal::at_most(2.0, "", 0);
+const CPU_GOAL: Goal = Goal::at_most(1.0, " ms", 3);
 
 /// What one thread has used since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -75,19 +75,13 @@ pub(crate) fn run(bench: &Bench, options: &IdleOptions) -> Result<Report> {
     Ok(Report {
         samples: to_json(&used),
         verdicts: vec![
-            Verdict::at_most(
+            SWITCHES_GOAL.judge(
                 &format!("voluntary context switches {over}"),
                 Some(total(|used| used.voluntary)),
-                SWITCHES_GOAL,
-                0,
-                "",
             ),
-            Verdict::at_most(
+            CPU_GOAL.judge(
                 &format!("CPU time {over}"),
                 Some(total(|used| used.nanoseconds) / 1e6),
-                CPU_GOAL_MS,
-                3,
-                " ms",
             ),
         ],
     })

@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
+use std::process::Command;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -17,10 +18,10 @@ use crate::child::{self, figures};
 use crate::command_line::LatencyOptions;
 use crate::stats;
 use crate::table::{Table, figure};
-use crate::verdict::Verdict;
+use crate::verdict::{Goal, Verdict};
 
-const P50_GOAL_MS: f64 = 0.3;
-const P99_GOAL_MS: f64 = 1.5;
+const P50_GOAL: Goal = Goal::at_most(0.3, " ms", 3);
+const P99_GOAL: Goal = Goal::at_most(1.5, " ms", 3);
 
 /// What runs beside the urgent process; the goals are for those with an endless loop and a blocking call.
 const VARIANTS: [&[&str]; 8] = [
@@ -49,9 +50,8 @@ pub(crate) fn run(bench: &Bench, options: &LatencyOptions) -> Result<Report> {
     let fifo = bench.directory().join("bytes");
     mkfifo(&fifo, Mode::S_IRUSR | Mode::S_IWUSR).context("cannot make a named pipe")?;
     let _writer = ByteWriter::start(&fifo)?;
-    let limit = Duration::from_secs_f64(options.seconds * 2.0 + 30.0);
     let bar = progress(VARIANTS.len());
-    let mut samples = Vec::new();
+    let (mut samples, mut failed) = (Vec::new(), Vec::new());
     for variant in VARIANTS {
         let beside = if variant.is_empty() {
             "nothing".to_string()
@@ -64,35 +64,52 @@ pub(crate) fn run(bench: &Bench, options: &LatencyOptions) -> Result<Report> {
             .arg(options.seconds.to_string())
             .arg(&fifo)
             .args(variant);
-        let run =
-            child::run(&mut command, limit)?.succeeded(&format!("latency beside {beside}"))?;
-        let mut found = figures(&run.output);
-        let late = found.remove("late_us").context("the ticker never ticked")?;
-        samples.push(Samples {
-            beside,
-            judged: variant.len() > 1,
-            late: late
-                .into_iter()
-                .map(|microseconds| microseconds / 1e3)
-                .collect(),
-            calls: found
-                .get("calls")
-                .and_then(|calls| calls.first().copied())
-                .unwrap_or(0.0),
-        });
+        match measure(&mut command, options.seconds) {
+            Ok((late, calls)) => samples.push(Samples {
+                beside,
+                judged: variant.len() > 1,
+                late,
+                calls,
+            }),
+            Err(error) => failed.push(Verdict::unmet(
+                &format!("lateness beside {beside}"),
+                format!("{error:#}"),
+            )),
+        }
         bar.inc(1);
     }
     bar.finish_and_clear();
     print_table(&samples);
+    let mut verdicts: Vec<Verdict> = samples
+        .iter()
+        .filter(|of_one| of_one.judged)
+        .flat_map(verdicts)
+        .collect();
+    verdicts.extend(failed);
     let of_one = |of_one: &Samples| json!({"beside": of_one.beside, "calls": of_one.calls, "late_ms": of_one.late});
     Ok(Report {
         samples: samples.iter().map(of_one).collect(),
-        verdicts: samples
-            .iter()
-            .filter(|of_one| of_one.judged)
-            .flat_map(verdicts)
-            .collect(),
+        verdicts,
     })
+}
+
+/// Runs one variant and returns its latenesses in milliseconds and the number of blocking calls that ended.
+fn measure(command: &mut Command, seconds: f64) -> Result<(Vec<f64>, f64)> {
+    let limit = Duration::from_secs_f64(seconds * 2.0 + 20.0);
+    let run = child::run(command, limit)?.succeeded("it")?;
+    let mut found = figures(&run.output);
+    let late = found.remove("late_us").context("the ticker never ticked")?;
+    let calls = found
+        .get("calls")
+        .and_then(|calls| calls.first())
+        .copied()
+        .unwrap_or(0.0);
+    Ok((
+        late.into_iter()
+            .map(|microseconds| microseconds / 1e3)
+            .collect(),
+        calls,
+    ))
 }
 
 fn print_table(samples: &[Samples]) {
@@ -116,21 +133,25 @@ fn print_table(samples: &[Samples]) {
 }
 
 fn verdicts(of_one: &Samples) -> [Verdict; 3] {
-    let goal = |percent: f64, limit| {
-        let what = format!("beside {}: p{percent}", of_one.beside);
-        Verdict::at_most(
-            &what,
-            stats::percentile(&of_one.late, percent),
-            limit,
-            3,
-            " ms",
-        )
-    };
-    let called = format!("beside {}: the blocking call was repeated", of_one.beside);
+    let Samples {
+        beside,
+        late,
+        calls,
+        ..
+    } = of_one;
     [
-        goal(50.0, P50_GOAL_MS),
-        goal(99.0, P99_GOAL_MS),
-        Verdict::holds(&called, of_one.calls > 1.0),
+        P50_GOAL.judge(
+            &format!("beside {beside}: p50"),
+            stats::percentile(late, 50.0),
+        ),
+        P99_GOAL.judge(
+            &format!("beside {beside}: p99"),
+            stats::percentile(late, 99.0),
+        ),
+        Verdict::holds(
+            &format!("beside {beside}: the blocking call was repeated"),
+            *calls > 1.0,
+        ),
     ]
 }
 

@@ -12,10 +12,10 @@ use crate::command_line::{Clock, LuaOptions};
 use crate::interpreters::{Interpreter, STOCK_FLAGS};
 use crate::stats;
 use crate::table::{Table, figure};
-use crate::verdict::Verdict;
+use crate::verdict::{Goal, Verdict};
 
-const MEAN_GOAL: f64 = 1.05;
-const WORST_GOAL: f64 = 1.20;
+const MEAN_GOAL: Goal = Goal::at_most(1.05, "", 3);
+const WORST_GOAL: Goal = Goal::at_most(1.20, "", 3);
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// One program of ours. Its size for counting instructions is smaller, since counting is slow.
@@ -83,12 +83,13 @@ pub(crate) fn arms(bench: &Bench) -> Result<(Vec<Interpreter>, Option<String>)> 
     Ok((arms, None))
 }
 
-/// All runs of one program, by arm.
+/// All runs of one program, by arm, up to a failure.
 struct Samples {
     program: &'static Program,
     script: PathBuf,
     checksum: Option<String>,
     runs: Vec<Vec<Run>>,
+    failure: Option<String>,
 }
 
 impl Samples {
@@ -116,6 +117,9 @@ impl Samples {
     }
 
     fn ratio(&self, peer: usize, clock: Clock) -> Option<f64> {
+        if self.failure.is_some() {
+            return None;
+        }
         stats::median_of_ratios(&self.times(0, clock), &self.times(peer, clock))
     }
 
@@ -129,7 +133,7 @@ impl Samples {
             (interpreter.name.to_string(), times)
         };
         let arms: serde_json::Map<String, Value> = arms.iter().enumerate().map(by_arm).collect();
-        json!({"program": self.program.name, "checksum": self.checksum, "seconds": arms})
+        json!({"program": self.program.name, "checksum": self.checksum, "failure": self.failure, "seconds": arms})
     }
 }
 
@@ -160,6 +164,9 @@ pub(crate) fn run(bench: &Bench, options: &LuaOptions) -> Result<Report> {
             reason,
         )),
     }
+    let failed =
+        |of_one: &Samples| Some(Verdict::unmet(of_one.program.name, of_one.failure.clone()?));
+    verdicts.extend(samples.iter().filter_map(failed));
     Ok(Report {
         samples: samples.iter().map(|of_one| of_one.to_json(&arms)).collect(),
         verdicts,
@@ -179,6 +186,7 @@ fn measure(
             script: bench.script(program.name, program.source)?,
             checksum: None,
             runs: vec![Vec::new(); arms.len()],
+            failure: None,
         })
     };
     let mut samples = programs.iter().map(start).collect::<Result<Vec<_>>>()?;
@@ -188,7 +196,12 @@ fn measure(
             for turn in 0..arms.len() {
                 let arm = (round + turn) % arms.len();
                 bar.set_message(format!("{} under {}", of_one.program.name, arms[arm].name));
-                of_one.add(arm, &arms[arm])?;
+                if of_one.failure.is_none() {
+                    of_one.failure = of_one
+                        .add(arm, &arms[arm])
+                        .err()
+                        .map(|error| format!("{error:#}"));
+                }
                 bar.inc(1);
             }
         }
@@ -199,8 +212,9 @@ fn measure(
 
 fn print_table(samples: &[Samples], arms: &[Interpreter], options: &LuaOptions) {
     println!(
-        "\nmedian {:?} time in ms; ratios are medians of {} rounds",
-        options.clock, options.rounds
+        "\nmedian {} time in ms; ratios are medians of {} rounds",
+        options.clock.name(),
+        options.rounds
     );
     let mut header = vec!["program"];
     header.extend(arms.iter().map(|arm| arm.name));
@@ -246,20 +260,12 @@ fn verdicts(samples: &[Samples], peer_name: &str, peer: usize, clock: Clock) -> 
         .filter_map(|of_one| Some((of_one.ratio(peer, clock)?, of_one.program.name)))
         .max_by(|left, right| left.0.total_cmp(&right.0));
     let name = worst.map_or("none", |(_, name)| name);
+    let mean = geometric_mean(samples, peer, clock);
     vec![
-        Verdict::at_most(
-            &format!("geometric mean of baton/{peer_name}"),
-            geometric_mean(samples, peer, clock),
-            MEAN_GOAL,
-            3,
-            "",
-        ),
-        Verdict::at_most(
+        MEAN_GOAL.judge(&format!("geometric mean of baton/{peer_name}"), mean),
+        WORST_GOAL.judge(
             &format!("worst baton/{peer_name}, {name},"),
             worst.map(|(ratio, _)| ratio),
-            WORST_GOAL,
-            3,
-            "",
         ),
     ]
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, Report, progress};
@@ -14,11 +14,14 @@ use crate::interpreters::Interpreter;
 use crate::machine;
 use crate::stats;
 use crate::table::{Table, figure};
-use crate::verdict::Verdict;
+use crate::verdict::{Goal, Verdict};
 
 const STEPS: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
-const GIB_GOALS: [(u64, f64); 2] = [(100_000, 1.0), (1_000_000, 9.0)];
-const MICROSECONDS_GOAL: f64 = 5.0;
+const MEMORY_GOALS: [(u64, Goal); 2] = [
+    (100_000, Goal::at_most(1.0, " GiB", 2)),
+    (1_000_000, Goal::at_most(9.0, " GiB", 2)),
+];
+const TIME_GOAL: Goal = Goal::at_most(5.0, " us", 2);
 const KIB_PER_GIB: f64 = 1024.0 * 1024.0;
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -56,11 +59,11 @@ pub(crate) fn run(bench: &Bench, options: &ScaleOptions) -> Result<Report> {
     let baton = bench.paths.baton()?;
     let script = bench.script("scale", include_str!("../programs/scale.lua"))?;
     let counts = counts(options.max);
-    let (mut steps, mut verdicts) = (Vec::new(), Vec::new());
+    let (mut steps, mut failed) = (Vec::new(), Vec::new());
     let bar = progress(counts.len() * ENDINGS.len());
     for &processes in &counts {
         if let Some(reason) = too_little_memory(processes) {
-            verdicts.push(Verdict::unmet(
+            failed.push(Verdict::unmet(
                 &format!("{processes} sleeping processes"),
                 reason,
             ));
@@ -68,13 +71,20 @@ pub(crate) fn run(bench: &Bench, options: &ScaleOptions) -> Result<Report> {
         }
         for ending in ENDINGS {
             bar.set_message(format!("{processes} processes, {ending}"));
-            steps.push(measure(&baton, &script, processes, ending)?);
+            match measure(&baton, &script, processes, ending) {
+                Ok(step) => steps.push(step),
+                Err(error) => failed.push(Verdict::unmet(
+                    &format!("{processes} processes ({ending})"),
+                    format!("{error:#}"),
+                )),
+            }
             bar.inc(1);
         }
     }
     bar.finish_and_clear();
     print_tables(&steps);
-    verdicts.extend(self::verdicts(&steps));
+    let mut verdicts = verdicts(&steps);
+    verdicts.extend(failed);
     Ok(Report {
         samples: steps.iter().map(Step::to_json).collect(),
         verdicts,
@@ -104,9 +114,7 @@ fn measure(
     let what = format!("{processes} processes ({ending})");
     let mut command = baton.script(script);
     command.arg(processes.to_string()).arg(ending);
-    let run = child::run(&mut command, LIMIT)
-        .context(what.clone())?
-        .succeeded(&what)?;
+    let run = child::run(&mut command, LIMIT)?.succeeded(&what)?;
     Ok(Step {
         processes,
         ending,
@@ -173,7 +181,7 @@ fn print_tables(steps: &[Step]) {
 
 fn verdicts(steps: &[Step]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
-    for (processes, gib) in GIB_GOALS {
+    for (processes, goal) in MEMORY_GOALS {
         let of_count: Vec<&Step> = steps
             .iter()
             .filter(|step| step.processes == processes)
@@ -184,19 +192,13 @@ fn verdicts(steps: &[Step]) -> Vec<Verdict> {
                 .and_then(|kib| stats::maximum(&kib))
                 .map(|kib| kib / KIB_PER_GIB);
             let what = format!("{processes} sleeping processes, resident and page tables");
-            verdicts.push(Verdict::at_most(&what, worst, gib, 2, " GiB"));
+            verdicts.push(goal.judge(&what, worst));
         }
     }
     for step in steps {
         for (name, what) in [("spawn_us", "to spawn each"), ("end_us", "to end each")] {
             let what = format!("{} processes ({}): {what}", step.processes, step.ending);
-            verdicts.push(Verdict::at_most(
-                &what,
-                step.get(name),
-                MICROSECONDS_GOAL,
-                2,
-                " us",
-            ));
+            verdicts.push(TIME_GOAL.judge(&what, step.get(name)));
         }
     }
     verdicts

@@ -15,56 +15,62 @@ pub(crate) enum Outcome {
     Unmet(String),
 }
 
-/// A goal, what was measured against it, and the outcome.
-#[derive(Clone, Debug)]
-pub(crate) struct Verdict {
-    goal: String,
-    measured: Option<f64>,
+/// The most that a figure may be, and how figures of its kind are printed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Goal {
+    limit: f64,
     digits: usize,
     unit: &'static str,
-    outcome: Outcome,
 }
 
-impl Verdict {
-    /// A goal of the form "`what` is at most `limit`". A figure that is missing makes it unmet.
-    pub(crate) fn at_most(
-        what: &str,
-        measured: Option<f64>,
-        limit: f64,
-        digits: usize,
-        unit: &'static str,
-    ) -> Self {
+impl Goal {
+    /// A limit in `unit`; figures held against it are printed with so many decimals.
+    pub(crate) const fn at_most(limit: f64, unit: &'static str, digits: usize) -> Self {
         Self {
-            goal: format!("{what} <= {limit}{unit}"),
-            measured,
+            limit,
             digits,
             unit,
+        }
+    }
+
+    /// Holds a figure against the limit. One that is missing leaves the goal unmet.
+    pub(crate) fn judge(self, what: &str, measured: Option<f64>) -> Verdict {
+        Verdict {
+            goal: format!("{what} <= {}{}", plain(self.limit), self.unit),
+            measured: measured
+                .map(|figure| (figure, format!("{figure:.*}{}", self.digits, self.unit))),
             outcome: match measured {
-                Some(figure) if figure <= limit => Outcome::Met,
+                Some(figure) if figure <= self.limit => Outcome::Met,
                 Some(_) => Outcome::Missed,
                 None => Outcome::Unmet("nothing was measured".to_string()),
             },
         }
     }
+}
 
+/// A goal, the figure held against it, as a number and as text, and the outcome.
+#[derive(Clone, Debug)]
+pub(crate) struct Verdict {
+    goal: String,
+    measured: Option<(f64, String)>,
+    outcome: Outcome,
+}
+
+impl Verdict {
     /// A goal that holds or does not.
     pub(crate) fn holds(what: &str, holds: bool) -> Self {
         Self {
             goal: what.to_string(),
             measured: None,
-            digits: 0,
-            unit: "",
             outcome: if holds { Outcome::Met } else { Outcome::Missed },
         }
     }
 
-    /// A goal that could not be tried.
+    /// A goal that could not be tried, or whose trial failed.
     pub(crate) fn unmet(what: &str, reason: impl Into<String>) -> Self {
         Self {
             goal: what.to_string(),
             measured: None,
-            digits: 0,
-            unit: "",
             outcome: Outcome::Unmet(reason.into()),
         }
     }
@@ -81,8 +87,15 @@ impl Verdict {
             Outcome::Missed => ("missed", None),
             Outcome::Unmet(reason) => ("unmet", Some(reason)),
         };
-        json!({"goal": self.goal, "measured": self.measured, "outcome": outcome, "reason": reason})
+        let measured = self.measured.as_ref().map(|(figure, _)| figure);
+        json!({"goal": self.goal, "measured": measured, "outcome": outcome, "reason": reason})
     }
+}
+
+/// A limit with at most three decimals and no zeros at its end.
+fn plain(limit: f64) -> String {
+    let text = format!("{limit:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
 impl fmt::Display for Verdict {
@@ -93,8 +106,8 @@ impl fmt::Display for Verdict {
             Outcome::Unmet(_) => "UNMET ",
         };
         write!(f, "{word}  {}", self.goal)?;
-        if let Some(figure) = self.measured {
-            write!(f, "  (measured {figure:.*}{})", self.digits, self.unit)?;
+        if let Some((_, figure)) = &self.measured {
+            write!(f, "  (measured {figure})")?;
         }
         if let Outcome::Unmet(reason) = &self.outcome {
             write!(f, "  ({reason})")?;
@@ -107,34 +120,41 @@ impl fmt::Display for Verdict {
 mod tests {
     use super::*;
 
+    const RATIO: Goal = Goal::at_most(1.2, "", 3);
+
     #[test]
     fn a_limit_is_kept_by_the_figure_that_equals_it() {
-        assert_eq!(
-            *Verdict::at_most("mean", Some(1.05), 1.05, 2, "").outcome(),
-            Outcome::Met
-        );
-        assert_eq!(
-            *Verdict::at_most("mean", Some(1.06), 1.05, 2, "").outcome(),
-            Outcome::Missed
-        );
+        assert_eq!(*RATIO.judge("mean", Some(1.2)).outcome(), Outcome::Met);
+        assert_eq!(*RATIO.judge("mean", Some(1.21)).outcome(), Outcome::Missed);
     }
 
     #[test]
     fn a_figure_that_is_missing_or_not_a_number_never_meets_a_goal() {
         assert!(matches!(
-            Verdict::at_most("mean", None, 1.0, 2, "").outcome(),
+            RATIO.judge("mean", None).outcome(),
             Outcome::Unmet(_)
         ));
         assert_eq!(
-            *Verdict::at_most("mean", Some(f64::NAN), 1.0, 2, "").outcome(),
+            *RATIO.judge("mean", Some(f64::NAN)).outcome(),
             Outcome::Missed
         );
     }
 
     #[test]
+    fn limits_are_printed_without_needless_digits() {
+        assert_eq!(plain(1.0 / 3.0), "0.333");
+        assert_eq!(plain(1.20), "1.2");
+        assert_eq!(plain(30.0), "30");
+    }
+
+    #[test]
     fn a_line_names_goal_and_figure() {
-        let line = Verdict::at_most("worst program", Some(1.25), 1.2, 3, "").to_string();
+        let line = RATIO.judge("worst program", Some(1.25)).to_string();
         assert_eq!(line, "MISSED  worst program <= 1.2  (measured 1.250)");
+        let line = Goal::at_most(9.0, " GiB", 1)
+            .judge("memory", Some(7.0))
+            .to_string();
+        assert_eq!(line, "met     memory <= 9 GiB  (measured 7.0 GiB)");
         let line = Verdict::unmet("against Debian", "no lua5.4 here").to_string();
         assert_eq!(line, "UNMET   against Debian  (no lua5.4 here)");
     }
