@@ -85,12 +85,7 @@ impl Case {
     }
 
     /// Allows the text that Lua 5.4.4 printed as `old` to be `new`.
-    pub(crate) fn newer(
-        self,
-        old: &'static str,
-        new: &'static str,
-        reason: &'static str,
-    ) -> Self {
+    pub(crate) fn newer(self, old: &'static str, new: &'static str, reason: &'static str) -> Self {
         self.except(Exception::Newer { old, new, reason })
     }
 }
