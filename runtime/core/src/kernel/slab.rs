@@ -165,4 +165,10 @@ impl<T> Slab<T> {
             _ => None,
         }
     }
+
+    /// All objects, with their indices.
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0..self.places.len() as u32).filter_map(|index| Some((index, self.at(index)?)))
+    }
 }

@@ -1,0 +1,441 @@
+//! Random operations by random processes, with everything checked after each.
+//!
+//! Beside the kernel's own invariants, what the processes are *told* is checked: each value sent is
+//! received once or not at all, each unit of a semaphore is taken once, a lock is a lock.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use super::invariants::check;
+use super::random_numbers::Random;
+use super::*;
+use crate::kernel::{
+    CarrierId, Case, ChannelId, ConditionId, EventId, MutexId, Preemption, SemaphoreId, TimerId,
+};
+
+/// What a process has asked for and was put to wait for.
+#[derive(Clone, Debug)]
+enum Pending {
+    Plain,
+    Sleep,
+    Semaphore,
+    Mutex(MutexId),
+    Condition(MutexId),
+    /// The cases of a select; a send or a receive is a select of one.
+    Cases(Vec<Case>),
+}
+
+struct World {
+    kernel: Kernel<()>,
+    random: Random,
+    now: u64,
+    processes: Vec<ProcessId>,
+    pending: HashMap<ProcessId, Pending>,
+    semaphore: SemaphoreId,
+    /// Units of the semaphore given and not known to be taken.
+    units: u64,
+    mutexes: [MutexId; 3],
+    condition: ConditionId,
+    event: EventId,
+    channels: Vec<ChannelId>,
+    timers: Vec<TimerId>,
+    last_value: u64,
+    /// Values that senders know to be sent.
+    sent: HashSet<u64>,
+    received: HashSet<u64>,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut kernel = Kernel::new(40);
+        let semaphore = kernel.semaphore_new(2);
+        let mutexes = [0; 3].map(|_| kernel.mutex_new());
+        let condition = kernel.condition_new();
+        let event = kernel.event_new();
+        let channels = [0, 0, 1, 3]
+            .map(|capacity| kernel.channel_new(capacity))
+            .to_vec();
+        World {
+            kernel,
+            random: Random::new(seed),
+            now: 0,
+            processes: Vec::new(),
+            pending: HashMap::new(),
+            semaphore,
+            units: 2,
+            mutexes,
+            condition,
+            event,
+            channels,
+            timers: Vec::new(),
+            last_value: 0,
+            sent: HashSet::new(),
+            received: HashSet::new(),
+        }
+    }
+
+    fn step(&mut self) {
+        if self.random.one_in(3) {
+            self.happen();
+        } else {
+            self.act();
+        }
+        check(&self.kernel);
+    }
+
+    fn any_process(&mut self) -> Option<ProcessId> {
+        self.random.pick(&self.processes)
+    }
+
+    fn any_deadline(&mut self) -> Deadline {
+        match self.random.below(4) {
+            0 => Deadline::Now,
+            1 => Deadline::Never,
+            _ => until(self.now + self.random.below(20)),
+        }
+    }
+
+    fn any_case(&mut self) -> Case {
+        let channel = self
+            .random
+            .pick(&self.channels)
+            .expect("there are channels");
+        if self.random.one_in(2) {
+            return Case::Receive(channel);
+        }
+        self.last_value += 1;
+        Case::Send(channel, self.last_value)
+    }
+
+    /// Something happens that no process does.
+    fn happen(&mut self) {
+        let carrier = CarrierId(self.random.below(3) as u32);
+        let Some(pid) = self.any_process() else {
+            return self.spawn();
+        };
+        match self.random.below(13) {
+            0 | 1 => self.spawn(),
+            2 | 3 => {
+                self.now += self.random.below(8);
+                self.kernel.expire(at(self.now));
+            }
+            4 if self.random.one_in(3) => {
+                let _ = self.kernel.kill(pid);
+            }
+            5 => {
+                let _ = self.kernel.suspend(pid);
+            }
+            6 | 7 => {
+                let _ = self.kernel.resume(pid);
+            }
+            8 => {
+                let level = priority(38 + self.random.below(5) as u8);
+                self.kernel.set_priority(pid, level);
+            }
+            9 => self
+                .kernel
+                .set_pinned(pid, self.random.one_in(2).then_some(carrier)),
+            10 => {
+                self.kernel.end_foreign(pid);
+            }
+            11 => self.change_timers(),
+            _ => self.forget(pid),
+        }
+    }
+
+    fn spawn(&mut self) {
+        let options = SpawnOptions {
+            priority: priority(38 + self.random.below(5) as u8),
+            daemon: self.random.one_in(3),
+            suspended: self.random.one_in(8),
+            pin: self.random.one_in(6).then_some(CarrierId(1)),
+            ..SpawnOptions::default()
+        };
+        if let Ok(pid) = self.kernel.spawn(options, ()) {
+            self.processes.push(pid);
+        }
+    }
+
+    fn forget(&mut self, pid: ProcessId) {
+        if !self.kernel.is_alive(pid) {
+            self.kernel.forget(pid);
+            self.processes.retain(|&other| other != pid);
+            self.pending.remove(&pid);
+        }
+    }
+
+    fn change_timers(&mut self) {
+        let timer = self.random.pick(&self.timers);
+        if self.random.one_in(3)
+            && let Some(timer) = timer
+        {
+            if let Some(prepared) = self.kernel.timer_cancel(timer) {
+                assert!(self.kernel.forget(prepared));
+            }
+            self.kernel.timer_free(timer);
+            self.timers.retain(|&other| other != timer);
+            return;
+        }
+        let Ok(prepared) = self.kernel.spawn_prepared(SpawnOptions::default(), ()) else {
+            return;
+        };
+        if let Some(timer) = timer
+            && self.kernel.timer_prepare(timer, prepared)
+        {
+            self.processes.push(prepared);
+            return;
+        }
+        let period = Duration::from_nanos(1 + self.random.below(9));
+        let period = self.random.one_in(2).then_some(period);
+        let first = at(self.now + self.random.below(10));
+        self.timers
+            .push(self.kernel.timer_new(first, period, prepared));
+        self.processes.push(prepared);
+    }
+
+    /// The process that runs does something, once it has seen how its wait ended.
+    fn act(&mut self) {
+        let _ = match self.random.below(4) {
+            0 => self.kernel.yield_current(),
+            1 => self.kernel.preempt_current(Preemption::MoreUrgent),
+            2 => match self.any_process() {
+                Some(pid) => self.kernel.yield_to(pid),
+                None => Next::Nothing,
+            },
+            _ => self.kernel.schedule(),
+        };
+        let Some(me) = self.kernel.current() else {
+            return;
+        };
+        if let Some(pending) = self.pending.remove(&me) {
+            let wake = self.kernel.take_wake(me);
+            self.learn(me, &pending, wake);
+        }
+        if self.kernel.kill_is_due(me) && !self.random.one_in(4) {
+            self.kernel.exit_current();
+            return;
+        }
+        match self.random.below(4) {
+            0 => self.act_briefly(me),
+            _ => self.act_and_wait(me),
+        }
+    }
+
+    fn act_briefly(&mut self, me: ProcessId) {
+        let mutex = self.random.pick(&self.mutexes).expect("there are mutexes");
+        match self.random.below(10) {
+            0 => self.replace_channel(),
+            1 => {
+                let units = self.random.below(3);
+                self.units += units;
+                self.kernel.semaphore_signal(self.semaphore, units);
+            }
+            2..=4 => {
+                let was_mine = self.kernel.mutex_owner(mutex) == Some(me);
+                assert_eq!(self.kernel.mutex_unlock(mutex).is_ok(), was_mine);
+            }
+            5 => {
+                self.kernel.condition_signal(self.condition);
+            }
+            6 => {
+                self.kernel.condition_broadcast(self.condition);
+            }
+            7 => {
+                self.kernel.event_set(self.event);
+                self.kernel.event_clear(self.event);
+            }
+            8 => self.kernel.set_kill_hold(me, self.random.one_in(2)),
+            _ => {
+                self.kernel.exit_current();
+            }
+        }
+    }
+
+    fn act_and_wait(&mut self, me: ProcessId) {
+        let deadline = self.any_deadline();
+        let mutex = self.random.pick(&self.mutexes).expect("there are mutexes");
+        let (pending, attempt) = match self.random.below(12) {
+            0 => (
+                Pending::Semaphore,
+                self.kernel.semaphore_wait(self.semaphore, deadline),
+            ),
+            1 | 2 => match self.kernel.mutex_lock(mutex, deadline) {
+                Ok(attempt) => (Pending::Mutex(mutex), attempt),
+                Err(_) => return assert_eq!(self.kernel.mutex_owner(mutex), Some(me)),
+            },
+            3 => match self.kernel.condition_wait(self.condition, mutex, deadline) {
+                Ok(attempt) => (Pending::Condition(mutex), attempt),
+                Err(_) => return assert_ne!(self.kernel.mutex_owner(mutex), Some(me)),
+            },
+            4 => (Pending::Plain, self.kernel.event_wait(self.event, deadline)),
+            5 => (
+                Pending::Sleep,
+                self.kernel.sleep(at(self.now + self.random.below(9))),
+            ),
+            6 => match self.any_process() {
+                Some(target) => (Pending::Plain, self.kernel.join(target, deadline)),
+                None => return,
+            },
+            7 => (Pending::Plain, self.kernel.wait_for_rest(deadline)),
+            8 => {
+                let carrier = CarrierId(self.random.below(3) as u32);
+                if self.kernel.occupant(carrier).is_none() {
+                    assert!(self.kernel.begin_foreign(me, carrier));
+                }
+                return;
+            }
+            _ => self.communicate(deadline),
+        };
+        match attempt {
+            Attempt::Ready(wake) if wake.reason == WakeReason::Killed => {
+                assert!(self.kernel.kill_is_due(me));
+            }
+            Attempt::Ready(wake) => self.learn(me, &pending, wake),
+            Attempt::Blocked => {
+                let is_sleep = matches!(pending, Pending::Sleep);
+                assert!(is_sleep || deadline != Deadline::Now);
+                self.pending.insert(me, pending);
+            }
+        }
+    }
+
+    fn communicate(&mut self, deadline: Deadline) -> (Pending, Attempt) {
+        let cases: Vec<_> = (0..=self.random.below(4))
+            .map(|_| self.any_case())
+            .collect();
+        let attempt = match cases[..] {
+            [Case::Receive(channel)] => self.kernel.channel_receive(channel, deadline),
+            [Case::Send(channel, value)] => self.kernel.channel_send(channel, value, deadline),
+            _ => self.kernel.select(&cases, deadline, self.random.word()),
+        };
+        (Pending::Cases(cases), attempt)
+    }
+
+    /// Closes a channel, at times, and opens another.
+    fn replace_channel(&mut self) {
+        if !self.random.one_in(4) {
+            return;
+        }
+        let place = self.random.below(self.channels.len() as u64) as usize;
+        let capacity = self.random.below(3) as usize;
+        self.drain(self.channels[place]);
+        self.channels[place] = self.kernel.channel_new(capacity);
+    }
+
+    fn drain(&mut self, channel: ChannelId) {
+        for value in self.kernel.channel_free(channel) {
+            assert!(self.received.insert(value), "received and still there");
+        }
+    }
+
+    /// A process is told how its operation ended.
+    fn learn(&mut self, me: ProcessId, pending: &Pending, wake: Wake) {
+        let is_done = wake.reason == WakeReason::Done;
+        match pending {
+            Pending::Plain | Pending::Sleep => {}
+            Pending::Semaphore => {
+                if is_done {
+                    self.units = self.units.checked_sub(1).expect("a unit was taken twice");
+                }
+            }
+            Pending::Mutex(mutex) => {
+                let is_locked = is_done || wake.reason == WakeReason::Abandoned;
+                assert_eq!(self.kernel.mutex_owner(*mutex) == Some(me), is_locked);
+            }
+            Pending::Condition(mutex) => {
+                let is_owner = self.kernel.mutex_owner(*mutex) == Some(me);
+                assert!(is_owner || self.kernel.kill_count(me) > 1);
+            }
+            Pending::Cases(cases) => {
+                for (number, case) in cases.iter().enumerate() {
+                    let is_done = is_done && wake.case == number as u32;
+                    match *case {
+                        Case::Send(_, value) if is_done => {
+                            self.sent.insert(value);
+                        }
+                        Case::Send(_, value) => {
+                            assert!(!self.received.contains(&value), "received and not sent");
+                        }
+                        Case::Receive(_) if is_done => {
+                            assert!(self.received.insert(wake.value), "received twice");
+                        }
+                        Case::Receive(_) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Kills everybody, twice to get past the holds, and lets each learn how its wait ended.
+    fn finish(&mut self) {
+        for timer in std::mem::take(&mut self.timers) {
+            self.kernel.timer_cancel(timer);
+        }
+        for pid in self.processes.clone() {
+            self.kernel.end_foreign(pid);
+            let _ = self.kernel.kill(pid);
+            let _ = self.kernel.kill(pid);
+            check(&self.kernel);
+        }
+        while self.kernel.schedule() != Next::Nothing {
+            let me = self.kernel.current().expect("somebody was chosen");
+            if let Some(pending) = self.pending.remove(&me) {
+                let wake = self.kernel.take_wake(me);
+                self.learn(me, &pending, wake);
+            }
+            self.kernel.exit_current();
+            check(&self.kernel);
+        }
+        assert_eq!(self.kernel.live_count(), 0, "the killed have all ended");
+        for channel in self.channels.clone() {
+            self.drain(channel);
+        }
+    }
+
+    /// Nothing was lost and nothing made up. A process that died before it could learn how its send
+    /// ended may have sent; none dies so here, for each learns first.
+    fn balance(&self) {
+        assert_eq!(self.sent, self.received);
+        assert_eq!(self.units, self.kernel.semaphore_count(self.semaphore));
+        let counters = self.kernel.counters();
+        assert_eq!(counters.spawned, counters.ended);
+    }
+}
+
+#[test]
+fn random_operations_keep_every_invariant_and_lose_nothing() {
+    for seed in 1..=40 {
+        let mut world = World::new(seed);
+        for _ in 0..2_000 {
+            world.step();
+        }
+        world.finish();
+        world.balance();
+    }
+}
+
+#[test]
+fn random_operations_reach_every_kind_of_event() {
+    let mut world = World::new(7);
+    for _ in 0..20_000 {
+        world.step();
+    }
+    let counters = *world.kernel.counters();
+    let counts = [
+        counters.switches,
+        counters.yields,
+        counters.preemptions_by_urgency,
+        counters.wakes,
+        counters.timeouts,
+        counters.sleeps,
+        counters.kills,
+        counters.ended,
+        counters.timers_fired,
+        counters.timers_skipped,
+        counters.foreign_calls,
+        counters.kept_aside,
+        counters.priorities_inherited,
+    ];
+    assert!(counts.iter().all(|&count| count > 20), "{counters:?}");
+    assert!(world.received.len() > 100);
+}

@@ -1,0 +1,210 @@
+//! Who runs next.
+
+use super::*;
+use crate::kernel::Preemption;
+
+#[test]
+fn nothing_runs_in_an_empty_kernel() {
+    let mut kernel = kernel();
+    assert_eq!(kernel.schedule(), Next::Nothing);
+    assert_eq!(kernel.yield_current(), Next::Nothing);
+    assert_eq!(kernel.current(), None);
+}
+
+#[test]
+fn equals_run_in_the_order_of_their_spawning() {
+    let mut kernel = kernel();
+    let spawned: Vec<_> = (0..5).map(|_| spawn(&mut kernel)).collect();
+    assert_eq!(order_of_ends(&mut kernel), spawned);
+}
+
+#[test]
+fn the_more_urgent_run_first() {
+    let mut kernel = kernel();
+    let spawned: Vec<_> = [1, 80, 40, 41]
+        .into_iter()
+        .map(|level| spawn_at(&mut kernel, level))
+        .collect();
+    let order = order_of_ends(&mut kernel);
+    assert_eq!(order, [spawned[1], spawned[3], spawned[2], spawned[0]]);
+}
+
+#[test]
+fn yields_go_round_among_equals() {
+    let mut kernel = kernel();
+    let [a, b, c] = [0; 3].map(|_| spawn(&mut kernel));
+    spawn_at(&mut kernel, 10);
+    assert_eq!(kernel.schedule(), Next::Other(a));
+    for next in [b, c, a, b, c, a] {
+        assert_eq!(kernel.yield_current(), Next::Other(next));
+    }
+    assert_eq!(kernel.counters().yields, 6);
+    assert_eq!(kernel.counters().switches, 7);
+}
+
+#[test]
+fn a_yield_does_not_go_to_the_less_urgent() {
+    let mut kernel = kernel();
+    let a = spawn_running(&mut kernel);
+    spawn_at(&mut kernel, 39);
+    assert_eq!(kernel.yield_current(), Next::Same);
+    assert_eq!(kernel.current(), Some(a));
+    assert!(!kernel.current_has_rivals());
+}
+
+#[test]
+fn a_yield_goes_to_the_more_urgent_and_to_the_back() {
+    let mut kernel = kernel();
+    let a = spawn_running(&mut kernel);
+    let b = spawn(&mut kernel);
+    let urgent = spawn_at(&mut kernel, 50);
+    assert!(kernel.current_should_yield());
+    assert_eq!(kernel.yield_current(), Next::Other(urgent));
+    assert_eq!(order_of_ends(&mut kernel), [urgent, b, a]);
+}
+
+#[test]
+fn spawning_an_equal_asks_nobody_to_give_way() {
+    let mut kernel = kernel();
+    spawn_running(&mut kernel);
+    spawn(&mut kernel);
+    assert!(!kernel.current_should_yield());
+    assert!(kernel.current_has_rivals());
+    assert_eq!(kernel.schedule(), Next::Same);
+}
+
+#[test]
+fn one_preempted_by_the_more_urgent_keeps_its_place_at_the_head() {
+    let mut kernel = kernel();
+    let a = spawn_running(&mut kernel);
+    let b = spawn(&mut kernel);
+    let urgent = spawn_at(&mut kernel, 50);
+    assert_eq!(
+        kernel.preempt_current(Preemption::MoreUrgent),
+        Next::Other(urgent)
+    );
+    assert_eq!(kernel.counters().preemptions_by_urgency, 1);
+    assert_eq!(order_of_ends(&mut kernel), [urgent, a, b]);
+}
+
+#[test]
+fn one_whose_slice_expired_goes_to_the_back() {
+    let mut kernel = kernel();
+    let a = spawn_running(&mut kernel);
+    let b = spawn(&mut kernel);
+    assert_eq!(
+        kernel.preempt_current(Preemption::SliceExpired),
+        Next::Other(b)
+    );
+    assert_eq!(kernel.counters().preemptions_by_slice, 1);
+    assert_eq!(order_of_ends(&mut kernel), [b, a]);
+}
+
+#[test]
+fn one_that_gives_up_the_processor_stays_at_the_head() {
+    let mut kernel = kernel();
+    let a = spawn_running(&mut kernel);
+    spawn(&mut kernel);
+    assert_eq!(kernel.runnable_count(), 1);
+    kernel.relinquish_current();
+    assert_eq!(kernel.current(), None);
+    assert_eq!(kernel.runnable_count(), 2);
+    assert!(kernel.current_should_yield());
+    assert_eq!(kernel.schedule(), Next::Other(a));
+    assert_eq!(kernel.counters().switches, 1, "it is the one that ran last");
+}
+
+#[test]
+fn a_directed_yield_goes_to_an_equal_out_of_turn() {
+    let mut kernel = kernel();
+    let a = spawn_running(&mut kernel);
+    let b = spawn(&mut kernel);
+    let c = spawn(&mut kernel);
+    assert_eq!(kernel.yield_to(c), Next::Other(c));
+    assert_eq!(order_of_ends(&mut kernel), [c, b, a]);
+}
+
+#[test]
+fn a_directed_yield_falls_back_to_the_next() {
+    let mut kernel = kernel();
+    spawn_running(&mut kernel);
+    let b = spawn(&mut kernel);
+    let less_urgent = spawn_at(&mut kernel, 1);
+    assert_eq!(kernel.yield_to(less_urgent), Next::Other(b));
+}
+
+#[test]
+fn a_directed_yield_to_oneself_or_to_nobody_is_a_yield() {
+    let mut kernel = kernel();
+    let a = spawn_running(&mut kernel);
+    let b = spawn(&mut kernel);
+    assert_eq!(kernel.yield_to(a), Next::Other(b));
+    end(&mut kernel, a);
+    assert!(kernel.forget(a));
+    run(&mut kernel, b);
+    assert_eq!(kernel.yield_to(a), Next::Same);
+}
+
+#[test]
+fn a_switch_by_hand_may_go_to_the_less_urgent() {
+    let mut kernel = kernel();
+    let a = spawn_running(&mut kernel);
+    let less_urgent = spawn_at(&mut kernel, 1);
+    assert_eq!(kernel.switch_to(less_urgent), Next::Other(less_urgent));
+    assert!(kernel.current_should_yield());
+    assert_eq!(kernel.schedule(), Next::Other(a));
+}
+
+#[test]
+fn the_most_urgent_runnable_is_not_the_current_one() {
+    let mut kernel = kernel();
+    assert_eq!(kernel.most_urgent_runnable(), None);
+    spawn_running(&mut kernel);
+    assert_eq!(kernel.most_urgent_runnable(), None);
+    spawn_at(&mut kernel, 7);
+    assert_eq!(kernel.most_urgent_runnable(), Some(priority(7)));
+    spawn(&mut kernel);
+    assert_eq!(kernel.most_urgent_runnable(), Some(priority(40)));
+    spawn_at(&mut kernel, 41);
+    assert_eq!(kernel.most_urgent_runnable(), Some(priority(41)));
+}
+
+#[test]
+fn one_that_sleeps_wakes_at_its_deadline_with_the_reason_done() {
+    let mut kernel = kernel();
+    let a = spawn_running(&mut kernel);
+    assert_blocked(kernel.sleep(at(10)));
+    assert_eq!(kernel.schedule(), Next::Nothing);
+    assert_eq!(kernel.next_deadline(), Some(at(10)));
+    assert_eq!(kernel.sleeping_count(), 1);
+    assert_eq!(kernel.expire(at(9)), 0);
+    assert_eq!(kernel.expire(at(10)), 1);
+    assert_eq!(kernel.schedule(), Next::Other(a));
+    assert_eq!(kernel.take_wake(a).reason, WakeReason::Done);
+    assert_eq!(kernel.next_deadline(), None);
+}
+
+#[test]
+fn sleepers_wake_in_the_order_of_their_deadlines_and_equal_ones_in_turn() {
+    let mut kernel = kernel();
+    let sleepers: Vec<_> = [30, 10, 20, 10]
+        .into_iter()
+        .map(|deadline| {
+            let pid = spawn_running(&mut kernel);
+            assert_blocked(kernel.sleep(at(deadline)));
+            pid
+        })
+        .collect();
+    assert_eq!(kernel.expire(at(100)), 4);
+    let expected = [sleepers[1], sleepers[3], sleepers[2], sleepers[0]];
+    assert_eq!(order_of_ends(&mut kernel), expected);
+}
+
+#[test]
+fn a_sleep_to_the_end_of_time_has_no_deadline() {
+    let mut kernel = kernel();
+    spawn_running(&mut kernel);
+    assert_blocked(kernel.sleep(at(u64::MAX)));
+    assert_eq!(kernel.next_deadline(), None);
+    assert!(kernel.all_blocked());
+}
