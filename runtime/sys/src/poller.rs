@@ -174,7 +174,7 @@ impl Poller {
         Ok(poller)
     }
 
-    /// Sleeps until `deadline` (`None`: for ever), until a descriptor is ready, until kicked, or until a signal handler has run. A past
+    /// Sleeps until `deadline` (`None` and [`Instant::FAR_FUTURE`]: for ever), until a descriptor is ready, until kicked, or until a signal handler has run. A past
     /// deadline asks without sleeping. Events that `events` still holds are lost.
     ///
     /// # Errors

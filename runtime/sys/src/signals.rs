@@ -121,8 +121,7 @@ extern "C" fn on_watched(signal: c_int) {
     });
 }
 
-/// Runs `body` and leaves `errno` as it was. The address is asked for on both sides of nothing that could move to another
-/// thread: a handler stays on its thread.
+/// Runs `body` and leaves `errno` as it was. One address serves before and after, since a handler stays on its thread.
 fn keeping_errno(body: impl FnOnce()) {
     // SAFETY: glibc's and musl's errno address is valid for the calling thread as long as it lives.
     let errno = unsafe { libc::__errno_location() };

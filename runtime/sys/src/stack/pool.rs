@@ -1,0 +1,377 @@
+//! Where stacks come from and return to.
+
+use std::io;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::{
+    COLOUR_STEP, COLOURS, GUARD_SIZE, GuardKind, MAXIMUM_SIZE, MINIMUM_SIZE, Stack, StackError,
+};
+use crate::memory;
+
+const GIBIBYTE: usize = 1 << 30;
+const SMALLEST_FIRST_CHUNK: usize = GIBIBYTE;
+const LARGEST_CHUNK: usize = 64 * GIBIBYTE;
+/// Mappings of other sizes that are kept for the next wish of the same size.
+const OWN_MAPPINGS_KEPT: usize = 32;
+
+/// What a pool holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackStats {
+    /// Bytes of address space, most of them with no memory behind them.
+    pub reserved: usize,
+    /// Stacks that were handed out and not given back.
+    pub in_use: usize,
+    /// The most stacks that were in use at the same time.
+    pub peak_in_use: usize,
+    /// Stacks that wait, guard in place, for the next use.
+    pub free: usize,
+    /// Free stacks that still hold the memory of their last use.
+    pub untrimmed: usize,
+    /// Usable bytes of a default stack.
+    pub default_size: usize,
+    /// How guards are made.
+    pub guards: GuardKind,
+    /// An upper estimate of the kernel maps that stacks need.
+    pub maps: usize,
+}
+
+/// The number of kernel maps comes near the system's limit: more stacks will soon be refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapLimitNear {
+    /// Maps that stacks need, at most.
+    pub maps: usize,
+    /// `vm.max_map_count`.
+    pub limit: usize,
+}
+
+/// Makes stacks and keeps those that were given back. Belongs to one owner at a time.
+#[derive(Debug)]
+pub struct StackPool {
+    id: u32,
+    guards: GuardKind,
+    guard: usize,
+    /// The page size's logarithm.
+    page_shift: u32,
+    default_size: usize,
+    /// Bytes from slot to slot: an odd number of pages.
+    stride: usize,
+    /// All chunks, for the pool's end.
+    chunks: Vec<(NonNull<u8>, usize)>,
+    /// The rest of the newest chunk: never used, no guards yet.
+    fresh: Range<usize>,
+    /// Slots that were given back; the last is used first, since its pages are warm.
+    free: Vec<NonNull<u8>>,
+    /// This many slots at the beginning of `free` hold no memory but their top page.
+    trimmed: usize,
+    /// Stacks with a mapping of their own that were given back, at most `OWN_MAPPINGS_KEPT`.
+    own_free: Vec<Stack>,
+    own_reserved: usize,
+    own_mappings: usize,
+    slots_made: usize,
+    in_use: usize,
+    peak_in_use: usize,
+    map_limit: usize,
+    map_limit_warning: Warning,
+}
+
+// SAFETY: a pool owns its chunks, which are address ranges that belong to no thread.
+unsafe impl Send for StackPool {}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Warning {
+    NotDue,
+    Due,
+    Given,
+}
+
+impl StackPool {
+    /// A pool whose default stacks have `default_size` usable bytes, rounded up to pages and to [`MINIMUM_SIZE`]. Reserves nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// When `default_size` exceeds [`MAXIMUM_SIZE`].
+    pub fn new(default_size: usize) -> io::Result<StackPool> {
+        /// Tells pools apart; wraps after four billion pools.
+        static NEXT_ID: AtomicU32 = AtomicU32::new(0);
+        let page = memory::page_size();
+        let default_size = usable_size(default_size)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let guard = GUARD_SIZE.next_multiple_of(page);
+        Ok(StackPool {
+            // Relaxed: only the numbers' being different matters.
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            guards: GuardKind::detect(),
+            guard,
+            page_shift: page.trailing_zeros(),
+            default_size,
+            stride: extent(guard, default_size),
+            chunks: Vec::new(),
+            fresh: 0..0,
+            free: Vec::new(),
+            trimmed: 0,
+            own_free: Vec::new(),
+            own_reserved: 0,
+            own_mappings: 0,
+            slots_made: 0,
+            in_use: 0,
+            peak_in_use: 0,
+            map_limit: read_map_limit(),
+            map_limit_warning: Warning::NotDue,
+        })
+    }
+
+    /// A stack of at least `size` usable bytes, or of the default size. Its contents are what the last user left, or zeros.
+    ///
+    /// # Errors
+    ///
+    /// When `size` is beyond the limit or the system refuses; the pool is as it was.
+    pub fn allocate(&mut self, size: Option<usize>) -> Result<Stack, StackError> {
+        let stack = match size {
+            Some(size) if size != self.default_size => match usable_size(size)? {
+                size if size == self.default_size => self.allocate_slot()?,
+                size => self.allocate_own(size)?,
+            },
+            _ => self.allocate_slot()?,
+        };
+        self.in_use += 1;
+        self.peak_in_use = self.peak_in_use.max(self.in_use);
+        Ok(stack)
+    }
+
+    /// Takes back a stack that nothing runs on any more. It keeps its memory until [`StackPool::trim`]. A stack of another pool stays as
+    /// it is, reserved and unused.
+    pub fn recycle(&mut self, stack: Stack) {
+        if stack.pool != self.id {
+            return;
+        }
+        self.in_use -= 1;
+        if stack.is_slot {
+            self.free.push(stack.base);
+        } else if self.own_free.len() < OWN_MAPPINGS_KEPT {
+            self.own_free.push(stack);
+        } else {
+            self.unmap_own(stack);
+        }
+    }
+
+    /// Gives back the memory of all free stacks, except each slot's top page, which its next user touches anyway.
+    pub fn trim(&mut self) {
+        while let Some(stack) = self.own_free.pop() {
+            self.unmap_own(stack);
+        }
+        self.trim_at_most(usize::MAX);
+    }
+
+    /// As [`StackPool::trim`], but for at most `count` slots, those that were free for the longest first, so that a pause stays short
+    /// (about a microsecond for each). Returns how many are left to trim.
+    pub fn trim_at_most(&mut self, count: usize) -> usize {
+        let end = self.free.len().min(self.trimmed.saturating_add(count));
+        for &base in &self.free[self.trimmed..end] {
+            // SAFETY: the slot is free, so nobody needs its contents; the range lies inside its usable pages.
+            unsafe {
+                memory::discard(
+                    base.add(self.guard),
+                    self.default_size - memory::page_size(),
+                )
+            };
+        }
+        self.trimmed = end;
+        self.free.len() - end
+    }
+
+    /// What the pool holds now.
+    #[must_use]
+    pub fn stats(&self) -> StackStats {
+        StackStats {
+            reserved: self.chunks.iter().map(|chunk| chunk.1).sum::<usize>() + self.own_reserved,
+            in_use: self.in_use,
+            peak_in_use: self.peak_in_use,
+            free: self.free.len() + self.own_free.len(),
+            untrimmed: self.free.len() - self.trimmed + self.own_free.len(),
+            default_size: self.default_size,
+            guards: self.guards,
+            maps: self.maps(),
+        }
+    }
+
+    /// Tells once, after the allocation that came near it, that the limit on kernel maps will soon refuse further stacks.
+    #[must_use = "the warning is told only once"]
+    pub fn take_map_limit_warning(&mut self) -> Option<MapLimitNear> {
+        if self.map_limit_warning != Warning::Due {
+            return None;
+        }
+        self.map_limit_warning = Warning::Given;
+        Some(MapLimitNear {
+            maps: self.maps(),
+            limit: self.map_limit,
+        })
+    }
+
+    #[inline]
+    fn allocate_slot(&mut self) -> Result<Stack, StackError> {
+        let base = match self.free.pop() {
+            Some(base) => {
+                self.trimmed = self.trimmed.min(self.free.len());
+                base
+            }
+            None => self.make_slot()?,
+        };
+        Ok(self.stack_at(base, self.stride, true))
+    }
+
+    /// The stack in `extent` bytes from `base`, its top lowered by the colour of the base's page.
+    #[inline]
+    fn stack_at(&self, base: NonNull<u8>, extent: usize, is_slot: bool) -> Stack {
+        let colour = (base.as_ptr() as usize >> self.page_shift) % COLOURS * COLOUR_STEP;
+        Stack {
+            base,
+            guard: self.guard,
+            size: extent - self.guard - colour,
+            pool: self.id,
+            is_slot,
+        }
+    }
+
+    #[cold]
+    fn make_slot(&mut self) -> Result<NonNull<u8>, StackError> {
+        if self.fresh.len() < self.stride {
+            self.reserve_chunk()?;
+        }
+        let (chunk, size) = *self
+            .chunks
+            .last()
+            .ok_or_else(|| no_address_space(self.stride))?;
+        // SAFETY: `fresh` lies inside the newest chunk, of `size` bytes.
+        let base = unsafe { chunk.add(size - self.fresh.len()) };
+        self.make_guard(base)?;
+        self.fresh.start += self.stride;
+        self.slots_made += 1;
+        self.look_at_map_limit();
+        Ok(base)
+    }
+
+    /// Doubles the reservation, within bounds; asks for half as much again and again when the system refuses.
+    fn reserve_chunk(&mut self) -> Result<(), StackError> {
+        let reserved: usize = self.chunks.iter().map(|chunk| chunk.1).sum();
+        let wish = reserved.clamp(SMALLEST_FIRST_CHUNK, LARGEST_CHUNK);
+        let mut slots = (wish / self.stride).max(1);
+        loop {
+            let size = slots * self.stride;
+            match memory::map(size) {
+                Ok(chunk) => {
+                    self.chunks.push((chunk, size));
+                    self.fresh = 0..size;
+                    return Ok(());
+                }
+                Err(source) if slots == 1 => {
+                    return Err(StackError::NoAddressSpace { size, source });
+                }
+                Err(_) => slots /= 2,
+            }
+        }
+    }
+
+    fn make_guard(&mut self, base: NonNull<u8>) -> Result<(), StackError> {
+        let result = match self.guards {
+            // SAFETY: the guard's pages are the lowest of a slot or mapping that nobody uses yet.
+            GuardKind::Madvise => unsafe { memory::install_guard(base, self.guard) },
+            // SAFETY: as above.
+            GuardKind::Mprotect => unsafe { memory::forbid_access(base, self.guard) },
+        };
+        result.map_err(|source| StackError::NoGuard {
+            in_use: self.in_use,
+            source,
+        })
+    }
+
+    fn allocate_own(&mut self, size: usize) -> Result<Stack, StackError> {
+        let whole = extent(self.guard, size);
+        if let Some(index) = self
+            .own_free
+            .iter()
+            .rposition(|stack| stack.extent() == whole)
+        {
+            return Ok(self.own_free.swap_remove(index));
+        }
+        let base = memory::map(whole).map_err(|source| StackError::NoAddressSpace {
+            size: whole,
+            source,
+        })?;
+        if let Err(error) = self.make_guard(base) {
+            // SAFETY: the mapping was made above and nothing refers to it.
+            unsafe { memory::unmap(base, whole) };
+            return Err(error);
+        }
+        self.own_mappings += 1;
+        self.own_reserved += whole;
+        self.look_at_map_limit();
+        Ok(self.stack_at(base, whole, false))
+    }
+
+    fn unmap_own(&mut self, stack: Stack) {
+        self.own_mappings -= 1;
+        self.own_reserved -= stack.extent();
+        // SAFETY: the stack has a mapping of its own, of exactly these bytes, and its user gave it back.
+        unsafe { memory::unmap(stack.base, stack.extent()) };
+    }
+
+    fn maps(&self) -> usize {
+        match self.guards {
+            GuardKind::Madvise => self.chunks.len() + self.own_mappings,
+            GuardKind::Mprotect => self.chunks.len() + 2 * (self.slots_made + self.own_mappings),
+        }
+    }
+
+    fn look_at_map_limit(&mut self) {
+        if self.map_limit_warning == Warning::NotDue && self.maps() > self.map_limit / 5 * 4 {
+            self.map_limit_warning = Warning::Due;
+        }
+    }
+}
+
+impl Drop for StackPool {
+    /// Unmaps everything, unless stacks are still in use: then all slots stay, for their users' sake.
+    fn drop(&mut self) {
+        while let Some(stack) = self.own_free.pop() {
+            self.unmap_own(stack);
+        }
+        if self.in_use > 0 {
+            return;
+        }
+        for &(chunk, size) in &self.chunks {
+            // SAFETY: all stacks were given back, so nothing uses the chunk.
+            unsafe { memory::unmap(chunk, size) };
+        }
+    }
+}
+
+fn usable_size(wish: usize) -> Result<usize, StackError> {
+    if wish > MAXIMUM_SIZE {
+        return Err(StackError::TooLarge { size: wish });
+    }
+    Ok(wish.max(MINIMUM_SIZE).next_multiple_of(memory::page_size()))
+}
+
+/// Bytes that a slot or mapping of `size` usable bytes needs, with room for the colour: an odd number of pages.
+fn extent(guard: usize, size: usize) -> usize {
+    let page = memory::page_size();
+    let pages = (guard + size + (COLOURS - 1) * COLOUR_STEP).div_ceil(page);
+    (pages | 1) * page
+}
+
+fn no_address_space(size: usize) -> StackError {
+    StackError::NoAddressSpace {
+        size,
+        source: io::Error::from_raw_os_error(libc::ENOMEM),
+    }
+}
+
+fn read_map_limit() -> usize {
+    const KERNEL_DEFAULT: usize = 65_530;
+    std::fs::read_to_string("/proc/sys/vm/max_map_count")
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(KERNEL_DEFAULT)
+}
