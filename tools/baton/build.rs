@@ -14,7 +14,7 @@ fn main() {
     };
     println!("cargo:rustc-cfg=baton_guest");
     cc::Build::new()
-        .file("c/standalone.c")
+        .files(["c/standalone.c", "c/command_line.c"])
         .include(include)
         .define(
             "BATON_VERSION",

@@ -8,6 +8,8 @@
 #include <lauxlib.h>
 #include <lualib.h>
 
+#include "command_line.h"
+
 /* The build passes the version of the package. */
 #if !defined(BATON_VERSION)
 #error "BATON_VERSION must be defined"
@@ -88,169 +90,6 @@ static int run_file(lua_State *L, const char *name) {
 
 static int run_string(lua_State *L, const char *code, const char *chunk) {
   return run_loaded(L, luaL_loadbuffer(L, code, strlen(code), chunk));
-}
-
-
-/* ---- The command line ------------------------------------------------ */
-
-/* What to do once the options are read. */
-typedef enum Errand {
-  RUN,
-  REFUSE, /* there is a wrong option */
-  SHOW_HELP,
-  SHOW_VERSION
-} Errand;
-
-/* How the program was called. */
-typedef struct Invocation {
-  int argc;
-  char **argv;
-  int options_end;   /* options are argv[1] up to here, exclusive */
-  int script;        /* index in argv of the script's name; argc: none */
-  const char *wrong; /* with REFUSE: the option */
-  int interactive;   /* -i */
-  int announce;      /* -v, or -i */
-  int no_environment; /* -E */
-  int has_code;      /* -e */
-} Invocation;
-
-static int is(const char *argument, const char *option) {
-  return strcmp(argument, option) == 0;
-}
-
-static Errand refuse(Invocation *call, const char *option) {
-  call->wrong = option;
-  return REFUSE;
-}
-
-/* Reads argv[*i], an option other than "-" and "--", and moves *i on to its
-   value where that is an argument of its own. */
-static Errand read_option(Invocation *call, int *i) {
-  const char *option = call->argv[*i];
-  if (is(option, "--help"))
-    return SHOW_HELP;
-  if (is(option, "--version"))
-    return SHOW_VERSION;
-  switch (option[1]) {
-    case 'e':
-    case 'l':
-      if (option[2] == '\0') {
-        const char *value = call->argv[*i + 1];
-        if (value == NULL || value[0] == '-')
-          return refuse(call, option);
-        (*i)++;
-      }
-      call->has_code |= (option[1] == 'e');
-      return RUN;
-    case 'E':
-      call->no_environment = 1;
-      break;
-    case 'i':
-      call->interactive = 1;
-      call->announce = 1;
-      break;
-    case 'v':
-      call->announce = 1;
-      break;
-    case 'W':
-      break;
-    default:
-      return refuse(call, option);
-  }
-  return option[2] == '\0' ? RUN : refuse(call, option);
-}
-
-/* Reads all options; stops at the first that is wrong or ends the matter. */
-static Errand read_command_line(Invocation *call) {
-  int i = 1;
-  while (i < call->argc) {
-    const char *argument = call->argv[i];
-    Errand errand;
-    if (argument[0] != '-' || argument[1] == '\0')
-      break;
-    if (is(argument, "--")) {
-      call->options_end = i;
-      call->script = i + 1;
-      return RUN;
-    }
-    errand = read_option(call, &i);
-    if (errand != RUN)
-      return errand;
-    i++;
-  }
-  call->options_end = call->script = i;
-  return RUN;
-}
-
-static void print_usage(const char *wrong) {
-  const char *problem = "unrecognized option '%s'\n";
-  if (wrong[1] == 'e' || wrong[1] == 'l')
-    problem = "'%s' needs argument\n";
-  fprintf(stderr, "%s: ", program_name);
-  fprintf(stderr, problem, wrong);
-  fprintf(stderr,
-          "usage: %s [options] [script [args]]\n"
-          "Available options are:\n"
-          "  -e stat   execute string 'stat'\n"
-          "  -i        enter interactive mode after executing 'script'\n"
-          "  -l mod    require library 'mod' into global 'mod'\n"
-          "  -l g=mod  require library 'mod' into global 'g'\n"
-          "  -v        show version information\n"
-          "  -E        ignore environment variables\n"
-          "  -W        turn warnings on\n"
-          "  --        stop handling options\n"
-          "  -         stop handling options and execute stdin\n",
-          program_name);
-  fflush(stderr);
-}
-
-static const char help_text[] =
-  "\n"
-  "Runs a Lua 5.4 program. With no script, no -e and no -v it starts the\n"
-  "interactive mode if the input is a terminal, else it runs the input.\n"
-  "\n"
-  "Options:\n"
-  "  -e stat     run the string 'stat'\n"
-  "  -l mod      require 'mod' into the global 'mod'\n"
-  "  -l g=mod    require 'mod' into the global 'g'\n"
-  "  -i          enter the interactive mode after the script\n"
-  "  -v          show Lua's version\n"
-  "  -E          ignore the environment variables below\n"
-  "  -W          turn warnings on\n"
-  "  --          end of the options\n"
-  "  -           end of the options; run the input\n"
-  "  --help      show this text\n"
-  "  --version   show Lua's and Baton's versions\n"
-  "\n"
-  "Environment:\n"
-  "  LUA_INIT_5_4, LUA_INIT     code, or @file, to run before everything else\n"
-  "  LUA_PATH_5_4, LUA_PATH     where 'require' looks for Lua modules\n"
-  "  LUA_CPATH_5_4, LUA_CPATH   where 'require' looks for C modules\n"
-  "  BATON_SLICE=0.010          a parameter of the runtime, by its name in\n"
-  "                             process.params; likewise BATON_MAX_THREADS, ...\n"
-  "\n"
-  "What Baton adds to Lua:\n"
-  "  require \"baton.process\"    preemptive processes by the thousand: spawn, join,\n"
-  "                             kill, sleep, channel, select, mutex, ...\n"
-  "  A C function that blocks (os.execute, io.read, a C module's) stops only the\n"
-  "  process that called it. The program ends when its last process has ended.\n"
-  "\n"
-  "Example:\n"
-  "  local process = require \"baton.process\"\n"
-  "  local clock = process.spawn({daemon = true}, function()\n"
-  "    while true do print(\"tick\") process.sleep(0.5) end\n"
-  "  end)\n"
-  "  os.execute(\"sleep 2\")   -- the clock goes on ticking\n";
-
-static void print_help(void) {
-  printf("usage: %s [options] [script [args]]\n", program_name);
-  fputs(help_text, stdout);
-  fflush(stdout);
-}
-
-static void print_lua_version(void) {
-  puts(LUA_COPYRIGHT);
-  fflush(stdout);
 }
 
 
@@ -340,7 +179,7 @@ static int push_script_arguments(lua_State *L) {
 
 static int run_script(lua_State *L, const Invocation *call) {
   const char *name = call->argv[call->script];
-  int is_stdin = is(name, "-") && call->script == call->options_end;
+  int is_stdin = strcmp(name, "-") == 0 && call->script == call->options_end;
   int status = luaL_loadfile(L, is_stdin ? NULL : name);
   if (status == LUA_OK)
     status = call_chunk(L, push_script_arguments(L), LUA_MULTRET);
@@ -466,6 +305,11 @@ static void converse(lua_State *L) {
 
 /* ---- The whole ------------------------------------------------------- */
 
+static void print_lua_version(void) {
+  puts(LUA_COPYRIGHT);
+  fflush(stdout);
+}
+
 static int wait_for_rest(lua_State *L) {
   lua_pushinteger(L, baton_lua_wait_for_rest(L));
   return 1;
@@ -523,10 +367,10 @@ static int run(lua_State *L, const Invocation *call) {
 static int status_of(lua_State *L, const Invocation *call, Errand errand) {
   switch (errand) {
     case REFUSE:
-      print_usage(call->wrong);
+      baton_print_usage(program_name, call->wrong);
       return EXIT_FAILURE;
     case SHOW_HELP:
-      print_help();
+      baton_print_help(program_name);
       return EXIT_SUCCESS;
     case SHOW_VERSION:
       print_lua_version();
@@ -546,6 +390,6 @@ int baton_standalone(lua_State *L) {
   luaL_checkversion(L);
   if (call.argc > 0 && call.argv[0][0] != '\0')
     program_name = call.argv[0];
-  lua_pushinteger(L, status_of(L, &call, read_command_line(&call)));
+  lua_pushinteger(L, status_of(L, &call, baton_read_command_line(&call)));
   return 1;
 }

@@ -1,0 +1,137 @@
+#include "command_line.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int is(const char *argument, const char *option) {
+  return strcmp(argument, option) == 0;
+}
+
+static Errand refuse(Invocation *call, const char *option) {
+  call->wrong = option;
+  return REFUSE;
+}
+
+/* Reads argv[*i], an option other than "-" and "--", and moves *i on to its
+   value where that is an argument of its own. */
+static Errand read_option(Invocation *call, int *i) {
+  const char *option = call->argv[*i];
+  if (is(option, "--help"))
+    return SHOW_HELP;
+  if (is(option, "--version"))
+    return SHOW_VERSION;
+  switch (option[1]) {
+    case 'e':
+    case 'l':
+      if (option[2] == '\0') {
+        const char *value = call->argv[*i + 1];
+        if (value == NULL || value[0] == '-')
+          return refuse(call, option);
+        (*i)++;
+      }
+      call->has_code |= (option[1] == 'e');
+      return RUN;
+    case 'E':
+      call->no_environment = 1;
+      break;
+    case 'i':
+      call->interactive = 1;
+      call->announce = 1;
+      break;
+    case 'v':
+      call->announce = 1;
+      break;
+    case 'W':
+      break;
+    default:
+      return refuse(call, option);
+  }
+  return option[2] == '\0' ? RUN : refuse(call, option);
+}
+
+Errand baton_read_command_line(Invocation *call) {
+  int i = 1;
+  while (i < call->argc) {
+    const char *argument = call->argv[i];
+    Errand errand;
+    if (argument[0] != '-' || argument[1] == '\0')
+      break;
+    if (is(argument, "--")) {
+      call->options_end = i;
+      call->script = i + 1;
+      return RUN;
+    }
+    errand = read_option(call, &i);
+    if (errand != RUN)
+      return errand;
+    i++;
+  }
+  call->options_end = call->script = i;
+  return RUN;
+}
+
+void baton_print_usage(const char *program_name, const char *wrong) {
+  const char *problem = "unrecognized option '%s'\n";
+  if (wrong[1] == 'e' || wrong[1] == 'l')
+    problem = "'%s' needs argument\n";
+  fprintf(stderr, "%s: ", program_name);
+  fprintf(stderr, problem, wrong);
+  fprintf(stderr,
+          "usage: %s [options] [script [args]]\n"
+          "Available options are:\n"
+          "  -e stat   execute string 'stat'\n"
+          "  -i        enter interactive mode after executing 'script'\n"
+          "  -l mod    require library 'mod' into global 'mod'\n"
+          "  -l g=mod  require library 'mod' into global 'g'\n"
+          "  -v        show version information\n"
+          "  -E        ignore environment variables\n"
+          "  -W        turn warnings on\n"
+          "  --        stop handling options\n"
+          "  -         stop handling options and execute stdin\n",
+          program_name);
+  fflush(stderr);
+}
+
+static const char help_text[] =
+  "\n"
+  "Runs a Lua 5.4 program. With no script, no -e and no -v it starts the\n"
+  "interactive mode if the input is a terminal, else it runs the input.\n"
+  "\n"
+  "Options:\n"
+  "  -e stat     run the string 'stat'\n"
+  "  -l mod      require 'mod' into the global 'mod'\n"
+  "  -l g=mod    require 'mod' into the global 'g'\n"
+  "  -i          enter the interactive mode after the script\n"
+  "  -v          show Lua's version\n"
+  "  -E          ignore the environment variables below\n"
+  "  -W          turn warnings on\n"
+  "  --          end of the options\n"
+  "  -           end of the options; run the input\n"
+  "  --help      show this text\n"
+  "  --version   show Lua's and Baton's versions\n"
+  "\n"
+  "Environment:\n"
+  "  LUA_INIT_5_4, LUA_INIT     code, or @file, to run before everything else\n"
+  "  LUA_PATH_5_4, LUA_PATH     where 'require' looks for Lua modules\n"
+  "  LUA_CPATH_5_4, LUA_CPATH   where 'require' looks for C modules\n"
+  "  BATON_SLICE=0.010          a parameter of the runtime, by its name in\n"
+  "                             process.params; likewise BATON_MAX_THREADS, ...\n"
+  "\n"
+  "What Baton adds to Lua:\n"
+  "  require \"baton.process\"    preemptive processes by the thousand: spawn, join,\n"
+  "                             kill, sleep, channel, select, mutex, ...\n"
+  "  A C function that blocks (os.execute, io.read, a C module's) stops only the\n"
+  "  process that called it. The program ends when its last process has ended.\n"
+  "\n"
+  "Example:\n"
+  "  local process = require \"baton.process\"\n"
+  "  local clock = process.spawn({daemon = true}, function()\n"
+  "    while true do print(\"tick\") process.sleep(0.5) end\n"
+  "  end)\n"
+  "  os.execute(\"sleep 2\")   -- the clock goes on ticking\n";
+
+void baton_print_help(const char *program_name) {
+  printf("usage: %s [options] [script [args]]\n", program_name);
+  fputs(help_text, stdout);
+  fflush(stdout);
+}
