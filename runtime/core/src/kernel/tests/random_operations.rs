@@ -113,7 +113,7 @@ impl World {
         let Some(pid) = self.any_process() else {
             return self.spawn();
         };
-        match self.random.below(13) {
+        match self.random.below(14) {
             0 | 1 => self.spawn(),
             2 | 3 => {
                 self.now += self.random.below(8);
@@ -137,6 +137,9 @@ impl World {
                 .set_pinned(pid, self.random.one_in(2).then_some(carrier)),
             10 => {
                 self.kernel.end_foreign(pid);
+            }
+            12 => {
+                self.kernel.interrupt(pid);
             }
             11 => self.change_timers(),
             _ => self.forget(pid),
