@@ -3,7 +3,8 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Child, Stdio};
 use std::ptr;
 
@@ -25,6 +26,7 @@ fn on_terminal(arguments: &[&str]) -> (Child, File) {
     assert_eq!(result, 0, "a terminal");
     // SAFETY: openpty returned two new descriptors, which nothing else owns.
     let (ours, theirs) = unsafe { (OwnedFd::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
+    without_echo(&theirs);
     let copy = || Stdio::from(theirs.try_clone().expect("a descriptor"));
     let child = interpreter(baton(), arguments)
         .stdin(copy())
@@ -33,6 +35,21 @@ fn on_terminal(arguments: &[&str]) -> (Child, File) {
         .spawn()
         .expect("baton starts");
     (child, File::from(ours))
+}
+
+/// What is typed is not shown: else it would stand wherever it came between two prompts.
+fn without_echo(terminal: &OwnedFd) {
+    let mut settings = MaybeUninit::<libc::termios>::uninit();
+    // SAFETY: the descriptor is a terminal's, and there is a place for its settings.
+    let read = unsafe { libc::tcgetattr(terminal.as_raw_fd(), settings.as_mut_ptr()) };
+    assert_eq!(read, 0, "the terminal's settings");
+    // SAFETY: tcgetattr succeeded, so it has filled the settings in.
+    let mut settings = unsafe { settings.assume_init() };
+    settings.c_lflag &= !libc::ECHO;
+    // SAFETY: the descriptor is a terminal's, and the settings are its own but for one flag.
+    let written =
+        unsafe { libc::tcsetattr(terminal.as_raw_fd(), libc::TCSANOW, &raw const settings) };
+    assert_eq!(written, 0, "the terminal's settings");
 }
 
 /// Types these lines and an end of input; returns what stands on the terminal, and the status.
