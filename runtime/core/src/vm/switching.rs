@@ -45,11 +45,22 @@ impl Vm {
     pub(super) fn plan(&self, inner: &mut Inner, from: ProcessId, next: Next) -> Option<Jump> {
         let jump = match next {
             Next::Same => None,
+            _ if self.has_ended() => self.plan_alone(inner, from),
             Next::Other(to) => Some(self.plan_jump(inner, from, Some(to))),
             Next::Nothing => Some(self.plan_jump(inner, from, None)),
         };
         self.publish(inner);
         jump
+    }
+
+    /// Scheduling has stopped: `from` goes on if it can run, and ends the run of the VM if it waits.
+    #[cold]
+    fn plan_alone(&self, inner: &mut Inner, from: ProcessId) -> Option<Jump> {
+        match inner.kernel.switch_to(from) {
+            Next::Same => None,
+            Next::Other(chosen) if chosen == from => None,
+            _ => Some(self.plan_jump(inner, from, None)),
+        }
     }
 
     #[inline]
@@ -194,9 +205,7 @@ impl Vm {
     /// Ends the calling process and continues the next one.
     fn exit_process(self: Arc<Vm>, me: ProcessId) -> ! {
         let (from, to, to_word, word) = self.inner.with(|inner| {
-            // Relaxed: a coarse clock orders nothing.
-            let coarse = self.published.coarse_now.load(Ordering::Relaxed);
-            inner.account(me, coarse);
+            inner.account(me, Instant::now().as_nanos());
             let word = inner.kernel.guest(me);
             let context: Context = std::mem::take(inner.context_mut(me));
             inner.context_mut(me).busy = context.busy;
@@ -208,7 +217,7 @@ impl Vm {
             inner.kernel.exit_current();
             let next = inner.kernel.schedule();
             let (to, to_word) = match next {
-                Next::Other(pid) if self.may_run_here(inner, pid) => {
+                Next::Other(pid) if !self.has_ended() && self.may_run_here(inner, pid) => {
                     (inner.fiber_of(&self, pid), Some(inner.kernel.guest(pid)))
                 }
                 _ => (inner.base_fiber(), None),

@@ -1,0 +1,143 @@
+//! Runs a VM of the mock guest from its first process to its end, within a limit.
+
+use super::{Life, Mock, MockGuest, Process, give_up};
+use baton_core::kernel::SpawnOptions;
+use baton_core::vm::{HOME, Spawned, Vm};
+use baton_sys::{gate, signals};
+use std::io::Write;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Once};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What no test needs on any machine: a test that takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A VM whose processes run, on native threads of its own.
+pub(crate) struct Running {
+    pub(crate) vm: Arc<Vm>,
+    pub(crate) mock: Arc<Mock>,
+    home: JoinHandle<()>,
+    ended: Receiver<()>,
+}
+
+/// A VM that has ended.
+pub(crate) struct Finished {
+    pub(crate) vm: Arc<Vm>,
+    pub(crate) mock: Arc<Mock>,
+}
+
+/// Runs a VM whose first process, bound to home, runs `main`; the VM ends with it.
+pub(crate) fn run(main: impl FnOnce(&Process) -> Life + Send + 'static) -> Finished {
+    run_with(|_| {}, main)
+}
+
+/// As [`run`], with parameters set by `configure` first.
+pub(crate) fn run_with(
+    configure: impl FnOnce(&Vm),
+    main: impl FnOnce(&Process) -> Life + Send + 'static,
+) -> Finished {
+    start(configure, main).finish()
+}
+
+/// Starts a VM, for a test that does something beside it.
+pub(crate) fn start(
+    configure: impl FnOnce(&Vm),
+    main: impl FnOnce(&Process) -> Life + Send + 'static,
+) -> Running {
+    prepare_program();
+    let mock = Mock::new();
+    let vm = Vm::new(Box::new(MockGuest(Arc::clone(&mock)))).expect("a VM can be made");
+    let _ = mock.vm.set(Arc::downgrade(&vm));
+    configure(&vm);
+    let word = mock.add(|process| {
+        let lived = main(process);
+        process.mock.check_heap();
+        process.vm.stop();
+        lived
+    });
+    let (done, ended) = channel();
+    let of_home = Arc::clone(&vm);
+    let home = std::thread::spawn(move || {
+        live_at_home(&of_home, word);
+        let _ = done.send(());
+    });
+    Running {
+        vm,
+        mock,
+        home,
+        ended,
+    }
+}
+
+fn live_at_home(vm: &Arc<Vm>, word: usize) {
+    // Nobody else knows this VM yet, so that its mutex need not be held.
+    gate::here().own();
+    let options = SpawnOptions {
+        pin: Some(HOME),
+        guest: word,
+        ..SpawnOptions::default()
+    };
+    vm.spawn(options, None, Spawned::Now)
+        .expect("there is room for the first process");
+    vm.run();
+}
+
+impl Running {
+    /// Waits for the VM's end.
+    pub(crate) fn finish(self) -> Finished {
+        match self.ended.recv_timeout(LIMIT) {
+            Ok(()) => {}
+            Err(RecvTimeoutError::Timeout) => hang(&self.vm, &self.mock),
+            Err(RecvTimeoutError::Disconnected) => give_up("the home thread has panicked"),
+        }
+        self.home.join().expect("the home thread has returned");
+        Finished {
+            vm: self.vm,
+            mock: self.mock,
+        }
+    }
+}
+
+/// Waits until `condition` holds, on a thread without a VM.
+pub(crate) fn await_event(what: &str, mut condition: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !condition() {
+        if begin.elapsed() > LIMIT {
+            give_up(&format!("waited in vain until {what}"));
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn hang(vm: &Vm, mock: &Mock) -> ! {
+    let test = std::thread::current();
+    let test = test.name().unwrap_or("a test");
+    let deadlocks = &mock.deadlocks;
+    give_up(&format!(
+        "{test} hangs: {vm:?}, threads {}, deadlocks {deadlocks:?}, {:#?}",
+        vm.threads(),
+        vm.counters
+    ));
+}
+
+fn prepare_program() {
+    static PREPARED: Once = Once::new();
+    PREPARED.call_once(|| {
+        signals::install_preempt_handler(preempt).expect("the signal can be caught");
+        // The harness captures what threads print, and loses it when the program aborts.
+        std::panic::set_hook(Box::new(|panic| {
+            let thread = std::thread::current();
+            let thread = thread.name().unwrap_or("a thread");
+            let _ = writeln!(std::io::stderr(), "{thread}: {panic}");
+        }));
+    });
+}
+
+/// What an interpreter's handler does: nothing outside the VM, else it has the next instruction look.
+extern "C" fn preempt() {
+    let here = gate::here();
+    if here.value() & 1 == 0 {
+        here.request_attention();
+    }
+}

@@ -1,0 +1,191 @@
+//! A guest without a language: its processes run closures. It owes to the runtime what an interpreter does, and checks
+//! what the runtime owes to it: one owner at a time, and each switch told in order.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(unused_imports, reason = "as above")]
+
+mod driver;
+mod process;
+
+pub(crate) use driver::{Finished, Running, await_event, run, run_with, start};
+pub(crate) use process::{Killed, Life, Process, native_thread};
+
+use baton_core::guest::{Guest, Judgement};
+use baton_core::kernel::ProcessId;
+use baton_core::vm::Vm;
+use baton_sys::owner_cell::OwnerCell;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+/// What a process does.
+pub(crate) type Body = Box<dyn FnOnce(&Process) -> Life + Send>;
+
+/// What is called when nothing can run any more.
+pub(crate) type OnDeadlock = Box<dyn FnMut(&Arc<Vm>) + Send>;
+
+/// What the guest says of a process's foreign calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Policy {
+    /// They may be retaken, and the process may continue anywhere.
+    Retake,
+    /// They may be retaken, and the process continues on the thread that it is on.
+    RetakePinned,
+    /// They keep the VM.
+    Stay,
+}
+
+/// The guest's own record of a process.
+struct Record {
+    body: Option<Body>,
+    policy: Policy,
+}
+
+/// The state of the guest of one VM, shared by all its processes and by the test.
+pub(crate) struct Mock {
+    vm: OnceLock<Weak<Vm>>,
+    /// By word. Held for a few instructions, never across a wait.
+    records: Mutex<Vec<Record>>,
+    /// Word of the process that runs plus one, 0 for the executor; the owner's.
+    running: AtomicUsize,
+    /// Touched by every process that is inside, as a guest's heap is.
+    heap: OwnerCell<u64>,
+    /// What `heap` must hold.
+    touches: AtomicU64,
+    /// How often nothing could run.
+    pub(crate) deadlocks: AtomicU64,
+    /// Exclusive calls that were warned about.
+    pub(crate) warnings: AtomicU64,
+    /// How often the work of signal handlers was asked for.
+    pub(crate) signals: AtomicU64,
+    /// How often a process was asked for a safepoint.
+    pub(crate) requests: AtomicU64,
+    on_deadlock: Mutex<Option<OnDeadlock>>,
+}
+
+/// The guest as the runtime sees it.
+pub(crate) struct MockGuest(pub(crate) Arc<Mock>);
+
+impl Mock {
+    pub(crate) fn new() -> Arc<Mock> {
+        Arc::new(Mock {
+            vm: OnceLock::new(),
+            records: Mutex::new(Vec::new()),
+            running: AtomicUsize::new(0),
+            heap: OwnerCell::new(0),
+            touches: AtomicU64::new(0),
+            deadlocks: AtomicU64::new(0),
+            warnings: AtomicU64::new(0),
+            signals: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            on_deadlock: Mutex::new(None),
+        })
+    }
+
+    /// A record for a process that will run `body`; its word.
+    pub(crate) fn add(&self, body: impl FnOnce(&Process) -> Life + Send + 'static) -> usize {
+        let mut records = self.records();
+        records.push(Record {
+            body: Some(Box::new(body)),
+            policy: Policy::Retake,
+        });
+        records.len() - 1
+    }
+
+    pub(crate) fn set_policy(&self, word: usize, policy: Policy) {
+        self.records()[word].policy = policy;
+    }
+
+    /// Sets what to do when nothing can run any more.
+    pub(crate) fn on_deadlock(&self, action: impl FnMut(&Arc<Vm>) + Send + 'static) {
+        let mut place = self.on_deadlock.lock().expect("actions do not panic");
+        *place = Some(Box::new(action));
+    }
+
+    /// Uses the heap as an interpreter would; inside the VM.
+    pub(crate) fn touch(&self) {
+        self.heap.with(|heap| *heap += 1);
+        self.touches.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// No two threads were ever inside at once, or an update would be missing. Inside the VM.
+    pub(crate) fn check_heap(&self) {
+        let heap = self.heap.with(|heap| *heap);
+        assert_eq!(heap, self.touches.load(Ordering::Relaxed));
+    }
+
+    fn vm(&self) -> Arc<Vm> {
+        let vm = self.vm.get().and_then(Weak::upgrade);
+        vm.expect("the VM lives while its processes run")
+    }
+
+    fn records(&self) -> MutexGuard<'_, Vec<Record>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_switch(&self, from: Option<usize>, to: Option<usize>) {
+        let from = from.map_or(0, |word| word + 1);
+        let to = to.map_or(0, |word| word + 1);
+        // Relaxed: the owner's alone; the VM lock orders one owner's accesses before the next one's.
+        let before = self.running.swap(to, Ordering::Relaxed);
+        if before != from {
+            give_up(&format!(
+                "a switch from process {from} to {to}, but {before} was running"
+            ));
+        }
+    }
+}
+
+impl Guest for MockGuest {
+    fn run(&self, id: ProcessId, word: usize) {
+        let body = self.0.records()[word].body.take();
+        let process = Process::new(self.0.vm(), Arc::clone(&self.0), id, word);
+        let body = body.expect("a process runs once");
+        // A killed process ends without a word.
+        let ended = catch_unwind(AssertUnwindSafe(|| drop(body(&process))));
+        if ended.is_err() {
+            give_up("a process has panicked");
+        }
+    }
+
+    fn switched(&self, from: Option<usize>, to: Option<usize>) {
+        self.0.note_switch(from, to);
+    }
+
+    fn judge(&self, word: usize, _state: usize) -> Judgement {
+        let policy = self.0.records()[word].policy;
+        if policy == Policy::Stay {
+            return Judgement::Stay;
+        }
+        self.0.note_switch(Some(word), None);
+        let pinned = policy == Policy::RetakePinned;
+        Judgement::Retake { pinned }
+    }
+
+    fn warn_blocked(&self, _word: usize, _state: usize) {
+        self.0.warnings.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn request_safepoint(&self, _word: usize) {
+        self.0.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn deadlocked(&self) {
+        self.0.deadlocks.fetch_add(1, Ordering::Relaxed);
+        let mut action = self.0.on_deadlock.lock().expect("actions do not panic");
+        if let Some(action) = action.as_mut() {
+            action(&self.0.vm());
+        }
+    }
+
+    fn signalled(&self) {
+        self.0.signals.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Says why on the real stderr, which the test harness does not capture, and ends all tests.
+pub(crate) fn give_up(why: &str) -> ! {
+    let _ = writeln!(std::io::stderr(), "mock guest: {why}");
+    std::process::abort();
+}

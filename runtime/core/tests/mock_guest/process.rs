@@ -1,0 +1,168 @@
+//! What a process of the mock guest can do: the runtime's operations, with kills raised where an interpreter raises them.
+
+use super::{Mock, Policy};
+use baton_core::kernel::{Attempt, Deadline, Kernel, ProcessId, SpawnOptions, Wake, WakeReason};
+use baton_core::vm::{Context, Spawned, Vm};
+use baton_sys::clock::Instant;
+use baton_sys::gate;
+use std::sync::Arc;
+use std::thread::ThreadId;
+
+/// The process was killed: its body returns at once.
+#[derive(Debug)]
+pub(crate) struct Killed;
+
+/// How a body ends.
+pub(crate) type Life = Result<(), Killed>;
+
+/// A running process, as its body sees itself.
+pub(crate) struct Process {
+    pub(crate) vm: Arc<Vm>,
+    pub(crate) mock: Arc<Mock>,
+    pub(crate) id: ProcessId,
+    word: usize,
+}
+
+impl Process {
+    pub(crate) fn new(vm: Arc<Vm>, mock: Arc<Mock>, id: ProcessId, word: usize) -> Process {
+        Process { vm, mock, id, word }
+    }
+
+    /// A new process with the usual options.
+    pub(crate) fn spawn(&self, body: impl FnOnce(&Process) -> Life + Send + 'static) -> ProcessId {
+        self.spawn_with(SpawnOptions::default(), body)
+    }
+
+    /// A new process.
+    pub(crate) fn spawn_with(
+        &self,
+        options: SpawnOptions,
+        body: impl FnOnce(&Process) -> Life + Send + 'static,
+    ) -> ProcessId {
+        self.make(options, Spawned::Now, body)
+    }
+
+    /// A new process that a timer will fire.
+    pub(crate) fn prepare(
+        &self,
+        options: SpawnOptions,
+        body: impl FnOnce(&Process) -> Life + Send + 'static,
+    ) -> ProcessId {
+        self.make(options, Spawned::ByTimer, body)
+    }
+
+    fn make(
+        &self,
+        options: SpawnOptions,
+        when: Spawned,
+        body: impl FnOnce(&Process) -> Life + Send + 'static,
+    ) -> ProcessId {
+        let guest = self.mock.add(body);
+        let options = SpawnOptions { guest, ..options };
+        let spawned = self.vm.spawn(options, None, when);
+        spawned.expect("there is room for the tests' processes")
+    }
+
+    /// What an interpreter does at an instruction: looks at its gate, and gives way if it is asked to.
+    pub(crate) fn checkpoint(&self) -> Life {
+        self.mock.touch();
+        if gate::here().slow() & gate::ATTENTION != 0 {
+            self.vm.safepoint();
+        }
+        self.live()
+    }
+
+    /// Runs instructions until `condition` holds.
+    pub(crate) fn spin_until(&self, mut condition: impl FnMut() -> bool) -> Life {
+        while !condition() {
+            self.checkpoint()?;
+        }
+        Ok(())
+    }
+
+    /// Lets equals run until `condition` holds.
+    pub(crate) fn yield_until(&self, mut condition: impl FnMut() -> bool) -> Life {
+        while !condition() {
+            self.yield_now()?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn yield_now(&self) -> Life {
+        self.vm.yield_now();
+        self.checkpoint()
+    }
+
+    /// Waits for what the kernel is asked for.
+    pub(crate) fn attempt(
+        &self,
+        f: impl FnOnce(&mut Kernel<Context>) -> Attempt,
+    ) -> Result<Wake, Killed> {
+        let wake = self.vm.attempt(f);
+        self.mock.touch();
+        self.live()?;
+        assert_ne!(wake.reason, WakeReason::Killed);
+        Ok(wake)
+    }
+
+    /// Waits for what must come.
+    pub(crate) fn wait(
+        &self,
+        f: impl FnOnce(&mut Kernel<Context>) -> Attempt,
+    ) -> Result<u64, Killed> {
+        let wake = self.attempt(f)?;
+        assert_eq!(wake.reason, WakeReason::Done);
+        Ok(wake.value)
+    }
+
+    /// Waits for the end of a process.
+    pub(crate) fn join(&self, process: ProcessId) -> Life {
+        self.wait(|kernel| kernel.join(process, Deadline::Never))?;
+        Ok(())
+    }
+
+    /// Waits for the end of some processes.
+    pub(crate) fn join_all(&self, processes: impl IntoIterator<Item = ProcessId>) -> Life {
+        processes
+            .into_iter()
+            .try_for_each(|process| self.join(process))
+    }
+
+    pub(crate) fn sleep_until(&self, until: Instant) -> Life {
+        let wake = self.vm.sleep_until(until);
+        self.live()?;
+        assert_eq!(wake.reason, WakeReason::Done);
+        Ok(())
+    }
+
+    /// A foreign call that may be retaken.
+    pub(crate) fn foreign<R>(&self, f: impl FnOnce() -> R) -> Result<R, Killed> {
+        self.foreign_as(Policy::Retake, f)
+    }
+
+    /// A foreign call. A process that was pinned by it stays so until [`Process::unpin`].
+    pub(crate) fn foreign_as<R>(&self, policy: Policy, f: impl FnOnce() -> R) -> Result<R, Killed> {
+        self.mock.set_policy(self.word, policy);
+        self.mock.touch();
+        let result = self.vm.foreign(f);
+        self.checkpoint()?;
+        Ok(result)
+    }
+
+    /// The last foreign frame has returned.
+    pub(crate) fn unpin(&self) {
+        self.vm.kernel(|kernel| kernel.set_pinned(self.id, None));
+    }
+
+    fn live(&self) -> Life {
+        let is_due = self.vm.kernel(|kernel| kernel.kill_is_due(self.id));
+        if is_due { Err(Killed) } else { Ok(()) }
+    }
+}
+
+/// The native thread that runs the caller now. Not inlined: a process may be on another one after each wait, so that nothing
+/// about the thread may be kept across one.
+#[inline(never)]
+pub(crate) fn native_thread() -> ThreadId {
+    std::thread::current().id()
+}
