@@ -176,10 +176,11 @@ impl GateWords {
         if self.gate.load(Ordering::Acquire) != seen {
             return Take::GaveUp;
         }
-        // AcqRel/Relaxed: pairs with the exchange in `claim_enter`; one of the two fails.
-        let taken = self.claim.compare_exchange(seen - 1, TAKEN, Ordering::AcqRel, Ordering::Relaxed);
-        if taken.is_err() {
-            return Take::GaveUp;
+        // AcqRel/Acquire: pairs with the exchange in `claim_enter`; one of the two fails.
+        match self.claim.compare_exchange(seen - 1, TAKEN, Ordering::AcqRel, Ordering::Acquire) {
+            // The second: taken before and left to the same call, which cannot come in without the mutex.
+            Ok(_) | Err(TAKEN) => {}
+            Err(_) => return Take::GaveUp,
         }
         // Release: pairs with the acquire load in `begin_enter`.
         self.slow.fetch_or(REVOKED, Ordering::Release);
