@@ -237,10 +237,10 @@ fn a_sigquit_prints_every_process_and_the_program_goes_on() {
         .process_code(
             "local ch, stop = process.channel(), false
              local function waiting_function() ch:receive() end
-             process.spawn({ name = 'the waiter' }, function() waiting_function() end)
+             local waiter = process.spawn({ name = 'the waiter' }, function() waiting_function() end)
              process.spawn({ name = 'the sleeper', daemon = true }, function() process.sleep(1000) end)
              process.spawn({ name = 'the busy one' }, function() while not stop do end end)
-             process.sleep(0.01)
+             require 'check'.becomes(waiter, 'waiting')
              io.stderr:write 'ready'
              io.read 'l'
              stop = true
@@ -285,7 +285,14 @@ fn a_deadlock_is_reported_with_names_and_tracebacks() {
     let outcome = baton()
         .process_code(
             "local a, b = process.mutex(), process.mutex()
-             local function first_then_second(x, y) x:lock() process.sleep(0.002) y:lock() end
+             local locked, both = 0, process.event()
+             local function first_then_second(x, y)
+               x:lock()
+               locked = locked + 1
+               if locked == 2 then both:set() end
+               both:wait()
+               y:lock()
+             end
              process.spawn({ name = 'left' }, function() first_then_second(a, b) end)
              process.spawn({ name = 'right' }, function() first_then_second(b, a) end)",
         )

@@ -207,8 +207,9 @@ fn functions_of_unknown_modules_that_call_back_let_others_run_in_any_order() {
                  end, i * 100)
                end)
              end
-             process.sleep(0.005)
-             for _, i in ipairs { 3, 1, 10, 5, 2, 9, 4, 8, 6, 7 } do gates[i]:set() process.sleep(0.002) end
+             local check = require 'check'
+             for i = 1, 10 do check.becomes(all[i], 'waiting') end
+             for _, i in ipairs { 3, 1, 10, 5, 2, 9, 4, 8, 6, 7 } do gates[i]:set() check.becomes(all[i], 'dead') end
              for i = 1, 10 do
                local ok, result = all[i]:join()
                assert(ok and result == i * 100 + 1, result)
@@ -234,7 +235,7 @@ fn a_kill_through_the_frames_of_a_c_function_lets_it_free_its_things() {
                end)
                after = true
              end)
-             process.sleep(0.005)
+             require 'check'.becomes(p, 'sleeping')
              p:kill()
              print(p:join())
              print(blocker.count_frees(), after)",

@@ -56,7 +56,7 @@ cases! {
     mod slices from "preempt/slices.lua":
         equals_take_turns_by_slices,
         a_long_slice_keeps_equals_waiting,
-        a_shorter_slice_switches_more_often,
+        equals_go_on_taking_turns,
         a_slice_can_be_changed_while_running,
         a_cooperative_process_is_not_preempted_by_equals,
         a_cooperative_process_is_not_preempted_by_the_more_urgent,

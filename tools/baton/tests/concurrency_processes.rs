@@ -184,12 +184,18 @@ fn a_cancelled_timer_does_not_keep_the_program() {
 fn daemons_are_killed_at_the_end_and_their_close_handlers_run() {
     baton()
         .process_code(
-            "process.spawn({ daemon = true }, function()
+            "local ready = process.semaphore(0)
+             process.spawn({ daemon = true }, function()
                local guard <close> = setmetatable({}, { __close = function() print 'closed' end })
+               ready:signal()
                process.sleep(1000)
              end)
-             process.spawn({ daemon = true }, function() while true do pcall(function() while true do end end) end end)
-             process.sleep(0.005)
+             process.spawn({ daemon = true }, function()
+               ready:signal()
+               while true do pcall(function() while true do end end) end
+             end)
+             ready:wait()
+             ready:wait()
              print 'main has returned'",
         )
         .run()
@@ -203,8 +209,7 @@ fn a_daemon_inside_an_endless_c_call_does_not_keep_the_program() {
     baton()
         .process_code(
             "local check = require 'check'
-             process.spawn({ daemon = true }, check.endless_match)
-             process.sleep(0.02)
+             check.becomes(process.spawn({ daemon = true }, check.endless_match), 'foreign')
              print 'main has returned'",
         )
         .run()
@@ -216,11 +221,13 @@ fn a_daemon_inside_an_endless_c_call_does_not_keep_the_program() {
 fn a_daemon_whose_close_handler_never_ends_does_not_keep_the_program() {
     let outcome = baton()
         .process_code(
-            "process.spawn({ daemon = true }, function()
+            "local ready = process.event()
+             process.spawn({ daemon = true }, function()
                local guard <close> = setmetatable({}, { __close = function() while true do end end })
+               ready:set()
                process.sleep(1000)
              end)
-             process.sleep(0.005)",
+             ready:wait()",
         )
         .run();
     outcome.succeeds();
@@ -287,8 +294,7 @@ fn os_exit_ends_the_program_while_c_calls_go_on() {
     baton()
         .process_code(
             "local check = require 'check'
-             for _ = 1, 3 do process.spawn(check.endless_match) end
-             process.sleep(0.02)
+             for _ = 1, 3 do check.becomes(process.spawn(check.endless_match), 'foreign') end
              os.exit(4)",
         )
         .run()
@@ -299,12 +305,14 @@ fn os_exit_ends_the_program_while_c_calls_go_on() {
 fn os_exit_with_close_kills_the_others_first() {
     for from in ["main", "another"] {
         let code = format!(
-            "local function leave() os.exit(7, true) end
+            "local ready = process.event()
+             local function leave() os.exit(7, true) end
              process.spawn(function()
                local guard <close> = setmetatable({{}}, {{ __close = function() print 'closed' end }})
+               ready:set()
                while true do pcall(process.sleep, 1000) end
              end)
-             process.sleep(0.005)
+             ready:wait()
              if '{from}' == 'main' then leave() end
              process.spawn(leave)
              process.sleep(1000)"
@@ -357,7 +365,7 @@ fn a_failure_that_is_joined_after_its_death_leaves_status_0() {
     baton()
         .process_code(
             "local p = process.spawn(function() error 'printed' end)
-             process.sleep(0.01)
+             require 'check'.becomes(p, 'dead')
              print(p:join())",
         )
         .run()
@@ -433,8 +441,8 @@ fn processes_run_from_a_script_file_stdin_and_several_chunks() {
         .wrote("from stdin\n")
         .quietly();
     baton()
-        .process_code("process.spawn(function() process.sleep(0.01) print 'one' end)")
-        .process_code("process.spawn(function() process.sleep(0.02) print 'two' end)")
+        .process_code("process.spawn(function() process.sleep(0.005) print 'one' end)")
+        .process_code("process.spawn(function() process.sleep(0.1) print 'two' end)")
         .run()
         .succeeds()
         .wrote("one\ntwo\n")

@@ -72,6 +72,11 @@ function check.eventually(what, predicate)
   end
 end
 
+-- Waits until the process has this status.
+function check.becomes(p, status)
+  check.eventually("the process is " .. status, function() return p:status() == status end)
+end
+
 -- Equals take turns only where the program says so: for tests of exact order.
 function check.without_slices()
   require("baton.process").params.slice = 3600

@@ -26,7 +26,7 @@ function case.ten_sleeping_commands_overlap()
   local start, all = process.now(), {}
   for i = 1, 10 do all[i] = process.spawn(os.execute, "sleep 1") end
   for i = 1, 10 do check.results("execute", { true, true, "exit", 0 }, all[i]:join()) end
-  check.within(process.now() - start, 1, 3)
+  check.within(process.now() - start, 1, 4)
 end
 
 function case.ten_pipes_that_wait_overlap()
@@ -38,7 +38,7 @@ function case.ten_pipes_that_wait_overlap()
     end)
   end
   for i = 1, 10 do check.results("popen", { true, i }, all[i]:join()) end
-  check.within(process.now() - start, 1, 3)
+  check.within(process.now() - start, 1, 4)
 end
 
 function case.a_command_does_not_stop_a_ticker()
@@ -53,7 +53,7 @@ end
 function case.the_main_process_may_block_too()
   local ticks = ticker()
   os.execute "sleep 0.3"
-  check.that(ticks() >= 10, "ticks during os.execute in main")
+  check.that(ticks() >= 3, "ticks during os.execute in main")
 end
 
 function case.os_execute_reports_as_in_lua()

@@ -32,15 +32,25 @@ function case.a_kill_ends_a_suspended_process()
   killed_when("suspended", function() process.suspend() end)
 end
 
+-- Spawns a loop around turn(), which it must call again and again, waits until it turns, kills it, and sees it die.
+local function killed_when_turning(loop)
+  local turns = 0
+  local p = process.spawn(loop, function() turns = turns + 1 end)
+  check.eventually("it turns", function() return turns > 0 end)
+  p:kill()
+  check.results("join", { false, "killed" }, p:join())
+end
+
 function case.a_kill_ends_an_endless_loop()
-  killed_when("runnable", function() while true do end end)
+  local started = false
+  local p = process.spawn(function() started = true while true do end end)
+  check.eventually("it started", function() return started end)
+  p:kill()
+  check.results("join", { false, "killed" }, p:join())
 end
 
 function case.a_kill_ends_an_endless_loop_of_calls()
-  killed_when("runnable", function()
-    local function f() return math.abs(-1) end
-    while true do f() end
-  end)
+  killed_when_turning(function(turn) while true do turn() math.abs(-1) end end)
 end
 
 function case.a_kill_ends_every_kind_of_wait()
@@ -100,7 +110,7 @@ function case.a_kill_wakes_all_joiners()
   local p = process.spawn(function() process.sleep(1000) end)
   local joiners = {}
   for i = 1, 10 do joiners[i] = process.spawn(function() return p:join() end) end
-  process.sleep(0.001)
+  check.becomes(p, "sleeping")
   p:kill("r")
   for i = 1, 10 do check.results("joiner", { true, false, "r" }, joiners[i]:join()) end
 end
@@ -117,7 +127,7 @@ function case.nested_pcall_does_not_stop_a_kill()
     end)
     reached = reached + 1
   end)
-  process.sleep(0.001)
+  check.becomes(p, "sleeping")
   p:kill()
   check.results("join", { false, "killed" }, p:join())
   check.equal(reached, 0)
@@ -127,13 +137,12 @@ function case.a_loop_that_swallows_errors_does_not_stop_a_kill()
   local p = process.spawn(function()
     while true do pcall(process.sleep, 1000) end
   end)
-  local q = process.spawn(function()
-    while true do pcall(function() while true do end end) end
-  end)
-  process.sleep(0.001)
-  p:kill() q:kill()
+  check.becomes(p, "sleeping")
+  p:kill()
   check.results("sleeping", { false, "killed" }, p:join())
-  check.results("busy", { false, "killed" }, q:join())
+  killed_when_turning(function(turn)
+    while true do pcall(function() while true do turn() end end) end
+  end)
 end
 
 function case.a_kill_passes_over_message_handlers()
@@ -143,7 +152,7 @@ function case.a_kill_passes_over_message_handlers()
       xpcall(process.sleep, function() handled = handled + 1 end, 1000)
     end, function() handled = handled + 1 end)
   end)
-  process.sleep(0.001)
+  check.becomes(p, "sleeping")
   p:kill()
   check.results("join", { false, "killed" }, p:join())
   check.equal(handled, 0)
@@ -181,16 +190,16 @@ function case.close_runs_once_and_in_order_through_pcall_xpcall_and_coroutines()
 end
 
 function case.close_runs_in_a_busy_coroutine_too()
-  local log = {}
+  local log, turns = {}, 0
   local p = process.spawn(function()
     local a <close> = check.closing(function() log[#log + 1] = "outer" end)
     for _ in coroutine.wrap(function()
       local b <close> = check.closing(function() log[#log + 1] = "inner" end)
       coroutine.yield(1)
-      while true do end
+      while true do turns = turns + 1 end
     end) do end
   end)
-  process.sleep(0.01)
+  check.eventually("it turns", function() return turns > 0 end)
   p:kill()
   check.results("join", { false, "killed" }, p:join())
   check.list(log, { "inner", "outer" })
@@ -244,7 +253,7 @@ function case.a_close_handler_run_by_a_kill_may_wait()
     local guard <close> = check.closing(function() process.sleep(0.005) slept = true end)
     process.sleep(1000)
   end)
-  process.sleep(0.001)
+  check.becomes(p, "sleeping")
   p:kill()
   check.results("join", { false, "killed" }, p:join())
   check.equal(slept, true)
@@ -260,7 +269,7 @@ function case.a_second_kill_abandons_a_close_handler()
     end)
     process.sleep(1000)
   end)
-  process.sleep(0.001)
+  check.becomes(p, "sleeping")
   p:kill("first")
   entered:wait()
   p:kill("second")
@@ -280,7 +289,7 @@ function case.an_error_in_a_close_handler_does_not_save_the_process()
     others = others + 100
     process.sleep(1000)
   end)
-  process.sleep(0.001)
+  check.becomes(p, "sleeping")
   p:kill()
   check.equal(p:join(), false)
   check.equal(others, 1)
@@ -356,7 +365,7 @@ function case.a_killed_generator_frees_its_iteration()
     local function iterate() process.sleep(1000) end
     for _ in iterate, nil, nil, check.closing(function() closed = closed + 1 end) do end
   end)
-  process.sleep(0.001)
+  check.becomes(p, "sleeping")
   p:kill()
   check.equal(p:join(), false)
   check.equal(closed, 1)

@@ -84,9 +84,10 @@ function case.the_traceback_of_a_waiting_process_names_its_functions()
 end
 
 function case.the_traceback_of_an_endless_loop_names_it()
-  local function endless_loop() while true do end end
+  local turns = 0
+  local function endless_loop() while true do turns = turns + 1 end end
   local p = process.spawn(function() endless_loop() end)
-  process.sleep(0.01)
+  check.eventually("it turns", function() return turns > 0 end)
   check.matches(p:traceback(), "endless_loop")
   p:kill()
   p:join()

@@ -43,10 +43,10 @@ end
 
 function case.a_sleeper_whose_time_comes_while_suspended_stays_suspended()
   local woke = false
-  local p = process.spawn(function() process.sleep(0.002) woke = true end)
+  local p = process.spawn(function() process.sleep(0.3) woke = true end)
   check.eventually("sleeping", function() return p:status() == "sleeping" end)
   p:suspend()
-  process.sleep(0.01)
+  process.sleep(0.35)
   check.equal(woke, false)
   check.equal(p:status(), "suspended")
   p:resume()
@@ -167,10 +167,10 @@ end
 
 function case.a_timeout_that_passes_while_suspended_is_reported_after_resume()
   local ch = process.channel()
-  local p = process.spawn(function() return ch:receive(0.002) end)
+  local p = process.spawn(function() return ch:receive(0.3) end)
   check.eventually("waiting", function() return p:status() == "waiting" end)
   p:suspend()
-  process.sleep(0.01)
+  process.sleep(0.35)
   p:resume()
   check.results("join", { n = 3, true, nil, "timeout" }, p:join())
 end

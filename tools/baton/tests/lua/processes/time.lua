@@ -5,7 +5,7 @@ local case = {}
 
 function case.sleepers_wake_in_the_order_of_their_deadlines()
   local log, all = {}, {}
-  local start = process.now() + 0.02
+  local start = process.now() + 0.2
   for i, delay in ipairs { 0.030, 0.010, 0.050, 0.020, 0.040 } do
     all[i] = process.spawn(function()
       process.sleep_until(start + delay)
@@ -101,9 +101,9 @@ end
 
 function case.a_cancelled_timer_does_not_fire()
   local fired = false
-  local timer = process.after(0.005, function() fired = true end)
+  local timer = process.after(0.2, function() fired = true end)
   timer:cancel()
-  process.sleep(0.02)
+  process.sleep(0.25)
   check.equal(fired, false)
   timer:cancel()
 end
@@ -154,7 +154,7 @@ function case.every_does_not_drift()
     end)
     done:wait()
     check.that(took >= 0.4 - 1e-6, "no firing is early")
-    if took < 0.5 then return end
+    if took < 0.57 then return end
   end
   error("twenty firings took " .. took .. " s")
 end

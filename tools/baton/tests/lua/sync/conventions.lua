@@ -77,6 +77,7 @@ end
 function case.a_nil_timeout_waits_for_ever()
   local ch = process.channel()
   local p = process.spawn(function() return ch:receive(nil) end)
+  check.becomes(p, "waiting")
   process.sleep(0.005)
   check.equal(p:status(), "waiting")
   ch:send(1)
