@@ -1,0 +1,334 @@
+//! What the two threads do, one memory access at a time.
+
+use super::machine::{Memory, Place};
+use super::{Forbidden, Protocol};
+use std::fmt;
+
+/// Looks of the watchdog at the gate.
+const LOOKS: u8 = 3;
+
+/// Where the thread stands: `GateWords::{leave, begin_enter, own, disown}` and `Vm::enter_cold`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Thread {
+    /// Inside, before it reads and writes the guest's state.
+    Inside,
+    /// Inside, about to leave.
+    Leaving,
+    /// In a foreign call.
+    Outside,
+    /// The even gate is stored.
+    Entering,
+    /// `REVOKED` was seen.
+    WantsMutex,
+    /// It has the mutex.
+    HasMutex,
+    /// The VM is somebody else's; it waits on its condition variable.
+    AwaitsGrant,
+    /// All calls are made.
+    Finished,
+}
+
+/// Where the watchdog, and the owner that it makes, stand: `Vm::retake` and `GateWords::take_fence_free`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Watchdog {
+    /// Between looks.
+    Idle,
+    /// Has the mutex and this value of the gate, which is odd.
+    HasSeen(u8),
+    /// `REVOKED` is set.
+    HasRevoked(u8),
+    /// The barrier was executed by the other processor.
+    BarrierIsDone(u8),
+    /// The VM was taken; the guest judges.
+    HasTaken,
+    /// The new owner is inside, without the mutex.
+    HeirInside,
+    /// The new owner is done; it wants the mutex to give the VM back.
+    HeirLeaves,
+}
+
+/// Whose the VM is, under the mutex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Owner {
+    Thread,
+    Heir,
+}
+
+/// Who has the mutex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Mutex {
+    Free,
+    OfThread,
+    OfWatchdog,
+}
+
+/// Everything.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct State {
+    memory: Memory,
+    thread: Thread,
+    watchdog: Watchdog,
+    owner: Owner,
+    mutex: Mutex,
+    calls: u8,
+    looks: u8,
+    /// How often the guest's state was written; what whoever is inside must read.
+    writes: u8,
+    /// Whether the new owner has read an older state than the last one written; the same of the thread.
+    heir_saw_old: bool,
+    thread_saw_old: bool,
+}
+
+/// A step of one of the two, in words.
+pub(crate) type Step = &'static str;
+
+impl State {
+    pub(super) fn first() -> State {
+        State {
+            memory: Memory::new(2),
+            thread: Thread::Inside,
+            watchdog: Watchdog::Idle,
+            owner: Owner::Thread,
+            mutex: Mutex::Free,
+            calls: 0,
+            looks: 0,
+            writes: 0,
+            heir_saw_old: false,
+            thread_saw_old: false,
+        }
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.thread == Thread::Finished
+    }
+
+    pub(super) fn what_is_wrong(&self) -> Option<Forbidden> {
+        let thread_is_inside = matches!(
+            self.thread,
+            Thread::Inside | Thread::Leaving | Thread::Finished
+        );
+        let heir_is_inside = matches!(self.watchdog, Watchdog::HasTaken | Watchdog::HeirInside);
+        if thread_is_inside && heir_is_inside {
+            Some(Forbidden::BothInside)
+        } else if self.heir_saw_old {
+            Some(Forbidden::HeirSeesOldState)
+        } else if self.thread_saw_old {
+            Some(Forbidden::ThreadSeesOldState)
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn successors(&self, protocol: Protocol) -> Vec<(Step, State)> {
+        let mut successors = Vec::new();
+        for (place, memory) in self.memory.after_one_store(protocol.stores_in_order) {
+            let step = match place {
+                Place::Gate => "  (the thread's gate becomes visible)",
+                Place::Revoked => "  (the thread's flag becomes visible)",
+                Place::Guest => "  (the thread's write to the guest becomes visible)",
+            };
+            successors.push((
+                step,
+                State {
+                    memory,
+                    ..self.clone()
+                },
+            ));
+        }
+        successors.extend(self.of_thread(protocol));
+        successors.extend(self.of_watchdog(protocol));
+        successors
+    }
+
+    fn with(&self, step: Step, change: impl FnOnce(&mut State)) -> Option<(Step, State)> {
+        let mut state = self.clone();
+        change(&mut state);
+        Some((step, state))
+    }
+
+    fn of_thread(&self, protocol: Protocol) -> Option<(Step, State)> {
+        let gate = self.memory.seen_by_thread(Place::Gate);
+        match self.thread {
+            Thread::Inside => self.with("thread: reads and writes the guest's state", |state| {
+                state.thread_saw_old = state.memory.seen_by_thread(Place::Guest) != state.writes;
+                state.writes += 1;
+                state.memory.store(Place::Guest, state.writes, false);
+                state.thread = if state.calls == protocol.calls {
+                    Thread::Finished
+                } else {
+                    Thread::Leaving
+                };
+            }),
+            Thread::Leaving => self.with("thread: leaves (stores the odd gate)", |state| {
+                state
+                    .memory
+                    .store(Place::Gate, (gate + 1) | 1, protocol.leave_is_release);
+                state.calls += 1;
+                state.thread = Thread::Outside;
+            }),
+            Thread::Outside => self.with("thread: enters (stores the even gate)", |state| {
+                state.memory.store(Place::Gate, (gate | 1) + 1, false);
+                state.thread = Thread::Entering;
+            }),
+            Thread::Entering => self.with("thread: reads REVOKED", |state| {
+                let is_revoked = state.memory.seen_by_thread(Place::Revoked) == 1;
+                let is_cold = is_revoked && protocol.checks_revoked;
+                state.thread = if is_cold {
+                    Thread::WantsMutex
+                } else {
+                    Thread::Inside
+                };
+            }),
+            Thread::WantsMutex if self.mutex == Mutex::Free => {
+                self.with("thread: locks the mutex", |state| {
+                    state.memory.drain();
+                    state.mutex = Mutex::OfThread;
+                    state.thread = Thread::HasMutex;
+                })
+            }
+            Thread::HasMutex => self.with_mutex(),
+            Thread::AwaitsGrant if self.mutex == Mutex::Free && self.owner == Owner::Thread => self
+                .with("thread: wakes with the mutex, as the owner", |state| {
+                    state.mutex = Mutex::OfThread;
+                    state.thread = Thread::HasMutex;
+                }),
+            Thread::WantsMutex | Thread::AwaitsGrant | Thread::Finished => None,
+        }
+    }
+
+    /// The thread has the mutex: it owns the VM again, or waits for it. Unlocking makes all its stores visible.
+    fn with_mutex(&self) -> Option<(Step, State)> {
+        let gate = self.memory.seen_by_thread(Place::Gate);
+        if self.owner == Owner::Thread {
+            return self.with("thread: is the owner (clears REVOKED, unlocks)", |state| {
+                state.memory.drain();
+                state
+                    .memory
+                    .write(Place::Gate, if gate & 1 == 1 { gate + 1 } else { gate });
+                state.memory.write(Place::Revoked, 0);
+                state.mutex = Mutex::Free;
+                state.thread = Thread::Inside;
+            });
+        }
+        self.with(
+            "thread: is not the owner (odd gate, unlocks, waits)",
+            |state| {
+                state.memory.drain();
+                state.memory.write(Place::Revoked, 1);
+                state.memory.write(Place::Gate, gate | 1);
+                state.mutex = Mutex::Free;
+                state.thread = Thread::AwaitsGrant;
+            },
+        )
+    }
+
+    fn of_watchdog(&self, protocol: Protocol) -> Vec<(Step, State)> {
+        let gate = self.memory.visible(Place::Gate);
+        let steps = match self.watchdog {
+            Watchdog::Idle => [self.look(gate), None],
+            Watchdog::HasSeen(seen) => [
+                self.with("watchdog: sets REVOKED", |state| {
+                    state.memory.write(Place::Revoked, 1);
+                    state.watchdog = Watchdog::HasRevoked(seen);
+                }),
+                None,
+            ],
+            Watchdog::HasRevoked(seen) => [
+                if protocol.membarrier {
+                    self.with(
+                        "watchdog: membarrier (the thread's stores are visible)",
+                        |state| {
+                            state.memory.drain();
+                            state.watchdog = Watchdog::BarrierIsDone(seen);
+                        },
+                    )
+                } else {
+                    self.decide(gate, seen)
+                },
+                None,
+            ],
+            Watchdog::BarrierIsDone(seen) => [self.decide(gate, seen), None],
+            Watchdog::HasTaken => [
+                self.with(
+                    "watchdog: hands the VM to another thread, unlocks",
+                    |state| {
+                        state.owner = Owner::Heir;
+                        state.mutex = Mutex::Free;
+                        state.watchdog = Watchdog::HeirInside;
+                    },
+                ),
+                self.with("watchdog: leaves the VM with the call, unlocks", |state| {
+                    state.mutex = Mutex::Free;
+                    state.watchdog = Watchdog::Idle;
+                }),
+            ],
+            Watchdog::HeirInside => [
+                self.with("heir: reads and writes the guest's state", |state| {
+                    state.heir_saw_old = state.memory.visible(Place::Guest) != state.writes;
+                    state.writes += 1;
+                    state.memory.write(Place::Guest, state.writes);
+                    state.watchdog = Watchdog::HeirLeaves;
+                }),
+                None,
+            ],
+            Watchdog::HeirLeaves => [self.give_back(), None],
+        };
+        steps.into_iter().flatten().collect()
+    }
+
+    fn look(&self, gate: u8) -> Option<(Step, State)> {
+        if self.looks == LOOKS || self.mutex != Mutex::Free || self.owner != Owner::Thread {
+            return None;
+        }
+        self.with("watchdog: locks the mutex, reads the gate", |state| {
+            state.looks += 1;
+            if gate & 1 == 1 {
+                state.mutex = Mutex::OfWatchdog;
+                state.watchdog = Watchdog::HasSeen(gate);
+            }
+        })
+    }
+
+    fn decide(&self, gate: u8, seen: u8) -> Option<(Step, State)> {
+        if gate == seen {
+            self.with("watchdog: reads the same gate (the VM is taken)", |state| {
+                state.watchdog = Watchdog::HasTaken;
+            })
+        } else {
+            self.with(
+                "watchdog: reads another gate (gives up, unlocks)",
+                |state| {
+                    state.mutex = Mutex::Free;
+                    state.watchdog = Watchdog::Idle;
+                },
+            )
+        }
+    }
+
+    fn give_back(&self) -> Option<(Step, State)> {
+        if self.mutex != Mutex::Free {
+            return None;
+        }
+        self.with("heir: gives the VM back, under the mutex", |state| {
+            state.owner = Owner::Thread;
+            state.watchdog = Watchdog::Idle;
+        })
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let drained = if self.memory.is_drained() {
+            ""
+        } else {
+            ", stores pending"
+        };
+        write!(
+            f,
+            "gate {} (thread sees {}), revoked {}{drained}",
+            self.memory.visible(Place::Gate),
+            self.memory.seen_by_thread(Place::Gate),
+            self.memory.visible(Place::Revoked),
+        )
+    }
+}
