@@ -1,1 +1,18 @@
-//! Placeholder replaced in the next commits.
+//! Lua 5.4 on the Baton runtime.
+//!
+//! Lua's sources are compiled unmodified with one force-included header (`c/seam.h`). A Lua error is a longjmp and must
+//! not cross Rust frames, so every function that Lua calls is C (`c/`); it asks the runtime through the functions of `bridge`, which only return values.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `guest` | the [`Guest`](baton_core::guest::Guest) that Lua is to the runtime |
+//! | `bridge` | what the C half asks: processes, objects, timers |
+//! | `settings` | the same for parameters, counters and features |
+//! | `program` | a program: one VM with its main process |
+
+mod bridge;
+mod guest;
+mod program;
+mod settings;
+
+pub use program::run_program;

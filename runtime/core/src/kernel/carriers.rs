@@ -91,6 +91,12 @@ impl<C> Kernel<C> {
         (occupant != NIL).then(|| self.processes.id(occupant))
     }
 
+    /// Whether some process can run on this carrier only.
+    pub fn is_needed(&self, carrier: CarrierId) -> bool {
+        let known = self.carriers.get(carrier.0 as usize);
+        known.is_some_and(|carrier| carrier.attached != NIL)
+    }
+
     /// The VM goes on without a runnable process, which is out in a foreign call on `carrier`: if it
     /// was the current one, nobody is current. Does nothing, and says so, if it was not runnable.
     pub fn begin_foreign(&mut self, pid: ProcessId, carrier: CarrierId) -> bool {

@@ -138,8 +138,9 @@ impl Vm {
             let Some(entry) = state.entry(me) else { return Waited::Ended };
             entry.waiting = true;
             let granted = Arc::clone(&entry.granted);
+            let needed = entry.needed;
             self.note_waiting(me, true);
-            if me == HOME {
+            if me == HOME || needed {
                 state = granted.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }

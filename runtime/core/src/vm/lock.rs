@@ -50,6 +50,8 @@ pub(super) struct CarrierEntry {
     pub(super) returned: Option<ProcessId>,
     /// Waits in its loop for the VM, ready to be given it.
     pub(super) waiting: bool,
+    /// When the thread last gave the VM up, a process could run on it only: it is not retired.
+    pub(super) needed: bool,
 }
 
 impl CarrierEntry {
@@ -62,6 +64,7 @@ impl CarrierEntry {
             out: None,
             returned: None,
             waiting: false,
+            needed: false,
         }
     }
 }
@@ -231,6 +234,7 @@ impl Vm {
             inner.kernel.begin_foreign(process, owner);
             if let Some(entry) = state.entry(owner) {
                 entry.out = Some(Outside { process, fiber });
+                entry.needed = inner.kernel.is_needed(owner);
             }
             true
         })
@@ -238,7 +242,11 @@ impl Vm {
 
     /// Gives the VM from the calling thread's loop to the carrier `to`.
     pub(super) fn hand_over(&self, to: CarrierId) {
+        let (me, needed) = self.inner.with(|inner| (inner.carrier, inner.kernel.is_needed(inner.carrier)));
         let mut state = self.lock_state();
+        if let Some(entry) = state.entry(me) {
+            entry.needed = needed;
+        }
         if state.entry(to).is_none() {
             super::switching::broken("a process is bound to a thread that is gone");
         }

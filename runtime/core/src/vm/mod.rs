@@ -109,7 +109,7 @@ pub(crate) enum Post {
 
 /// One VM: a guest heap with its processes.
 pub struct Vm {
-    guest: Box<dyn Guest>,
+    guest: Arc<dyn Guest>,
     inner: OwnerCell<Inner>,
     lock: Mutex<lock::LockState>,
     published: Published,
@@ -142,7 +142,7 @@ impl Vm {
     ///
     /// # Errors
     /// When the system refuses a poller or address space for stacks.
-    pub fn new(guest: Box<dyn Guest>) -> io::Result<Arc<Vm>> {
+    pub fn new(guest: Arc<dyn Guest>) -> io::Result<Arc<Vm>> {
         let parameters = Parameters::default();
         let vm = Arc::new(Vm {
             guest,
@@ -201,6 +201,11 @@ impl Vm {
         self.ended.store(true, std::sync::atomic::Ordering::Release);
         let state = self.lock_state();
         state.wake_all();
+    }
+
+    /// Whether [`Vm::stop`] has been called.
+    pub fn is_stopped(&self) -> bool {
+        self.has_ended()
     }
 
     pub(crate) fn has_ended(&self) -> bool {

@@ -50,16 +50,51 @@ impl Vm {
         stack_size: Option<usize>,
         when: Spawned,
     ) -> Result<ProcessId, SpawnError> {
-        self.inner.with(|inner| {
-            let stack = inner.stack(stack_size).map_err(SpawnError::Stack)?;
-            let context = Context { fiber: None, stack: Some(stack), busy: 0 };
-            let spawned = match when {
-                Spawned::Now => inner.kernel.spawn(options, context),
-                Spawned::ByTimer => inner.kernel.spawn_prepared(options, context),
-            };
-            self.publish(inner);
-            spawned.map_err(SpawnError::Limit)
-        })
+        self.inner.with(|inner| self.spawn_in(inner, options, stack_size, when))
+    }
+
+    /// The same before [`Vm::run`], when nobody is inside yet.
+    ///
+    /// # Errors
+    /// As for [`Vm::spawn`].
+    pub fn spawn_first(
+        &self,
+        options: SpawnOptions,
+        stack_size: Option<usize>,
+        when: Spawned,
+    ) -> Result<ProcessId, SpawnError> {
+        let _state = self.lock_state();
+        self.inner.with_mutex_held(|inner| self.spawn_in(inner, options, stack_size, when))
+    }
+
+    fn spawn_in(
+        &self,
+        inner: &mut Inner,
+        options: SpawnOptions,
+        stack_size: Option<usize>,
+        when: Spawned,
+    ) -> Result<ProcessId, SpawnError> {
+        let stack_size = stack_size.unwrap_or_else(|| self.parameters.stack_size());
+        let stack = inner.stack(Some(stack_size)).map_err(SpawnError::Stack)?;
+        let context = Context { fiber: None, stack: Some(stack), busy: 0 };
+        let spawned = match when {
+            Spawned::Now => inner.kernel.spawn(options, context),
+            Spawned::ByTimer => inner.kernel.spawn_prepared(options, context),
+        };
+        self.publish(inner);
+        spawned.map_err(SpawnError::Limit)
+    }
+
+    /// Binds a process to a native thread, or frees it. The calling one moves at once.
+    pub fn bind(&self, process: ProcessId, carrier: Option<crate::kernel::CarrierId>) {
+        let jump = self.inner.with(|inner| {
+            inner.kernel.set_pin(process, carrier);
+            let me = inner.kernel.current()?;
+            let away = carrier.is_some_and(|carrier| carrier != inner.carrier);
+            let next = if me == process && away { Next::Nothing } else { Next::Same };
+            self.plan(inner, me, next)
+        });
+        self.take(jump);
     }
 
     /// Forgets a dead process, or one that no timer will fire; its id is stale from then on.
@@ -170,13 +205,13 @@ impl Vm {
         })
     }
 
-    /// Whose stack's guard holds this address, and the size of that stack: for the report of an overflow. Called on the
+    /// The guest's word of the process whose stack's guard holds this address, and the size of that stack: for the report of an overflow. Called on the
     /// signal stack of a thread that faulted: it only reads.
-    pub fn stack_overflow_at(&self, address: usize) -> Option<(ProcessId, usize)> {
+    pub fn stack_overflow_at(&self, address: usize) -> Option<(usize, usize)> {
         self.inner.with_mutex_held(|inner| {
             let current = inner.kernel.current()?;
             let stack = inner.context(current).stack.as_ref()?;
-            stack.guard().contains(&address).then(|| (current, stack.size()))
+            stack.guard().contains(&address).then(|| (inner.kernel.guest(current), stack.size()))
         })
     }
 

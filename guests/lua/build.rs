@@ -1,0 +1,93 @@
+//! Compiles Lua, unmodified, with the seam force-included, and the guest's own C files.
+
+#[path = "build/lua_source.rs"]
+mod lua_source;
+
+use std::path::{Path, PathBuf};
+
+/// Files of Lua of which the seam renames something, and the define that tells it which.
+const RENAMED: &[(&str, &str)] = &[
+    ("ldebug.c", "BATON_IN_LDEBUG"),
+    ("ldo.c", "BATON_IN_LDO"),
+    ("lapi.c", "BATON_IN_LAPI"),
+    ("lfunc.c", "BATON_IN_LFUNC"),
+    ("lgc.c", "BATON_IN_LGC"),
+    ("liolib.c", "BATON_IN_LIOLIB"),
+];
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build");
+    println!("cargo::rerun-if-changed=c");
+    println!("cargo::rerun-if-env-changed=CFLAGS");
+    let manifest = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
+    let source = lua_source::lua_source_directory();
+    let gate = PathBuf::from(std::env::var_os("DEP_BATON_GATE_INCLUDE").expect("baton-sys says where gate.h is"));
+    compile_lua(&source, &gate, &manifest.join("c"));
+    export_headers(&source);
+}
+
+fn files_of(directory: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
+        .expect("the directory is readable")
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+        .collect();
+    files.sort();
+    files
+}
+
+fn compile_lua(source: &Path, gate: &Path, own: &Path) {
+    let base = || {
+        let mut build = cc::Build::new();
+        build.include(source).include(gate).include(own).cargo_metadata(false);
+        lua_source::LUA_FLAGS.iter().for_each(|flag| {
+            build.flag(flag);
+        });
+        if std::env::var_os("CARGO_CFG_DEBUG_ASSERTIONS").is_some() {
+            build.define("BATON_CHECKS", None).define("LUA_USE_APICHECK", None);
+        }
+        build
+    };
+    let seam = own.join("seam.h");
+    let mut objects = Vec::new();
+    for file in files_of(source) {
+        let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let mut build = base();
+        build.warnings(false).flag("-include").flag(&seam).file(&file);
+        if let Some((_, define)) = RENAMED.iter().find(|(renamed, _)| *renamed == name) {
+            build.define(define, None);
+        }
+        objects.extend(build.compile_intermediates());
+    }
+    let mut build = base();
+    build.warnings(true).extra_warnings(true).flag("-include").flag(&seam);
+    build.files(files_of(own));
+    objects.extend(build.compile_intermediates());
+    archive(&objects);
+}
+
+fn archive(objects: &[PathBuf]) {
+    let mut build = cc::Build::new();
+    build.cargo_metadata(false);
+    objects.iter().for_each(|object| {
+        build.object(object);
+    });
+    build.compile("baton_lua_c");
+    let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+    println!("cargo::rustc-link-search=native={out}");
+    // Whole: compiled modules need API functions that nothing here refers to.
+    println!("cargo::rustc-link-lib=static:+whole-archive=baton_lua_c");
+    println!("cargo::rustc-link-lib=dylib=m");
+    println!("cargo::rustc-link-lib=dylib=dl");
+}
+
+/// The four public headers, for the standalone and for tests that compile modules.
+fn export_headers(source: &Path) {
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("include");
+    std::fs::create_dir_all(&out).expect("OUT_DIR is writable");
+    for header in ["lua.h", "luaconf.h", "lauxlib.h", "lualib.h"] {
+        std::fs::copy(source.join(header), out.join(header)).expect("OUT_DIR is writable");
+    }
+    println!("cargo::metadata=include={}", out.display());
+}

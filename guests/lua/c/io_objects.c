@@ -1,0 +1,179 @@
+/*
+** One call per file at a time. liolib.c is compiled with a few API functions renamed to those here, so that each of its
+** functions tells which file it is about before it uses it. If that file is in use by a call that was retaken, the
+** caller waits; closing waits like every other use. print writes in one piece, by the same rule.
+*/
+#include "guest.h"
+#include "lualib.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* {======================================================
+** Objects in use
+** ======================================================= */
+
+static int is_busy(struct baton_vm *vm, void *object) {
+  struct baton_process *process;
+  for (process = vm->busy; process != NULL; process = process->next_busy)
+    if (process->busy_object == object) return 1;
+  return 0;
+}
+
+/* Waits until no retaken call is about `object`, and notes that the calling function is. Outside the VM. */
+static void use(lua_State *L, void *object) {
+  struct baton_process *process = baton_lua_here(L);
+  if (process == NULL) return;
+  while (process->vm->busy != NULL && is_busy(process->vm, object) && !process->vm->closing) {
+    struct baton_wake wake;
+    baton_lua_check_may_wait(L, process);
+    baton_enter(L);
+    wake = baton_rs_queue_wait(process->vm->executor, process->vm->object_queue, BATON_FOREVER);
+    baton_leave(L);
+    baton_lua_after_wait(L, process, wake);
+  }
+  process->object = object;
+}
+
+/* The process's call was retaken: nobody else uses its object until it returns. By the monitor, with the VM in its hands. */
+void baton_lua_object_begins(struct baton_process *process, int has_object) {
+  if (!has_object || process->object == NULL) return;
+  process->busy_object = process->object;
+  process->next_busy = process->vm->busy;
+  process->vm->busy = process;
+}
+
+/* It has returned. Inside the VM. */
+void baton_lua_object_ends(struct baton_process *process) {
+  struct baton_process **link = &process->vm->busy;
+  if (process->busy_object == NULL) return;
+  while (*link != NULL && *link != process) link = &(*link)->next_busy;
+  if (*link == process) *link = process->next_busy;
+  process->busy_object = NULL;
+  process->next_busy = NULL;
+  baton_rs_queue_wake_all(process->vm->executor, process->vm->object_queue);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** What liolib.c calls
+** ======================================================= */
+
+/* A file is known by its FILE, which print and io.write share; one that has none yet by its userdata. */
+static void *object_of(luaL_Stream *stream) { return stream->closef != NULL && stream->f != NULL ? (void *)stream->f : (void *)stream; }
+
+void *baton_io_checkudata(lua_State *L, int index, const char *type_name) {
+  luaL_Stream *stream = luaL_checkudata(L, index, type_name);
+  use(L, object_of(stream));
+  return stream;
+}
+
+void *baton_io_touserdata(lua_State *L, int index) {
+  luaL_Stream *stream = lua_touserdata(L, index);
+  if (stream != NULL) use(L, object_of(stream));
+  return stream;
+}
+
+void *baton_io_newuserdata(lua_State *L, size_t size, int values) {
+  void *stream = lua_newuserdatauv(L, size, values);
+  use(L, stream);
+  return stream;
+}
+
+/* At the end of the program a call may still be about this file: then the file is left alone. */
+int baton_io_fclose(FILE *file) {
+  struct baton_process *process = baton_gate_process();
+  if (process != NULL && process->vm->closing && is_busy(process->vm, file)) return 0;
+  return fclose(file);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** print
+** ======================================================= */
+
+/* Writes what was converted so far: strings 1..n of the table at `index`, with a newline if all of it is there. */
+static void write_line(lua_State *L, int index, int complete) {
+  luaL_Buffer line;
+  lua_Integer i, n = (lua_Integer)lua_rawlen(L, index);
+  size_t size;
+  const char *text;
+  index = lua_absindex(L, index);
+  luaL_buffinit(L, &line);
+  for (i = 1; i <= n; i++) {
+    if (i > 1) luaL_addchar(&line, '\t');
+    lua_rawgeti(L, index, i);
+    luaL_addvalue(&line);
+  }
+  luaL_addchar(&line, complete ? '\n' : '\t');
+  luaL_pushresult(&line);
+  text = lua_tolstring(L, -1, &size);
+  use(L, stdout);
+  fwrite(text, 1, size, stdout);
+  fflush(stdout);
+  lua_pop(L, 1);
+}
+
+/* The closing value of a print with metamethods: after an error in one, what came before it is written, as by stock print. */
+static int write_partial(lua_State *L) {
+  if (!lua_isnil(L, 2) && lua_rawlen(L, 1) > 0) write_line(L, 1, 0);
+  return 0;
+}
+
+static int has_metamethods(lua_State *L, int n) {
+  int i;
+  for (i = 1; i <= n; i++)
+    if (lua_type(L, i) != LUA_TSTRING && luaL_getmetafield(L, i, "__tostring") != LUA_TNIL) {
+      lua_pop(L, 1);
+      return 1;
+    }
+  return 0;
+}
+
+static int print_with_metamethods(lua_State *L, int n) {
+  int i;
+  lua_createtable(L, n, 0);
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, write_partial);
+  lua_setfield(L, -2, "__close");
+  lua_setmetatable(L, -2);
+  lua_toclose(L, n + 1);
+  for (i = 1; i <= n; i++) {
+    luaL_tolstring(L, i, NULL);
+    lua_rawseti(L, n + 1, i);
+  }
+  write_line(L, n + 1, 1);
+  return 0;
+}
+
+/* print, in one piece: the whole line is made first and written at once. */
+int baton_lua_print(lua_State *L) {
+  int i, n = lua_gettop(L);
+  luaL_Buffer line;
+  size_t size;
+  const char *text;
+  luaL_checkstack(L, 4, "too many arguments");
+  if (has_metamethods(L, n)) return print_with_metamethods(L, n);
+  luaL_buffinit(L, &line);
+  for (i = 1; i <= n; i++) {
+    if (i > 1) luaL_addchar(&line, '\t');
+    luaL_tolstring(L, i, NULL);
+    luaL_addvalue(&line);
+  }
+  luaL_addchar(&line, '\n');
+  luaL_pushresult(&line);
+  text = lua_tolstring(L, -1, &size);
+  use(L, stdout);
+  fwrite(text, 1, size, stdout);
+  fflush(stdout);
+  return 0;
+}
+
+/* }====================================================== */
+
+void baton_lua_open_io(lua_State *L) {
+  lua_pushcfunction(L, baton_lua_print);
+  lua_setglobal(L, "print");
+}

@@ -1,0 +1,172 @@
+/*
+** May the VM be taken from this foreign call, and may its process continue on another thread?
+**
+** Decided after a take, from the C function that is being called:
+**
+**   io.*, methods of files    object: one call per file at a time; others on that file wait (io_objects.c)
+**   os.*                      retaken; they keep nothing
+**   string.*                  retaken; strings do not change
+**   print, loadfile, dofile   retaken; print is one piece under the lock of its stream
+**   all others                exclusive: table.* keeps its atomicity, and unknown modules may rely on it
+**
+** A process with frames of foreign C code below continues only on its own thread: that code may have kept the
+** address of something thread-local, such as errno.
+*/
+#include "internals.h"
+#include "guest.h"
+#include "lualib.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The library functions that may be retaken, sorted by insertion at start-up; written once, before there are processes. */
+#define MOST_FUNCTIONS 160
+static struct {
+  lua_CFunction function;
+  int has_object; /* it is about a file, noted in io_objects.c */
+} retakable[MOST_FUNCTIONS];
+static int retakable_count;
+
+/* The text of the executable: our own C, Lua's and the runtime's. */
+extern char __executable_start[];
+extern char etext[];
+
+static int is_ours(lua_CFunction function) {
+  const char *address = (const char *)function;
+  return address >= __executable_start && address < etext;
+}
+
+/* Index in the table, or -1. */
+static int find(lua_CFunction function) {
+  int i;
+  for (i = 0; i < retakable_count; i++)
+    if (retakable[i].function == function) return i;
+  return -1;
+}
+
+static void add(lua_CFunction function, int has_object) {
+  if (function == NULL || !is_ours(function) || find(function) >= 0 || retakable_count == MOST_FUNCTIONS) return;
+  retakable[retakable_count].function = function;
+  retakable[retakable_count++].has_object = has_object;
+}
+
+/* A function of the host, such as the command line, that may be retaken. */
+void baton_lua_note_function(lua_CFunction function) { add(function, 0); }
+
+static void note(lua_State *L, int index, int has_object) { add(lua_tocfunction(L, index), has_object); }
+
+static void note_table(lua_State *L, int has_object) {
+  lua_pushnil(L);
+  while (lua_next(L, -2)) {
+    note(L, -1, has_object);
+    lua_pop(L, 1);
+  }
+}
+
+static void note_library(lua_State *L, const char *name, int has_object) {
+  if (lua_getglobal(L, name) == LUA_TTABLE) note_table(L, has_object);
+  lua_pop(L, 1);
+}
+
+static void note_global(lua_State *L, const char *name, int has_object) {
+  lua_getglobal(L, name);
+  note(L, -1, has_object);
+  lua_pop(L, 1);
+}
+
+/* The result of calling the function on the top of the stack with `arguments` strings: an iterator that no table holds. */
+static void note_iterator(lua_State *L, int arguments, int has_object) {
+  if (lua_pcall(L, arguments, 1, 0) == LUA_OK) note(L, -1, has_object);
+  lua_pop(L, 1);
+}
+
+void baton_lua_note_library_functions(lua_State *L) {
+  if (find(baton_lua_print) >= 0) return;
+  note_library(L, LUA_STRLIBNAME, 0);
+  note_library(L, LUA_IOLIBNAME, 1);
+  note_library(L, LUA_OSLIBNAME, 0);
+  note_global(L, "print", 1);
+  note_global(L, "loadfile", 0);
+  note_global(L, "dofile", 0);
+  if (luaL_getmetatable(L, LUA_FILEHANDLE) == LUA_TTABLE) {
+    note_table(L, 1);
+    if (lua_getfield(L, -1, "__index") == LUA_TTABLE) note_table(L, 1);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  lua_getglobal(L, LUA_STRLIBNAME);
+  lua_getfield(L, -1, "gmatch");
+  lua_pushliteral(L, "");
+  lua_pushliteral(L, "");
+  note_iterator(L, 2, 0);
+  lua_pop(L, 1);
+  lua_getglobal(L, LUA_IOLIBNAME);
+  lua_getfield(L, -1, "lines");
+  note_iterator(L, 0, 1);
+  lua_pop(L, 1);
+}
+
+static lua_CFunction function_of(CallInfo *ci) {
+  const TValue *function = s2v(ci->func.p);
+  switch (ttypetag(function)) {
+    case LUA_VLCF: return fvalue(function);
+    case LUA_VCCL: return clCvalue(function)->f;
+    default: return NULL;
+  }
+}
+
+static int has_foreign_frames(lua_State *L) {
+  CallInfo *ci;
+  for (ci = L->ci; ci != NULL && ci != &L->base_ci; ci = ci->previous) {
+    lua_CFunction function = isLua(ci) ? NULL : function_of(ci);
+    if (function != NULL && !is_ours(function)) return 1;
+  }
+  return 0;
+}
+
+static int is_pinned(struct baton_process *process) {
+  struct baton_resumed *resumed;
+  if (has_foreign_frames(process->L)) return 1;
+  for (resumed = process->resumed; resumed != NULL; resumed = resumed->previous)
+    if (has_foreign_frames(resumed->L)) return 1;
+  return 0;
+}
+
+int baton_lua_judge(struct baton_process *process, lua_State *L) {
+  lua_CFunction function;
+  int found;
+  if (process->global == NULL || L == NULL || process->global != G(L)) return 0;
+  if (process->foreign_states > 0 || process->vm->in_report || isLua(L->ci)) return 0;
+  function = function_of(L->ci);
+  if (function == NULL || (found = find(function)) < 0) return 0;
+  baton_lua_detach(process);
+  baton_lua_object_begins(process, retakable[found].has_object);
+  return is_pinned(process) ? 2 : 1;
+}
+
+/* The name under which a loaded module holds the function, as Lua's own messages have it. Writes at most `size` bytes. */
+static void name_function(lua_State *L, char *text, size_t size) {
+  lua_Debug ar;
+  memset(&ar, 0, sizeof ar);
+  ar.i_ci = L->ci;
+  ar.name = NULL;
+  if (lua_getinfo(L, "n", &ar) && ar.name != NULL)
+    snprintf(text, size, "'%s'", ar.name);
+  else
+    snprintf(text, size, "a C function at %p", (void *)(size_t)function_of(L->ci));
+}
+
+/* By the monitor, with the VM in its hands: no allocation, no error. */
+void baton_lua_warn_blocked(struct baton_process *process, lua_State *L) {
+  char name[160];
+  if (process->global == NULL || L == NULL || process->global != G(L) || isLua(L->ci)) return;
+  process->vm->in_report++;
+  baton_gate_leave(); /* lua_getinfo locks and unlocks this thread's gate */
+  name_function(L, name, sizeof name);
+  baton_gate_here()->gate |= 1;
+  process->vm->in_report--;
+  fprintf(stderr,
+          "baton: warning: process %llu: %s keeps all other processes waiting; functions of modules that Baton does not know keep "
+          "the VM until they return\n",
+          (unsigned long long)process->id, name);
+}

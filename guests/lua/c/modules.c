@@ -1,0 +1,202 @@
+/*
+** require: a module is loaded once, whoever asks. Others that ask meanwhile wait, and try for themselves if it failed. Functions that open
+** compiled modules run on a state that lives as long as the VM, since many keep the state that they were opened with.
+*/
+#include "guest.h"
+#include "internals.h"
+#include "lualib.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Registry: module name -> handle of the process that is loading it. */
+static const char loading_key = 'l';
+
+/* {======================================================
+** Compiled modules
+** ======================================================= */
+
+/* Runs the opening function (upvalue 1) with its arguments on a new state that is never collected. */
+static int open_on_permanent_state(lua_State *L) {
+  int arguments = lua_gettop(L), status;
+  lua_State *permanent = lua_newthread(L);
+  luaL_ref(L, LUA_REGISTRYINDEX);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_xmove(L, permanent, arguments + 1);
+  permanent->nCcalls = getCcalls(L);
+  status = lua_pcall(permanent, arguments, LUA_MULTRET, 0);
+  baton_lua_note_exception_globals();
+  if (status != LUA_OK) {
+    lua_xmove(permanent, L, 1);
+    return lua_error(L);
+  }
+  arguments = lua_gettop(permanent);
+  luaL_checkstack(L, arguments, "too many results");
+  lua_xmove(permanent, L, arguments);
+  return arguments;
+}
+
+/* A searcher of package.searchers (upvalue 1) whose loaders are C functions. */
+static int search(lua_State *L) {
+  int results;
+  lua_settop(L, 1);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, 1, LUA_MULTRET);
+  results = lua_gettop(L);
+  if (results > 0 && lua_iscfunction(L, 1)) {
+    lua_pushvalue(L, 1);
+    lua_pushcclosure(L, open_on_permanent_state, 1);
+    lua_replace(L, 1);
+  }
+  return results;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** require
+** ======================================================= */
+
+/* Leaves the loader and its data on the stack, or raises with what all searchers said. */
+static void find_loader(lua_State *L, const char *name) {
+  luaL_Buffer said;
+  int i;
+  if (lua_getfield(L, lua_upvalueindex(1), "searchers") != LUA_TTABLE) luaL_error(L, "'package.searchers' must be a table");
+  luaL_buffinit(L, &said);
+  for (i = 1; lua_rawgeti(L, 4, i) != LUA_TNIL; i++) {
+    lua_pushstring(L, name);
+    lua_call(L, 1, 2);
+    if (lua_isfunction(L, -2)) return;
+    lua_pop(L, 1);
+    if (lua_isstring(L, -1)) {
+      lua_pushliteral(L, "\n\t");
+      lua_insert(L, -2);
+      lua_concat(L, 2);
+      luaL_addvalue(&said);
+    } else {
+      lua_pop(L, 1);
+    }
+  }
+  lua_pop(L, 1);
+  luaL_pushresult(&said);
+  luaL_error(L, "module '%s' not found:%s", name, lua_tostring(L, -1));
+}
+
+/* The closing value of a load: whoever waits for the module looks again. Upvalue 1: the name. */
+static int end_load(lua_State *L) {
+  struct baton_process *caller = baton_lua_here(L);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &loading_key);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_pushnil(L);
+  lua_rawset(L, -3);
+  if (caller != NULL) {
+    baton_enter(L);
+    baton_rs_queue_wake_all(caller->vm->executor, caller->vm->require_queue);
+    baton_leave(L);
+  }
+  return 0;
+}
+
+static void raise_cycle(lua_State *L, struct baton_process *caller, struct baton_process *loader, const char *name) {
+  baton_lua_push_name(L, caller);
+  baton_lua_push_name(L, loader);
+  luaL_error(L, "cycle in require: process '%s' wants module '%s', which process '%s' is loading while it waits for a module of '%s'",
+             lua_tostring(L, -2), name, lua_tostring(L, -1), lua_tostring(L, -2));
+}
+
+/* Waits while another process loads the module. Returns whether it is loaded: the value is on the top of the stack. */
+static int wait_while_loading(lua_State *L, struct baton_process *caller, const char *name) {
+  for (;;) {
+    struct baton_process *loader, *link;
+    struct baton_wake wake;
+    lua_getfield(L, 2, name);
+    if (lua_toboolean(L, -1)) return 1;
+    lua_pop(L, 1);
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &loading_key);
+    lua_getfield(L, -1, name);
+    loader = lua_touserdata(L, -1);
+    lua_remove(L, -2); /* the handle stays on the stack while its process is waited for */
+    if (caller == NULL || loader == NULL || loader == caller || loader->outcome != BATON_ALIVE) {
+      lua_pop(L, 1);
+      return 0;
+    }
+    for (link = loader; link != NULL; link = link->waiting_for)
+      if (link == caller) raise_cycle(L, caller, loader, name);
+    baton_lua_check_may_wait(L, caller);
+    caller->waiting_for = loader;
+    baton_enter(L);
+    wake = baton_rs_queue_wait(caller->vm->executor, caller->vm->require_queue, BATON_FOREVER);
+    baton_leave(L);
+    caller->waiting_for = NULL;
+    lua_pop(L, 1);
+    baton_lua_after_wait(L, caller, wake);
+  }
+}
+
+static void begin_load(lua_State *L, struct baton_process *caller) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &loading_key);
+  lua_pushvalue(L, 1);
+  baton_lua_push_process(L, caller);
+  lua_rawset(L, -3);
+  lua_pop(L, 1);
+  lua_createtable(L, 0, 0);
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, 1);
+  lua_pushcclosure(L, end_load, 1);
+  lua_setfield(L, -2, "__close");
+  lua_setmetatable(L, -2);
+}
+
+int baton_lua_require(lua_State *L) {
+  struct baton_process *caller = baton_lua_here(L);
+  const char *name = luaL_checkstring(L, 1);
+  lua_settop(L, 1);
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  if (wait_while_loading(L, caller, name)) return 1;
+  if (caller != NULL && caller->vm->main_process != NULL) {
+    begin_load(L, caller);
+  } else {
+    lua_pushnil(L);
+  }
+  lua_toclose(L, 3); /* 1: name, 2: loaded, 3: closing value */
+  find_loader(L, name); /* 4: searchers; the loader and its data on top */
+  lua_rotate(L, -2, 1);
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, -3);
+  lua_call(L, 2, 1);
+  if (!lua_isnil(L, -1))
+    lua_setfield(L, 2, name);
+  else
+    lua_pop(L, 1);
+  if (lua_getfield(L, 2, name) == LUA_TNIL) {
+    lua_pushboolean(L, 1);
+    lua_copy(L, -1, -2);
+    lua_setfield(L, 2, name);
+  }
+  lua_rotate(L, -2, 1);
+  return 2;
+}
+
+/* }====================================================== */
+
+void baton_lua_open_require(lua_State *L) {
+  int i;
+  lua_newtable(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &loading_key);
+  lua_getglobal(L, LUA_LOADLIBNAME);
+  lua_pushvalue(L, -1);
+  lua_pushcclosure(L, baton_lua_require, 1);
+  lua_setglobal(L, "require");
+  lua_getfield(L, -1, "searchers");
+  for (i = 3; i <= 4; i++) {
+    lua_rawgeti(L, -1, i);
+    lua_pushcclosure(L, search, 1);
+    lua_rawseti(L, -2, i);
+  }
+  lua_getfield(L, -2, "preload");
+  lua_pushcfunction(L, baton_lua_open_process);
+  lua_setfield(L, -2, "baton.process");
+  lua_pop(L, 3);
+}

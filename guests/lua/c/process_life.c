@@ -1,0 +1,196 @@
+/*
+** The life of a process: its record and handle, its body, and how it ends.
+*/
+#include "internals.h"
+#include "guest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HANDLE "baton.process*"
+
+/* {======================================================
+** Handles
+** ======================================================= */
+
+void baton_lua_push_process(lua_State *L, struct baton_process *process) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, process->vm);
+  if (lua_rawgeti(L, -1, (lua_Integer)(process->kernel_id & 0xffffffffu) + 1) != LUA_TUSERDATA) {
+    lua_pop(L, 2); /* dead, yet asked for: only its own thread can do that */
+    lua_pushnil(L);
+    return;
+  }
+  lua_remove(L, -2);
+}
+
+struct baton_process *baton_lua_check_process(lua_State *L, int index) { return luaL_checkudata(L, index, HANDLE); }
+
+/* The anchor must go while the VM is ours: once it is gone, a collection may free the record. Inside the VM. */
+static void let_go_of_handle(struct baton_process *process) {
+  TValue *slot = (TValue *)luaH_getint(process->vm->processes, (lua_Integer)(process->kernel_id & 0xffffffffu) + 1);
+  if (!isabstkey(slot)) setempty(slot);
+}
+
+/* The process's name, or "process N". */
+void baton_lua_push_name(lua_State *L, struct baton_process *process) {
+  baton_lua_push_process(L, process);
+  if (lua_isnil(L, -1) || lua_getiuservalue(L, -1, BATON_UV_NAME) == LUA_TNIL) {
+    lua_settop(L, lua_gettop(L) - (lua_isnil(L, -2) ? 2 : 1));
+    lua_pushfstring(L, "process %I", (LUAI_UACINT)process->id);
+    return;
+  }
+  lua_remove(L, -2);
+}
+
+/*
+** Makes a process that will call the function below the `n` arguments on the top of `L`, and leaves its handle in their place.
+** Returns NULL and a message on the top of the stack when there cannot be another one.
+*/
+struct baton_process *baton_lua_new_process(lua_State *L, struct baton_vm *vm, struct baton_spawn *options) {
+  char message[160];
+  struct baton_process *process = lua_newuserdatauv(L, sizeof *process, BATON_UV_COUNT);
+  memset(process, 0, sizeof *process);
+  process->vm = vm;
+  process->outcome = BATON_RETURNED; /* until there is a kernel process behind it, nothing is to be forgotten */
+  luaL_setmetatable(L, HANDLE);
+  process->L = lua_newthread(L);
+  lua_setiuservalue(L, -2, BATON_UV_THREAD);
+  process->global = G(L);
+  process->state = process->L;
+  process->quiet = options->quiet != 0;
+  process->daemon = options->daemon != 0;
+  process->id = ++vm->next_id;
+  process->stack_size = options->stack_size;
+  options->word = (uintptr_t)process;
+  lua_sethook(process->L, NULL, 0, 0); /* hooks are a matter of each process */
+  lua_rawgetp(L, LUA_REGISTRYINDEX, vm);
+  message[0] = '\0';
+  baton_enter(L);
+  process->kernel_id = baton_rs_spawn(vm->executor, options, message, sizeof message);
+  baton_leave(L);
+  if (process->kernel_id == 0) {
+    lua_pop(L, 2);
+    lua_pushstring(L, message);
+    return NULL;
+  }
+  process->outcome = BATON_ALIVE;
+  lua_pushvalue(L, -2);
+  lua_rawseti(L, -2, (lua_Integer)(process->kernel_id & 0xffffffffu) + 1);
+  lua_pop(L, 1);
+  return process;
+}
+
+/* A process made for a timer that will never fire it: its handle may be collected, and with it the process is forgotten. */
+void baton_lua_abandon_prepared(lua_State *L, struct baton_vm *vm, uint64_t kernel_id) {
+  lua_Integer slot = (lua_Integer)(kernel_id & 0xffffffffu) + 1;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, vm);
+  if (lua_rawgeti(L, -1, slot) == LUA_TUSERDATA) {
+    struct baton_process *process = lua_touserdata(L, -1);
+    process->outcome = BATON_WAS_KILLED;
+    lua_pushnil(L);
+    lua_rawseti(L, -3, slot);
+  }
+  lua_pop(L, 2);
+}
+
+static int handle_gc(lua_State *L) {
+  struct baton_process *process = luaL_checkudata(L, 1, HANDLE);
+  if (process->outcome != BATON_ALIVE && process->kernel_id != 0) {
+    baton_enter(L);
+    baton_rs_forget(process->vm->executor, process->kernel_id);
+    process->kernel_id = 0;
+    baton_leave(L);
+  }
+  return 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Bodies
+** ======================================================= */
+
+/* The message handler at a process's base: keeps the traceback for the report and for p:traceback(). */
+static int keep_traceback(lua_State *L) {
+  struct baton_process *process = baton_lua_here(L);
+  if (process == NULL || process->killed) return 1;
+  if (!lua_isstring(L, 1) && luaL_getmetafield(L, 1, "__tostring") != LUA_TNIL) lua_pop(L, 1);
+  baton_lua_push_process(L, process);
+  luaL_traceback(L, L, NULL, 1);
+  lua_setiuservalue(L, -2, BATON_UV_TRACE);
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* Protected: the error value may have any __tostring. The error value is at index 1. */
+static int print_failure(lua_State *L) {
+  struct baton_process *process = baton_lua_here(L);
+  baton_lua_push_name(L, process);
+  luaL_tolstring(L, 1, NULL);
+  baton_lua_push_process(L, process);
+  lua_getiuservalue(L, -1, BATON_UV_TRACE);
+  lua_pushfstring(L, "%s: process '%s' (id %I) failed: %s\n%s\n", process->vm->progname, lua_tostring(L, 2),
+                  (LUAI_UACINT)process->id, lua_tostring(L, 3), lua_isstring(L, -1) ? lua_tostring(L, -1) : "");
+  fflush(stdout);
+  lua_writestringerror("%s", lua_tostring(L, -1));
+  return 0;
+}
+
+static void report_failure(lua_State *L, struct baton_process *process) {
+  int joiners;
+  process->vm->failures++;
+  baton_enter(L);
+  joiners = baton_rs_joiners(process->vm->executor, process->kernel_id);
+  baton_leave(L);
+  if (joiners > 0 || process->quiet) return;
+  process->reported = 1;
+  lua_pushcfunction(L, print_failure);
+  lua_pushvalue(L, 2);
+  if (lua_pcall(L, 1, 0, 0) != LUA_OK) lua_pop(L, 1);
+}
+
+static void run_body(struct baton_process *process) {
+  lua_State *L = process->L;
+  int status = LUA_ERRRUN;
+  if (!process->killed) {
+    int arguments = lua_gettop(L) - 1;
+    lua_pushcfunction(L, keep_traceback);
+    lua_insert(L, 1);
+    baton_lua_set_base_depth(L);
+    status = lua_pcall(L, arguments, LUA_MULTRET, 1);
+  }
+  if (status == LUA_OK) {
+    process->outcome = BATON_RETURNED;
+  } else if (process->killed && baton_lua_kill_is_due(process)) {
+    process->outcome = BATON_WAS_KILLED;
+    lua_settop(L, 0);
+  } else {
+    process->outcome = BATON_FAILED;
+    report_failure(L, process);
+  }
+}
+
+/* The life of a process on its own C stack. Inside the VM at both ends. */
+void baton_lua_run(struct baton_process *process) {
+  process->stack_high = (char *)__builtin_frame_address(0) + 256;
+  process->stack_low = process->stack_high - process->stack_size;
+  baton_gate_leave();
+  if (process->body != NULL) {
+    baton_lua_main(process, process->body, process->argc, process->argv);
+    return; /* the state is closed */
+  }
+  run_body(process);
+  baton_enter(process->L);
+  let_go_of_handle(process);
+}
+
+/* }====================================================== */
+
+/* Metamethods that belong to the handle's life; the methods are added by process_module.c. */
+void baton_lua_open_handles(lua_State *L) {
+  luaL_newmetatable(L, HANDLE);
+  lua_pushcfunction(L, handle_gc);
+  lua_setfield(L, -2, "__gc");
+  lua_pop(L, 1);
+}

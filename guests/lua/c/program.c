@@ -1,0 +1,235 @@
+/*
+** The program: Lua's state, the main process, its end.
+*/
+#include "guest.h"
+#include "internals.h"
+#include "lualib.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void baton_standalone_report(lua_State *L);
+
+/* What the program ends with; set by the main process. */
+static int exit_status = EXIT_FAILURE;
+
+/* {======================================================
+** Libraries
+** ======================================================= */
+
+/* Where the system's own lua5.4 looks when nothing is said: Debian's directories beside Lua's defaults. */
+#if defined(__x86_64__)
+#define TRIPLET "x86_64-linux-gnu"
+#elif defined(__aarch64__)
+#define TRIPLET "aarch64-linux-gnu"
+#endif
+
+#define SYSTEM_PATH                                                            \
+  "/usr/local/share/lua/5.4/?.lua;/usr/local/share/lua/5.4/?/init.lua;"        \
+  "/usr/local/lib/lua/5.4/?.lua;/usr/local/lib/lua/5.4/?/init.lua;"            \
+  "/usr/share/lua/5.4/?.lua;/usr/share/lua/5.4/?/init.lua;./?.lua;./?/init.lua"
+#define SYSTEM_CPATH                                                           \
+  "/usr/local/lib/lua/5.4/?.so;/usr/lib/" TRIPLET "/lua/5.4/?.so;/usr/lib/lua/5.4/?.so;" \
+  "/usr/local/lib/lua/5.4/loadall.so;./?.so"
+
+/* Sets package[field] from the environment as Lua does: "PATH_5_4", else "PATH", where ";;" stands for the default. */
+static void set_path(lua_State *L, const char *field, const char *variable, const char *otherwise) {
+  char versioned[32];
+  const char *value;
+  snprintf(versioned, sizeof versioned, "%s_5_4", variable);
+  value = getenv(versioned);
+  if (value == NULL) value = getenv(variable);
+  lua_getfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
+  if (value == NULL || lua_toboolean(L, -1)) {
+    lua_pushstring(L, otherwise);
+  } else {
+    luaL_Buffer path;
+    const char *mark = strstr(value, ";;");
+    luaL_buffinit(L, &path);
+    if (mark == NULL) {
+      luaL_addstring(&path, value);
+    } else {
+      luaL_addlstring(&path, value, (size_t)(mark - value));
+      if (mark != value) luaL_addchar(&path, ';');
+      luaL_addstring(&path, otherwise);
+      if (mark[2] != '\0') luaL_addchar(&path, ';');
+      luaL_addstring(&path, mark + 2);
+    }
+    luaL_pushresult(&path);
+  }
+  lua_setfield(L, -3, field);
+  lua_pop(L, 1);
+}
+
+void baton_lua_openlibs(lua_State *L) {
+  struct baton_process *process = baton_lua_here(L);
+  luaL_openlibs(L);
+  baton_lua_open_io(L);
+  lua_getglobal(L, LUA_OSLIBNAME);
+  lua_pushcfunction(L, baton_lua_exit);
+  lua_setfield(L, -2, "exit");
+  lua_getglobal(L, LUA_LOADLIBNAME);
+  set_path(L, "path", "LUA_PATH", SYSTEM_PATH);
+  set_path(L, "cpath", "LUA_CPATH", SYSTEM_CPATH);
+  lua_pop(L, 2);
+  baton_lua_open_require(L);
+  baton_lua_note_library_functions(L);
+  lua_getfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
+  if (process != NULL && !lua_toboolean(L, -1)) {
+    char message[200];
+    message[0] = '\0';
+    if (baton_rs_read_environment(process->vm->executor, message, sizeof message) != 0) luaL_error(L, "%s", message);
+  }
+  lua_pop(L, 1);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** The end
+** ======================================================= */
+
+int baton_lua_wait_for_rest(lua_State *L) { return baton_lua_finish(L, 1); }
+
+/*
+** Closes Lua's state. Nobody else runs any more. The record of the calling process lies in the state: a copy takes its place.
+*/
+static void close_state(struct baton_process *process) {
+  static struct baton_process last;
+  struct baton_vm *vm = process->vm;
+  lua_State *L = vm->main;
+  baton_enter(L);
+  baton_rs_stop(vm->executor);
+  baton_leave(L);
+  last = *process;
+  last.L = L;
+  last.resumed = NULL;
+  last.stack_low = process->stack_low;
+  vm->closing = 1;
+  vm->main_process = NULL;
+  baton_gate_here()->process = &last;
+  lua_close(L);
+}
+
+/* os.exit([code [, close]]) */
+int baton_lua_exit(lua_State *L) {
+  int status = EXIT_SUCCESS;
+  if (lua_isboolean(L, 1))
+    status = lua_toboolean(L, 1) ? EXIT_SUCCESS : EXIT_FAILURE;
+  else
+    status = (int)luaL_optinteger(L, 1, EXIT_SUCCESS);
+  if (lua_toboolean(L, 2)) {
+    struct baton_process *process = baton_lua_here(L);
+    if (process != NULL && !process->vm->closing) {
+      baton_lua_finish(L, 0);
+      close_state(process);
+    }
+  }
+  exit(status);
+  return 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** The main process
+** ======================================================= */
+
+/* Gives the main process its handle: from now on the record lies there. Arguments: the first record. */
+static int open_vm(lua_State *L) {
+  struct baton_process *first = lua_touserdata(L, 1), *process;
+  struct baton_vm *vm = first->vm;
+  lua_newtable(L);
+  vm->processes = hvalue(s2v(L->top.p - 1));
+  lua_rawsetp(L, LUA_REGISTRYINDEX, vm);
+  baton_lua_open_handles(L);
+  process = lua_newuserdatauv(L, sizeof *process, BATON_UV_COUNT);
+  *process = *first;
+  luaL_setmetatable(L, "baton.process*");
+  lua_pushthread(L);
+  lua_setiuservalue(L, -2, BATON_UV_THREAD);
+  lua_pushliteral(L, "main");
+  lua_setiuservalue(L, -2, BATON_UV_NAME);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, vm);
+  lua_pushvalue(L, -2);
+  lua_rawseti(L, -2, (lua_Integer)(process->kernel_id & 0xffffffffu) + 1);
+  baton_enter(L);
+  vm->main_process = process;
+  baton_gate_here()->process = process;
+  process->marks = NULL;
+  baton_rs_set_word(vm->executor, process->kernel_id, (uintptr_t)process);
+  vm->object_queue = baton_rs_queue_new(vm->executor);
+  vm->require_queue = baton_rs_queue_new(vm->executor);
+  baton_leave(L);
+  return 0;
+}
+
+/* Opens Lua and runs the body as a plain protected call at the base, as the standalone `lua` does. Outside the VM; does not return inside. */
+int baton_lua_main(struct baton_process *first, lua_CFunction body, int argc, char **argv) {
+  struct baton_vm *vm = first->vm;
+  int status = EXIT_FAILURE;
+  lua_State *L = luaL_newstate();
+  if (L == NULL) {
+    fprintf(stderr, "%s: cannot create state: not enough memory\n", vm->progname);
+    return EXIT_FAILURE;
+  }
+  vm->main = L;
+  first->L = first->state = L;
+  vm->global = G(L);
+  first->global = G(L);
+  lua_pushcfunction(L, open_vm);
+  lua_pushlightuserdata(L, first);
+  if (lua_pcall(L, 1, 0, 0) != LUA_OK) {
+    baton_standalone_report(L);
+    return EXIT_FAILURE;
+  }
+  baton_lua_note_function(body);
+  baton_lua_watch_signals(vm);
+  lua_pushcfunction(L, body);
+  lua_pushinteger(L, argc);
+  lua_pushlightuserdata(L, argv);
+  if (lua_pcall(L, 2, 1, 0) == LUA_OK)
+    status = (int)lua_tointeger(L, -1);
+  else
+    baton_standalone_report(L);
+  baton_lua_set_interruptible(0);
+  lua_settop(L, 0);
+  baton_lua_finish(L, 0);
+  close_state(vm->main_process);
+  exit_status = status;
+  return status;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Records that exist before Lua does
+** ======================================================= */
+
+int baton_lua_exit_status(void) { return exit_status; }
+
+struct baton_vm *baton_lua_new_vm(const void *executor, const char *progname) {
+  struct baton_vm *vm = calloc(1, sizeof *vm);
+  if (vm == NULL) abort();
+  vm->executor = executor;
+  vm->progname = progname;
+  return vm;
+}
+
+struct baton_process *baton_lua_new_main(struct baton_vm *vm, lua_CFunction body, int argc, char **argv, size_t stack_size) {
+  struct baton_process *process = calloc(1, sizeof *process);
+  if (process == NULL) abort();
+  process->vm = vm;
+  process->id = ++vm->next_id;
+  process->body = body;
+  process->argc = argc;
+  process->argv = argv;
+  process->stack_size = stack_size;
+  process->outcome = BATON_ALIVE;
+  return process;
+}
+
+void baton_lua_set_main_id(struct baton_process *process, uint64_t id) { process->kernel_id = id; }
+
+/* }====================================================== */

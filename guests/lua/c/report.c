@@ -1,0 +1,69 @@
+/*
+** What a process is doing, written to standard error without allocating: for SIGQUIT, deadlocks and overflows.
+*/
+#include "guest.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MOST_LEVELS 22
+
+static void report_level(lua_State *L, lua_Debug *ar) {
+  lua_getinfo(L, "Sln", ar);
+  if (ar->currentline > 0)
+    fprintf(stderr, "\t%s:%d: in ", ar->short_src, ar->currentline);
+  else
+    fprintf(stderr, "\t%s: in ", ar->short_src);
+  if (ar->name != NULL)
+    fprintf(stderr, "%s '%s'\n", *ar->namewhat ? ar->namewhat : "function", ar->name);
+  else if (*ar->what == 'm')
+    fprintf(stderr, "main chunk\n");
+  else if (*ar->what != 'C')
+    fprintf(stderr, "function <%s:%d>\n", ar->short_src, ar->linedefined);
+  else
+    fprintf(stderr, "?\n");
+}
+
+static void report_state(lua_State *L) {
+  lua_Debug ar;
+  int level;
+  memset(&ar, 0, sizeof ar);
+  for (level = 0; lua_getstack(L, level, &ar); level++) {
+    if (level == MOST_LEVELS) {
+      fprintf(stderr, "\t...\n");
+      return;
+    }
+    report_level(L, &ar);
+  }
+}
+
+static const char *name_of(struct baton_process *process, char *text, size_t size) {
+  if (process == process->vm->main_process)
+    snprintf(text, size, "main");
+  else
+    snprintf(text, size, "process %llu", (unsigned long long)process->id);
+  if (process->name[0] != '\0') snprintf(text, size, "%s", process->name);
+  return text;
+}
+
+void baton_lua_report_process(struct baton_process *process, const char *state, const char *blocker) {
+  char name[64];
+  struct baton_resumed *resumed;
+  fprintf(stderr, "process '%s' (id %llu): %s%s%s\n", name_of(process, name, sizeof name), (unsigned long long)process->id, state,
+          *blocker ? ", " : "", blocker);
+  if (process->L == NULL) return;
+  fprintf(stderr, "stack traceback:\n");
+  for (resumed = process->resumed; resumed != NULL; resumed = resumed->previous) report_state(resumed->L);
+  report_state(process->L);
+}
+
+/* On the signal stack of the thread that overflowed: write(2) only. */
+void baton_lua_report_overflow(struct baton_process *process, size_t stack_size) {
+  char text[320], name[64];
+  int length = snprintf(text, sizeof text,
+                        "baton: process '%s' (id %llu) overflowed its C stack of %zu bytes (stack_size) inside a C function; "
+                        "give it more with the option stack_size of spawn\n",
+                        name_of(process, name, sizeof name), (unsigned long long)process->id, stack_size);
+  if (length > 0 && write(2, text, (size_t)length) < 0) return;
+}

@@ -1,0 +1,140 @@
+/*
+** What the C half of the guest asks of the Rust half (src/bridge.rs). All of it inside the VM, unless said otherwise.
+** `vm` is the executor (`baton_core::vm::Vm`); a process is named by the kernel's id.
+*/
+#ifndef BATON_RUNTIME_H
+#define BATON_RUNTIME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Why a wait ended: `WakeReason` of the kernel. */
+enum baton_reason {
+  BATON_DONE,
+  BATON_TIMED_OUT,
+  BATON_CLOSED,
+  BATON_GONE,
+  BATON_ABANDONED,
+  BATON_KILLED,
+  BATON_INTERRUPTED,
+  BATON_MISUSE /* the call was refused: recursive lock, or not the owner */
+};
+
+struct baton_wake {
+  uint32_t reason;
+  uint32_t case_index;
+  uint64_t value;
+};
+
+/* A relative time in nanoseconds; negative: for ever; zero: do not wait. */
+typedef int64_t baton_timeout;
+#define BATON_FOREVER ((baton_timeout)-1)
+
+enum baton_state {
+  BATON_STATE_RUNNING,
+  BATON_STATE_RUNNABLE,
+  BATON_STATE_WAITING,
+  BATON_STATE_SLEEPING,
+  BATON_STATE_SUSPENDED,
+  BATON_STATE_FOREIGN,
+  BATON_STATE_DEAD
+};
+
+struct baton_spawn {
+  uintptr_t word;      /* the guest's record */
+  size_t stack_size;   /* bytes; 0: the parameter */
+  int priority;        /* 1..80; 0: the calling process's */
+  int preemptible, daemon, quiet, suspended;
+  int on_home;         /* bound to the program's first thread */
+  int by_timer;        /* begins when a timer fires it */
+};
+
+/* Processes. spawn returns 0 and writes a message when there cannot be another process. */
+uint64_t baton_rs_spawn(const void *vm, const struct baton_spawn *options, char *message, size_t size);
+void baton_rs_forget(const void *vm, uint64_t process);
+void baton_rs_yield(const void *vm);
+void baton_rs_give_way(const void *vm); /* to a more urgent one */
+void baton_rs_set_word(const void *vm, uint64_t process, uintptr_t word);
+void baton_rs_safepoint(const void *vm);
+void baton_rs_enter_cold(const void *vm); /* from outside; returns inside */
+void baton_rs_after_fork(const void *vm);
+struct baton_wake baton_rs_sleep_until(const void *vm, uint64_t nanoseconds);
+struct baton_wake baton_rs_join(const void *vm, uint64_t process, baton_timeout timeout);
+struct baton_wake baton_rs_wait_for_rest(const void *vm, baton_timeout timeout);
+int baton_rs_joiners(const void *vm, uint64_t process);
+/* 0: done (or nothing to do); 1: dead; 2: the calling process is to raise its kill. */
+int baton_rs_suspend(const void *vm, uint64_t process);
+int baton_rs_resume(const void *vm, uint64_t process);
+/* 0: done; 1: dead; 2: it is the calling process. */
+int baton_rs_kill(const void *vm, uint64_t process);
+void baton_rs_set_kill_hold(const void *vm, uint64_t process, int holds);
+int baton_rs_kill_is_due(const void *vm, uint64_t process);
+int baton_rs_interrupt(const void *vm, uint64_t process);
+int baton_rs_priority(const void *vm, uint64_t process);
+void baton_rs_set_priority(const void *vm, uint64_t process, int priority);
+void baton_rs_bind_home(const void *vm, uint64_t process, int bound);
+int baton_rs_state(const void *vm, uint64_t process);
+double baton_rs_cpu_time(const void *vm, uint64_t process);
+size_t baton_rs_stack_used(const void *vm, uint64_t process);
+uint64_t baton_rs_current(const void *vm);
+int baton_rs_carrier(const void *vm);
+int baton_rs_threads(const void *vm);
+void baton_rs_set_retaking(const void *vm, int on);
+void baton_rs_stop(const void *vm);
+size_t baton_rs_list(const void *vm, uintptr_t *words, size_t capacity);
+/* From signal handlers and other threads, without the VM. */
+void baton_rs_request_signalled(const void *vm);
+
+/* Time, in nanoseconds of the monotonic clock. Without the VM. */
+uint64_t baton_rs_now(void);
+
+/* Objects: ids of the kernel. */
+uint64_t baton_rs_semaphore_new(const void *vm, uint64_t count);
+struct baton_wake baton_rs_semaphore_wait(const void *vm, uint64_t id, baton_timeout timeout);
+void baton_rs_semaphore_signal(const void *vm, uint64_t id, uint64_t n);
+uint64_t baton_rs_semaphore_count(const void *vm, uint64_t id);
+uint64_t baton_rs_mutex_new(const void *vm);
+struct baton_wake baton_rs_mutex_lock(const void *vm, uint64_t id, baton_timeout timeout);
+int baton_rs_mutex_unlock(const void *vm, uint64_t id);
+uint64_t baton_rs_condition_new(const void *vm);
+struct baton_wake baton_rs_condition_wait(const void *vm, uint64_t id, uint64_t mutex, baton_timeout timeout);
+void baton_rs_condition_signal(const void *vm, uint64_t id, int all);
+uint64_t baton_rs_event_new(const void *vm);
+struct baton_wake baton_rs_event_wait(const void *vm, uint64_t id, baton_timeout timeout);
+void baton_rs_event_set(const void *vm, uint64_t id, int on);
+int baton_rs_event_is_set(const void *vm, uint64_t id);
+uint64_t baton_rs_channel_new(const void *vm, uint64_t capacity);
+struct baton_wake baton_rs_channel_send(const void *vm, uint64_t id, uint64_t value, baton_timeout timeout);
+struct baton_wake baton_rs_channel_receive(const void *vm, uint64_t id, baton_timeout timeout);
+void baton_rs_channel_close(const void *vm, uint64_t id);
+uint64_t baton_rs_channel_length(const void *vm, uint64_t id);
+struct baton_case {
+  uint64_t channel;
+  uint64_t value;
+  int sends;
+};
+struct baton_wake baton_rs_select(const void *vm, const struct baton_case *cases, size_t count, baton_timeout timeout);
+uint64_t baton_rs_queue_new(const void *vm);
+struct baton_wake baton_rs_queue_wait(const void *vm, uint64_t id, baton_timeout timeout);
+void baton_rs_queue_wake_all(const void *vm, uint64_t id);
+enum baton_object { BATON_SEMAPHORE, BATON_MUTEX, BATON_CONDITION, BATON_EVENT, BATON_CHANNEL, BATON_QUEUE, BATON_TIMER };
+void baton_rs_free(const void *vm, int kind, uint64_t id);
+
+/* Timers. `first` is absolute; a period of 0 fires once. */
+uint64_t baton_rs_timer_new(const void *vm, uint64_t first, uint64_t period, uint64_t prepared);
+int baton_rs_timer_prepare(const void *vm, uint64_t timer, uint64_t prepared);
+/* Answers the process that the timer would have fired, or 0. */
+uint64_t baton_rs_timer_cancel(const void *vm, uint64_t timer);
+void baton_rs_timer_stats(const void *vm, uint64_t timer, uint64_t *fired, uint64_t *skipped);
+
+/* Parameters, by name. get: 0 unknown, 1 number, 2 boolean. set: 0 unknown, 1 done, else a message is written. */
+int baton_rs_parameter(const void *vm, const char *name, double *value);
+int baton_rs_set_parameter(const void *vm, const char *name, double value, char *message, size_t size);
+const char *baton_rs_parameter_name(size_t index);
+/* BATON_* of the environment; nonzero and a message if one of them is wrong. */
+int baton_rs_read_environment(const void *vm, char *message, size_t size);
+/* Counters and features, by index; NULL after the last. */
+const char *baton_rs_counter(const void *vm, size_t index, uint64_t *value);
+const char *baton_rs_feature(size_t index, const char **text, int *flag);
+
+#endif

@@ -1,0 +1,435 @@
+/*
+** The seam's functions: what Lua calls in place of its own (see seam.h), and what reaches into Lua's states.
+*/
+#define _GNU_SOURCE
+#include "internals.h"
+#include "guest.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The renamed originals. */
+LUAI_FUNC int baton_stock_traceexec(lua_State *L, const Instruction *pc);
+LUAI_FUNC void baton_stock_shrinkstack(lua_State *L);
+LUA_API int baton_stock_resume(lua_State *L, lua_State *from, int nargs, int *nresults);
+LUA_API void baton_stock_callk(lua_State *L, int nargs, int nresults, lua_KContext ctx, lua_KFunction k);
+LUA_API int baton_stock_pcallk(lua_State *L, int nargs, int nresults, int errfunc, lua_KContext ctx, lua_KFunction k);
+LUA_API lua_Unsigned baton_stock_rawlen(lua_State *L, int idx);
+LUA_API size_t baton_stock_stringtonumber(lua_State *L, const char *s);
+LUA_API void baton_stock_upvaluejoin(lua_State *L, int fidx1, int n1, int fidx2, int n2);
+LUA_API void baton_stock_setwarnf(lua_State *L, lua_WarnFunction f, void *ud);
+LUAI_FUNC void baton_close_call(lua_State *L, StkId func, int nresults);
+LUAI_FUNC void baton_close_callnoyield(lua_State *L, StkId func, int nresults);
+LUAI_FUNC int baton_finalizer_pcall(lua_State *L, Pfunc func, void *u, ptrdiff_t oldtop, ptrdiff_t ef);
+
+/*
+** Foreign calls that were retaken and have not come back, in all VMs. While there are any, no stack is shrunk: API functions
+** that do not lock read the stack of a process that is outside. Changed by who owns a VM; read likewise.
+*/
+static atomic_int outstanding;
+
+/* __cxa_get_globals of the C++ runtime, once a module has brought one. */
+static void **(*exception_globals)(void);
+
+struct baton_process *baton_lua_here(lua_State *L) {
+  struct baton_process *process = baton_gate_process();
+  return process != NULL && process->global == G(L) ? process : NULL;
+}
+
+/* {======================================================
+** Safepoints
+** ======================================================= */
+
+/* Async-signal-safe. New frames look at hookmask; the topmost Lua frame looks at its own trap. */
+void baton_lua_arm(lua_State *L) {
+  CallInfo *ci;
+  L->hookmask |= BATON_HOOK_BIT;
+  for (ci = L->ci; ci != NULL; ci = ci->previous) {
+    if (isLua(ci)) {
+      ci->u.l.trap = 1;
+      return;
+    }
+  }
+}
+
+/* Every frame of a killed process is to look: it may be caught anywhere, and goes on from there. */
+static void arm_all_frames(lua_State *L) {
+  CallInfo *ci;
+  L->hookmask |= BATON_HOOK_BIT;
+  for (ci = L->ci; ci != NULL; ci = ci->previous)
+    if (isLua(ci)) ci->u.l.trap = 1;
+}
+
+void baton_lua_request_safepoint(struct baton_process *process) {
+  struct baton_resumed *resumed;
+  arm_all_frames(process->L);
+  for (resumed = process->resumed; resumed != NULL; resumed = resumed->previous)
+    arm_all_frames(resumed->L);
+}
+
+/* The preemption signal's handler: only while the thread is inside the VM. */
+void baton_lua_preempt(void) {
+  struct baton_gate *here = baton_gate_here();
+  struct baton_process *process = here->process;
+  lua_State *L = here->state;
+  if ((here->gate & 1) == 0 && process != NULL && L != NULL && process->global == G(L)) baton_lua_arm(L);
+}
+
+static void safepoint(lua_State *L, struct baton_process *process) {
+  if (process->foreign_states == 0) baton_rs_safepoint(process->vm->executor);
+  if (l_unlikely(process->killed || process->interrupted)) {
+    lua_unlock(L);
+    baton_lua_raise_owed(L, process);
+    lua_lock(L);
+  }
+}
+
+LUAI_FUNC int luaG_traceexec(lua_State *L, const Instruction *pc) {
+  if (l_unlikely(L->hookmask & BATON_HOOK_BIT)) {
+    struct baton_process *process = baton_lua_here(L);
+    L->hookmask &= ~BATON_HOOK_BIT;
+    if (process != NULL) {
+      CallInfo *ci = L->ci;
+      ci->u.l.savedpc = pc + 1; /* as for hooks: `pc` is the current instruction */
+      if (!isIT(*pc)) L->top.p = ci->top.p; /* else `top` is in use and right */
+      safepoint(L, process);
+      if (l_unlikely(process->killed)) { /* held back: look again at every instruction */
+        L->hookmask |= BATON_HOOK_BIT;
+        baton_stock_traceexec(L, pc);
+        ci->u.l.trap = 1;
+        return 1;
+      }
+    }
+  }
+  return baton_stock_traceexec(L, pc);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Entering, and what is kept for each process
+** ======================================================= */
+
+void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
+  struct baton_process *process = baton_lua_here(L);
+  int saved_errno = errno;
+  /* No process of ours: a state that a module made for itself, on whatever thread. Let it be. */
+  if (process == NULL) return;
+  if (slow & (BATON_SLOW_REVOKED | BATON_SLOW_CAS)) {
+    process->saved_errno = saved_errno;
+    if (exception_globals != NULL) {
+      void **globals = exception_globals();
+      process->exceptions[0] = globals[0];
+      process->exceptions[1] = globals[1];
+    }
+    process->state = L;
+    baton_rs_enter_cold(process->vm->executor);
+    /* perhaps on another thread from here on */
+    if (process->retaken) {
+      process->retaken = 0;
+      baton_lua_object_ends(process);
+      atomic_fetch_sub_explicit(&outstanding, 1, memory_order_relaxed);
+    }
+    baton_gate_set_state(L);
+  }
+  if (baton_gate_here()->slow & BATON_SLOW_ATTENTION) {
+    __atomic_fetch_and(&baton_gate_here()->slow, ~BATON_SLOW_ATTENTION, __ATOMIC_ACQ_REL);
+    baton_lua_arm(L);
+  }
+  errno = saved_errno;
+}
+
+/* The VM was taken from the process's foreign call: put away what belongs to the VM. */
+void baton_lua_detach(struct baton_process *process) {
+  global_State *g = process->global;
+  process->gc_stopped = g->gcstp & GCSTPGC;
+  g->gcstp &= cast_byte(~GCSTPGC);
+  process->retaken = 1;
+  atomic_fetch_add_explicit(&outstanding, 1, memory_order_relaxed);
+}
+
+void baton_lua_switched(struct baton_process *from, struct baton_process *to) {
+  struct baton_gate *here = baton_gate_here();
+  global_State *g = from != NULL ? from->global : to->global;
+  if (from != NULL) {
+    from->state = here->state;
+    from->saved_errno = errno;
+    if (g != NULL) {
+      from->gc_stopped = g->gcstp & GCSTPGC;
+      g->gcstp &= cast_byte(~GCSTPGC);
+    }
+    if (l_unlikely(exception_globals != NULL)) {
+      void **globals = exception_globals();
+      from->exceptions[0] = globals[0];
+      from->exceptions[1] = globals[1];
+    }
+  }
+  here->process = to;
+  if (to != NULL) {
+    here->state = to->state;
+    errno = to->saved_errno;
+    if (g != NULL) g->gcstp |= to->gc_stopped;
+    if (l_unlikely(exception_globals != NULL)) {
+      void **globals = exception_globals();
+      globals[0] = to->exceptions[0];
+      globals[1] = to->exceptions[1];
+    }
+  }
+}
+
+/* A module was loaded: it may have brought the C++ runtime. */
+void baton_lua_note_exception_globals(void) {
+  if (exception_globals == NULL) {
+    void *found = dlsym(RTLD_DEFAULT, "__cxa_get_globals");
+    *(void **)(&exception_globals) = found;
+  }
+}
+
+/* So that recursion in a process fails at the depth at which it fails in a script under `lua`. */
+void baton_lua_set_base_depth(lua_State *L) { L->nCcalls = 1; }
+
+/* }====================================================== */
+
+/* {======================================================
+** Errors
+** ======================================================= */
+
+/* Tells the kernel whether the killed process holds the kill back now. Inside the VM. */
+static void sync_kill_hold(struct baton_process *process) {
+  baton_rs_set_kill_hold(process->vm->executor, process->kernel_id, process->holds > 0);
+}
+
+static void drop_mark(struct baton_process *process) {
+  struct baton_mark *mark = process->marks;
+  process->marks = mark->previous;
+  if (mark->kind == BATON_MARK_FOREIGN_STATE) {
+    process->foreign_states--;
+  } else {
+    process->holds--;
+    if (l_unlikely(process->killed) && process->holds == 0) sync_kill_hold(process);
+  }
+}
+
+static void put_mark(struct baton_process *process, struct baton_mark *mark, enum baton_mark_kind kind) {
+  mark->previous = process->marks;
+  mark->kind = kind;
+  process->marks = mark;
+  if (kind == BATON_MARK_FOREIGN_STATE) {
+    process->foreign_states++;
+  } else if (process->holds++ == 0 && l_unlikely(process->killed)) {
+    sync_kill_hold(process);
+  }
+}
+
+/* The stack is about to be cut back to `where`: forget what is deeper. */
+static void unwind(struct baton_process *process, const void *where) {
+  while (process->marks != NULL && (const char *)process->marks < (const char *)where) drop_mark(process);
+  while (process->resumed != NULL && (const char *)process->resumed < (const char *)where)
+    process->resumed = process->resumed->previous;
+}
+
+struct lua_longjmp *baton_lua_throw_target(lua_State *L, struct lua_longjmp *c) {
+  struct baton_process *process = baton_lua_here(L);
+  const char *where = (const char *)c;
+  lua_State *base;
+  if (process == NULL || process->stack_high == NULL) return c;
+  if (where >= process->stack_low && where < process->stack_high) {
+    unwind(process, c);
+    return c;
+  }
+  /* The handler is on another process's stack (Lua looks for it in the main state). */
+  base = process->L;
+  if (base->errorJmp == NULL) return c;
+  if (L != base) {
+    setobjs2s(base, base->top.p, L->top.p - 1);
+    base->top.p++;
+    L->top.p--;
+  }
+  unwind(process, base->errorJmp);
+  return base->errorJmp;
+}
+
+int baton_lua_kill_is_due(struct baton_process *process) {
+  if (process->killed == 0) return 0;
+  return process->holds == 0 || process->killed > 1 || baton_rs_now() >= process->kill_until;
+}
+
+/* Inside the VM; by the stack's spare slots, since a Lua frame may have none of its own left. */
+static l_noret raise_kill(lua_State *L, struct baton_process *process) {
+  Udata *handle = cast(Udata *, cast_charp(process) - udatamemoffset(BATON_UV_COUNT));
+  setobj2s(L, L->top.p, &handle->uv[BATON_UV_REASON - 1].uv);
+  L->top.p++;
+  baton_lua_request_safepoint(process); /* raised again wherever it is caught */
+  luaD_throw(L, LUA_ERRRUN); /* not lua_error: message handlers are passed over */
+}
+
+void baton_lua_raise_owed(lua_State *L, struct baton_process *process) {
+  if (baton_lua_kill_is_due(process)) {
+    lua_lock(L);
+    raise_kill(L, process);
+  }
+  if (process->interrupted && process->killed == 0) {
+    process->interrupted = 0;
+    if (!isLua(L->ci)) luaL_error(L, "interrupted!");
+    lua_lock(L);
+    luaG_runerror(L, "interrupted!");
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Wrapped functions of Lua
+** ======================================================= */
+
+LUAI_FUNC void luaD_shrinkstack(lua_State *L) {
+  if (atomic_load_explicit(&outstanding, memory_order_relaxed) == 0) baton_stock_shrinkstack(L);
+}
+
+LUAI_FUNC void baton_close_call(lua_State *L, StkId func, int nresults) {
+  struct baton_process *process = baton_lua_here(L);
+  struct baton_mark mark;
+  if (process == NULL) {
+    luaD_call(L, func, nresults);
+    return;
+  }
+  put_mark(process, &mark, BATON_MARK_CLOSE);
+  luaD_call(L, func, nresults);
+  drop_mark(process);
+  if (l_unlikely(process->killed)) baton_lua_arm(L);
+}
+
+LUAI_FUNC void baton_close_callnoyield(lua_State *L, StkId func, int nresults) {
+  struct baton_process *process = baton_lua_here(L);
+  struct baton_mark mark;
+  if (process == NULL) {
+    luaD_callnoyield(L, func, nresults);
+    return;
+  }
+  put_mark(process, &mark, BATON_MARK_CLOSE);
+  luaD_callnoyield(L, func, nresults);
+  drop_mark(process);
+  if (l_unlikely(process->killed)) baton_lua_arm(L);
+}
+
+LUAI_FUNC int baton_finalizer_pcall(lua_State *L, Pfunc func, void *u, ptrdiff_t oldtop, ptrdiff_t ef) {
+  struct baton_process *process = baton_lua_here(L);
+  struct baton_mark mark;
+  int status;
+  if (process == NULL) return luaD_pcall(L, func, u, oldtop, ef);
+  put_mark(process, &mark, BATON_MARK_FINALIZER);
+  status = luaD_pcall(L, func, u, oldtop, ef);
+  drop_mark(process);
+  if (l_unlikely(process->killed)) baton_lua_arm(L);
+  return status;
+}
+
+LUA_API int lua_resume(lua_State *L, lua_State *from, int nargs, int *nresults) {
+  struct baton_process *process = baton_lua_here(L);
+  struct baton_resumed resumed;
+  int status;
+  if (process == NULL) return baton_stock_resume(L, from, nargs, nresults);
+  resumed.previous = process->resumed;
+  resumed.L = L;
+  process->resumed = &resumed;
+  status = baton_stock_resume(L, from, nargs, nresults);
+  process->resumed = resumed.previous;
+  if (l_unlikely(L->hookmask & BATON_HOOK_BIT)) { /* asked of the coroutine: now of its resumer */
+    L->hookmask &= ~BATON_HOOK_BIT;
+    baton_lua_arm(resumed.previous != NULL ? resumed.previous->L : process->L);
+  }
+  /* A coroutine ended by an error does not close its variables by itself; one ended by a kill must. */
+  if (l_unlikely(process->killed) && status > LUA_YIELD) status = lua_closethread(L, from);
+  return status;
+}
+
+/* Whether `L` is a state of the running process, or one that nobody runs. */
+static int belongs(struct baton_process *process, lua_State *L) {
+  struct baton_resumed *resumed;
+  if (L == process->L || L->ci == &L->base_ci) return 1;
+  for (resumed = process->resumed; resumed != NULL; resumed = resumed->previous)
+    if (resumed->L == L) return 1;
+  return 0;
+}
+
+static void warn_foreign_state(struct baton_process *process) {
+  static int warned;
+  if (!warned) {
+    warned = 1;
+    fprintf(stderr, "baton: warning: process %llu calls on a lua_State that another process runs on "
+            "(a module stored it); no other process runs until that call returns\n",
+            (unsigned long long)process->id);
+  }
+}
+
+/*
+** A call on a state that has another process's frames: no switch may come while ours stand on top of them. Always protected,
+** so that an error leaves that state as it was.
+*/
+static int call_on_foreign_state(struct baton_process *process, lua_State *L, int nargs, int nresults, int errfunc) {
+  struct baton_mark mark;
+  int status;
+  warn_foreign_state(process);
+  put_mark(process, &mark, BATON_MARK_FOREIGN_STATE);
+  status = baton_stock_pcallk(L, nargs, nresults, errfunc, 0, NULL);
+  drop_mark(process);
+  return status;
+}
+
+LUA_API void lua_callk(lua_State *L, int nargs, int nresults, lua_KContext ctx, lua_KFunction k) {
+  struct baton_process *process;
+  if (l_unlikely(L != baton_gate_state()) && (process = baton_lua_here(L)) != NULL && !belongs(process, L)) {
+    int status = call_on_foreign_state(process, L, nargs, nresults, 0);
+    lua_State *own = process->resumed != NULL ? process->resumed->L : process->L;
+    if (status == LUA_OK) return;
+    lua_xmove(L, own, 1);
+    lua_lock(own);
+    luaD_throw(own, status);
+  }
+  baton_stock_callk(L, nargs, nresults, ctx, k);
+}
+
+LUA_API int lua_pcallk(lua_State *L, int nargs, int nresults, int errfunc, lua_KContext ctx, lua_KFunction k) {
+  struct baton_process *process;
+  if (l_unlikely(L != baton_gate_state()) && (process = baton_lua_here(L)) != NULL && !belongs(process, L))
+    return call_on_foreign_state(process, L, nargs, nresults, errfunc);
+  return baton_stock_pcallk(L, nargs, nresults, errfunc, ctx, k);
+}
+
+/* These do not lock in stock Lua, but write: a table's size hint, a stack slot, an upvalue. */
+LUA_API lua_Unsigned lua_rawlen(lua_State *L, int idx) {
+  lua_Unsigned length;
+  lua_lock(L);
+  length = baton_stock_rawlen(L, idx);
+  lua_unlock(L);
+  return length;
+}
+
+LUA_API size_t lua_stringtonumber(lua_State *L, const char *s) {
+  size_t size;
+  lua_lock(L);
+  size = baton_stock_stringtonumber(L, s);
+  lua_unlock(L);
+  return size;
+}
+
+LUA_API void lua_upvaluejoin(lua_State *L, int fidx1, int n1, int fidx2, int n2) {
+  lua_lock(L);
+  baton_stock_upvaluejoin(L, fidx1, n1, fidx2, n2);
+  lua_unlock(L);
+}
+
+/* Warn functions call this while the state is locked. */
+LUA_API void lua_setwarnf(lua_State *L, lua_WarnFunction f, void *ud) {
+  if ((baton_gate_here()->gate & 1) == 0) {
+    G(L)->ud_warn = ud;
+    G(L)->warnf = f;
+  } else {
+    baton_stock_setwarnf(L, f, ud);
+  }
+}
+
+/* }====================================================== */

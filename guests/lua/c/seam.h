@@ -1,0 +1,84 @@
+/*
+** The seam: force-included before every file of Lua, which stays unmodified.
+**
+** What it changes, file by file (build.rs defines BATON_IN_* for the files named):
+**   all files    lua_lock/lua_unlock are enter/leave; luai_threadyield does nothing
+**   ldebug.c     luaG_traceexec becomes stock; ours asks for a safepoint first
+**   ldo.c        LUAI_THROW finds the handler on the current C stack; luaD_shrinkstack and lua_resume are wrapped
+**   lapi.c       lua_callk/lua_pcallk are wrapped; three functions that do not lock get locked; lua_setwarnf nests
+**   lfunc.c      calls of __close methods are marked
+**   lgc.c        calls of finalizers are marked
+**   liolib.c     which file a function is about is noted; a file in use is waited for
+** print, require and os.exit are replaced in their tables (program.c).
+*/
+#ifndef BATON_SEAM_H
+#define BATON_SEAM_H
+
+#include "gate.h"
+
+struct lua_State;
+struct lua_longjmp;
+
+void baton_lua_enter_cold(struct lua_State *L, uint32_t slow);
+
+#define lua_lock(L)                                                            \
+  do {                                                                         \
+    uint32_t baton_slow_ = baton_gate_enter(L);                                \
+    if (__builtin_expect(baton_slow_ != 0, 0)) baton_lua_enter_cold(L, baton_slow_); \
+  } while (0)
+
+#define lua_unlock(L) ((void)(L), baton_gate_leave())
+
+/* It stands after `updatetrap`: giving way here would leave `base` stale. */
+#define luai_threadyield(L) ((void)0)
+
+/* The handler that an error goes to: `c`, or the current process's base if `c` is on another C stack. */
+struct lua_longjmp *baton_lua_throw_target(struct lua_State *L, struct lua_longjmp *c);
+
+#define LUAI_THROW(L, c)                                                       \
+  do {                                                                         \
+    struct lua_longjmp *baton_target_ = baton_lua_throw_target(L, c);          \
+    if (baton_target_ != (c)) {                                                \
+      baton_target_->status = (c)->status;                                     \
+      (c)->status = LUA_OK;                                                    \
+    }                                                                          \
+    _longjmp(baton_target_->b, 1);                                             \
+  } while (0)
+#define LUAI_TRY(L, c, a) if (_setjmp((c)->b) == 0) { a }
+#define luai_jmpbuf jmp_buf
+
+#if defined(BATON_IN_LDEBUG)
+#define luaG_traceexec baton_stock_traceexec
+#endif
+
+#if defined(BATON_IN_LDO)
+#define luaD_shrinkstack baton_stock_shrinkstack
+#define lua_resume baton_stock_resume
+#endif
+
+#if defined(BATON_IN_LAPI)
+#define lua_callk baton_stock_callk
+#define lua_pcallk baton_stock_pcallk
+#define lua_rawlen baton_stock_rawlen
+#define lua_stringtonumber baton_stock_stringtonumber
+#define lua_upvaluejoin baton_stock_upvaluejoin
+#define lua_setwarnf baton_stock_setwarnf
+#endif
+
+#if defined(BATON_IN_LFUNC)
+#define luaD_call baton_close_call
+#define luaD_callnoyield baton_close_callnoyield
+#endif
+
+#if defined(BATON_IN_LGC)
+#define luaD_pcall baton_finalizer_pcall
+#endif
+
+#if defined(BATON_IN_LIOLIB)
+#define luaL_checkudata baton_io_checkudata
+#define lua_touserdata baton_io_touserdata
+#define lua_newuserdatauv baton_io_newuserdata
+#define fclose baton_io_fclose
+#endif
+
+#endif

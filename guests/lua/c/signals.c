@@ -1,0 +1,57 @@
+/*
+** SIGINT raises in the main process; SIGQUIT reports all processes. The handlers only note and kick.
+*/
+#include "guest.h"
+
+#include <signal.h>
+#include <string.h>
+
+/* The VM that signals are for: the program's. Set once. */
+static struct baton_vm *program;
+
+static volatile sig_atomic_t interrupt_wanted, report_wanted;
+
+static void handle(int signal, void (*handler)(int)) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  sigaction(signal, &action, NULL);
+}
+
+static void on_interrupt(int signal) {
+  handle(signal, SIG_DFL); /* a second one ends the program */
+  interrupt_wanted = 1;
+  baton_rs_request_signalled(program->executor);
+}
+
+static void on_quit(int signal) {
+  (void)signal;
+  report_wanted = 1;
+  baton_rs_request_signalled(program->executor);
+}
+
+void baton_lua_watch_signals(struct baton_vm *vm) {
+  program = vm;
+  handle(SIGQUIT, on_quit);
+}
+
+void baton_lua_set_interruptible(int on) {
+  if (program != NULL) handle(SIGINT, on ? on_interrupt : SIG_DFL);
+}
+
+int baton_lua_report_wanted(void) {
+  int wanted = report_wanted;
+  report_wanted = 0;
+  return wanted;
+}
+
+/* Inside the VM, at a safepoint of any process or in the executor's loop. */
+void baton_lua_signalled(struct baton_vm *vm) {
+  struct baton_process *main_process = vm->main_process;
+  if (!interrupt_wanted || main_process == NULL) return;
+  interrupt_wanted = 0;
+  main_process->interrupted = 1;
+  if (!baton_rs_interrupt(vm->executor, main_process->kernel_id)) baton_lua_request_safepoint(main_process);
+}

@@ -1,0 +1,499 @@
+//! What the C half asks of the runtime: the functions of `c/runtime.h`.
+//!
+//! All take the executor as a pointer that `program` handed to the C half, and are called inside the VM unless said otherwise there.
+//! None of them raises; Lua's errors are made by the callers.
+
+use baton_core::kernel::{
+    Attempt, Case, ChannelId, ConditionId, Deadline, EventId, KillOutcome, MutexId, Priority, ProcessId,
+    ResumeOutcome, SemaphoreId, SpawnOptions, State, SuspendOutcome, TimerId, WaitQueueId, Wake, WakeReason,
+};
+use baton_core::vm::{HOME, Spawned, Vm};
+use baton_sys::clock::Instant;
+use std::ffi::{c_char, c_int};
+use std::time::Duration;
+
+/// `struct baton_wake`.
+#[repr(C)]
+pub(crate) struct CWake {
+    reason: u32,
+    case_index: u32,
+    value: u64,
+}
+
+/// `struct baton_spawn`.
+#[repr(C)]
+pub(crate) struct CSpawn {
+    word: usize,
+    stack_size: usize,
+    priority: c_int,
+    preemptible: c_int,
+    daemon: c_int,
+    quiet: c_int,
+    suspended: c_int,
+    on_home: c_int,
+    by_timer: c_int,
+}
+
+/// `struct baton_case`.
+#[repr(C)]
+pub(crate) struct CCase {
+    channel: u64,
+    value: u64,
+    sends: c_int,
+}
+
+const MISUSE: u32 = 7;
+
+impl From<Wake> for CWake {
+    fn from(wake: Wake) -> CWake {
+        let reason = match wake.reason {
+            WakeReason::Done => 0,
+            WakeReason::TimedOut => 1,
+            WakeReason::Closed => 2,
+            WakeReason::Dead => 3,
+            WakeReason::Abandoned => 4,
+            WakeReason::Killed => 5,
+            WakeReason::Interrupted => 6,
+        };
+        CWake { reason, case_index: wake.case, value: wake.value }
+    }
+}
+
+fn misuse() -> CWake {
+    CWake { reason: MISUSE, case_index: 0, value: 0 }
+}
+
+/// A relative time of the C half: negative is for ever.
+fn deadline(timeout: i64) -> Deadline {
+    Vm::deadline(u64::try_from(timeout).ok().map(Duration::from_nanos))
+}
+
+fn process(bits: u64) -> Option<ProcessId> {
+    ProcessId::from_bits(bits)
+}
+
+/// Writes a message for the C half: cut to fit, ended by a zero byte.
+///
+/// # Safety
+/// `buffer` is writable for `size` bytes.
+pub(crate) unsafe fn write_message(buffer: *mut c_char, size: usize, message: &str) {
+    let Some(room) = size.checked_sub(1) else { return };
+    let length = message.len().min(room);
+    // SAFETY: the caller's condition; `length + 1 <= size`.
+    unsafe {
+        std::ptr::copy_nonoverlapping(message.as_ptr(), buffer.cast::<u8>(), length);
+        buffer.add(length).write(0);
+    }
+}
+
+/// Defines the functions that C calls; each gets the executor as `vm: &Vm`.
+macro_rules! bridge {
+    ($($(#[$doc:meta])* fn $name:ident($vm:ident $(, $argument:ident: $type:ty)* $(,)?) $(-> $result:ty)? $body:block)*) => {$(
+        $(#[$doc])*
+        // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+        #[unsafe(no_mangle)]
+        extern "C" fn $name($vm: &Vm $(, $argument: $type)*) $(-> $result)? $body
+    )*};
+}
+
+bridge! {
+    fn baton_rs_forget(vm, pid: u64) {
+        if let Some(pid) = process(pid) {
+            vm.forget(pid);
+        }
+    }
+
+    fn baton_rs_set_word(vm, pid: u64, word: usize) {
+        if let Some(pid) = process(pid) {
+            vm.kernel(|kernel| kernel.set_guest(pid, word));
+        }
+    }
+
+    fn baton_rs_yield(vm) {
+        vm.yield_now();
+    }
+
+    fn baton_rs_give_way(vm) {
+        vm.operate(|_| ());
+    }
+
+    fn baton_rs_safepoint(vm) {
+        vm.safepoint();
+    }
+
+    fn baton_rs_enter_cold(vm) {
+        vm.enter_cold();
+    }
+
+    fn baton_rs_sleep_until(vm, nanoseconds: u64) -> CWake {
+        vm.sleep_until(Instant::from_nanos(nanoseconds)).into()
+    }
+
+    fn baton_rs_join(vm, pid: u64, timeout: i64) -> CWake {
+        match process(pid) {
+            Some(pid) => vm.attempt(|kernel| kernel.join(pid, deadline(timeout))).into(),
+            None => Wake::because(WakeReason::Done).into(),
+        }
+    }
+
+    fn baton_rs_wait_for_rest(vm, timeout: i64) -> CWake {
+        vm.attempt(|kernel| kernel.wait_for_rest(deadline(timeout))).into()
+    }
+
+    fn baton_rs_joiners(vm, pid: u64) -> c_int {
+        process(pid).map_or(0, |pid| vm.kernel(|kernel| kernel.joiner_count(pid)) as c_int)
+    }
+
+    fn baton_rs_suspend(vm, pid: u64) -> c_int {
+        match process(pid).map(|pid| vm.suspend(pid)) {
+            None | Some(SuspendOutcome::Dead) => 1,
+            Some(SuspendOutcome::Killed) => 2,
+            Some(SuspendOutcome::Suspended | SuspendOutcome::CurrentMustSwitch | SuspendOutcome::Already) => 0,
+        }
+    }
+
+    fn baton_rs_resume(vm, pid: u64) -> c_int {
+        match process(pid).map(|pid| vm.operate(|kernel| kernel.resume(pid))) {
+            None | Some(ResumeOutcome::Dead) => 1,
+            Some(ResumeOutcome::Resumed | ResumeOutcome::NotSuspended) => 0,
+        }
+    }
+
+    fn baton_rs_kill(vm, pid: u64) -> c_int {
+        match process(pid).map(|pid| vm.kill(pid)) {
+            None | Some(KillOutcome::AlreadyDead) => 1,
+            Some(KillOutcome::IsCurrent) => 2,
+            Some(KillOutcome::Woken | KillOutcome::Pending | KillOutcome::Held) => 0,
+        }
+    }
+
+    fn baton_rs_set_kill_hold(vm, pid: u64, holds: c_int) {
+        if let Some(pid) = process(pid) {
+            vm.kernel(|kernel| kernel.set_kill_hold(pid, holds != 0));
+        }
+    }
+
+    fn baton_rs_interrupt(vm, pid: u64) -> c_int {
+        process(pid).is_some_and(|pid| vm.kernel(|kernel| kernel.interrupt(pid))).into()
+    }
+
+    fn baton_rs_priority(vm, pid: u64) -> c_int {
+        process(pid).map_or(0, |pid| c_int::from(vm.kernel(|kernel| kernel.priority(pid)).get()))
+    }
+
+    fn baton_rs_set_priority(vm, pid: u64, priority: c_int) {
+        let level = u8::try_from(priority).ok().and_then(Priority::new);
+        if let (Some(pid), Some(priority)) = (process(pid), level) {
+            vm.operate(|kernel| kernel.set_priority(pid, priority));
+        }
+    }
+
+    fn baton_rs_bind_home(vm, pid: u64, bound: c_int) {
+        if let Some(pid) = process(pid) {
+            vm.bind(pid, (bound != 0).then_some(HOME));
+        }
+    }
+
+    fn baton_rs_state(vm, pid: u64) -> c_int {
+        let state = process(pid).map_or(State::Dead, |pid| vm.kernel(|kernel| kernel.state(pid)));
+        match state {
+            State::Running => 0,
+            State::Runnable => 1,
+            State::Waiting => 2,
+            State::Sleeping => 3,
+            State::Suspended => 4,
+            State::Foreign => 5,
+            State::Dead => 6,
+        }
+    }
+
+    fn baton_rs_cpu_time(vm, pid: u64) -> f64 {
+        process(pid).map_or(0.0, |pid| vm.cpu_time(pid).as_secs_f64())
+    }
+
+    fn baton_rs_stack_used(vm, pid: u64) -> usize {
+        process(pid).and_then(|pid| vm.stack_high_water(pid)).unwrap_or(0)
+    }
+
+    fn baton_rs_carrier(vm) -> c_int {
+        vm.current_carrier().0 as c_int
+    }
+
+    fn baton_rs_threads(vm) -> c_int {
+        vm.threads() as c_int
+    }
+
+    fn baton_rs_stop(vm) {
+        vm.stop();
+    }
+
+    fn baton_rs_request_signalled(vm) {
+        vm.request_signalled();
+    }
+
+    fn baton_rs_semaphore_new(vm, count: u64) -> u64 {
+        vm.kernel(|kernel| kernel.semaphore_new(count)).to_bits()
+    }
+
+    fn baton_rs_semaphore_wait(vm, id: u64, timeout: i64) -> CWake {
+        match SemaphoreId::from_bits(id) {
+            Some(id) => vm.attempt(|kernel| kernel.semaphore_wait(id, deadline(timeout))).into(),
+            None => Wake::because(WakeReason::Closed).into(),
+        }
+    }
+
+    fn baton_rs_semaphore_signal(vm, id: u64, n: u64) {
+        if let Some(id) = SemaphoreId::from_bits(id) {
+            vm.operate(|kernel| kernel.semaphore_signal(id, n));
+        }
+    }
+
+    fn baton_rs_semaphore_count(vm, id: u64) -> u64 {
+        SemaphoreId::from_bits(id).map_or(0, |id| vm.kernel(|kernel| kernel.semaphore_count(id)))
+    }
+
+    fn baton_rs_mutex_new(vm) -> u64 {
+        vm.kernel(|kernel| kernel.mutex_new()).to_bits()
+    }
+
+    fn baton_rs_mutex_lock(vm, id: u64, timeout: i64) -> CWake {
+        let Some(id) = MutexId::from_bits(id) else { return Wake::because(WakeReason::Closed).into() };
+        let mut refused = false;
+        let wake = vm.attempt(|kernel| kernel.mutex_lock(id, deadline(timeout)).unwrap_or_else(|_| {
+            refused = true;
+            Attempt::Ready(Wake::because(WakeReason::Dead))
+        }));
+        if refused { misuse() } else { wake.into() }
+    }
+
+    fn baton_rs_mutex_unlock(vm, id: u64) -> c_int {
+        let Some(id) = MutexId::from_bits(id) else { return 1 };
+        vm.operate(|kernel| kernel.mutex_unlock(id)).is_err().into()
+    }
+
+    fn baton_rs_condition_new(vm) -> u64 {
+        vm.kernel(|kernel| kernel.condition_new()).to_bits()
+    }
+
+    fn baton_rs_condition_wait(vm, id: u64, mutex: u64, timeout: i64) -> CWake {
+        let (Some(id), Some(mutex)) = (ConditionId::from_bits(id), MutexId::from_bits(mutex)) else {
+            return Wake::because(WakeReason::Closed).into();
+        };
+        let mut refused = false;
+        let wake = vm.attempt(|kernel| kernel.condition_wait(id, mutex, deadline(timeout)).unwrap_or_else(|_| {
+            refused = true;
+            Attempt::Ready(Wake::because(WakeReason::Dead))
+        }));
+        if refused { misuse() } else { wake.into() }
+    }
+
+    fn baton_rs_condition_signal(vm, id: u64, all: c_int) {
+        if let Some(id) = ConditionId::from_bits(id) {
+            vm.operate(|kernel| {
+                if all != 0 {
+                    kernel.condition_broadcast(id);
+                } else {
+                    kernel.condition_signal(id);
+                }
+            });
+        }
+    }
+
+    fn baton_rs_event_new(vm) -> u64 {
+        vm.kernel(|kernel| kernel.event_new()).to_bits()
+    }
+
+    fn baton_rs_event_wait(vm, id: u64, timeout: i64) -> CWake {
+        match EventId::from_bits(id) {
+            Some(id) => vm.attempt(|kernel| kernel.event_wait(id, deadline(timeout))).into(),
+            None => Wake::because(WakeReason::Closed).into(),
+        }
+    }
+
+    fn baton_rs_event_set(vm, id: u64, on: c_int) {
+        if let Some(id) = EventId::from_bits(id) {
+            vm.operate(|kernel| {
+                if on != 0 {
+                    kernel.event_set(id);
+                } else {
+                    kernel.event_clear(id);
+                }
+            });
+        }
+    }
+
+    fn baton_rs_event_is_set(vm, id: u64) -> c_int {
+        EventId::from_bits(id).is_some_and(|id| vm.kernel(|kernel| kernel.event_is_set(id))).into()
+    }
+
+    fn baton_rs_channel_new(vm, capacity: u64) -> u64 {
+        let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
+        vm.kernel(|kernel| kernel.channel_new(capacity)).to_bits()
+    }
+
+    fn baton_rs_channel_send(vm, id: u64, value: u64, timeout: i64) -> CWake {
+        match ChannelId::from_bits(id) {
+            Some(id) => vm.attempt(|kernel| kernel.channel_send(id, value, deadline(timeout))).into(),
+            None => Wake::because(WakeReason::Closed).into(),
+        }
+    }
+
+    fn baton_rs_channel_receive(vm, id: u64, timeout: i64) -> CWake {
+        match ChannelId::from_bits(id) {
+            Some(id) => vm.attempt(|kernel| kernel.channel_receive(id, deadline(timeout))).into(),
+            None => Wake::because(WakeReason::Closed).into(),
+        }
+    }
+
+    fn baton_rs_channel_close(vm, id: u64) {
+        if let Some(id) = ChannelId::from_bits(id) {
+            vm.operate(|kernel| kernel.channel_close(id));
+        }
+    }
+
+    fn baton_rs_channel_length(vm, id: u64) -> u64 {
+        ChannelId::from_bits(id).map_or(0, |id| vm.kernel(|kernel| kernel.channel_len(id)) as u64)
+    }
+
+    fn baton_rs_queue_new(vm) -> u64 {
+        vm.kernel(|kernel| kernel.wait_queue_new()).to_bits()
+    }
+
+    fn baton_rs_queue_wait(vm, id: u64, timeout: i64) -> CWake {
+        match WaitQueueId::from_bits(id) {
+            Some(id) => vm.attempt(|kernel| kernel.wait(id, deadline(timeout))).into(),
+            None => Wake::because(WakeReason::Closed).into(),
+        }
+    }
+
+    fn baton_rs_queue_wake_all(vm, id: u64) {
+        if let Some(id) = WaitQueueId::from_bits(id) {
+            vm.kernel(|kernel| kernel.wake_all(id, WakeReason::Done, 0));
+        }
+    }
+
+    fn baton_rs_free(vm, kind: c_int, id: u64) {
+        vm.operate(|kernel| match kind {
+            0 => drop(SemaphoreId::from_bits(id).map(|id| kernel.semaphore_free(id))),
+            1 => drop(MutexId::from_bits(id).map(|id| kernel.mutex_free(id))),
+            2 => drop(ConditionId::from_bits(id).map(|id| kernel.condition_free(id))),
+            3 => drop(EventId::from_bits(id).map(|id| kernel.event_free(id))),
+            4 => drop(ChannelId::from_bits(id).map(|id| kernel.channel_free(id))),
+            5 => drop(WaitQueueId::from_bits(id).map(|id| kernel.wait_queue_free(id))),
+            _ => drop(TimerId::from_bits(id).map(|id| kernel.timer_free(id))),
+        });
+    }
+
+    fn baton_rs_timer_new(vm, first: u64, period: u64, prepared: u64) -> u64 {
+        let Some(prepared) = process(prepared) else { return 0 };
+        let period = (period > 0).then_some(Duration::from_nanos(period));
+        vm.kernel(|kernel| kernel.timer_new(Instant::from_nanos(first), period, prepared)).to_bits()
+    }
+
+    fn baton_rs_timer_prepare(vm, timer: u64, prepared: u64) -> c_int {
+        let (Some(timer), Some(prepared)) = (TimerId::from_bits(timer), process(prepared)) else { return 0 };
+        vm.kernel(|kernel| kernel.timer_prepare(timer, prepared)).into()
+    }
+
+    fn baton_rs_timer_cancel(vm, timer: u64) -> u64 {
+        let Some(timer) = TimerId::from_bits(timer) else { return 0 };
+        vm.operate(|kernel| kernel.timer_cancel(timer)).map_or(0, ProcessId::to_bits)
+    }
+}
+
+/// Makes a process; 0 and a message when there cannot be another one.
+///
+/// # Safety
+/// `options` is readable, `message` writable for `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_rs_spawn(vm: &Vm, options: *const CSpawn, message: *mut c_char, size: usize) -> u64 {
+    // SAFETY: the caller's condition.
+    let asked = unsafe { &*options };
+    let inherited = || vm.kernel(|kernel| kernel.current().map_or(Priority::DEFAULT, |pid| kernel.priority(pid)));
+    let options = SpawnOptions {
+        priority: u8::try_from(asked.priority).ok().and_then(Priority::new).unwrap_or_else(inherited),
+        preemptible: asked.preemptible != 0,
+        daemon: asked.daemon != 0,
+        quiet: asked.quiet != 0,
+        suspended: asked.suspended != 0,
+        pin: (asked.on_home != 0).then_some(HOME),
+        guest: asked.word,
+    };
+    let stack_size = (asked.stack_size > 0).then_some(asked.stack_size);
+    let when = if asked.by_timer != 0 { Spawned::ByTimer } else { Spawned::Now };
+    match vm.spawn(options, stack_size, when) {
+        Ok(pid) => pid.to_bits(),
+        Err(error) => {
+            // SAFETY: the caller's condition.
+            unsafe { write_message(message, size, &error.to_string()) };
+            0
+        }
+    }
+}
+
+/// Writes the records of all living processes, at most `capacity`, and returns how many there are.
+///
+/// # Safety
+/// `words` is writable for `capacity` words.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_rs_list(vm: &Vm, words: *mut usize, capacity: usize) -> usize {
+    vm.kernel(|kernel| {
+        let mut count = 0;
+        for pid in kernel.iter() {
+            if count < capacity {
+                // SAFETY: the caller's condition; `count < capacity`.
+                unsafe { words.add(count).write(kernel.guest(pid)) };
+            }
+            count += 1;
+        }
+        count
+    })
+}
+
+/// Waits for one of several cases.
+///
+/// # Safety
+/// `cases` is readable for `count` elements.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_rs_select(vm: &Vm, cases: *const CCase, count: usize, timeout: i64) -> CWake {
+    // SAFETY: the caller's condition.
+    let cases = unsafe { std::slice::from_raw_parts(cases, count) };
+    let cases: Option<Vec<Case>> = cases
+        .iter()
+        .map(|case| {
+            let channel = ChannelId::from_bits(case.channel)?;
+            Some(if case.sends != 0 { Case::Send(channel, case.value) } else { Case::Receive(channel) })
+        })
+        .collect();
+    match cases {
+        Some(cases) => vm.attempt_random(|kernel, random| kernel.select(&cases, deadline(timeout), random)).into(),
+        None => Wake::because(WakeReason::Closed).into(),
+    }
+}
+
+/// What a timer has done.
+///
+/// # Safety
+/// `fired` and `skipped` are writable.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_rs_timer_stats(vm: &Vm, timer: u64, fired: *mut u64, skipped: *mut u64) {
+    let stats = TimerId::from_bits(timer).and_then(|timer| vm.kernel(|kernel| kernel.timer_stats(timer)));
+    if let Some(stats) = stats {
+        // SAFETY: the caller's condition.
+        unsafe {
+            fired.write(stats.fired);
+            skipped.write(stats.skipped);
+        }
+    }
+}
+
+/// The monotonic clock in nanoseconds.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_rs_now() -> u64 {
+    Instant::now().as_nanos()
+}

@@ -1,0 +1,144 @@
+//! Lua as a guest of the runtime.
+
+use baton_core::guest::{Guest, Judgement};
+use baton_core::kernel::{Blocker, Kernel, ProcessId, State};
+use baton_core::vm::{Context, Vm};
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Weak;
+
+unsafe extern "C" {
+    fn baton_lua_run(process: *mut c_void);
+    fn baton_lua_switched(from: *mut c_void, to: *mut c_void);
+    fn baton_lua_judge(process: *mut c_void, state: *mut c_void) -> c_int;
+    fn baton_lua_warn_blocked(process: *mut c_void, state: *mut c_void);
+    fn baton_lua_request_safepoint(process: *mut c_void);
+    fn baton_lua_signalled(vm: *mut c_void);
+    fn baton_lua_report_wanted() -> c_int;
+    fn baton_lua_report_process(process: *mut c_void, state: *const c_char, blocker: *const c_char);
+}
+
+/// The guest of one VM.
+pub(crate) struct LuaGuest {
+    /// `struct baton_vm` of the C half; outlives the VM.
+    pub(crate) record: usize,
+    pub(crate) vm: OnceLock<Weak<Vm>>,
+    /// The main process has closed Lua's state: no record may be touched any more.
+    closed: AtomicBool,
+}
+
+fn pointer(word: usize) -> *mut c_void {
+    word as *mut c_void
+}
+
+impl LuaGuest {
+    pub(crate) fn new(record: usize) -> LuaGuest {
+        LuaGuest { record, vm: OnceLock::new(), closed: AtomicBool::new(false) }
+    }
+
+    fn vm(&self) -> Option<std::sync::Arc<Vm>> {
+        self.vm.get()?.upgrade()
+    }
+
+    /// Writes what every process is doing to standard error. Inside the VM.
+    fn report(&self, heading: &str) {
+        let Some(vm) = self.vm() else { return };
+        let lines: Vec<(usize, &'static str, String)> = vm.kernel(|kernel| {
+            let processes: Vec<ProcessId> = kernel.iter().collect();
+            processes.into_iter().map(|pid| describe(kernel, pid)).collect()
+        });
+        // Nobody else gets the VM while the C half reads the states.
+        vm.set_retaking(false);
+        vm.foreign(|| {
+            eprintln!("baton: {heading}");
+            for (word, state, blocker) in &lines {
+                let (state, blocker) = (CString::new(*state), CString::new(blocker.as_str()));
+                let (Ok(state), Ok(blocker)) = (state, blocker) else { continue };
+                // SAFETY: the word is a live record (the list was taken from the kernel inside the VM, and nobody has run since), and
+                // the function only reads the states of processes that are parked or outside.
+                unsafe { baton_lua_report_process(pointer(*word), state.as_ptr(), blocker.as_ptr()) };
+            }
+        });
+        vm.set_retaking(true);
+    }
+}
+
+fn describe(kernel: &Kernel<Context>, pid: ProcessId) -> (usize, &'static str, String) {
+    let state = match kernel.state(pid) {
+        State::Running => "running",
+        State::Runnable => "runnable",
+        State::Waiting => "waiting",
+        State::Sleeping => "sleeping",
+        State::Suspended => "suspended",
+        State::Foreign => "foreign",
+        State::Dead => "dead",
+    };
+    let blocker = match kernel.blocker(pid) {
+        None => String::new(),
+        Some(Blocker::Sleep) => "until a time".into(),
+        Some(Blocker::Join(_)) => "for the end of another process (join)".into(),
+        Some(Blocker::Rest) => "for the end of all other processes".into(),
+        Some(Blocker::Semaphore(_)) => "for a semaphore".into(),
+        Some(Blocker::Mutex(_)) => "for a mutex".into(),
+        Some(Blocker::Condition(_)) => "for a condition".into(),
+        Some(Blocker::Event(_)) => "for an event".into(),
+        Some(Blocker::Send(_)) => "to send to a channel".into(),
+        Some(Blocker::Receive(_)) => "to receive from a channel".into(),
+        Some(Blocker::Select(cases)) => format!("in a select of {cases} cases"),
+        Some(Blocker::Queue(_)) => "for a file or a module in use".into(),
+    };
+    (kernel.guest(pid), state, blocker)
+}
+
+impl Guest for LuaGuest {
+    fn run(&self, _process: ProcessId, word: usize) {
+        // SAFETY: the word is the record of the process that starts on this stack, inside the VM.
+        unsafe { baton_lua_run(pointer(word)) };
+        if self.vm().is_some_and(|vm| vm.is_stopped()) {
+            // Release: pairs with the acquire load in `switched`.
+            self.closed.store(true, Ordering::Release);
+        }
+    }
+
+    fn switched(&self, from: Option<usize>, to: Option<usize>) {
+        // Acquire: pairs with the release store in `run`; the same thread in practice.
+        if self.closed.load(Ordering::Acquire) {
+            return;
+        }
+        // SAFETY: the words are records of live processes; the caller owns the VM and is on the thread that switches.
+        unsafe { baton_lua_switched(pointer(from.unwrap_or(0)), pointer(to.unwrap_or(0))) }
+    }
+
+    fn judge(&self, word: usize, state: usize) -> Judgement {
+        // SAFETY: the process is outside, the VM was taken from it, and so its states are still.
+        match unsafe { baton_lua_judge(pointer(word), pointer(state)) } {
+            0 => Judgement::Stay,
+            verdict => Judgement::Retake { pinned: verdict == 2 },
+        }
+    }
+
+    fn warn_blocked(&self, word: usize, state: usize) {
+        // SAFETY: as for `judge`.
+        unsafe { baton_lua_warn_blocked(pointer(word), pointer(state)) }
+    }
+
+    fn request_safepoint(&self, word: usize) {
+        // SAFETY: the record is that of a live process that is not running; the caller owns the VM.
+        unsafe { baton_lua_request_safepoint(pointer(word)) }
+    }
+
+    fn deadlocked(&self) {
+        self.report("deadlock: no process can ever run again");
+        std::process::exit(1);
+    }
+
+    fn signalled(&self) {
+        // SAFETY: the record of the VM outlives it; inside the VM.
+        unsafe { baton_lua_signalled(pointer(self.record)) };
+        // SAFETY: no conditions.
+        if unsafe { baton_lua_report_wanted() } != 0 {
+            self.report("processes");
+        }
+    }
+}

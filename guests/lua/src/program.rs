@@ -1,0 +1,92 @@
+//! A program: one VM, its main process on the program's first thread, and the exit status.
+
+use crate::guest::LuaGuest;
+use baton_core::kernel::SpawnOptions;
+use baton_core::vm::{HOME, Spawned, Vm};
+use baton_sys::{overflow, signals};
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::{Arc, OnceLock};
+
+/// A `lua_CFunction`.
+pub type LuaFunction = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
+
+unsafe extern "C" {
+    fn baton_lua_preempt();
+    fn baton_lua_new_vm(executor: *const c_void, progname: *const c_char) -> *mut c_void;
+    fn baton_lua_new_main(vm: *mut c_void, body: LuaFunction, argc: c_int, argv: *mut *mut c_char, stack_size: usize)
+    -> *mut c_void;
+    fn baton_lua_set_main_id(process: *mut c_void, id: u64);
+    fn baton_lua_exit_status() -> c_int;
+    fn baton_lua_report_overflow(process: *mut c_void, stack_size: usize);
+}
+
+/// Stack of the main process: what a program's main thread usually has.
+const MAIN_STACK: usize = 8 << 20;
+
+/// The VM of the program, for the overflow handler.
+static PROGRAM: OnceLock<Arc<Vm>> = OnceLock::new();
+
+extern "C" fn preempt() {
+    // SAFETY: async-signal-safe; reads the calling thread's own words.
+    unsafe { baton_lua_preempt() }
+}
+
+extern "C" fn describe_overflow(address: usize) -> bool {
+    let Some((word, size)) = PROGRAM.get().and_then(|vm| vm.stack_overflow_at(address)) else { return false };
+    // SAFETY: the record of the running process, whose thread is the calling one; the function only reads it.
+    unsafe { baton_lua_report_overflow(word as *mut c_void, size) };
+    true
+}
+
+fn fail(what: &str, error: &dyn std::fmt::Display) -> c_int {
+    eprintln!("baton: {what}: {error}");
+    1
+}
+
+/// Runs the program whose main process calls `main(L)` with the integer `argc` and the light userdata `argv`, on a fresh Lua state, and returns
+/// the exit status: what `main` returned, or 1 after an error.
+///
+/// # Safety
+/// `argv` holds `argc` C strings and a null, valid until the program ends. `main` is a `lua_CFunction`.
+pub unsafe fn run_program(main: LuaFunction, argc: c_int, argv: *mut *mut c_char) -> c_int {
+    if let Err(error) = signals::install_preempt_handler(preempt) {
+        return fail("cannot handle the preemption signal", &error);
+    }
+    // SAFETY: argv is as the caller promises.
+    let first = unsafe { if argc > 0 { *argv } else { std::ptr::null_mut() } };
+    let progname = if first.is_null() { c"baton".as_ptr() } else { first.cast_const() };
+    // SAFETY: progname is a C string that lives as long as the program.
+    let record = unsafe { baton_lua_new_vm(std::ptr::null(), progname) };
+    let guest = Arc::new(LuaGuest::new(record as usize));
+    let vm = match Vm::new(Arc::clone(&guest) as Arc<dyn baton_core::guest::Guest>) {
+        Ok(vm) => vm,
+        Err(error) => return fail("cannot start", &error),
+    };
+    let _ = guest.vm.set(Arc::downgrade(&vm));
+    let _ = PROGRAM.set(Arc::clone(&vm));
+    if let Err(error) = overflow::set_describe(describe_overflow) {
+        return fail("cannot handle stack overflows", &error);
+    }
+    // SAFETY: the record is fresh; the executor outlives it (PROGRAM holds it until the program ends).
+    unsafe { set_executor(record, &vm) };
+    // SAFETY: as promised by the caller; the record lives as long as the program.
+    let process = unsafe { baton_lua_new_main(record, main, argc, argv, MAIN_STACK) };
+    let options = SpawnOptions { pin: Some(HOME), guest: process as usize, ..SpawnOptions::default() };
+    match vm.spawn_first(options, Some(MAIN_STACK), Spawned::Now) {
+        // SAFETY: the record is that of the process just made, which has not started.
+        Ok(pid) => unsafe { baton_lua_set_main_id(process, pid.to_bits()) },
+        Err(error) => return fail("cannot make the main process", &error),
+    }
+    vm.run();
+    // SAFETY: no conditions.
+    unsafe { baton_lua_exit_status() }
+}
+
+/// Tells the C half's record which executor it belongs to.
+///
+/// # Safety
+/// `record` is a `struct baton_vm`, whose first member is the executor.
+unsafe fn set_executor(record: *mut c_void, vm: &Arc<Vm>) {
+    // SAFETY: the caller's condition.
+    unsafe { record.cast::<*const c_void>().write(Arc::as_ptr(vm).cast()) };
+}
