@@ -120,6 +120,7 @@ impl Vm {
         loop {
             if state.owner == Some(me) {
                 gate::here().own();
+                state.owner_has_come = true;
                 let entry = state.entry(me);
                 let base = entry.and_then(|entry| {
                     entry.waiting = false;
@@ -190,6 +191,8 @@ impl Vm {
     fn post_returned(&self, me: CarrierId) {
         let returned: Option<ProcessId> = self.lock_state().entry(me).and_then(|entry| entry.returned.take());
         if let Some(process) = returned {
+            // First, so that the safepoint that the post asks for finds home free.
+            self.note_waiting(me, true);
             self.post(Post::Returned(process));
         }
     }

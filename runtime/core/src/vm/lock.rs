@@ -4,6 +4,7 @@
 //!
 //! | state of the VM | meaning |
 //! |---|---|
+//! | owner = C, C has not come | C was granted the VM and is waking up; there is nothing to take |
 //! | owner = C, C's gate even | C is inside |
 //! | owner = C, C's gate odd | C is out in a foreign call that was not taken |
 //! | owner = D, C is `out` | the VM was taken from C's call and runs on D |
@@ -73,6 +74,8 @@ impl CarrierEntry {
 #[derive(Debug, Default)]
 pub(super) struct LockState {
     pub(super) owner: Option<CarrierId>,
+    /// Whether the owner's thread knows that it is. Until then its gate is odd, although it is in no call.
+    pub(super) owner_has_come: bool,
     /// By number; a retired carrier leaves a hole that is used again.
     pub(super) carriers: Vec<Option<CarrierEntry>>,
 }
@@ -89,6 +92,7 @@ impl LockState {
     /// Makes `carrier` the owner; its thread finds out.
     pub(super) fn grant(&mut self, carrier: CarrierId) {
         self.owner = Some(carrier);
+        self.owner_has_come = false;
         if let Some(entry) = self.entry(carrier) {
             entry.granted.notify_one();
         }
@@ -189,7 +193,7 @@ impl Vm {
         if self.has_ended() || !self.retaking.load(Ordering::Relaxed) {
             return Retake::Ended;
         }
-        let Some(owner) = state.owner else { return Retake::Ended };
+        let Some(owner) = state.owner.filter(|_| state.owner_has_come) else { return Retake::Ended };
         let Some(gate) = state.entry(owner).and_then(|entry| entry.gate) else { return Retake::Ended };
         if gate.value() != seen || seen & 1 == 0 {
             return Retake::Ended;

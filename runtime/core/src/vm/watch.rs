@@ -13,7 +13,6 @@ use super::lock::Retake;
 use super::{Vm, request};
 use crate::monitor::{NextLook, TICK};
 use baton_sys::clock::Instant;
-use baton_sys::gate::Gate;
 use baton_sys::signals::ThreadHandle;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,6 +27,8 @@ const HOT: Duration = Duration::from_millis(10);
 /// The monitor's memory about one VM; guarded by its mutex, which only the monitor takes.
 #[derive(Debug)]
 pub(super) struct Watch {
+    /// The owner's thread at the last look. Another thread's gate may show the same values.
+    owner: Option<ThreadHandle>,
     /// Last gate value seen, and since when it has stood.
     gate: u64,
     gate_since: Instant,
@@ -84,16 +85,17 @@ impl Vm {
         }
         let owner = {
             let mut state = self.lock_state();
-            let owner = state.owner;
-            owner.and_then(|owner| state.entry(owner)).and_then(|entry| Some((entry.gate?, entry.thread?)))
+            let owner = state.owner.filter(|_| state.owner_has_come);
+            // The gate is read under the mutex: its thread may end as soon as it is no longer listed.
+            owner.and_then(|owner| state.entry(owner)).and_then(|entry| Some((entry.gate?.value(), entry.thread?)))
         };
-        let Some((gate, thread)) = owner else { return NextLook::At(now + BEAT_TICK) };
-        self.look_at_owner(&mut watch, now, gate, thread)
+        let Some((value, thread)) = owner else { return NextLook::At(now + BEAT_TICK) };
+        self.look_at_owner(&mut watch, now, value, thread)
     }
 
-    fn look_at_owner(self: &Arc<Vm>, watch: &mut Watch, now: Instant, gate: Gate, thread: ThreadHandle) -> NextLook {
+    fn look_at_owner(self: &Arc<Vm>, watch: &mut Watch, now: Instant, value: u64, thread: ThreadHandle) -> NextLook {
         let view = self.view(now);
-        let value = gate.value();
+        watch.note_owner(thread, value, now);
         watch.note(value, self.published.switches.load(Ordering::Relaxed /* a hint */), now);
         let window = self.parameters.window.get();
         if !(view.runnable || view.posted || view.due) {
@@ -182,6 +184,7 @@ impl Default for Watch {
     fn default() -> Self {
         let start = Instant::from_nanos(0);
         Watch {
+            owner: None,
             gate: 0,
             gate_since: start,
             exclusive: 0,
@@ -195,6 +198,18 @@ impl Default for Watch {
 }
 
 impl Watch {
+    /// The VM has moved: what is known of a gate value says nothing any more.
+    fn note_owner(&mut self, thread: ThreadHandle, gate: u64, now: Instant) {
+        if self.owner != Some(thread) {
+            self.owner = Some(thread);
+            self.gate = gate;
+            self.gate_since = now;
+            self.exclusive = 0;
+            self.warned = 0;
+            self.beat = None;
+        }
+    }
+
     fn note(&mut self, gate: u64, switches: u64, now: Instant) {
         if gate != self.gate {
             self.gate = gate;

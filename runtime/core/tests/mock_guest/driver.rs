@@ -32,6 +32,17 @@ pub(crate) fn run(main: impl FnOnce(&Process) -> Life + Send + 'static) -> Finis
     run_with(|_| {}, main)
 }
 
+/// As [`run_with`], but `body` is run by an unbound process, while the first one waits for it. Home is free for others.
+pub(crate) fn run_unbound(
+    configure: impl FnOnce(&Vm),
+    body: impl FnOnce(&Process) -> Life + Send + 'static,
+) -> Finished {
+    run_with(configure, |main| {
+        let unbound = main.spawn(body);
+        main.join(unbound)
+    })
+}
+
 /// As [`run`], with parameters set by `configure` first.
 pub(crate) fn run_with(
     configure: impl FnOnce(&Vm),
@@ -47,7 +58,7 @@ pub(crate) fn start(
 ) -> Running {
     prepare_program();
     let mock = Mock::new();
-    let vm = Vm::new(Box::new(MockGuest(Arc::clone(&mock)))).expect("a VM can be made");
+    let vm = Vm::new(Arc::new(MockGuest(Arc::clone(&mock)))).expect("a VM can be made");
     let _ = mock.vm.set(Arc::downgrade(&vm));
     configure(&vm);
     let word = mock.add(|process| {

@@ -1,0 +1,482 @@
+//! Foreign calls: they are retaken while they last, and what they leave comes back in order.
+
+mod mock_guest;
+
+use baton_core::kernel::{Deadline, KillOutcome, ProcessId, State};
+use baton_core::vm::Vm;
+use mock_guest::{
+    Killed, Life, Policy, Process, await_event, native_thread, run, run_unbound, run_with, start,
+};
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A foreign call that lasts until it is released by another thread or process.
+struct Block {
+    began: Arc<AtomicBool>,
+    release: Sender<()>,
+}
+
+impl Block {
+    /// A call to be made by one process, and the handle by which others end it.
+    fn new() -> (Block, impl FnOnce() + Send) {
+        let (release, released) = channel();
+        let began = Arc::new(AtomicBool::new(false));
+        let of_call = Arc::clone(&began);
+        let call = move || {
+            of_call.store(true, Ordering::Release);
+            let _ = released.recv();
+        };
+        (Block { began, release }, call)
+    }
+
+    fn has_begun(&self) -> bool {
+        self.began.load(Ordering::Acquire)
+    }
+
+    fn end(&self) {
+        self.release.send(()).expect("the call waits");
+    }
+}
+
+fn state(process: &Process, other: ProcessId) -> State {
+    process.vm.kernel(|kernel| kernel.state(other))
+}
+
+#[test]
+fn others_run_while_a_foreign_call_lasts() {
+    let finished = run_unbound(
+        |_| {},
+        |main| {
+            let (block, call) = Block::new();
+            let caller = main.spawn(move |process| process.foreign(call));
+            // Comes back only because the VM was taken from the call: nobody else ends it.
+            main.yield_until(|| block.has_begun())?;
+            assert_eq!(state(main, caller), State::Foreign);
+            block.end();
+            main.join(caller)
+        },
+    );
+    assert!(finished.vm.counters.retakes.get() >= 1);
+    assert!(finished.vm.counters.threads_started.get() >= 1);
+}
+
+#[test]
+fn a_pipe_between_two_processes_that_block_in_the_system_works() {
+    run(|main| {
+        let (mut reader, mut writer) = std::io::pipe().expect("a pipe");
+        let received = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&received);
+        let listener = main.spawn(move |process| {
+            let mut byte = [0];
+            while process.foreign(|| reader.read(&mut byte).expect("a pipe is read"))? == 1 {
+                count.fetch_add(u64::from(byte[0]), Ordering::Relaxed);
+            }
+            Ok(())
+        });
+        let speaker = main.spawn(move |process| {
+            for number in 1..=100_u8 {
+                process.foreign(|| writer.write_all(&[number]).expect("a pipe is written"))?;
+                process.yield_now()?;
+            }
+            process.foreign(|| drop(writer))
+        });
+        main.join_all([speaker, listener])?;
+        assert_eq!(received.load(Ordering::Relaxed), 5050);
+        Ok(())
+    });
+}
+
+#[test]
+fn the_call_of_the_first_process_is_retaken_and_the_vm_comes_home() {
+    let finished = run(|main| {
+        let home = native_thread();
+        for _ in 0..20 {
+            let (block, call) = Block::new();
+            let other = main.spawn(move |process| {
+                assert_ne!(native_thread(), home);
+                process.yield_until(|| block.has_begun())?;
+                block.end();
+                Ok(())
+            });
+            main.foreign(call)?;
+            assert_eq!(native_thread(), home, "main is bound to home");
+            main.join(other)?;
+            assert_eq!(native_thread(), home);
+        }
+        Ok(())
+    });
+    let counters = &finished.vm.counters;
+    assert_eq!(counters.retakes.get(), 20);
+    assert_eq!(counters.homecomings.get(), 20);
+}
+
+#[test]
+fn an_unbound_process_goes_home_once_home_is_free() {
+    run(|main| {
+        let home = native_thread();
+        let (block, call) = Block::new();
+        let busy = main.spawn(move |process| {
+            assert_ne!(native_thread(), home);
+            process.spin_until(|| block.has_begun())?;
+            block.end();
+            // Never gives way by itself: it is moved at a safepoint.
+            process.spin_until(|| native_thread() == home)
+        });
+        main.foreign(call)?;
+        main.join(busy)
+    });
+}
+
+/// One process makes a call that is retaken, and returns while another thread has the VM; says where it was before and after.
+fn threads_around_a_retaken_call(policy: Policy) -> bool {
+    let stayed = Arc::new(AtomicBool::new(false));
+    let result = Arc::clone(&stayed);
+    run(move |main| {
+        let (block, call) = Block::new();
+        let caller = main.spawn(move |process| {
+            let before = native_thread();
+            process.foreign_as(policy, call)?;
+            result.store(native_thread() == before, Ordering::Relaxed);
+            process.unpin();
+            Ok(())
+        });
+        // Main holds home: the caller is out on a thread of its own by then.
+        let (main_block, main_call) = Block::new();
+        let helper = main.spawn(move |process| {
+            process.yield_until(|| main_block.has_begun() && block.has_begun())?;
+            main_block.end();
+            block.end();
+            Ok(())
+        });
+        main.foreign(main_call)?;
+        main.join_all([caller, helper])
+    });
+    stayed.load(Ordering::Relaxed)
+}
+
+#[test]
+fn a_pinned_process_continues_on_its_own_thread() {
+    for _ in 0..20 {
+        assert!(threads_around_a_retaken_call(Policy::RetakePinned));
+    }
+}
+
+#[test]
+fn a_process_without_foreign_frames_may_continue_elsewhere() {
+    // Home is where everything gathers that is not pinned, and the caller was out on another thread.
+    assert!(!threads_around_a_retaken_call(Policy::Retake));
+}
+
+#[test]
+fn a_thread_with_a_pinned_process_is_not_retired() {
+    let brief = |vm: &Vm| vm.parameters.thread_idle.set(Duration::from_micros(1));
+    run_with(brief, |main| {
+        for _ in 0..10 {
+            let queue = main.vm.kernel(|kernel| kernel.wait_queue_new());
+            let (block, call) = Block::new();
+            let (main_block, main_call) = Block::new();
+            let pinned = main.spawn(move |process| {
+                let before = native_thread();
+                process.foreign_as(Policy::RetakePinned, call)?;
+                process.wait(|kernel| kernel.wait(queue, Deadline::Never))?;
+                assert_eq!(native_thread(), before);
+                process.unpin();
+                Ok(())
+            });
+            let helper = main.spawn(move |process| {
+                process.yield_until(|| main_block.has_begun() && block.has_begun())?;
+                main_block.end();
+                block.end();
+                Ok(())
+            });
+            main.foreign(main_call)?;
+            main.join(helper)?;
+            main.yield_until(|| main.vm.kernel(|kernel| kernel.wait_queue_len(queue)) == 1)?;
+            // Other threads retire meanwhile.
+            let others: Vec<_> = (0..3).map(|_| main.spawn(brief_retaken_call)).collect();
+            main.join_all(others)?;
+            main.vm
+                .operate(|kernel| kernel.wake_one(queue, baton_core::kernel::WakeReason::Done, 0));
+            main.join(pinned)?;
+        }
+        let retired = || main.vm.counters.threads_retired.get() > 0;
+        main.yield_until(retired)
+    });
+}
+
+/// A call that ends when it was taken.
+fn brief_retaken_call(process: &Process) -> Life {
+    let vm = Arc::clone(&process.vm);
+    let before = vm.counters.retakes.get();
+    let helper = process.spawn(|helper| helper.checkpoint());
+    process.foreign(|| await_event("the call is taken", || vm.counters.retakes.get() > before))?;
+    process.join(helper)
+}
+
+#[test]
+fn threads_without_work_end_and_others_are_started_when_needed() {
+    let brief = |vm: &Vm| vm.parameters.thread_idle.set(Duration::from_millis(1));
+    let finished = run_unbound(brief, |process| {
+        for round in 1..=5 {
+            let (block, call) = Block::new();
+            let caller = process.spawn(move |process| process.foreign(call));
+            process.yield_until(|| block.has_begun())?;
+            block.end();
+            process.join(caller)?;
+            process.yield_until(|| process.vm.counters.threads_retired.get() >= round)?;
+            process.yield_until(|| process.vm.threads() == 1)?;
+        }
+        Ok(())
+    });
+    assert!(finished.vm.counters.threads_started.get() >= 5);
+}
+
+#[test]
+fn an_exclusive_call_keeps_the_vm_and_is_warned_about_once() {
+    let running = start(
+        |vm| vm.parameters.warn_blocked.set(Duration::from_millis(1)),
+        |main| {
+            let ended = Arc::new(AtomicBool::new(false));
+            let flag = Arc::clone(&ended);
+            let mock = Arc::clone(&main.mock);
+            let caller = main.spawn(move |process| {
+                let warned = || mock.warnings.load(Ordering::Relaxed) > 0;
+                process.foreign_as(Policy::Stay, || {
+                    await_event("the call is warned about", warned);
+                    flag.store(true, Ordering::Relaxed);
+                })
+            });
+            main.yield_now()?;
+            assert!(
+                ended.load(Ordering::Relaxed),
+                "main ran during an exclusive call"
+            );
+            main.join(caller)
+        },
+    );
+    let finished = running.finish();
+    assert_eq!(finished.vm.counters.retakes.get(), 0);
+    assert_eq!(finished.mock.warnings.load(Ordering::Relaxed), 1);
+}
+
+/// The words of each thread's gate count that thread's own calls: two threads may show the same value.
+#[test]
+fn an_exclusive_call_on_one_thread_says_nothing_about_calls_on_another() {
+    let never = |vm: &Vm| vm.parameters.warn_blocked.set(Duration::from_secs(3600));
+    run_with(never, |main| {
+        let (main_block, main_call) = Block::new();
+        let (first, first_call) = Block::new();
+        let (second, second_call) = Block::new();
+        let judged = Arc::clone(&main.vm);
+        let callers = main.spawn(move |process| {
+            // On the second thread, its first call is exclusive.
+            process.foreign_as(Policy::Stay, || {
+                await_event("the call is judged", || {
+                    judged.counters.exclusive_calls.get() > 0
+                });
+            })?;
+            process.foreign(first_call)
+        });
+        // On the third thread, its first call may be taken.
+        let other = main.spawn(move |process| process.foreign(second_call));
+        let helper = main.spawn(move |process| {
+            process.yield_until(|| {
+                main_block.has_begun() && first.has_begun() && second.has_begun()
+            })?;
+            first.end();
+            second.end();
+            main_block.end();
+            Ok(())
+        });
+        main.foreign(main_call)?;
+        main.join_all([callers, other, helper])
+    });
+}
+
+#[test]
+fn a_process_killed_in_a_foreign_call_ends_when_the_call_does() {
+    run_unbound(
+        |_| {},
+        |main| {
+            let (block, call) = Block::new();
+            let returned = Arc::new(AtomicBool::new(false));
+            let flag = Arc::clone(&returned);
+            let caller = main.spawn(move |process| {
+                process.foreign(call)?;
+                flag.store(true, Ordering::Relaxed);
+                Ok(())
+            });
+            main.yield_until(|| block.has_begun())?;
+            assert_eq!(main.vm.kill(caller), KillOutcome::Pending);
+            assert_eq!(state(main, caller), State::Foreign);
+            block.end();
+            main.join(caller)?;
+            assert!(!returned.load(Ordering::Relaxed));
+            Ok(())
+        },
+    );
+}
+
+#[test]
+fn calls_switched_to_stay_are_taken_once_retaking_is_on_again() {
+    run_unbound(
+        |_| {},
+        |main| {
+            main.vm.set_retaking(false);
+            let (block, call) = Block::new();
+            let caller = main.spawn(move |process| {
+                process.foreign(|| {})?;
+                process.vm.set_retaking(true);
+                process.foreign(call)
+            });
+            main.yield_until(|| block.has_begun())?;
+            assert_eq!(state(main, caller), State::Foreign);
+            block.end();
+            main.join(caller)
+        },
+    );
+}
+
+#[test]
+fn short_calls_are_seldom_taken_and_never_lost() {
+    let finished = run(|main| {
+        let callers: Vec<_> = (0..4)
+            .map(|_| {
+                main.spawn(|process| {
+                    for _ in 0..20_000 {
+                        process.foreign(|| std::hint::black_box(()))?;
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        main.join_all(callers)
+    });
+    assert!(finished.vm.counters.retakes.get() < 8000);
+}
+
+#[test]
+fn calls_about_as_long_as_the_window_race_with_the_watchdog_unharmed() {
+    let eager = |vm: &Vm| vm.parameters.window.set(Duration::from_micros(1));
+    run_with(eager, |main| {
+        let callers: Vec<_> = (0..4)
+            .map(|number| main.spawn(move |p| racing_calls(p, number)))
+            .collect();
+        main.join_all(callers)
+    });
+}
+
+fn racing_calls(process: &Process, number: u64) -> Result<(), Killed> {
+    let mut random = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(number + 1);
+    for _ in 0..300 {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let turns = (random >> 33) % 40_000;
+        let policy = match random >> 62 {
+            0 => Policy::RetakePinned,
+            1 => Policy::Stay,
+            _ => Policy::Retake,
+        };
+        process.foreign_as(policy, || {
+            assert_eq!((0..turns).map(std::hint::black_box).count() as u64, turns)
+        })?;
+        process.unpin();
+    }
+    Ok(())
+}
+
+/// Calls of many processes at once, each released when all of the first `wanted` are out.
+fn calls_at_once(processes: usize, wanted: usize, bound: usize) -> Arc<Vm> {
+    let out = Arc::new(AtomicU64::new(0));
+    let (releases, released): (Vec<Sender<()>>, Vec<Receiver<()>>) =
+        (0..processes).map(|_| channel()).unzip();
+    let of_calls = Arc::clone(&out);
+    let released = Mutex::new(released);
+    let running = start(
+        |vm| vm.parameters.set_max_threads(bound),
+        move |main| {
+            let released = released.into_inner().expect("nobody panics");
+            let callers: Vec<_> = released
+                .into_iter()
+                .map(|released| {
+                    let out = Arc::clone(&of_calls);
+                    main.spawn(move |process| {
+                        process.foreign(|| {
+                            out.fetch_add(1, Ordering::Relaxed);
+                            let _ = released.recv();
+                        })
+                    })
+                })
+                .collect();
+            main.join_all(callers)
+        },
+    );
+    await_event("enough calls are out", || {
+        out.load(Ordering::Relaxed) >= wanted as u64
+    });
+    if processes > bound {
+        let hits = &running.vm.counters.thread_bound_hits;
+        await_event("the bound is hit", || hits.get() > 0);
+    }
+    assert!(running.vm.threads() <= bound);
+    releases
+        .iter()
+        .for_each(|release| release.send(()).expect("the calls wait"));
+    running.finish().vm
+}
+
+#[test]
+fn as_many_calls_are_out_at_once_as_there_are_threads() {
+    let vm = calls_at_once(40, 40, 41);
+    // The last one keeps nobody waiting.
+    assert!(vm.counters.retakes.get() >= 39);
+    assert_eq!(vm.counters.thread_bound_hits.get(), 0);
+}
+
+#[test]
+fn calls_beyond_the_bound_of_threads_wait_and_are_counted() {
+    let vm = calls_at_once(30, 4, 4);
+    assert!(vm.counters.thread_bound_hits.get() > 0);
+    assert!(vm.counters.threads_started.get() <= 3);
+}
+
+#[test]
+fn a_vm_stops_while_calls_are_out_and_they_never_come_back() {
+    let came_back = Arc::new(AtomicU64::new(0));
+    let ended = Arc::new(AtomicU64::new(0));
+    let (releases, released): (Vec<_>, Vec<_>) = (0..5).map(|_| channel()).unzip();
+    let released = Mutex::new(released);
+    let (of_calls, of_system) = (Arc::clone(&came_back), Arc::clone(&ended));
+    let finished = run(move |main| {
+        let out = Arc::new(AtomicU64::new(0));
+        for released in released.into_inner().expect("nobody panics") {
+            let (out, ended) = (Arc::clone(&out), Arc::clone(&of_system));
+            let came_back = Arc::clone(&of_calls);
+            main.spawn(move |process| {
+                process.foreign(|| {
+                    out.fetch_add(1, Ordering::Relaxed);
+                    let _ = released.recv();
+                    ended.fetch_add(1, Ordering::Relaxed);
+                })?;
+                came_back.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            });
+        }
+        // Main's own call keeps home from the others.
+        main.foreign(|| await_event("all are out", || out.load(Ordering::Relaxed) == 5))
+    });
+    assert!(finished.vm.counters.retakes.get() >= 5);
+    for release in &releases {
+        release.send(()).expect("the calls wait");
+    }
+    await_event("all calls have ended", || {
+        ended.load(Ordering::Relaxed) == 5
+    });
+    // Another VM comes and goes; the threads of the first one sleep for ever.
+    run(Process::yield_now);
+    assert_eq!(came_back.load(Ordering::Relaxed), 0);
+}
