@@ -71,12 +71,15 @@ impl Vm {
             self.publish(inner);
             (inner.kernel.next_deadline(), dead)
         });
-        if self.park.prepare() == Prepared::MaySleep && self.inbox.is_empty() && !self.signal_is_due() {
-            if dead {
-                self.park.finish();
-                self.guest.deadlocked();
-                let _ = self.park.prepare();
-            }
+        let mut may_sleep = self.may_sleep();
+        if may_sleep && dead {
+            self.park.finish();
+            self.guest.deadlocked();
+            // The report may have changed anything, and others may have posted meanwhile without a kick.
+            let still_dead = self.inner.with(|inner| inner.kernel.all_blocked());
+            may_sleep = still_dead && self.may_sleep();
+        }
+        if may_sleep {
             self.counters.idle_waits.increment();
             self.wait_in_poller(deadline);
         }
@@ -86,6 +89,11 @@ impl Vm {
             self.requests.fetch_and(!super::request::SIGNALLED, std::sync::atomic::Ordering::AcqRel);
             self.guest.signalled();
         }
+    }
+
+    /// Announces that the owner wants to sleep, and says whether it may: others kick from then on.
+    fn may_sleep(&self) -> bool {
+        self.park.prepare() == Prepared::MaySleep && self.inbox.is_empty() && !self.signal_is_due()
     }
 
     fn wait_in_poller(&self, deadline: Option<Instant>) {
