@@ -6,12 +6,14 @@
 //! | state | `next_look` | left by |
 //! |---|---|---|
 //! | looking | the past or the present | the end of the round |
-//! | sleeping until a time | that time | its arrival, or [`Monitor::alert`] |
+//! | ticking | a time at most a tick ahead | its arrival, or [`Monitor::alert`] |
+//! | parked until a deadline | that time with `PARKED` | its arrival, or [`Monitor::alert`] |
 //! | parked | `u64::MAX` | [`Monitor::alert`] |
 //!
-//! **No beat is lost.** Before it parks, the monitor stores `u64::MAX`, runs the heavy half of an asymmetric barrier and reads what every
-//! VM published once more. An owner stores what it publishes, runs the light half and reads `next_look`. Either the monitor
-//! sees the work and does not park, or the owner sees `u64::MAX` and alerts it.
+//! **No beat is lost.** Before it parks, the monitor stores `next_look` with `PARKED`, runs the heavy half of an asymmetric barrier and
+//! reads what every VM published once more. An owner stores what it publishes, runs the light half and reads `next_look`. Either the
+//! monitor sees the work and does not park, or the owner sees `PARKED` and alerts it. What is published while the monitor looks or
+//! ticks is seen a tick later at most.
 
 use crate::vm::Vm;
 use baton_sys::clock::Instant;
@@ -28,14 +30,30 @@ const QUIET: Duration = Duration::from_millis(20);
 /// The longest time between two looks while anything may need watching.
 pub(crate) const TICK: Duration = Duration::from_millis(2);
 
+/// The bit of `next_look` that says that work must be alerted for. Times do not reach it for 292 years.
+const PARKED: u64 = 1 << 63;
+
 /// When a VM wants to be looked at next.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NextLook {
     /// At this time.
     At(Instant),
-    /// Nothing needs watching until something changes.
-    Quiet,
+    /// Nothing needs watching until something changes, or until this time.
+    Quiet(Option<Instant>),
+}
+
+impl NextLook {
+    /// What two VMs want together.
+    fn and(self, other: NextLook) -> NextLook {
+        match (self, other) {
+            (NextLook::Quiet(a), NextLook::Quiet(b)) => NextLook::Quiet(a.into_iter().chain(b).min()),
+            (NextLook::At(a), NextLook::At(b)) => NextLook::At(a.min(b)),
+            (NextLook::At(at), NextLook::Quiet(until)) | (NextLook::Quiet(until), NextLook::At(at)) => {
+                NextLook::At(until.map_or(at, |until| at.min(until)))
+            }
+        }
+    }
 }
 
 /// The monitor's face to the VMs.
@@ -43,7 +61,7 @@ pub struct Monitor {
     /// The VMs of the program; guarded by its mutex.
     vms: Mutex<Vec<Weak<Vm>>>,
     poller: Poller,
-    /// When the monitor will look next, in nanoseconds; written by the monitor, lowered by nobody else.
+    /// When the monitor will look next, in nanoseconds, perhaps with [`PARKED`]; written by the monitor alone.
     next_look: AtomicU64,
     /// Somebody has asked for a look.
     alerted: AtomicBool,
@@ -92,7 +110,14 @@ impl Monitor {
     pub(crate) fn looks_too_late(&self, work_waits: bool, deadline: u64) -> bool {
         // Relaxed: ordered by the asymmetric barrier (see the module's text).
         let next = self.next_look.load(Ordering::Relaxed);
-        deadline < next || (work_waits && next == u64::MAX)
+        (work_waits && next & PARKED != 0) || deadline < next & !PARKED
+    }
+
+    /// Whether the monitor does not look regularly, so that the time of its last look says nothing.
+    #[inline]
+    pub(crate) fn is_parked(&self) -> bool {
+        // Relaxed: a hint.
+        self.next_look.load(Ordering::Relaxed) & PARKED != 0
     }
 
     /// Has the monitor look now.
@@ -140,13 +165,14 @@ impl Monitor {
                     quiet_since = None;
                     self.wait(&mut events, next);
                 }
-                NextLook::Quiet => {
+                NextLook::Quiet(until) => {
                     let now = Instant::now();
                     let since = *quiet_since.get_or_insert(now);
                     if now.saturating_duration_since(since) < QUIET {
-                        self.wait(&mut events, now + TICK);
+                        let tick = now + TICK;
+                        self.wait(&mut events, until.map_or(tick, |until| tick.min(until)));
                     } else {
-                        self.park(&mut events);
+                        self.park(&mut events, until);
                         quiet_since = None;
                     }
                 }
@@ -158,30 +184,28 @@ impl Monitor {
         let now = Instant::now();
         let vms: Vec<Arc<Vm>> = self.vms().iter().filter_map(Weak::upgrade).collect();
         let looks = vms.iter().map(|vm| vm.look(now));
-        looks.fold(NextLook::Quiet, |sooner, look| match (sooner, look) {
-            (NextLook::At(a), NextLook::At(b)) => NextLook::At(a.min(b)),
-            (NextLook::Quiet, other) | (other, NextLook::Quiet) => other,
-        })
+        looks.fold(NextLook::Quiet(None), NextLook::and)
     }
 
     fn wait(&self, events: &mut Events, until: Instant) {
-        // Relaxed: a late reader alerts needlessly, an early one waits for one look more.
+        // Relaxed: a late reader alerts needlessly, an early one waits for the next tick.
         self.next_look.store(until.as_nanos(), Ordering::Relaxed);
         self.sleep(events, Some(until));
     }
 
-    fn park(&self, events: &mut Events) {
+    fn park(&self, events: &mut Events, until: Option<Instant>) {
+        let deadline = until.map_or(u64::MAX, Instant::as_nanos);
         // Relaxed: ordered by the barrier below.
-        self.next_look.store(u64::MAX, Ordering::Relaxed);
+        self.next_look.store(deadline | PARKED, Ordering::Relaxed);
         // Pairs with `light` in `Vm::publish`.
         membarrier::heavy();
-        let needed = self.vms().iter().filter_map(Weak::upgrade).any(|vm| vm.needs_watching());
+        let needed = self.vms().iter().filter_map(Weak::upgrade).any(|vm| vm.needs_watching(deadline));
         if needed {
             // Relaxed: as above.
             self.next_look.store(0, Ordering::Relaxed);
             return;
         }
-        self.sleep(events, None);
+        self.sleep(events, until);
     }
 
     fn sleep(&self, events: &mut Events, until: Option<Instant>) {

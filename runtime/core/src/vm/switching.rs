@@ -65,9 +65,7 @@ impl Vm {
 
     #[inline]
     fn plan_jump(&self, inner: &mut Inner, from: ProcessId, to: Option<ProcessId>) -> Jump {
-        // Relaxed: a coarse clock orders nothing.
-        let coarse = self.published.coarse_now.load(Ordering::Relaxed);
-        inner.account(from, coarse);
+        inner.account(from, self.coarse_now());
         let from_fiber = inner.context(from).fiber;
         let from_word = Some(inner.kernel.guest(from));
         let (to, to_word) = match to {
@@ -77,6 +75,16 @@ impl Vm {
             _ => (inner.base_fiber(), None),
         };
         Jump { from: from_fiber, from_word, to, to_word }
+    }
+
+    /// The time for accounts, at most a tick behind: the monitor's, as long as it looks at the clock.
+    #[inline]
+    fn coarse_now(&self) -> u64 {
+        if self.monitor.is_parked() {
+            return Instant::now().as_nanos();
+        }
+        // Relaxed: a coarse clock orders nothing.
+        self.published.coarse_now.load(Ordering::Relaxed)
     }
 
     /// Whether the owner's thread may continue `pid`; if not, its loop hands the VM over.

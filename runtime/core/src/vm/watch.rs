@@ -68,10 +68,10 @@ impl Vm {
         }
     }
 
-    /// Whether the monitor must not park now.
-    pub(crate) fn needs_watching(&self) -> bool {
+    /// Whether the monitor must not park now until `deadline`, in nanoseconds.
+    pub(crate) fn needs_watching(&self, deadline: u64) -> bool {
         let view = self.view(Instant::now());
-        !self.has_ended() && !self.park.is_polling() && (view.runnable || view.posted || view.deadline != u64::MAX)
+        !self.has_ended() && !self.park.is_polling() && (view.runnable || view.posted || view.deadline < deadline)
     }
 
     /// One look; answers when the next one is wanted.
@@ -81,7 +81,7 @@ impl Vm {
         let mut watch = self.watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if self.has_ended() || self.park.is_polling() {
             watch.beat = None;
-            return NextLook::Quiet;
+            return NextLook::Quiet(None);
         }
         let owner = {
             let mut state = self.lock_state();
@@ -100,10 +100,8 @@ impl Vm {
         let window = self.parameters.window.get();
         if !(view.runnable || view.posted || view.due) {
             watch.beat = None;
-            return match view.deadline {
-                u64::MAX => NextLook::Quiet,
-                deadline => NextLook::At(before_deadline(now, deadline, window)),
-            };
+            let deadline = Some(view.deadline).filter(|&deadline| deadline != u64::MAX);
+            return NextLook::Quiet(deadline.map(|deadline| before_deadline(now, deadline, window)));
         }
         let mut next = now + TICK;
         if value & 1 == 1 {
@@ -147,7 +145,7 @@ impl Vm {
         let slice_over = preemptive && view.rivals && now >= slice_ends;
         if !(slice_over || view.posted || view.due || (preemptive && view.outranked)) {
             watch.beat = None;
-            return if view.rivals { slice_ends } else { now + TICK };
+            return if preemptive && view.rivals { slice_ends } else { now + TICK };
         }
         if slice_over {
             // Release: pairs with the swap in `safepoint`.

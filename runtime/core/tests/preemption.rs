@@ -1,0 +1,313 @@
+//! Preemption: busy processes share, and urgent ones come through.
+
+mod mock_guest;
+
+use baton_core::kernel::{Deadline, MutexId, Priority, SpawnOptions};
+use baton_core::vm::Vm;
+use baton_sys::clock::Instant;
+use mock_guest::{Finished, Life, Process, run, run_with};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+fn with_priority(level: u8) -> SpawnOptions {
+    SpawnOptions {
+        priority: Priority::new(level).expect("a level of the scale"),
+        ..SpawnOptions::default()
+    }
+}
+
+fn short_slices(vm: &Vm) {
+    vm.parameters.slice.set(Duration::from_micros(200));
+}
+
+#[test]
+fn busy_processes_share_the_processor() {
+    let finished = run_with(short_slices, |main| {
+        let turns: Arc<[AtomicU64; 4]> = Arc::default();
+        let children: Vec<_> = (0..4)
+            .map(|number| {
+                let turns = Arc::clone(&turns);
+                main.spawn(move |process| {
+                    process.spin_until(|| {
+                        turns[number].fetch_add(1, Ordering::Relaxed);
+                        // Over when everybody has run: nobody gives way by itself.
+                        turns
+                            .iter()
+                            .all(|turns| turns.load(Ordering::Relaxed) > 1000)
+                    })
+                })
+            })
+            .collect();
+        main.join_all(children)?;
+        assert!(
+            main.vm
+                .kernel(|kernel| kernel.counters().preemptions_by_slice)
+                >= 3
+        );
+        Ok(())
+    });
+    assert!(finished.vm.counters.beats.get() >= 3);
+}
+
+#[test]
+fn a_busy_process_is_preempted_again_and_again() {
+    run_with(short_slices, |main| {
+        let turn = Arc::new(AtomicU64::new(0));
+        let children: Vec<_> = (0..2)
+            .map(|number| {
+                let turn = Arc::clone(&turn);
+                main.spawn(move |process| {
+                    for round in 0..100 {
+                        process
+                            .spin_until(|| turn.load(Ordering::Relaxed) >= 2 * round + number)?;
+                        turn.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        main.join_all(children)
+    });
+}
+
+#[test]
+fn a_timer_fires_its_urgent_process_beside_a_busy_loop() {
+    run(|main| {
+        let fired = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&fired);
+        let urgent = main.prepare(with_priority(70), move |_| {
+            flag.store(true, Ordering::Relaxed);
+            Ok(())
+        });
+        let due = Instant::now() + Duration::from_millis(2);
+        main.vm.kernel(|kernel| kernel.timer_new(due, None, urgent));
+        main.spin_until(|| fired.load(Ordering::Relaxed))?;
+        assert!(Instant::now() >= due);
+        main.join(urgent)
+    });
+}
+
+#[test]
+fn an_urgent_sleeper_wakes_beside_a_busy_loop_many_times() {
+    run(|main| {
+        let done = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&done);
+        let sleeper = main.spawn_with(with_priority(70), move |process| {
+            for _ in 0..50 {
+                process.sleep_until(Instant::now() + Duration::from_micros(300))?;
+            }
+            flag.store(true, Ordering::Relaxed);
+            Ok(())
+        });
+        main.spin_until(|| done.load(Ordering::Relaxed))?;
+        main.join(sleeper)?;
+        assert!(
+            main.vm
+                .kernel(|kernel| kernel.counters().preemptions_by_urgency)
+                >= 25
+        );
+        Ok(())
+    });
+}
+
+/// The monitor that sleeps until a far deadline must hear of work that comes up meanwhile.
+#[test]
+fn a_far_deadline_does_not_put_preemption_off() {
+    run_with(short_slices, |main| {
+        let sleeper =
+            main.spawn(|process| process.sleep_until(Instant::now() + Duration::from_secs(3600)));
+        main.yield_now()?;
+        for _ in 0..40 {
+            // Alone for as long as the monitor needs to find nothing to do but to wait for the deadline.
+            let alone_until = Instant::now() + Duration::from_millis(1);
+            main.spin_until(|| Instant::now() >= alone_until)?;
+            let ran = Arc::new(AtomicBool::new(false));
+            let flag = Arc::clone(&ran);
+            let rival = main.spawn(move |_| {
+                flag.store(true, Ordering::Relaxed);
+                Ok(())
+            });
+            main.spin_until(|| ran.load(Ordering::Relaxed))?;
+            main.join(rival)?;
+        }
+        let _ = main.vm.kill(sleeper);
+        main.join(sleeper)
+    });
+}
+
+/// The same after the monitor has parked.
+#[test]
+fn preemption_begins_again_after_a_long_time_alone() {
+    run_with(short_slices, |main| {
+        for _ in 0..4 {
+            let alone_until = Instant::now() + Duration::from_millis(40);
+            main.spin_until(|| Instant::now() >= alone_until)?;
+            let ran = Arc::new(AtomicBool::new(false));
+            let flag = Arc::clone(&ran);
+            let rival = main.spawn(move |_| {
+                flag.store(true, Ordering::Relaxed);
+                Ok(())
+            });
+            main.spin_until(|| ran.load(Ordering::Relaxed))?;
+            main.join(rival)?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_wake_from_another_thread_interrupts_a_busy_loop() {
+    run(|main| {
+        let queue = main.vm.kernel(|kernel| kernel.wait_queue_new());
+        let count = Arc::new(AtomicU64::new(0));
+        let of_child = Arc::clone(&count);
+        let urgent = main.spawn_with(with_priority(70), move |process| {
+            for _ in 0..50 {
+                process.wait(|kernel| kernel.wait(queue, Deadline::Never))?;
+                of_child.fetch_add(1, Ordering::Release);
+            }
+            Ok(())
+        });
+        let (vm, seen) = (Arc::clone(&main.vm), Arc::clone(&count));
+        let waker = std::thread::spawn(move || {
+            for round in 0..50 {
+                // Posted again while it has not come through: the process may not have waited yet.
+                while seen.load(Ordering::Acquire) == round {
+                    vm.wake_from_outside(queue, 0);
+                    std::thread::yield_now();
+                }
+            }
+        });
+        main.spin_until(|| count.load(Ordering::Acquire) >= 50)?;
+        waker.join().expect("the waker does not panic");
+        main.join(urgent)
+    });
+}
+
+#[test]
+fn a_process_that_is_not_preemptible_runs_until_it_gives_way() {
+    let finished = run_with(short_slices, |main| {
+        let options = SpawnOptions {
+            preemptible: false,
+            ..SpawnOptions::default()
+        };
+        let others_ran = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&others_ran);
+        let cooperative = main.spawn_with(options, move |process| {
+            let busy = Duration::from_millis(5);
+            process.spin_until(|| process.vm.cpu_time(process.id) >= busy)?;
+            assert!(
+                !flag.load(Ordering::Relaxed),
+                "another process ran meanwhile"
+            );
+            Ok(())
+        });
+        let rival = main.spawn(move |_| {
+            others_ran.store(true, Ordering::Relaxed);
+            Ok(())
+        });
+        main.join_all([cooperative, rival])
+    });
+    check_no_slices(&finished);
+}
+
+#[test]
+fn a_cooperative_program_is_not_preempted() {
+    let finished = run(|main| {
+        main.vm.parameters.set_preemptive(false);
+        let children: Vec<_> = (0..3)
+            .map(|_| {
+                main.spawn(|process| {
+                    let busy = Duration::from_millis(3);
+                    process.spin_until(|| process.vm.cpu_time(process.id) >= busy)
+                })
+            })
+            .collect();
+        main.join_all(children)?;
+        let counters = main.vm.kernel(|kernel| *kernel.counters());
+        assert_eq!(
+            counters.preemptions_by_slice + counters.preemptions_by_urgency,
+            0
+        );
+        Ok(())
+    });
+    check_no_slices(&finished);
+}
+
+fn check_no_slices(finished: &Finished) {
+    assert_eq!(
+        finished.vm.counters.signals.get(),
+        0,
+        "a signal was sent to a process that keeps its turn"
+    );
+}
+
+#[test]
+fn a_less_urgent_busy_process_waits_until_the_urgent_one_is_done() {
+    run_with(short_slices, |main| {
+        let done = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&done);
+        let humble = main.spawn_with(with_priority(10), move |_| {
+            assert!(
+                flag.load(Ordering::Relaxed),
+                "a less urgent process ran before"
+            );
+            Ok(())
+        });
+        let busy = Duration::from_millis(3);
+        main.spin_until(|| main.vm.cpu_time(main.id) >= busy)?;
+        done.store(true, Ordering::Relaxed);
+        main.join(humble)
+    });
+}
+
+#[test]
+fn the_owner_of_a_mutex_inherits_the_urgency_of_those_who_wait_for_it() {
+    run_with(short_slices, |main| {
+        let mutex = main.vm.kernel(|kernel| kernel.mutex_new());
+        let is_held = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+        let humble = main.spawn_with(with_priority(10), move |process| {
+            lock(process, mutex)?;
+            process
+                .vm
+                .operate(|kernel| kernel.semaphore_signal(is_held, 1));
+            let priority = || {
+                process
+                    .vm
+                    .kernel(|kernel| kernel.effective_priority(process.id))
+            };
+            process.spin_until(|| priority().get() == 70)?;
+            unlock(process, mutex);
+            assert_eq!(priority().get(), 10);
+            Ok(())
+        });
+        main.wait(|kernel| kernel.semaphore_wait(is_held, Deadline::Never))?;
+        // Keeps the owner from running for as long as nobody lends it a priority.
+        let is_over = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&is_over);
+        let busy = main.spawn(move |process| process.spin_until(|| flag.load(Ordering::Relaxed)));
+        let urgent = main.spawn_with(with_priority(70), move |process| {
+            lock(process, mutex)?;
+            unlock(process, mutex);
+            Ok(())
+        });
+        main.join(urgent)?;
+        is_over.store(true, Ordering::Relaxed);
+        main.join_all([humble, busy])
+    });
+}
+
+fn lock(process: &Process, mutex: MutexId) -> Life {
+    process.wait(|kernel| {
+        kernel
+            .mutex_lock(mutex, Deadline::Never)
+            .expect("the process does not hold it")
+    })?;
+    Ok(())
+}
+
+fn unlock(process: &Process, mutex: MutexId) {
+    let unlocked = process.vm.operate(|kernel| kernel.mutex_unlock(mutex));
+    unlocked.expect("the process holds it");
+}
