@@ -22,7 +22,7 @@
 //!              take the inbox, run whatever is runnable               match park.notify() {
 //!              if park.prepare() == MaySleep {                            MustKick => poller.kick(),
 //!                  if inbox.is_empty() { poller.wait(deadline) }          OwnerIsRunning => alert the monitor,
-//!                  park.finish();                                         AlreadyNotified => (),
+//!                  park.finish();                                         AlreadyNotified => alert the monitor if it is parked,
 //!              }                                                      }
 //!          }
 //! and when it takes the inbox without having slept: park.acknowledge() first.
@@ -74,7 +74,8 @@ pub enum Notify {
     MustKick,
     /// The owner runs, perhaps for long: alert the monitor. The owner will look before it sleeps in any case.
     OwnerIsRunning,
-    /// Somebody else has notified, and the owner has not looked since: nothing.
+    /// Somebody else has notified, and the owner has not acknowledged it: the owner need not be kicked. It may have taken that message
+    /// already, though (between its post and its notification), so see to it that the monitor is not parked.
     AlreadyNotified,
 }
 

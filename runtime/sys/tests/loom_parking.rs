@@ -123,3 +123,26 @@ fn a_post_after_an_acknowledged_harvest_alerts_again() {
         }
     });
 }
+
+/// Why who finds the owner notified still has to see to it that the monitor is awake: the notification may stand for a message that
+/// was taken before it.
+#[test]
+fn a_notification_can_be_for_a_message_that_was_taken_before_it() {
+    static WAS_FOUND: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+    loom::model(|| {
+        let owner = Arc::new(Owner::new());
+        let poster = {
+            let owner = Arc::clone(&owner);
+            thread::spawn(move || {
+                let _ = owner.post(1);
+            })
+        };
+        owner.park.acknowledge();
+        let harvested = owner.inbox.take_all().count();
+        poster.join().expect("the poster does not panic");
+        if harvested == 1 && owner.post(2) == Notify::AlreadyNotified {
+            WAS_FOUND.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    });
+    assert!(WAS_FOUND.load(std::sync::atomic::Ordering::Relaxed));
+}

@@ -3,6 +3,7 @@
 use super::{Post, Vm};
 use crate::kernel::WakeReason;
 use baton_sys::clock::Instant;
+use baton_sys::membarrier;
 use baton_sys::parking::{Notify, Prepared};
 
 impl Vm {
@@ -19,7 +20,16 @@ impl Vm {
         match self.park.notify() {
             Notify::MustKick => self.poller.kick(),
             Notify::OwnerIsRunning => self.monitor.alert(),
-            Notify::AlreadyNotified => {}
+            Notify::AlreadyNotified => self.alert_parked_monitor(),
+        }
+    }
+
+    /// The earlier notification may have been for a post that was taken in before it, so that the monitor found nothing and parked.
+    fn alert_parked_monitor(&self) {
+        // Pairs with `heavy` in the monitor's parking: it sees the post, or is seen parked.
+        membarrier::light();
+        if self.monitor.is_parked() {
+            self.monitor.alert();
         }
     }
 
