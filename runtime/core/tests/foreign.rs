@@ -2,7 +2,7 @@
 
 mod mock_guest;
 
-use baton_core::kernel::{Deadline, KillOutcome, ProcessId, State};
+use baton_core::kernel::{Deadline, KillOutcome, ProcessId, State, SuspendOutcome, WakeReason};
 use baton_core::vm::Vm;
 use mock_guest::{
     Killed, Life, Policy, Process, await_event, native_thread, run, run_unbound, run_with, start,
@@ -199,7 +199,7 @@ fn a_thread_with_a_pinned_process_is_not_retired() {
             let others: Vec<_> = (0..3).map(|_| main.spawn(brief_retaken_call)).collect();
             main.join_all(others)?;
             main.vm
-                .operate(|kernel| kernel.wake_one(queue, baton_core::kernel::WakeReason::Done, 0));
+                .operate(|kernel| kernel.wake_one(queue, WakeReason::Done, 0));
             main.join(pinned)?;
         }
         let retired = || main.vm.counters.threads_retired.get() > 0;
@@ -318,6 +318,62 @@ fn a_process_killed_in_a_foreign_call_ends_when_the_call_does() {
             Ok(())
         },
     );
+}
+
+#[test]
+fn a_process_suspended_in_a_foreign_call_stands_still_when_the_call_has_ended() {
+    run_unbound(
+        |_| {},
+        |process| {
+            let (block, call) = Block::new();
+            let returned = Arc::new(AtomicBool::new(false));
+            let flag = Arc::clone(&returned);
+            let caller = process.spawn(move |process| {
+                process.foreign(call)?;
+                flag.store(true, Ordering::Relaxed);
+                Ok(())
+            });
+            process.yield_until(|| block.has_begun())?;
+            assert_eq!(process.vm.suspend(caller), SuspendOutcome::Suspended);
+            block.end();
+            process.yield_until(|| !process.vm.kernel(|kernel| kernel.is_foreign(caller)))?;
+            (0..20).try_for_each(|_| process.yield_now())?;
+            assert!(!returned.load(Ordering::Relaxed));
+            let _ = process.vm.operate(|kernel| kernel.resume(caller));
+            process.join(caller)?;
+            assert!(returned.load(Ordering::Relaxed));
+            Ok(())
+        },
+    );
+}
+
+#[test]
+fn with_one_thread_calls_are_made_one_after_the_other() {
+    let finished = run_with(
+        |vm| vm.parameters.set_max_threads(1),
+        |main| {
+            let begun = Arc::new(AtomicU64::new(0));
+            let children: Vec<_> = (1..=3)
+                .map(|number| {
+                    let begun = Arc::clone(&begun);
+                    main.spawn(move |process| {
+                        process.foreign(|| {
+                            assert_eq!(begun.fetch_add(1, Ordering::Relaxed) + 1, number);
+                        })
+                    })
+                })
+                .collect();
+            let vm = Arc::clone(&main.vm);
+            main.foreign(|| {
+                let hits = || vm.counters.thread_bound_hits.get() > 0;
+                await_event("the bound is hit", hits);
+                assert_eq!(begun.load(Ordering::Relaxed), 0);
+            })?;
+            main.join_all(children)
+        },
+    );
+    assert_eq!(finished.vm.counters.retakes.get(), 0);
+    assert_eq!(finished.vm.counters.threads_started.get(), 0);
 }
 
 #[test]

@@ -366,6 +366,33 @@ fn the_time_of_a_busy_process_is_charged_to_it() {
     );
 }
 
+/// The accounts follow the monitor's clock, which stands while the monitor is parked.
+#[test]
+fn the_time_of_a_process_alone_is_charged_when_it_waits() {
+    const BUSY: Duration = Duration::from_millis(100);
+    run(|main| {
+        let queue = main.vm.kernel(|kernel| kernel.wait_queue_new());
+        let alone = main.spawn(move |process| {
+            process.spin_until(|| process.vm.cpu_time(process.id) >= BUSY)?;
+            process.wait(|kernel| kernel.wait(queue, Deadline::Never))?;
+            Ok(())
+        });
+        let ready = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+        let waker = main.spawn_with(urgent(1), move |process| {
+            process
+                .vm
+                .operate(|kernel| kernel.semaphore_signal(ready, 1));
+            Ok(())
+        });
+        // The least urgent process runs when the other waits.
+        main.wait(|kernel| kernel.semaphore_wait(ready, Deadline::Never))?;
+        assert!(main.vm.cpu_time(alone) >= BUSY / 2);
+        main.vm
+            .operate(|kernel| kernel.wake_one(queue, WakeReason::Done, 0));
+        main.join_all([alone, waker])
+    });
+}
+
 /// Keeps processes busy until the VM is stopped; none may run after that.
 fn run_until_stopped(stopped: &AtomicBool, process: &Process) -> Life {
     process.yield_until(|| {
