@@ -13,6 +13,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("lfunc.c", "BATON_IN_LFUNC"),
     ("lgc.c", "BATON_IN_LGC"),
     ("liolib.c", "BATON_IN_LIOLIB"),
+    ("lstate.c", "BATON_IN_LSTATE"),
 ];
 
 fn main() {
@@ -40,12 +41,12 @@ fn files_of(directory: &Path) -> Vec<PathBuf> {
 fn compile_lua(source: &Path, gate: &Path, own: &Path) {
     let base = || {
         let mut build = cc::Build::new();
-        build.include(source).include(gate).include(own).cargo_metadata(false);
+        build.include(source).include(gate).include(own).cargo_metadata(false).force_frame_pointer(false);
         lua_source::LUA_FLAGS.iter().for_each(|flag| {
             build.flag(flag);
         });
         if std::env::var_os("CARGO_CFG_DEBUG_ASSERTIONS").is_some() {
-            build.define("BATON_CHECKS", None).define("LUA_USE_APICHECK", None);
+            build.define("BATON_CHECKS", None);
         }
         build
     };

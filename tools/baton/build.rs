@@ -4,15 +4,14 @@ use std::env;
 use std::path::PathBuf;
 
 fn main() {
-    println!("cargo:rerun-if-changed=c");
-    println!("cargo:rustc-check-cfg=cfg(baton_guest)");
-    let Some(include) = env::var_os("DEP_BATON_LUA_INCLUDE").map(PathBuf::from) else {
-        println!(
-            "cargo:warning=baton-lua does not say yet where Lua's headers are: baton is built without it"
-        );
-        return;
-    };
-    println!("cargo:rustc-cfg=baton_guest");
+    println!("cargo::rerun-if-changed=c");
+    let include = env::var_os("DEP_BATON_LUA_INCLUDE")
+        .map(PathBuf::from)
+        .expect("baton-lua says where Lua's headers are");
+    println!(
+        "cargo::rustc-env=BATON_LUA_INCLUDE={}",
+        include.display()
+    );
     cc::Build::new()
         .files(["c/standalone.c", "c/command_line.c"])
         .include(include)
@@ -24,5 +23,5 @@ fn main() {
         .extra_warnings(true)
         .compile("baton_standalone");
     // Compiled Lua modules resolve the C API from the executable.
-    println!("cargo:rustc-link-arg-bins=-rdynamic");
+    println!("cargo::rustc-link-arg-bins=-rdynamic");
 }

@@ -58,10 +58,9 @@ struct baton_process {
   lua_State *state;             /* the state it last entered with; valid while it is not running */
   struct baton_mark *marks;
   struct baton_resumed *resumed;
-  char *stack_low, *stack_high; /* its C stack */
+  uintptr_t stack_low, stack_high; /* its C stack */
   uint64_t kernel_id;
   uint64_t id;                  /* what the program sees */
-  size_t stack_size;
   struct baton_process *next_busy;
   void *busy_object;            /* what its retaken call is about */
   void *object;                 /* what the running library function is about (see io_objects.c) */

@@ -81,6 +81,17 @@ void *baton_io_newuserdata(lua_State *L, size_t size, int values) {
   return stream;
 }
 
+/* Before a child is started. A file in use would have to be waited for: its own call flushes it, or has nothing to flush. */
+void baton_io_flush_all(void) {
+  struct baton_process *process = baton_gate_process();
+  if (process != NULL && process->vm->busy != NULL) {
+    if (!is_busy(process->vm, stdout)) fflush(stdout);
+    if (!is_busy(process->vm, stderr)) fflush(stderr);
+  } else {
+    fflush(NULL);
+  }
+}
+
 /* At the end of the program a call may still be about this file: then the file is left alone. */
 int baton_io_fclose(FILE *file) {
   struct baton_process *process = baton_gate_process();

@@ -32,7 +32,12 @@ static struct handle *new_handle(lua_State *L, int kind, size_t size, int values
   return handle;
 }
 
-static struct handle *check_handle(lua_State *L, int kind) { return luaL_checkudata(L, 1, type_names[kind]); }
+static struct handle *check_handle(lua_State *L, int kind) {
+  static const char *const names[] = {"semaphore", "mutex", "condition", "event", "channel"};
+  struct handle *handle = luaL_testudata(L, 1, type_names[kind]);
+  if (handle == NULL) luaL_typeerror(L, 1, names[kind]);
+  return handle;
+}
 
 static int handle_gc(lua_State *L) {
   struct handle *handle = lua_touserdata(L, 1);

@@ -24,7 +24,11 @@ void baton_lua_push_process(lua_State *L, struct baton_process *process) {
   lua_remove(L, -2);
 }
 
-struct baton_process *baton_lua_check_process(lua_State *L, int index) { return luaL_checkudata(L, index, HANDLE); }
+struct baton_process *baton_lua_check_process(lua_State *L, int index) {
+  struct baton_process *process = luaL_testudata(L, index, HANDLE);
+  if (process == NULL) luaL_typeerror(L, index, "process");
+  return process;
+}
 
 /* The anchor must go while the VM is ours: once it is gone, a collection may free the record. Inside the VM. */
 static void let_go_of_handle(struct baton_process *process) {
@@ -35,12 +39,12 @@ static void let_go_of_handle(struct baton_process *process) {
 /* The process's name, or "process N". */
 void baton_lua_push_name(lua_State *L, struct baton_process *process) {
   baton_lua_push_process(L, process);
-  if (lua_isnil(L, -1) || lua_getiuservalue(L, -1, BATON_UV_NAME) == LUA_TNIL) {
-    lua_settop(L, lua_gettop(L) - (lua_isnil(L, -2) ? 2 : 1));
+  if (lua_isnil(L, -1) || lua_getiuservalue(L, -1, BATON_UV_NAME) != LUA_TSTRING) {
+    lua_pop(L, lua_isnil(L, -1) && lua_gettop(L) > 1 && lua_isuserdata(L, -2) ? 2 : 1);
     lua_pushfstring(L, "process %I", (LUAI_UACINT)process->id);
-    return;
+  } else {
+    lua_remove(L, -2);
   }
-  lua_remove(L, -2);
 }
 
 /*
@@ -61,7 +65,6 @@ struct baton_process *baton_lua_new_process(lua_State *L, struct baton_vm *vm, s
   process->quiet = options->quiet != 0;
   process->daemon = options->daemon != 0;
   process->id = ++vm->next_id;
-  process->stack_size = options->stack_size;
   options->word = (uintptr_t)process;
   lua_sethook(process->L, NULL, 0, 0); /* hooks are a matter of each process */
   lua_rawgetp(L, LUA_REGISTRYINDEX, vm);
@@ -115,7 +118,6 @@ static int handle_gc(lua_State *L) {
 static int keep_traceback(lua_State *L) {
   struct baton_process *process = baton_lua_here(L);
   if (process == NULL || process->killed) return 1;
-  if (!lua_isstring(L, 1) && luaL_getmetafield(L, 1, "__tostring") != LUA_TNIL) lua_pop(L, 1);
   baton_lua_push_process(L, process);
   luaL_traceback(L, L, NULL, 1);
   lua_setiuservalue(L, -2, BATON_UV_TRACE);
@@ -123,17 +125,22 @@ static int keep_traceback(lua_State *L) {
   return 1;
 }
 
-/* Protected: the error value may have any __tostring. The error value is at index 1. */
+/* Protected: the error value may have any __tostring. The error value is at index 1, a text for it, or nil, at index 2. */
 static int print_failure(lua_State *L) {
   struct baton_process *process = baton_lua_here(L);
+  lua_settop(L, 2);
   baton_lua_push_name(L, process);
-  luaL_tolstring(L, 1, NULL);
+  if (lua_isnil(L, 2)) {
+    luaL_tolstring(L, 1, NULL);
+    lua_replace(L, 2);
+  }
   baton_lua_push_process(L, process);
   lua_getiuservalue(L, -1, BATON_UV_TRACE);
-  lua_pushfstring(L, "%s: process '%s' (id %I) failed: %s\n%s\n", process->vm->progname, lua_tostring(L, 2),
-                  (LUAI_UACINT)process->id, lua_tostring(L, 3), lua_isstring(L, -1) ? lua_tostring(L, -1) : "");
   fflush(stdout);
-  lua_writestringerror("%s", lua_tostring(L, -1));
+  lua_writestringerror("%s: ", process->vm->progname);
+  lua_writestringerror("process '%s' failed: ", lua_tostring(L, 3));
+  lua_writestringerror("%s\n", lua_tostring(L, 2));
+  if (lua_isstring(L, -1)) lua_writestringerror("%s\n", lua_tostring(L, -1));
   return 0;
 }
 
@@ -147,7 +154,12 @@ static void report_failure(lua_State *L, struct baton_process *process) {
   process->reported = 1;
   lua_pushcfunction(L, print_failure);
   lua_pushvalue(L, 2);
-  if (lua_pcall(L, 1, 0, 0) != LUA_OK) lua_pop(L, 1);
+  if (lua_pcall(L, 1, 0, 0) == LUA_OK) return;
+  lua_pop(L, 1);
+  lua_pushcfunction(L, print_failure);
+  lua_pushvalue(L, 2);
+  lua_pushfstring(L, "(error object is a %s value whose __tostring fails)", luaL_typename(L, 2));
+  if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
 }
 
 static void run_body(struct baton_process *process) {
@@ -173,12 +185,12 @@ static void run_body(struct baton_process *process) {
 
 /* The life of a process on its own C stack. Inside the VM at both ends. */
 void baton_lua_run(struct baton_process *process) {
-  process->stack_high = (char *)__builtin_frame_address(0) + 256;
-  process->stack_low = process->stack_high - process->stack_size;
+  baton_rs_stack_bounds(process->vm->executor, process->kernel_id, &process->stack_low, &process->stack_high);
   baton_gate_leave();
   if (process->body != NULL) {
     baton_lua_main(process, process->body, process->argc, process->argv);
-    return; /* the state is closed */
+    (void)baton_gate_enter(NULL); /* the state is closed: there is nothing to enter but the executor */
+    return;
   }
   run_body(process);
   baton_enter(process->L);

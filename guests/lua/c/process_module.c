@@ -179,7 +179,7 @@ static int process_spawn(lua_State *L) {
     lua_replace(L, 1);
     if (!name) lua_remove(L, 1);
   } else {
-    luaL_argexpected(L, lua_isfunction(L, 1), 1, "function or table");
+    luaL_checktype(L, 1, LUA_TFUNCTION);
   }
   make_process(L, caller, &options, name);
   baton_enter(L);
@@ -209,6 +209,7 @@ static int push_results(lua_State *L, struct baton_process *process) {
   lua_pushboolean(L, process->outcome == BATON_RETURNED);
   count = lua_gettop(process->L) - 1;
   luaL_checkstack(L, count + 1, "too many results");
+  lua_checkstack(process->L, 1);
   for (i = 2; i <= count + 1; i++) {
     lua_pushvalue(process->L, i);
     lua_xmove(process->L, L, 1);
@@ -378,7 +379,7 @@ static int process_stats_method(lua_State *L) {
   lua_setfield(L, -2, "cpu");
   lua_pushinteger(L, (lua_Integer)stack);
   lua_setfield(L, -2, "stack_used");
-  lua_pushinteger(L, (lua_Integer)process->stack_size);
+  lua_pushinteger(L, (lua_Integer)(process->stack_high - process->stack_low));
   lua_setfield(L, -2, "stack_size");
   return 1;
 }

@@ -105,7 +105,6 @@ static void close_state(struct baton_process *process) {
   last = *process;
   last.L = L;
   last.resumed = NULL;
-  last.stack_low = process->stack_low;
   vm->closing = 1;
   vm->main_process = NULL;
   baton_gate_here()->process = &last;
@@ -217,7 +216,7 @@ struct baton_vm *baton_lua_new_vm(const void *executor, const char *progname) {
   return vm;
 }
 
-struct baton_process *baton_lua_new_main(struct baton_vm *vm, lua_CFunction body, int argc, char **argv, size_t stack_size) {
+struct baton_process *baton_lua_new_main(struct baton_vm *vm, lua_CFunction body, int argc, char **argv) {
   struct baton_process *process = calloc(1, sizeof *process);
   if (process == NULL) abort();
   process->vm = vm;
@@ -225,7 +224,6 @@ struct baton_process *baton_lua_new_main(struct baton_vm *vm, lua_CFunction body
   process->body = body;
   process->argc = argc;
   process->argv = argv;
-  process->stack_size = stack_size;
   process->outcome = BATON_ALIVE;
   return process;
 }

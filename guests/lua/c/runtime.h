@@ -75,6 +75,7 @@ void baton_rs_set_priority(const void *vm, uint64_t process, int priority);
 void baton_rs_bind_home(const void *vm, uint64_t process, int bound);
 int baton_rs_state(const void *vm, uint64_t process);
 double baton_rs_cpu_time(const void *vm, uint64_t process);
+void baton_rs_stack_bounds(const void *vm, uint64_t process, uintptr_t *low, uintptr_t *high);
 size_t baton_rs_stack_used(const void *vm, uint64_t process);
 uint64_t baton_rs_current(const void *vm);
 int baton_rs_carrier(const void *vm);

@@ -20,6 +20,7 @@ LUA_API int baton_stock_pcallk(lua_State *L, int nargs, int nresults, int errfun
 LUA_API lua_Unsigned baton_stock_rawlen(lua_State *L, int idx);
 LUA_API size_t baton_stock_stringtonumber(lua_State *L, const char *s);
 LUA_API void baton_stock_upvaluejoin(lua_State *L, int fidx1, int n1, int fidx2, int n2);
+LUA_API void baton_stock_close(lua_State *L);
 LUA_API void baton_stock_setwarnf(lua_State *L, lua_WarnFunction f, void *ud);
 LUAI_FUNC void baton_close_call(lua_State *L, StkId func, int nresults);
 LUAI_FUNC void baton_close_callnoyield(lua_State *L, StkId func, int nresults);
@@ -233,9 +234,9 @@ static void unwind(struct baton_process *process, const void *where) {
 
 struct lua_longjmp *baton_lua_throw_target(lua_State *L, struct lua_longjmp *c) {
   struct baton_process *process = baton_lua_here(L);
-  const char *where = (const char *)c;
+  uintptr_t where = (uintptr_t)c;
   lua_State *base;
-  if (process == NULL || process->stack_high == NULL) return c;
+  if (process == NULL || process->stack_high == 0) return c;
   if (where >= process->stack_low && where < process->stack_high) {
     unwind(process, c);
     return c;
@@ -419,6 +420,12 @@ LUA_API size_t lua_stringtonumber(lua_State *L, const char *s) {
 LUA_API void lua_upvaluejoin(lua_State *L, int fidx1, int n1, int fidx2, int n2) {
   lua_lock(L);
   baton_stock_upvaluejoin(L, fidx1, n1, fidx2, n2);
+  lua_unlock(L);
+}
+
+/* Never unlocks in stock Lua. A module may close a state of its own on our thread. */
+LUA_API void lua_close(lua_State *L) {
+  baton_stock_close(L);
   lua_unlock(L);
 }
 

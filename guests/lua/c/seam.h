@@ -6,6 +6,7 @@
 **   ldebug.c     luaG_traceexec becomes stock; ours asks for a safepoint first
 **   ldo.c        LUAI_THROW finds the handler on the current C stack; luaD_shrinkstack and lua_resume are wrapped
 **   lapi.c       lua_callk/lua_pcallk are wrapped; three functions that do not lock get locked; lua_setwarnf nests
+**   lstate.c     lua_close, which never unlocks, leaves the gate as it found it
 **   lfunc.c      calls of __close methods are marked
 **   lgc.c        calls of finalizers are marked
 **   liolib.c     which file a function is about is noted; a file in use is waited for
@@ -74,7 +75,14 @@ struct lua_longjmp *baton_lua_throw_target(struct lua_State *L, struct lua_longj
 #define luaD_pcall baton_finalizer_pcall
 #endif
 
+#if defined(BATON_IN_LSTATE)
+#define lua_close baton_stock_close
+#endif
+
 #if defined(BATON_IN_LIOLIB)
+#define l_popen(L, c, m) (baton_io_flush_all(), popen(c, m))
+#define l_pclose(L, file) ((void)(L), pclose(file))
+void baton_io_flush_all(void);
 #define luaL_checkudata baton_io_checkudata
 #define lua_touserdata baton_io_touserdata
 #define lua_newuserdatauv baton_io_newuserdata

@@ -432,6 +432,22 @@ unsafe extern "C" fn baton_rs_spawn(vm: &Vm, options: *const CSpawn, message: *m
     }
 }
 
+/// Lowest and highest address of the C stack of a living process.
+///
+/// # Safety
+/// `low` and `high` are writable.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_rs_stack_bounds(vm: &Vm, pid: u64, low: *mut usize, high: *mut usize) {
+    if let Some((bottom, top)) = process(pid).and_then(|pid| vm.stack_bounds(pid)) {
+        // SAFETY: the caller's condition.
+        unsafe {
+            low.write(bottom);
+            high.write(top);
+        }
+    }
+}
+
 /// Writes the records of all living processes, at most `capacity`, and returns how many there are.
 ///
 /// # Safety

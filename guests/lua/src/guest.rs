@@ -5,7 +5,6 @@ use baton_core::kernel::{Blocker, Kernel, ProcessId, State};
 use baton_core::vm::{Context, Vm};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Weak;
 
 unsafe extern "C" {
@@ -16,6 +15,7 @@ unsafe extern "C" {
     fn baton_lua_request_safepoint(process: *mut c_void);
     fn baton_lua_signalled(vm: *mut c_void);
     fn baton_lua_report_wanted() -> c_int;
+    fn baton_lua_exit_status() -> c_int;
     fn baton_lua_report_process(process: *mut c_void, state: *const c_char, blocker: *const c_char);
 }
 
@@ -24,8 +24,6 @@ pub(crate) struct LuaGuest {
     /// `struct baton_vm` of the C half; outlives the VM.
     pub(crate) record: usize,
     pub(crate) vm: OnceLock<Weak<Vm>>,
-    /// The main process has closed Lua's state: no record may be touched any more.
-    closed: AtomicBool,
 }
 
 fn pointer(word: usize) -> *mut c_void {
@@ -34,7 +32,7 @@ fn pointer(word: usize) -> *mut c_void {
 
 impl LuaGuest {
     pub(crate) fn new(record: usize) -> LuaGuest {
-        LuaGuest { record, vm: OnceLock::new(), closed: AtomicBool::new(false) }
+        LuaGuest { record, vm: OnceLock::new() }
     }
 
     fn vm(&self) -> Option<std::sync::Arc<Vm>> {
@@ -96,16 +94,14 @@ impl Guest for LuaGuest {
         // SAFETY: the word is the record of the process that starts on this stack, inside the VM.
         unsafe { baton_lua_run(pointer(word)) };
         if self.vm().is_some_and(|vm| vm.is_stopped()) {
-            // Release: pairs with the acquire load in `switched`.
-            self.closed.store(true, Ordering::Release);
+            // The main process has closed Lua's state. The program ends here, on whatever thread: home may be out in a
+            // call that never returns.
+            // SAFETY: no conditions.
+            std::process::exit(unsafe { baton_lua_exit_status() });
         }
     }
 
     fn switched(&self, from: Option<usize>, to: Option<usize>) {
-        // Acquire: pairs with the release store in `run`; the same thread in practice.
-        if self.closed.load(Ordering::Acquire) {
-            return;
-        }
         // SAFETY: the words are records of live processes; the caller owns the VM and is on the thread that switches.
         unsafe { baton_lua_switched(pointer(from.unwrap_or(0)), pointer(to.unwrap_or(0))) }
     }

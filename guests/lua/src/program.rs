@@ -2,21 +2,19 @@
 
 use crate::guest::LuaGuest;
 use baton_core::kernel::SpawnOptions;
-use baton_core::vm::{HOME, Spawned, Vm};
+use baton_core::vm::{Spawned, Vm};
 use baton_sys::{overflow, signals};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Arc, OnceLock};
 
 /// A `lua_CFunction`.
-pub type LuaFunction = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
+pub(crate) type LuaFunction = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
 
 unsafe extern "C" {
     fn baton_lua_preempt();
     fn baton_lua_new_vm(executor: *const c_void, progname: *const c_char) -> *mut c_void;
-    fn baton_lua_new_main(vm: *mut c_void, body: LuaFunction, argc: c_int, argv: *mut *mut c_char, stack_size: usize)
-    -> *mut c_void;
+    fn baton_lua_new_main(vm: *mut c_void, body: LuaFunction, argc: c_int, argv: *mut *mut c_char) -> *mut c_void;
     fn baton_lua_set_main_id(process: *mut c_void, id: u64);
-    fn baton_lua_exit_status() -> c_int;
     fn baton_lua_report_overflow(process: *mut c_void, stack_size: usize);
 }
 
@@ -70,16 +68,19 @@ pub unsafe fn run_program(main: LuaFunction, argc: c_int, argv: *mut *mut c_char
     // SAFETY: the record is fresh; the executor outlives it (PROGRAM holds it until the program ends).
     unsafe { set_executor(record, &vm) };
     // SAFETY: as promised by the caller; the record lives as long as the program.
-    let process = unsafe { baton_lua_new_main(record, main, argc, argv, MAIN_STACK) };
-    let options = SpawnOptions { pin: Some(HOME), guest: process as usize, ..SpawnOptions::default() };
+    let process = unsafe { baton_lua_new_main(record, main, argc, argv) };
+    let options = SpawnOptions { guest: process as usize, ..SpawnOptions::default() };
     match vm.spawn_first(options, Some(MAIN_STACK), Spawned::Now) {
-        // SAFETY: the record is that of the process just made, which has not started.
-        Ok(pid) => unsafe { baton_lua_set_main_id(process, pid.to_bits()) },
+        Ok(pid) => {
+            vm.prefer_home(pid);
+            // SAFETY: the record is that of the process just made, which has not started.
+            unsafe { baton_lua_set_main_id(process, pid.to_bits()) }
+        }
         Err(error) => return fail("cannot make the main process", &error),
     }
+    // The main process ends the program by itself.
     vm.run();
-    // SAFETY: no conditions.
-    unsafe { baton_lua_exit_status() }
+    fail("cannot go on", &"the main process is gone")
 }
 
 /// Tells the C half's record which executor it belongs to.

@@ -4,12 +4,10 @@
 //! standard streams, and a Lua program must see both as its parent left them. All that the command line does is in
 //! `c/standalone.c`, called by the runtime in the main process.
 
-#![cfg_attr(baton_guest, no_main)]
+#![no_main]
 
-#[cfg(baton_guest)]
 use std::ffi::{c_char, c_int, c_void};
 
-#[cfg(baton_guest)]
 unsafe extern "C-unwind" {
     /// Interprets the command line on the given `lua_State`; see `c/standalone.h`.
     fn baton_standalone(state: *mut c_void) -> c_int;
@@ -17,16 +15,9 @@ unsafe extern "C-unwind" {
 
 /// The program's entry, called by the C runtime. Returns the exit status.
 // SAFETY: the only definition of `main` in the program, with the signature that C gives it.
-#[cfg(baton_guest)]
 #[unsafe(no_mangle)]
 extern "C" fn main(argc: c_int, argv: *mut *mut c_char) -> c_int {
     // SAFETY: argc and argv are as the C runtime passed them: argc strings and a NULL, valid until the program ends.
     // `baton_standalone` is a lua_CFunction that takes these two as its arguments.
     unsafe { baton_lua::run_program(baton_standalone, argc, argv) }
-}
-
-#[cfg(not(baton_guest))]
-fn main() -> std::process::ExitCode {
-    eprintln!("baton: this program was built without its Lua guest");
-    std::process::ExitCode::FAILURE
 }

@@ -1,6 +1,6 @@
 //! The owner's wait, what other threads post, and what is due.
 
-use super::{Post, Vm};
+use super::{HOME, Post, Vm};
 use crate::kernel::WakeReason;
 use baton_sys::clock::Instant;
 use baton_sys::membarrier;
@@ -57,7 +57,11 @@ impl Vm {
                 for post in self.inbox.take_all() {
                     match post {
                         Post::Returned(process) => {
+                            let from_home = inner.kernel.occupant(HOME) == Some(process);
                             inner.kernel.end_foreign(process);
+                            if from_home {
+                                inner.home_is_out(process, false);
+                            }
                             if inner.kernel.kill_is_due(process) {
                                 self.guest.request_safepoint(inner.kernel.guest(process));
                             }

@@ -236,6 +236,9 @@ impl Vm {
             inner.account(process, Instant::now().as_nanos());
             inner.kernel.set_pinned(process, pinned.then_some(owner));
             inner.kernel.begin_foreign(process, owner);
+            if owner == HOME {
+                inner.home_is_out(process, true);
+            }
             if let Some(entry) = state.entry(owner) {
                 entry.out = Some(Outside { process, fiber });
                 entry.needed = inner.kernel.is_needed(owner);

@@ -67,6 +67,8 @@ pub(crate) struct Inner {
     retired: Option<Stack>,
     /// When the running process was continued (coarse), in nanoseconds.
     run_started: u64,
+    /// A process that prefers home, but goes elsewhere while home is out in a call of another process.
+    prefers_home: Option<ProcessId>,
     /// State of the generator of `select`'s choices.
     random: u64,
 }
@@ -154,6 +156,7 @@ impl Vm {
                 events: Events::new(),
                 retired: None,
                 run_started: 0,
+                prefers_home: None,
                 random: baton_sys::clock::Instant::now().as_nanos() | 1,
             }),
             lock: Mutex::new(lock::LockState::default()),

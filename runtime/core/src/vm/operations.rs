@@ -85,10 +85,22 @@ impl Vm {
         spawned.map_err(SpawnError::Limit)
     }
 
+    /// Has a process run on home as long as home is there: while home is out in a surprise call of another process, this one goes elsewhere.
+    /// Only [`Vm::bind`] keeps a process on a thread whatever happens. Before [`Vm::run`], or inside the VM.
+    pub fn prefer_home(&self, process: ProcessId) {
+        self.inner.with_mutex_held(|inner| {
+            inner.kernel.set_pin(process, Some(super::HOME));
+            inner.prefers_home = Some(process);
+        });
+    }
+
     /// Binds a process to a native thread, or frees it. The calling one moves at once.
     pub fn bind(&self, process: ProcessId, carrier: Option<crate::kernel::CarrierId>) {
         let jump = self.inner.with(|inner| {
             inner.kernel.set_pin(process, carrier);
+            if inner.prefers_home == Some(process) {
+                inner.prefers_home = None;
+            }
             let me = inner.kernel.current()?;
             let away = carrier.is_some_and(|carrier| carrier != inner.carrier);
             let next = if me == process && away { Next::Nothing } else { Next::Same };
@@ -205,6 +217,14 @@ impl Vm {
         })
     }
 
+    /// Lowest and highest address of a living process's C stack.
+    pub fn stack_bounds(&self, process: ProcessId) -> Option<(usize, usize)> {
+        self.inner.with(|inner| {
+            let stack = inner.kernel.payload(process)?.stack.as_ref()?;
+            Some((stack.bottom() as usize, stack.top() as usize))
+        })
+    }
+
     /// The guest's word of the process whose stack's guard holds this address, and the size of that stack: for the report of an overflow. Called on the
     /// signal stack of a thread that faulted: it only reads.
     pub fn stack_overflow_at(&self, address: usize) -> Option<(usize, usize)> {
@@ -263,6 +283,15 @@ impl Vm {
 }
 
 impl Inner {
+    /// Home goes out in a call of `process`, or has come back from it.
+    pub(super) fn home_is_out(&mut self, process: ProcessId, out: bool) {
+        if let Some(homebody) = self.prefers_home
+            && homebody != process
+        {
+            self.kernel.set_pin(homebody, (!out).then_some(super::HOME));
+        }
+    }
+
     fn stack(&mut self, size: Option<usize>) -> Result<Stack, StackError> {
         if let Some(stack) = self.retired.take() {
             self.stacks.recycle(stack);
