@@ -169,6 +169,9 @@ fn a_wake_from_another_thread_interrupts_a_busy_loop() {
             }
             Ok(())
         });
+        // Alone for so long that the monitor has parked.
+        let alone_until = Instant::now() + Duration::from_millis(40);
+        main.spin_until(|| Instant::now() >= alone_until)?;
         let (vm, seen) = (Arc::clone(&main.vm), Arc::clone(&count));
         let waker = std::thread::spawn(move || {
             for round in 0..50 {

@@ -368,28 +368,21 @@ fn the_time_of_a_busy_process_is_charged_to_it() {
 
 /// The accounts follow the monitor's clock, which stands while the monitor is parked.
 #[test]
-fn the_time_of_a_process_alone_is_charged_when_it_waits() {
+fn the_time_of_a_process_alone_is_charged_when_it_gives_way() {
     const BUSY: Duration = Duration::from_millis(100);
     run(|main| {
-        let queue = main.vm.kernel(|kernel| kernel.wait_queue_new());
-        let alone = main.spawn(move |process| {
+        let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+        let alone = main.spawn_with(urgent(20), move |process| {
             process.spin_until(|| process.vm.cpu_time(process.id) >= BUSY)?;
-            process.wait(|kernel| kernel.wait(queue, Deadline::Never))?;
-            Ok(())
-        });
-        let ready = main.vm.kernel(|kernel| kernel.semaphore_new(0));
-        let waker = main.spawn_with(urgent(1), move |process| {
             process
                 .vm
-                .operate(|kernel| kernel.semaphore_signal(ready, 1));
+                .operate(|kernel| kernel.semaphore_signal(semaphore, 1));
             Ok(())
         });
-        // The least urgent process runs when the other waits.
-        main.wait(|kernel| kernel.semaphore_wait(ready, Deadline::Never))?;
+        // More urgent, so that it runs as soon as it is woken.
+        main.wait(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))?;
         assert!(main.vm.cpu_time(alone) >= BUSY / 2);
-        main.vm
-            .operate(|kernel| kernel.wake_one(queue, WakeReason::Done, 0));
-        main.join_all([alone, waker])
+        main.join(alone)
     });
 }
 

@@ -2,7 +2,9 @@
 
 mod mock_guest;
 
-use baton_core::kernel::{Case, ChannelId, Deadline, KillOutcome, MutexId, Wake, WakeReason};
+use baton_core::kernel::{
+    Case, ChannelId, Deadline, KillOutcome, MutexId, Priority, SpawnOptions, Wake, WakeReason,
+};
 use baton_core::vm::Vm;
 use mock_guest::{Killed, Life, Process, run, run_with};
 use std::sync::Arc;
@@ -215,6 +217,31 @@ fn values_go_through_channels_of_any_size_in_order_and_none_is_lost() {
             main.join(sender)
         });
     }
+}
+
+#[test]
+fn a_send_gives_way_at_once_to_a_more_urgent_receiver() {
+    run(|main| {
+        let channel = main.vm.kernel(|kernel| kernel.channel_new(0));
+        let heard = Arc::new(AtomicU64::new(0));
+        let of_receiver = Arc::clone(&heard);
+        let options = SpawnOptions {
+            priority: Priority::HIGHEST,
+            ..SpawnOptions::default()
+        };
+        let receiver = main.spawn_with(options, move |process| {
+            for _ in 0..3 {
+                of_receiver.store(receive(process, channel)?.value, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+        main.yield_until(|| main.vm.kernel(|kernel| kernel.waiting_count()) == 1)?;
+        for value in 1..=3 {
+            send(main, channel, value)?;
+            assert_eq!(heard.load(Ordering::Relaxed), value);
+        }
+        main.join(receiver)
+    });
 }
 
 #[test]
