@@ -4,6 +4,7 @@ mod mock_guest;
 
 use baton_core::kernel::{Deadline, KillOutcome, ProcessId, State, SuspendOutcome, WakeReason};
 use baton_core::vm::Vm;
+use baton_sys::gate;
 use mock_guest::{
     Killed, Life, Policy, Process, await_event, native_thread, run, run_unbound, run_with, start,
 };
@@ -535,4 +536,29 @@ fn a_vm_stops_while_calls_are_out_and_they_never_come_back() {
     // Another VM comes and goes; the threads of the first one sleep for ever.
     run(Process::yield_now);
     assert_eq!(came_back.load(Ordering::Relaxed), 0);
+}
+
+/// A process that has gone elsewhere while home was out stops the VM just when home is back: what runs the VM must wait for it.
+#[test]
+fn a_vm_that_is_stopped_on_another_thread_runs_until_that_process_has_ended() {
+    let has_ended = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&has_ended);
+    run(move |main| {
+        let (block, call) = Block::new();
+        main.spawn(move |process| {
+            process.yield_until(|| block.has_begun())?;
+            block.end();
+            // Home asks for attention when it is back. This process does not give it, so that it stays where it is.
+            await_event("home is back", || {
+                gate::here().slow() & gate::ATTENTION != 0
+            });
+            process.vm.stop();
+            let busy = process.vm.cpu_time(process.id) + Duration::from_millis(20);
+            while process.vm.cpu_time(process.id) < busy {}
+            flag.store(true, Ordering::Release);
+            Ok(())
+        });
+        main.foreign(call)
+    });
+    assert!(has_ended.load(Ordering::Acquire));
 }

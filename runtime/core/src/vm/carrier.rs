@@ -44,7 +44,7 @@ const LOOP_STACK: usize = 256 * 1024;
 
 impl Vm {
     /// Makes the calling thread the VM's home and runs processes on it until [`Vm::stop`] has been called and the process that called
-    /// it has ended.
+    /// it has ended. Does not return if this thread itself is out in a foreign call by then.
     pub fn run(self: &Arc<Vm>) {
         {
             let mut state = self.lock_state();
@@ -105,6 +105,7 @@ impl Vm {
         }
         if state.owner == Some(me) {
             state.owner = None;
+            state.wake_all();
         }
         drop(state);
         VM.with_borrow_mut(|vm| *vm = before);
@@ -133,7 +134,8 @@ impl Vm {
                 });
                 return Waited::Granted;
             }
-            if self.has_ended() {
+            // Home goes last: the process that stopped the VM may still run on another thread.
+            if self.has_ended() && (me != HOME || state.owner.is_none()) {
                 return Waited::Ended;
             }
             let Some(entry) = state.entry(me) else { return Waited::Ended };
