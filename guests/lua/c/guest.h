@@ -11,6 +11,7 @@
 
 struct global_State;
 struct Table;
+struct baton_process;
 
 /* Marks on the C stack of what a process is inside of; an error that jumps over them removes them. */
 enum baton_mark_kind { BATON_MARK_CLOSE, BATON_MARK_FINALIZER, BATON_MARK_FOREIGN_STATE };
@@ -36,6 +37,8 @@ struct baton_vm {
   uint64_t next_id;
   int failures;                /* processes that failed and were not joined */
   int in_report;
+  int outstanding;             /* calls that were retaken and have not come back */
+  int exiting;                 /* os.exit(_, true) is killing the others, main included */
   int closing;                 /* Lua's state is being closed: nobody waits any more */
   const char *progname;
   struct baton_process *busy;  /* processes out in calls about an object */
@@ -102,6 +105,8 @@ void baton_lua_note_exception_globals(void);
 void baton_lua_abandon_prepared(lua_State *L, struct baton_vm *vm, uint64_t kernel_id);
 int baton_lua_judge(struct baton_process *process, lua_State *L);
 void baton_lua_warn_blocked(struct baton_process *process, lua_State *L);
+/* As Lua's own messages would name the C function that runs on `L`. Writes at most `size` bytes. */
+void baton_lua_name_function(lua_State *L, char *text, size_t size);
 void baton_lua_note_library_functions(lua_State *L);
 void baton_lua_note_function(lua_CFunction function);
 void baton_lua_open_handles(lua_State *L);
@@ -130,6 +135,7 @@ int baton_lua_push_outcome(lua_State *L, int reason);
 
 /* io_objects.c */
 void baton_lua_open_io(lua_State *L);
+void baton_lua_before_blocking(lua_State *L, struct baton_process *process);
 void baton_lua_object_begins(struct baton_process *process, int has_object);
 void baton_lua_object_ends(struct baton_process *process);
 int baton_lua_print(lua_State *L);
@@ -140,6 +146,7 @@ void baton_lua_open_require(lua_State *L);
 
 /* report.c: to standard error, without allocating; outside the VM, while nobody else can run */
 void baton_lua_report_process(struct baton_process *process, const char *state, const char *blocker);
+const char *baton_lua_name_for_report(struct baton_process *process);
 void baton_lua_report_overflow(struct baton_process *process, size_t stack_size);
 
 /* signals.c */

@@ -20,6 +20,16 @@ static int is_busy(struct baton_vm *vm, void *object) {
   return 0;
 }
 
+/* The calling function may block: at the bound on native threads it waits for its turn first. Outside the VM. */
+void baton_lua_before_blocking(lua_State *L, struct baton_process *process) {
+  struct baton_wake wake;
+  if (process == NULL || process->vm->outstanding == 0 || process->vm->closing || process->foreign_states > 0) return;
+  baton_enter(L);
+  wake = baton_rs_wait_for_thread(process->vm->executor);
+  baton_leave(L);
+  baton_lua_after_wait(L, process, wake);
+}
+
 /* Waits until no retaken call is about `object`, and notes that the calling function is. Outside the VM. */
 static void use(lua_State *L, void *object) {
   struct baton_process *process = baton_lua_here(L);
@@ -32,6 +42,7 @@ static void use(lua_State *L, void *object) {
     baton_leave(L);
     baton_lua_after_wait(L, process, wake);
   }
+  baton_lua_before_blocking(L, process);
   process->object = object;
 }
 
@@ -184,7 +195,18 @@ int baton_lua_print(lua_State *L) {
 
 /* }====================================================== */
 
+/* os.execute (upvalue 1) may block, like the functions about files. */
+static int execute(lua_State *L) {
+  baton_lua_before_blocking(L, baton_lua_here(L));
+  return lua_tocfunction(L, lua_upvalueindex(1))(L);
+}
+
 void baton_lua_open_io(lua_State *L) {
+  lua_getglobal(L, LUA_OSLIBNAME);
+  lua_getfield(L, -1, "execute");
+  lua_pushcclosure(L, execute, 1);
+  lua_setfield(L, -2, "execute");
+  lua_pop(L, 1);
   lua_pushcfunction(L, baton_lua_print);
   lua_setglobal(L, "print");
 }

@@ -145,7 +145,7 @@ int baton_lua_judge(struct baton_process *process, lua_State *L) {
 }
 
 /* The name under which a loaded module holds the function, as Lua's own messages have it. Writes at most `size` bytes. */
-static void name_function(lua_State *L, char *text, size_t size) {
+void baton_lua_name_function(lua_State *L, char *text, size_t size) {
   lua_Debug ar;
   memset(&ar, 0, sizeof ar);
   ar.i_ci = L->ci;
@@ -162,11 +162,11 @@ void baton_lua_warn_blocked(struct baton_process *process, lua_State *L) {
   if (process->global == NULL || L == NULL || process->global != G(L) || isLua(L->ci)) return;
   process->vm->in_report++;
   baton_gate_leave(); /* lua_getinfo locks and unlocks this thread's gate */
-  name_function(L, name, sizeof name);
+  baton_lua_name_function(L, name, sizeof name);
   baton_gate_here()->gate |= 1;
   process->vm->in_report--;
   fprintf(stderr,
-          "baton: warning: process %llu: %s keeps all other processes waiting; functions of modules that Baton does not know keep "
+          "baton: warning: process '%s' (id %llu): %s keeps all other processes waiting; functions of modules that Baton does not know keep "
           "the VM until they return\n",
-          (unsigned long long)process->id, name);
+          baton_lua_name_for_report(process), (unsigned long long)process->id, name);
 }

@@ -303,7 +303,6 @@ static int process_priority(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   struct baton_process *process = baton_lua_check_process(L, 1);
   int priority;
-  if (is_dead(process)) return push_acted(L, 1);
   baton_enter(L);
   priority = baton_rs_priority(caller->vm->executor, process->kernel_id);
   baton_leave(L);
@@ -467,7 +466,15 @@ static int sleep_until(lua_State *L, struct baton_process *caller, uint64_t unti
   wake = baton_rs_sleep_until(caller->vm->executor, until);
   baton_leave(L);
   baton_lua_after_wait(L, caller, wake);
-  return 0;
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* A time that has come already: others may go first. */
+static int no_sleep(lua_State *L) {
+  process_yield(L);
+  lua_pushboolean(L, 1);
+  return 1;
 }
 
 static int process_sleep(lua_State *L) {
@@ -475,7 +482,7 @@ static int process_sleep(lua_State *L) {
   baton_timeout timeout;
   luaL_checknumber(L, 1);
   timeout = baton_lua_check_timeout(L, 1);
-  if (timeout == 0) return process_yield(L);
+  if (timeout == 0) return no_sleep(L);
   return sleep_until(L, caller, timeout == BATON_FOREVER ? UINT64_MAX : baton_rs_now() + (uint64_t)timeout);
 }
 
@@ -484,7 +491,7 @@ static int process_sleep_until(lua_State *L) {
   baton_timeout time;
   luaL_checknumber(L, 1);
   time = baton_lua_check_timeout(L, 1);
-  if (time != BATON_FOREVER && (uint64_t)time <= baton_rs_now()) return process_yield(L);
+  if (time != BATON_FOREVER && (uint64_t)time <= baton_rs_now()) return no_sleep(L);
   return sleep_until(L, caller, time == BATON_FOREVER ? UINT64_MAX : (uint64_t)time);
 }
 

@@ -121,6 +121,7 @@ int baton_lua_exit(lua_State *L) {
   if (lua_toboolean(L, 2)) {
     struct baton_process *process = baton_lua_here(L);
     if (process != NULL && !process->vm->closing) {
+      process->vm->exiting = 1;
       baton_lua_finish(L, 0);
       close_state(process);
     }
@@ -164,7 +165,25 @@ static int open_vm(lua_State *L) {
   return 0;
 }
 
-/* Opens Lua and runs the body as a plain protected call at the base, as the standalone `lua` does. Outside the VM; does not return inside. */
+static int wait_for_rest(lua_State *L) {
+  lua_pushinteger(L, baton_lua_finish(L, 1));
+  return 1;
+}
+
+/* The main process was killed, which is no error: the others go on to their end. */
+static int end_after_kill(lua_State *L, struct baton_process *process) {
+  int status = EXIT_FAILURE;
+  baton_enter(L);
+  baton_rs_pardon(process->vm->executor, process->kernel_id);
+  process->killed = 0;
+  baton_leave(L);
+  lua_settop(L, 0);
+  lua_pushcfunction(L, wait_for_rest);
+  if (lua_pcall(L, 0, 1, 0) == LUA_OK) status = (int)lua_tointeger(L, -1);
+  return status;
+}
+
+/* Opens Lua and runs the body as a plain protected call at the base, as the standalone `lua` does. Outside the VM at both ends. */
 int baton_lua_main(struct baton_process *first, lua_CFunction body, int argc, char **argv) {
   struct baton_vm *vm = first->vm;
   int status = EXIT_FAILURE;
@@ -190,8 +209,13 @@ int baton_lua_main(struct baton_process *first, lua_CFunction body, int argc, ch
   lua_pushlightuserdata(L, argv);
   if (lua_pcall(L, 2, 1, 0) == LUA_OK)
     status = (int)lua_tointeger(L, -1);
-  else
+  else if (!vm->main_process->killed)
     baton_standalone_report(L);
+  else if (vm->exiting) { /* another process ends the program */
+    return status;
+  } else {
+    status = end_after_kill(L, vm->main_process);
+  }
   baton_lua_set_interruptible(0);
   lua_settop(L, 0);
   baton_lua_finish(L, 0);

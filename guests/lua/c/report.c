@@ -38,19 +38,15 @@ static void report_state(lua_State *L) {
   }
 }
 
-static const char *name_of(struct baton_process *process, char *text, size_t size) {
-  if (process == process->vm->main_process)
-    snprintf(text, size, "main");
-  else
-    snprintf(text, size, "process %llu", (unsigned long long)process->id);
-  if (process->name[0] != '\0') snprintf(text, size, "%s", process->name);
-  return text;
+/* The name that reports use: cut to fit, and without asking Lua. */
+const char *baton_lua_name_for_report(struct baton_process *process) {
+  if (process == process->vm->main_process) return "main";
+  return process->name[0] != '\0' ? process->name : "unnamed";
 }
 
 void baton_lua_report_process(struct baton_process *process, const char *state, const char *blocker) {
-  char name[64];
   struct baton_resumed *resumed;
-  fprintf(stderr, "process '%s' (id %llu): %s%s%s\n", name_of(process, name, sizeof name), (unsigned long long)process->id, state,
+  fprintf(stderr, "process '%s' (id %llu): %s%s%s\n", baton_lua_name_for_report(process), (unsigned long long)process->id, state,
           *blocker ? ", " : "", blocker);
   if (process->L == NULL) return;
   fprintf(stderr, "stack traceback:\n");
@@ -60,10 +56,13 @@ void baton_lua_report_process(struct baton_process *process, const char *state, 
 
 /* On the signal stack of the thread that overflowed: write(2) only. */
 void baton_lua_report_overflow(struct baton_process *process, size_t stack_size) {
-  char text[320], name[64];
-  int length = snprintf(text, sizeof text,
-                        "baton: process '%s' (id %llu) overflowed its C stack of %zu bytes (stack_size) inside a C function; "
+  char text[480], function[160] = "a C function";
+  lua_State *L = baton_gate_state();
+  int length;
+  if (L != NULL && baton_lua_here(L) == process) baton_lua_name_function(L, function, sizeof function);
+  length = snprintf(text, sizeof text,
+                        "baton: process '%s' (id %llu) overflowed its C stack of %zu bytes (stack_size) inside %s; "
                         "give it more with the option stack_size of spawn\n",
-                        name_of(process, name, sizeof name), (unsigned long long)process->id, stack_size);
+                        baton_lua_name_for_report(process), (unsigned long long)process->id, stack_size, function);
   if (length > 0 && write(2, text, (size_t)length) < 0) return;
 }

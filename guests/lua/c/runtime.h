@@ -68,7 +68,9 @@ int baton_rs_resume(const void *vm, uint64_t process);
 /* 0: done; 1: dead; 2: it is the calling process. */
 int baton_rs_kill(const void *vm, uint64_t process);
 void baton_rs_set_kill_hold(const void *vm, uint64_t process, int holds);
-int baton_rs_kill_is_due(const void *vm, uint64_t process);
+void baton_rs_pardon(const void *vm, uint64_t process);
+/* Before a call that may block: until it would leave a native thread for the others. */
+struct baton_wake baton_rs_wait_for_thread(const void *vm);
 int baton_rs_interrupt(const void *vm, uint64_t process);
 int baton_rs_priority(const void *vm, uint64_t process);
 void baton_rs_set_priority(const void *vm, uint64_t process, int priority);

@@ -131,6 +131,7 @@ void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
     /* perhaps on another thread from here on */
     if (process->retaken) {
       process->retaken = 0;
+      process->vm->outstanding--;
       baton_lua_object_ends(process);
       atomic_fetch_sub_explicit(&outstanding, 1, memory_order_relaxed);
     }
@@ -149,6 +150,7 @@ void baton_lua_detach(struct baton_process *process) {
   process->gc_stopped = g->gcstp & GCSTPGC;
   g->gcstp &= cast_byte(~GCSTPGC);
   process->retaken = 1;
+  process->vm->outstanding++;
   atomic_fetch_add_explicit(&outstanding, 1, memory_order_relaxed);
 }
 

@@ -173,6 +173,16 @@ bridge! {
         }
     }
 
+    fn baton_rs_pardon(vm, pid: u64) {
+        if let Some(pid) = process(pid) {
+            vm.kernel(|kernel| kernel.pardon(pid));
+        }
+    }
+
+    fn baton_rs_wait_for_thread(vm) -> CWake {
+        vm.wait_for_thread().into()
+    }
+
     fn baton_rs_interrupt(vm, pid: u64) -> c_int {
         process(pid).is_some_and(|pid| vm.kernel(|kernel| kernel.interrupt(pid))).into()
     }

@@ -54,6 +54,13 @@ impl<C> Kernel<C> {
         }
     }
 
+    /// Takes back all kills of a process that lives on: it has been told, and has something left to do.
+    pub fn pardon(&mut self, pid: ProcessId) {
+        if let Some(index) = self.processes.find_alive(pid) {
+            self.processes[index].kills = 0;
+        }
+    }
+
     /// Whether a process holds kills.
     pub fn holds_kills(&self, pid: ProcessId) -> bool {
         self.processes

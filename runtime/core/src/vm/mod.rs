@@ -28,7 +28,7 @@ pub use operations::{SpawnError, Spawned};
 
 use crate::counters::Counters;
 use crate::guest::Guest;
-use crate::kernel::{CarrierId, Kernel, ProcessId};
+use crate::kernel::{CarrierId, Kernel, ProcessId, WaitQueueId};
 use crate::monitor::Monitor;
 use crate::parameters::Parameters;
 use baton_sys::fiber::Fiber;
@@ -67,6 +67,8 @@ pub(crate) struct Inner {
     retired: Option<Stack>,
     /// When the running process was continued (coarse), in nanoseconds.
     run_started: u64,
+    /// Who wants to make a foreign call while all native threads but this one are out.
+    thread_queue: WaitQueueId,
     /// A process that prefers home, but goes elsewhere while home is out in a call of another process.
     prefers_home: Option<ProcessId>,
     /// State of the generator of `select`'s choices.
@@ -106,7 +108,7 @@ pub(crate) enum Post {
     /// The foreign call of this process returned.
     Returned(ProcessId),
     /// Make this waiting process runnable with the given value (from foreign threads and signal forwarders).
-    Wake(crate::kernel::WaitQueueId, u64),
+    Wake(WaitQueueId, u64),
 }
 
 /// One VM: a guest heap with its processes.
@@ -146,10 +148,13 @@ impl Vm {
     /// When the system refuses a poller or address space for stacks.
     pub fn new(guest: Arc<dyn Guest>) -> io::Result<Arc<Vm>> {
         let parameters = Parameters::default();
+        let mut kernel = Kernel::default();
+        let thread_queue = kernel.wait_queue_new();
         let vm = Arc::new(Vm {
             guest,
             inner: OwnerCell::new(Inner {
-                kernel: Kernel::default(),
+                kernel,
+                thread_queue,
                 carrier: HOME,
                 base: None,
                 stacks: StackPool::new(parameters.stack_size())?,

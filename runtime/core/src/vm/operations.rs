@@ -164,6 +164,28 @@ impl Vm {
         result
     }
 
+    /// Waits until a foreign call by the calling process would leave a native thread for the others. Processes that are bound, or prefer home, do not
+    /// wait: nobody could run in their place.
+    pub fn wait_for_thread(&self) -> Wake {
+        loop {
+            let bound = self.parameters.max_threads();
+            let queue = self.inner.with(|inner| inner.thread_queue);
+            let mut queued = false;
+            let wake = self.attempt(|kernel| {
+                let bound_process = kernel.current().is_none_or(|me| kernel.effective_carrier(me).is_some());
+                if bound_process || kernel.foreign_count() + 1 < bound {
+                    return Attempt::Ready(Wake::because(WakeReason::Done));
+                }
+                queued = true;
+                kernel.wait(queue, Deadline::Never)
+            });
+            if !queued || wake.reason != WakeReason::Done {
+                return wake;
+            }
+            self.counters.thread_bound_hits.increment();
+        }
+    }
+
     /// Sleeps until `until`; at once back if that has passed.
     pub fn sleep_until(&self, until: Instant) -> Wake {
         if until <= Instant::now() {
