@@ -32,7 +32,6 @@ struct baton_vm {
   const void *executor;        /* baton_core's Vm */
   lua_State *main;             /* Lua's main state */
   struct global_State *global; /* NULL until Lua's state is open */
-  struct Table *processes;     /* registry: handles of living processes, by kernel slot + 1 */
   struct baton_process *main_process;
   uint64_t next_id;
   int failures;                /* processes that failed and were not joined */
@@ -48,11 +47,11 @@ struct baton_vm {
 enum baton_outcome { BATON_ALIVE, BATON_RETURNED, BATON_FAILED, BATON_WAS_KILLED };
 
 /* User values of a process's handle. */
-enum { BATON_UV_THREAD = 1, BATON_UV_DATA, BATON_UV_NAME, BATON_UV_TRACE, BATON_UV_REASON, BATON_UV_COUNT = 5 };
+enum { BATON_UV_THREAD = 1, BATON_UV_DATA, BATON_UV_NAME, BATON_UV_TRACE, BATON_UV_REASON, BATON_UV_NEXT, BATON_UV_COUNT = 6 };
 
 /*
-** One process. Lives in its handle (a full userdata), which the registry keeps while the process lives. Guarded by the VM lock; `L`,
-** `vm` and `global` never change.
+** One process. Lives in its handle (a full userdata). The registry holds the main process's handle, and each handle of a living process
+** holds the next one's (BATON_UV_NEXT). Guarded by the VM lock; `L`, `vm` and `global` never change.
 */
 struct baton_process {
   lua_State *L;                 /* its base state */
@@ -64,6 +63,7 @@ struct baton_process {
   uintptr_t stack_low, stack_high; /* its C stack */
   uint64_t kernel_id;
   uint64_t id;                  /* what the program sees */
+  struct baton_process *next_live, *previous_live;
   struct baton_process *next_busy;
   void *busy_object;            /* what its retaken call is about */
   void *object;                 /* what the running library function is about (see io_objects.c) */
@@ -73,6 +73,7 @@ struct baton_process {
   int argc;
   char **argv;
   struct baton_process *waiting_for; /* whose module it waits for in require */
+  const char *wanted;           /* and which module */
   int saved_errno;
   unsigned holds;               /* marks that put a kill off */
   unsigned foreign_states;      /* marks that forbid switching */
@@ -102,7 +103,7 @@ int baton_lua_kill_is_due(struct baton_process *process);
 void baton_lua_note_exception_globals(void);
 
 /* judgement.c: 0 stay, 1 retake, 2 retake pinned */
-void baton_lua_abandon_prepared(lua_State *L, struct baton_vm *vm, uint64_t kernel_id);
+void baton_lua_abandon_prepared(lua_State *L, struct baton_process *process);
 int baton_lua_judge(struct baton_process *process, lua_State *L);
 void baton_lua_warn_blocked(struct baton_process *process, lua_State *L);
 /* As Lua's own messages would name the C function that runs on `L`. Writes at most `size` bytes. */
@@ -114,6 +115,7 @@ void baton_lua_open_handles(lua_State *L);
 /* process_life.c */
 struct baton_process *baton_lua_new_process(lua_State *L, struct baton_vm *vm, struct baton_spawn *options);
 void baton_lua_run(struct baton_process *process);
+int baton_lua_end_unstarted(lua_State *L, struct baton_process *process);
 void baton_lua_push_process(lua_State *L, struct baton_process *process);
 void baton_lua_push_name(lua_State *L, struct baton_process *process);
 struct baton_process *baton_lua_check_process(lua_State *L, int index);
@@ -159,6 +161,7 @@ int baton_lua_main(struct baton_process *process, lua_CFunction body, int argc, 
 void baton_lua_openlibs(lua_State *L);
 void baton_lua_set_interruptible(int on);
 int baton_lua_wait_for_rest(lua_State *L);
+int baton_lua_main_was_killed(void);
 int baton_lua_exit(lua_State *L);
 
 #endif

@@ -4,7 +4,7 @@
 ** Decided after a take, from the C function that is being called:
 **
 **   io.*, methods of files    object: one call per file at a time; others on that file wait (io_objects.c)
-**   os.*                      retaken; they keep nothing
+**   os.execute, remove, rename  retaken; they keep nothing
 **   string.*                  retaken; strings do not change
 **   print, loadfile, dofile   retaken; print is one piece under the lock of its stream
 **   all others                exclusive: table.* keeps its atomicity, and unknown modules may rely on it
@@ -68,6 +68,15 @@ static void note_library(lua_State *L, const char *name, int has_object) {
   lua_pop(L, 1);
 }
 
+static void note_field(lua_State *L, const char *library, const char *name) {
+  if (lua_getglobal(L, library) == LUA_TTABLE) {
+    lua_getfield(L, -1, name);
+    note(L, -1, 0);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+}
+
 static void note_global(lua_State *L, const char *name, int has_object) {
   lua_getglobal(L, name);
   note(L, -1, has_object);
@@ -84,7 +93,9 @@ void baton_lua_note_library_functions(lua_State *L) {
   if (find(baton_lua_print) >= 0) return;
   note_library(L, LUA_STRLIBNAME, 0);
   note_library(L, LUA_IOLIBNAME, 1);
-  note_library(L, LUA_OSLIBNAME, 0);
+  note_field(L, LUA_OSLIBNAME, "remove");
+  note_field(L, LUA_OSLIBNAME, "rename");
+  note_field(L, LUA_OSLIBNAME, "execute"); /* replaced by io_objects.c */
   note_global(L, "print", 1);
   note_global(L, "loadfile", 0);
   note_global(L, "dofile", 0);
@@ -158,8 +169,16 @@ void baton_lua_name_function(lua_State *L, char *text, size_t size) {
 
 /* By the monitor, with the VM in its hands: no allocation, no error. */
 void baton_lua_warn_blocked(struct baton_process *process, lua_State *L) {
+  static lua_CFunction warned[64]; /* by the monitor alone */
+  static int warned_count;
   char name[160];
+  lua_CFunction function;
+  int i;
   if (process->global == NULL || L == NULL || process->global != G(L) || isLua(L->ci)) return;
+  function = function_of(L->ci);
+  for (i = 0; i < warned_count; i++)
+    if (warned[i] == function) return;
+  if (warned_count < 64) warned[warned_count++] = function;
   process->vm->in_report++;
   baton_gate_leave(); /* lua_getinfo locks and unlocks this thread's gate */
   baton_lua_name_function(L, name, sizeof name);

@@ -102,8 +102,10 @@ static int end_load(lua_State *L) {
 static void raise_cycle(lua_State *L, struct baton_process *caller, struct baton_process *loader, const char *name) {
   baton_lua_push_name(L, caller);
   baton_lua_push_name(L, loader);
-  luaL_error(L, "cycle in require: process '%s' wants module '%s', which process '%s' is loading while it waits for a module of '%s'",
-             lua_tostring(L, -2), name, lua_tostring(L, -1), lua_tostring(L, -2));
+  luaL_error(L,
+             "cycle in require: process '%s' wants module '%s', which process '%s' is loading; but that one waits for module '%s', "
+             "and so for '%s'",
+             lua_tostring(L, -2), name, lua_tostring(L, -1), loader->wanted, lua_tostring(L, -2));
 }
 
 /* Waits while another process loads the module. Returns whether it is loaded: the value is on the top of the stack. */
@@ -126,6 +128,7 @@ static int wait_while_loading(lua_State *L, struct baton_process *caller, const 
       if (link == caller) raise_cycle(L, caller, loader, name);
     baton_lua_check_may_wait(L, caller);
     caller->waiting_for = loader;
+    caller->wanted = name;
     baton_enter(L);
     wake = baton_rs_queue_wait(caller->vm->executor, caller->vm->require_queue, BATON_FOREVER);
     baton_leave(L);

@@ -14,14 +14,40 @@
 ** Handles
 ** ======================================================= */
 
+static Udata *handle_of(struct baton_process *process) {
+  return cast(Udata *, cast_charp(process) - udatamemoffset(BATON_UV_COUNT));
+}
+
 void baton_lua_push_process(lua_State *L, struct baton_process *process) {
-  lua_rawgetp(L, LUA_REGISTRYINDEX, process->vm);
-  if (lua_rawgeti(L, -1, (lua_Integer)(process->kernel_id & 0xffffffffu) + 1) != LUA_TUSERDATA) {
-    lua_pop(L, 2); /* dead, yet asked for: only its own thread can do that */
-    lua_pushnil(L);
-    return;
-  }
-  lua_remove(L, -2);
+  baton_enter(L);
+  setuvalue(L, s2v(L->top.p), handle_of(process));
+  api_incr_top(L);
+  baton_leave(L);
+}
+
+/* A living process's handle is held by that of the one before it, after the main process's. Inside the VM. */
+static void hold_handle(lua_State *L, struct baton_process *process) {
+  struct baton_process *main_process = process->vm->main_process;
+  Udata *handle = handle_of(process), *main_handle = handle_of(main_process);
+  setobj(L, &handle->uv[BATON_UV_NEXT - 1].uv, &main_handle->uv[BATON_UV_NEXT - 1].uv);
+  luaC_barrierback(L, obj2gco(handle), &handle->uv[BATON_UV_NEXT - 1].uv);
+  setuvalue(L, &main_handle->uv[BATON_UV_NEXT - 1].uv, handle);
+  luaC_barrierback(L, obj2gco(main_handle), &main_handle->uv[BATON_UV_NEXT - 1].uv);
+  process->previous_live = main_process;
+  process->next_live = main_process->next_live;
+  if (process->next_live != NULL) process->next_live->previous_live = process;
+  main_process->next_live = process;
+}
+
+/* Must be done while the VM is ours: once the handle is let go, a collection may free the record. Inside the VM. */
+static void let_go_of_handle(struct baton_process *process) {
+  struct baton_process *previous = process->previous_live;
+  Udata *handle = handle_of(process), *before = handle_of(previous);
+  setobj(process->L, &before->uv[BATON_UV_NEXT - 1].uv, &handle->uv[BATON_UV_NEXT - 1].uv);
+  luaC_barrierback(process->L, obj2gco(before), &before->uv[BATON_UV_NEXT - 1].uv);
+  setnilvalue(&handle->uv[BATON_UV_NEXT - 1].uv);
+  previous->next_live = process->next_live;
+  if (process->next_live != NULL) process->next_live->previous_live = previous;
 }
 
 struct baton_process *baton_lua_check_process(lua_State *L, int index) {
@@ -30,21 +56,14 @@ struct baton_process *baton_lua_check_process(lua_State *L, int index) {
   return process;
 }
 
-/* The anchor must go while the VM is ours: once it is gone, a collection may free the record. Inside the VM. */
-static void let_go_of_handle(struct baton_process *process) {
-  TValue *slot = (TValue *)luaH_getint(process->vm->processes, (lua_Integer)(process->kernel_id & 0xffffffffu) + 1);
-  if (!isabstkey(slot)) setempty(slot);
-}
-
 /* The process's name, or "process N". */
 void baton_lua_push_name(lua_State *L, struct baton_process *process) {
   baton_lua_push_process(L, process);
-  if (lua_isnil(L, -1) || lua_getiuservalue(L, -1, BATON_UV_NAME) != LUA_TSTRING) {
-    lua_pop(L, lua_isnil(L, -1) && lua_gettop(L) > 1 && lua_isuserdata(L, -2) ? 2 : 1);
+  if (lua_getiuservalue(L, -1, BATON_UV_NAME) != LUA_TSTRING) {
+    lua_pop(L, 1);
     lua_pushfstring(L, "process %I", (LUAI_UACINT)process->id);
-  } else {
-    lua_remove(L, -2);
   }
+  lua_remove(L, -2);
 }
 
 /*
@@ -67,34 +86,42 @@ struct baton_process *baton_lua_new_process(lua_State *L, struct baton_vm *vm, s
   process->id = ++vm->next_id;
   options->word = (uintptr_t)process;
   lua_sethook(process->L, NULL, 0, 0); /* hooks are a matter of each process */
-  lua_rawgetp(L, LUA_REGISTRYINDEX, vm);
   message[0] = '\0';
   baton_enter(L);
   process->kernel_id = baton_rs_spawn(vm->executor, options, message, sizeof message);
+  if (process->kernel_id != 0) {
+    process->outcome = BATON_ALIVE;
+    hold_handle(L, process);
+  }
   baton_leave(L);
   if (process->kernel_id == 0) {
-    lua_pop(L, 2);
+    lua_pop(L, 1);
     lua_pushstring(L, message);
     return NULL;
   }
-  process->outcome = BATON_ALIVE;
-  lua_pushvalue(L, -2);
-  lua_rawseti(L, -2, (lua_Integer)(process->kernel_id & 0xffffffffu) + 1);
-  lua_pop(L, 1);
   return process;
 }
 
 /* A process made for a timer that will never fire it: its handle may be collected, and with it the process is forgotten. */
-void baton_lua_abandon_prepared(lua_State *L, struct baton_vm *vm, uint64_t kernel_id) {
-  lua_Integer slot = (lua_Integer)(kernel_id & 0xffffffffu) + 1;
-  lua_rawgetp(L, LUA_REGISTRYINDEX, vm);
-  if (lua_rawgeti(L, -1, slot) == LUA_TUSERDATA) {
-    struct baton_process *process = lua_touserdata(L, -1);
+void baton_lua_abandon_prepared(lua_State *L, struct baton_process *process) {
+  baton_enter(L);
+  process->outcome = BATON_WAS_KILLED;
+  let_go_of_handle(process);
+  baton_leave(L);
+}
+
+/* Kills a process that has not run: it ends at once. Returns 0 if it has run. */
+int baton_lua_end_unstarted(lua_State *L, struct baton_process *process) {
+  int ended;
+  baton_enter(L);
+  ended = baton_rs_end_unstarted(process->vm->executor, process->kernel_id);
+  if (ended) {
     process->outcome = BATON_WAS_KILLED;
-    lua_pushnil(L);
-    lua_rawseti(L, -3, slot);
+    let_go_of_handle(process);
   }
-  lua_pop(L, 2);
+  baton_leave(L);
+  if (ended) lua_settop(process->L, 0);
+  return ended;
 }
 
 static int handle_gc(lua_State *L) {

@@ -242,6 +242,7 @@ static int kill_process(lua_State *L, struct baton_process *caller, struct baton
   lua_setiuservalue(L, handle, BATON_UV_REASON);
   if (process->killed < UCHAR_MAX) process->killed++;
   process->kill_until = baton_rs_now() + HOLD_BOUND;
+  if (baton_lua_end_unstarted(L, process)) return 0;
   baton_enter(L);
   baton_rs_set_kill_hold(caller->vm->executor, process->kernel_id, process->holds > 0);
   outcome = baton_rs_kill(caller->vm->executor, process->kernel_id);
@@ -539,7 +540,7 @@ static int kill_others(lua_State *L) {
   count = (lua_Integer)lua_rawlen(L, 2);
   for (i = 1; i <= count; i++) {
     lua_rawgeti(L, 2, i);
-    if (!lua_isnil(L, 3) && baton_lua_check_process(L, 3) != caller && !is_dead(baton_lua_check_process(L, 3))) {
+    if (baton_lua_check_process(L, 3) != caller && !is_dead(baton_lua_check_process(L, 3))) {
       lua_pushliteral(L, "the program is ending");
       kill_process(L, caller, baton_lua_check_process(L, 3), 3);
     }
@@ -550,7 +551,7 @@ static int kill_others(lua_State *L) {
     for (i = 1; i <= count; i++) {
       uint64_t now = baton_rs_now();
       lua_rawgeti(L, 2, i);
-      if (now < until && !lua_isnil(L, 3) && baton_lua_check_process(L, 3) != caller) {
+      if (now < until && baton_lua_check_process(L, 3) != caller) {
         struct baton_process *process = baton_lua_check_process(L, 3);
         if (!is_dead(process)) {
           struct baton_wake wake;

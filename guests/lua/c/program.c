@@ -111,6 +111,12 @@ static void close_state(struct baton_process *process) {
   lua_close(L);
 }
 
+/* Whether the calling process, the main one, is being killed: then its errors are not to be reported. */
+int baton_lua_main_was_killed(void) {
+  struct baton_process *process = baton_gate_process();
+  return process != NULL && process->killed > 0;
+}
+
 /* os.exit([code [, close]]) */
 int baton_lua_exit(lua_State *L) {
   int status = EXIT_SUCCESS;
@@ -140,9 +146,6 @@ int baton_lua_exit(lua_State *L) {
 static int open_vm(lua_State *L) {
   struct baton_process *first = lua_touserdata(L, 1), *process;
   struct baton_vm *vm = first->vm;
-  lua_newtable(L);
-  vm->processes = hvalue(s2v(L->top.p - 1));
-  lua_rawsetp(L, LUA_REGISTRYINDEX, vm);
   baton_lua_open_handles(L);
   process = lua_newuserdatauv(L, sizeof *process, BATON_UV_COUNT);
   *process = *first;
@@ -151,9 +154,7 @@ static int open_vm(lua_State *L) {
   lua_setiuservalue(L, -2, BATON_UV_THREAD);
   lua_pushliteral(L, "main");
   lua_setiuservalue(L, -2, BATON_UV_NAME);
-  lua_rawgetp(L, LUA_REGISTRYINDEX, vm);
-  lua_pushvalue(L, -2);
-  lua_rawseti(L, -2, (lua_Integer)(process->kernel_id & 0xffffffffu) + 1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, vm);
   baton_enter(L);
   vm->main_process = process;
   baton_gate_here()->process = process;
@@ -207,11 +208,15 @@ int baton_lua_main(struct baton_process *first, lua_CFunction body, int argc, ch
   lua_pushcfunction(L, body);
   lua_pushinteger(L, argc);
   lua_pushlightuserdata(L, argv);
-  if (lua_pcall(L, 2, 1, 0) == LUA_OK)
-    status = (int)lua_tointeger(L, -1);
-  else if (!vm->main_process->killed)
-    baton_standalone_report(L);
-  else if (vm->exiting) { /* another process ends the program */
+  status = lua_pcall(L, 2, 1, 0);
+  if (!vm->main_process->killed) {
+    if (status == LUA_OK) {
+      status = (int)lua_tointeger(L, -1);
+    } else {
+      baton_standalone_report(L);
+      status = EXIT_FAILURE;
+    }
+  } else if (vm->exiting) { /* another process ends the program */
     return status;
   } else {
     status = end_after_kill(L, vm->main_process);

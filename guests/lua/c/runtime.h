@@ -68,6 +68,8 @@ int baton_rs_resume(const void *vm, uint64_t process);
 /* 0: done; 1: dead; 2: it is the calling process. */
 int baton_rs_kill(const void *vm, uint64_t process);
 void baton_rs_set_kill_hold(const void *vm, uint64_t process, int holds);
+/* Ends a process that has not run yet; 0 if it has. */
+int baton_rs_end_unstarted(const void *vm, uint64_t process);
 void baton_rs_pardon(const void *vm, uint64_t process);
 /* Before a call that may block: until it would leave a native thread for the others. */
 struct baton_wake baton_rs_wait_for_thread(const void *vm);
@@ -126,8 +128,8 @@ void baton_rs_free(const void *vm, int kind, uint64_t id);
 /* Timers. `first` is absolute; a period of 0 fires once. */
 uint64_t baton_rs_timer_new(const void *vm, uint64_t first, uint64_t period, uint64_t prepared);
 int baton_rs_timer_prepare(const void *vm, uint64_t timer, uint64_t prepared);
-/* Answers the process that the timer would have fired, or 0. */
-uint64_t baton_rs_timer_cancel(const void *vm, uint64_t timer);
+/* Answers the record of the process that the timer would have fired, or 0. */
+uintptr_t baton_rs_timer_cancel(const void *vm, uint64_t timer);
 void baton_rs_timer_stats(const void *vm, uint64_t timer, uint64_t *fired, uint64_t *skipped);
 
 /* Parameters, by name. get: 0 unknown, 1 number, 2 boolean. set: 0 unknown, 1 done, else a message is written. */

@@ -16,19 +16,19 @@ struct timer {
 };
 
 /* Makes the process of the next firing: it will call `fire` with the timer, then f and its arguments (upvalue table at `packed`). */
-static uint64_t prepare(lua_State *L, struct baton_vm *vm, int timer, int packed);
+static struct baton_process *prepare(lua_State *L, struct baton_vm *vm, int timer, int packed);
 
 /* fire(timer, packed): the body of a firing. */
 static int fire(lua_State *L) {
   struct timer *timer = luaL_checkudata(L, 1, TIMER);
   lua_Integer i, count;
   if (timer->periodic && timer->id != 0) {
-    uint64_t next = prepare(L, timer->vm, 1, 2);
+    struct baton_process *next = prepare(L, timer->vm, 1, 2);
     int taken;
     baton_enter(L);
-    taken = baton_rs_timer_prepare(timer->vm->executor, timer->id, next);
+    taken = baton_rs_timer_prepare(timer->vm->executor, timer->id, next->kernel_id);
     baton_leave(L);
-    if (!taken) baton_lua_abandon_prepared(L, timer->vm, next);
+    if (!taken) baton_lua_abandon_prepared(L, next);
   }
   lua_getfield(L, 2, "n");
   count = lua_tointeger(L, -1);
@@ -39,7 +39,7 @@ static int fire(lua_State *L) {
   return 0;
 }
 
-static uint64_t prepare(lua_State *L, struct baton_vm *vm, int timer, int packed) {
+static struct baton_process *prepare(lua_State *L, struct baton_vm *vm, int timer, int packed) {
   struct baton_spawn options;
   struct baton_process *process;
   memset(&options, 0, sizeof options);
@@ -52,14 +52,15 @@ static uint64_t prepare(lua_State *L, struct baton_vm *vm, int timer, int packed
   lua_pushvalue(L, timer);
   lua_pushvalue(L, packed);
   lua_xmove(L, process->L, 3);
-  return process->kernel_id;
+  return process;
 }
 
 static int new_timer(lua_State *L, int periodic) {
   struct baton_process *caller = baton_lua_caller(L);
   lua_Number seconds = luaL_checknumber(L, 1);
   struct timer *timer;
-  uint64_t period, prepared;
+  struct baton_process *prepared;
+  uint64_t period;
   int i, count = lua_gettop(L) - 1;
   luaL_argcheck(L, seconds == seconds, 1, "number expected, got NaN");
   luaL_argcheck(L, !periodic || seconds >= 1e-9, 1, "period must be positive");
@@ -80,7 +81,7 @@ static int new_timer(lua_State *L, int periodic) {
   luaL_setmetatable(L, TIMER);
   prepared = prepare(L, caller->vm, lua_gettop(L), lua_gettop(L) - 1);
   baton_enter(L);
-  timer->id = baton_rs_timer_new(caller->vm->executor, baton_rs_now() + period, periodic ? period : 0, prepared);
+  timer->id = baton_rs_timer_new(caller->vm->executor, baton_rs_now() + period, periodic ? period : 0, prepared->kernel_id);
   baton_leave(L);
   return 1;
 }
@@ -90,12 +91,12 @@ static int process_every(lua_State *L) { return new_timer(L, 1); }
 
 static int timer_cancel(lua_State *L) {
   struct timer *timer = luaL_checkudata(L, 1, TIMER);
-  uint64_t prepared;
+  struct baton_process *prepared;
   baton_lua_caller(L);
   baton_enter(L);
-  prepared = baton_rs_timer_cancel(timer->vm->executor, timer->id);
+  prepared = (struct baton_process *)baton_rs_timer_cancel(timer->vm->executor, timer->id);
   baton_leave(L);
-  if (prepared != 0) baton_lua_abandon_prepared(L, timer->vm, prepared);
+  if (prepared != NULL) baton_lua_abandon_prepared(L, prepared);
   return 0;
 }
 

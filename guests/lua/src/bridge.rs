@@ -167,6 +167,10 @@ bridge! {
         }
     }
 
+    fn baton_rs_end_unstarted(vm, pid: u64) -> c_int {
+        process(pid).is_some_and(|pid| vm.operate(|kernel| kernel.end_unstarted(pid))).into()
+    }
+
     fn baton_rs_set_kill_hold(vm, pid: u64, holds: c_int) {
         if let Some(pid) = process(pid) {
             vm.kernel(|kernel| kernel.set_kill_hold(pid, holds != 0));
@@ -405,9 +409,12 @@ bridge! {
         vm.kernel(|kernel| kernel.timer_prepare(timer, prepared)).into()
     }
 
-    fn baton_rs_timer_cancel(vm, timer: u64) -> u64 {
+    fn baton_rs_timer_cancel(vm, timer: u64) -> usize {
         let Some(timer) = TimerId::from_bits(timer) else { return 0 };
-        vm.operate(|kernel| kernel.timer_cancel(timer)).map_or(0, ProcessId::to_bits)
+        vm.operate(|kernel| {
+            let prepared = kernel.timer_cancel(timer);
+            prepared.map_or(0, |prepared| kernel.guest(prepared))
+        })
     }
 }
 

@@ -43,7 +43,9 @@ void baton_standalone_report(lua_State *L) {
 
 /* Reports the error on the top if status says so; passes the status on. */
 static int reported(lua_State *L, int status) {
-  if (status != LUA_OK)
+  if (status != LUA_OK && baton_lua_main_was_killed())
+    lua_pop(L, 1);
+  else if (status != LUA_OK)
     baton_standalone_report(L);
   return status;
 }

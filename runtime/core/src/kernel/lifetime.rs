@@ -87,6 +87,26 @@ impl<C> Kernel<C> {
         Some(pid)
     }
 
+    /// Ends a process that was spawned and has not run: nothing of it is on any stack. Says whether it was one.
+    pub fn end_unstarted(&mut self, pid: ProcessId) -> bool {
+        let Some(index) = self.processes.find_alive(pid) else { return false };
+        let process = &self.processes[index];
+        match process.phase {
+            _ if process.started || index == self.current => return false,
+            Phase::Ready | Phase::Aside => self.leave_run_queue(index),
+            Phase::Halted => {}
+            _ => return false,
+        }
+        self.set_phase(index, Phase::Dead);
+        self.detach(index);
+        self.live -= 1;
+        self.live_non_daemons -= u32::from(!self.processes[index].daemon);
+        self.counters.ended += 1;
+        self.release_joiners(index);
+        self.wake_if_at_rest();
+        true
+    }
+
     /// Gives the slot of a dead process back, with its payload; or that of a prepared one that no
     /// timer fires any more. Its ids are stale from here on. Does nothing, and says so, for any other.
     pub fn forget(&mut self, pid: ProcessId) -> bool {

@@ -169,11 +169,12 @@ impl Vm {
     pub fn wait_for_thread(&self) -> Wake {
         loop {
             let bound = self.parameters.max_threads();
-            let queue = self.inner.with(|inner| inner.thread_queue);
+            let (queue, homebody) = self.inner.with(|inner| (inner.thread_queue, inner.prefers_home));
             let mut queued = false;
             let wake = self.attempt(|kernel| {
-                let bound_process = kernel.current().is_none_or(|me| kernel.effective_carrier(me).is_some());
-                if bound_process || kernel.foreign_count() + 1 < bound {
+                let me = kernel.current();
+                let stays = me.is_none_or(|pid| kernel.effective_carrier(pid).is_some()) || me == homebody;
+                if stays || kernel.foreign_count() + 1 < bound {
                     return Attempt::Ready(Wake::because(WakeReason::Done));
                 }
                 queued = true;

@@ -220,6 +220,7 @@ impl Vm {
             let Some(from) = context.fiber else { broken("a process ends that never ran") };
             if let Some(stack) = inner.retired.take() {
                 inner.stacks.recycle(stack);
+                inner.stacks.shrink_gradually();
             }
             inner.retired = context.stack;
             inner.kernel.exit_current();
@@ -261,6 +262,7 @@ impl Inner {
 
     #[cold]
     fn first_fiber_of(&mut self, _vm: &Vm, pid: ProcessId) -> Fiber {
+        self.kernel.mark_started(pid);
         let context = self.context_mut(pid);
         let Some(stack) = &context.stack else { broken("a process starts without a stack") };
         let fiber = Fiber::prepare(stack, Vm::process_entry, 0);

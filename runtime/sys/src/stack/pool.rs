@@ -13,6 +13,9 @@ use crate::memory;
 const GIBIBYTE: usize = 1 << 30;
 const SMALLEST_FIRST_CHUNK: usize = GIBIBYTE;
 const LARGEST_CHUNK: usize = 64 * GIBIBYTE;
+/// Free slots that keep their memory however few are in use.
+const FREE_KEPT: usize = 256;
+
 /// Mappings of other sizes that are kept for the next wish of the same size.
 const OWN_MAPPINGS_KEPT: usize = 32;
 
@@ -63,7 +66,7 @@ pub struct StackPool {
     fresh: Range<usize>,
     /// Slots that were given back; the last is used first, since its pages are warm.
     free: Vec<NonNull<u8>>,
-    /// This many slots at the beginning of `free` hold no memory but their top page.
+    /// This many slots at the beginning of `free` hold no memory.
     trimmed: usize,
     /// Stacks with a mapping of their own that were given back, at most `OWN_MAPPINGS_KEPT`.
     own_free: Vec<Stack>,
@@ -156,12 +159,20 @@ impl StackPool {
         }
     }
 
-    /// Gives back the memory of all free stacks, except each slot's top page, which its next user touches anyway.
+    /// Gives back the memory of all free stacks.
     pub fn trim(&mut self) {
         while let Some(stack) = self.own_free.pop() {
             self.unmap_own(stack);
         }
         self.trim_at_most(usize::MAX);
+    }
+
+    /// After a stack was recycled: once far more are free than in use, gives back the memory of two, so that the pool shrinks after
+    /// a wave as fast as it is recycled.
+    pub fn shrink_gradually(&mut self) {
+        if self.free.len() - self.trimmed.min(self.free.len()) > FREE_KEPT + self.in_use {
+            self.trim_at_most(2);
+        }
     }
 
     /// As [`StackPool::trim`], but for at most `count` slots, those that were free for the longest first, so that a pause stays short
@@ -173,7 +184,7 @@ impl StackPool {
             unsafe {
                 memory::discard(
                     base.add(self.guard),
-                    self.default_size - memory::page_size(),
+                    self.default_size,
                 )
             };
         }
