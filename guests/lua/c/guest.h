@@ -77,6 +77,7 @@ struct baton_process {
   int saved_errno;
   unsigned holds;               /* marks that put a kill off */
   unsigned foreign_states;      /* marks that forbid switching */
+  unsigned char pinned;         /* foreign frames are on its stack: it continues only on its thread */
   unsigned char gc_stopped;     /* Lua's "collector stopped by finalizer" bit */
   unsigned char killed;         /* times killed, saturating */
   unsigned char interrupted;
@@ -92,6 +93,7 @@ struct baton_process {
 /* seam.c */
 struct baton_process *baton_lua_here(lua_State *L); /* the running process, if `L` is of its VM */
 void baton_lua_arm(lua_State *L);
+lua_State *baton_lua_innermost(struct baton_process *process);
 void baton_lua_request_safepoint(struct baton_process *process);
 void baton_lua_switched(struct baton_process *from, struct baton_process *to);
 void baton_lua_preempt(void);
@@ -104,8 +106,9 @@ void baton_lua_note_exception_globals(void);
 
 /* judgement.c: 0 stay, 1 retake, 2 retake pinned */
 void baton_lua_abandon_prepared(lua_State *L, struct baton_process *process);
-int baton_lua_judge(struct baton_process *process, lua_State *L);
-void baton_lua_warn_blocked(struct baton_process *process, lua_State *L);
+int baton_lua_judge(struct baton_process *process);
+int baton_lua_has_foreign_frames(struct baton_process *process);
+void baton_lua_warn_blocked(struct baton_process *process);
 /* As Lua's own messages would name the C function that runs on `L`. Writes at most `size` bytes. */
 void baton_lua_name_function(lua_State *L, char *text, size_t size);
 void baton_lua_note_library_functions(lua_State *L);

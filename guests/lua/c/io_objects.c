@@ -129,7 +129,7 @@ static void write_line(lua_State *L, int index, int complete) {
     lua_rawgeti(L, index, i);
     luaL_addvalue(&line);
   }
-  luaL_addchar(&line, complete ? '\n' : '\t');
+  if (complete) luaL_addchar(&line, '\n');
   luaL_pushresult(&line);
   text = lua_tolstring(L, -1, &size);
   use(L, stdout);

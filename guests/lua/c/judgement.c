@@ -135,7 +135,7 @@ static int has_foreign_frames(lua_State *L) {
   return 0;
 }
 
-static int is_pinned(struct baton_process *process) {
+int baton_lua_has_foreign_frames(struct baton_process *process) {
   struct baton_resumed *resumed;
   if (has_foreign_frames(process->L)) return 1;
   for (resumed = process->resumed; resumed != NULL; resumed = resumed->previous)
@@ -143,16 +143,19 @@ static int is_pinned(struct baton_process *process) {
   return 0;
 }
 
-int baton_lua_judge(struct baton_process *process, lua_State *L) {
+int baton_lua_judge(struct baton_process *process) {
+  lua_State *L;
   lua_CFunction function;
   int found;
-  if (process->global == NULL || L == NULL || process->global != G(L)) return 0;
+  if (process->global == NULL) return 0;
+  L = baton_lua_innermost(process);
   if (process->foreign_states > 0 || process->vm->in_report || isLua(L->ci)) return 0;
   function = function_of(L->ci);
   if (function == NULL || (found = find(function)) < 0) return 0;
   baton_lua_detach(process);
   baton_lua_object_begins(process, retakable[found].has_object);
-  return is_pinned(process) ? 2 : 1;
+  process->pinned = (unsigned char)baton_lua_has_foreign_frames(process);
+  return process->pinned ? 2 : 1;
 }
 
 /* The name under which a loaded module holds the function, as Lua's own messages have it. Writes at most `size` bytes. */
@@ -168,13 +171,16 @@ void baton_lua_name_function(lua_State *L, char *text, size_t size) {
 }
 
 /* By the monitor, with the VM in its hands: no allocation, no error. */
-void baton_lua_warn_blocked(struct baton_process *process, lua_State *L) {
+void baton_lua_warn_blocked(struct baton_process *process) {
+  lua_State *L;
   static lua_CFunction warned[64]; /* by the monitor alone */
   static int warned_count;
   char name[160];
   lua_CFunction function;
   int i;
-  if (process->global == NULL || L == NULL || process->global != G(L) || isLua(L->ci)) return;
+  if (process->global == NULL) return;
+  L = baton_lua_innermost(process);
+  if (isLua(L->ci)) return;
   function = function_of(L->ci);
   for (i = 0; i < warned_count; i++)
     if (warned[i] == function) return;

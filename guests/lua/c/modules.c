@@ -165,6 +165,7 @@ int baton_lua_require(lua_State *L) {
   }
   lua_toclose(L, 3); /* 1: name, 2: loaded, 3: closing value */
   find_loader(L, name); /* 4: searchers; the loader and its data on top */
+  lua_remove(L, 4); /* as deep as stock require from here */
   lua_rotate(L, -2, 1);
   lua_pushvalue(L, 1);
   lua_pushvalue(L, -3);

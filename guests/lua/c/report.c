@@ -57,9 +57,8 @@ void baton_lua_report_process(struct baton_process *process, const char *state, 
 /* On the signal stack of the thread that overflowed: write(2) only. */
 void baton_lua_report_overflow(struct baton_process *process, size_t stack_size) {
   char text[480], function[160] = "a C function";
-  lua_State *L = baton_gate_state();
   int length;
-  if (L != NULL && baton_lua_here(L) == process) baton_lua_name_function(L, function, sizeof function);
+  if (process->global != NULL) baton_lua_name_function(baton_lua_innermost(process), function, sizeof function);
   length = snprintf(text, sizeof text,
                         "baton: process '%s' (id %llu) overflowed its C stack of %zu bytes (stack_size) inside %s; "
                         "give it more with the option stack_size of spawn\n",

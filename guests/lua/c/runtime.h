@@ -77,6 +77,7 @@ int baton_rs_interrupt(const void *vm, uint64_t process);
 int baton_rs_priority(const void *vm, uint64_t process);
 void baton_rs_set_priority(const void *vm, uint64_t process, int priority);
 void baton_rs_bind_home(const void *vm, uint64_t process, int bound);
+void baton_rs_set_pinned(const void *vm, uint64_t process, int pinned); /* to the calling thread */
 int baton_rs_state(const void *vm, uint64_t process);
 double baton_rs_cpu_time(const void *vm, uint64_t process);
 void baton_rs_stack_bounds(const void *vm, uint64_t process, uintptr_t *low, uintptr_t *high);

@@ -154,6 +154,18 @@ void baton_lua_detach(struct baton_process *process) {
   atomic_fetch_add_explicit(&outstanding, 1, memory_order_relaxed);
 }
 
+/* C levels below which no C code but the process's own base stands on its stack. */
+#define BASE_LEVELS 2
+
+/* A process that is left with foreign frames on its stack continues only on the thread that it was left on. */
+static void update_pin(struct baton_process *process) {
+  int pinned = process->outcome == BATON_ALIVE && baton_lua_has_foreign_frames(process);
+  if (pinned != process->pinned) {
+    process->pinned = (unsigned char)pinned;
+    baton_rs_set_pinned(process->vm->executor, process->kernel_id, pinned);
+  }
+}
+
 void baton_lua_switched(struct baton_process *from, struct baton_process *to) {
   struct baton_gate *here = baton_gate_here();
   global_State *g = from != NULL ? from->global : to->global;
@@ -161,6 +173,7 @@ void baton_lua_switched(struct baton_process *from, struct baton_process *to) {
     from->state = here->state;
     from->saved_errno = errno;
     if (g != NULL) {
+      if (l_unlikely(getCcalls(from->L) > BASE_LEVELS || from->resumed != NULL || from->pinned)) update_pin(from);
       from->gc_stopped = g->gcstp & GCSTPGC;
       g->gcstp &= cast_byte(~GCSTPGC);
     }
@@ -342,11 +355,16 @@ LUA_API int lua_resume(lua_State *L, lua_State *from, int nargs, int *nresults) 
   process->resumed = resumed.previous;
   if (l_unlikely(L->hookmask & BATON_HOOK_BIT)) { /* asked of the coroutine: now of its resumer */
     L->hookmask &= ~BATON_HOOK_BIT;
-    baton_lua_arm(resumed.previous != NULL ? resumed.previous->L : process->L);
+    baton_lua_arm(baton_lua_innermost(process));
   }
   /* A coroutine ended by an error does not close its variables by itself; one ended by a kill must. */
   if (l_unlikely(process->killed) && status > LUA_YIELD) status = lua_closethread(L, from);
   return status;
+}
+
+/* The state on which the process's code runs now. */
+lua_State *baton_lua_innermost(struct baton_process *process) {
+  return process->resumed != NULL ? process->resumed->L : process->L;
 }
 
 /* Whether `L` is a state of the running process, or one that nobody runs. */
@@ -383,10 +401,10 @@ static int call_on_foreign_state(struct baton_process *process, lua_State *L, in
 }
 
 LUA_API void lua_callk(lua_State *L, int nargs, int nresults, lua_KContext ctx, lua_KFunction k) {
-  struct baton_process *process;
-  if (l_unlikely(L != baton_gate_state()) && (process = baton_lua_here(L)) != NULL && !belongs(process, L)) {
+  struct baton_process *process = baton_lua_here(L);
+  if (process != NULL && l_unlikely(L != baton_lua_innermost(process)) && !belongs(process, L)) {
     int status = call_on_foreign_state(process, L, nargs, nresults, 0);
-    lua_State *own = process->resumed != NULL ? process->resumed->L : process->L;
+    lua_State *own = baton_lua_innermost(process);
     if (status == LUA_OK) return;
     lua_xmove(L, own, 1);
     lua_lock(own);
@@ -396,8 +414,8 @@ LUA_API void lua_callk(lua_State *L, int nargs, int nresults, lua_KContext ctx, 
 }
 
 LUA_API int lua_pcallk(lua_State *L, int nargs, int nresults, int errfunc, lua_KContext ctx, lua_KFunction k) {
-  struct baton_process *process;
-  if (l_unlikely(L != baton_gate_state()) && (process = baton_lua_here(L)) != NULL && !belongs(process, L))
+  struct baton_process *process = baton_lua_here(L);
+  if (process != NULL && l_unlikely(L != baton_lua_innermost(process)) && !belongs(process, L))
     return call_on_foreign_state(process, L, nargs, nresults, errfunc);
   return baton_stock_pcallk(L, nargs, nresults, errfunc, ctx, k);
 }

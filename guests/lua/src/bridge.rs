@@ -208,6 +208,12 @@ bridge! {
         }
     }
 
+    fn baton_rs_set_pinned(vm, pid: u64, pinned: c_int) {
+        if let Some(pid) = process(pid) {
+            vm.set_pinned(pid, pinned != 0);
+        }
+    }
+
     fn baton_rs_state(vm, pid: u64) -> c_int {
         let state = process(pid).map_or(State::Dead, |pid| vm.kernel(|kernel| kernel.state(pid)));
         match state {

@@ -10,8 +10,8 @@ use std::sync::Weak;
 unsafe extern "C" {
     fn baton_lua_run(process: *mut c_void);
     fn baton_lua_switched(from: *mut c_void, to: *mut c_void);
-    fn baton_lua_judge(process: *mut c_void, state: *mut c_void) -> c_int;
-    fn baton_lua_warn_blocked(process: *mut c_void, state: *mut c_void);
+    fn baton_lua_judge(process: *mut c_void) -> c_int;
+    fn baton_lua_warn_blocked(process: *mut c_void);
     fn baton_lua_request_safepoint(process: *mut c_void);
     fn baton_lua_signalled(vm: *mut c_void);
     fn baton_lua_report_wanted() -> c_int;
@@ -106,17 +106,17 @@ impl Guest for LuaGuest {
         unsafe { baton_lua_switched(pointer(from.unwrap_or(0)), pointer(to.unwrap_or(0))) }
     }
 
-    fn judge(&self, word: usize, state: usize) -> Judgement {
+    fn judge(&self, word: usize) -> Judgement {
         // SAFETY: the process is outside, the VM was taken from it, and so its states are still.
-        match unsafe { baton_lua_judge(pointer(word), pointer(state)) } {
+        match unsafe { baton_lua_judge(pointer(word)) } {
             0 => Judgement::Stay,
             verdict => Judgement::Retake { pinned: verdict == 2 },
         }
     }
 
-    fn warn_blocked(&self, word: usize, state: usize) {
+    fn warn_blocked(&self, word: usize) {
         // SAFETY: as for `judge`.
-        unsafe { baton_lua_warn_blocked(pointer(word), pointer(state)) }
+        unsafe { baton_lua_warn_blocked(pointer(word)) }
     }
 
     fn request_safepoint(&self, word: usize) {

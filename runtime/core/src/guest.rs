@@ -24,12 +24,11 @@ pub trait Guest: Send + Sync + 'static {
     /// Exchanges what the guest keeps per process and per thread. Called inside the VM; must be quick.
     fn switched(&self, from: Option<usize>, to: Option<usize>);
 
-    /// The VM was taken from a foreign call of the process `word`: may it stay taken?
-    /// `state` is the guest state that the call's thread last entered with. Called with nobody inside, by the monitor. When it answers `Retake`, the guest's per-VM state of the process has been put away.
-    fn judge(&self, word: usize, state: usize) -> Judgement;
+    /// The VM was taken from a foreign call of the process `word`: may it stay taken? Called with nobody inside, by the monitor. When it answers `Retake`, the guest's per-VM state of the process has been put away.
+    fn judge(&self, word: usize) -> Judgement;
 
     /// An exclusive foreign call of `word` has kept the VM from others for long. Called like [`Guest::judge`].
-    fn warn_blocked(&self, word: usize, state: usize);
+    fn warn_blocked(&self, word: usize);
 
     /// The process `word` must reach a safepoint soon: it was killed, or asked to give way, and is not running now.
     /// Called inside the VM.

@@ -469,9 +469,19 @@ fn create_timer() -> io::Result<OwnedFd> {
 fn own(result: libc::c_long) -> io::Result<OwnedFd> {
     match RawFd::try_from(result) {
         // SAFETY: the kernel has just opened the descriptor for us alone.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        Ok(fd) if fd >= 0 => above_standard_streams(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// In a program started with a closed standard stream, ours must not take its number: what is written there would be written to us.
+fn above_standard_streams(fd: OwnedFd) -> io::Result<OwnedFd> {
+    if fd.as_raw_fd() > libc::STDERR_FILENO {
+        return Ok(fd);
+    }
+    let lowest = libc::STDERR_FILENO + 1;
+    // SAFETY: duplicates an open descriptor of ours; takes integers only.
+    own(unsafe { libc::syscall(libc::SYS_fcntl, fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, lowest) })
 }
 
 /// Lets `old`'s number stand for `new`'s kernel object.

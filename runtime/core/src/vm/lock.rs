@@ -212,7 +212,7 @@ impl Vm {
             return Retake::Ended;
         }
         // The VM is ours: its thread cannot go on inside before it had this mutex.
-        if !self.judge_and_put_outside(&mut state, owner, gate.state(), warn) {
+        if !self.judge_and_put_outside(&mut state, owner, warn) {
             return Retake::Exclusive;
         }
         self.counters.retakes.increment();
@@ -221,14 +221,14 @@ impl Vm {
     }
 
     /// Asks the guest about the call just taken. `false`: the VM stays with it (its thread finds out at its next enter).
-    fn judge_and_put_outside(&self, state: &mut LockState, owner: CarrierId, guest: usize, warn: bool) -> bool {
+    fn judge_and_put_outside(&self, state: &mut LockState, owner: CarrierId, warn: bool) -> bool {
         self.inner.with_mutex_held(|inner| {
             let Some(process) = inner.kernel.current() else { return false };
             let word = inner.kernel.guest(process);
-            let Judgement::Retake { pinned } = self.guest.judge(word, guest) else {
+            let Judgement::Retake { pinned } = self.guest.judge(word) else {
                 self.counters.exclusive_calls.increment();
                 if warn {
-                    self.guest.warn_blocked(word, guest);
+                    self.guest.warn_blocked(word);
                 }
                 return false;
             };

@@ -226,6 +226,11 @@ impl Vm {
         outcome
     }
 
+    /// Foreign frames stand on a process's stack (or do no more): from now on it continues only on the thread that the caller is on.
+    pub fn set_pinned(&self, process: ProcessId, pinned: bool) {
+        self.inner.with(|inner| inner.kernel.set_pinned(process, pinned.then_some(inner.carrier)));
+    }
+
     /// Time on the processor of a process so far.
     pub fn cpu_time(&self, process: ProcessId) -> Duration {
         let now = Instant::now().as_nanos();

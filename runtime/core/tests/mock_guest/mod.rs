@@ -153,7 +153,7 @@ impl Guest for MockGuest {
         self.0.note_switch(from, to);
     }
 
-    fn judge(&self, word: usize, _state: usize) -> Judgement {
+    fn judge(&self, word: usize) -> Judgement {
         let policy = self.0.records()[word].policy;
         if policy == Policy::Stay {
             return Judgement::Stay;
