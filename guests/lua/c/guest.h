@@ -57,7 +57,6 @@ struct baton_process {
   lua_State *L;                 /* its base state */
   struct baton_vm *vm;
   struct global_State *global;
-  lua_State *state;             /* the state it last entered with; valid while it is not running */
   struct baton_mark *marks;
   struct baton_resumed *resumed;
   uintptr_t stack_low, stack_high; /* its C stack */
@@ -91,9 +90,9 @@ struct baton_process {
 #define baton_leave(L) lua_unlock(L)
 
 /* seam.c */
-struct baton_process *baton_lua_here(lua_State *L); /* the running process, if `L` is of its VM */
+/* The running process, if `L` is of its VM. (internals.h has it inline.) */
+struct baton_process *baton_lua_here(lua_State *L);
 void baton_lua_arm(lua_State *L);
-lua_State *baton_lua_innermost(struct baton_process *process);
 void baton_lua_request_safepoint(struct baton_process *process);
 void baton_lua_switched(struct baton_process *from, struct baton_process *to);
 void baton_lua_preempt(void);

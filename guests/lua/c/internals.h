@@ -16,6 +16,19 @@
 #include "lstate.h"
 #include "ltable.h"
 
+#include "guest.h"
+
+/* The running process, if `L` is of its VM. */
+static inline struct baton_process *baton_lua_running(lua_State *L) {
+  struct baton_process *process = baton_gate_process();
+  return luai_likely(process != NULL && process->global == G(L)) ? process : NULL;
+}
+
+/* The state on which the process's code runs now. */
+static inline lua_State *baton_lua_innermost(const struct baton_process *process) {
+  return process->resumed != NULL ? process->resumed->L : process->L;
+}
+
 /* A bit of `hookmask` that no hook of Lua's uses: a safepoint is wanted. */
 #define BATON_HOOK_BIT (1 << 7)
 

@@ -80,7 +80,6 @@ struct baton_process *baton_lua_new_process(lua_State *L, struct baton_vm *vm, s
   process->L = lua_newthread(L);
   lua_setiuservalue(L, -2, BATON_UV_THREAD);
   process->global = G(L);
-  process->state = process->L;
   process->quiet = options->quiet != 0;
   process->daemon = options->daemon != 0;
   process->id = ++vm->next_id;
@@ -216,7 +215,7 @@ void baton_lua_run(struct baton_process *process) {
   baton_gate_leave();
   if (process->body != NULL) {
     baton_lua_main(process, process->body, process->argc, process->argv);
-    (void)baton_gate_enter(NULL); /* the state is closed: there is nothing to enter but the executor */
+    (void)baton_gate_enter(); /* the state is closed: there is nothing to enter but the executor */
     return;
   }
   run_body(process);

@@ -1,7 +1,7 @@
 /*
 ** require "baton.process": processes. The objects, timers and settings have files of their own.
 */
-#include "guest.h"
+#include "internals.h"
 
 #include <limits.h>
 #include <math.h>
@@ -15,8 +15,8 @@
 ** ======================================================= */
 
 struct baton_process *baton_lua_caller(lua_State *L) {
-  struct baton_process *process = baton_lua_here(L);
-  if (process == NULL || process->vm->closing) luaL_error(L, "no processes here: the program is ending, or this thread is not Baton's");
+  struct baton_process *process = baton_lua_running(L);
+  if (l_unlikely(process == NULL || process->vm->closing)) luaL_error(L, "no processes here: the program is ending, or this thread is not Baton's");
   return process;
 }
 
@@ -451,12 +451,12 @@ static int process_list(lua_State *L) {
 
 static int process_yield(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
-  if (caller->foreign_states == 0) {
+  if (l_likely(caller->foreign_states == 0)) {
     baton_enter(L);
     baton_rs_yield(caller->vm->executor);
     baton_leave(L);
   }
-  if (caller->killed || caller->interrupted) baton_lua_raise_owed(L, caller);
+  if (l_unlikely(caller->killed || caller->interrupted)) baton_lua_raise_owed(L, caller);
   return 0;
 }
 

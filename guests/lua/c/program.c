@@ -107,7 +107,7 @@ static void close_state(struct baton_process *process) {
   last.resumed = NULL;
   vm->closing = 1;
   vm->main_process = NULL;
-  baton_gate_here()->process = &last;
+  baton_gate_set_process(&last);
   lua_close(L);
 }
 
@@ -157,7 +157,7 @@ static int open_vm(lua_State *L) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, vm);
   baton_enter(L);
   vm->main_process = process;
-  baton_gate_here()->process = process;
+  baton_gate_set_process(process);
   process->marks = NULL;
   baton_rs_set_word(vm->executor, process->kernel_id, (uintptr_t)process);
   vm->object_queue = baton_rs_queue_new(vm->executor);
@@ -194,7 +194,7 @@ int baton_lua_main(struct baton_process *first, lua_CFunction body, int argc, ch
     return EXIT_FAILURE;
   }
   vm->main = L;
-  first->L = first->state = L;
+  first->L = L;
   vm->global = G(L);
   first->global = G(L);
   lua_pushcfunction(L, open_vm);

@@ -1,7 +1,7 @@
 /*
 ** What a process is doing, written to standard error without allocating: for SIGQUIT, deadlocks and overflows.
 */
-#include "guest.h"
+#include "internals.h"
 
 #include <stdio.h>
 #include <string.h>

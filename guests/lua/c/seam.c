@@ -35,10 +35,7 @@ static atomic_int outstanding;
 /* __cxa_get_globals of the C++ runtime, once a module has brought one. */
 static void **(*exception_globals)(void);
 
-struct baton_process *baton_lua_here(lua_State *L) {
-  struct baton_process *process = baton_gate_process();
-  return process != NULL && process->global == G(L) ? process : NULL;
-}
+struct baton_process *baton_lua_here(lua_State *L) { return baton_lua_running(L); }
 
 /* {======================================================
 ** Safepoints
@@ -75,8 +72,7 @@ void baton_lua_request_safepoint(struct baton_process *process) {
 void baton_lua_preempt(void) {
   struct baton_gate *here = baton_gate_here();
   struct baton_process *process = here->process;
-  lua_State *L = here->state;
-  if ((here->gate & 1) == 0 && process != NULL && L != NULL && process->global == G(L)) baton_lua_arm(L);
+  if ((here->gate & 1) == 0 && process != NULL && process->global != NULL) baton_lua_arm(baton_lua_innermost(process));
 }
 
 static void safepoint(lua_State *L, struct baton_process *process) {
@@ -90,7 +86,7 @@ static void safepoint(lua_State *L, struct baton_process *process) {
 
 LUAI_FUNC int luaG_traceexec(lua_State *L, const Instruction *pc) {
   if (l_unlikely(L->hookmask & BATON_HOOK_BIT)) {
-    struct baton_process *process = baton_lua_here(L);
+    struct baton_process *process = baton_lua_running(L);
     L->hookmask &= ~BATON_HOOK_BIT;
     if (process != NULL) {
       CallInfo *ci = L->ci;
@@ -115,7 +111,7 @@ LUAI_FUNC int luaG_traceexec(lua_State *L, const Instruction *pc) {
 ** ======================================================= */
 
 void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
-  struct baton_process *process = baton_lua_here(L);
+  struct baton_process *process = baton_lua_running(L);
   int saved_errno = errno;
   /* No process of ours: a state that a module made for itself, on whatever thread. Let it be. */
   if (process == NULL) return;
@@ -126,7 +122,6 @@ void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
       process->exceptions[0] = globals[0];
       process->exceptions[1] = globals[1];
     }
-    process->state = L;
     baton_rs_enter_cold(process->vm->executor);
     /* perhaps on another thread from here on */
     if (process->retaken) {
@@ -135,7 +130,6 @@ void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
       baton_lua_object_ends(process);
       atomic_fetch_sub_explicit(&outstanding, 1, memory_order_relaxed);
     }
-    baton_gate_set_state(L);
   }
   if (baton_gate_here()->slow & BATON_SLOW_ATTENTION) {
     __atomic_fetch_and(&baton_gate_here()->slow, ~BATON_SLOW_ATTENTION, __ATOMIC_ACQ_REL);
@@ -167,10 +161,8 @@ static void update_pin(struct baton_process *process) {
 }
 
 void baton_lua_switched(struct baton_process *from, struct baton_process *to) {
-  struct baton_gate *here = baton_gate_here();
   global_State *g = from != NULL ? from->global : to->global;
   if (from != NULL) {
-    from->state = here->state;
     from->saved_errno = errno;
     if (g != NULL) {
       if (l_unlikely(getCcalls(from->L) > BASE_LEVELS || from->resumed != NULL || from->pinned)) update_pin(from);
@@ -183,9 +175,8 @@ void baton_lua_switched(struct baton_process *from, struct baton_process *to) {
       from->exceptions[1] = globals[1];
     }
   }
-  here->process = to;
+  baton_gate_set_process(to);
   if (to != NULL) {
-    here->state = to->state;
     errno = to->saved_errno;
     if (g != NULL) g->gcstp |= to->gc_stopped;
     if (l_unlikely(exception_globals != NULL)) {
@@ -248,7 +239,7 @@ static void unwind(struct baton_process *process, const void *where) {
 }
 
 struct lua_longjmp *baton_lua_throw_target(lua_State *L, struct lua_longjmp *c) {
-  struct baton_process *process = baton_lua_here(L);
+  struct baton_process *process = baton_lua_running(L);
   uintptr_t where = (uintptr_t)c;
   lua_State *base;
   if (process == NULL || process->stack_high == 0) return c;
@@ -289,9 +280,10 @@ void baton_lua_raise_owed(lua_State *L, struct baton_process *process) {
   }
   if (process->interrupted && process->killed == 0) {
     process->interrupted = 0;
-    if (!isLua(L->ci)) luaL_error(L, "interrupted!");
     lua_lock(L);
-    luaG_runerror(L, "interrupted!");
+    luaD_checkstack(L, LUA_MINSTACK); /* a Lua frame has none to spare */
+    lua_unlock(L);
+    luaL_error(L, "interrupted!");
   }
 }
 
@@ -306,7 +298,7 @@ LUAI_FUNC void luaD_shrinkstack(lua_State *L) {
 }
 
 LUAI_FUNC void baton_close_call(lua_State *L, StkId func, int nresults) {
-  struct baton_process *process = baton_lua_here(L);
+  struct baton_process *process = baton_lua_running(L);
   struct baton_mark mark;
   if (process == NULL) {
     luaD_call(L, func, nresults);
@@ -319,7 +311,7 @@ LUAI_FUNC void baton_close_call(lua_State *L, StkId func, int nresults) {
 }
 
 LUAI_FUNC void baton_close_callnoyield(lua_State *L, StkId func, int nresults) {
-  struct baton_process *process = baton_lua_here(L);
+  struct baton_process *process = baton_lua_running(L);
   struct baton_mark mark;
   if (process == NULL) {
     luaD_callnoyield(L, func, nresults);
@@ -332,7 +324,7 @@ LUAI_FUNC void baton_close_callnoyield(lua_State *L, StkId func, int nresults) {
 }
 
 LUAI_FUNC int baton_finalizer_pcall(lua_State *L, Pfunc func, void *u, ptrdiff_t oldtop, ptrdiff_t ef) {
-  struct baton_process *process = baton_lua_here(L);
+  struct baton_process *process = baton_lua_running(L);
   struct baton_mark mark;
   int status;
   if (process == NULL) return luaD_pcall(L, func, u, oldtop, ef);
@@ -344,7 +336,7 @@ LUAI_FUNC int baton_finalizer_pcall(lua_State *L, Pfunc func, void *u, ptrdiff_t
 }
 
 LUA_API int lua_resume(lua_State *L, lua_State *from, int nargs, int *nresults) {
-  struct baton_process *process = baton_lua_here(L);
+  struct baton_process *process = baton_lua_running(L);
   struct baton_resumed resumed;
   int status;
   if (process == NULL) return baton_stock_resume(L, from, nargs, nresults);
@@ -360,11 +352,6 @@ LUA_API int lua_resume(lua_State *L, lua_State *from, int nargs, int *nresults) 
   /* A coroutine ended by an error does not close its variables by itself; one ended by a kill must. */
   if (l_unlikely(process->killed) && status > LUA_YIELD) status = lua_closethread(L, from);
   return status;
-}
-
-/* The state on which the process's code runs now. */
-lua_State *baton_lua_innermost(struct baton_process *process) {
-  return process->resumed != NULL ? process->resumed->L : process->L;
 }
 
 /* Whether `L` is a state of the running process, or one that nobody runs. */
@@ -401,7 +388,7 @@ static int call_on_foreign_state(struct baton_process *process, lua_State *L, in
 }
 
 LUA_API void lua_callk(lua_State *L, int nargs, int nresults, lua_KContext ctx, lua_KFunction k) {
-  struct baton_process *process = baton_lua_here(L);
+  struct baton_process *process = baton_lua_running(L);
   if (process != NULL && l_unlikely(L != baton_lua_innermost(process)) && !belongs(process, L)) {
     int status = call_on_foreign_state(process, L, nargs, nresults, 0);
     lua_State *own = baton_lua_innermost(process);
@@ -414,7 +401,7 @@ LUA_API void lua_callk(lua_State *L, int nargs, int nresults, lua_KContext ctx, 
 }
 
 LUA_API int lua_pcallk(lua_State *L, int nargs, int nresults, int errfunc, lua_KContext ctx, lua_KFunction k) {
-  struct baton_process *process = baton_lua_here(L);
+  struct baton_process *process = baton_lua_running(L);
   if (process != NULL && l_unlikely(L != baton_lua_innermost(process)) && !belongs(process, L))
     return call_on_foreign_state(process, L, nargs, nresults, errfunc);
   return baton_stock_pcallk(L, nargs, nresults, errfunc, ctx, k);

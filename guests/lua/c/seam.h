@@ -24,7 +24,7 @@ void baton_lua_enter_cold(struct lua_State *L, uint32_t slow);
 
 #define lua_lock(L)                                                            \
   do {                                                                         \
-    uint32_t baton_slow_ = baton_gate_enter(L);                                \
+    uint32_t baton_slow_ = baton_gate_enter();                                \
     if (__builtin_expect(baton_slow_ != 0, 0)) baton_lua_enter_cold(L, baton_slow_); \
   } while (0)
 

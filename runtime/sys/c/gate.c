@@ -5,13 +5,12 @@
 
 /* A thread without a VM starts revoked, so that its first enter takes the cold path. */
 __thread struct baton_gate baton_gate
-    __attribute__((tls_model("local-exec"))) = {1, BATON_SLOW_REVOKED, 0, 0, NULL, NULL, 0};
+    __attribute__((tls_model("local-exec"))) = {1, BATON_SLOW_REVOKED, 0, 0, NULL, 0};
 
 _Static_assert(offsetof(struct baton_gate, gate) == 0, "gate.h reads by offset");
 _Static_assert(offsetof(struct baton_gate, slow) == 8, "gate.h reads by offset");
 _Static_assert(offsetof(struct baton_gate, claim) == 16, "gate.rs reads by offset");
-_Static_assert(offsetof(struct baton_gate, state) == 24, "gate.h reads by offset");
-_Static_assert(offsetof(struct baton_gate, process) == 32, "gate.h reads by offset");
+_Static_assert(offsetof(struct baton_gate, process) == 24, "gate.h reads by offset");
 
 __attribute__((noinline)) struct baton_gate *baton_gate_here(void) {
   struct baton_gate *here = &baton_gate;

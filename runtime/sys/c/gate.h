@@ -15,7 +15,6 @@ struct baton_gate {
   uint32_t slow;   /* BATON_SLOW_*: why the next enter must take the cold path */
   uint32_t reserved;
   uint64_t claim;  /* compare-and-swap variant only: gate value of the last enter */
-  void *state;     /* the guest state of the last enter */
   void *process;   /* the guest's record of the process running on this thread */
   uint64_t carrier; /* the executor's number of this thread plus one; 0: none */
 };
@@ -66,32 +65,25 @@ static inline void baton_gate_leave(void) {
 }
 
 /* Returns the reasons for a cold path: zero nearly always. */
-static inline uint32_t baton_gate_enter(void *state) {
+static inline uint32_t baton_gate_enter(void) {
   uint64_t gate;
   uint32_t slow;
   baton_gate_check_enter();
   BATON_GATE_READ(0, gate);
   gate = (gate | 1) + 1;
   BATON_GATE_WRITE(0, gate);
-  BATON_GATE_WRITE(24, state);
   BATON_GATE_READ(8, slow);
   return slow;
 }
 
 static inline void *baton_gate_process(void) {
   void *process;
-  BATON_GATE_READ(32, process);
+  BATON_GATE_READ(24, process);
   return process;
 }
 
-static inline void *baton_gate_state(void) {
-  void *state;
-  BATON_GATE_READ(24, state);
-  return state;
-}
-
-static inline void baton_gate_set_state(void *state) {
-  BATON_GATE_WRITE(24, state);
+static inline void baton_gate_set_process(void *process) {
+  BATON_GATE_WRITE(24, process);
 }
 
 #else
@@ -103,19 +95,17 @@ static inline void baton_gate_leave(void) {
   __atomic_store_n(&here->gate, (gate + 1) | 1, __ATOMIC_RELEASE);
 }
 
-static inline uint32_t baton_gate_enter(void *state) {
+static inline uint32_t baton_gate_enter(void) {
   struct baton_gate *here = baton_gate_here();
   baton_gate_check_enter();
   uint64_t gate = __atomic_load_n(&here->gate, __ATOMIC_RELAXED);
   __atomic_store_n(&here->gate, (gate | 1) + 1, __ATOMIC_RELAXED);
-  here->state = state;
   __asm__ volatile("" ::: "memory");
   return __atomic_load_n(&here->slow, __ATOMIC_ACQUIRE);
 }
 
 static inline void *baton_gate_process(void) { return baton_gate_here()->process; }
-static inline void *baton_gate_state(void) { return baton_gate_here()->state; }
-static inline void baton_gate_set_state(void *state) { baton_gate_here()->state = state; }
+static inline void baton_gate_set_process(void *process) { baton_gate_here()->process = process; }
 
 #endif
 

@@ -60,8 +60,6 @@ pub struct GateWords {
     reserved: AtomicU32,
     /// Compare-and-swap variant: gate value of the last enter, or [`TAKEN`].
     claim: AtomicU64,
-    /// The guest state of the last enter; its thread alone.
-    state: AtomicPtr<()>,
     /// The guest's record of the process on this thread; its thread alone.
     process: AtomicPtr<()>,
     /// The executor's number of this thread plus one; its thread alone.
@@ -102,7 +100,6 @@ impl GateWords {
             slow: AtomicU32::new(REVOKED),
             reserved: AtomicU32::new(0),
             claim: AtomicU64::new(0),
-            state: AtomicPtr::new(std::ptr::null_mut()),
             process: AtomicPtr::new(std::ptr::null_mut()),
             carrier: AtomicU64::new(0),
         }
@@ -238,18 +235,6 @@ impl GateWords {
     pub fn set_process(&self, record: usize) {
         // Relaxed: read by this thread alone (its signal handler included).
         self.process.store(record as *mut (), Ordering::Relaxed);
-    }
-
-    /// The guest state that this thread last entered with.
-    pub fn state(&self) -> usize {
-        // Relaxed: this thread alone.
-        self.state.load(Ordering::Relaxed) as usize
-    }
-
-    /// Sets the guest state, for a process that continues on this thread.
-    pub fn set_state(&self, state: usize) {
-        // Relaxed: read by this thread alone (its signal handler included).
-        self.state.store(state as *mut (), Ordering::Relaxed);
     }
 
     /// The executor's number of this thread, if it has one.

@@ -128,7 +128,7 @@ impl Vm {
         let jump = self.inner.with(|inner| {
             let me = inner.kernel.current()?;
             let next = inner.kernel.yield_current();
-            self.plan(inner, me, next)
+            self.plan_rotation(inner, me, next)
         });
         self.take(jump);
     }

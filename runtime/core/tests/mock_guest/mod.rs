@@ -163,7 +163,7 @@ impl Guest for MockGuest {
         Judgement::Retake { pinned }
     }
 
-    fn warn_blocked(&self, _word: usize, _state: usize) {
+    fn warn_blocked(&self, _word: usize) {
         self.0.warnings.fetch_add(1, Ordering::Relaxed);
     }
 
