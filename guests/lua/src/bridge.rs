@@ -105,7 +105,7 @@ bridge! {
 
     fn baton_rs_set_word(vm, pid: u64, word: usize) {
         if let Some(pid) = process(pid) {
-            vm.kernel(|kernel| kernel.set_guest(pid, word));
+            vm.set_word(pid, word);
         }
     }
 

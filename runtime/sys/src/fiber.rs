@@ -144,6 +144,19 @@ impl Fiber {
         unreachable!("a fiber that had ended was continued");
     }
 
+    /// The argument of [`Fiber::prepare`]: a word that goes with the fiber.
+    #[inline]
+    pub fn argument(self) -> usize {
+        // SAFETY: the header is alive by the handle's contract; the word is changed by the owner of the VM alone.
+        unsafe { (*self.0.as_ptr()).argument }
+    }
+
+    /// Replaces the argument; the caller owns the VM.
+    pub fn set_argument(self, argument: usize) {
+        // SAFETY: as for `argument`.
+        unsafe { (*self.0.as_ptr()).argument = argument }
+    }
+
     /// Whether the fiber has been left (for assertions).
     pub fn is_parked(self) -> bool {
         // SAFETY: the header is alive by the handle's contract.

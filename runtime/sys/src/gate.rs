@@ -30,7 +30,8 @@
 //! enter takes the cold path, where it moves `claim` from the gate value of its last enter to that of this one. Take moves
 //! the same word to [`TAKEN`]. One of the two compare-and-swaps fails. `tests/loom_gate.rs` explores it.
 //!
-//! A gate value never repeats, so "unchanged" means "the same foreign call".
+//! Leaving makes the value odd, entering makes it the next even one, whatever it was before: parity does not depend on every lock of a
+//! guest having its unlock. A value never repeats, so "unchanged" means "the same foreign call".
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -111,7 +112,7 @@ impl GateWords {
         // Relaxed: the word is written by this thread alone.
         let gate = self.gate.load(Ordering::Relaxed);
         // Release: pairs with the acquire load in `take_*`, so that the taker sees all that was done inside.
-        self.gate.store((gate + 1) | 1, Ordering::Release);
+        self.gate.store(gate | 1, Ordering::Release);
     }
 
     /// First half of enter: says "inside" and returns the reasons for a cold path (zero: go on).

@@ -53,7 +53,6 @@ impl Vm {
             }
             state.owner = Some(HOME);
         }
-        self.monitor.ensure_started();
         self.carry(HOME);
         self.monitor.remove(self);
     }
@@ -67,7 +66,7 @@ impl Vm {
         let _ = signals::set_timer_slack(Duration::from_nanos(1));
         let before = self.start(me, base);
         while self.await_grant(me) == Waited::Granted {
-            self.run_as_owner(me, base);
+            self.run_as_owner(me);
             if self.has_ended() && !self.is_owner() {
                 continue;
             }
@@ -168,13 +167,13 @@ impl Vm {
     }
 
     /// Runs processes until the VM is somebody else's or has ended.
-    fn run_as_owner(&self, me: CarrierId, base: Fiber) {
+    fn run_as_owner(&self, me: CarrierId) {
         while !self.has_ended() {
             self.harvest();
             let step = self.inner.with(|inner| self.plan_base(inner));
             match step {
                 BaseStep::Run(jump) => {
-                    self.run_from_base(base, jump);
+                    self.run_from_base(jump);
                     if !self.is_owner() {
                         self.post_returned(me);
                         return;

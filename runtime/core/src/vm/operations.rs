@@ -226,6 +226,16 @@ impl Vm {
         outcome
     }
 
+    /// Replaces the guest's word of a process.
+    pub fn set_word(&self, process: ProcessId, word: usize) {
+        self.inner.with(|inner| {
+            inner.kernel.set_guest(process, word);
+            if let Some(fiber) = inner.kernel.payload(process).and_then(|context| context.fiber) {
+                fiber.set_argument(word);
+            }
+        });
+    }
+
     /// Foreign frames stand on a process's stack (or do no more): from now on it continues only on the thread that the caller is on.
     pub fn set_pinned(&self, process: ProcessId, pinned: bool) {
         self.inner.with(|inner| inner.kernel.set_pinned(process, pinned.then_some(inner.carrier)));

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A switch that has been decided and is to be carried out once the owner's data is no longer borrowed.
+///
+/// Two words, so that it travels in registers; the guest's words go with the fibers.
 #[must_use]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Jump {
-    pub(super) from: Option<Fiber>,
-    from_word: Option<usize>,
+    pub(super) from: Fiber,
     pub(super) to: Fiber,
-    to_word: Option<usize>,
 }
 
 /// What a carrier's own loop does next.
@@ -34,8 +34,8 @@ impl Vm {
     /// Carries a decided switch out. Returns when the calling process is continued.
     #[inline]
     pub(super) fn take(&self, jump: Option<Jump>) {
-        if let Some(Jump { from: Some(from), from_word, to, to_word }) = jump {
-            self.guest.switched(from_word, to_word);
+        if let Some(Jump { from, to }) = jump {
+            self.guest.switched(word_of(from), word_of(to));
             from.switch_to(to);
         }
     }
@@ -83,15 +83,12 @@ impl Vm {
     #[inline]
     fn plan_jump(&self, inner: &mut Inner, from: ProcessId, to: Option<ProcessId>) -> Jump {
         inner.account(from, self.coarse_now());
-        let from_fiber = inner.context(from).fiber;
-        let from_word = Some(inner.kernel.guest(from));
-        let (to, to_word) = match to {
-            Some(pid) if self.may_run_here(inner, pid) => {
-                (inner.fiber_of(self, pid), Some(inner.kernel.guest(pid)))
-            }
-            _ => (inner.base_fiber(), None),
+        let from = inner.fiber_of(from);
+        let to = match to {
+            Some(pid) if self.may_run_here(inner, pid) => inner.fiber_of(pid),
+            _ => inner.base_fiber(),
         };
-        Jump { from: from_fiber, from_word, to, to_word }
+        Jump { from, to }
     }
 
     /// The time for accounts, at most a tick behind: the monitor's, as long as it looks at the clock.
@@ -130,10 +127,9 @@ impl Vm {
                 Some(carrier) if carrier != inner.carrier => BaseStep::HandOver(carrier),
                 None if home_waits => BaseStep::HandOver(HOME),
                 _ => {
-                    let to = inner.fiber_of(self, pid);
-                    let to_word = Some(inner.kernel.guest(pid));
+                    let to = inner.fiber_of(pid);
                     inner.run_started = Instant::now().as_nanos();
-                    BaseStep::Run(Jump { from: None, from_word: None, to, to_word })
+                    BaseStep::Run(Jump { from: inner.base_fiber(), to })
                 }
             },
             None if home_waits => BaseStep::HandOver(HOME),
@@ -146,9 +142,8 @@ impl Vm {
     }
 
     /// Continues a process from the loop of the owner's thread; returns when somebody switches back to the loop.
-    pub(super) fn run_from_base(&self, base: Fiber, jump: Jump) {
-        self.guest.switched(None, jump.to_word);
-        base.switch_to(jump.to);
+    pub(super) fn run_from_base(&self, jump: Jump) {
+        self.take(Some(jump));
     }
 
     /// Shows the monitor what it decides by, and alerts it when it sleeps too long for that.
@@ -214,10 +209,9 @@ impl Vm {
     }
 
     /// The entry of every process's fiber.
-    pub(super) fn process_entry(argument: usize) -> ! {
+    pub(super) fn process_entry(_word: usize) -> ! {
         // The current process and its VM are found through the calling thread's gate: the VM itself cannot be
         // passed as a plain word without unsafe code, so the carrier's loop keeps it in its thread-local.
-        let _ = argument;
         let vm = super::carrier::vm_of_this_thread();
         let (pid, word) = vm.inner.with(|inner| {
             let pid = inner.kernel.current().unwrap_or_else(|| broken("a process starts that is not current"));
@@ -229,9 +223,8 @@ impl Vm {
 
     /// Ends the calling process and continues the next one.
     fn exit_process(self: Arc<Vm>, me: ProcessId) -> ! {
-        let (from, to, to_word, word) = self.inner.with(|inner| {
+        let Jump { from, to } = self.inner.with(|inner| {
             inner.account(me, Instant::now().as_nanos());
-            let word = inner.kernel.guest(me);
             let context: Context = std::mem::take(inner.context_mut(me));
             inner.context_mut(me).busy = context.busy;
             let Some(from) = context.fiber else { broken("a process ends that never ran") };
@@ -242,16 +235,14 @@ impl Vm {
             inner.retired = context.stack;
             inner.kernel.exit_current();
             let next = inner.kernel.schedule();
-            let (to, to_word) = match next {
-                Next::Other(pid) if !self.has_ended() && self.may_run_here(inner, pid) => {
-                    (inner.fiber_of(&self, pid), Some(inner.kernel.guest(pid)))
-                }
-                _ => (inner.base_fiber(), None),
+            let to = match next {
+                Next::Other(pid) if !self.has_ended() && self.may_run_here(inner, pid) => inner.fiber_of(pid),
+                _ => inner.base_fiber(),
             };
             self.publish(inner);
-            (from, to, to_word, word)
+            Jump { from, to }
         });
-        self.guest.switched(Some(word), to_word);
+        self.guest.switched(word_of(from), word_of(to));
         drop(self); // the stack is left for good: nothing on it is dropped later
         from.end(to)
     }
@@ -270,19 +261,20 @@ impl Inner {
 
     /// The fiber of a process about to run; made at its first run.
     #[inline]
-    fn fiber_of(&mut self, vm: &Vm, pid: ProcessId) -> Fiber {
+    fn fiber_of(&mut self, pid: ProcessId) -> Fiber {
         match self.context(pid).fiber {
             Some(fiber) => fiber,
-            None => self.first_fiber_of(vm, pid),
+            None => self.first_fiber_of(pid),
         }
     }
 
     #[cold]
-    fn first_fiber_of(&mut self, _vm: &Vm, pid: ProcessId) -> Fiber {
+    fn first_fiber_of(&mut self, pid: ProcessId) -> Fiber {
         self.kernel.mark_started(pid);
+        let word = self.kernel.guest(pid);
         let context = self.context_mut(pid);
         let Some(stack) = &context.stack else { broken("a process starts without a stack") };
-        let fiber = Fiber::prepare(stack, Vm::process_entry, 0);
+        let fiber = Fiber::prepare(stack, Vm::process_entry, word);
         context.fiber = Some(fiber);
         fiber
     }
@@ -305,6 +297,15 @@ impl Inner {
         let running = self.kernel.current() == Some(pid);
         let since = if running { now.saturating_sub(self.run_started) } else { 0 };
         self.context(pid).busy + since
+    }
+}
+
+/// The guest's word of the process that a fiber runs; none for a carrier's own.
+#[inline]
+fn word_of(fiber: Fiber) -> Option<usize> {
+    match fiber.argument() {
+        0 => None,
+        word => Some(word),
     }
 }
 
