@@ -29,7 +29,4 @@ static inline lua_State *baton_lua_innermost(const struct baton_process *process
   return process->resumed != NULL ? process->resumed->L : process->L;
 }
 
-/* A bit of `hookmask` that no hook of Lua's uses: a safepoint is wanted. */
-#define BATON_HOOK_BIT (1 << 7)
-
 #endif

@@ -14,7 +14,6 @@
 /* The renamed originals. */
 LUAI_FUNC int baton_stock_traceexec(lua_State *L, const Instruction *pc);
 LUAI_FUNC void baton_stock_shrinkstack(lua_State *L);
-LUA_API int baton_stock_resume(lua_State *L, lua_State *from, int nargs, int *nresults);
 LUA_API void baton_stock_callk(lua_State *L, int nargs, int nresults, lua_KContext ctx, lua_KFunction k);
 LUA_API int baton_stock_pcallk(lua_State *L, int nargs, int nresults, int errfunc, lua_KContext ctx, lua_KFunction k);
 LUA_API lua_Unsigned baton_stock_rawlen(lua_State *L, int idx);
@@ -335,23 +334,14 @@ LUAI_FUNC int baton_finalizer_pcall(lua_State *L, Pfunc func, void *u, ptrdiff_t
   return status;
 }
 
-LUA_API int lua_resume(lua_State *L, lua_State *from, int nargs, int *nresults) {
-  struct baton_process *process = baton_lua_running(L);
-  struct baton_resumed resumed;
-  int status;
-  if (process == NULL) return baton_stock_resume(L, from, nargs, nresults);
-  resumed.previous = process->resumed;
-  resumed.L = L;
-  process->resumed = &resumed;
-  status = baton_stock_resume(L, from, nargs, nresults);
-  process->resumed = resumed.previous;
-  if (l_unlikely(L->hookmask & BATON_HOOK_BIT)) { /* asked of the coroutine: now of its resumer */
+/* A coroutine has yielded or ended, and something was asked of it. Inside the VM. */
+void baton_lua_resume_ends(lua_State *L, struct baton_process *process) {
+  if (L->hookmask & BATON_HOOK_BIT) { /* now of its resumer */
     L->hookmask &= ~BATON_HOOK_BIT;
     baton_lua_arm(baton_lua_innermost(process));
   }
   /* A coroutine ended by an error does not close its variables by itself; one ended by a kill must. */
-  if (l_unlikely(process->killed) && status > LUA_YIELD) status = lua_closethread(L, from);
-  return status;
+  if (process->killed && L->status > LUA_YIELD) luaE_resetthread(L, L->status);
 }
 
 /* Whether `L` is a state of the running process, or one that nobody runs. */

@@ -4,7 +4,7 @@
 ** What it changes, file by file (build.rs defines BATON_IN_* for the files named):
 **   all files    lua_lock/lua_unlock are enter/leave; luai_threadyield does nothing
 **   ldebug.c     luaG_traceexec becomes stock; ours asks for a safepoint first
-**   ldo.c        LUAI_THROW finds the handler on the current C stack; luaD_shrinkstack and lua_resume are wrapped
+**   ldo.c        LUAI_THROW finds the handler on the current C stack; luaD_shrinkstack is wrapped; lua_resume notes its coroutine
 **   lapi.c       lua_callk/lua_pcallk are wrapped; three functions that do not lock get locked; lua_setwarnf nests
 **   lstate.c     lua_close, which never unlocks, leaves the gate as it found it
 **   lfunc.c      calls of __close methods are marked
@@ -15,7 +15,7 @@
 #ifndef BATON_SEAM_H
 #define BATON_SEAM_H
 
-#include "gate.h"
+#include "record.h"
 
 struct lua_State;
 struct lua_longjmp;
@@ -28,7 +28,47 @@ void baton_lua_enter_cold(struct lua_State *L, uint32_t slow);
     if (__builtin_expect(baton_slow_ != 0, 0)) baton_lua_enter_cold(L, baton_slow_); \
   } while (0)
 
+#if !defined(BATON_IN_LDO)
 #define lua_unlock(L) ((void)(L), baton_gate_leave())
+#else
+/*
+** lua_resume notes which coroutine runs. A function around it would cost a mispredicted return after each yield (a longjmp leaves the
+** processor's return predictor with frames that are gone), so the two ends are put inside: `luai_userstateresume` stands at its beginning and
+** declares, in its scope only, what the `lua_unlock` at its end looks for.
+*/
+enum { baton_in_resume = 0 };
+static struct baton_resumed *const baton_resumed_note = 0;
+void baton_lua_resume_ends(struct lua_State *L, struct baton_process *process);
+
+#define luai_userstateresume(L, n)                                             \
+  enum { baton_in_resume = 1 };                                                \
+  struct baton_resumed baton_resumed_record;                                   \
+  struct baton_resumed *const baton_resumed_note = &baton_resumed_record;      \
+  struct baton_process *baton_resumer = baton_gate_process();                  \
+  if (baton_resumer != NULL && baton_resumer->global != G(L)) baton_resumer = NULL; \
+  baton_resumed_record.process = baton_resumer;                                \
+  baton_resumed_record.L = (L);                                                \
+  if (__builtin_expect(baton_resumer != NULL, 1)) {                            \
+    baton_resumed_record.previous = baton_resumer->resumed;                    \
+    baton_resumer->resumed = &baton_resumed_record;                            \
+  }                                                                            \
+  ((void)0)
+
+#define lua_unlock(L)                                                          \
+  do {                                                                         \
+    if (baton_in_resume && __builtin_expect(baton_resumed_note->process != NULL, 1)) { \
+      struct baton_process *baton_process_ = baton_resumed_note->process;      \
+      baton_process_->resumed = baton_resumed_note->previous;                  \
+      if (__builtin_expect((L->hookmask & BATON_HOOK_BIT) | baton_process_->killed, 0)) \
+        baton_lua_resume_ends(L, baton_process_);                              \
+    }                                                                          \
+    (void)(L);                                                                 \
+    baton_gate_leave();                                                        \
+  } while (0)
+#endif
+
+/* A bit of `hookmask` that no hook of Lua's uses: a safepoint is wanted. */
+#define BATON_HOOK_BIT (1 << 7)
 
 /* It stands after `updatetrap`: giving way here would leave `base` stale. */
 #define luai_threadyield(L) ((void)0)
@@ -54,7 +94,6 @@ struct lua_longjmp *baton_lua_throw_target(struct lua_State *L, struct lua_longj
 
 #if defined(BATON_IN_LDO)
 #define luaD_shrinkstack baton_stock_shrinkstack
-#define lua_resume baton_stock_resume
 #endif
 
 #if defined(BATON_IN_LAPI)

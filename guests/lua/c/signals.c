@@ -20,16 +20,26 @@ static void handle(int signal, void (*handler)(int)) {
   sigaction(signal, &action, NULL);
 }
 
+/*
+** The thread that the signal has interrupted looks at its next instruction (inside the VM) or when it enters (outside); if it is not the
+** owner's thread, the executor's kick finds that one.
+*/
+static void ask_for_safepoint(void) {
+  __atomic_fetch_or(&baton_gate_here()->slow, BATON_SLOW_ATTENTION, __ATOMIC_ACQ_REL);
+  baton_lua_preempt();
+  baton_rs_request_signalled(program->executor);
+}
+
 static void on_interrupt(int signal) {
   handle(signal, SIG_DFL); /* a second one ends the program */
   interrupt_wanted = 1;
-  baton_rs_request_signalled(program->executor);
+  ask_for_safepoint();
 }
 
 static void on_quit(int signal) {
   (void)signal;
   report_wanted = 1;
-  baton_rs_request_signalled(program->executor);
+  ask_for_safepoint();
 }
 
 void baton_lua_watch_signals(struct baton_vm *vm) {

@@ -129,19 +129,12 @@ impl Monitor {
         self.alert_from_signal_handler();
     }
 
-    /// The same without starting the thread: async-signal-safe.
+    /// The same without starting the thread: async-signal-safe. While the thread has not been started, the program has one thread, which the
+    /// signal has interrupted: the guest's handler asks that one for a safepoint.
     pub(crate) fn alert_from_signal_handler(&self) {
         // AcqRel: pairs with the swap in `wait`; the first one kicks.
         if !self.alerted.swap(true, Ordering::AcqRel) {
             self.poller.kick();
-        }
-    }
-
-    /// Starts the thread ahead of the first alert.
-    pub(crate) fn ensure_started(self: &Arc<Self>) {
-        // AcqRel: one thread starts the monitor.
-        if !self.started.swap(true, Ordering::AcqRel) {
-            self.start();
         }
     }
 

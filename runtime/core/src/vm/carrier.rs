@@ -61,6 +61,7 @@ impl Vm {
     fn carry(self: &Arc<Vm>, me: CarrierId) {
         let thread_fiber = ThreadFiber::new();
         let base = thread_fiber.fiber();
+        base.set_argument(super::switching::NO_PROCESS);
         let _signal_stack = AltStack::install();
         // Slack is a matter of exactness only: a refusal costs nothing else.
         let _ = signals::set_timer_slack(Duration::from_nanos(1));

@@ -300,11 +300,14 @@ impl Inner {
     }
 }
 
+/// The argument of a carrier's own fiber.
+pub(super) const NO_PROCESS: usize = usize::MAX;
+
 /// The guest's word of the process that a fiber runs; none for a carrier's own.
 #[inline]
 fn word_of(fiber: Fiber) -> Option<usize> {
     match fiber.argument() {
-        0 => None,
+        NO_PROCESS => None,
         word => Some(word),
     }
 }

@@ -1,0 +1,87 @@
+/*
+** The guest's records. Plain C, so that the seam can include it before Lua's own headers.
+*/
+#ifndef BATON_RECORD_H
+#define BATON_RECORD_H
+
+#include "gate.h"
+
+struct lua_State;
+struct global_State;
+struct baton_process;
+
+/* Marks on the C stack of what a process is inside of; an error that jumps over them removes them. */
+enum baton_mark_kind { BATON_MARK_CLOSE, BATON_MARK_FINALIZER, BATON_MARK_FOREIGN_STATE };
+
+struct baton_mark {
+  struct baton_mark *previous;
+  enum baton_mark_kind kind;
+};
+
+/* One coroutine being resumed; on the C stack of the resumer. */
+struct baton_resumed {
+  struct baton_resumed *previous;
+  struct baton_process *process; /* NULL: a state of somebody else's */
+  struct lua_State *L;
+};
+
+/* One VM. */
+struct baton_vm {
+  const void *executor;        /* baton_core's Vm */
+  struct lua_State *main;             /* Lua's main state */
+  struct global_State *global; /* NULL until Lua's state is open */
+  struct baton_process *main_process;
+  uint64_t next_id;
+  int failures;                /* processes that failed and were not joined */
+  int in_report;
+  int outstanding;             /* calls that were retaken and have not come back */
+  int exiting;                 /* os.exit(_, true) is killing the others, main included */
+  int closing;                 /* Lua's state is being closed: nobody waits any more */
+  const char *progname;
+  struct baton_process *busy;  /* processes out in calls about an object */
+  uint64_t object_queue, require_queue;
+};
+
+enum baton_outcome { BATON_ALIVE, BATON_RETURNED, BATON_FAILED, BATON_WAS_KILLED };
+
+/* User values of a process's handle. */
+enum { BATON_UV_THREAD = 1, BATON_UV_DATA, BATON_UV_NAME, BATON_UV_TRACE, BATON_UV_REASON, BATON_UV_NEXT, BATON_UV_COUNT = 6 };
+
+/*
+** One process. Lives in its handle (a full userdata). The registry holds the main process's handle, and each handle of a living process
+** holds the next one's (BATON_UV_NEXT). Guarded by the VM lock; `L`, `vm` and `global` never change.
+*/
+struct baton_process {
+  struct lua_State *L;                 /* its base state */
+  struct baton_vm *vm;
+  struct global_State *global;
+  struct baton_mark *marks;
+  struct baton_resumed *resumed;
+  uintptr_t stack_low, stack_high; /* its C stack */
+  uint64_t kernel_id;
+  uint64_t id;                  /* what the program sees */
+  struct baton_process *next_live, *previous_live;
+  struct baton_process *next_busy;
+  void *busy_object;            /* what its retaken call is about */
+  void *object;                 /* what the running library function is about (see io_objects.c) */
+  void *exceptions[2];          /* the C++ runtime's per-thread globals */
+  uint64_t kill_until;          /* a hold that lasts longer is abandoned (nanoseconds) */
+  int (*body)(struct lua_State *); /* the main process's */
+  int argc;
+  char **argv;
+  struct baton_process *waiting_for; /* whose module it waits for in require */
+  const char *wanted;           /* and which module */
+  int saved_errno;
+  unsigned holds;               /* marks that put a kill off */
+  unsigned foreign_states;      /* marks that forbid switching */
+  unsigned char pinned;         /* foreign frames are on its stack: it continues only on its thread */
+  unsigned char gc_stopped;     /* Lua's "collector stopped by finalizer" bit */
+  unsigned char killed;         /* times killed, saturating */
+  unsigned char interrupted;
+  unsigned char retaken;        /* its foreign call was retaken and has not come back */
+  unsigned char outcome;
+  unsigned char quiet, daemon, joined, reported;
+  char name[48];                /* for reports, cut to fit */
+};
+
+#endif
