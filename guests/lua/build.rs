@@ -41,7 +41,12 @@ fn files_of(directory: &Path) -> Vec<PathBuf> {
 fn compile_lua(source: &Path, gate: &Path, own: &Path) {
     let base = || {
         let mut build = cc::Build::new();
-        build.include(source).include(gate).include(own).cargo_metadata(false).force_frame_pointer(false);
+        build
+            .include(source)
+            .include(gate)
+            .include(own)
+            .cargo_metadata(false)
+            .force_frame_pointer(false);
         lua_source::LUA_FLAGS.iter().for_each(|flag| {
             build.flag(flag);
         });
@@ -53,7 +58,10 @@ fn compile_lua(source: &Path, gate: &Path, own: &Path) {
     let seam = own.join("seam.h");
     let mut objects = Vec::new();
     for file in files_of(source) {
-        let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = file
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         let mut build = base();
         build.warnings(false).flag("-include").flag(&seam).file(&file);
         if let Some((_, define)) = RENAMED.iter().find(|(renamed, _)| *renamed == name) {

@@ -8,17 +8,11 @@ fn main() {
     let include = env::var_os("DEP_BATON_LUA_INCLUDE")
         .map(PathBuf::from)
         .expect("baton-lua says where Lua's headers are");
-    println!(
-        "cargo::rustc-env=BATON_LUA_INCLUDE={}",
-        include.display()
-    );
+    println!("cargo::rustc-env=BATON_LUA_INCLUDE={}", include.display());
     cc::Build::new()
         .files(["c/standalone.c", "c/command_line.c"])
         .include(include)
-        .define(
-            "BATON_VERSION",
-            format!("\"{}\"", env!("CARGO_PKG_VERSION")).as_str(),
-        )
+        .define("BATON_VERSION", format!("\"{}\"", env!("CARGO_PKG_VERSION")).as_str())
         .warnings(true)
         .extra_warnings(true)
         .compile("baton_standalone");

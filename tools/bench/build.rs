@@ -28,24 +28,13 @@ fn main() {
     let stock = out.join("stock-lua");
     let mut command = compiler.to_command();
     command.arg("-I").arg(&sources).arg(STANDALONE);
-    command
-        .args(c_files(&sources))
-        .arg("-o")
-        .arg(&stock)
-        .args(LINKING);
+    command.args(c_files(&sources)).arg("-o").arg(&stock).args(LINKING);
     let status = command
         .status()
         .unwrap_or_else(|error| panic!("cannot run the C compiler {command:?}: {error}"));
-    assert!(
-        status.success(),
-        "the stock interpreter did not compile: {command:?}"
-    );
+    assert!(status.success(), "the stock interpreter did not compile: {command:?}");
 
-    let flags: Vec<_> = compiler
-        .args()
-        .iter()
-        .map(|flag| flag.to_string_lossy())
-        .collect();
+    let flags: Vec<_> = compiler.args().iter().map(|flag| flag.to_string_lossy()).collect();
     println!("cargo::rustc-env=BATON_BENCH_STOCK={}", stock.display());
     println!("cargo::rustc-env=BATON_BENCH_FLAGS={}", flags.join(" "));
 }
@@ -67,8 +56,8 @@ fn compiler() -> cc::Tool {
 }
 
 fn c_files(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory)
-        .unwrap_or_else(|error| panic!("cannot read {}: {error}", directory.display()));
+    let entries =
+        fs::read_dir(directory).unwrap_or_else(|error| panic!("cannot read {}: {error}", directory.display()));
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "c"));
     files.sort();

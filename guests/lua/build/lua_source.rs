@@ -23,6 +23,9 @@ pub(crate) fn lua_source_directory() -> PathBuf {
         .expect("the crate's directory is readable")
         .filter_map(Result::ok)
         .map(|entry| entry.path())
-        .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("lua-5.4")))
+        .find(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("lua-5.4"))
+        })
         .expect("the crate lua-src holds Lua 5.4")
 }

@@ -4,8 +4,8 @@
 //! None of them raises; Lua's errors are made by the callers.
 
 use baton_core::kernel::{
-    Attempt, Case, ChannelId, ConditionId, Deadline, EventId, KillOutcome, MutexId, Priority, ProcessId,
-    ResumeOutcome, SemaphoreId, SpawnOptions, State, SuspendOutcome, TimerId, WaitQueueId, Wake, WakeReason,
+    Attempt, Case, ChannelId, ConditionId, Deadline, EventId, KillOutcome, MutexId, Priority, ProcessId, ResumeOutcome,
+    SemaphoreId, SpawnOptions, State, SuspendOutcome, TimerId, WaitQueueId, Wake, WakeReason,
 };
 use baton_core::vm::{HOME, Spawned, Vm};
 use baton_sys::clock::Instant;
@@ -55,12 +55,20 @@ impl From<Wake> for CWake {
             WakeReason::Killed => 5,
             WakeReason::Interrupted => 6,
         };
-        CWake { reason, case_index: wake.case, value: wake.value }
+        CWake {
+            reason,
+            case_index: wake.case,
+            value: wake.value,
+        }
     }
 }
 
 fn misuse() -> CWake {
-    CWake { reason: MISUSE, case_index: 0, value: 0 }
+    CWake {
+        reason: MISUSE,
+        case_index: 0,
+        value: 0,
+    }
 }
 
 /// A relative time of the C half: negative is for ever.
@@ -435,7 +443,10 @@ unsafe extern "C" fn baton_rs_spawn(vm: &Vm, options: *const CSpawn, message: *m
     let asked = unsafe { &*options };
     let inherited = || vm.kernel(|kernel| kernel.current().map_or(Priority::DEFAULT, |pid| kernel.priority(pid)));
     let options = SpawnOptions {
-        priority: u8::try_from(asked.priority).ok().and_then(Priority::new).unwrap_or_else(inherited),
+        priority: u8::try_from(asked.priority)
+            .ok()
+            .and_then(Priority::new)
+            .unwrap_or_else(inherited),
         preemptible: asked.preemptible != 0,
         daemon: asked.daemon != 0,
         quiet: asked.quiet != 0,
@@ -444,7 +455,11 @@ unsafe extern "C" fn baton_rs_spawn(vm: &Vm, options: *const CSpawn, message: *m
         guest: asked.word,
     };
     let stack_size = (asked.stack_size > 0).then_some(asked.stack_size);
-    let when = if asked.by_timer != 0 { Spawned::ByTimer } else { Spawned::Now };
+    let when = if asked.by_timer != 0 {
+        Spawned::ByTimer
+    } else {
+        Spawned::Now
+    };
     match vm.spawn(options, stack_size, when) {
         Ok(pid) => pid.to_bits(),
         Err(error) => {
@@ -504,11 +519,17 @@ unsafe extern "C" fn baton_rs_select(vm: &Vm, cases: *const CCase, count: usize,
         .iter()
         .map(|case| {
             let channel = ChannelId::from_bits(case.channel)?;
-            Some(if case.sends != 0 { Case::Send(channel, case.value) } else { Case::Receive(channel) })
+            Some(if case.sends != 0 {
+                Case::Send(channel, case.value)
+            } else {
+                Case::Receive(channel)
+            })
         })
         .collect();
     match cases {
-        Some(cases) => vm.attempt_random(|kernel, random| kernel.select(&cases, deadline(timeout), random)).into(),
+        Some(cases) => vm
+            .attempt_random(|kernel, random| kernel.select(&cases, deadline(timeout), random))
+            .into(),
         None => Wake::because(WakeReason::Closed).into(),
     }
 }

@@ -32,7 +32,10 @@ fn pointer(word: usize) -> *mut c_void {
 
 impl LuaGuest {
     pub(crate) fn new(record: usize) -> LuaGuest {
-        LuaGuest { record, vm: OnceLock::new() }
+        LuaGuest {
+            record,
+            vm: OnceLock::new(),
+        }
     }
 
     fn vm(&self) -> Option<std::sync::Arc<Vm>> {
@@ -52,7 +55,9 @@ impl LuaGuest {
             eprintln!("baton: {heading}");
             for (word, state, blocker) in &lines {
                 let (state, blocker) = (CString::new(*state), CString::new(blocker.as_str()));
-                let (Ok(state), Ok(blocker)) = (state, blocker) else { continue };
+                let (Ok(state), Ok(blocker)) = (state, blocker) else {
+                    continue;
+                };
                 // SAFETY: the word is a live record (the list was taken from the kernel inside the VM, and nobody has run since), and
                 // the function only reads the states of processes that are parked or outside.
                 unsafe { baton_lua_report_process(pointer(*word), state.as_ptr(), blocker.as_ptr()) };

@@ -30,7 +30,9 @@ extern "C" fn preempt() {
 }
 
 extern "C" fn describe_overflow(address: usize) -> bool {
-    let Some((word, size)) = PROGRAM.get().and_then(|vm| vm.stack_overflow_at(address)) else { return false };
+    let Some((word, size)) = PROGRAM.get().and_then(|vm| vm.stack_overflow_at(address)) else {
+        return false;
+    };
     // SAFETY: the record of the running process, whose thread is the calling one; the function only reads it.
     unsafe { baton_lua_report_overflow(word as *mut c_void, size) };
     true
@@ -52,7 +54,11 @@ pub unsafe fn run_program(main: LuaFunction, argc: c_int, argv: *mut *mut c_char
     }
     // SAFETY: argv is as the caller promises.
     let first = unsafe { if argc > 0 { *argv } else { std::ptr::null_mut() } };
-    let progname = if first.is_null() { c"baton".as_ptr() } else { first.cast_const() };
+    let progname = if first.is_null() {
+        c"baton".as_ptr()
+    } else {
+        first.cast_const()
+    };
     // SAFETY: progname is a C string that lives as long as the program.
     let record = unsafe { baton_lua_new_vm(std::ptr::null(), progname) };
     let guest = Arc::new(LuaGuest::new(record as usize));
@@ -69,7 +75,10 @@ pub unsafe fn run_program(main: LuaFunction, argc: c_int, argv: *mut *mut c_char
     unsafe { set_executor(record, &vm) };
     // SAFETY: as promised by the caller; the record lives as long as the program.
     let process = unsafe { baton_lua_new_main(record, main, argc, argv) };
-    let options = SpawnOptions { guest: process as usize, ..SpawnOptions::default() };
+    let options = SpawnOptions {
+        guest: process as usize,
+        ..SpawnOptions::default()
+    };
     match vm.spawn_first(options, Some(MAIN_STACK), Spawned::Now) {
         Ok(pid) => {
             vm.prefer_home(pid);

@@ -26,19 +26,39 @@ struct Parameter {
 const MONTH: f64 = 2_592_000.0;
 
 static PARAMETERS: &[Parameter] = &[
-    Parameter { name: c"slice", access: Access::Seconds(|p| &p.slice, 0.000_05, 3600.0) },
-    Parameter { name: c"window", access: Access::Seconds(|p| &p.window, 0.000_01, 3600.0) },
+    Parameter {
+        name: c"slice",
+        access: Access::Seconds(|p| &p.slice, 0.000_05, 3600.0),
+    },
+    Parameter {
+        name: c"window",
+        access: Access::Seconds(|p| &p.window, 0.000_01, 3600.0),
+    },
     Parameter {
         name: c"max_threads",
         access: Access::Count(Parameters::max_threads, Parameters::set_max_threads, 1.0, 30_000.0),
     },
-    Parameter { name: c"thread_idle", access: Access::Seconds(|p| &p.thread_idle, 0.0, MONTH) },
+    Parameter {
+        name: c"thread_idle",
+        access: Access::Seconds(|p| &p.thread_idle, 0.0, MONTH),
+    },
     Parameter {
         name: c"stack_size",
-        access: Access::Count(Parameters::stack_size, Parameters::set_stack_size, 65_536.0, 4_294_967_296.0),
+        access: Access::Count(
+            Parameters::stack_size,
+            Parameters::set_stack_size,
+            65_536.0,
+            4_294_967_296.0,
+        ),
     },
-    Parameter { name: c"warn_blocked", access: Access::Seconds(|p| &p.warn_blocked, 0.001, MONTH) },
-    Parameter { name: c"preemptive", access: Access::Switch(Parameters::preemptive, Parameters::set_preemptive) },
+    Parameter {
+        name: c"warn_blocked",
+        access: Access::Seconds(|p| &p.warn_blocked, 0.001, MONTH),
+    },
+    Parameter {
+        name: c"preemptive",
+        access: Access::Switch(Parameters::preemptive, Parameters::set_preemptive),
+    },
 ];
 
 fn find(name: &CStr) -> Option<&'static Parameter> {
@@ -58,7 +78,9 @@ fn set(parameters: &Parameters, access: &Access, value: f64) -> Result<(), Strin
         if value >= low && value <= high {
             Ok(())
         } else {
-            Err(format!("value out of range: from {low} to {high}{unit} expected, got {value}"))
+            Err(format!(
+                "value out of range: from {low} to {high}{unit} expected, got {value}"
+            ))
         }
     };
     match access {
@@ -86,7 +108,9 @@ fn set(parameters: &Parameters, access: &Access, value: f64) -> Result<(), Strin
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_rs_parameter(vm: &Vm, name: *const c_char, value: *mut f64) -> c_int {
     // SAFETY: the caller's condition.
-    let Some(parameter) = find(unsafe { CStr::from_ptr(name) }) else { return 0 };
+    let Some(parameter) = find(unsafe { CStr::from_ptr(name) }) else {
+        return 0;
+    };
     let (kind, current) = get(&vm.parameters, &parameter.access);
     // SAFETY: the caller's condition.
     unsafe { value.write(current) };
@@ -107,7 +131,9 @@ unsafe extern "C" fn baton_rs_set_parameter(
     size: usize,
 ) -> c_int {
     // SAFETY: the caller's condition.
-    let Some(parameter) = find(unsafe { CStr::from_ptr(name) }) else { return 0 };
+    let Some(parameter) = find(unsafe { CStr::from_ptr(name) }) else {
+        return 0;
+    };
     match set(&vm.parameters, &parameter.access, value) {
         Ok(()) => 1,
         Err(why) => {
@@ -122,20 +148,26 @@ unsafe extern "C" fn baton_rs_set_parameter(
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_rs_parameter_name(index: usize) -> *const c_char {
-    PARAMETERS.get(index).map_or(ptr::null(), |parameter| parameter.name.as_ptr())
+    PARAMETERS
+        .get(index)
+        .map_or(ptr::null(), |parameter| parameter.name.as_ptr())
 }
 
 fn read_environment(parameters: &Parameters) -> Result<(), String> {
     for parameter in PARAMETERS {
         let name = parameter.name.to_string_lossy();
         let variable = format!("BATON_{}", name.to_uppercase());
-        let Some(text) = std::env::var_os(&variable) else { continue };
+        let Some(text) = std::env::var_os(&variable) else {
+            continue;
+        };
         let text = text.to_string_lossy();
         let value = match (&parameter.access, text.trim()) {
             (Access::Switch(..), "true" | "1") => 1.0,
             (Access::Switch(..), "false" | "0") => 0.0,
             (Access::Switch(..), _) => return Err(format!("{variable}: true or false expected, got '{text}'")),
-            (_, number) => number.parse().map_err(|_| format!("{variable}: number expected, got '{text}'"))?,
+            (_, number) => number
+                .parse()
+                .map_err(|_| format!("{variable}: number expected, got '{text}'"))?,
         };
         set(parameters, &parameter.access, value).map_err(|why| format!("{variable}: {why}"))?;
     }
@@ -163,8 +195,20 @@ unsafe extern "C" fn baton_rs_read_environment(vm: &Vm, message: *mut c_char, si
 fn counters(vm: &Vm) -> [(&'static CStr, u64); 30] {
     let c = &vm.counters;
     let (k, live, runnable, sleeping, foreign, aside) = vm.kernel(|kernel| {
-        let kept = (kernel.live_count(), kernel.runnable_count(), kernel.sleeping_count(), kernel.foreign_count());
-        (kernel.counters().clone(), kept.0, kept.1, kept.2, kept.3, kernel.kept_aside_count())
+        let kept = (
+            kernel.live_count(),
+            kernel.runnable_count(),
+            kernel.sleeping_count(),
+            kernel.foreign_count(),
+        );
+        (
+            kernel.counters().clone(),
+            kept.0,
+            kept.1,
+            kept.2,
+            kept.3,
+            kernel.kept_aside_count(),
+        )
     });
     let stacks = vm.stack_stats();
     [
@@ -208,7 +252,9 @@ fn counters(vm: &Vm) -> [(&'static CStr, u64); 30] {
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_rs_counter(vm: &Vm, index: usize, value: *mut u64) -> *const c_char {
-    let Some((name, count)) = counters(vm).get(index).copied() else { return ptr::null() };
+    let Some((name, count)) = counters(vm).get(index).copied() else {
+        return ptr::null();
+    };
     // SAFETY: the caller's condition.
     unsafe { value.write(count) };
     name.as_ptr()
@@ -244,7 +290,9 @@ unsafe extern "C" fn baton_rs_feature(index: usize, text: *mut *const c_char, fl
         (c"architecture", Err(offered.architecture)),
         (c"preemption", Ok(true)),
     ];
-    let Some((name, value)) = table.get(index) else { return ptr::null() };
+    let Some((name, value)) = table.get(index) else {
+        return ptr::null();
+    };
     // SAFETY: the caller's condition.
     unsafe {
         match value {

@@ -71,7 +71,9 @@ pub struct Monitor {
 
 impl std::fmt::Debug for Monitor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Monitor").field("next_look", &self.next_look).finish_non_exhaustive()
+        f.debug_struct("Monitor")
+            .field("next_look", &self.next_look)
+            .finish_non_exhaustive()
     }
 }
 
@@ -98,7 +100,8 @@ impl Monitor {
     }
 
     pub(crate) fn remove(&self, vm: &Arc<Vm>) {
-        self.vms().retain(|listed| !std::ptr::eq(listed.as_ptr(), Arc::as_ptr(vm)));
+        self.vms()
+            .retain(|listed| !std::ptr::eq(listed.as_ptr(), Arc::as_ptr(vm)));
     }
 
     fn vms(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Vm>>> {
@@ -140,7 +143,9 @@ impl Monitor {
 
     fn start(self: &Arc<Self>) {
         let monitor = Arc::clone(self);
-        let thread = std::thread::Builder::new().name("baton-monitor".into()).stack_size(128 * 1024);
+        let thread = std::thread::Builder::new()
+            .name("baton-monitor".into())
+            .stack_size(128 * 1024);
         if let Err(error) = thread.spawn(move || monitor.watch()) {
             // Release: pairs with the swap in `alert`, which tries again.
             self.started.store(false, Ordering::Release);
@@ -192,7 +197,11 @@ impl Monitor {
         self.next_look.store(deadline | PARKED, Ordering::Relaxed);
         // Pairs with `light` in `Vm::publish`.
         membarrier::heavy();
-        let needed = self.vms().iter().filter_map(Weak::upgrade).any(|vm| vm.needs_watching(deadline));
+        let needed = self
+            .vms()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .any(|vm| vm.needs_watching(deadline));
         if needed {
             // Relaxed: as above.
             self.next_look.store(0, Ordering::Relaxed);

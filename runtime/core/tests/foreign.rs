@@ -5,9 +5,7 @@ mod mock_guest;
 use baton_core::kernel::{Deadline, KillOutcome, ProcessId, State, SuspendOutcome, WakeReason};
 use baton_core::vm::Vm;
 use baton_sys::gate;
-use mock_guest::{
-    Killed, Life, Policy, Process, await_event, native_thread, run, run_unbound, run_with, start,
-};
+use mock_guest::{Killed, Life, Policy, Process, await_event, native_thread, run, run_unbound, run_with, start};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -199,8 +197,7 @@ fn a_thread_with_a_pinned_process_is_not_retired() {
             // Other threads retire meanwhile.
             let others: Vec<_> = (0..3).map(|_| main.spawn(brief_retaken_call)).collect();
             main.join_all(others)?;
-            main.vm
-                .operate(|kernel| kernel.wake_one(queue, WakeReason::Done, 0));
+            main.vm.operate(|kernel| kernel.wake_one(queue, WakeReason::Done, 0));
             main.join(pinned)?;
         }
         let retired = || main.vm.counters.threads_retired.get() > 0;
@@ -251,10 +248,7 @@ fn an_exclusive_call_keeps_the_vm_and_is_warned_about_once() {
                 })
             });
             main.yield_now()?;
-            assert!(
-                ended.load(Ordering::Relaxed),
-                "main ran during an exclusive call"
-            );
+            assert!(ended.load(Ordering::Relaxed), "main ran during an exclusive call");
             main.join(caller)
         },
     );
@@ -275,18 +269,14 @@ fn an_exclusive_call_on_one_thread_says_nothing_about_calls_on_another() {
         let callers = main.spawn(move |process| {
             // On the second thread, its first call is exclusive.
             process.foreign_as(Policy::Stay, || {
-                await_event("the call is judged", || {
-                    judged.counters.exclusive_calls.get() > 0
-                });
+                await_event("the call is judged", || judged.counters.exclusive_calls.get() > 0);
             })?;
             process.foreign(first_call)
         });
         // On the third thread, its first call may be taken.
         let other = main.spawn(move |process| process.foreign(second_call));
         let helper = main.spawn(move |process| {
-            process.yield_until(|| {
-                main_block.has_begun() && first.has_begun() && second.has_begun()
-            })?;
+            process.yield_until(|| main_block.has_begun() && first.has_begun() && second.has_begun())?;
             first.end();
             second.end();
             main_block.end();
@@ -429,9 +419,7 @@ fn calls_about_as_long_as_the_window_race_with_the_watchdog_unharmed() {
 fn racing_calls(process: &Process, number: u64) -> Result<(), Killed> {
     let mut random = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(number + 1);
     for _ in 0..300 {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let turns = (random >> 33) % 40_000;
         let policy = match random >> 62 {
             0 => Policy::RetakePinned,
@@ -449,8 +437,7 @@ fn racing_calls(process: &Process, number: u64) -> Result<(), Killed> {
 /// Calls of many processes at once, each released when all of the first `wanted` are out.
 fn calls_at_once(processes: usize, wanted: usize, bound: usize) -> Arc<Vm> {
     let out = Arc::new(AtomicU64::new(0));
-    let (releases, released): (Vec<Sender<()>>, Vec<Receiver<()>>) =
-        (0..processes).map(|_| channel()).unzip();
+    let (releases, released): (Vec<Sender<()>>, Vec<Receiver<()>>) = (0..processes).map(|_| channel()).unzip();
     let of_calls = Arc::clone(&out);
     let released = Mutex::new(released);
     let running = start(
@@ -472,9 +459,7 @@ fn calls_at_once(processes: usize, wanted: usize, bound: usize) -> Arc<Vm> {
             main.join_all(callers)
         },
     );
-    await_event("enough calls are out", || {
-        out.load(Ordering::Relaxed) >= wanted as u64
-    });
+    await_event("enough calls are out", || out.load(Ordering::Relaxed) >= wanted as u64);
     if processes > bound {
         let hits = &running.vm.counters.thread_bound_hits;
         await_event("the bound is hit", || hits.get() > 0);
@@ -530,9 +515,7 @@ fn a_vm_stops_while_calls_are_out_and_they_never_come_back() {
     for release in &releases {
         release.send(()).expect("the calls wait");
     }
-    await_event("all calls have ended", || {
-        ended.load(Ordering::Relaxed) == 5
-    });
+    await_event("all calls have ended", || ended.load(Ordering::Relaxed) == 5);
     // Another VM comes and goes; the threads of the first one sleep for ever.
     run(Process::yield_now);
     assert_eq!(came_back.load(Ordering::Relaxed), 0);
@@ -549,9 +532,7 @@ fn a_vm_that_is_stopped_on_another_thread_runs_until_that_process_has_ended() {
             process.yield_until(|| block.has_begun())?;
             block.end();
             // Home asks for attention when it is back. This process does not give it, so that it stays where it is.
-            await_event("home is back", || {
-                gate::here().slow() & gate::ATTENTION != 0
-            });
+            await_event("home is back", || gate::here().slow() & gate::ATTENTION != 0);
             process.vm.stop();
             let busy = process.vm.cpu_time(process.id) + Duration::from_millis(20);
             while process.vm.cpu_time(process.id) < busy {}

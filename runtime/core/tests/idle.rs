@@ -121,8 +121,7 @@ fn the_last_of_many_wakes_is_never_lost() {
 fn a_wake_that_comes_while_a_deadlock_is_reported_is_not_lost() {
     let finished = run(|main| {
         let queue = main.vm.kernel(|kernel| kernel.wait_queue_new());
-        main.mock
-            .on_deadlock(move |vm| vm.wake_from_outside(queue, 7));
+        main.mock.on_deadlock(move |vm| vm.wake_from_outside(queue, 7));
         for _ in 0..100 {
             assert_eq!(main.wait(|kernel| kernel.wait(queue, Deadline::Never))?, 7);
         }
@@ -156,11 +155,8 @@ fn a_pending_deadline_or_foreign_call_is_no_deadlock() {
         let queue = main.vm.kernel(|kernel| kernel.wait_queue_new());
         let retakes = Arc::clone(&main.vm);
         let caller = main.spawn(move |process| {
-            process
-                .foreign(|| await_event("it is taken", || retakes.counters.retakes.get() > 0))?;
-            process
-                .vm
-                .operate(|kernel| kernel.wake_one(queue, WakeReason::Done, 0));
+            process.foreign(|| await_event("it is taken", || retakes.counters.retakes.get() > 0))?;
+            process.vm.operate(|kernel| kernel.wake_one(queue, WakeReason::Done, 0));
             Ok(())
         });
         main.sleep_until(Instant::now() + Duration::from_millis(2))?;
@@ -178,9 +174,7 @@ fn requests_of_signal_handlers_reach_the_guest_asleep_and_awake() {
     let signals = Arc::clone(&running.mock);
     for round in 1..=500 {
         running.vm.request_signalled();
-        await_event("the guest is told", || {
-            signals.signals.load(Ordering::Relaxed) >= round
-        });
+        await_event("the guest is told", || signals.signals.load(Ordering::Relaxed) >= round);
     }
     running.vm.wake_from_outside(queue, 1);
     running.finish();

@@ -10,9 +10,8 @@ use std::time::Duration;
 fn time_of_thread(name: &str) -> Option<Duration> {
     let tasks = std::fs::read_dir("/proc/self/task").expect("the system lists threads");
     let mut directories = tasks.flatten().map(|task| task.path());
-    let wanted = directories.find(|directory| {
-        std::fs::read_to_string(directory.join("comm")).is_ok_and(|comm| comm.trim() == name)
-    })?;
+    let wanted = directories
+        .find(|directory| std::fs::read_to_string(directory.join("comm")).is_ok_and(|comm| comm.trim() == name))?;
     // The first number: nanoseconds on the processor.
     let times = std::fs::read_to_string(wanted.join("schedstat")).expect("a thread has times");
     let nanoseconds = times.split(' ').next().and_then(|first| first.parse().ok());
@@ -24,8 +23,7 @@ fn time_of_thread(name: &str) -> Option<Duration> {
 #[test]
 fn the_monitor_rests_while_a_process_cannot_be_preempted() {
     const BUSY: Duration = Duration::from_millis(100);
-    let short_slices =
-        |vm: &baton_core::vm::Vm| vm.parameters.slice.set(Duration::from_micros(100));
+    let short_slices = |vm: &baton_core::vm::Vm| vm.parameters.slice.set(Duration::from_micros(100));
     run_with(short_slices, |main| {
         main.yield_until(|| time_of_thread("baton-monitor").is_some())?;
         let options = SpawnOptions {
@@ -39,10 +37,7 @@ fn the_monitor_rests_while_a_process_cannot_be_preempted() {
             process.spin_until(|| used() >= BUSY)?;
             let after = time_of_thread("baton-monitor").expect("the monitor runs");
             let spent = after - before;
-            assert!(
-                spent < BUSY / 4,
-                "the monitor took {spent:?} beside {BUSY:?}"
-            );
+            assert!(spent < BUSY / 4, "the monitor took {spent:?} beside {BUSY:?}");
             Ok(())
         });
         let rival = main.spawn(Process::checkpoint);

@@ -32,19 +32,13 @@ fn busy_processes_share_the_processor() {
                     process.spin_until(|| {
                         turns[number].fetch_add(1, Ordering::Relaxed);
                         // Over when everybody has run: nobody gives way by itself.
-                        turns
-                            .iter()
-                            .all(|turns| turns.load(Ordering::Relaxed) > 1000)
+                        turns.iter().all(|turns| turns.load(Ordering::Relaxed) > 1000)
                     })
                 })
             })
             .collect();
         main.join_all(children)?;
-        assert!(
-            main.vm
-                .kernel(|kernel| kernel.counters().preemptions_by_slice)
-                >= 3
-        );
+        assert!(main.vm.kernel(|kernel| kernel.counters().preemptions_by_slice) >= 3);
         Ok(())
     });
     assert!(finished.vm.counters.beats.get() >= 3);
@@ -59,8 +53,7 @@ fn a_busy_process_is_preempted_again_and_again() {
                 let turn = Arc::clone(&turn);
                 main.spawn(move |process| {
                     for round in 0..100 {
-                        process
-                            .spin_until(|| turn.load(Ordering::Relaxed) >= 2 * round + number)?;
+                        process.spin_until(|| turn.load(Ordering::Relaxed) >= 2 * round + number)?;
                         turn.fetch_add(1, Ordering::Relaxed);
                     }
                     Ok(())
@@ -102,11 +95,7 @@ fn an_urgent_sleeper_wakes_beside_a_busy_loop_many_times() {
         });
         main.spin_until(|| done.load(Ordering::Relaxed))?;
         main.join(sleeper)?;
-        assert!(
-            main.vm
-                .kernel(|kernel| kernel.counters().preemptions_by_urgency)
-                >= 25
-        );
+        assert!(main.vm.kernel(|kernel| kernel.counters().preemptions_by_urgency) >= 25);
         Ok(())
     });
 }
@@ -115,8 +104,7 @@ fn an_urgent_sleeper_wakes_beside_a_busy_loop_many_times() {
 #[test]
 fn a_far_deadline_does_not_put_preemption_off() {
     run_with(short_slices, |main| {
-        let sleeper =
-            main.spawn(|process| process.sleep_until(Instant::now() + Duration::from_secs(3600)));
+        let sleeper = main.spawn(|process| process.sleep_until(Instant::now() + Duration::from_secs(3600)));
         main.yield_now()?;
         for _ in 0..40 {
             // Alone for as long as the monitor needs to find nothing to do but to wait for the deadline.
@@ -200,10 +188,7 @@ fn a_process_that_is_not_preemptible_runs_until_it_gives_way() {
         let cooperative = main.spawn_with(options, move |process| {
             let busy = Duration::from_millis(5);
             process.spin_until(|| process.vm.cpu_time(process.id) >= busy)?;
-            assert!(
-                !flag.load(Ordering::Relaxed),
-                "another process ran meanwhile"
-            );
+            assert!(!flag.load(Ordering::Relaxed), "another process ran meanwhile");
             Ok(())
         });
         let rival = main.spawn(move |_| {
@@ -229,10 +214,7 @@ fn a_cooperative_program_is_not_preempted() {
             .collect();
         main.join_all(children)?;
         let counters = main.vm.kernel(|kernel| *kernel.counters());
-        assert_eq!(
-            counters.preemptions_by_slice + counters.preemptions_by_urgency,
-            0
-        );
+        assert_eq!(counters.preemptions_by_slice + counters.preemptions_by_urgency, 0);
         Ok(())
     });
     check_no_slices(&finished);
@@ -252,10 +234,7 @@ fn a_less_urgent_busy_process_waits_until_the_urgent_one_is_done() {
         let done = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&done);
         let humble = main.spawn_with(with_priority(10), move |_| {
-            assert!(
-                flag.load(Ordering::Relaxed),
-                "a less urgent process ran before"
-            );
+            assert!(flag.load(Ordering::Relaxed), "a less urgent process ran before");
             Ok(())
         });
         let busy = Duration::from_millis(3);
@@ -272,14 +251,8 @@ fn the_owner_of_a_mutex_inherits_the_urgency_of_those_who_wait_for_it() {
         let is_held = main.vm.kernel(|kernel| kernel.semaphore_new(0));
         let humble = main.spawn_with(with_priority(10), move |process| {
             lock(process, mutex)?;
-            process
-                .vm
-                .operate(|kernel| kernel.semaphore_signal(is_held, 1));
-            let priority = || {
-                process
-                    .vm
-                    .kernel(|kernel| kernel.effective_priority(process.id))
-            };
+            process.vm.operate(|kernel| kernel.semaphore_signal(is_held, 1));
+            let priority = || process.vm.kernel(|kernel| kernel.effective_priority(process.id));
             process.spin_until(|| priority().get() == 70)?;
             unlock(process, mutex);
             assert_eq!(priority().get(), 10);

@@ -115,8 +115,7 @@ fn the_more_urgent_process_runs_first() {
     let diary = Diary::default();
     let of_all = diary.clone();
     run(move |main| {
-        main.vm
-            .kernel(|kernel| kernel.set_priority(main.id, Priority::HIGHEST));
+        main.vm.kernel(|kernel| kernel.set_priority(main.id, Priority::HIGHEST));
         let children: Vec<_> = [10, 60, 30, 79]
             .into_iter()
             .map(|level| {
@@ -145,8 +144,7 @@ fn waking_a_more_urgent_process_gives_way_to_it_at_once() {
             Ok(())
         });
         main.yield_until(|| main.vm.kernel(|kernel| kernel.waiting_count()) == 1)?;
-        main.vm
-            .operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+        main.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
         of_all.write(2);
         main.join(listener)
     });
@@ -167,8 +165,7 @@ fn a_woken_equal_does_not_preempt() {
             Ok(())
         });
         main.yield_until(|| main.vm.kernel(|kernel| kernel.waiting_count()) == 1)?;
-        main.vm
-            .operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+        main.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
         of_all.write(2);
         main.join(listener)
     });
@@ -212,16 +209,12 @@ fn a_kill_is_held_back_until_the_hold_ends() {
         let steps = Arc::new(AtomicU64::new(0));
         let of_child = Arc::clone(&steps);
         let child = main.spawn(move |process| {
-            process
-                .vm
-                .kernel(|kernel| kernel.set_kill_hold(process.id, true));
+            process.vm.kernel(|kernel| kernel.set_kill_hold(process.id, true));
             of_child.store(1, Ordering::Relaxed);
             process.yield_now()?;
             process.yield_now()?;
             of_child.store(2, Ordering::Relaxed);
-            process
-                .vm
-                .kernel(|kernel| kernel.set_kill_hold(process.id, false));
+            process.vm.kernel(|kernel| kernel.set_kill_hold(process.id, false));
             process.checkpoint()?;
             of_child.store(3, Ordering::Relaxed);
             Ok(())
@@ -250,9 +243,8 @@ fn suspended_processes_stand_still_until_they_are_resumed() {
     run(|main| {
         let count = Arc::new(AtomicU64::new(0));
         let of_child = Arc::clone(&count);
-        let child = main.spawn(move |process| {
-            process.yield_until(|| of_child.fetch_add(1, Ordering::Relaxed) == u64::MAX)
-        });
+        let child =
+            main.spawn(move |process| process.yield_until(|| of_child.fetch_add(1, Ordering::Relaxed) == u64::MAX));
         main.yield_until(|| count.load(Ordering::Relaxed) > 10)?;
         assert_eq!(main.vm.suspend(child), SuspendOutcome::Suspended);
         assert_eq!(main.vm.suspend(child), SuspendOutcome::Already);
@@ -261,14 +253,8 @@ fn suspended_processes_stand_still_until_they_are_resumed() {
             main.yield_now()?;
         }
         assert_eq!(count.load(Ordering::Relaxed), before);
-        assert_eq!(
-            main.vm.kernel(|kernel| kernel.state(child)),
-            State::Suspended
-        );
-        assert_eq!(
-            main.vm.operate(|kernel| kernel.resume(child)),
-            ResumeOutcome::Resumed
-        );
+        assert_eq!(main.vm.kernel(|kernel| kernel.state(child)), State::Suspended);
+        assert_eq!(main.vm.operate(|kernel| kernel.resume(child)), ResumeOutcome::Resumed);
         main.yield_until(|| count.load(Ordering::Relaxed) > before)?;
         let _ = main.vm.kill(child);
         main.join(child)
@@ -356,9 +342,7 @@ fn the_time_of_a_busy_process_is_charged_to_it() {
         |vm| vm.parameters.slice.set(Duration::from_millis(1)),
         |main| {
             let enough = Duration::from_millis(5);
-            let busy = main.spawn(move |process| {
-                process.spin_until(|| process.vm.cpu_time(process.id) >= enough)
-            });
+            let busy = main.spawn(move |process| process.spin_until(|| process.vm.cpu_time(process.id) >= enough));
             main.join(busy)?;
             assert!(main.vm.cpu_time(busy) >= enough);
             Ok(())
@@ -374,9 +358,7 @@ fn the_time_of_a_process_alone_is_charged_when_it_gives_way() {
         let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
         let alone = main.spawn_with(urgent(20), move |process| {
             process.spin_until(|| process.vm.cpu_time(process.id) >= BUSY)?;
-            process
-                .vm
-                .operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+            process.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
             Ok(())
         });
         // More urgent, so that it runs as soon as it is woken.
@@ -389,10 +371,7 @@ fn the_time_of_a_process_alone_is_charged_when_it_gives_way() {
 /// Keeps processes busy until the VM is stopped; none may run after that.
 fn run_until_stopped(stopped: &AtomicBool, process: &Process) -> Life {
     process.yield_until(|| {
-        assert!(
-            !stopped.load(Ordering::Relaxed),
-            "a process ran in a stopped VM"
-        );
+        assert!(!stopped.load(Ordering::Relaxed), "a process ran in a stopped VM");
         false
     })
 }

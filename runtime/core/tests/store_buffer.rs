@@ -27,10 +27,7 @@ const SOUND: Protocol = Protocol {
 #[test]
 fn the_protocol_is_sound_when_stores_stay_in_order() {
     let states = states_of(SOUND, EVERYTHING);
-    assert!(
-        states > 1000,
-        "the model explores next to nothing: {states} states"
-    );
+    assert!(states > 1000, "the model explores next to nothing: {states} states");
 }
 
 #[test]

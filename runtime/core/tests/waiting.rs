@@ -2,9 +2,7 @@
 
 mod mock_guest;
 
-use baton_core::kernel::{
-    Case, ChannelId, Deadline, KillOutcome, MutexId, Priority, SpawnOptions, Wake, WakeReason,
-};
+use baton_core::kernel::{Case, ChannelId, Deadline, KillOutcome, MutexId, Priority, SpawnOptions, Wake, WakeReason};
 use baton_core::vm::Vm;
 use mock_guest::{Killed, Life, Process, run, run_with};
 use std::sync::Arc;
@@ -59,12 +57,10 @@ fn a_semaphore_lets_as_many_pass_as_were_signalled() {
         let blocked = || main.vm.kernel(|kernel| kernel.waiting_count());
         main.yield_until(|| blocked() == 3)?;
         assert_eq!(passed.load(Ordering::Relaxed), 2);
-        main.vm
-            .operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+        main.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
         main.yield_until(|| passed.load(Ordering::Relaxed) == 3)?;
         assert_eq!(blocked(), 2);
-        main.vm
-            .operate(|kernel| kernel.semaphore_signal(semaphore, 2));
+        main.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 2));
         main.join_all(children)
     });
 }
@@ -74,12 +70,7 @@ fn every_wait_times_out() {
     run(|main| {
         let (semaphore, event, channel, queue) = main.vm.kernel(|kernel| {
             let (semaphore, event) = (kernel.semaphore_new(0), kernel.event_new());
-            (
-                semaphore,
-                event,
-                kernel.channel_new(0),
-                kernel.wait_queue_new(),
-            )
+            (semaphore, event, kernel.channel_new(0), kernel.wait_queue_new())
         });
         let cases = [Case::Receive(channel), Case::Send(channel, 1)];
         let wakes = [
@@ -136,10 +127,7 @@ fn a_mutex_whose_owner_was_killed_is_handed_on_as_abandoned() {
         main.yield_until(is_held)?;
         assert_eq!(lock(main, mutex, soon())?.reason, WakeReason::TimedOut);
         assert_eq!(main.vm.kill(holder), KillOutcome::Pending);
-        assert_eq!(
-            lock(main, mutex, Deadline::Never)?.reason,
-            WakeReason::Abandoned
-        );
+        assert_eq!(lock(main, mutex, Deadline::Never)?.reason, WakeReason::Abandoned);
         unlock(main, mutex);
         Ok(())
     });
@@ -149,9 +137,7 @@ fn a_mutex_whose_owner_was_killed_is_handed_on_as_abandoned() {
 fn producers_and_consumers_meet_at_a_condition() {
     const ITEMS: u64 = 300;
     run_with(tiny_slices, |main| {
-        let (mutex, filled) = main
-            .vm
-            .kernel(|kernel| (kernel.mutex_new(), kernel.condition_new()));
+        let (mutex, filled) = main.vm.kernel(|kernel| (kernel.mutex_new(), kernel.condition_new()));
         let stock = Arc::new(AtomicU64::new(0));
         let of_consumer = Arc::clone(&stock);
         let consumer = main.spawn(move |process| {
@@ -250,11 +236,7 @@ fn many_senders_and_receivers_share_a_channel() {
         let channel = main.vm.kernel(|kernel| kernel.channel_new(3));
         let sum = Arc::new(AtomicU64::new(0));
         let senders: Vec<_> = (0..4)
-            .map(|_| {
-                main.spawn(move |process| {
-                    (1..=100).try_for_each(|value| send(process, channel, value))
-                })
-            })
+            .map(|_| main.spawn(move |process| (1..=100).try_for_each(|value| send(process, channel, value))))
             .collect();
         let receivers: Vec<_> = (0..4)
             .map(|_| {
@@ -281,9 +263,7 @@ fn many_senders_and_receivers_share_a_channel() {
 #[test]
 fn a_select_takes_what_comes_first_and_leaves_the_other_alone() {
     run(|main| {
-        let (one, other) = main
-            .vm
-            .kernel(|kernel| (kernel.channel_new(0), kernel.channel_new(0)));
+        let (one, other) = main.vm.kernel(|kernel| (kernel.channel_new(0), kernel.channel_new(0)));
         let child = main.spawn(move |process| {
             for (turn, channel) in [(0, one), (1, other), (2, one)] {
                 send(process, channel, turn)?;
@@ -295,10 +275,7 @@ fn a_select_takes_what_comes_first_and_leaves_the_other_alone() {
             let wake = main
                 .vm
                 .attempt_random(|kernel, random| kernel.select(&cases, Deadline::Never, random));
-            assert_eq!(
-                (wake.reason, wake.case, wake.value),
-                (WakeReason::Done, case, turn)
-            );
+            assert_eq!((wake.reason, wake.case, wake.value), (WakeReason::Done, case, turn));
         }
         main.join(child)
     });
@@ -307,9 +284,7 @@ fn a_select_takes_what_comes_first_and_leaves_the_other_alone() {
 #[test]
 fn a_select_among_ready_cases_takes_each_of_them_sometimes() {
     run(|main| {
-        let channels = main
-            .vm
-            .kernel(|kernel| [kernel.channel_new(1), kernel.channel_new(1)]);
+        let channels = main.vm.kernel(|kernel| [kernel.channel_new(1), kernel.channel_new(1)]);
         let mut taken = [0; 2];
         while taken.contains(&0) {
             for channel in channels {
@@ -346,9 +321,7 @@ fn a_killed_waiter_takes_nothing_with_it() {
 #[test]
 fn freed_objects_tell_those_who_wait_that_they_are_closed() {
     run(|main| {
-        let (semaphore, event) = main
-            .vm
-            .kernel(|kernel| (kernel.semaphore_new(0), kernel.event_new()));
+        let (semaphore, event) = main.vm.kernel(|kernel| (kernel.semaphore_new(0), kernel.event_new()));
         let expect_closed = |wake: Wake| assert_eq!(wake.reason, WakeReason::Closed);
         let children = [
             main.spawn(move |process| {

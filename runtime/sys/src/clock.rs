@@ -97,10 +97,7 @@ impl fmt::Debug for Instant {
         if *self == Instant::FAR_FUTURE {
             return formatter.write_str("Instant(far future)");
         }
-        let (seconds, rest) = (
-            self.0 / NANOSECONDS_PER_SECOND,
-            self.0 % NANOSECONDS_PER_SECOND,
-        );
+        let (seconds, rest) = (self.0 / NANOSECONDS_PER_SECOND, self.0 % NANOSECONDS_PER_SECOND);
         write!(formatter, "Instant({seconds}.{rest:09} s)")
     }
 }
@@ -115,10 +112,7 @@ pub fn thread_cpu_time() -> Duration {
 
 #[inline]
 fn read_clock(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is valid for writes. Both clocks that are read here always exist on Linux (man clock_gettime),
     // so the call cannot fail; if it did, `time` would still be initialised.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
@@ -158,10 +152,7 @@ mod tests {
     #[test]
     fn adding_too_much_saturates_in_the_far_future() {
         assert_eq!(Instant::now() + Duration::MAX, Instant::FAR_FUTURE);
-        assert_eq!(
-            Instant::FAR_FUTURE + Duration::from_nanos(1),
-            Instant::FAR_FUTURE
-        );
+        assert_eq!(Instant::FAR_FUTURE + Duration::from_nanos(1), Instant::FAR_FUTURE);
         let mut deadline = Instant::from_nanos(u64::MAX - 1);
         deadline += Duration::from_secs(1);
         assert_eq!(deadline, Instant::FAR_FUTURE);

@@ -70,7 +70,9 @@ impl ThreadFiber {
             entry: None,
             argument: 0,
         };
-        ThreadFiber(Box::new(FiberHeaderCell(std::cell::UnsafeCell::new(std::mem::MaybeUninit::new(header)))))
+        ThreadFiber(Box::new(FiberHeaderCell(std::cell::UnsafeCell::new(
+            std::mem::MaybeUninit::new(header),
+        ))))
     }
 
     /// The handle; valid while this value lives.
@@ -171,11 +173,14 @@ fn refuse(to: Fiber) -> ! {
     // SAFETY: the header is alive by the handle's contract.
     // Relaxed: only for the message.
     let state = unsafe { (*to.0.as_ptr()).state.load(Ordering::Relaxed) };
-    eprintln!("baton: switch to a fiber that is {} (the executor's bookkeeping is broken)", match state {
-        RUNNING => "running",
-        ENDED => "over",
-        _ => "damaged",
-    });
+    eprintln!(
+        "baton: switch to a fiber that is {} (the executor's bookkeeping is broken)",
+        match state {
+            RUNNING => "running",
+            ENDED => "over",
+            _ => "damaged",
+        }
+    );
     std::process::abort();
 }
 

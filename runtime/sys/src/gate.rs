@@ -137,7 +137,10 @@ impl GateWords {
             return Claim::Taken;
         }
         // AcqRel/Acquire: pairs with the exchange in `take_by_claim`; one of the two fails.
-        match self.claim.compare_exchange(last, now, Ordering::AcqRel, Ordering::Acquire) {
+        match self
+            .claim
+            .compare_exchange(last, now, Ordering::AcqRel, Ordering::Acquire)
+        {
             Ok(_) => Claim::Kept,
             Err(_) => Claim::Taken,
         }
@@ -164,7 +167,11 @@ impl GateWords {
         self.slow.fetch_or(REVOKED, Ordering::Release);
         barrier();
         // Acquire: pairs with the release store in `leave`.
-        if self.gate.load(Ordering::Acquire) == seen { Take::Taken } else { Take::GaveUp }
+        if self.gate.load(Ordering::Acquire) == seen {
+            Take::Taken
+        } else {
+            Take::GaveUp
+        }
     }
 
     /// Takes the VM from a thread that still shows the odd value `seen`, in the compare-and-swap variant.
@@ -175,7 +182,10 @@ impl GateWords {
             return Take::GaveUp;
         }
         // AcqRel/Acquire: pairs with the exchange in `claim_enter`; one of the two fails.
-        match self.claim.compare_exchange(seen - 1, TAKEN, Ordering::AcqRel, Ordering::Acquire) {
+        match self
+            .claim
+            .compare_exchange(seen - 1, TAKEN, Ordering::AcqRel, Ordering::Acquire)
+        {
             // The second: taken before and left to the same call, which cannot come in without the mutex.
             Ok(_) | Err(TAKEN) => {}
             Err(_) => return Take::GaveUp,
@@ -247,7 +257,8 @@ impl GateWords {
     /// Sets the executor's number of this thread.
     pub fn set_carrier(&self, number: Option<u32>) {
         // Relaxed: this thread alone.
-        self.carrier.store(number.map_or(0, |n| u64::from(n) + 1), Ordering::Relaxed);
+        self.carrier
+            .store(number.map_or(0, |n| u64::from(n) + 1), Ordering::Relaxed);
     }
 }
 

@@ -72,12 +72,10 @@ impl<T: Send> Inbox<T> {
             unsafe { (*node).older = newest };
             // Release: publishes the node's contents; pairs with the Acquire swap in `swap_out`. The nodes behind it were published by
             // exchanges that this one continues (a release sequence), so that one swap acquires them all.
-            match self.newest.compare_exchange_weak(
-                newest,
-                node,
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
+            match self
+                .newest
+                .compare_exchange_weak(newest, node, Ordering::Release, Ordering::Relaxed)
+            {
                 Ok(previous) if previous.is_null() => return Posted::First,
                 Ok(_) => return Posted::Behind,
                 Err(actual) => newest = actual,

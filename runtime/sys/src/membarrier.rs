@@ -86,13 +86,9 @@ pub fn register_after_fork() {
 
 #[cold]
 fn ask_kernel() -> bool {
-    let registered = !cfg!(baton_cas)
-        && membarrier(COMMAND_REGISTER_PRIVATE_EXPEDITED)
-        && membarrier(COMMAND_PRIVATE_EXPEDITED);
-    ANSWER.store(
-        if registered { AVAILABLE } else { MISSING },
-        Ordering::Relaxed,
-    );
+    let registered =
+        !cfg!(baton_cas) && membarrier(COMMAND_REGISTER_PRIVATE_EXPEDITED) && membarrier(COMMAND_PRIVATE_EXPEDITED);
+    ANSWER.store(if registered { AVAILABLE } else { MISSING }, Ordering::Relaxed);
     registered
 }
 
@@ -142,12 +138,8 @@ mod tests {
                 heavy();
                 saw_a.store(a.load(Ordering::Relaxed), Ordering::Relaxed);
                 start.wait();
-                let missed_both = saw_a.load(Ordering::Relaxed) != round
-                    && saw_b.load(Ordering::Relaxed) != round;
-                assert!(
-                    !missed_both,
-                    "both sides missed the other's store in round {round}"
-                );
+                let missed_both = saw_a.load(Ordering::Relaxed) != round && saw_b.load(Ordering::Relaxed) != round;
+                assert!(!missed_both, "both sides missed the other's store in round {round}");
             }
         });
     }

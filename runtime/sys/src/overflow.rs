@@ -65,9 +65,7 @@ impl Previous {
 /// What `sigaction` says; none is known.
 pub fn set_describe(describe: Describe) -> io::Result<()> {
     DESCRIBE.store(describe as *mut (), Ordering::Release);
-    let installing = INSTALLING
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let installing = INSTALLING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     install(libc::SIGSEGV, &FOR_SEGV)?;
     install(libc::SIGBUS, &FOR_BUS)?;
     drop(installing);
@@ -115,11 +113,7 @@ extern "C" fn on_fault(signal: c_int, information: *mut libc::siginfo_t, context
             unsafe { libc::abort() };
         }
     }
-    let previous = if signal == libc::SIGBUS {
-        &FOR_BUS
-    } else {
-        &FOR_SEGV
-    };
+    let previous = if signal == libc::SIGBUS { &FOR_BUS } else { &FOR_SEGV };
     match previous.get().map(|action| (action.sa_sigaction, action)) {
         None | Some((libc::SIG_DFL, _)) => end_by_default(signal, by_kernel),
         // An ignored fault would repeat for ever; the kernel kills for it, and so do we. One sent by `kill` has no effect.
@@ -141,12 +135,7 @@ fn is_described(address: usize) -> bool {
     describe(address)
 }
 
-fn call_previous(
-    action: &libc::sigaction,
-    signal: c_int,
-    information: *mut libc::siginfo_t,
-    context: *mut c_void,
-) {
+fn call_previous(action: &libc::sigaction, signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
     if action.sa_flags & libc::SA_SIGINFO != 0 {
         // SAFETY: an action with SA_SIGINFO that is neither default nor ignored holds a function of this type.
         let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =

@@ -30,7 +30,10 @@ impl Drop for Borrow<'_> {
 impl<T> OwnerCell<T> {
     /// A cell for `value`.
     pub fn new(value: T) -> OwnerCell<T> {
-        OwnerCell { value: UnsafeCell::new(value), borrowed: Cell::new(false) }
+        OwnerCell {
+            value: UnsafeCell::new(value),
+            borrowed: Cell::new(false),
+        }
     }
 
     /// Runs `f` on the contents; the calling thread is the owner, inside the VM.
@@ -40,7 +43,10 @@ impl<T> OwnerCell<T> {
     #[inline]
     pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         #[cfg(not(loom))]
-        debug_assert!(crate::gate::here().value() & 1 == 0, "the owner's data is touched from outside the VM");
+        debug_assert!(
+            crate::gate::here().value() & 1 == 0,
+            "the owner's data is touched from outside the VM"
+        );
         self.with_mutex_held(f)
     }
 

@@ -211,14 +211,7 @@ impl Poller {
     pub fn kick(&self) {
         let one = 1_u64;
         // SAFETY: eight bytes are read from `one`. The counter cannot overflow within the program's life, so the write cannot fail.
-        unsafe {
-            libc::syscall(
-                libc::SYS_write,
-                self.kick.as_raw_fd(),
-                &raw const one,
-                size_of::<u64>(),
-            )
-        };
+        unsafe { libc::syscall(libc::SYS_write, self.kick.as_raw_fd(), &raw const one, size_of::<u64>()) };
     }
 
     /// The epoll descriptor: readable for others (poll, select, epoll) while a wait would return at once, timers aside.
@@ -315,8 +308,7 @@ impl Poller {
     }
 
     fn wait_by_timeout(&self, room: Room, deadline: Option<Instant>) -> io::Result<usize> {
-        let timeout = deadline
-            .map(|deadline| KernelTime::from_nanos((deadline - Instant::now()).as_nanos() as u64));
+        let timeout = deadline.map(|deadline| KernelTime::from_nanos((deadline - Instant::now()).as_nanos() as u64));
         epoll_pwait2(&self.epoll, room, timeout.as_ref())
     }
 
@@ -451,13 +443,7 @@ fn create_epoll() -> io::Result<OwnedFd> {
 
 fn create_kick() -> io::Result<OwnedFd> {
     // SAFETY: takes two integers.
-    own(unsafe {
-        libc::syscall(
-            libc::SYS_eventfd2,
-            0,
-            libc::EFD_CLOEXEC | libc::EFD_NONBLOCK,
-        )
-    })
+    own(unsafe { libc::syscall(libc::SYS_eventfd2, 0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
 }
 
 fn create_timer() -> io::Result<OwnedFd> {
@@ -488,14 +474,7 @@ fn above_standard_streams(fd: OwnedFd) -> io::Result<OwnedFd> {
 fn replace(old: &OwnedFd, new: OwnedFd) -> io::Result<()> {
     // SAFETY: both descriptors are open and ours; dup3 closes the old object's descriptor and puts the new one in its place, so `old` stays
     // an owned, open descriptor.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_dup3,
-            new.as_raw_fd(),
-            old.as_raw_fd(),
-            libc::O_CLOEXEC,
-        )
-    };
+    let result = unsafe { libc::syscall(libc::SYS_dup3, new.as_raw_fd(), old.as_raw_fd(), libc::O_CLOEXEC) };
     if result >= 0 {
         Ok(())
     } else {

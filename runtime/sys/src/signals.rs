@@ -20,8 +20,7 @@ const SIGNAL_LIMIT: usize = 65;
 
 /// Functions registered by [`install_preempt_handler`] and [`watch`], by signal number. Written before the handler is
 /// installed (Release), read in handlers (Acquire).
-static HANDLERS: [AtomicPtr<()>; SIGNAL_LIMIT] =
-    [const { AtomicPtr::new(ptr::null_mut()) }; SIGNAL_LIMIT];
+static HANDLERS: [AtomicPtr<()>; SIGNAL_LIMIT] = [const { AtomicPtr::new(ptr::null_mut()) }; SIGNAL_LIMIT];
 
 /// Lets [`PREEMPT_SIGNAL`] call `preempt` on the thread that was interrupted.
 ///
@@ -174,8 +173,7 @@ impl ThreadHandle {
     /// Sends [`PREEMPT_SIGNAL`] to the thread. Async-signal-safe.
     pub fn interrupt(self) -> Interrupted {
         // SAFETY: tgkill takes three integers; it cannot reach another program, since it checks `program` and `thread` together.
-        let result =
-            unsafe { libc::syscall(libc::SYS_tgkill, self.program, self.thread, PREEMPT_SIGNAL) };
+        let result = unsafe { libc::syscall(libc::SYS_tgkill, self.program, self.thread, PREEMPT_SIGNAL) };
         if result == 0 {
             Interrupted::Sent
         } else {

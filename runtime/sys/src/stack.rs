@@ -102,10 +102,7 @@ impl fmt::Display for StackError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StackError::TooLarge { size } => {
-                write!(
-                    formatter,
-                    "stack size {size} exceeds the limit of {MAXIMUM_SIZE} bytes"
-                )
+                write!(formatter, "stack size {size} exceeds the limit of {MAXIMUM_SIZE} bytes")
             }
             StackError::NoAddressSpace { size, source } => {
                 write!(
@@ -127,9 +124,7 @@ impl std::error::Error for StackError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             StackError::TooLarge { .. } => None,
-            StackError::NoAddressSpace { source, .. } | StackError::NoGuard { source, .. } => {
-                Some(source)
-            }
+            StackError::NoAddressSpace { source, .. } | StackError::NoGuard { source, .. } => Some(source),
         }
     }
 }

@@ -147,14 +147,8 @@ fn two_takes_in_a_row_never_let_two_threads_inside() {
 fn a_take_that_gave_up_leaves_the_caller_inside() {
     explore(|vm| {
         let first = vm.take();
-        let second = if first == Some(Take::GaveUp) {
-            vm.take()
-        } else {
-            None
-        };
-        let heirs = [first, second]
-            .into_iter()
-            .filter(|&take| take == Some(Take::Taken));
+        let second = if first == Some(Take::GaveUp) { vm.take() } else { None };
+        let heirs = [first, second].into_iter().filter(|&take| take == Some(Take::Taken));
         let heirs = heirs.count();
         if heirs > 0 {
             vm.run_and_give_back();

@@ -80,11 +80,7 @@ fn the_guards_ends_fault_and_the_stacks_ends_do_not() {
         match role("the_guards_ends_fault_and_the_stacks_ends_do_not", case) {
             Role::Child(case) => return touch_an_end_of_a_guard(&case),
             Role::Parent(output) => {
-                assert_eq!(
-                    output.status.signal(),
-                    Some(libc::SIGSEGV),
-                    "{case}: {output:?}"
-                );
+                assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{case}: {output:?}");
                 assert!(
                     String::from_utf8_lossy(&output.stderr).contains("stacks are fine"),
                     "{output:?}"
@@ -104,11 +100,7 @@ fn touch_an_end_of_a_guard(case: &str) {
     }
     eprintln!("stacks are fine");
     let guard = second.guard();
-    write_to(if case == "lowest" {
-        guard.start
-    } else {
-        guard.end - 1
-    });
+    write_to(if case == "lowest" { guard.start } else { guard.end - 1 });
 }
 
 #[test]

@@ -41,8 +41,7 @@ fn next_event(poller: &Poller) -> Event {
 
 fn pair() -> (UnixStream, UnixStream) {
     let (a, b) = UnixStream::pair().expect("a socket pair opens");
-    a.set_nonblocking(true)
-        .expect("sockets can be made non-blocking");
+    a.set_nonblocking(true).expect("sockets can be made non-blocking");
     (a, b)
 }
 
@@ -51,10 +50,7 @@ fn await_sleep(thread: ThreadHandle) {
     let path = format!("/proc/self/task/{}/stat", thread.id());
     loop {
         let stat = std::fs::read_to_string(&path).expect("the thread lives");
-        let after_name = stat
-            .rsplit(") ")
-            .next()
-            .expect("the name is in parentheses");
+        let after_name = stat.rsplit(") ").next().expect("the name is in parentheses");
         if after_name.starts_with('S') {
             return;
         }
@@ -82,10 +78,7 @@ fn deadlines_are_never_early_and_short_ones_do_not_become_a_busy_loop() {
         }
     }
     // One return for each; a few more where the kernel's timer and its clock disagree by a tick.
-    assert!(
-        returns <= 2 * DEADLINES,
-        "{returns} returns for {DEADLINES} deadlines"
-    );
+    assert!(returns <= 2 * DEADLINES, "{returns} returns for {DEADLINES} deadlines");
 }
 
 #[test]
@@ -104,8 +97,7 @@ fn a_deadline_that_was_given_up_does_not_wake_a_later_wait() {
     std::thread::scope(|scope| {
         let (poller, (send, receive)) = (&poller, mpsc::channel());
         let owner = scope.spawn(move || {
-            send.send(ThreadHandle::current())
-                .expect("the test waits for it");
+            send.send(ThreadHandle::current()).expect("the test waits for it");
             ask(poller, None)
         });
         await_sleep(receive.recv().expect("the owner sends its handle"));
@@ -133,8 +125,7 @@ fn a_kick_during_a_wait_ends_it() {
     std::thread::scope(|scope| {
         let (poller, (send, receive)) = (&poller, mpsc::channel());
         let owner = scope.spawn(move || {
-            send.send(ThreadHandle::current())
-                .expect("the test waits for it");
+            send.send(ThreadHandle::current()).expect("the test waits for it");
             while !ask(poller, None).0.kicked {}
         });
         await_sleep(receive.recv().expect("the owner sends its handle"));
@@ -151,8 +142,7 @@ fn a_signal_handler_ends_a_wait_with_nothing() {
     std::thread::scope(|scope| {
         let (poller, (send, receive)) = (&poller, mpsc::channel());
         let owner = scope.spawn(move || {
-            send.send(ThreadHandle::current())
-                .expect("the test waits for it");
+            send.send(ThreadHandle::current()).expect("the test waits for it");
             ask(poller, None).0
         });
         let owner_handle = receive.recv().expect("the owner sends its handle");
@@ -192,11 +182,7 @@ fn a_registration_reports_once_and_again_when_armed_again() {
     poller
         .modify(a.as_raw_fd(), Interest::READABLE, 8)
         .expect("a registered socket can be armed");
-    assert_eq!(
-        next_event(&poller).token,
-        8,
-        "level-triggered: readable when armed"
-    );
+    assert_eq!(next_event(&poller).token, 8, "level-triggered: readable when armed");
     a.read_exact(&mut [0]).expect("one byte is there");
     poller
         .modify(a.as_raw_fd(), Interest::READABLE, 9)
@@ -235,10 +221,7 @@ fn a_hang_up_wakes_both_directions() {
         .add(a.as_raw_fd(), Interest::READABLE, 1)
         .expect("a socket can be added");
     let event = next_event(&poller);
-    assert!(
-        event.readable && event.writable && event.failed,
-        "{event:?}"
-    );
+    assert!(event.readable && event.writable && event.failed, "{event:?}");
 }
 
 #[test]
@@ -280,9 +263,7 @@ fn a_closed_descriptor_is_forgotten_and_its_number_can_be_used_again() {
     drop(a);
     assert_eq!(ask(&poller, PAST).0, NOTHING);
     // EBADF, or ENOENT if another test has opened something with the same number meanwhile.
-    let error = poller
-        .modify(number, Interest::READABLE, 2)
-        .expect_err("it is closed");
+    let error = poller.modify(number, Interest::READABLE, 2).expect_err("it is closed");
     assert!(
         [Some(libc::EBADF), Some(libc::ENOENT)].contains(&error.raw_os_error()),
         "{error}"
@@ -332,10 +313,7 @@ fn what_cannot_be_waited_for_is_refused() {
         code(poller.add(file.as_raw_fd(), Interest::READABLE, 1)),
         Some(libc::EPERM)
     );
-    assert_eq!(
-        code(poller.add(-1, Interest::READABLE, 1)),
-        Some(libc::EBADF)
-    );
+    assert_eq!(code(poller.add(-1, Interest::READABLE, 1)), Some(libc::EBADF));
     let (a, _b) = pair();
     assert_eq!(
         code(poller.add(a.as_raw_fd(), Interest::READABLE, FIRST_RESERVED_TOKEN)),
@@ -394,9 +372,7 @@ fn a_forks_child_has_a_poller_of_its_own() {
                 poller.kick();
                 poller.wait(&mut events, None).is_ok_and(|wait| wait.kicked)
             }
-            && poller
-                .wait(&mut events, PAST)
-                .is_ok_and(|wait| wait == NOTHING);
+            && poller.wait(&mut events, PAST).is_ok_and(|wait| wait == NOTHING);
         // SAFETY: ends the child at once.
         unsafe { libc::_exit(if ok { 0 } else { 1 }) };
     }

@@ -3,9 +3,7 @@
 
 use std::collections::HashSet;
 
-use baton_sys::stack::{
-    GUARD_SIZE, GuardKind, MAXIMUM_SIZE, MINIMUM_SIZE, Stack, StackError, StackPool,
-};
+use baton_sys::stack::{GUARD_SIZE, GuardKind, MAXIMUM_SIZE, MINIMUM_SIZE, Stack, StackError, StackPool};
 
 const DEFAULT: usize = 1 << 20;
 
@@ -45,23 +43,14 @@ fn a_stack_is_what_it_says() {
 #[test]
 fn tops_of_neighbours_spread_over_the_caches_sets() {
     let mut pool = pool();
-    let stacks: Vec<Stack> = (0..8)
-        .map(|_| pool.allocate(None).expect("there is room"))
-        .collect();
-    let offsets: HashSet<usize> = stacks
-        .iter()
-        .map(|stack| stack.top() as usize % page())
-        .collect();
+    let stacks: Vec<Stack> = (0..8).map(|_| pool.allocate(None).expect("there is room")).collect();
+    let offsets: HashSet<usize> = stacks.iter().map(|stack| stack.top() as usize % page()).collect();
     assert_eq!(offsets.len(), 8, "each has its own offset in its page");
     let pages: HashSet<usize> = stacks
         .iter()
         .map(|stack| stack.bottom() as usize / page() % 8)
         .collect();
-    assert_eq!(
-        pages.len(),
-        8,
-        "each has its own low bits of the page number"
-    );
+    assert_eq!(pages.len(), 8, "each has its own low bits of the page number");
 }
 
 #[test]
@@ -84,9 +73,7 @@ fn the_last_recycled_stack_is_the_first_used_again_with_its_memory() {
 #[test]
 fn trimming_gives_back_all_but_the_top_page_of_free_stacks() {
     let mut pool = pool();
-    let stacks: Vec<Stack> = (0..3)
-        .map(|_| pool.allocate(None).expect("there is room"))
-        .collect();
+    let stacks: Vec<Stack> = (0..3).map(|_| pool.allocate(None).expect("there is room")).collect();
     let mut tops = Vec::new();
     for stack in &stacks {
         touch(stack, 1);
@@ -144,25 +131,16 @@ fn other_sizes_have_mappings_of_their_own() {
     pool.trim();
     assert_eq!(pool.stats().reserved, 0);
     assert_eq!(
-        (
-            pool.stats().in_use,
-            pool.stats().free,
-            pool.stats().peak_in_use
-        ),
+        (pool.stats().in_use, pool.stats().free, pool.stats().peak_in_use),
         (0, 0, 1)
     );
 }
 
 #[test]
 fn illegal_sizes_are_refused_with_the_limit() {
-    let error = pool()
-        .allocate(Some(MAXIMUM_SIZE + 1))
-        .expect_err("too large");
+    let error = pool().allocate(Some(MAXIMUM_SIZE + 1)).expect_err("too large");
     assert!(matches!(error, StackError::TooLarge { .. }));
-    assert!(
-        error.to_string().contains(&MAXIMUM_SIZE.to_string()),
-        "{error}"
-    );
+    assert!(error.to_string().contains(&MAXIMUM_SIZE.to_string()), "{error}");
     assert!(pool().allocate(Some(usize::MAX)).is_err());
     assert!(StackPool::new(usize::MAX).is_err());
 }
@@ -214,11 +192,7 @@ fn very_many_stacks_fit() {
         pool.recycle(stack);
     }
     assert_eq!(
-        (
-            pool.stats().in_use,
-            pool.stats().free,
-            pool.stats().peak_in_use
-        ),
+        (pool.stats().in_use, pool.stats().free, pool.stats().peak_in_use),
         (0, many, many)
     );
 }

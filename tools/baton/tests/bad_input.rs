@@ -66,12 +66,7 @@ fn a_syntax_error_is_reported_with_its_line() {
 
 #[test]
 fn a_syntax_error_in_an_earlier_chunk_keeps_later_ones_from_running() {
-    baton()
-        .code("x =")
-        .code("print 'ran'")
-        .run()
-        .ends_with(1)
-        .wrote("");
+    baton().code("x =").code("print 'ran'").run().ends_with(1).wrote("");
 }
 
 #[test]
@@ -183,9 +178,7 @@ fn a_sigint_ends_an_endless_loop_of_main() {
         "while true do math.abs(1) end",
         "coroutine.wrap(function() while true do end end)()",
     ] {
-        let mut program = baton()
-            .code(&format!("io.stderr:write 'ready' {code}"))
-            .start();
+        let mut program = baton().code(&format!("io.stderr:write 'ready' {code}")).start();
         program.await_stderr("ready");
         program.signal("INT");
         program.finish().ends_with(1).complained("interrupted!");
@@ -261,11 +254,7 @@ fn a_sigquit_prints_every_process_and_the_program_goes_on() {
         program.await_stderr(text);
     }
     program.write_stdin("go on\n");
-    program
-        .finish()
-        .succeeds()
-        .wrote("went on\n")
-        .without_panic();
+    program.finish().succeeds().wrote("went on\n").without_panic();
 }
 
 #[test]

@@ -39,8 +39,7 @@ const TICKER: &str = "process.spawn({ daemon = true }, function()
 
 #[test]
 fn a_print_into_a_full_pipe_does_not_stop_the_others_and_loses_nothing() {
-    let code =
-        format!("{TICKER} print(('x'):rep(1000000)) io.stderr:write 'printed' os.exit(0, true)");
+    let code = format!("{TICKER} print(('x'):rep(1000000)) io.stderr:write 'printed' os.exit(0, true)");
     let mut program = baton().process_code(&code).hold_stdout().start();
     program.await_stderr("tick 100 ");
     program.read_stdout();
@@ -53,11 +52,7 @@ fn a_print_into_a_full_pipe_does_not_stop_the_others_and_loses_nothing() {
 
 #[test]
 fn many_writes_into_a_full_pipe_do_not_stop_the_others_and_lose_nothing() {
-    for print in [
-        "print(line)",
-        "io.write(line, '\\n')",
-        "io.stdout:write(line, '\\n')",
-    ] {
+    for print in ["print(line)", "io.write(line, '\\n')", "io.stdout:write(line, '\\n')"] {
         let code = format!(
             "{TICKER}
              local all = {{}}
@@ -113,10 +108,7 @@ fn one_print_is_one_line_whoever_else_prints() {
     assert_eq!(outcome.stdout.lines().count(), 4000);
     for line in outcome.stdout.lines() {
         let words: Vec<_> = line.split('\t').collect();
-        let whole = words.len() == 5
-            && words[0] == "process"
-            && words[2] == "line"
-            && words[4] == "z".repeat(50);
+        let whole = words.len() == 5 && words[0] == "process" && words[2] == "line" && words[4] == "z".repeat(50);
         assert!(whole, "a line was torn: {line:?}");
     }
 }

@@ -273,17 +273,10 @@ fn os_exit_ends_the_program_at_once_from_any_process() {
              process.spawn(function() process.sleep(0.002) os.exit({argument}) end)
              process.sleep(1000)"
         );
-        baton()
-            .process_code(&code)
-            .run()
-            .ends_with(status)
-            .wrote("")
-            .quietly();
+        baton().process_code(&code).run().ends_with(status).wrote("").quietly();
     }
     baton()
-        .process_code(
-            "process.spawn(function() process.sleep(1000) end) process.yield() os.exit(5)",
-        )
+        .process_code("process.spawn(function() process.sleep(1000) end) process.yield() os.exit(5)")
         .run()
         .ends_with(5)
         .quietly();
@@ -386,9 +379,7 @@ fn a_failure_that_is_awaited_leaves_status_0_and_no_message() {
 #[test]
 fn a_quiet_failure_is_not_printed() {
     baton()
-        .process_code(
-            "process.spawn({ quiet = true }, error, 'never seen') process.sleep(0.01) print 'end'",
-        )
+        .process_code("process.spawn({ quiet = true }, error, 'never seen') process.sleep(0.01) print 'end'")
         .run()
         .wrote("end\n")
         .quietly();

@@ -178,10 +178,7 @@ fn the_search_paths_have_those_of_the_system_lua() {
     for (wanted, got) in wanted.stdout.lines().zip(got.stdout.lines()) {
         let places: Vec<_> = got.split(';').collect();
         for place in wanted.split(';') {
-            assert!(
-                places.contains(&place),
-                "{place} is not searched, only {got}"
-            );
+            assert!(places.contains(&place), "{place} is not searched, only {got}");
         }
     }
 }
@@ -227,25 +224,16 @@ fn module_works(module: &str, package: &str, code: &str, wanted: &str) {
 
 /// A run that finds modules only where the system's own Lua finds them.
 fn system_modules() -> Run {
-    baton()
-        .without_env("LUA_PATH_5_4")
-        .without_env("LUA_CPATH_5_4")
+    baton().without_env("LUA_PATH_5_4").without_env("LUA_CPATH_5_4")
 }
 
 /// Whether the system's own Lua finds the module.
 fn is_installed(module: &str, package: &str) -> bool {
     let Some(lua) = peer::lua() else { return false };
     let run = lua.without_env("LUA_PATH_5_4").without_env("LUA_CPATH_5_4");
-    let found = run
-        .code(&format!("require '{module}'"))
-        .run()
-        .status
-        .success();
+    let found = run.code(&format!("require '{module}'")).run().status.success();
     if !found {
-        peer::skip(
-            &format!("the module {module}"),
-            &format!("install {package}"),
-        );
+        peer::skip(&format!("the module {module}"), &format!("install {package}"));
     }
     found
 }

@@ -33,11 +33,7 @@ fn recursion_in_a_spawned_process_ends_where_it_ends_in_lua() {
     for (wanted, got) in lines_side_by_side(&wanted, &got) {
         let (wanted, got) = (Ending::of(wanted), Ending::of(got));
         assert_eq!((wanted.kind, wanted.message), (got.kind, got.message));
-        let tolerance = if wanted.depth > MOST_C_LEVELS {
-            SLOTS_BENEATH
-        } else {
-            0
-        };
+        let tolerance = if wanted.depth > MOST_C_LEVELS { SLOTS_BENEATH } else { 0 };
         let difference = wanted.depth.abs_diff(got.depth);
         assert!(
             difference <= tolerance,
@@ -128,27 +124,14 @@ impl<'a> Ending<'a> {
         let (depth, message) = rest
             .split_once(": ")
             .unwrap_or_else(|| panic!("no message in {line:?}"));
-        let depth = depth
-            .parse()
-            .unwrap_or_else(|_| panic!("no number in {line:?}"));
-        Self {
-            kind,
-            depth,
-            message,
-        }
+        let depth = depth.parse().unwrap_or_else(|_| panic!("no number in {line:?}"));
+        Self { kind, depth, message }
     }
 }
 
-fn lines_side_by_side<'a>(
-    wanted: &'a Outcome,
-    got: &'a Outcome,
-) -> impl Iterator<Item = (&'a str, &'a str)> {
+fn lines_side_by_side<'a>(wanted: &'a Outcome, got: &'a Outcome) -> impl Iterator<Item = (&'a str, &'a str)> {
     let count = wanted.stdout.lines().count();
     assert!(count > 20, "lua itself failed\n{wanted}");
-    assert_eq!(
-        count,
-        got.stdout.lines().count(),
-        "another number of lines\n{got}"
-    );
+    assert_eq!(count, got.stdout.lines().count(), "another number of lines\n{got}");
     wanted.stdout.lines().zip(got.stdout.lines())
 }

@@ -205,9 +205,7 @@ fn standard_input() {
         "print(io.read(0), io.read 'a', io.read 'a', io.read 'l')",
     ];
     same_runs(&chunks, |run, chunk| {
-        run.code(chunk)
-            .stdin("1 2.5 rest\nline two\nmore text\nand more")
-            .run()
+        run.code(chunk).stdin("1 2.5 rest\nline two\nmore text\nand more").run()
     });
 }
 

@@ -362,10 +362,7 @@ fn a_module_that_calls_on_a_stored_state_of_another_process() {
          assert(ok and result == 55, result)
          print 'sound'",
     );
-    assert!(
-        !outcome.stderr.is_empty(),
-        "nothing warned of it\n{outcome}"
-    );
+    assert!(!outcome.stderr.is_empty(), "nothing warned of it\n{outcome}");
     assert!(
         outcome.stderr.lines().count() <= 4,
         "the warning came more than once\n{outcome}"

@@ -50,9 +50,7 @@ pub(crate) struct Report {
 /// A progress bar of `steps` on the terminal; nothing where standard error is not one.
 pub(crate) fn progress(steps: usize) -> ProgressBar {
     let bar = ProgressBar::new(steps as u64);
-    if let Ok(style) =
-        ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} (left {eta}) {msg}")
-    {
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} (left {eta}) {msg}") {
         bar.set_style(style);
     }
     bar.enable_steady_tick(Duration::from_millis(500));

@@ -53,16 +53,11 @@ pub(crate) fn run(bench: &Bench, options: &BlockingOptions) -> Result<Report> {
     let blocking = bench.script("blocking", include_str!("../programs/blocking.lua"))?;
     for kind in KINDS {
         bar.set_message(kind);
-        let what = format!(
-            "{} processes that each {kind} sleep 1, together",
-            options.processes
-        );
+        let what = format!("{} processes that each {kind} sleep 1, together", options.processes);
         match block_together(baton.script(&blocking), kind, options.processes) {
             Ok(seconds) => {
                 verdicts.push(TOGETHER_GOAL.judge(&what, Some(seconds)));
-                samples.push(
-                    json!({"case": kind, "processes": options.processes, "seconds": seconds}),
-                );
+                samples.push(json!({"case": kind, "processes": options.processes, "seconds": seconds}));
             }
             Err(error) => verdicts.push(Verdict::unmet(&what, format!("{error:#}"))),
         }
@@ -110,18 +105,12 @@ fn row(beside: &str, found: &Figures, ended: bool) -> [String; 5] {
 /// Lets so many processes block for a second each and returns the seconds until all had ended.
 fn block_together(mut command: Command, kind: &str, processes: u32) -> Result<f64> {
     let run = child::run(command.arg(kind).arg(processes.to_string()), LIMIT)?.succeeded(kind)?;
-    get(&figures(&run.output), "seconds")
-        .with_context(|| format!("it printed no time:\n{}", run.output))
+    get(&figures(&run.output), "seconds").with_context(|| format!("it printed no time:\n{}", run.output))
 }
 
 /// Runs one case. Standard output is a pipe that stays unread until the ticker has reported on standard error.
 /// The second value tells whether the program then ended although something in it was still blocked.
-fn tick_beside(
-    baton: &Interpreter,
-    script: &Path,
-    case: &str,
-    directory: &Path,
-) -> Result<(Figures, bool)> {
+fn tick_beside(baton: &Interpreter, script: &Path, case: &str, directory: &Path) -> Result<(Figures, bool)> {
     let fifo = directory.join(format!("silent-{case}"));
     mkfifo(&fifo, Mode::S_IRUSR | Mode::S_IWUSR).context("cannot make a named pipe")?;
     let _other_end = match case {
@@ -136,11 +125,7 @@ fn tick_beside(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = Owned::spawn(&mut command)?;
-    let errors = child
-        .inner
-        .stderr
-        .take()
-        .context("the child has no standard error")?;
+    let errors = child.inner.stderr.take().context("the child has no standard error")?;
     let report = report_until_done(errors)?;
     let output = child::drain(child.inner.stdout.take());
     let ended = child.wait_at_most(LIMIT_TO_END)?.is_some();

@@ -37,12 +37,7 @@ impl Run {
         if self.status.success() {
             return Ok(self);
         }
-        bail!(
-            "{what} ended with {}:\n{}{}",
-            self.status,
-            self.output,
-            self.errors
-        )
+        bail!("{what} ended with {}:\n{}{}", self.status, self.output, self.errors)
     }
 }
 
@@ -84,9 +79,9 @@ pub(crate) struct Owned {
 impl Owned {
     /// Starts the command.
     pub(crate) fn spawn(command: &mut Command) -> Result<Self> {
-        let inner = command.spawn().with_context(|| {
-            format!("cannot run {}", Path::new(command.get_program()).display())
-        })?;
+        let inner = command
+            .spawn()
+            .with_context(|| format!("cannot run {}", Path::new(command.get_program()).display()))?;
         Ok(Self { inner })
     }
 
@@ -173,16 +168,10 @@ mod tests {
     #[test]
     fn a_run_yields_output_errors_and_status() {
         let run = run(&mut shell("echo out; echo err >&2; exit 3"), LONG).unwrap();
-        assert_eq!(
-            (run.output.as_str(), run.errors.as_str()),
-            ("out\n", "err\n")
-        );
+        assert_eq!((run.output.as_str(), run.errors.as_str()), ("out\n", "err\n"));
         assert_eq!(run.status.code(), Some(3));
         let message = run.succeeded("the script").unwrap_err().to_string();
-        assert!(
-            message.starts_with("the script ended with exit status: 3"),
-            "{message}"
-        );
+        assert!(message.starts_with("the script ended with exit status: 3"), "{message}");
     }
 
     #[test]

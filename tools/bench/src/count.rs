@@ -36,9 +36,7 @@ impl Counter {
         [Self::Perf, Self::Valgrind]
             .into_iter()
             .find(|counter| counter.count(&nothing, directory).is_ok())
-            .context(
-                "neither `perf stat -e instructions:u` nor `valgrind --tool=cachegrind` works here",
-            )
+            .context("neither `perf stat -e instructions:u` nor `valgrind --tool=cachegrind` works here")
     }
 
     fn name(self) -> &'static str {
@@ -52,10 +50,7 @@ impl Counter {
     fn count(self, command: &Command, directory: &Path) -> Result<(String, f64)> {
         let report = directory.join("instructions");
         let mut counted = match self {
-            Self::Perf => words(
-                &["perf", "stat", "-x,", "-e", "instructions:u", "-o"],
-                &report,
-            ),
+            Self::Perf => words(&["perf", "stat", "-x,", "-e", "instructions:u", "-o"], &report),
             Self::Valgrind => {
                 let mut file = OsString::from("--log-file=");
                 file.push(&report);
@@ -67,10 +62,7 @@ impl Counter {
                 counted
             }
         };
-        counted
-            .arg("--")
-            .arg(command.get_program())
-            .args(command.get_args());
+        counted.arg("--").arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {
             match value {
                 Some(value) => counted.env(name, value),
@@ -78,8 +70,7 @@ impl Counter {
             };
         }
         let run = child::run(&mut counted, LIMIT)?.succeeded("the counted run")?;
-        let text = fs::read_to_string(&report)
-            .with_context(|| format!("cannot read {}", report.display()))?;
+        let text = fs::read_to_string(&report).with_context(|| format!("cannot read {}", report.display()))?;
         let instructions = match self {
             Self::Perf => perf_count(&text),
             Self::Valgrind => valgrind_count(&text),
@@ -108,12 +99,7 @@ fn valgrind_count(text: &str) -> Option<f64> {
     let line = text
         .lines()
         .find(|line| line.contains("refs:") && line.contains(" I "))?;
-    let digits: String = line
-        .rsplit(':')
-        .next()?
-        .chars()
-        .filter(char::is_ascii_digit)
-        .collect();
+    let digits: String = line.rsplit(':').next()?.chars().filter(char::is_ascii_digit).collect();
     digits.parse().ok()
 }
 
@@ -125,10 +111,7 @@ pub(crate) fn run(bench: &Bench, options: &LuaOptions) -> Result<Report> {
         println!("without debian: {reason}");
     }
     let counter = Counter::find(bench.directory())?;
-    println!(
-        "counted by {}; one run of a smaller size each",
-        counter.name()
-    );
+    println!("counted by {}; one run of a smaller size each", counter.name());
     print_features(bench, counter, &arms[0]);
     let bar = progress(programs.len());
     let mut counts = Vec::new();
@@ -147,12 +130,7 @@ pub(crate) fn run(bench: &Bench, options: &LuaOptions) -> Result<Report> {
 }
 
 /// The instructions of one program, by arm.
-fn count_program(
-    bench: &Bench,
-    counter: Counter,
-    program: &Program,
-    arms: &[Interpreter],
-) -> Result<Vec<f64>> {
+fn count_program(bench: &Bench, counter: Counter, program: &Program, arms: &[Interpreter]) -> Result<Vec<f64>> {
     let script = bench.script(program.name, program.source)?;
     let (mut counts, mut expected) = (Vec::new(), None);
     for arm in arms {
@@ -173,16 +151,10 @@ fn count_program(
 }
 
 fn print_table(counts: &[(&str, Vec<f64>)], arms: &[Interpreter]) {
-    println!(
-        "millions of instructions; Lua seeds its hashes anew each run, which alone is worth up to 2 %"
-    );
+    println!("millions of instructions; Lua seeds its hashes anew each run, which alone is worth up to 2 %");
     let mut header = vec!["program"];
     header.extend(arms.iter().map(|arm| arm.name));
-    header.extend(
-        ["baton/stock", "baton/debian"]
-            .into_iter()
-            .take(arms.len() - 1),
-    );
+    header.extend(["baton/stock", "baton/debian"].into_iter().take(arms.len() - 1));
     let mut table = Table::new(&header);
     let ratios = |peer: usize| {
         counts
@@ -193,11 +165,7 @@ fn print_table(counts: &[(&str, Vec<f64>)], arms: &[Interpreter]) {
     for (name, of_one) in counts {
         let mut row = vec![name.to_string()];
         row.extend(of_one.iter().map(|count| figure(Some(count / 1e6), 2, "")));
-        row.extend(
-            of_one[1..]
-                .iter()
-                .map(|count| figure(Some(of_one[0] / count), 3, "")),
-        );
+        row.extend(of_one[1..].iter().map(|count| figure(Some(of_one[0] / count), 3, "")));
         table.row(row);
     }
     let mut mean = vec!["geometric mean".to_string()];
@@ -236,10 +204,7 @@ mod tests {
 
     #[test]
     fn a_counter_that_is_not_supported_is_no_number() {
-        assert_eq!(
-            perf_count("<not supported>,,instructions:u,0,100.00,,\n"),
-            None
-        );
+        assert_eq!(perf_count("<not supported>,,instructions:u,0,100.00,,\n"), None);
         assert_eq!(valgrind_count("valgrind: no such tool\n"), None);
     }
 }

@@ -15,15 +15,7 @@ use crate::table::{Table, figure};
 use crate::verdict::Goal;
 
 const GOAL: Goal = Goal::at_most(5.0, " %", 2);
-const LOOPS: [&str; 7] = [
-    "plain",
-    "pcall",
-    "sort",
-    "gsub",
-    "index",
-    "coroutine",
-    "hook",
-];
+const LOOPS: [&str; 7] = ["plain", "pcall", "sort", "gsub", "index", "coroutine", "hook"];
 
 /// One round: for each loop its CPU seconds and its own count of turns.
 type Round = BTreeMap<String, Vec<f64>>;
@@ -45,10 +37,7 @@ pub(crate) fn run(bench: &Bench, options: &FairnessOptions) -> Result<Report> {
         .map(|round| seconds(round).iter().sum::<f64>() / options.seconds)
         .collect();
     let share = stats::median(&total).map(|share| share * 100.0);
-    println!(
-        "all loops together had {} of one CPU",
-        figure(share, 1, " %")
-    );
+    println!("all loops together had {} of one CPU", figure(share, 1, " %"));
     let deviation = |round: &Round| Some(stats::largest_deviation(&seconds(round))? * 100.0);
     let deviations: Option<Vec<f64>> = rounds.iter().map(deviation).collect();
     let worst = deviations.and_then(|deviations| stats::maximum(&deviations));
@@ -77,12 +66,8 @@ fn seconds(round: &Round) -> Vec<f64> {
 }
 
 fn print_table(rounds: &[Round]) {
-    println!(
-        "CPU of each loop as a share of the mean in %, by round; millions of its own turns in the last"
-    );
-    let names: Vec<String> = (1..=rounds.len())
-        .map(|round| format!("round {round}"))
-        .collect();
+    println!("CPU of each loop as a share of the mean in %, by round; millions of its own turns in the last");
+    let names: Vec<String> = (1..=rounds.len()).map(|round| format!("round {round}")).collect();
     let mut header = vec!["loop"];
     header.extend(names.iter().map(String::as_str));
     header.push("turns");
@@ -94,9 +79,7 @@ fn print_table(rounds: &[Round]) {
         };
         let mut row = vec![name.to_string()];
         row.extend(rounds.iter().map(|round| figure(share(round), 2, "")));
-        let turns = rounds
-            .last()
-            .and_then(|round| round.get(*name)?.get(1).copied());
+        let turns = rounds.last().and_then(|round| round.get(*name)?.get(1).copied());
         row.push(figure(turns.map(|turns| turns / 1e6), 2, ""));
         table.row(row);
     }

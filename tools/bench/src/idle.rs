@@ -56,10 +56,7 @@ pub(crate) fn run(bench: &Bench, options: &IdleOptions) -> Result<Report> {
     wait(options.seconds);
     let after = look(&tasks)?;
     bar.finish_and_clear();
-    ensure!(
-        child.inner.try_wait()?.is_none(),
-        "baton ended before the second look"
-    );
+    ensure!(child.inner.try_wait()?.is_none(), "baton ended before the second look");
     drop(child);
 
     let used = between(&before, &after);
@@ -79,17 +76,13 @@ pub(crate) fn run(bench: &Bench, options: &IdleOptions) -> Result<Report> {
                 &format!("voluntary context switches {over}"),
                 Some(total(|used| used.voluntary)),
             ),
-            CPU_GOAL.judge(
-                &format!("CPU time {over}"),
-                Some(total(|used| used.nanoseconds) / 1e6),
-            ),
+            CPU_GOAL.judge(&format!("CPU time {over}"), Some(total(|used| used.nanoseconds) / 1e6)),
         ],
     })
 }
 
 fn look(tasks: &Path) -> Result<Look> {
-    let entries =
-        fs::read_dir(tasks).with_context(|| format!("cannot read {}", tasks.display()))?;
+    let entries = fs::read_dir(tasks).with_context(|| format!("cannot read {}", tasks.display()))?;
     let numbers = entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok());

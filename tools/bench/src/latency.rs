@@ -60,10 +60,7 @@ pub(crate) fn run(bench: &Bench, options: &LatencyOptions) -> Result<Report> {
         };
         bar.set_message(beside.clone());
         let mut command = baton.script(&script);
-        command
-            .arg(options.seconds.to_string())
-            .arg(&fifo)
-            .args(variant);
+        command.arg(options.seconds.to_string()).arg(&fifo).args(variant);
         match measure(&mut command, options.seconds) {
             Ok((late, calls)) => samples.push(Samples {
                 beside,
@@ -104,19 +101,12 @@ fn measure(command: &mut Command, seconds: f64) -> Result<(Vec<f64>, f64)> {
         .and_then(|calls| calls.first())
         .copied()
         .unwrap_or(0.0);
-    Ok((
-        late.into_iter()
-            .map(|microseconds| microseconds / 1e3)
-            .collect(),
-        calls,
-    ))
+    Ok((late.into_iter().map(|microseconds| microseconds / 1e3).collect(), calls))
 }
 
 fn print_table(samples: &[Samples]) {
     println!("lateness in ms of a priority-60 process that sleeps 1 ms at a time");
-    let mut table = Table::new(&[
-        "beside", "wakes", "calls", "p50", "p90", "p99", "p99.9", "max",
-    ]);
+    let mut table = Table::new(&["beside", "wakes", "calls", "p50", "p90", "p99", "p99.9", "max"]);
     for of_one in samples {
         let mut row = vec![
             of_one.beside.clone(),
@@ -124,8 +114,7 @@ fn print_table(samples: &[Samples]) {
             of_one.calls.to_string(),
         ];
         row.extend(
-            [50.0, 90.0, 99.0, 99.9, 100.0]
-                .map(|percent| figure(stats::percentile(&of_one.late, percent), 3, "")),
+            [50.0, 90.0, 99.0, 99.9, 100.0].map(|percent| figure(stats::percentile(&of_one.late, percent), 3, "")),
         );
         table.row(row);
     }
@@ -134,20 +123,11 @@ fn print_table(samples: &[Samples]) {
 
 fn verdicts(of_one: &Samples) -> [Verdict; 3] {
     let Samples {
-        beside,
-        late,
-        calls,
-        ..
+        beside, late, calls, ..
     } = of_one;
     [
-        P50_GOAL.judge(
-            &format!("beside {beside}: p50"),
-            stats::percentile(late, 50.0),
-        ),
-        P99_GOAL.judge(
-            &format!("beside {beside}: p99"),
-            stats::percentile(late, 99.0),
-        ),
+        P50_GOAL.judge(&format!("beside {beside}: p50"), stats::percentile(late, 50.0)),
+        P99_GOAL.judge(&format!("beside {beside}: p99"), stats::percentile(late, 99.0)),
         Verdict::holds(
             &format!("beside {beside}: the blocking call was repeated"),
             *calls > 1.0,
@@ -171,8 +151,7 @@ impl ByteWriter {
             .context("cannot open the named pipe")?;
         let (stop, stopped) = mpsc::channel();
         let thread = thread::spawn(move || {
-            while stopped.recv_timeout(Duration::from_millis(10)) == Err(RecvTimeoutError::Timeout)
-            {
+            while stopped.recv_timeout(Duration::from_millis(10)) == Err(RecvTimeoutError::Timeout) {
                 if pipe.write_all(b".").is_err() {
                     return;
                 }

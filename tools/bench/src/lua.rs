@@ -62,14 +62,10 @@ pub(crate) fn chosen(options: &LuaOptions) -> Result<Vec<&'static Program>> {
         .find(|name| !PROGRAMS.iter().any(|program| program.name == **name))
     {
         let names: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
-        bail!(
-            "no program is named '{unknown}'; there are {}",
-            names.join(", ")
-        );
+        bail!("no program is named '{unknown}'; there are {}", names.join(", "));
     }
-    let wanted = |program: &&Program| {
-        options.programs.is_empty() || options.programs.iter().any(|name| name == program.name)
-    };
+    let wanted =
+        |program: &&Program| options.programs.is_empty() || options.programs.iter().any(|name| name == program.name);
     Ok(PROGRAMS.iter().filter(wanted).collect())
 }
 
@@ -141,9 +137,7 @@ impl Samples {
 pub(crate) fn run(bench: &Bench, options: &LuaOptions) -> Result<Report> {
     let programs = chosen(options)?;
     if options.list {
-        programs
-            .iter()
-            .for_each(|program| println!("{}", program.name));
+        programs.iter().for_each(|program| println!("{}", program.name));
         return Ok(Report {
             samples: Value::Null,
             verdicts: Vec::new(),
@@ -164,8 +158,7 @@ pub(crate) fn run(bench: &Bench, options: &LuaOptions) -> Result<Report> {
             reason,
         )),
     }
-    let failed =
-        |of_one: &Samples| Some(Verdict::unmet(of_one.program.name, of_one.failure.clone()?));
+    let failed = |of_one: &Samples| Some(Verdict::unmet(of_one.program.name, of_one.failure.clone()?));
     verdicts.extend(samples.iter().filter_map(failed));
     Ok(Report {
         samples: samples.iter().map(|of_one| of_one.to_json(&arms)).collect(),
@@ -174,12 +167,7 @@ pub(crate) fn run(bench: &Bench, options: &LuaOptions) -> Result<Report> {
 }
 
 /// Rounds are outermost and the order of the arms rotates, so that no arm has the quiet moments to itself.
-fn measure(
-    bench: &Bench,
-    programs: &[&'static Program],
-    arms: &[Interpreter],
-    rounds: u32,
-) -> Result<Vec<Samples>> {
+fn measure(bench: &Bench, programs: &[&'static Program], arms: &[Interpreter], rounds: u32) -> Result<Vec<Samples>> {
     let start = |program: &&'static Program| {
         Ok(Samples {
             program,
@@ -197,10 +185,7 @@ fn measure(
                 let arm = (round + turn) % arms.len();
                 bar.set_message(format!("{} under {}", of_one.program.name, arms[arm].name));
                 if of_one.failure.is_none() {
-                    of_one.failure = of_one
-                        .add(arm, &arms[arm])
-                        .err()
-                        .map(|error| format!("{error:#}"));
+                    of_one.failure = of_one.add(arm, &arms[arm]).err().map(|error| format!("{error:#}"));
                 }
                 bar.inc(1);
             }
@@ -225,8 +210,7 @@ fn print_table(samples: &[Samples], arms: &[Interpreter], options: &LuaOptions) 
     header.push("wall b/s");
     let mut table = Table::new(&header);
     for of_one in samples {
-        let median =
-            |arm| stats::median(&of_one.times(arm, options.clock)).map(|seconds| seconds * 1e3);
+        let median = |arm| stats::median(&of_one.times(arm, options.clock)).map(|seconds| seconds * 1e3);
         let mut row = vec![of_one.program.name.to_string()];
         row.extend((0..arms.len()).map(|arm| figure(median(arm), 1, "")));
         row.extend((1..arms.len()).map(|peer| figure(of_one.ratio(peer, options.clock), 3, "")));
@@ -235,19 +219,14 @@ fn print_table(samples: &[Samples], arms: &[Interpreter], options: &LuaOptions) 
     }
     let mut mean = vec!["geometric mean".to_string()];
     mean.extend(arms.iter().map(|_| String::new()));
-    mean.extend(
-        (1..arms.len()).map(|peer| figure(geometric_mean(samples, peer, options.clock), 3, "")),
-    );
+    mean.extend((1..arms.len()).map(|peer| figure(geometric_mean(samples, peer, options.clock), 3, "")));
     mean.push(figure(geometric_mean(samples, 1, Clock::Wall), 3, ""));
     table.row(mean);
     print!("{table}");
 }
 
 fn ratios(samples: &[Samples], peer: usize, clock: Clock) -> Vec<f64> {
-    samples
-        .iter()
-        .filter_map(|of_one| of_one.ratio(peer, clock))
-        .collect()
+    samples.iter().filter_map(|of_one| of_one.ratio(peer, clock)).collect()
 }
 
 fn geometric_mean(samples: &[Samples], peer: usize, clock: Clock) -> Option<f64> {

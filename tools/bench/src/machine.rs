@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 
 /// CPU, kernel, memory, load and the time of day, as far as the system tells.
 pub(crate) fn facts() -> Value {
-    let cpus = std::thread::available_parallelism()
-        .map(|cpus| cpus.get())
-        .ok();
+    let cpus = std::thread::available_parallelism().map(|cpus| cpus.get()).ok();
     let since_epoch = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map(|time| time.as_secs())
@@ -28,11 +26,7 @@ pub(crate) fn facts() -> Value {
 
 /// A line of `/proc/meminfo` in KiB.
 pub(crate) fn memory_kib(name: &str) -> Option<u64> {
-    field("/proc/meminfo", name)?
-        .split_whitespace()
-        .next()?
-        .parse()
-        .ok()
+    field("/proc/meminfo", name)?.split_whitespace().next()?.parse().ok()
 }
 
 fn line(path: &str) -> Option<String> {
@@ -57,10 +51,7 @@ mod tests {
     fn this_machine_has_memory_a_kernel_and_a_process_status() {
         assert!(memory_kib("MemTotal").is_some_and(|kib| kib > 0));
         assert!(line("/proc/sys/kernel/osrelease").is_some());
-        assert_eq!(
-            field("/proc/self/status", "Pid"),
-            Some(std::process::id().to_string())
-        );
+        assert_eq!(field("/proc/self/status", "Pid"), Some(std::process::id().to_string()));
         assert_eq!(field("/proc/self/status", "No such field"), None);
     }
 }

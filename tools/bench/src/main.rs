@@ -76,11 +76,7 @@ fn exit_code(report: &Report, check: bool) -> ExitCode {
         Outcome::Missed => check,
         Outcome::Unmet(_) => true,
     };
-    if report
-        .verdicts
-        .iter()
-        .any(|verdict| fails(verdict.outcome()))
-    {
+    if report.verdicts.iter().any(|verdict| fails(verdict.outcome())) {
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
@@ -92,11 +88,7 @@ fn write_json(file: &Path, paths: &Paths, name: &str, report: &Report) -> Result
         .flatten()
         .map(|arm: Interpreter| json!({"name": arm.name, "version": arm.version, "path": arm.path}))
         .collect();
-    let verdicts: Vec<Value> = report
-        .verdicts
-        .iter()
-        .map(verdict::Verdict::to_json)
-        .collect();
+    let verdicts: Vec<Value> = report.verdicts.iter().map(verdict::Verdict::to_json).collect();
     let document = json!({
         "experiment": name,
         "machine": machine::facts(),

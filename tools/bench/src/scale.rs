@@ -63,10 +63,7 @@ pub(crate) fn run(bench: &Bench, options: &ScaleOptions) -> Result<Report> {
     let bar = progress(counts.len() * ENDINGS.len());
     for &processes in &counts {
         if let Some(reason) = too_little_memory(processes) {
-            failed.push(Verdict::unmet(
-                &format!("{processes} sleeping processes"),
-                reason,
-            ));
+            failed.push(Verdict::unmet(&format!("{processes} sleeping processes"), reason));
             continue;
         }
         for ending in ENDINGS {
@@ -101,16 +98,10 @@ fn counts(max: u64) -> Vec<u64> {
 fn too_little_memory(processes: u64) -> Option<String> {
     let available = machine::memory_kib("MemAvailable")? as f64 / KIB_PER_GIB;
     let needed = processes as f64 / 1e6 * 9.5;
-    (available < needed)
-        .then(|| format!("it may need {needed:.1} GiB, and {available:.1} GiB are free"))
+    (available < needed).then(|| format!("it may need {needed:.1} GiB, and {available:.1} GiB are free"))
 }
 
-fn measure(
-    baton: &Interpreter,
-    script: &Path,
-    processes: u64,
-    ending: &'static str,
-) -> Result<Step> {
+fn measure(baton: &Interpreter, script: &Path, processes: u64, ending: &'static str) -> Result<Step> {
     let what = format!("{processes} processes ({ending})");
     let mut command = baton.script(script);
     command.arg(processes.to_string()).arg(ending);
@@ -152,18 +143,8 @@ fn print_tables(steps: &[Step]) {
         ]);
     }
     println!("{costs}");
-    println!(
-        "longest collector pause in ms, and how late a 1 ms ticker at priority 60 was beside it"
-    );
-    let mut pauses = Table::new(&[
-        "processes",
-        "end by",
-        "step",
-        "late",
-        "young",
-        "late",
-        "full",
-    ]);
+    println!("longest collector pause in ms, and how late a 1 ms ticker at priority 60 was beside it");
+    let mut pauses = Table::new(&["processes", "end by", "step", "late", "young", "late", "full"]);
     for step in steps {
         let names = [
             "pause_step_ms",
@@ -182,15 +163,10 @@ fn print_tables(steps: &[Step]) {
 fn verdicts(steps: &[Step]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for (processes, goal) in MEMORY_GOALS {
-        let of_count: Vec<&Step> = steps
-            .iter()
-            .filter(|step| step.processes == processes)
-            .collect();
+        let of_count: Vec<&Step> = steps.iter().filter(|step| step.processes == processes).collect();
         if !of_count.is_empty() {
             let memory: Option<Vec<f64>> = of_count.iter().map(|step| step.memory_kib()).collect();
-            let worst = memory
-                .and_then(|kib| stats::maximum(&kib))
-                .map(|kib| kib / KIB_PER_GIB);
+            let worst = memory.and_then(|kib| stats::maximum(&kib)).map(|kib| kib / KIB_PER_GIB);
             let what = format!("{processes} sleeping processes, resident and page tables");
             verdicts.push(goal.judge(&what, worst));
         }

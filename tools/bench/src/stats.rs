@@ -31,9 +31,7 @@ pub(crate) fn mean(samples: &[f64]) -> Option<f64> {
 /// The mean for ratios; `None` without samples or with one that is not positive.
 pub(crate) fn geometric_mean(samples: &[f64]) -> Option<f64> {
     let positive = !samples.is_empty() && samples.iter().all(|&sample| sample > 0.0);
-    positive.then(|| {
-        (samples.iter().map(|sample| sample.ln()).sum::<f64>() / samples.len() as f64).exp()
-    })
+    positive.then(|| (samples.iter().map(|sample| sample.ln()).sum::<f64>() / samples.len() as f64).exp())
 }
 
 /// The median of the quotients of two arms, round by round, so that a slow moment weighs on both sides alike.
@@ -95,10 +93,7 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_within_a_round() {
-        assert_eq!(
-            median_of_ratios(&[2.0, 30.0, 4.0], &[1.0, 10.0, 4.0]),
-            Some(2.0)
-        );
+        assert_eq!(median_of_ratios(&[2.0, 30.0, 4.0], &[1.0, 10.0, 4.0]), Some(2.0));
     }
 
     #[test]

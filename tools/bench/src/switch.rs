@@ -81,9 +81,7 @@ pub(crate) fn run(bench: &Bench, options: &SwitchOptions) -> Result<Report> {
             if failures[index].is_none() {
                 match measure(case, arm, script, options.iterations) {
                     Ok(figures) => samples[index].push(figures),
-                    Err(error) => {
-                        failures[index] = Some(Verdict::unmet(case.operation, format!("{error:#}")))
-                    }
+                    Err(error) => failures[index] = Some(Verdict::unmet(case.operation, format!("{error:#}"))),
                 }
             }
             bar.inc(1);
@@ -123,9 +121,7 @@ fn ratio(samples: &[Vec<Figures>], case: usize, to: usize) -> Option<f64> {
 }
 
 fn print_table(samples: &[Vec<Figures>], rounds: u32) {
-    println!(
-        "nanoseconds of CPU per operation, median of {rounds} rounds; the ratio is to stock's resume and yield"
-    );
+    println!("nanoseconds of CPU per operation, median of {rounds} rounds; the ratio is to stock's resume and yield");
     let mut table = Table::new(&["operation", "arm", "ns", "ratio"]);
     for (index, case) in CASES.iter().enumerate() {
         table.row([
@@ -164,11 +160,7 @@ fn verdicts(samples: &[Vec<Figures>]) -> Vec<Verdict> {
         Some([counted, yields]) => Some(counted >= yields),
         _ => None,
     };
-    if let Some(rounds) = samples[YIELD]
-        .iter()
-        .map(switched)
-        .collect::<Option<Vec<_>>>()
-    {
+    if let Some(rounds) = samples[YIELD].iter().map(switched).collect::<Option<Vec<_>>>() {
         verdicts.push(Verdict::holds(
             "each yield was counted as a switch",
             rounds.into_iter().all(|did| did),

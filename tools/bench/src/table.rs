@@ -29,9 +29,7 @@ impl Table {
                 .map(|cell| cell.chars().count())
                 .max()
         };
-        (0..columns)
-            .map(|column| width(column).unwrap_or(0))
-            .collect()
+        (0..columns).map(|column| width(column).unwrap_or(0)).collect()
     }
 }
 

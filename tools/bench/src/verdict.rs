@@ -26,19 +26,14 @@ pub(crate) struct Goal {
 impl Goal {
     /// A limit in `unit`; figures held against it are printed with so many decimals.
     pub(crate) const fn at_most(limit: f64, unit: &'static str, digits: usize) -> Self {
-        Self {
-            limit,
-            digits,
-            unit,
-        }
+        Self { limit, digits, unit }
     }
 
     /// Holds a figure against the limit. One that is missing leaves the goal unmet.
     pub(crate) fn judge(self, what: &str, measured: Option<f64>) -> Verdict {
         Verdict {
             goal: format!("{what} <= {}{}", plain(self.limit), self.unit),
-            measured: measured
-                .map(|figure| (figure, format!("{figure:.*}{}", self.digits, self.unit))),
+            measured: measured.map(|figure| (figure, format!("{figure:.*}{}", self.digits, self.unit))),
             outcome: match measured {
                 Some(figure) if figure <= self.limit => Outcome::Met,
                 Some(_) => Outcome::Missed,
@@ -130,14 +125,8 @@ mod tests {
 
     #[test]
     fn a_figure_that_is_missing_or_not_a_number_never_meets_a_goal() {
-        assert!(matches!(
-            RATIO.judge("mean", None).outcome(),
-            Outcome::Unmet(_)
-        ));
-        assert_eq!(
-            *RATIO.judge("mean", Some(f64::NAN)).outcome(),
-            Outcome::Missed
-        );
+        assert!(matches!(RATIO.judge("mean", None).outcome(), Outcome::Unmet(_)));
+        assert_eq!(*RATIO.judge("mean", Some(f64::NAN)).outcome(), Outcome::Missed);
     }
 
     #[test]
@@ -151,9 +140,7 @@ mod tests {
     fn a_line_names_goal_and_figure() {
         let line = RATIO.judge("worst program", Some(1.25)).to_string();
         assert_eq!(line, "MISSED  worst program <= 1.2  (measured 1.250)");
-        let line = Goal::at_most(9.0, " GiB", 1)
-            .judge("memory", Some(7.0))
-            .to_string();
+        let line = Goal::at_most(9.0, " GiB", 1).judge("memory", Some(7.0)).to_string();
         assert_eq!(line, "met     memory <= 9 GiB  (measured 7.0 GiB)");
         let line = Verdict::unmet("against Debian", "no lua5.4 here").to_string();
         assert_eq!(line, "UNMET   against Debian  (no lua5.4 here)");

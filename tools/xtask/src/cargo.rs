@@ -66,10 +66,7 @@ impl Steps {
             match command.status() {
                 Ok(status) if status.success() => Ok(()),
                 Ok(status) => Err(status.to_string()),
-                Err(why) => Err(format!(
-                    "cannot start {}: {why}",
-                    command.get_program().display()
-                )),
+                Err(why) => Err(format!("cannot start {}: {why}", command.get_program().display())),
             }
         });
     }

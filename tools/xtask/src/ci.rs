@@ -8,8 +8,7 @@ use crate::cargo::{Steps, cargo, cargo_with_flags};
 use crate::{tidy, workspace};
 
 /// The crates that have loom tests: their directory and name.
-const LOOM_CRATES: [(&str, &str); 2] =
-    [("runtime/sys", "baton-sys"), ("runtime/core", "baton-core")];
+const LOOM_CRATES: [(&str, &str); 2] = [("runtime/sys", "baton-sys"), ("runtime/core", "baton-core")];
 
 /// Loom explores every interleaving with at most this many preemptions.
 const LOOM_PREEMPTIONS: &str = "2";
@@ -43,14 +42,7 @@ const CHECKERS: [Checker; 2] = [
 pub(crate) fn run() -> Outcome {
     let mut steps = Steps::of("ci");
     steps.run("format", &mut cargo(&["fmt", "--all", "--check"]));
-    let clippy = [
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ];
+    let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
     steps.run("clippy", &mut cargo(&clippy));
     steps.check("tidy", tidy::run);
     let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
@@ -88,9 +80,7 @@ fn loom(steps: &mut Steps) {
 
 /// The cargo command lines that run all of a crate's loom tests and none of its others.
 fn loom_invocations(directory: &Path, package: &str) -> Result<Vec<Vec<String>>, String> {
-    let base = ["test", "--release", "-p", package]
-        .map(str::to_owned)
-        .to_vec();
+    let base = ["test", "--release", "-p", package].map(str::to_owned).to_vec();
     let mut invocations = Vec::new();
 
     let mut of_tests = base.clone();
@@ -118,10 +108,7 @@ fn loom_files(directory: &Path) -> Result<Vec<String>, String> {
         let stem = path.file_stem()?.to_str()?.to_owned();
         (path.extension()? == "rs" && stem.starts_with("loom_")).then_some(stem)
     };
-    Ok(workspace::files(directory)?
-        .iter()
-        .filter_map(is_loom)
-        .collect())
+    Ok(workspace::files(directory)?.iter().filter_map(is_loom).collect())
 }
 
 impl Checker {
@@ -144,9 +131,7 @@ impl Checker {
         let root = workspace::target_directory("checkers");
         let program = root.join("bin").join(self.program);
         let says_version = Command::new(&program).arg("--version").output();
-        if says_version
-            .is_ok_and(|said| String::from_utf8_lossy(&said.stdout).contains(self.version))
-        {
+        if says_version.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).contains(self.version)) {
             return Ok(program);
         }
         println!("\n==> ci install {} {}", self.package, self.version);
@@ -164,10 +149,7 @@ impl Checker {
         install.env("CARGO_TARGET_DIR", root.join("build"));
         match install.status() {
             Ok(status) if status.success() => Ok(program),
-            Ok(status) => Err(format!(
-                "cargo install {} {}: {status}",
-                self.package, self.version
-            )),
+            Ok(status) => Err(format!("cargo install {} {}: {status}", self.package, self.version)),
             Err(why) => Err(format!("cannot start cargo: {why}")),
         }
     }
@@ -180,8 +162,7 @@ mod checks {
 
     #[test]
     fn loom_files_are_found_under_tests_and_beside_the_code() {
-        let crate_directory =
-            std::env::temp_dir().join(format!("baton-xtask-loom-{}", std::process::id()));
+        let crate_directory = std::env::temp_dir().join(format!("baton-xtask-loom-{}", std::process::id()));
         for (folder, file) in [
             ("tests", "loom_gate.rs"),
             ("tests", "other.rs"),
@@ -190,8 +171,8 @@ mod checks {
             fs::create_dir_all(crate_directory.join(folder)).expect("a directory for the trial");
             fs::write(crate_directory.join(folder).join(file), "").expect("a file for the trial");
         }
-        let invocations = loom_invocations(&crate_directory, "trial")
-            .map(|all| all.iter().map(|one| one.join(" ")).collect());
+        let invocations =
+            loom_invocations(&crate_directory, "trial").map(|all| all.iter().map(|one| one.join(" ")).collect());
         fs::remove_dir_all(&crate_directory).expect("the trial's directory to be removed");
         let expected: Vec<String> = [
             "test --release -p trial --test loom_gate",

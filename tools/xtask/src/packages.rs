@@ -108,10 +108,7 @@ pub(crate) fn warn_of_missing(missing: &[Package]) {
         return;
     }
     let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
-    println!(
-        "\n!!! SKIPPED, as {} Debian packages are missing:",
-        missing.len()
-    );
+    println!("\n!!! SKIPPED, as {} Debian packages are missing:", missing.len());
     for package in missing {
         println!("!!!   {}: {}", package.name, package.needed_by);
     }
@@ -122,11 +119,7 @@ pub(crate) fn warn_of_missing(missing: &[Package]) {
 }
 
 fn absent(wanted: &[Package]) -> Vec<Package> {
-    wanted
-        .iter()
-        .filter(|package| !package.is_present())
-        .copied()
-        .collect()
+    wanted.iter().filter(|package| !package.is_present()).copied().collect()
 }
 
 fn apt_install(names: &[&str]) -> Outcome {
@@ -175,10 +168,7 @@ fn user() -> Option<u32> {
 }
 
 fn succeeds(command: &mut Command) -> bool {
-    let quiet = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
 }
 
@@ -215,9 +205,7 @@ mod checks {
     fn no_package_is_listed_twice() {
         for (index, package) in FOR_TESTS.iter().enumerate() {
             assert!(
-                FOR_TESTS[..index]
-                    .iter()
-                    .all(|earlier| earlier.name != package.name),
+                FOR_TESTS[..index].iter().all(|earlier| earlier.name != package.name),
                 "{}",
                 package.name
             );

@@ -38,11 +38,7 @@ struct Request {
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let request = Request::parse(arguments)?;
     let programs = suite::build(request.release)?;
-    println!(
-        "stress: {} test programs, {} runs each",
-        programs.len(),
-        request.runs
-    );
+    println!("stress: {} test programs, {} runs each", programs.len(), request.runs);
     for program in &programs {
         println!("    {}", program.name);
     }
@@ -65,9 +61,7 @@ fn repeat(placement: Placement, runs: u32, programs: &[TestProgram], passed: &mu
         Placement::Pinned => None,
     };
     let progress = ProgressBar::new(u64::from(runs));
-    if let Ok(style) =
-        ProgressStyle::with_template("{prefix} {bar:40} {pos}/{len} {elapsed}, {eta} to go {msg}")
-    {
+    if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:40} {pos}/{len} {elapsed}, {eta} to go {msg}") {
         progress.set_style(style);
     }
     progress.set_prefix(placement.name());
@@ -123,9 +117,7 @@ fn parse_runs(argument: Option<&String>) -> Result<u32, String> {
     let given = argument.ok_or("stress: '--runs' needs a number")?;
     match given.parse() {
         Ok(runs) if runs > 0 => Ok(runs),
-        _ => Err(format!(
-            "stress: '--runs' needs a number of at least 1, got '{given}'"
-        )),
+        _ => Err(format!("stress: '--runs' needs a number of at least 1, got '{given}'")),
     }
 }
 
@@ -134,15 +126,11 @@ struct Load(Vec<Child>);
 
 impl Load {
     fn start() -> Result<Self, String> {
-        let ourselves = std::env::current_exe()
-            .map_err(|why| format!("stress: cannot find ourselves: {why}"))?;
+        let ourselves = std::env::current_exe().map_err(|why| format!("stress: cannot find ourselves: {why}"))?;
         let mut load = Self(Vec::new());
         for _ in 0..BUSY_PROCESSES {
             // Each holds the reading end of a pipe from us: it ends when we do, however we end.
-            let child = Command::new(&ourselves)
-                .arg(LOAD_COMMAND)
-                .stdin(Stdio::piped())
-                .spawn();
+            let child = Command::new(&ourselves).arg(LOAD_COMMAND).stdin(Stdio::piped()).spawn();
             load.0
                 .push(child.map_err(|why| format!("stress: cannot start a busy process: {why}"))?);
         }
@@ -179,12 +167,7 @@ mod checks {
     use super::*;
 
     fn parse(words: &[&str]) -> Result<Request, String> {
-        Request::parse(
-            &words
-                .iter()
-                .map(|word| (*word).to_owned())
-                .collect::<Vec<_>>(),
-        )
+        Request::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
     }
 
     #[test]

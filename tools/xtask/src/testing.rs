@@ -38,15 +38,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         "all, debug",
         &mut prepared(cargo(&["test", "--workspace", "--no-fail-fast"])),
     );
-    let concurrent = [
-        "test",
-        "--release",
-        "--no-fail-fast",
-        "-p",
-        "baton-core",
-        "-p",
-        "baton",
-    ];
+    let concurrent = ["test", "--release", "--no-fail-fast", "-p", "baton-core", "-p", "baton"];
     steps.run("concurrency, release", &mut prepared(cargo(&concurrent)));
     let lower_layers = [
         "test",
@@ -80,10 +72,7 @@ mod checks {
     use super::*;
 
     fn arguments_of(command: &Command) -> Vec<String> {
-        command
-            .get_args()
-            .map(|word| word.display().to_string())
-            .collect()
+        command.get_args().map(|word| word.display().to_string()).collect()
     }
 
     #[test]
@@ -96,13 +85,8 @@ mod checks {
     fn the_tests_are_told_which_packages_are_missing() {
         let missing = &packages::FOR_TESTS[..2];
         let command = prepared(Command::new("cargo"), missing, &[]);
-        let told = command
-            .get_envs()
-            .find(|(name, _)| *name == MISSING_PACKAGES);
-        assert_eq!(
-            told.and_then(|(_, value)| value),
-            Some("lua5.4 liblua5.4-dev".as_ref())
-        );
+        let told = command.get_envs().find(|(name, _)| *name == MISSING_PACKAGES);
+        assert_eq!(told.and_then(|(_, value)| value), Some("lua5.4 liblua5.4-dev".as_ref()));
     }
 
     #[test]

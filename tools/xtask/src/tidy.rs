@@ -58,14 +58,9 @@ fn check(root: &Path) -> Result<Vec<Finding>, String> {
         findings.extend(names::check(&name));
         findings.extend(words::check(&name, &text, root));
         if name.ends_with(".md") {
-            findings.extend(links::check(&name, &text, |target| {
-                root.join(target).exists()
-            }));
+            findings.extend(links::check(&name, &text, |target| root.join(target).exists()));
         }
-        if [".rs", ".c", ".h"]
-            .iter()
-            .any(|ending| name.ends_with(ending))
-        {
+        if [".rs", ".c", ".h"].iter().any(|ending| name.ends_with(ending)) {
             let source = Source::parse(&name, &text);
             findings.extend(length::check(&source));
             findings.extend(words::check_unsafe(&source));
@@ -83,10 +78,7 @@ fn is_ours(name: &str) -> bool {
     if NOT_OURS.contains(&name) {
         return false;
     }
-    match Path::new(name)
-        .extension()
-        .and_then(|extension| extension.to_str())
-    {
+    match Path::new(name).extension().and_then(|extension| extension.to_str()) {
         Some(extension) => TEXT.contains(&extension),
         None => name.starts_with(".ci/"),
     }
@@ -111,10 +103,7 @@ mod checks {
     fn the_tree_that_is_checked_holds_what_it_must() {
         let root = workspace::root();
         let files = workspace::files(&root).expect("the workspace to be readable");
-        let names: Vec<String> = files
-            .iter()
-            .map(|path| workspace::shown(&root, path))
-            .collect();
+        let names: Vec<String> = files.iter().map(|path| workspace::shown(&root, path)).collect();
         for expected in [
             "Cargo.toml",
             "README.md",

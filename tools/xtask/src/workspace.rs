@@ -33,8 +33,7 @@ pub(crate) fn files(directory: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     let mut pending = vec![directory.to_path_buf()];
     while let Some(next) = pending.pop() {
-        let entries =
-            fs::read_dir(&next).map_err(|why| format!("cannot list {}: {why}", next.display()))?;
+        let entries = fs::read_dir(&next).map_err(|why| format!("cannot list {}: {why}", next.display()))?;
         for entry in entries {
             let entry = entry.map_err(|why| format!("cannot list {}: {why}", next.display()))?;
             let kind = entry

@@ -37,13 +37,7 @@ impl<C> Kernel<C> {
     }
 
     /// Puts the current process into `queue`, unless it must not wait.
-    pub(super) fn wait_in(
-        &mut self,
-        me: u32,
-        queue: WaitQueue,
-        ticket: Ticket,
-        deadline: Deadline,
-    ) -> Attempt {
+    pub(super) fn wait_in(&mut self, me: u32, queue: WaitQueue, ticket: Ticket, deadline: Deadline) -> Attempt {
         if deadline == Deadline::Now {
             return Attempt::because(WakeReason::TimedOut);
         }
@@ -56,9 +50,7 @@ impl<C> Kernel<C> {
     pub(super) fn enter_queue(&mut self, index: u32, queue: WaitQueue, ticket: Ticket) {
         let process = &mut self.processes[index];
         let priority = process.priority.get();
-        process.waiters = self
-            .waiters
-            .enter(queue, index, process.waiters, priority, ticket);
+        process.waiters = self.waiters.enter(queue, index, process.waiters, priority, ticket);
     }
 
     /// The current process stops running, and nobody is current. The end of time is no deadline.

@@ -126,10 +126,7 @@ impl<C> Kernel<C> {
         if self.processes[index].phase != Phase::Foreign {
             return false;
         }
-        let carrier = CarrierId(std::mem::replace(
-            &mut self.processes[index].foreign_on,
-            NIL,
-        ));
+        let carrier = CarrierId(std::mem::replace(&mut self.processes[index].foreign_on, NIL));
         if self.occupant(carrier) == Some(pid) {
             self.vacate(carrier);
         }

@@ -89,16 +89,12 @@ impl<C> Kernel<C> {
 
     /// How many values are in the buffer.
     pub fn channel_len(&self, id: ChannelId) -> usize {
-        self.channels
-            .get(id.0)
-            .map_or(0, |channel| channel.buffer.len())
+        self.channels.get(id.0).map_or(0, |channel| channel.buffer.len())
     }
 
     /// Whether a channel is closed; a freed one is.
     pub fn channel_is_closed(&self, id: ChannelId) -> bool {
-        self.channels
-            .get(id.0)
-            .is_none_or(|channel| channel.is_closed)
+        self.channels.get(id.0).is_none_or(|channel| channel.is_closed)
     }
 
     /// Frees a channel, and closes it before. Returns the values that nobody received.
@@ -114,11 +110,7 @@ impl<C> Kernel<C> {
 
     /// Sends a value if that can be done, or is refused, at once.
     pub(super) fn try_send(&mut self, id: ChannelId, value: u64) -> Option<Wake> {
-        let Some(channel) = self
-            .channels
-            .get_mut(id.0)
-            .filter(|channel| !channel.is_closed)
-        else {
+        let Some(channel) = self.channels.get_mut(id.0).filter(|channel| !channel.is_closed) else {
             return Some(Wake::because(WakeReason::Closed));
         };
         let receivers = channel.receivers;
@@ -178,18 +170,14 @@ impl<C> Kernel<C> {
     /// Whether [`Kernel::try_send`] would answer.
     pub(super) fn can_send(&self, id: ChannelId) -> bool {
         self.channels.get(id.0).is_none_or(|channel| {
-            channel.is_closed
-                || channel.buffer.len() < channel.capacity
-                || !self.waiters.is_empty(channel.receivers)
+            channel.is_closed || channel.buffer.len() < channel.capacity || !self.waiters.is_empty(channel.receivers)
         })
     }
 
     /// Whether [`Kernel::try_receive`] would answer.
     pub(super) fn can_receive(&self, id: ChannelId) -> bool {
         self.channels.get(id.0).is_none_or(|channel| {
-            channel.is_closed
-                || !channel.buffer.is_empty()
-                || !self.waiters.is_empty(channel.senders)
+            channel.is_closed || !channel.buffer.is_empty() || !self.waiters.is_empty(channel.senders)
         })
     }
 

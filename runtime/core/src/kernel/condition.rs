@@ -24,21 +24,12 @@ impl<C> Kernel<C> {
     /// # Errors
     ///
     /// [`NotOwner`] if the current process does not hold the mutex.
-    pub fn condition_wait(
-        &mut self,
-        id: ConditionId,
-        mutex: MutexId,
-        deadline: Deadline,
-    ) -> Result<Attempt, NotOwner> {
+    pub fn condition_wait(&mut self, id: ConditionId, mutex: MutexId, deadline: Deadline) -> Result<Attempt, NotOwner> {
         let me = match self.may_wait() {
             Ok(me) => me,
             Err(answer) => return Ok(answer),
         };
-        if self
-            .mutexes
-            .get(mutex.0)
-            .is_none_or(|mutex| mutex.owner != me)
-        {
+        if self.mutexes.get(mutex.0).is_none_or(|mutex| mutex.owner != me) {
             return Err(NotOwner);
         }
         let Some(condition) = self.conditions.get(id.0) else {
@@ -57,9 +48,7 @@ impl<C> Kernel<C> {
     /// Wakes the one who waits first; says whether somebody did.
     pub fn condition_signal(&mut self, id: ConditionId) -> bool {
         match self.conditions.get(id.0).map(|condition| condition.waiters) {
-            Some(waiters) => self
-                .wake_first(waiters, Wake::because(WakeReason::Done))
-                .is_some(),
+            Some(waiters) => self.wake_first(waiters, Wake::because(WakeReason::Done)).is_some(),
             None => false,
         }
     }

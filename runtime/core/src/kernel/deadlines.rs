@@ -136,13 +136,8 @@ impl Deadlines {
         loop {
             let first = place * 4 + 1;
             let last = (first + 4).min(self.heap.len());
-            let Some(least) = (first..last).reduce(|a, b| {
-                if self.heap[b].is_before(&self.heap[a]) {
-                    b
-                } else {
-                    a
-                }
-            }) else {
+            let Some(least) = (first..last).reduce(|a, b| if self.heap[b].is_before(&self.heap[a]) { b } else { a })
+            else {
                 break;
             };
             if !self.heap[least].is_before(&entry) {

@@ -14,10 +14,7 @@ impl<C> Kernel<C> {
     /// A new event, not set.
     pub fn event_new(&mut self) -> EventId {
         let waiters = self.waiters.make_queue();
-        EventId(self.events.insert(Event {
-            is_set: false,
-            waiters,
-        }))
+        EventId(self.events.insert(Event { is_set: false, waiters }))
     }
 
     /// Sets an event, and wakes all who wait for it; says how many they were.

@@ -17,9 +17,7 @@ impl<C> Kernel<C> {
                 self.wake_process(index, interrupted);
                 true
             }
-            Phase::Waiting
-                if self.processes[index].relock.is_some() && self.is_relocking(index) =>
-            {
+            Phase::Waiting if self.processes[index].relock.is_some() && self.is_relocking(index) => {
                 self.processes[index].wake = interrupted;
                 true
             }

@@ -33,11 +33,7 @@ impl<C> Kernel<C> {
 
     /// How many processes wait in `join` for this one.
     pub fn joiner_count(&self, pid: ProcessId) -> usize {
-        match self
-            .processes
-            .find(pid)
-            .map(|index| self.processes[index].joiners)
-        {
+        match self.processes.find(pid).map(|index| self.processes[index].joiners) {
             None | Some(NIL) => 0,
             Some(joiners) => self.waiters.iter(WaitQueue(joiners)).count(),
         }

@@ -36,9 +36,7 @@ impl<C> Kernel<C> {
 
     /// How often a process was killed.
     pub fn kill_count(&self, pid: ProcessId) -> u32 {
-        self.processes
-            .find(pid)
-            .map_or(0, |index| self.processes[index].kills)
+        self.processes.find(pid).map_or(0, |index| self.processes[index].kills)
     }
 
     /// Begins or ends a hold. A kill that was put off is due when the hold ends.

@@ -60,11 +60,7 @@ impl<C> Kernel<C> {
     /// # Errors
     ///
     /// As for [`Kernel::spawn`].
-    pub fn spawn_prepared(
-        &mut self,
-        options: SpawnOptions,
-        payload: C,
-    ) -> Result<ProcessId, ProcessLimit> {
+    pub fn spawn_prepared(&mut self, options: SpawnOptions, payload: C) -> Result<ProcessId, ProcessLimit> {
         let index = self.make_process(options, payload)?;
         Ok(self.processes.id(index))
     }
@@ -89,7 +85,9 @@ impl<C> Kernel<C> {
 
     /// Ends a process that was spawned and has not run: nothing of it is on any stack. Says whether it was one.
     pub fn end_unstarted(&mut self, pid: ProcessId) -> bool {
-        let Some(index) = self.processes.find_alive(pid) else { return false };
+        let Some(index) = self.processes.find_alive(pid) else {
+            return false;
+        };
         let process = &self.processes[index];
         match process.phase {
             _ if process.started || index == self.current => return false,

@@ -3,9 +3,7 @@
 use super::process::{Phase, Process};
 use super::slab::NIL;
 use super::waiters::Kind;
-use super::{
-    ChannelId, ConditionId, EventId, Kernel, MutexId, ProcessId, SemaphoreId, State, WaitQueueId,
-};
+use super::{ChannelId, ConditionId, EventId, Kernel, MutexId, ProcessId, SemaphoreId, State, WaitQueueId};
 
 /// What a process waits for: for the report of a deadlock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,22 +96,10 @@ impl<C> Kernel<C> {
                 .conditions
                 .key_at(object)
                 .map(|key| Blocker::Condition(ConditionId(key))),
-            Kind::Event => self
-                .events
-                .key_at(object)
-                .map(|key| Blocker::Event(EventId(key))),
-            Kind::Receive => self
-                .channels
-                .key_at(object)
-                .map(|key| Blocker::Receive(ChannelId(key))),
-            Kind::Send => self
-                .channels
-                .key_at(object)
-                .map(|key| Blocker::Send(ChannelId(key))),
-            Kind::Queue => self
-                .queues
-                .key_at(object)
-                .map(|key| Blocker::Queue(WaitQueueId(key))),
+            Kind::Event => self.events.key_at(object).map(|key| Blocker::Event(EventId(key))),
+            Kind::Receive => self.channels.key_at(object).map(|key| Blocker::Receive(ChannelId(key))),
+            Kind::Send => self.channels.key_at(object).map(|key| Blocker::Send(ChannelId(key))),
+            Kind::Queue => self.queues.key_at(object).map(|key| Blocker::Queue(WaitQueueId(key))),
             Kind::Join => Some(Blocker::Join(self.processes.id(object))),
             Kind::Rest => Some(Blocker::Rest),
             Kind::Sentinel | Kind::Free => None,
@@ -122,9 +108,7 @@ impl<C> Kernel<C> {
 
     /// The processes that live, by index.
     pub fn iter(&self) -> impl Iterator<Item = ProcessId> + '_ {
-        let is_live = |process: &Process| {
-            !matches!(process.phase, Phase::Free | Phase::Dead | Phase::Prepared)
-        };
+        let is_live = |process: &Process| !matches!(process.phase, Phase::Free | Phase::Dead | Phase::Prepared);
         let slots = self.processes.slots.iter().enumerate();
         slots
             .filter(move |(_, process)| is_live(process))
@@ -173,9 +157,7 @@ impl<C> Kernel<C> {
     /// The guest's own word; 0 for a forgotten process.
     #[inline]
     pub fn guest(&self, pid: ProcessId) -> usize {
-        self.processes
-            .find(pid)
-            .map_or(0, |index| self.processes[index].guest)
+        self.processes.find(pid).map_or(0, |index| self.processes[index].guest)
     }
 
     /// Changes the guest's own word.
@@ -213,8 +195,7 @@ impl<C> Kernel<C> {
     }
 
     fn case_count(&self, first: u32) -> usize {
-        let follow =
-            |&node: &u32| Some(self.waiters.node(node).sibling).filter(|&next| next != NIL);
+        let follow = |&node: &u32| Some(self.waiters.node(node).sibling).filter(|&next| next != NIL);
         std::iter::successors(Some(first), follow).count()
     }
 }

@@ -70,17 +70,14 @@ mod tests;
 use baton_sys::clock::Instant;
 
 pub use counters::Counters;
-pub use ids::{
-    CarrierId, ChannelId, ConditionId, EventId, MutexId, ProcessId, SemaphoreId, TimerId,
-    WaitQueueId,
-};
+pub use ids::{CarrierId, ChannelId, ConditionId, EventId, MutexId, ProcessId, SemaphoreId, TimerId, WaitQueueId};
 pub use lifetime::SpawnOptions;
 pub use listing::Blocker;
 pub use select::Case;
 pub use timer::TimerStats;
 pub use words::{
-    Attempt, Deadline, KillOutcome, Next, NotOwner, Preemption, Priority, ProcessLimit, Recursive,
-    ResumeOutcome, State, SuspendOutcome, Wake, WakeReason,
+    Attempt, Deadline, KillOutcome, Next, NotOwner, Preemption, Priority, ProcessLimit, Recursive, ResumeOutcome,
+    State, SuspendOutcome, Wake, WakeReason,
 };
 
 use deadlines::Deadlines;

@@ -12,9 +12,9 @@ use super::{Kernel, Priority, ProcessId};
 impl<C> Kernel<C> {
     /// The priority a process was given; the default for a forgotten one.
     pub fn priority(&self, pid: ProcessId) -> Priority {
-        self.processes.find(pid).map_or(Priority::DEFAULT, |index| {
-            self.processes[index].own_priority
-        })
+        self.processes
+            .find(pid)
+            .map_or(Priority::DEFAULT, |index| self.processes[index].own_priority)
     }
 
     /// The priority a process has now, inherited or its own.
@@ -60,12 +60,7 @@ impl<C> Kernel<C> {
 
     /// The queue of a mutex has changed: its owner inherits from those in it.
     pub(super) fn inherit_from_waiters(&mut self, mutex: u32) {
-        if let Some(owner) = self
-            .mutexes
-            .at(mutex)
-            .map(|mutex| mutex.owner)
-            .filter(|&o| o != NIL)
-        {
+        if let Some(owner) = self.mutexes.at(mutex).map(|mutex| mutex.owner).filter(|&o| o != NIL) {
             self.inherit(owner);
         }
     }

@@ -175,8 +175,7 @@ impl ProcessTable {
     /// The slot of a process that has not ended: living, or prepared for a timer.
     #[inline]
     pub(super) fn find_alive(&self, id: ProcessId) -> Option<u32> {
-        self.find(id)
-            .filter(|&index| self[index].phase != Phase::Dead)
+        self.find(id).filter(|&index| self[index].phase != Phase::Dead)
     }
 }
 

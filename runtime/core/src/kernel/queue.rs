@@ -23,47 +23,22 @@ impl<C> Kernel<C> {
     }
 
     /// Wakes the one who waits first; says who it was.
-    pub fn wake_one(
-        &mut self,
-        id: WaitQueueId,
-        reason: WakeReason,
-        value: u64,
-    ) -> Option<ProcessId> {
+    pub fn wake_one(&mut self, id: WaitQueueId, reason: WakeReason, value: u64) -> Option<ProcessId> {
         let queue = self.queues.get(id.0).copied()?;
-        let woken = self.wake_first(
-            queue,
-            Wake {
-                reason,
-                case: 0,
-                value,
-            },
-        )?;
+        let woken = self.wake_first(queue, Wake { reason, case: 0, value })?;
         Some(self.processes.id(woken))
     }
 
     /// Wakes all who wait, with the same value; says how many they were.
     pub fn wake_all(&mut self, id: WaitQueueId, reason: WakeReason, value: u64) -> usize {
         match self.queues.get(id.0).copied() {
-            Some(queue) => self.wake_each(
-                queue,
-                Wake {
-                    reason,
-                    case: 0,
-                    value,
-                },
-            ),
+            Some(queue) => self.wake_each(queue, Wake { reason, case: 0, value }),
             None => 0,
         }
     }
 
     /// Wakes one process if it waits in this queue, wherever in it; says whether it did.
-    pub fn wake_this(
-        &mut self,
-        id: WaitQueueId,
-        pid: ProcessId,
-        reason: WakeReason,
-        value: u64,
-    ) -> bool {
+    pub fn wake_this(&mut self, id: WaitQueueId, pid: ProcessId, reason: WakeReason, value: u64) -> bool {
         let (Some(_), Some(index)) = (self.queues.get(id.0), self.processes.find_alive(pid)) else {
             return false;
         };
@@ -75,14 +50,7 @@ impl<C> Kernel<C> {
         if ticket.kind != Kind::Queue || ticket.object != id.0.index {
             return false;
         }
-        self.wake_process(
-            index,
-            Wake {
-                reason,
-                case: 0,
-                value,
-            },
-        );
+        self.wake_process(index, Wake { reason, case: 0, value });
         true
     }
 

@@ -53,11 +53,7 @@ impl RunQueue {
     pub(super) fn push_back(&mut self, processes: &mut [Process], index: u32) {
         let level = processes[index as usize].priority;
         self.levels |= bit(level);
-        push_back(
-            processes,
-            &mut self.heads[usize::from(level.get() & 127)],
-            index,
-        );
+        push_back(processes, &mut self.heads[usize::from(level.get() & 127)], index);
     }
 
     #[inline]

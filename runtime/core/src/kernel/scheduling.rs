@@ -67,9 +67,7 @@ impl<C> Kernel<C> {
     pub fn switch_to(&mut self, pid: ProcessId) -> Next {
         match self.processes.find(pid) {
             Some(index) if index == self.current => Next::Same,
-            Some(index) if self.processes[index].phase == Phase::Ready => {
-                self.run_out_of_turn(index)
-            }
+            Some(index) if self.processes[index].phase == Phase::Ready => self.run_out_of_turn(index),
             _ => self.schedule(),
         }
     }
@@ -166,11 +164,7 @@ impl<C> Kernel<C> {
     /// Makes the head of a level current.
     #[inline]
     fn run(&mut self, index: u32) -> Next {
-        let last = if self.current == NIL {
-            self.last
-        } else {
-            self.current
-        };
+        let last = if self.current == NIL { self.last } else { self.current };
         self.counters.switches += u64::from(index != last);
         self.current = index;
         Next::Other(self.processes.id(index))

@@ -32,12 +32,7 @@ impl<C> Kernel<C> {
             return Attempt::because(WakeReason::Done);
         }
         let waiters = semaphore.waiters;
-        self.wait_in(
-            me,
-            waiters,
-            Ticket::new(Kind::Semaphore, id.0.index),
-            deadline,
-        )
+        self.wait_in(me, waiters, Ticket::new(Kind::Semaphore, id.0.index), deadline)
     }
 
     /// Lets `n` more waits pass; what nobody waits for is added to the count, which stops at its
@@ -49,11 +44,7 @@ impl<C> Kernel<C> {
         let waiters = semaphore.waiters;
         let mut left = n;
         let mut woken = 0;
-        while left > 0
-            && self
-                .wake_first(waiters, Wake::because(WakeReason::Done))
-                .is_some()
-        {
+        while left > 0 && self.wake_first(waiters, Wake::because(WakeReason::Done)).is_some() {
             left -= 1;
             woken += 1;
         }
@@ -65,9 +56,7 @@ impl<C> Kernel<C> {
 
     /// How many waits would pass now; 0 for a freed semaphore.
     pub fn semaphore_count(&self, id: SemaphoreId) -> u64 {
-        self.semaphores
-            .get(id.0)
-            .map_or(0, |semaphore| semaphore.count)
+        self.semaphores.get(id.0).map_or(0, |semaphore| semaphore.count)
     }
 
     /// Frees a semaphore; those who wait are told `Closed`. Says whether it was there.

@@ -78,10 +78,7 @@ impl<T> Slab<T> {
             };
         }
         let index = self.places.len() as u32;
-        assert!(
-            index != NIL,
-            "more than {NIL} objects of one kind in one VM"
-        );
+        assert!(index != NIL, "more than {NIL} objects of one kind in one VM");
         self.places.push(Place {
             generation: NonZeroU32::MIN,
             content: Content::Full(object),

@@ -41,14 +41,8 @@ pub struct TimerStats {
 impl<C> Kernel<C> {
     /// A timer that fires `prepared` at `first`; a periodic one then wants the next process by
     /// `timer_prepare`. A period of less than a nanosecond is one of a nanosecond.
-    pub fn timer_new(
-        &mut self,
-        first: Instant,
-        period: Option<Duration>,
-        prepared: ProcessId,
-    ) -> TimerId {
-        let period =
-            period.map(|period| u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1));
+    pub fn timer_new(&mut self, first: Instant, period: Option<Duration>, prepared: ProcessId) -> TimerId {
+        let period = period.map(|period| u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1));
         let key = self.timers.insert(Timer {
             period,
             prepared: Some(prepared),
@@ -59,8 +53,7 @@ impl<C> Kernel<C> {
             stats: TimerStats::default(),
         });
         self.pending_timers += 1;
-        self.deadlines
-            .set(Owner::Timer(key.index), first.as_nanos());
+        self.deadlines.set(Owner::Timer(key.index), first.as_nanos());
         TimerId(key)
     }
 
@@ -110,9 +103,7 @@ impl<C> Kernel<C> {
     /// When a timer fires next; `None` while it is not armed.
     pub fn timer_due(&self, id: TimerId) -> Option<Instant> {
         self.timers.get(id.0)?;
-        self.deadlines
-            .of(Owner::Timer(id.0.index))
-            .map(Instant::from_nanos)
+        self.deadlines.of(Owner::Timer(id.0.index)).map(Instant::from_nanos)
     }
 
     /// How many timers will fire yet.
@@ -150,11 +141,7 @@ impl<C> Kernel<C> {
                 self.counters.timers_skipped += 1;
             }
         }
-        if self
-            .timers
-            .at(index)
-            .is_some_and(|timer| timer.period.is_none())
-        {
+        if self.timers.at(index).is_some_and(|timer| timer.period.is_none()) {
             self.end_timer(index);
         }
     }

@@ -131,14 +131,7 @@ impl Waiters {
     }
 
     /// Makes a node for `process`, whose first node so far is `sibling`, behind those as urgent.
-    pub(super) fn enter(
-        &mut self,
-        queue: WaitQueue,
-        process: u32,
-        sibling: u32,
-        priority: u8,
-        ticket: Ticket,
-    ) -> u32 {
+    pub(super) fn enter(&mut self, queue: WaitQueue, process: u32, sibling: u32, priority: u8, ticket: Ticket) -> u32 {
         let index = self.allocate(ticket, process);
         let node = self.node_mut(index);
         node.sibling = sibling;
@@ -150,9 +143,7 @@ impl Waiters {
     /// Takes a node out of its queue and frees it; returns its sibling and what it waited for.
     pub(super) fn leave(&mut self, index: u32) -> (u32, Ticket) {
         self.unlink(index);
-        let Waiter {
-            sibling, ticket, ..
-        } = *self.node(index);
+        let Waiter { sibling, ticket, .. } = *self.node(index);
         self.release(index);
         (sibling, ticket)
     }
@@ -175,11 +166,7 @@ impl Waiters {
             self.place_for(sentinel, priority)
         };
         self.insert_before(before, index);
-        let first = if first_of_level == NIL {
-            index
-        } else {
-            first_of_level
-        };
+        let first = if first_of_level == NIL { index } else { first_of_level };
         self.node_mut(first).peer = index;
         self.node_mut(index).peer = first;
     }
@@ -291,9 +278,6 @@ impl Waiters {
     /// How many nodes are in use, sentinels included.
     #[cfg(test)]
     pub(super) fn in_use(&self) -> usize {
-        self.nodes
-            .iter()
-            .filter(|node| node.ticket.kind != Kind::Free)
-            .count()
+        self.nodes.iter().filter(|node| node.ticket.kind != Kind::Free).count()
     }
 }

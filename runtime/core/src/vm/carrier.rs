@@ -20,7 +20,8 @@ thread_local! {
 /// The VM whose carrier the calling thread is. Read afresh on each call.
 #[inline(never)]
 pub(super) fn vm_of_this_thread() -> Arc<Vm> {
-    VM.with_borrow(|vm| vm.clone()).unwrap_or_else(|| super::switching::broken("a process runs on a foreign thread"))
+    VM.with_borrow(|vm| vm.clone())
+        .unwrap_or_else(|| super::switching::broken("a process runs on a foreign thread"))
 }
 
 /// Where a thread ends up whose VM is gone: it must not touch anything again.
@@ -138,7 +139,9 @@ impl Vm {
             if self.has_ended() && (me != HOME || state.owner.is_none()) {
                 return Waited::Ended;
             }
-            let Some(entry) = state.entry(me) else { return Waited::Ended };
+            let Some(entry) = state.entry(me) else {
+                return Waited::Ended;
+            };
             entry.waiting = true;
             let granted = Arc::clone(&entry.granted);
             let needed = entry.needed;
@@ -148,7 +151,9 @@ impl Vm {
                 continue;
             }
             let patience = self.parameters.thread_idle.get();
-            let (next, timeout) = granted.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
+            let (next, timeout) = granted
+                .wait_timeout(state, patience)
+                .unwrap_or_else(PoisonError::into_inner);
             state = next;
             if timeout.timed_out() && state.owner != Some(me) {
                 if let Some(entry) = state.entry(me) {
@@ -207,14 +212,20 @@ impl Vm {
         if state.live_threads() >= self.parameters.max_threads() {
             return None;
         }
-        let number = state.carriers.iter().position(Option::is_none).unwrap_or(state.carriers.len());
+        let number = state
+            .carriers
+            .iter()
+            .position(Option::is_none)
+            .unwrap_or(state.carriers.len());
         if number == state.carriers.len() {
             state.carriers.push(None);
         }
         state.carriers[number] = Some(CarrierEntry::new());
         let me = CarrierId(number as u32);
         let vm = Arc::clone(self);
-        let thread = std::thread::Builder::new().name(format!("baton-{number}")).stack_size(LOOP_STACK);
+        let thread = std::thread::Builder::new()
+            .name(format!("baton-{number}"))
+            .stack_size(LOOP_STACK);
         if let Err(error) = thread.spawn(move || vm.carry(me)) {
             state.carriers[number] = None;
             if self.counters.thread_failures.get() == 0 {

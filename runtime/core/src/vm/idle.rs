@@ -42,7 +42,8 @@ impl Vm {
     /// bit and kicks.
     pub fn request_signalled(&self) {
         // Release: pairs with the swap in `safepoint` and `idle`.
-        self.requests.fetch_or(super::request::SIGNALLED, std::sync::atomic::Ordering::Release);
+        self.requests
+            .fetch_or(super::request::SIGNALLED, std::sync::atomic::Ordering::Release);
         match self.park.notify() {
             Notify::MustKick => self.poller.kick(),
             Notify::OwnerIsRunning | Notify::AlreadyNotified => self.monitor.alert_from_signal_handler(),
@@ -101,7 +102,8 @@ impl Vm {
         self.park.finish();
         if self.signal_is_due() {
             // AcqRel: pairs with `request_signalled`.
-            self.requests.fetch_and(!super::request::SIGNALLED, std::sync::atomic::Ordering::AcqRel);
+            self.requests
+                .fetch_and(!super::request::SIGNALLED, std::sync::atomic::Ordering::AcqRel);
             self.guest.signalled();
         }
     }

@@ -100,12 +100,18 @@ impl LockState {
 
     /// Has all waiting threads look again (the VM has ended).
     pub(super) fn wake_all(&self) {
-        self.carriers.iter().flatten().for_each(|entry| entry.granted.notify_one());
+        self.carriers
+            .iter()
+            .flatten()
+            .for_each(|entry| entry.granted.notify_one());
     }
 
     /// A thread ready to be given the VM: home if it can.
     pub(super) fn waiting_carrier(&self) -> Option<CarrierId> {
-        let number = self.carriers.iter().position(|entry| entry.as_ref().is_some_and(|e| e.waiting))?;
+        let number = self
+            .carriers
+            .iter()
+            .position(|entry| entry.as_ref().is_some_and(|e| e.waiting))?;
         Some(CarrierId(number as u32))
     }
 }
@@ -163,7 +169,9 @@ impl Vm {
                 return;
             }
         }
-        let Some(me) = here.carrier().map(CarrierId) else { return };
+        let Some(me) = here.carrier().map(CarrierId) else {
+            return;
+        };
         let mut state = self.lock_state();
         if state.owner == Some(me) {
             // The take was given up, or undone by the guest's judgement.
@@ -175,7 +183,9 @@ impl Vm {
             drop(state);
             super::carrier::sleep_for_ever();
         };
-        let Some(base) = entry.base else { super::switching::broken("a thread without a loop came back") };
+        let Some(base) = entry.base else {
+            super::switching::broken("a thread without a loop came back")
+        };
         entry.returned = Some(process);
         here.disown();
         drop(state);
@@ -193,8 +203,12 @@ impl Vm {
         if self.has_ended() || !self.retaking.load(Ordering::Relaxed) {
             return Retake::Ended;
         }
-        let Some(owner) = state.owner.filter(|_| state.owner_has_come) else { return Retake::Ended };
-        let Some(gate) = state.entry(owner).and_then(|entry| entry.gate) else { return Retake::Ended };
+        let Some(owner) = state.owner.filter(|_| state.owner_has_come) else {
+            return Retake::Ended;
+        };
+        let Some(gate) = state.entry(owner).and_then(|entry| entry.gate) else {
+            return Retake::Ended;
+        };
         if gate.value() != seen || seen & 1 == 0 {
             return Retake::Ended;
         }
@@ -223,7 +237,9 @@ impl Vm {
     /// Asks the guest about the call just taken. `false`: the VM stays with it (its thread finds out at its next enter).
     fn judge_and_put_outside(&self, state: &mut LockState, owner: CarrierId, warn: bool) -> bool {
         self.inner.with_mutex_held(|inner| {
-            let Some(process) = inner.kernel.current() else { return false };
+            let Some(process) = inner.kernel.current() else {
+                return false;
+            };
             let word = inner.kernel.guest(process);
             let Judgement::Retake { pinned } = self.guest.judge(word) else {
                 self.counters.exclusive_calls.increment();
@@ -232,7 +248,9 @@ impl Vm {
                 }
                 return false;
             };
-            let Some(fiber) = inner.context(process).fiber else { return false };
+            let Some(fiber) = inner.context(process).fiber else {
+                return false;
+            };
             inner.account(process, Instant::now().as_nanos());
             inner.kernel.set_pinned(process, pinned.then_some(owner));
             inner.kernel.begin_foreign(process, owner);
@@ -249,7 +267,9 @@ impl Vm {
 
     /// Gives the VM from the calling thread's loop to the carrier `to`.
     pub(super) fn hand_over(&self, to: CarrierId) {
-        let (me, needed) = self.inner.with(|inner| (inner.carrier, inner.kernel.is_needed(inner.carrier)));
+        let (me, needed) = self
+            .inner
+            .with(|inner| (inner.carrier, inner.kernel.is_needed(inner.carrier)));
         let mut state = self.lock_state();
         if let Some(entry) = state.entry(me) {
             entry.needed = needed;

@@ -137,7 +137,9 @@ pub struct Vm {
 
 impl std::fmt::Debug for Vm {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Vm").field("published", &self.published).finish_non_exhaustive()
+        f.debug_struct("Vm")
+            .field("published", &self.published)
+            .finish_non_exhaustive()
     }
 }
 
@@ -165,7 +167,10 @@ impl Vm {
                 random: baton_sys::clock::Instant::now().as_nanos() | 1,
             }),
             lock: Mutex::new(lock::LockState::default()),
-            published: Published { deadline: AtomicU64::new(u64::MAX), ..Published::default() },
+            published: Published {
+                deadline: AtomicU64::new(u64::MAX),
+                ..Published::default()
+            },
             inbox: Inbox::new(),
             park: Park::new(),
             poller: Poller::new()?,

@@ -64,7 +64,8 @@ impl Vm {
         when: Spawned,
     ) -> Result<ProcessId, SpawnError> {
         let _state = self.lock_state();
-        self.inner.with_mutex_held(|inner| self.spawn_in(inner, options, stack_size, when))
+        self.inner
+            .with_mutex_held(|inner| self.spawn_in(inner, options, stack_size, when))
     }
 
     fn spawn_in(
@@ -76,7 +77,11 @@ impl Vm {
     ) -> Result<ProcessId, SpawnError> {
         let stack_size = stack_size.unwrap_or_else(|| self.parameters.stack_size());
         let stack = inner.stack(Some(stack_size)).map_err(SpawnError::Stack)?;
-        let context = Context { fiber: None, stack: Some(stack), busy: 0 };
+        let context = Context {
+            fiber: None,
+            stack: Some(stack),
+            busy: 0,
+        };
         let spawned = match when {
             Spawned::Now => inner.kernel.spawn(options, context),
             Spawned::ByTimer => inner.kernel.spawn_prepared(options, context),
@@ -103,7 +108,11 @@ impl Vm {
             }
             let me = inner.kernel.current()?;
             let away = carrier.is_some_and(|carrier| carrier != inner.carrier);
-            let next = if me == process && away { Next::Nothing } else { Next::Same };
+            let next = if me == process && away {
+                Next::Nothing
+            } else {
+                Next::Same
+            };
             self.plan(inner, me, next)
         });
         self.take(jump);
@@ -238,7 +247,8 @@ impl Vm {
 
     /// Foreign frames stand on a process's stack (or do no more): from now on it continues only on the thread that the caller is on.
     pub fn set_pinned(&self, process: ProcessId, pinned: bool) {
-        self.inner.with(|inner| inner.kernel.set_pinned(process, pinned.then_some(inner.carrier)));
+        self.inner
+            .with(|inner| inner.kernel.set_pinned(process, pinned.then_some(inner.carrier)));
     }
 
     /// Time on the processor of a process so far.
@@ -269,7 +279,10 @@ impl Vm {
         self.inner.with_mutex_held(|inner| {
             let current = inner.kernel.current()?;
             let stack = inner.context(current).stack.as_ref()?;
-            stack.guard().contains(&address).then(|| (inner.kernel.guest(current), stack.size()))
+            stack
+                .guard()
+                .contains(&address)
+                .then(|| (inner.kernel.guest(current), stack.size()))
         })
     }
 
@@ -300,9 +313,8 @@ impl Vm {
     }
 
     fn give_way(&self, inner: &mut Inner, me: ProcessId) -> Option<super::switching::Jump> {
-        let gives_way = inner.kernel.current_should_yield()
-            && self.parameters.preemptive()
-            && inner.kernel.is_preemptible(me);
+        let gives_way =
+            inner.kernel.current_should_yield() && self.parameters.preemptive() && inner.kernel.is_preemptible(me);
         let next = if gives_way {
             inner.kernel.preempt_current(crate::kernel::Preemption::MoreUrgent)
         } else {

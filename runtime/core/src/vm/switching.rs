@@ -62,8 +62,12 @@ impl Vm {
             Next::Other(to) if !self.has_ended() => {
                 let jump = self.plan_jump(inner, from, Some(to));
                 // Relaxed (both): hints.
-                self.published.switches.store(inner.kernel.counters().switches, Ordering::Relaxed);
-                self.published.preemptible.store(inner.kernel.is_preemptible(to), Ordering::Relaxed);
+                self.published
+                    .switches
+                    .store(inner.kernel.counters().switches, Ordering::Relaxed);
+                self.published
+                    .preemptible
+                    .store(inner.kernel.is_preemptible(to), Ordering::Relaxed);
                 Some(jump)
             }
             _ => self.plan(inner, from, next),
@@ -129,7 +133,10 @@ impl Vm {
                 _ => {
                     let to = inner.fiber_of(pid);
                     inner.run_started = Instant::now().as_nanos();
-                    BaseStep::Run(Jump { from: inner.base_fiber(), to })
+                    BaseStep::Run(Jump {
+                        from: inner.base_fiber(),
+                        to,
+                    })
                 }
             },
             None if home_waits => BaseStep::HandOver(HOME),
@@ -155,12 +162,20 @@ impl Vm {
         // Relaxed (all): hints; the monitor reads them again after its own barrier before it parks.
         self.published.runnable.store(runnable, Ordering::Relaxed);
         self.published.deadline.store(deadline, Ordering::Relaxed);
-        self.published.switches.store(kernel.counters().switches, Ordering::Relaxed);
+        self.published
+            .switches
+            .store(kernel.counters().switches, Ordering::Relaxed);
         if let Some(current) = kernel.current() {
-            self.published.preemptible.store(kernel.is_preemptible(current), Ordering::Relaxed);
+            self.published
+                .preemptible
+                .store(kernel.is_preemptible(current), Ordering::Relaxed);
         }
-        self.published.rivals.store(kernel.current_has_rivals(), Ordering::Relaxed);
-        self.published.outranked.store(kernel.current_should_yield(), Ordering::Relaxed);
+        self.published
+            .rivals
+            .store(kernel.current_has_rivals(), Ordering::Relaxed);
+        self.published
+            .outranked
+            .store(kernel.current_should_yield(), Ordering::Relaxed);
         // Pairs with `heavy` in the monitor's parking: either it sees these stores, or the load below sees it parked.
         membarrier::light();
         if self.monitor.looks_too_late(runnable > 0, deadline) && kernel.current().is_some() {
@@ -214,7 +229,10 @@ impl Vm {
         // passed as a plain word without unsafe code, so the carrier's loop keeps it in its thread-local.
         let vm = super::carrier::vm_of_this_thread();
         let (pid, word) = vm.inner.with(|inner| {
-            let pid = inner.kernel.current().unwrap_or_else(|| broken("a process starts that is not current"));
+            let pid = inner
+                .kernel
+                .current()
+                .unwrap_or_else(|| broken("a process starts that is not current"));
             (pid, inner.kernel.guest(pid))
         });
         vm.guest.run(pid, word);
@@ -227,7 +245,9 @@ impl Vm {
             inner.account(me, Instant::now().as_nanos());
             let context: Context = std::mem::take(inner.context_mut(me));
             inner.context_mut(me).busy = context.busy;
-            let Some(from) = context.fiber else { broken("a process ends that never ran") };
+            let Some(from) = context.fiber else {
+                broken("a process ends that never ran")
+            };
             if let Some(stack) = inner.retired.take() {
                 inner.stacks.recycle(stack);
                 inner.stacks.shrink_gradually();
@@ -251,12 +271,16 @@ impl Vm {
 impl Inner {
     #[inline]
     pub(super) fn context(&self, pid: ProcessId) -> &Context {
-        self.kernel.payload(pid).unwrap_or_else(|| broken("a process has no context"))
+        self.kernel
+            .payload(pid)
+            .unwrap_or_else(|| broken("a process has no context"))
     }
 
     #[inline]
     fn context_mut(&mut self, pid: ProcessId) -> &mut Context {
-        self.kernel.payload_mut(pid).unwrap_or_else(|| broken("a process has no context"))
+        self.kernel
+            .payload_mut(pid)
+            .unwrap_or_else(|| broken("a process has no context"))
     }
 
     /// The fiber of a process about to run; made at its first run.
@@ -273,7 +297,9 @@ impl Inner {
         self.kernel.mark_started(pid);
         let word = self.kernel.guest(pid);
         let context = self.context_mut(pid);
-        let Some(stack) = &context.stack else { broken("a process starts without a stack") };
+        let Some(stack) = &context.stack else {
+            broken("a process starts without a stack")
+        };
         let fiber = Fiber::prepare(stack, Vm::process_entry, word);
         context.fiber = Some(fiber);
         fiber
@@ -295,7 +321,11 @@ impl Inner {
     /// Time on the processor of `pid`, in nanoseconds, at `now`.
     pub(super) fn busy(&self, pid: ProcessId, now: u64) -> u64 {
         let running = self.kernel.current() == Some(pid);
-        let since = if running { now.saturating_sub(self.run_started) } else { 0 };
+        let since = if running {
+            now.saturating_sub(self.run_started)
+        } else {
+            0
+        };
         self.context(pid).busy + since
     }
 }

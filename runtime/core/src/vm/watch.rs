@@ -87,9 +87,13 @@ impl Vm {
             let mut state = self.lock_state();
             let owner = state.owner.filter(|_| state.owner_has_come);
             // The gate is read under the mutex: its thread may end as soon as it is no longer listed.
-            owner.and_then(|owner| state.entry(owner)).and_then(|entry| Some((entry.gate?.value(), entry.thread?)))
+            owner
+                .and_then(|owner| state.entry(owner))
+                .and_then(|entry| Some((entry.gate?.value(), entry.thread?)))
         };
-        let Some((value, thread)) = owner else { return NextLook::At(now + BEAT_TICK) };
+        let Some((value, thread)) = owner else {
+            return NextLook::At(now + BEAT_TICK);
+        };
         self.look_at_owner(&mut watch, now, value, thread)
     }
 
@@ -133,7 +137,11 @@ impl Vm {
             Retake::Exclusive => watch.exclusive = value,
             Retake::Ended | Retake::NoThread => {}
         }
-        if now < watch.hot_until { now + window.max(BEAT_TICK) } else { now + TICK }
+        if now < watch.hot_until {
+            now + window.max(BEAT_TICK)
+        } else {
+            now + TICK
+        }
     }
 
     /// The heartbeat: asks the running process to give way, first by a flag, then by a signal.
@@ -145,7 +153,11 @@ impl Vm {
         let slice_over = preemptive && view.rivals && now >= slice_ends;
         if !(slice_over || view.posted || view.due || (preemptive && view.outranked)) {
             watch.beat = None;
-            return if preemptive && view.rivals { slice_ends } else { now + TICK };
+            return if preemptive && view.rivals {
+                slice_ends
+            } else {
+                now + TICK
+            };
         }
         if slice_over {
             // Release: pairs with the swap in `safepoint`.

@@ -44,18 +44,12 @@ pub(crate) fn run_unbound(
 }
 
 /// As [`run`], with parameters set by `configure` first.
-pub(crate) fn run_with(
-    configure: impl FnOnce(&Vm),
-    main: impl FnOnce(&Process) -> Life + Send + 'static,
-) -> Finished {
+pub(crate) fn run_with(configure: impl FnOnce(&Vm), main: impl FnOnce(&Process) -> Life + Send + 'static) -> Finished {
     start(configure, main).finish()
 }
 
 /// Starts a VM, for a test that does something beside it.
-pub(crate) fn start(
-    configure: impl FnOnce(&Vm),
-    main: impl FnOnce(&Process) -> Life + Send + 'static,
-) -> Running {
+pub(crate) fn start(configure: impl FnOnce(&Vm), main: impl FnOnce(&Process) -> Life + Send + 'static) -> Running {
     prepare_program();
     let mock = Mock::new();
     let vm = Vm::new(Arc::new(MockGuest(Arc::clone(&mock)))).expect("a VM can be made");
@@ -73,12 +67,7 @@ pub(crate) fn start(
         live_at_home(&of_home, word);
         let _ = done.send(());
     });
-    Running {
-        vm,
-        mock,
-        home,
-        ended,
-    }
+    Running { vm, mock, home, ended }
 }
 
 fn live_at_home(vm: &Arc<Vm>, word: usize) {

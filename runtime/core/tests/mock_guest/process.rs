@@ -94,10 +94,7 @@ impl Process {
     }
 
     /// Waits for what the kernel is asked for.
-    pub(crate) fn attempt(
-        &self,
-        f: impl FnOnce(&mut Kernel<Context>) -> Attempt,
-    ) -> Result<Wake, Killed> {
+    pub(crate) fn attempt(&self, f: impl FnOnce(&mut Kernel<Context>) -> Attempt) -> Result<Wake, Killed> {
         let wake = self.vm.attempt(f);
         self.mock.touch();
         self.live()?;
@@ -106,10 +103,7 @@ impl Process {
     }
 
     /// Waits for what must come.
-    pub(crate) fn wait(
-        &self,
-        f: impl FnOnce(&mut Kernel<Context>) -> Attempt,
-    ) -> Result<u64, Killed> {
+    pub(crate) fn wait(&self, f: impl FnOnce(&mut Kernel<Context>) -> Attempt) -> Result<u64, Killed> {
         let wake = self.attempt(f)?;
         assert_eq!(wake.reason, WakeReason::Done);
         Ok(wake.value)
@@ -123,9 +117,7 @@ impl Process {
 
     /// Waits for the end of some processes.
     pub(crate) fn join_all(&self, processes: impl IntoIterator<Item = ProcessId>) -> Life {
-        processes
-            .into_iter()
-            .try_for_each(|process| self.join(process))
+        processes.into_iter().try_for_each(|process| self.join(process))
     }
 
     pub(crate) fn sleep_until(&self, until: Instant) -> Life {

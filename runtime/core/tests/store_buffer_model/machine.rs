@@ -48,21 +48,13 @@ impl Memory {
 
     /// What the thread itself sees: its newest store, or memory.
     pub(super) fn seen_by_thread(&self, place: Place) -> u8 {
-        let newest = self
-            .buffer
-            .iter()
-            .rev()
-            .find(|pending| pending.place == place);
+        let newest = self.buffer.iter().rev().find(|pending| pending.place == place);
         newest.map_or(self.visible(place), |pending| pending.value)
     }
 
     /// The thread stores; nobody else sees it yet.
     pub(super) fn store(&mut self, place: Place, value: u8, release: bool) {
-        self.buffer.push_back(Pending {
-            place,
-            value,
-            release,
-        });
+        self.buffer.push_back(Pending { place, value, release });
     }
 
     /// A locked operation: visible at once. The thread's own ones come after [`Memory::drain`].

@@ -128,9 +128,7 @@ impl Explored {
     /// A state from which no way leads to the end of all the thread's rounds.
     fn first_that_cannot_finish(&self) -> Option<usize> {
         let mut can_finish: Vec<bool> = self.states.iter().map(State::is_finished).collect();
-        let mut to_visit: Vec<usize> = (0..can_finish.len())
-            .filter(|&state| can_finish[state])
-            .collect();
+        let mut to_visit: Vec<usize> = (0..can_finish.len()).filter(|&state| can_finish[state]).collect();
         while let Some(state) = to_visit.pop() {
             for &from in &self.predecessors[state] {
                 if !std::mem::replace(&mut can_finish[from], true) {

@@ -103,10 +103,7 @@ impl State {
     }
 
     pub(super) fn what_is_wrong(&self) -> Option<Forbidden> {
-        let thread_is_inside = matches!(
-            self.thread,
-            Thread::Inside | Thread::Leaving | Thread::Finished
-        );
+        let thread_is_inside = matches!(self.thread, Thread::Inside | Thread::Leaving | Thread::Finished);
         let heir_is_inside = matches!(self.watchdog, Watchdog::HasTaken | Watchdog::HeirInside);
         if thread_is_inside && heir_is_inside {
             Some(Forbidden::BothInside)
@@ -127,13 +124,7 @@ impl State {
                 Place::Revoked => "  (the thread's flag becomes visible)",
                 Place::Guest => "  (the thread's write to the guest becomes visible)",
             };
-            successors.push((
-                step,
-                State {
-                    memory,
-                    ..self.clone()
-                },
-            ));
+            successors.push((step, State { memory, ..self.clone() }));
         }
         successors.extend(self.of_thread(protocol));
         successors.extend(self.of_watchdog(protocol));
@@ -173,25 +164,20 @@ impl State {
             Thread::Entering => self.with("thread: reads REVOKED", |state| {
                 let is_revoked = state.memory.seen_by_thread(Place::Revoked) == 1;
                 let is_cold = is_revoked && protocol.checks_revoked;
-                state.thread = if is_cold {
-                    Thread::WantsMutex
-                } else {
-                    Thread::Inside
-                };
+                state.thread = if is_cold { Thread::WantsMutex } else { Thread::Inside };
             }),
-            Thread::WantsMutex if self.mutex == Mutex::Free => {
-                self.with("thread: locks the mutex", |state| {
-                    state.memory.drain();
+            Thread::WantsMutex if self.mutex == Mutex::Free => self.with("thread: locks the mutex", |state| {
+                state.memory.drain();
+                state.mutex = Mutex::OfThread;
+                state.thread = Thread::HasMutex;
+            }),
+            Thread::HasMutex => self.with_mutex(),
+            Thread::AwaitsGrant if self.mutex == Mutex::Free && self.owner == Owner::Thread => {
+                self.with("thread: wakes with the mutex, as the owner", |state| {
                     state.mutex = Mutex::OfThread;
                     state.thread = Thread::HasMutex;
                 })
             }
-            Thread::HasMutex => self.with_mutex(),
-            Thread::AwaitsGrant if self.mutex == Mutex::Free && self.owner == Owner::Thread => self
-                .with("thread: wakes with the mutex, as the owner", |state| {
-                    state.mutex = Mutex::OfThread;
-                    state.thread = Thread::HasMutex;
-                }),
             Thread::WantsMutex | Thread::AwaitsGrant | Thread::Finished => None,
         }
     }
@@ -210,16 +196,13 @@ impl State {
                 state.thread = Thread::Inside;
             });
         }
-        self.with(
-            "thread: is not the owner (odd gate, unlocks, waits)",
-            |state| {
-                state.memory.drain();
-                state.memory.write(Place::Revoked, 1);
-                state.memory.write(Place::Gate, gate | 1);
-                state.mutex = Mutex::Free;
-                state.thread = Thread::AwaitsGrant;
-            },
-        )
+        self.with("thread: is not the owner (odd gate, unlocks, waits)", |state| {
+            state.memory.drain();
+            state.memory.write(Place::Revoked, 1);
+            state.memory.write(Place::Gate, gate | 1);
+            state.mutex = Mutex::Free;
+            state.thread = Thread::AwaitsGrant;
+        })
     }
 
     fn of_watchdog(&self, protocol: Protocol) -> Vec<(Step, State)> {
@@ -235,13 +218,10 @@ impl State {
             ],
             Watchdog::HasRevoked(seen) => [
                 if protocol.membarrier {
-                    self.with(
-                        "watchdog: membarrier (the thread's stores are visible)",
-                        |state| {
-                            state.memory.drain();
-                            state.watchdog = Watchdog::BarrierIsDone(seen);
-                        },
-                    )
+                    self.with("watchdog: membarrier (the thread's stores are visible)", |state| {
+                        state.memory.drain();
+                        state.watchdog = Watchdog::BarrierIsDone(seen);
+                    })
                 } else {
                     self.decide(gate, seen)
                 },
@@ -249,14 +229,11 @@ impl State {
             ],
             Watchdog::BarrierIsDone(seen) => [self.decide(gate, seen), None],
             Watchdog::HasTaken => [
-                self.with(
-                    "watchdog: hands the VM to another thread, unlocks",
-                    |state| {
-                        state.owner = Owner::Heir;
-                        state.mutex = Mutex::Free;
-                        state.watchdog = Watchdog::HeirInside;
-                    },
-                ),
+                self.with("watchdog: hands the VM to another thread, unlocks", |state| {
+                    state.owner = Owner::Heir;
+                    state.mutex = Mutex::Free;
+                    state.watchdog = Watchdog::HeirInside;
+                }),
                 self.with("watchdog: leaves the VM with the call, unlocks", |state| {
                     state.mutex = Mutex::Free;
                     state.watchdog = Watchdog::Idle;
@@ -295,13 +272,10 @@ impl State {
                 state.watchdog = Watchdog::HasTaken;
             })
         } else {
-            self.with(
-                "watchdog: reads another gate (gives up, unlocks)",
-                |state| {
-                    state.mutex = Mutex::Free;
-                    state.watchdog = Watchdog::Idle;
-                },
-            )
+            self.with("watchdog: reads another gate (gives up, unlocks)", |state| {
+                state.mutex = Mutex::Free;
+                state.watchdog = Watchdog::Idle;
+            })
         }
     }
 

@@ -5,9 +5,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{
-    COLOUR_STEP, COLOURS, GUARD_SIZE, GuardKind, MAXIMUM_SIZE, MINIMUM_SIZE, Stack, StackError,
-};
+use super::{COLOUR_STEP, COLOURS, GUARD_SIZE, GuardKind, MAXIMUM_SIZE, MINIMUM_SIZE, Stack, StackError};
 use crate::memory;
 
 const GIBIBYTE: usize = 1 << 30;
@@ -99,8 +97,8 @@ impl StackPool {
         /// Tells pools apart; wraps after four billion pools.
         static NEXT_ID: AtomicU32 = AtomicU32::new(0);
         let page = memory::page_size();
-        let default_size = usable_size(default_size)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let default_size =
+            usable_size(default_size).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let guard = GUARD_SIZE.next_multiple_of(page);
         Ok(StackPool {
             // Relaxed: only the numbers' being different matters.
@@ -181,12 +179,7 @@ impl StackPool {
         let end = self.free.len().min(self.trimmed.saturating_add(count));
         for &base in &self.free[self.trimmed..end] {
             // SAFETY: the slot is free, so nobody needs its contents; the range lies inside its usable pages.
-            unsafe {
-                memory::discard(
-                    base.add(self.guard),
-                    self.default_size,
-                )
-            };
+            unsafe { memory::discard(base.add(self.guard), self.default_size) };
         }
         self.trimmed = end;
         self.free.len() - end
@@ -250,10 +243,7 @@ impl StackPool {
         if self.fresh.len() < self.stride {
             self.reserve_chunk()?;
         }
-        let (chunk, size) = *self
-            .chunks
-            .last()
-            .ok_or_else(|| no_address_space(self.stride))?;
+        let (chunk, size) = *self.chunks.last().ok_or_else(|| no_address_space(self.stride))?;
         // SAFETY: `fresh` lies inside the newest chunk, of `size` bytes.
         let base = unsafe { chunk.add(size - self.fresh.len()) };
         self.make_guard(base)?;
@@ -299,17 +289,10 @@ impl StackPool {
 
     fn allocate_own(&mut self, size: usize) -> Result<Stack, StackError> {
         let whole = extent(self.guard, size);
-        if let Some(index) = self
-            .own_free
-            .iter()
-            .rposition(|stack| stack.extent() == whole)
-        {
+        if let Some(index) = self.own_free.iter().rposition(|stack| stack.extent() == whole) {
             return Ok(self.own_free.swap_remove(index));
         }
-        let base = memory::map(whole).map_err(|source| StackError::NoAddressSpace {
-            size: whole,
-            source,
-        })?;
+        let base = memory::map(whole).map_err(|source| StackError::NoAddressSpace { size: whole, source })?;
         if let Err(error) = self.make_guard(base) {
             // SAFETY: the mapping was made above and nothing refers to it.
             unsafe { memory::unmap(base, whole) };

@@ -46,10 +46,7 @@ pub(crate) use cases;
 pub(crate) fn run_case(file: &str, name: &str) {
     let outcome = baton().script(file).arg(name).run();
     outcome.succeeds();
-    assert!(
-        outcome.stderr.is_empty(),
-        "the case wrote to stderr\n{outcome}"
-    );
+    assert!(outcome.stderr.is_empty(), "the case wrote to stderr\n{outcome}");
     assert!(
         outcome.stdout.ends_with(&format!("passed {name}\n")),
         "the case did not come to its end\n{outcome}"
@@ -62,10 +59,7 @@ pub(crate) fn assert_all_cases_named(file: &str, named: &[&str]) {
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("function case.") {
             let name = rest.split('(').next().unwrap_or(rest);
-            assert!(
-                named.contains(&name),
-                "{file} has the case {name}, which no test runs"
-            );
+            assert!(named.contains(&name), "{file} has the case {name}, which no test runs");
         }
     }
 }
@@ -120,10 +114,7 @@ impl Run {
         let scratch = new_scratch_dir();
         command.env("SCRATCH", &scratch).env("LC_ALL", "C");
         command.env("LUA_PATH_5_4", format!("{}/?.lua;;", lua_dir().display()));
-        command.env(
-            "LUA_CPATH_5_4",
-            format!("{}/?.so;;", modules::dir().display()),
-        );
+        command.env("LUA_CPATH_5_4", format!("{}/?.so;;", modules::dir().display()));
         Self {
             command,
             stdin: None,
@@ -257,11 +248,7 @@ impl Started {
 
     /// Writes to a standard input that was left open.
     pub(crate) fn write_stdin(&mut self, text: &str) {
-        let pipe = self
-            .child
-            .stdin
-            .as_mut()
-            .expect("the run has an open stdin");
+        let pipe = self.child.stdin.as_mut().expect("the run has an open stdin");
         pipe.write_all(text.as_bytes()).expect("the program reads");
     }
 
@@ -286,10 +273,7 @@ impl Started {
             .arg(format!("-{name}"))
             .arg(self.child.id().to_string())
             .status();
-        assert!(
-            sent.is_ok_and(|status| status.success()),
-            "cannot send SIG{name}"
-        );
+        assert!(sent.is_ok_and(|status| status.success()), "cannot send SIG{name}");
     }
 
     /// The program's process number.
@@ -364,11 +348,7 @@ impl Outcome {
 
     /// The program ended by itself with this status.
     pub(crate) fn ends_with(&self, code: i32) -> &Self {
-        assert_eq!(
-            self.status.code(),
-            Some(code),
-            "status {code} expected\n{self}"
-        );
+        assert_eq!(self.status.code(), Some(code), "status {code} expected\n{self}");
         self
     }
 
@@ -390,10 +370,7 @@ impl Outcome {
 
     /// Stderr has this in it.
     pub(crate) fn complained(&self, text: &str) -> &Self {
-        assert!(
-            self.stderr.contains(text),
-            "{text:?} expected on stderr\n{self}"
-        );
+        assert!(self.stderr.contains(text), "{text:?} expected on stderr\n{self}");
         self
     }
 
@@ -405,10 +382,7 @@ impl Outcome {
 
     /// No trace of a Rust panic.
     pub(crate) fn without_panic(&self) -> &Self {
-        assert!(
-            !self.stderr.contains("panicked at"),
-            "the program panicked\n{self}"
-        );
+        assert!(!self.stderr.contains("panicked at"), "the program panicked\n{self}");
         self
     }
 }
@@ -426,8 +400,7 @@ impl std::fmt::Display for Outcome {
 fn new_scratch_dir() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let dir =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{}-{number}", std::process::id()));
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{}-{number}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a directory for the run can be made");
     dir
 }

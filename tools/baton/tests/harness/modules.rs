@@ -32,9 +32,7 @@ fn build(source: &Path, target: &Path) {
         .to_string_lossy()
         .into_owned();
     let module = target.join(format!("{stem}.so"));
-    if modified(&module)
-        .is_some_and(|built| modified(source).is_some_and(|changed| built > changed))
-    {
+    if modified(&module).is_some_and(|built| modified(source).is_some_and(|changed| built > changed)) {
         return;
     }
     let fresh = target.join(format!("{stem}.{}.new", std::process::id()));
@@ -48,9 +46,7 @@ fn build(source: &Path, target: &Path) {
     if cfg!(target_os = "macos") {
         compiler.args(["-undefined", "dynamic_lookup"]);
     }
-    let output = compiler
-        .output()
-        .expect("the C compiler `cc` can be started");
+    let output = compiler.output().expect("the C compiler `cc` can be started");
     assert!(
         output.status.success(),
         "cc failed on {}: {}",
@@ -61,7 +57,5 @@ fn build(source: &Path, target: &Path) {
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {
-    std::fs::metadata(path)
-        .and_then(|metadata| metadata.modified())
-        .ok()
+    std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
 }

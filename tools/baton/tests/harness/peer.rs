@@ -12,15 +12,9 @@ pub(crate) fn lua() -> Option<Run> {
 
 /// Says on the terminal, past the test runner's capture, that `what` was not tested. In CI nothing may be skipped.
 pub(crate) fn skip(what: &str, remedy: &str) {
-    assert!(
-        std::env::var_os("CI").is_none(),
-        "{what} could not be tested: {remedy}"
-    );
+    assert!(std::env::var_os("CI").is_none(), "{what} could not be tested: {remedy}");
     // Nothing better can be done if stderr is closed.
-    let _ = writeln!(
-        std::io::stderr(),
-        "SKIPPED: {what} was not tested: {remedy}"
-    );
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {what} was not tested: {remedy}");
 }
 
 /// Where the system's own `lua5.4` is.

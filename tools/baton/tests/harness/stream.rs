@@ -63,11 +63,7 @@ impl Stream {
         String::from_utf8_lossy(&collected.bytes).into_owned()
     }
 
-    fn wait(
-        &self,
-        limit: Duration,
-        done: impl Fn(&Collected) -> bool,
-    ) -> MutexGuard<'_, Collected> {
+    fn wait(&self, limit: Duration, done: impl Fn(&Collected) -> bool) -> MutexGuard<'_, Collected> {
         let (mutex, grown) = &*self.shared;
         let until = Instant::now() + limit;
         let mut collected = mutex.lock().unwrap_or_else(PoisonError::into_inner);

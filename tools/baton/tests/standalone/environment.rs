@@ -19,16 +19,12 @@ fn lua_init_is_run_as_lua_runs_it() {
         case("the version's own goes first", &["-e", "print(2)"])
             .variable("LUA_INIT", "print(1)")
             .variable("LUA_INIT_5_4", "print(54)"),
-        case("an error in the version's own", &["-e", "print(2)"])
-            .variable("LUA_INIT_5_4", "local x = nil + 1"),
-        case("another version's is ignored", &["-e", "print(2)"])
-            .variable("LUA_INIT_5_3", "print(53)"),
-        case("it sees arg", &["arguments.lua", "a"])
-            .variable("LUA_INIT", "arg[1] = arg[1] .. arg[0]"),
+        case("an error in the version's own", &["-e", "print(2)"]).variable("LUA_INIT_5_4", "local x = nil + 1"),
+        case("another version's is ignored", &["-e", "print(2)"]).variable("LUA_INIT_5_3", "print(53)"),
+        case("it sees arg", &["arguments.lua", "a"]).variable("LUA_INIT", "arg[1] = arg[1] .. arg[0]"),
         case("it may end the program", &["-e", "print(2)"]).variable("LUA_INIT", "os.exit(7)"),
         case("-E ignores it", &["-E", "-e", "print(2)"]).variable("LUA_INIT", "print(1)"),
-        case("-E ignores the version's own", &["-e", "print(2)", "-E"])
-            .variable("LUA_INIT_5_4", "print(1)"),
+        case("-E ignores the version's own", &["-e", "print(2)", "-E"]).variable("LUA_INIT_5_4", "print(1)"),
     ]);
 }
 
@@ -45,12 +41,9 @@ fn search_paths_are_those_of_lua() {
         case("LUA_CPATH_5_4 before it", &["-e", SHOW])
             .variable("LUA_CPATH", "/here/?.so")
             .variable("LUA_CPATH_5_4", "/there/?.so"),
-        case(";; stands for the system's, at the end", &["-e", SHOW])
-            .variable("LUA_PATH", "/here/?.lua;;"),
-        case(";; stands for the system's, at the start", &["-e", SHOW])
-            .variable("LUA_CPATH", ";;/here/?.so"),
-        case(";; stands for the system's, in between", &["-e", SHOW])
-            .variable("LUA_PATH", "/a/?;;/b/?"),
+        case(";; stands for the system's, at the end", &["-e", SHOW]).variable("LUA_PATH", "/here/?.lua;;"),
+        case(";; stands for the system's, at the start", &["-e", SHOW]).variable("LUA_CPATH", ";;/here/?.so"),
+        case(";; stands for the system's, in between", &["-e", SHOW]).variable("LUA_PATH", "/a/?;;/b/?"),
         case("an empty path", &["-e", SHOW]).variable("LUA_PATH", ""),
         case("-E ignores them", &["-E", "-e", SHOW])
             .variable("LUA_PATH", "/here/?.lua")

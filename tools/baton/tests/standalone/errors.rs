@@ -50,10 +50,7 @@ fn error_objects_are_shown_as_lua_shows_them() {
 #[test]
 fn tracebacks_are_those_of_lua() {
     compare(&[
-        case(
-            "through metamethods, pcall, coroutines and sort",
-            &["traceback.lua"],
-        ),
+        case("through metamethods, pcall, coroutines and sort", &["traceback.lua"]),
         case("levels", &["levels.lua"]),
         code(
             "an error in a coroutine that is resumed",
@@ -67,36 +64,24 @@ fn tracebacks_are_those_of_lua() {
             "an error object through coroutine.wrap",
             "coroutine.wrap(function() error({}) end)()",
         ),
-        code(
-            "a dead coroutine",
-            "local f = coroutine.wrap(print) f() f()",
-        ),
+        code("a dead coroutine", "local f = coroutine.wrap(print) f() f()"),
         code(
             "tail calls",
             "local function f() error('t') end local function g() return f() end g()",
         ),
-        code(
-            "a method",
-            "local o = {} function o:m() error('m') end o:m()",
-        ),
+        code("a method", "local o = {} function o:m() error('m') end o:m()"),
         code("a field", "t = {f = function() error('f') end} t.f()"),
         code("a global function", "function g() error('g') end g()"),
         code(
             "a metamethod",
             "local t = setmetatable({}, {__index = function() error('i') end}) return t.x",
         ),
-        code(
-            "a for iterator",
-            "for x in function() error('it') end do end",
-        ),
+        code("a for iterator", "for x in function() error('it') end do end"),
         code(
             "a function of the library that calls back",
             "table.sort({1, 2, 3}, function() error('s') end)",
         ),
-        code(
-            "gsub's callback",
-            "string.gsub('a', '.', function() error('g') end)",
-        ),
+        code("gsub's callback", "string.gsub('a', '.', function() error('g') end)"),
         code(
             "xpcall's handler",
             "print(xpcall(error, function(m) return debug.traceback('h: ' .. m) end, 'x'))",

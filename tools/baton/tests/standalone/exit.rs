@@ -31,10 +31,7 @@ fn the_exit_status_is_that_of_lua() {
             "os.exit does not collect",
             "setmetatable({}, {__gc = function() print('collected') end}) os.exit(true)",
         ),
-        code(
-            "os.exit in a coroutine",
-            "coroutine.wrap(function() os.exit(4) end)()",
-        ),
+        code("os.exit in a coroutine", "coroutine.wrap(function() os.exit(4) end)()"),
         code("os.exit in pcall", "pcall(os.exit, 5)"),
         code(
             "os.exit in a finalizer",

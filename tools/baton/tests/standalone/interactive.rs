@@ -10,14 +10,8 @@ fn lines_are_read_and_run_as_lua_does() {
         typed("an expression is printed", "1 + 1\n'text', nil, 2.5\n"),
         typed("a statement is run", "x = 5\nx\n"),
         typed("= before an expression", "=1\n= 1, 2\n==1\n"),
-        typed(
-            "an expression without values",
-            "print()\n(function() end)()\n",
-        ),
-        typed(
-            "a statement of several lines",
-            "for i = 1, 2 do\nprint(i)\nend\n",
-        ),
+        typed("an expression without values", "print()\n(function() end)()\n"),
+        typed("a statement of several lines", "for i = 1, 2 do\nprint(i)\nend\n"),
         typed("an expression of several lines", "1 +\n2\n"),
         typed("a string of several lines", "[[a\nb\n\nc]]\n"),
         typed("an empty line inside", "x =\n\n\n3\nx\n"),
@@ -28,10 +22,7 @@ fn lines_are_read_and_run_as_lua_does() {
             "function f(a)\n  return a * 2\nend\nf(21)\n",
         ),
         typed("return", "return 1, 2\n"),
-        typed(
-            "comments",
-            "-- nothing\n1 -- one\n--[[ long\ncomment ]] 2\n",
-        ),
+        typed("comments", "-- nothing\n1 -- one\n--[[ long\ncomment ]] 2\n"),
         typed("a line without its end", "1\n2"),
         typed("a goto on one line", "goto done; print(1) ::done::\n"),
     ]);
@@ -50,14 +41,8 @@ fn errors_leave_the_interactive_mode_going() {
         typed("a traceback", "function f() error('deep') end\nf()\n"),
         typed("too many results", "table.unpack({}, 1, 1e8)\n"),
         typed("print is gone", "print = nil\n1\nx = 1\n"),
-        typed(
-            "print fails",
-            "print = function() error('mine', 0) end\n1\n",
-        ),
-        typed(
-            "print fails with an object",
-            "print = function() error({}) end\n1\n",
-        ),
+        typed("print fails", "print = function() error('mine', 0) end\n1\n"),
+        typed("print fails with an object", "print = function() error({}) end\n1\n"),
         typed(
             "print is another",
             "print = function(...) io.write('<', ..., '>\\n') end\n1\n",
@@ -90,22 +75,16 @@ fn prompts_and_the_program_s_name_are_those_of_lua() {
             .input("arg[1]\n")
             .except(Exception::Release)
             .except(Exception::ReadlineEcho),
-        case(
-            "after a script that fails, not at all",
-            &["-i", "failing.lua"],
-        )
-        .input("1\n")
-        .except(Exception::Release),
+        case("after a script that fails, not at all", &["-i", "failing.lua"])
+            .input("1\n")
+            .except(Exception::Release),
         case("after code", &["-e", "x = 1", "-i"])
             .input("x\n")
             .except(Exception::Release)
             .except(Exception::ReadlineEcho),
-        case(
-            "after code that fails, not at all",
-            &["-i", "-e", "error('e')"],
-        )
-        .input("1\n")
-        .except(Exception::Release),
+        case("after code that fails, not at all", &["-i", "-e", "error('e')"])
+            .input("1\n")
+            .except(Exception::Release),
         case("after the input", &["-i", "-"])
             .input("print(1)")
             .except(Exception::Release),

@@ -31,10 +31,7 @@ fn the_language_fails_as_in_lua() {
         code("a string that is no number", "print('abc' + 1)"),
         code("a float without an integer", "print(1.5 | 1)"),
         code("a string without an integer", "print('1.5' | 1)"),
-        code(
-            "a concatenation of nil",
-            "local t = {} print('x' .. t.name)",
-        ),
+        code("a concatenation of nil", "local t = {} print('x' .. t.name)"),
         code("arithmetic on nil, a global", "print(undefined + 1)"),
         code("arithmetic on a field", "local t = {} print(t.x.y)"),
         code(
@@ -60,10 +57,7 @@ fn the_language_fails_as_in_lua() {
             "local t = {} setmetatable(t, {__index = t}) print(t.x)",
         ),
         code("a value that cannot be closed", "local x <close> = 5"),
-        code(
-            "a shift beyond the width",
-            "print(1 << 64, 1 << -1, -1 >> 1, ~0)",
-        ),
+        code("a shift beyond the width", "print(1 << 64, 1 << -1, -1 >> 1, ~0)"),
         code(
             "a number's text",
             "print(1e15, 1e100, 2^53, 0x.8p1, 1e308 * 10, -0.0, 3 | 0, 100 // 1e0)",
@@ -99,19 +93,11 @@ fn warnings_are_those_of_lua() {
         ),
         case(
             "an error in __gc at the end",
-            &[
-                "-W",
-                "-e",
-                "setmetatable({}, {__gc = function() error('g') end})",
-            ],
+            &["-W", "-e", "setmetatable({}, {__gc = function() error('g') end})"],
         ),
         case(
             "an error object in __gc",
-            &[
-                "-W",
-                "-e",
-                "setmetatable({}, {__gc = function() error({}) end})",
-            ],
+            &["-W", "-e", "setmetatable({}, {__gc = function() error({}) end})"],
         ),
         code(
             "an error in __gc without -W",
@@ -144,8 +130,7 @@ fn the_collector_starts_as_in_lua() {
             "print(collectgarbage('setpause', 100), collectgarbage('setstepmul', 200))",
         ),
         code("a step", "print(collectgarbage('step'), collectgarbage())"),
-        case("in LUA_INIT too", &["-e", ""])
-            .variable("LUA_INIT", "print(collectgarbage('incremental'))"),
+        case("in LUA_INIT too", &["-e", ""]).variable("LUA_INIT", "print(collectgarbage('incremental'))"),
         code(
             "weak tables",
             "local t = setmetatable({}, {__mode = 'k'}) t[{}] = 1 collectgarbage() print(next(t))",

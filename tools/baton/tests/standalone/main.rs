@@ -1,7 +1,6 @@
 //! `baton` against the system's `lua5.4`: the same command line, script and input must give the same output, messages
 //! and exit status. Where they rightly differ, the case says why (see `Case::except`).
 
-
 mod case;
 mod depth;
 mod environment;

@@ -17,14 +17,8 @@ fn options_are_read_as_lua_reads_them() {
             .except(Exception::Release),
         case("-v twice", &["-v", "-v"]).except(Exception::Release),
         case("-e with its code attached", &["-eprint(1)"]),
-        case(
-            "-e several times",
-            &["-e", "x=1", "-ex=x+1", "-e", "print(x)"],
-        ),
-        case(
-            "-e stops at the first failure",
-            &["-e", "error(1)", "-e", "print(2)"],
-        ),
+        case("-e several times", &["-e", "x=1", "-ex=x+1", "-e", "print(x)"]),
+        case("-e stops at the first failure", &["-e", "error(1)", "-e", "print(2)"]),
         case("-e leaves the input alone", &["-e", "print(1)"]).input("print(2)"),
         case("-e then a script", &["-e", "x = 1", "arguments.lua", "a"]),
         case("-e with an empty chunk", &["-e", "", "arguments.lua"]),
@@ -47,10 +41,7 @@ fn options_are_read_as_lua_reads_them() {
             "options after the script belong to it",
             &["arguments.lua", "-e", "x", "--", "-v"],
         ),
-        case(
-            "an option's value may hold spaces",
-            &["-e", " print ( 1 ) "],
-        ),
+        case("an option's value may hold spaces", &["-e", " print ( 1 ) "]),
     ]);
 }
 
@@ -98,24 +89,15 @@ fn modules_are_required_as_lua_requires_them() {
             &["-l", "=module", "-e", "print(_G[''].name)"],
         ),
         case("-l with an empty module", &["-l", "g=", "-e", "print(g)"]),
-        case(
-            "-l of a library",
-            &["-l", "s=string", "-e", "print(s == string)"],
-        ),
-        case(
-            "-l of a module that is missing",
-            &["-l", "missing", "-e", "print(1)"],
-        ),
+        case("-l of a library", &["-l", "s=string", "-e", "print(s == string)"]),
+        case("-l of a module that is missing", &["-l", "missing", "-e", "print(1)"]),
         case("-l of a module that fails", &["-l", "failing"]),
         case("-l of a module with a syntax error", &["-l", "broken"]),
         case(
             "-l of a module that returns false",
             &["-l", "false", "-e", "print(_G['false'])"],
         ),
-        case(
-            "-l when require is gone",
-            &["-e", "require = nil", "-l", "module"],
-        ),
+        case("-l when require is gone", &["-e", "require = nil", "-l", "module"]),
         case(
             "-l when the globals refuse",
             &[
@@ -143,11 +125,7 @@ fn modules_are_required_as_lua_requires_them() {
             "table\n",
             "since 5.4.5 -l ignores what follows a hyphen, as require does for C modules",
         ),
-        case(
-            "-l leaves the input alone? no: it runs it",
-            &["-l", "module"],
-        )
-        .input("print(module.name)"),
+        case("-l leaves the input alone? no: it runs it", &["-l", "module"]).input("print(module.name)"),
     ]);
 }
 
@@ -156,10 +134,7 @@ fn arg_holds_what_lua_puts_there() {
     const SHOW: &str = "for i = -6, 6 do io.write(tostring(arg[i]), ' ') end print(#arg)";
     compare(&[
         case("a script without arguments", &["arguments.lua"]),
-        case(
-            "a script with arguments",
-            &["arguments.lua", "a", "", "b c"],
-        ),
+        case("a script with arguments", &["arguments.lua", "a", "", "b c"]),
         case(
             "options stand at negative indices",
             &["-e", "x=1", "-W", "-E", "arguments.lua", "a"],
@@ -175,13 +150,7 @@ fn arg_holds_what_lua_puts_there() {
         ),
         case(
             "arg may grow",
-            &[
-                "-e",
-                "arg[4] = 'four' arg[3] = 'three'",
-                "arguments.lua",
-                "1",
-                "2",
-            ],
+            &["-e", "arg[4] = 'four' arg[3] = 'three'", "arguments.lua", "1", "2"],
         ),
         case(
             "arg may have a length of its own",
@@ -202,9 +171,6 @@ fn arg_holds_what_lua_puts_there() {
                 "arguments.lua",
             ],
         ),
-        shell(
-            "a thousand arguments",
-            "\"$LUA\" arguments.lua $(seq 1 1000) | wc -w",
-        ),
+        shell("a thousand arguments", "\"$LUA\" arguments.lua $(seq 1 1000) | wc -w"),
     ]);
 }

@@ -61,10 +61,7 @@ pub(crate) fn compare(cases: &[Case]) {
     let Some(reference) = reference() else {
         return;
     };
-    let differences: Vec<String> = cases
-        .iter()
-        .filter_map(|case| difference(case, &reference))
-        .collect();
+    let differences: Vec<String> = cases.iter().filter_map(|case| difference(case, &reference)).collect();
     assert!(
         differences.is_empty(),
         "{} of {} cases differ\n\n{}",
@@ -82,21 +79,11 @@ fn difference(case: &Case, reference: &Path) -> Option<String> {
             return Some(format!("=== {}: {unused}", case.name));
         }
     }
-    (expected != found).then(|| {
-        format!(
-            "=== {}\n*** lua5.4: {expected}\n*** baton: {found}",
-            case.name
-        )
-    })
+    (expected != found).then(|| format!("=== {}\n*** lua5.4: {expected}\n*** baton: {found}", case.name))
 }
 
 /// Takes the difference out of both outcomes. Fails if it was not there: the exception is then stale.
-fn allow(
-    exception: Exception,
-    case: &Case,
-    expected: &mut Outcome,
-    found: &mut Outcome,
-) -> Result<(), String> {
+fn allow(exception: Exception, case: &Case, expected: &mut Outcome, found: &mut Outcome) -> Result<(), String> {
     match exception {
         Exception::Release => {
             without_release(&mut expected.stdout)?;
@@ -232,16 +219,8 @@ fn normal(bytes: &[u8], place: &str) -> String {
     let mut normal = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let rest = part.trim_start_matches(|digit: char| digit.is_ascii_hexdigit());
-        normal.push_str(if part.len() - rest.len() >= 8 {
-            "ADDRESS"
-        } else {
-            "0x"
-        });
-        normal.push_str(if part.len() - rest.len() >= 8 {
-            rest
-        } else {
-            part
-        });
+        normal.push_str(if part.len() - rest.len() >= 8 { "ADDRESS" } else { "0x" });
+        normal.push_str(if part.len() - rest.len() >= 8 { rest } else { part });
     }
     normal
 }

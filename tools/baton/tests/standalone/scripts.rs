@@ -13,10 +13,7 @@ fn scripts_are_loaded_as_lua_loads_them() {
         ),
         case("only that line", &["only_comment.lua"]),
         case("a byte order mark", &["marked.lua"]),
-        case(
-            "a byte order mark and a first line",
-            &["marked_executable.lua"],
-        ),
+        case("a byte order mark and a first line", &["marked_executable.lua"]),
         case("the input with a first line", &["-"]).input("#!x\nprint(1) error(2)"),
         case("the input with a byte order mark", &[]).input("\u{feff}print(1)"),
         case("the input, empty", &[]),
@@ -30,10 +27,8 @@ fn scripts_are_loaded_as_lua_loads_them() {
             "a compiled chunk cut short",
             "\"$LUA\" -e 'io.write(string.dump(function() end):sub(1, 20))' | \"$LUA\" -",
         ),
-        case("a script that reads the rest of the input", &["reads.lua"])
-            .input("12 rest\nabcdef\none\ntwo\n"),
-        case("the input read by itself", &["-"])
-            .input("print(io.read('l'))\nprint(io.read('l'))\n"),
+        case("a script that reads the rest of the input", &["reads.lua"]).input("12 rest\nabcdef\none\ntwo\n"),
+        case("the input read by itself", &["-"]).input("print(io.read('l'))\nprint(io.read('l'))\n"),
         shell(
             "the name of a script in a directory",
             "\"$LUA\" ./sub/../sub/inner.lua x",
@@ -45,10 +40,7 @@ fn scripts_are_loaded_as_lua_loads_them() {
 fn scripts_that_cannot_be_loaded_get_lua_s_message() {
     compare(&[
         case("a missing file", &["missing.lua"]),
-        case(
-            "a missing file after code",
-            &["-e", "print(1)", "missing.lua"],
-        ),
+        case("a missing file after code", &["-e", "print(1)", "missing.lua"]),
         case("an empty name", &[""]),
         case("a directory", &["."]),
         case("a syntax error in a file", &["broken.lua"]),
@@ -65,21 +57,12 @@ fn scripts_that_cannot_be_loaded_get_lua_s_message() {
         case("a goto without its label", &["-e", "goto nowhere"]),
         case(
             "a goto into a block",
-            &[
-                "-e",
-                "goto inside; do ::inside:: end local x ::inside:: print(x)",
-            ],
+            &["-e", "goto inside; do ::inside:: end local x ::inside:: print(x)"],
         ),
         case("a label twice", &["-e", "::a:: ::a::"]),
         case("break outside a loop", &["-e", "break"]),
-        case(
-            "an attribute that is unknown",
-            &["-e", "local x <fast> = 1"],
-        ),
-        case(
-            "an assignment to a constant",
-            &["-e", "local x <const> = 1 x = 2"],
-        ),
+        case("an attribute that is unknown", &["-e", "local x <fast> = 1"]),
+        case("an assignment to a constant", &["-e", "local x <const> = 1 x = 2"]),
         case("varargs outside", &["-e", "function f() return ... end"]),
         case(
             "a block that is left open, with its line",
@@ -99,9 +82,6 @@ fn scripts_that_cannot_be_loaded_get_lua_s_message() {
             &["-e", "assert(load('x =\\n1 1', 'first line\\nsecond'))"],
         ),
         code("a mode that forbids text", "print(load('x = 1', 'c', 'b'))"),
-        code(
-            "a reader that fails",
-            "print(load(function() error('reader') end))",
-        ),
+        code("a reader that fails", "print(load(function() error('reader') end))"),
     ]);
 }

@@ -10,12 +10,7 @@ use std::time::Duration;
 use crate::run::{baton, describe, finish, interpreter, reference, spawn};
 
 /// Starts the program, sends SIGINT once it has printed `ready` and `go` agrees, and returns its messages and status.
-fn interrupted(
-    program: &Path,
-    arguments: &[&str],
-    ready: &str,
-    go: fn(&Child),
-) -> (String, String) {
+fn interrupted(program: &Path, arguments: &[&str], ready: &str, go: fn(&Child)) -> (String, String) {
     let mut child = spawn(&mut interpreter(program, arguments));
     let mut stdout = child.stdout.take().expect("a pipe");
     let mut seen = Vec::new();
@@ -83,9 +78,7 @@ fn an_interrupt_raises_in_a_callback() {
 
 #[test]
 fn an_interrupt_can_be_caught() {
-    compare(
-        "print('ready') io.stderr:write(select(2, pcall(function() while true do end end)), '\\n')",
-    );
+    compare("print('ready') io.stderr:write(select(2, pcall(function() while true do end end)), '\\n')");
 }
 
 #[test]

@@ -31,18 +31,12 @@ fn closed_and_full_streams_behave_as_in_lua() {
             "an error with a closed error output",
             "\"$LUA\" -e 'error(1)' 2>&-; echo $?",
         ),
-        shell(
-            "a wrong option with a closed error output",
-            "\"$LUA\" -x 2>&-; echo $?",
-        ),
+        shell("a wrong option with a closed error output", "\"$LUA\" -x 2>&-; echo $?"),
         shell(
             "a script opens the number of a closed output",
             "\"$LUA\" -e 'local f = io.open(\"empty.lua\") io.stderr:write(tostring(f ~= nil))' >&-",
         ),
-        shell(
-            "read from a closed input",
-            "\"$LUA\" -e 'print(io.read())' <&-",
-        ),
+        shell("read from a closed input", "\"$LUA\" -e 'print(io.read())' <&-"),
         shell("run a closed input", "\"$LUA\" <&-; echo $?"),
         shell("run a closed input, asked for", "\"$LUA\" - <&-; echo $?"),
         shell("run a directory as input", "\"$LUA\" - <.; echo $?"),
@@ -64,17 +58,11 @@ fn closed_and_full_streams_behave_as_in_lua() {
         ),
         case(
             "read at the end of input",
-            &[
-                "-e",
-                "print(io.read(), io.read('a'), io.read('n'), io.read(0))",
-            ],
+            &["-e", "print(io.read(), io.read('a'), io.read('n'), io.read(0))"],
         ),
         case(
             "lines at the end of input",
-            &[
-                "-e",
-                "for l in io.lines() do print(l) end print(pcall(io.lines))",
-            ],
+            &["-e", "for l in io.lines() do print(l) end print(pcall(io.lines))"],
         ),
     ]);
 }
@@ -83,10 +71,7 @@ fn closed_and_full_streams_behave_as_in_lua() {
 fn large_and_odd_data_pass_as_in_lua() {
     compare(&[
         code("a megabyte in one piece", "io.write(('x'):rep(1 << 20))"),
-        code(
-            "a hundred thousand lines",
-            "for i = 1, 100000 do print(i) end",
-        ),
+        code("a hundred thousand lines", "for i = 1, 100000 do print(i) end"),
         code("zeros and bytes", "io.write('a\\0b\\xff\\n') print('\\0')"),
         code("print of many values", "print(table.unpack({}, 1, 1000))"),
         code(

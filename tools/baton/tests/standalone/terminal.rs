@@ -47,8 +47,7 @@ fn without_echo(terminal: &OwnedFd) {
     let mut settings = unsafe { settings.assume_init() };
     settings.c_lflag &= !libc::ECHO;
     // SAFETY: the descriptor is a terminal's, and the settings are its own but for one flag.
-    let written =
-        unsafe { libc::tcsetattr(terminal.as_raw_fd(), libc::TCSANOW, &raw const settings) };
+    let written = unsafe { libc::tcsetattr(terminal.as_raw_fd(), libc::TCSANOW, &raw const settings) };
     assert_eq!(written, 0, "the terminal's settings");
 }
 
@@ -64,9 +63,7 @@ fn conversation(arguments: &[&str], lines: &str) -> (String, Option<i32>) {
     }
     let status = child.wait().expect("baton's status");
     (
-        String::from_utf8(shown)
-            .expect("text")
-            .replace("\r\n", "\n"),
+        String::from_utf8(shown).expect("text").replace("\r\n", "\n"),
         status.code(),
     )
 }

@@ -37,10 +37,7 @@ impl Placement {
             Self::Loaded => Command::new(&program.executable),
             Self::Pinned => {
                 let mut command = Command::new("taskset");
-                command
-                    .arg("-c")
-                    .arg(first_allowed_cpu())
-                    .arg(&program.executable);
+                command.arg("-c").arg(first_allowed_cpu()).arg(&program.executable);
                 command
             }
         }
@@ -117,9 +114,7 @@ fn wait(child: &mut Child) -> Result<Option<ExitStatus>, String> {
 /// The first CPU that we may run on, which need not be 0 in a container.
 fn first_allowed_cpu() -> String {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let list = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let first = list.unwrap_or("0").trim().split([',', '-']).next();
     first.unwrap_or("0").to_owned()
 }
@@ -139,10 +134,7 @@ mod checks {
 
     #[test]
     fn a_run_passes_by_its_status_alone() {
-        assert!(matches!(
-            run(&program("/bin/true"), Placement::Pinned),
-            Ok(Run::Passed)
-        ));
+        assert!(matches!(run(&program("/bin/true"), Placement::Pinned), Ok(Run::Passed)));
         assert!(matches!(
             run(&program("/bin/false"), Placement::Loaded),
             Ok(Run::Failed { .. })

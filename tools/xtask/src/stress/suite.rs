@@ -20,11 +20,7 @@ pub(super) struct TestProgram {
 /// Builds the concurrent tests: of the interpreter those whose file name starts with `concurrency`, and of the runtime
 /// all but the loom tests, which explore interleavings by themselves.
 pub(super) fn build(release: bool) -> Result<Vec<TestProgram>, String> {
-    let mut command = cargo(&[
-        "test",
-        "--no-run",
-        "--message-format=json-render-diagnostics",
-    ]);
+    let mut command = cargo(&["test", "--no-run", "--message-format=json-render-diagnostics"]);
     command.args(["-p", "baton-core", "-p", "baton"]);
     if release {
         command.arg("--release");
@@ -39,10 +35,7 @@ pub(super) fn build(release: bool) -> Result<Vec<TestProgram>, String> {
     let messages = String::from_utf8_lossy(&output.stdout);
     let mut programs: Vec<TestProgram> = messages.lines().filter_map(concurrent_test).collect();
     programs.sort_by(|one, other| one.name.cmp(&other.name));
-    if programs
-        .iter()
-        .any(|program| program.name.starts_with("baton: "))
-    {
+    if programs.iter().any(|program| program.name.starts_with("baton: ")) {
         Ok(programs)
     } else {
         Err("stress: found no concurrency*.rs under tools/baton/tests".to_owned())
@@ -89,8 +82,7 @@ mod checks {
 
     #[test]
     fn the_interpreters_concurrency_tests_and_the_runtimes_tests_are_stressed() {
-        let program =
-            announced("tools/baton", "concurrency_channels", true).expect("a stressed program");
+        let program = announced("tools/baton", "concurrency_channels", true).expect("a stressed program");
         assert_eq!(program.name, "baton: concurrency_channels");
         assert_eq!(program.directory, PathBuf::from("/src/tools/baton"));
         assert!(announced("runtime/core", "scheduler", true).is_some());

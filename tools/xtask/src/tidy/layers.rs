@@ -25,10 +25,7 @@ pub(super) fn check(manifests: &[(String, String)]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut members = Vec::new();
     for (file, text) in manifests.iter().filter(|(file, _)| file != "Cargo.toml") {
-        match LAYERS
-            .iter()
-            .position(|(directory, _)| file.starts_with(directory))
-        {
+        match LAYERS.iter().position(|(directory, _)| file.starts_with(directory)) {
             Some(layer) => members.push(Member::parse(file, text, layer)),
             None => findings.push(Finding::error(
                 file,
@@ -44,10 +41,7 @@ pub(super) fn check(manifests: &[(String, String)]) -> Vec<Finding> {
             };
             if other.layer >= member.layer {
                 let (own, others) = (LAYERS[member.layer].1, LAYERS[other.layer].1);
-                let message = format!(
-                    "{} ({own}) must not depend on {dependency} ({others})",
-                    member.name
-                );
+                let message = format!("{} ({own}) must not depend on {dependency} ({others})", member.name);
                 findings.push(Finding::error(&member.file, *line, message));
             }
         }
@@ -103,10 +97,7 @@ mod checks {
     const NOWHERE: [usize; 0] = [];
 
     fn manifest(file: &str, name: &str, rest: &str) -> (String, String) {
-        (
-            file.to_owned(),
-            format!("[package]\nname = \"{name}\"\n{rest}"),
-        )
+        (file.to_owned(), format!("[package]\nname = \"{name}\"\n{rest}"))
     }
 
     fn found(core: &str) -> Vec<usize> {
@@ -140,9 +131,6 @@ mod checks {
 
     #[test]
     fn a_crate_outside_of_the_layers_is_found() {
-        assert_eq!(
-            check(&[manifest("elsewhere/Cargo.toml", "stray", "")]).len(),
-            1
-        );
+        assert_eq!(check(&[manifest("elsewhere/Cargo.toml", "stray", "")]).len(), 1);
     }
 }

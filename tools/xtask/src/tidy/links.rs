@@ -22,11 +22,7 @@ pub(super) fn check(name: &str, text: &str, exists: impl Fn(&str) -> bool) -> Ve
             }
             match resolve(name, file) {
                 Some(path) if exists(&path) => {}
-                Some(path) => findings.push(Finding::error(
-                    name,
-                    index + 1,
-                    format!("dead link: no file {path}"),
-                )),
+                Some(path) => findings.push(Finding::error(name, index + 1, format!("dead link: no file {path}"))),
                 None => findings.push(Finding::error(
                     name,
                     index + 1,
@@ -49,9 +45,7 @@ fn targets(line: &str) -> Vec<&str> {
             found.extend(inside.split_whitespace().next());
         }
     }
-    let definition = line
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once("]:"));
+    let definition = line.strip_prefix('[').and_then(|rest| rest.split_once("]:"));
     found.extend(definition.and_then(|(_, target)| target.split_whitespace().next()));
     found
 }
@@ -80,10 +74,7 @@ mod checks {
 
     fn dead(document: &str, text: &str) -> Vec<usize> {
         let exists = |path: &str| ["README.md", "docs/guide.md", "docs"].contains(&path);
-        check(document, text, exists)
-            .iter()
-            .map(Finding::line)
-            .collect()
+        check(document, text, exists).iter().map(Finding::line).collect()
     }
 
     #[test]
@@ -101,10 +92,7 @@ mod checks {
 
     #[test]
     fn reference_definitions_are_links_too() {
-        assert_eq!(
-            dead("README.md", "[a]: nowhere.md\n[b]: docs/guide.md\n"),
-            [1]
-        );
+        assert_eq!(dead("README.md", "[a]: nowhere.md\n[b]: docs/guide.md\n"), [1]);
     }
 
     #[test]

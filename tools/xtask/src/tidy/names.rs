@@ -15,9 +15,7 @@ const BANNED: [&str; 8] = [
 
 /// Finds a part of a file's path that could be the name of any file.
 pub(super) fn check(name: &str) -> Option<Finding> {
-    let stems = name
-        .split('/')
-        .map(|part| part.split('.').next().unwrap_or_default());
+    let stems = name.split('/').map(|part| part.split('.').next().unwrap_or_default());
     let banned = stems.into_iter().find(|stem| BANNED.contains(stem))?;
     Some(Finding::error(
         name,

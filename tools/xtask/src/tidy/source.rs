@@ -72,8 +72,9 @@ fn separate(text: &str, is_rust: bool) -> (String, String) {
                 continue;
             }
             let (in_code, in_comment) = match (state, next) {
-                (State::LineComment | State::BlockComment(_), _)
-                | (_, State::LineComment | State::BlockComment(_)) => (' ', character),
+                (State::LineComment | State::BlockComment(_), _) | (_, State::LineComment | State::BlockComment(_)) => {
+                    (' ', character)
+                }
                 (State::Code, State::Code) if length == 1 => (character, ' '),
                 // The quotes stay, so that an empty string differs from nothing; what is between them goes.
                 (State::Code, _) | (_, State::Code) if character == '"' => (character, ' '),
@@ -98,10 +99,7 @@ fn step(state: State, rest: &[char], is_rust: bool, before: Option<char>) -> (St
         (State::Code, 'r', Some('"' | '#'))
             if is_rust && !before.is_some_and(is_word) || raw_after_prefix(rest, before) =>
         {
-            let hashes = rest[1..]
-                .iter()
-                .take_while(|character| **character == '#')
-                .count();
+            let hashes = rest[1..].iter().take_while(|character| **character == '#').count();
             match rest.get(1 + hashes) {
                 Some('"') => (State::RawText(hashes), hashes + 2),
                 // A raw identifier.
@@ -110,16 +108,12 @@ fn step(state: State, rest: &[char], is_rust: bool, before: Option<char>) -> (St
         }
         (State::Code, '\'', _) => (State::Code, character_length(rest)),
         (State::LineComment, '\n', _) => (State::Code, 1),
-        (State::BlockComment(depth), '/', Some('*')) if is_rust => {
-            (State::BlockComment(depth + 1), 2)
-        }
+        (State::BlockComment(depth), '/', Some('*')) if is_rust => (State::BlockComment(depth + 1), 2),
         (State::BlockComment(1), '*', Some('/')) => (State::Code, 2),
         (State::BlockComment(depth), '*', Some('/')) => (State::BlockComment(depth - 1), 2),
         (State::Text, '\\', Some(_)) => (State::Text, 2),
         (State::Text, '"', _) => (State::Code, 1),
-        (State::RawText(hashes), '"', _)
-            if rest[1..].iter().take(hashes).filter(|c| **c == '#').count() == hashes =>
-        {
+        (State::RawText(hashes), '"', _) if rest[1..].iter().take(hashes).filter(|c| **c == '#').count() == hashes => {
             (State::Code, hashes + 1)
         }
         (state, _, _) => (state, 1),
@@ -138,10 +132,7 @@ fn is_word(character: char) -> bool {
 /// The length of a character literal, or 1 for the quote that begins a lifetime.
 fn character_length(rest: &[char]) -> usize {
     match rest {
-        ['\'', '\\', _, tail @ ..] => tail
-            .iter()
-            .position(|c| *c == '\'')
-            .map_or(1, |end| end + 4),
+        ['\'', '\\', _, tail @ ..] => tail.iter().position(|c| *c == '\'').map_or(1, |end| end + 4),
         ['\'', _, '\'', ..] => 3,
         _ => 1,
     }
@@ -203,14 +194,8 @@ mod checks {
         assert_eq!(code_of("a // b"), "a     ");
         assert_eq!(code_of("a /* b /* c */ d */ e"), "a                   e");
         assert_eq!(code_of(r#"f("x \" y") g"#), r#"f("      ") g"#);
-        assert_eq!(
-            code_of("r#\"a \" b\"# c").trim_start_matches([' ', '"']),
-            "c"
-        );
-        assert_eq!(
-            code_of("br\"\\\" c").trim_start_matches([' ', '"', 'b']),
-            "c"
-        );
+        assert_eq!(code_of("r#\"a \" b\"# c").trim_start_matches([' ', '"']), "c");
+        assert_eq!(code_of("br\"\\\" c").trim_start_matches([' ', '"', 'b']), "c");
     }
 
     #[test]
@@ -230,15 +215,13 @@ mod checks {
 
     #[test]
     fn a_string_over_several_lines_keeps_them() {
-        assert_eq!(
-            Source::parse("trial.rs", "\"a\nb\"\nc").code,
-            ["\" ", " \"", "c"]
-        );
+        assert_eq!(Source::parse("trial.rs", "\"a\nb\"\nc").code, ["\" ", " \"", "c"]);
     }
 
     #[test]
     fn lines_of_test_modules_are_known() {
-        let text = "fn f() {}\n#[cfg(test)]\nmod tests {\n    fn g() { }\n}\nfn h() {}\n#[cfg(test)]\nuse x;\nfn i() {}";
+        let text =
+            "fn f() {}\n#[cfg(test)]\nmod tests {\n    fn g() { }\n}\nfn h() {}\n#[cfg(test)]\nuse x;\nfn i() {}";
         let expected = [false, true, true, true, true, false, false, false, false];
         assert_eq!(Source::parse("src/trial.rs", text).is_test, expected);
         assert_eq!(

@@ -33,9 +33,7 @@ pub(super) fn check(name: &str, text: &str, root: &Path) -> Vec<Finding> {
     let checkout = root.to_string_lossy();
     for (index, line) in text.lines().enumerate() {
         for mark in UNFINISHED.iter().filter(|mark| has_word(line, mark)) {
-            let message = format!(
-                "'{mark}' marks unfinished work; finish it, or say what is missing in the documents"
-            );
+            let message = format!("'{mark}' marks unfinished work; finish it, or say what is missing in the documents");
             findings.push(Finding::error(name, index + 1, message));
         }
         let own_place = checkout.len() > 1 && has_path(line, checkout.trim_start_matches('/'));
@@ -52,11 +50,7 @@ pub(super) fn check(name: &str, text: &str, root: &Path) -> Vec<Finding> {
 
 /// Finds unsafe Rust in crates that are not allowed it.
 pub(super) fn check_unsafe(source: &Source) -> Vec<Finding> {
-    if !source.is_rust()
-        || UNSAFE_PLACES
-            .iter()
-            .any(|place| source.name.starts_with(place))
-    {
+    if !source.is_rust() || UNSAFE_PLACES.iter().any(|place| source.name.starts_with(place)) {
         return Vec::new();
     }
     let lines = source
@@ -64,10 +58,7 @@ pub(super) fn check_unsafe(source: &Source) -> Vec<Finding> {
         .iter()
         .enumerate()
         .filter(|(_, line)| has_word(line, "unsafe"));
-    let message = format!(
-        "unsafe code outside of {}; move it there",
-        UNSAFE_PLACES.join(", ")
-    );
+    let message = format!("unsafe code outside of {}; move it there", UNSAFE_PLACES.join(", "));
     lines
         .map(|(index, _)| Finding::error(&source.name, index + 1, message.as_str()))
         .collect()
@@ -88,8 +79,7 @@ fn has_word(line: &str, word: &str) -> bool {
 fn has_path(line: &str, directory: &str) -> bool {
     line.match_indices('/').any(|(at, _)| {
         let before = line[..at].chars().next_back();
-        let begins_here = before
-            .is_none_or(|character| character.is_whitespace() || "\"'`(=:<[".contains(character));
+        let begins_here = before.is_none_or(|character| character.is_whitespace() || "\"'`(=:<[".contains(character));
         let rest = line[at + 1..].strip_prefix(directory);
         begins_here && rest.is_some_and(|rest| rest.starts_with('/'))
     })

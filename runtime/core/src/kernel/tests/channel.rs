@@ -114,10 +114,7 @@ fn a_value_that_was_not_sent_in_time_is_not_received() {
     let sender = spawn_running(&mut kernel);
     assert_blocked(kernel.channel_send(channel, 1, until(5)));
     kernel.expire(at(5));
-    assert_eq!(
-        resume_with(&mut kernel, sender).reason,
-        WakeReason::TimedOut
-    );
+    assert_eq!(resume_with(&mut kernel, sender).reason, WakeReason::TimedOut);
     assert_eq!(receive(&mut kernel, channel), Err(WakeReason::TimedOut));
 }
 

@@ -32,9 +32,7 @@ impl Scene {
     /// A process that waits for the condition.
     fn waiting(&mut self, deadline: Deadline) -> ProcessId {
         let pid = self.owner();
-        let attempt = self
-            .kernel
-            .condition_wait(self.condition, self.mutex, deadline);
+        let attempt = self.kernel.condition_wait(self.condition, self.mutex, deadline);
         assert_eq!(attempt, Ok(Attempt::Blocked));
         pid
     }
@@ -49,16 +47,10 @@ fn a_wait_gives_the_mutex_up_and_gets_it_back() {
     let mut scene = Scene::new();
     let a = scene.waiting(Deadline::Never);
     assert_eq!(scene.kernel.mutex_owner(scene.mutex), None);
-    assert_eq!(
-        scene.kernel.blocker(a),
-        Some(Blocker::Condition(scene.condition))
-    );
+    assert_eq!(scene.kernel.blocker(a), Some(Blocker::Condition(scene.condition)));
     assert!(scene.kernel.condition_signal(scene.condition));
     assert_eq!(scene.kernel.mutex_owner(scene.mutex), Some(a));
-    assert_eq!(
-        resume_with(&mut scene.kernel, a),
-        Wake::because(WakeReason::Done)
-    );
+    assert_eq!(resume_with(&mut scene.kernel, a), Wake::because(WakeReason::Done));
     assert!(!scene.kernel.condition_signal(scene.condition));
 }
 
@@ -96,10 +88,7 @@ fn a_timeout_waits_for_the_mutex_and_is_still_a_timeout() {
     assert_eq!(scene.kernel.state(a), State::Waiting);
     assert_eq!(scene.kernel.next_deadline(), None);
     scene.unlock();
-    assert_eq!(
-        resume_with(&mut scene.kernel, a).reason,
-        WakeReason::TimedOut
-    );
+    assert_eq!(resume_with(&mut scene.kernel, a).reason, WakeReason::TimedOut);
     assert_eq!(scene.kernel.mutex_owner(scene.mutex), Some(a));
 }
 
@@ -107,9 +96,7 @@ fn a_timeout_waits_for_the_mutex_and_is_still_a_timeout() {
 fn a_wait_that_must_not_wait_keeps_the_mutex() {
     let mut scene = Scene::new();
     let a = scene.owner();
-    let attempt = scene
-        .kernel
-        .condition_wait(scene.condition, scene.mutex, Deadline::Now);
+    let attempt = scene.kernel.condition_wait(scene.condition, scene.mutex, Deadline::Now);
     assert_eq!(reason(attempt.unwrap()), WakeReason::TimedOut);
     assert_eq!(scene.kernel.mutex_owner(scene.mutex), Some(a));
 }

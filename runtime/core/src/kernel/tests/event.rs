@@ -8,25 +8,13 @@ fn a_set_event_lets_everybody_pass() {
     let mut kernel = kernel();
     let event = kernel.event_new();
     spawn_running(&mut kernel);
-    assert_eq!(
-        reason(kernel.event_wait(event, Deadline::Now)),
-        WakeReason::TimedOut
-    );
+    assert_eq!(reason(kernel.event_wait(event, Deadline::Now)), WakeReason::TimedOut);
     assert_eq!(kernel.event_set(event), 0);
     assert!(kernel.event_is_set(event));
-    assert_eq!(
-        reason(kernel.event_wait(event, Deadline::Never)),
-        WakeReason::Done
-    );
-    assert_eq!(
-        reason(kernel.event_wait(event, Deadline::Now)),
-        WakeReason::Done
-    );
+    assert_eq!(reason(kernel.event_wait(event, Deadline::Never)), WakeReason::Done);
+    assert_eq!(reason(kernel.event_wait(event, Deadline::Now)), WakeReason::Done);
     kernel.event_clear(event);
-    assert_eq!(
-        reason(kernel.event_wait(event, Deadline::Now)),
-        WakeReason::TimedOut
-    );
+    assert_eq!(reason(kernel.event_wait(event, Deadline::Now)), WakeReason::TimedOut);
 }
 
 #[test]
@@ -64,10 +52,7 @@ fn a_freed_event_is_closed() {
     assert_eq!(kernel.state(a), State::Waiting);
     assert!(kernel.event_free(event));
     assert_eq!(resume_with(&mut kernel, a).reason, WakeReason::Closed);
-    assert_eq!(
-        reason(kernel.event_wait(event, Deadline::Never)),
-        WakeReason::Closed
-    );
+    assert_eq!(reason(kernel.event_wait(event, Deadline::Never)), WakeReason::Closed);
     assert_eq!(kernel.event_set(event), 0);
     assert!(!kernel.event_is_set(event));
     assert!(!kernel.event_free(event));

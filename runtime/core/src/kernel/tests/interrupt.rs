@@ -14,10 +14,7 @@ fn an_interrupt_ends_a_wait_or_a_sleep_and_nothing_else() {
     for pid in [waiting, sleeping] {
         assert!(kernel.interrupt(pid));
         assert!(!kernel.interrupt(pid), "it waits no more");
-        assert_eq!(
-            resume_with(&mut kernel, pid).reason,
-            WakeReason::Interrupted
-        );
+        assert_eq!(resume_with(&mut kernel, pid).reason, WakeReason::Interrupted);
     }
     assert_eq!(kernel.next_deadline(), None);
     assert_eq!(kernel.semaphore_signal(semaphore, 1), 0);

@@ -36,11 +36,7 @@ fn check_census(kernel: &Kernel<()>) {
     }
     assert_eq!(kernel.census, census);
     assert_eq!((kernel.live, kernel.live_non_daemons), (live, non_daemons));
-    let pending = kernel
-        .timers
-        .iter()
-        .filter(|(_, timer)| timer.is_pending)
-        .count();
+    let pending = kernel.timers.iter().filter(|(_, timer)| timer.is_pending).count();
     assert_eq!(kernel.pending_timers, pending);
 }
 
@@ -80,10 +76,7 @@ fn check_places(kernel: &Kernel<()>) {
     }
     for (index, process) in processes(kernel) {
         let is_in_ring = matches!(process.phase, Phase::Ready | Phase::Aside);
-        assert_eq!(
-            places.get(&index).copied(),
-            is_in_ring.then_some(process.phase)
-        );
+        assert_eq!(places.get(&index).copied(), is_in_ring.then_some(process.phase));
         match process.phase {
             Phase::Ready => assert!(!kernel.must_stay_aside(index)),
             Phase::Aside => assert!(kernel.must_stay_aside(index)),
@@ -98,10 +91,7 @@ fn check_current(kernel: &Kernel<()>) {
     }
     let process = &kernel.processes[kernel.current];
     match process.phase {
-        Phase::Ready => assert_eq!(
-            kernel.run_queue.head(process.priority.get()),
-            kernel.current
-        ),
+        Phase::Ready => assert_eq!(kernel.run_queue.head(process.priority.get()), kernel.current),
         phase => assert_eq!(phase, Phase::Aside, "the current process could run"),
     }
 }
@@ -117,39 +107,23 @@ fn check_waits(kernel: &Kernel<()>) {
             nodes += 1;
             node = kernel.waiters.node(node).sibling;
         }
-        let is_blocked = matches!(
-            process.phase,
-            Phase::Waiting | Phase::Sleeping | Phase::Halted
-        );
+        let is_blocked = matches!(process.phase, Phase::Waiting | Phase::Sleeping | Phase::Halted);
         assert!(!is_blocked || !process.kill_is_due() || kernel.is_relocking(index));
         if process.phase == Phase::Halted {
             assert!(process.suspended);
         }
     }
     let queues = all_queues(kernel);
-    let queued: usize = queues
-        .iter()
-        .map(|&queue| kernel.waiters.check(queue))
-        .sum();
+    let queued: usize = queues.iter().map(|&queue| kernel.waiters.check(queue)).sum();
     assert_eq!(queued, nodes);
     assert_eq!(kernel.waiters.in_use(), nodes + queues.len());
 }
 
 fn all_queues(kernel: &Kernel<()>) -> Vec<WaitQueue> {
     let mut queues = vec![kernel.rest];
-    queues.extend(
-        kernel
-            .semaphores
-            .iter()
-            .map(|(_, semaphore)| semaphore.waiters),
-    );
+    queues.extend(kernel.semaphores.iter().map(|(_, semaphore)| semaphore.waiters));
     queues.extend(kernel.mutexes.iter().map(|(_, mutex)| mutex.waiters));
-    queues.extend(
-        kernel
-            .conditions
-            .iter()
-            .map(|(_, condition)| condition.waiters),
-    );
+    queues.extend(kernel.conditions.iter().map(|(_, condition)| condition.waiters));
     queues.extend(kernel.events.iter().map(|(_, event)| event.waiters));
     queues.extend(kernel.queues.iter().map(|(_, &queue)| queue));
     for (_, channel) in kernel.channels.iter() {
@@ -196,28 +170,14 @@ fn check_objects(kernel: &Kernel<()>) {
         assert!(!event.is_set || kernel.waiters.is_empty(event.waiters));
     }
     for (_, channel) in kernel.channels.iter() {
-        let who = |queue| {
-            kernel
-                .waiters
-                .iter(queue)
-                .map(|node| node.process)
-                .collect::<Vec<_>>()
-        };
+        let who = |queue| kernel.waiters.iter(queue).map(|node| node.process).collect::<Vec<_>>();
         let (receivers, senders) = (who(channel.receivers), who(channel.senders));
         assert!(receivers.is_empty() || channel.buffer.is_empty());
         assert!(senders.is_empty() || channel.buffer.len() >= channel.capacity);
         assert!(!channel.is_closed || (receivers.is_empty() && senders.is_empty()));
-        let is_one = |process: &u32| {
-            receivers
-                .iter()
-                .chain(&senders)
-                .all(|other| other == process)
-        };
+        let is_one = |process: &u32| receivers.iter().chain(&senders).all(|other| other == process);
         if let (Some(first), false) = (receivers.first(), senders.is_empty()) {
-            assert!(
-                is_one(first),
-                "only a select can wait on both sides, and alone"
-            );
+            assert!(is_one(first), "only a select can wait on both sides, and alone");
         }
         for node in kernel.waiters.iter(channel.senders) {
             assert_eq!(node.ticket.kind, Kind::Send);

@@ -27,15 +27,9 @@ fn joining_the_dead_or_the_forgotten_does_not_wait() {
     let target = spawn(&mut kernel);
     end(&mut kernel, target);
     spawn_running(&mut kernel);
-    assert_eq!(
-        reason(kernel.join(target, Deadline::Never)),
-        WakeReason::Done
-    );
+    assert_eq!(reason(kernel.join(target, Deadline::Never)), WakeReason::Done);
     kernel.forget(target);
-    assert_eq!(
-        reason(kernel.join(target, Deadline::Never)),
-        WakeReason::Done
-    );
+    assert_eq!(reason(kernel.join(target, Deadline::Never)), WakeReason::Done);
 }
 
 #[test]
@@ -50,10 +44,7 @@ fn a_join_times_out() {
     let mut kernel = kernel();
     let target = spawn(&mut kernel);
     let me = spawn_running(&mut kernel);
-    assert_eq!(
-        reason(kernel.join(target, Deadline::Now)),
-        WakeReason::TimedOut
-    );
+    assert_eq!(reason(kernel.join(target, Deadline::Now)), WakeReason::TimedOut);
     assert_blocked(kernel.join(target, until(5)));
     kernel.expire(at(5));
     assert_eq!(resume_with(&mut kernel, me).reason, WakeReason::TimedOut);
@@ -65,24 +56,15 @@ fn a_join_times_out() {
 fn the_main_process_waits_for_the_rest_but_not_for_daemons() {
     let mut kernel = kernel();
     let main = spawn_running(&mut kernel);
-    assert_eq!(
-        reason(kernel.wait_for_rest(Deadline::Never)),
-        WakeReason::Done
-    );
+    assert_eq!(reason(kernel.wait_for_rest(Deadline::Never)), WakeReason::Done);
     let daemon = SpawnOptions {
         daemon: true,
         ..SpawnOptions::default()
     };
     let daemon = kernel.spawn(daemon, ()).unwrap();
-    assert_eq!(
-        reason(kernel.wait_for_rest(Deadline::Never)),
-        WakeReason::Done
-    );
+    assert_eq!(reason(kernel.wait_for_rest(Deadline::Never)), WakeReason::Done);
     let workers = [0; 2].map(|_| spawn(&mut kernel));
-    assert_eq!(
-        reason(kernel.wait_for_rest(Deadline::Now)),
-        WakeReason::TimedOut
-    );
+    assert_eq!(reason(kernel.wait_for_rest(Deadline::Now)), WakeReason::TimedOut);
     assert_blocked(kernel.wait_for_rest(Deadline::Never));
     assert_eq!(kernel.blocker(main), Some(Blocker::Rest));
     end(&mut kernel, workers[0]);
@@ -96,8 +78,7 @@ fn the_main_process_waits_for_the_rest_but_not_for_daemons() {
 fn the_rest_includes_timers_that_are_pending() {
     let mut kernel = kernel();
     let main = spawn_running(&mut kernel);
-    let [fired, cancelled] =
-        [0; 2].map(|_| kernel.spawn_prepared(SpawnOptions::default(), ()).unwrap());
+    let [fired, cancelled] = [0; 2].map(|_| kernel.spawn_prepared(SpawnOptions::default(), ()).unwrap());
     kernel.timer_new(at(5), None, fired);
     let timer = kernel.timer_new(at(9), None, cancelled);
     assert_blocked(kernel.wait_for_rest(Deadline::Never));

@@ -29,10 +29,7 @@ fn one_that_could_run_sees_the_kill_at_its_next_safepoint() {
     assert_eq!(kernel.kill(runnable), KillOutcome::Pending);
     assert_eq!(kernel.kill(running), KillOutcome::IsCurrent);
     assert_eq!(kernel.state(runnable), State::Runnable);
-    assert_eq!(
-        (kernel.kill_count(runnable), kernel.kill_count(running)),
-        (1, 1)
-    );
+    assert_eq!((kernel.kill_count(runnable), kernel.kill_count(running)), (1, 1));
 }
 
 #[test]

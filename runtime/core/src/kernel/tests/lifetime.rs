@@ -72,9 +72,7 @@ fn a_living_process_is_not_forgotten() {
 #[test]
 fn the_payload_can_be_taken_from_a_dead_process() {
     let mut kernel = Kernel::new(10);
-    let pid = kernel
-        .spawn(SpawnOptions::default(), String::from("stack"))
-        .unwrap();
+    let pid = kernel.spawn(SpawnOptions::default(), String::from("stack")).unwrap();
     if let Some(payload) = kernel.payload_mut(pid) {
         payload.push_str(" 1");
     }
@@ -118,16 +116,10 @@ fn the_living_are_listed_and_counted() {
     let b = kernel.spawn(daemon, ()).unwrap();
     let prepared = kernel.spawn_prepared(SpawnOptions::default(), ()).unwrap();
     assert_eq!(kernel.iter().collect::<Vec<_>>(), [a, b]);
-    assert_eq!(
-        (kernel.live_count(), kernel.live_non_daemon_count()),
-        (2, 1)
-    );
+    assert_eq!((kernel.live_count(), kernel.live_non_daemon_count()), (2, 1));
     end(&mut kernel, a);
     assert_eq!(kernel.iter().collect::<Vec<_>>(), [b]);
-    assert_eq!(
-        (kernel.live_count(), kernel.live_non_daemon_count()),
-        (1, 0)
-    );
+    assert_eq!((kernel.live_count(), kernel.live_non_daemon_count()), (1, 0));
     assert!(kernel.forget(prepared), "no timer fires it");
     assert_eq!((kernel.counters().spawned, kernel.counters().ended), (2, 1));
 }

@@ -44,9 +44,7 @@ fn until(nanoseconds: u64) -> Deadline {
 }
 
 fn spawn(kernel: &mut Kernel<()>) -> ProcessId {
-    kernel
-        .spawn(SpawnOptions::default(), ())
-        .expect("the limit is far")
+    kernel.spawn(SpawnOptions::default(), ()).expect("the limit is far")
 }
 
 fn spawn_at(kernel: &mut Kernel<()>, level: u8) -> ProcessId {

@@ -6,19 +6,12 @@ use crate::kernel::{Blocker, MutexId, NotOwner, Recursive, State};
 /// A process that waits for `mutex`.
 fn waiting(kernel: &mut Kernel<()>, mutex: MutexId) -> ProcessId {
     let pid = spawn_running(kernel);
-    assert_eq!(
-        kernel.mutex_lock(mutex, Deadline::Never),
-        Ok(Attempt::Blocked)
-    );
+    assert_eq!(kernel.mutex_lock(mutex, Deadline::Never), Ok(Attempt::Blocked));
     pid
 }
 
 fn lock(kernel: &mut Kernel<()>, mutex: MutexId) -> WakeReason {
-    reason(
-        kernel
-            .mutex_lock(mutex, Deadline::Never)
-            .expect("not recursive"),
-    )
+    reason(kernel.mutex_lock(mutex, Deadline::Never).expect("not recursive"))
 }
 
 #[test]

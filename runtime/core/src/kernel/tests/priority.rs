@@ -4,9 +4,7 @@ use super::*;
 use crate::kernel::{CarrierId, MutexId};
 
 fn lock(kernel: &mut Kernel<()>, mutex: MutexId) -> Attempt {
-    kernel
-        .mutex_lock(mutex, Deadline::Never)
-        .expect("not recursive")
+    kernel.mutex_lock(mutex, Deadline::Never).expect("not recursive")
 }
 
 /// A process of this level that holds `mutex`.
@@ -26,9 +24,7 @@ fn waiting(kernel: &mut Kernel<()>, level: u8, mutex: MutexId) -> ProcessId {
 }
 
 fn levels(kernel: &Kernel<()>, pids: &[ProcessId]) -> Vec<u8> {
-    pids.iter()
-        .map(|&pid| kernel.effective_priority(pid).get())
-        .collect()
+    pids.iter().map(|&pid| kernel.effective_priority(pid).get()).collect()
 }
 
 #[test]

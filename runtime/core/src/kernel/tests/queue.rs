@@ -61,10 +61,7 @@ fn waits_time_out_and_end_with_the_queue() {
     let mut kernel = kernel();
     let queue = kernel.wait_queue_new();
     let a = spawn_running(&mut kernel);
-    assert_eq!(
-        reason(kernel.wait(queue, Deadline::Now)),
-        WakeReason::TimedOut
-    );
+    assert_eq!(reason(kernel.wait(queue, Deadline::Now)), WakeReason::TimedOut);
     assert_blocked(kernel.wait(queue, until(5)));
     kernel.expire(at(5));
     assert_eq!(resume_with(&mut kernel, a).reason, WakeReason::TimedOut);
@@ -72,10 +69,7 @@ fn waits_time_out_and_end_with_the_queue() {
     assert!(kernel.wait_queue_free(queue));
     assert!(!kernel.wait_queue_free(queue));
     assert_eq!(resume_with(&mut kernel, a).reason, WakeReason::Closed);
-    assert_eq!(
-        reason(kernel.wait(queue, Deadline::Never)),
-        WakeReason::Closed
-    );
+    assert_eq!(reason(kernel.wait(queue, Deadline::Never)), WakeReason::Closed);
     assert_eq!(kernel.wake_all(queue, WakeReason::Done, 0), 0);
     assert_eq!(kernel.wait_queue_len(queue), 0);
 }

@@ -9,9 +9,7 @@ use std::time::Duration;
 use super::invariants::check;
 use super::random_numbers::Random;
 use super::*;
-use crate::kernel::{
-    CarrierId, Case, ChannelId, ConditionId, EventId, MutexId, Preemption, SemaphoreId, TimerId,
-};
+use crate::kernel::{CarrierId, Case, ChannelId, ConditionId, EventId, MutexId, Preemption, SemaphoreId, TimerId};
 
 /// What a process has asked for and was put to wait for.
 #[derive(Clone, Debug)]
@@ -52,9 +50,7 @@ impl World {
         let mutexes = [0; 3].map(|_| kernel.mutex_new());
         let condition = kernel.condition_new();
         let event = kernel.event_new();
-        let channels = [0, 0, 1, 3]
-            .map(|capacity| kernel.channel_new(capacity))
-            .to_vec();
+        let channels = [0, 0, 1, 3].map(|capacity| kernel.channel_new(capacity)).to_vec();
         World {
             kernel,
             random: Random::new(seed),
@@ -96,10 +92,7 @@ impl World {
     }
 
     fn any_case(&mut self) -> Case {
-        let channel = self
-            .random
-            .pick(&self.channels)
-            .expect("there are channels");
+        let channel = self.random.pick(&self.channels).expect("there are channels");
         if self.random.one_in(2) {
             return Case::Receive(channel);
         }
@@ -132,9 +125,7 @@ impl World {
                 let level = priority(38 + self.random.below(5) as u8);
                 self.kernel.set_priority(pid, level);
             }
-            9 => self
-                .kernel
-                .set_pinned(pid, self.random.one_in(2).then_some(carrier)),
+            9 => self.kernel.set_pinned(pid, self.random.one_in(2).then_some(carrier)),
             10 => {
                 self.kernel.end_foreign(pid);
             }
@@ -191,8 +182,7 @@ impl World {
         let period = Duration::from_nanos(1 + self.random.below(9));
         let period = self.random.one_in(2).then_some(period);
         let first = at(self.now + self.random.below(10));
-        self.timers
-            .push(self.kernel.timer_new(first, period, prepared));
+        self.timers.push(self.kernel.timer_new(first, period, prepared));
         self.processes.push(prepared);
     }
 
@@ -258,10 +248,7 @@ impl World {
         let deadline = self.any_deadline();
         let mutex = self.random.pick(&self.mutexes).expect("there are mutexes");
         let (pending, attempt) = match self.random.below(12) {
-            0 => (
-                Pending::Semaphore,
-                self.kernel.semaphore_wait(self.semaphore, deadline),
-            ),
+            0 => (Pending::Semaphore, self.kernel.semaphore_wait(self.semaphore, deadline)),
             1 | 2 => match self.kernel.mutex_lock(mutex, deadline) {
                 Ok(attempt) => (Pending::Mutex(mutex), attempt),
                 Err(_) => return assert_eq!(self.kernel.mutex_owner(mutex), Some(me)),
@@ -271,10 +258,7 @@ impl World {
                 Err(_) => return assert_ne!(self.kernel.mutex_owner(mutex), Some(me)),
             },
             4 => (Pending::Plain, self.kernel.event_wait(self.event, deadline)),
-            5 => (
-                Pending::Sleep,
-                self.kernel.sleep(at(self.now + self.random.below(9))),
-            ),
+            5 => (Pending::Sleep, self.kernel.sleep(at(self.now + self.random.below(9)))),
             6 => match self.any_process() {
                 Some(target) => (Pending::Plain, self.kernel.join(target, deadline)),
                 None => return,
@@ -303,9 +287,7 @@ impl World {
     }
 
     fn communicate(&mut self, deadline: Deadline) -> (Pending, Attempt) {
-        let cases: Vec<_> = (0..=self.random.below(4))
-            .map(|_| self.any_case())
-            .collect();
+        let cases: Vec<_> = (0..=self.random.below(4)).map(|_| self.any_case()).collect();
         let attempt = match cases[..] {
             [Case::Receive(channel)] => self.kernel.channel_receive(channel, deadline),
             [Case::Send(channel, value)] => self.kernel.channel_send(channel, value, deadline),

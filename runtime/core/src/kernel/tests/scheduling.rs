@@ -79,10 +79,7 @@ fn one_preempted_by_the_more_urgent_keeps_its_place_at_the_head() {
     let a = spawn_running(&mut kernel);
     let b = spawn(&mut kernel);
     let urgent = spawn_at(&mut kernel, 50);
-    assert_eq!(
-        kernel.preempt_current(Preemption::MoreUrgent),
-        Next::Other(urgent)
-    );
+    assert_eq!(kernel.preempt_current(Preemption::MoreUrgent), Next::Other(urgent));
     assert_eq!(kernel.counters().preemptions_by_urgency, 1);
     assert_eq!(order_of_ends(&mut kernel), [urgent, a, b]);
 }
@@ -92,10 +89,7 @@ fn one_whose_slice_expired_goes_to_the_back() {
     let mut kernel = kernel();
     let a = spawn_running(&mut kernel);
     let b = spawn(&mut kernel);
-    assert_eq!(
-        kernel.preempt_current(Preemption::SliceExpired),
-        Next::Other(b)
-    );
+    assert_eq!(kernel.preempt_current(Preemption::SliceExpired), Next::Other(b));
     assert_eq!(kernel.counters().preemptions_by_slice, 1);
     assert_eq!(order_of_ends(&mut kernel), [b, a]);
 }

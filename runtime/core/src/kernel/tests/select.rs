@@ -29,14 +29,8 @@ fn the_case_that_is_ready_is_completed() {
         case: 1,
         value: 9,
     };
-    assert_eq!(
-        kernel.select(&cases, Deadline::Never, 12345),
-        Attempt::Ready(wake)
-    );
-    assert_eq!(
-        reason(kernel.select(&cases, Deadline::Now, 0)),
-        WakeReason::TimedOut
-    );
+    assert_eq!(kernel.select(&cases, Deadline::Never, 12345), Attempt::Ready(wake));
+    assert_eq!(reason(kernel.select(&cases, Deadline::Now, 0)), WakeReason::TimedOut);
 }
 
 #[test]
@@ -93,10 +87,7 @@ fn a_waiting_send_case_is_received_once() {
         case: 0,
         value: 5,
     };
-    assert_eq!(
-        kernel.channel_receive(b, Deadline::Now),
-        Attempt::Ready(wake)
-    );
+    assert_eq!(kernel.channel_receive(b, Deadline::Now), Attempt::Ready(wake));
     let again = kernel.channel_receive(b, Deadline::Now);
     assert_eq!(reason(again), WakeReason::TimedOut);
     let wake = resume_with(&mut kernel, pid);
@@ -114,29 +105,17 @@ fn a_waiting_send_case_is_received_once() {
 fn a_select_never_meets_itself() {
     let mut kernel = kernel();
     let [a] = channels(&mut kernel, 0);
-    let cases = [
-        Case::Send(a, 1),
-        Case::Receive(a),
-        Case::Receive(a),
-        Case::Send(a, 2),
-    ];
+    let cases = [Case::Send(a, 1), Case::Receive(a), Case::Receive(a), Case::Send(a, 2)];
     let first = selecting(&mut kernel, &cases);
     let second = spawn_running(&mut kernel);
     let Attempt::Ready(wake) = kernel.select(&cases, Deadline::Never, 1) else {
         panic!("two selects on one channel meet");
     };
-    assert_eq!(
-        (wake.reason, wake.case, wake.value),
-        (WakeReason::Done, 1, 1)
-    );
+    assert_eq!((wake.reason, wake.case, wake.value), (WakeReason::Done, 1, 1));
     let other = resume_with(&mut kernel, first);
     assert_eq!((other.reason, other.case), (WakeReason::Done, 0));
     run(&mut kernel, second);
-    assert_eq!(
-        send(&mut kernel, a, 3),
-        WakeReason::TimedOut,
-        "nobody waits any more"
-    );
+    assert_eq!(send(&mut kernel, a, 3), WakeReason::TimedOut, "nobody waits any more");
 }
 
 #[test]
@@ -180,10 +159,7 @@ fn a_select_times_out_and_waits_nowhere_any_more() {
 fn without_any_case_only_the_deadline_ends_it() {
     let mut kernel = kernel();
     let pid = spawn_running(&mut kernel);
-    assert_eq!(
-        reason(kernel.select(&[], Deadline::Now, 0)),
-        WakeReason::TimedOut
-    );
+    assert_eq!(reason(kernel.select(&[], Deadline::Now, 0)), WakeReason::TimedOut);
     assert_blocked(kernel.select(&[], until(5), 0));
     assert_eq!(kernel.blocker(pid), Some(Blocker::Select(0)));
     kernel.expire(at(5));

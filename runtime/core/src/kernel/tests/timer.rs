@@ -25,13 +25,7 @@ fn a_timer_fires_its_process_once() {
     assert_eq!((kernel.live_count(), kernel.pending_timers()), (1, 0));
     assert_eq!(kernel.timer_due(timer), None);
     assert_eq!(kernel.schedule(), Next::Other(pid));
-    assert_eq!(
-        kernel.timer_stats(timer),
-        Some(TimerStats {
-            fired: 1,
-            skipped: 0
-        })
-    );
+    assert_eq!(kernel.timer_stats(timer), Some(TimerStats { fired: 1, skipped: 0 }));
     let next = prepared(&mut kernel);
     assert!(!kernel.timer_prepare(timer, next), "it fires once");
 }
@@ -64,13 +58,7 @@ fn a_periodic_timer_does_not_drift() {
         end(&mut kernel, pid);
         pid = next;
     }
-    assert_eq!(
-        kernel.timer_stats(timer),
-        Some(TimerStats {
-            fired: 3,
-            skipped: 0
-        })
-    );
+    assert_eq!(kernel.timer_stats(timer), Some(TimerStats { fired: 3, skipped: 0 }));
     assert_eq!(kernel.pending_timers(), 1);
 }
 
@@ -83,13 +71,7 @@ fn times_that_have_passed_are_skipped_and_counted() {
     let next = prepared(&mut kernel);
     assert!(kernel.timer_prepare(timer, next));
     assert_eq!(kernel.timer_due(timer), Some(at(50)));
-    assert_eq!(
-        kernel.timer_stats(timer),
-        Some(TimerStats {
-            fired: 1,
-            skipped: 3
-        })
-    );
+    assert_eq!(kernel.timer_stats(timer), Some(TimerStats { fired: 1, skipped: 3 }));
 }
 
 #[test]
@@ -101,23 +83,11 @@ fn a_firing_that_finds_the_last_one_alive_is_skipped_and_counted() {
     let next = prepared(&mut kernel);
     assert!(kernel.timer_prepare(timer, next));
     kernel.expire(at(20));
-    assert_eq!(
-        kernel.timer_stats(timer),
-        Some(TimerStats {
-            fired: 1,
-            skipped: 1
-        })
-    );
+    assert_eq!(kernel.timer_stats(timer), Some(TimerStats { fired: 1, skipped: 1 }));
     assert_eq!(kernel.timer_due(timer), Some(at(30)));
     kernel.expire(at(55));
     assert_eq!(kernel.timer_due(timer), Some(at(60)));
-    assert_eq!(
-        kernel.timer_stats(timer),
-        Some(TimerStats {
-            fired: 1,
-            skipped: 4
-        })
-    );
+    assert_eq!(kernel.timer_stats(timer), Some(TimerStats { fired: 1, skipped: 4 }));
     end(&mut kernel, first);
     kernel.expire(at(60));
     assert_eq!(kernel.schedule(), Next::Other(next));
@@ -160,10 +130,7 @@ fn a_process_prepared_suspended_stays_suspended_when_it_is_fired() {
     let pid = kernel.spawn_prepared(options, ()).unwrap();
     kernel.timer_new(at(5), None, pid);
     kernel.expire(at(5));
-    assert_eq!(
-        (kernel.state(pid), kernel.live_count()),
-        (State::Suspended, 1)
-    );
+    assert_eq!((kernel.state(pid), kernel.live_count()), (State::Suspended, 1));
     assert_eq!(kernel.schedule(), Next::Nothing);
 }
 
@@ -186,11 +153,5 @@ fn a_timer_whose_process_was_forgotten_fires_nobody() {
     assert!(kernel.forget(pid));
     kernel.expire(at(5));
     assert_eq!(kernel.schedule(), Next::Nothing);
-    assert_eq!(
-        kernel.timer_stats(timer),
-        Some(TimerStats {
-            fired: 0,
-            skipped: 1
-        })
-    );
+    assert_eq!(kernel.timer_stats(timer), Some(TimerStats { fired: 0, skipped: 1 }));
 }

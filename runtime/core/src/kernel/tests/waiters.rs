@@ -26,11 +26,7 @@ impl Plain {
 fn check(waiters: &Waiters, queue: crate::kernel::waiters::WaitQueue, plain: &Plain) {
     assert_eq!(waiters.check(queue), plain.0.len());
     let values: Vec<_> = waiters.iter(queue).map(|node| node.process).collect();
-    let expected: Vec<_> = plain
-        .0
-        .iter()
-        .map(|entry| waiters.node(entry.1).process)
-        .collect();
+    let expected: Vec<_> = plain.0.iter().map(|entry| waiters.node(entry.1).process).collect();
     assert_eq!(values, expected);
     assert_eq!(waiters.first(queue), plain.0.first().map(|entry| entry.1));
     assert_eq!(waiters.is_empty(queue), plain.0.is_empty());
