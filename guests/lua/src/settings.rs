@@ -202,7 +202,7 @@ fn counters(vm: &Vm) -> [(&'static CStr, u64); 30] {
             kernel.foreign_count(),
         );
         (
-            kernel.counters().clone(),
+            *kernel.counters(),
             kept.0,
             kept.1,
             kept.2,
