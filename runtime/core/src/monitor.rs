@@ -217,7 +217,7 @@ impl Monitor {
                 eprintln!("baton: the monitor's poller failed: {error}");
                 std::process::abort();
             }
-            // AcqRel: as above.
+            // AcqRel: pairs with the swap in `alert`. Alerts that came during the wait are served by the look that follows.
             self.alerted.swap(false, Ordering::AcqRel);
         }
         // Relaxed: a look follows at once.

@@ -122,6 +122,7 @@ impl GateWords {
         let gate = self.gate.load(Ordering::Relaxed);
         // Relaxed: the membarrier in `take_fence_free` orders this store before the load of `slow`.
         self.gate.store((gate | 1) + 1, Ordering::Relaxed);
+        // SeqCst, for the compiler alone: pairs with the membarrier in `take_fence_free`.
         std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
         // Acquire: pairs with the bit set in `take_*` and `request_attention`.
         self.slow.load(Ordering::Acquire)

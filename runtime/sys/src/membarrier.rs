@@ -42,6 +42,7 @@ const COMMAND_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 #[inline]
 #[must_use]
 pub fn available() -> bool {
+    // Relaxed: the answer publishes nothing.
     match ANSWER.load(Ordering::Relaxed) {
         AVAILABLE => true,
         MISSING => false,
@@ -52,6 +53,7 @@ pub fn available() -> bool {
 /// The frequent side: stands between its store and its load. See the module's documentation for what it pairs with.
 #[inline]
 pub fn light() {
+    // SeqCst: either fence pairs with the one in `heavy`.
     if available() {
         compiler_fence(Ordering::SeqCst);
     } else {
@@ -62,6 +64,7 @@ pub fn light() {
 /// The rare side: stands between its store and its load. Costs some microseconds and interrupts every processor that runs a
 /// thread of this program.
 pub fn heavy() {
+    // SeqCst: pairs with the fence in `light`.
     fence(Ordering::SeqCst);
     if !available() {
         return;
@@ -79,6 +82,7 @@ pub fn heavy() {
 
 /// Registers again in a fork's child. Async-signal-safe.
 pub fn register_after_fork() {
+    // Relaxed: as in `available`; a fork's child has the one thread that called fork.
     if ANSWER.load(Ordering::Relaxed) == AVAILABLE {
         let _ = membarrier(COMMAND_REGISTER_PRIVATE_EXPEDITED);
     }
@@ -88,7 +92,9 @@ pub fn register_after_fork() {
 fn ask_kernel() -> bool {
     let registered =
         !cfg!(baton_cas) && membarrier(COMMAND_REGISTER_PRIVATE_EXPEDITED) && membarrier(COMMAND_PRIVATE_EXPEDITED);
-    ANSWER.store(if registered { AVAILABLE } else { MISSING }, Ordering::Relaxed);
+    let answer = if registered { AVAILABLE } else { MISSING };
+    // Relaxed: every thread that asks is told the same.
+    ANSWER.store(answer, Ordering::Relaxed);
     registered
 }
 

@@ -18,6 +18,7 @@ pub(crate) fn page_size() -> usize {
         .ok()
         .filter(|size| size.is_power_of_two())
         .unwrap_or(4096);
+    // Relaxed: as above.
     PAGE_SIZE.store(size, Ordering::Relaxed);
     size
 }

@@ -48,6 +48,7 @@ impl Previous {
     }
 
     fn get(&self) -> Option<&libc::sigaction> {
+        // Acquire: pairs with the store in `install`, which follows the writing of `action`.
         if !self.known.load(Ordering::Acquire) {
             return None;
         }
@@ -64,6 +65,7 @@ impl Previous {
 ///
 /// What `sigaction` says; none is known.
 pub fn set_describe(describe: Describe) -> io::Result<()> {
+    // Release: pairs with the load in `is_described`.
     DESCRIBE.store(describe as *mut (), Ordering::Release);
     let installing = INSTALLING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     install(libc::SIGSEGV, &FOR_SEGV)?;
@@ -73,6 +75,7 @@ pub fn set_describe(describe: Describe) -> io::Result<()> {
 }
 
 fn install(signal: c_int, previous: &Previous) -> io::Result<()> {
+    // Relaxed: written under `INSTALLING` alone, which the caller holds.
     if previous.known.load(Ordering::Relaxed) {
         return Ok(());
     }
@@ -82,6 +85,7 @@ fn install(signal: c_int, previous: &Previous) -> io::Result<()> {
     check(unsafe { libc::sigaction(signal, ptr::null(), old.as_mut_ptr()) })?;
     // SAFETY: `INSTALLING` is held by the caller and `known` is false, so nobody reads or writes `action`.
     unsafe { *previous.action.get() = old };
+    // Release: pairs with the load in `get`.
     previous.known.store(true, Ordering::Release);
 
     // SAFETY: all-zero bytes are a valid sigaction: no handler, no flags, an empty mask.
@@ -126,6 +130,7 @@ extern "C" fn on_fault(signal: c_int, information: *mut libc::siginfo_t, context
 }
 
 fn is_described(address: usize) -> bool {
+    // Acquire: pairs with the store in `set_describe`.
     let describe = DESCRIBE.load(Ordering::Acquire);
     if describe.is_null() {
         return false;

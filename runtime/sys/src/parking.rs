@@ -120,15 +120,15 @@ impl Park {
     /// The owner, which did not sleep, is about to take its inbox.
     #[inline]
     pub fn acknowledge(&self) {
-        // A swap, not a store: it takes its place after the last `notify` in the modification order and acquires that one's Release,
-        // so that the message is seen when the inbox is taken.
+        // AcqRel: pairs with the swap in `notify`. A swap, not a store: it takes its place after the last `notify` in the modification
+        // order and acquires that one's Release, so that the message is seen when the inbox is taken.
         self.state.swap(RUNNING, Ordering::AcqRel);
     }
 
     /// Another thread, or the owner's signal handler, has posted. Async-signal-safe.
     #[inline]
     pub fn notify(&self) -> Notify {
-        // AcqRel: the Release publishes the message to `prepare`, `finish` and `acknowledge`. A swap even when the state is Notified
+        // AcqRel: pairs with the exchanges of `prepare` and `acknowledge`, to which the Release publishes the message. A swap even when the state is Notified
         // already: a mere load could be ordered before the post.
         match self.state.swap(NOTIFIED, Ordering::AcqRel) {
             POLLING => Notify::MustKick,

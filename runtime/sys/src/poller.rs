@@ -270,6 +270,7 @@ impl Poller {
         replace(&self.kick, create_kick()?)?;
         if let Timer::TimerFd { timer, armed } = &self.timer {
             replace(timer, create_timer()?)?;
+            // Relaxed: a fork's child has one thread.
             armed.store(DISARMED, Ordering::Relaxed);
         }
         self.register_own_descriptors()
@@ -323,6 +324,7 @@ impl Poller {
             return epoll_pwait(&self.epoll, room, 0);
         }
         let wanted = deadline.map_or(DISARMED, Instant::as_nanos);
+        // Relaxed: the one thread that waits uses it alone.
         if armed.load(Ordering::Relaxed) != wanted {
             set_timer(timer, wanted)?;
             armed.store(wanted, Ordering::Relaxed);

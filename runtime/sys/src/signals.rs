@@ -31,6 +31,7 @@ static HANDLERS: [AtomicPtr<()>; SIGNAL_LIMIT] = [const { AtomicPtr::new(ptr::nu
 ///
 /// What `sigaction` says.
 pub fn install_preempt_handler(preempt: extern "C" fn()) -> io::Result<()> {
+    // Release: pairs with the load in `on_preempt`.
     HANDLERS[PREEMPT_SIGNAL as usize].store(preempt as *mut (), Ordering::Release);
     set_action(
         PREEMPT_SIGNAL,
@@ -47,6 +48,7 @@ pub fn install_preempt_handler(preempt: extern "C" fn()) -> io::Result<()> {
 /// `EINVAL` for a number that is no signal or that cannot be caught; otherwise what `sigaction` says.
 pub fn watch(signal: c_int, handler: extern "C" fn(c_int)) -> io::Result<()> {
     let slot = slot_of(signal)?;
+    // Release: pairs with the load in `on_watched`.
     slot.store(handler as *mut (), Ordering::Release);
     set_action(
         signal,
@@ -99,6 +101,7 @@ fn set_action(signal: c_int, handler: libc::sighandler_t, flags: c_int) -> io::R
 
 extern "C" fn on_preempt(_signal: c_int) {
     keeping_errno(|| {
+        // Acquire: pairs with the store in `install_preempt_handler`.
         let handler = HANDLERS[PREEMPT_SIGNAL as usize].load(Ordering::Acquire);
         if !handler.is_null() {
             // SAFETY: `install_preempt_handler` alone writes this slot unless somebody watches the same signal, which replaces the
@@ -111,6 +114,7 @@ extern "C" fn on_preempt(_signal: c_int) {
 
 extern "C" fn on_watched(signal: c_int) {
     keeping_errno(|| {
+        // Acquire: pairs with the store in `watch`.
         let handler = HANDLERS[signal as usize].load(Ordering::Acquire);
         if !handler.is_null() {
             // SAFETY: the kernel passes a signal for which `watch` installed this handler, after `watch` wrote a function of this type.

@@ -1,6 +1,5 @@
 //! The tour under `examples`, which is the first program that most people run.
 
-#[allow(unused_imports, unused_macros, reason = "this test has no Lua cases")]
 mod harness;
 
 use std::path::Path;

@@ -160,22 +160,20 @@ impl Vm {
         let runnable = kernel.runnable_count() as u32;
         let deadline = kernel.next_deadline().map_or(u64::MAX, Instant::as_nanos);
         // Relaxed (all): hints; the monitor reads them again after its own barrier before it parks.
-        self.published.runnable.store(runnable, Ordering::Relaxed);
-        self.published.deadline.store(deadline, Ordering::Relaxed);
-        self.published
-            .switches
-            .store(kernel.counters().switches, Ordering::Relaxed);
+        let published = &self.published;
+        published.runnable.store(runnable, Ordering::Relaxed);
+        published.deadline.store(deadline, Ordering::Relaxed);
+        let switches = kernel.counters().switches;
+        published.switches.store(switches, Ordering::Relaxed);
         if let Some(current) = kernel.current() {
-            self.published
-                .preemptible
-                .store(kernel.is_preemptible(current), Ordering::Relaxed);
+            // Relaxed: as above.
+            let preemptible = kernel.is_preemptible(current);
+            published.preemptible.store(preemptible, Ordering::Relaxed);
         }
-        self.published
-            .rivals
-            .store(kernel.current_has_rivals(), Ordering::Relaxed);
-        self.published
-            .outranked
-            .store(kernel.current_should_yield(), Ordering::Relaxed);
+        let (rivals, outranked) = (kernel.current_has_rivals(), kernel.current_should_yield());
+        // Relaxed: as above.
+        published.rivals.store(rivals, Ordering::Relaxed);
+        published.outranked.store(outranked, Ordering::Relaxed);
         // Pairs with `heavy` in the monitor's parking: either it sees these stores, or the load below sees it parked.
         membarrier::light();
         if self.monitor.looks_too_late(runnable > 0, deadline) && kernel.current().is_some() {

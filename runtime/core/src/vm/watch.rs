@@ -100,7 +100,9 @@ impl Vm {
     fn look_at_owner(self: &Arc<Vm>, watch: &mut Watch, now: Instant, value: u64, thread: ThreadHandle) -> NextLook {
         let view = self.view(now);
         watch.note_owner(thread, value, now);
-        watch.note(value, self.published.switches.load(Ordering::Relaxed /* a hint */), now);
+        // Relaxed: a hint.
+        let switches = self.published.switches.load(Ordering::Relaxed);
+        watch.note(value, switches, now);
         let window = self.parameters.window.get();
         if !(view.runnable || view.posted || view.due) {
             watch.beat = None;

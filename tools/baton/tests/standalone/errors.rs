@@ -95,6 +95,12 @@ fn tracebacks_are_those_of_lua() {
         code("an error in require", "require 'failing'"),
         code("an error in load", "load('error(1)', '=chunk')()"),
         code("a long chunk name", "load('error(1)', ('x'):rep(200))()"),
+    ]);
+}
+
+#[test]
+fn what_debug_says_of_the_stack_is_what_it_says_in_lua() {
+    compare(&[
         code(
             "debug.traceback's levels",
             "local function f() print(debug.traceback('a', 0)) print(debug.traceback('b', 2)) end f()",
@@ -107,6 +113,12 @@ fn tracebacks_are_those_of_lua() {
             "what stands below the main chunk",
             "print(debug.getinfo(1, 'S').source, debug.getinfo(2, 'S').what, debug.getinfo(3))",
         ),
+    ]);
+}
+
+#[test]
+fn tracebacks_through_many_levels_and_close_methods_are_those_of_lua() {
+    compare(&[
         code(
             "a deep traceback is cut",
             "local function f(n) if n == 0 then error('end') end f(n - 1) end f(100)",
