@@ -3,52 +3,33 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::process::{Child, Stdio};
-use std::ptr;
+
+use nix::pty::openpty;
+use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
 
 use crate::run::{baton, interpreter};
 
 /// Starts `baton` on a new terminal; returns it with the terminal's other end.
 fn on_terminal(arguments: &[&str]) -> (Child, File) {
-    let (mut ours, mut theirs) = (-1, -1);
-    // SAFETY: both descriptors have a place; no name, attributes or size are asked for.
-    let result = unsafe {
-        libc::openpty(
-            &raw mut ours,
-            &raw mut theirs,
-            ptr::null_mut(),
-            ptr::null_mut(),
-            ptr::null_mut(),
-        )
-    };
-    assert_eq!(result, 0, "a terminal");
-    // SAFETY: openpty returned two new descriptors, which nothing else owns.
-    let (ours, theirs) = unsafe { (OwnedFd::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
-    without_echo(&theirs);
-    let copy = || Stdio::from(theirs.try_clone().expect("a descriptor"));
+    let terminal = openpty(None, None).expect("a terminal");
+    without_echo(&terminal.slave);
+    let copy = || Stdio::from(terminal.slave.try_clone().expect("a descriptor"));
     let child = interpreter(baton(), arguments)
         .stdin(copy())
         .stdout(copy())
         .stderr(copy())
         .spawn()
         .expect("baton starts");
-    (child, File::from(ours))
+    (child, File::from(terminal.master))
 }
 
 /// What is typed is not shown: else it would stand wherever it came between two prompts.
-fn without_echo(terminal: &OwnedFd) {
-    let mut settings = MaybeUninit::<libc::termios>::uninit();
-    // SAFETY: the descriptor is a terminal's, and there is a place for its settings.
-    let read = unsafe { libc::tcgetattr(terminal.as_raw_fd(), settings.as_mut_ptr()) };
-    assert_eq!(read, 0, "the terminal's settings");
-    // SAFETY: tcgetattr succeeded, so it has filled the settings in.
-    let mut settings = unsafe { settings.assume_init() };
-    settings.c_lflag &= !libc::ECHO;
-    // SAFETY: the descriptor is a terminal's, and the settings are its own but for one flag.
-    let written = unsafe { libc::tcsetattr(terminal.as_raw_fd(), libc::TCSANOW, &raw const settings) };
-    assert_eq!(written, 0, "the terminal's settings");
+fn without_echo(terminal: impl AsFd) {
+    let mut settings = tcgetattr(&terminal).expect("the terminal's settings");
+    settings.local_flags.remove(LocalFlags::ECHO);
+    tcsetattr(&terminal, SetArg::TCSANOW, &settings).expect("settings for the terminal");
 }
 
 /// Types these lines and an end of input; returns what stands on the terminal, and the status.
