@@ -6,9 +6,9 @@
 //! | state | `next_look` | left by |
 //! |---|---|---|
 //! | looking | the past or the present | the end of the round |
-//! | ticking | a time at most a tick ahead | its arrival, or [`Monitor::alert`] |
-//! | parked until a deadline | that time with `PARKED` | its arrival, or [`Monitor::alert`] |
-//! | parked | `u64::MAX` | [`Monitor::alert`] |
+//! | ticking | a time at most a tick ahead | its arrival, or `Monitor::alert` |
+//! | parked until a deadline | that time with `PARKED` | its arrival, or `Monitor::alert` |
+//! | parked | `u64::MAX` | `Monitor::alert` |
 //!
 //! **No beat is lost.** Before it parks, the monitor stores `next_look` with `PARKED`, runs the heavy half of an asymmetric barrier and
 //! reads what every VM published once more. An owner stores what it publishes, runs the light half and reads `next_look`. Either the
