@@ -22,6 +22,7 @@ void baton_lua_switched(struct baton_process *from, struct baton_process *to);
 void baton_lua_preempt(void);
 void baton_lua_set_base_depth(lua_State *L);
 void baton_lua_detach(struct baton_process *process);
+void baton_lua_forget_calls(struct baton_vm *vm);
 /* Raises what the process owes: a kill that is due, an interrupt. From outside the VM. */
 void baton_lua_raise_owed(lua_State *L, struct baton_process *process);
 int baton_lua_kill_is_due(struct baton_process *process);
@@ -42,6 +43,7 @@ void baton_lua_open_handles(lua_State *L);
 struct baton_process *baton_lua_new_process(lua_State *L, struct baton_vm *vm, struct baton_spawn *options);
 void baton_lua_run(struct baton_process *process);
 int baton_lua_end_unstarted(lua_State *L, struct baton_process *process);
+void baton_lua_end_in_place(struct baton_process *process);
 void baton_lua_push_process(lua_State *L, struct baton_process *process);
 void baton_lua_push_name(lua_State *L, struct baton_process *process);
 struct baton_process *baton_lua_check_process(lua_State *L, int index);
@@ -68,6 +70,9 @@ void baton_lua_object_begins(struct baton_process *process, int has_object);
 void baton_lua_object_ends(struct baton_process *process);
 int baton_lua_print(lua_State *L);
 
+/* forking.c */
+void baton_lua_forked(void);
+
 /* modules.c */
 int baton_lua_require(lua_State *L);
 void baton_lua_open_require(lua_State *L);
@@ -87,6 +92,7 @@ int baton_lua_main(struct baton_process *process, lua_CFunction body, int argc, 
 void baton_lua_openlibs(lua_State *L);
 void baton_lua_set_interruptible(int on);
 int baton_lua_wait_for_rest(lua_State *L);
+int baton_lua_end_as_main(struct baton_process *process);
 int baton_lua_main_was_killed(void);
 int baton_lua_exit(lua_State *L);
 

@@ -123,6 +123,20 @@ int baton_lua_end_unstarted(lua_State *L, struct baton_process *process) {
   return ended;
 }
 
+/* In a fork's child: nothing of the process runs any more, and its C stack is gone. Inside the VM. */
+void baton_lua_end_in_place(struct baton_process *process) {
+  process->outcome = BATON_WAS_KILLED;
+  process->marks = NULL;
+  process->resumed = NULL;
+  process->holds = 0;
+  process->foreign_states = 0;
+  process->retaken = 0;
+  process->busy_object = NULL;
+  process->next_busy = NULL;
+  process->waiting_for = NULL;
+  if (process != process->vm->main_process) let_go_of_handle(process);
+}
+
 static int handle_gc(lua_State *L) {
   struct baton_process *process = luaL_checkudata(L, 1, HANDLE);
   if (process->outcome != BATON_ALIVE && process->kernel_id != 0) {
@@ -219,6 +233,10 @@ void baton_lua_run(struct baton_process *process) {
     return;
   }
   run_body(process);
+  if (process->vm->heir == process && baton_lua_end_as_main(process)) {
+    (void)baton_gate_enter(); /* as above */
+    return;
+  }
   baton_enter(process->L);
   let_go_of_handle(process);
 }

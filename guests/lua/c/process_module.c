@@ -203,7 +203,10 @@ static int push_results(lua_State *L, struct baton_process *process) {
   }
   if (process->outcome == BATON_WAS_KILLED) {
     lua_pushboolean(L, 0);
-    lua_getiuservalue(L, 1, BATON_UV_REASON);
+    if (lua_getiuservalue(L, 1, BATON_UV_REASON) == LUA_TNIL) {
+      lua_pop(L, 1);
+      lua_pushliteral(L, "killed"); /* ended by a fork, in the child */
+    }
     return 2;
   }
   lua_pushboolean(L, process->outcome == BATON_RETURNED);

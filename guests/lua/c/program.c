@@ -107,6 +107,7 @@ static void close_state(struct baton_process *process) {
   last.resumed = NULL;
   vm->closing = 1;
   vm->main_process = NULL;
+  vm->heir = NULL;
   baton_gate_set_process(&last);
   lua_close(L);
 }
@@ -182,6 +183,31 @@ static int end_after_kill(lua_State *L, struct baton_process *process) {
   lua_pushcfunction(L, wait_for_rest);
   if (lua_pcall(L, 0, 1, 0) == LUA_OK) status = (int)lua_tointeger(L, -1);
   return status;
+}
+
+/*
+** The body of the process that forked has returned in the child, where there is no main process: it ends the program, when the others
+** have ended. Returns 0 if another process is ending it. Outside the VM at both ends.
+*/
+int baton_lua_end_as_main(struct baton_process *process) {
+  lua_State *L = process->L;
+  int status = EXIT_FAILURE;
+  if (process->killed && process->vm->exiting) return 0;
+  baton_enter(L);
+  baton_rs_pardon(process->vm->executor, process->kernel_id);
+  process->killed = 0;
+  baton_rs_release_joiners(process->vm->executor, process->kernel_id);
+  baton_leave(L);
+  if (lua_checkstack(L, 4)) { /* the results stay for whoever joins */
+    lua_pushcfunction(L, wait_for_rest);
+    if (lua_pcall(L, 0, 1, 0) == LUA_OK) status = (int)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+  }
+  baton_lua_set_interruptible(0);
+  baton_lua_finish(L, 0);
+  exit_status = status;
+  close_state(process);
+  return 1;
 }
 
 /* Opens Lua and runs the body as a plain protected call at the base, as the standalone `lua` does. Outside the VM at both ends. */

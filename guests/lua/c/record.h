@@ -31,6 +31,7 @@ struct baton_vm {
   struct lua_State *main;             /* Lua's main state */
   struct global_State *global; /* NULL until Lua's state is open */
   struct baton_process *main_process;
+  struct baton_process *heir;  /* in a fork's child: who forked and ends the program, if it is not the main process */
   uint64_t next_id;
   int failures;                /* processes that failed and were not joined */
   int in_report;
@@ -74,6 +75,7 @@ struct baton_process {
   int saved_errno;
   unsigned holds;               /* marks that put a kill off */
   unsigned foreign_states;      /* marks that forbid switching */
+  unsigned char errno_kept;     /* C code below may look at errno: it is saved across switches */
   unsigned char pinned;         /* foreign frames are on its stack: it continues only on its thread */
   unsigned char gc_stopped;     /* Lua's "collector stopped by finalizer" bit */
   unsigned char killed;         /* times killed, saturating */

@@ -57,11 +57,12 @@ void baton_rs_give_way(const void *vm); /* to a more urgent one */
 void baton_rs_set_word(const void *vm, uint64_t process, uintptr_t word);
 void baton_rs_safepoint(const void *vm);
 void baton_rs_enter_cold(const void *vm); /* from outside; returns inside */
-void baton_rs_after_fork(const void *vm);
 struct baton_wake baton_rs_sleep_until(const void *vm, uint64_t nanoseconds);
 struct baton_wake baton_rs_join(const void *vm, uint64_t process, baton_timeout timeout);
 struct baton_wake baton_rs_wait_for_rest(const void *vm, baton_timeout timeout);
 int baton_rs_joiners(const void *vm, uint64_t process);
+/* Before a process's real end: whoever joins it goes on. */
+void baton_rs_release_joiners(const void *vm, uint64_t process);
 /* 0: done (or nothing to do); 1: dead; 2: the calling process is to raise its kill. */
 int baton_rs_suspend(const void *vm, uint64_t process);
 int baton_rs_resume(const void *vm, uint64_t process);

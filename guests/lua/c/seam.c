@@ -114,7 +114,7 @@ void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
   int saved_errno = errno;
   /* No process of ours: a state that a module made for itself, on whatever thread. Let it be. */
   if (process == NULL) return;
-  if (slow & (BATON_SLOW_REVOKED | BATON_SLOW_CAS)) {
+  if (slow & (BATON_SLOW_REVOKED | BATON_SLOW_CAS | BATON_SLOW_FORKED)) {
     process->saved_errno = saved_errno;
     if (exception_globals != NULL) {
       void **globals = exception_globals();
@@ -145,6 +145,12 @@ void baton_lua_detach(struct baton_process *process) {
   process->retaken = 1;
   process->vm->outstanding++;
   atomic_fetch_add_explicit(&outstanding, 1, memory_order_relaxed);
+}
+
+/* In a fork's child: the calls that are out elsewhere never come back. */
+void baton_lua_forget_calls(struct baton_vm *vm) {
+  vm->outstanding = 0;
+  atomic_store_explicit(&outstanding, 0, memory_order_relaxed);
 }
 
 /* C levels below which no C code but the process's own base stands on its stack. */

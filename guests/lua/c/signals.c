@@ -59,9 +59,9 @@ int baton_lua_report_wanted(void) {
 
 /* Inside the VM, at a safepoint of any process or in the executor's loop. */
 void baton_lua_signalled(struct baton_vm *vm) {
-  struct baton_process *main_process = vm->main_process;
-  if (!interrupt_wanted || main_process == NULL) return;
+  struct baton_process *target = vm->heir != NULL ? vm->heir : vm->main_process;
+  if (!interrupt_wanted || target == NULL) return;
   interrupt_wanted = 0;
-  main_process->interrupted = 1;
-  if (!baton_rs_interrupt(vm->executor, main_process->kernel_id)) baton_lua_request_safepoint(main_process);
+  target->interrupted = 1;
+  if (!baton_rs_interrupt(vm->executor, target->kernel_id)) baton_lua_request_safepoint(target);
 }

@@ -152,6 +152,12 @@ bridge! {
         process(pid).map_or(0, |pid| vm.kernel(|kernel| kernel.joiner_count(pid)) as c_int)
     }
 
+    fn baton_rs_release_joiners(vm, pid: u64) {
+        if let Some(pid) = process(pid) {
+            vm.operate(|kernel| kernel.release_joiners_of(pid));
+        }
+    }
+
     fn baton_rs_suspend(vm, pid: u64) -> c_int {
         match process(pid).map(|pid| vm.suspend(pid)) {
             None | Some(SuspendOutcome::Dead) => 1,

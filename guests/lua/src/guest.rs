@@ -15,6 +15,7 @@ unsafe extern "C" {
     fn baton_lua_request_safepoint(process: *mut c_void);
     fn baton_lua_signalled(vm: *mut c_void);
     fn baton_lua_report_wanted() -> c_int;
+    fn baton_lua_forked();
     fn baton_lua_exit_status() -> c_int;
     fn baton_lua_report_process(process: *mut c_void, state: *const c_char, blocker: *const c_char);
 }
@@ -132,6 +133,12 @@ impl Guest for LuaGuest {
     fn deadlocked(&self) {
         self.report("deadlock: no process can ever run again");
         std::process::exit(1);
+    }
+
+    fn forked(&self, _word: usize) {
+        // SAFETY: a process has forked and is the calling one, so its record is that of this thread's gate (while the state is being closed, the
+        // kernel's word is no longer one); inside the VM, and no other process runs any more.
+        unsafe { baton_lua_forked() }
     }
 
     fn signalled(&self) {

@@ -38,6 +38,12 @@ pub trait Guest: Send + Sync + 'static {
     /// when it returns, the VM waits on.
     fn deadlocked(&self);
 
+    /// This is a fork's child, and all processes but `word`, the calling one, have ended where they stood: their stacks are gone, and nothing of
+    /// them runs any more. Called inside the VM, at the first enter after the fork.
+    fn forked(&self, word: usize) {
+        let _ = word;
+    }
+
     /// Work that signal handlers asked for, on the executor's stack or at a safepoint, inside the VM.
     fn signalled(&self);
 }

@@ -20,8 +20,9 @@ use baton_sys::clock::Instant;
 use baton_sys::membarrier;
 use baton_sys::poller::{Events, Poller};
 use baton_sys::signals;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 /// How long nothing needs watching before the monitor parks.
@@ -56,10 +57,13 @@ impl NextLook {
     }
 }
 
+/// The VMs of the program.
+pub(crate) type VmList = Vec<Weak<Vm>>;
+
 /// The monitor's face to the VMs.
 pub struct Monitor {
     /// The VMs of the program; guarded by its mutex.
-    vms: Mutex<Vec<Weak<Vm>>>,
+    vms: Mutex<VmList>,
     poller: Poller,
     /// When the monitor will look next, in nanoseconds, perhaps with [`PARKED`]; written by the monitor alone.
     next_look: AtomicU64,
@@ -104,7 +108,22 @@ impl Monitor {
             .retain(|listed| !std::ptr::eq(listed.as_ptr(), Arc::as_ptr(vm)));
     }
 
-    fn vms(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Vm>>> {
+    /// In a fork's child: only `vm` is left, and the thread is gone. It starts again with the first alert.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses new descriptors.
+    pub(crate) fn restart_after_fork(&self, vm: &Vm) -> io::Result<()> {
+        self.vms().retain(|listed| std::ptr::eq(listed.as_ptr(), vm));
+        self.poller.reopen_after_fork()?;
+        // Relaxed (all): there is no other thread.
+        self.next_look.store(u64::MAX, Ordering::Relaxed);
+        self.alerted.store(false, Ordering::Relaxed);
+        self.started.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub(crate) fn vms(&self) -> MutexGuard<'_, VmList> {
         self.vms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

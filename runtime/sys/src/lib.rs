@@ -5,6 +5,7 @@
 //! | [`gate`] | a native thread's words of the VM lock; shared with C through `c/gate.h` |
 //! | [`fiber`] | execution contexts and the switch between them |
 //! | [`clock`] | monotonic time as one word; processor time |
+//! | [`forking`] | what is done around a `fork` |
 //! | [`features`] | which mechanisms with a fallback are in use |
 //! | [`inbox`] | messages from any thread to the owner |
 //! | [`membarrier`] | asymmetric fences |
@@ -26,6 +27,8 @@ pub mod fiber;
 pub mod clock;
 #[cfg(not(loom))]
 pub mod features;
+#[cfg(not(loom))]
+pub mod forking;
 pub mod inbox;
 #[cfg(not(loom))]
 pub mod membarrier;

@@ -39,6 +39,13 @@ impl<C> Kernel<C> {
         }
     }
 
+    /// Lets those go on who wait in `join` for this one, as if it had ended: `Done`.
+    pub fn release_joiners_of(&mut self, pid: ProcessId) {
+        if let Some(index) = self.processes.find_alive(pid) {
+            self.release_joiners(index);
+        }
+    }
+
     /// Waits until no other non-daemon process lives and no timer is pending: `Done`. Those who wait
     /// here too do not count.
     pub fn wait_for_rest(&mut self, deadline: Deadline) -> Attempt {

@@ -182,7 +182,7 @@ impl<C> Kernel<C> {
         self.counters.spawned += 1;
     }
 
-    fn release_joiners(&mut self, index: u32) {
+    pub(super) fn release_joiners(&mut self, index: u32) {
         let joiners = std::mem::replace(&mut self.processes[index].joiners, NIL);
         if joiners != NIL {
             let joiners = super::WaitQueue(joiners);

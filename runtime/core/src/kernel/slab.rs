@@ -163,6 +163,11 @@ impl<T> Slab<T> {
         }
     }
 
+    /// How many places there are, free ones included.
+    pub(super) fn places(&self) -> u32 {
+        self.places.len() as u32
+    }
+
     /// All objects, with their indices.
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {

@@ -24,6 +24,11 @@ pub(super) fn vm_of_this_thread() -> Arc<Vm> {
         .unwrap_or_else(|| super::switching::broken("a process runs on a foreign thread"))
 }
 
+/// The number of the calling thread, which is in the loop of a carrier.
+fn number_of_this_thread(first: CarrierId) -> CarrierId {
+    gate::here().carrier().map_or(first, CarrierId)
+}
+
 /// Where a thread ends up whose VM is gone: it must not touch anything again.
 pub(super) fn sleep_for_ever() -> ! {
     loop {
@@ -58,8 +63,8 @@ impl Vm {
         self.monitor.remove(self);
     }
 
-    /// The life of a native thread.
-    fn carry(self: &Arc<Vm>, me: CarrierId) {
+    /// The life of a native thread. Returns the number that it had at its end.
+    fn carry(self: &Arc<Vm>, me: CarrierId) -> CarrierId {
         let thread_fiber = ThreadFiber::new();
         let base = thread_fiber.fiber();
         base.set_argument(super::switching::NO_PROCESS);
@@ -67,8 +72,9 @@ impl Vm {
         // Slack is a matter of exactness only: a refusal costs nothing else.
         let _ = signals::set_timer_slack(Duration::from_nanos(1));
         let before = self.start(me, base);
-        while self.await_grant(me) == Waited::Granted {
-            self.run_as_owner(me);
+        // In a fork's child the thread has another number.
+        while self.await_grant(number_of_this_thread(me)) == Waited::Granted {
+            self.run_as_owner();
             if self.has_ended() && !self.is_owner() {
                 continue;
             }
@@ -76,7 +82,17 @@ impl Vm {
                 break;
             }
         }
+        let me = number_of_this_thread(me);
         self.finish(me, before);
+        me
+    }
+
+    /// The life of a native thread that was started for the VM.
+    fn carry_elsewhere(self: &Arc<Vm>, me: CarrierId) {
+        if self.carry(me) == HOME {
+            // A fork's child, whose first thread this is: there is nobody to whom `run` could return.
+            std::process::exit(0);
+        }
     }
 
     fn start(self: &Arc<Vm>, me: CarrierId, base: Fiber) -> Option<Arc<Vm>> {
@@ -173,7 +189,7 @@ impl Vm {
     }
 
     /// Runs processes until the VM is somebody else's or has ended.
-    fn run_as_owner(&self, me: CarrierId) {
+    fn run_as_owner(&self) {
         while !self.has_ended() {
             self.harvest();
             let step = self.inner.with(|inner| self.plan_base(inner));
@@ -181,7 +197,7 @@ impl Vm {
                 BaseStep::Run(jump) => {
                     self.run_from_base(jump);
                     if !self.is_owner() {
-                        self.post_returned(me);
+                        self.post_returned();
                         return;
                     }
                 }
@@ -195,7 +211,10 @@ impl Vm {
     }
 
     /// The process that came back on this thread has been left; now others may continue it.
-    fn post_returned(&self, me: CarrierId) {
+    fn post_returned(&self) {
+        let Some(me) = gate::here().carrier().map(CarrierId) else {
+            return;
+        };
         let returned: Option<ProcessId> = self.lock_state().entry(me).and_then(|entry| entry.returned.take());
         if let Some(process) = returned {
             // First, so that the safepoint that the post asks for finds home free.
@@ -226,7 +245,7 @@ impl Vm {
         let thread = std::thread::Builder::new()
             .name(format!("baton-{number}"))
             .stack_size(LOOP_STACK);
-        if let Err(error) = thread.spawn(move || vm.carry(me)) {
+        if let Err(error) = thread.spawn(move || vm.carry_elsewhere(me)) {
             state.carriers[number] = None;
             if self.counters.thread_failures.get() == 0 {
                 eprintln!("baton: cannot start a native thread ({error}); others wait for foreign calls to end");

@@ -53,6 +53,10 @@ impl Vm {
     /// Takes in posts and deadlines. Inside the VM.
     pub(super) fn harvest(&self) {
         self.park.acknowledge();
+        // Relaxed: the thread that forks asks again and again.
+        if self.fork_waits.load(std::sync::atomic::Ordering::Relaxed) {
+            self.stand_aside();
+        }
         self.inner.with(|inner| {
             if !self.inbox.is_empty() {
                 for post in self.inbox.take_all() {

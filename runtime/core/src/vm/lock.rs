@@ -25,7 +25,6 @@ use crate::kernel::{CarrierId, ProcessId};
 use baton_sys::clock::Instant;
 use baton_sys::fiber::Fiber;
 use baton_sys::gate::{self, Claim, Gate, Take};
-use baton_sys::membarrier;
 use baton_sys::signals::ThreadHandle;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
@@ -76,6 +75,8 @@ pub(super) struct LockState {
     pub(super) owner: Option<CarrierId>,
     /// Whether the owner's thread knows that it is. Until then its gate is odd, although it is in no call.
     pub(super) owner_has_come: bool,
+    /// The owner waits at a safepoint until another thread has forked.
+    pub(super) stands_aside: bool,
     /// By number; a retired carrier leaves a hole that is used again.
     pub(super) carriers: Vec<Option<CarrierEntry>>,
 }
@@ -144,7 +145,7 @@ impl Vm {
     /// Enters the VM after a foreign call.
     #[inline]
     pub fn enter(&self) {
-        if gate::here().begin_enter() & (gate::REVOKED | gate::CAS) != 0 {
+        if gate::here().begin_enter() & (gate::REVOKED | gate::CAS | gate::FORKED) != 0 {
             self.enter_cold();
         }
     }
@@ -157,12 +158,16 @@ impl Vm {
         result
     }
 
-    /// The second half of an enter whose gate showed [`gate::REVOKED`] or [`gate::CAS`]. Returns when the calling process is inside:
+    /// The second half of an enter whose gate showed [`gate::REVOKED`], [`gate::CAS`] or [`gate::FORKED`]. Returns when the calling process is inside:
     /// perhaps later, perhaps on another native thread.
     #[cold]
     #[inline(never)]
     pub fn enter_cold(&self) {
         let here = gate::here();
+        if here.slow() & gate::FORKED != 0 {
+            self.rebuild_after_fork();
+            return;
+        }
         if here.slow() & gate::CAS != 0 {
             let claim = here.claim_enter();
             if claim == Claim::Kept && here.slow() & gate::REVOKED == 0 {
@@ -216,11 +221,7 @@ impl Vm {
             self.counters.thread_bound_hits.increment();
             return Retake::NoThread;
         };
-        let take = if gate.slow() & gate::CAS != 0 {
-            gate.take_by_claim(seen)
-        } else {
-            gate.take_fence_free(seen, membarrier::heavy)
-        };
+        let take = self.take_from(gate, seen);
         if take == Take::GaveUp {
             self.counters.false_retakes.increment();
             return Retake::Ended;

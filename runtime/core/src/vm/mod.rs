@@ -9,6 +9,7 @@
 //! | `lock.rs` | the slow half of the VM lock: taking, entering cold, leaving |
 //! | `idle.rs` | the owner's wait; posts of other threads; deadlines |
 //! | `watch.rs` | what the monitor does for this VM |
+//! | `forking.rs` | what is left of it in a fork's child |
 //!
 //! **Who touches what.** `inner` is the owner's; other threads post to `inbox` and kick. `lock` is the VM's
 //! mutex: it guards who owns the VM and the list of carriers. `published` is written by the owner and read by the
@@ -18,6 +19,7 @@
 //! except for [`Guest::judge`] and [`Guest::warn_blocked`].
 
 mod carrier;
+mod forking;
 mod idle;
 mod lock;
 mod operations;
@@ -39,7 +41,7 @@ use baton_sys::poller::{Events, Poller};
 use baton_sys::stack::{Stack, StackPool};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 /// The VM's first native thread.
 pub const HOME: CarrierId = CarrierId(0);
@@ -127,6 +129,12 @@ pub struct Vm {
     ended: AtomicBool,
     /// Whether foreign calls may be retaken now.
     retaking: AtomicBool,
+    /// A thread is about to fork and waits for the owner to stand aside; guarded by the VM's mutex, also read as a hint.
+    fork_waits: AtomicBool,
+    /// Notified when `fork_waits` was cleared.
+    thawed: Condvar,
+    /// This VM, once one of its processes has forked.
+    kept: OnceLock<&'static Arc<Vm>>,
     monitor: Arc<Monitor>,
     watch: Mutex<watch::Watch>,
     /// Parameters, settable while running.
@@ -149,6 +157,7 @@ impl Vm {
     /// # Errors
     /// When the system refuses a poller or address space for stacks.
     pub fn new(guest: Arc<dyn Guest>) -> io::Result<Arc<Vm>> {
+        baton_sys::forking::at_fork(forking::AT_FORK)?;
         let parameters = Parameters::default();
         let mut kernel = Kernel::default();
         let thread_queue = kernel.wait_queue_new();
@@ -178,6 +187,9 @@ impl Vm {
             home_waits: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             retaking: AtomicBool::new(true),
+            fork_waits: AtomicBool::new(false),
+            thawed: Condvar::new(),
+            kept: OnceLock::new(),
             monitor: Monitor::of_this_program(),
             watch: Mutex::new(watch::Watch::default()),
             parameters,

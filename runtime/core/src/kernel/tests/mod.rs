@@ -5,6 +5,7 @@ mod channel;
 mod condition;
 mod deadlines;
 mod event;
+mod forking;
 mod interrupt;
 mod invariants;
 mod join;
