@@ -152,7 +152,7 @@ impl Vm {
         let (base, out) = self.keep_this_thread_only();
         drop(self.inbox.take_all());
         self.park.acknowledge();
-        // AcqRel: as in `safepoint`.
+        // AcqRel: pairs with `request_signalled`.
         let signalled = self.requests.fetch_and(request::SIGNALLED, Ordering::AcqRel) & request::SIGNALLED != 0;
         // Relaxed (both): there is no other thread.
         self.home_waits.store(false, Ordering::Relaxed);
