@@ -54,6 +54,8 @@ int baton_lua_open_process(lua_State *L);
 void baton_lua_open_objects(lua_State *L);
 void baton_lua_open_timers(lua_State *L);
 void baton_lua_open_settings(lua_State *L);
+/* Reads the table at `index` into `options`, or raises; leaves the option "name" (nil or a string) on the top. */
+void baton_lua_read_spawn_options(lua_State *L, int index, struct baton_spawn *options);
 struct baton_process *baton_lua_caller(lua_State *L);
 /* Raises, unless the calling process may wait here. */
 void baton_lua_check_may_wait(lua_State *L, struct baton_process *process);

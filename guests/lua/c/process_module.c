@@ -78,73 +78,6 @@ static int check_priority(lua_State *L, int index) {
   return (int)priority;
 }
 
-static const char *const option_names[] = {"name",   "priority", "preemptible", "suspended", "daemon",
-                                           "quiet",  "thread",   "stack_size",  NULL};
-
-/* Options are a plain table; unknown keys raise. The table is at `index`; the name, if any, is left on the top. */
-static void check_option_names(lua_State *L, int index) {
-  lua_pushnil(L);
-  while (lua_next(L, index)) {
-    int i = 0;
-    const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : NULL;
-    while (key != NULL && option_names[i] != NULL && strcmp(key, option_names[i]) != 0) i++;
-    if (key == NULL || option_names[i] == NULL) {
-      luaL_tolstring(L, -2, NULL);
-      luaL_argerror(L, index, lua_pushfstring(L, "unknown option '%s'", lua_tostring(L, -1)));
-    }
-    lua_pop(L, 1);
-  }
-}
-
-static int boolean_option(lua_State *L, int index, const char *name, int otherwise) {
-  int value = otherwise, type = lua_getfield(L, index, name);
-  if (type != LUA_TNIL) {
-    if (type != LUA_TBOOLEAN)
-      luaL_argerror(L, index, lua_pushfstring(L, "option '%s': boolean expected, got %s", name, luaL_typename(L, -1)));
-    value = lua_toboolean(L, -1);
-  }
-  lua_pop(L, 1);
-  return value;
-}
-
-static lua_Integer integer_option(lua_State *L, int index, const char *name, lua_Integer low, lua_Integer high) {
-  lua_Integer value = 0;
-  int type = lua_getfield(L, index, name), is_integer = 1;
-  if (type != LUA_TNIL) {
-    if (type == LUA_TNUMBER) value = lua_tointegerx(L, -1, &is_integer);
-    if (type != LUA_TNUMBER || !is_integer)
-      luaL_argerror(L, index, lua_pushfstring(L, "option '%s': integer expected, got %s", name, luaL_typename(L, -1)));
-    if (value < low || value > high)
-      luaL_argerror(L, index, lua_pushfstring(L, "option '%s' out of range (%I to %I)", name, (LUAI_UACINT)low, (LUAI_UACINT)high));
-  }
-  lua_pop(L, 1);
-  return value;
-}
-
-#define LEAST_STACK (64 * 1024)
-#define MOST_STACK ((lua_Integer)1 << 32)
-
-static void read_options(lua_State *L, int index, struct baton_spawn *options) {
-  int type;
-  check_option_names(L, index);
-  options->priority = (int)integer_option(L, index, "priority", 1, 80);
-  options->stack_size = (size_t)integer_option(L, index, "stack_size", LEAST_STACK, MOST_STACK);
-  options->preemptible = boolean_option(L, index, "preemptible", 1);
-  options->suspended = boolean_option(L, index, "suspended", 0);
-  options->daemon = boolean_option(L, index, "daemon", 0);
-  options->quiet = boolean_option(L, index, "quiet", 0);
-  type = lua_getfield(L, index, "thread");
-  if (type != LUA_TNIL) {
-    if (type != LUA_TSTRING || strcmp(lua_tostring(L, -1), "main") != 0)
-      luaL_argerror(L, index, "option 'thread': \"main\" expected (other native threads cannot be named yet)");
-    options->on_home = 1;
-  }
-  lua_pop(L, 1);
-  type = lua_getfield(L, index, "name");
-  if (type != LUA_TNIL && type != LUA_TSTRING)
-    luaL_argerror(L, index, lua_pushfstring(L, "option 'name': string expected, got %s", luaL_typename(L, -1)));
-}
-
 /* Makes the process that calls f(...), with the stack: f, arguments. Leaves the handle alone. */
 static struct baton_process *make_process(lua_State *L, struct baton_process *caller, struct baton_spawn *options, int name) {
   int arguments = lua_gettop(L);
@@ -174,7 +107,7 @@ static int process_spawn(lua_State *L) {
   options.preemptible = 1;
   if (lua_istable(L, 1)) {
     luaL_checktype(L, 2, LUA_TFUNCTION);
-    read_options(L, 1, &options);
+    baton_lua_read_spawn_options(L, 1, &options);
     if (!lua_isnil(L, -1)) name = 1;
     lua_replace(L, 1);
     if (!name) lua_remove(L, 1);
