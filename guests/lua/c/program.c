@@ -185,27 +185,52 @@ static int end_after_kill(lua_State *L, struct baton_process *process) {
   return status;
 }
 
+/* A state that lives as long as the VM; answers its address. */
+static int make_last_state(lua_State *L) {
+  lua_State *last = lua_newthread(L);
+  baton_lua_set_base_depth(last);
+  luaL_ref(L, LUA_REGISTRYINDEX);
+  lua_pushlightuserdata(L, last);
+  return 1;
+}
+
+/* Waits for the others, and ends those that are left, on a state of its own: the results on the process's stay for whoever joins it. */
+static int end_others(struct baton_process *process) {
+  struct baton_resumed resumed;
+  int status = EXIT_FAILURE;
+  lua_State *last = NULL;
+  if (lua_checkstack(process->L, 4)) {
+    lua_pushcfunction(process->L, make_last_state);
+    if (lua_pcall(process->L, 0, 1, 0) == LUA_OK) last = lua_touserdata(process->L, -1);
+    lua_pop(process->L, 1);
+  }
+  if (last == NULL) return status;
+  resumed.previous = process->resumed;
+  resumed.process = process;
+  resumed.L = last;
+  process->resumed = &resumed;
+  lua_pushcfunction(last, wait_for_rest);
+  if (lua_pcall(last, 0, 1, 0) == LUA_OK) status = (int)lua_tointeger(last, -1);
+  lua_settop(last, 0);
+  baton_lua_set_interruptible(0);
+  baton_lua_finish(last, 0);
+  process->resumed = resumed.previous;
+  return status;
+}
+
 /*
 ** The body of the process that forked has returned in the child, where there is no main process: it ends the program, when the others
 ** have ended. Returns 0 if another process is ending it. Outside the VM at both ends.
 */
 int baton_lua_end_as_main(struct baton_process *process) {
   lua_State *L = process->L;
-  int status = EXIT_FAILURE;
   if (process->killed && process->vm->exiting) return 0;
   baton_enter(L);
   baton_rs_pardon(process->vm->executor, process->kernel_id);
   process->killed = 0;
   baton_rs_release_joiners(process->vm->executor, process->kernel_id);
   baton_leave(L);
-  if (lua_checkstack(L, 4)) { /* the results stay for whoever joins */
-    lua_pushcfunction(L, wait_for_rest);
-    if (lua_pcall(L, 0, 1, 0) == LUA_OK) status = (int)lua_tointeger(L, -1);
-    lua_pop(L, 1);
-  }
-  baton_lua_set_interruptible(0);
-  baton_lua_finish(L, 0);
-  exit_status = status;
+  exit_status = end_others(process);
   close_state(process);
   return 1;
 }

@@ -1,13 +1,35 @@
-/* fork and what belongs to it. */
+/* fork and what belongs to it. No child outlives its test: it is ended by SIGALRM. */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <lauxlib.h>
 #include <lua.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-static int do_fork(lua_State *L) {
+#define LIFE_OF_A_CHILD 50 /* seconds */
+
+static pid_t limited_fork(void) {
   pid_t pid = fork();
+  if (pid == 0) alarm(LIFE_OF_A_CHILD);
+  return pid;
+}
+
+static int do_fork(lua_State *L) {
+  pid_t pid = limited_fork();
+  if (pid < 0) return luaL_error(L, "fork: %s", strerror(errno));
+  lua_pushinteger(L, (lua_Integer)pid);
+  return 1;
+}
+
+/* fork_and_exit(status): the child ends without coming back to Lua. */
+static int fork_and_exit(lua_State *L) {
+  int status = (int)luaL_checkinteger(L, 1);
+  pid_t pid = limited_fork();
+  if (pid == 0) _exit(status);
   if (pid < 0) return luaL_error(L, "fork: %s", strerror(errno));
   lua_pushinteger(L, (lua_Integer)pid);
   return 1;
@@ -31,7 +53,70 @@ static int get_pid(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg functions[] = {{"fork", do_fork}, {"reap", reap}, {"getpid", get_pid}, {NULL, NULL}};
+/* A file whose reading waits until it is released, and forks; what is read is the result of that fork. */
+static atomic_int released, forked;
+
+static void wait_for(atomic_int *flag) {
+  struct timespec a_moment = {0, 100000};
+  while (!atomic_load(flag)) nanosleep(&a_moment, NULL);
+}
+
+static ssize_t forking_read(void *cookie, char *buffer, size_t size) {
+  pid_t pid;
+  (void)cookie;
+  wait_for(&released);
+  pid = limited_fork();
+  atomic_store(&forked, 1);
+  return snprintf(buffer, size, "%d\n", (int)pid);
+}
+
+static int close_stream(lua_State *L) {
+  luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
+  return luaL_fileresult(L, fclose(stream->f) == 0, NULL);
+}
+
+static int forking_stream(lua_State *L) {
+  cookie_io_functions_t functions = {forking_read, NULL, NULL, NULL};
+  luaL_Stream *stream = lua_newuserdatauv(L, sizeof *stream, 0);
+  stream->closef = NULL;
+  luaL_setmetatable(L, LUA_FILEHANDLE);
+  stream->f = fopencookie(NULL, "r", functions);
+  if (stream->f == NULL) return luaL_error(L, "fopencookie: %s", strerror(errno));
+  stream->closef = close_stream;
+  return 1;
+}
+
+/* Lets the file's read go on. Only another process can call this meanwhile. */
+static int release(lua_State *L) {
+  (void)L;
+  atomic_store(&released, 1);
+  return 0;
+}
+
+/* The same, and returns when the fork was made: an exclusive call that is out at the fork. */
+static int release_and_wait(lua_State *L) {
+  (void)L;
+  atomic_store(&released, 1);
+  wait_for(&forked);
+  return 0;
+}
+
+static int has_forked(lua_State *L) {
+  lua_pushboolean(L, atomic_load(&forked));
+  return 1;
+}
+
+static const luaL_Reg functions[] = {
+    {"fork", do_fork},
+    {"fork_and_exit", fork_and_exit},
+    {"reap", reap},
+    {"getpid", get_pid},
+    {"forking_stream", forking_stream},
+    {"release", release},
+    {"release_and_wait", release_and_wait},
+    {"has_forked", has_forked},
+    {NULL, NULL},
+};
 
 int luaopen_forker(lua_State *L) {
   luaL_newlib(L, functions);
