@@ -7,6 +7,8 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <malloc.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +22,7 @@ LUA_API lua_Unsigned baton_stock_rawlen(lua_State *L, int idx);
 LUA_API size_t baton_stock_stringtonumber(lua_State *L, const char *s);
 LUA_API void baton_stock_upvaluejoin(lua_State *L, int fidx1, int n1, int fidx2, int n2);
 LUA_API void baton_stock_close(lua_State *L);
+LUA_API int baton_stock_gc(lua_State *L, int what, ...);
 LUA_API void baton_stock_setwarnf(lua_State *L, lua_WarnFunction f, void *ud);
 LUAI_FUNC void baton_close_call(lua_State *L, StkId func, int nresults);
 LUAI_FUNC void baton_close_callnoyield(lua_State *L, StkId func, int nresults);
@@ -168,9 +171,12 @@ static void update_pin(struct baton_process *process) {
 void baton_lua_switched(struct baton_process *from, struct baton_process *to) {
   global_State *g = from != NULL ? from->global : to->global;
   if (from != NULL) {
-    from->saved_errno = errno;
     if (g != NULL) {
-      if (l_unlikely(getCcalls(from->L) > BASE_LEVELS || from->resumed != NULL || from->pinned)) update_pin(from);
+      from->errno_kept = getCcalls(from->L) > BASE_LEVELS || from->resumed != NULL || from->pinned;
+      if (l_unlikely(from->errno_kept)) { /* C code other than the process's base is on its stack */
+        from->saved_errno = errno;
+        update_pin(from);
+      }
       from->gc_stopped = g->gcstp & GCSTPGC;
       g->gcstp &= cast_byte(~GCSTPGC);
     }
@@ -182,7 +188,7 @@ void baton_lua_switched(struct baton_process *from, struct baton_process *to) {
   }
   baton_gate_set_process(to);
   if (to != NULL) {
-    errno = to->saved_errno;
+    if (l_unlikely(to->errno_kept)) errno = to->saved_errno;
     if (g != NULL) g->gcstp |= to->gc_stopped;
     if (l_unlikely(exception_globals != NULL)) {
       void **globals = exception_globals();
@@ -424,6 +430,40 @@ LUA_API void lua_upvaluejoin(lua_State *L, int fidx1, int n1, int fidx2, int n2)
   lua_lock(L);
   baton_stock_upvaluejoin(L, fidx1, n1, fidx2, n2);
   lua_unlock(L);
+}
+
+/* Memory that a full collection freed goes back to the system if it is this much. */
+#define TRIM_FROM 2048 /* KiB */
+
+LUA_API int lua_gc(lua_State *L, int what, ...) {
+  va_list list;
+  int first, second, third, before, result;
+  va_start(list, what);
+  switch (what) {
+    case LUA_GCCOLLECT:
+      before = baton_stock_gc(L, LUA_GCCOUNT);
+      result = baton_stock_gc(L, what);
+      if (before - baton_stock_gc(L, LUA_GCCOUNT) > TRIM_FROM) malloc_trim(0);
+      break;
+    case LUA_GCINC:
+      first = va_arg(list, int);
+      second = va_arg(list, int);
+      third = va_arg(list, int);
+      result = baton_stock_gc(L, what, first, second, third);
+      break;
+    case LUA_GCGEN:
+      first = va_arg(list, int);
+      second = va_arg(list, int);
+      result = baton_stock_gc(L, what, first, second);
+      break;
+    case LUA_GCSTEP: case LUA_GCSETPAUSE: case LUA_GCSETSTEPMUL:
+      first = va_arg(list, int);
+      result = baton_stock_gc(L, what, first);
+      break;
+    default: result = baton_stock_gc(L, what); break;
+  }
+  va_end(list);
+  return result;
 }
 
 /* Never unlocks in stock Lua. A module may close a state of its own on our thread. */

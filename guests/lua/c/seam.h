@@ -5,7 +5,8 @@
 **   all files    lua_lock/lua_unlock are enter/leave; luai_threadyield does nothing
 **   ldebug.c     luaG_traceexec becomes stock; ours asks for a safepoint first
 **   ldo.c        LUAI_THROW finds the handler on the current C stack; luaD_shrinkstack is wrapped; lua_resume notes its coroutine
-**   lapi.c       lua_callk/lua_pcallk are wrapped; three functions that do not lock get locked; lua_setwarnf nests
+**   lapi.c       lua_callk/lua_pcallk are wrapped; three functions that do not lock get locked; lua_setwarnf nests;
+**                lua_gc gives memory back after a large full collection
 **   lstate.c     lua_close, which never unlocks, leaves the gate as it found it
 **   lfunc.c      calls of __close methods are marked
 **   lgc.c        calls of finalizers are marked
@@ -103,6 +104,7 @@ struct lua_longjmp *baton_lua_throw_target(struct lua_State *L, struct lua_longj
 #define lua_stringtonumber baton_stock_stringtonumber
 #define lua_upvaluejoin baton_stock_upvaluejoin
 #define lua_setwarnf baton_stock_setwarnf
+#define lua_gc baton_stock_gc
 #endif
 
 #if defined(BATON_IN_LFUNC)

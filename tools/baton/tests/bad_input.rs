@@ -156,7 +156,10 @@ fn a_sigint_raises_in_main_while_others_run() {
         .process_code(
             "process.spawn({ daemon = true }, function() while true do end end)
              process.spawn({ daemon = true }, function() while true do pcall(process.sleep, 0.001) end end)
-             io.stderr:write 'ready'
+             process.spawn({ daemon = true }, function()
+               while process.main:status() ~= 'sleeping' do process.yield() end
+               io.stderr:write 'ready'
+             end)
              local ok, message = pcall(process.sleep, 1000)
              print(ok, message)",
         )

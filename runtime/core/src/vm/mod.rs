@@ -123,6 +123,8 @@ pub struct Vm {
     park: Park,
     poller: Poller,
     requests: AtomicU32,
+    /// Switch count of the process whose slice is over: a request that comes too late is not for the next one.
+    slice_of: AtomicU64,
     /// Whether home waits for the VM while another thread has it.
     home_waits: AtomicBool,
     /// Set once scheduling has stopped for good.
@@ -184,6 +186,7 @@ impl Vm {
             park: Park::new(),
             poller: Poller::new()?,
             requests: AtomicU32::new(0),
+            slice_of: AtomicU64::new(0),
             home_waits: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             retaking: AtomicBool::new(true),

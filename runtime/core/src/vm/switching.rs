@@ -205,7 +205,10 @@ impl Vm {
             }
             let next = if inner.kernel.current_should_yield() {
                 inner.kernel.preempt_current(Preemption::MoreUrgent)
-            } else if requests & super::request::SLICE != 0 {
+            // Relaxed: published by the release in `beat`, which the swap above has acquired.
+            } else if requests & super::request::SLICE != 0
+                && self.slice_of.load(Ordering::Relaxed) == inner.kernel.counters().switches
+            {
                 inner.kernel.preempt_current(Preemption::SliceExpired)
             // Relaxed: a stale answer only delays the way home.
             } else if inner.carrier != HOME && self.home_waits.load(Ordering::Relaxed) {

@@ -162,6 +162,8 @@ impl Vm {
             };
         }
         if slice_over {
+            // Relaxed: published by the release below; says whose slice is over.
+            self.slice_of.store(watch.switches, Ordering::Relaxed);
             // Release: pairs with the swap in `safepoint`.
             self.requests.fetch_or(request::SLICE, Ordering::Release);
         }

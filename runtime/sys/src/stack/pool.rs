@@ -179,7 +179,7 @@ impl StackPool {
         let end = self.free.len().min(self.trimmed.saturating_add(count));
         for &base in &self.free[self.trimmed..end] {
             // SAFETY: the slot is free, so nobody needs its contents; the range lies inside its usable pages.
-            unsafe { memory::discard(base.add(self.guard), self.default_size) };
+            unsafe { memory::discard(base.add(self.guard), self.stride - self.guard) };
         }
         self.trimmed = end;
         self.free.len() - end
