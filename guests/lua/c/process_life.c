@@ -67,6 +67,17 @@ void baton_lua_push_name(lua_State *L, struct baton_process *process) {
 }
 
 /*
+** Each young collection visits all threads, so with many processes it must not come after every 20 % of growth: making a million of them
+** would visit each many times over. A program that sets its own collector parameters afterwards has its way.
+*/
+#define MANY_PROCESSES 16384
+#define MINOR_GROWTH 100 /* percent */
+
+static void pace_collector(lua_State *L, struct baton_vm *vm) {
+  if (vm->next_id == MANY_PROCESSES && G(L)->genminormul < MINOR_GROWTH) G(L)->genminormul = MINOR_GROWTH;
+}
+
+/*
 ** Makes a process that will call the function below the `n` arguments on the top of `L`, and leaves its handle in their place.
 ** Returns NULL and a message on the top of the stack when there cannot be another one.
 */
@@ -83,6 +94,7 @@ struct baton_process *baton_lua_new_process(lua_State *L, struct baton_vm *vm, s
   process->quiet = options->quiet != 0;
   process->daemon = options->daemon != 0;
   process->id = ++vm->next_id;
+  pace_collector(L, vm);
   options->word = (uintptr_t)process;
   lua_sethook(process->L, NULL, 0, 0); /* hooks are a matter of each process */
   message[0] = '\0';
