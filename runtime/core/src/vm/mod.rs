@@ -53,6 +53,8 @@ pub struct Context {
     stack: Option<Stack>,
     /// Time on the processor up to the last switch, in nanoseconds.
     busy: u64,
+    /// What `busy` was when its slice began. More urgent processes interrupt a slice, they do not begin another one.
+    slice_began: u64,
 }
 
 /// The owner's data.
@@ -90,6 +92,8 @@ struct Published {
     deadline: AtomicU64,
     /// Changes with each switch.
     switches: AtomicU64,
+    /// How much of its slice the running process had used when it was continued, in nanoseconds.
+    slice_used: AtomicU64,
     /// Whether the running process may be preempted.
     preemptible: AtomicBool,
     /// The monitor's clock reading at its last look, in nanoseconds.
@@ -123,8 +127,6 @@ pub struct Vm {
     park: Park,
     poller: Poller,
     requests: AtomicU32,
-    /// Switch count of the process whose slice is over: a request that comes too late is not for the next one.
-    slice_of: AtomicU64,
     /// Whether home waits for the VM while another thread has it.
     home_waits: AtomicBool,
     /// Set once scheduling has stopped for good.
@@ -186,7 +188,6 @@ impl Vm {
             park: Park::new(),
             poller: Poller::new()?,
             requests: AtomicU32::new(0),
-            slice_of: AtomicU64::new(0),
             home_waits: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             retaking: AtomicBool::new(true),

@@ -81,6 +81,7 @@ impl Vm {
             fiber: None,
             stack: Some(stack),
             busy: 0,
+            slice_began: 0,
         };
         let spawned = match when {
             Spawned::Now => inner.kernel.spawn(options, context),
@@ -328,7 +329,9 @@ impl Vm {
             Next::Other(pid) if pid == me => Next::Same,
             other => other,
         };
-        self.plan(inner, me, next)
+        let jump = self.plan(inner, me, next);
+        inner.begin_slice(me);
+        jump
     }
 }
 

@@ -7,6 +7,10 @@ use baton_sys::fiber::Fiber;
 use baton_sys::{gate, membarrier};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// A slice may end this much early: the monitor's clock and the accounts differ a little.
+const SLICE_TOLERANCE: Duration = Duration::from_micros(100);
 
 /// A switch that has been decided and is to be carried out once the owner's data is no longer borrowed.
 ///
@@ -58,9 +62,13 @@ impl Vm {
     #[inline]
     pub(super) fn plan_rotation(&self, inner: &mut Inner, from: ProcessId, next: Next) -> Option<Jump> {
         match next {
-            Next::Same => None,
+            Next::Same => {
+                self.publish(inner);
+                None
+            }
             Next::Other(to) if !self.has_ended() => {
                 let jump = self.plan_jump(inner, from, Some(to));
+                inner.begin_slice(from);
                 // Relaxed (both): hints.
                 self.published
                     .switches
@@ -89,10 +97,21 @@ impl Vm {
         inner.account(from, self.coarse_now());
         let from = inner.fiber_of(from);
         let to = match to {
-            Some(pid) if self.may_run_here(inner, pid) => inner.fiber_of(pid),
+            Some(pid) if self.may_run_here(inner, pid) => {
+                self.publish_slice(inner, pid);
+                inner.fiber_of(pid)
+            }
             _ => inner.base_fiber(),
         };
         Jump { from, to }
+    }
+
+    /// Shows the monitor how much of its slice the process to run has used.
+    #[inline]
+    fn publish_slice(&self, inner: &Inner, pid: ProcessId) {
+        let context = inner.context(pid);
+        // Relaxed: a hint.
+        self.published.slice_used.store(context.busy - context.slice_began, Ordering::Relaxed);
     }
 
     /// The time for accounts, at most a tick behind: the monitor's, as long as it looks at the clock.
@@ -133,6 +152,7 @@ impl Vm {
                 _ => {
                     let to = inner.fiber_of(pid);
                     inner.run_started = Instant::now().as_nanos();
+                    self.publish_slice(inner, pid);
                     BaseStep::Run(Jump {
                         from: inner.base_fiber(),
                         to,
@@ -203,12 +223,11 @@ impl Vm {
                 self.publish(inner);
                 return None;
             }
+            let asked = requests & super::request::SLICE != 0;
             let next = if inner.kernel.current_should_yield() {
                 inner.kernel.preempt_current(Preemption::MoreUrgent)
-            // Relaxed: published by the release in `beat`, which the swap above has acquired.
-            } else if requests & super::request::SLICE != 0
-                && self.slice_of.load(Ordering::Relaxed) == inner.kernel.counters().switches
-            {
+            } else if asked && inner.slice_is_over(me, self.parameters.slice.get()) {
+                inner.begin_slice(me);
                 inner.kernel.preempt_current(Preemption::SliceExpired)
             // Relaxed: a stale answer only delays the way home.
             } else if inner.carrier != HOME && self.home_waits.load(Ordering::Relaxed) {
@@ -309,6 +328,20 @@ impl Inner {
     #[inline]
     fn base_fiber(&self) -> Fiber {
         self.base.unwrap_or_else(|| broken("the owner's thread has no loop"))
+    }
+
+    /// The next slice of `pid` begins when it is continued.
+    #[inline]
+    pub(super) fn begin_slice(&mut self, pid: ProcessId) {
+        let context = self.context_mut(pid);
+        context.slice_began = context.busy;
+    }
+
+    /// Whether the running process has had its slice; charges its time so far. A request for it may have been meant for another one.
+    fn slice_is_over(&mut self, pid: ProcessId, slice: Duration) -> bool {
+        self.account(pid, Instant::now().as_nanos());
+        let context = self.context(pid);
+        Duration::from_nanos(context.busy - context.slice_began) + SLICE_TOLERANCE >= slice
     }
 
     /// Charges the time since the last switch to `pid`; `now` may be a coarse reading.

@@ -149,7 +149,9 @@ impl Vm {
     /// The heartbeat: asks the running process to give way, first by a flag, then by a signal.
     fn beat(&self, watch: &mut Watch, now: Instant, value: u64, view: View, thread: ThreadHandle) -> Instant {
         let slice = self.parameters.slice.get();
-        let slice_ends = watch.slice_since + slice;
+        // Relaxed: a hint; the safepoint asks the accounts.
+        let used = Duration::from_nanos(self.published.slice_used.load(Ordering::Relaxed));
+        let slice_ends = watch.slice_since + slice.saturating_sub(used);
         // Relaxed: a hint; the safepoint asks the kernel itself.
         let preemptive = self.parameters.preemptive() && self.published.preemptible.load(Ordering::Relaxed);
         let slice_over = preemptive && view.rivals && now >= slice_ends;
@@ -162,8 +164,6 @@ impl Vm {
             };
         }
         if slice_over {
-            // Relaxed: published by the release below; says whose slice is over.
-            self.slice_of.store(watch.switches, Ordering::Relaxed);
             // Release: pairs with the swap in `safepoint`.
             self.requests.fetch_or(request::SLICE, Ordering::Release);
         }
