@@ -37,6 +37,7 @@ static void hold_handle(lua_State *L, struct baton_process *process) {
   process->next_live = main_process->next_live;
   if (process->next_live != NULL) process->next_live->previous_live = process;
   main_process->next_live = process;
+  process->vm->living++;
 }
 
 /* Must be done while the VM is ours: once the handle is let go, a collection may free the record. Inside the VM. */
@@ -46,6 +47,7 @@ static void let_go_of_handle(struct baton_process *process) {
   setobj(process->L, &before->uv[BATON_UV_NEXT - 1].uv, &handle->uv[BATON_UV_NEXT - 1].uv);
   luaC_barrierback(process->L, obj2gco(before), &before->uv[BATON_UV_NEXT - 1].uv);
   setnilvalue(&handle->uv[BATON_UV_NEXT - 1].uv);
+  process->vm->living--;
   previous->next_live = process->next_live;
   if (process->next_live != NULL) process->next_live->previous_live = previous;
 }
@@ -74,7 +76,7 @@ void baton_lua_push_name(lua_State *L, struct baton_process *process) {
 #define MINOR_GROWTH 100 /* percent */
 
 static void pace_collector(lua_State *L, struct baton_vm *vm) {
-  if (vm->next_id == MANY_PROCESSES && G(L)->genminormul < MINOR_GROWTH) G(L)->genminormul = MINOR_GROWTH;
+  if (vm->living == MANY_PROCESSES && G(L)->genminormul < MINOR_GROWTH) G(L)->genminormul = MINOR_GROWTH;
 }
 
 /*

@@ -33,6 +33,7 @@ struct baton_vm {
   struct baton_process *main_process;
   struct baton_process *heir;  /* in a fork's child: who forked and ends the program, if it is not the main process */
   uint64_t next_id;
+  uint64_t living;             /* processes beside the main one */
   int failures;                /* processes that failed and were not joined */
   int in_report;
   int outstanding;             /* calls that were retaken and have not come back */
