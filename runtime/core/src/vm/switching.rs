@@ -111,7 +111,9 @@ impl Vm {
     fn publish_slice(&self, inner: &Inner, pid: ProcessId) {
         let context = inner.context(pid);
         // Relaxed: a hint.
-        self.published.slice_used.store(context.busy - context.slice_began, Ordering::Relaxed);
+        self.published
+            .slice_used
+            .store(context.busy - context.slice_began, Ordering::Relaxed);
     }
 
     /// The time for accounts, at most a tick behind: the monitor's, as long as it looks at the clock.
