@@ -38,6 +38,11 @@ static void use(lua_State *L, void *object) {
     struct baton_wake wake;
     baton_lua_check_may_wait(L, process);
     baton_enter(L);
+    /* Asked again inside: outside, this very call may have been retaken, and the file let go meanwhile. */
+    if (!is_busy(process->vm, object)) {
+      baton_leave(L);
+      break;
+    }
     wake = baton_rs_queue_wait(process->vm->executor, process->vm->object_queue, BATON_FOREVER);
     baton_leave(L);
     baton_lua_after_wait(L, process, wake);
