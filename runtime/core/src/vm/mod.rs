@@ -15,7 +15,7 @@
 //! mutex: it guards who owns the VM and the list of carriers. `published` is written by the owner and read by the
 //! monitor; nothing in it is needed for correctness, only for when the monitor looks.
 //!
-//! **Lock order.** The monitor's mutex, then a VM's mutex. Nobody who holds a VM's mutex enters, waits or calls the guest
+//! **Lock order.** A VM's watch, then the VM's mutex; the monitor's list of VMs is a leaf. Nobody who holds a VM's mutex enters, waits or calls the guest
 //! except for [`Guest::judge`] and [`Guest::warn_blocked`].
 
 mod carrier;
