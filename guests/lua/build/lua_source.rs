@@ -8,12 +8,7 @@ pub(crate) const LUA_FLAGS: &[&str] = &["-O2", "-fno-common", "-fno-plt", "-DLUA
 
 /// The directory of the sources of Lua 5.4 inside the crate `lua-src`.
 pub(crate) fn lua_source_directory() -> PathBuf {
-    let cargo = std::env::var_os("CARGO").expect("cargo sets CARGO");
-    let output = Command::new(cargo)
-        .args(["metadata", "--format-version", "1", "--offline"])
-        .output()
-        .expect("cargo metadata runs");
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = cargo_metadata();
     let crate_directory = text
         .split('"')
         .find(|word| word.ends_with("Cargo.toml") && word.contains("lua-src-"))
@@ -28,4 +23,23 @@ pub(crate) fn lua_source_directory() -> PathBuf {
                 .is_some_and(|name| name.to_string_lossy().starts_with("lua-5.4"))
         })
         .expect("the crate lua-src holds Lua 5.4")
+}
+
+/// What `cargo metadata` says. A fresh machine has fetched only the crates that its own build needs, and metadata wants those of
+/// every platform and of the tests too: where they are missing, the second try fetches them.
+fn cargo_metadata() -> String {
+    let cargo = std::env::var_os("CARGO").expect("cargo sets CARGO");
+    let mut complaint = String::new();
+    for reach in [&["--offline"][..], &[]] {
+        let output = Command::new(&cargo)
+            .args(["metadata", "--format-version", "1", "--locked"])
+            .args(reach)
+            .output()
+            .expect("cargo metadata runs");
+        if output.status.success() {
+            return String::from_utf8_lossy(&output.stdout).into_owned();
+        }
+        complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    }
+    panic!("cargo metadata, which tells where the crate lua-src is, failed: {complaint}");
 }
