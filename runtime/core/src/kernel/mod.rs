@@ -75,6 +75,7 @@ pub use counters::Counters;
 pub use ids::{CarrierId, ChannelId, ConditionId, EventId, MutexId, ProcessId, SemaphoreId, TimerId, WaitQueueId};
 pub use lifetime::SpawnOptions;
 pub use listing::Blocker;
+pub use scheduling::Turn;
 pub use select::Case;
 pub use timer::TimerStats;
 pub use words::{

@@ -13,6 +13,8 @@ use super::slab::NIL;
 pub(super) struct RunQueue {
     /// Bit `level - 1` stands while the ring of `level` has a process.
     levels: u128,
+    /// The most urgent level that has a process, 0 if none has: what `levels` says, kept ready.
+    top: u8,
     /// A power of two, so that a masked level is in bounds.
     heads: [u32; 128],
 }
@@ -21,6 +23,7 @@ impl RunQueue {
     pub(super) const fn new() -> Self {
         RunQueue {
             levels: 0,
+            top: 0,
             heads: [NIL; 128],
         }
     }
@@ -28,7 +31,7 @@ impl RunQueue {
     /// The most urgent level that has a process, 0 if none has.
     #[inline]
     pub(super) fn top(&self) -> u8 {
-        (128 - self.levels.leading_zeros()) as u8
+        self.top
     }
 
     /// The most urgent level below `level` that has a process, 0 if none has.
@@ -53,6 +56,7 @@ impl RunQueue {
     pub(super) fn push_back(&mut self, processes: &mut [Process], index: u32) {
         let level = processes[index as usize].priority;
         self.levels |= bit(level);
+        self.top = self.top.max(level.get());
         push_back(processes, &mut self.heads[usize::from(level.get() & 127)], index);
     }
 
@@ -70,6 +74,7 @@ impl RunQueue {
         remove(processes, head, index);
         if *head == NIL {
             self.levels &= !bit(level);
+            self.top = (128 - self.levels.leading_zeros()) as u8;
         }
     }
 }

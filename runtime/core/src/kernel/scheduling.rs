@@ -4,6 +4,14 @@ use super::process::Phase;
 use super::slab::NIL;
 use super::{Kernel, Next, Preemption, Priority, ProcessId};
 
+/// A yield between two equals that was made.
+#[must_use]
+#[derive(Debug, Clone, Copy)]
+pub struct Turn {
+    from: u32,
+    to: u32,
+}
+
 impl<C> Kernel<C> {
     /// Chooses the most urgent runnable process, the current one if no other is more urgent.
     #[inline]
@@ -28,6 +36,36 @@ impl<C> Kernel<C> {
             self.counters.yields += 1;
         }
         next
+    }
+
+    /// The current process goes to the back of its level, if that is all there is to it: another one is as urgent, may run on
+    /// any carrier and is preempted alike, and nobody is more urgent. Else nothing happens and the answer is `None`: [`Kernel::yield_current`] decides.
+    #[inline]
+    pub fn yield_to_equal(&mut self) -> Option<Turn> {
+        let from = self.current;
+        let process = self.processes.slots.get(from as usize)?;
+        let (level, to) = (process.priority.get(), process.next);
+        let is_simple = to != from
+            && self.run_queue.top() == level
+            && self.run_queue.head(level) == from
+            && self.processes[to].carrier == NIL
+            && self.processes[to].preemptible == process.preemptible;
+        if !is_simple {
+            return None;
+        }
+        self.run_queue.turn_to(level, to);
+        self.current = to;
+        self.counters.switches += 1;
+        self.counters.yields += 1;
+        Some(Turn { from, to })
+    }
+
+    /// What the executor keeps with the two processes of a turn: the one that gave way, and the one that runs.
+    #[inline]
+    pub fn payloads_of_turn(&mut self, turn: Turn) -> Option<[&mut C; 2]> {
+        let both = self.payloads.get_disjoint_mut([turn.from as usize, turn.to as usize]);
+        let [from, to] = both.ok()?;
+        Some([from.as_mut()?, to.as_mut()?])
     }
 
     /// The current process is made to give way.

@@ -136,9 +136,15 @@ impl Vm {
     #[inline]
     pub fn yield_now(&self) {
         let jump = self.inner.with(|inner| {
+            if let Some(jump) = self.plan_turn(inner) {
+                return Some(jump);
+            }
             let me = inner.kernel.current()?;
             let next = inner.kernel.yield_current();
-            self.plan_rotation(inner, me, next)
+            if matches!(next, Next::Other(_)) {
+                inner.begin_slice(me);
+            }
+            self.plan(inner, me, next)
         });
         self.take(jump);
     }

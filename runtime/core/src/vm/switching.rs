@@ -57,29 +57,34 @@ impl Vm {
         jump
     }
 
-    /// The same after a yield, where it costs the most. Equals changed places: as many are runnable as before, and no deadline has changed, so
-    /// the monitor need not be told more than that there was a switch.
+    /// A yield among equals, where a switch costs the most: made here if nothing else is to be decided. Equals change places: as many are
+    /// runnable as before, and no deadline has changed, so the monitor need not be told more than that there was a switch.
     #[inline]
-    pub(super) fn plan_rotation(&self, inner: &mut Inner, from: ProcessId, next: Next) -> Option<Jump> {
-        match next {
-            Next::Same => {
-                self.publish(inner);
-                None
-            }
-            Next::Other(to) if !self.has_ended() => {
-                let jump = self.plan_jump(inner, from, Some(to));
-                inner.begin_slice(from);
-                // Relaxed (both): hints.
-                self.published
-                    .switches
-                    .store(inner.kernel.counters().switches, Ordering::Relaxed);
-                self.published
-                    .preemptible
-                    .store(inner.kernel.is_preemptible(to), Ordering::Relaxed);
-                Some(jump)
-            }
-            _ => self.plan(inner, from, next),
+    pub(super) fn plan_turn(&self, inner: &mut Inner) -> Option<Jump> {
+        if self.has_ended() || inner.carrier != HOME {
+            return None;
         }
+        let now = self.coarse_now();
+        let turn = inner.kernel.yield_to_equal()?;
+        let switches = inner.kernel.counters().switches;
+        let [left, run] = inner
+            .kernel
+            .payloads_of_turn(turn)
+            .unwrap_or_else(|| broken("a runnable process has no context"));
+        left.busy += now.saturating_sub(inner.run_started);
+        inner.run_started = inner.run_started.max(now);
+        left.slice_began = left.busy;
+        // Relaxed (both): hints.
+        self.published
+            .slice_used
+            .store(run.busy - run.slice_began, Ordering::Relaxed);
+        self.published.switches.store(switches, Ordering::Relaxed);
+        let from = left.fiber?;
+        let to = match run.fiber {
+            Some(fiber) => fiber,
+            None => inner.first_fiber_of(inner.kernel.current()?),
+        };
+        Some(Jump { from, to })
     }
 
     /// Scheduling has stopped: `from` goes on if it can run, and ends the run of the VM if it waits.
