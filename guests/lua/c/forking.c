@@ -33,6 +33,7 @@ void baton_lua_forked(void) {
   vm->in_report = 0;
   vm->exiting = 0;
   baton_lua_forget_calls(vm);
+  baton_lua_keep_loads_of(survivor);
   if (vm->main_process == NULL) return; /* there has been nobody else yet, or the state is being closed */
   for (process = vm->main_process->next_live; process != NULL; process = next) {
     next = process->next_live;

@@ -77,6 +77,7 @@ void baton_lua_forked(void);
 
 /* modules.c */
 int baton_lua_require(lua_State *L);
+void baton_lua_keep_loads_of(struct baton_process *survivor);
 void baton_lua_open_require(lua_State *L);
 
 /* report.c: to standard error, without allocating; outside the VM, while nobody else can run */

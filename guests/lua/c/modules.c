@@ -9,8 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Registry: module name -> handle of the process that is loading it. */
-static const char loading_key = 'l';
+/* A load that goes on: on the C stack of the require that does it, listed in its VM. Guarded by the VM lock. */
+struct baton_load {
+  struct baton_load *next;
+  struct baton_process *loader;
+  const char *name; /* of the string that is require's argument */
+};
 
 /* {======================================================
 ** Compiled modules
@@ -65,7 +69,7 @@ static void find_loader(lua_State *L, const char *name) {
   int i;
   if (lua_getfield(L, lua_upvalueindex(1), "searchers") != LUA_TTABLE) luaL_error(L, "'package.searchers' must be a table");
   luaL_buffinit(L, &said);
-  for (i = 1; lua_rawgeti(L, 4, i) != LUA_TNIL; i++) {
+  for (i = 1; lua_rawgeti(L, 3, i) != LUA_TNIL; i++) {
     lua_pushstring(L, name);
     lua_call(L, 1, 2);
     if (lua_isfunction(L, -2)) return;
@@ -84,21 +88,6 @@ static void find_loader(lua_State *L, const char *name) {
   luaL_error(L, "module '%s' not found:%s", name, lua_tostring(L, -1));
 }
 
-/* The closing value of a load: whoever waits for the module looks again. Upvalue 1: the name. */
-static int end_load(lua_State *L) {
-  struct baton_process *caller = baton_lua_here(L);
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &loading_key);
-  lua_pushvalue(L, lua_upvalueindex(1));
-  lua_pushnil(L);
-  lua_rawset(L, -3);
-  if (caller != NULL) {
-    baton_enter(L);
-    baton_rs_queue_wake_all(caller->vm->executor, caller->vm->require_queue);
-    baton_leave(L);
-  }
-  return 0;
-}
-
 static void raise_cycle(lua_State *L, struct baton_process *caller, struct baton_process *loader, const char *name) {
   baton_lua_push_name(L, caller);
   baton_lua_push_name(L, loader);
@@ -106,6 +95,13 @@ static void raise_cycle(lua_State *L, struct baton_process *caller, struct baton
              "cycle in require: process '%s' wants module '%s', which process '%s' is loading; but that one waits for module '%s', "
              "and so for '%s'",
              lua_tostring(L, -2), name, lua_tostring(L, -1), loader->wanted, lua_tostring(L, -2));
+}
+
+/* The process that is loading the module, if another one is. */
+static struct baton_process *other_loader(struct baton_process *caller, const char *name) {
+  const struct baton_load *load = caller->vm->loads;
+  while (load != NULL && strcmp(load->name, name) != 0) load = load->next;
+  return load != NULL && load->loader != caller ? load->loader : NULL;
 }
 
 /* Waits while another process loads the module. Returns whether it is loaded: the value is on the top of the stack. */
@@ -116,17 +112,12 @@ static int wait_while_loading(lua_State *L, struct baton_process *caller, const 
     lua_getfield(L, 2, name);
     if (lua_toboolean(L, -1)) return 1;
     lua_pop(L, 1);
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &loading_key);
-    lua_getfield(L, -1, name);
-    loader = lua_touserdata(L, -1);
-    lua_remove(L, -2); /* the handle stays on the stack while its process is waited for */
-    if (caller == NULL || loader == NULL || loader == caller || loader->outcome != BATON_ALIVE) {
-      lua_pop(L, 1);
-      return 0;
-    }
+    loader = caller != NULL ? other_loader(caller, name) : NULL;
+    if (loader == NULL) return 0;
     for (link = loader; link != NULL; link = link->waiting_for)
       if (link == caller) raise_cycle(L, caller, loader, name);
     baton_lua_check_may_wait(L, caller);
+    baton_lua_push_process(L, loader); /* lives as long as `waiting_for` names it */
     caller->waiting_for = loader;
     caller->wanted = name;
     baton_enter(L);
@@ -138,34 +129,10 @@ static int wait_while_loading(lua_State *L, struct baton_process *caller, const 
   }
 }
 
-static void begin_load(lua_State *L, struct baton_process *caller) {
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &loading_key);
-  lua_pushvalue(L, 1);
-  baton_lua_push_process(L, caller);
-  lua_rawset(L, -3);
-  lua_pop(L, 1);
-  lua_createtable(L, 0, 0);
-  lua_createtable(L, 0, 1);
-  lua_pushvalue(L, 1);
-  lua_pushcclosure(L, end_load, 1);
-  lua_setfield(L, -2, "__close");
-  lua_setmetatable(L, -2);
-}
-
-int baton_lua_require(lua_State *L) {
-  struct baton_process *caller = baton_lua_here(L);
-  const char *name = luaL_checkstring(L, 1);
-  lua_settop(L, 1);
-  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  if (wait_while_loading(L, caller, name)) return 1;
-  if (caller != NULL && caller->vm->main_process != NULL) {
-    begin_load(L, caller);
-  } else {
-    lua_pushnil(L);
-  }
-  lua_toclose(L, 3); /* 1: name, 2: loaded, 3: closing value */
-  find_loader(L, name); /* 4: searchers; the loader and its data on top */
-  lua_remove(L, 4); /* as deep as stock require from here */
+/* Stack: name, loaded modules. Leaves the module and its loader's data on the top. */
+static void load_module(lua_State *L, const char *name) {
+  find_loader(L, name); /* 3: searchers; the loader and its data on top */
+  lua_remove(L, 3);
   lua_rotate(L, -2, 1);
   lua_pushvalue(L, 1);
   lua_pushvalue(L, -3);
@@ -180,6 +147,60 @@ int baton_lua_require(lua_State *L) {
     lua_setfield(L, 2, name);
   }
   lua_rotate(L, -2, 1);
+}
+
+static void load_listed(lua_State *L, void *load) {
+  load_module(L, ((struct baton_load *)load)->name);
+}
+
+/* Inside the VM: whoever waits for the module looks again. */
+static void end_load(struct baton_vm *vm, struct baton_load *load) {
+  struct baton_load **link = &vm->loads;
+  while (*link != load) link = &(*link)->next;
+  *link = load->next;
+  baton_rs_queue_wake_all(vm->executor, vm->require_queue);
+}
+
+/*
+** A load that others can see. However it ends, they hear of it: a `<close>` would not do, since a coroutine that an error ends does
+** not run its own. Not lua_pcall, so that message handlers still run where the error is raised.
+*/
+static void load_for_all(lua_State *L, struct baton_process *caller, const char *name) {
+  struct baton_vm *vm = caller->vm;
+  struct baton_load load = {NULL, caller, name};
+  int status;
+  baton_enter(L);
+  load.next = vm->loads;
+  vm->loads = &load;
+  baton_leave(L);
+  status = luaD_rawrunprotected(L, load_listed, &load);
+  if (status == LUA_OK) baton_enter(L); /* an error is caught inside the VM */
+  end_load(vm, &load);
+  if (status != LUA_OK) luaD_throw(L, status);
+  baton_leave(L);
+}
+
+/* After a fork: the loads of the others will never end. */
+void baton_lua_keep_loads_of(struct baton_process *survivor) {
+  struct baton_load **link = &survivor->vm->loads;
+  while (*link != NULL) {
+    if ((*link)->loader == survivor)
+      link = &(*link)->next;
+    else
+      *link = (*link)->next;
+  }
+}
+
+int baton_lua_require(lua_State *L) {
+  struct baton_process *caller = baton_lua_here(L);
+  const char *name = luaL_checkstring(L, 1);
+  lua_settop(L, 1);
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  if (wait_while_loading(L, caller, name)) return 1;
+  if (caller != NULL && caller->vm->main_process != NULL)
+    load_for_all(L, caller, name);
+  else
+    load_module(L, name);
   return 2;
 }
 
@@ -187,8 +208,6 @@ int baton_lua_require(lua_State *L) {
 
 void baton_lua_open_require(lua_State *L) {
   int i;
-  lua_newtable(L);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &loading_key);
   lua_getglobal(L, LUA_LOADLIBNAME);
   lua_pushvalue(L, -1);
   lua_pushcclosure(L, baton_lua_require, 1);

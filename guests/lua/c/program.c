@@ -208,6 +208,7 @@ static int end_others(struct baton_process *process) {
   resumed.previous = process->resumed;
   resumed.process = process;
   resumed.L = last;
+  baton_signal_fence();
   process->resumed = &resumed;
   lua_pushcfunction(last, wait_for_rest);
   if (lua_pcall(last, 0, 1, 0) == LUA_OK) status = (int)lua_tointeger(last, -1);
@@ -215,6 +216,7 @@ static int end_others(struct baton_process *process) {
   baton_lua_set_interruptible(0);
   baton_lua_finish(last, 0);
   process->resumed = resumed.previous;
+  baton_signal_fence();
   return status;
 }
 

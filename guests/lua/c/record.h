@@ -18,6 +18,12 @@ struct baton_mark {
   enum baton_mark_kind kind;
 };
 
+/*
+** The preempting signal's handler follows the chain of resumed coroutines, between any two instructions of the thread that it interrupts: a
+** record is whole before it is linked, and unlinked before its place on the stack is used again. The compiler must keep that order.
+*/
+#define baton_signal_fence() __atomic_signal_fence(__ATOMIC_SEQ_CST)
+
 /* One coroutine being resumed; on the C stack of the resumer. */
 struct baton_resumed {
   struct baton_resumed *previous;
@@ -42,6 +48,7 @@ struct baton_vm {
   const char *progname;
   struct baton_process *busy;  /* processes out in calls about an object */
   uint64_t object_queue, require_queue;
+  struct baton_load *loads;    /* modules that are being loaded (see modules.c) */
 };
 
 enum baton_outcome { BATON_ALIVE, BATON_RETURNED, BATON_FAILED, BATON_WAS_KILLED };

@@ -51,6 +51,7 @@ void baton_lua_resume_ends(struct lua_State *L, struct baton_process *process);
   baton_resumed_record.L = (L);                                                \
   if (__builtin_expect(baton_resumer != NULL, 1)) {                            \
     baton_resumed_record.previous = baton_resumer->resumed;                    \
+    baton_signal_fence();                                                      \
     baton_resumer->resumed = &baton_resumed_record;                            \
   }                                                                            \
   ((void)0)
@@ -60,6 +61,7 @@ void baton_lua_resume_ends(struct lua_State *L, struct baton_process *process);
     if (baton_in_resume && __builtin_expect(baton_resumed_note->process != NULL, 1)) { \
       struct baton_process *baton_process_ = baton_resumed_note->process;      \
       baton_process_->resumed = baton_resumed_note->previous;                  \
+      baton_signal_fence();                                                    \
       if (__builtin_expect((L->hookmask & BATON_HOOK_BIT) | baton_process_->killed, 0)) \
         baton_lua_resume_ends(L, baton_process_);                              \
     }                                                                          \
