@@ -10,6 +10,8 @@ cases! {
         a_file_is_loaded_once_whoever_asks,
         waiters_try_again_after_a_failure,
         waiters_try_again_after_the_loader_was_killed,
+        waiters_try_again_after_a_failure_that_ends_a_coroutine,
+        a_message_handler_sees_the_loader,
         a_waiter_can_be_killed,
         a_module_that_waits_does_not_hold_up_others,
         modules_may_require_each_other_in_one_direction,

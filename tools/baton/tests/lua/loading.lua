@@ -83,6 +83,34 @@ function case.waiters_try_again_after_the_loader_was_killed()
   check.equal(value, "attempt 2")
 end
 
+-- A coroutine that an error ends does not run its <close>, and this one is neither closed nor collected.
+function case.waiters_try_again_after_a_failure_that_ends_a_coroutine()
+  local loads, gate = 0, process.event()
+  package.preload.fails_first = function()
+    loads = loads + 1
+    if loads == 1 then gate:wait() error "the first attempt fails" end
+    return "attempt " .. loads
+  end
+  local co = coroutine.create(require)
+  local first = process.spawn(coroutine.resume, co, "fails_first")
+  check.eventually("it loads", function() return loads == 1 end)
+  local second = process.spawn(require, "fails_first")
+  check.becomes(second, "waiting")
+  gate:set()
+  check.results("the first", { true, false }, (function(a, b) return a, b end)(first:join()))
+  local ok, value = second:join()
+  check.equal(ok, true, value)
+  check.equal(value, "attempt 2")
+  check.equal(coroutine.status(co), "dead")
+end
+
+-- The message handler runs where the error is raised, with the loader on the stack.
+function case.a_message_handler_sees_the_loader()
+  package.preload.traced = function() error "here" end
+  local _, text = xpcall(require, debug.traceback, "traced")
+  check.matches(text, "here.*in function 'error'.*loading.lua.*in function 'require'")
+end
+
 function case.a_waiter_can_be_killed()
   local gate = process.event()
   package.preload.gated = function() gate:wait() return "loaded" end
