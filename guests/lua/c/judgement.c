@@ -126,13 +126,29 @@ static lua_CFunction function_of(CallInfo *ci) {
   }
 }
 
+/*
+** What a walk found at a frame and beneath it, kept in two bits of its `callstatus` that Lua leaves free. Lua writes that anew for each
+** call, and nothing beneath changes while a frame stands: so each frame is looked at once, however deep the stack is at each switch.
+*/
+#define FRAMES_ALL_OURS (1 << 14)
+#define FRAMES_SOME_FOREIGN (1 << 15)
+#define FRAMES_WALKED (FRAMES_ALL_OURS | FRAMES_SOME_FOREIGN)
+_Static_assert(CIST_LEQ < FRAMES_ALL_OURS && sizeof(((CallInfo *)0)->callstatus) == 2, "the two bits are free");
+
 static int has_foreign_frames(lua_State *L) {
-  CallInfo *ci;
+  CallInfo *ci, *walked;
+  int found = FRAMES_ALL_OURS;
   for (ci = L->ci; ci != NULL && ci != &L->base_ci; ci = ci->previous) {
-    lua_CFunction function = isLua(ci) ? NULL : function_of(ci);
-    if (function != NULL && !is_ours(function)) return 1;
+    lua_CFunction function;
+    if (!(ci->callstatus & FRAMES_WALKED) && !isLua(ci) && (function = function_of(ci)) != NULL && !is_ours(function))
+      ci->callstatus |= FRAMES_SOME_FOREIGN;
+    if (ci->callstatus & FRAMES_WALKED) {
+      found = ci->callstatus & FRAMES_WALKED;
+      break;
+    }
   }
-  return 0;
+  for (walked = L->ci; walked != ci; walked = walked->previous) walked->callstatus |= (unsigned short)found;
+  return found == FRAMES_SOME_FOREIGN;
 }
 
 int baton_lua_has_foreign_frames(struct baton_process *process) {

@@ -62,7 +62,8 @@ cases! {
         a_cooperative_process_is_not_preempted_by_the_more_urgent,
         a_cooperative_program_switches_only_where_it_waits,
         increments_are_whole_in_a_cooperative_program,
-        one_access_of_a_table_and_one_call_of_its_library_are_whole;
+        one_access_of_a_table_and_one_call_of_its_library_are_whole,
+        a_switch_costs_the_same_at_any_depth;
 }
 
 #[test]

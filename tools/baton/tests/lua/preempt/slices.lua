@@ -129,4 +129,24 @@ function case.one_access_of_a_table_and_one_call_of_its_library_are_whole()
   end
 end
 
+-- Guards against looking at every frame at each switch: two processes this deep came to a hundredth of the rounds.
+function case.a_switch_costs_the_same_at_any_depth()
+  process.params.slice = 0.0001
+  local function rounds_at(depth)
+    local rounds, ready, deadline = 0, 0, math.huge
+    local function body(n)
+      if n > 0 then return (body(n - 1)) end
+      ready = ready + 1
+      while process.now() < deadline do rounds = rounds + 1 end
+    end
+    local p, q = process.spawn(pcall, body, depth), process.spawn(pcall, body, depth)
+    check.eventually("both are at the bottom", function() return ready == 2 end)
+    deadline = process.now() + 0.2
+    p:join() q:join()
+    return rounds
+  end
+  local shallow, deep = rounds_at(10), rounds_at(150000)
+  check.that(deep > shallow / 4, deep .. " rounds of a loop, and " .. shallow .. " where the stack is shallow")
+end
+
 check.run(case)
