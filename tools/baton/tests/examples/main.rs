@@ -1,0 +1,204 @@
+//! The programs under `examples`: each does what its first lines say.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+mod web_server;
+
+use std::ffi::OsStr;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use harness::{Outcome, Run, baton};
+use web_server::WebServer;
+
+fn example(name: &str, arguments: &[&str]) -> Run {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let run = baton().arg(examples.join(name));
+    arguments.iter().fold(run, |run, argument| run.arg(argument))
+}
+
+/// The program wrote these lines, in this order, possibly with others between them.
+fn has_lines<'a>(outcome: &Outcome, expected: impl IntoIterator<Item = &'a str>) {
+    let mut lines = outcome.stdout.lines();
+    for wanted in expected {
+        assert!(
+            lines.any(|line| line == wanted),
+            "no line {wanted:?} where it should be\n{outcome}"
+        );
+    }
+}
+
+/// A named pipe in a new directory.
+fn new_pipe(test: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory for the test can be made");
+    let pipe = directory.join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo makes a named pipe");
+    pipe
+}
+
+fn remove_directory_of(pipe: &Path) {
+    let directory = pipe.parent().expect("the pipe is in a directory");
+    std::fs::remove_dir_all(directory).expect("the test's directory can be removed");
+}
+
+#[test]
+fn the_link_checker_asks_for_all_links_at_once() {
+    const LINKS: usize = 8;
+    let links: String = (1..=LINKS)
+        .map(|i| format!("<a href=\"/together/{i}\">{i}</a>\n"))
+        .collect();
+    // The server answers none of them before it has been asked for all.
+    let server = WebServer::start(LINKS, links);
+    let outcome = example("link_checker.lua", &["-t", "30"]).arg(server.address()).run();
+    outcome.succeeds().quietly();
+    let counts = format!("{LINKS} links: {LINKS} ok, 0 dead, 0 skipped; ");
+    assert!(outcome.stdout.contains(&counts), "{outcome}");
+}
+
+#[test]
+fn the_link_checker_tells_good_links_from_dead_ones() {
+    // Nobody listens on port 1, which the system gives to nobody.
+    let page = r##"<p><a href="/good">a</a> <A class="x" HREF='/missing'>b</A> <a href="#top">c</a>
+        <a href="moved?again">d</a> <a href="/good#part">e</a> <a href="/loop">f</a> <a href="/silent">g</a>
+        <a href="http://127.0.0.1:1/">h</a> <a href="mailto:somebody@example.org">i</a></p>"##;
+    let server = WebServer::start(1, page.to_owned());
+    let address = server.address();
+    let outcome = example("link_checker.lua", &["-t", "2"]).arg(&address).run();
+    outcome.ends_with(1).quietly();
+    let expected = [
+        format!("ok       {address}good (status 200)"),
+        format!("dead     {address}missing (status 404)"),
+        format!("ok       {address}moved?again (status 200)"),
+        format!("dead     {address}loop (too many redirections)"),
+        format!("dead     {address}silent (timeout)"),
+        "dead     http://127.0.0.1:1/ (connection refused)".to_owned(),
+        "skipped  mailto:somebody@example.org (no mailto here)".to_owned(),
+    ];
+    has_lines(&outcome, expected.iter().map(String::as_str));
+    assert!(
+        outcome.stdout.contains("7 links: 2 ok, 4 dead, 1 skipped; "),
+        "{outcome}"
+    );
+}
+
+#[test]
+fn the_word_count_goes_on_beside_a_file_that_blocks() {
+    let pipe = new_pipe("word-count");
+    let plain = pipe.with_file_name("plain");
+    // Longer than a block of the program's, so that words would be cut if it cut them.
+    std::fs::write(&plain, "the quick, the Lazy\n".repeat(10_000)).expect("a file can be written");
+
+    let mut counting = example("word_count.lua", &["-w", "2"]).arg(&pipe).arg(&plain).start();
+    // Nobody has opened the pipe yet, whose reader therefore blocks in fopen.
+    counting.await_stdout(&format!("   10000    40000     200000  {}\n", plain.display()));
+    let mut writer = OpenOptions::new()
+        .write(true)
+        .open(&pipe)
+        .expect("the pipe has a reader");
+    writer
+        .write_all(b"one word more:\nlazy")
+        .expect("the pipe takes a few bytes");
+    drop(writer);
+    let outcome = counting.finish();
+    remove_directory_of(&pipe);
+    outcome.succeeds().quietly();
+    let of_pipe = format!("       1        4         19  {}", pipe.display());
+    has_lines(
+        &outcome,
+        [
+            of_pipe.as_str(),
+            "   10001    40004     200019  total",
+            "   20000  the",
+            "   10001  lazy",
+        ],
+    );
+}
+
+#[test]
+fn the_word_count_names_a_file_that_cannot_be_read() {
+    let outcome = example("word_count.lua", &[]).arg("no-such-file").run();
+    outcome
+        .ends_with(1)
+        .complained("no-such-file: No such file or directory");
+    has_lines(&outcome, ["       0        0          0  total"]);
+}
+
+#[test]
+fn the_job_queue_reports_each_command() {
+    let jobs = "echo one; echo two >&2\nexit 3\n\n0.2: sleep 60\n";
+    let outcome = example("job_queue.lua", &["-n", "1"]).stdin(jobs).run();
+    outcome.ends_with(1).quietly().wrote(
+        "done       echo one; echo two >&2\n    one\n    two\n\
+         exit 3     exit 3\n\
+         late 0.2 s sleep 60\n",
+    );
+}
+
+#[test]
+fn the_job_queue_runs_commands_side_by_side() {
+    let pipe = new_pipe("side-by-side");
+    // Each end of a named pipe waits for the other one: run one after the other, these two would wait for ever.
+    let jobs = format!("cat {0}\necho met >{0}\n", pipe.display());
+    let outcome = example("job_queue.lua", &["-n", "2"]).stdin(&jobs).run();
+    remove_directory_of(&pipe);
+    outcome.succeeds().quietly();
+    has_lines(&outcome, ["    met"]);
+}
+
+#[test]
+fn the_job_queue_cancels_the_rest_when_one_fails() {
+    let jobs = "sleep 60\nexit 7\nsleep 61\n";
+    let outcome = example("job_queue.lua", &["-n", "2", "-x"]).stdin(jobs).run();
+    outcome
+        .ends_with(1)
+        .quietly()
+        .wrote("exit 7     exit 7\ncancelled  sleep 60\n");
+}
+
+#[test]
+fn the_job_queue_leaves_nothing_behind_when_interrupted() {
+    let pipe = new_pipe("interrupted");
+    let mut queue = example("job_queue.lua", &[]).open_stdin().start();
+    queue.write_stdin(&format!("exec 9>{}; echo started >&9; sleep 600\n", pipe.display()));
+    // It reads until nobody is left who could write: neither the command's shell nor its child.
+    let mut watcher = Run::of(Path::new("/bin/cat")).arg(&pipe).start();
+    watcher.await_stdout("started");
+    queue.signal("INT");
+    let outcome = queue.finish();
+    outcome.ends_with(1).complained("interrupted!");
+    has_lines(
+        &outcome,
+        [format!("cancelled  exec 9>{}; echo started >&9; sleep 600", pipe.display()).as_str()],
+    );
+    watcher.finish().succeeds();
+    remove_directory_of(&pipe);
+}
+
+#[test]
+fn the_examples_say_how_they_are_called() {
+    for (name, arguments) in [
+        ("link_checker.lua", &["-n", "none", "http://127.0.0.1/"][..]),
+        ("link_checker.lua", &[]),
+        ("word_count.lua", &[]),
+        ("job_queue.lua", &["-t"]),
+    ] {
+        let outcome = example(name, arguments).run();
+        outcome.ends_with(2).complained(&format!("usage: {name} "));
+    }
+}
+
+#[test]
+fn every_example_is_in_the_readme() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = std::fs::read_to_string(root.join("README.md")).expect("the README is there");
+    let files = std::fs::read_dir(root.join("examples")).expect("the examples are there");
+    for file in files {
+        let name = file.expect("a directory entry can be read").file_name();
+        let link = format!("(examples/{})", OsStr::display(&name));
+        assert!(readme.contains(&link), "the README does not link to {link}");
+    }
+}

@@ -1,0 +1,83 @@
+//! A web server for the tests, on a port that the system chooses, with a few pages of known behaviour.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Barrier};
+
+/// A server that ends with the test program. Its pages:
+///
+/// | path | answer |
+/// |---|---|
+/// | `/` | the page given |
+/// | `/good` | status 200 |
+/// | `/moved...` | leads to `/good` |
+/// | `/loop` | leads to itself |
+/// | `/silent` | never any |
+/// | `/together/...` | 200, but not before so many of these have been asked for as was said at the start |
+/// | all others | status 404 |
+pub(crate) struct WebServer {
+    address: SocketAddr,
+}
+
+impl WebServer {
+    /// Starts to serve `page`; `together` of the pages that are answered together must be asked for at once.
+    pub(crate) fn start(together: usize, page: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("the system has a free port");
+        let address = listener.local_addr().expect("a listener has an address");
+        let (page, all_there) = (Arc::new(page), Arc::new(Barrier::new(together)));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (page, all_there) = (Arc::clone(&page), Arc::clone(&all_there));
+                std::thread::spawn(move || serve(stream, &page, &all_there));
+            }
+        });
+        Self { address }
+    }
+
+    /// The URL of its first page.
+    pub(crate) fn address(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+}
+
+/// Answers one request. A client that has gone away is no failure of ours: the test sees what it made of that.
+fn serve(mut stream: TcpStream, page: &str, all_there: &Barrier) {
+    let Some((method, path)) = read_request(&stream) else {
+        return;
+    };
+    let (status, headers, body) = match path.as_str() {
+        "/" => ("200 OK", "", page),
+        "/good" => ("200 OK", "", "good"),
+        "/loop" => ("302 Found", "Location: /loop\r\n", ""),
+        path if path.starts_with("/moved") => ("301 Moved Permanently", "Location: /good\r\n", ""),
+        path if path.starts_with("/together/") => {
+            all_there.wait();
+            ("200 OK", "", "together")
+        }
+        "/silent" => {
+            // Until the client closes the connection.
+            let _ = stream.read(&mut [0]);
+            return;
+        }
+        _ => ("404 Not Found", "", "missing"),
+    };
+    let length = body.len();
+    let body = if method == "HEAD" { "" } else { body };
+    let _ = write!(
+        stream,
+        "HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    );
+}
+
+/// The method and the path of a request, whose headers are read and left aside.
+fn read_request(stream: &TcpStream) -> Option<(String, String)> {
+    let mut lines = BufReader::new(stream).lines();
+    let first = lines.next()?.ok()?;
+    for line in lines {
+        if line.ok()?.is_empty() {
+            break;
+        }
+    }
+    let mut words = first.split(' ').map(str::to_owned);
+    Some((words.next()?, words.next()?))
+}
