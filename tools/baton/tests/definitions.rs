@@ -1,0 +1,38 @@
+//! The definitions for the Lua language server, which nobody runs and which must be true nevertheless.
+
+mod harness;
+
+use std::path::{Path, PathBuf};
+
+use harness::{Outcome, baton};
+
+fn definitions() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../editor/lua-language-server/library/baton/process.lua")
+}
+
+fn compare(definitions: &Path) -> Outcome {
+    baton().script("definitions.lua").arg(definitions).run()
+}
+
+#[test]
+fn the_definitions_and_the_module_have_the_same_names() {
+    compare(&definitions()).succeeds().quietly().wrote("");
+}
+
+#[test]
+fn a_name_that_only_one_of_them_has_is_found() {
+    let text = std::fs::read_to_string(definitions()).expect("the definitions are there");
+    let wrong = text.replace("function process.sleep(", "function process.snooze(");
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("definitions-{}.lua", std::process::id()));
+    std::fs::write(&file, wrong).expect("a file can be written");
+    let outcome = compare(&file);
+    std::fs::remove_file(&file).expect("the file can be removed");
+    outcome
+        .succeeds()
+        .wrote("process.snooze is defined, but not there\nprocess.sleep is there, but not defined\n");
+}
+
+#[test]
+fn the_definitions_are_a_lua_program() {
+    baton().arg(definitions()).run().succeeds().quietly().wrote("");
+}

@@ -1,0 +1,77 @@
+-- Holds the language server's definitions (a file, arg[1]) against the module itself. Prints each name that only one has.
+
+local process = require "baton.process"
+
+-- What the file defines: class -> set of names. Functions of the module are those of the class "process".
+local function read_definitions(file)
+  local classes, class = {}, nil
+  for line in io.lines(file) do
+    local named = line:match("^%-%-%-@class .-baton%.([%w%.]+)")
+    if named then
+      class = named:match("%.(%w+)$") or named
+      classes[class] = {}
+    end
+    local field = line:match("^%-%-%-@field ([%w_]+)")
+    if field then classes[class][field] = true end
+    local owner, method = line:match("^function (%w+)[%.:]([%w_]+)%(")
+    if owner then classes[owner][method] = true end
+  end
+  return classes
+end
+
+local function keys(...)
+  local set = {}
+  for _, names in ipairs { ... } do
+    for name in pairs(names) do set[name] = true end
+  end
+  return set
+end
+
+-- The methods of an object, wherever its metatable keeps them.
+local function methods(object)
+  local index = getmetatable(object).__index
+  if type(index) == "table" then return index end
+  local _, upvalue = debug.getupvalue(index, 1)
+  return upvalue
+end
+
+local mutex = process.mutex()
+local timer = process.after(3600, function() end)
+local here = process.current()
+local is_there = {
+  process = keys(process),
+  Process = keys(methods(here), { id = here.id, name = here.name, daemon = true, data = here.data }),
+  ProcessStats = keys(here:stats()),
+  Timer = keys(methods(timer)),
+  TimerStats = keys(timer:stats()),
+  Channel = keys(methods(process.channel())),
+  Semaphore = keys(methods(process.semaphore())),
+  Mutex = keys(methods(mutex)),
+  Condition = keys(methods(process.condition(mutex))),
+  Event = keys(methods(process.event())),
+  Params = keys(process.params),
+  Features = keys(process.features()),
+  Stats = keys(process.stats()),
+}
+timer:cancel()
+
+local options = {
+  name = "trial", priority = 40, preemptible = true, suspended = false, daemon = false, quiet = true, thread = "main",
+  stack_size = 1 << 20,
+}
+for name, value in pairs(options) do assert(process.spawn({ [name] = value }, function() end):join()) end
+is_there.SpawnOptions = keys(options)
+assert(not pcall(process.spawn, { no_such_option = true }, function() end))
+
+local defined = read_definitions(arg[1])
+for class, names in pairs(defined) do
+  if not is_there[class] then print(("%s: no such class"):format(class)) end
+  for name in pairs(names) do
+    if not (is_there[class] or {})[name] then print(("%s.%s is defined, but not there"):format(class, name)) end
+  end
+end
+for class, names in pairs(is_there) do
+  for name in pairs(names) do
+    if not (defined[class] or {})[name] then print(("%s.%s is there, but not defined"):format(class, name)) end
+  end
+end
