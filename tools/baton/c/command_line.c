@@ -120,7 +120,7 @@ static const char help_text[] =
   "What Baton adds to Lua:\n"
   "  require \"baton.process\"    preemptive processes by the thousand: spawn, join,\n"
   "                             kill, sleep, channel, select, mutex, ...\n"
-  "  A C function that blocks (os.execute, io.read, a C module's) stops only the\n"
+  "  A function of Lua's library that blocks (os.execute, io.read) stops only the\n"
   "  process that called it. The program ends when its last process has ended.\n"
   "\n"
   "Example:\n"
