@@ -1,34 +1,111 @@
--- Resume and yield of one coroutine: `coroutines.lua case n`. Prints nanoseconds of CPU per pair.
-local case, n = arg[1], tonumber(arg[2])
-local yield, resume = coroutine.yield, coroutine.resume
+-- What coroutines do in place of processes: `coroutines.lua resume|wrap case n`. Prints nanoseconds of CPU per operation.
+local style, case, n = arg[1], arg[2], tonumber(arg[3])
+local yield = coroutine.yield
 
-local a, b = 0, 0
-local function body()
-  while true do
-    b = b + 1
-    yield()
-  end
+-- Either way of running a coroutine: `start` makes one of a function; `continue` runs it on and returns what it yields.
+local start, continue = coroutine.create, coroutine.resume
+if style == "wrap" then
+  start = coroutine.wrap
 end
 
 local cases = {}
 
-function cases.resume()
-  local co = coroutine.create(body)
-  for _ = 1, n do
-    a = a + 1
-    resume(co)
+-- One pair of resume and yield.
+function cases.yield()
+  local a, b = 0, 0
+  local other = start(function()
+    while true do
+      b = b + 1
+      yield()
+    end
+  end)
+  if style == "wrap" then
+    for _ = 1, n do
+      a = a + 1
+      other()
+    end
+  else
+    for _ = 1, n do
+      a = a + 1
+      continue(other)
+    end
   end
+  assert(a == n and b == n, "the coroutine missed a turn")
+  return n
 end
 
-function cases.wrap()
-  local next_turn = coroutine.wrap(body)
-  for _ = 1, n do
-    a = a + 1
-    next_turn()
+-- A value handed from one to the other: what one yields, the other's resume returns.
+function cases.channel()
+  local sum = 0
+  local sender = start(function()
+    for i = 1, n do
+      yield(i)
+    end
+  end)
+  if style == "wrap" then
+    for _ = 1, n do
+      sum = sum + sender()
+    end
+  else
+    for _ = 1, n do
+      local _, value = continue(sender)
+      sum = sum + value
+    end
   end
+  assert(sum == n * (n + 1) // 2, "values were lost")
+  return n
 end
 
-local start = os.clock()
-cases[case]()
-print("ns", (os.clock() - start) * 1e9 / n)
-assert(a == n and b == n, "the coroutine missed a turn")
+-- Two that take turns, which needs a third that gives them the turn.
+function cases.semaphore()
+  local a, b, turns = 0, 0, n // 2
+  local first = start(function()
+    while true do
+      a = a + 1
+      yield()
+    end
+  end)
+  local second = start(function()
+    while true do
+      b = b + 1
+      yield()
+    end
+  end)
+  if style == "wrap" then
+    for _ = 1, turns do
+      first()
+      second()
+    end
+  else
+    for _ = 1, turns do
+      continue(first)
+      continue(second)
+    end
+  end
+  assert(a == turns and b == turns, "somebody missed a turn")
+  return turns * 2
+end
+
+-- A coroutine from its birth to its end.
+function cases.spawn_join()
+  local sum = 0
+  local function body(i)
+    return i
+  end
+  if style == "wrap" then
+    for i = 1, n do
+      sum = sum + start(body)(i)
+    end
+  else
+    for i = 1, n do
+      local _, value = continue(start(body), i)
+      sum = sum + value
+    end
+  end
+  assert(sum == n * (n + 1) // 2, "results were lost")
+  return n
+end
+
+local began = os.clock()
+local operations = cases[case]()
+print("ns", (os.clock() - began) * 1e9 / operations)

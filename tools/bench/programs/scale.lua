@@ -1,6 +1,6 @@
--- Many sleeping processes: `scale.lua n kill|release`. Times are microseconds each, memory is KiB, pauses are milliseconds.
+-- Many sleeping processes: `scale.lua kill|release n`. Times are microseconds each, memory is KiB, pauses are milliseconds.
 local process = require "baton.process"
-local n, ending = tonumber(arg[1]), arg[2]
+local ending, n = arg[1], tonumber(arg[2])
 local now, spawn = process.now, process.spawn
 
 local function read_status()

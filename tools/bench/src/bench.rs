@@ -1,4 +1,4 @@
-//! What every experiment is given, and what it hands back.
+//! What every experiment is given.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::interpreters::Paths;
-use crate::verdict::Verdict;
 
 /// The interpreters' places and a directory for scripts and named pipes, which goes away at the end.
 pub(crate) struct Bench {
@@ -39,12 +37,6 @@ impl Bench {
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
-}
-
-/// The result of an experiment: all its samples and its verdicts. Its tables are already printed.
-pub(crate) struct Report {
-    pub(crate) samples: Value,
-    pub(crate) verdicts: Vec<Verdict>,
 }
 
 /// A progress bar of `steps` on the terminal; nothing where standard error is not one.

@@ -1,6 +1,5 @@
 //! Blocking C calls beside each other, and beside a process that ticks.
 
-use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -14,10 +13,12 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde_json::json;
 
-use crate::bench::{Bench, Report, progress};
-use crate::child::{self, Owned, figures};
+use crate::bench::{Bench, progress};
+use crate::chart::{Bars, Chart, Mark, Scale, Series};
+use crate::child::{self, Figures, Owned, figures, first};
 use crate::command_line::BlockingOptions;
 use crate::interpreters::Interpreter;
+use crate::report::Report;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
 
@@ -39,12 +40,6 @@ const CASES: [(&str, &str); 5] = [
     ("fifo_open", "an open of a FIFO that nobody else opens"),
 ];
 
-type Figures = BTreeMap<String, Vec<f64>>;
-
-fn get(figures: &Figures, name: &str) -> Option<f64> {
-    figures.get(name)?.first().copied()
-}
-
 /// Runs the experiment.
 pub(crate) fn run(bench: &Bench, options: &BlockingOptions) -> Result<Report> {
     let baton = bench.paths.baton()?;
@@ -64,20 +59,19 @@ pub(crate) fn run(bench: &Bench, options: &BlockingOptions) -> Result<Report> {
         bar.inc(1);
     }
     let ticking = bench.script("ticking", include_str!("../programs/ticking.lua"))?;
-    let mut table = Table::new(&[
-        "ticking every 10 ms beside",
-        "longest gap ms",
-        "ticks",
-        "seconds",
-        "ended by itself",
-    ]);
+    let mut table = Table::new(
+        "a process that ticks every 10 ms",
+        &["beside", "longest gap ms", "ticks", "seconds", "ended by itself"],
+    );
+    let mut gaps = Vec::new();
     for (case, beside) in CASES {
         bar.set_message(beside);
         let what = format!("longest gap beside {beside}");
         match tick_beside(&baton, &ticking, case, bench.directory()) {
             Ok((found, ended)) => {
                 table.row(row(beside, &found, ended));
-                verdicts.push(GAP_GOAL.judge(&what, get(&found, "gap_ms")));
+                verdicts.push(GAP_GOAL.judge(&what, first(&found, "gap_ms")));
+                gaps.push((beside.to_string(), first(&found, "gap_ms")));
                 samples.push(json!({"case": case, "figures": found, "ended_by_itself": ended}));
             }
             Err(error) => verdicts.push(Verdict::unmet(&what, format!("{error:#}"))),
@@ -85,19 +79,48 @@ pub(crate) fn run(bench: &Bench, options: &BlockingOptions) -> Result<Report> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    print!("{table}");
     Ok(Report {
-        samples: samples.into(),
+        arms: vec![baton.found()],
+        tables: vec![table],
+        charts: vec![chart(gaps)],
         verdicts,
+        samples: samples.into(),
+        ..Report::default()
+    })
+}
+
+fn chart(gaps: Vec<(String, Option<f64>)>) -> Chart {
+    let (rows, values) = gaps.into_iter().unzip();
+    Chart::Bars(Bars {
+        title: "A ticking process beside one that blocks".to_string(),
+        label: "longest gap between ticks, ms".to_string(),
+        scale: Scale::Linear,
+        baseline: None,
+        marks: vec![
+            Mark {
+                name: "period".to_string(),
+                at: 10.0,
+            },
+            Mark {
+                name: "goal".to_string(),
+                at: GAP_GOAL.limit(),
+            },
+        ],
+        digits: 2,
+        rows,
+        series: vec![Series {
+            name: "baton".to_string(),
+            values,
+        }],
     })
 }
 
 fn row(beside: &str, found: &Figures, ended: bool) -> [String; 5] {
     [
         beside.to_string(),
-        figure(get(found, "gap_ms"), 2, ""),
-        figure(get(found, "ticks"), 0, ""),
-        figure(get(found, "seconds"), 2, ""),
+        figure(first(found, "gap_ms"), 2, ""),
+        figure(first(found, "ticks"), 0, ""),
+        figure(first(found, "seconds"), 2, ""),
         if ended { "yes" } else { "no" }.to_string(),
     ]
 }
@@ -105,7 +128,7 @@ fn row(beside: &str, found: &Figures, ended: bool) -> [String; 5] {
 /// Lets so many processes block for a second each and returns the seconds until all had ended.
 fn block_together(mut command: Command, kind: &str, processes: u32) -> Result<f64> {
     let run = child::run(command.arg(kind).arg(processes.to_string()), LIMIT)?.succeeded(kind)?;
-    get(&figures(&run.output), "seconds").with_context(|| format!("it printed no time:\n{}", run.output))
+    first(&figures(&run.output), "seconds").with_context(|| format!("it printed no time:\n{}", run.output))
 }
 
 /// Runs one case. Standard output is a pipe that stays unread until the ticker has reported on standard error.

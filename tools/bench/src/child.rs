@@ -14,6 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::time::TimeValLike;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
+use serde_json::Value;
 
 /// One finished run. Times are seconds; CPU time is that of the child and of all children it waited for.
 #[derive(Clone, Debug)]
@@ -142,15 +143,40 @@ fn seconds(after: &Usage, before: &Usage, part: fn(&Usage) -> nix::sys::time::Ti
     (part(after) - part(before)).num_microseconds() as f64 / 1e6
 }
 
-/// The figures that a measuring script prints: lines of a name followed by numbers. Other lines are passed over.
-pub(crate) fn figures(output: &str) -> BTreeMap<String, Vec<f64>> {
-    let parse = |line: &str| {
+/// Figures by name.
+pub(crate) type Figures = BTreeMap<String, Vec<f64>>;
+
+/// The figures that a measuring program prints: lines of a name followed by numbers, or JSON objects, one per line, whose
+/// values are numbers or lists of them. Other lines are passed over.
+pub(crate) fn figures(output: &str) -> Figures {
+    let words = |line: &str| {
         let mut words = line.split_ascii_whitespace();
         let name = words.next()?.to_string();
         let numbers: Vec<f64> = words.map(str::parse).collect::<Result<_, _>>().ok()?;
         (!numbers.is_empty()).then_some((name, numbers))
     };
-    output.lines().filter_map(parse).collect()
+    let parse = |line: &str| match line.starts_with('{') {
+        true => json_figures(line),
+        false => words(line).into_iter().collect(),
+    };
+    output.lines().flat_map(parse).collect()
+}
+
+fn json_figures(line: &str) -> Vec<(String, Vec<f64>)> {
+    let numbers = |value: Value| match value {
+        Value::Array(values) => values.iter().map(Value::as_f64).collect(),
+        value => value.as_f64().map(|number| vec![number]),
+    };
+    let object: serde_json::Map<String, Value> = serde_json::from_str(line).unwrap_or_default();
+    object
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, numbers(value)?)))
+        .collect()
+}
+
+/// The first number of that name.
+pub(crate) fn first(figures: &Figures, name: &str) -> Option<f64> {
+    figures.get(name)?.first().copied()
 }
 
 #[cfg(test)]
@@ -202,5 +228,14 @@ mod tests {
         assert_eq!(found.len(), 2);
         assert_eq!(found["spawn"], [1.5]);
         assert_eq!(found["late"], [1.0, 2.0, -300.0]);
+    }
+
+    #[test]
+    fn figures_may_come_as_lines_of_json() {
+        let found = figures("started\n{\"ns\": 12.5, \"late\": [1, 2], \"what\": \"yield\"}\n{\"end\": 7}\n{broken\n");
+        assert_eq!(found.len(), 3);
+        assert_eq!((first(&found, "ns"), first(&found, "end")), (Some(12.5), Some(7.0)));
+        assert_eq!(found["late"], [1.0, 2.0]);
+        assert_eq!(first(&found, "what"), None);
     }
 }

@@ -4,12 +4,20 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+const EXAMPLES: &str = "\
+Examples:
+  baton-bench lua --rounds 9 --json lua.json     one experiment, its samples kept
+  baton-bench switch --charts charts             its charts as SVG files
+  baton-bench report lua.json scale.json --html page.html
+                                                 one page of what was measured before
+  baton-bench all --html page.html               everything, as one page; takes about half an hour";
+
 /// Measures Baton beside its peers, on this machine, in one run.
 ///
 /// Absolute times mean little on another machine; the ratios between arms that ran interleaved are the result.
 /// The exit status is 1 if an experiment fails, if a goal could not be tried, or, with --check, if one was missed.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 120)]
+#[command(version, max_term_width = 120, after_help = EXAMPLES)]
 pub(crate) struct CommandLine {
     /// The `baton` to measure [default: the release build of this tree]
     #[arg(long, global = true, value_name = "PATH")]
@@ -23,9 +31,21 @@ pub(crate) struct CommandLine {
     #[arg(long, global = true, value_name = "PATH", default_value = "lua5.4")]
     pub(crate) debian: PathBuf,
 
-    /// Write machine facts, verdicts and all samples to this file
+    /// The directory of the peers that are not Lua [default: where `cargo xtask peers` builds them]
+    #[arg(long, global = true, value_name = "DIRECTORY")]
+    pub(crate) peers: Option<PathBuf>,
+
+    /// Write machine facts, tables, charts, verdicts and all samples to this file
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+
+    /// Write every chart as an SVG file into this directory
+    #[arg(long, global = true, value_name = "DIRECTORY")]
+    pub(crate) charts: Option<PathBuf>,
+
+    /// Write a page with verdicts, charts and tables, complete in one file
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 
     /// Exit with status 1 when a goal is missed
     #[arg(long, global = true)]
@@ -40,9 +60,9 @@ pub(crate) struct CommandLine {
 pub(crate) enum Experiment {
     /// The price of plain Lua: programs of our own under baton, stock Lua and the distribution's Lua
     Lua(LuaOptions),
-    /// The price of a switch: yield, channel, semaphore, spawn and join, beside stock Lua's coroutines
+    /// The price of a switch: yield, channel, semaphore, spawn and join, beside Lua's coroutines, Go, Erlang, may, Boost.Fiber
     Switch(SwitchOptions),
-    /// Up to a million sleeping processes: time and memory each, longest collector pause
+    /// Up to a million sleeping processes: time and memory each, longest collector pause; beside Go, Erlang, coroutines
     Scale(ScaleOptions),
     /// How late an urgent process wakes that sleeps 1 ms at a time, alone and beside busy and blocking ones
     Latency(LatencyOptions),
@@ -52,6 +72,10 @@ pub(crate) enum Experiment {
     Idle(IdleOptions),
     /// Blocking C calls beside each other and beside a ticking process
     Blocking(BlockingOptions),
+    /// Every experiment above, one after another
+    All(AllOptions),
+    /// Print what earlier runs wrote with --json; with --html, several of them as one page
+    Report(ReportOptions),
 }
 
 impl Experiment {
@@ -65,6 +89,8 @@ impl Experiment {
             Self::Fairness(_) => "fairness",
             Self::Idle(_) => "idle",
             Self::Blocking(_) => "blocking",
+            Self::All(_) => "all",
+            Self::Report(_) => "report",
         }
     }
 }
@@ -109,6 +135,10 @@ pub(crate) struct LuaOptions {
     #[arg(long)]
     pub(crate) count: bool,
 
+    /// Run the smaller sizes that --count runs: to see that all works, not to measure
+    #[arg(long)]
+    pub(crate) small: bool,
+
     /// List the programs and end
     #[arg(long)]
     pub(crate) list: bool,
@@ -127,6 +157,10 @@ pub(crate) struct SwitchOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct ScaleOptions {
+    /// How often each number is tried
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
     /// The largest number of processes; the steps are 1000, 10,000, 100,000, 1,000,000 up to it, and it
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max: u64,
@@ -166,4 +200,63 @@ pub(crate) struct BlockingOptions {
     /// How many processes block at a time
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) processes: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AllOptions {
+    /// As little of everything as shows that it works; the figures mean nothing
+    #[arg(long)]
+    pub(crate) quick: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportOptions {
+    /// Files that --json wrote
+    #[arg(required = true, value_name = "FILES")]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// The experiments in the order of `all`, each as words of a command line: its name, and what makes it quick.
+const EVERY_EXPERIMENT: [&[&str]; 7] = [
+    &["lua", "--rounds", "1", "--programs", "n_queens,pcall_loop", "--small"],
+    &["switch", "--rounds", "1", "--iterations", "1000"],
+    &["scale", "--rounds", "1", "--max", "200"],
+    &["latency", "--seconds", "0.2"],
+    &["fairness", "--rounds", "1", "--seconds", "0.5"],
+    &["idle", "--settle", "0.2", "--seconds", "0.5"],
+    &["blocking", "--processes", "2"],
+];
+
+/// The words of every experiment's command line, with the program's name left out.
+pub(crate) fn every_experiment(quick: bool) -> impl Iterator<Item = Vec<&'static str>> {
+    EVERY_EXPERIMENT.into_iter().map(move |words| match quick {
+        true => words.to_vec(),
+        false => vec![words[0]],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_of_the_command_line_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn every_experiment_is_in_all_in_quick_and_in_full() {
+        let lines = |quick| {
+            every_experiment(quick)
+                .map(|words| CommandLine::try_parse_from([&["baton-bench"], &words[..]].concat()).unwrap())
+                .map(|line| line.experiment.name())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(lines(true), lines(false));
+        let command = CommandLine::command();
+        let names = command.get_subcommands().map(|command| command.get_name().to_string());
+        let experiments: Vec<String> = names.filter(|name| name != "all" && name != "report").collect();
+        assert_eq!(lines(false), experiments);
+    }
 }

@@ -9,13 +9,15 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use crate::bench::{Bench, Report, progress};
+use crate::bench::{Bench, progress};
 use crate::child;
 use crate::command_line::LuaOptions;
 use crate::interpreters::Interpreter;
 use crate::lua::{self, Program};
+use crate::report::Report;
 use crate::stats;
 use crate::table::{Table, figure};
+use crate::verdict::Verdict;
 
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -107,12 +109,11 @@ fn valgrind_count(text: &str) -> Option<f64> {
 pub(crate) fn run(bench: &Bench, options: &LuaOptions) -> Result<Report> {
     let programs = lua::chosen(options)?;
     let (arms, debian_missing) = lua::arms(bench)?;
-    if let Some(reason) = debian_missing {
-        println!("without debian: {reason}");
-    }
     let counter = Counter::find(bench.directory())?;
-    println!("counted by {}; one run of a smaller size each", counter.name());
-    print_features(bench, counter, &arms[0]);
+    let notes = vec![
+        format!("counted by {}; one run of a smaller size each", counter.name()),
+        features(bench, counter, &arms[0]),
+    ];
     let bar = progress(programs.len());
     let mut counts = Vec::new();
     for program in programs {
@@ -121,11 +122,15 @@ pub(crate) fn run(bench: &Bench, options: &LuaOptions) -> Result<Report> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    print_table(&counts, &arms);
     let names: Vec<&str> = arms.iter().map(|arm| arm.name).collect();
+    let missing = |reason| Verdict::unmet("instructions beside debian", reason);
     Ok(Report {
+        arms: arms.iter().map(Interpreter::found).collect(),
+        notes,
+        tables: vec![table(&counts, &arms)],
         samples: json!({"counter": counter.name(), "arms": names, "instructions": counts}),
-        verdicts: Vec::new(),
+        verdicts: debian_missing.map(missing).into_iter().collect(),
+        ..Report::default()
     })
 }
 
@@ -135,7 +140,7 @@ fn count_program(bench: &Bench, counter: Counter, program: &Program, arms: &[Int
     let (mut counts, mut expected) = (Vec::new(), None);
     for arm in arms {
         let mut command = arm.script(&script);
-        command.arg(program.count_size.to_string());
+        command.arg(program.small_size.to_string());
         let (output, count) = counter.count(&command, bench.directory())?;
         let expected = expected.get_or_insert_with(|| output.clone());
         if output != *expected {
@@ -150,12 +155,12 @@ fn count_program(bench: &Bench, counter: Counter, program: &Program, arms: &[Int
     Ok(counts)
 }
 
-fn print_table(counts: &[(&str, Vec<f64>)], arms: &[Interpreter]) {
-    println!("millions of instructions; Lua seeds its hashes anew each run, which alone is worth up to 2 %");
+fn table(counts: &[(&str, Vec<f64>)], arms: &[Interpreter]) -> Table {
+    let caption = "millions of instructions; Lua seeds its hashes anew each run, which alone is worth up to 2 %";
     let mut header = vec!["program"];
     header.extend(arms.iter().map(|arm| arm.name));
     header.extend(["baton/stock", "baton/debian"].into_iter().take(arms.len() - 1));
-    let mut table = Table::new(&header);
+    let mut table = Table::new(caption, &header);
     let ratios = |peer: usize| {
         counts
             .iter()
@@ -172,17 +177,17 @@ fn print_table(counts: &[(&str, Vec<f64>)], arms: &[Interpreter]) {
     mean.extend(arms.iter().map(|_| String::new()));
     mean.extend((1..arms.len()).map(|peer| figure(stats::geometric_mean(&ratios(peer)), 3, "")));
     table.row(mean);
-    print!("{table}");
+    table
 }
 
 /// Says which mechanisms baton has under the counter, since valgrind may take some away.
-fn print_features(bench: &Bench, counter: Counter, baton: &Interpreter) {
+fn features(bench: &Bench, counter: Counter, baton: &Interpreter) -> String {
     let features = bench
         .script("features", include_str!("../programs/features.lua"))
         .and_then(|script| counter.count(&baton.script(&script), bench.directory()));
     match features {
-        Ok((output, _)) => println!("baton's features under it: {}", output.trim_end()),
-        Err(error) => println!("baton's features under it are unknown: {error:#}"),
+        Ok((output, _)) => format!("baton's features under it: {}", output.trim_end()),
+        Err(error) => format!("baton's features under it are unknown: {error:#}"),
     }
 }
 

@@ -1,15 +1,16 @@
 //! How endless loops inside different parts of Lua share the CPU.
 
-use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use serde_json::json;
 
-use crate::bench::{Bench, Report, progress};
-use crate::child::{self, figures};
+use crate::bench::{Bench, progress};
+use crate::chart::{Bars, Chart, Scale, Series};
+use crate::child::{self, Figures, figures};
 use crate::command_line::FairnessOptions;
+use crate::report::Report;
 use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::Goal;
@@ -18,7 +19,7 @@ const GOAL: Goal = Goal::at_most(5.0, " %", 2);
 const LOOPS: [&str; 7] = ["plain", "pcall", "sort", "gsub", "index", "coroutine", "hook"];
 
 /// One round: for each loop its CPU seconds and its own count of turns.
-type Round = BTreeMap<String, Vec<f64>>;
+type Round = Figures;
 
 /// Runs the experiment.
 pub(crate) fn run(bench: &Bench, options: &FairnessOptions) -> Result<Report> {
@@ -31,17 +32,20 @@ pub(crate) fn run(bench: &Bench, options: &FairnessOptions) -> Result<Report> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    print_table(&rounds);
     let total: Vec<f64> = rounds
         .iter()
         .map(|round| seconds(round).iter().sum::<f64>() / options.seconds)
         .collect();
     let share = stats::median(&total).map(|share| share * 100.0);
-    println!("all loops together had {} of one CPU", figure(share, 1, " %"));
+    let together = format!("all loops together had {} of one CPU", figure(share, 1, " %"));
     let deviation = |round: &Round| Some(stats::largest_deviation(&seconds(round))? * 100.0);
     let deviations: Option<Vec<f64>> = rounds.iter().map(deviation).collect();
     let worst = deviations.and_then(|deviations| stats::maximum(&deviations));
     Ok(Report {
+        arms: vec![baton.found()],
+        notes: vec![together],
+        tables: vec![table(&rounds)],
+        charts: vec![chart(&rounds)],
         samples: json!(rounds),
         verdicts: vec![GOAL.judge("farthest share of CPU from the mean", worst)],
     })
@@ -65,23 +69,47 @@ fn seconds(round: &Round) -> Vec<f64> {
         .collect()
 }
 
-fn print_table(rounds: &[Round]) {
-    println!("CPU of each loop as a share of the mean in %, by round; millions of its own turns in the last");
+/// The CPU of each loop in a round in % of the mean, in the order of [`LOOPS`].
+fn shares(round: &Round) -> Vec<f64> {
+    let seconds = seconds(round);
+    let mean = stats::mean(&seconds).unwrap_or(f64::NAN);
+    seconds.iter().map(|of_one| of_one / mean * 100.0).collect()
+}
+
+fn table(rounds: &[Round]) -> Table {
     let names: Vec<String> = (1..=rounds.len()).map(|round| format!("round {round}")).collect();
     let mut header = vec!["loop"];
     header.extend(names.iter().map(String::as_str));
     header.push("turns");
-    let mut table = Table::new(&header);
+    let caption = "CPU of each loop as a share of the mean in %, by round; millions of its own turns in the last";
+    let mut table = Table::new(caption, &header);
     for (index, name) in LOOPS.iter().enumerate() {
-        let share = |round: &Round| {
-            let seconds = seconds(round);
-            Some(seconds.get(index)? / stats::mean(&seconds)? * 100.0)
-        };
         let mut row = vec![name.to_string()];
-        row.extend(rounds.iter().map(|round| figure(share(round), 2, "")));
+        row.extend(
+            rounds
+                .iter()
+                .map(|round| figure(shares(round).get(index).copied(), 2, "")),
+        );
         let turns = rounds.last().and_then(|round| round.get(*name)?.get(1).copied());
         row.push(figure(turns.map(|turns| turns / 1e6), 2, ""));
         table.row(row);
     }
-    print!("{table}");
+    table
+}
+
+fn chart(rounds: &[Round]) -> Chart {
+    let series = rounds.iter().enumerate().map(|(index, round)| Series {
+        name: format!("round {}", index + 1),
+        values: shares(round).into_iter().map(Some).collect(),
+    });
+    Chart::Bars(Bars {
+        title: "Seven endless loops share the CPU".to_string(),
+        label: "share in % of the mean".to_string(),
+        scale: Scale::Linear,
+        baseline: Some(100.0),
+        marks: Vec::new(),
+        digits: 2,
+        rows: LOOPS.map(str::to_string).to_vec(),
+        series: series.collect(),
+    })
 }

@@ -10,10 +10,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, Report, progress};
+use crate::bench::{Bench, progress};
+use crate::chart::{Bars, Chart, Scale, Series};
 use crate::child::Owned;
 use crate::command_line::IdleOptions;
 use crate::machine;
+use crate::report::Report;
 use crate::table::{Table, figure};
 use crate::verdict::Goal;
 
@@ -60,16 +62,18 @@ pub(crate) fn run(bench: &Bench, options: &IdleOptions) -> Result<Report> {
     drop(child);
 
     let used = between(&before, &after);
-    println!(
+    let caption = format!(
         "{} threads over {} s, after {} s to settle",
         after.len(),
         options.seconds,
         options.settle
     );
-    print_table(&used);
     let total = |part: fn(&Usage) -> u64| used.values().map(part).sum::<u64>() as f64;
     let over = format!("over all threads in {} s", options.seconds);
     Ok(Report {
+        arms: vec![baton.found()],
+        tables: vec![table(caption, &used)],
+        charts: vec![chart(&used)],
         samples: to_json(&used),
         verdicts: vec![
             SWITCHES_GOAL.judge(
@@ -78,6 +82,7 @@ pub(crate) fn run(bench: &Bench, options: &IdleOptions) -> Result<Report> {
             ),
             CPU_GOAL.judge(&format!("CPU time {over}"), Some(total(|used| used.nanoseconds) / 1e6)),
         ],
+        ..Report::default()
     })
 }
 
@@ -123,8 +128,8 @@ fn between(before: &Look, after: &Look) -> Look {
     after.iter().map(used).collect()
 }
 
-fn print_table(used: &Look) {
-    let mut table = Table::new(&["thread", "voluntary", "involuntary", "CPU us"]);
+fn table(caption: String, used: &Look) -> Table {
+    let mut table = Table::new(caption, &["thread", "voluntary", "involuntary", "CPU us"]);
     for (number, used) in used {
         let microseconds = figure(Some(used.nanoseconds as f64 / 1e3), 1, "");
         table.row([
@@ -134,7 +139,35 @@ fn print_table(used: &Look) {
             microseconds,
         ]);
     }
-    print!("{table}");
+    table
+}
+
+fn chart(used: &Look) -> Chart {
+    let of_threads = |part: fn(&Usage) -> f64| used.values().map(|used| Some(part(used))).collect();
+    let series = [
+        ("voluntary context switches", of_threads(|used| used.voluntary as f64)),
+        (
+            "involuntary context switches",
+            of_threads(|used| used.involuntary as f64),
+        ),
+        ("CPU time, us", of_threads(|used| used.nanoseconds as f64 / 1e3)),
+    ];
+    Chart::Bars(Bars {
+        title: "A program that only sleeps".to_string(),
+        label: "context switches, and us of CPU".to_string(),
+        scale: Scale::Linear,
+        baseline: None,
+        marks: Vec::new(),
+        digits: 0,
+        rows: used.keys().map(|number| format!("thread {number}")).collect(),
+        series: series
+            .into_iter()
+            .map(|(name, values)| Series {
+                name: name.to_string(),
+                values,
+            })
+            .collect(),
+    })
 }
 
 fn to_json(used: &Look) -> Value {

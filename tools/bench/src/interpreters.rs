@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::child;
+use crate::report::Found;
 
 /// The flags that the stock interpreter was compiled with.
 pub(crate) const STOCK_FLAGS: &str = env!("BATON_BENCH_FLAGS");
@@ -38,6 +39,15 @@ impl Interpreter {
         })
     }
 
+    /// The interpreter as a report names it.
+    pub(crate) fn found(&self) -> Found {
+        Found {
+            name: self.name.to_string(),
+            version: self.version.clone(),
+            path: self.path.display().to_string(),
+        }
+    }
+
     /// A command that runs `script`, with the environment's Lua and Baton settings taken away.
     pub(crate) fn script(&self, script: &Path) -> Command {
         let mut command = Command::new(&self.path);
@@ -59,6 +69,8 @@ pub(crate) struct Paths {
     pub(crate) baton: Option<PathBuf>,
     pub(crate) stock: Option<PathBuf>,
     pub(crate) debian: PathBuf,
+    /// The directory of the peers that are not Lua.
+    pub(crate) peers: Option<PathBuf>,
 }
 
 impl Paths {
@@ -87,12 +99,29 @@ impl Paths {
 }
 
 fn release_neighbour() -> Result<PathBuf> {
+    Ok(target_directory()?.join("release").join("baton"))
+}
+
+/// Cargo's directory for build output, which this program's own executable is in.
+pub(crate) fn target_directory() -> Result<PathBuf> {
     let own = env::current_exe().context("cannot find this program's own executable")?;
-    let Some(directory) = own.parent() else {
-        bail!("this program's executable has no directory");
+    let profile = |directory: &&Path| {
+        let name = directory.file_name();
+        name == Some(OsStr::new("release")) || name == Some(OsStr::new("debug"))
     };
-    if directory.file_name() == Some(OsStr::new("release")) {
-        return Ok(directory.join("baton"));
+    let target = own.ancestors().find(profile).and_then(Path::parent);
+    let target = target.with_context(|| format!("{} is in no build directory of cargo", own.display()))?;
+    Ok(target.to_path_buf())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_program_is_found_below_its_build_directory() {
+        let target = target_directory().unwrap();
+        assert!(env::current_exe().unwrap().starts_with(&target), "{}", target.display());
+        assert!(release_neighbour().unwrap().ends_with("release/baton"));
     }
-    Ok(directory.join("../release/baton"))
 }

@@ -13,9 +13,11 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde_json::json;
 
-use crate::bench::{Bench, Report, progress};
+use crate::bench::{Bench, progress};
+use crate::chart::{Chart, Heat, Scale};
 use crate::child::{self, figures};
 use crate::command_line::LatencyOptions;
+use crate::report::Report;
 use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
@@ -76,7 +78,6 @@ pub(crate) fn run(bench: &Bench, options: &LatencyOptions) -> Result<Report> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    print_table(&samples);
     let mut verdicts: Vec<Verdict> = samples
         .iter()
         .filter(|of_one| of_one.judged)
@@ -85,8 +86,12 @@ pub(crate) fn run(bench: &Bench, options: &LatencyOptions) -> Result<Report> {
     verdicts.extend(failed);
     let of_one = |of_one: &Samples| json!({"beside": of_one.beside, "calls": of_one.calls, "late_ms": of_one.late});
     Ok(Report {
+        arms: vec![baton.found()],
+        tables: vec![table(&samples)],
+        charts: vec![chart(&samples)],
         samples: samples.iter().map(of_one).collect(),
         verdicts,
+        ..Report::default()
     })
 }
 
@@ -104,21 +109,47 @@ fn measure(command: &mut Command, seconds: f64) -> Result<(Vec<f64>, f64)> {
     Ok((late.into_iter().map(|microseconds| microseconds / 1e3).collect(), calls))
 }
 
-fn print_table(samples: &[Samples]) {
-    println!("lateness in ms of a priority-60 process that sleeps 1 ms at a time");
-    let mut table = Table::new(&["beside", "wakes", "calls", "p50", "p90", "p99", "p99.9", "max"]);
+const PERCENTILES: [(&str, f64); 5] = [
+    ("p50", 50.0),
+    ("p90", 90.0),
+    ("p99", 99.0),
+    ("p99.9", 99.9),
+    ("max", 100.0),
+];
+
+fn table(samples: &[Samples]) -> Table {
+    let caption = "lateness in ms of a priority-60 process that sleeps 1 ms at a time";
+    let mut header = vec!["beside", "wakes", "calls"];
+    header.extend(PERCENTILES.map(|(name, _)| name));
+    let mut table = Table::new(caption, &header);
     for of_one in samples {
         let mut row = vec![
             of_one.beside.clone(),
             of_one.late.len().to_string(),
             of_one.calls.to_string(),
         ];
-        row.extend(
-            [50.0, 90.0, 99.0, 99.9, 100.0].map(|percent| figure(stats::percentile(&of_one.late, percent), 3, "")),
-        );
+        row.extend(PERCENTILES.map(|(_, percent)| figure(stats::percentile(&of_one.late, percent), 3, "")));
         table.row(row);
     }
-    print!("{table}");
+    table
+}
+
+fn chart(samples: &[Samples]) -> Chart {
+    let cells = |of_one: &Samples| {
+        PERCENTILES
+            .map(|(_, percent)| stats::percentile(&of_one.late, percent))
+            .to_vec()
+    };
+    Chart::Heat(Heat {
+        title: "How late an urgent process wakes".to_string(),
+        label: "ms, dark is late".to_string(),
+        scale: Scale::Log,
+        digits: 3,
+        columns_label: "percentile of the wakes".to_string(),
+        columns: PERCENTILES.map(|(name, _)| name.to_string()).to_vec(),
+        rows: samples.iter().map(|of_one| of_one.beside.clone()).collect(),
+        cells: samples.iter().map(cells).collect(),
+    })
 }
 
 fn verdicts(of_one: &Samples) -> [Verdict; 3] {

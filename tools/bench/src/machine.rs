@@ -1,17 +1,13 @@
 //! What machine the figures come from.
 
 use std::fs;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
 /// CPU, kernel, memory, load and the time of day, as far as the system tells.
 pub(crate) fn facts() -> Value {
     let cpus = std::thread::available_parallelism().map(|cpus| cpus.get()).ok();
-    let since_epoch = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map(|time| time.as_secs())
-        .ok();
     json!({
         "cpu_model": field("/proc/cpuinfo", "model name"),
         "cpus": cpus,
@@ -19,7 +15,7 @@ pub(crate) fn facts() -> Value {
         "memory_kib": memory_kib("MemTotal"),
         "load_average": line("/proc/loadavg"),
         "governor": line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        "unix_time": since_epoch,
+        "time": humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         "bench_version": env!("CARGO_PKG_VERSION"),
     })
 }

@@ -4,37 +4,44 @@
 
 mod bench;
 mod blocking;
+mod chart;
 mod child;
 mod command_line;
+mod contest;
 mod count;
 mod fairness;
+mod html;
 mod idle;
 mod interpreters;
 mod latency;
 mod lua;
 mod machine;
+mod output;
+mod peers;
+mod report;
 mod scale;
 mod stats;
 mod switch;
 mod table;
 mod verdict;
 
-use std::fs;
-use std::path::Path;
+use std::env;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, ensure};
 use clap::Parser;
-use serde_json::{Value, json};
 
-use crate::bench::{Bench, Report};
-use crate::command_line::{CommandLine, Experiment};
-use crate::interpreters::{Interpreter, Paths, STOCK_FLAGS};
+use crate::bench::Bench;
+use crate::command_line::{AllOptions, CommandLine, Experiment, ReportOptions};
+use crate::interpreters::{Paths, STOCK_FLAGS};
+use crate::report::Document;
 use crate::verdict::Outcome;
 
 fn main() -> ExitCode {
-    match run(CommandLine::parse()) {
+    let line = CommandLine::parse();
+    match run(&line) {
         Ok(code) => code,
+        Err(error) if output::reader_is_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("baton-bench: {error:#}");
             ExitCode::FAILURE
@@ -42,61 +49,109 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(line: CommandLine) -> Result<ExitCode> {
-    let name = line.experiment.name();
-    let bench = Bench::new(Paths {
-        baton: line.baton,
-        stock: line.stock,
-        debian: line.debian,
-    })?;
-    let report = match line.experiment {
-        Experiment::Lua(options) if options.count => count::run(&bench, &options),
-        Experiment::Lua(options) => lua::run(&bench, &options),
-        Experiment::Switch(options) => switch::run(&bench, &options),
-        Experiment::Scale(options) => scale::run(&bench, &options),
-        Experiment::Latency(options) => latency::run(&bench, &options),
-        Experiment::Fairness(options) => fairness::run(&bench, &options),
-        Experiment::Idle(options) => idle::run(&bench, &options),
-        Experiment::Blocking(options) => blocking::run(&bench, &options),
-    }?;
-    println!();
-    for verdict in &report.verdicts {
-        println!("{verdict}");
-    }
+fn run(line: &CommandLine) -> Result<ExitCode> {
+    let documents = match &line.experiment {
+        Experiment::Lua(options) if options.list => {
+            lua::chosen(options)?
+                .iter()
+                .try_for_each(|program| output::print(&format!("{}\n", program.name)))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Experiment::Report(options) => read(line, options)?,
+        Experiment::All(options) => all(line, options)?,
+        experiment => {
+            let arguments = env::args().skip(1).collect();
+            vec![measure(&Bench::new(paths(line))?, experiment, arguments)?]
+        }
+    };
+    // Files come first: standard output may be closed early.
     if let Some(file) = &line.json {
-        write_json(file, &bench.paths, name, &report)?;
+        report::write_json(file, &documents)?;
     }
-    Ok(exit_code(&report, line.check))
+    if let Some(directory) = &line.charts {
+        report::write_charts(directory, &documents)?;
+    }
+    if let Some(file) = &line.html {
+        report::write(file, &html::page(&documents)?)?;
+    }
+    for document in &documents {
+        if documents.len() > 1 {
+            output::print(&format!("\n==> {}\n", document.experiment))?;
+        }
+        document.print()?;
+    }
+    Ok(exit_code(&documents, line.check))
+}
+
+fn paths(line: &CommandLine) -> Paths {
+    Paths {
+        baton: line.baton.clone(),
+        stock: line.stock.clone(),
+        debian: line.debian.clone(),
+        peers: line.peers.clone(),
+    }
+}
+
+/// The reports of earlier runs.
+fn read(line: &CommandLine, options: &ReportOptions) -> Result<Vec<Document>> {
+    ensure!(
+        line.json
+            .as_ref()
+            .is_none_or(|written| !options.files.contains(written)),
+        "--json would overwrite a file that is read"
+    );
+    let read: Result<Vec<Vec<Document>>> = options.files.iter().map(|file| report::read_json(file)).collect();
+    Ok(read?.concat())
+}
+
+/// Every experiment in turn. One that cannot run stops the rest: what it lacks, such as a build of baton, they lack too.
+fn all(line: &CommandLine, options: &AllOptions) -> Result<Vec<Document>> {
+    let bench = Bench::new(paths(line))?;
+    let run = |words: Vec<&str>| {
+        eprintln!("==> {}", words.join(" "));
+        let line = CommandLine::try_parse_from([&["baton-bench"], &words[..]].concat())?;
+        measure(
+            &bench,
+            &line.experiment,
+            words.iter().map(ToString::to_string).collect(),
+        )
+    };
+    command_line::every_experiment(options.quick).map(run).collect()
+}
+
+fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Result<Document> {
+    // The machine's load is that before we add ours.
+    let machine = machine::facts();
+    let report = match experiment {
+        Experiment::Lua(options) if options.count => count::run(bench, options),
+        Experiment::Lua(options) => lua::run(bench, options),
+        Experiment::Switch(options) => switch::run(bench, options),
+        Experiment::Scale(options) => scale::run(bench, options),
+        Experiment::Latency(options) => latency::run(bench, options),
+        Experiment::Fairness(options) => fairness::run(bench, options),
+        Experiment::Idle(options) => idle::run(bench, options),
+        Experiment::Blocking(options) => blocking::run(bench, options),
+        Experiment::All(_) | Experiment::Report(_) => anyhow::bail!("it is no experiment by itself"),
+    }?;
+    Ok(Document {
+        experiment: experiment.name().to_string(),
+        arguments,
+        machine,
+        stock_flags: STOCK_FLAGS.to_string(),
+        report,
+    })
 }
 
 /// A goal that could not be tried always fails the run; one that was missed does so only if that was asked for.
-fn exit_code(report: &Report, check: bool) -> ExitCode {
+fn exit_code(documents: &[Document], check: bool) -> ExitCode {
     let fails = |outcome: &Outcome| match outcome {
         Outcome::Met => false,
         Outcome::Missed => check,
         Outcome::Unmet(_) => true,
     };
-    if report.verdicts.iter().any(|verdict| fails(verdict.outcome())) {
+    let mut verdicts = documents.iter().flat_map(|document| &document.report.verdicts);
+    if verdicts.any(|verdict| fails(verdict.outcome())) {
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
-}
-
-fn write_json(file: &Path, paths: &Paths, name: &str, report: &Report) -> Result<()> {
-    let arms: Vec<Value> = [paths.baton(), paths.stock(), paths.debian()]
-        .into_iter()
-        .flatten()
-        .map(|arm: Interpreter| json!({"name": arm.name, "version": arm.version, "path": arm.path}))
-        .collect();
-    let verdicts: Vec<Value> = report.verdicts.iter().map(verdict::Verdict::to_json).collect();
-    let document = json!({
-        "experiment": name,
-        "machine": machine::facts(),
-        "interpreters": arms,
-        "stock_flags": STOCK_FLAGS,
-        "verdicts": verdicts,
-        "samples": report.samples,
-    });
-    let text = serde_json::to_string_pretty(&document)?;
-    fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))
 }

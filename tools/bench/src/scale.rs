@@ -1,17 +1,16 @@
 //! Many sleeping processes: what each costs in time and memory, and how long the collector stops everybody.
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use serde_json::{Value, json};
 
-use crate::bench::{Bench, Report, progress};
-use crate::child::{self, figures};
+use crate::bench::Bench;
+use crate::chart::{Axis, Chart, Line, Lines, Scale};
 use crate::command_line::ScaleOptions;
-use crate::interpreters::Interpreter;
+use crate::contest::{Arm, Case, Contest, Results};
 use crate::machine;
+use crate::peers::{self, ERLANG_OTP, GO};
+use crate::report::Report;
 use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
@@ -25,67 +24,68 @@ const TIME_GOAL: Goal = Goal::at_most(5.0, " us", 2);
 const KIB_PER_GIB: f64 = 1024.0 * 1024.0;
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// How the processes end: killed one by one while they sleep, or released together by an event they wait for.
-const ENDINGS: [&str; 2] = ["kill", "release"];
+/// How baton's processes end: killed one by one while they sleep, or released together by an event they wait for.
+/// Each is an arm, and the first two.
+const ENDINGS: [(&str, &str); 2] = [("baton", "release"), ("baton, killed", "kill")];
 
-/// One child: so many processes, ended in one of the two ways.
-struct Step {
-    processes: u64,
-    ending: &'static str,
-    figures: BTreeMap<String, Vec<f64>>,
-}
-
-impl Step {
-    fn get(&self, name: &str) -> Option<f64> {
-        self.figures.get(name)?.first().copied()
-    }
-
-    /// Resident memory and page tables together; the latter are not part of the former.
-    fn memory_kib(&self) -> Option<f64> {
-        Some(self.get("rss_kib")? + self.get("pte_kib")?)
-    }
-
-    fn each_kib(&self, name: &str) -> Option<f64> {
-        Some(self.get(name)? / self.processes as f64)
-    }
-
-    fn to_json(&self) -> Value {
-        json!({"processes": self.processes, "ending": self.ending, "figures": self.figures})
-    }
-}
+const NOTES: [&str; 2] = [
+    "baton's processes sleep or wait with a timeout, Go's and Erlang's wait without one; Lua: stock Lua's coroutines",
+    "Lua's times are CPU time, as stock Lua has no finer clock; the others' are elapsed time",
+];
 
 /// Runs the experiment.
 pub(crate) fn run(bench: &Bench, options: &ScaleOptions) -> Result<Report> {
-    let baton = bench.paths.baton()?;
-    let script = bench.script("scale", include_str!("../programs/scale.lua"))?;
-    let counts = counts(options.max);
-    let (mut steps, mut failed) = (Vec::new(), Vec::new());
-    let bar = progress(counts.len() * ENDINGS.len());
-    for &processes in &counts {
-        if let Some(reason) = too_little_memory(processes) {
-            failed.push(Verdict::unmet(&format!("{processes} sleeping processes"), reason));
-            continue;
-        }
-        for ending in ENDINGS {
-            bar.set_message(format!("{processes} processes, {ending}"));
-            match measure(&baton, &script, processes, ending) {
-                Ok(step) => steps.push(step),
-                Err(error) => failed.push(Verdict::unmet(
-                    &format!("{processes} processes ({ending})"),
-                    format!("{error:#}"),
-                )),
-            }
-            bar.inc(1);
-        }
-    }
-    bar.finish_and_clear();
-    print_tables(&steps);
-    let mut verdicts = verdicts(&steps);
-    verdicts.extend(failed);
+    let (tried, too_many): (Vec<u64>, Vec<u64>) = counts(options.max)
+        .into_iter()
+        .partition(|&processes| too_little_memory(processes).is_none());
+    let contest = Contest {
+        arms: arms(bench)?,
+        cases: tried.iter().map(|&processes| case(processes)).collect(),
+        rounds: options.rounds,
+        figure: "spawn_us",
+        limit: LIMIT,
+    };
+    let results = contest.run();
+    let mut verdicts = verdicts(&results, &tried);
+    verdicts.extend(results.failures());
+    verdicts.extend(too_many.into_iter().filter_map(|processes| {
+        let reason = too_little_memory(processes)?;
+        Some(Verdict::unmet(&format!("{processes} sleeping processes"), reason))
+    }));
     Ok(Report {
-        samples: steps.iter().map(Step::to_json).collect(),
+        arms: results.arms.iter().filter_map(|arm| arm.found.clone()).collect(),
+        notes: NOTES.map(str::to_string).to_vec(),
+        tables: vec![
+            beside_peers(&results),
+            costs(&results, options.rounds),
+            pauses(&results),
+        ],
+        charts: charts(&results, &tried),
         verdicts,
+        samples: results.to_json(),
     })
+}
+
+fn arms(bench: &Bench) -> Result<Vec<Arm>> {
+    let (baton, stock) = (bench.paths.baton()?, bench.paths.stock()?);
+    let processes = bench.script("scale", include_str!("../programs/scale.lua"))?;
+    let coroutines = bench.script("coroutine_scale", include_str!("../programs/coroutine_scale.lua"))?;
+    let peers = peers::directory(bench.paths.peers.as_ref())?;
+    Ok(vec![
+        Arm::interpreted(ENDINGS[0].0, &baton, &processes, &[ENDINGS[0].1]),
+        Arm::interpreted(ENDINGS[1].0, &baton, &processes, &[ENDINGS[1].1]),
+        Arm::interpreted("Lua", &stock, &coroutines, &[]),
+        GO.arm(&peers, "scale"),
+        ERLANG_OTP.arm(&peers, "scale"),
+    ])
+}
+
+fn case(processes: u64) -> Case {
+    Case {
+        name: processes.to_string(),
+        title: format!("{processes} processes"),
+        arguments: vec![processes.to_string()],
+    }
 }
 
 fn counts(max: u64) -> Vec<u64> {
@@ -101,20 +101,65 @@ fn too_little_memory(processes: u64) -> Option<String> {
     (available < needed).then(|| format!("it may need {needed:.1} GiB, and {available:.1} GiB are free"))
 }
 
-fn measure(baton: &Interpreter, script: &Path, processes: u64, ending: &'static str) -> Result<Step> {
-    let what = format!("{processes} processes ({ending})");
-    let mut command = baton.script(script);
-    command.arg(processes.to_string()).arg(ending);
-    let run = child::run(&mut command, LIMIT)?.succeeded(&what)?;
-    Ok(Step {
-        processes,
-        ending,
-        figures: figures(&run.output),
+/// Resident memory and page tables together, in GiB; the latter are not part of the former.
+fn memory_gib(results: &Results, arm: usize, case: usize) -> Option<f64> {
+    let kib = results.median(arm, case, "rss_kib")? + results.median(arm, case, "pte_kib")?;
+    Some(kib / KIB_PER_GIB)
+}
+
+/// What each process added to the memory of the program, in KiB.
+fn each_kib(results: &Results, arm: usize, case: usize) -> Option<f64> {
+    let processes: f64 = results.cases[case].name.parse().ok()?;
+    let grown = memory_gib(results, arm, case)? * KIB_PER_GIB - results.median(arm, case, "base_kib")?;
+    Some(grown / processes)
+}
+
+/// A row for each system, a group of columns for each number of processes.
+fn beside_peers(results: &Results) -> Table {
+    let caption = "what each process adds to memory, page tables included (KiB), and takes to spawn and to end (us)";
+    let mut header = vec!["system".to_string()];
+    for case in &results.cases {
+        header.extend([format!("KiB at {}", case.name), "spawn".to_string(), "end".to_string()]);
+    }
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let mut table = Table::new(caption, &header);
+    for (arm, of_arm) in results.arms.iter().enumerate() {
+        let mut row = vec![of_arm.name.to_string()];
+        for case in 0..results.cases.len() {
+            match each_kib(results, arm, case) {
+                None => row.extend([results.gap(arm, case), "-", "-"].map(str::to_string)),
+                memory => row.extend([
+                    figure(memory, 2, ""),
+                    figure(results.median(arm, case, "spawn_us"), 2, ""),
+                    figure(results.median(arm, case, "end_us"), 2, ""),
+                ]),
+            }
+        }
+        table.row(row);
+    }
+    let ratio = |of_peer: Option<f64>, of_baton: Option<f64>| figure(of_baton.zip(of_peer).map(|(b, p)| b / p), 2, "x");
+    for (arm, of_arm) in results.arms.iter().enumerate().skip(ENDINGS.len()) {
+        let mut row = vec![format!("baton / {}", of_arm.name)];
+        for case in 0..results.cases.len() {
+            row.push(ratio(each_kib(results, arm, case), each_kib(results, 0, case)));
+            for name in ["spawn_us", "end_us"] {
+                row.push(figure(results.ratio((0, case), (arm, case), name), 2, "x"));
+            }
+        }
+        table.row(row);
+    }
+    table
+}
+
+/// Every step of baton's: its number and how it ended.
+fn steps(results: &Results) -> impl Iterator<Item = (usize, usize, [String; 2])> {
+    (0..results.cases.len()).flat_map(move |case| {
+        let name = move |arm: usize| [results.cases[case].name.clone(), ENDINGS[arm].1.to_string()];
+        (0..ENDINGS.len()).map(move |arm| (arm, case, name(arm)))
     })
 }
 
-fn print_tables(steps: &[Step]) {
-    println!("time in us and memory in KiB per process; spawning lasts until all sleep");
+fn costs(results: &Results, rounds: u32) -> Table {
     let header = [
         "processes",
         "end by",
@@ -127,54 +172,111 @@ fn print_tables(steps: &[Step]) {
         "total GiB",
         "after GiB",
     ];
-    let mut costs = Table::new(&header);
-    for step in steps {
-        costs.row([
-            step.processes.to_string(),
-            step.ending.to_string(),
-            figure(step.get("spawn_call_us"), 2, ""),
-            figure(step.get("spawn_us"), 2, ""),
-            figure(step.get("end_us"), 2, ""),
-            figure(step.each_kib("rss_kib"), 2, ""),
-            figure(step.each_kib("pss_kib"), 2, ""),
-            figure(step.each_kib("pte_kib"), 3, ""),
-            figure(step.memory_kib().map(|kib| kib / KIB_PER_GIB), 3, ""),
-            figure(step.get("after_kib").map(|kib| kib / KIB_PER_GIB), 3, ""),
+    let caption = format!(
+        "baton: time in us and memory in KiB per process, the program itself included; spawning lasts until all sleep; \
+         medians of {rounds} rounds"
+    );
+    let mut costs = Table::new(caption, &header);
+    for (arm, case, name) in steps(results) {
+        let of_step = |name: &str| results.median(arm, case, name);
+        let processes: Option<f64> = results.cases[case].name.parse().ok();
+        let each = |name: &str| Some(of_step(name)? / processes?);
+        let mut row = name.to_vec();
+        row.extend([
+            figure(of_step("spawn_call_us"), 2, ""),
+            figure(of_step("spawn_us"), 2, ""),
+            figure(of_step("end_us"), 2, ""),
+            figure(each("rss_kib"), 2, ""),
+            figure(each("pss_kib"), 2, ""),
+            figure(each("pte_kib"), 3, ""),
+            figure(memory_gib(results, arm, case), 3, ""),
+            figure(of_step("after_kib").map(|kib| kib / KIB_PER_GIB), 3, ""),
         ]);
+        costs.row(row);
     }
-    println!("{costs}");
-    println!("longest collector pause in ms, and how late a 1 ms ticker at priority 60 was beside it");
-    let mut pauses = Table::new(&["processes", "end by", "step", "late", "young", "late", "full"]);
-    for step in steps {
-        let names = [
-            "pause_step_ms",
-            "late_step_ms",
-            "pause_young_ms",
-            "late_young_ms",
-            "pause_full_ms",
-        ];
-        let mut row = vec![step.processes.to_string(), step.ending.to_string()];
-        row.extend(names.iter().map(|name| figure(step.get(name), 2, "")));
-        pauses.row(row);
-    }
-    print!("{pauses}");
+    costs
 }
 
-fn verdicts(steps: &[Step]) -> Vec<Verdict> {
+fn pauses(results: &Results) -> Table {
+    let caption = "baton: longest collector pause in ms, and how late a 1 ms ticker at priority 60 was beside it";
+    let mut pauses = Table::new(
+        caption,
+        &["processes", "end by", "step", "late", "young", "late", "full"],
+    );
+    let names = [
+        "pause_step_ms",
+        "late_step_ms",
+        "pause_young_ms",
+        "late_young_ms",
+        "pause_full_ms",
+    ];
+    for (arm, case, name) in steps(results) {
+        let mut row = name.to_vec();
+        row.extend(names.map(|name| figure(results.median(arm, case, name), 2, "")));
+        pauses.row(row);
+    }
+    pauses
+}
+
+fn charts(results: &Results, counts: &[u64]) -> Vec<Chart> {
+    let kib = |arm, case| each_kib(results, arm, case);
+    let spawn = |arm, case| results.median(arm, case, "spawn_us");
+    vec![
+        chart(results, counts, ("Memory of a waiting process", "KiB each"), kib),
+        chart(
+            results,
+            counts,
+            ("Time to spawn a process", "us each, until all wait"),
+            spawn,
+        ),
+    ]
+}
+
+fn chart(
+    results: &Results,
+    counts: &[u64],
+    (title, label): (&str, &str),
+    figure: impl Fn(usize, usize) -> Option<f64>,
+) -> Chart {
+    let axis = |label: &str| Axis {
+        label: label.to_string(),
+        scale: Scale::Log,
+    };
+    let points = |arm: usize| {
+        let places = counts.iter().enumerate();
+        places
+            .filter_map(|(case, &processes)| Some((processes as f64, figure(arm, case)?)))
+            .collect()
+    };
+    // Baton's second arm differs in how its processes end, which neither chart shows.
+    let arms = results.arms.iter().enumerate().filter(|(arm, _)| *arm != 1);
+    let line = |(arm, of_arm): (usize, &Arm)| Line {
+        name: of_arm.name.to_string(),
+        points: points(arm),
+    };
+    Chart::Lines(Lines {
+        title: title.to_string(),
+        x: axis("processes"),
+        y: axis(label),
+        marks: Vec::new(),
+        series: arms.map(line).collect(),
+    })
+}
+
+fn verdicts(results: &Results, counts: &[u64]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for (processes, goal) in MEMORY_GOALS {
-        let of_count: Vec<&Step> = steps.iter().filter(|step| step.processes == processes).collect();
-        if !of_count.is_empty() {
-            let memory: Option<Vec<f64>> = of_count.iter().map(|step| step.memory_kib()).collect();
-            let worst = memory.and_then(|kib| stats::maximum(&kib)).map(|kib| kib / KIB_PER_GIB);
+        if let Some(case) = counts.iter().position(|&count| count == processes) {
+            let memory: Option<Vec<f64>> = (0..ENDINGS.len()).map(|arm| memory_gib(results, arm, case)).collect();
+            let worst = memory.and_then(|gib| stats::maximum(&gib));
             let what = format!("{processes} sleeping processes, resident and page tables");
             verdicts.push(goal.judge(&what, worst));
         }
     }
-    for step in steps {
+    for (arm, case, [processes, ending]) in steps(results) {
         for (name, what) in [("spawn_us", "to spawn each"), ("end_us", "to end each")] {
-            let what = format!("{} processes ({}): {what}", step.processes, step.ending);
-            verdicts.push(TIME_GOAL.judge(&what, step.get(name)));
+            let what = format!("{processes} processes ({ending}): {what}");
+            verdicts.push(TIME_GOAL.judge(&what, results.median(arm, case, name)));
         }
     }
     verdicts
@@ -183,6 +285,7 @@ fn verdicts(steps: &[Step]) -> Vec<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     #[test]
     fn steps_go_up_to_the_largest_number_and_end_there() {
@@ -192,14 +295,30 @@ mod tests {
     }
 
     #[test]
-    fn page_tables_count_as_memory() {
-        let figures = figures("rss_kib 9000000\npte_kib 600000\nspawn_us 4\nend_us 6\n");
-        let step = Step {
-            processes: 1_000_000,
-            ending: "kill",
-            figures,
+    fn page_tables_count_as_memory_and_what_was_there_before_does_not_count_for_a_process() {
+        let arm = || {
+            Arm::present("trial", || {
+                let mut command = Command::new("echo");
+                command.arg("{\"rss_kib\": 9000000, \"pte_kib\": 600000, \"base_kib\": 600000, \"spawn_us\": 4, \"end_us\": 6}\n");
+                command
+            })
         };
-        let lines: Vec<String> = verdicts(&[step]).iter().map(ToString::to_string).collect();
+        let contest = Contest {
+            arms: vec![arm(), arm()],
+            cases: vec![Case {
+                arguments: Vec::new(),
+                ..case(1_000_000)
+            }],
+            rounds: 1,
+            figure: "spawn_us",
+            limit: LIMIT,
+        };
+        let results = contest.run();
+        assert_eq!(each_kib(&results, 0, 0).map(f64::round), Some(9.0));
+        let lines: Vec<String> = verdicts(&results, &[1_000_000])
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert!(
             lines[0].starts_with("MISSED") && lines[0].contains("9.16 GiB"),
             "{lines:?}"

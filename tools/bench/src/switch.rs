@@ -1,16 +1,16 @@
-//! The price of a switch, beside the nearest thing that stock Lua has: resuming and yielding a coroutine.
+//! The price of a switch between processes, beside what other systems have for it.
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use anyhow::Result;
 
-use crate::bench::{Bench, Report, progress};
-use crate::child::{self, figures};
+use crate::bench::Bench;
+use crate::chart::{Bars, Chart, Scale, Series};
+use crate::child::{Figures, first};
 use crate::command_line::SwitchOptions;
-use crate::interpreters::Interpreter;
+use crate::contest::{Arm, Case, Contest, Results};
+use crate::peers::{self, BOOST_FIBER, ERLANG_OTP, GO, MAY};
+use crate::report::Report;
 use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
@@ -19,119 +19,119 @@ const YIELD_GOAL: Goal = Goal::at_most(1.0 / 3.0, "", 3);
 const APART_GOAL: Goal = Goal::at_most(1.0, "", 0);
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A case and the arm that runs it.
-#[derive(Clone, Copy)]
-struct Case {
-    name: &'static str,
-    operation: &'static str,
-    in_stock: bool,
-    coroutine: bool,
-}
-
-const fn process(name: &'static str, operation: &'static str) -> Case {
-    Case {
-        name,
-        operation,
-        in_stock: false,
-        coroutine: false,
-    }
-}
-
-const fn coroutine(name: &'static str, operation: &'static str, in_stock: bool) -> Case {
-    Case {
-        name,
-        operation,
-        in_stock,
-        coroutine: true,
-    }
-}
-
-const YIELD: usize = 0;
-const STOCK_RESUME: usize = 1;
-const STOCK_WRAP: usize = 2;
-
-static CASES: [Case; 8] = [
-    process("yield", "process.yield to the other of two"),
-    coroutine("resume", "coroutine.resume and yield, the pair", true),
-    coroutine("wrap", "coroutine.wrap and yield, the pair", true),
-    coroutine("resume", "coroutine.resume and yield, the pair", false),
-    coroutine("wrap", "coroutine.wrap and yield, the pair", false),
-    process("channel", "channel send and receive, rendezvous"),
-    process("semaphore", "semaphore hand-off"),
-    process("spawn_join", "spawn and join"),
+/// Each operation: its name in every program, and in the tables.
+const CASES: [(&str, &str); 4] = [
+    ("yield", "yield"),
+    ("channel", "channel"),
+    ("semaphore", "semaphore"),
+    ("spawn_join", "spawn + join"),
 ];
 
-type Figures = BTreeMap<String, Vec<f64>>;
+/// The arms that the goals name.
+const BATON: &str = "baton";
+const RESUME: &str = "Lua resume";
+const WRAP: &str = "Lua wrap";
+
+const NOTES: [&str; 5] = [
+    "Lua: coroutines of stock Lua; baton's own coroutines for comparison",
+    "yield: one of two that yield to each other, where coroutines resume and yield, the pair",
+    "channel: a value handed over, its sender waiting until it is taken; in Erlang and may by a receipt, in Lua by a yield",
+    "semaphore: the turn given to the other of two; by a message in Erlang, by a channel in Go, by a yield in Lua",
+    "spawn + join: from a start to the end that somebody waits for; coroutines are made and run to their end",
+];
 
 /// Runs the experiment.
 pub(crate) fn run(bench: &Bench, options: &SwitchOptions) -> Result<Report> {
-    let (baton, stock) = (bench.paths.baton()?, bench.paths.stock()?);
-    let switch = bench.script("switch", include_str!("../programs/switch.lua"))?;
-    let coroutines = bench.script("coroutines", include_str!("../programs/coroutines.lua"))?;
-    let mut samples: Vec<Vec<Figures>> = vec![Vec::new(); CASES.len()];
-    let mut failures: [Option<Verdict>; CASES.len()] = [const { None }; CASES.len()];
-    let bar = progress(options.rounds as usize * CASES.len());
-    for round in 0..options.rounds as usize {
-        for turn in 0..CASES.len() {
-            let index = (round + turn) % CASES.len();
-            let case = CASES[index];
-            bar.set_message(case.operation);
-            let arm = if case.in_stock { &stock } else { &baton };
-            let script = if case.coroutine { &coroutines } else { &switch };
-            if failures[index].is_none() {
-                match measure(case, arm, script, options.iterations) {
-                    Ok(figures) => samples[index].push(figures),
-                    Err(error) => failures[index] = Some(Verdict::unmet(case.operation, format!("{error:#}"))),
-                }
-            }
-            bar.inc(1);
-        }
-    }
-    bar.finish_and_clear();
-    print_table(&samples, options.rounds);
-    let mut verdicts = verdicts(&samples);
-    verdicts.extend(failures.into_iter().flatten());
+    let case = |(name, title): (&str, &str)| Case {
+        name: name.to_string(),
+        title: title.to_string(),
+        arguments: vec![name.to_string(), iterations(name, options.iterations).to_string()],
+    };
+    let contest = Contest {
+        arms: arms(bench)?,
+        cases: CASES.map(case).to_vec(),
+        rounds: options.rounds,
+        figure: "ns",
+        limit: LIMIT,
+    };
+    let results = contest.run();
+    let mut verdicts = verdicts(&results);
+    verdicts.extend(results.failures());
     Ok(Report {
-        samples: CASES.iter().zip(&samples).map(to_json).collect(),
+        arms: results.arms.iter().filter_map(|arm| arm.found.clone()).collect(),
+        notes: NOTES.map(str::to_string).to_vec(),
+        tables: vec![table(&results, options.rounds)],
+        charts: vec![chart(&results)],
         verdicts,
+        samples: results.to_json(),
     })
 }
 
-fn measure(case: Case, arm: &Interpreter, script: &Path, iterations: u64) -> Result<Figures> {
-    let what = format!("the case {} under {}", case.name, arm.name);
-    let mut command = arm.script(script);
-    command.arg(case.name).arg(iterations.to_string());
-    let run = child::run(&mut command, LIMIT)?.succeeded(&what)?;
-    let found = figures(&run.output);
-    found
-        .get("ns")
-        .with_context(|| format!("{what} printed no time:\n{}", run.output))?;
-    Ok(found)
-}
-
-fn nanoseconds(of_case: &[Figures]) -> Vec<f64> {
-    of_case
-        .iter()
-        .filter_map(|round| round.get("ns")?.first().copied())
-        .collect()
-}
-
-fn ratio(samples: &[Vec<Figures>], case: usize, to: usize) -> Option<f64> {
-    stats::median_of_ratios(&nanoseconds(&samples[case]), &nanoseconds(&samples[to]))
-}
-
-fn print_table(samples: &[Vec<Figures>], rounds: u32) {
-    println!("nanoseconds of CPU per operation, median of {rounds} rounds; the ratio is to stock's resume and yield");
-    let mut table = Table::new(&["operation", "arm", "ns", "ratio"]);
-    for (index, case) in CASES.iter().enumerate() {
-        table.row([
-            case.operation.to_string(),
-            if case.in_stock { "stock" } else { "baton" }.to_string(),
-            figure(stats::median(&nanoseconds(&samples[index])), 1, ""),
-            figure(ratio(samples, index, STOCK_RESUME), 3, ""),
-        ]);
+/// Starting a process costs ten times a switch.
+fn iterations(case: &str, iterations: u64) -> u64 {
+    match case {
+        "spawn_join" => iterations / 10,
+        _ => iterations,
     }
-    print!("{table}");
+}
+
+fn arms(bench: &Bench) -> Result<Vec<Arm>> {
+    let (baton, stock) = (bench.paths.baton()?, bench.paths.stock()?);
+    let processes = bench.script("switch", include_str!("../programs/switch.lua"))?;
+    let coroutines = bench.script("coroutines", include_str!("../programs/coroutines.lua"))?;
+    let mut arms = vec![
+        Arm::interpreted(BATON, &baton, &processes, &[]),
+        Arm::interpreted(RESUME, &stock, &coroutines, &["resume"]),
+        Arm::interpreted(WRAP, &stock, &coroutines, &["wrap"]),
+        Arm::interpreted("Lua resume in baton", &baton, &coroutines, &["resume"]).only(&["yield"]),
+    ];
+    let peers = peers::directory(bench.paths.peers.as_ref())?;
+    arms.extend([GO, ERLANG_OTP, MAY, BOOST_FIBER].map(|peer| peer.arm(&peers, "switch")));
+    Ok(arms)
+}
+
+/// A row for each system: for each operation its price, and how much of it baton pays.
+fn table(results: &Results, rounds: u32) -> Table {
+    let caption = format!("nanoseconds of CPU per operation, median of {rounds} rounds, and baton's as a ratio to it");
+    let mut header = vec!["system"];
+    header.extend(CASES.iter().flat_map(|(_, title)| [*title, "baton/it"]));
+    let mut table = Table::new(caption, &header);
+    for (arm, of_arm) in results.arms.iter().enumerate() {
+        let mut row = vec![of_arm.name.to_string()];
+        for case in 0..results.cases.len() {
+            match results.median(arm, case, "ns") {
+                None => row.extend([results.gap(arm, case).to_string(), "-".to_string()]),
+                median => row.extend([figure(median, 1, ""), figure(to_baton(results, arm, case), 3, "")]),
+            }
+        }
+        table.row(row);
+    }
+    table
+}
+
+/// Baton's figure divided by an arm's.
+fn to_baton(results: &Results, arm: usize, case: usize) -> Option<f64> {
+    results.ratio((results.arm(BATON)?, case), (arm, case), "ns")
+}
+
+fn chart(results: &Results) -> Chart {
+    let of_arm = |(arm, name): (usize, &'static str)| Series {
+        name: name.to_string(),
+        values: (0..results.cases.len())
+            .map(|case| results.median(arm, case, "ns"))
+            .collect(),
+    };
+    let names = results.arms.iter().map(|arm| arm.name).enumerate();
+    Chart::Bars(Bars {
+        title: "The price of a switch".to_string(),
+        label: "nanoseconds of CPU per operation, logarithmic; less is better".to_string(),
+        scale: Scale::Log,
+        baseline: None,
+        marks: Vec::new(),
+        digits: 0,
+        rows: results.cases.iter().map(|case| case.title.clone()).collect(),
+        series: names.map(of_arm).collect(),
+    })
 }
 
 /// The largest distance that the two yielding processes' counters had, in any round, at any check.
@@ -140,57 +140,50 @@ fn counters_apart(of_yield: &[Figures]) -> Option<f64> {
         Some([a, b]) => Some((a - b).abs()),
         _ => None,
     };
-    let worst = |round: &Figures| Some(at_the_end(round)?.max(*round.get("apart")?.first()?));
+    let worst = |round: &Figures| Some(at_the_end(round)?.max(first(round, "apart")?));
     stats::maximum(&of_yield.iter().map(worst).collect::<Option<Vec<_>>>()?)
 }
 
-fn verdicts(samples: &[Vec<Figures>]) -> Vec<Verdict> {
+fn verdicts(results: &Results) -> Vec<Verdict> {
+    let (Some(baton), Some(case)) = (results.arm(BATON), results.case("yield")) else {
+        return Vec::new();
+    };
+    let beside = |name: &str| results.ratio((baton, case), (results.arm(name)?, case), "ns");
+    let rounds = results.rounds(baton, case);
     let mut verdicts = vec![
-        YIELD_GOAL.judge(
-            "process.yield / stock's resume and yield",
-            ratio(samples, YIELD, STOCK_RESUME),
-        ),
-        APART_GOAL.judge(
-            "counters of the yielding processes apart",
-            counters_apart(&samples[YIELD]),
-        ),
+        YIELD_GOAL.judge("process.yield / stock's resume and yield", beside(RESUME)),
+        APART_GOAL.judge("counters of the yielding processes apart", counters_apart(rounds)),
     ];
     // The runtime's own count of switches, where it offers one, must have grown by one for each yield.
     let switched = |round: &Figures| match round.get("switches").map(Vec::as_slice) {
         Some([counted, yields]) => Some(counted >= yields),
         _ => None,
     };
-    if let Some(rounds) = samples[YIELD].iter().map(switched).collect::<Option<Vec<_>>>() {
+    if let Some(rounds) = rounds.iter().map(switched).collect::<Option<Vec<_>>>() {
         verdicts.push(Verdict::holds(
             "each yield was counted as a switch",
             rounds.into_iter().all(|did| did),
         ));
     }
-    if let Some(ratio) = ratio(samples, YIELD, STOCK_WRAP) {
-        println!("process.yield / stock's wrap and yield: {ratio:.3}");
-    }
     verdicts
-}
-
-fn to_json((case, rounds): (&Case, &Vec<Figures>)) -> Value {
-    let arm = if case.in_stock { "stock" } else { "baton" };
-    json!({"operation": case.operation, "arm": arm, "rounds": rounds})
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn round(text: &str) -> Figures {
-        figures(text)
-    }
+    use crate::child::figures;
 
     #[test]
     fn the_counters_distance_is_the_worst_of_all_rounds_and_checks() {
-        let near = round("apart 1\ncounters 10 10\nns 12");
-        let far = round("apart 1\ncounters 10 17\nns 12");
+        let near = figures("apart 1\ncounters 10 10\nns 12");
+        let far = figures("apart 1\ncounters 10 17\nns 12");
         assert_eq!(counters_apart(&[near.clone(), near.clone()]), Some(1.0));
         assert_eq!(counters_apart(&[near.clone(), far]), Some(7.0));
-        assert_eq!(counters_apart(&[near, round("ns 12")]), None);
+        assert_eq!(counters_apart(&[near, figures("ns 12")]), None);
+    }
+
+    #[test]
+    fn processes_are_started_a_tenth_as_often_as_switched() {
+        assert_eq!((iterations("yield", 1000), iterations("spawn_join", 1000)), (1000, 100));
     }
 }

@@ -2,15 +2,20 @@
 
 use std::fmt;
 
-/// Rows of text under a header; columns are as wide as their widest cell.
+use serde::{Deserialize, Serialize};
+
+/// Rows of text under a header, below a caption; columns are as wide as their widest cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Table {
+    caption: String,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// An empty table with these column heads.
-    pub(crate) fn new(header: &[&str]) -> Self {
+    pub(crate) fn new(caption: impl Into<String>, header: &[&str]) -> Self {
         Self {
+            caption: caption.into(),
             rows: vec![header.iter().map(ToString::to_string).collect()],
         }
     }
@@ -18,6 +23,16 @@ impl Table {
     /// Adds a row; a row shorter than the header leaves its last columns empty.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
+    }
+
+    /// What the figures are.
+    pub(crate) fn caption(&self) -> &str {
+        &self.caption
+    }
+
+    /// The cells, the header first.
+    pub(crate) fn rows(&self) -> &[Vec<String>] {
+        &self.rows
     }
 
     fn widths(&self) -> Vec<usize> {
@@ -36,6 +51,9 @@ impl Table {
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let widths = self.widths();
+        if !self.caption.is_empty() {
+            writeln!(f, "{}", self.caption)?;
+        }
         for row in &self.rows {
             let mut line = String::new();
             for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
@@ -64,12 +82,12 @@ mod tests {
 
     #[test]
     fn columns_line_up_and_lines_do_not_end_in_blanks() {
-        let mut table = Table::new(&["program", "ms", "note"]);
+        let mut table = Table::new("times", &["program", "ms", "note"]);
         table.row(["sort".to_string(), "3.5".to_string(), "ok".to_string()]);
         table.row(["a longer name".to_string(), "12345.6".to_string()]);
         assert_eq!(
             table.to_string(),
-            "program             ms  note\nsort               3.5    ok\na longer name  12345.6\n"
+            "times\nprogram             ms  note\nsort               3.5    ok\na longer name  12345.6\n"
         );
     }
 

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 /// How a goal came out.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", content = "reason", rename_all = "lowercase")]
 pub(crate) enum Outcome {
     /// The figure keeps to the goal.
     Met,
@@ -29,11 +30,17 @@ impl Goal {
         Self { limit, digits, unit }
     }
 
+    /// The limit itself, for a chart to show.
+    pub(crate) const fn limit(self) -> f64 {
+        self.limit
+    }
+
     /// Holds a figure against the limit. One that is missing leaves the goal unmet.
     pub(crate) fn judge(self, what: &str, measured: Option<f64>) -> Verdict {
         Verdict {
             goal: format!("{what} <= {}{}", plain(self.limit), self.unit),
-            measured: measured.map(|figure| (figure, format!("{figure:.*}{}", self.digits, self.unit))),
+            measured,
+            shown: measured.map(|figure| format!("{figure:.*}{}", self.digits, self.unit)),
             outcome: match measured {
                 Some(figure) if figure <= self.limit => Outcome::Met,
                 Some(_) => Outcome::Missed,
@@ -44,10 +51,12 @@ impl Goal {
 }
 
 /// A goal, the figure held against it, as a number and as text, and the outcome.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Verdict {
     goal: String,
-    measured: Option<(f64, String)>,
+    measured: Option<f64>,
+    shown: Option<String>,
+    #[serde(flatten)]
     outcome: Outcome,
 }
 
@@ -57,6 +66,7 @@ impl Verdict {
         Self {
             goal: what.to_string(),
             measured: None,
+            shown: None,
             outcome: if holds { Outcome::Met } else { Outcome::Missed },
         }
     }
@@ -66,6 +76,7 @@ impl Verdict {
         Self {
             goal: what.to_string(),
             measured: None,
+            shown: None,
             outcome: Outcome::Unmet(reason.into()),
         }
     }
@@ -75,15 +86,16 @@ impl Verdict {
         &self.outcome
     }
 
-    /// The verdict for the JSON report.
-    pub(crate) fn to_json(&self) -> Value {
-        let (outcome, reason) = match &self.outcome {
-            Outcome::Met => ("met", None),
-            Outcome::Missed => ("missed", None),
-            Outcome::Unmet(reason) => ("unmet", Some(reason)),
-        };
-        let measured = self.measured.as_ref().map(|(figure, _)| figure);
-        json!({"goal": self.goal, "measured": measured, "outcome": outcome, "reason": reason})
+    /// The goal with its figure, or with the reason why there is none.
+    pub(crate) fn sentence(&self) -> String {
+        let mut sentence = self.goal.clone();
+        if let Some(figure) = &self.shown {
+            sentence.push_str(&format!("  (measured {figure})"));
+        }
+        if let Outcome::Unmet(reason) = &self.outcome {
+            sentence.push_str(&format!("  ({reason})"));
+        }
+        sentence
     }
 }
 
@@ -100,14 +112,7 @@ impl fmt::Display for Verdict {
             Outcome::Missed => "MISSED",
             Outcome::Unmet(_) => "UNMET ",
         };
-        write!(f, "{word}  {}", self.goal)?;
-        if let Some((_, figure)) = &self.measured {
-            write!(f, "  (measured {figure})")?;
-        }
-        if let Outcome::Unmet(reason) = &self.outcome {
-            write!(f, "  ({reason})")?;
-        }
-        Ok(())
+        write!(f, "{word}  {}", self.sentence())
     }
 }
 
@@ -144,5 +149,21 @@ mod tests {
         assert_eq!(line, "met     memory <= 9 GiB  (measured 7.0 GiB)");
         let line = Verdict::unmet("against Debian", "no lua5.4 here").to_string();
         assert_eq!(line, "UNMET   against Debian  (no lua5.4 here)");
+    }
+
+    #[test]
+    fn a_verdict_says_in_json_how_it_came_out_and_why() {
+        let missed = serde_json::to_value(RATIO.judge("mean", Some(1.5))).unwrap();
+        assert_eq!(
+            (&missed["outcome"], &missed["measured"]),
+            (&"missed".into(), &1.5.into())
+        );
+        let unmet = serde_json::to_value(Verdict::unmet("against Debian", "no lua5.4 here")).unwrap();
+        assert_eq!(
+            (&unmet["outcome"], &unmet["reason"]),
+            (&"unmet".into(), &"no lua5.4 here".into())
+        );
+        let read: Verdict = serde_json::from_value(unmet).unwrap();
+        assert_eq!(*read.outcome(), Outcome::Unmet("no lua5.4 here".to_string()));
     }
 }

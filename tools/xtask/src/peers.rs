@@ -1,38 +1,167 @@
 //! `cargo xtask peers`: the other systems that the benches put side by side with Baton.
+//!
+//! A peer is a Debian package, a program of ours in another system under `tools/bench/peers`, or both. Programs are built
+//! into `target/peers/<name>`, where `baton-bench` finds them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::Outcome;
-use crate::cargo::nothing_may_be_skipped;
-use crate::packages::{self, Package, STOCK_LUA};
-
-/// Where a peer comes from.
-enum Source {
-    /// A Debian package.
-    Debian(Package),
-}
+use crate::cargo::{cargo, nothing_may_be_skipped};
+use crate::packages::{self, Package, Probe, STOCK_LUA};
+use crate::workspace;
 
 /// A system that a bench compares with.
 struct Peer {
     name: &'static str,
     compared: &'static str,
-    source: Source,
+    /// What it needs from the distribution.
+    packages: &'static [Package],
+    program: Option<Program>,
 }
 
-const PEERS: [Peer; 1] = [Peer {
-    name: "Debian's lua5.4",
-    compared: "the speed of plain Lua programs, of coroutines, and of start-up",
-    source: Source::Debian(STOCK_LUA),
-}];
+/// A program of ours that is built for the comparison.
+struct Program {
+    /// Its directory under `tools/bench/peers`, and under `target/peers`.
+    directory: &'static str,
+    /// The commands that build it into a directory; they run in that of its sources.
+    build: fn(output: &Path) -> Vec<Command>,
+}
+
+const CPP_COMPILER: Package = Package {
+    name: "g++",
+    probe: Probe::Program("c++", "--version"),
+    needed_by: "the peer Boost.Fiber",
+};
+const BOOST_FIBER: Package = Package {
+    name: "libboost-fiber-dev",
+    probe: Probe::File("/usr/include/boost/fiber/all.hpp"),
+    needed_by: "the peer Boost.Fiber",
+};
+const ERLANG: Package = Package {
+    name: "erlang-base",
+    probe: Probe::Program("erl", "-version"),
+    needed_by: "the peer Erlang",
+};
+const GO: Package = Package {
+    name: "golang-go",
+    probe: Probe::Program("go", "version"),
+    needed_by: "the peer Go",
+};
+
+const PEERS: [Peer; 5] = [
+    Peer {
+        name: "Debian's lua5.4",
+        compared: "the speed of plain Lua programs, of coroutines, and of start-up",
+        packages: &[STOCK_LUA],
+        program: None,
+    },
+    Peer {
+        name: "Go",
+        compared: "the price of a switch, and what a process costs",
+        packages: &[GO],
+        program: Some(Program {
+            directory: "go",
+            build: build_go,
+        }),
+    },
+    Peer {
+        name: "Erlang",
+        compared: "the price of a switch, and what a process costs",
+        packages: &[ERLANG],
+        program: Some(Program {
+            directory: "erlang",
+            build: build_erlang,
+        }),
+    },
+    Peer {
+        name: "may",
+        compared: "the price of a switch",
+        packages: &[],
+        program: Some(Program {
+            directory: "may",
+            build: build_may,
+        }),
+    },
+    Peer {
+        name: "Boost.Fiber",
+        compared: "the price of a switch",
+        packages: &[CPP_COMPILER, BOOST_FIBER],
+        program: Some(Program {
+            directory: "boost_fiber",
+            build: build_boost_fiber,
+        }),
+    },
+];
+
+fn build_go(output: &Path) -> Vec<Command> {
+    let mut build = Command::new("go");
+    build.args(["build", "-o"]).arg(output.join("peer")).arg(".");
+    vec![build]
+}
+
+fn build_erlang(output: &Path) -> Vec<Command> {
+    let mut build = Command::new("erlc");
+    build.args(["-Wall", "-Werror", "-o"]).arg(output).arg("baton_peer.erl");
+    vec![build]
+}
+
+fn build_may(output: &Path) -> Vec<Command> {
+    let mut build = cargo(&["build", "--release", "--locked", "--quiet"]);
+    build.arg("--target-dir").arg(output.join("build"));
+    let mut install = Command::new("cp");
+    install
+        .arg(output.join("build/release/peer-may"))
+        .arg(output.join("peer"));
+    vec![build, install]
+}
+
+fn build_boost_fiber(output: &Path) -> Vec<Command> {
+    let mut build = Command::new("c++");
+    build
+        .args(["-O3", "-DNDEBUG", "-std=c++17", "-Wall", "-Wextra", "-o"])
+        .arg(output.join("peer"))
+        .args(["peer.cpp", "-lboost_fiber", "-lboost_context", "-pthread"]);
+    vec![build]
+}
+
+impl Program {
+    fn sources(&self) -> PathBuf {
+        workspace::root().join("tools/bench/peers").join(self.directory)
+    }
+
+    /// Builds it; what is up to date is built again, since only the tools could tell, and in seconds.
+    fn build(&self) -> Outcome {
+        let sources = self.sources();
+        let output = workspace::target_directory("peers").join(self.directory);
+        std::fs::create_dir_all(&output).map_err(|why| format!("cannot make {}: {why}", output.display()))?;
+        for mut command in (self.build)(&output) {
+            let program = command.get_program().display().to_string();
+            match command.current_dir(&sources).status() {
+                Ok(status) if status.success() => {}
+                Ok(status) => return Err(format!("it was not built: {program}: {status}")),
+                Err(why) => return Err(format!("it was not built: cannot start {program}: {why}")),
+            }
+        }
+        Ok(())
+    }
+}
 
 impl Peer {
     fn install(&self) -> Outcome {
-        match self.source {
-            Source::Debian(package) if packages::install_missing(&[package]).is_empty() => Ok(()),
-            Source::Debian(package) => Err(format!("install the Debian package {}", package.name)),
+        let missing = packages::install_missing(self.packages);
+        if !missing.is_empty() {
+            let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
+            return Err(format!("install the Debian packages: {}", names.join(" ")));
+        }
+        match &self.program {
+            Some(program) => program.build(),
+            None => Ok(()),
         }
     }
 }
 
-/// Installs the peers that are missing, and lists them all.
+/// Installs and builds the peers, and lists them all.
 pub(crate) fn run() -> Outcome {
     let mut missing = Vec::new();
     for peer in &PEERS {
@@ -51,6 +180,32 @@ pub(crate) fn run() -> Outcome {
     if nothing_may_be_skipped() {
         return Err(format!("with CI=true no peer may be missing: {list}"));
     }
-    println!("The benches leave out what is missing: {list}");
+    println!("The benches show what is missing as unmet: {list}");
     Ok(())
+}
+
+#[cfg(test)]
+mod checks {
+    use super::*;
+
+    #[test]
+    fn every_program_has_its_sources() {
+        for program in PEERS.iter().filter_map(|peer| peer.program.as_ref()) {
+            assert!(program.sources().is_dir(), "{}", program.directory);
+        }
+    }
+
+    #[test]
+    fn every_directory_of_sources_is_built_by_a_peer() {
+        let directory = workspace::root().join("tools/bench/peers");
+        let entries = std::fs::read_dir(directory).expect("the peers' directory to be readable");
+        let directories = entries.flatten().filter(|entry| entry.path().is_dir());
+        for entry in directories {
+            let is_its = |peer: &&Peer| {
+                let program = peer.program.as_ref();
+                program.is_some_and(|program| entry.file_name() == program.directory)
+            };
+            assert!(PEERS.iter().any(|peer| is_its(&peer)), "{}", entry.path().display());
+        }
+    }
 }

@@ -1,0 +1,148 @@
+// Boost.Fiber's side of the experiments: see ../README.md.
+#include <boost/fiber/all.hpp>
+#include <boost/version.hpp>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <functional>
+#include <map>
+#include <string>
+
+namespace fibers = boost::fibers;
+
+namespace {
+
+using Count = std::uint64_t;
+
+// Stacks are used again, as the other systems do it.
+fibers::pooled_fixedsize_stack stacks;
+
+template <typename Body> fibers::fiber start(Body body) {
+  return fibers::fiber(fibers::launch::post, std::allocator_arg, stacks, body);
+}
+
+template <typename First, typename Second> void together(First first, Second second) {
+  fibers::fiber one = start(first), other = start(second);
+  one.join();
+  other.join();
+}
+
+[[noreturn]] void fail(const std::string &message) {
+  std::fprintf(stderr, "%s\n", message.c_str());
+  std::exit(EXIT_FAILURE);
+}
+
+// The library has no semaphore; this is the usual one.
+class Semaphore {
+public:
+  explicit Semaphore(unsigned count) : count_(count) {}
+
+  void signal() {
+    {
+      std::lock_guard<fibers::mutex> lock(mutex_);
+      ++count_;
+    }
+    changed_.notify_one();
+  }
+
+  void wait() {
+    std::unique_lock<fibers::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return count_ > 0; });
+    --count_;
+  }
+
+private:
+  fibers::mutex mutex_;
+  fibers::condition_variable changed_;
+  unsigned count_;
+};
+
+// Each case returns how many operations it did.
+Count yield(Count n) {
+  Count turns = n / 2;
+  auto body = [turns] {
+    for (Count i = 0; i < turns; i++)
+      boost::this_fiber::yield();
+  };
+  together(body, body);
+  return turns * 2;
+}
+
+Count channel(Count n) {
+  fibers::unbuffered_channel<Count> values;
+  Count sum = 0;
+  together(
+      [&] {
+        for (Count i = 1; i <= n; i++)
+          values.push(i);
+      },
+      [&] {
+        for (Count i = 0; i < n; i++)
+          sum += values.value_pop();
+      });
+  if (sum != n * (n + 1) / 2)
+    fail("values were lost");
+  return n;
+}
+
+Count semaphore(Count n) {
+  Semaphore mine(1), yours(0);
+  Count turns = n / 2;
+  together(
+      [&] {
+        for (Count i = 0; i < turns; i++) {
+          mine.wait();
+          yours.signal();
+        }
+      },
+      [&] {
+        for (Count i = 0; i < turns; i++) {
+          yours.wait();
+          mine.signal();
+        }
+      });
+  return turns * 2;
+}
+
+Count spawn_join(Count n) {
+  Count sum = 0;
+  for (Count i = 1; i <= n; i++)
+    start([&sum, i] { sum += i; }).join();
+  if (sum != n * (n + 1) / 2)
+    fail("results were lost");
+  return n;
+}
+
+const std::map<std::string, std::function<Count(Count)>> cases = {
+    {"yield", yield}, {"channel", channel}, {"semaphore", semaphore}, {"spawn_join", spawn_join}};
+
+// The CPU time of all threads of this program, in nanoseconds.
+double cpu_time() {
+  timespec time;
+  if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) != 0)
+    fail("no clock for CPU time");
+  return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
+}
+
+void run_switch(const std::string &name, Count n) {
+  auto found = cases.find(name);
+  if (found == cases.end() || n == 0)
+    fail("no such case or count: " + name);
+  double begun = cpu_time();
+  Count operations = found->second(n);
+  std::printf("{\"ns\": %.3f}\n", (cpu_time() - begun) / static_cast<double>(operations));
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  std::string command = argc > 1 ? argv[1] : "";
+  if (command == "version" && argc == 2)
+    std::printf("Boost %d.%d\n", BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000);
+  else if (command == "switch" && argc == 4)
+    run_switch(argv[2], std::strtoull(argv[3], nullptr, 10));
+  else
+    fail("usage: peer version | switch CASE COUNT");
+}

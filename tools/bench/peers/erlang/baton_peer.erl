@@ -1,0 +1,134 @@
+%% Erlang's side of the experiments: see ../README.md. (OTP has a module named peer.)
+-module(baton_peer).
+-export([main/0]).
+
+main() ->
+    try
+        run(init:get_plain_arguments()),
+        halt(0)
+    catch
+        _:Reason ->
+            io:format(standard_error, "~p~n", [Reason]),
+            halt(1)
+    end.
+
+run(["version"]) ->
+    io:format("Erlang/OTP ~s, erts ~s~n", [erlang:system_info(otp_release), erlang:system_info(version)]);
+run(["switch", Case, Count]) ->
+    N = list_to_integer(Count),
+    Start = cpu_time(),
+    Operations = switch(Case, N),
+    io:format("{\"ns\": ~.3f}~n", [(cpu_time() - Start) / Operations]);
+run(["scale", Count]) ->
+    scale(list_to_integer(Count));
+run(_) ->
+    error("usage: peer version | switch CASE COUNT | scale COUNT").
+
+%% The CPU time of all threads of this program, in nanoseconds; the system counts it in milliseconds.
+cpu_time() ->
+    {Milliseconds, _} = erlang:statistics(runtime),
+    Milliseconds * 1.0e6.
+
+%% Each case returns how many operations it did.
+switch("yield", N) ->
+    Turns = N div 2,
+    together([fun() -> yield(Turns) end, fun() -> yield(Turns) end]),
+    Turns * 2;
+switch("channel", N) ->
+    Sum = N * (N + 1) div 2,
+    Receiver = start(fun() -> Sum = receive_all(N, 0) end),
+    Sender = start(fun() -> {Pid, _} = Receiver, send_all(Pid, 1, N) end),
+    await([Receiver, Sender]),
+    N;
+switch("semaphore", N) ->
+    Turns = N div 2,
+    First = start(fun() -> receive {begin_with, Other} -> turns(Other, Turns) end end),
+    {FirstPid, _} = First,
+    Second = {SecondPid, _} = start(fun() -> turns(FirstPid, Turns) end),
+    FirstPid ! {begin_with, SecondPid},
+    FirstPid ! turn,
+    await([First, Second]),
+    Turns * 2;
+switch("spawn_join", N) ->
+    N = spawn_and_join(N, 0),
+    N.
+
+start(Body) ->
+    spawn_monitor(Body).
+
+await(Started) ->
+    lists:foreach(fun({Pid, Monitor}) -> receive {'DOWN', Monitor, process, Pid, normal} -> ok end end, Started).
+
+together(Bodies) ->
+    await([start(Body) || Body <- Bodies]).
+
+yield(0) -> ok;
+yield(N) ->
+    erlang:yield(),
+    yield(N - 1).
+
+%% Messages are not awaited by their senders: a receipt makes the two meet.
+send_all(_, I, N) when I > N -> ok;
+send_all(Pid, I, N) ->
+    Pid ! {self(), I},
+    receive taken -> send_all(Pid, I + 1, N) end.
+
+receive_all(0, Sum) -> Sum;
+receive_all(N, Sum) ->
+    receive
+        {From, Value} ->
+            From ! taken,
+            receive_all(N - 1, Sum + Value)
+    end.
+
+%% A message that carries nothing is how Erlang spells the signal of a semaphore.
+turns(_, 0) -> ok;
+turns(Other, N) ->
+    receive
+        turn ->
+            Other ! turn,
+            turns(Other, N - 1)
+    end.
+
+spawn_and_join(0, Done) -> Done;
+spawn_and_join(N, Done) ->
+    {Pid, Monitor} = spawn_monitor(fun() -> exit(Done + 1) end),
+    receive {'DOWN', Monitor, process, Pid, Sum} -> spawn_and_join(N - 1, Sum) end.
+
+scale(N) ->
+    erlang:garbage_collect(),
+    Base = status("VmRSS") + status("VmPTE"),
+    Before = erlang:system_info(process_count),
+    Start = erlang:monotonic_time(),
+    Waiting = [spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, N)],
+    last_in_line(),
+    Spawned = erlang:monotonic_time(),
+    {Rss, Pte} = {status("VmRSS"), status("VmPTE")},
+    Release = erlang:monotonic_time(),
+    lists:foreach(fun(Pid) -> Pid ! stop end, Waiting),
+    until_there_are(Before),
+    Ended = erlang:monotonic_time(),
+    io:format("{\"spawn_us\": ~.3f, \"end_us\": ~.3f, \"base_kib\": ~b, \"rss_kib\": ~b, \"pte_kib\": ~b}~n",
+              [each(Spawned - Start, N), each(Ended - Release, N), Base, Rss, Pte]).
+
+%% A process spawned last runs after all others of its priority have.
+last_in_line() ->
+    together([fun() -> ok end]).
+
+until_there_are(Count) ->
+    case erlang:system_info(process_count) > Count of
+        true ->
+            erlang:yield(),
+            until_there_are(Count);
+        false ->
+            ok
+    end.
+
+each(Time, N) ->
+    erlang:convert_time_unit(Time, native, nanosecond) / 1.0e3 / N.
+
+%% A line of /proc/self/status, in KiB.
+status(Name) ->
+    {ok, Text} = file:read_file("/proc/self/status"),
+    {match, [Kib]} = re:run(Text, Name ++ ":\\s+(\\d+) kB", [{capture, all_but_first, list}]),
+    list_to_integer(Kib).

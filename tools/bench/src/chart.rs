@@ -1,0 +1,254 @@
+//! Charts as data: an experiment says what is to be seen, JSON keeps it, and [`Chart::to_svg`] draws it.
+
+mod bars;
+mod frame;
+mod heat;
+mod lines;
+mod scale;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+pub(crate) use scale::Scale;
+
+/// A chart of one of three kinds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum Chart {
+    /// Figures of things that have names, as horizontal bars.
+    Bars(Bars),
+    /// Figures that depend on a number.
+    Lines(Lines),
+    /// Figures that depend on two things that have names.
+    Heat(Heat),
+}
+
+/// Groups of horizontal bars: a group for each row, a bar in it for each series.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Bars {
+    pub(crate) title: String,
+    /// What the figures are, with their unit.
+    pub(crate) label: String,
+    pub(crate) scale: Scale,
+    /// Where the bars begin, if not at the axis: 1 for ratios.
+    pub(crate) baseline: Option<f64>,
+    pub(crate) marks: Vec<Mark>,
+    /// Decimals of the figure at a bar's end.
+    pub(crate) digits: usize,
+    pub(crate) rows: Vec<String>,
+    /// Each with as many figures as there are rows.
+    pub(crate) series: Vec<Series>,
+}
+
+/// The figures of one system, by row; one that is missing leaves a gap.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) values: Vec<Option<f64>>,
+}
+
+/// A figure worth a line across the chart, such as a goal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Mark {
+    pub(crate) name: String,
+    pub(crate) at: f64,
+}
+
+/// Lines through points.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Lines {
+    pub(crate) title: String,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    /// Levels of y.
+    pub(crate) marks: Vec<Mark>,
+    pub(crate) series: Vec<Line>,
+}
+
+/// What an axis shows, with its unit, and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Axis {
+    pub(crate) label: String,
+    pub(crate) scale: Scale,
+}
+
+/// The points of one system.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// A field of coloured cells with their figures in them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Heat {
+    pub(crate) title: String,
+    /// What the figures are, with their unit; dark is much.
+    pub(crate) label: String,
+    pub(crate) scale: Scale,
+    pub(crate) digits: usize,
+    pub(crate) columns_label: String,
+    pub(crate) columns: Vec<String>,
+    pub(crate) rows: Vec<String>,
+    /// By row, then by column.
+    pub(crate) cells: Vec<Vec<Option<f64>>>,
+}
+
+impl Chart {
+    /// What is written above it.
+    pub(crate) fn title(&self) -> &str {
+        match self {
+            Self::Bars(bars) => &bars.title,
+            Self::Lines(lines) => &lines.title,
+            Self::Heat(heat) => &heat.title,
+        }
+    }
+
+    /// The title as the stem of a file's name.
+    pub(crate) fn file_stem(&self) -> String {
+        let words: Vec<String> = self
+            .title()
+            .split(|character: char| !character.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .map(str::to_ascii_lowercase)
+            .collect();
+        words.join("-")
+    }
+
+    /// The drawing, as text.
+    pub(crate) fn to_svg(&self) -> Result<String> {
+        match self {
+            Self::Bars(bars) => bars.to_svg(),
+            Self::Lines(lines) => lines.to_svg(),
+            Self::Heat(heat) => heat.to_svg(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bars() -> Bars {
+        Bars {
+            title: "Price of Lua & more: 1 < 2".to_string(),
+            label: "ratio".to_string(),
+            scale: Scale::Linear,
+            baseline: Some(1.0),
+            marks: vec![Mark {
+                name: "goal".to_string(),
+                at: 1.05,
+            }],
+            digits: 2,
+            rows: vec!["sort".to_string(), "gsub".to_string()],
+            series: vec![
+                Series {
+                    name: "to stock".to_string(),
+                    values: vec![Some(1.25), None],
+                },
+                Series {
+                    name: "to another".to_string(),
+                    values: vec![None, Some(0.9)],
+                },
+            ],
+        }
+    }
+
+    fn lines() -> Lines {
+        let axis = |label: &str| Axis {
+            label: label.to_string(),
+            scale: Scale::Log,
+        };
+        let line = |name: &str, points: &[(f64, f64)]| Line {
+            name: name.to_string(),
+            points: points.to_vec(),
+        };
+        Lines {
+            title: "Memory".to_string(),
+            x: axis("processes"),
+            y: axis("KiB each"),
+            marks: Vec::new(),
+            series: vec![
+                line("baton", &[(1e3, 9.5), (1e4, 9.0), (1e6, 8.8)]),
+                line("another", &[(1e3, 2.5)]),
+            ],
+        }
+    }
+
+    fn heat() -> Heat {
+        Heat {
+            title: "Lateness".to_string(),
+            label: "ms".to_string(),
+            scale: Scale::Log,
+            digits: 1,
+            columns_label: "percentile".to_string(),
+            columns: vec!["p50".to_string(), "max".to_string()],
+            rows: vec!["nothing".to_string()],
+            cells: vec![vec![Some(0.5), None]],
+        }
+    }
+
+    #[test]
+    fn bars_are_drawn_with_names_figures_and_goal() {
+        let svg = Chart::Bars(bars()).to_svg().unwrap();
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
+        for text in [
+            "Price of Lua &amp; more: 1 &lt; 2",
+            "sort",
+            "gsub",
+            "1.25",
+            "goal",
+            "to stock",
+        ] {
+            assert!(svg.contains(text), "{text} is not in {svg}");
+        }
+    }
+
+    #[test]
+    fn lines_are_drawn_on_labelled_decades() {
+        let svg = Chart::Lines(lines()).to_svg().unwrap();
+        for text in ["Memory", "1k", "10k", "1M", "baton", "KiB each", "processes"] {
+            assert!(svg.contains(text), "{text} is not in {svg}");
+        }
+        assert!(svg.contains("<polyline"), "{svg}");
+    }
+
+    #[test]
+    fn cells_that_have_no_figure_are_left_blank() {
+        let svg = Chart::Heat(heat()).to_svg().unwrap();
+        assert!(
+            svg.contains("0.5") && svg.contains("p50") && svg.contains("nothing"),
+            "{svg}"
+        );
+    }
+
+    #[test]
+    fn charts_without_any_figure_are_drawn_all_the_same() {
+        let (mut bars, mut lines, mut heat) = (bars(), lines(), heat());
+        bars.series.truncate(1);
+        bars.series[0].values = vec![None, None];
+        lines.series.clear();
+        heat.cells = vec![vec![None, None]];
+        for chart in [Chart::Bars(bars), Chart::Lines(lines), Chart::Heat(heat)] {
+            assert!(
+                chart
+                    .to_svg()
+                    .unwrap()
+                    .contains(chart.title().split(' ').next().unwrap())
+            );
+        }
+    }
+
+    #[test]
+    fn a_chart_survives_json() {
+        for chart in [Chart::Bars(bars()), Chart::Lines(lines()), Chart::Heat(heat())] {
+            let text = serde_json::to_string(&chart).unwrap();
+            assert_eq!(serde_json::from_str::<Chart>(&text).unwrap(), chart);
+        }
+    }
+
+    #[test]
+    fn a_file_is_named_after_the_title() {
+        assert_eq!(Chart::Bars(bars()).file_stem(), "price-of-lua-more-1-2");
+    }
+}

@@ -1,0 +1,308 @@
+//! An experiment of several systems in several cases: each runs in turn, and their figures are compared round by round.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use crate::bench::progress;
+use crate::child::{self, Figures, figures};
+use crate::interpreters::Interpreter;
+use crate::report::Found;
+use crate::stats;
+use crate::verdict::Verdict;
+
+/// One system. It takes part in every case, or in those named.
+pub(crate) struct Arm {
+    pub(crate) name: &'static str,
+    start: Result<Box<dyn Fn() -> Command>, String>,
+    cases: Option<&'static [&'static str]>,
+    pub(crate) found: Option<Found>,
+}
+
+impl Arm {
+    /// A system that is there: `start` makes the command that a case's arguments are added to.
+    pub(crate) fn present(name: &'static str, start: impl Fn() -> Command + 'static) -> Self {
+        Self {
+            name,
+            start: Ok(Box::new(start)),
+            cases: None,
+            found: None,
+        }
+    }
+
+    /// A script of ours in an interpreter, with these words before the case's own.
+    pub(crate) fn interpreted(
+        name: &'static str,
+        interpreter: &Interpreter,
+        script: &Path,
+        words: &'static [&'static str],
+    ) -> Self {
+        let found = interpreter.found();
+        let (interpreter, script) = (interpreter.clone(), script.to_path_buf());
+        let mut arm = Self::present(name, move || {
+            let mut command = interpreter.script(&script);
+            command.args(words);
+            command
+        });
+        arm.found = Some(Found {
+            name: name.to_string(),
+            ..found
+        });
+        arm
+    }
+
+    /// A system that is not there; what to do about it stands wherever its figures would.
+    pub(crate) fn missing(name: &'static str, remedy: impl Into<String>) -> Self {
+        Self {
+            name,
+            start: Err(remedy.into()),
+            cases: None,
+            found: None,
+        }
+    }
+
+    /// Only these cases exist in the system.
+    pub(crate) fn only(mut self, cases: &'static [&'static str]) -> Self {
+        self.cases = Some(cases);
+        self
+    }
+
+    fn takes_part(&self, case: &Case) -> bool {
+        self.cases.is_none_or(|cases| cases.contains(&case.name.as_str()))
+    }
+}
+
+/// One thing to do, and the figure that cannot be missing from what is printed.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) title: String,
+    /// What is added to every arm's command line.
+    pub(crate) arguments: Vec<String>,
+}
+
+/// What is to be run.
+pub(crate) struct Contest {
+    pub(crate) arms: Vec<Arm>,
+    pub(crate) cases: Vec<Case>,
+    pub(crate) rounds: u32,
+    /// The figure that every run must print.
+    pub(crate) figure: &'static str,
+    /// How long one run may last.
+    pub(crate) limit: Duration,
+}
+
+/// All figures of one arm in one case, by round, up to a failure.
+#[derive(Clone, Debug, Default)]
+struct Cell {
+    rounds: Vec<Figures>,
+    failure: Option<String>,
+}
+
+/// What came of it.
+pub(crate) struct Results {
+    pub(crate) arms: Vec<Arm>,
+    pub(crate) cases: Vec<Case>,
+    /// By arm, then by case.
+    cells: Vec<Vec<Cell>>,
+}
+
+impl Contest {
+    /// Runs everything. Rounds are outermost, and who begins rotates, so that no arm has the quiet moments to itself.
+    pub(crate) fn run(self) -> Results {
+        let Self { arms, cases, .. } = &self;
+        let mut cells = vec![vec![Cell::default(); cases.len()]; arms.len()];
+        let bar = progress(self.rounds as usize * cases.len() * arms.len());
+        for round in 0..self.rounds as usize {
+            for (number, case) in cases.iter().enumerate() {
+                for turn in 0..arms.len() {
+                    let index = (round + turn) % arms.len();
+                    let (arm, cell) = (&arms[index], &mut cells[index][number]);
+                    bar.set_message(format!("{}, {}", arm.name, case.title));
+                    if arm.takes_part(case) && cell.failure.is_none() {
+                        match self.measure(arm, case) {
+                            Ok(figures) => cell.rounds.push(figures),
+                            Err(error) => cell.failure = Some(format!("{error:#}")),
+                        }
+                    }
+                    bar.inc(1);
+                }
+            }
+        }
+        bar.finish_and_clear();
+        Results {
+            arms: self.arms,
+            cases: self.cases,
+            cells,
+        }
+    }
+
+    fn measure(&self, arm: &Arm, case: &Case) -> Result<Figures> {
+        let start = arm.start.as_ref().map_err(|remedy| anyhow::anyhow!("{remedy}"))?;
+        let what = format!("{} of {}", case.title, arm.name);
+        let run = child::run(start().args(&case.arguments), self.limit)?.succeeded(&what)?;
+        let found = figures(&run.output);
+        child::first(&found, self.figure)
+            .with_context(|| format!("{what} printed no figure '{}':\n{}", self.figure, run.output))?;
+        Ok(found)
+    }
+}
+
+impl Results {
+    /// The place of an arm by name.
+    pub(crate) fn arm(&self, name: &str) -> Option<usize> {
+        self.arms.iter().position(|arm| arm.name == name)
+    }
+
+    /// The place of a case by name.
+    pub(crate) fn case(&self, name: &str) -> Option<usize> {
+        self.cases.iter().position(|case| case.name == name)
+    }
+
+    /// Every round's figures.
+    pub(crate) fn rounds(&self, arm: usize, case: usize) -> &[Figures] {
+        &self.cells[arm][case].rounds
+    }
+
+    /// The figure of that name in every round.
+    pub(crate) fn values(&self, arm: usize, case: usize, figure: &str) -> Vec<f64> {
+        let rounds = self.rounds(arm, case).iter();
+        rounds.filter_map(|round| child::first(round, figure)).collect()
+    }
+
+    /// Its median.
+    pub(crate) fn median(&self, arm: usize, case: usize, figure: &str) -> Option<f64> {
+        stats::median(&self.values(arm, case, figure))
+    }
+
+    /// The median over the rounds of one arm's figure divided by another's of the same round.
+    pub(crate) fn ratio(&self, (arm, case): (usize, usize), to: (usize, usize), figure: &str) -> Option<f64> {
+        stats::median_of_ratios(&self.values(arm, case, figure), &self.values(to.0, to.1, figure))
+    }
+
+    /// What stands in the place of a figure: nothing where the arm does not take part, else that it is missing or failed.
+    pub(crate) fn gap(&self, arm: usize, case: usize) -> &'static str {
+        match (&self.arms[arm].start, &self.cells[arm][case].failure) {
+            (Err(_), _) => "missing",
+            (_, Some(_)) => "failed",
+            _ => "-",
+        }
+    }
+
+    /// An unmet line for every arm that is missing and every case that failed.
+    pub(crate) fn failures(&self) -> Vec<Verdict> {
+        let mut lines = Vec::new();
+        for (arm, cells) in self.arms.iter().zip(&self.cells) {
+            if let Err(remedy) = &arm.start {
+                lines.push(Verdict::unmet(&format!("beside {}", arm.name), remedy.as_str()));
+                continue;
+            }
+            for (case, cell) in self.cases.iter().zip(cells) {
+                if let Some(failure) = &cell.failure {
+                    let what = format!("{}, {}", arm.name, case.title);
+                    lines.push(Verdict::unmet(&what, failure.as_str()));
+                }
+            }
+        }
+        lines
+    }
+
+    /// All samples.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut list = Vec::new();
+        for (arm, cells) in self.arms.iter().zip(&self.cells) {
+            for (case, cell) in self.cases.iter().zip(cells) {
+                if arm.takes_part(case) {
+                    list.push(json!({
+                        "arm": arm.name,
+                        "case": case.name,
+                        "rounds": cell.rounds,
+                        "failure": cell.failure,
+                    }));
+                }
+            }
+        }
+        list.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::Outcome;
+
+    fn shell(script: &'static str) -> impl Fn() -> Command {
+        move || {
+            let mut command = Command::new("sh");
+            command.args(["-c", script, "sh"]);
+            command
+        }
+    }
+
+    fn case(name: &str, argument: &str) -> Case {
+        Case {
+            name: name.to_string(),
+            title: format!("the case {name}"),
+            arguments: vec![argument.to_string()],
+        }
+    }
+
+    fn results(arms: Vec<Arm>) -> Results {
+        let contest = Contest {
+            arms,
+            cases: vec![case("short", "1"), case("long", "10")],
+            rounds: 2,
+            figure: "ns",
+            limit: Duration::from_secs(60),
+        };
+        contest.run()
+    }
+
+    #[test]
+    fn every_arm_runs_every_case_in_every_round_and_ratios_are_taken() {
+        let results = results(vec![
+            Arm::present("one", shell("echo ns $1")),
+            Arm::present("double", shell("echo \"{\\\"ns\\\": $(($1 * 2))}\"")),
+        ]);
+        assert_eq!(results.values(0, 1, "ns"), [10.0, 10.0]);
+        assert_eq!(results.median(1, 0, "ns"), Some(2.0));
+        assert_eq!(results.ratio((0, 1), (1, 1), "ns"), Some(0.5));
+        assert_eq!(results.ratio((0, 1), (1, 0), "ns"), Some(5.0));
+        assert!(results.failures().is_empty());
+    }
+
+    #[test]
+    fn a_missing_arm_is_one_unmet_line_that_says_what_to_do() {
+        let results = results(vec![Arm::missing("Go", "missing: run cargo xtask peers")]);
+        let lines: Vec<String> = results.failures().iter().map(ToString::to_string).collect();
+        assert_eq!(lines, ["UNMET   beside Go  (missing: run cargo xtask peers)"]);
+        assert_eq!((results.gap(0, 0), results.median(0, 0, "ns")), ("missing", None));
+    }
+
+    #[test]
+    fn a_run_that_fails_or_prints_no_figure_is_reported_once_per_case() {
+        let results = results(vec![
+            Arm::present("broken", shell("echo no >&2; exit 1")),
+            Arm::present("silent", shell("echo hello world")),
+        ]);
+        let failures = results.failures();
+        assert_eq!(failures.len(), 4);
+        assert!(failures.iter().all(|line| matches!(line.outcome(), Outcome::Unmet(_))));
+        assert!(
+            failures[2].to_string().contains("printed no figure 'ns'"),
+            "{}",
+            failures[2]
+        );
+        assert_eq!(results.gap(0, 0), "failed");
+    }
+
+    #[test]
+    fn an_arm_runs_only_in_the_cases_it_has() {
+        let results = results(vec![Arm::present("one", shell("echo ns $1")).only(&["long"])]);
+        assert_eq!((results.rounds(0, 0).len(), results.rounds(0, 1).len()), (0, 2));
+        assert_eq!((results.gap(0, 0), results.failures().len()), ("-", 0));
+    }
+}

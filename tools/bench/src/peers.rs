@@ -1,0 +1,122 @@
+//! The peers that are not Lua: small programs in other systems that `cargo xtask peers` builds, see `peers/README.md`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::child;
+use crate::contest::Arm;
+use crate::interpreters;
+use crate::report::Found;
+
+const REMEDY: &str = "missing: run cargo xtask peers";
+
+/// Erlang on one scheduler that sleeps when it has nothing to do, for up to two million processes.
+const ERLANG: [&str; 14] = [
+    "+S",
+    "1:1",
+    "+sbwt",
+    "none",
+    "+sbwtdcpu",
+    "none",
+    "+sbwtdio",
+    "none",
+    "+P",
+    "2000000",
+    "-noshell",
+    "-noinput",
+    "-s",
+    "baton_peer",
+];
+
+/// A peer: what the tables call it, and its directory under `target/peers`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    pub(crate) name: &'static str,
+    directory: &'static str,
+}
+
+pub(crate) const GO: Peer = Peer {
+    name: "Go",
+    directory: "go",
+};
+pub(crate) const ERLANG_OTP: Peer = Peer {
+    name: "Erlang",
+    directory: "erlang",
+};
+pub(crate) const MAY: Peer = Peer {
+    name: "may",
+    directory: "may",
+};
+pub(crate) const BOOST_FIBER: Peer = Peer {
+    name: "Boost.Fiber",
+    directory: "boost_fiber",
+};
+
+/// Where the built peers are: as told, else beside the directory of this program's build.
+pub(crate) fn directory(told: Option<&PathBuf>) -> Result<PathBuf> {
+    match told {
+        Some(directory) => Ok(directory.clone()),
+        None => Ok(interpreters::target_directory()?.join("peers")),
+    }
+}
+
+impl Peer {
+    /// The peer as an arm of an experiment; a missing one says how to get it.
+    pub(crate) fn arm(self, peers: &Path, experiment: &'static str) -> Arm {
+        let directory = peers.join(self.directory);
+        match self.version(&directory) {
+            Ok(version) => {
+                let path = directory.display().to_string();
+                let mut arm = Arm::present(self.name, move || {
+                    let mut command = self.command(&directory);
+                    command.arg(experiment);
+                    command
+                });
+                arm.found = Some(Found {
+                    name: self.name.to_string(),
+                    version,
+                    path,
+                });
+                arm
+            }
+            Err(_) => Arm::missing(self.name, REMEDY),
+        }
+    }
+
+    fn version(self, directory: &Path) -> Result<String> {
+        let run = child::run(self.command(directory).arg("version"), Duration::from_secs(20))?;
+        Ok(run.succeeded(self.name)?.output.trim().to_string())
+    }
+
+    fn command(self, directory: &Path) -> Command {
+        if self.directory != ERLANG_OTP.directory {
+            return Command::new(directory.join("peer"));
+        }
+        let mut command = Command::new("erl");
+        command
+            .args(ERLANG)
+            .args(["main", "-pa"])
+            .arg(directory)
+            .arg("-extra")
+            // A run that fails says why on standard error; a file beside it would stay for ever.
+            .env("ERL_CRASH_DUMP_SECONDS", "0");
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_was_not_built_is_missing_and_says_how_to_get_it() {
+        let nowhere = tempfile::tempdir().unwrap();
+        for peer in [GO, ERLANG_OTP, MAY, BOOST_FIBER] {
+            let arm = peer.arm(nowhere.path(), "switch");
+            assert!(arm.found.is_none(), "{}", arm.name);
+        }
+    }
+}
