@@ -18,50 +18,6 @@ static int exit_status = EXIT_FAILURE;
 ** Libraries
 ** ======================================================= */
 
-/* Where the system's own lua5.4 looks when nothing is said: Debian's directories beside Lua's defaults. */
-#if defined(__x86_64__)
-#define TRIPLET "x86_64-linux-gnu"
-#elif defined(__aarch64__)
-#define TRIPLET "aarch64-linux-gnu"
-#endif
-
-#define SYSTEM_PATH                                                            \
-  "/usr/local/share/lua/5.4/?.lua;/usr/local/share/lua/5.4/?/init.lua;"        \
-  "/usr/local/lib/lua/5.4/?.lua;/usr/local/lib/lua/5.4/?/init.lua;"            \
-  "/usr/share/lua/5.4/?.lua;/usr/share/lua/5.4/?/init.lua;./?.lua;./?/init.lua"
-#define SYSTEM_CPATH                                                           \
-  "/usr/local/lib/lua/5.4/?.so;/usr/lib/" TRIPLET "/lua/5.4/?.so;/usr/lib/lua/5.4/?.so;" \
-  "/usr/local/lib/lua/5.4/loadall.so;./?.so"
-
-/* Sets package[field] from the environment as Lua does: "PATH_5_4", else "PATH", where ";;" stands for the default. */
-static void set_path(lua_State *L, const char *field, const char *variable, const char *otherwise) {
-  char versioned[32];
-  const char *value;
-  snprintf(versioned, sizeof versioned, "%s_5_4", variable);
-  value = getenv(versioned);
-  if (value == NULL) value = getenv(variable);
-  lua_getfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
-  if (value == NULL || lua_toboolean(L, -1)) {
-    lua_pushstring(L, otherwise);
-  } else {
-    luaL_Buffer path;
-    const char *mark = strstr(value, ";;");
-    luaL_buffinit(L, &path);
-    if (mark == NULL) {
-      luaL_addstring(&path, value);
-    } else {
-      luaL_addlstring(&path, value, (size_t)(mark - value));
-      if (mark != value) luaL_addchar(&path, ';');
-      luaL_addstring(&path, otherwise);
-      if (mark[2] != '\0') luaL_addchar(&path, ';');
-      luaL_addstring(&path, mark + 2);
-    }
-    luaL_pushresult(&path);
-  }
-  lua_setfield(L, -3, field);
-  lua_pop(L, 1);
-}
-
 void baton_lua_openlibs(lua_State *L) {
   struct baton_process *process = baton_lua_here(L);
   luaL_openlibs(L);
@@ -69,10 +25,7 @@ void baton_lua_openlibs(lua_State *L) {
   lua_getglobal(L, LUA_OSLIBNAME);
   lua_pushcfunction(L, baton_lua_exit);
   lua_setfield(L, -2, "exit");
-  lua_getglobal(L, LUA_LOADLIBNAME);
-  set_path(L, "path", "LUA_PATH", SYSTEM_PATH);
-  set_path(L, "cpath", "LUA_CPATH", SYSTEM_CPATH);
-  lua_pop(L, 2);
+  lua_pop(L, 1);
   baton_lua_open_require(L);
   baton_lua_note_library_functions(L);
   lua_getfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");

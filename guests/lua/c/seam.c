@@ -376,13 +376,13 @@ static void warn_foreign_state(struct baton_process *process) {
 }
 
 /*
-** A call on a state that has another process's frames: no switch may come while ours stand on top of them. Always protected,
-** so that an error leaves that state as it was.
+** A call on a state that has others' frames: no switch may come while ours stand on top of them. Always protected, so that
+** an error leaves that state as it was. A suspended coroutine is no other process's: cqueues asks what it waits for there.
 */
 static int call_on_foreign_state(struct baton_process *process, lua_State *L, int nargs, int nresults, int errfunc) {
   struct baton_mark mark;
   int status;
-  warn_foreign_state(process);
+  if (L->status != LUA_YIELD) warn_foreign_state(process);
   put_mark(process, &mark, BATON_MARK_FOREIGN_STATE);
   status = baton_stock_pcallk(L, nargs, nresults, errfunc, 0, NULL);
   drop_mark(process);

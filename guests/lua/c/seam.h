@@ -2,7 +2,7 @@
 ** The seam: force-included before every file of Lua, which stays unmodified.
 **
 ** What it changes, file by file (build.rs defines BATON_IN_* for the files named):
-**   all files    lua_lock/lua_unlock are enter/leave; luai_threadyield does nothing
+**   all files    lua_lock/lua_unlock are enter/leave; luai_threadyield does nothing; modules are searched where Debian's Lua does
 **   ldebug.c     luaG_traceexec becomes stock; ours asks for a safepoint first
 **   ldo.c        LUAI_THROW finds the handler on the current C stack; luaD_shrinkstack is wrapped; lua_resume notes its coroutine
 **   lapi.c       lua_callk/lua_pcallk are wrapped; three functions that do not lock get locked; lua_setwarnf nests;
@@ -17,6 +17,7 @@
 #define BATON_SEAM_H
 
 #include "record.h"
+#include "search_paths.h"
 
 struct lua_State;
 struct lua_longjmp;
