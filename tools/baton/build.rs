@@ -10,7 +10,13 @@ fn main() {
         .expect("baton-lua says where Lua's headers are");
     println!("cargo::rustc-env=BATON_LUA_INCLUDE={}", include.display());
     cc::Build::new()
-        .files(["c/standalone.c", "c/command_line.c"])
+        .files([
+            "c/standalone.c",
+            "c/command_line.c",
+            "c/interactive.c",
+            "c/completion.c",
+            "c/terminal.c",
+        ])
         .include(include)
         .define("BATON_VERSION", format!("\"{}\"", env!("CARGO_PKG_VERSION")).as_str())
         .warnings(true)

@@ -9,6 +9,7 @@
 #include "runtime.h"
 #include "record.h"
 
+#include <stdio.h>
 
 #define baton_enter(L) lua_lock(L)
 #define baton_leave(L) lua_unlock(L)
@@ -72,6 +73,12 @@ void baton_lua_object_begins(struct baton_process *process, int has_object);
 void baton_lua_object_ends(struct baton_process *process);
 int baton_lua_print(lua_State *L);
 
+/* console.c: for a host that edits a line on the terminal */
+/* Is given what is written to stdout, or to stderr; answers whether it has taken it. On any thread, outside the VM. */
+typedef int (*baton_console_write)(int is_error, const char *text, size_t size);
+void baton_lua_set_console(baton_console_write write);
+size_t baton_io_fwrite(const void *data, size_t size, size_t count, FILE *file);
+
 /* forking.c */
 void baton_lua_forked(void);
 
@@ -97,6 +104,7 @@ void baton_lua_set_interruptible(int on);
 int baton_lua_wait_for_rest(lua_State *L);
 int baton_lua_end_as_main(struct baton_process *process);
 int baton_lua_main_was_killed(void);
+void baton_lua_keep_thread(int on);
 int baton_lua_exit(lua_State *L);
 
 #endif

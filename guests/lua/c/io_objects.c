@@ -138,7 +138,7 @@ static void write_line(lua_State *L, int index, int complete) {
   luaL_pushresult(&line);
   text = lua_tolstring(L, -1, &size);
   use(L, stdout);
-  fwrite(text, 1, size, stdout);
+  baton_io_fwrite(text, 1, size, stdout);
   fflush(stdout);
   lua_pop(L, 1);
 }
@@ -193,7 +193,7 @@ int baton_lua_print(lua_State *L) {
   luaL_pushresult(&line);
   text = lua_tolstring(L, -1, &size);
   use(L, stdout);
-  fwrite(text, 1, size, stdout);
+  baton_io_fwrite(text, 1, size, stdout);
   fflush(stdout);
   return 0;
 }

@@ -153,7 +153,7 @@ static int has_foreign_frames(lua_State *L) {
 
 int baton_lua_has_foreign_frames(struct baton_process *process) {
   struct baton_resumed *resumed;
-  if (has_foreign_frames(process->L)) return 1;
+  if (process->keeps_thread || has_foreign_frames(process->L)) return 1;
   for (resumed = process->resumed; resumed != NULL; resumed = resumed->previous)
     if (has_foreign_frames(resumed->L)) return 1;
   return 0;

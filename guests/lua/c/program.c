@@ -71,6 +71,15 @@ int baton_lua_main_was_killed(void) {
   return process != NULL && process->killed > 0;
 }
 
+/* While it is on, the calling process, which has frames of the host on its stack, continues only on the thread that it is on. */
+void baton_lua_keep_thread(int on) {
+  struct baton_process *process = baton_gate_process();
+  if (process == NULL) return;
+  baton_enter(process->L); /* the monitor reads it */
+  process->keeps_thread = (unsigned char)on;
+  baton_leave(process->L);
+}
+
 /* os.exit([code [, close]]) */
 int baton_lua_exit(lua_State *L) {
   int status = EXIT_SUCCESS;

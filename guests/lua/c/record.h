@@ -84,6 +84,7 @@ struct baton_process {
   unsigned holds;               /* marks that put a kill off */
   unsigned foreign_states;      /* marks that forbid switching */
   unsigned char errno_kept;     /* C code below may look at errno: it is saved across switches */
+  unsigned char keeps_thread;   /* the host's frames on its stack must stay on their thread */
   unsigned char pinned;         /* foreign frames are on its stack: it continues only on its thread */
   unsigned char gc_stopped;     /* Lua's "collector stopped by finalizer" bit */
   unsigned char killed;         /* times killed, saturating */

@@ -10,7 +10,8 @@
 **   lstate.c     lua_close, which never unlocks, leaves the gate as it found it
 **   lfunc.c      calls of __close methods are marked
 **   lgc.c        calls of finalizers are marked
-**   liolib.c     which file a function is about is noted; a file in use is waited for
+**   liolib.c     which file a function is about is noted; a file in use is waited for; writing passes by the host's console
+**   lauxlib.c    messages to stderr pass by the host's console
 ** print, require and os.exit are replaced in their tables (program.c).
 */
 #ifndef BATON_SEAM_H
@@ -131,6 +132,11 @@ void baton_io_flush_all(void);
 #define lua_touserdata baton_io_touserdata
 #define lua_newuserdatauv baton_io_newuserdata
 #define fclose baton_io_fclose
+#define fwrite baton_io_fwrite
+#define fprintf baton_io_fprintf
 #endif
+
+void baton_io_print_error(const char *format, ...);
+#define lua_writestringerror(format, argument) baton_io_print_error((format), (argument))
 
 #endif

@@ -9,6 +9,7 @@
 #include <lualib.h>
 
 #include "command_line.h"
+#include "interactive.h"
 
 /* The build passes the version of the package. */
 #if !defined(BATON_VERSION)
@@ -16,9 +17,6 @@
 #endif
 
 #define DEFAULT_NAME "baton"
-
-/* Chunk name of what comes from the standard input. */
-#define STDIN_CHUNK "=stdin"
 
 /* The name that messages begin with: argv[0], or NULL for none in the
    interactive mode. One per program, as argv is; written in the main process
@@ -28,21 +26,21 @@ static const char *program_name = DEFAULT_NAME;
 
 /* ---- Messages and protected calls ------------------------------------ */
 
-static void say(const char *name, const char *message) {
-  if (name != NULL)
-    fprintf(stderr, "%s: ", name);
+void baton_standalone_say(const char *message) {
+  if (program_name != NULL)
+    fprintf(stderr, "%s: ", program_name);
   fprintf(stderr, "%s\n", message);
   fflush(stderr);
 }
 
 void baton_standalone_report(lua_State *L) {
   const char *message = lua_tostring(L, -1);
-  say(program_name, message != NULL ? message : "(error message not a string)");
+  baton_standalone_say(message != NULL ? message
+                                       : "(error message not a string)");
   lua_pop(L, 1);
 }
 
-/* Reports the error on the top if status says so; passes the status on. */
-static int reported(lua_State *L, int status) {
+int baton_standalone_reported(lua_State *L, int status) {
   if (status != LUA_OK && baton_lua_main_was_killed())
     lua_pop(L, 1);
   else if (status != LUA_OK)
@@ -65,8 +63,7 @@ static int explain_error(lua_State *L) {
   return 1;
 }
 
-/* lua_pcall with that handler; SIGINT raises an error meanwhile. */
-static int call_chunk(lua_State *L, int nargs, int nresults) {
+int baton_standalone_call(lua_State *L, int nargs, int nresults) {
   int handler = lua_absindex(L, -(nargs + 1));
   int status;
   lua_pushcfunction(L, explain_error);
@@ -81,8 +78,8 @@ static int call_chunk(lua_State *L, int nargs, int nresults) {
 /* Runs what luaL_load* left, given its status, and reports what fails. */
 static int run_loaded(lua_State *L, int load_status) {
   if (load_status == LUA_OK)
-    load_status = call_chunk(L, 0, 0);
-  return reported(L, load_status);
+    load_status = baton_standalone_call(L, 0, 0);
+  return baton_standalone_reported(L, load_status);
 }
 
 /* A NULL file name is the standard input. */
@@ -136,7 +133,7 @@ static int run_require(lua_State *L, const char *request) {
   int status;
   lua_getglobal(L, "require");
   lua_pushstring(L, module);
-  status = call_chunk(L, 1, 1);
+  status = baton_standalone_call(L, 1, 1);
   if (status == LUA_OK) {
     lua_pushglobaltable(L);
     lua_pushlstring(L, request, name_length);
@@ -144,7 +141,7 @@ static int run_require(lua_State *L, const char *request) {
     lua_settable(L, -3);
     lua_pop(L, 2);
   }
-  return reported(L, status);
+  return baton_standalone_reported(L, status);
 }
 
 /* -e, -l and -W, in their order, up to the first failure. */
@@ -184,124 +181,8 @@ static int run_script(lua_State *L, const Invocation *call) {
   int is_stdin = strcmp(name, "-") == 0 && call->script == call->options_end;
   int status = luaL_loadfile(L, is_stdin ? NULL : name);
   if (status == LUA_OK)
-    status = call_chunk(L, push_script_arguments(L), LUA_MULTRET);
-  return reported(L, status);
-}
-
-
-/* ---- The interactive mode -------------------------------------------- */
-
-/* Shows the global _PROMPT or _PROMPT2, or else Lua's own. */
-static void show_prompt(lua_State *L, int continued) {
-  const char *prompt = continued ? ">> " : "> ";
-  if (lua_getglobal(L, continued ? "_PROMPT2" : "_PROMPT") != LUA_TNIL)
-    prompt = luaL_tolstring(L, -1, NULL);
-  fputs(prompt, stdout);
-  fflush(stdout);
-}
-
-/* Pushes the next line without its end. At the end of input: 0, nothing. */
-static int read_line(lua_State *L, int continued) {
-  int top = lua_gettop(L);
-  char piece[512];
-  int any = 0;
-  luaL_Buffer line;
-  show_prompt(L, continued);
-  luaL_buffinit(L, &line);
-  while (fgets(piece, sizeof piece, stdin) != NULL) {
-    size_t length = strlen(piece);
-    int ended = length > 0 && piece[length - 1] == '\n';
-    any = 1;
-    luaL_addlstring(&line, piece, length - (size_t)ended);
-    if (ended)
-      break;
-  }
-  luaL_pushresult(&line);
-  lua_replace(L, top + 1);
-  lua_settop(L, top + any);
-  return any;
-}
-
-/* Replaces the line on the top by the chunk that returns its values, if it
-   is an expression; else leaves it. */
-static int compile_expression(lua_State *L) {
-  const char *code = lua_pushfstring(L, "return %s", lua_tostring(L, -1));
-  if (luaL_loadbuffer(L, code, strlen(code), STDIN_CHUNK) != LUA_OK) {
-    lua_pop(L, 2);
-    return 0;
-  }
-  lua_replace(L, -3);
-  lua_pop(L, 1);
-  return 1;
-}
-
-/* Does the message on the top say that the input ended too soon? */
-static int wants_more(lua_State *L, int status) {
-  static const char mark[] = "<eof>";
-  size_t mark_length = sizeof mark - 1;
-  size_t length;
-  const char *message;
-  if (status != LUA_ERRSYNTAX)
-    return 0;
-  message = lua_tolstring(L, -1, &length);
-  return length >= mark_length
-         && strcmp(message + length - mark_length, mark) == 0;
-}
-
-/* Replaces the line on the top by its chunk or message, reading on while the
-   statement is incomplete. */
-static int compile_statement(lua_State *L) {
-  for (;;) {
-    size_t length;
-    const char *code = lua_tolstring(L, -1, &length);
-    int status = luaL_loadbuffer(L, code, length, STDIN_CHUNK);
-    if (!wants_more(L, status) || !read_line(L, 1)) {
-      lua_remove(L, -2);
-      return status;
-    }
-    lua_remove(L, -2); /* the message */
-    lua_pushliteral(L, "\n");
-    lua_insert(L, -2);
-    lua_concat(L, 3);
-  }
-}
-
-/* Shows all values on the stack through the global 'print'. */
-static void print_results(lua_State *L) {
-  int count = lua_gettop(L);
-  if (count == 0)
-    return;
-  luaL_checkstack(L, LUA_MINSTACK, "too many results to print");
-  lua_getglobal(L, "print");
-  lua_insert(L, 1);
-  if (lua_pcall(L, count, 0, 0) != LUA_OK)
-    say(program_name, lua_pushfstring(L, "error calling 'print' (%s)",
-                                 lua_tostring(L, -1)));
-}
-
-/* Reads, runs and prints until the input ends. */
-static void converse(lua_State *L) {
-  const char *name = program_name;
-  program_name = NULL;
-  lua_settop(L, 0);
-  while (read_line(L, 0)) {
-    int status = LUA_OK;
-    const char *line = lua_tostring(L, 1);
-    if (line[0] == '=') { /* "=expression", as in Lua 5.2 */
-      lua_pushfstring(L, "return %s", line + 1);
-      lua_replace(L, 1);
-    }
-    if (!compile_expression(L))
-      status = compile_statement(L);
-    if (status == LUA_OK)
-      status = call_chunk(L, 0, LUA_MULTRET);
-    if (reported(L, status) == LUA_OK)
-      print_results(L);
-    lua_settop(L, 0);
-  }
-  putchar('\n');
-  fflush(stdout);
-  program_name = name;
+    status = baton_standalone_call(L, push_script_arguments(L), LUA_MULTRET);
+  return baton_standalone_reported(L, status);
 }
 
 
@@ -317,12 +198,20 @@ static int wait_for_rest(lua_State *L) {
   return 1;
 }
 
+/* The interactive mode; its messages come without the program's name. */
+static void converse(lua_State *L, const Invocation *call) {
+  const char *name = program_name;
+  program_name = NULL;
+  baton_interactive(L, call->no_environment);
+  program_name = name;
+}
+
 /* Lets the other processes end; returns the program's exit status. */
 static int finish(lua_State *L) {
   int status;
   lua_settop(L, 0);
   lua_pushcfunction(L, wait_for_rest);
-  if (reported(L, call_chunk(L, 0, 1)) != LUA_OK)
+  if (baton_standalone_reported(L, baton_standalone_call(L, 0, 1)) != LUA_OK)
     return EXIT_FAILURE;
   status = (int)lua_tointeger(L, -1);
   lua_pop(L, 1);
@@ -355,11 +244,11 @@ static int run(lua_State *L, const Invocation *call) {
   if (has_script && run_script(L, call) != LUA_OK)
     return EXIT_FAILURE;
   if (call->interactive)
-    converse(L);
+    converse(L, call);
   else if (!has_script && !call->has_code && !call->announce) {
     if (isatty(STDIN_FILENO)) {
       print_lua_version();
-      converse(L);
+      converse(L, call);
     } else if (run_file(L, NULL) != LUA_OK)
       return EXIT_SUCCESS; /* so does `lua` when nothing named the input */
   }

@@ -7,6 +7,8 @@
 #ifndef BATON_STANDALONE_H
 #define BATON_STANDALONE_H
 
+#include <stddef.h>
+
 #include <lua.h>
 
 /* A lua_CFunction that the runtime calls protected, in the main process, on
@@ -46,5 +48,15 @@ int baton_lua_wait_for_rest(lua_State *L);
 /* Whether the main process is being killed by another one: what it fails with
    then is no error of the program, and is not reported. Never raises. */
 int baton_lua_main_was_killed(void);
+
+/* On: what the library writes to stdout and stderr is offered to `write`
+   first, which answers whether it has taken it. It is called on any thread,
+   outside the VM. Never raises. */
+void baton_lua_set_console(int (*write)(int is_error, const char *text,
+                                        size_t length));
+
+/* On (1) while frames are on the stack that must stay on their thread: the
+   calling process then continues only there. Never raises. */
+void baton_lua_keep_thread(int on);
 
 #endif

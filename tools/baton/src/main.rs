@@ -6,11 +6,20 @@
 
 #![no_main]
 
+mod console;
+mod editor;
+mod history;
+
 use std::ffi::{c_char, c_int, c_void};
+use std::slice;
+
+use editor::{Editor, Line};
 
 unsafe extern "C-unwind" {
     /// Interprets the command line on the given `lua_State`; see `c/standalone.h`.
     fn baton_standalone(state: *mut c_void) -> c_int;
+    /// Offers the completions of a line; see `c/editor.h`.
+    fn baton_complete(state: *mut c_void, line: *const u8, length: usize, offer: Candidate, context: *mut c_void);
 }
 
 /// The program's entry, called by the C runtime. Returns the exit status.
@@ -20,4 +29,107 @@ extern "C" fn main(argc: c_int, argv: *mut *mut c_char) -> c_int {
     // SAFETY: argc and argv are as the C runtime passed them: argc strings and a NULL, valid until the program ends.
     // `baton_standalone` is a lua_CFunction that takes these two as its arguments.
     unsafe { baton_lua::run_program(baton_standalone, argc, argv) }
+}
+
+/// `baton_candidate` of `c/editor.h`.
+type Candidate = unsafe extern "C" fn(context: *mut c_void, start: usize, name: *const u8, length: usize);
+
+/// A `lua_State`, for completion.
+struct Guest(*mut c_void);
+
+/// Adds a completion to those found.
+///
+/// # Safety
+/// `context` is the `Vec` that `names` passed, `name` is readable for `length` bytes.
+unsafe extern "C" fn add_name(context: *mut c_void, start: usize, name: *const u8, length: usize) {
+    // SAFETY: the caller's conditions; `names` touches the vector only after the call that this is called from.
+    let (found, name) = unsafe { (&mut *context.cast::<Vec<(usize, String)>>(), bytes(name, length)) };
+    if let Ok(name) = std::str::from_utf8(name) {
+        found.push((start, name.to_owned()));
+    }
+}
+
+impl Guest {
+    fn names(&self, line: &str) -> Vec<(usize, String)> {
+        let mut found: Vec<(usize, String)> = Vec::new();
+        // SAFETY: the state lives as long as the program, and this is its main process, which called the editor. No error
+        // crosses this frame (`c/completion.c` is protected), and the process stays on its thread meanwhile.
+        unsafe { baton_complete(self.0, line.as_ptr(), line.len(), add_name, (&raw mut found).cast()) };
+        found
+    }
+}
+
+/// Bytes that C passed.
+///
+/// # Safety
+/// `text` is readable for `length` bytes for as long as the result is used, or `length` is 0.
+unsafe fn bytes<'a>(text: *const u8, length: usize) -> &'a [u8] {
+    if length == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's condition.
+    unsafe { slice::from_raw_parts(text, length) }
+}
+
+/// Opens the editor for the program's one terminal; see `c/editor.h`.
+// SAFETY: the only definition of this symbol, with the signature of `c/editor.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_editor_open(state: *mut c_void, ignore_environment: c_int) -> *mut Editor {
+    let guest = Guest(state);
+    let names = Box::new(move |line: &str| guest.names(line));
+    Editor::open(ignore_environment != 0, names).map_or(std::ptr::null_mut(), |editor| Box::into_raw(Box::new(editor)))
+}
+
+/// Reads a line; see `c/editor.h`.
+///
+/// # Safety
+/// `editor` is what `baton_editor_open` returned, and nobody else uses it meanwhile; `prompt` is readable for
+/// `prompt_length` bytes; `text` and `length` are writable.
+// SAFETY: the only definition of this symbol, with the signature of `c/editor.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_editor_read(
+    editor: *mut Editor,
+    prompt: *const u8,
+    prompt_length: usize,
+    text: *mut *const u8,
+    length: *mut usize,
+) -> c_int {
+    // SAFETY: the caller's conditions.
+    let (editor, prompt) = unsafe { (&mut *editor, bytes(prompt, prompt_length)) };
+    let (how, line) = match editor.read(&String::from_utf8_lossy(prompt)) {
+        Line::Text(line) => (0, line),
+        Line::Interrupted => (1, ""),
+        Line::Ended => (2, ""),
+        Line::Failed(message) => (3, message),
+    };
+    // SAFETY: the caller's conditions. The line is the editor's, which leaves it alone until the next call.
+    unsafe {
+        text.write(line.as_ptr());
+        length.write(line.len());
+    }
+    how
+}
+
+/// Puts an input into the history; see `c/editor.h`.
+///
+/// # Safety
+/// `editor` as for `baton_editor_read`; `text` is readable for `length` bytes.
+// SAFETY: the only definition of this symbol, with the signature of `c/editor.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_editor_remember(editor: *mut Editor, text: *const u8, length: usize) {
+    // SAFETY: the caller's conditions.
+    let (editor, text) = unsafe { (&mut *editor, bytes(text, length)) };
+    editor.remember(&String::from_utf8_lossy(text));
+}
+
+/// Hears what is written to the standard streams; see `c/editor.h`.
+///
+/// # Safety
+/// `text` is readable for `length` bytes.
+// SAFETY: the only definition of this symbol, with the signature of `c/editor.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_editor_console(is_error: c_int, text: *const u8, length: usize) -> c_int {
+    // SAFETY: the caller's condition.
+    let text = unsafe { bytes(text, length) };
+    c_int::from(console::write(is_error != 0, text))
 }
