@@ -19,11 +19,12 @@ const UNFINISHED: [&str; 6] = [
 /// Top directories below which only one person's or one machine's files are.
 const MACHINE_PLACES: [&str; 6] = ["home", "root", "Users", "work", "workspace", "builds"];
 
-/// Where unsafe code may be: the fence, the seam and the C ABI, and the interpreter's entry, which is C's `main`.
-const UNSAFE_PLACES: [&str; 4] = [
+/// Where unsafe code may be: the fence, the seam, the C ABI and foreign calls, and the interpreter's entry, which is C's `main`.
+const UNSAFE_PLACES: [&str; 5] = [
     "runtime/sys/",
     "guests/lua/",
     "bindings/capi/",
+    "bindings/ffi/",
     "tools/baton/src/main.rs",
 ];
 

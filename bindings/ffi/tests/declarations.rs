@@ -1,0 +1,279 @@
+//! What declarations mean, and what is said of wrong ones.
+
+use baton_ffi::declarations::{Argument, Constant, Declarations, Symbol};
+use baton_ffi::types::{Kind, Scalar};
+
+fn declared(text: &str) -> Declarations {
+    let mut declared = Declarations::default();
+    if let Err(error) = declared.declare(text, &[]) {
+        panic!("{error} in {text}");
+    }
+    declared
+}
+
+fn name_of(declared: &mut Declarations, text: &str) -> String {
+    let of = declared
+        .type_name(text, &[])
+        .unwrap_or_else(|error| panic!("{error} in {text}"));
+    declared.types.name(of)
+}
+
+/// Line, column and message of the error in a text.
+fn error(text: &str) -> (usize, usize, String) {
+    let error = Declarations::default().declare(text, &[]).expect_err(text);
+    (error.line, error.column, error.message)
+}
+
+fn constant(declared: &Declarations, name: &str) -> i64 {
+    match declared.symbol(name) {
+        Some(Symbol::Constant(Constant { value, .. })) => *value,
+        other => panic!("{name} is {other:?}"),
+    }
+}
+
+#[test]
+fn declarators_are_read_from_the_inside_out() {
+    let mut known = declared("typedef int number; struct point;");
+    for (text, expected) in [
+        ("number", "int"),
+        ("const struct point *restrict", "const struct point *"),
+        ("char *const *[2][3]", "char *const *[2][3]"),
+        (
+            "void (*(*)(number, void (*)(void)))(int)",
+            "void (*(*)(int, void (*)(void)))(int)",
+        ),
+        ("int (*[4])(const char *, ...)", "int (*[4])(const char *, ...)"),
+        ("long unsigned int long", "unsigned long long"),
+        ("double _Complex", "double _Complex"),
+        ("unsigned __int128", "unsigned __int128"),
+        ("int[?]", "int[?]"),
+        ("typeof(int *) *", "int **"),
+        ("int (number)", "int (int)"),
+        ("int (int a[3], int f(void))", "int (int *, int (*)(void))"),
+        ("__extension__ long double", "long double"),
+    ] {
+        assert_eq!(name_of(&mut known, text), expected, "{text}");
+    }
+}
+
+#[test]
+fn functions_variables_and_assembler_names_are_remembered() {
+    let known = declared(
+        "int add(int a, int b) __attribute__((nothrow)); extern int (*table[3])(void), plain;\n\
+         int old(void) __asm__(\"new\" \"_name\"); static inline int never(void);",
+    );
+    let external = |name: &str| match known.symbol(name) {
+        Some(Symbol::External(external)) => external.clone(),
+        other => panic!("{name} is {other:?}"),
+    };
+    assert_eq!(known.types.declaration(external("add").of, "add"), "int add(int, int)");
+    assert_eq!(
+        known.types.declaration(external("table").of, "table"),
+        "int (*table[3])(void)"
+    );
+    assert_eq!(external("old").link_name.as_deref(), Some("new_name"));
+}
+
+#[test]
+fn constants_are_computed_as_c_computes_them() {
+    let known = declared(
+        "enum { A, B = A + 5, C, D = 'a', E = sizeof(long) * 2, F = 1 ? -3 : 7u, G = ~0, H = (char)300, I = 7 / 2 % 2,\n\
+         J = 1 << 4 | 3, K = -1 < 1u, L = !5 || 2 && 3, M = (unsigned char)-1, N = _Alignof(double), };\n\
+         struct s { int a, b[3]; }; static const unsigned BIG = 0x80000000; enum { O = offsetof(struct s, b[2]), P = BIG >> 31 };",
+    );
+    let values = [
+        "A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L", "M", "N", "O", "P",
+    ];
+    let values: Vec<i64> = values.iter().map(|name| constant(&known, name)).collect();
+    assert_eq!(
+        values,
+        [0, 5, 6, 97, 16, 0xffff_fffd, -1, 44, 1, 19, 0, 1, 255, 8, 12, 1]
+    );
+}
+
+#[test]
+fn an_enumeration_is_as_wide_as_its_constants_need() {
+    let mut known =
+        declared("enum a { A }; enum b { B = -1 }; enum c { C = 1L << 40 }; enum __attribute__((packed)) d { D };");
+    for (tag, scalar) in [
+        ("enum a", Scalar::UnsignedInt),
+        ("enum b", Scalar::Int),
+        ("enum c", Scalar::UnsignedLong),
+        ("enum d", Scalar::UnsignedChar),
+    ] {
+        let of = known.type_name(tag, &[]).expect("it is defined");
+        assert_eq!(known.types.as_scalar(of.id), Some(scalar), "{tag}");
+    }
+}
+
+#[test]
+fn members_of_anonymous_members_are_found() {
+    let mut known = declared("struct s { int a; union { struct { char b, c; }; const short d; }; int e : 3; };");
+    let of = known.type_name("struct s", &[]).expect("it is defined");
+    let c = known.types.field(of.id, "c").expect("it is there");
+    assert_eq!((c.offset, c.bits), (5, None));
+    assert!(known.types.field(of.id, "d").is_some_and(|found| found.of.is_const));
+    let e = known
+        .types
+        .field(of.id, "e")
+        .and_then(|found| found.bits)
+        .expect("it is a bit-field");
+    assert_eq!((e.first, e.width), (0, 3));
+    assert_eq!(known.types.field(of.id, "f"), None);
+}
+
+#[test]
+fn arguments_stand_for_types_numbers_and_names() {
+    let mut known = Declarations::default();
+    let int = known.type_name("int", &[]).expect("it is C");
+    let arguments = [
+        Argument::Name("pair".to_owned()),
+        Argument::Type(int),
+        Argument::Name("first".to_owned()),
+        Argument::Number(3),
+    ];
+    known
+        .declare("struct $ { $ $; char rest[$]; };", &arguments)
+        .expect("it is right");
+    let pair = known.type_name("struct pair", &[]).expect("it is defined");
+    assert_eq!(known.types.size_of(pair.id), Some(8));
+    assert_eq!(known.types.field(pair.id, "first").map(|found| found.of), Some(int));
+    assert!(known.type_name("$ *", &[]).is_err());
+    assert!(known.type_name("int", &arguments).is_err());
+}
+
+#[test]
+fn lengths_that_are_said_later_make_types_variable() {
+    let mut known = declared("struct s { int n; double d[?]; }; struct t { char n; int d[]; };");
+    let s = known.type_name("struct s", &[]).expect("it is defined");
+    assert!(known.types.is_variable(s.id));
+    assert_eq!(
+        (known.types.size_of(s.id), known.types.size_with(s.id, 3)),
+        (Some(8), Some(32))
+    );
+    let t = known.type_name("struct t", &[]).expect("it is defined");
+    assert!(!known.types.is_variable(t.id));
+    assert_eq!(
+        (known.types.size_of(t.id), known.types.size_with(t.id, 2)),
+        (Some(4), Some(12))
+    );
+}
+
+#[test]
+fn saying_the_same_again_is_allowed_and_something_else_is_not() {
+    let mut known = declared("typedef int a; int f(int); struct s { int x; }; enum { E = 1 };");
+    known
+        .declare(
+            "typedef int a; int f(int x); struct s; typedef unsigned long size_t;",
+            &[],
+        )
+        .expect("it is the same");
+    for text in [
+        "typedef long a;",
+        "int f(long);",
+        "struct s { int x; };",
+        "union s;",
+        "enum { E = 2 };",
+        "int a(void);",
+    ] {
+        known.declare(text, &[]).expect_err(text);
+    }
+}
+
+#[test]
+fn a_prototype_is_not_remembered() {
+    let mut known = Declarations::default();
+    let prototype = known
+        .prototype("int add(int a, int b) __asm__(\"plus\");")
+        .expect("it is right");
+    assert_eq!(
+        (prototype.name.as_str(), prototype.external.link_name.as_deref()),
+        ("add", Some("plus"))
+    );
+    assert!(matches!(known.types.kind(prototype.external.of.id), Kind::Function(_)));
+    assert_eq!(known.symbol("add"), None);
+    known.prototype("int").expect_err("it has no name");
+    known.prototype("int a, b").expect_err("it declares two");
+}
+
+#[test]
+fn wrong_declarations_are_refused_with_their_place_and_a_remedy() {
+    for (text, line, column, part) in [
+        ("int f(int a,\n  foo b);", 2, 3, "unknown type 'foo'"),
+        ("int f(int a) int g(int);", 1, 14, "';' or ',' expected, got 'int'"),
+        ("struct s { int a; int a; };", 1, 23, "second member 'a'"),
+        ("struct s { struct t x; };", 1, 21, "define it before"),
+        ("struct s { int a[]; int b; };", 1, 25, "must be the last"),
+        ("int f(void) { return 1; }", 1, 13, "cannot be compiled"),
+        ("int x = 3;", 1, 7, "static const"),
+        ("enum { A = 1 / 0 };", 1, 14, "division by zero"),
+        ("int a[-1];", 1, 7, "0 or more"),
+        ("struct s { int a : 33; };", 1, 16, "33 bits"),
+        ("short double x;", 1, 1, "no type of C"),
+        ("#include <stdio.h>\nint x;", 1, 1, "cc -E"),
+        ("int f(void), g[3](void);", 1, 15, "array of functions"),
+        ("_Static_assert(sizeof(int) == 5, \"odd\");", 1, 1, "odd"),
+        ("int x", 1, 6, ""),
+        ("int x y;", 1, 7, "got 'y'"),
+        ("int f(int", 1, 10, "the text ends"),
+        ("int a[9223372036854775807][8];", 1, 6, "2^63"),
+        ("struct s { int a", 1, 17, "the text ends"),
+        ("int __attribute__((aligned(3))) x;", 1, 28, "power of two"),
+    ] {
+        if part.is_empty() {
+            declared(text);
+            continue;
+        }
+        let (at_line, at_column, message) = error(text);
+        assert!(message.contains(part), "{text}: {message}");
+        assert_eq!((at_line, at_column), (line, column), "{text}: {message}");
+    }
+}
+
+#[test]
+fn what_is_nested_too_deeply_is_refused() {
+    for (open, close) in [
+        ("(", ")"),
+        ("- ", ""),
+        ("1+(", ")"),
+        ("1?", ":1"),
+        ("(int)", ""),
+        ("sizeof(int[", "])"),
+    ] {
+        let text = format!("enum {{ A = {}1{} }};", open.repeat(100_000), close.repeat(100_000));
+        assert!(error(&text).2.contains("nested more than"), "{open}");
+    }
+    for (open, close) in [("struct {", "}"), ("union {", "}")] {
+        let text = format!("{}int x;{};", open.repeat(100_000), format!("{close};").repeat(100_000));
+        assert!(error(&text).2.contains("nested more than"), "{open}");
+    }
+    for (before, after) in [("(*", ")(int)"), ("(", ")")] {
+        let text = format!("int {}x{};", before.repeat(100_000), after.repeat(100_000));
+        assert!(error(&text).2.contains("nested more than"), "{before}");
+    }
+    let text = format!("int f{}int{};", "(int (*)".repeat(100_000), ")".repeat(100_000));
+    assert!(error(&text).2.contains("nested more than"));
+}
+
+#[test]
+fn arbitrary_text_is_refused_without_harm() {
+    let words = [
+        "int", "struct", "{", "}", "(", ")", "*", "[", "]", ";", ",", "x", "3", ":", "=", "enum", "$", "?", "\"", "/*",
+        "#",
+    ];
+    let mut state = 7_u64;
+    for _ in 0..4_000 {
+        let mut text = String::new();
+        for _ in 0..12 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            text.push_str(words[(state >> 33) as usize % words.len()]);
+            text.push(' ');
+        }
+        let mut known = Declarations::default();
+        if let Err(error) = known.declare(&text, &[]) {
+            assert!(error.line == 1 && error.column <= text.len() + 1, "{text}");
+        }
+    }
+}
