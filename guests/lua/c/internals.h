@@ -24,6 +24,9 @@ static inline struct baton_process *baton_lua_running(lua_State *L) {
   return luai_likely(process != NULL && process->global == G(L)) ? process : NULL;
 }
 
+/* A coroutine has yielded or ended: what was asked of it is asked of its resumer (seam.c). Inside the VM. */
+void baton_lua_resume_ends(lua_State *L, struct baton_process *process);
+
 /* The state on which the process's code runs now. */
 static inline lua_State *baton_lua_innermost(const struct baton_process *process) {
   return process->resumed != NULL ? process->resumed->L : process->L;
