@@ -1,0 +1,148 @@
+-- The counting assertions of the behaviour suite: a failure is kept and the file goes on, so that one run tells all.
+--
+-- Nothing here knows of processes: the same file runs under any Lua 5.4.
+local assertions = {}
+
+-- How a value is written in the expectations: 1, 1.0, -0.0, nan, nil, 'text' (with \ddd for what cannot be read).
+local function render(value)
+  local kind = type(value)
+  if kind == "string" then
+    return "'" .. value:gsub("[%c\\\127-\255]", function(byte) return ("\\%03d"):format(byte:byte()) end) .. "'"
+  elseif math.type(value) == "float" then
+    if value ~= value then return "nan" end
+    local text = ("%.14g"):format(value)
+    if tonumber(text) ~= value then text = ("%.17g"):format(value) end
+    return text:find("[%.einf]") and text or text .. ".0"
+  elseif kind == "number" or kind == "boolean" or kind == "nil" then
+    return tostring(value)
+  end
+  return kind
+end
+assertions.render = render
+
+local function render_all(...)
+  local list = {}
+  for i = 1, select("#", ...) do list[i] = render((select(i, ...))) end
+  return table.concat(list, " ")
+end
+
+local function outcome(ok, ...)
+  if ok then return render_all(...) end
+  local message = ...
+  return "! " .. (type(message) == "string" and message or render(message))
+end
+
+-- Where the file under test stands: the innermost frame that is not of this file.
+local function place()
+  for level = 3, 30 do
+    local frame = debug.getinfo(level, "Sl")
+    if not frame then break end
+    if frame.currentline > 0 and not frame.short_src:find "assertions" then
+      return frame.short_src:match "[^/]*$" .. ":" .. frame.currentline
+    end
+  end
+  return "?"
+end
+
+local Assertions = {}
+Assertions.__index = Assertions
+
+function assertions.new()
+  return setmetatable({ count = 0, failures = {} }, Assertions)
+end
+
+function Assertions:judge(good, what, wanted, got)
+  self.count = self.count + 1
+  if not good then
+    self.failures[#self.failures + 1] =
+      ("%s: %s: wanted %s, got %s"):format(place(), what or "a value", wanted, got)
+  end
+  return good
+end
+
+-- One value: the same number type, the same sign of zero, and NaN like NaN.
+function Assertions:equal(got, wanted, what)
+  local good = rawequal(got, wanted) or got ~= got and wanted ~= wanted
+  if good and type(got) == "number" then good = render(got) == render(wanted) end
+  return self:judge(good, what, render(wanted), render(got))
+end
+
+function Assertions:that(value, what)
+  return self:judge(value and true or false, what, "what is true", render(value))
+end
+
+-- All the values after `wanted`, as text: t:values("1 nil 'a'", f()).
+function Assertions:values(wanted, ...)
+  local got = render_all(...)
+  return self:judge(got == wanted, nil, wanted, got)
+end
+
+-- What pcall(f, ...) gives, as text: results as above, or "! message".
+function Assertions:gives(wanted, f, ...)
+  local got = outcome(pcall(f, ...))
+  return self:judge(got == wanted, nil, wanted, got)
+end
+
+-- The text has this in it, as it stands.
+function Assertions:has(text, part, what)
+  return self:judge(type(text) == "string" and text:find(part, 1, true), what, "…" .. part .. "…", render(text))
+end
+
+function Assertions:matches(text, pattern, what)
+  return self:judge(type(text) == "string" and text:find(pattern), what, "a match of " .. pattern, render(text))
+end
+
+-- f must raise an error whose text has this in it.
+function Assertions:raises(part, f, ...)
+  local ok, message = pcall(f, ...)
+  return self:judge(not ok and tostring(message):find(part, 1, true), nil, "! …" .. part, outcome(ok, message))
+end
+
+-- Pairs of code and what it gives: an expression or a chunk, called "row" in messages, run in an environment of its own.
+function Assertions:rows(pairs_of_text, given)
+  assert(#pairs_of_text % 2 == 0, "a row lacks its expectation")
+  for i = 1, #pairs_of_text, 2 do
+    local code, wanted = pairs_of_text[i], pairs_of_text[i + 1]
+    local env = setmetatable({}, { __index = function(_, name)
+      local value = given and given[name]
+      if value == nil then return _G[name] end
+      return value
+    end })
+    local chunk, message = load("return " .. code, "=row", "t", env)
+    if not chunk then chunk, message = load(code, "=row", "t", env) end
+    local got = chunk and outcome(pcall(chunk)) or "! " .. message
+    self:judge(got == wanted, code, wanted, got)
+  end
+end
+
+-- A sink for order: log "a" log "b"; log:is "a b".
+function Assertions:log()
+  local entries = {}
+  return setmetatable({}, {
+    __call = function(_, entry) entries[#entries + 1] = tostring(entry) end,
+    __index = {
+      is = function(_, wanted, what)
+        local got = table.concat(entries, " ")
+        entries = {}
+        return self:judge(got == wanted, what or "the order", wanted, got)
+      end,
+      text = function() return table.concat(entries, " ") end,
+      clear = function() entries = {} end,
+    },
+  })
+end
+
+-- The path of a new file in the directory of this run.
+function Assertions:scratch()
+  local number = (assertions.scratch_count or 0) + 1
+  assertions.scratch_count = number
+  return os.getenv "SCRATCH" .. "/file" .. number
+end
+
+function Assertions:finish(file)
+  for i = 1, math.min(#self.failures, 20) do io.stderr:write(self.failures[i], "\n") end
+  if #self.failures > 0 then error(file .. ": " .. #self.failures .. " assertions failed", 0) end
+  return self.count
+end
+
+return assertions
