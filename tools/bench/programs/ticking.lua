@@ -1,9 +1,9 @@
--- A process that ticks every 10 ms beside one that blocks: `ticking.lua case fifo`. Results go to standard error,
+-- A process that ticks every 10 ms beside one that blocks: `ticking.lua case fifo seconds`. Results go to standard error,
 -- since standard output may be what blocks: the longest gap between ticks in milliseconds, then `done`.
 local process = require "baton.process"
-local case, fifo = arg[1], arg[2]
+local case, fifo, seconds = arg[1], arg[2], tonumber(arg[3])
 
-local started, ended, seconds = false, false, 2
+local started, ended = false, false
 local cases = {}
 
 function cases.alone() end

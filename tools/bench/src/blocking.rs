@@ -67,7 +67,7 @@ pub(crate) fn run(bench: &Bench, options: &BlockingOptions) -> Result<Report> {
     for (case, beside) in CASES {
         bar.set_message(beside);
         let what = format!("longest gap beside {beside}");
-        match tick_beside(&baton, &ticking, case, bench.directory()) {
+        match tick_beside(&baton, &ticking, (case, options.seconds), bench.directory()) {
             Ok((found, ended)) => {
                 table.row(row(beside, &found, ended));
                 verdicts.push(GAP_GOAL.judge(&what, first(&found, "gap_ms")));
@@ -133,7 +133,12 @@ fn block_together(mut command: Command, kind: &str, processes: u32) -> Result<f6
 
 /// Runs one case. Standard output is a pipe that stays unread until the ticker has reported on standard error.
 /// The second value tells whether the program then ended although something in it was still blocked.
-fn tick_beside(baton: &Interpreter, script: &Path, case: &str, directory: &Path) -> Result<(Figures, bool)> {
+fn tick_beside(
+    baton: &Interpreter,
+    script: &Path,
+    (case, seconds): (&str, f64),
+    directory: &Path,
+) -> Result<(Figures, bool)> {
     let fifo = directory.join(format!("silent-{case}"));
     mkfifo(&fifo, Mode::S_IRUSR | Mode::S_IWUSR).context("cannot make a named pipe")?;
     let _other_end = match case {
@@ -144,6 +149,7 @@ fn tick_beside(baton: &Interpreter, script: &Path, case: &str, directory: &Path)
     command
         .arg(case)
         .arg(&fifo)
+        .arg(seconds.to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -197,6 +197,10 @@ pub(crate) struct IdleOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct BlockingOptions {
+    /// Seconds that a ticking process runs beside each blocking one
+    #[arg(long, default_value_t = 2.0)]
+    pub(crate) seconds: f64,
+
     /// How many processes block at a time
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) processes: u32,
@@ -224,7 +228,7 @@ const EVERY_EXPERIMENT: [&[&str]; 7] = [
     &["latency", "--seconds", "0.2"],
     &["fairness", "--rounds", "1", "--seconds", "0.5"],
     &["idle", "--settle", "0.2", "--seconds", "0.5"],
-    &["blocking", "--processes", "2"],
+    &["blocking", "--processes", "2", "--seconds", "0.2"],
 ];
 
 /// The words of every experiment's command line, with the program's name left out.

@@ -40,17 +40,19 @@ macro_rules! programs {
     };
 }
 
-static PROGRAMS: [Program; 16] = programs! {
+static PROGRAMS: [Program; 18] = programs! {
     "binary_trees" 11
     "closures" 400
+    "constraint_solver" 15
     "coroutine_ring" 900
     "fannkuch" 7
     "gsub_patterns" 5
+    "json" 4
+    "kernel_simulation" 4
     "metamethods" 40_000
     "method_calls" 60_000
     "n_body" 10_000
     "n_queens" 8
-    "parse_json" 12
     "pcall_loop" 300_000
     "sort_comparator" 1
     "spectral_norm" 100

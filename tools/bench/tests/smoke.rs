@@ -1,0 +1,210 @@
+//! Every experiment runs, in as little time as shows that it works, so that none can rot unseen. What the figures are does
+//! not matter here, only that they are there.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+const BENCH: &str = env!("CARGO_BIN_EXE_baton-bench");
+
+/// The `baton` of the same build as the program under test; cargo builds no program of another package by itself.
+fn baton() -> &'static Path {
+    static BATON: OnceLock<PathBuf> = OnceLock::new();
+    BATON.get_or_init(|| {
+        let profile = Path::new(BENCH).parent().expect("the program to be in a directory");
+        let target = profile.parent().expect("that directory to be in cargo's");
+        let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        build
+            .args(["build", "--quiet", "--package", "baton", "--target-dir"])
+            .arg(target);
+        if profile.ends_with("release") {
+            build.arg("--release");
+        }
+        let status = build.status().expect("cargo to start");
+        assert!(status.success(), "baton was not built: {status}");
+        profile.join("baton")
+    })
+}
+
+/// The program under test, with the `baton` of this build, and peers from one directory only.
+fn bench(words: &[&str], peers: &Path) -> Command {
+    let mut command = Command::new(BENCH);
+    command
+        .args(words)
+        .arg("--baton")
+        .arg(baton())
+        .arg("--peers")
+        .arg(peers);
+    command.stdin(Stdio::null());
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn shown(output: &Output) -> String {
+    format!("{}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr))
+}
+
+/// The documents that a run wrote with `--json`.
+fn documents(file: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(file).expect("the JSON file to be there");
+    match serde_json::from_str(&text).expect("the file to be JSON") {
+        Value::Array(documents) => documents,
+        document => vec![document],
+    }
+}
+
+fn list<'a>(document: &'a Value, name: &str) -> &'a Vec<Value> {
+    document[name]
+        .as_array()
+        .unwrap_or_else(|| panic!("no list '{name}' in {document:#}"))
+}
+
+/// A script in the place of Go's program, that knows what a peer must know.
+fn pretend_peer(peers: &Path) {
+    let directory = peers.join("go");
+    fs::create_dir(&directory).expect("a directory for the peer");
+    let script = "#!/bin/sh\n\
+        case $1 in\n\
+        version) echo go0.0 ;;\n\
+        switch) echo '{\"ns\": 100}' ;;\n\
+        scale) echo '{\"spawn_us\": 1, \"end_us\": 2, \"base_kib\": 100, \"rss_kib\": 900, \"pte_kib\": 100}' ;;\n\
+        esac\n";
+    let file = directory.join("peer");
+    fs::write(&file, script).expect("the peer to be written");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("the peer to be made executable");
+}
+
+#[test]
+fn every_experiment_runs_and_is_written_as_json_charts_and_page() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    fs::create_dir(at("peers")).expect("a directory for peers");
+    pretend_peer(&at("peers"));
+    let mut command = bench(&["all", "--quick"], &at("peers"));
+    command.arg("--json").arg(at("all.json"));
+    command.arg("--html").arg(at("all.html"));
+    command.arg("--charts").arg(at("charts"));
+    let output = command.output().expect("the program to start");
+    // Peers are missing, which is never passed over.
+    assert_eq!(output.status.code(), Some(1), "{}", shown(&output));
+
+    let documents = documents(&at("all.json"));
+    let page = fs::read_to_string(at("all.html")).expect("the page to be there");
+    assert_eq!(documents.len(), 7, "{}", shown(&output));
+    let mut charts = 0;
+    for document in &documents {
+        let name = document["experiment"].as_str().expect("a name");
+        assert!(!list(document, "tables").is_empty(), "{name} has no table");
+        assert!(!list(document, "charts").is_empty(), "{name} has no chart");
+        charts += list(document, "charts").len();
+        assert!(page.contains(&format!("<h2>{name}</h2>")), "{name} is not on the page");
+        for verdict in list(document, "verdicts") {
+            if verdict["outcome"] == "unmet" {
+                let reason = verdict["reason"].as_str().expect("a reason");
+                let is_absence = reason.contains("cargo xtask peers") || reason.contains("apt-get install lua5.4");
+                assert!(is_absence, "{name}: {verdict}");
+            }
+        }
+    }
+    assert_eq!(page.matches("<svg").count(), charts);
+    let files = fs::read_dir(at("charts"))
+        .expect("the charts' directory to be there")
+        .count();
+    assert_eq!(files, charts);
+}
+
+#[test]
+fn a_peer_that_is_missing_stays_in_the_table_and_one_that_is_there_is_compared() {
+    let directory = tempfile::tempdir().expect("a directory");
+    pretend_peer(directory.path());
+    let words = ["switch", "--rounds", "1", "--iterations", "1000"];
+    let output = bench(&words, directory.path()).output().expect("the program to start");
+    let said = text(&output.stdout);
+    let row = |name: &str| {
+        said.lines()
+            .find(|line| line.starts_with(name))
+            .unwrap_or_default()
+            .to_string()
+    };
+    assert!(row("Go").contains("100.0"), "{}", shown(&output));
+    assert!(row("Boost.Fiber").contains("missing"), "{}", shown(&output));
+    let unmet = "UNMET   beside Boost.Fiber  (missing: run cargo xtask peers)";
+    assert!(said.contains(unmet), "{}", shown(&output));
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn reports_of_several_runs_become_one_page() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    for name in ["one.json", "two.json"] {
+        let mut command = bench(&["fairness", "--rounds", "1", "--seconds", "0.2"], directory.path());
+        let output = command
+            .arg("--json")
+            .arg(at(name))
+            .output()
+            .expect("the program to start");
+        assert!(output.status.success(), "{}", shown(&output));
+    }
+    let output = Command::new(BENCH)
+        .arg("report")
+        .args([at("one.json"), at("two.json")])
+        .arg("--html")
+        .arg(at("page.html"))
+        .output()
+        .expect("the program to start");
+    assert!(output.status.success(), "{}", shown(&output));
+    let page = fs::read_to_string(at("page.html")).expect("the page to be there");
+    assert_eq!(page.matches("<section").count(), 2);
+}
+
+#[test]
+fn a_reader_that_is_gone_ends_the_program_without_a_word() {
+    let mut child = Command::new(BENCH)
+        .args(["lua", "--list"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program to start");
+    // It may already have written into the pipe: that, too, must not disturb it.
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("the program to end");
+    assert_eq!(text(&output.stderr), "");
+    assert!(output.status.success(), "{}", output.status);
+}
+
+#[test]
+fn what_cannot_be_done_is_said_in_a_line_that_names_it() {
+    let nowhere = Path::new("/nonexistent");
+    let refused = |words: &[&str], expected: &str| {
+        let output = bench(words, nowhere).output().expect("the program to start");
+        assert_eq!(output.status.code(), Some(1), "{}", shown(&output));
+        assert!(text(&output.stderr).contains(expected), "{}", shown(&output));
+    };
+    refused(
+        &["lua", "--programs", "nothing"],
+        "no program is named 'nothing'; there are binary_trees,",
+    );
+    refused(
+        &["report", "/nonexistent/file.json"],
+        "cannot read /nonexistent/file.json",
+    );
+    let output = Command::new(BENCH)
+        .args(["switch", "--baton", "/nonexistent/baton"])
+        .output()
+        .expect("the program to start");
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("/nonexistent/baton") && said.contains("cargo build --release"),
+        "{said}"
+    );
+}
