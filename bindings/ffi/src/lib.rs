@@ -4,6 +4,9 @@
 //! |---|---|
 //! | [`declarations`] | what a program has declared, read from C |
 //! | [`types`] | the types of C: size, alignment, members, names |
+//! | [`call`] | prepared signatures, calls and callbacks |
+//! | [`library`] | shared libraries and their symbols |
+//! | [`learning`] | which functions are known to be long |
 //! | [`error`] | what is wrong with a declaration, with line and column |
 //!
 //! ```
@@ -17,7 +20,10 @@
 //! # Ok::<(), baton_ffi::error::DeclarationError>(())
 //! ```
 
+pub mod call;
 pub mod declarations;
 pub mod error;
+pub mod learning;
+pub mod library;
 mod parse;
 pub mod types;

@@ -1,0 +1,234 @@
+//! Types as libffi is told of them.
+//!
+//! libffi lays structures out by itself, knows neither packing nor bit-fields nor unions, and asks a structure's elements only for the
+//! registers that it is passed in. So it gets the size and alignment that the layout says, and elements that lead to the right registers.
+
+use std::ptr;
+
+use libffi_sys as raw;
+
+use super::SignatureError;
+use crate::types::{Kind, Length, Qualified, Scalar, TypeId, Types};
+
+/// libffi's descriptions of one signature's types. They refer to each other by address, so nothing is moved or freed before all.
+#[derive(Default)]
+pub(super) struct Descriptions {
+    #[expect(clippy::vec_box, reason = "libffi keeps their addresses")]
+    structures: Vec<Box<raw::ffi_type>>,
+    lists: Vec<Box<[*mut raw::ffi_type]>>,
+}
+
+/// A number in a structure: where it is and what it is.
+#[derive(Clone, Copy, Debug)]
+struct Leaf {
+    offset: u64,
+    scalar: Scalar,
+}
+
+/// Most numbers that a structure passed in registers can have: 16 bytes of bit-fields, one bit each, in unions of a few members.
+const MAX_LEAVES: usize = 4096;
+
+/// The largest alignment of an argument on the stack, in bytes.
+const MAX_ARGUMENT_ALIGN: u32 = 16;
+
+impl Descriptions {
+    /// Describes a type that is passed. libffi aligns the stack to 16 bytes and no more.
+    pub(super) fn argument(&mut self, types: &Types, of: Qualified) -> Result<*mut raw::ffi_type, SignatureError> {
+        if types.align_of(of.id.into()) > MAX_ARGUMENT_ALIGN {
+            return Err(refuse(types, of));
+        }
+        self.describe(types, of)
+    }
+
+    /// Describes a type that is returned. libffi does not take structures out of the registers of the x87.
+    pub(super) fn result(&mut self, types: &Types, of: Qualified) -> Result<*mut raw::ffi_type, SignatureError> {
+        let mut found = Leaves::default();
+        if cfg!(target_arch = "x86_64")
+            && types.size_of(of.id) == Some(16)
+            && matches!(types.kind(of.id), Kind::Record(_))
+            && found.collect(types, of.id, 0).is_some()
+            && found.leaves.iter().all(|leaf| leaf.scalar == Scalar::LongDouble)
+        {
+            return Err(refuse(types, of));
+        }
+        self.describe(types, of)
+    }
+
+    /// Describes a type that is passed or returned.
+    fn describe(&mut self, types: &Types, of: Qualified) -> Result<*mut raw::ffi_type, SignatureError> {
+        match types.kind(of.id) {
+            Kind::Void => Ok(&raw mut raw::ffi_type_void),
+            Kind::Pointer(_) => Ok(&raw mut raw::ffi_type_pointer),
+            Kind::Scalar(_) | Kind::Enum(_) => match types.as_scalar(of.id).and_then(scalar_description) {
+                Some(description) => Ok(description),
+                None => Err(refuse(types, of)),
+            },
+            Kind::Complex(part) if *part != Scalar::LongDouble => {
+                let leaves = [0, part.size()].map(|offset| Leaf { offset, scalar: *part });
+                Ok(self.structure(part.size() * 2, part.align(), &leaves, false))
+            }
+            Kind::Record(_) => self.record(types, of),
+            _ => Err(refuse(types, of)),
+        }
+    }
+
+    fn record(&mut self, types: &Types, of: Qualified) -> Result<*mut raw::ffi_type, SignatureError> {
+        let (Some(size), align) = (types.size_of(of.id), types.align_of(of.id.into())) else {
+            let name = types.name(of);
+            return Err(SignatureError(format!(
+                "'{name}' is passed by value, so it must be defined first"
+            )));
+        };
+        if size == 0 {
+            return Err(refuse(types, of));
+        }
+        let mut found = Leaves::default();
+        // A larger one is in memory whatever it holds, unless it consists of like floating-point numbers (AArch64).
+        if size <= 64 {
+            found.collect(types, of.id, 0).ok_or_else(|| refuse(types, of))?;
+        }
+        Ok(self.structure(size, align, &found.leaves, found.is_misaligned))
+    }
+
+    fn structure(&mut self, size: u64, align: u32, leaves: &[Leaf], is_misaligned: bool) -> *mut raw::ffi_type {
+        let elements = if cfg!(target_arch = "aarch64") {
+            aarch64_elements(size, leaves)
+        } else {
+            self.x86_64_elements(size, leaves, is_misaligned)
+        };
+        self.add(size, align, elements)
+    }
+
+    fn add(&mut self, size: u64, align: u32, mut elements: Vec<*mut raw::ffi_type>) -> *mut raw::ffi_type {
+        elements.push(ptr::null_mut());
+        let mut list = elements.into_boxed_slice();
+        let mut structure = Box::new(raw::ffi_type {
+            size: size as usize,
+            alignment: align as u16,
+            type_: raw::FFI_TYPE_STRUCT,
+            elements: list.as_mut_ptr(),
+        });
+        let description: *mut raw::ffi_type = &raw mut *structure;
+        self.lists.push(list);
+        self.structures.push(structure);
+        description
+    }
+
+    /// Elements of which libffi finds the classes of the System V psABI, section 3.2.3, for the structure's eightbytes.
+    fn x86_64_elements(&mut self, size: u64, leaves: &[Leaf], is_misaligned: bool) -> Vec<*mut raw::ffi_type> {
+        let has_x87 = leaves.iter().any(|leaf| leaf.scalar == Scalar::LongDouble);
+        if size > 16 {
+            return vec![&raw mut raw::ffi_type_uint64];
+        }
+        if has_x87 && leaves.iter().all(|leaf| leaf.scalar == Scalar::LongDouble) {
+            return vec![&raw mut raw::ffi_type_longdouble];
+        }
+        if has_x87 || is_misaligned {
+            // In memory: what has an element of more than 32 bytes is, by libffi's reading.
+            let large = self.add(33, 1, vec![&raw mut raw::ffi_type_uint8]);
+            return vec![large];
+        }
+        let eightbyte = |start: u64| {
+            let mut within = leaves.iter().filter(|leaf| (start..start + 8).contains(&leaf.offset));
+            match (within.any(|leaf| leaf.scalar.is_integer()), size - start) {
+                (true, 0..=4) => &raw mut raw::ffi_type_uint32,
+                (true, _) => &raw mut raw::ffi_type_uint64,
+                (false, 0..=4) => &raw mut raw::ffi_type_float,
+                (false, _) => &raw mut raw::ffi_type_double,
+            }
+        };
+        (0..size).step_by(8).map(eightbyte).collect()
+    }
+}
+
+/// Elements of which libffi finds whether it is a homogeneous floating-point aggregate (AAPCS64, section 5.9.5).
+fn aarch64_elements(size: u64, leaves: &[Leaf]) -> Vec<*mut raw::ffi_type> {
+    let first = leaves
+        .first()
+        .map(|leaf| leaf.scalar)
+        .filter(|scalar| scalar.is_floating());
+    if let Some(scalar) = first
+        && leaves.iter().all(|leaf| leaf.scalar == scalar)
+        && size <= scalar.size() * 4
+        && let Some(description) = scalar_description(scalar)
+    {
+        return vec![description; (size / scalar.size()) as usize];
+    }
+    let count = size.div_ceil(8) as usize;
+    vec![&raw mut raw::ffi_type_uint64; count]
+}
+
+/// The numbers that a structure consists of.
+#[derive(Default)]
+struct Leaves {
+    leaves: Vec<Leaf>,
+    /// A number lies where its type's alignment does not allow it, in a packed structure.
+    is_misaligned: bool,
+}
+
+impl Leaves {
+    /// Collects them. None if there are some that cannot be passed.
+    fn collect(&mut self, types: &Types, id: TypeId, offset: u64) -> Option<()> {
+        if self.leaves.len() > MAX_LEAVES {
+            return None;
+        }
+        match types.kind(id) {
+            Kind::Scalar(_) | Kind::Enum(_) => self.add(offset, types.as_scalar(id)?),
+            Kind::Pointer(_) => self.add(offset, Scalar::UnsignedLong),
+            Kind::Complex(part) => {
+                self.add(offset, *part)?;
+                self.add(offset + part.size(), *part)
+            }
+            Kind::Array(of, Length::Known(length)) => {
+                let size = types.size_of(of.id)?;
+                (0..*length).try_for_each(|index| self.collect(types, of.id, offset + index * size))
+            }
+            Kind::Array(..) => Some(()),
+            Kind::Record(record) => record.body.as_ref()?.fields.iter().try_for_each(|field| {
+                let place = offset + field.found.offset;
+                match field.found.bits {
+                    None => self.collect(types, field.found.of.id, place),
+                    Some(bits) => {
+                        let end = place * 8 + u64::from(bits.first) + u64::from(bits.width);
+                        self.add(place, Scalar::UnsignedChar)?;
+                        self.add((end - 1) / 8, Scalar::UnsignedChar)
+                    }
+                }
+            }),
+            Kind::Void | Kind::Vector { .. } | Kind::Function(_) => None,
+        }
+    }
+
+    fn add(&mut self, offset: u64, scalar: Scalar) -> Option<()> {
+        scalar_description(scalar)?;
+        self.is_misaligned |= !offset.is_multiple_of(u64::from(scalar.align()));
+        self.leaves.push(Leaf { offset, scalar });
+        Some(())
+    }
+}
+
+/// libffi's description of a number; none of those that it cannot pass.
+fn scalar_description(scalar: Scalar) -> Option<*mut raw::ffi_type> {
+    Some(match (scalar, scalar.size(), scalar.is_signed()) {
+        (Scalar::Int128 | Scalar::UnsignedInt128 | Scalar::Float128, ..) => return None,
+        (Scalar::Float, ..) => &raw mut raw::ffi_type_float,
+        (Scalar::Double, ..) => &raw mut raw::ffi_type_double,
+        (Scalar::LongDouble, 8, _) => &raw mut raw::ffi_type_double,
+        (Scalar::LongDouble, ..) => &raw mut raw::ffi_type_longdouble,
+        (_, 1, true) => &raw mut raw::ffi_type_sint8,
+        (_, 1, false) => &raw mut raw::ffi_type_uint8,
+        (_, 2, true) => &raw mut raw::ffi_type_sint16,
+        (_, 2, false) => &raw mut raw::ffi_type_uint16,
+        (_, 4, true) => &raw mut raw::ffi_type_sint32,
+        (_, 4, false) => &raw mut raw::ffi_type_uint32,
+        (_, _, true) => &raw mut raw::ffi_type_sint64,
+        (_, _, false) => &raw mut raw::ffi_type_uint64,
+    })
+}
+
+fn refuse(types: &Types, of: Qualified) -> SignatureError {
+    let name = types.name(of);
+    SignatureError(format!(
+        "'{name}' cannot be passed or returned by value; pass a pointer to it"
+    ))
+}

@@ -1,0 +1,248 @@
+//! A prepared signature.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use libffi_sys as raw;
+
+use super::SignatureError;
+use super::passing::Descriptions;
+use crate::types::{Function, Kind as TypeKind, Qualified, Scalar, Types};
+
+/// Most arguments of one call.
+pub const MAX_ARGUMENTS: usize = 255;
+
+/// The place of an argument or result: how much memory it needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot {
+    /// Bytes. A result has at least 8, since libffi writes whole registers.
+    pub size: usize,
+    /// Alignment of the place in bytes.
+    pub align: usize,
+}
+
+/// How a signature is called directly: `enum baton_ffi_kind`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(i32)]
+pub enum Kind {
+    /// At most two integers.
+    FewIntegers = 1,
+    /// At most six integers.
+    IntegersOnly = 2,
+    /// At most eight floating-point numbers.
+    FloatingsOnly = 3,
+    /// At most six integers and eight floating-point numbers.
+    Mixed = 4,
+}
+
+/// The register that the result is in: `enum baton_ffi_answer`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(i32)]
+pub enum Answer {
+    /// An integer, a pointer, or nothing.
+    Integer = 0,
+    /// A `float`.
+    Float = 1,
+    /// A `double`.
+    Double = 2,
+}
+
+/// How a signature is called without libffi.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Direct {
+    /// Which registers are filled.
+    pub kind: Kind,
+    /// Which register the result is in.
+    pub answer: Answer,
+}
+
+/// The registers of a direct call: `struct baton_ffi_registers`.
+#[derive(Clone, Copy, Default, Debug)]
+#[repr(C)]
+pub struct Registers {
+    /// Integers and pointers, extended to 64 bits, in the order of the parameters.
+    pub integer: [u64; 6],
+    /// The bits of floating-point numbers, in the order of the parameters; a `float` in the low half.
+    pub floating: [u64; 8],
+}
+
+unsafe extern "C" {
+    fn baton_ffi_direct(function: *const c_void, kind: c_int, answer: c_int, registers: *const Registers) -> u64;
+}
+
+/// A prepared signature. It does not change, and may be used by many threads at once.
+pub struct Plan {
+    cif: Box<raw::ffi_cif>,
+    arguments: Vec<Slot>,
+    result: Slot,
+    direct: Option<Direct>,
+    /// What `cif` refers to.
+    _types: Box<[*mut raw::ffi_type]>,
+    _descriptions: Descriptions,
+}
+
+// SAFETY: everything that the pointers lead to belongs to the plan or is static, and nothing writes to it once it is made.
+unsafe impl Send for Plan {}
+// SAFETY: as above.
+unsafe impl Sync for Plan {}
+
+impl Plan {
+    /// Prepares a function's signature. `further` are the types of the arguments after the fixed ones; C's promotions are applied to them.
+    pub fn new(types: &mut Types, function: &Function, further: &[Qualified]) -> Result<Plan, SignatureError> {
+        if !further.is_empty() && !function.is_variadic {
+            let (takes, given) = (function.parameters.len(), function.parameters.len() + further.len());
+            return Err(SignatureError(format!("{takes} arguments expected, got {given}")));
+        }
+        let fixed = function.parameters.len();
+        let mut all = function.parameters.clone();
+        all.extend(further.iter().map(|of| promoted(types, *of)));
+        if all.len() > MAX_ARGUMENTS {
+            return Err(SignatureError(format!(
+                "at most {MAX_ARGUMENTS} arguments expected, got {}",
+                all.len()
+            )));
+        }
+        let mut descriptions = Descriptions::default();
+        let result = descriptions.result(types, function.result)?;
+        let described: Result<Vec<_>, _> = all.iter().map(|of| descriptions.argument(types, *of)).collect();
+        let mut described = described?.into_boxed_slice();
+        let cif = prepare(&mut described, result, function.is_variadic.then_some(fixed))?;
+        let slots = all.iter().map(|of| slot(types, *of));
+        let of_result = slot(types, function.result);
+        Ok(Plan {
+            cif,
+            arguments: slots.collect(),
+            result: Slot {
+                size: of_result.size.max(8),
+                align: of_result.align.max(8),
+            },
+            direct: direct(types, function),
+            _types: described,
+            _descriptions: descriptions,
+        })
+    }
+
+    /// The places of the arguments.
+    pub fn arguments(&self) -> &[Slot] {
+        &self.arguments
+    }
+
+    /// The place of the result.
+    pub fn result(&self) -> Slot {
+        self.result
+    }
+
+    /// How to call it without libffi, if that can be done.
+    pub fn direct(&self) -> Option<Direct> {
+        self.direct
+    }
+
+    /// Calls a function through libffi. An integer result that is smaller than 8 bytes is extended to 8.
+    ///
+    /// # Safety
+    /// `function` is a function of this plan's signature, and may be called now. `arguments` has the address of each argument, readable
+    /// for its slot's size; `result` is writable for that of the result.
+    pub unsafe fn call(&self, function: *const c_void, arguments: *mut *mut c_void, result: *mut c_void) {
+        // SAFETY: a function of C at this address, by the caller's condition.
+        let function = unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn()>(function) };
+        let cif = ptr::from_ref(&*self.cif).cast_mut();
+        // SAFETY: `cif` was prepared and what it refers to lives in `self`; ffi_call only reads it. The rest is the caller's condition.
+        unsafe { raw::ffi_call(cif, Some(function), result, arguments) };
+    }
+
+    /// Calls a function directly, with what stands in the registers; answers the bits of the result.
+    ///
+    /// # Safety
+    /// `function` is a function of the signature that `direct` was made for, and may be called now.
+    pub unsafe fn call_direct(direct: Direct, function: *const c_void, registers: &Registers) -> u64 {
+        // SAFETY: the caller's condition; see c/direct.h for why the registers suffice.
+        unsafe { baton_ffi_direct(function, direct.kind as c_int, direct.answer as c_int, registers) }
+    }
+
+    pub(super) fn cif(&self) -> *mut raw::ffi_cif {
+        ptr::from_ref(&*self.cif).cast_mut()
+    }
+}
+
+fn prepare(
+    described: &mut [*mut raw::ffi_type],
+    result: *mut raw::ffi_type,
+    fixed: Option<usize>,
+) -> Result<Box<raw::ffi_cif>, SignatureError> {
+    let mut cif = Box::<raw::ffi_cif>::default();
+    let (count, list) = (described.len() as u32, described.as_mut_ptr());
+    let abi = raw::ffi_abi_FFI_DEFAULT_ABI;
+    // SAFETY: all descriptions are complete, and live as long as the plan that `cif` goes into.
+    let status = unsafe {
+        match fixed {
+            Some(fixed) => raw::ffi_prep_cif_var(&raw mut *cif, abi, fixed as u32, count, result, list),
+            None => raw::ffi_prep_cif(&raw mut *cif, abi, count, result, list),
+        }
+    };
+    match status {
+        raw::ffi_status_FFI_OK => Ok(cif),
+        other => Err(SignatureError(format!(
+            "libffi cannot prepare this signature (status {other})"
+        ))),
+    }
+}
+
+fn slot(types: &Types, of: Qualified) -> Slot {
+    Slot {
+        size: types.size_of(of.id).unwrap_or(0) as usize,
+        align: types.align_of(of) as usize,
+    }
+}
+
+/// The type that a value has when it is passed after the fixed arguments (C11, 6.5.2.2).
+fn promoted(types: &mut Types, of: Qualified) -> Qualified {
+    match types.as_scalar(of.id) {
+        Some(Scalar::Float) => types.scalar(Scalar::Double).into(),
+        Some(scalar) if scalar.is_integer() && scalar.size() < 4 => types.scalar(Scalar::Int).into(),
+        _ => of.plain(),
+    }
+}
+
+/// Which register file a value is passed in: true is the floating-point one. None of what takes another way.
+fn register(types: &Types, of: Qualified) -> Option<bool> {
+    match types.kind(of.id) {
+        TypeKind::Pointer(_) => Some(false),
+        _ => match types.as_scalar(of.id)? {
+            Scalar::Float | Scalar::Double => Some(true),
+            scalar => (scalar.is_integer() && scalar.size() <= 8).then_some(false),
+        },
+    }
+}
+
+/// How to call a signature without libffi, if that can be done.
+fn direct(types: &Types, function: &Function) -> Option<Direct> {
+    let is_supported = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+    if !is_supported || function.is_variadic {
+        return None;
+    }
+    let (mut integers, mut floatings) = (0, 0);
+    for parameter in &function.parameters {
+        match register(types, *parameter)? {
+            true => floatings += 1,
+            false => integers += 1,
+        }
+    }
+    if integers > 6 || floatings > 8 {
+        return None;
+    }
+    let answer = match types.kind(function.result.id) {
+        TypeKind::Void => Answer::Integer,
+        _ => match (register(types, function.result)?, types.as_scalar(function.result.id)) {
+            (true, Some(Scalar::Float)) => Answer::Float,
+            (true, _) => Answer::Double,
+            (false, _) => Answer::Integer,
+        },
+    };
+    let kind = match (integers, floatings) {
+        (0..=2, 0) => Kind::FewIntegers,
+        (_, 0) => Kind::IntegersOnly,
+        (0, _) => Kind::FloatingsOnly,
+        _ => Kind::Mixed,
+    };
+    Some(Direct { kind, answer })
+}
