@@ -58,6 +58,7 @@ void baton_lua_report_process(struct baton_process *process, const char *state, 
 void baton_lua_report_overflow(struct baton_process *process, size_t stack_size) {
   char text[480], function[160] = "a C function";
   int length;
+  if ((baton_gate_here()->gate & 1) == 0) baton_gate_leave(); /* to ask for the name is to enter; nothing comes back from here */
   if (process->global != NULL) baton_lua_name_function(baton_lua_innermost(process), function, sizeof function);
   length = snprintf(text, sizeof text,
                         "baton: process '%s' (id %llu) overflowed its C stack of %zu bytes (stack_size) inside %s; "

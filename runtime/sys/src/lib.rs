@@ -24,6 +24,8 @@ pub mod owner_cell;
 pub mod fiber;
 
 #[cfg(not(loom))]
+pub mod activity;
+#[cfg(not(loom))]
 pub mod clock;
 #[cfg(not(loom))]
 pub mod features;

@@ -159,6 +159,31 @@ fn an_unknown_module_that_blocks_is_warned_about_once_by_its_name() {
 }
 
 #[test]
+fn a_function_that_keeps_the_vm_while_it_uses_the_api_is_warned_about_too() {
+    let outcome = baton()
+        .process_code(
+            "process.params.warn_blocked = 0.02
+             process.spawn({ daemon = true }, function() while true do process.sleep(0.001) end end)
+             process.yield()
+             local list, size = {}, 200000
+             repeat
+               for i = 1, size do list[i] = i * 7919 % 1000003 end
+               local start = process.now()
+               table.sort(list)
+               size = size * 2
+             until process.now() - start > 0.4
+             print 'sorted'",
+        )
+        .run();
+    outcome.succeeds().wrote("sorted\n");
+    assert_eq!(
+        outcome.stderr.matches("'sort' keeps all other processes waiting").count(),
+        1,
+        "one warning for one function\n{outcome}"
+    );
+}
+
+#[test]
 fn an_unknown_module_keeps_the_program_to_itself_while_it_runs() {
     baton()
         .process_code(

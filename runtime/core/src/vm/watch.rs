@@ -21,6 +21,9 @@ use std::time::Duration;
 /// How long a beat may go unnoticed before a signal is sent.
 const BEAT_TICK: Duration = Duration::from_micros(50);
 
+/// A beat that was not answered for so long is worth asking the kernel about the thread.
+const SLOW_ANSWER: Duration = Duration::from_millis(10);
+
 /// After a retake the monitor looks every window for this long: another one is likely.
 const HOT: Duration = Duration::from_millis(10);
 
@@ -34,13 +37,48 @@ pub(super) struct Watch {
     gate_since: Instant,
     /// Gate value of a call that the guest judged exclusive.
     exclusive: u64,
-    warned: u64,
+    /// Since when the others wait for the running process without an answer: an exclusive call, or one that keeps coming back into the VM.
+    standstill: Option<Standstill>,
     /// Switch count seen, and since when it has stood: the running process's slice.
     switches: u64,
     slice_since: Instant,
     /// The unanswered beat: gate value and time.
     beat: Option<(u64, Instant)>,
     hot_until: Instant,
+}
+
+/// The running process does not give way.
+#[derive(Debug, Clone, Copy)]
+struct Standstill {
+    since: Instant,
+    /// The gate value of an exclusive call; none if beats are not answered, though the gate may move.
+    call: Option<u64>,
+    /// What its thread had used of a processor by then.
+    cpu: Duration,
+    /// It was reported.
+    warned: bool,
+}
+
+impl Standstill {
+    fn new(now: Instant, call: Option<u64>, thread: ThreadHandle) -> Standstill {
+        Standstill {
+            since: now,
+            call,
+            cpu: thread.activity().map_or(Duration::ZERO, |activity| activity.cpu),
+            warned: false,
+        }
+    }
+
+    /// Whether it has lasted for `patience`: waiting for something, or computing. A thread that the system does not let run is not to blame.
+    fn is_due(&self, now: Instant, thread: ThreadHandle, patience: Duration) -> bool {
+        if self.warned || now.saturating_duration_since(self.since) < patience {
+            return false;
+        }
+        match thread.activity() {
+            Some(activity) if activity.is_runnable => activity.cpu.saturating_sub(self.cpu) + TICK >= patience,
+            _ => true,
+        }
+    }
 }
 
 /// What the owner has published, read once.
@@ -111,9 +149,10 @@ impl Vm {
         }
         let mut next = now + TICK;
         if value & 1 == 1 {
-            next = next.min(self.watch_call(watch, now, value, window));
+            next = next.min(self.watch_call(watch, now, value, window, thread));
         }
         next = next.min(self.beat(watch, now, value, view, thread));
+        self.watch_standstill(watch, now, value, thread);
         if view.deadline > now.as_nanos() && view.deadline != u64::MAX {
             next = next.min(before_deadline(now, view.deadline, window));
         }
@@ -121,14 +160,16 @@ impl Vm {
     }
 
     /// The watchdog: a foreign call stands, and others could run.
-    fn watch_call(self: &Arc<Vm>, watch: &mut Watch, now: Instant, value: u64, window: Duration) -> Instant {
+    fn watch_call(
+        self: &Arc<Vm>,
+        watch: &mut Watch,
+        now: Instant,
+        value: u64,
+        window: Duration,
+        thread: ThreadHandle,
+    ) -> Instant {
         let age = now.saturating_duration_since(watch.gate_since);
         if watch.exclusive == value {
-            let patience = self.parameters.warn_blocked.get();
-            if age >= patience && watch.warned != value {
-                watch.warned = value;
-                let _ = self.retake(value, true);
-            }
             return now + TICK;
         }
         if age < window {
@@ -136,13 +177,36 @@ impl Vm {
         }
         match self.retake(value, false) {
             Retake::Done => watch.hot_until = now + HOT,
-            Retake::Exclusive => watch.exclusive = value,
+            Retake::Exclusive => {
+                watch.exclusive = value;
+                watch
+                    .standstill
+                    .get_or_insert_with(|| Standstill::new(now, Some(value), thread));
+            }
             Retake::Ended | Retake::NoThread => {}
         }
         if now < watch.hot_until {
             now + window.max(BEAT_TICK)
         } else {
             now + TICK
+        }
+    }
+
+    /// Tells the user, once, of a function that keeps all others waiting. The gate may move all the while, if the function uses the
+    /// guest's API: then a moment at which it stands outside has to be caught, for the guest to look at it.
+    fn watch_standstill(self: &Arc<Vm>, watch: &mut Watch, now: Instant, value: u64, thread: ThreadHandle) {
+        if watch
+            .standstill
+            .is_some_and(|standstill| standstill.call.is_some_and(|call| call != value))
+        {
+            watch.standstill = None;
+        }
+        let patience = self.parameters.warn_blocked.get();
+        if let Some(standstill) = &mut watch.standstill
+            && value & 1 == 1
+            && standstill.is_due(now, thread, patience)
+        {
+            standstill.warned = self.retake(value, true) == Retake::Exclusive;
         }
     }
 
@@ -155,6 +219,9 @@ impl Vm {
         // Relaxed: a hint; the safepoint asks the kernel itself.
         let preemptive = self.parameters.preemptive() && self.published.preemptible.load(Ordering::Relaxed);
         let slice_over = preemptive && view.rivals && now >= slice_ends;
+        let deadline = Instant::from_nanos(view.deadline);
+        let unanswered = slice_over && now >= slice_ends + SLOW_ANSWER || view.due && now >= deadline + SLOW_ANSWER;
+        watch.note_answers(now, unanswered, thread);
         if !(slice_over || view.posted || view.due || (preemptive && view.outranked)) {
             watch.beat = None;
             return if preemptive && view.rivals {
@@ -202,7 +269,7 @@ impl Default for Watch {
             gate: 0,
             gate_since: start,
             exclusive: 0,
-            warned: 0,
+            standstill: None,
             switches: 0,
             slice_since: start,
             beat: None,
@@ -219,8 +286,17 @@ impl Watch {
             self.gate = gate;
             self.gate_since = now;
             self.exclusive = 0;
-            self.warned = 0;
+            self.standstill = None;
             self.beat = None;
+        }
+    }
+
+    /// The running process was asked, well before now, to give way: a standstill begins unless it is known already.
+    fn note_answers(&mut self, now: Instant, unanswered: bool, thread: ThreadHandle) {
+        match self.standstill {
+            None if unanswered => self.standstill = Some(Standstill::new(now, None, thread)),
+            Some(Standstill { call: None, .. }) if !unanswered => self.standstill = None,
+            _ => {}
         }
     }
 
@@ -232,6 +308,7 @@ impl Watch {
         if switches != self.switches {
             self.switches = switches;
             self.slice_since = now;
+            self.standstill = None;
             self.beat = None;
         }
     }

@@ -1,0 +1,73 @@
+//! What a native thread has been doing, as the kernel counts it: to tell a thread that blocks or computes from one that the
+//! system does not let run.
+
+use crate::signals::ThreadHandle;
+use std::fmt::Write as _;
+use std::fs;
+use std::time::Duration;
+
+/// What the kernel says of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activity {
+    /// It runs or wants to; else it waits for something.
+    pub is_runnable: bool,
+    /// Its time on a processor since it began.
+    pub cpu: Duration,
+}
+
+impl ThreadHandle {
+    /// What the thread does now; `None` where the system does not say (no `/proc`, or the thread is gone).
+    ///
+    /// Source: proc(5), `/proc/pid/task/tid/stat` and `schedstat`. Reads two small files: some ten microseconds.
+    #[must_use]
+    pub fn activity(self) -> Option<Activity> {
+        let mut path = String::new();
+        write!(path, "/proc/self/task/{}/", self.id()).ok()?;
+        let state = fs::read_to_string(format!("{path}stat")).ok()?;
+        let times = fs::read_to_string(format!("{path}schedstat")).ok()?;
+        Some(Activity {
+            is_runnable: state_of(&state)? == 'R',
+            cpu: Duration::from_nanos(times.split_ascii_whitespace().next()?.parse().ok()?),
+        })
+    }
+}
+
+/// The letter behind the name, which stands in parentheses and may itself contain some.
+fn state_of(stat: &str) -> Option<char> {
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_is_found_behind_a_name_with_parentheses() {
+        assert_eq!(state_of("12 (a) (b c) S 1 2 3"), Some('S'));
+        assert_eq!(state_of("12 baton"), None);
+    }
+
+    #[test]
+    fn a_running_thread_is_runnable_and_its_time_grows() {
+        let me = ThreadHandle::current();
+        let before = me.activity().expect("/proc is mounted");
+        assert!(before.is_runnable);
+        while me.activity().expect("/proc is mounted").cpu <= before.cpu {}
+    }
+
+    #[test]
+    fn a_thread_that_waits_is_not_runnable() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let waiting = std::thread::spawn(move || {
+            tell.send(ThreadHandle::current()).expect("the test listens");
+            let _ = released.recv();
+        });
+        let handle = told.recv().expect("the thread runs");
+        while handle.activity().expect("the thread lives").is_runnable {
+            std::thread::yield_now();
+        }
+        drop(release);
+        waiting.join().expect("the thread ended");
+    }
+}
