@@ -35,44 +35,87 @@ pub(crate) const STOCK_LUA: Package = Package {
 };
 
 /// What the tests need beyond Rust and a C compiler.
-pub(crate) const FOR_TESTS: [Package; 8] = [
+pub(crate) const FOR_TESTS: &[Package] = &[
     STOCK_LUA,
     Package {
         name: "liblua5.4-dev",
         probe: Probe::File("/usr/include/lua5.4/lua.h"),
         needed_by: "the tests that compile C modules against the stock headers",
     },
-    Package {
-        name: "lua-socket",
-        probe: Probe::LuaModule("socket"),
-        needed_by: "the tests that load LuaSocket, a compiled module that blocks in C",
-    },
-    Package {
-        name: "lua-cjson",
-        probe: Probe::LuaModule("cjson"),
-        needed_by: "the tests that load cjson, a compiled module of pure computation",
-    },
-    Package {
-        name: "lua-lpeg",
-        probe: Probe::LuaModule("lpeg"),
-        needed_by: "the tests that load LPeg, a compiled module that calls Lua back",
-    },
-    Package {
-        name: "lua-filesystem",
-        probe: Probe::LuaModule("lfs"),
-        needed_by: "the tests that load LuaFileSystem, a compiled module of system calls",
-    },
-    Package {
-        name: "lua-luv",
-        probe: Probe::LuaModule("luv"),
-        needed_by: "the tests that load luv, a compiled module that makes Lua states of its own",
-    },
-    Package {
-        name: "lua-cqueues",
-        probe: Probe::LuaModule("cqueues"),
-        needed_by: "the tests that load cqueues, a compiled module with threads of its own",
-    },
+    module("lua-argparse", "argparse"),
+    module("lua-bitop", "bit"),
+    module("lua-cjson", "cjson"),
+    module("lua-cliargs", "cliargs"),
+    module("lua-cqueues", "cqueues"),
+    module("lua-cyrussasl", "cyrussasl"),
+    module("lua-dbi-mysql", "dbd.mysql"),
+    module("lua-dbi-postgresql", "dbd.postgresql"),
+    module("lua-dbi-sqlite3", "dbd.sqlite3"),
+    module("lua-dkjson", "dkjson"),
+    module("lua-event", "luaevent.core"),
+    module("lua-expat", "lxp"),
+    module("lua-filesystem", "lfs"),
+    module("lua-geoip", "geoip"),
+    module("lua-guestfs", "guestfs"),
+    module("lua-inifile", "inifile"),
+    module("lua-ldap", "lualdap"),
+    module("lua-lpeg", "lpeg"),
+    module("lua-luaossl", "openssl"),
+    module("lua-luassert", "luassert"),
+    module("lua-luv", "luv"),
+    module("lua-mediator", "mediator"),
+    module("lua-penlight", "pl"),
+    module("lua-readline", "readline"),
+    module("lua-rex-gnu", "rex_gnu"),
+    module("lua-rex-onig", "rex_onig"),
+    module("lua-rex-pcre2", "rex_pcre2"),
+    module("lua-rex-posix", "rex_posix"),
+    module("lua-rex-tre", "rex_tre"),
+    module("lua-say", "say"),
+    module("lua-sec", "ssl"),
+    module("lua-socket", "socket"),
+    module("lua-sql-mysql", "luasql.mysql"),
+    module("lua-sql-odbc", "luasql.odbc"),
+    module("lua-sql-postgres", "luasql.postgres"),
+    module("lua-sql-sqlite3", "luasql.sqlite3"),
+    module("lua-system", "system"),
+    module("lua-term", "term"),
+    module("lua-unbound", "lunbound"),
+    module("lua-unit", "luaunit"),
+    module("lua-yaml", "yaml"),
+    module("lua-zlib", "zlib"),
+    beside_modules("geoip-database", Probe::File("/usr/share/GeoIP/GeoIP.dat")),
+    beside_modules(
+        "libsasl2-modules",
+        Probe::File("/usr/share/doc/libsasl2-modules/copyright"),
+    ),
+    beside_modules("libsqliteodbc", Probe::File("/usr/share/doc/libsqliteodbc/copyright")),
+    beside_modules("lua-busted", Probe::File("/usr/bin/busted")),
+    beside_modules("lua-check", Probe::File("/usr/bin/luacheck")),
+    beside_modules("luarocks", Probe::File("/usr/bin/luarocks")),
+    beside_modules("mariadb-client-core", Probe::File("/usr/bin/my_print_defaults")),
+    beside_modules("mariadb-server-core", Probe::File("/usr/sbin/mariadbd")),
+    beside_modules("postgresql", Probe::File("/usr/lib/postgresql")),
+    beside_modules("slapd", Probe::File("/usr/sbin/slapd")),
 ];
+
+/// A package of a Lua module.
+const fn module(name: &'static str, module: &'static str) -> Package {
+    Package {
+        name,
+        probe: Probe::LuaModule(module),
+        needed_by: "the tests of Lua modules as Debian compiles them, each with a program of its own",
+    }
+}
+
+/// A program, server or data that the programs for Lua modules use.
+const fn beside_modules(name: &'static str, probe: Probe) -> Package {
+    Package {
+        name,
+        probe,
+        needed_by: "the tests of Lua modules and tools as Debian installs them",
+    }
+}
 
 impl Package {
     /// Whether its contents are there.
@@ -97,9 +140,19 @@ pub(crate) fn install_missing(wanted: &[Package]) -> Vec<Package> {
     let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
     println!("==> installing Debian packages: {}", names.join(" "));
     if let Err(why) = apt_install(&names) {
-        println!("    not installed: {why}");
+        println!("    not all are installed: {why}");
+        install_one_by_one(&absent(&missing));
     }
     absent(&missing)
+}
+
+/// So that a package that cannot be installed does not take the others along.
+fn install_one_by_one(missing: &[Package]) {
+    for package in missing {
+        if let Err(why) = apt_install(&[package.name]) {
+            println!("    {} is not installed: {why}", package.name);
+        }
+    }
 }
 
 /// Says, so that nobody overlooks it, which packages are missing and what is not checked without them.
@@ -135,7 +188,7 @@ fn apt_install(names: &[&str]) -> Outcome {
     if let Err(why) = apt_get(sudo, &["update", "-qq"]) {
         println!("    {why}");
     }
-    let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
+    let mut arguments = vec!["install", "-y", "-qq", "--fix-broken", "--no-install-recommends"];
     arguments.extend(names);
     apt_get(sudo, &arguments)
 }

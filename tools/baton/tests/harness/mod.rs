@@ -165,6 +165,17 @@ impl Run {
         self
     }
 
+    /// The directory of this run, which the program finds in `SCRATCH`.
+    pub(crate) fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// The directory that the program starts in.
+    pub(crate) fn in_dir(mut self, dir: &Path) -> Self {
+        self.command.current_dir(dir);
+        self
+    }
+
     /// Keeps standard input open for [`Started::write_stdin`].
     pub(crate) fn open_stdin(mut self) -> Self {
         self.open_stdin = true;

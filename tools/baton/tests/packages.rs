@@ -1,0 +1,166 @@
+//! Debian's packages of Lua modules, unmodified: one program for each, under `lua5.4` and under `baton`.
+//!
+//! A program of `tests/lua/packages` must say the same under both, and again in several processes at once beside a
+//! ticking one, with the usual slice and with a tiny one.
+
+mod harness;
+#[path = "packages/server.rs"]
+mod server;
+#[path = "packages/tools.rs"]
+mod tools;
+
+use harness::{Outcome, Run, baton, peer};
+use server::Server;
+
+/// Makes one `#[test]` of each program: the module that shows whether the package is there, and the package.
+macro_rules! programs {
+    ($($name:ident: $module:literal from $package:literal;)+) => {
+        $(#[test]
+        fn $name() {
+            if is_installed($module, $package) {
+                behaves_the_same(stringify!($name), |run| run);
+            }
+        })+
+
+        /// The programs that need nothing but their package.
+        const WITHOUT_SETUP: &[&str] = &[$(stringify!($name)),+];
+    };
+}
+
+programs! {
+    bitop: "bit" from "lua-bitop";
+    cjson: "cjson" from "lua-cjson";
+    cqueues: "cqueues" from "lua-cqueues";
+    dbi_sqlite3: "dbd.sqlite3" from "lua-dbi-sqlite3";
+    event: "luaevent.core" from "lua-event";
+    expat: "lxp" from "lua-expat";
+    filesystem: "lfs" from "lua-filesystem";
+    lpeg: "lpeg" from "lua-lpeg";
+    luaossl: "openssl" from "lua-luaossl";
+    luv: "luv" from "lua-luv";
+    rex_gnu: "rex_gnu" from "lua-rex-gnu";
+    rex_onig: "rex_onig" from "lua-rex-onig";
+    rex_pcre2: "rex_pcre2" from "lua-rex-pcre2";
+    rex_posix: "rex_posix" from "lua-rex-posix";
+    rex_tre: "rex_tre" from "lua-rex-tre";
+    sec: "ssl" from "lua-sec";
+    socket: "socket" from "lua-socket";
+    sql_sqlite3: "luasql.sqlite3" from "lua-sql-sqlite3";
+    system: "system" from "lua-system";
+    term: "term" from "lua-term";
+    yaml: "yaml" from "lua-yaml";
+    zlib: "zlib" from "lua-zlib";
+}
+
+#[test]
+fn geoip() {
+    if is_installed("geoip", "lua-geoip") && is_file("/usr/share/GeoIP/GeoIP.dat", "geoip-database") {
+        behaves_the_same("geoip", |run| run);
+    }
+}
+
+#[test]
+fn sql_postgres_and_dbi_postgresql() {
+    if !is_installed("luasql.postgres", "lua-sql-postgres") || !is_installed("dbd.postgresql", "lua-dbi-postgresql") {
+        return;
+    }
+    let Some(server) = Server::postgres() else { return };
+    behaves_the_same("sql_postgres", |run| run.env("SERVER", server.dir()));
+    behaves_the_same("dbi_postgresql", |run| run.env("SERVER", server.dir()));
+}
+
+#[test]
+fn sql_mysql_and_dbi_mysql() {
+    if !is_installed("luasql.mysql", "lua-sql-mysql") || !is_installed("dbd.mysql", "lua-dbi-mysql") {
+        return;
+    }
+    let Some(server) = Server::mariadb() else { return };
+    let prepare = |run: Run| run.env("SERVER", server.dir()).env("PORT", server.port().to_string());
+    behaves_the_same("sql_mysql", prepare);
+    behaves_the_same("dbi_mysql", prepare);
+}
+
+#[test]
+fn sql_odbc() {
+    let driver = "/usr/lib/x86_64-linux-gnu/odbc/libsqlite3odbc.so";
+    if is_installed("luasql.odbc", "lua-sql-odbc")
+        && is_installed("luasql.sqlite3", "lua-sql-sqlite3")
+        && is_file(driver, "libsqliteodbc")
+    {
+        behaves_the_same("sql_odbc", |run| {
+            let dir = run.scratch().to_path_buf();
+            let sources: String = (1..=4)
+                .map(|copy| {
+                    format!(
+                        "[copy{copy}]\nDriver={driver}\nDatabase={}/copy{copy}.database\n",
+                        dir.display()
+                    )
+                })
+                .collect();
+            std::fs::write(dir.join("odbc.ini"), sources).expect("the run's directory can be written to");
+            run.env("ODBCINI", dir.join("odbc.ini")).env("ODBCSYSINI", dir)
+        });
+    }
+}
+
+/// Programs that a test of this file runs by itself, and what programs share.
+const WITH_SETUP: &[&str] = &[
+    "dbi_mysql",
+    "dbi_postgresql",
+    "geoip",
+    "sql_mysql",
+    "sql_odbc",
+    "sql_postgres",
+];
+const SHARED: &[&str] = &["certificate", "crowd", "dbi", "kit", "plain", "regex", "sql"];
+
+#[test]
+fn no_program_is_left_out() {
+    for entry in std::fs::read_dir(harness::lua_dir().join("packages")).expect("the programs are there") {
+        let path = entry.expect("a directory entry can be read").path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let named = [WITHOUT_SETUP, WITH_SETUP, SHARED]
+            .iter()
+            .any(|list| list.contains(&name.as_str()));
+        assert!(named, "no test runs {}", path.display());
+    }
+}
+
+/// Runs the program under both interpreters and in both crowds. `prepare` sets each run up.
+fn behaves_the_same(program: &str, prepare: impl Fn(Run) -> Run) {
+    let Some(lua) = peer::lua() else { return };
+    let plain = |run: Run| prepare(run.script("packages/plain.lua").arg(program)).run();
+    let wanted = plain(lua);
+    wanted.succeeds();
+    agrees(&wanted, &plain(baton()));
+    let crowd = || baton().script("packages/crowd.lua").arg(program);
+    agrees(&wanted, &prepare(crowd()).run());
+    agrees(&wanted, &prepare(crowd().arg("0.0001")).run());
+}
+
+fn agrees(wanted: &Outcome, got: &Outcome) {
+    got.succeeds().without_panic();
+    assert_eq!(wanted.stdout, got.stdout, "another stdout than lua's\n{got}");
+    // Copies may say a library's warning several times, but none that lua's copy does not say.
+    for line in got.stderr.lines() {
+        assert!(wanted.stderr.contains(line), "another stderr than lua's\n{got}");
+    }
+}
+
+/// Whether the system's own Lua finds the module.
+fn is_installed(module: &str, package: &str) -> bool {
+    let Some(lua) = peer::lua() else { return false };
+    let found = lua.code(&format!("require '{module}'")).run().status.success();
+    if !found {
+        peer::skip(&format!("the module {module}"), &format!("install {package}"));
+    }
+    found
+}
+
+fn is_file(path: &str, package: &str) -> bool {
+    let found = std::path::Path::new(path).exists();
+    if !found {
+        peer::skip(&format!("what needs {path}"), &format!("install {package}"));
+    }
+    found
+}

@@ -1,0 +1,189 @@
+//! Servers that tests start for themselves: as another user than root, in a directory of their own, and gone at the end.
+
+use std::fs::Permissions;
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::harness::peer;
+
+/// Debian's `nobody` and `nogroup`: what a server runs as if the test is root's.
+const NOBODY: u32 = 65534;
+
+/// A running server.
+pub(crate) struct Server {
+    child: Child,
+    dir: PathBuf,
+    port: u16,
+}
+
+impl Server {
+    /// PostgreSQL with the user `baton`, on a Unix socket in its directory only. None, said loudly, where it is not installed.
+    pub(crate) fn postgres() -> Option<Self> {
+        let Some(programs) = postgres_programs() else {
+            peer::skip("what needs a PostgreSQL server", "install postgresql");
+            return None;
+        };
+        let dir = new_dir("postgres");
+        let data = dir.join("data");
+        let mut init = as_nobody(&programs.join("initdb"), &dir);
+        init.args(["-A", "trust", "-U", "baton", "-E", "UTF8", "--no-sync", "-D"])
+            .arg(&data);
+        succeed(init);
+        let mut command = as_nobody(&programs.join("postgres"), &dir);
+        command.arg("-D").arg(&data).arg("-k").arg(&dir);
+        command.args(["-c", "listen_addresses=", "-c", "fsync=off"]);
+        Some(Self::start(
+            command,
+            dir,
+            0,
+            "database system is ready to accept connections",
+        ))
+    }
+
+    /// MariaDB with the database `test` and its user `root` without a password, on a Unix socket and on a port of 127.0.0.1.
+    pub(crate) fn mariadb() -> Option<Self> {
+        let server = Path::new("/usr/sbin/mariadbd");
+        let install = Path::new("/usr/bin/mariadb-install-db");
+        if !server.exists() || !install.exists() {
+            peer::skip("what needs a MariaDB server", "install mariadb-server-core");
+            return None;
+        }
+        let dir = new_dir("mariadb");
+        let data = format!("--datadir={}", dir.join("data").display());
+        let mut init = as_nobody(install, &dir);
+        init.args([
+            "--no-defaults",
+            "--auth-root-authentication-method=normal",
+            "--skip-test-db",
+        ]);
+        succeed({
+            init.arg(&data);
+            init
+        });
+        std::fs::create_dir(dir.join("data/test")).expect("a database can be made");
+        own(&dir.join("data/test"));
+        let port = free_port();
+        let mut command = as_nobody(server, &dir);
+        command.args([
+            "--no-defaults",
+            "--bind-address=127.0.0.1",
+            "--innodb-flush-log-at-trx-commit=0",
+        ]);
+        command.arg(data).arg(format!("--port={port}"));
+        command.arg(format!("--socket={}", dir.join("socket").display()));
+        Some(Self::start(command, dir, port, "ready for connections"))
+    }
+
+    /// The server's directory, where its socket is.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The port that it listens on.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Waits until the server says on stderr that it is ready; what it says later is read and dropped.
+    fn start(mut command: Command, dir: PathBuf, port: u16, ready: &str) -> Self {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the server can be started");
+        let mut lines = BufReader::new(child.stderr.take().expect("stderr is piped"));
+        let server = Self { child, dir, port };
+        let mut said = String::new();
+        while !said.contains(ready) {
+            let count = lines.read_line(&mut said).expect("the server's messages can be read");
+            assert!(count > 0, "the server {command:?} ended before it was ready:\n{said}");
+        }
+        std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
+        server
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // SIGQUIT is an end at once that PostgreSQL's children follow; if a server takes no notice of it, SIGKILL is.
+        let sent = Command::new("kill")
+            .arg("-QUIT")
+            .arg(self.child.id().to_string())
+            .status();
+        if !sent.is_ok_and(|status| status.success()) {
+            let _ = self.child.kill();
+        }
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn postgres_programs() -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
+    versions
+        .filter_map(|version| Some(version.ok()?.path().join("bin")))
+        .find(|programs| programs.join("initdb").exists() && programs.join("postgres").exists())
+}
+
+/// A directory that the server's user owns. Its path is short, as that of a Unix socket in it must be.
+fn new_dir(name: &str) -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Relaxed: only the numbers must differ.
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let dir = std::env::temp_dir().join(format!("baton-{name}-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory for the server can be made");
+    std::fs::set_permissions(&dir, Permissions::from_mode(0o755)).expect("the directory is ours");
+    own(&dir);
+    dir
+}
+
+fn is_root(dir: &Path) -> bool {
+    std::fs::metadata(dir).is_ok_and(|metadata| metadata.uid() == 0)
+}
+
+/// Gives a path that root has just made to the server's user.
+fn own(path: &Path) {
+    if is_root(path) {
+        std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).expect("root may give a directory away");
+    }
+}
+
+/// A command in the directory, by `nobody` if the test is root's.
+fn as_nobody(program: &Path, dir: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .current_dir(dir)
+        .env("HOME", dir)
+        .env("TMPDIR", dir)
+        .env("LC_ALL", "C");
+    if is_root(Path::new("/proc/self")) {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command
+}
+
+fn succeed(mut command: Command) {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program can be started");
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0));
+    let address = listener.and_then(|listener| listener.local_addr());
+    address.expect("there is a free port").port()
+}
