@@ -180,7 +180,9 @@ impl Results {
 
     /// The median over the rounds of one arm's figure divided by another's of the same round.
     pub(crate) fn ratio(&self, (arm, case): (usize, usize), to: (usize, usize), figure: &str) -> Option<f64> {
-        stats::median_of_ratios(&self.values(arm, case, figure), &self.values(to.0, to.1, figure))
+        let ratio = stats::median_of_ratios(&self.values(arm, case, figure), &self.values(to.0, to.1, figure));
+        // Runs too short for an arm's clock took no time at all.
+        ratio.filter(|ratio| ratio.is_finite())
     }
 
     /// What stands in the place of a figure: nothing where the arm does not take part, else that it is missing or failed.
@@ -266,11 +268,13 @@ mod tests {
         let results = results(vec![
             Arm::present("one", shell("echo ns $1")),
             Arm::present("double", shell("echo \"{\\\"ns\\\": $(($1 * 2))}\"")),
+            Arm::present("too quick", shell("echo ns 0")),
         ]);
         assert_eq!(results.values(0, 1, "ns"), [10.0, 10.0]);
         assert_eq!(results.median(1, 0, "ns"), Some(2.0));
         assert_eq!(results.ratio((0, 1), (1, 1), "ns"), Some(0.5));
         assert_eq!(results.ratio((0, 1), (1, 0), "ns"), Some(5.0));
+        assert_eq!(results.ratio((0, 0), (2, 0), "ns"), None);
         assert!(results.failures().is_empty());
     }
 

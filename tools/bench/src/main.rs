@@ -74,13 +74,21 @@ fn run(line: &CommandLine) -> Result<ExitCode> {
     if let Some(file) = &line.html {
         report::write(file, &html::page(&documents)?)?;
     }
-    for document in &documents {
+    match print(&documents) {
+        Err(error) if !output::reader_is_gone(&error) => Err(error),
+        // A reader that has seen enough changes nothing about the goals.
+        _ => Ok(exit_code(&documents, line.check)),
+    }
+}
+
+fn print(documents: &[Document]) -> Result<()> {
+    for document in documents {
         if documents.len() > 1 {
             output::print(&format!("\n==> {}\n", document.experiment))?;
         }
         document.print()?;
     }
-    Ok(exit_code(&documents, line.check))
+    Ok(())
 }
 
 fn paths(line: &CommandLine) -> Paths {
