@@ -2,13 +2,14 @@
 //!
 //! Each command is one module: [`testing`] sets up what the tests need and runs them, [`ci`] is what continuous
 //! integration checks besides, [`tidy`] holds the sources to the rules that no compiler knows, [`generate`] writes the
-//! manual page and the completions, [`peers`] installs what the benches compare with, and [`stress`] repeats the
-//! concurrent tests until one fails or all have passed.
+//! manual page and the completions, [`deb`] makes a Debian package, [`peers`] installs what
+//! the benches compare with, and [`stress`] repeats the concurrent tests until one fails or all have passed.
 
 #![forbid(unsafe_code)]
 
 mod cargo;
 mod ci;
+mod deb;
 mod generate;
 mod packages;
 mod peers;
@@ -29,6 +30,7 @@ usage: cargo xtask <command>
   ci                                  fmt, clippy, tidy, doc, loom, cargo-deny and typos
   tidy                                rules on the sources that no compiler checks
   generate                            the manual page and the shells' completions, from the text of baton --help
+  deb [--try]                         a Debian package of the interpreter; --try installs it in a clean system
   peers                               install what the benches compare with
   stress [--runs N] [--pinned|--load] [--release]
                                       repeat the concurrent tests N times (200), pinned to one CPU and under load
@@ -52,6 +54,7 @@ fn dispatch(arguments: &[String]) -> Outcome {
     match command.as_str() {
         "test" => testing::run(rest),
         "ci" => without_arguments(command, rest).and_then(|()| ci::run()),
+        "deb" => deb::run(rest),
         "generate" => without_arguments(command, rest).and_then(|()| generate::run()),
         "tidy" => without_arguments(command, rest).and_then(|()| tidy::run()),
         "peers" => without_arguments(command, rest).and_then(|()| peers::run()),

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use crate::Outcome;
 use crate::cargo::{Steps, cargo, cargo_with_flags, nothing_may_be_skipped};
+use crate::deb;
 use crate::packages::{self, Package};
 
 /// The compare-and-swap VM lock and the timer descriptor, which Linux with membarrier and epoll_pwait2 does not need.
@@ -40,6 +41,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     );
     let concurrent = ["test", "--release", "--no-fail-fast", "-p", "baton-core", "-p", "baton"];
     steps.run("concurrency, release", &mut prepared(cargo(&concurrent)));
+    deb::step(&mut steps);
     let lower_layers = [
         "test",
         "--no-fail-fast",

@@ -1,0 +1,189 @@
+//! The book under `docs/book`: every program in it is run, and prints what the book says.
+//!
+//! A block marked `lua` is a whole program, and the next block, marked `text`, is what it prints. A comment before the block
+//! can say otherwise: `<!-- excerpt: why it cannot run -->`, or `<!-- fails: part of the message -->` for a program
+//! that ends with status 1.
+
+mod harness;
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use harness::{baton, peer};
+
+/// Makes a test of each page, and one that fails when a page is not named here.
+macro_rules! pages {
+    ($($name:ident = $file:literal),+ $(,)?) => {
+        $(#[test]
+        fn $name() {
+            assert_programs_print_what_the_page_says($file);
+        })+
+
+        #[test]
+        fn every_page_is_tested() {
+            let named = [$($file),+];
+            for page in pages_there() {
+                assert!(named.contains(&page.as_str()), "no test runs the programs of {page}");
+            }
+        }
+    };
+}
+
+pages! {
+    introduction = "introduction.md",
+    installing = "installing.md",
+    first_steps = "first-steps.md",
+    processes = "processes.md",
+    atomic = "atomic.md",
+    blocking = "blocking.md",
+    from_go = "from-go.md",
+    from_copas = "from-copas.md",
+    from_openresty = "from-openresty.md",
+    from_tarantool = "from-tarantool.md",
+}
+
+#[test]
+fn the_summary_and_the_directory_have_the_same_pages() {
+    let summary = read("SUMMARY.md");
+    let mut listed: Vec<&str> = summary
+        .split("](")
+        .skip(1)
+        .filter_map(|after| after.split(')').next())
+        .collect();
+    listed.sort_unstable();
+    assert_eq!(listed, pages_there());
+}
+
+#[test]
+fn a_block_that_breaks_the_rules_is_found() {
+    let refused = |page: &str| examples_in(page).expect_err("the page breaks a rule");
+    assert!(refused("```lua\nprint(1)\n```\nno output\n").contains("line 1"));
+    assert!(refused("```lua\nprint(1)\n```\n```sh\n1\n```\n").contains("line 1"));
+    assert!(refused("<!-- excerpt: -->\n```lua\nprint(1)\n```\n").contains("says no reason"));
+    assert!(refused("\n```lua\nprint(1)\n").contains("line 2"));
+}
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src")
+}
+
+fn read(page: &str) -> String {
+    std::fs::read_to_string(source().join(page)).unwrap_or_else(|why| panic!("{page}: {why}"))
+}
+
+/// The names of all pages but the summary, in order.
+fn pages_there() -> Vec<String> {
+    let entries = std::fs::read_dir(source()).expect("the book is there");
+    let mut pages: Vec<String> = entries
+        .map(|entry| entry.expect("a directory entry can be read").file_name())
+        .map(|name| name.into_string().expect("a page's name is text"))
+        .filter(|name| name != "SUMMARY.md")
+        .collect();
+    pages.sort_unstable();
+    pages
+}
+
+/// A program of a page, and what is expected of it.
+#[derive(Debug)]
+struct Example {
+    line: usize,
+    program: String,
+    output: String,
+    /// Part of the message with which it fails; none if it ends well.
+    failure: Option<String>,
+}
+
+/// A block of the page: where it begins, its language, its text, and the comment before it.
+struct Block {
+    line: usize,
+    language: String,
+    text: String,
+    comment: String,
+}
+
+fn assert_programs_print_what_the_page_says(page: &str) {
+    let examples = examples_in(&read(page)).unwrap_or_else(|why| panic!("{page}: {why}"));
+    let mut wrong = String::new();
+    for example in examples {
+        if example.program.contains("require \"socket\"") && !has_luasocket() {
+            peer::skip(&format!("{page}, line {}", example.line), "install lua-socket");
+            continue;
+        }
+        let outcome = baton().arg("-").stdin(&example.program).run();
+        let ended_well = match &example.failure {
+            None => outcome.status.success() && outcome.stderr.is_empty(),
+            Some(message) => outcome.status.code() == Some(1) && outcome.stderr.contains(message),
+        };
+        if !ended_well || outcome.stdout != example.output {
+            writeln!(wrong, "{page}, line {}:\n{outcome}", example.line).expect("a string takes text");
+        }
+    }
+    assert!(wrong.is_empty(), "these are not as the page says:\n{wrong}");
+}
+
+fn has_luasocket() -> bool {
+    baton().arg("-l").arg("socket").code("").run().status.success()
+}
+
+/// The programs of a page that can be run; an error if a block breaks the rules.
+fn examples_in(page: &str) -> Result<Vec<Example>, String> {
+    let mut examples = Vec::new();
+    let mut blocks = blocks_in(page)?.into_iter();
+    while let Some(block) = blocks.next() {
+        if block.language != "lua" {
+            continue;
+        }
+        if let Some(reason) = block.comment.strip_prefix("excerpt:") {
+            if reason.trim().is_empty() {
+                return Err(format!("line {}: the excerpt says no reason", block.line));
+            }
+            continue;
+        }
+        let output = blocks.next().filter(|next| next.language == "text").ok_or(format!(
+            "line {}: a program must be followed by a block 'text', or come after a comment 'excerpt:'",
+            block.line
+        ))?;
+        examples.push(Example {
+            line: block.line,
+            program: block.text,
+            output: output.text,
+            failure: block
+                .comment
+                .strip_prefix("fails:")
+                .map(|message| message.trim().to_owned()),
+        });
+    }
+    Ok(examples)
+}
+
+fn blocks_in(page: &str) -> Result<Vec<Block>, String> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    let mut comment = String::new();
+    for (index, line) in page.lines().enumerate() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(language)) => {
+                open = Some(Block {
+                    line: index + 1,
+                    language: language.to_owned(),
+                    text: String::new(),
+                    comment: std::mem::take(&mut comment),
+                });
+            }
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (Some(block), None) => {
+                block.text.push_str(line);
+                block.text.push('\n');
+            }
+            (None, None) if line.trim().is_empty() => {}
+            (None, None) => {
+                let inside = line.strip_prefix("<!--").and_then(|rest| rest.strip_suffix("-->"));
+                comment = inside.unwrap_or_default().trim().to_owned();
+            }
+        }
+    }
+    match open {
+        None => Ok(blocks),
+        Some(block) => Err(format!("line {}: the block has no end", block.line)),
+    }
+}

@@ -1,0 +1,192 @@
+//! `cargo xtask deb`: a Debian package of the interpreter, and its trial in a clean system.
+//!
+//! The package is put together from a tree of files by dpkg-deb. What it depends on is found by dpkg-shlibdeps, which
+//! goes by the packages of this system: the result is for the release of Debian that it was made on.
+
+mod clean_root;
+mod copyright;
+mod tree;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Outcome;
+use crate::cargo::{Steps, cargo};
+use crate::packages::{self, Package, Probe};
+use crate::workspace;
+use tree::Tree;
+
+const NAME: &str = "baton";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+const DPKG_DEV: Package = Package {
+    name: "dpkg-dev",
+    probe: Probe::Program("dpkg-shlibdeps", "--version"),
+    needed_by: "the Debian package",
+};
+
+/// Builds the package; with `--try` also installs it in a clean system and runs it there.
+pub(crate) fn run(arguments: &[String]) -> Outcome {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        [] => build().map(|package| println!("{}", package.display())),
+        ["--try"] => clean_root::possible().and_then(|()| build_and_try()),
+        _ => Err(format!("deb: expected nothing or '--try', got '{}'", words.join(" "))),
+    }
+}
+
+/// The same with `--try`, as a step; where it is not possible, it is skipped and said so.
+pub(crate) fn step(steps: &mut Steps) {
+    const STEP: &str = "Debian package in a clean system";
+    match clean_root::possible() {
+        Ok(()) => steps.check(STEP, build_and_try),
+        Err(why) => steps.skip(STEP, &why),
+    }
+}
+
+fn build_and_try() -> Outcome {
+    clean_root::try_package(&build()?)
+}
+
+/// Builds the package and returns its file.
+fn build() -> Result<PathBuf, String> {
+    if !packages::install_missing(&[DPKG_DEV]).is_empty() {
+        return Err("deb: install the Debian package dpkg-dev".to_owned());
+    }
+    output(&mut cargo(&["build", "--release", "-p", NAME]))?;
+    let program = workspace::target_directory("release").join(NAME);
+
+    let directory = workspace::target_directory("deb");
+    let tree = Tree::new(directory.join("root"))?;
+    fill(&tree, &program)?;
+    let depends = dependencies(&directory, &tree.path("usr/bin/baton"))?;
+    let architecture = output(Command::new("dpkg").arg("--print-architecture"))?;
+    tree.write("DEBIAN/md5sums", &tree.checksums()?)?;
+    tree.write(
+        "DEBIAN/control",
+        &control(architecture.trim(), &depends, tree.kilobytes()?),
+    )?;
+
+    let package = directory.join(format!("{NAME}_{VERSION}_{}.deb", architecture.trim()));
+    let mut dpkg_deb = Command::new("dpkg-deb");
+    dpkg_deb
+        .args(["--root-owner-group", "--build"])
+        .arg(tree.root())
+        .arg(&package);
+    output(&mut dpkg_deb)?;
+    Ok(package)
+}
+
+/// Puts all files where Debian's policy wants them.
+fn fill(tree: &Tree, program: &Path) -> Outcome {
+    let root = workspace::root();
+    tree.install_program(program, "usr/bin/baton")?;
+    tree.copy_directory(&root.join(crate::generate::SHARE), "usr/share")?;
+    tree.compress("usr/share/man/man1/baton.1")?;
+    tree.copy_directory(&root.join("editor"), "usr/share/baton")?;
+    tree.copy_directory(&root.join("docs/book/src"), "usr/share/doc/baton/book")?;
+    tree.copy_directory(&root.join("examples"), "usr/share/doc/baton/examples")?;
+    tree.copy(&root.join("CHANGELOG.md"), "usr/share/doc/baton/NEWS.md")?;
+    tree.compress("usr/share/doc/baton/NEWS.md")?;
+    tree.write("usr/share/doc/baton/changelog", &changelog()?)?;
+    tree.compress("usr/share/doc/baton/changelog")?;
+    let linked = copyright::linked_crates()?;
+    tree.write("usr/share/doc/baton/copyright", &copyright::text(&linked)?)
+}
+
+/// The packages whose shared libraries the program needs, as the field `Depends` lists them.
+fn dependencies(directory: &Path, program: &Path) -> Result<String, String> {
+    // dpkg-shlibdeps insists on a source package around it.
+    let source = directory.join("source");
+    fs::create_dir_all(source.join("debian")).map_err(|why| format!("cannot make {}: {why}", source.display()))?;
+    let control = source.join("debian/control");
+    fs::write(
+        &control,
+        format!("Source: {NAME}\n\nPackage: {NAME}\nArchitecture: any\n"),
+    )
+    .map_err(|why| format!("cannot write {}: {why}", control.display()))?;
+    let mut command = Command::new("dpkg-shlibdeps");
+    command.arg("-O").arg(program).current_dir(&source);
+    let found = output(&mut command)?;
+    found
+        .lines()
+        .find_map(|line| line.strip_prefix("shlibs:Depends="))
+        .map(str::to_owned)
+        .ok_or(format!("dpkg-shlibdeps named no dependencies, but wrote: {found}"))
+}
+
+/// Whoever makes the package, by the variables that Debian's own programs go by.
+fn maintainer() -> String {
+    let name = std::env::var("DEBFULLNAME").unwrap_or_else(|_| "The authors of Baton".to_owned());
+    let address = std::env::var("DEBEMAIL").unwrap_or_else(|_| "baton@localhost.localdomain".to_owned());
+    format!("{name} <{address}>")
+}
+
+/// The package's own changelog, in the one form that Debian's programs read.
+fn changelog() -> Result<String, String> {
+    let moment = std::env::var("SOURCE_DATE_EPOCH").map_or("now".to_owned(), |seconds| format!("@{seconds}"));
+    let date = output(Command::new("date").args(["-R", "-u", "-d", &moment]))?;
+    let maintainer = maintainer();
+    Ok(format!(
+        "{NAME} ({VERSION}) unstable; urgency=medium\n\n  * What is new is in NEWS.md.gz.\n\n -- {maintainer}  {date}"
+    ))
+}
+
+fn control(architecture: &str, depends: &str, kilobytes: u64) -> String {
+    let maintainer = maintainer();
+    format!(
+        "Package: {NAME}\nVersion: {VERSION}\nArchitecture: {architecture}\nMaintainer: {maintainer}\n\
+         Installed-Size: {kilobytes}\nDepends: {depends}\nSuggests: lua-socket\nSection: interpreters\n\
+         Priority: optional\n\
+         Description: Lua interpreter with preemptive processes\n \
+         Baton takes the place of the standalone lua 5.4, and runs Lua programs and\n \
+         compiled Lua modules unmodified. It gives them processes by the thousand:\n \
+         threads of the interpreter's own, preemptive, with priorities, channels and\n \
+         mutexes. A call that blocks in Lua's library stops its own process only.\n"
+    )
+}
+
+/// Runs a program to its end and returns what it wrote; an error has all of it.
+fn output(command: &mut Command) -> Result<String, String> {
+    let name = command.get_program().display().to_string();
+    let output = command.output().map_err(|why| format!("cannot start {name}: {why}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(text);
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{name}: {}\n{text}{errors}", output.status))
+}
+
+#[cfg(test)]
+mod checks {
+    use super::*;
+
+    #[test]
+    fn the_control_file_has_a_field_on_every_line() {
+        let control = control("amd64", "libc6 (>= 2.36)", 1234);
+        let (fields, description) = control.split_once("Description: ").expect("a description");
+        assert!(fields.lines().all(|line| line.contains(": ")), "{fields}");
+        assert!(fields.contains("\nInstalled-Size: 1234\nDepends: libc6 (>= 2.36)\n"));
+        assert!(
+            description.lines().skip(1).all(|line| line.starts_with(' ')),
+            "{description}"
+        );
+    }
+
+    #[test]
+    fn an_unknown_option_is_refused() {
+        let refused = run(&["--install".to_owned()]);
+        assert_eq!(
+            refused,
+            Err("deb: expected nothing or '--try', got '--install'".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_program_that_fails_is_told_with_what_it_wrote() {
+        let failed = output(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 3"]));
+        assert_eq!(failed, Err("sh: exit status: 3\nout\nerr\n".to_owned()));
+    }
+}

@@ -1,0 +1,142 @@
+//! A system of Debian's smallest kind, made for the trial: what is missing from the package's dependencies is missing here.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::output;
+use crate::Outcome;
+use crate::packages::{self, Package, Probe};
+use crate::workspace;
+
+const DEBOOTSTRAP: Package = Package {
+    name: "debootstrap",
+    probe: Probe::Program("debootstrap", "--version"),
+    needed_by: "the trial of the Debian package in a clean system",
+};
+
+/// Whether this system can make another one in a directory; an error says what it lacks.
+pub(super) fn possible() -> Outcome {
+    if output(Command::new("id").arg("-u"))?.trim() != "0" {
+        return Err("a clean system can be made by root only".to_owned());
+    }
+    match packages::install_missing(&[DEBOOTSTRAP]).is_empty() {
+        true => Ok(()),
+        false => Err("install the Debian package debootstrap".to_owned()),
+    }
+}
+
+/// Installs the package in a new system, uses it there, and removes it again.
+pub(super) fn try_package(package: &Path) -> Outcome {
+    let system = CleanRoot::new()?;
+    let file_name = package.file_name().ok_or("the package is a file")?;
+    fs::copy(package, system.directory.join(file_name)).map_err(|why| format!("cannot copy the package: {why}"))?;
+    let inside = format!("/{}", file_name.display());
+
+    system.run(&["apt-get", "install", "-qq", "--no-install-recommends", &inside])?;
+    let expect = |command: &[&str], expected: &str| {
+        let wrote = system.run(command)?;
+        match wrote.contains(expected) {
+            true => Ok(()),
+            false => Err(format!(
+                "{command:?} should have written {expected:?}, but wrote: {wrote}"
+            )),
+        }
+    };
+    expect(&["baton", "-e", "print(1)"], "1\n")?;
+    expect(&["baton", "--version"], env!("CARGO_PKG_VERSION"))?;
+    expect(
+        &["baton", "/usr/share/doc/baton/examples/tour.lua"],
+        "That was the tour",
+    )?;
+    for file in [
+        "/usr/share/man/man1/baton.1.gz",
+        "/usr/share/bash-completion/completions/baton",
+        "/usr/share/zsh/vendor-completions/_baton",
+        "/usr/share/fish/vendor_completions.d/baton.fish",
+        "/usr/share/baton/lua-language-server/library/baton/process.lua",
+        "/usr/share/doc/baton/book/SUMMARY.md",
+        "/usr/share/doc/baton/copyright",
+    ] {
+        system.run(&["test", "-s", file])?;
+    }
+    // Nothing that was installed differs from its checksum.
+    system.run(&["dpkg", "--verify", "baton"])?;
+    system.run(&["dpkg", "--purge", "baton"])?;
+    for left in ["/usr/bin/baton", "/usr/share/baton", "/usr/share/doc/baton"] {
+        system.run(&["test", "!", "-e", left])?;
+    }
+    println!(
+        "    installed, used and removed in a clean system: {}",
+        package.display()
+    );
+    Ok(())
+}
+
+/// A system in a directory, which is removed with this value.
+struct CleanRoot {
+    directory: PathBuf,
+}
+
+impl CleanRoot {
+    fn new() -> Result<Self, String> {
+        let directory = workspace::target_directory("deb").join(format!("clean-{}", std::process::id()));
+        fs::create_dir_all(&directory).map_err(|why| format!("cannot make {}: {why}", directory.display()))?;
+        let system = Self { directory };
+        let (suite, mirror) = (suite()?, mirror()?);
+        println!("    debootstrap {suite} from {mirror}");
+        let mut debootstrap = Command::new("debootstrap");
+        debootstrap
+            .args(["--variant=minbase", &suite])
+            .arg(&system.directory)
+            .arg(&mirror);
+        output(&mut debootstrap)?;
+        Ok(system)
+    }
+
+    /// Runs a command inside, with the environment of no user, and returns what it wrote.
+    fn run(&self, command: &[&str]) -> Result<String, String> {
+        let mut chroot = Command::new("chroot");
+        chroot
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .arg(&self.directory)
+            .args(command);
+        // The proxy, where there is one, is the only way to a mirror.
+        for name in ["http_proxy", "https_proxy"] {
+            if let Some(value) = std::env::var_os(name) {
+                chroot.env(name, value);
+            }
+        }
+        output(&mut chroot).map_err(|why| format!("in the clean system: {}: {why}", command.join(" ")))
+    }
+}
+
+impl Drop for CleanRoot {
+    fn drop(&mut self) {
+        if let Err(why) = fs::remove_dir_all(&self.directory) {
+            println!("    cannot remove {}: {why}", self.directory.display());
+        }
+    }
+}
+
+/// The release of Debian that this system is.
+fn suite() -> Result<String, String> {
+    let release = fs::read_to_string("/etc/os-release").map_err(|why| format!("/etc/os-release: {why}"))?;
+    let named = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    named
+        .map(str::to_owned)
+        .ok_or("/etc/os-release has no VERSION_CODENAME".to_owned())
+}
+
+/// The mirror that this system is installed from.
+fn mirror() -> Result<String, String> {
+    let format = "$(RELEASE) $(SITE)";
+    let targets = output(Command::new("apt-get").args(["indextargets", "--format", format]))?;
+    let suite = suite()?;
+    let of_suite = targets.lines().find_map(|line| line.strip_prefix(&format!("{suite} ")));
+    of_suite
+        .map(str::to_owned)
+        .ok_or(format!("apt has no source for {suite}"))
+}
