@@ -206,6 +206,13 @@ void baton_lua_warn_blocked(struct baton_process *process) {
   baton_lua_name_function(L, name, sizeof name);
   baton_gate_here()->gate |= 1;
   process->vm->in_report--;
+  if (process->criticals > 0) {
+    fprintf(stderr,
+            "baton: warning: process '%s' (id %llu): %s, called inside process.critical, keeps all other processes waiting. Call it outside of the "
+            "section, or raise process.params.warn_blocked if this is meant.\n",
+            baton_lua_name_for_report(process), (unsigned long long)process->id, name);
+    return;
+  }
   fprintf(stderr,
           "baton: warning: process '%s' (id %llu): %s keeps all other processes waiting. Functions of C modules keep the VM until they return; they cannot be "
           "declared concurrent yet. Call it in a program of its own (io.popen), or raise process.params.warn_blocked if this is meant.\n",
