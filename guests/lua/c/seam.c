@@ -112,6 +112,15 @@ LUAI_FUNC int luaG_traceexec(lua_State *L, const Instruction *pc) {
 ** Entering, and what is kept for each process
 ** ======================================================= */
 
+/*
+** To the calling thread's errno, found afresh: compilers take its address to be the same all through a function, and after a cold enter it
+** would be that of the thread which the process came from, where by now another one may be between a call that fails and its look at errno.
+*/
+static __attribute__((noinline)) void restore_errno(int value) {
+  errno = value;
+  __asm__ volatile("" ::: "memory");
+}
+
 void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
   struct baton_process *process = baton_lua_running(L);
   int saved_errno = errno;
@@ -137,7 +146,7 @@ void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
     __atomic_fetch_and(&baton_gate_here()->slow, ~BATON_SLOW_ATTENTION, __ATOMIC_ACQ_REL);
     baton_lua_arm(L);
   }
-  errno = saved_errno;
+  restore_errno(saved_errno);
 }
 
 /* The VM was taken from the process's foreign call: put away what belongs to the VM. */
