@@ -149,6 +149,10 @@ bridge! {
         vm.enter_cold();
     }
 
+    fn baton_rs_enter_cold_pinned(vm) {
+        vm.enter_cold_pinned();
+    }
+
     fn baton_rs_sleep_until(vm, nanoseconds: u64) -> CWake {
         vm.sleep_until(Instant::from_nanos(nanoseconds)).into()
     }
@@ -413,6 +417,15 @@ bridge! {
         match WaitQueueId::from_bits(id) {
             Some(id) => vm.attempt(|kernel| kernel.wait(id, deadline(timeout))).into(),
             None => Wake::because(WakeReason::Closed).into(),
+        }
+    }
+
+    fn baton_rs_visit(vm, pid: u64, queue: u64) {
+        if let Some(pid) = process(pid) {
+            vm.resume_from_outside(pid);
+        }
+        if let Some(queue) = WaitQueueId::from_bits(queue) {
+            vm.wake_from_outside(queue, 0);
         }
     }
 
