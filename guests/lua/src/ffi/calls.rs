@@ -44,11 +44,10 @@ unsafe extern "C" fn baton_ffi_prepare(
 ) -> *const Prepared {
     let id = of.qualified(&state.declared.types).id;
     let further: Vec<Qualified> = (0..count)
-        // SAFETY: the caller's condition.
         .map(|index| {
-            unsafe { &**further.add(index) }
-                .qualified(&state.declared.types)
-                .plain()
+            // SAFETY: the caller's condition.
+            let descriptor = unsafe { &**further.add(index) };
+            descriptor.qualified(&state.declared.types).plain()
         })
         .collect();
     let key: (TypeId, Vec<TypeId>) = (id, further.iter().map(|of| of.id).collect());
