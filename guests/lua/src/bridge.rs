@@ -4,10 +4,11 @@
 //! None of them raises; Lua's errors are made by the callers.
 
 use baton_core::kernel::{
-    Attempt, Case, ChannelId, ConditionId, Deadline, EventId, Kernel, KillOutcome, MutexId, Priority, ProcessId,
-    ResumeOutcome, SemaphoreId, SpawnOptions, State, SuspendOutcome, TimerId, WaitQueueId, Wake, WakeReason,
+    Attempt, BarrierId, Case, ChannelId, ConditionId, Deadline, EventId, Kernel, KillOutcome, MutexId, Priority,
+    ProcessId, ResumeOutcome, RwLockId, SemaphoreId, SpawnOptions, State, SuspendOutcome, TimerId, WaitQueueId, Wake,
+    WakeReason,
 };
-use baton_core::vm::{HOME, Spawned, Vm};
+use baton_core::vm::{Context, HOME, Spawned, Vm};
 use baton_sys::clock::Instant;
 use std::ffi::{c_char, c_int};
 use std::time::Duration;
@@ -93,6 +94,18 @@ pub(crate) unsafe fn write_message(buffer: *mut c_char, size: usize, message: &s
         std::ptr::copy_nonoverlapping(message.as_ptr(), buffer.cast::<u8>(), length);
         buffer.add(length).write(0);
     }
+}
+
+/// What an operation says that refuses to be misused.
+fn unless_refused<E>(vm: &Vm, attempt: impl FnOnce(&mut Kernel<Context>) -> Result<Attempt, E>) -> CWake {
+    let mut refused = false;
+    let wake = vm.attempt(|kernel| {
+        attempt(kernel).unwrap_or_else(|_| {
+            refused = true;
+            Attempt::Ready(Wake::because(WakeReason::Dead))
+        })
+    });
+    if refused { misuse() } else { wake.into() }
 }
 
 /// Defines the functions that C calls; each gets the executor as `vm: &Vm`.
@@ -308,12 +321,7 @@ bridge! {
 
     fn baton_rs_mutex_lock(vm, id: u64, timeout: i64) -> CWake {
         let Some(id) = MutexId::from_bits(id) else { return Wake::because(WakeReason::Closed).into() };
-        let mut refused = false;
-        let wake = vm.attempt(|kernel| kernel.mutex_lock(id, deadline(timeout)).unwrap_or_else(|_| {
-            refused = true;
-            Attempt::Ready(Wake::because(WakeReason::Dead))
-        }));
-        if refused { misuse() } else { wake.into() }
+        unless_refused(vm, |kernel| kernel.mutex_lock(id, deadline(timeout)))
     }
 
     fn baton_rs_mutex_unlock(vm, id: u64) -> c_int {
@@ -329,12 +337,7 @@ bridge! {
         let (Some(id), Some(mutex)) = (ConditionId::from_bits(id), MutexId::from_bits(mutex)) else {
             return Wake::because(WakeReason::Closed).into();
         };
-        let mut refused = false;
-        let wake = vm.attempt(|kernel| kernel.condition_wait(id, mutex, deadline(timeout)).unwrap_or_else(|_| {
-            refused = true;
-            Attempt::Ready(Wake::because(WakeReason::Dead))
-        }));
-        if refused { misuse() } else { wake.into() }
+        unless_refused(vm, |kernel| kernel.condition_wait(id, mutex, deadline(timeout)))
     }
 
     fn baton_rs_condition_signal(vm, id: u64, all: c_int) {
@@ -374,6 +377,34 @@ bridge! {
 
     fn baton_rs_event_is_set(vm, id: u64) -> c_int {
         EventId::from_bits(id).is_some_and(|id| vm.kernel(|kernel| kernel.event_is_set(id))).into()
+    }
+
+    fn baton_rs_rwlock_new(vm) -> u64 {
+        vm.kernel(|kernel| kernel.rwlock_new()).to_bits()
+    }
+
+    fn baton_rs_rwlock_lock(vm, id: u64, writes: c_int, timeout: i64) -> CWake {
+        let Some(id) = RwLockId::from_bits(id) else { return Wake::because(WakeReason::Closed).into() };
+        unless_refused(vm, |kernel| match writes {
+            0 => kernel.rwlock_read(id, deadline(timeout)),
+            _ => kernel.rwlock_write(id, deadline(timeout)),
+        })
+    }
+
+    fn baton_rs_rwlock_unlock(vm, id: u64) -> c_int {
+        let Some(id) = RwLockId::from_bits(id) else { return 1 };
+        vm.operate(|kernel| kernel.rwlock_unlock(id)).is_err().into()
+    }
+
+    fn baton_rs_barrier_new(vm, size: u64) -> u64 {
+        vm.kernel(|kernel| kernel.barrier_new(size)).to_bits()
+    }
+
+    fn baton_rs_barrier_wait(vm, id: u64, timeout: i64) -> CWake {
+        match BarrierId::from_bits(id) {
+            Some(id) => vm.attempt(|kernel| kernel.barrier_wait(id, deadline(timeout))).into(),
+            None => Wake::because(WakeReason::Closed).into(),
+        }
     }
 
     fn baton_rs_channel_new(vm, capacity: u64) -> u64 {
@@ -430,7 +461,9 @@ bridge! {
             3 => drop(EventId::from_bits(id).map(|id| kernel.event_free(id))),
             4 => drop(ChannelId::from_bits(id).map(|id| kernel.channel_free(id))),
             5 => drop(WaitQueueId::from_bits(id).map(|id| kernel.wait_queue_free(id))),
-            _ => drop(TimerId::from_bits(id).map(|id| kernel.timer_free(id))),
+            6 => drop(TimerId::from_bits(id).map(|id| kernel.timer_free(id))),
+            7 => drop(RwLockId::from_bits(id).map(|id| kernel.rwlock_free(id))),
+            _ => drop(BarrierId::from_bits(id).map(|id| kernel.barrier_free(id))),
         });
     }
 

@@ -143,6 +143,18 @@ function process.condition(mutex) end
 ---@nodiscard
 function process.event() end
 
+---A lock for many readers or one writer. Who waits keeps later ones out, so that writers are not starved; all who hold it
+---inherit the priority of whoever waits. Not recursive.
+---@return baton.process.RwLock
+---@nodiscard
+function process.rwlock() end
+
+---A barrier, at which processes wait for each other.
+---@param count integer how many pass together, from 1
+---@return baton.process.Barrier
+---@nodiscard
+function process.barrier(count) end
+
 ---@class baton.process.Process
 ---@field id integer its number, never used again
 ---@field name string
@@ -297,6 +309,34 @@ function Event:wait(timeout) end
 
 ---@return boolean
 function Event:is_set() end
+
+---@class baton.process.RwLock
+local RwLock = {}
+
+---Locks for reading, beside other readers. `true, "abandoned"` if a writer ended without unlocking it, and no other one
+---has held it since.
+---@param timeout? number
+---@return true?
+---@return baton.process.Failure | "abandoned" | nil note
+function RwLock:read(timeout) end
+
+---Locks for writing, alone. `true, "abandoned"` if the last writer ended without unlocking it.
+---@param timeout? number
+---@return true?
+---@return baton.process.Failure | "abandoned" | nil note
+function RwLock:write(timeout) end
+
+---By a process that holds it only.
+function RwLock:unlock() end
+
+---@class baton.process.Barrier
+local Barrier = {}
+
+---Waits until as many wait as the barrier was made for. One of them is told `"last"`.
+---@param timeout? number
+---@return true?
+---@return baton.process.Failure | "last" | nil note
+function Barrier:wait(timeout) end
 
 ---Parameters; `BATON_SLICE` and so on in the environment set them at the start.
 ---@class baton.process.Params
