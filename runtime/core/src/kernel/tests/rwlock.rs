@@ -84,7 +84,9 @@ fn a_waiting_writer_keeps_later_readers_out_and_is_not_starved() {
     assert_eq!(kernel.rwlock_holders(lock), (1, true));
     unlock(&mut kernel, w, lock);
     assert_eq!(kernel.rwlock_holders(lock), (2, false));
-    late.map(|pid| assert_eq!(resume_with(&mut kernel, pid).reason, WakeReason::Done));
+    for pid in late {
+        assert_eq!(resume_with(&mut kernel, pid).reason, WakeReason::Done);
+    }
 }
 
 #[test]
