@@ -177,7 +177,10 @@ fn a_function_that_keeps_the_vm_while_it_uses_the_api_is_warned_about_too() {
         .run();
     outcome.succeeds().wrote("sorted\n");
     assert_eq!(
-        outcome.stderr.matches("'sort' keeps all other processes waiting").count(),
+        outcome
+            .stderr
+            .matches("'sort' keeps all other processes waiting")
+            .count(),
         1,
         "one warning for one function\n{outcome}"
     );
