@@ -27,6 +27,14 @@ void baton_lua_forget_calls(struct baton_vm *vm);
 /* Raises what the process owes: a kill that is due, an interrupt. From outside the VM. */
 void baton_lua_raise_owed(lua_State *L, struct baton_process *process);
 int baton_lua_kill_is_due(struct baton_process *process);
+/* Raises the process's kill, whatever holds it back. From outside the VM. */
+void baton_lua_raise_kill(lua_State *L, struct baton_process *process);
+/* Critical sections. All inside the VM. `mark` stays on the C stack until the end; an error ends the section too. */
+void baton_lua_begin_critical(struct baton_process *process, struct baton_mark *mark);
+void baton_lua_end_critical(struct baton_process *process);
+/* For good: the program ends. */
+void baton_lua_leave_criticals(struct baton_process *process);
+void baton_lua_hold_for_criticals(struct baton_process *process, int holds);
 void baton_lua_note_exception_globals(void);
 
 /* policies.c */
@@ -66,6 +74,7 @@ int baton_lua_open_process(lua_State *L);
 void baton_lua_open_objects(lua_State *L);
 void baton_lua_open_timers(lua_State *L);
 void baton_lua_open_settings(lua_State *L);
+void baton_lua_open_scheduling(lua_State *L);
 /* Reads the table at `index` into `options`, or raises; leaves the option "name" (nil or a string) on the top. */
 void baton_lua_read_spawn_options(lua_State *L, int index, struct baton_spawn *options);
 struct baton_process *baton_lua_caller(lua_State *L);

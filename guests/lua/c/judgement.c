@@ -214,6 +214,13 @@ void baton_lua_warn_blocked(struct baton_process *process) {
   baton_lua_name_function(L, name, sizeof name);
   baton_gate_here()->gate |= 1;
   process->vm->in_report--;
+  if (process->criticals > 0) {
+    fprintf(stderr,
+            "baton: warning: process '%s' (id %llu): %s, called inside process.critical, keeps all other processes waiting. Call it outside of the "
+            "section, or raise process.params.warn_blocked if this is meant.\n",
+            baton_lua_name_for_report(process), (unsigned long long)process->id, name);
+    return;
+  }
   module = baton_lua_module_name(process->vm, function);
   if (module != NULL)
     fprintf(stderr,

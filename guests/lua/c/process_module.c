@@ -41,6 +41,7 @@ int baton_lua_after_wait(lua_State *L, struct baton_process *process, struct bat
     if (wake.reason == BATON_INTERRUPTED) process->interrupted = 1;
     baton_lua_raise_owed(L, process);
   }
+  if (l_unlikely(wake.reason == BATON_FORBIDDEN)) luaL_error(L, "cannot wait inside process.critical");
   return (int)wake.reason;
 }
 
@@ -205,11 +206,15 @@ static int process_kill(lua_State *L) {
 }
 
 static int suspend_process(lua_State *L, struct baton_process *caller, struct baton_process *process) {
-  int outcome;
+  int outcome, is_killed;
   if (process == caller) baton_lua_check_may_wait(L, caller);
   baton_enter(L);
+  if (process == caller) baton_lua_hold_for_criticals(caller, 0);
   outcome = baton_rs_suspend(caller->vm->executor, process->kernel_id);
+  is_killed = baton_lua_kill_is_due(caller);
+  if (process == caller) baton_lua_hold_for_criticals(caller, 1);
   baton_leave(L);
+  if (is_killed) baton_lua_raise_kill(L, caller);
   baton_lua_raise_owed(L, caller);
   return push_acted(L, outcome == 1);
 }
@@ -269,6 +274,7 @@ static int process_bind(lua_State *L) {
     bound = 1;
   }
   if (is_dead(process)) return push_acted(L, 1);
+  if (process == caller && bound && caller->criticals > 0) luaL_error(L, "cannot move to another thread inside process.critical");
   baton_enter(L);
   baton_rs_bind_home(caller->vm->executor, process->kernel_id, bound);
   baton_leave(L);
@@ -558,5 +564,6 @@ int baton_lua_open_process(lua_State *L) {
   baton_lua_open_objects(L);
   baton_lua_open_timers(L);
   baton_lua_open_settings(L);
+  baton_lua_open_scheduling(L);
   return 1;
 }

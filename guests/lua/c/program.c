@@ -92,6 +92,9 @@ int baton_lua_exit(lua_State *L) {
     struct baton_process *process = baton_lua_here(L);
     if (process != NULL && !process->vm->closing) {
       process->vm->exiting = 1;
+      baton_enter(L);
+      baton_lua_leave_criticals(process);
+      baton_leave(L);
       baton_lua_finish(L, 0);
       close_state(process);
     }

@@ -11,7 +11,7 @@ struct global_State;
 struct baton_process;
 
 /* Marks on the C stack of what a process is inside of; an error that jumps over them removes them. */
-enum baton_mark_kind { BATON_MARK_CLOSE, BATON_MARK_FINALIZER, BATON_MARK_FOREIGN_STATE };
+enum baton_mark_kind { BATON_MARK_CLOSE, BATON_MARK_FINALIZER, BATON_MARK_FOREIGN_STATE, BATON_MARK_CRITICAL };
 
 struct baton_mark {
   struct baton_mark *previous;
@@ -84,6 +84,7 @@ struct baton_process {
   int saved_errno;
   unsigned holds;               /* marks that put a kill off */
   unsigned foreign_states;      /* marks that forbid switching */
+  unsigned criticals;           /* marks of critical sections: they hold kills and interrupts back */
   unsigned char errno_kept;     /* C code below may look at errno: it is saved across switches */
   unsigned char keeps_thread;   /* the host's frames on its stack must stay on their thread */
   unsigned char pinned;         /* foreign frames are on its stack: it continues only on its thread */

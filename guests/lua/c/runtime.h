@@ -17,7 +17,8 @@ enum baton_reason {
   BATON_ABANDONED,
   BATON_KILLED,
   BATON_INTERRUPTED,
-  BATON_MISUSE /* the call was refused: recursive lock, or not the owner */
+  BATON_MISUSE, /* the call was refused: recursive lock, or not the owner */
+  BATON_FORBIDDEN /* the process is in a critical section, and would have to wait */
 };
 
 struct baton_wake {
@@ -53,7 +54,11 @@ struct baton_spawn {
 uint64_t baton_rs_spawn(const void *vm, const struct baton_spawn *options, char *message, size_t size);
 void baton_rs_forget(const void *vm, uint64_t process);
 void baton_rs_yield(const void *vm);
+void baton_rs_yield_to(const void *vm, uint64_t process);
 void baton_rs_give_way(const void *vm); /* to a more urgent one */
+/* Critical sections of the calling process. To leave one gives way to nobody: baton_rs_give_way does. */
+void baton_rs_enter_critical(const void *vm);
+void baton_rs_leave_critical(const void *vm);
 void baton_rs_set_word(const void *vm, uint64_t process, uintptr_t word);
 void baton_rs_safepoint(const void *vm);
 void baton_rs_enter_cold(const void *vm); /* from outside; returns inside */

@@ -111,6 +111,15 @@ LUAI_FUNC int luaG_traceexec(lua_State *L, const Instruction *pc) {
 ** Entering, and what is kept for each process
 ** ======================================================= */
 
+/*
+** To the calling thread's errno, found afresh: compilers take its address to be the same all through a function, and after a cold enter it
+** would be that of the thread which the process came from, where by now another one may be between a call that fails and its look at errno.
+*/
+static __attribute__((noinline)) void restore_errno(int value) {
+  errno = value;
+  __asm__ volatile("" ::: "memory");
+}
+
 void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
   struct baton_process *process = baton_lua_running(L);
   int saved_errno = errno;
@@ -136,7 +145,7 @@ void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
     __atomic_fetch_and(&baton_gate_here()->slow, ~BATON_SLOW_ATTENTION, __ATOMIC_ACQ_REL);
     baton_lua_arm(L);
   }
-  errno = saved_errno;
+  restore_errno(saved_errno);
 }
 
 /* The VM was taken from the process's foreign call: put away what belongs to the VM. */
@@ -225,6 +234,10 @@ static void drop_mark(struct baton_process *process) {
   if (mark->kind == BATON_MARK_FOREIGN_STATE) {
     process->foreign_states--;
   } else {
+    if (mark->kind == BATON_MARK_CRITICAL && process->criticals > 0) { /* none are left once the program ends */
+      process->criticals--;
+      baton_rs_leave_critical(process->vm->executor);
+    }
     process->holds--;
     if (l_unlikely(process->killed) && process->holds == 0) sync_kill_hold(process);
   }
@@ -241,11 +254,35 @@ static void put_mark(struct baton_process *process, struct baton_mark *mark, enu
   }
 }
 
+void baton_lua_begin_critical(struct baton_process *process, struct baton_mark *mark) {
+  put_mark(process, mark, BATON_MARK_CRITICAL);
+  process->criticals++;
+  baton_rs_enter_critical(process->vm->executor);
+}
+
+void baton_lua_end_critical(struct baton_process *process) { drop_mark(process); }
+
+void baton_lua_leave_criticals(struct baton_process *process) {
+  for (; process->criticals > 0; process->criticals--) baton_rs_leave_critical(process->vm->executor);
+}
+
+/* While the process is suspended it is in no critical section, and these hold no kill back. */
+void baton_lua_hold_for_criticals(struct baton_process *process, int holds) {
+  if (process->criticals == 0) return;
+  if (holds)
+    process->holds += process->criticals;
+  else
+    process->holds -= process->criticals;
+  if (process->killed) sync_kill_hold(process);
+}
+
 /* The stack is about to be cut back to `where`: forget what is deeper. */
 static void unwind(struct baton_process *process, const void *where) {
+  unsigned criticals = process->criticals;
   while (process->marks != NULL && (const char *)process->marks < (const char *)where) drop_mark(process);
   while (process->resumed != NULL && (const char *)process->resumed < (const char *)where)
     process->resumed = process->resumed->previous;
+  if (l_unlikely(criticals > 0 && process->criticals == 0)) baton_lua_request_safepoint(process); /* for what was put off */
 }
 
 struct lua_longjmp *baton_lua_throw_target(lua_State *L, struct lua_longjmp *c) {
@@ -283,12 +320,14 @@ static l_noret raise_kill(lua_State *L, struct baton_process *process) {
   luaD_throw(L, LUA_ERRRUN); /* not lua_error: message handlers are passed over */
 }
 
+void baton_lua_raise_kill(lua_State *L, struct baton_process *process) {
+  lua_lock(L);
+  raise_kill(L, process);
+}
+
 void baton_lua_raise_owed(lua_State *L, struct baton_process *process) {
-  if (baton_lua_kill_is_due(process)) {
-    lua_lock(L);
-    raise_kill(L, process);
-  }
-  if (process->interrupted && process->killed == 0) {
+  if (baton_lua_kill_is_due(process)) baton_lua_raise_kill(L, process);
+  if (process->interrupted && process->killed == 0 && process->criticals == 0) {
     process->interrupted = 0;
     lua_lock(L);
     luaD_checkstack(L, LUA_MINSTACK); /* a Lua frame has none to spare */

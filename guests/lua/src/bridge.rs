@@ -4,8 +4,8 @@
 //! None of them raises; Lua's errors are made by the callers.
 
 use baton_core::kernel::{
-    Attempt, Case, ChannelId, ConditionId, Deadline, EventId, KillOutcome, MutexId, Priority, ProcessId, ResumeOutcome,
-    SemaphoreId, SpawnOptions, State, SuspendOutcome, TimerId, WaitQueueId, Wake, WakeReason,
+    Attempt, Case, ChannelId, ConditionId, Deadline, EventId, Kernel, KillOutcome, MutexId, Priority, ProcessId,
+    ResumeOutcome, SemaphoreId, SpawnOptions, State, SuspendOutcome, TimerId, WaitQueueId, Wake, WakeReason,
 };
 use baton_core::vm::{HOME, Spawned, Vm};
 use baton_sys::clock::Instant;
@@ -54,6 +54,7 @@ impl From<Wake> for CWake {
             WakeReason::Abandoned => 4,
             WakeReason::Killed => 5,
             WakeReason::Interrupted => 6,
+            WakeReason::Forbidden => 8,
         };
         CWake {
             reason,
@@ -119,6 +120,21 @@ bridge! {
 
     fn baton_rs_yield(vm) {
         vm.yield_now();
+    }
+
+    fn baton_rs_yield_to(vm, pid: u64) {
+        match process(pid) {
+            Some(pid) => vm.yield_to(pid),
+            None => vm.yield_now(),
+        }
+    }
+
+    fn baton_rs_enter_critical(vm) {
+        vm.enter_critical();
+    }
+
+    fn baton_rs_leave_critical(vm) {
+        vm.kernel(Kernel::leave_critical);
     }
 
     fn baton_rs_give_way(vm) {

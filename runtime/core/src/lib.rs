@@ -6,6 +6,7 @@
 //! | [`vm`] | the executor: native threads, stacks, the VM lock, idle |
 //! | [`monitor`] | watchdog and heartbeat |
 //! | [`guest`] | what an interpreter owes to the runtime |
+//! | [`spin`] | whether to spin before parking: pure policies |
 //! | [`parameters`], [`counters`] | what can be set and seen |
 #![forbid(unsafe_code)]
 
@@ -14,4 +15,5 @@ pub mod guest;
 pub mod kernel;
 pub mod monitor;
 pub mod parameters;
+pub mod spin;
 pub mod vm;

@@ -69,7 +69,7 @@ fn assertions_passed(outcome: &Outcome) -> usize {
 }
 
 macro_rules! areas {
-    ($($area:ident $least:literal: $($file:ident),* $(; alone: $($alone:ident),+)?;)+) => {
+    ($($area:ident $least:literal: [$($file:ident),*] $(alone [$($alone:ident),+])?;)+) => {
         $(mod $area {
             pub(crate) const AREA: super::Area = super::Area {
                 name: stringify!($area),
@@ -109,12 +109,20 @@ macro_rules! areas {
 }
 
 areas! {
-    coroutines 1250: values, boundaries, ending;
-    closing 650: blocks, yields;
-    errors 600: raising, handlers; alone: overflow;
-    hooks 1400: events;
-    introspection 1300: frames, upvalues;
-    collector 600: ; alone: finalizers, modes;
+    coroutines 1270: [values, boundaries, ending];
+    closing 700: [blocks, yields];
+    errors 650: [raising, handlers] alone [overflow];
+    hooks 1400: [events];
+    introspection 1350: [frames, upvalues];
+    collector 640: [] alone [finalizers, modes];
+    chunks 940: [loading, jumps];
+    numbers 1030: [arithmetic];
+    strings 1060: [formats, patterns];
+    tables 830: [library];
+    metamethods 800: [operators];
+    modules 680: [require];
+    files 700: [reading] alone [defaults];
+    system 690: [time];
 }
 
 #[test]

@@ -209,7 +209,8 @@ fn a_daemon_inside_an_endless_c_call_does_not_keep_the_program() {
     baton()
         .process_code(
             "local check = require 'check'
-             check.becomes(process.spawn({ daemon = true }, check.endless_match), 'foreign')
+             local path = check.fifo()
+             check.becomes(process.spawn({ daemon = true }, io.open, path), 'foreign')
              print 'main has returned'",
         )
         .run()
@@ -223,7 +224,7 @@ fn a_daemon_whose_close_handler_never_ends_does_not_keep_the_program() {
         .process_code(
             "local ready = process.event()
              process.spawn({ daemon = true }, function()
-               local guard <close> = setmetatable({}, { __close = function() while true do end end })
+               local guard <close> = setmetatable({}, { __close = function() while true do process.sleep(0.01) end end })
                ready:set()
                process.sleep(1000)
              end)
@@ -369,7 +370,7 @@ fn a_failure_that_is_joined_after_its_death_leaves_status_0() {
 #[test]
 fn a_failure_that_is_awaited_leaves_status_0_and_no_message() {
     baton()
-        .process_code("print(process.spawn(function() error('awaited', 0) end):join())")
+        .process_code("print(process.spawn({ priority = 39 }, function() error('awaited', 0) end):join())")
         .run()
         .succeeds()
         .wrote("false\tawaited\n")

@@ -31,10 +31,12 @@ programs! {
     bitop: "bit" from "lua-bitop";
     cjson: "cjson" from "lua-cjson";
     cqueues: "cqueues" from "lua-cqueues";
+    cyrussasl: "cyrussasl" from "lua-cyrussasl";
     dbi_sqlite3: "dbd.sqlite3" from "lua-dbi-sqlite3";
     event: "luaevent.core" from "lua-event";
     expat: "lxp" from "lua-expat";
     filesystem: "lfs" from "lua-filesystem";
+    guestfs: "guestfs" from "lua-guestfs";
     lpeg: "lpeg" from "lua-lpeg";
     luaossl: "openssl" from "lua-luaossl";
     luv: "luv" from "lua-luv";
@@ -48,6 +50,7 @@ programs! {
     sql_sqlite3: "luasql.sqlite3" from "lua-sql-sqlite3";
     system: "system" from "lua-system";
     term: "term" from "lua-term";
+    unbound: "lunbound" from "lua-unbound";
     yaml: "yaml" from "lua-yaml";
     zlib: "zlib" from "lua-zlib";
 }
@@ -81,6 +84,90 @@ fn sql_mysql_and_dbi_mysql() {
 }
 
 #[test]
+fn modules_without_c_code() {
+    let modules = "argparse cliargs dkjson inifile luassert luaunit:lua-unit mediator pl:lua-penlight say";
+    let installed = modules.split(' ').all(|entry| match entry.split_once(':') {
+        Some((module, package)) => is_installed(module, package),
+        None => is_installed(entry, &format!("lua-{entry}")),
+    });
+    if installed {
+        behaves_the_same("pure", |run| run);
+    }
+}
+
+#[test]
+fn examples_that_packages_install_do_the_same() {
+    let mut count = 0;
+    for package in ["lua-cliargs", "lua-dkjson", "lua-unit"] {
+        let dir = format!("/usr/share/doc/{package}/examples");
+        if is_file(&dir, package) {
+            for entry in std::fs::read_dir(&dir).expect("the examples can be listed") {
+                let path = entry.expect("a directory entry can be read").path();
+                let Some(lua) = peer::lua() else { return };
+                let run = |run: Run| in_own_dir(run).arg(&path).run();
+                let (wanted, got) = (run(lua), run(baton()));
+                let seen = |outcome: &Outcome| steady(&format!("{}{}", outcome.stdout, outcome.stderr));
+                assert_eq!(seen(&wanted), seen(&got), "{wanted}\n{got}");
+                assert_eq!(wanted.status, got.status, "{wanted}\n{got}");
+                count += 1;
+            }
+            assert!(count > 0, "there is no example in {dir}");
+        }
+    }
+}
+
+/// A run that starts in its scratch directory: examples write files.
+fn in_own_dir(run: Run) -> Run {
+    let dir = run.scratch().to_path_buf();
+    run.in_dir(&dir)
+}
+
+/// Text without what differs from run to run: the order of keys, the name of the interpreter, addresses and times.
+fn steady(text: &str) -> String {
+    let is_steady = |word: &&str| !word.contains("0x") && !word.contains('.') && !word.contains("lua5.4");
+    let lines = text
+        .lines()
+        .filter(|line| !line.starts_with("mixed table encoded") && !line.starts_with("sparse array"));
+    let lines = lines.map(|line| line.split(' ').filter(is_steady).collect::<Vec<_>>().join(" "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn ldap() {
+    if is_installed("lualdap", "lua-ldap")
+        && let Some(server) = Server::slapd()
+    {
+        behaves_the_same("ldap", |run| run.env("SERVER", server.ldap_address()));
+    }
+}
+
+#[test]
+fn readline() {
+    if !is_installed("readline", "lua-readline") {
+        return;
+    }
+    let Some(lua) = peer::lua() else { return };
+    let plain = |run: Run| {
+        run.script("packages/plain.lua")
+            .arg("readline")
+            .stdin("one\ntwo\nthree\n")
+            .run()
+    };
+    let wanted = plain(lua);
+    wanted.succeeds();
+    agrees(&wanted, &plain(baton()));
+    let crowd = baton()
+        .script("packages/crowd.lua")
+        .arg("readline")
+        .stdin(&"one\ntwo\nthree\n".repeat(4))
+        .run();
+    // The library itself writes its prompts, for each copy.
+    let is_said = |line: &&str| !line.starts_with("> ") && !line.starts_with("? ");
+    let said = |outcome: &Outcome| outcome.stdout.lines().filter(is_said).collect::<Vec<_>>().join("\n");
+    assert_eq!(said(crowd.succeeds()), said(&wanted), "{crowd}");
+}
+
+#[test]
 fn sql_odbc() {
     let driver = "/usr/lib/x86_64-linux-gnu/odbc/libsqlite3odbc.so";
     if is_installed("luasql.odbc", "lua-sql-odbc")
@@ -108,6 +195,9 @@ const WITH_SETUP: &[&str] = &[
     "dbi_mysql",
     "dbi_postgresql",
     "geoip",
+    "ldap",
+    "pure",
+    "readline",
     "sql_mysql",
     "sql_odbc",
     "sql_postgres",

@@ -42,6 +42,18 @@ function process.list() end
 ---Lets processes of the same or a higher priority run first.
 function process.yield() end
 
+---Lets another process run at once, if it can and nobody is more urgent than it; else like `yield`.
+---@param target baton.process.Process
+---@return boolean alive, "dead"? why
+function process.yield_to(target) end
+
+---Calls `f(...)` while no other process of the program runs. Sections nest. Interrupts, timers and kills take effect
+---after. A wait that would block raises, but for `process.suspend()`, which leaves the section until the process goes on.
+---@param f fun(...): ...
+---@param ... any
+---@return any ... results of f
+function process.critical(f, ...) end
+
 ---Waits for some seconds.
 ---@param seconds number
 ---@return true

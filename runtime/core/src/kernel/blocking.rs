@@ -38,11 +38,20 @@ impl<C> Kernel<C> {
 
     /// Puts the current process into `queue`, unless it must not wait.
     pub(super) fn wait_in(&mut self, me: u32, queue: WaitQueue, ticket: Ticket, deadline: Deadline) -> Attempt {
-        if deadline == Deadline::Now {
-            return Attempt::because(WakeReason::TimedOut);
+        if let Some(refusal) = self.refusal_to_block(me, deadline) {
+            return refusal;
         }
         self.enter_queue(me, queue, ticket);
         self.block(me, Phase::Waiting, deadline)
+    }
+
+    /// What a process is told that would have to wait and must not.
+    #[inline]
+    pub(super) fn refusal_to_block(&self, me: u32, deadline: Deadline) -> Option<Attempt> {
+        if deadline == Deadline::Now {
+            return Some(Attempt::because(WakeReason::TimedOut));
+        }
+        (self.processes[me].critical > 0).then(|| Attempt::because(WakeReason::Forbidden))
     }
 
     /// Adds a node for a process to `queue`.

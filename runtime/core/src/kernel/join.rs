@@ -21,8 +21,8 @@ impl<C> Kernel<C> {
         if index == me {
             return Attempt::because(WakeReason::Dead);
         }
-        if deadline == Deadline::Now {
-            return Attempt::because(WakeReason::TimedOut);
+        if let Some(refusal) = self.refusal_to_block(me, deadline) {
+            return refusal;
         }
         if self.processes[index].joiners == NIL {
             self.processes[index].joiners = self.waiters.make_queue().0;
@@ -66,7 +66,10 @@ impl<C> Kernel<C> {
     /// Sleeps until then: `Done`.
     pub fn sleep(&mut self, until: Instant) -> Attempt {
         match self.may_wait() {
-            Ok(me) => self.block(me, Phase::Sleeping, Deadline::At(until)),
+            Ok(me) => {
+                let refusal = self.refusal_to_block(me, Deadline::At(until));
+                refusal.unwrap_or_else(|| self.block(me, Phase::Sleeping, Deadline::At(until)))
+            }
             Err(answer) => answer,
         }
     }

@@ -16,6 +16,7 @@
 //! | `deadlines`, `timer` | the heap of deadlines; processes fired by time |
 //! | `lifetime`, `join` | spawn, exit, forget; waiting for the end of others |
 //! | `suspend`, `kill`, `priority`, `carriers` | what is done to a process from outside |
+//! | `critical` | sections in which no other process runs |
 //! | `forking` | what is left of all in a fork's child |
 //! | `semaphore`, `mutex`, `condition`, `event`, `channel`, `select`, `queue` | what processes wait for |
 //! | `listing`, `counters` | what is seen from outside |
@@ -43,6 +44,7 @@ mod carriers;
 mod channel;
 mod condition;
 mod counters;
+mod critical;
 mod deadlines;
 mod event;
 mod forking;

@@ -22,7 +22,7 @@ impl<C> Kernel<C> {
     pub fn effective_priority(&self, pid: ProcessId) -> Priority {
         self.processes
             .find(pid)
-            .map_or(Priority::DEFAULT, |index| self.processes[index].priority)
+            .map_or(Priority::DEFAULT, |index| self.processes[index].priority.or_highest())
     }
 
     /// Gives a process another priority. It goes to the back of its new level wherever it stands; the
@@ -47,7 +47,7 @@ impl<C> Kernel<C> {
             if priority == process.priority {
                 return;
             }
-            if priority.is_more_urgent_than(process.own_priority) {
+            if priority.is_more_urgent_than(process.own_priority) && priority != Priority::CRITICAL {
                 self.counters.priorities_inherited += 1;
             }
             self.move_to_level(index, priority);
@@ -67,6 +67,9 @@ impl<C> Kernel<C> {
 
     fn due_priority(&self, index: u32) -> Priority {
         let process = &self.processes[index];
+        if process.critical > 0 {
+            return Priority::CRITICAL;
+        }
         let mut priority = process.own_priority;
         let mut held = process.held;
         while let Some(mutex) = self.mutexes.at(held) {

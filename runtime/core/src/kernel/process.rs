@@ -49,6 +49,10 @@ pub(super) struct Process {
     pub(super) daemon: bool,
     pub(super) quiet: bool,
     pub(super) started: bool,
+    /// How many critical sections it is inside of.
+    pub(super) critical: u32,
+    /// How many it left when it suspended itself, and takes again when it runs.
+    pub(super) critical_left: u32,
     /// How many kills it got.
     pub(super) kills: u32,
     /// It is where the first kill has to wait.
@@ -92,6 +96,8 @@ impl Process {
             daemon: false,
             quiet: false,
             started: false,
+            critical: 0,
+            critical_left: 0,
             kills: 0,
             holds_kills: false,
             has_wake: false,

@@ -31,8 +31,8 @@ impl<C> Kernel<C> {
             let turn = (random % ready as u64) as usize;
             return Attempt::Ready(self.complete(cases, turn));
         }
-        if deadline == Deadline::Now {
-            return Attempt::because(WakeReason::TimedOut);
+        if let Some(refusal) = self.refusal_to_block(me, deadline) {
+            return refusal;
         }
         for (number, case) in cases.iter().enumerate() {
             self.enter_case(me, case, number as u32);

@@ -20,7 +20,10 @@ impl<C> Kernel<C> {
             return SuspendOutcome::Already;
         }
         process.suspended = true;
-        if matches!(process.phase, Phase::Ready | Phase::Aside) {
+        if index == self.current {
+            self.leave_critical_to_suspend(index);
+        }
+        if matches!(self.processes[index].phase, Phase::Ready | Phase::Aside) {
             self.leave_run_queue(index);
             self.set_phase(index, Phase::Halted);
         }

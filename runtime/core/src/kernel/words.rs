@@ -15,6 +15,8 @@ impl Priority {
     pub const DEFAULT: Priority = Priority(40);
     /// The most urgent.
     pub const HIGHEST: Priority = Priority(80);
+    /// Above all that can be given: the level of a process in a critical section, which it has for itself.
+    pub(super) const CRITICAL: Priority = Priority(81);
 
     /// `None` outside of 1 to 80.
     #[inline]
@@ -36,6 +38,16 @@ impl Priority {
     #[inline]
     pub const fn is_more_urgent_than(self, other: Priority) -> bool {
         self.0 > other.0
+    }
+
+    /// The highest that can be given, in place of the level above.
+    #[inline]
+    pub(super) const fn or_highest(self) -> Priority {
+        if self.0 > Priority::HIGHEST.0 {
+            Priority::HIGHEST
+        } else {
+            self
+        }
     }
 
     /// The more urgent of the two.
@@ -79,6 +91,8 @@ pub enum WakeReason {
     Killed,
     /// The wait was broken off for the sake of a signal; the process raises an error that it may handle.
     Interrupted,
+    /// The process is in a critical section, and would have had to wait.
+    Forbidden,
 }
 
 /// How a wait ended: what the process that waited reads when it runs again.

@@ -242,7 +242,12 @@ impl Vm {
                 return false;
             };
             let word = inner.kernel.guest(process);
-            let Judgement::Retake { pinned } = self.guest.judge(word) else {
+            let verdict = if inner.kernel.is_critical() {
+                Judgement::Stay
+            } else {
+                self.guest.judge(word)
+            };
+            let Judgement::Retake { pinned } = verdict else {
                 self.counters.exclusive_calls.increment();
                 if warn {
                     self.guest.warn_blocked(word);

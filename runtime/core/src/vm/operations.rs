@@ -149,6 +149,30 @@ impl Vm {
         self.take(jump);
     }
 
+    /// To the back of its level, and straight to `process` if that can run and nobody is more urgent; else as [`Vm::yield_now`].
+    pub fn yield_to(&self, process: ProcessId) {
+        let jump = self.inner.with(|inner| {
+            let me = inner.kernel.current()?;
+            let next = inner.kernel.yield_to(process);
+            if matches!(next, Next::Other(_)) {
+                inner.begin_slice(me);
+            }
+            self.plan(inner, me, next)
+        });
+        self.take(jump);
+    }
+
+    /// The calling process enters a critical section: no other process of this VM runs until it has left it, its foreign calls keep the VM, and what
+    /// would have to wait is told [`WakeReason::Forbidden`]. Sections nest. Only [`Vm::suspend`] of the process itself leaves them meanwhile.
+    pub fn enter_critical(&self) {
+        self.kernel(Kernel::enter_critical);
+    }
+
+    /// The calling process leaves a critical section, and gives way if somebody more urgent became runnable meanwhile.
+    pub fn leave_critical(&self) {
+        self.operate(Kernel::leave_critical);
+    }
+
     /// Does what may block: the calling process waits if the kernel says so. Gives way afterwards if somebody more urgent was woken.
     pub fn attempt(&self, f: impl FnOnce(&mut Kernel<Context>) -> Attempt) -> Wake {
         let outcome = self.inner.with(|inner| {
@@ -190,7 +214,7 @@ impl Vm {
             let wake = self.attempt(|kernel| {
                 let me = kernel.current();
                 let stays = me.is_none_or(|pid| kernel.effective_carrier(pid).is_some()) || me == homebody;
-                if stays || kernel.foreign_count() + 1 < bound {
+                if stays || kernel.is_critical() || kernel.foreign_count() + 1 < bound {
                     return Attempt::Ready(Wake::because(WakeReason::Done));
                 }
                 queued = true;
@@ -212,7 +236,8 @@ impl Vm {
         self.attempt(|kernel| kernel.sleep(until))
     }
 
-    /// Suspends a process; the calling one returns when it is resumed.
+    /// Suspends a process; the calling one returns when it is resumed. It leaves its critical sections in the same step, and is inside of them again
+    /// when it returns.
     pub fn suspend(&self, process: ProcessId) -> SuspendOutcome {
         let (outcome, jump) = self.inner.with(|inner| {
             let me = inner.kernel.current();
@@ -225,6 +250,9 @@ impl Vm {
             (outcome, jump)
         });
         self.take(jump);
+        if outcome == SuspendOutcome::CurrentMustSwitch {
+            self.kernel(Kernel::reenter_critical);
+        }
         outcome
     }
 

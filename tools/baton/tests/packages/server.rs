@@ -79,6 +79,42 @@ impl Server {
         Some(Self::start(command, dir, port, "ready for connections"))
     }
 
+    /// OpenLDAP with the empty domain `dc=test`, on a Unix socket in its directory; its administrator's password is `secret`.
+    pub(crate) fn slapd() -> Option<Self> {
+        let (slapd, slapadd) = (Path::new("/usr/sbin/slapd"), Path::new("/usr/sbin/slapadd"));
+        if !slapd.exists() || !slapadd.exists() {
+            peer::skip("what needs an LDAP server", "install slapd");
+            return None;
+        }
+        let dir = new_dir("slapd");
+        let data = dir.join("data");
+        std::fs::create_dir(&data).expect("a directory for the data can be made");
+        own(&data);
+        let settings = format!(
+            "include /etc/ldap/schema/core.schema\nmodulepath /usr/lib/ldap\nmoduleload back_mdb\n\
+             database mdb\nsuffix dc=test\nrootdn cn=admin,dc=test\nrootpw secret\nmaxsize 10485760\ndirectory {}\n",
+            data.display()
+        );
+        let (settings_file, domain) = (dir.join("slapd.conf"), dir.join("domain.ldif"));
+        std::fs::write(&settings_file, settings).expect("the server's directory can be written to");
+        let entry = "dn: dc=test\nobjectClass: dcObject\nobjectClass: organization\ndc: test\no: test\n";
+        std::fs::write(&domain, entry).expect("the server's directory can be written to");
+        let mut init = as_nobody(slapadd, &dir);
+        init.arg("-f").arg(&settings_file).arg("-l").arg(&domain);
+        succeed(init);
+        let mut command = as_nobody(slapd, &dir);
+        command
+            .args(["-d", "stats", "-h", &ldap_address(&dir)])
+            .arg("-f")
+            .arg(&settings_file);
+        Some(Self::start(command, dir, 0, "slapd starting"))
+    }
+
+    /// Where the LDAP server listens.
+    pub(crate) fn ldap_address(&self) -> String {
+        ldap_address(&self.dir)
+    }
+
     /// The server's directory, where its socket is.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
@@ -121,6 +157,12 @@ impl Drop for Server {
         let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.dir);
     }
+}
+
+/// Of a Unix socket, whose path is a part of the address's place of the host.
+fn ldap_address(dir: &Path) -> String {
+    let socket = dir.join("socket").display().to_string();
+    format!("ldapi://{}", socket.replace('/', "%2F"))
 }
 
 fn postgres_programs() -> Option<PathBuf> {

@@ -1,17 +1,19 @@
-//! `baton` against the system's `lua5.4`: the same command line, script and input must give the same output, messages
-//! and exit status. Where they rightly differ, the case says why (see `Case::except`).
+//! The command line and the interactive mode, where there is nothing to compare with: what `lua` does not have, signals, and
+//! terminals. What can be compared with `lua5.4` is in `tests/transcript`.
 
-mod case;
-mod depth;
-mod environment;
-mod errors;
-mod exit;
-mod interactive;
-mod language;
-mod options;
 mod own;
 mod run;
-mod scripts;
 mod signals;
-mod streams;
 mod terminal;
+
+use std::ffi::OsStr;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+/// The program with these arguments, called "lua", in the directory of the tests' files.
+pub(crate) fn interpreter<S: AsRef<OsStr>>(program: &Path, arguments: &[S]) -> Command {
+    let mut command = Command::new(program);
+    run::clean(&mut command).arg0("lua").args(arguments);
+    command
+}

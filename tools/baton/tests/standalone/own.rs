@@ -1,6 +1,7 @@
 //! What cannot be compared: two long options that `lua` does not have, and reading without readline.
 
-use crate::run::{baton, finish, interpreter, spawn};
+use crate::interpreter;
+use crate::run::{baton, finish, spawn};
 
 fn ask(option: &str) -> (String, String, Option<i32>) {
     let output = finish(spawn(&mut interpreter(baton(), &[option])), b"");

@@ -7,7 +7,8 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::Duration;
 
-use crate::run::{baton, describe, finish, interpreter, reference, spawn};
+use crate::interpreter;
+use crate::run::{baton, describe, finish, reference, spawn};
 
 /// Starts the program, sends SIGINT once it has printed `ready` and `go` agrees, and returns its messages and status.
 fn interrupted(program: &Path, arguments: &[&str], ready: &str, go: fn(&Child)) -> (String, String) {

@@ -9,7 +9,8 @@ use std::process::{Child, Stdio};
 use nix::pty::openpty;
 use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
 
-use crate::run::{baton, interpreter};
+use crate::interpreter;
+use crate::run::baton;
 
 /// Starts `baton` on a new terminal; returns it with the terminal's other end.
 fn on_terminal(arguments: &[&str]) -> (Child, File) {

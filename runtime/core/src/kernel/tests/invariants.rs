@@ -56,7 +56,7 @@ fn ring(kernel: &Kernel<()>, head: u32) -> Vec<u32> {
 /// Each process is in exactly the ring that its phase names.
 fn check_places(kernel: &Kernel<()>) {
     let mut places = HashMap::new();
-    for level in 1..=80 {
+    for level in 1..=81 {
         let members = ring(kernel, kernel.run_queue.head(level));
         for &index in &members {
             assert_eq!(kernel.processes[index].priority.get(), level);
@@ -90,6 +90,8 @@ fn check_current(kernel: &Kernel<()>) {
         return;
     }
     let process = &kernel.processes[kernel.current];
+    let critical = processes(kernel).filter(|(_, process)| process.critical > 0 && process.phase != Phase::Dead);
+    assert!(critical.map(|(index, _)| index).all(|index| index == kernel.current));
     match process.phase {
         Phase::Ready => assert_eq!(kernel.run_queue.head(process.priority.get()), kernel.current),
         phase => assert_eq!(phase, Phase::Aside, "the current process could run"),
@@ -152,7 +154,8 @@ fn check_mutexes(kernel: &Kernel<()>) {
         }
         assert!(process.phase != Phase::Dead || process.held == NIL);
         if process.phase != Phase::Dead {
-            assert_eq!(process.priority.get(), priority);
+            let due = if process.critical > 0 { 81 } else { priority };
+            assert_eq!(process.priority.get(), due);
         }
     }
     for (index, mutex) in kernel.mutexes.iter() {

@@ -3,6 +3,7 @@
 mod carriers;
 mod channel;
 mod condition;
+mod critical;
 mod deadlines;
 mod event;
 mod forking;

@@ -215,6 +215,9 @@ impl World {
     }
 
     fn act_briefly(&mut self, me: ProcessId) {
+        if self.random.one_in(4) {
+            return self.act_in_section(me);
+        }
         let mutex = self.random.pick(&self.mutexes).expect("there are mutexes");
         match self.random.below(10) {
             0 => self.replace_channel(),
@@ -244,6 +247,18 @@ impl World {
         }
     }
 
+    /// Some steps in a critical section: nobody else runs, and nothing waits.
+    fn act_in_section(&mut self, me: ProcessId) {
+        self.kernel.enter_critical();
+        for _ in 0..self.random.below(4) {
+            self.act_and_wait(me);
+            check(&self.kernel);
+            assert_eq!(self.kernel.yield_current(), Next::Same);
+            assert_eq!(self.kernel.current(), Some(me));
+        }
+        self.kernel.leave_critical();
+    }
+
     fn act_and_wait(&mut self, me: ProcessId) {
         let deadline = self.any_deadline();
         let mutex = self.random.pick(&self.mutexes).expect("there are mutexes");
@@ -266,7 +281,7 @@ impl World {
             7 => (Pending::Plain, self.kernel.wait_for_rest(deadline)),
             8 => {
                 let carrier = CarrierId(self.random.below(3) as u32);
-                if self.kernel.occupant(carrier).is_none() {
+                if self.kernel.occupant(carrier).is_none() && !self.kernel.is_critical() {
                     assert!(self.kernel.begin_foreign(me, carrier));
                 }
                 return;

@@ -48,7 +48,9 @@ local Assertions = {}
 Assertions.__index = Assertions
 
 function assertions.new()
-  return setmetatable({ count = 0, failures = {} }, Assertions)
+  local self = { count = 0, failures = {} }
+  self.name = tostring(self):gsub("%W", "")
+  return setmetatable(self, Assertions)
 end
 
 function Assertions:judge(good, what, wanted, got)
@@ -132,11 +134,10 @@ function Assertions:log()
   })
 end
 
--- The path of a new file in the directory of this run.
+-- The path of a new file in the directory of this run; no other run of the same program gets it.
 function Assertions:scratch()
-  local number = (assertions.scratch_count or 0) + 1
-  assertions.scratch_count = number
-  return os.getenv "SCRATCH" .. "/file" .. number
+  self.files = (self.files or 0) + 1
+  return ("%s/%s-%d"):format(os.getenv "SCRATCH", self.name, self.files)
 end
 
 function Assertions:finish(file)

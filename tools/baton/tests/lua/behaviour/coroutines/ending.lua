@@ -220,21 +220,6 @@ do
   t:equal(debug.traceback(create(print)), "stack traceback:")
 end
 
--- Stack overflow in a coroutine is its own: the error is caught there and the resumer goes on.
-do
-  local function endless(n) return 1 + endless(n + 1) end
-  for _ = 1, 2 do
-    local co = create(endless)
-    local ok, message = resume(co, 1)
-    t:equal(ok, false)
-    t:has(message, "stack overflow")
-    t:equal((close(co)), false)
-  end
-  local caught = wrap(function() local ok, message = pcall(endless, 1) yield(ok) return message:find "stack overflow" and "said" end)
-  t:equal(caught(), false)
-  t:equal(caught(), "said")
-end
-
 -- A coroutine that nobody refers to is collected, suspended or not; its <close> does not run then.
 do
   local log, weak = t:log(), setmetatable({}, { __mode = "k" })

@@ -47,3 +47,18 @@ do
     t:equal((pcall(string.rep, "x", 10)), true, "after it")
   end
 end
+
+-- Stack overflow in a coroutine is its own: the error is caught there and the resumer goes on.
+do
+  local function endless(n) return 1 + endless(n + 1) end
+  for _ = 1, 2 do
+    local co = coroutine.create(endless)
+    local ok, message = coroutine.resume(co, 1)
+    t:equal(ok, false)
+    t:has(message, "stack overflow")
+    t:equal((coroutine.close(co)), false)
+  end
+  local caught = coroutine.wrap(function() local ok, message = pcall(endless, 1) coroutine.yield(ok) return message:find "stack overflow" and "said" end)
+  t:equal(caught(), false)
+  t:equal(caught(), "said")
+end

@@ -1,0 +1,52 @@
+//! Critical sections: while a process is inside of one, no other process runs.
+//!
+//! It has a level of its own then, above all that can be given to a process. So nobody is its equal and nobody more
+//! urgent, and whatever asks who runs next (a yield, a preemption, a deadline) finds the same process again, without
+//! asking about critical sections. What would have to wait is told [`WakeReason::Forbidden`](super::WakeReason) instead.
+
+use super::Kernel;
+use super::slab::NIL;
+
+impl<C> Kernel<C> {
+    /// The current process enters a critical section; they nest.
+    pub fn enter_critical(&mut self) {
+        self.set_critical(|critical| critical + 1);
+    }
+
+    /// The current process leaves a critical section. Whether it has to give way then, `current_should_yield` says.
+    /// Does nothing outside of one.
+    pub fn leave_critical(&mut self) {
+        self.set_critical(|critical| critical.saturating_sub(1));
+    }
+
+    /// Whether the current process is in a critical section.
+    #[inline]
+    pub fn is_critical(&self) -> bool {
+        self.current != NIL && self.processes[self.current].critical > 0
+    }
+
+    /// The current process had suspended itself inside of critical sections, and runs again: it is inside as before.
+    pub fn reenter_critical(&mut self) {
+        if self.current != NIL && self.processes[self.current].critical_left > 0 {
+            let left = std::mem::take(&mut self.processes[self.current].critical_left);
+            self.set_critical(|critical| critical + left);
+        }
+    }
+
+    /// The current process is about to suspend itself: others run until it is resumed.
+    pub(super) fn leave_critical_to_suspend(&mut self, index: u32) {
+        let process = &mut self.processes[index];
+        if process.critical > 0 {
+            process.critical_left = std::mem::take(&mut process.critical);
+            self.inherit(index);
+        }
+    }
+
+    fn set_critical(&mut self, change: impl FnOnce(u32) -> u32) {
+        if self.current != NIL {
+            let process = &mut self.processes[self.current];
+            process.critical = change(process.critical);
+            self.inherit(self.current);
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The default policy: spins as long as would have cost least lately, never longer than a park costs, within a budget.
+//!
+//! Three rules, each in a file of its own, decide in this order:
+//!
+//! 1. The [`Histogram`] of the wait's source says which length would have cost least.
+//! 2. The [`Ledger`] replaces it with the cost of a park, the one length that is never more than twice as dear as hindsight, while the promise
+//!    of that factor is at risk.
+//! 3. The [`Budget`] grants the spin, or not.
+//!
+//! Where the budget refuses nothing, what is paid is at most twice what hindsight would have paid and the ledger's allowance, for every trace there
+//! is. Where it refuses, each refusal adds a park at most. The two promises cannot both be kept against somebody who knows the policy:
+//! whoever ends each wait just after the spin while there are tokens, and at once while there are none, makes every policy pay a park per
+//! wait and lets hindsight pay nothing. The budget comes first, as it is other people's energy.
+//!
+//! **Waits that a timer ended** are no predictions: that a timer was near says nothing of how soon somebody will come. They are kept out of the
+//! histogram, except that those longer than any spin are evidence that nobody came for so long.
+
+use super::budget::{Budget, Grant};
+use super::histogram::Histogram;
+use super::ledger::{Freedom, Ledger};
+use super::park_cost::ParkCost;
+use super::{Decision, Ended, Outlook, Policy, Source, Spun, Wait};
+use std::time::Duration;
+
+/// What was learned, and the budget.
+#[derive(Debug)]
+pub struct Learned {
+    /// By [`Source`].
+    waits: [Histogram; Source::COUNT],
+    ledger: Ledger,
+    budget: Budget,
+    park_cost: ParkCost,
+    /// Whether this machine is one to spin on.
+    permitted: bool,
+}
+
+impl Learned {
+    /// A policy that knows nothing yet. `share`: of all time, for spins that fail.
+    pub fn new(share: f64) -> Learned {
+        Learned {
+            waits: [Histogram::new(), Histogram::new()],
+            ledger: Ledger::default(),
+            budget: Budget::new(share),
+            park_cost: ParkCost::default(),
+            permitted: true,
+        }
+    }
+
+    /// Changes the budget's share of all time.
+    pub fn set_share(&mut self, share: f64) {
+        self.budget.set_share(share);
+    }
+
+    /// Says whether this machine is one to spin on now; see [`surroundings`](super::surroundings). It goes on learning in any case.
+    pub fn permit(&mut self, permitted: bool) {
+        self.permitted = permitted;
+    }
+
+    /// What a park costs, as far as is known.
+    pub fn park_cost(&self) -> Duration {
+        self.park_cost.estimate()
+    }
+
+    /// A park took `took` from the kick to the owner running.
+    pub fn learn_park_cost(&mut self, took: Duration) {
+        self.park_cost.learn(took);
+    }
+
+    fn wanted(&self, source: Source) -> Duration {
+        let cost = self.park_cost();
+        let best = self.waits[source as usize].best_spin(cost);
+        match self.ledger.freedom(best, cost) {
+            Freedom::Free => best,
+            Freedom::BreakEven => cost,
+        }
+    }
+}
+
+impl Policy for Learned {
+    fn decide(&mut self, outlook: Outlook) -> Decision {
+        if !self.permitted {
+            return Decision::Park;
+        }
+        let decision = Decision::spin(self.wanted(outlook.source)).until_due(outlook.due_in);
+        match self.budget.grant(decision.limit(), outlook.now) {
+            Grant::Granted => decision,
+            Grant::Exhausted => Decision::Park,
+        }
+    }
+
+    fn learn(&mut self, wait: Wait) {
+        let cost = self.park_cost();
+        if wait.ended == Ended::Signalled || wait.waited > cost {
+            self.waits[wait.source as usize].add(wait.waited);
+        }
+        self.ledger.book(&wait, cost);
+        match (wait.spun, wait.ended) {
+            (Spun::Failed(spun), _) => self.budget.pay(spun),
+            (Spun::Hit, Ended::Signalled) => self.budget.save(cost.saturating_sub(wait.waited)),
+            // Nobody came: it is neither a success nor, as the park was saved, a failure.
+            (Spun::Hit, Ended::Due) | (Spun::Not, _) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spin::replay::{self, Event};
+    use baton_sys::clock::Instant;
+
+    const COST: Duration = Duration::from_micros(50);
+    const SHARE: f64 = 0.01;
+
+    const fn us(n: u64) -> Duration {
+        Duration::from_micros(n)
+    }
+
+    fn decide(policy: &mut Learned, source: Source) -> Decision {
+        policy.decide(Outlook {
+            now: Instant::from_nanos(0),
+            source,
+            due_in: None,
+        })
+    }
+
+    /// A policy after this many waits of this length.
+    fn after(count: usize, event: Event) -> Learned {
+        let mut policy = Learned::new(SHARE);
+        replay::run(&mut policy, &vec![event; count], COST);
+        policy
+    }
+
+    #[test]
+    fn new_it_parks() {
+        assert_eq!(decide(&mut Learned::new(SHARE), Source::Outside), Decision::Park);
+    }
+
+    #[test]
+    fn short_waits_are_spun_for_and_waits_longer_than_a_park_are_not() {
+        let mut policy = after(10, Event::signal(us(10)));
+        assert!(decide(&mut policy, Source::Outside).limit() >= us(10));
+        for long in [60, 300, 1900] {
+            let mut policy = after(10, Event::signal(us(long)));
+            assert_eq!(decide(&mut policy, Source::Outside), Decision::Park, "{long} us");
+        }
+    }
+
+    #[test]
+    fn each_source_has_habits_of_its_own() {
+        let mut policy = after(10, Event::signal(us(10)));
+        assert_eq!(decide(&mut policy, Source::Calls), Decision::Park);
+    }
+
+    #[test]
+    fn waits_that_a_timer_ended_are_no_predictions() {
+        let mut policy = after(100, Event::timer(us(10)));
+        assert_eq!(decide(&mut policy, Source::Outside), Decision::Park);
+        // What was learned before stays, and long ones say that nobody came.
+        let mut policy = after(10, Event::signal(us(10)));
+        replay::run(&mut policy, &[Event::timer(us(5)); 100], COST);
+        assert!(decide(&mut policy, Source::Outside).limit() >= us(10));
+        replay::run(&mut policy, &[Event::timer(us(1000)); 200], COST);
+        assert_eq!(decide(&mut policy, Source::Outside), Decision::Park);
+    }
+
+    #[test]
+    fn it_does_not_spin_beyond_a_deadline_or_longer_than_a_park_costs() {
+        let mut policy = after(10, Event::signal(us(45)));
+        let mut limit = |due_in| {
+            let outlook = Outlook {
+                now: Instant::from_nanos(0),
+                source: Source::Outside,
+                due_in,
+            };
+            policy.decide(outlook).limit()
+        };
+        assert!(limit(None) >= us(45) && limit(None) <= COST);
+        assert_eq!(limit(Some(us(3))), us(3));
+    }
+
+    #[test]
+    fn where_spinning_is_not_permitted_it_parks_and_goes_on_learning() {
+        let mut policy = Learned::new(SHARE);
+        policy.permit(false);
+        let bill = replay::run(&mut policy, &[Event::signal(us(10)); 20], COST);
+        assert_eq!(bill.spun, Duration::ZERO);
+        policy.permit(true);
+        assert!(decide(&mut policy, Source::Outside).limit() >= us(10));
+    }
+
+    #[test]
+    fn without_a_budget_it_parks() {
+        let mut policy = Learned::new(0.0);
+        let bill = replay::run(&mut policy, &[Event::signal(us(10)); 20], COST);
+        assert_eq!(bill.spun, Duration::ZERO);
+    }
+
+    #[test]
+    fn a_machine_that_wakes_fast_is_not_spun_on_for_waits_that_a_slow_one_would_spin_for() {
+        let mut policy = after(10, Event::signal(us(30)));
+        assert!(decide(&mut policy, Source::Outside).limit() >= us(30));
+        for _ in 0..200 {
+            policy.learn_park_cost(us(5));
+        }
+        assert!(decide(&mut policy, Source::Outside).limit() <= us(5));
+    }
+
+    #[test]
+    fn nothing_else_than_failed_spins_comes_out_of_the_budget() {
+        let mut policy = after(10, Event::signal(us(10)));
+        // Far more than the bucket holds.
+        let bill = replay::run(&mut policy, &vec![Event::signal(us(10)); 10_000], COST);
+        assert_eq!(bill.spun, us(100_000));
+    }
+}

@@ -1,0 +1,136 @@
+//! Whether this machine is one to spin on: what a spinning thread takes, somebody else may need.
+//!
+//! On one CPU the one that is waited for cannot run beside the spin. Under a quota spinning uses up what the work needs, and ends in a throttled
+//! program. And where the hypervisor takes time away (steal), it is somebody else's CPU that is spun on.
+
+use baton_sys::clock::Instant;
+use std::time::Duration;
+
+/// How long a reading holds. One costs some microseconds.
+pub const HOLDS: Duration = Duration::from_secs(5);
+
+/// Steal above this share of the CPU time between two readings is rising.
+const STEAL: f64 = 0.02;
+
+/// What the system says of its CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// CPUs that this program may use.
+    pub cpus: usize,
+    /// Whether a control group limits its CPU time.
+    pub quota: bool,
+    /// Time that the hypervisor took away, in ticks since the start of the machine; all CPUs.
+    pub stolen: u64,
+    /// All time of all CPUs, in ticks since the start of the machine.
+    pub total: u64,
+}
+
+/// May `learned` spin?
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may.
+    MaySpin,
+    /// There is one CPU only.
+    OneCpu,
+    /// CPU time is limited by quota.
+    Quota,
+    /// The hypervisor gives the CPU to others.
+    Steal,
+}
+
+/// The last reading and what follows from it.
+#[derive(Debug, Default)]
+pub struct Surroundings {
+    last: Option<(Instant, Reading)>,
+    steal_rises: bool,
+}
+
+impl Surroundings {
+    /// Whether another reading is due.
+    pub fn are_stale(&self, now: Instant) -> bool {
+        self.last.is_none_or(|(read, _)| now - read >= HOLDS)
+    }
+
+    /// Takes a reading in.
+    pub fn note(&mut self, now: Instant, reading: Reading) {
+        if let Some((_, before)) = self.last.replace((now, reading)) {
+            let stolen = reading.stolen.saturating_sub(before.stolen) as f64;
+            let total = reading.total.saturating_sub(before.total) as f64;
+            self.steal_rises = stolen > STEAL * total;
+        }
+    }
+
+    /// What follows; nothing is known before the first reading, and nothing is spun.
+    pub fn verdict(&self) -> Verdict {
+        match self.last {
+            None => Verdict::OneCpu,
+            Some((_, reading)) if reading.cpus < 2 => Verdict::OneCpu,
+            Some((_, reading)) if reading.quota => Verdict::Quota,
+            Some(_) if self.steal_rises => Verdict::Steal,
+            Some(_) => Verdict::MaySpin,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUIET: Reading = Reading {
+        cpus: 2,
+        quota: false,
+        stolen: 900,
+        total: 100_000,
+    };
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn judged(readings: &[Reading]) -> Verdict {
+        let mut surroundings = Surroundings::default();
+        for (second, &reading) in (0..).zip(readings) {
+            surroundings.note(at(second), reading);
+        }
+        surroundings.verdict()
+    }
+
+    #[test]
+    fn two_cpus_without_a_quota_may_spin() {
+        assert_eq!(judged(&[QUIET]), Verdict::MaySpin);
+        assert_eq!(judged(&[QUIET, QUIET]), Verdict::MaySpin);
+    }
+
+    #[test]
+    fn one_cpu_and_a_quota_forbid_it() {
+        assert_eq!(judged(&[Reading { cpus: 1, ..QUIET }]), Verdict::OneCpu);
+        assert_eq!(judged(&[Reading { quota: true, ..QUIET }]), Verdict::Quota);
+        assert_eq!(judged(&[]), Verdict::OneCpu);
+    }
+
+    #[test]
+    fn steal_forbids_it_while_it_rises_and_not_for_what_was_before() {
+        let stolen = Reading {
+            stolen: QUIET.stolen + 30,
+            total: QUIET.total + 1000,
+            ..QUIET
+        };
+        assert_eq!(judged(&[QUIET, stolen]), Verdict::Steal);
+        let over = Reading {
+            stolen: stolen.stolen + 10,
+            total: stolen.total + 1000,
+            ..QUIET
+        };
+        assert_eq!(judged(&[QUIET, stolen, over]), Verdict::MaySpin);
+    }
+
+    #[test]
+    fn a_reading_holds_for_a_while() {
+        let mut surroundings = Surroundings::default();
+        assert!(surroundings.are_stale(at(0)));
+        surroundings.note(at(0), QUIET);
+        assert!(!surroundings.are_stale(at(4)));
+        assert!(surroundings.are_stale(at(5)));
+    }
+}

@@ -1,0 +1,150 @@
+//! Runs cases with both programs and compares what they did.
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::differences::{self, Difference, Effect};
+use crate::parse::Case;
+use crate::run;
+
+/// What a script did.
+#[derive(PartialEq, Eq)]
+struct Outcome {
+    stdout: String,
+    stderr: String,
+    status: String,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { status, stdout, stderr } = self;
+        write!(f, "{status}\n--- stdout\n{stdout}\n--- stderr\n{stderr}")
+    }
+}
+
+/// Runs every case with both programs; fails with all the differences.
+pub(crate) fn compare(cases: &[Case]) {
+    let Some(reference) = run::reference() else {
+        return;
+    };
+    let paths = [path_with("system", &reference), path_with("ours", run::baton())];
+    let different: Vec<String> = cases.iter().filter_map(|case| difference(case, &paths)).collect();
+    assert!(
+        different.is_empty(),
+        "{} of {} cases differ\n\n{}",
+        different.len(),
+        cases.len(),
+        different.join("\n\n")
+    );
+}
+
+/// A search path on which `lua` is this program.
+fn path_with(name: &str, program: &Path) -> OsString {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("transcript").join(name);
+    fs::create_dir_all(&directory).expect("a directory for the program's name");
+    // Several tests do this at a time: each makes the link beside its place and moves it there.
+    let beside = directory.join(format!("{:?}", std::thread::current().id()));
+    match fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => panic!("{}: {error}", beside.display()),
+        _ => symlink(program, &beside).expect("a link to the program"),
+    }
+    fs::rename(&beside, directory.join("lua")).expect("the program's name");
+    let rest = env::var_os("PATH").unwrap_or_default();
+    env::join_paths([directory].into_iter().chain(env::split_paths(&rest))).expect("a search path")
+}
+
+fn difference(case: &Case, paths: &[OsString; 2]) -> Option<String> {
+    let [mut expected, mut found] = [outcome(case, &paths[0]), outcome(case, &paths[1])];
+    for name in &case.differences {
+        let allowed = differences::named(name)
+            .ok_or_else(|| format!("there is no difference '{name}'"))
+            .and_then(|known| allow(known, case, &mut expected, &mut found));
+        if let Err(why) = allowed {
+            return Some(format!("=== {}: {}: {why}", case.section, case.name));
+        }
+    }
+    (expected != found).then(|| {
+        format!(
+            "=== {}: {}\n{}*** lua5.4: {expected}\n*** baton: {found}",
+            case.section, case.name, case.script
+        )
+    })
+}
+
+/// Takes the difference out of both outcomes. Fails if it was not there: the case names it in vain.
+fn allow(known: &Difference, case: &Case, expected: &mut Outcome, found: &mut Outcome) -> Result<(), String> {
+    match known.effect {
+        Effect::Release => {
+            without_release(&mut expected.stdout)?;
+            without_release(&mut found.stdout)
+        }
+        Effect::Echo => {
+            without_echo(&mut expected.stdout, &case.input);
+            Ok(())
+        }
+        Effect::Text { old, new } => {
+            if expected == found {
+                return Ok(()); // the system's Lua is as new
+            }
+            for text in [&mut expected.stdout, &mut expected.stderr] {
+                if text.contains(old) {
+                    *text = text.replace(old, new);
+                    return Ok(());
+                }
+            }
+            Err(format!("lua5.4 did not print {old:?} ({})", known.reason))
+        }
+    }
+}
+
+fn without_release(text: &mut String) -> Result<(), String> {
+    let start = text.find("Lua 5.4.").ok_or("there is no copyright line")?;
+    let length = text[start..].find('\n').unwrap_or(text.len() - start);
+    text.replace_range(start..start + length, "Lua 5.4");
+    Ok(())
+}
+
+/// Takes out each line where readline repeated it: after a prompt.
+fn without_echo(text: &mut String, input: &str) {
+    let mut rest = 0;
+    for line in input.lines() {
+        let echo = format!("{line}\n");
+        let after_prompt = text[rest..].find(&format!("> {echo}")).map(|at| at + 2);
+        let Some(at) = after_prompt.or_else(|| text[rest..].find(&echo)) else {
+            return; // the program ended before it read this line
+        };
+        rest += at;
+        text.replace_range(rest..rest + echo.len(), "");
+    }
+}
+
+fn outcome(case: &Case, path: &OsString) -> Outcome {
+    let mut shell = Command::new("sh");
+    run::clean(&mut shell).args(["-c", &case.script]).env("PATH", path);
+    let output = run::finish(run::spawn(&mut shell), case.input.as_bytes());
+    Outcome {
+        stdout: normal(&output.stdout),
+        stderr: normal(&output.stderr),
+        status: run::describe(output.status),
+    }
+}
+
+/// The text without what differs from run to run: addresses.
+fn normal(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut parts = text.split("0x");
+    let mut normal = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|digit: char| digit.is_ascii_hexdigit());
+        let is_address = part.len() - rest.len() >= 8;
+        normal.push_str(if is_address { "ADDRESS" } else { "0x" });
+        normal.push_str(if is_address { rest } else { part });
+    }
+    normal
+}

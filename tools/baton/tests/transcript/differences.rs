@@ -1,0 +1,82 @@
+//! Every difference between Debian's `lua5.4` and `baton` that a transcript meets, and why it is right. Debian 12 has Lua
+//! 5.4.4; `baton` is 5.4.9. What changed in between is in Lua's own list: <https://www.lua.org/bugs.html#5.4.4>.
+
+/// One difference.
+pub(crate) struct Difference {
+    /// How cases name it.
+    pub(crate) name: &'static str,
+    /// Why it is right.
+    pub(crate) reason: &'static str,
+    pub(crate) effect: Effect,
+}
+
+/// What it does to the output.
+pub(crate) enum Effect {
+    /// The line that names the release is another.
+    Release,
+    /// What was read stands on stdout after the prompt.
+    Echo,
+    /// Where the system's program says `old`, ours says `new`.
+    Text { old: &'static str, new: &'static str },
+}
+
+/// All of them.
+pub(crate) const DIFFERENCES: &[Difference] = &[
+    Difference {
+        name: "release",
+        reason: "the copyright line names the release of Lua",
+        effect: Effect::Release,
+    },
+    Difference {
+        name: "echo",
+        reason: "Debian links readline, which repeats on stdout what it reads from a pipe; baton reads as lua without it does",
+        effect: Effect::Echo,
+    },
+    Difference {
+        name: "lost-message",
+        reason: "5.4.4's lua forgets the message when the input ends inside a statement; 5.4.5 and later show it",
+        effect: Effect::Text {
+            old: "(null)\n",
+            new: "stdin:1: 'end' expected near <eof>\n",
+        },
+    },
+    Difference {
+        name: "hyphen",
+        reason: "since 5.4.5 the global that -l sets has no version suffix: -l name-2 sets name",
+        effect: Effect::Text {
+            old: "nil\n",
+            new: "table\n",
+        },
+    },
+    Difference {
+        name: "remove-argument",
+        reason: "since 5.4.5 table.remove counts the position as its second argument when that is out of bounds",
+        effect: Effect::Text {
+            old: "#1 to 'table.remove'",
+            new: "#2 to 'table.remove'",
+        },
+    },
+    Difference {
+        name: "searcher-frame",
+        reason: "the searchers for C modules stand inside ones of baton's own, which let a module's loader run on a state that \
+                 lasts: one frame more in the traceback of an error in the searcher itself",
+        effect: Effect::Text {
+            old: "\t[C]: in ?\n\t[C]: in function 'require'\n",
+            new: "\t[C]: in ?\n\t[C]: in ?\n\t[C]: in function 'require'\n",
+        },
+    },
+    Difference {
+        name: "require-slot",
+        reason: "baton's require does not keep the table of searchers on its stack while a module loads: recursion from there \
+                 can use one slot more",
+        effect: Effect::Text {
+            old: "999978\n",
+            new: "999979\n",
+        },
+    },
+];
+
+/// The difference of this name.
+pub(crate) fn named(name: &str) -> Option<&'static Difference> {
+    DIFFERENCES.iter().find(|difference| difference.name == name)
+}
