@@ -26,6 +26,7 @@ LUA_API void baton_stock_setwarnf(lua_State *L, lua_WarnFunction f, void *ud);
 LUAI_FUNC void baton_close_call(lua_State *L, StkId func, int nresults);
 LUAI_FUNC void baton_close_callnoyield(lua_State *L, StkId func, int nresults);
 LUAI_FUNC int baton_finalizer_pcall(lua_State *L, Pfunc func, void *u, ptrdiff_t oldtop, ptrdiff_t ef);
+LUAI_FUNC int baton_room_for_finalizers(lua_State *L);
 
 /*
 ** Foreign calls that were retaken and have not come back, in all VMs. While there are any, no stack is shrunk: API functions
@@ -382,6 +383,15 @@ LUAI_FUNC int baton_finalizer_pcall(lua_State *L, Pfunc func, void *u, ptrdiff_t
   drop_mark(process);
   if (l_unlikely(process->killed)) baton_lua_arm(L);
   return status;
+}
+
+/*
+** Finalizers wait for another collection where Lua's stack is all but full. Lua 5.4.9 takes for them the slots that it has in store for handling
+** an overflow, and keeps them: the overflow that comes next would then be reported as an error in error handling.
+*/
+LUAI_FUNC int baton_room_for_finalizers(lua_State *L) {
+  ptrdiff_t needed = L->top.p - L->stack.p + BASIC_STACK_SIZE;
+  return needed <= LUAI_MAXSTACK && luaD_checkminstack(L);
 }
 
 /* A coroutine has yielded or ended, and something was asked of it. Inside the VM. */

@@ -9,7 +9,7 @@
 **                lua_gc gives memory back after a large full collection
 **   lstate.c     lua_close, which never unlocks, leaves the gate as it found it
 **   lfunc.c      calls of __close methods are marked
-**   lgc.c        calls of finalizers are marked
+**   lgc.c        calls of finalizers are marked; they wait where Lua's stack is all but full
 **   liolib.c     which file a function is about is noted; a file in use is waited for; writing passes by the host's console
 **   lauxlib.c    messages to stderr pass by the host's console
 ** print, require and os.exit are replaced in their tables (program.c).
@@ -127,6 +127,7 @@ struct lua_longjmp *baton_lua_throw_target(struct lua_State *L, struct lua_longj
 
 #if defined(BATON_IN_LGC)
 #define luaD_pcall baton_finalizer_pcall
+#define luaD_checkminstack baton_room_for_finalizers
 #endif
 
 #if defined(BATON_IN_LSTATE)

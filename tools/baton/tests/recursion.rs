@@ -46,6 +46,34 @@ fn recursion_in_a_spawned_process_ends_where_it_ends_in_lua() {
 }
 
 #[test]
+fn an_overflow_says_so_when_finalizers_were_due_just_before_it() {
+    baton()
+        .code(
+            "local deepest, collect_at = 0, 0
+             local function endless(n)
+               deepest = n
+               if n == collect_at then collectgarbage() end
+               return 1 + endless(n + 1)
+             end
+             local function overflow() return select(2, coroutine.resume(coroutine.create(endless), 1)) end
+             overflow()
+             local whole, finalized = deepest, 0
+             local counting = { __gc = function() finalized = finalized + 1 end }
+             for before = 1, 25 do
+               setmetatable({}, counting)
+               collect_at = whole - before
+               assert(overflow():find 'stack overflow', before)
+               assert(deepest <= whole, before)
+             end
+             collectgarbage()
+             print(finalized)",
+        )
+        .run()
+        .succeeds()
+        .wrote("25\n");
+}
+
+#[test]
 fn a_process_goes_on_after_each_overflow() {
     baton()
         .process_code(
