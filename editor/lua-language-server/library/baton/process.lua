@@ -64,6 +64,12 @@ function process.sleep(seconds) end
 ---@return true
 function process.sleep_until(time) end
 
+---Declares how far calls of a compiled module's functions may overlap: all calls (`"concurrent"`), those about different
+---userdata (`"object"`), one at a time while other processes run (`"serial"`), or none (`"exclusive"`, as for unknown ones).
+---@param module string its name, as `require` takes it; loaded or not yet; at most 63 bytes
+---@param policy "object" | "concurrent" | "serial" | "exclusive"
+function process.concurrent(module, policy) end
+
 ---Seconds on a clock that never goes back; its start means nothing.
 ---@return number
 ---@nodiscard
