@@ -51,6 +51,7 @@ struct baton_vm {
   struct baton_load *loads;    /* modules that are being loaded (see modules.c) */
   struct ffi_vm *ffi;          /* baton.ffi, once it is loaded (see ffi.h) */
   void *ffi_state;             /* its types */
+  struct baton_module *modules; /* compiled modules, and declarations about some to come (see policies.c) */
 };
 
 enum baton_outcome { BATON_ALIVE, BATON_RETURNED, BATON_FAILED, BATON_WAS_KILLED };
