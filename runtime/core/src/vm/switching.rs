@@ -143,7 +143,8 @@ impl Vm {
 
     /// What the loop of the owner's thread does next.
     pub(super) fn plan_base(&self, inner: &mut Inner) -> BaseStep {
-        let chosen = match inner.kernel.current() {
+        let returned = inner.kernel.schedule_returned(inner.carrier);
+        let chosen = match returned.or(inner.kernel.current()) {
             Some(pid) => Some(pid),
             None => match inner.kernel.schedule() {
                 Next::Other(pid) => Some(pid),
