@@ -36,6 +36,7 @@ pages! {
     processes = "processes.md",
     atomic = "atomic.md",
     blocking = "blocking.md",
+    idle = "idle.md",
     from_go = "from-go.md",
     from_copas = "from-copas.md",
     from_openresty = "from-openresty.md",
