@@ -70,7 +70,12 @@ fn compile_lua(source: &Path, gate: &Path, own: &Path) {
         objects.extend(build.compile_intermediates());
     }
     let mut build = base();
-    build.warnings(true).extra_warnings(true).flag("-include").flag(&seam);
+    build
+        .warnings(true)
+        .extra_warnings(true)
+        .flag("-include")
+        .flag(&seam)
+        .define("_GNU_SOURCE", None);
     build.files(files_of(own));
     objects.extend(build.compile_intermediates());
     archive(&objects);

@@ -37,7 +37,18 @@ void baton_lua_leave_criticals(struct baton_process *process);
 void baton_lua_hold_for_criticals(struct baton_process *process, int holds);
 void baton_lua_note_exception_globals(void);
 
-/* judgement.c: 0 stay, 1 retake, 2 retake pinned */
+/* policies.c */
+/* Whether calls of this function may be retaken, and what nobody else may touch meanwhile (NULL: nothing). With the VM in hand. */
+int baton_lua_policy_allows(struct baton_process *process, lua_State *L, lua_CFunction function, void **object);
+void baton_lua_module_loaded(lua_State *L, const char *name, lua_CFunction loader, int index);
+void baton_lua_read_declarations(lua_State *L, const char *text);
+int baton_lua_concurrent(lua_State *L);
+const char *baton_lua_module_name(struct baton_vm *vm, lua_CFunction function);
+extern int baton_calls_watched; /* how many retaken calls are about something */
+
+/* judgement.c */
+int baton_lua_is_ours(lua_CFunction function);
+/* 0 stay, 1 retake, 2 retake pinned */
 void baton_lua_abandon_prepared(lua_State *L, struct baton_process *process);
 int baton_lua_judge(struct baton_process *process);
 int baton_lua_has_foreign_frames(struct baton_process *process);
@@ -78,7 +89,8 @@ int baton_lua_push_outcome(lua_State *L, int reason);
 /* io_objects.c */
 void baton_lua_open_io(lua_State *L);
 void baton_lua_before_blocking(lua_State *L, struct baton_process *process);
-void baton_lua_object_begins(struct baton_process *process, int has_object);
+void baton_lua_object_begins(struct baton_process *process, void *object);
+int baton_lua_is_busy(struct baton_vm *vm, const void *object);
 void baton_lua_object_ends(struct baton_process *process);
 int baton_lua_print(lua_State *L);
 

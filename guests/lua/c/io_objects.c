@@ -13,7 +13,7 @@
 ** Objects in use
 ** ======================================================= */
 
-static int is_busy(struct baton_vm *vm, void *object) {
+int baton_lua_is_busy(struct baton_vm *vm, const void *object) {
   struct baton_process *process;
   for (process = vm->busy; process != NULL; process = process->next_busy)
     if (process->busy_object == object) return 1;
@@ -34,12 +34,12 @@ void baton_lua_before_blocking(lua_State *L, struct baton_process *process) {
 static void use(lua_State *L, void *object) {
   struct baton_process *process = baton_lua_here(L);
   if (process == NULL) return;
-  while (process->vm->busy != NULL && is_busy(process->vm, object) && !process->vm->closing) {
+  while (process->vm->busy != NULL && baton_lua_is_busy(process->vm, object) && !process->vm->closing) {
     struct baton_wake wake;
     baton_lua_check_may_wait(L, process);
     baton_enter(L);
     /* Asked again inside: outside, this very call may have been retaken, and the file let go meanwhile. */
-    if (!is_busy(process->vm, object)) {
+    if (!baton_lua_is_busy(process->vm, object)) {
       baton_leave(L);
       break;
     }
@@ -51,10 +51,11 @@ static void use(lua_State *L, void *object) {
   process->object = object;
 }
 
-/* The process's call was retaken: nobody else uses its object until it returns. By the monitor, with the VM in its hands. */
-void baton_lua_object_begins(struct baton_process *process, int has_object) {
-  if (!has_object || process->object == NULL) return;
-  process->busy_object = process->object;
+/* The process's call was retaken: nobody else uses its object, if it has one, until it returns. By the monitor, with the VM in its hands. */
+void baton_lua_object_begins(struct baton_process *process, void *object) {
+  if (object == NULL) return;
+  __atomic_fetch_add(&baton_calls_watched, 1, __ATOMIC_RELAXED); /* who has the VM next sees it, by the VM's mutex */
+  process->busy_object = object;
   process->next_busy = process->vm->busy;
   process->vm->busy = process;
 }
@@ -63,6 +64,7 @@ void baton_lua_object_begins(struct baton_process *process, int has_object) {
 void baton_lua_object_ends(struct baton_process *process) {
   struct baton_process **link = &process->vm->busy;
   if (process->busy_object == NULL) return;
+  __atomic_fetch_sub(&baton_calls_watched, 1, __ATOMIC_RELAXED);
   while (*link != NULL && *link != process) link = &(*link)->next_busy;
   if (*link == process) *link = process->next_busy;
   process->busy_object = NULL;
@@ -101,8 +103,8 @@ void *baton_io_newuserdata(lua_State *L, size_t size, int values) {
 void baton_io_flush_all(void) {
   struct baton_process *process = baton_gate_process();
   if (process != NULL && process->vm->busy != NULL) {
-    if (!is_busy(process->vm, stdout)) fflush(stdout);
-    if (!is_busy(process->vm, stderr)) fflush(stderr);
+    if (!baton_lua_is_busy(process->vm, stdout)) fflush(stdout);
+    if (!baton_lua_is_busy(process->vm, stderr)) fflush(stderr);
   } else {
     fflush(NULL);
   }
@@ -111,7 +113,7 @@ void baton_io_flush_all(void) {
 /* At the end of the program a call may still be about this file: then the file is left alone. */
 int baton_io_fclose(FILE *file) {
   struct baton_process *process = baton_gate_process();
-  if (process != NULL && process->vm->closing && is_busy(process->vm, file)) return 0;
+  if (process != NULL && process->vm->closing && baton_lua_is_busy(process->vm, file)) return 0;
   return fclose(file);
 }
 

@@ -7,7 +7,8 @@
 **   os.execute, remove, rename  retaken; they keep nothing
 **   string.*                  retaken; strings do not change
 **   print, loadfile, dofile   retaken; print is one piece under the lock of its stream
-**   all others                exclusive: table.* keeps its atomicity, and unknown modules may rely on it
+**   table.* and others of Lua's  exclusive: they keep their atomicity
+**   C modules                 by their policy (policies.c); exclusive if none is known
 **
 ** A process with frames of foreign C code below continues only on its own thread: that code may have kept the
 ** address of something thread-local, such as errno.
@@ -31,7 +32,7 @@ static int retakable_count;
 extern char __executable_start[];
 extern char etext[];
 
-static int is_ours(lua_CFunction function) {
+int baton_lua_is_ours(lua_CFunction function) {
   const char *address = (const char *)function;
   return address >= __executable_start && address < etext;
 }
@@ -45,7 +46,7 @@ static int find(lua_CFunction function) {
 }
 
 static void add(lua_CFunction function, int has_object) {
-  if (function == NULL || !is_ours(function) || find(function) >= 0 || retakable_count == MOST_FUNCTIONS) return;
+  if (function == NULL || !baton_lua_is_ours(function) || find(function) >= 0 || retakable_count == MOST_FUNCTIONS) return;
   retakable[retakable_count].function = function;
   retakable[retakable_count++].has_object = has_object;
 }
@@ -140,7 +141,7 @@ static int has_foreign_frames(lua_State *L) {
   int found = FRAMES_ALL_OURS;
   for (ci = L->ci; ci != NULL && ci != &L->base_ci; ci = ci->previous) {
     lua_CFunction function;
-    if (!(ci->callstatus & FRAMES_WALKED) && !isLua(ci) && (function = function_of(ci)) != NULL && !is_ours(function))
+    if (!(ci->callstatus & FRAMES_WALKED) && !isLua(ci) && (function = function_of(ci)) != NULL && !baton_lua_is_ours(function))
       ci->callstatus |= FRAMES_SOME_FOREIGN;
     if (ci->callstatus & FRAMES_WALKED) {
       found = ci->callstatus & FRAMES_WALKED;
@@ -162,14 +163,20 @@ int baton_lua_has_foreign_frames(struct baton_process *process) {
 int baton_lua_judge(struct baton_process *process) {
   lua_State *L;
   lua_CFunction function;
+  void *object = NULL;
   int found;
   if (process->global == NULL) return 0;
   L = baton_lua_innermost(process);
   if (process->foreign_states > 0 || process->vm->in_report || isLua(L->ci)) return 0;
   function = function_of(L->ci);
-  if (function == NULL || (found = find(function)) < 0) return 0;
+  if (function == NULL) return 0;
+  if ((found = find(function)) >= 0) {
+    if (retakable[found].has_object) object = process->object;
+  } else if (!baton_lua_policy_allows(process, L, function, &object)) {
+    return 0;
+  }
   baton_lua_detach(process);
-  baton_lua_object_begins(process, retakable[found].has_object);
+  baton_lua_object_begins(process, object);
   process->pinned = (unsigned char)baton_lua_has_foreign_frames(process);
   return process->pinned ? 2 : 1;
 }
@@ -192,6 +199,7 @@ void baton_lua_warn_blocked(struct baton_process *process) {
   static lua_CFunction warned[64]; /* by the monitor alone */
   static int warned_count;
   char name[160];
+  const char *module;
   lua_CFunction function;
   int i;
   if (process->global == NULL) return;
@@ -213,8 +221,16 @@ void baton_lua_warn_blocked(struct baton_process *process) {
             baton_lua_name_for_report(process), (unsigned long long)process->id, name);
     return;
   }
-  fprintf(stderr,
-          "baton: warning: process '%s' (id %llu): %s keeps all other processes waiting. Functions of C modules keep the VM until they return; they cannot be "
-          "declared concurrent yet. Call it in a program of its own (io.popen), or raise process.params.warn_blocked if this is meant.\n",
-          baton_lua_name_for_report(process), (unsigned long long)process->id, name);
+  module = baton_lua_module_name(process->vm, function);
+  if (module != NULL)
+    fprintf(stderr,
+            "baton: warning: process '%s' (id %llu): %s of the module '%s' keeps all other processes waiting. If its calls may overlap, say so: "
+            "process.concurrent('%s', 'object'), or 'serial' or 'concurrent', or BATON_CONCURRENT in the environment. Else call it in a program of its "
+            "own (io.popen), or raise process.params.warn_blocked if this is meant.\n",
+            baton_lua_name_for_report(process), (unsigned long long)process->id, name, module, module);
+  else
+    fprintf(stderr,
+            "baton: warning: process '%s' (id %llu): %s keeps all other processes waiting. Do it in smaller pieces, or raise process.params.warn_blocked "
+            "if this is meant.\n",
+            baton_lua_name_for_report(process), (unsigned long long)process->id, name);
 }

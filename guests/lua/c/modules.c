@@ -47,8 +47,12 @@ static int open_on_permanent_state(lua_State *L) {
   int arguments = lua_gettop(L), status;
   lua_State *permanent = lua_newthread(L);
   luaL_ref(L, LUA_REGISTRYINDEX);
+  if (arguments > 0)
+    lua_pushvalue(L, 1); /* require passes the module's name: it stays here */
+  else
+    lua_pushnil(L);
   lua_pushvalue(L, lua_upvalueindex(1));
-  lua_insert(L, 1);
+  lua_rotate(L, 1, 2);
   lua_xmove(L, permanent, arguments + 1);
   permanent->nCcalls = getCcalls(L);
   status = call_as_own(L, permanent, arguments);
@@ -58,8 +62,11 @@ static int open_on_permanent_state(lua_State *L) {
     return lua_error(L);
   }
   arguments = lua_gettop(permanent);
-  luaL_checkstack(L, arguments, "too many results");
+  luaL_checkstack(L, arguments + 4, "too many results");
+  lua_settop(L, 1); /* the module's name */
   lua_xmove(permanent, L, arguments);
+  if (lua_type(L, 1) == LUA_TSTRING)
+    baton_lua_module_loaded(L, lua_tostring(L, 1), lua_tocfunction(L, lua_upvalueindex(1)), arguments > 0 ? 2 : 1);
   return arguments;
 }
 

@@ -33,6 +33,7 @@ void baton_lua_openlibs(lua_State *L) {
     char message[200];
     message[0] = '\0';
     if (baton_rs_read_environment(process->vm->executor, message, sizeof message) != 0) luaL_error(L, "%s", message);
+    if (getenv("BATON_CONCURRENT") != NULL) baton_lua_read_declarations(L, getenv("BATON_CONCURRENT"));
   }
   lua_pop(L, 1);
 }

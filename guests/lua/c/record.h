@@ -49,6 +49,7 @@ struct baton_vm {
   struct baton_process *busy;  /* processes out in calls about an object */
   uint64_t object_queue, require_queue;
   struct baton_load *loads;    /* modules that are being loaded (see modules.c) */
+  struct baton_module *modules; /* compiled modules, and declarations about some to come (see policies.c) */
 };
 
 enum baton_outcome { BATON_ALIVE, BATON_RETURNED, BATON_FAILED, BATON_WAS_KILLED };

@@ -129,7 +129,22 @@ struct baton_wake baton_rs_select(const void *vm, const struct baton_case *cases
 uint64_t baton_rs_queue_new(const void *vm);
 struct baton_wake baton_rs_queue_wait(const void *vm, uint64_t id, baton_timeout timeout);
 void baton_rs_queue_wake_all(const void *vm, uint64_t id);
-enum baton_object { BATON_SEMAPHORE, BATON_MUTEX, BATON_CONDITION, BATON_EVENT, BATON_CHANNEL, BATON_QUEUE, BATON_TIMER };
+uint64_t baton_rs_rwlock_new(const void *vm);
+struct baton_wake baton_rs_rwlock_lock(const void *vm, uint64_t id, int writes, baton_timeout timeout);
+int baton_rs_rwlock_unlock(const void *vm, uint64_t id);
+uint64_t baton_rs_barrier_new(const void *vm, uint64_t size);
+struct baton_wake baton_rs_barrier_wait(const void *vm, uint64_t id, baton_timeout timeout); /* value 1: the last one */
+enum baton_object {
+  BATON_SEMAPHORE,
+  BATON_MUTEX,
+  BATON_CONDITION,
+  BATON_EVENT,
+  BATON_CHANNEL,
+  BATON_QUEUE,
+  BATON_TIMER,
+  BATON_RWLOCK,
+  BATON_BARRIER
+};
 void baton_rs_free(const void *vm, int kind, uint64_t id);
 
 /* Timers. `first` is absolute; a period of 0 fires once. */

@@ -1,7 +1,6 @@
 /*
 ** The seam's functions: what Lua calls in place of its own (see seam.h), and what reaches into Lua's states.
 */
-#define _GNU_SOURCE
 #include "internals.h"
 #include "guest.h"
 

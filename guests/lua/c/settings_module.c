@@ -105,7 +105,7 @@ static int process_stats(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg functions[] = {{"features", process_features}, {"stats", process_stats}, {NULL, NULL}};
+static const luaL_Reg functions[] = {{"concurrent", baton_lua_concurrent}, {"features", process_features}, {"stats", process_stats}, {NULL, NULL}};
 
 /* Adds them to the module's table on the top of the stack. */
 void baton_lua_open_settings(lua_State *L) {

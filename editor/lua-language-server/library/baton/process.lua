@@ -64,6 +64,12 @@ function process.sleep(seconds) end
 ---@return true
 function process.sleep_until(time) end
 
+---Declares how far calls of a compiled module's functions may overlap: all calls (`"concurrent"`), those about different
+---userdata (`"object"`), one at a time while other processes run (`"serial"`), or none (`"exclusive"`, as for unknown ones).
+---@param module string its name, as `require` takes it; loaded or not yet; at most 63 bytes
+---@param policy "object" | "concurrent" | "serial" | "exclusive"
+function process.concurrent(module, policy) end
+
 ---Seconds on a clock that never goes back; its start means nothing.
 ---@return number
 ---@nodiscard
@@ -142,6 +148,18 @@ function process.condition(mutex) end
 ---@return baton.process.Event
 ---@nodiscard
 function process.event() end
+
+---A lock for many readers or one writer. Who waits keeps later ones out, so that writers are not starved; all who hold it
+---inherit the priority of whoever waits. Not recursive.
+---@return baton.process.RwLock
+---@nodiscard
+function process.rwlock() end
+
+---A barrier, at which processes wait for each other.
+---@param count integer how many pass together, from 1
+---@return baton.process.Barrier
+---@nodiscard
+function process.barrier(count) end
 
 ---@class baton.process.Process
 ---@field id integer its number, never used again
@@ -297,6 +315,34 @@ function Event:wait(timeout) end
 
 ---@return boolean
 function Event:is_set() end
+
+---@class baton.process.RwLock
+local RwLock = {}
+
+---Locks for reading, beside other readers. `true, "abandoned"` if a writer ended without unlocking it, and no other one
+---has held it since.
+---@param timeout? number
+---@return true?
+---@return baton.process.Failure | "abandoned" | nil note
+function RwLock:read(timeout) end
+
+---Locks for writing, alone. `true, "abandoned"` if the last writer ended without unlocking it.
+---@param timeout? number
+---@return true?
+---@return baton.process.Failure | "abandoned" | nil note
+function RwLock:write(timeout) end
+
+---By a process that holds it only.
+function RwLock:unlock() end
+
+---@class baton.process.Barrier
+local Barrier = {}
+
+---Waits until as many wait as the barrier was made for. One of them is told `"last"`.
+---@param timeout? number
+---@return true?
+---@return baton.process.Failure | "last" | nil note
+function Barrier:wait(timeout) end
 
 ---Parameters; `BATON_SLICE` and so on in the environment set them at the start.
 ---@class baton.process.Params

@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::harness::peer;
 
@@ -146,16 +147,28 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // SIGQUIT is an end at once that PostgreSQL's children follow; if a server takes no notice of it, SIGKILL is.
-        let sent = Command::new("kill")
-            .arg("-QUIT")
-            .arg(self.child.id().to_string())
-            .status();
-        if !sent.is_ok_and(|status| status.success()) {
-            let _ = self.child.kill();
-        }
-        let _ = self.child.wait();
+        self.end();
         let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+impl Server {
+    /// By SIGQUIT, an end at once that PostgreSQL's children follow; a server that takes no notice of it, as one does whose parent ignored the
+    /// signal, is killed.
+    fn end(&mut self) {
+        let mut quit = Command::new("kill");
+        quit.arg("-QUIT").arg(self.child.id().to_string());
+        if quit.status().is_ok_and(|status| status.success()) {
+            let patience = Instant::now() + Duration::from_secs(5);
+            while Instant::now() < patience {
+                if !matches!(self.child.try_wait(), Ok(None)) {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -1,0 +1,342 @@
+/*
+** What the functions of C modules allow. A module that is neither built in here nor declared is exclusive: its calls keep the VM.
+**
+**   object       one call about an object (a userdata: the first argument, else an upvalue) at a time; calls about no object may overlap.
+**                Closing is a call like others: it waits
+**   concurrent   all calls may overlap
+**   serial       one call into the module at a time
+**   exclusive    the VM stays with the call
+**
+** Calls overlap only when one was retaken. As long as a retaken call is about something that others might touch, every call of a C function
+** asks here first (`baton_calls_watched`): else nobody pays.
+*/
+#include "internals.h"
+#include "guest.h"
+
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum policy { EXCLUSIVE, OBJECT, SERIAL, CONCURRENT, UNKNOWN };
+
+static const char *const policy_names[] = {"exclusive", "object", "serial", "concurrent", NULL};
+
+#define LONGEST_NAME 63
+#define MOST_SERIAL_FUNCTIONS 16
+
+/* The object file of loaded modules; or, as long as nothing was loaded, what was declared about a module of a name. */
+struct baton_module {
+  struct baton_module *next;
+  const char *low, *high; /* its code; both NULL: a declaration for a module to come */
+  enum policy policy;
+  lua_CFunction serial[MOST_SERIAL_FUNCTIONS]; /* those that are about no object and share something all the same */
+  int serial_count;
+  char name[LONGEST_NAME + 1]; /* that it was required by first */
+};
+
+/* {======================================================
+** Built in
+** ======================================================= */
+
+static const struct {
+  const char *name; /* of the module, or with a dot at the end of all beneath */
+  enum policy policy;
+  const char *serial_table; /* a field of the module whose functions are serial */
+} built_in[] = {
+  /* Each socket has its own buffers and timeouts. The resolver's answers lie in static memory of the C library. */
+  {"socket.core", OBJECT, "dns"},
+  {"socket.unix", OBJECT, NULL},
+  {"socket.serial", OBJECT, NULL},
+  /* OpenSSL locks what connections share, and leaves the connection itself to its user. */
+  {"ssl.", OBJECT, NULL},
+  {"_openssl", OBJECT, NULL},
+  {"_openssl.", OBJECT, NULL},
+  /* A connection of libpq or of MySQL's client is for one thread at a time; results are copies. */
+  {"luasql.postgres", OBJECT, NULL},
+  {"luasql.mysql", OBJECT, NULL},
+  /* Statements and their connection free each other. */
+  {"luasql.sqlite3", SERIAL, NULL},
+  {"luasql.odbc", SERIAL, NULL},
+  {"lsqlite3", SERIAL, NULL},
+  {"lsqlite3complete", SERIAL, NULL},
+  /* A stream is an upvalue of the function that feeds it. */
+  {"zlib", OBJECT, NULL},
+  /* Directories have an object each; the rest are system calls. */
+  {"lfs", OBJECT, NULL},
+};
+
+static int find_built_in(const char *name) {
+  size_t i;
+  for (i = 0; i < sizeof built_in / sizeof *built_in; i++) {
+    size_t length = strlen(built_in[i].name);
+    if (built_in[i].name[length - 1] == '.' ? strncmp(name, built_in[i].name, length) == 0 : strcmp(name, built_in[i].name) == 0)
+      return (int)i;
+  }
+  return -1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Finding
+** ======================================================= */
+
+static struct baton_module *find_by_address(struct baton_vm *vm, lua_CFunction function) {
+  const char *address = (const char *)function;
+  struct baton_module *module;
+  for (module = vm->modules; module != NULL; module = module->next)
+    if (address >= module->low && address < module->high) return module;
+  return NULL;
+}
+
+static struct baton_module *find_declaration(struct baton_vm *vm, const char *name) {
+  struct baton_module *module;
+  for (module = vm->modules; module != NULL; module = module->next)
+    if (module->low == NULL && strcmp(module->name, name) == 0) return module;
+  return NULL;
+}
+
+/* Inside the VM, like every change of the list: the monitor reads it with the VM in its hands. NULL: out of memory. */
+static struct baton_module *add_module(struct baton_vm *vm, const char *name) {
+  struct baton_module *module = calloc(1, sizeof *module);
+  if (module == NULL) return NULL;
+  snprintf(module->name, sizeof module->name, "%s", name);
+  module->next = vm->modules;
+  vm->modules = module;
+  return module;
+}
+
+struct range {
+  const char *address, *low, *high;
+};
+
+static int look_at_object_file(struct dl_phdr_info *info, size_t size, void *data) {
+  struct range *range = data;
+  int i;
+  (void)size;
+  for (i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+    const char *low = (const char *)(info->dlpi_addr + header->p_vaddr), *high = low + header->p_memsz;
+    if (header->p_type == PT_LOAD && (header->p_flags & PF_X) && range->address >= low && range->address < high) {
+      range->low = low;
+      range->high = high;
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* The module that the function is of; made known if it was not. NULL: the function is our own, or memory is short. Inside the VM. */
+static struct baton_module *module_of(struct baton_vm *vm, lua_CFunction function, const char *name) {
+  struct baton_module *module = find_by_address(vm, function);
+  struct range range = {(const char *)function, NULL, NULL};
+  if (module != NULL) return module;
+  if (baton_lua_is_ours(function) || !dl_iterate_phdr(look_at_object_file, &range)) return NULL;
+  module = add_module(vm, name);
+  if (module == NULL) return NULL;
+  module->low = range.low;
+  module->high = range.high;
+  return module;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Calls
+** ======================================================= */
+
+int baton_calls_watched;
+
+static int is_serial(const struct baton_module *module, lua_CFunction function) {
+  int i;
+  if (module->policy == SERIAL) return 1;
+  for (i = 0; i < module->serial_count; i++)
+    if (module->serial[i] == function) return 1;
+  return 0;
+}
+
+/* The userdata that a call is about: its first argument, else an upvalue of the function. */
+static void *userdata_of_call(lua_State *L, CallInfo *ci) {
+  const TValue *function = s2v(ci->func.p), *first = s2v(ci->func.p + 1);
+  if (ci->func.p + 1 < L->top.p && ttisfulluserdata(first)) return getudatamem(uvalue(first));
+  if (ttypetag(function) == LUA_VCCL) {
+    const CClosure *closure = clCvalue(function);
+    int i;
+    for (i = 0; i < closure->nupvalues; i++)
+      if (ttisfulluserdata(&closure->upvalue[i])) return getudatamem(uvalue(&closure->upvalue[i]));
+  }
+  return NULL;
+}
+
+/* What nobody else may touch during a call of `function`, the topmost of `L`; NULL: nothing. */
+static void *object_of_call(struct baton_module *module, lua_State *L, lua_CFunction function) {
+  if (is_serial(module, function)) return module;
+  return module->policy == OBJECT ? userdata_of_call(L, L->ci) : NULL;
+}
+
+int baton_lua_policy_allows(struct baton_process *process, lua_State *L, lua_CFunction function, void **object) {
+  struct baton_module *module = find_by_address(process->vm, function);
+  if (module == NULL || (module->policy == EXCLUSIVE && !is_serial(module, function))) return 0;
+  *object = object_of_call(module, L, function);
+  return 1;
+}
+
+/* A C function of `L` is about to be called, while retaken calls are about something. Inside the VM. */
+void baton_lua_before_call(lua_State *L, lua_CFunction function) {
+  struct baton_process *process = baton_lua_running(L);
+  struct baton_module *module;
+  void *object;
+  if (process == NULL || process->vm->busy == NULL || (module = find_by_address(process->vm, function)) == NULL) return;
+  if ((object = object_of_call(module, L, function)) == NULL) return;
+  while (baton_lua_is_busy(process->vm, object) && !process->vm->closing) {
+    struct baton_wake wake;
+    lua_unlock(L);
+    baton_lua_check_may_wait(L, process);
+    lua_lock(L);
+    if (!baton_lua_is_busy(process->vm, object)) return;
+    wake = baton_rs_queue_wait(process->vm->executor, process->vm->object_queue, BATON_FOREVER);
+    lua_unlock(L);
+    baton_lua_after_wait(L, process, wake);
+    lua_lock(L);
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Loading and declaring
+** ======================================================= */
+
+/* Notes the C functions of a table on the top of the stack. */
+static void note_serial_functions(lua_State *L, struct baton_module *module) {
+  if (!lua_istable(L, -1)) return;
+  lua_pushnil(L);
+  while (lua_next(L, -2)) {
+    lua_CFunction function = lua_tocfunction(L, -1);
+    if (function != NULL && module->serial_count < MOST_SERIAL_FUNCTIONS) {
+      baton_enter(L);
+      module->serial[module->serial_count++] = function;
+      baton_leave(L);
+    }
+    lua_pop(L, 1);
+  }
+}
+
+/* `loader` opened the compiled module `name`, whose value is at `index`. Outside the VM. */
+void baton_lua_module_loaded(lua_State *L, const char *name, lua_CFunction loader, int index) {
+  struct baton_process *process = baton_lua_running(L);
+  struct baton_module *module, *declared;
+  int known = find_built_in(name);
+  if (process == NULL || loader == NULL) return;
+  index = lua_absindex(L, index);
+  baton_enter(L);
+  module = module_of(process->vm, loader, name);
+  declared = find_declaration(process->vm, name);
+  if (module != NULL) {
+    if (declared != NULL)
+      module->policy = declared->policy;
+    else if (known >= 0 && module->policy == EXCLUSIVE)
+      module->policy = built_in[known].policy;
+  }
+  baton_leave(L);
+  if (module != NULL && known >= 0 && declared == NULL && built_in[known].serial_table != NULL && lua_istable(L, index)) {
+    lua_pushstring(L, built_in[known].serial_table);
+    lua_rawget(L, index);
+    note_serial_functions(L, module);
+    lua_pop(L, 1);
+  }
+}
+
+static enum policy policy_named(const char *text, size_t length) {
+  int i;
+  for (i = 0; policy_names[i] != NULL; i++)
+    if (strlen(policy_names[i]) == length && memcmp(policy_names[i], text, length) == 0) return (enum policy)i;
+  return UNKNOWN;
+}
+
+/* Sets the policy for a module of this name, now or when it is loaded. Returns 0 without memory. Inside the VM. */
+static int declare(struct baton_vm *vm, const char *name, enum policy policy) {
+  struct baton_module *module = find_declaration(vm, name);
+  if (module == NULL) module = add_module(vm, name);
+  if (module == NULL) return 0;
+  module->policy = policy;
+  return 1;
+}
+
+/* The first C function in a loaded module's value at `index`: itself, or in its table. */
+static lua_CFunction first_function(lua_State *L, int index) {
+  lua_CFunction found = lua_tocfunction(L, index);
+  if (found != NULL || !lua_istable(L, index)) return found;
+  index = lua_absindex(L, index);
+  lua_pushnil(L);
+  while (found == NULL && lua_next(L, index)) {
+    found = lua_tocfunction(L, -1);
+    if (found != NULL && baton_lua_is_ours(found)) found = NULL;
+    lua_pop(L, 1);
+  }
+  if (found != NULL) lua_pop(L, 1);
+  return found;
+}
+
+/* The module's object file, if it is loaded: its value stands in package.loaded. */
+static lua_CFunction loaded_function(lua_State *L, const char *name) {
+  lua_CFunction function;
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_pushstring(L, name);
+  lua_rawget(L, -2);
+  function = first_function(L, -1);
+  lua_pop(L, 2);
+  return function;
+}
+
+/* process.concurrent(module, policy): for a module by its name, loaded or not yet. */
+int baton_lua_concurrent(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L);
+  const char *name = luaL_checkstring(L, 1);
+  enum policy policy = (enum policy)luaL_checkoption(L, 2, NULL, policy_names);
+  lua_CFunction function = loaded_function(L, name);
+  struct baton_module *module;
+  int declared;
+  luaL_argcheck(L, strlen(name) <= LONGEST_NAME, 1, "a module's name has at most 63 bytes");
+  baton_enter(L);
+  declared = declare(caller->vm, name, policy);
+  module = function != NULL ? module_of(caller->vm, function, name) : NULL;
+  if (module != NULL) {
+    module->policy = policy;
+    module->serial_count = 0;
+  }
+  baton_leave(L);
+  if (!declared) luaL_error(L, "not enough memory");
+  return 0;
+}
+
+/* BATON_CONCURRENT: names of modules, with their policies or "concurrent", such as "lsqlite3=serial,mylib". */
+void baton_lua_read_declarations(lua_State *L, const char *text) {
+  struct baton_process *caller = baton_lua_caller(L);
+  while (*text != '\0') {
+    size_t length = strcspn(text, ",");
+    const char *equals = memchr(text, '=', length);
+    size_t name_length = equals != NULL ? (size_t)(equals - text) : length;
+    enum policy policy = equals != NULL ? policy_named(equals + 1, length - name_length - 1) : CONCURRENT;
+    if (length > 0) {
+      char name[LONGEST_NAME + 1];
+      if (policy == UNKNOWN || name_length == 0 || name_length > LONGEST_NAME)
+        luaL_error(L, "BATON_CONCURRENT: modules expected, such as 'name=policy,name', with a policy of object, concurrent, serial or exclusive; got '%s'", text);
+      memcpy(name, text, name_length);
+      name[name_length] = '\0';
+      baton_enter(L);
+      declare(caller->vm, name, policy);
+      baton_leave(L);
+    }
+    text += length + (text[length] == ',');
+  }
+}
+
+/* The name that the function's module was required by, for reports; NULL: not known. */
+const char *baton_lua_module_name(struct baton_vm *vm, lua_CFunction function) {
+  struct baton_module *module = find_by_address(vm, function);
+  return module != NULL ? module->name : NULL;
+}
+
+/* }====================================================== */
