@@ -1,30 +1,25 @@
 /*
-** Channel, select, semaphore, mutex, condition, event. The kernel has the objects; here are their handles, and the values that
+** Channel, select, semaphore, mutex, condition, event (rwlock and barrier: locks_module.c). The kernel has the objects; here are their handles, and the values that
 ** channels carry: a value waits in the channel's table under a small number (its token), which is what the kernel passes on.
 */
-#include "guest.h"
+#include "objects.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct handle {
-  struct baton_vm *vm;
-  uint64_t id;
-  int kind;
-};
-
 struct channel {
-  struct handle handle; /* must be first: freed like the others */
+  struct baton_handle handle; /* must be first: freed like the others */
   uint32_t *free_tokens;
   uint32_t free_count, free_capacity, next_token;
 };
 
-static const char *const type_names[] = {"baton.semaphore*", "baton.mutex*", "baton.condition*", "baton.event*", "baton.channel*"};
+static const char *const type_names[] = {"baton.semaphore*", "baton.mutex*",  "baton.condition*", "baton.event*", "baton.channel*",
+                                         NULL,               NULL,            "baton.rwlock*",    "baton.barrier*"};
 
-static struct handle *new_handle(lua_State *L, int kind, size_t size, int values) {
+struct baton_handle *baton_lua_new_handle(lua_State *L, int kind, size_t size, int values) {
   struct baton_process *caller = baton_lua_caller(L);
-  struct handle *handle = lua_newuserdatauv(L, size, values);
+  struct baton_handle *handle = lua_newuserdatauv(L, size, values);
   memset(handle, 0, size);
   handle->vm = caller->vm;
   handle->kind = kind;
@@ -32,15 +27,15 @@ static struct handle *new_handle(lua_State *L, int kind, size_t size, int values
   return handle;
 }
 
-static struct handle *check_handle(lua_State *L, int kind) {
-  static const char *const names[] = {"semaphore", "mutex", "condition", "event", "channel"};
-  struct handle *handle = luaL_testudata(L, 1, type_names[kind]);
+struct baton_handle *baton_lua_check_handle(lua_State *L, int kind) {
+  static const char *const names[] = {"semaphore", "mutex", "condition", "event", "channel", NULL, NULL, "rwlock", "barrier"};
+  struct baton_handle *handle = luaL_testudata(L, 1, type_names[kind]);
   if (handle == NULL) luaL_typeerror(L, 1, names[kind]);
   return handle;
 }
 
 static int handle_gc(lua_State *L) {
-  struct handle *handle = lua_touserdata(L, 1);
+  struct baton_handle *handle = lua_touserdata(L, 1);
   if (handle->id != 0) {
     baton_enter(L);
     baton_rs_free(handle->vm->executor, handle->kind, handle->id);
@@ -50,18 +45,7 @@ static int handle_gc(lua_State *L) {
   return 0;
 }
 
-/* One wait of the calling process, and what it raises or returns. */
-#define WAIT(L, caller, call, reason)                       \
-  do {                                                      \
-    struct baton_wake wake_;                                \
-    baton_enter(L);                                         \
-    wake_ = (call);                                         \
-    baton_leave(L);                                         \
-    (reason) = baton_lua_after_wait(L, caller, wake_);      \
-  } while (0)
-
-/* The caller, if it may wait for as long as `timeout` says. */
-static struct baton_process *waiter(lua_State *L, baton_timeout timeout) {
+struct baton_process *baton_lua_waiter(lua_State *L, baton_timeout timeout) {
   struct baton_process *caller = baton_lua_caller(L);
   if (timeout != 0) baton_lua_check_may_wait(L, caller);
   return caller;
@@ -73,9 +57,9 @@ static struct baton_process *waiter(lua_State *L, baton_timeout timeout) {
 
 static int semaphore_new(lua_State *L) {
   lua_Integer count = luaL_optinteger(L, 1, 0);
-  struct handle *handle;
+  struct baton_handle *handle;
   luaL_argcheck(L, count >= 0, 1, "count must not be negative");
-  handle = new_handle(L, BATON_SEMAPHORE, sizeof *handle, 0);
+  handle = baton_lua_new_handle(L, BATON_SEMAPHORE, sizeof *handle, 0);
   baton_enter(L);
   handle->id = baton_rs_semaphore_new(handle->vm->executor, (uint64_t)count);
   baton_leave(L);
@@ -83,16 +67,16 @@ static int semaphore_new(lua_State *L) {
 }
 
 static int semaphore_wait(lua_State *L) {
-  struct handle *handle = check_handle(L, BATON_SEMAPHORE);
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_SEMAPHORE);
   baton_timeout timeout = baton_lua_check_timeout(L, 2);
-  struct baton_process *caller = waiter(L, timeout);
+  struct baton_process *caller = baton_lua_waiter(L, timeout);
   int reason;
-  WAIT(L, caller, baton_rs_semaphore_wait(handle->vm->executor, handle->id, timeout), reason);
+  BATON_WAIT(L, caller, baton_rs_semaphore_wait(handle->vm->executor, handle->id, timeout), reason);
   return baton_lua_push_outcome(L, reason);
 }
 
 static int semaphore_signal(lua_State *L) {
-  struct handle *handle = check_handle(L, BATON_SEMAPHORE);
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_SEMAPHORE);
   lua_Integer n = luaL_optinteger(L, 2, 1);
   luaL_argcheck(L, n >= 0, 2, "count must not be negative");
   baton_enter(L);
@@ -102,7 +86,7 @@ static int semaphore_signal(lua_State *L) {
 }
 
 static int semaphore_count(lua_State *L) {
-  struct handle *handle = check_handle(L, BATON_SEMAPHORE);
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_SEMAPHORE);
   uint64_t count;
   baton_enter(L);
   count = baton_rs_semaphore_count(handle->vm->executor, handle->id);
@@ -118,15 +102,15 @@ static int semaphore_count(lua_State *L) {
 ** ======================================================= */
 
 static int mutex_new(lua_State *L) {
-  struct handle *handle = new_handle(L, BATON_MUTEX, sizeof *handle, 0);
+  struct baton_handle *handle = baton_lua_new_handle(L, BATON_MUTEX, sizeof *handle, 0);
   baton_enter(L);
   handle->id = baton_rs_mutex_new(handle->vm->executor);
   baton_leave(L);
   return 1;
 }
 
-static int lock(lua_State *L, struct handle *handle, baton_timeout timeout) {
-  struct baton_process *caller = waiter(L, timeout);
+static int lock(lua_State *L, struct baton_handle *handle, baton_timeout timeout) {
+  struct baton_process *caller = baton_lua_waiter(L, timeout);
   struct baton_wake wake;
   baton_enter(L);
   wake = baton_rs_mutex_lock(handle->vm->executor, handle->id, timeout);
@@ -141,12 +125,12 @@ static int lock(lua_State *L, struct handle *handle, baton_timeout timeout) {
 }
 
 static int mutex_lock(lua_State *L) {
-  struct handle *handle = check_handle(L, BATON_MUTEX);
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_MUTEX);
   baton_timeout timeout = baton_lua_check_timeout(L, 2);
   return baton_lua_push_outcome(L, lock(L, handle, timeout));
 }
 
-static void unlock(lua_State *L, struct handle *handle) {
+static void unlock(lua_State *L, struct baton_handle *handle) {
   int refused;
   baton_enter(L);
   refused = baton_rs_mutex_unlock(handle->vm->executor, handle->id);
@@ -155,13 +139,13 @@ static void unlock(lua_State *L, struct handle *handle) {
 }
 
 static int mutex_unlock(lua_State *L) {
-  unlock(L, check_handle(L, BATON_MUTEX));
+  unlock(L, baton_lua_check_handle(L, BATON_MUTEX));
   return 0;
 }
 
 /* Unlocks the mutex that is upvalue 1: the closing value of m:with. */
 static int release(lua_State *L) {
-  struct handle *handle = lua_touserdata(L, lua_upvalueindex(1));
+  struct baton_handle *handle = lua_touserdata(L, lua_upvalueindex(1));
   baton_enter(L);
   (void)baton_rs_mutex_unlock(handle->vm->executor, handle->id); /* f may have unlocked it itself */
   baton_leave(L);
@@ -169,7 +153,7 @@ static int release(lua_State *L) {
 }
 
 static int mutex_with(lua_State *L) {
-  struct handle *handle = check_handle(L, BATON_MUTEX);
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_MUTEX);
   luaL_checktype(L, 2, LUA_TFUNCTION);
   lock(L, handle, BATON_FOREVER);
   lua_createtable(L, 0, 0);
@@ -192,9 +176,9 @@ static int mutex_with(lua_State *L) {
 ** ======================================================= */
 
 static int condition_new(lua_State *L) {
-  struct handle *handle;
-  check_handle(L, BATON_MUTEX);
-  handle = new_handle(L, BATON_CONDITION, sizeof *handle, 1);
+  struct baton_handle *handle;
+  baton_lua_check_handle(L, BATON_MUTEX);
+  handle = baton_lua_new_handle(L, BATON_CONDITION, sizeof *handle, 1);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);
   baton_enter(L);
@@ -204,9 +188,9 @@ static int condition_new(lua_State *L) {
 }
 
 static int condition_wait(lua_State *L) {
-  struct handle *handle = check_handle(L, BATON_CONDITION), *mutex;
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_CONDITION), *mutex;
   baton_timeout timeout = baton_lua_check_timeout(L, 2);
-  struct baton_process *caller = waiter(L, timeout);
+  struct baton_process *caller = baton_lua_waiter(L, timeout);
   struct baton_wake wake;
   lua_getiuservalue(L, 1, 1);
   mutex = lua_touserdata(L, -1);
@@ -218,7 +202,7 @@ static int condition_wait(lua_State *L) {
 }
 
 static int condition_wake(lua_State *L, int all) {
-  struct handle *handle = check_handle(L, BATON_CONDITION);
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_CONDITION);
   baton_enter(L);
   baton_rs_condition_signal(handle->vm->executor, handle->id, all);
   baton_leave(L);
@@ -235,7 +219,7 @@ static int condition_broadcast(lua_State *L) { return condition_wake(L, 1); }
 ** ======================================================= */
 
 static int event_new(lua_State *L) {
-  struct handle *handle = new_handle(L, BATON_EVENT, sizeof *handle, 0);
+  struct baton_handle *handle = baton_lua_new_handle(L, BATON_EVENT, sizeof *handle, 0);
   baton_enter(L);
   handle->id = baton_rs_event_new(handle->vm->executor);
   baton_leave(L);
@@ -243,16 +227,16 @@ static int event_new(lua_State *L) {
 }
 
 static int event_wait(lua_State *L) {
-  struct handle *handle = check_handle(L, BATON_EVENT);
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_EVENT);
   baton_timeout timeout = baton_lua_check_timeout(L, 2);
-  struct baton_process *caller = waiter(L, timeout);
+  struct baton_process *caller = baton_lua_waiter(L, timeout);
   int reason;
-  WAIT(L, caller, baton_rs_event_wait(handle->vm->executor, handle->id, timeout), reason);
+  BATON_WAIT(L, caller, baton_rs_event_wait(handle->vm->executor, handle->id, timeout), reason);
   return baton_lua_push_outcome(L, reason);
 }
 
 static int event_change(lua_State *L, int on) {
-  struct handle *handle = check_handle(L, BATON_EVENT);
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_EVENT);
   baton_enter(L);
   baton_rs_event_set(handle->vm->executor, handle->id, on);
   baton_leave(L);
@@ -263,7 +247,7 @@ static int event_set(lua_State *L) { return event_change(L, 1); }
 static int event_clear(lua_State *L) { return event_change(L, 0); }
 
 static int event_is_set(lua_State *L) {
-  struct handle *handle = check_handle(L, BATON_EVENT);
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_EVENT);
   int on;
   baton_enter(L);
   on = baton_rs_event_is_set(handle->vm->executor, handle->id);
@@ -309,7 +293,7 @@ static int channel_new(lua_State *L) {
   lua_Integer capacity = luaL_optinteger(L, 1, 0);
   struct channel *channel;
   luaL_argcheck(L, capacity >= 0, 1, "capacity must not be negative");
-  channel = (struct channel *)new_handle(L, BATON_CHANNEL, sizeof *channel, 1);
+  channel = (struct channel *)baton_lua_new_handle(L, BATON_CHANNEL, sizeof *channel, 1);
   lua_newtable(L);
   lua_setiuservalue(L, -2, 1);
   baton_enter(L);
@@ -327,9 +311,9 @@ static int channel_gc(lua_State *L) {
 }
 
 static int channel_send(lua_State *L) {
-  struct channel *channel = (struct channel *)check_handle(L, BATON_CHANNEL);
+  struct channel *channel = (struct channel *)baton_lua_check_handle(L, BATON_CHANNEL);
   baton_timeout timeout = baton_lua_check_timeout(L, 3);
-  struct baton_process *caller = waiter(L, timeout);
+  struct baton_process *caller = baton_lua_waiter(L, timeout);
   struct baton_wake wake;
   uint32_t token;
   luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "value expected (nil cannot be sent)");
@@ -344,7 +328,7 @@ static int channel_send(lua_State *L) {
 
 /* Receives from the channel at index 1; pushes the value, or `nil, why`. */
 static int receive(lua_State *L, struct channel *channel, baton_timeout timeout) {
-  struct baton_process *caller = waiter(L, timeout);
+  struct baton_process *caller = baton_lua_waiter(L, timeout);
   struct baton_wake wake;
   int reason;
   lua_getiuservalue(L, 1, 1);
@@ -357,7 +341,7 @@ static int receive(lua_State *L, struct channel *channel, baton_timeout timeout)
 }
 
 static int channel_receive(lua_State *L) {
-  struct channel *channel = (struct channel *)check_handle(L, BATON_CHANNEL);
+  struct channel *channel = (struct channel *)baton_lua_check_handle(L, BATON_CHANNEL);
   return receive(L, channel, baton_lua_check_timeout(L, 2));
 }
 
@@ -368,14 +352,14 @@ static int channel_next(lua_State *L) {
 }
 
 static int channel_values(lua_State *L) {
-  check_handle(L, BATON_CHANNEL);
+  baton_lua_check_handle(L, BATON_CHANNEL);
   lua_settop(L, 1);
   lua_pushcclosure(L, channel_next, 1);
   return 1;
 }
 
 static int channel_close(lua_State *L) {
-  struct handle *handle = check_handle(L, BATON_CHANNEL);
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_CHANNEL);
   baton_enter(L);
   baton_rs_channel_close(handle->vm->executor, handle->id);
   baton_leave(L);
@@ -383,7 +367,7 @@ static int channel_close(lua_State *L) {
 }
 
 static int channel_length(lua_State *L) {
-  struct handle *handle = check_handle(L, BATON_CHANNEL);
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_CHANNEL);
   uint64_t length;
   baton_enter(L);
   length = baton_rs_channel_length(handle->vm->executor, handle->id);
@@ -424,7 +408,7 @@ static void read_case(lua_State *L, int i, struct baton_case *cases, struct chan
 
 static int process_select(lua_State *L) {
   baton_timeout timeout = baton_lua_check_timeout(L, 2);
-  struct baton_process *caller = waiter(L, timeout);
+  struct baton_process *caller = baton_lua_waiter(L, timeout);
   struct baton_case *cases;
   struct channel **channels;
   struct baton_wake wake;
@@ -490,12 +474,12 @@ static const luaL_Reg constructors[] = {{"semaphore", semaphore_new}, {"mutex", 
                                         {"event", event_new},         {"channel", channel_new}, {"select", process_select},
                                         {NULL, NULL}};
 
-static void open_type(lua_State *L, int kind, const luaL_Reg *type_methods, lua_CFunction gc) {
+void baton_lua_open_kind(lua_State *L, int kind, const luaL_Reg *type_methods, lua_CFunction gc) {
   luaL_newmetatable(L, type_names[kind]);
   lua_newtable(L);
   luaL_setfuncs(L, type_methods, 0);
   lua_setfield(L, -2, "__index");
-  lua_pushcfunction(L, gc);
+  lua_pushcfunction(L, gc != NULL ? gc : handle_gc);
   lua_setfield(L, -2, "__gc");
   if (kind == BATON_CHANNEL) {
     lua_pushcfunction(L, channel_length);
@@ -506,10 +490,11 @@ static void open_type(lua_State *L, int kind, const luaL_Reg *type_methods, lua_
 
 /* Adds the constructors to the module's table on the top of the stack. */
 void baton_lua_open_objects(lua_State *L) {
-  open_type(L, BATON_SEMAPHORE, semaphore_methods, handle_gc);
-  open_type(L, BATON_MUTEX, mutex_methods, handle_gc);
-  open_type(L, BATON_CONDITION, condition_methods, handle_gc);
-  open_type(L, BATON_EVENT, event_methods, handle_gc);
-  open_type(L, BATON_CHANNEL, channel_methods, channel_gc);
+  baton_lua_open_kind(L, BATON_SEMAPHORE, semaphore_methods, NULL);
+  baton_lua_open_kind(L, BATON_MUTEX, mutex_methods, NULL);
+  baton_lua_open_kind(L, BATON_CONDITION, condition_methods, NULL);
+  baton_lua_open_kind(L, BATON_EVENT, event_methods, NULL);
+  baton_lua_open_kind(L, BATON_CHANNEL, channel_methods, channel_gc);
   luaL_setfuncs(L, constructors, 0);
+  baton_lua_open_locks(L);
 }

@@ -1,4 +1,4 @@
-//! Channels, select, semaphores, mutexes, conditions and events.
+//! Channels, select, semaphores, mutexes, conditions, events, locks for readers and writers, barriers; priority inheritance.
 
 mod harness;
 
@@ -80,4 +80,27 @@ cases! {
         a_nil_timeout_waits_for_ever,
         what_can_be_had_at_once_is_had_whatever_the_timeout,
         waiters_killed_and_timed_out_by_the_thousand_leave_the_object_sound;
+    mod rwlock from "sync/rwlock.lua":
+        readers_are_inside_together_and_a_writer_alone,
+        a_writer_is_not_starved_by_readers,
+        writers_make_a_change_whole,
+        misuse_of_a_lock_raises_and_changes_nothing,
+        a_writer_that_is_killed_leaves_word_until_the_next_one,
+        readers_behind_a_writer_that_is_killed_go_in,
+        those_who_hold_a_lock_inherit_from_those_who_wait,
+        a_barrier_holds_until_all_have_come,
+        a_barrier_is_used_again_and_again,
+        one_that_gives_up_at_a_barrier_is_not_counted,
+        misuse_of_a_barrier_raises,
+        a_barrier_cannot_be_waited_for_in_a_critical_section;
+    mod inheritance from "sync/inheritance.lua":
+        a_holder_runs_before_the_middle,
+        a_chain_of_holders_runs_before_the_middle,
+        a_holder_gives_back_what_it_inherited_when_it_unlocks,
+        a_holder_gives_back_what_it_inherited_when_the_waiter_gives_up,
+        a_holder_gives_back_what_it_inherited_when_the_waiter_is_killed,
+        a_killed_holder_passes_the_mutex_on,
+        a_priority_that_is_set_meanwhile_counts_after,
+        a_holder_of_two_keeps_what_the_other_one_lends,
+        a_ring_of_holders_can_be_broken;
 }

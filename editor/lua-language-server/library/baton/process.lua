@@ -149,6 +149,18 @@ function process.condition(mutex) end
 ---@nodiscard
 function process.event() end
 
+---A lock for many readers or one writer. Who waits keeps later ones out, so that writers are not starved; all who hold it
+---inherit the priority of whoever waits. Not recursive.
+---@return baton.process.RwLock
+---@nodiscard
+function process.rwlock() end
+
+---A barrier, at which processes wait for each other.
+---@param count integer how many pass together, from 1
+---@return baton.process.Barrier
+---@nodiscard
+function process.barrier(count) end
+
 ---@class baton.process.Process
 ---@field id integer its number, never used again
 ---@field name string
@@ -304,10 +316,43 @@ function Event:wait(timeout) end
 ---@return boolean
 function Event:is_set() end
 
+---@class baton.process.RwLock
+local RwLock = {}
+
+---Locks for reading, beside other readers. `true, "abandoned"` if a writer ended without unlocking it, and no other one
+---has held it since.
+---@param timeout? number
+---@return true?
+---@return baton.process.Failure | "abandoned" | nil note
+function RwLock:read(timeout) end
+
+---Locks for writing, alone. `true, "abandoned"` if the last writer ended without unlocking it.
+---@param timeout? number
+---@return true?
+---@return baton.process.Failure | "abandoned" | nil note
+function RwLock:write(timeout) end
+
+---By a process that holds it only.
+function RwLock:unlock() end
+
+---@class baton.process.Barrier
+local Barrier = {}
+
+---Waits until as many wait as the barrier was made for. One of them is told `"last"`.
+---@param timeout? number
+---@return true?
+---@return baton.process.Failure | "last" | nil note
+function Barrier:wait(timeout) end
+
 ---Parameters; `BATON_SLICE` and so on in the environment set them at the start.
 ---@class baton.process.Params
 ---@field slice number seconds after which equals take turns
+---@field beat number seconds between two looks around in any case; 0: only when others need one
 ---@field window number seconds after which a call that blocks is taken to last, and others go on
+---@field spin "learned" | "ema" | "off" who decides whether to spin before waiting
+---@field busy_loop_for number seconds that `"ema"` spins; 0: never
+---@field spin_budget number share of all time, 0 to 1, that `"learned"` may spin for nothing
+---@field timer_slack number seconds that deadlines may be met late, to be met together
 ---@field max_threads integer how many native threads there may be
 ---@field thread_idle number seconds after which an unused native thread ends
 ---@field stack_size integer bytes of address space of a new process's C stack
@@ -346,7 +391,14 @@ function Event:is_set() end
 ---@field false_retakes integer
 ---@field exclusive_calls integer calls that lasted, and kept all others waiting
 ---@field thread_bound_hits integer how often max_threads made a call wait
----@field idle_waits integer
+---@field idle_waits integer waits in the system
+---@field spins_hit integer spins during which what was waited for came
+---@field spins_failed integer spins for nothing
+---@field parks_long integer waits without a spin that were longer than one
+---@field parks_short integer waits without a spin that one would have met
+---@field spin_time number seconds
+---@field spin_budget_left number seconds that `"learned"` may spin for nothing now
+---@field park_cost number seconds from a wake-up until the program runs, as learned
 ---@field handovers integer
 ---@field threads integer
 ---@field threads_started integer

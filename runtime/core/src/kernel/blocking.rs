@@ -129,8 +129,11 @@ impl<C> Kernel<C> {
         while node != NIL {
             let (sibling, ticket) = self.waiters.leave(node);
             node = sibling;
-            if ticket.kind == Kind::Mutex {
-                self.inherit_from_waiters(ticket.object);
+            match ticket.kind {
+                Kind::Mutex => self.inherit_from_waiters(ticket.object),
+                Kind::Read | Kind::Write => self.settle_rwlock(ticket.object),
+                Kind::Barrier => self.leave_barrier(ticket.object),
+                _ => {}
             }
         }
     }

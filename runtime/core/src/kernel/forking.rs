@@ -65,6 +65,7 @@ impl<C> Kernel<C> {
         self.set_phase(index, Phase::Dead);
         self.detach(index);
         self.abandon_mutexes(index);
+        self.abandon_rwlocks(index);
         self.release_joiners(index);
     }
 

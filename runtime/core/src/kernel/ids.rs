@@ -82,6 +82,10 @@ object_ids! {
     ConditionId;
     /// An event: a flag to wait for.
     EventId;
+    /// A lock for readers and writers.
+    RwLockId;
+    /// A barrier.
+    BarrierId;
     /// A channel.
     ChannelId;
     /// A bare queue of waiting processes, for the executor's own needs.

@@ -78,6 +78,7 @@ impl<C> Kernel<C> {
         self.live_non_daemons -= u32::from(!self.processes[index].daemon);
         self.counters.ended += 1;
         self.abandon_mutexes(index);
+        self.abandon_rwlocks(index);
         self.release_joiners(index);
         self.wake_if_at_rest();
         Some(pid)

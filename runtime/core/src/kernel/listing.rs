@@ -3,7 +3,9 @@
 use super::process::{Phase, Process};
 use super::slab::NIL;
 use super::waiters::Kind;
-use super::{ChannelId, ConditionId, EventId, Kernel, MutexId, ProcessId, SemaphoreId, State, WaitQueueId};
+use super::{
+    BarrierId, ChannelId, ConditionId, EventId, Kernel, MutexId, ProcessId, RwLockId, SemaphoreId, State, WaitQueueId,
+};
 
 /// What a process waits for: for the report of a deadlock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +24,12 @@ pub enum Blocker {
     Condition(ConditionId),
     /// An event.
     Event(EventId),
+    /// To read under a lock.
+    Read(RwLockId),
+    /// To write under a lock.
+    Write(RwLockId),
+    /// The others at a barrier.
+    Barrier(BarrierId),
     /// To send to a channel.
     Send(ChannelId),
     /// To receive from a channel.
@@ -97,6 +105,9 @@ impl<C> Kernel<C> {
                 .key_at(object)
                 .map(|key| Blocker::Condition(ConditionId(key))),
             Kind::Event => self.events.key_at(object).map(|key| Blocker::Event(EventId(key))),
+            Kind::Read => self.rwlocks.key_at(object).map(|key| Blocker::Read(RwLockId(key))),
+            Kind::Write => self.rwlocks.key_at(object).map(|key| Blocker::Write(RwLockId(key))),
+            Kind::Barrier => self.barriers.key_at(object).map(|key| Blocker::Barrier(BarrierId(key))),
             Kind::Receive => self.channels.key_at(object).map(|key| Blocker::Receive(ChannelId(key))),
             Kind::Send => self.channels.key_at(object).map(|key| Blocker::Send(ChannelId(key))),
             Kind::Queue => self.queues.key_at(object).map(|key| Blocker::Queue(WaitQueueId(key))),

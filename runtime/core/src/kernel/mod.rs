@@ -18,7 +18,7 @@
 //! | `suspend`, `kill`, `priority`, `carriers` | what is done to a process from outside |
 //! | `critical` | sections in which no other process runs |
 //! | `forking` | what is left of all in a fork's child |
-//! | `semaphore`, `mutex`, `condition`, `event`, `channel`, `select`, `queue` | what processes wait for |
+//! | `semaphore`, `mutex`, `condition`, `event`, `rwlock`, `barrier`, `channel`, `select`, `queue` | what processes wait for |
 //! | `listing`, `counters` | what is seen from outside |
 //!
 //! # Invariants
@@ -39,6 +39,7 @@
 //! aside* could run, but only on a native thread that is out in a foreign call of another process.
 //! A *wait* ends with a [`Wake`]. A *hold* puts the first kill of a process off.
 
+mod barrier;
 mod blocking;
 mod carriers;
 mod channel;
@@ -59,6 +60,7 @@ mod priority;
 mod process;
 mod queue;
 mod run_queue;
+mod rwlock;
 mod scheduling;
 mod select;
 mod semaphore;
@@ -74,7 +76,10 @@ mod tests;
 use baton_sys::clock::Instant;
 
 pub use counters::Counters;
-pub use ids::{CarrierId, ChannelId, ConditionId, EventId, MutexId, ProcessId, SemaphoreId, TimerId, WaitQueueId};
+pub use ids::{
+    BarrierId, CarrierId, ChannelId, ConditionId, EventId, MutexId, ProcessId, RwLockId, SemaphoreId, TimerId,
+    WaitQueueId,
+};
 pub use lifetime::SpawnOptions;
 pub use listing::Blocker;
 pub use scheduling::Turn;
@@ -123,6 +128,9 @@ pub struct Kernel<C> {
     mutexes: Slab<mutex::Mutex>,
     conditions: Slab<condition::Condition>,
     events: Slab<event::Event>,
+    rwlocks: Slab<rwlock::RwLock>,
+    holds: rwlock::Holds,
+    barriers: Slab<barrier::Barrier>,
     channels: Slab<channel::Channel>,
     queues: Slab<WaitQueue>,
     timers: Slab<timer::Timer>,
@@ -158,6 +166,9 @@ impl<C> Kernel<C> {
             mutexes: Slab::new(),
             conditions: Slab::new(),
             events: Slab::new(),
+            rwlocks: Slab::new(),
+            holds: rwlock::Holds::new(),
+            barriers: Slab::new(),
             channels: Slab::new(),
             queues: Slab::new(),
             timers: Slab::new(),

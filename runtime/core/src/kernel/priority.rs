@@ -1,8 +1,8 @@
 //! Priorities, given and inherited.
 //!
 //! The owner of a mutex is as urgent as the most urgent process that waits for it, and so is the
-//! owner of the mutex that the owner waits for, and so on. A priority goes back when the mutex is
-//! unlocked, or when the one who lent it waits no more.
+//! owner of the mutex that the owner waits for, and so on; so is everybody inside of a lock for readers
+//! and writers. A priority goes back when the lock is left, or when the one who lent it waits no more.
 
 use super::process::Phase;
 use super::slab::NIL;
@@ -79,7 +79,10 @@ impl<C> Kernel<C> {
             }
             held = mutex.held_next;
         }
-        priority
+        match Priority::new(self.lent_by_rwlocks(index)) {
+            Some(lent) => priority.or_more_urgent(lent),
+            None => priority,
+        }
     }
 
     fn owner_waited_for(&self, index: u32) -> Option<u32> {
@@ -109,7 +112,13 @@ impl<C> Kernel<C> {
         let mut node = self.processes[index].waiters;
         while node != NIL {
             self.waiters.requeue(node, priority.get());
-            node = self.waiters.node(node).sibling;
+            let (sibling, ticket) = (self.waiters.node(node).sibling, self.waiters.node(node).ticket);
+            if matches!(ticket.kind, Kind::Read | Kind::Write) {
+                // Lets it in if it is the first now; lends its priority to those inside if not.
+                self.settle_rwlock(ticket.object);
+                return;
+            }
+            node = sibling;
         }
     }
 }

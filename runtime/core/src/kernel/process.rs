@@ -66,6 +66,8 @@ pub(super) struct Process {
     pub(super) relock: Option<MutexId>,
     /// The first of the mutexes it holds, by index.
     pub(super) held: u32,
+    /// The first of its holds of locks for readers and writers.
+    pub(super) holds: u32,
     /// The sentinel of the queue of those who join it, made for the first of them.
     pub(super) joiners: u32,
     /// What the user's bind asked for.
@@ -105,6 +107,7 @@ impl Process {
             waiters: NIL,
             relock: None,
             held: NIL,
+            holds: NIL,
             joiners: NIL,
             pin: None,
             pinned: None,

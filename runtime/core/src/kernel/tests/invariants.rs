@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::kernel::Kernel;
 use crate::kernel::process::{PHASES, Phase, Process};
+use crate::kernel::rwlock::Hold;
 use crate::kernel::slab::NIL;
 use crate::kernel::waiters::{Kind, WaitQueue};
 
@@ -14,6 +15,7 @@ pub(super) fn check(kernel: &Kernel<()>) {
     check_current(kernel);
     check_waits(kernel);
     check_mutexes(kernel);
+    check_rwlocks(kernel);
     check_objects(kernel);
     kernel.deadlines.check();
 }
@@ -127,6 +129,8 @@ fn all_queues(kernel: &Kernel<()>) -> Vec<WaitQueue> {
     queues.extend(kernel.mutexes.iter().map(|(_, mutex)| mutex.waiters));
     queues.extend(kernel.conditions.iter().map(|(_, condition)| condition.waiters));
     queues.extend(kernel.events.iter().map(|(_, event)| event.waiters));
+    queues.extend(kernel.rwlocks.iter().map(|(_, lock)| lock.waiters));
+    queues.extend(kernel.barriers.iter().map(|(_, barrier)| barrier.waiters));
     queues.extend(kernel.queues.iter().map(|(_, &queue)| queue));
     for (_, channel) in kernel.channels.iter() {
         queues.extend([channel.receivers, channel.senders]);
@@ -152,7 +156,12 @@ fn check_mutexes(kernel: &Kernel<()>) {
             before = mutex;
             mutex = object.held_next;
         }
-        assert!(process.phase != Phase::Dead || process.held == NIL);
+        for hold in holds_of(kernel, process) {
+            for waiter in kernel.waiters.iter(kernel.rwlocks.at(hold.lock).expect("held").waiters) {
+                priority = priority.max(kernel.processes[waiter.process].priority.get());
+            }
+        }
+        assert!(process.phase != Phase::Dead || (process.held == NIL && process.holds == NIL));
         if process.phase != Phase::Dead {
             let due = if process.critical > 0 { 81 } else { priority };
             assert_eq!(process.priority.get(), due);
@@ -164,6 +173,43 @@ fn check_mutexes(kernel: &Kernel<()>) {
     }
 }
 
+fn holds_of<'a>(kernel: &'a Kernel<()>, process: &Process) -> impl Iterator<Item = &'a Hold> {
+    let follow = |hold: &&'a Hold| kernel.holds.at(hold.next_of_process);
+    std::iter::successors(kernel.holds.at(process.holds), follow)
+}
+
+/// Each hold is in the list of its process and in that of its lock; who waits first could not go in.
+fn check_rwlocks(kernel: &Kernel<()>) {
+    let mut of_processes = HashMap::new();
+    for (index, process) in processes(kernel) {
+        for hold in holds_of(kernel, process) {
+            assert_eq!(hold.process, index);
+            let first_time = of_processes.insert((index, hold.lock), ()).is_none();
+            assert!(first_time, "inside twice");
+        }
+    }
+    for (index, lock) in kernel.rwlocks.iter() {
+        let mut inside = 0;
+        let mut hold = kernel.holds.at(lock.holds);
+        while let Some(found) = hold {
+            assert_eq!(found.lock, index);
+            assert!(of_processes.remove(&(found.process, index)).is_some());
+            inside += 1;
+            hold = kernel.holds.at(found.next_of_lock);
+        }
+        assert!(!lock.is_written || inside == 1);
+        let first = kernel.waiters.iter(lock.waiters).next();
+        let lent = first.map_or(0, |first| kernel.processes[first.process].priority.get());
+        assert_eq!(lock.lent, lent);
+        if let Some(first) = first {
+            assert!(inside > 0 && (lock.is_written || first.ticket.kind == Kind::Write));
+        }
+    }
+    assert!(of_processes.is_empty());
+    let holds = processes(kernel).map(|(_, process)| holds_of(kernel, process).count());
+    assert_eq!(kernel.holds.in_use(), holds.sum::<usize>());
+}
+
 /// Nobody waits for what is there.
 fn check_objects(kernel: &Kernel<()>) {
     for (_, semaphore) in kernel.semaphores.iter() {
@@ -171,6 +217,10 @@ fn check_objects(kernel: &Kernel<()>) {
     }
     for (_, event) in kernel.events.iter() {
         assert!(!event.is_set || kernel.waiters.is_empty(event.waiters));
+    }
+    for (_, barrier) in kernel.barriers.iter() {
+        assert_eq!(barrier.waiting, kernel.waiters.iter(barrier.waiters).count() as u64);
+        assert!(barrier.waiting < barrier.size);
     }
     for (_, channel) in kernel.channels.iter() {
         let who = |queue| kernel.waiters.iter(queue).map(|node| node.process).collect::<Vec<_>>();

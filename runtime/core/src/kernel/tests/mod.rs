@@ -1,5 +1,6 @@
 //! Tests of the kernel: one file for each of its objects, and random operations on all of them.
 
+mod barrier;
 mod carriers;
 mod channel;
 mod condition;
@@ -17,6 +18,7 @@ mod priority;
 mod queue;
 mod random_numbers;
 mod random_operations;
+mod rwlock;
 mod scheduling;
 mod select;
 mod semaphore;

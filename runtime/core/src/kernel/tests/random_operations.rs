@@ -9,7 +9,9 @@ use std::time::Duration;
 use super::invariants::check;
 use super::random_numbers::Random;
 use super::*;
-use crate::kernel::{CarrierId, Case, ChannelId, ConditionId, EventId, MutexId, Preemption, SemaphoreId, TimerId};
+use crate::kernel::{
+    BarrierId, CarrierId, Case, ChannelId, ConditionId, EventId, MutexId, Preemption, RwLockId, SemaphoreId, TimerId,
+};
 
 /// What a process has asked for and was put to wait for.
 #[derive(Clone, Debug)]
@@ -19,6 +21,7 @@ enum Pending {
     Semaphore,
     Mutex(MutexId),
     Condition(MutexId),
+    RwLock(RwLockId),
     /// The cases of a select; a send or a receive is a select of one.
     Cases(Vec<Case>),
 }
@@ -35,6 +38,10 @@ struct World {
     mutexes: [MutexId; 3],
     condition: ConditionId,
     event: EventId,
+    rwlocks: [RwLockId; 2],
+    /// Who is inside of which, and knows it.
+    inside: HashSet<(ProcessId, RwLockId)>,
+    barrier: BarrierId,
     channels: Vec<ChannelId>,
     timers: Vec<TimerId>,
     last_value: u64,
@@ -50,6 +57,8 @@ impl World {
         let mutexes = [0; 3].map(|_| kernel.mutex_new());
         let condition = kernel.condition_new();
         let event = kernel.event_new();
+        let rwlocks = [0; 2].map(|_| kernel.rwlock_new());
+        let barrier = kernel.barrier_new(3);
         let channels = [0, 0, 1, 3].map(|capacity| kernel.channel_new(capacity)).to_vec();
         World {
             kernel,
@@ -62,6 +71,9 @@ impl World {
             mutexes,
             condition,
             event,
+            rwlocks,
+            inside: HashSet::new(),
+            barrier,
             channels,
             timers: Vec::new(),
             last_value: 0,
@@ -205,7 +217,7 @@ impl World {
             self.learn(me, &pending, wake);
         }
         if self.kernel.kill_is_due(me) && !self.random.one_in(4) {
-            self.kernel.exit_current();
+            self.end(me);
             return;
         }
         match self.random.below(4) {
@@ -219,7 +231,8 @@ impl World {
             return self.act_in_section(me);
         }
         let mutex = self.random.pick(&self.mutexes).expect("there are mutexes");
-        match self.random.below(10) {
+        let rwlock = self.random.pick(&self.rwlocks).expect("there are locks");
+        match self.random.below(13) {
             0 => self.replace_channel(),
             1 => {
                 let units = self.random.below(3);
@@ -241,10 +254,17 @@ impl World {
                 self.kernel.event_clear(self.event);
             }
             8 => self.kernel.set_kill_hold(me, self.random.one_in(2)),
-            _ => {
-                self.kernel.exit_current();
+            9..=11 => {
+                let was_inside = self.inside.remove(&(me, rwlock));
+                assert_eq!(self.kernel.rwlock_unlock(rwlock).is_ok(), was_inside);
             }
+            _ => self.end(me),
         }
+    }
+
+    fn end(&mut self, me: ProcessId) {
+        self.kernel.exit_current();
+        self.inside.retain(|&(process, _)| process != me);
     }
 
     /// Some steps in a critical section: nobody else runs, and nothing waits.
@@ -262,7 +282,8 @@ impl World {
     fn act_and_wait(&mut self, me: ProcessId) {
         let deadline = self.any_deadline();
         let mutex = self.random.pick(&self.mutexes).expect("there are mutexes");
-        let (pending, attempt) = match self.random.below(12) {
+        let rwlock = self.random.pick(&self.rwlocks).expect("there are locks");
+        let (pending, attempt) = match self.random.below(16) {
             0 => (Pending::Semaphore, self.kernel.semaphore_wait(self.semaphore, deadline)),
             1 | 2 => match self.kernel.mutex_lock(mutex, deadline) {
                 Ok(attempt) => (Pending::Mutex(mutex), attempt),
@@ -285,6 +306,17 @@ impl World {
                     assert!(self.kernel.begin_foreign(me, carrier));
                 }
                 return;
+            }
+            9 => (Pending::Plain, self.kernel.barrier_wait(self.barrier, deadline)),
+            10..=12 => {
+                let entered = match self.random.one_in(3) {
+                    true => self.kernel.rwlock_write(rwlock, deadline),
+                    false => self.kernel.rwlock_read(rwlock, deadline),
+                };
+                match entered {
+                    Ok(attempt) => (Pending::RwLock(rwlock), attempt),
+                    Err(_) => return assert!(self.inside.contains(&(me, rwlock))),
+                }
             }
             _ => self.communicate(deadline),
         };
@@ -346,6 +378,11 @@ impl World {
                 let is_owner = self.kernel.mutex_owner(*mutex) == Some(me);
                 assert!(is_owner || self.kernel.kill_count(me) > 1);
             }
+            Pending::RwLock(lock) => {
+                if is_done || wake.reason == WakeReason::Abandoned {
+                    assert!(self.inside.insert((me, *lock)));
+                }
+            }
             Pending::Cases(cases) => {
                 for (number, case) in cases.iter().enumerate() {
                     let is_done = is_done && wake.case == number as u32;
@@ -383,7 +420,7 @@ impl World {
                 let wake = self.kernel.take_wake(me);
                 self.learn(me, &pending, wake);
             }
-            self.kernel.exit_current();
+            self.end(me);
             check(&self.kernel);
         }
         assert_eq!(self.kernel.live_count(), 0, "the killed have all ended");
