@@ -73,7 +73,7 @@ fn what_came_back_and_is_suspended_holds_up_nobody_on_its_carrier() {
     assert!(kernel.end_foreign(a));
     assert_eq!(kernel.schedule_returned(HOME), None);
     assert_eq!(kernel.schedule(), Next::Other(other));
-    kernel.resume(a);
+    let _ = kernel.resume(a);
     assert_eq!(kernel.schedule_returned(HOME), Some(a));
 }
 
