@@ -94,6 +94,7 @@ static void call_on_top_of_c(struct baton_process *process, struct ffi_visit *vi
   baton_enter(L);
   process->calls_back = 0;
   callback->in_use++;
+  if (process->ffi_call != NULL) process->ffi_call->called_back = 1;
   baton_leave(L);
   if (lua_checkstack(L, 4)) {
     lua_pushcfunction(L, run_on_top_of_c);

@@ -6,6 +6,7 @@
 //! | `operations.rs` | what a running process may do: yield, wait, spawn, kill |
 //! | `switching.rs` | from one process straight to the next |
 //! | `carrier.rs` | native threads: the loop on their own stacks, hand-over, retirement |
+//! | `moving.rs` | calls that are known to be long: the caller goes to another thread |
 //! | `lock.rs` | the slow half of the VM lock: taking, entering cold, leaving |
 //! | `idle.rs` | posts of other threads; deadlines; when nothing is runnable |
 //! | `waiting.rs` | the owner's wait: spinning, then parking |
@@ -23,11 +24,13 @@ mod carrier;
 mod forking;
 mod idle;
 mod lock;
+mod moving;
 mod operations;
 mod switching;
 mod waiting;
 mod watch;
 
+pub use moving::Departure;
 pub use operations::{SpawnError, Spawned};
 
 use crate::counters::Counters;
@@ -74,6 +77,8 @@ pub(crate) struct Inner {
     spin: Chooser,
     /// The stack of the process that ended last: it was still in use while it switched away.
     retired: Option<Stack>,
+    /// Where the process goes on that was on its way to the owner's loop.
+    departing: Option<CarrierId>,
     /// When the running process was continued (coarse), in nanoseconds.
     run_started: u64,
     /// Who wants to make a foreign call while all native threads but this one are out.
@@ -185,6 +190,7 @@ impl Vm {
                 events: Events::new(),
                 spin: Chooser::new(parameters.spinning()),
                 retired: None,
+                departing: None,
                 run_started: 0,
                 prefers_home: None,
                 random: baton_sys::clock::Instant::now().as_nanos() | 1,
