@@ -78,7 +78,7 @@ static inline void end_call(lua_State *L, struct ffi_function *function, struct 
   if (l_likely(process != NULL)) {
     process->ffi_errno = *errno_place();
     process->ffi_call = call->previous;
-    if (l_unlikely(call->began != 0 || process->retaken)) baton_ffi_learn(L, function, call);
+    if (l_unlikely(call->began != 0 || call->called_back || process->retaken)) baton_ffi_learn(L, function, call);
   }
   if (l_unlikely(call->error != 0)) { /* a callback raised it */
     lua_settop(L, call->error);

@@ -52,6 +52,7 @@ void baton_ffi_learn(lua_State *L, struct ffi_function *function, const struct f
   const void *executor = call->process->vm->executor;
   uint64_t took = call->began != 0 ? baton_rs_now() - call->began : 0;
   baton_enter(L);
+  if (call->called_back) baton_lua_mark_frame(L, 0);
   if (call->called_back) /* as one that is short: each callback would have to come after it */
     set_skip(function, baton_ffi_policy_measured(function->policy, 0, baton_rs_window(executor)));
   else if (call->began != 0)

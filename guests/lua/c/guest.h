@@ -60,8 +60,8 @@ void baton_lua_warn_blocked(struct baton_process *process);
 void baton_lua_name_function(lua_State *L, char *text, size_t size);
 void baton_lua_note_library_functions(lua_State *L);
 void baton_lua_note_function(lua_CFunction function);
-/* Foreign frames lie beneath the C function that runs on `L`. */
-void baton_lua_mark_foreign_frame(lua_State *L);
+/* Foreign frames have come to lie above the C function that runs on `L`, or have gone. Inside the VM. */
+void baton_lua_mark_frame(lua_State *L, int is_foreign);
 void baton_lua_open_handles(lua_State *L);
 
 /* process_life.c */

@@ -4,6 +4,7 @@ mod mock_guest;
 
 use baton_core::kernel::ProcessId;
 use baton_core::vm::Departure;
+use baton_sys::gate;
 use mock_guest::{native_thread, run};
 use std::sync::mpsc::channel;
 
@@ -28,6 +29,18 @@ fn a_call_that_moves_leaves_the_vm_where_it_is() {
         assert_eq!(main.vm.counters.moves.get(), 400);
         assert_eq!(main.vm.counters.handovers.get(), 0);
         Ok(())
+    });
+}
+
+#[test]
+fn a_take_that_was_given_up_does_not_hold_up_who_moves() {
+    run(|main| {
+        let process = main.spawn(|process| {
+            gate::here().set_slow(gate::REVOKED);
+            assert_eq!(process.foreign_elsewhere(|| ())?.1, Departure::Moved);
+            Ok(())
+        });
+        main.join(process)
     });
 }
 

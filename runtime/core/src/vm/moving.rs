@@ -18,6 +18,7 @@ use super::switching::Jump;
 use super::{HOME, Inner, Vm};
 use crate::kernel::CarrierId;
 use baton_sys::clock::Instant;
+use baton_sys::gate;
 use std::sync::Arc;
 
 /// What a native thread is to do that is not the owner.
@@ -70,6 +71,8 @@ impl Vm {
         let entry = state.entry(to).ok_or(Departure::NoThread)?;
         entry.errand = Errand::Promised;
         entry.out = Some(Outside { process: me, fiber });
+        // A take that was given up leaves its mark, and the loop would think that the VM is gone.
+        gate::here().own();
         drop(state);
         inner.account(me, Instant::now().as_nanos());
         inner.kernel.begin_foreign(me, to);
