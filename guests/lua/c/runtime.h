@@ -157,14 +157,24 @@ int baton_rs_timer_prepare(const void *vm, uint64_t timer, uint64_t prepared);
 uintptr_t baton_rs_timer_cancel(const void *vm, uint64_t timer);
 void baton_rs_timer_stats(const void *vm, uint64_t timer, uint64_t *fired, uint64_t *skipped);
 
-/* Parameters, by name. get: 0 unknown, 1 number, 2 boolean. set: 0 unknown, 1 done, else a message is written. */
-int baton_rs_parameter(const void *vm, const char *name, double *value);
-int baton_rs_set_parameter(const void *vm, const char *name, double value, char *message, size_t size);
+/*
+** Parameters, by name. Reading one answers its kind, the last of which is told in `text`, all others in `value`. Setting one
+** to a word if `text` is not NULL, else to `value`, answers nonzero; 0 if a message was written.
+*/
+enum baton_parameter { BATON_UNKNOWN, BATON_NUMBER, BATON_WHOLE, BATON_SWITCH, BATON_WORD };
+int baton_rs_parameter(const void *vm, const char *name, double *value, const char **text);
+int baton_rs_set_parameter(const void *vm, const char *name, double value, const char *text, char *message, size_t size);
 const char *baton_rs_parameter_name(size_t index);
 /* BATON_* of the environment; nonzero and a message if one of them is wrong. */
 int baton_rs_read_environment(const void *vm, char *message, size_t size);
-/* Counters and features, by index; NULL after the last. */
-const char *baton_rs_counter(const void *vm, size_t index, uint64_t *value);
+/* The counters, as far as there is room, inside the VM; answers how many there are. A time is in nanoseconds. */
+struct baton_counter {
+  const char *name;
+  uint64_t value;
+  int is_time;
+};
+size_t baton_rs_counters(const void *vm, struct baton_counter *counters, size_t room);
+/* Features, by index; NULL after the last. */
 const char *baton_rs_feature(size_t index, const char **text, int *flag);
 
 #endif

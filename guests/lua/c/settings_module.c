@@ -3,40 +3,52 @@
 */
 #include "guest.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static int params_index(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
-  const char *name = luaL_checkstring(L, 2);
+  const char *name = luaL_checkstring(L, 2), *text = NULL;
   double value = 0;
-  int type = baton_rs_parameter(caller->vm->executor, name, &value);
-  if (type == 0) luaL_error(L, "unknown parameter '%s'", name);
-  if (type == 2)
-    lua_pushboolean(L, value != 0);
-  else if (value == (double)(lua_Integer)value && strcmp(name, "slice") != 0)
-    lua_pushinteger(L, (lua_Integer)value);
-  else
-    lua_pushnumber(L, value);
+  switch (baton_rs_parameter(caller->vm->executor, name, &value, &text)) {
+    case BATON_NUMBER: lua_pushnumber(L, value); break;
+    case BATON_WHOLE: lua_pushinteger(L, (lua_Integer)value); break;
+    case BATON_SWITCH: lua_pushboolean(L, value != 0); break;
+    case BATON_WORD: lua_pushstring(L, text); break;
+    default: luaL_error(L, "unknown parameter '%s'", name);
+  }
   return 1;
+}
+
+static void check_kind(lua_State *L, const char *name, int type) {
+  if (lua_type(L, 3) != type)
+    luaL_error(L, "parameter '%s': %s expected, got %s", name, lua_typename(L, type), luaL_typename(L, 3));
 }
 
 static int params_newindex(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
-  const char *name = luaL_checkstring(L, 2);
+  const char *name = luaL_checkstring(L, 2), *text = NULL;
   char message[160];
-  double value;
-  int type = baton_rs_parameter(caller->vm->executor, name, &value);
-  if (type == 0) luaL_error(L, "unknown parameter '%s'", name);
-  if (type == 2) {
-    if (!lua_isboolean(L, 3)) luaL_error(L, "parameter '%s': boolean expected, got %s", name, luaL_typename(L, 3));
-    value = lua_toboolean(L, 3);
-  } else {
-    if (lua_type(L, 3) != LUA_TNUMBER) luaL_error(L, "parameter '%s': number expected, got %s", name, luaL_typename(L, 3));
-    value = lua_tonumber(L, 3);
+  double value = 0;
+  size_t length;
+  switch (baton_rs_parameter(caller->vm->executor, name, &value, &text)) {
+    case BATON_NUMBER:
+    case BATON_WHOLE:
+      check_kind(L, name, LUA_TNUMBER);
+      value = lua_tonumber(L, 3);
+      break;
+    case BATON_SWITCH:
+      check_kind(L, name, LUA_TBOOLEAN);
+      value = lua_toboolean(L, 3);
+      break;
+    case BATON_WORD:
+      check_kind(L, name, LUA_TSTRING);
+      text = lua_tolstring(L, 3, &length);
+      if (strlen(text) != length) luaL_error(L, "parameter '%s': string contains zeros", name);
+      break;
+    default: luaL_error(L, "unknown parameter '%s'", name);
   }
   message[0] = '\0';
-  if (baton_rs_set_parameter(caller->vm->executor, name, value, message, sizeof message) != 1)
+  if (!baton_rs_set_parameter(caller->vm->executor, name, value, text, message, sizeof message))
     luaL_error(L, "parameter '%s': %s", name, message);
   return 0;
 }
@@ -77,17 +89,18 @@ static int process_features(lua_State *L) {
 
 static int process_stats(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
-  size_t i;
-  lua_newtable(L);
-  for (i = 0;; i++) {
-    uint64_t value = 0;
-    const char *name;
-    baton_enter(L);
-    name = baton_rs_counter(caller->vm->executor, i, &value);
-    baton_leave(L);
-    if (name == NULL) break;
-    lua_pushinteger(L, (lua_Integer)value);
-    lua_setfield(L, -2, name);
+  struct baton_counter counters[64];
+  size_t i, count;
+  baton_enter(L);
+  count = baton_rs_counters(caller->vm->executor, counters, sizeof counters / sizeof counters[0]);
+  baton_leave(L);
+  lua_createtable(L, 0, (int)count);
+  for (i = 0; i < count; i++) {
+    if (counters[i].is_time)
+      lua_pushnumber(L, (lua_Number)counters[i].value / 1e9);
+    else
+      lua_pushinteger(L, (lua_Integer)counters[i].value);
+    lua_setfield(L, -2, counters[i].name);
   }
   return 1;
 }

@@ -7,11 +7,12 @@
 //! |---|---|
 //! | `guest` | the [`Guest`](baton_core::guest::Guest) that Lua is to the runtime |
 //! | `bridge` | what the C half asks: processes, objects, timers |
-//! | `settings` | the same for parameters, counters and features |
+//! | `parameters`, `settings` | the same for parameters; for counters and features |
 //! | `program` | a program: one VM with its main process |
 
 mod bridge;
 mod guest;
+mod parameters;
 mod program;
 mod settings;
 

@@ -45,6 +45,14 @@ pub(crate) enum NextLook {
 }
 
 impl NextLook {
+    /// The same, but at `latest` in any case.
+    pub(crate) fn no_later_than(self, latest: Instant) -> NextLook {
+        match self {
+            NextLook::At(at) => NextLook::At(at.min(latest)),
+            NextLook::Quiet(_) => NextLook::At(latest),
+        }
+    }
+
     /// What two VMs want together.
     fn and(self, other: NextLook) -> NextLook {
         match (self, other) {
@@ -148,12 +156,17 @@ impl Monitor {
         if !self.started.swap(true, Ordering::AcqRel) {
             self.start();
         }
-        self.alert_from_signal_handler();
+        self.alert_if_started();
     }
 
-    /// The same without starting the thread: async-signal-safe. While the thread has not been started, the program has one thread, which the
+    /// The same for signal handlers: async-signal-safe. While the thread has not been started, the program has one thread, which the
     /// signal has interrupted: the guest's handler asks that one for a safepoint.
     pub(crate) fn alert_from_signal_handler(&self) {
+        self.alert_if_started();
+    }
+
+    /// Has the monitor look now, or as soon as its thread starts.
+    pub(crate) fn alert_if_started(&self) {
         // AcqRel: pairs with the swap in `wait`; the first one kicks.
         if !self.alerted.swap(true, Ordering::AcqRel) {
             self.poller.kick();

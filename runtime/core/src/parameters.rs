@@ -1,6 +1,7 @@
 //! The parameters of a VM: readable and settable while it runs.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::spin::{PolicyName, Settings};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A duration that may be changed while others read it.
@@ -31,12 +32,22 @@ impl DurationParameter {
 pub struct Parameters {
     /// How long a process runs while an equal one is runnable. Default 10 ms.
     pub slice: DurationParameter,
+    /// How often the running process is asked for a safepoint in any case. Default zero: only when others need it.
+    pub beat: DurationParameter,
+    /// How late a deadline may be met, so that others can be met with the same wake-up. Default zero.
+    pub timer_slack: DurationParameter,
     /// Age at which a foreign call may be retaken. Default 100 us.
     pub window: DurationParameter,
     /// How long a native thread without work is kept. Default 10 s.
     pub thread_idle: DurationParameter,
     /// Age at which an exclusive call that keeps others waiting is warned about. Default 100 ms.
     pub warn_blocked: DurationParameter,
+    /// How long the policy `ema` spins, and what it takes for a short wait. Default 2 ms.
+    pub busy_loop_for: DurationParameter,
+    /// Whether to spin before parking: a [`PolicyName`].
+    spin: AtomicU8,
+    /// Time that `learned` may spin for nothing, as a share of all time: the bits of a number.
+    spin_budget: AtomicU64,
     /// Bound on the VM's native threads, home included.
     max_threads: AtomicUsize,
     /// Bytes of C stack of a new process.
@@ -53,9 +64,14 @@ impl Default for Parameters {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         Parameters {
             slice: DurationParameter::new(Duration::from_millis(10)),
+            beat: DurationParameter::new(Duration::ZERO),
+            timer_slack: DurationParameter::new(Duration::ZERO),
             window: DurationParameter::new(Duration::from_micros(100)),
             thread_idle: DurationParameter::new(Duration::from_secs(10)),
             warn_blocked: DurationParameter::new(Duration::from_millis(100)),
+            busy_loop_for: DurationParameter::new(Duration::from_millis(2)),
+            spin: AtomicU8::new(PolicyName::Learned as u8),
+            spin_budget: AtomicU64::new(0.01_f64.to_bits()),
             max_threads: AtomicUsize::new((4 * cpus).max(64)),
             stack_size: AtomicUsize::new(DEFAULT_STACK_SIZE),
             preemptive: AtomicBool::new(true),
@@ -64,6 +80,39 @@ impl Default for Parameters {
 }
 
 impl Parameters {
+    /// Whether to spin before parking, and how.
+    pub fn spin(&self) -> PolicyName {
+        // Relaxed: a parameter orders nothing.
+        PolicyName::ALL[usize::from(self.spin.load(Ordering::Relaxed))]
+    }
+
+    /// Chooses the policy of spinning; takes effect with the next wait.
+    pub fn set_spin(&self, policy: PolicyName) {
+        // Relaxed: a parameter orders nothing.
+        self.spin.store(policy as u8, Ordering::Relaxed);
+    }
+
+    /// Time that `learned` may spin for nothing, as a share of all time.
+    pub fn spin_budget(&self) -> f64 {
+        // Relaxed: a parameter orders nothing.
+        f64::from_bits(self.spin_budget.load(Ordering::Relaxed))
+    }
+
+    /// Sets the share for spins that fail, from 0 to 1.
+    pub fn set_spin_budget(&self, share: f64) {
+        // Relaxed: a parameter orders nothing.
+        self.spin_budget.store(share.to_bits(), Ordering::Relaxed);
+    }
+
+    /// All that spinning goes by.
+    pub(crate) fn spinning(&self) -> Settings {
+        Settings {
+            policy: self.spin(),
+            busy_loop_for: self.busy_loop_for.get(),
+            budget: self.spin_budget(),
+        }
+    }
+
     /// Bound on the VM's native threads, home included.
     pub fn max_threads(&self) -> usize {
         // Relaxed: a parameter orders nothing.

@@ -11,7 +11,9 @@
 //! | [`membarrier`] | asymmetric fences |
 //! | [`overflow`] | faults in guards of stacks |
 //! | [`parking`] | who must wake the owner |
+//! | [`pause`] | spinning by time |
 //! | [`poller`] | the owner's wait |
+//! | [`processors`] | how many processors there are, and who else gets their time |
 //! | [`signals`] | preemption signal, watched signals, alternate stacks |
 //! | [`stack`] | stacks for processes |
 //!
@@ -40,7 +42,11 @@ mod memory;
 pub mod overflow;
 pub mod parking;
 #[cfg(not(loom))]
+pub mod pause;
+#[cfg(not(loom))]
 pub mod poller;
+#[cfg(not(loom))]
+pub mod processors;
 #[cfg(not(loom))]
 pub mod signals;
 #[cfg(not(loom))]

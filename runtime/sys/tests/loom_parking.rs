@@ -52,24 +52,51 @@ impl Owner {
         *pending = false;
     }
 
-    fn run_until_received(&self, count: usize, looks_before_sleeping: bool) {
+    fn run_until_received(&self, count: usize, wait: fn(&Owner)) {
         let mut received = 0;
         loop {
             received += self.inbox.take_all().count();
             if received == count {
                 return;
             }
-            if self.park.prepare() == Prepared::MaySleep {
-                if !looks_before_sleeping || self.inbox.is_empty() {
-                    self.sleep();
+            wait(self);
+        }
+    }
+
+    fn look_and_sleep(&self) {
+        if self.park.prepare() == Prepared::MaySleep {
+            if self.inbox.is_empty() {
+                self.sleep();
+            }
+            self.park.finish();
+        }
+    }
+
+    fn sleep_without_looking(&self) {
+        if self.park.prepare() == Prepared::MaySleep {
+            self.sleep();
+            self.park.finish();
+        }
+    }
+
+    /// The limit of the spin is two looks: short ones are explored together with long ones, as loom may suspend the owner anywhere.
+    fn spin_and_sleep(&self) {
+        if self.park.prepare_to_spin() == Prepared::MaySleep {
+            for _ in 0..2 {
+                if self.park.is_notified() {
+                    break;
                 }
+                thread::yield_now();
+            }
+            if self.park.stop_spinning() == Prepared::MaySleep {
+                self.sleep();
                 self.park.finish();
             }
         }
     }
 }
 
-fn explore(posters: usize, looks_before_sleeping: bool) {
+fn explore(posters: usize, wait: fn(&Owner)) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(move || {
@@ -82,7 +109,7 @@ fn explore(posters: usize, looks_before_sleeping: bool) {
                 })
             })
             .collect();
-        owner.run_until_received(posters, looks_before_sleeping);
+        owner.run_until_received(posters, wait);
         for thread in threads {
             thread.join().expect("posters do not panic");
         }
@@ -91,17 +118,53 @@ fn explore(posters: usize, looks_before_sleeping: bool) {
 
 #[test]
 fn one_poster_always_wakes_the_owner() {
-    explore(1, true);
+    explore(1, Owner::look_and_sleep);
 }
 
 #[test]
 fn two_posters_always_wake_the_owner() {
-    explore(2, true);
+    explore(2, Owner::look_and_sleep);
 }
 
 #[test]
 fn the_owner_wakes_even_if_it_does_not_look_before_sleeping() {
-    explore(2, false);
+    explore(2, Owner::sleep_without_looking);
+}
+
+#[test]
+fn one_poster_always_reaches_an_owner_that_spins() {
+    explore(1, Owner::spin_and_sleep);
+}
+
+#[test]
+fn two_posters_always_reach_an_owner_that_spins() {
+    explore(2, Owner::spin_and_sleep);
+}
+
+/// A kick for an owner that has seen the post by itself would be a system call for nothing.
+#[test]
+fn nobody_kicks_while_the_owner_spins() {
+    static WAS_SPARED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+    loom::model(|| {
+        let owner = Arc::new(Owner::new());
+        let poster = {
+            let owner = Arc::clone(&owner);
+            thread::spawn(move || owner.post(1))
+        };
+        let slept =
+            owner.park.prepare_to_spin() == Prepared::MaySleep && owner.park.stop_spinning() == Prepared::MaySleep && {
+                owner.sleep();
+                owner.park.finish();
+                true
+            };
+        let notify = poster.join().expect("the poster does not panic");
+        assert_eq!(slept, notify == Notify::MustKick);
+        assert_eq!(owner.inbox.take_all().count(), 1);
+        if notify == Notify::OwnerSpins {
+            WAS_SPARED.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    });
+    assert!(WAS_SPARED.load(std::sync::atomic::Ordering::Relaxed));
 }
 
 #[test]

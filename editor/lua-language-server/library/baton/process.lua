@@ -366,7 +366,12 @@ function Barrier:wait(timeout) end
 ---Parameters; `BATON_SLICE` and so on in the environment set them at the start.
 ---@class baton.process.Params
 ---@field slice number seconds after which equals take turns
+---@field beat number seconds between two looks around in any case; 0: only when others need one
 ---@field window number seconds after which a call that blocks is taken to last, and others go on
+---@field spin "learned" | "ema" | "off" who decides whether to spin before waiting
+---@field busy_loop_for number seconds that `"ema"` spins; 0: never
+---@field spin_budget number share of all time, 0 to 1, that `"learned"` may spin for nothing
+---@field timer_slack number seconds that deadlines may be met late, to be met together
 ---@field max_threads integer how many native threads there may be
 ---@field thread_idle number seconds after which an unused native thread ends
 ---@field stack_size integer bytes of address space of a new process's C stack
@@ -405,7 +410,14 @@ function Barrier:wait(timeout) end
 ---@field false_retakes integer
 ---@field exclusive_calls integer calls that lasted, and kept all others waiting
 ---@field thread_bound_hits integer how often max_threads made a call wait
----@field idle_waits integer
+---@field idle_waits integer waits in the system
+---@field spins_hit integer spins during which what was waited for came
+---@field spins_failed integer spins for nothing
+---@field parks_long integer waits without a spin that were longer than one
+---@field parks_short integer waits without a spin that one would have met
+---@field spin_time number seconds
+---@field spin_budget_left number seconds that `"learned"` may spin for nothing now
+---@field park_cost number seconds from a wake-up until the program runs, as learned
 ---@field handovers integer
 ---@field threads integer
 ---@field threads_started integer

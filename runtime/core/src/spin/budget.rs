@@ -74,6 +74,11 @@ impl Budget {
         self.earn(saved.as_nanos() as f64);
     }
 
+    /// What may be spent now.
+    pub fn left(&self) -> Duration {
+        Duration::from_nanos(self.tokens as u64)
+    }
+
     fn earn(&mut self, tokens: f64) {
         self.tokens = (self.tokens + tokens).min(self.size());
     }
@@ -105,7 +110,10 @@ mod tests {
 
     #[test]
     fn a_full_bucket_holds_the_share_of_its_filling_time() {
-        assert_eq!(fail_all(&mut Budget::new(0.01), at(0)), 40);
+        let mut budget = Budget::new(0.01);
+        assert_eq!(budget.left(), SPIN * 40);
+        assert_eq!(fail_all(&mut budget, at(0)), 40);
+        assert_eq!(budget.left(), Duration::ZERO);
     }
 
     #[test]

@@ -4,24 +4,11 @@
 //! last wait *or* the average is below a limit that somebody has set: 2 ms as it was launched. The limit is far above what a park costs, so that
 //! waits just below it keep a whole CPU busy; that is why it is not the default.
 
-use super::{Decision, Ended, Outlook, Policy, Spun, Wait};
+use super::{Accuracy, Decision, Outlook, Policy, Wait};
 use std::time::Duration;
 
 /// Weight of what was before, in tenths; the new wait has the rest.
 const KEPT: u32 = 9;
-
-/// How often the rule was right.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Accuracy {
-    /// Spun, and somebody came.
-    pub true_positives: u64,
-    /// Spun, and nobody came.
-    pub false_positives: u64,
-    /// Did not spin, and the wait was longer than the limit.
-    pub true_negatives: u64,
-    /// Did not spin, and the wait was short.
-    pub false_negatives: u64,
-}
 
 /// The rule's state: times, counts and the limit. New, it spins.
 #[derive(Debug, Default)]
@@ -66,14 +53,7 @@ impl Policy for Ema {
     }
 
     fn learn(&mut self, wait: Wait) {
-        let signalled = wait.ended == Ended::Signalled;
-        let count = match wait.spun {
-            Spun::Hit if signalled => &mut self.accuracy.true_positives,
-            Spun::Hit | Spun::Failed(_) => &mut self.accuracy.false_positives,
-            Spun::Not if wait.waited > self.limit => &mut self.accuracy.true_negatives,
-            Spun::Not => &mut self.accuracy.false_negatives,
-        };
-        *count += 1;
+        self.accuracy.count(&wait, self.limit);
         self.last = wait.waited;
         self.average = (self.average * KEPT + wait.waited) / (KEPT + 1);
     }
@@ -82,7 +62,7 @@ impl Policy for Ema {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spin::Source;
+    use crate::spin::{Ended, Source, Spun};
     use baton_sys::clock::Instant;
 
     const fn us(n: u64) -> Duration {

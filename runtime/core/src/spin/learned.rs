@@ -19,7 +19,7 @@ use super::budget::{Budget, Grant};
 use super::histogram::Histogram;
 use super::ledger::{Freedom, Ledger};
 use super::park_cost::ParkCost;
-use super::{Decision, Ended, Outlook, Policy, Source, Spun, Wait};
+use super::{Accuracy, Decision, Ended, Outlook, Policy, Source, Spun, Wait};
 use std::time::Duration;
 
 /// What was learned, and the budget.
@@ -30,8 +30,7 @@ pub struct Learned {
     ledger: Ledger,
     budget: Budget,
     park_cost: ParkCost,
-    /// Whether this machine is one to spin on.
-    permitted: bool,
+    accuracy: Accuracy,
 }
 
 impl Learned {
@@ -42,18 +41,13 @@ impl Learned {
             ledger: Ledger::default(),
             budget: Budget::new(share),
             park_cost: ParkCost::default(),
-            permitted: true,
+            accuracy: Accuracy::default(),
         }
     }
 
     /// Changes the budget's share of all time.
     pub fn set_share(&mut self, share: f64) {
         self.budget.set_share(share);
-    }
-
-    /// Says whether this machine is one to spin on now; see [`surroundings`](super::surroundings). It goes on learning in any case.
-    pub fn permit(&mut self, permitted: bool) {
-        self.permitted = permitted;
     }
 
     /// What a park costs, as far as is known.
@@ -64,6 +58,16 @@ impl Learned {
     /// A park took `took` from the kick to the owner running.
     pub fn learn_park_cost(&mut self, took: Duration) {
         self.park_cost.learn(took);
+    }
+
+    /// How often it was right so far, where a wait is short that ends sooner than a park.
+    pub fn accuracy(&self) -> Accuracy {
+        self.accuracy
+    }
+
+    /// Time that may be spun for nothing now.
+    pub fn budget_left(&self) -> Duration {
+        self.budget.left()
     }
 
     fn wanted(&self, source: Source) -> Duration {
@@ -78,9 +82,6 @@ impl Learned {
 
 impl Policy for Learned {
     fn decide(&mut self, outlook: Outlook) -> Decision {
-        if !self.permitted {
-            return Decision::Park;
-        }
         let decision = Decision::spin(self.wanted(outlook.source)).until_due(outlook.due_in);
         match self.budget.grant(decision.limit(), outlook.now) {
             Grant::Granted => decision,
@@ -90,6 +91,7 @@ impl Policy for Learned {
 
     fn learn(&mut self, wait: Wait) {
         let cost = self.park_cost();
+        self.accuracy.count(&wait, cost);
         if wait.ended == Ended::Signalled || wait.waited > cost {
             self.waits[wait.source as usize].add(wait.waited);
         }
@@ -177,16 +179,6 @@ mod tests {
         };
         assert!(limit(None) >= us(45) && limit(None) <= COST);
         assert_eq!(limit(Some(us(3))), us(3));
-    }
-
-    #[test]
-    fn where_spinning_is_not_permitted_it_parks_and_goes_on_learning() {
-        let mut policy = Learned::new(SHARE);
-        policy.permit(false);
-        let bill = replay::run(&mut policy, &[Event::signal(us(10)); 20], COST);
-        assert_eq!(bill.spun, Duration::ZERO);
-        policy.permit(true);
-        assert!(decide(&mut policy, Source::Outside).limit() >= us(10));
     }
 
     #[test]

@@ -8,8 +8,10 @@
 //! | `off.rs` | never spins |
 //! | `ema.rs` | Chromium's rule: the last wait and a moving average against a fixed limit |
 //! | `learned.rs` | spins as long as pays off by what was seen, never longer than a park costs, within a budget |
+//! | `accuracy.rs` | how often a policy was right |
 //! | `histogram.rs`, `ledger.rs`, `budget.rs`, `park_cost.rs` | what `learned` consists of |
 //! | `surroundings.rs` | whether this machine is one to spin on at all |
+//! | `chooser.rs` | the policy that the user has chosen |
 //! | `replay.rs` | what a policy pays for a recorded trace, beside what hindsight would pay |
 //!
 //! **The price of a wait.** A wait of length `w` met by a spin of at most `t` costs `w` if it ends in time, and `t + C` if not, where `C` is what
@@ -17,7 +19,9 @@
 //! for `C` never pays more than twice that, and no fixed choice is safer (Karlin et al., "Competitive randomized algorithms for
 //! nonuniform problems", 1994).
 
+pub mod accuracy;
 pub mod budget;
+pub mod chooser;
 pub mod ema;
 pub mod histogram;
 pub mod learned;
@@ -27,12 +31,31 @@ pub mod park_cost;
 pub mod replay;
 pub mod surroundings;
 
+pub use accuracy::Accuracy;
+pub use chooser::{Chooser, Settings, Tally};
 pub use ema::Ema;
 pub use learned::Learned;
 pub use off::Off;
 
 use baton_sys::clock::Instant;
 use std::time::Duration;
+
+/// The policies, as users choose among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PolicyName {
+    /// [`Off`].
+    Off,
+    /// [`Ema`].
+    Ema,
+    /// [`Learned`].
+    Learned,
+}
+
+impl PolicyName {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [PolicyName; 3] = [PolicyName::Off, PolicyName::Ema, PolicyName::Learned];
+}
 
 /// What to do before parking.
 #[must_use]

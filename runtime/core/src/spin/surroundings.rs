@@ -1,9 +1,11 @@
 //! Whether this machine is one to spin on: what a spinning thread takes, somebody else may need.
 //!
 //! On one CPU the one that is waited for cannot run beside the spin. Under a quota spinning uses up what the work needs, and ends in a throttled
-//! program. And where the hypervisor takes time away (steal), it is somebody else's CPU that is spun on.
+//! program. Where threads wait for a CPU, a spin keeps one of them waiting. And where the hypervisor takes time away (steal), it is somebody else's
+//! CPU that is spun on.
 
 use baton_sys::clock::Instant;
+use baton_sys::processors::Reading;
 use std::time::Duration;
 
 /// How long a reading holds. One costs some microseconds.
@@ -12,18 +14,9 @@ pub const HOLDS: Duration = Duration::from_secs(5);
 /// Steal above this share of the CPU time between two readings is rising.
 const STEAL: f64 = 0.02;
 
-/// What the system says of its CPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reading {
-    /// CPUs that this program may use.
-    pub cpus: usize,
-    /// Whether a control group limits its CPU time.
-    pub quota: bool,
-    /// Time that the hypervisor took away, in ticks since the start of the machine; all CPUs.
-    pub stolen: u64,
-    /// All time of all CPUs, in ticks since the start of the machine.
-    pub total: u64,
-}
+/// Above this share of time in which some thread waited for a CPU, there are too few for all. A program that hands work to and fro between two
+/// threads stays below it.
+const PRESSURE: f64 = 0.10;
 
 /// May `learned` spin?
 #[must_use]
@@ -35,6 +28,8 @@ pub enum Verdict {
     OneCpu,
     /// CPU time is limited by quota.
     Quota,
+    /// There is more to do than there are CPUs.
+    Overload,
     /// The hypervisor gives the CPU to others.
     Steal,
 }
@@ -67,6 +62,7 @@ impl Surroundings {
             None => Verdict::OneCpu,
             Some((_, reading)) if reading.cpus < 2 => Verdict::OneCpu,
             Some((_, reading)) if reading.quota => Verdict::Quota,
+            Some((_, reading)) if reading.pressure > PRESSURE => Verdict::Overload,
             Some(_) if self.steal_rises => Verdict::Steal,
             Some(_) => Verdict::MaySpin,
         }
@@ -80,6 +76,7 @@ mod tests {
     const QUIET: Reading = Reading {
         cpus: 2,
         quota: false,
+        pressure: 0.03,
         stolen: 900,
         total: 100_000,
     };
@@ -107,6 +104,16 @@ mod tests {
         assert_eq!(judged(&[Reading { cpus: 1, ..QUIET }]), Verdict::OneCpu);
         assert_eq!(judged(&[Reading { quota: true, ..QUIET }]), Verdict::Quota);
         assert_eq!(judged(&[]), Verdict::OneCpu);
+    }
+
+    #[test]
+    fn an_overloaded_machine_forbids_it_while_it_lasts() {
+        let overloaded = Reading {
+            pressure: 0.25,
+            ..QUIET
+        };
+        assert_eq!(judged(&[QUIET, overloaded]), Verdict::Overload);
+        assert_eq!(judged(&[overloaded, QUIET]), Verdict::MaySpin);
     }
 
     #[test]

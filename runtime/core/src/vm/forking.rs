@@ -172,6 +172,8 @@ impl Vm {
         if signalled {
             here.request_attention();
         }
+        // For a beat with a fixed period, the monitor's thread must be there.
+        self.parameters_changed();
     }
 
     /// Makes the calling thread home and owner. Returns its loop, and the process whose call was retaken on it.

@@ -1,10 +1,11 @@
 //! The owner's wait, what other threads post, and what is due.
 
-use super::{HOME, Post, Vm};
+use super::{HOME, Inner, Post, Vm};
 use crate::kernel::WakeReason;
+use crate::spin::Source;
 use baton_sys::clock::Instant;
 use baton_sys::membarrier;
-use baton_sys::parking::{Notify, Prepared};
+use baton_sys::parking::Notify;
 
 impl Vm {
     /// Hands something to the owner from any native thread, and sees to it that the owner notices.
@@ -18,7 +19,8 @@ impl Vm {
     /// Async-signal-safe as long as the owner waits or the monitor is awake.
     pub fn kick(&self) {
         match self.park.notify() {
-            Notify::MustKick => self.poller.kick(),
+            Notify::MustKick => self.kick_poller(),
+            Notify::OwnerSpins => {}
             Notify::OwnerIsRunning => self.monitor.alert(),
             Notify::AlreadyNotified => self.alert_parked_monitor(),
         }
@@ -45,7 +47,8 @@ impl Vm {
         self.requests
             .fetch_or(super::request::SIGNALLED, std::sync::atomic::Ordering::Release);
         match self.park.notify() {
-            Notify::MustKick => self.poller.kick(),
+            Notify::MustKick => self.kick_poller(),
+            Notify::OwnerSpins => {}
             Notify::OwnerIsRunning | Notify::AlreadyNotified => self.monitor.alert_from_signal_handler(),
         }
     }
@@ -84,24 +87,24 @@ impl Vm {
         });
     }
 
-    /// Nothing is runnable: waits for the next deadline, a descriptor or a kick, in one system call.
+    /// When the earliest deadline must be met: with slack, those that are due by then are met together.
+    #[inline]
+    pub(super) fn next_deadline(&self, inner: &Inner) -> Option<Instant> {
+        let earliest = inner.kernel.next_deadline()?;
+        Some(earliest + self.parameters.timer_slack.get())
+    }
+
+    /// Nothing is runnable: waits for the next deadline, a descriptor or a kick.
     pub(super) fn idle(&self) {
-        let (deadline, dead) = self.inner.with(|inner| {
-            let dead = inner.kernel.all_blocked() && inner.kernel.foreign_count() == 0;
+        let (deadline, source, dead) = self.inner.with(|inner| {
             self.publish(inner);
-            (inner.kernel.next_deadline(), dead)
+            let calls_are_out = inner.kernel.foreign_count() > 0;
+            let source = if calls_are_out { Source::Calls } else { Source::Outside };
+            let dead = inner.kernel.all_blocked() && !calls_are_out;
+            (self.next_deadline(inner), source, dead)
         });
-        let mut may_sleep = self.may_sleep();
-        if may_sleep && dead {
-            self.park.finish();
-            self.guest.deadlocked();
-            // The report may have changed anything, and others may have posted meanwhile without a kick.
-            let still_dead = self.inner.with(|inner| inner.kernel.all_blocked());
-            may_sleep = still_dead && self.may_sleep();
-        }
-        if may_sleep {
-            self.counters.idle_waits.increment();
-            self.wait_in_poller(deadline);
+        if !dead || self.is_still_dead_when_told() {
+            self.wait(source, deadline);
         }
         self.park.finish();
         if self.signal_is_due() {
@@ -112,21 +115,19 @@ impl Vm {
         }
     }
 
-    /// Announces that the owner wants to sleep, and says whether it may: others kick from then on.
-    fn may_sleep(&self) -> bool {
-        self.park.prepare() == Prepared::MaySleep && self.inbox.is_empty() && !self.signal_is_due()
-    }
-
-    fn wait_in_poller(&self, deadline: Option<Instant>) {
-        let mut events = self.inner.with(|inner| std::mem::take(&mut inner.events));
-        if let Err(error) = self.poller.wait(&mut events, deadline) {
-            eprintln!("baton: the poller failed: {error}");
-            std::process::abort();
+    /// No process can go on, as far as the owner knows: tells the guest, unless something has come meanwhile.
+    fn is_still_dead_when_told(&self) -> bool {
+        if !self.may_park() {
+            return false;
         }
-        self.inner.with(|inner| inner.events = events);
+        self.park.finish();
+        self.guest.deadlocked();
+        // The report may have changed anything, and who posted before `finish` has told only the poller.
+        let still_dead = self.inner.with(|inner| inner.kernel.all_blocked());
+        still_dead && self.inbox.is_empty() && !self.signal_is_due()
     }
 
-    fn signal_is_due(&self) -> bool {
+    pub(super) fn signal_is_due(&self) -> bool {
         // Acquire: pairs with `request_signalled`.
         self.requests.load(std::sync::atomic::Ordering::Acquire) & super::request::SIGNALLED != 0
     }

@@ -8,7 +8,8 @@
 //! | `consulting.rs` | a scheduler and switch hooks of the guest's users |
 //! | `carrier.rs` | native threads: the loop on their own stacks, hand-over, retirement |
 //! | `lock.rs` | the slow half of the VM lock: taking, entering cold, leaving |
-//! | `idle.rs` | the owner's wait; posts of other threads; deadlines |
+//! | `idle.rs` | posts of other threads; deadlines; when nothing is runnable |
+//! | `waiting.rs` | the owner's wait: spinning, then parking |
 //! | `watch.rs` | what the monitor does for this VM |
 //! | `forking.rs` | what is left of it in a fork's child |
 //!
@@ -26,6 +27,7 @@ mod idle;
 mod lock;
 mod operations;
 mod switching;
+mod waiting;
 mod watch;
 
 pub use operations::{SpawnError, Spawned};
@@ -35,6 +37,7 @@ use crate::guest::Guest;
 use crate::kernel::{CarrierId, Kernel, ProcessId, WaitQueueId};
 use crate::monitor::Monitor;
 use crate::parameters::Parameters;
+use crate::spin::Chooser;
 use baton_sys::fiber::Fiber;
 use baton_sys::inbox::Inbox;
 use baton_sys::owner_cell::OwnerCell;
@@ -71,6 +74,8 @@ pub(crate) struct Inner {
     stacks: StackPool,
     /// Buffer of the poller.
     events: Events,
+    /// Whether to spin before parking.
+    spin: Chooser,
     /// The stack of the process that ended last: it was still in use while it switched away.
     retired: Option<Stack>,
     /// When the running process was continued (coarse), in nanoseconds.
@@ -139,6 +144,8 @@ pub struct Vm {
     inbox: Inbox<Post>,
     park: Park,
     poller: Poller,
+    /// When the owner's poller was kicked last, in nanoseconds: what a park costs is learned from it.
+    kicked_at: AtomicU64,
     requests: AtomicU32,
     /// Whether home waits for the VM while another thread has it.
     home_waits: AtomicBool,
@@ -187,6 +194,7 @@ impl Vm {
                 base: None,
                 stacks: StackPool::new(parameters.stack_size())?,
                 events: Events::new(),
+                spin: Chooser::new(parameters.spinning()),
                 retired: None,
                 run_started: 0,
                 prefers_home: None,
@@ -201,6 +209,7 @@ impl Vm {
             inbox: Inbox::new(),
             park: Park::new(),
             poller: Poller::new()?,
+            kicked_at: AtomicU64::new(0),
             requests: AtomicU32::new(0),
             home_waits: AtomicBool::new(false),
             exceptions: AtomicU8::new(0),
@@ -235,6 +244,15 @@ impl Vm {
     /// How many native threads the VM has, home included.
     pub fn threads(&self) -> usize {
         self.lock_state().live_threads()
+    }
+
+    /// To be called after parameters were set: whoever sleeps by what they were before is woken.
+    pub fn parameters_changed(&self) {
+        if self.parameters.beat.get().is_zero() {
+            self.monitor.alert_if_started();
+        } else {
+            self.monitor.alert();
+        }
     }
 
     /// Stops scheduling for good: no other process runs again, no call is retaken, threads that return sleep for ever.

@@ -168,7 +168,8 @@ impl Vm {
 
     /// What the loop of the owner's thread does next.
     pub(super) fn plan_base(&self, inner: &mut Inner) -> BaseStep {
-        let chosen = match inner.kernel.current() {
+        let returned = inner.kernel.schedule_returned(inner.carrier);
+        let chosen = match returned.or(inner.kernel.current()) {
             Some(pid) => Some(pid),
             None => match inner.kernel.schedule() {
                 Next::Other(pid) => Some(pid),
@@ -210,7 +211,7 @@ impl Vm {
     pub(super) fn publish(&self, inner: &Inner) {
         let kernel = &inner.kernel;
         let runnable = kernel.runnable_count() as u32;
-        let deadline = kernel.next_deadline().map_or(u64::MAX, Instant::as_nanos);
+        let deadline = self.next_deadline(inner).map_or(u64::MAX, Instant::as_nanos);
         // Relaxed (all): hints; the monitor reads them again after its own barrier before it parks.
         let published = &self.published;
         published.runnable.store(runnable, Ordering::Relaxed);

@@ -8,6 +8,7 @@
 //! | any | a slice (in switches) | an equal one is runnable | a beat: `ATTENTION` |
 //! | any | - | something due, posted, or more urgent | a beat |
 //! | even | a tick after a beat | | a signal to the thread |
+//! | any | the parameter `beat`, if it is not zero | - | a beat |
 
 use super::lock::Retake;
 use super::{Vm, request};
@@ -45,6 +46,8 @@ pub(super) struct Watch {
     /// The unanswered beat: gate value and time.
     beat: Option<(u64, Instant)>,
     hot_until: Instant,
+    /// When the last beat of the fixed period was due.
+    last_fixed_beat: Instant,
 }
 
 /// The running process does not give way.
@@ -109,15 +112,42 @@ impl Vm {
     /// Whether the monitor must not park now until `deadline`, in nanoseconds.
     pub(crate) fn needs_watching(&self, deadline: u64) -> bool {
         let view = self.view(Instant::now());
-        !self.has_ended() && !self.park.is_polling() && (view.runnable || view.posted || view.deadline < deadline)
+        !self.has_ended() && !self.park.is_waiting() && (view.runnable || view.posted || view.deadline < deadline)
     }
 
     /// One look; answers when the next one is wanted.
     pub(crate) fn look(self: &Arc<Vm>, now: Instant) -> NextLook {
+        let next = self.look_where_needed(now);
+        let period = self.parameters.beat.get();
+        if period.is_zero() || self.has_ended() {
+            return next;
+        }
+        next.no_later_than(self.beat_in_any_case(now, period))
+    }
+
+    /// The fixed beat that the user has asked for; answers when the next one is due.
+    fn beat_in_any_case(&self, now: Instant, period: Duration) -> Instant {
+        let mut watch = self.watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let due = watch.last_fixed_beat + period;
+        if now < due {
+            return due;
+        }
+        // The next one is counted from when this one was due, unless that was missed by far.
+        watch.last_fixed_beat = if now < due + period { due } else { now };
+        let next = watch.last_fixed_beat + period;
+        drop(watch);
+        if !self.park.is_waiting() {
+            self.counters.beats.increment();
+            self.request_attention_of_owner();
+        }
+        next
+    }
+
+    fn look_where_needed(self: &Arc<Vm>, now: Instant) -> NextLook {
         // Relaxed: a coarse clock orders nothing.
         self.published.coarse_now.store(now.as_nanos(), Ordering::Relaxed);
         let mut watch = self.watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if self.has_ended() || self.park.is_polling() {
+        if self.has_ended() || self.park.is_waiting() {
             watch.beat = None;
             return NextLook::Quiet(None);
         }
@@ -274,6 +304,7 @@ impl Default for Watch {
             slice_since: start,
             beat: None,
             hot_until: start,
+            last_fixed_beat: start,
         }
     }
 }

@@ -9,7 +9,8 @@ function kit.together(...)
   local tasks = {}
   for i, f in ipairs { ... } do tasks[i] = process.spawn({ quiet = true }, f) end
   for _, task in ipairs(tasks) do
-    if not task:join() then error(task:traceback(), 0) end
+    local ok, why = task:join()
+    if not ok then error(("%s\n%s"):format(why, task:traceback()), 0) end
   end
 end
 
@@ -28,7 +29,7 @@ local copies = {}
 for i = 1, COPIES do
   copies[i] = process.spawn({ name = arg[1] .. i }, function()
     local lines = {}
-    body(kit.instance(function(line) lines[#lines + 1] = line end))
+    body(kit.instance(i, function(line) lines[#lines + 1] = line end))
     return table.concat(lines, "\n")
   end)
 end

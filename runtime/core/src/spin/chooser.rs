@@ -1,0 +1,236 @@
+//! The policy that the user has chosen, which may change while the program runs.
+
+use super::surroundings::{Surroundings, Verdict};
+use super::{Accuracy, Decision, Ema, Learned, Outlook, Policy, PolicyName, Spun, Wait};
+use baton_sys::processors::Reading;
+use std::time::Duration;
+
+/// What the user has set.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Who decides.
+    pub policy: PolicyName,
+    /// The limit of `ema`.
+    pub busy_loop_for: Duration,
+    /// The share of all time that `learned` may spin for nothing.
+    pub budget: f64,
+}
+
+/// What spinning has come to so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How often the policies were right.
+    pub accuracy: Accuracy,
+    /// Time spun in all.
+    pub spun: Duration,
+    /// Time that `learned` may spin for nothing now.
+    pub budget_left: Duration,
+    /// What a park costs, as far as is known.
+    pub park_cost: Duration,
+}
+
+/// All policies. Each keeps what it has learned while another one decides.
+#[derive(Debug)]
+pub struct Chooser {
+    ema: Ema,
+    learned: Learned,
+    surroundings: Surroundings,
+    spun: Duration,
+}
+
+impl Chooser {
+    /// Policies that know nothing yet, and a full budget of the given share.
+    pub fn new(settings: Settings) -> Chooser {
+        Chooser {
+            ema: Ema::new(settings.busy_loop_for),
+            learned: Learned::new(settings.budget),
+            surroundings: Surroundings::default(),
+            spun: Duration::ZERO,
+        }
+    }
+
+    /// What the chosen policy wants. `read` asks the system about its processors; it is called rarely, and only where a spin is wanted.
+    ///
+    /// The surroundings forbid `learned` to spin, and nobody else: who chooses `ema` gets Chromium's rule as it is.
+    pub fn decide(&mut self, settings: Settings, outlook: Outlook, read: impl FnOnce() -> Reading) -> Decision {
+        match settings.policy {
+            PolicyName::Off => Decision::Park,
+            PolicyName::Ema => {
+                self.ema.set_limit(settings.busy_loop_for);
+                self.ema.decide(outlook)
+            }
+            PolicyName::Learned => {
+                self.learned.set_share(settings.budget);
+                let wanted = self.learned.decide(outlook);
+                if wanted != Decision::Park && self.surroundings.are_stale(outlook.now) {
+                    self.surroundings.note(outlook.now, read());
+                }
+                match wanted {
+                    Decision::Spin(_) if self.surroundings.verdict() == Verdict::MaySpin => wanted,
+                    _ => Decision::Park,
+                }
+            }
+        }
+    }
+
+    /// A wait is over that `settings` was asked about.
+    pub fn learn(&mut self, settings: Settings, wait: Wait) {
+        self.spun += match wait.spun {
+            Spun::Not => Duration::ZERO,
+            Spun::Hit => wait.waited,
+            Spun::Failed(spun) => spun,
+        };
+        match settings.policy {
+            PolicyName::Off => {}
+            PolicyName::Ema => self.ema.learn(wait),
+            PolicyName::Learned => self.learned.learn(wait),
+        }
+    }
+
+    /// What spinning has come to.
+    pub fn tally(&self) -> Tally {
+        Tally {
+            accuracy: self.ema.accuracy() + self.learned.accuracy(),
+            spun: self.spun,
+            budget_left: self.learned.budget_left(),
+            park_cost: self.learned.park_cost(),
+        }
+    }
+
+    /// A park took `took` from the kick to the owner running.
+    pub fn learn_park_cost(&mut self, took: Duration) {
+        self.learned.learn_park_cost(took);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spin::surroundings::HOLDS;
+    use crate::spin::{Ended, Source};
+    use baton_sys::clock::Instant;
+
+    const MANY: Reading = Reading {
+        cpus: 4,
+        quota: false,
+        pressure: 0.0,
+        stolen: 0,
+        total: 1,
+    };
+
+    fn settings(policy: PolicyName) -> Settings {
+        Settings {
+            policy,
+            busy_loop_for: Duration::from_millis(2),
+            budget: 0.01,
+        }
+    }
+
+    fn new() -> Chooser {
+        Chooser::new(settings(PolicyName::Learned))
+    }
+
+    fn decide(chooser: &mut Chooser, policy: PolicyName, read: impl FnOnce() -> Reading) -> Decision {
+        decide_at(chooser, policy, Instant::from_nanos(0), read)
+    }
+
+    fn decide_at(chooser: &mut Chooser, policy: PolicyName, now: Instant, read: impl FnOnce() -> Reading) -> Decision {
+        let outlook = Outlook {
+            now,
+            source: Source::Outside,
+            due_in: None,
+        };
+        chooser.decide(settings(policy), outlook, read)
+    }
+
+    fn learn_short_wait(chooser: &mut Chooser, policy: PolicyName) {
+        let wait = Wait {
+            source: Source::Outside,
+            waited: Duration::from_micros(10),
+            ended: Ended::Signalled,
+            spun: Spun::Not,
+        };
+        chooser.learn(settings(policy), wait);
+    }
+
+    fn no_reading() -> Reading {
+        panic!("the system is asked for nothing")
+    }
+
+    #[test]
+    fn off_never_spins_whatever_the_others_have_learned() {
+        let mut chooser = new();
+        learn_short_wait(&mut chooser, PolicyName::Ema);
+        learn_short_wait(&mut chooser, PolicyName::Learned);
+        assert_eq!(decide(&mut chooser, PolicyName::Off, no_reading), Decision::Park);
+    }
+
+    #[test]
+    fn ema_spins_for_its_limit_on_any_machine() {
+        let decision = decide(&mut new(), PolicyName::Ema, no_reading);
+        assert_eq!(decision, Decision::Spin(Duration::from_millis(2)));
+    }
+
+    #[test]
+    fn the_system_is_asked_only_when_a_spin_is_wanted_and_then_rarely() {
+        let mut chooser = new();
+        assert_eq!(decide(&mut chooser, PolicyName::Learned, no_reading), Decision::Park);
+        learn_short_wait(&mut chooser, PolicyName::Learned);
+        assert_ne!(decide(&mut chooser, PolicyName::Learned, || MANY), Decision::Park);
+        assert_ne!(decide(&mut chooser, PolicyName::Learned, no_reading), Decision::Park);
+    }
+
+    #[test]
+    fn where_spinning_is_harmful_learned_parks_until_that_is_over() {
+        let mut chooser = new();
+        learn_short_wait(&mut chooser, PolicyName::Learned);
+        let one = Reading { cpus: 1, ..MANY };
+        assert_eq!(decide(&mut chooser, PolicyName::Learned, || one), Decision::Park);
+        assert_eq!(decide(&mut chooser, PolicyName::Learned, no_reading), Decision::Park);
+        let later = Instant::from_nanos(0) + HOLDS;
+        assert_ne!(
+            decide_at(&mut chooser, PolicyName::Learned, later, || MANY),
+            Decision::Park
+        );
+    }
+
+    #[test]
+    fn what_was_spun_is_summed_up_over_the_policies() {
+        let mut chooser = new();
+        learn_short_wait(&mut chooser, PolicyName::Learned);
+        let spin = |spun, ended| Wait {
+            source: Source::Outside,
+            waited: Duration::from_micros(10),
+            ended,
+            spun,
+        };
+        chooser.learn(settings(PolicyName::Learned), spin(Spun::Hit, Ended::Signalled));
+        let failed = Spun::Failed(Duration::from_micros(3));
+        chooser.learn(settings(PolicyName::Ema), spin(failed, Ended::Signalled));
+        let tally = chooser.tally();
+        assert_eq!(tally.spun, Duration::from_micros(13));
+        let expected = Accuracy {
+            true_positives: 1,
+            false_positives: 1,
+            true_negatives: 0,
+            false_negatives: 1,
+        };
+        assert_eq!(tally.accuracy, expected);
+    }
+
+    #[test]
+    fn a_budget_of_nothing_parks() {
+        let mut chooser = new();
+        learn_short_wait(&mut chooser, PolicyName::Learned);
+        let outlook = Outlook {
+            now: Instant::from_nanos(0),
+            source: Source::Outside,
+            due_in: None,
+        };
+        let nothing = Settings {
+            budget: 0.0,
+            ..settings(PolicyName::Learned)
+        };
+        assert_eq!(chooser.decide(nothing, outlook, no_reading), Decision::Park);
+    }
+}

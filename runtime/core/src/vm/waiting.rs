@@ -1,0 +1,136 @@
+//! How the owner waits when nothing is runnable: it spins if that is likely to pay, and parks for the rest.
+//!
+//! [`spin`](crate::spin) decides; this carries the decision out and tells what came of it. [`parking`](baton_sys::parking) says who must wake the
+//! owner meanwhile and why no wake-up is lost: a spinning owner sees notifications by itself, so that nobody makes a system call for it.
+//!
+//! | state of the wait | left for |
+//! |---|---|
+//! | deciding | spinning, or parked |
+//! | spinning | over (notified, or due), or parked when the limit has come |
+//! | parked | over (kicked, a descriptor, due), or interrupted: nothing is learned from that |
+
+use super::Vm;
+use crate::spin::{Decision, Ended, Outlook, PolicyName, Settings, Source, Spun, Tally, Wait};
+use baton_sys::clock::Instant;
+use baton_sys::parking::Prepared;
+use baton_sys::{pause, processors};
+use std::sync::atomic::Ordering;
+
+/// How a part of the wait went.
+#[must_use]
+enum Came {
+    /// Its end came, at this time.
+    Over(Ended, Instant),
+    /// It is not over; it is this late now.
+    Not(Instant),
+}
+
+impl Vm {
+    /// Waits until something was posted or is due. The owner takes in what has come next, and may find nothing.
+    pub(super) fn wait(&self, source: Source, deadline: Option<Instant>) {
+        let settings = self.parameters.spinning();
+        if settings.policy == PolicyName::Off {
+            if self.may_park() {
+                let _ = self.park_until(deadline, Instant::FAR_FUTURE);
+            }
+            return;
+        }
+        let began = Instant::now();
+        match self.decide(settings, source, began, deadline) {
+            Decision::Park => {
+                if self.may_park()
+                    && let Came::Over(ended, at) = self.park_until(deadline, began)
+                {
+                    self.learn(settings, source, Spun::Not, ended, at - began);
+                }
+            }
+            Decision::Spin(limit) => match self.spin_until(began + limit, deadline) {
+                Came::Over(ended, at) => self.learn(settings, source, Spun::Hit, ended, at - began),
+                Came::Not(now) => {
+                    if let Came::Over(ended, at) = self.park_until(deadline, now) {
+                        self.learn(settings, source, Spun::Failed(now - began), ended, at - began);
+                    }
+                }
+            },
+        }
+    }
+
+    fn decide(&self, settings: Settings, source: Source, now: Instant, deadline: Option<Instant>) -> Decision {
+        let outlook = Outlook {
+            now,
+            source,
+            due_in: deadline.map(|deadline| deadline - now),
+        };
+        self.inner
+            .with(|inner| inner.spin.decide(settings, outlook, processors::read))
+    }
+
+    fn learn(&self, settings: Settings, source: Source, spun: Spun, ended: Ended, waited: std::time::Duration) {
+        let wait = Wait {
+            source,
+            waited,
+            ended,
+            spun,
+        };
+        self.inner.with(|inner| inner.spin.learn(settings, wait));
+    }
+
+    /// Announces that the owner wants to sleep, and says whether it may: others kick from then on.
+    pub(super) fn may_park(&self) -> bool {
+        self.park.prepare() == Prepared::MaySleep && self.inbox.is_empty() && !self.signal_is_due()
+    }
+
+    /// Watches for a notification until `until`. If none has come by then and nothing is due, the owner has announced that it sleeps.
+    fn spin_until(&self, until: Instant, deadline: Option<Instant>) -> Came {
+        // A signal's bit may have been set before the owner last acknowledged; later ones notify.
+        if self.park.prepare_to_spin() == Prepared::AlreadyNotified || self.signal_is_due() {
+            return Came::Over(Ended::Signalled, Instant::now());
+        }
+        let _ = pause::spin_until(until, || self.park.is_notified());
+        let notified = self.park.stop_spinning() == Prepared::AlreadyNotified;
+        let now = Instant::now();
+        match deadline {
+            _ if notified => Came::Over(Ended::Signalled, now),
+            Some(deadline) if deadline <= now => Came::Over(Ended::Due, deadline),
+            _ => Came::Not(now),
+        }
+    }
+
+    /// Waits in the poller, having announced it. `since`: when this began, to tell a kick for this wait from one that was late.
+    fn park_until(&self, deadline: Option<Instant>, since: Instant) -> Came {
+        self.counters.idle_waits.increment();
+        let mut events = self.inner.with(|inner| std::mem::take(&mut inner.events));
+        let wait = self.poller.wait(&mut events, deadline).unwrap_or_else(|error| {
+            eprintln!("baton: the poller failed: {error}");
+            std::process::abort();
+        });
+        self.inner.with(|inner| inner.events = events);
+        if since == Instant::FAR_FUTURE {
+            return Came::Not(since);
+        }
+        let now = Instant::now();
+        // Relaxed: statistics; a time of another wait lies before this one.
+        let kicked_at = Instant::from_nanos(self.kicked_at.load(Ordering::Relaxed));
+        match deadline {
+            _ if wait.kicked && kicked_at >= since => {
+                self.inner.with(|inner| inner.spin.learn_park_cost(now - kicked_at));
+                Came::Over(Ended::Signalled, kicked_at)
+            }
+            _ if wait.ready > 0 => Came::Over(Ended::Signalled, now),
+            Some(deadline) if deadline <= now => Came::Over(Ended::Due, deadline),
+            _ => Came::Not(now),
+        }
+    }
+
+    /// Ends the owner's wait in the poller. Async-signal-safe.
+    pub(super) fn kick_poller(&self) {
+        // Relaxed: statistics. The kick itself is what the owner hears.
+        self.kicked_at.store(Instant::now().as_nanos(), Ordering::Relaxed);
+        self.poller.kick();
+    }
+
+    /// How spinning went so far. Inside the VM.
+    pub fn spin_tally(&self) -> Tally {
+        self.inner.with(|inner| inner.spin.tally())
+    }
+}

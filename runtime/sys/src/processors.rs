@@ -1,0 +1,166 @@
+//! What the system says of the processors that this program may use.
+
+use std::fs;
+use std::thread;
+
+/// One reading. Takes some tens of microseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// CPUs that this program may use.
+    pub cpus: usize,
+    /// Whether a control group limits its CPU time.
+    pub quota: bool,
+    /// Share of the last ten seconds, from 0 to 1, in which some thread of the machine waited for a CPU; where the kernel does not keep account
+    /// of that, 1 if more threads are runnable now than there are CPUs, and 0 otherwise.
+    pub pressure: f64,
+    /// Time that the hypervisor took away, in ticks since the start of the machine; all CPUs.
+    pub stolen: u64,
+    /// All time of all CPUs, in ticks since the start of the machine.
+    pub total: u64,
+}
+
+/// Asks the system. What it does not tell (no control groups, no `/proc`) counts as not there.
+#[must_use]
+pub fn read() -> Reading {
+    let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let stat = text("/proc/stat");
+    let (stolen, total) = stolen_and_total(&stat);
+    Reading {
+        cpus: thread::available_parallelism().map_or(1, usize::from),
+        quota: quota_files(&text("/proc/self/cgroup"))
+            .iter()
+            .any(|file| limits(&text(file))),
+        pressure: pressure(&text("/proc/pressure/cpu")).unwrap_or_else(|| pressure_now(&stat)),
+        stolen,
+        total,
+    }
+}
+
+/// The files that may hold a quota: one for each control group that the program is in, from the innermost outwards (man cgroups).
+fn quota_files(cgroups: &str) -> Vec<String> {
+    let mut files = Vec::new();
+    for line in cgroups.lines() {
+        let mut parts = line.splitn(3, ':');
+        let (Some(number), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
+            continue;
+        };
+        let (root, file) = match controllers {
+            "" if number == "0" => ("/sys/fs/cgroup", "cpu.max"),
+            _ if controllers.split(',').any(|name| name == "cpu") => ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us"),
+            _ => continue,
+        };
+        let mut group = path.trim_end_matches('/');
+        loop {
+            files.push(format!("{root}{group}/{file}"));
+            match group.rfind('/') {
+                Some(end) => group = &group[..end],
+                None => break,
+            }
+        }
+    }
+    files
+}
+
+/// Whether a quota file sets one: `max 100000` and `-1` do not, `50000 100000` and `50000` do.
+fn limits(quota: &str) -> bool {
+    let first = quota.split_ascii_whitespace().next();
+    first
+        .and_then(|word| word.parse::<i64>().ok())
+        .is_some_and(|quota| quota >= 0)
+}
+
+/// The ten-second average of the line `some` of `/proc/pressure/cpu`, in percent (Documentation/accounting/psi.rst of the kernel).
+fn pressure(cpu: &str) -> Option<f64> {
+    let average = cpu.lines().find_map(|line| line.strip_prefix("some avg10="))?;
+    let percent: f64 = average.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(percent / 100.0)
+}
+
+/// From `/proc/stat`: one line for each CPU, and `procs_running`, this thread included.
+fn pressure_now(stat: &str) -> f64 {
+    let running = stat.lines().find_map(|line| line.strip_prefix("procs_running "));
+    let running: usize = running.and_then(|count| count.trim().parse().ok()).unwrap_or(0);
+    let cpus = stat.lines().filter(|line| line.starts_with("cpu")).count();
+    // One line more is the sum of all.
+    if running > cpus.saturating_sub(1).max(1) {
+        1.0
+    } else {
+        0.0
+    }
+}
+
+/// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal; guest time is in user time already.
+fn stolen_and_total(stat: &str) -> (u64, u64) {
+    let line = stat.lines().next().unwrap_or_default();
+    let ticks: Vec<u64> = line
+        .split_ascii_whitespace()
+        .skip(1)
+        .map_while(|word| word.parse().ok())
+        .collect();
+    let counted = &ticks[..ticks.len().min(8)];
+    (counted.get(7).copied().unwrap_or(0), counted.iter().sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_processors_and_its_time_goes_on() {
+        let reading = read();
+        assert!(reading.cpus >= 1);
+        assert!(reading.total > 0 && reading.stolen <= reading.total);
+    }
+
+    #[test]
+    fn every_group_around_the_program_is_asked() {
+        let expected = [
+            "/sys/fs/cgroup/a/b/cpu.max",
+            "/sys/fs/cgroup/a/cpu.max",
+            "/sys/fs/cgroup/cpu.max",
+        ];
+        assert_eq!(quota_files("0::/a/b\n"), expected);
+        assert_eq!(quota_files("0::/\n"), ["/sys/fs/cgroup/cpu.max"]);
+    }
+
+    #[test]
+    fn groups_of_the_first_version_are_asked_too() {
+        let files = quota_files("7:memory:/x\n3:cpu,cpuacct:/x\n1:name=systemd:/x\n");
+        assert_eq!(
+            files,
+            [
+                "/sys/fs/cgroup/cpu/x/cpu.cfs_quota_us",
+                "/sys/fs/cgroup/cpu/cpu.cfs_quota_us"
+            ]
+        );
+        assert!(quota_files("nonsense\n").is_empty());
+    }
+
+    #[test]
+    fn a_number_is_a_quota_and_max_is_none() {
+        assert!(limits("50000 100000\n") && limits("50000\n"));
+        assert!(!limits("max 100000\n") && !limits("-1\n") && !limits(""));
+    }
+
+    #[test]
+    fn pressure_is_the_average_of_the_last_ten_seconds() {
+        let cpu = "some avg10=22.50 avg60=27.53 avg300=14.63 total=2166046165\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
+        assert_eq!(pressure(cpu), Some(0.225));
+        assert_eq!(pressure(""), None);
+    }
+
+    #[test]
+    fn without_an_account_of_pressure_runnable_threads_are_counted() {
+        let stat = |running| format!("cpu 1 2\ncpu0 1 2\ncpu1 1 2\nintr 5\nprocs_running {running}\n");
+        assert_eq!([1, 2, 3].map(|running| pressure_now(&stat(running))), [0.0, 0.0, 1.0]);
+        assert_eq!(pressure_now(""), 0.0);
+    }
+
+    #[test]
+    fn stolen_time_is_the_eighth_figure_and_guest_time_is_not_counted_twice() {
+        let stat = "cpu  10 1 20 300 4 5 6 7 10 1\ncpu0 1 2 3\n";
+        assert_eq!(stolen_and_total(stat), (7, 353));
+        assert_eq!(stolen_and_total("cpu 1 2 3 4\n"), (0, 10));
+        assert_eq!(stolen_and_total(""), (0, 0));
+    }
+}
