@@ -137,15 +137,19 @@ impl Vm {
     /// To the back of its level; continues equals or more urgent ones first.
     #[inline]
     pub fn yield_now(&self) {
-        let jump = self.inner.with(|inner| {
-            if let Some(jump) = self.plan_turn(inner) {
-                return Some(jump);
-            }
-            let me = inner.kernel.current()?;
-            let next = inner.kernel.yield_current();
-            self.plan_yield(inner, me, next)
+        let jump = self.inner.with(|inner| match self.plan_turn(inner) {
+            None => self.plan_yield_among_all(inner),
+            jump => jump,
         });
         self.take(jump);
+    }
+
+    /// Apart from the turn among equals, whose registers it would take.
+    #[inline(never)]
+    fn plan_yield_among_all(&self, inner: &mut Inner) -> Option<super::switching::Jump> {
+        let me = inner.kernel.current()?;
+        let next = inner.kernel.yield_current();
+        self.plan_yield(inner, me, next)
     }
 
     /// To the back of its level, and straight to `process` if that can run and nobody is more urgent; else as [`Vm::yield_now`].
@@ -354,6 +358,7 @@ impl Vm {
         self.plan(inner, me, next)
     }
 
+    #[inline]
     fn plan_yield(&self, inner: &mut Inner, me: ProcessId, next: Next) -> Option<super::switching::Jump> {
         match next {
             Next::Other(_) => inner.begin_slice(me),
