@@ -137,19 +137,25 @@ impl Vm {
     /// To the back of its level; continues equals or more urgent ones first.
     #[inline]
     pub fn yield_now(&self) {
-        let jump = self.inner.with(|inner| match self.plan_turn(inner) {
-            None => self.plan_yield_among_all(inner),
-            jump => jump,
-        });
-        self.take(jump);
+        let turn = self.inner.with(
+            #[inline(always)]
+            |inner| self.plan_turn(inner),
+        );
+        match turn {
+            Some(_) => self.take(turn),
+            None => self.yield_among_many(),
+        }
     }
 
-    /// Apart from the turn among equals, whose registers it would take.
+    /// A yield that is more than a turn among equals.
     #[inline(never)]
-    fn plan_yield_among_all(&self, inner: &mut Inner) -> Option<super::switching::Jump> {
-        let me = inner.kernel.current()?;
-        let next = inner.kernel.yield_current();
-        self.plan_yield(inner, me, next)
+    fn yield_among_many(&self) {
+        let jump = self.inner.with(|inner| {
+            let me = inner.kernel.current()?;
+            let next = inner.kernel.yield_current();
+            self.plan_yield(inner, me, next)
+        });
+        self.take(jump);
     }
 
     /// To the back of its level, and straight to `process` if that can run and nobody is more urgent; else as [`Vm::yield_now`].

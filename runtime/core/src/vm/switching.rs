@@ -59,7 +59,7 @@ impl Vm {
 
     /// A yield among equals, where a switch costs the most: made here if nothing else is to be decided. Equals change places: as many are
     /// runnable as before, and no deadline has changed, so the monitor need not be told more than that there was a switch.
-    #[inline]
+    #[inline(always)]
     pub(super) fn plan_turn(&self, inner: &mut Inner) -> Option<Jump> {
         if self.exceptions() != 0 || inner.carrier != HOME {
             return None;
