@@ -4,7 +4,6 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::time::Duration;
 
 use baton_sys::signals::{self, AltStack, Interrupted, ThreadHandle};
 
