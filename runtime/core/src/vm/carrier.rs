@@ -7,7 +7,8 @@ use crate::kernel::CarrierId;
 use baton_sys::fiber::{Fiber, ThreadFiber};
 use baton_sys::gate::{self, Gate};
 use baton_sys::membarrier;
-use baton_sys::signals::{self, AltStack, ThreadHandle};
+use baton_sys::promptness;
+use baton_sys::signals::{AltStack, ThreadHandle};
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -70,7 +71,7 @@ impl Vm {
         base.set_argument(super::switching::NO_PROCESS);
         let _signal_stack = AltStack::install();
         // Slack is a matter of exactness only: a refusal costs nothing else.
-        let _ = signals::set_timer_slack(Duration::from_nanos(1));
+        let _ = promptness::set_timer_slack(Duration::from_nanos(1));
         let before = self.start(me, base);
         // In a fork's child the thread has another number.
         while self.await_grant(number_of_this_thread(me)) == Waited::Granted {
