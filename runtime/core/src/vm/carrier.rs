@@ -46,8 +46,8 @@ enum Waited {
     Ended,
 }
 
-/// Stack of a native thread: it runs the loop only, never a process.
-const LOOP_STACK: usize = 256 * 1024;
+/// Stack of a native thread: it runs the loop only, never a process, but a guest's scheduler and hooks.
+const LOOP_STACK: usize = 1 << 20;
 
 impl Vm {
     /// Makes the calling thread the VM's home and runs processes on it until [`Vm::stop`] has been called and the process that called
@@ -193,6 +193,7 @@ impl Vm {
     fn run_as_owner(&self) {
         while !self.has_ended() {
             self.harvest();
+            self.consult();
             let step = self.inner.with(|inner| self.plan_base(inner));
             match step {
                 BaseStep::Run(jump) => {
