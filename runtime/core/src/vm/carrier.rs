@@ -8,7 +8,8 @@ use crate::kernel::CarrierId;
 use baton_sys::fiber::{Fiber, ThreadFiber};
 use baton_sys::gate::{self, Gate};
 use baton_sys::membarrier;
-use baton_sys::signals::{self, AltStack, ThreadHandle};
+use baton_sys::promptness;
+use baton_sys::signals::{AltStack, ThreadHandle};
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -48,8 +49,8 @@ enum Waited {
     Ended,
 }
 
-/// Stack of a native thread: it runs the loop only, never a process.
-const LOOP_STACK: usize = 256 * 1024;
+/// Stack of a native thread: it runs the loop only, never a process, but a guest's scheduler and hooks.
+const LOOP_STACK: usize = 1 << 20;
 
 impl CarrierEntry {
     /// The process that has come to go on here.
@@ -85,7 +86,7 @@ impl Vm {
         base.set_argument(super::switching::NO_PROCESS);
         let _signal_stack = AltStack::install();
         // Slack is a matter of exactness only: a refusal costs nothing else.
-        let _ = signals::set_timer_slack(Duration::from_nanos(1));
+        let _ = promptness::set_timer_slack(Duration::from_nanos(1));
         let before = self.start(me, base);
         // In a fork's child the thread has another number.
         loop {
@@ -213,6 +214,7 @@ impl Vm {
     fn run_as_owner(&self) {
         while !self.has_ended() {
             self.harvest();
+            self.consult();
             let step = self.inner.with(|inner| self.plan_base(inner));
             match step {
                 BaseStep::Run(jump) => {
