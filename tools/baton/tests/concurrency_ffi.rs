@@ -23,7 +23,6 @@ cases! {
         there_is_no_limit_on_their_number,
         a_function_that_is_passed_again_is_the_same_callback;
     mod visits from "ffi/visits.lua":
-        a_thread_calls_back_100000_times,
         eight_threads_call_back_at_once,
         visits_may_wait_for_each_other,
         beyond_the_bound_threads_wait_for_their_turn,
@@ -32,7 +31,7 @@ cases! {
         a_program_in_which_all_wait_for_a_visit_is_not_dead;
     mod learning from "ffi/learning.lua":
         a_function_that_lasts_is_known_after_its_first_call,
-        a_function_that_does_not_last_never_moves,
+        a_function_that_does_not_last_stays,
         a_function_that_becomes_short_stays_again,
         a_function_that_becomes_long_is_noticed_while_others_wait,
         classes_can_be_declared,

@@ -50,4 +50,6 @@ cases! {
         curl_hands_what_it_reads_to_a_callback,
         curl_is_stopped_by_a_callback_and_tells_its_error,
         zlib_compresses_and_expands;
+    mod crowd from "ffi/crowd.lua":
+        a_thread_calls_back_100000_times;
 }
