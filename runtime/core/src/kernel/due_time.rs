@@ -11,6 +11,20 @@ use super::{Kernel, ProcessId};
 
 impl<C> Kernel<C> {
     /// Gives a process a due time, or none. It moves in its level at once; the current process stays where it is. Says whether it lives.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Kernel, Next, SpawnOptions};
+    /// use baton_sys::clock::Instant;
+    ///
+    /// let mut kernel: Kernel<()> = Kernel::new(10);
+    /// let first = kernel.spawn(SpawnOptions::default(), ())?;
+    /// let pressed = kernel.spawn(SpawnOptions::default(), ())?;
+    /// kernel.set_due_time(pressed, Some(Instant::from_nanos(1_000)));
+    /// assert_eq!(kernel.schedule(), Next::Other(pressed));
+    /// kernel.exit_current();
+    /// assert_eq!(kernel.schedule(), Next::Other(first));
+    /// # Ok::<(), baton_core::kernel::ProcessLimit>(())
+    /// ```
     pub fn set_due_time(&mut self, pid: ProcessId, due: Option<Instant>) -> bool {
         let Some(index) = self.processes.find_alive(pid) else {
             return false;

@@ -5,6 +5,34 @@
 //! ([`Next`]) and whether the caller has to switch away ([`Attempt`]). Its caller, the executor,
 //! carries that out. So all of it is tested without threads, and is used only by the VM's owner.
 //!
+//! ```
+//! use baton_core::kernel::{Attempt, Deadline, Kernel, Next, Priority, SpawnOptions, WakeReason};
+//!
+//! let mut kernel: Kernel<()> = Kernel::new(100); // room for a hundred processes
+//! let low = kernel.spawn(SpawnOptions::default(), ())?;
+//! assert_eq!(kernel.schedule(), Next::Other(low));
+//!
+//! // `low` locks a mutex; then somebody more urgent is there, and preempts it.
+//! let mutex = kernel.mutex_new();
+//! assert!(matches!(kernel.mutex_lock(mutex, Deadline::Never), Ok(Attempt::Ready(_))));
+//! let urgent = Priority::new(60).expect("from 1 to 80");
+//! let high = kernel.spawn(SpawnOptions { priority: urgent, ..SpawnOptions::default() }, ())?;
+//! assert!(kernel.current_should_yield());
+//! assert_eq!(kernel.schedule(), Next::Other(high));
+//!
+//! // It waits for the mutex, whose owner inherits its priority and runs.
+//! assert_eq!(kernel.mutex_lock(mutex, Deadline::Never), Ok(Attempt::Blocked));
+//! assert_eq!(kernel.schedule(), Next::Other(low));
+//! assert_eq!(kernel.effective_priority(low), urgent);
+//!
+//! // The unlock hands the mutex over, and the priority goes back.
+//! kernel.mutex_unlock(mutex).expect("it is the owner");
+//! assert_eq!(kernel.schedule(), Next::Other(high));
+//! assert_eq!(kernel.take_wake(high).reason, WakeReason::Done);
+//! assert_eq!(kernel.effective_priority(low), Priority::DEFAULT);
+//! # Ok::<(), baton_core::kernel::ProcessLimit>(())
+//! ```
+//!
 //! # Map
 //!
 //! | file | what it holds |
