@@ -258,12 +258,16 @@ fn exchange_alternate_stack(next: &libc::stack_t) -> io::Result<libc::stack_t> {
     }
 }
 
-/// How much later than its deadline the kernel may wake the calling thread, to save power: 50 us unless told otherwise.
+/// How much later than its deadline the kernel may wake the calling thread, to save power: 50 us unless told otherwise. Systems other than Linux,
+/// and builds with `--cfg baton_portable`, keep theirs.
 ///
 /// # Errors
 ///
 /// What `prctl` says; none is known.
 pub fn set_timer_slack(slack: Duration) -> io::Result<()> {
+    if cfg!(baton_portable) {
+        return Ok(());
+    }
     // Zero would mean "back to the default".
     let nanoseconds = libc::c_ulong::try_from(slack.as_nanos())
         .unwrap_or(libc::c_ulong::MAX)

@@ -4,7 +4,6 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::time::Duration;
 
 use baton_sys::signals::{self, AltStack, Interrupted, ThreadHandle};
 
@@ -135,8 +134,10 @@ fn numbers_that_are_no_signals_are_refused() {
     }
 }
 
+#[cfg(not(baton_portable))]
 #[test]
 fn timer_slack_can_be_set_for_this_thread() {
+    use std::time::Duration;
     fn slack() -> i32 {
         // SAFETY: PR_GET_TIMERSLACK takes nothing and returns the nanoseconds.
         unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }

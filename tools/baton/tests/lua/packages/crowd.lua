@@ -28,7 +28,7 @@ local copies = {}
 for i = 1, COPIES do
   copies[i] = process.spawn({ name = arg[1] .. i }, function()
     local lines = {}
-    body(kit.instance(function(line) lines[#lines + 1] = line end))
+    body(kit.instance(i, function(line) lines[#lines + 1] = line end))
     return table.concat(lines, "\n")
   end)
 end

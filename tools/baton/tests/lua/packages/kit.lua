@@ -7,7 +7,6 @@
 --   child(code)     starts another interpreter on a chunk, and returns its standard output
 local kit = {}
 
-local made = 0
 local interpreter = arg[-1]
 
 -- As a pattern that matches nothing but the text.
@@ -29,10 +28,9 @@ function kit.load(name)
   return assert(loadfile((arg[0]:gsub("[^/]*$", "")) .. name .. ".lua"))()
 end
 
--- A `t` whose lines go to `write`, which gets one string.
-function kit.instance(write)
-  made = made + 1
-  local scratch = os.getenv "SCRATCH" .. "/copy" .. made
+-- The `t` of copy `number` of a program, whose lines go to `write`, which gets one string.
+function kit.instance(number, write)
+  local scratch = os.getenv "SCRATCH" .. "/copy" .. number
   assert(os.execute("mkdir " .. quoted(scratch)))
   local own_path = literally(scratch)
   local function say(...)

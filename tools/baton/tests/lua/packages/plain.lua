@@ -22,4 +22,4 @@ end
 -- One at a time: what the module keeps once for the whole program.
 function kit.alone(f) f() end
 
-kit.load(arg[1])(kit.instance(print))
+kit.load(arg[1])(kit.instance(1, print))
