@@ -24,7 +24,8 @@ fn main() {
     let manifest = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
     let source = lua_source::lua_source_directory();
     let gate = PathBuf::from(std::env::var_os("DEP_BATON_GATE_INCLUDE").expect("baton-sys says where gate.h is"));
-    compile_lua(&source, &gate, &manifest.join("c"));
+    let direct = PathBuf::from(std::env::var_os("DEP_BATON_FFI_INCLUDE").expect("baton-ffi says where direct.h is"));
+    compile_lua(&source, &[gate, direct], &manifest.join("c"));
     export_headers(&source);
 }
 
@@ -38,12 +39,12 @@ fn files_of(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn compile_lua(source: &Path, gate: &Path, own: &Path) {
+fn compile_lua(source: &Path, headers: &[PathBuf], own: &Path) {
     let base = || {
         let mut build = cc::Build::new();
         build
             .include(source)
-            .include(gate)
+            .includes(headers)
             .include(own)
             .cargo_metadata(false)
             .force_frame_pointer(false);

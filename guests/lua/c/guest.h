@@ -44,7 +44,7 @@ void baton_lua_module_loaded(lua_State *L, const char *name, lua_CFunction loade
 void baton_lua_read_declarations(lua_State *L, const char *text);
 int baton_lua_concurrent(lua_State *L);
 const char *baton_lua_module_name(struct baton_vm *vm, lua_CFunction function);
-extern int baton_calls_watched; /* how many retaken calls are about something */
+extern __attribute__((visibility("hidden"))) int baton_calls_watched; /* how many retaken calls are about something */
 
 /* judgement.c */
 int baton_lua_is_ours(lua_CFunction function);
@@ -57,6 +57,8 @@ void baton_lua_warn_blocked(struct baton_process *process);
 void baton_lua_name_function(lua_State *L, char *text, size_t size);
 void baton_lua_note_library_functions(lua_State *L);
 void baton_lua_note_function(lua_CFunction function);
+/* Foreign frames lie beneath the C function that runs on `L`. */
+void baton_lua_mark_foreign_frame(lua_State *L);
 void baton_lua_open_handles(lua_State *L);
 
 /* process_life.c */
@@ -65,6 +67,10 @@ void baton_lua_run(struct baton_process *process);
 int baton_lua_end_unstarted(lua_State *L, struct baton_process *process);
 void baton_lua_end_in_place(struct baton_process *process);
 void baton_lua_push_process(lua_State *L, struct baton_process *process);
+/* A message handler that keeps the traceback for reports. */
+int baton_lua_keep_traceback(lua_State *L);
+/* A part of the process has failed, and nobody waits for it: reports the error on the top of the stack. */
+void baton_lua_report_part(lua_State *L, struct baton_process *process);
 void baton_lua_push_name(lua_State *L, struct baton_process *process);
 struct baton_process *baton_lua_check_process(lua_State *L, int index);
 int baton_lua_finish(lua_State *L, int wait);
@@ -102,6 +108,16 @@ size_t baton_io_fwrite(const void *data, size_t size, size_t count, FILE *file);
 
 /* forking.c */
 void baton_lua_forked(void);
+
+/* ffi_module.c, ffi_call.c */
+int baton_lua_open_ffi(lua_State *L);
+int baton_ffi_call(lua_State *L);
+/* The program ends: callbacks from other threads are refused from now on. */
+void baton_ffi_stop_visits(struct baton_vm *vm);
+/* In a fork's child. Inside the VM. */
+void baton_ffi_forget_visits(struct baton_vm *vm);
+/* Whether C has a function pointer that leads into the VM. */
+int baton_ffi_has_callbacks(const struct baton_vm *vm);
 
 /* modules.c */
 int baton_lua_require(lua_State *L);

@@ -7,6 +7,7 @@
 **   os.execute, remove, rename  retaken; they keep nothing
 **   string.*                  retaken; strings do not change
 **   print, loadfile, dofile   retaken; print is one piece under the lock of its stream
+**   functions of the ffi      retaken; what else may run meanwhile is the program's business
 **   table.* and others of Lua's  exclusive: they keep their atomicity
 **   C modules                 by their policy (policies.c); exclusive if none is known
 **
@@ -98,6 +99,7 @@ void baton_lua_note_library_functions(lua_State *L) {
   note_field(L, LUA_OSLIBNAME, "rename");
   note_field(L, LUA_OSLIBNAME, "execute"); /* replaced by io_objects.c */
   note_global(L, "print", 1);
+  baton_lua_note_function(baton_ffi_call);
   note_global(L, "loadfile", 0);
   note_global(L, "dofile", 0);
   if (luaL_getmetatable(L, LUA_FILEHANDLE) == LUA_TTABLE) {
@@ -151,6 +153,9 @@ static int has_foreign_frames(lua_State *L) {
   for (walked = L->ci; walked != ci; walked = walked->previous) walked->callstatus |= (unsigned short)found;
   return found == FRAMES_SOME_FOREIGN;
 }
+
+/* Functions called from here on find it; those beneath need not know. */
+void baton_lua_mark_foreign_frame(lua_State *L) { L->ci->callstatus |= FRAMES_SOME_FOREIGN; }
 
 int baton_lua_has_foreign_frames(struct baton_process *process) {
   struct baton_resumed *resumed;

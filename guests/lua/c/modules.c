@@ -235,6 +235,21 @@ int baton_lua_require(lua_State *L) {
 
 /* }====================================================== */
 
+static int require_ffi(lua_State *L) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "baton.ffi");
+  lua_call(L, 1, 1);
+  return 1;
+}
+
+/* The last searcher: plain `ffi` is ours, if nobody else has one. */
+static int search_ffi(lua_State *L) {
+  if (strcmp(luaL_checkstring(L, 1), "ffi") != 0) return 0;
+  lua_pushcfunction(L, require_ffi);
+  lua_pushliteral(L, "baton.ffi");
+  return 2;
+}
+
 void baton_lua_open_require(lua_State *L) {
   int i;
   lua_getglobal(L, LUA_LOADLIBNAME);
@@ -247,8 +262,12 @@ void baton_lua_open_require(lua_State *L) {
     lua_pushcclosure(L, search, 1);
     lua_rawseti(L, -2, i);
   }
+  lua_pushcfunction(L, search_ffi);
+  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
   lua_getfield(L, -2, "preload");
   lua_pushcfunction(L, baton_lua_open_process);
   lua_setfield(L, -2, "baton.process");
+  lua_pushcfunction(L, baton_lua_open_ffi);
+  lua_setfield(L, -2, "baton.ffi");
   lua_pop(L, 3);
 }

@@ -42,16 +42,19 @@ struct baton_module {
 static const struct {
   const char *name; /* of the module, or with a dot at the end of all beneath */
   enum policy policy;
-  const char *serial_table; /* a field of the module whose functions are serial */
+  /* What is serial all the same: fields of the module, functions or tables of them, after a colon those of the metatable of that name. */
+  const char *serial;
 } built_in[] = {
   /* Each socket has its own buffers and timeouts. The resolver's answers lie in static memory of the C library. */
   {"socket.core", OBJECT, "dns"},
   {"socket.unix", OBJECT, NULL},
   {"socket.serial", OBJECT, NULL},
-  /* OpenSSL locks what connections share, and leaves the connection itself to its user. */
+  /* OpenSSL locks what connections share, and leaves the connection itself to its user. A handshake notes its state in the context. */
+  {"ssl.core", OBJECT, "SSL:Connection:dohandshake"},
   {"ssl.", OBJECT, NULL},
-  {"_openssl", OBJECT, NULL},
-  {"_openssl.", OBJECT, NULL},
+  /* All texts are written in one buffer of the module. */
+  {"_openssl", SERIAL, NULL},
+  {"_openssl.", SERIAL, NULL},
   /* A connection of libpq or of MySQL's client is for one thread at a time; results are copies. */
   {"luasql.postgres", OBJECT, NULL},
   {"luasql.mysql", OBJECT, NULL},
@@ -62,8 +65,8 @@ static const struct {
   {"lsqlite3complete", SERIAL, NULL},
   /* A stream is an upvalue of the function that feeds it. */
   {"zlib", OBJECT, NULL},
-  /* Directories have an object each; the rest are system calls. */
-  {"lfs", OBJECT, NULL},
+  /* Directories have an object each, permissions as text one buffer for all; the rest are system calls. */
+  {"lfs", OBJECT, "attributes,symlinkattributes"},
 };
 
 static int find_built_in(const char *name) {
@@ -208,18 +211,54 @@ void baton_lua_before_call(lua_State *L, lua_CFunction function) {
 ** Loading and declaring
 ** ======================================================= */
 
-/* Notes the C functions of a table on the top of the stack. */
-static void note_serial_functions(lua_State *L, struct baton_module *module) {
-  if (!lua_istable(L, -1)) return;
-  lua_pushnil(L);
-  while (lua_next(L, -2)) {
-    lua_CFunction function = lua_tocfunction(L, -1);
-    if (function != NULL && module->serial_count < MOST_SERIAL_FUNCTIONS) {
-      baton_enter(L);
-      module->serial[module->serial_count++] = function;
-      baton_leave(L);
+/* Notes the C function on the top of the stack. */
+static void note_serial_function(lua_State *L, struct baton_module *module) {
+  lua_CFunction function = lua_tocfunction(L, -1);
+  if (function != NULL && module->serial_count < MOST_SERIAL_FUNCTIONS) {
+    baton_enter(L);
+    module->serial[module->serial_count++] = function;
+    baton_leave(L);
+  }
+}
+
+/* Notes a field of the table on the top of the stack: a function, or a table of them. */
+static void note_serial_field(lua_State *L, struct baton_module *module, const char *name, size_t length) {
+  lua_pushlstring(L, name, length);
+  lua_rawget(L, -2);
+  if (lua_istable(L, -1)) {
+    lua_pushnil(L);
+    while (lua_next(L, -2)) {
+      note_serial_function(L, module);
+      lua_pop(L, 1);
     }
+  } else
+    note_serial_function(L, module);
+  lua_pop(L, 1);
+}
+
+/* Pushes the methods of objects with the metatable of that name; the metatable itself if it has no table of methods. */
+static void push_methods(lua_State *L, const char *name, size_t length) {
+  lua_pushlstring(L, name, length);
+  if (lua_rawget(L, LUA_REGISTRYINDEX) != LUA_TTABLE) return;
+  lua_pushliteral(L, "__index");
+  if (lua_rawget(L, -2) == LUA_TTABLE)
+    lua_remove(L, -2);
+  else
     lua_pop(L, 1);
+}
+
+/* Notes what the text of a built-in policy names; the module's value is at `index`. */
+static void note_serial(lua_State *L, struct baton_module *module, int index, const char *text) {
+  while (*text != '\0') {
+    size_t length = strcspn(text, ","), at = length;
+    while (at > 0 && text[at - 1] != ':') at--;
+    if (at > 0)
+      push_methods(L, text, at - 1);
+    else
+      lua_pushvalue(L, index);
+    if (lua_istable(L, -1)) note_serial_field(L, module, text + at, length - at);
+    lua_pop(L, 1);
+    text += length + (text[length] == ',');
   }
 }
 
@@ -240,12 +279,7 @@ void baton_lua_module_loaded(lua_State *L, const char *name, lua_CFunction loade
       module->policy = built_in[known].policy;
   }
   baton_leave(L);
-  if (module != NULL && known >= 0 && declared == NULL && built_in[known].serial_table != NULL && lua_istable(L, index)) {
-    lua_pushstring(L, built_in[known].serial_table);
-    lua_rawget(L, index);
-    note_serial_functions(L, module);
-    lua_pop(L, 1);
-  }
+  if (module != NULL && known >= 0 && declared == NULL && built_in[known].serial != NULL) note_serial(L, module, index, built_in[known].serial);
 }
 
 static enum policy policy_named(const char *text, size_t length) {

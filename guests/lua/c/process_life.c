@@ -169,7 +169,7 @@ static int handle_gc(lua_State *L) {
 ** ======================================================= */
 
 /* The message handler at a process's base: keeps the traceback for the report and for p:traceback(). */
-static int keep_traceback(lua_State *L) {
+int baton_lua_keep_traceback(lua_State *L) {
   struct baton_process *process = baton_lua_here(L);
   if (process == NULL || process->killed) return 1;
   baton_lua_push_process(L, process);
@@ -198,6 +198,18 @@ static int print_failure(lua_State *L) {
   return 0;
 }
 
+/* Prints the error at `index`. */
+static void print_error(lua_State *L, int index) {
+  lua_pushcfunction(L, print_failure);
+  lua_pushvalue(L, index);
+  if (lua_pcall(L, 1, 0, 0) == LUA_OK) return;
+  lua_pop(L, 1);
+  lua_pushcfunction(L, print_failure);
+  lua_pushvalue(L, index);
+  lua_pushfstring(L, "(error object is a %s value whose __tostring fails)", luaL_typename(L, index));
+  if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
+}
+
 static void report_failure(lua_State *L, struct baton_process *process) {
   int joiners;
   process->vm->failures++;
@@ -206,14 +218,12 @@ static void report_failure(lua_State *L, struct baton_process *process) {
   baton_leave(L);
   if (joiners > 0 || process->quiet) return;
   process->reported = 1;
-  lua_pushcfunction(L, print_failure);
-  lua_pushvalue(L, 2);
-  if (lua_pcall(L, 1, 0, 0) == LUA_OK) return;
-  lua_pop(L, 1);
-  lua_pushcfunction(L, print_failure);
-  lua_pushvalue(L, 2);
-  lua_pushfstring(L, "(error object is a %s value whose __tostring fails)", luaL_typename(L, 2));
-  if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
+  print_error(L, 2);
+}
+
+void baton_lua_report_part(lua_State *L, struct baton_process *process) {
+  process->vm->failures++;
+  print_error(L, lua_gettop(L));
 }
 
 static void run_body(struct baton_process *process) {
@@ -221,7 +231,7 @@ static void run_body(struct baton_process *process) {
   int status = LUA_ERRRUN;
   if (!process->killed) {
     int arguments = lua_gettop(L) - 1;
-    lua_pushcfunction(L, keep_traceback);
+    lua_pushcfunction(L, baton_lua_keep_traceback);
     lua_insert(L, 1);
     baton_lua_set_base_depth(L);
     status = lua_pcall(L, arguments, LUA_MULTRET, 1);

@@ -519,6 +519,7 @@ int baton_lua_finish(lua_State *L, int wait) {
     baton_lua_after_wait(L, caller, wake);
     return caller->vm->failures > 0;
   }
+  baton_ffi_stop_visits(caller->vm);
   lua_pushcfunction(L, kill_others);
   if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
   return caller->vm->failures > 0;

@@ -49,6 +49,8 @@ struct baton_vm {
   struct baton_process *busy;  /* processes out in calls about an object */
   uint64_t object_queue, require_queue;
   struct baton_load *loads;    /* modules that are being loaded (see modules.c) */
+  struct ffi_vm *ffi;          /* baton.ffi, once it is loaded (see ffi.h) */
+  void *ffi_state;             /* its types */
   struct baton_module *modules; /* compiled modules, and declarations about some to come (see policies.c) */
 };
 
@@ -82,10 +84,13 @@ struct baton_process {
   struct baton_process *waiting_for; /* whose module it waits for in require */
   const char *wanted;           /* and which module */
   int saved_errno;
+  int ffi_errno;                /* as the last call through the ffi left it */
+  struct ffi_outer_call *ffi_call; /* the innermost call through the ffi that is going on */
   unsigned holds;               /* marks that put a kill off */
   unsigned foreign_states;      /* marks that forbid switching */
   unsigned criticals;           /* marks of critical sections: they hold kills and interrupts back */
   unsigned char errno_kept;     /* C code below may look at errno: it is saved across switches */
+  unsigned char calls_back;     /* a foreign call of it is about to enter the VM by a callback, and stays beneath it */
   unsigned char keeps_thread;   /* the host's frames on its stack must stay on their thread */
   unsigned char pinned;         /* foreign frames are on its stack: it continues only on its thread */
   unsigned char gc_stopped;     /* Lua's "collector stopped by finalizer" bit */

@@ -62,6 +62,7 @@ void baton_rs_leave_critical(const void *vm);
 void baton_rs_set_word(const void *vm, uint64_t process, uintptr_t word);
 void baton_rs_safepoint(const void *vm);
 void baton_rs_enter_cold(const void *vm); /* from outside; returns inside */
+void baton_rs_enter_cold_pinned(const void *vm); /* the same, on the same thread */
 struct baton_wake baton_rs_sleep_until(const void *vm, uint64_t nanoseconds);
 struct baton_wake baton_rs_join(const void *vm, uint64_t process, baton_timeout timeout);
 struct baton_wake baton_rs_wait_for_rest(const void *vm, baton_timeout timeout);
@@ -128,6 +129,8 @@ struct baton_case {
 struct baton_wake baton_rs_select(const void *vm, const struct baton_case *cases, size_t count, baton_timeout timeout);
 uint64_t baton_rs_queue_new(const void *vm);
 struct baton_wake baton_rs_queue_wait(const void *vm, uint64_t id, baton_timeout timeout);
+/* Resumes the process (0: none) and wakes one waiter of the queue, soon. From other threads, without the VM. */
+void baton_rs_visit(const void *vm, uint64_t process, uint64_t queue);
 void baton_rs_queue_wake_all(const void *vm, uint64_t id);
 uint64_t baton_rs_rwlock_new(const void *vm);
 struct baton_wake baton_rs_rwlock_lock(const void *vm, uint64_t id, int writes, baton_timeout timeout);

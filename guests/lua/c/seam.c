@@ -133,10 +133,14 @@ void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
       process->exceptions[0] = globals[0];
       process->exceptions[1] = globals[1];
     }
-    baton_rs_enter_cold(process->vm->executor);
+    if (process->calls_back)
+      baton_rs_enter_cold_pinned(process->vm->executor);
+    else
+      baton_rs_enter_cold(process->vm->executor);
     /* perhaps on another thread from here on */
     if (process->retaken) {
       process->retaken = 0;
+      process->pinned |= process->calls_back;
       process->vm->outstanding--;
       baton_lua_object_ends(process);
       atomic_fetch_sub_explicit(&outstanding, 1, memory_order_relaxed);

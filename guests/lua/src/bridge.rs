@@ -143,6 +143,10 @@ bridge! {
         vm.enter_cold();
     }
 
+    fn baton_rs_enter_cold_pinned(vm) {
+        vm.enter_cold_pinned();
+    }
+
     fn baton_rs_sleep_until(vm, nanoseconds: u64) -> CWake {
         vm.sleep_until(Instant::from_nanos(nanoseconds)).into()
     }

@@ -8,9 +8,11 @@
 //! | `guest` | the [`Guest`](baton_core::guest::Guest) that Lua is to the runtime |
 //! | `bridge` | what the C half asks: processes, objects, timers |
 //! | `parameters`, `settings` | the same for parameters; for counters and features |
+//! | `ffi` | what `require "baton.ffi"` asks of `baton-ffi` |
 //! | `program` | a program: one VM with its main process |
 
 mod bridge;
+mod ffi;
 mod guest;
 mod parameters;
 mod program;

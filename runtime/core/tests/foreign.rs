@@ -6,6 +6,7 @@ use baton_core::kernel::{Deadline, KillOutcome, ProcessId, State, SuspendOutcome
 use baton_core::vm::Vm;
 use baton_sys::gate;
 use mock_guest::{Killed, Life, Policy, Process, await_event, native_thread, run, run_unbound, run_with, start};
+use std::cell::Cell;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -161,6 +162,52 @@ fn a_pinned_process_continues_on_its_own_thread() {
     for _ in 0..20 {
         assert!(threads_around_a_retaken_call(Policy::RetakePinned));
     }
+}
+
+thread_local! {
+    /// Who used the thread last, as a library's error queue would remember it.
+    static LAST_USER: Cell<u64> = const { Cell::new(0) };
+}
+
+#[inline(never)]
+fn use_thread(user: u64) {
+    LAST_USER.set(user);
+}
+
+#[inline(never)]
+fn last_user_of_thread() -> u64 {
+    LAST_USER.get()
+}
+
+#[test]
+fn a_thread_goes_on_with_the_call_that_came_back_before_it_runs_another_process() {
+    const CALLERS: u64 = 4;
+    run(|main| {
+        let vm = Arc::clone(&main.vm);
+        let done = Arc::new(AtomicU64::new(0));
+        let mut processes = Vec::new();
+        for user in 1..=CALLERS {
+            let (vm, done) = (Arc::clone(&vm), Arc::clone(&done));
+            processes.push(main.spawn(move |process| {
+                for _ in 0..100 {
+                    let before = vm.counters.retakes.get();
+                    let call = || {
+                        use_thread(user);
+                        await_event("a call is taken", || vm.counters.retakes.get() > before);
+                    };
+                    process.foreign_function(call, |()| assert_eq!(last_user_of_thread(), user))?;
+                }
+                done.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }));
+        }
+        // Somebody to take the VM for, as long as it takes.
+        while done.load(Ordering::Relaxed) < CALLERS {
+            use_thread(0);
+            main.yield_now()?;
+        }
+        main.join_all(processes)
+    });
 }
 
 #[test]

@@ -37,6 +37,7 @@ pages! {
     synchronization = "synchronization.md",
     atomic = "atomic.md",
     blocking = "blocking.md",
+    ffi = "ffi.md",
     idle = "idle.md",
     from_go = "from-go.md",
     from_copas = "from-copas.md",

@@ -6,7 +6,7 @@ use harness::{baton, cases};
 
 cases! {
     mod blocking from "foreign/blocking.lua":
-        ten_sleeping_commands_overlap,
+        ten_commands_that_wait_overlap,
         ten_pipes_that_wait_overlap,
         a_command_does_not_stop_a_ticker,
         the_main_process_may_block_too,

@@ -190,12 +190,63 @@ fn sql_odbc() {
     }
 }
 
+/// Runs a case of blocking calls that others do not wait for.
+fn overlaps(case: &str, prepare: impl Fn(Run) -> Run) {
+    let outcome = prepare(baton().script("packages/overlap.lua").arg(case)).run();
+    outcome.succeeds().wrote("passed\n");
+}
+
+#[test]
+fn fifty_processes_wait_for_postgresql_at_the_same_time() {
+    if is_installed("luasql.postgres", "lua-sql-postgres")
+        && let Some(server) = Server::postgres()
+    {
+        overlaps("postgres", |run| run.env("SERVER", server.dir()));
+    }
+}
+
+#[test]
+fn a_long_query_of_sqlite_stops_nobody_but_other_queries() {
+    if is_installed("luasql.sqlite3", "lua-sql-sqlite3") {
+        overlaps("sqlite", |run| run);
+    }
+}
+
+#[test]
+fn sockets_block_their_own_process_and_are_closed_when_nobody_uses_them() {
+    if is_installed("socket", "lua-socket") {
+        overlaps("sockets", |run| run);
+    }
+}
+
+#[test]
+fn a_tls_handshake_that_gets_no_answer_stops_nobody() {
+    if is_installed("ssl", "lua-sec") {
+        overlaps("tls", |run| run);
+    }
+}
+
+#[test]
+fn texts_that_share_a_buffer_are_made_one_at_a_time() {
+    if is_installed("openssl.pkey", "lua-luaossl") {
+        overlaps("texts", |run| run);
+    }
+}
+
+#[test]
+fn streams_are_packed_beside_other_processes() {
+    if is_installed("zlib", "lua-zlib") {
+        overlaps("streams", |run| run);
+    }
+}
+
 /// Programs that a test of this file runs by itself, and what programs share.
 const WITH_SETUP: &[&str] = &[
     "dbi_mysql",
     "dbi_postgresql",
     "geoip",
     "ldap",
+    "overlap",
     "pure",
     "readline",
     "sql_mysql",

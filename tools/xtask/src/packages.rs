@@ -84,6 +84,9 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     module("lua-unit", "luaunit"),
     module("lua-yaml", "yaml"),
     module("lua-zlib", "zlib"),
+    called_directly("libcurl4", Probe::File("/usr/share/doc/libcurl4/copyright")),
+    called_directly("libsqlite3-0", Probe::File("/usr/share/doc/libsqlite3-0/copyright")),
+    called_directly("zlib1g", Probe::File("/usr/share/doc/zlib1g/copyright")),
     beside_modules("geoip-database", Probe::File("/usr/share/GeoIP/GeoIP.dat")),
     beside_modules(
         "libsasl2-modules",
@@ -98,6 +101,15 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     beside_modules("postgresql", Probe::File("/usr/lib/postgresql")),
     beside_modules("slapd", Probe::File("/usr/sbin/slapd")),
 ];
+
+/// A package of a library that the ffi's tests call.
+const fn called_directly(name: &'static str, probe: Probe) -> Package {
+    Package {
+        name,
+        probe,
+        needed_by: "the tests of calls into libraries through the ffi",
+    }
+}
 
 /// A package of a Lua module.
 const fn module(name: &'static str, module: &'static str) -> Package {

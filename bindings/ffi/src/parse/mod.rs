@@ -23,7 +23,7 @@ type Parsed<T> = Result<T, DeclarationError>;
 const MAX_DEPTH: u32 = 100;
 
 /// Words that are no names.
-const KEYWORDS: [&str; 58] = [
+const KEYWORDS: [&str; 59] = [
     "auto",
     "break",
     "case",
@@ -63,6 +63,7 @@ const KEYWORDS: [&str; 58] = [
     "_Atomic",
     "_Bool",
     "_Complex",
+    "complex",
     "_Noreturn",
     "_Static_assert",
     "_Thread_local",

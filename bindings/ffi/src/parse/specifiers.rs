@@ -55,7 +55,7 @@ impl Words {
             "double" | "_Float64" | "_Float32x" => &mut self.double,
             "signed" | "__signed" | "__signed__" => &mut self.signed,
             "unsigned" => &mut self.unsigned,
-            "_Complex" | "__complex__" | "__complex" => &mut self.complex,
+            "_Complex" | "__complex__" | "__complex" | "complex" => &mut self.complex,
             "__int128" => &mut self.int128,
             "_Float128" | "__float128" => &mut self.float128,
             _ => return None,

@@ -184,6 +184,15 @@ bridge! {
         }
     }
 
+    fn baton_rs_visit(vm, pid: u64, queue: u64) {
+        if let Some(pid) = process(pid) {
+            vm.resume_from_outside(pid);
+        }
+        if let Some(queue) = WaitQueueId::from_bits(queue) {
+            vm.wake_from_outside(queue, 0);
+        }
+    }
+
     fn baton_rs_queue_wake_all(vm, id: u64) {
         if let Some(id) = WaitQueueId::from_bits(id) {
             vm.kernel(|kernel| kernel.wake_all(id, WakeReason::Done, 0));

@@ -3,6 +3,9 @@
 //! A process with foreign frames (*pinned*), or one that the user bound, runs on one carrier only.
 //! While another process is out in a foreign call on that carrier, it is *occupied*: the process is
 //! runnable but cannot be chosen, and is kept aside in the carrier's own ring until it is vacated.
+//!
+//! A pinned process that comes back is in the middle of a foreign function, which may have left something in the thread's own
+//! storage that it looks at before it returns (an error queue, say). So the carrier continues it before it runs any other process.
 
 use super::process::Phase;
 use super::run_queue::{self, bit};
@@ -14,6 +17,8 @@ use super::{CarrierId, Kernel, ProcessId};
 pub(super) struct Carrier {
     /// The process that is out on it, or `NIL`.
     pub(super) occupant: u32,
+    /// The pinned process that has come back from a call on it and not gone on yet, or `NIL`.
+    pub(super) returned: u32,
     /// The ring of those kept aside.
     pub(super) aside: u32,
     /// The first of the processes that run only here, in `carrier_next` and `carrier_prev`.
@@ -130,12 +135,30 @@ impl<C> Kernel<C> {
         if self.occupant(carrier) == Some(pid) {
             self.vacate(carrier);
         }
+        if self.processes[index].pinned == Some(carrier)
+            && let Some(place) = self.carrier_place(carrier)
+        {
+            self.carriers[place].returned = index;
+        }
         if self.processes[index].suspended {
             self.set_phase(index, Phase::Halted);
         } else {
             self.make_ready(index);
         }
         true
+    }
+
+    /// Makes current, whatever its priority, the process that a carrier has to continue before it runs any other. `None`: there is none, or it is
+    /// suspended, or the current process is in a critical section.
+    pub fn schedule_returned(&mut self, carrier: CarrierId) -> Option<ProcessId> {
+        let index = self.carriers.get(carrier.0 as usize)?.returned;
+        if index == NIL || self.is_critical() || self.processes[index].phase != Phase::Ready {
+            return None;
+        }
+        self.carriers[carrier.0 as usize].returned = NIL;
+        let pid = self.processes.id(index);
+        let _ = self.switch_to(pid);
+        Some(pid)
     }
 
     /// How many processes are out in foreign calls.
@@ -275,6 +298,7 @@ impl<C> Kernel<C> {
         if place >= self.carriers.len() {
             let unknown = Carrier {
                 occupant: NIL,
+                returned: NIL,
                 aside: NIL,
                 attached: NIL,
             };

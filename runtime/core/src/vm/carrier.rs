@@ -3,7 +3,7 @@
 use super::lock::{CarrierEntry, LockState};
 use super::switching::BaseStep;
 use super::{HOME, Post, Vm};
-use crate::kernel::{CarrierId, ProcessId};
+use crate::kernel::CarrierId;
 use baton_sys::fiber::{Fiber, ThreadFiber};
 use baton_sys::gate::{self, Gate};
 use baton_sys::membarrier;
@@ -215,11 +215,11 @@ impl Vm {
         let Some(me) = gate::here().carrier().map(CarrierId) else {
             return;
         };
-        let returned: Option<ProcessId> = self.lock_state().entry(me).and_then(|entry| entry.returned.take());
-        if let Some(process) = returned {
+        let returned = self.lock_state().entry(me).and_then(|entry| entry.returned.take());
+        if let Some((process, pinned)) = returned {
             // First, so that the safepoint that the post asks for finds home free.
             self.note_waiting(me, true);
-            self.post(Post::Returned(process));
+            self.post(Post::Returned(process, pinned.then_some(me)));
         }
     }
 

@@ -40,6 +40,11 @@ impl Vm {
         self.post(Post::Wake(queue, value));
     }
 
+    /// Lets a suspended process go on, from any native thread.
+    pub fn resume_from_outside(&self, process: crate::kernel::ProcessId) {
+        self.post(Post::Resume(process));
+    }
+
     /// Has [`Guest::signalled`](crate::guest::Guest::signalled) called inside the VM soon. For signal handlers: it only sets a
     /// bit and kicks.
     pub fn request_signalled(&self) {
@@ -64,7 +69,10 @@ impl Vm {
             if !self.inbox.is_empty() {
                 for post in self.inbox.take_all() {
                     match post {
-                        Post::Returned(process) => {
+                        Post::Returned(process, pinned) => {
+                            if pinned.is_some() {
+                                inner.kernel.set_pinned(process, pinned);
+                            }
                             let from_home = inner.kernel.occupant(HOME) == Some(process);
                             inner.kernel.end_foreign(process);
                             if from_home {
@@ -77,6 +85,9 @@ impl Vm {
                         }
                         Post::Wake(queue, value) => {
                             let _ = inner.kernel.wake_one(queue, WakeReason::Done, value);
+                        }
+                        Post::Resume(process) => {
+                            let _ = inner.kernel.resume(process);
                         }
                     }
                 }

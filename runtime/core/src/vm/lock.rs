@@ -46,8 +46,8 @@ pub(super) struct CarrierEntry {
     /// Notified when the thread becomes the owner, or when the VM ends.
     pub(super) granted: Arc<Condvar>,
     pub(super) out: Option<Outside>,
-    /// The process that has come back; the thread's loop posts it.
-    pub(super) returned: Option<ProcessId>,
+    /// The process that has come back, and whether it has foreign frames here; the thread's loop posts it.
+    pub(super) returned: Option<(ProcessId, bool)>,
     /// Waits in its loop for the VM, ready to be given it.
     pub(super) waiting: bool,
     /// When the thread last gave the VM up, a process could run on it only: it is not retired.
@@ -163,6 +163,18 @@ impl Vm {
     #[cold]
     #[inline(never)]
     pub fn enter_cold(&self) {
+        self.enter_again(false);
+    }
+
+    /// The same in the middle of a foreign call, which calls back: its frames stay on the process's stack, so the process is continued on this
+    /// native thread.
+    #[cold]
+    #[inline(never)]
+    pub fn enter_cold_pinned(&self) {
+        self.enter_again(true);
+    }
+
+    fn enter_again(&self, pinned: bool) {
         let here = gate::here();
         if here.slow() & gate::FORKED != 0 {
             self.rebuild_after_fork();
@@ -191,7 +203,8 @@ impl Vm {
         let Some(base) = entry.base else {
             super::switching::broken("a thread without a loop came back")
         };
-        entry.returned = Some(process);
+        entry.returned = Some((process, pinned));
+        entry.needed |= pinned;
         here.disown();
         drop(state);
         if self.has_ended() {

@@ -116,10 +116,12 @@ mod request {
 /// What other threads ask of the owner.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Post {
-    /// The foreign call of this process returned.
-    Returned(ProcessId),
+    /// The foreign call of this process returned, or called back: then the process has foreign frames on the carrier.
+    Returned(ProcessId, Option<CarrierId>),
     /// Make this waiting process runnable with the given value (from foreign threads and signal forwarders).
     Wake(WaitQueueId, u64),
+    /// Let this suspended process go on.
+    Resume(ProcessId),
 }
 
 /// One VM: a guest heap with its processes.

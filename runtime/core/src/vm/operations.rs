@@ -135,10 +135,20 @@ impl Vm {
     /// To the back of its level; continues equals or more urgent ones first.
     #[inline]
     pub fn yield_now(&self) {
+        let turn = self.inner.with(
+            #[inline(always)]
+            |inner| self.plan_turn(inner),
+        );
+        match turn {
+            Some(_) => self.take(turn),
+            None => self.yield_among_many(),
+        }
+    }
+
+    /// A yield that is more than a turn among equals.
+    #[inline(never)]
+    fn yield_among_many(&self) {
         let jump = self.inner.with(|inner| {
-            if let Some(jump) = self.plan_turn(inner) {
-                return Some(jump);
-            }
             let me = inner.kernel.current()?;
             let next = inner.kernel.yield_current();
             if matches!(next, Next::Other(_)) {

@@ -59,7 +59,7 @@ impl Vm {
 
     /// A yield among equals, where a switch costs the most: made here if nothing else is to be decided. Equals change places: as many are
     /// runnable as before, and no deadline has changed, so the monitor need not be told more than that there was a switch.
-    #[inline]
+    #[inline(always)]
     pub(super) fn plan_turn(&self, inner: &mut Inner) -> Option<Jump> {
         if self.has_ended() || inner.carrier != HOME {
             return None;
@@ -143,7 +143,8 @@ impl Vm {
 
     /// What the loop of the owner's thread does next.
     pub(super) fn plan_base(&self, inner: &mut Inner) -> BaseStep {
-        let chosen = match inner.kernel.current() {
+        let returned = inner.kernel.schedule_returned(inner.carrier);
+        let chosen = match returned.or(inner.kernel.current()) {
             Some(pid) => Some(pid),
             None => match inner.kernel.schedule() {
                 Next::Other(pid) => Some(pid),

@@ -141,6 +141,15 @@ impl Process {
         Ok(result)
     }
 
+    /// A foreign call of a function that does something more inside the VM before it returns.
+    pub(crate) fn foreign_function<R>(&self, f: impl FnOnce() -> R, inside: impl FnOnce(R)) -> Life {
+        self.mock.set_policy(self.word, Policy::RetakePinned);
+        self.mock.touch();
+        inside(self.vm.foreign(f));
+        self.unpin();
+        self.checkpoint()
+    }
+
     /// The last foreign frame has returned.
     pub(crate) fn unpin(&self) {
         self.vm.kernel(|kernel| kernel.set_pinned(self.id, None));

@@ -18,6 +18,17 @@ local function resident()
   return tonumber(text:match "VmRSS:%s*(%d+)")
 end
 
+-- What a failure is reported with: the mappings that hold the most of it, in KiB.
+local function large_mappings()
+  local lines, name = {}, nil
+  for line in io.lines "/proc/self/smaps" do
+    name = line:match "^%x+%-%x+ .*" or name
+    local size = tonumber(line:match "^Rss:%s*(%d+)")
+    if size and size >= 256 then lines[#lines + 1] = ("%8d  %s"):format(size, name) end
+  end
+  return table.concat(lines, "\n")
+end
+
 -- Runs five waves; after the fifth, heap and resident memory are at most 1.05 times what they were after the first.
 -- Without slices, so that as many processes live at once in each wave: what is compared is what waves leave behind.
 local function five_waves(wave)
@@ -29,7 +40,9 @@ local function five_waves(wave)
     if i == 1 then first_heap, first_resident = heap_now, resident_now end
     if i == 5 then
       check.within(heap_now, 0, first_heap * 1.05, "KiB of heap, after " .. first_heap)
-      if resident_now then check.within(resident_now, 0, first_resident * 1.05, "KiB resident, after " .. first_resident) end
+      if resident_now and resident_now > first_resident * 1.05 then
+        error(("%d KiB are resident, after %d\n%s"):format(resident_now, first_resident, large_mappings()))
+      end
     end
   end
 end

@@ -46,6 +46,38 @@ fn the_others_go_on_while_one_is_out_in_a_foreign_call() {
 }
 
 #[test]
+fn what_came_back_in_the_middle_of_a_function_goes_first_on_its_carrier() {
+    let mut kernel = kernel();
+    let a = spawn_running(&mut kernel);
+    let urgent = bound(&mut kernel, HOME);
+    kernel.set_pinned(a, Some(HOME));
+    assert!(kernel.begin_foreign(a, HOME));
+    assert_eq!(kernel.schedule_returned(HOME), None);
+    assert!(kernel.end_foreign(a));
+    assert_eq!(kernel.schedule(), Next::Other(urgent));
+    assert_eq!(kernel.schedule_returned(OTHER), None);
+    assert_eq!(kernel.schedule_returned(HOME), Some(a));
+    assert_eq!(kernel.current(), Some(a));
+    assert_eq!(kernel.schedule_returned(HOME), None);
+    assert_eq!(kernel.yield_current(), Next::Other(urgent));
+}
+
+#[test]
+fn what_came_back_and_is_suspended_holds_up_nobody_on_its_carrier() {
+    let mut kernel = kernel();
+    let a = spawn_running(&mut kernel);
+    let other = bound(&mut kernel, HOME);
+    kernel.set_pinned(a, Some(HOME));
+    assert!(kernel.begin_foreign(a, HOME));
+    let _ = kernel.suspend(a);
+    assert!(kernel.end_foreign(a));
+    assert_eq!(kernel.schedule_returned(HOME), None);
+    assert_eq!(kernel.schedule(), Next::Other(other));
+    let _ = kernel.resume(a);
+    assert_eq!(kernel.schedule_returned(HOME), Some(a));
+}
+
+#[test]
 fn those_who_need_an_occupied_carrier_are_kept_aside_in_order() {
     let mut kernel = kernel();
     let out = spawn_running(&mut kernel);

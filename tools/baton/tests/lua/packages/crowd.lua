@@ -9,7 +9,8 @@ function kit.together(...)
   local tasks = {}
   for i, f in ipairs { ... } do tasks[i] = process.spawn({ quiet = true }, f) end
   for _, task in ipairs(tasks) do
-    if not task:join() then error(task:traceback(), 0) end
+    local ok, why = task:join()
+    if not ok then error(("%s\n%s"):format(why, task:traceback()), 0) end
   end
 end
 

@@ -28,7 +28,7 @@ function kit.load(name)
   return assert(loadfile((arg[0]:gsub("[^/]*$", "")) .. name .. ".lua"))()
 end
 
--- The `t` of copy `number` of a program, whose lines go to `write`, which gets one string.
+-- A `t` whose lines go to `write`, which gets one string; `number` tells it from others.
 function kit.instance(number, write)
   local scratch = os.getenv "SCRATCH" .. "/copy" .. number
   assert(os.execute("mkdir " .. quoted(scratch)))

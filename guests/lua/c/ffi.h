@@ -1,0 +1,238 @@
+/*
+** require "baton.ffi": the records of its C files, and what they ask of the Rust half (src/ffi).
+**
+** A value of C that Lua holds is a *cdata*: a full userdata with its type, and the address of its bytes. These follow in the userdata, or
+** belong to somebody else (a member of a structure, an element of an array); then the owner is kept alive by the user value. A pointer is
+** a cdata whose bytes are the address. Functions of C are functions of Lua (ffi_call.c).
+**
+**   ffi_module.c    the module's functions, and types as values      ffi_call.c       functions of C as functions of Lua
+**   ffi_cdata.c     cdata: making, indexing, ending                  ffi_callback.c   functions of Lua as function pointers of C
+**   ffi_convert.c   values of Lua as bytes of C, and back            ffi_visits.c     callbacks from threads that are none of the VM's
+**   ffi_number.c    arithmetic, comparison, text                     ffi_library.c    libraries
+**
+** Outside the VM: everything, but what takes a state of the Rust half (`vm->state`); those calls stand between baton_enter and
+** baton_leave, and raise nothing.
+*/
+#ifndef BATON_FFI_H
+#define BATON_FFI_H
+
+#include "internals.h"
+#include "guest.h"
+#include "direct.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum ffi_kind {
+  FFI_VOID,
+  FFI_BOOL,
+  FFI_INTEGER,
+  FFI_FLOATING,
+  FFI_WIDE, /* numbers that Lua has no like of: carried around, and complex ones have parts */
+  FFI_POINTER,
+  FFI_ARRAY,
+  FFI_RECORD,
+  FFI_FUNCTION
+};
+
+enum { FFI_IS_VARIABLE = 1, FFI_IS_CHAR = 2, FFI_IS_ENUM = 4, FFI_IS_UNION = 8, FFI_IS_VARIADIC = 16, FFI_IS_COMPLEX = 32 };
+
+/* `Descriptor` of src/ffi/descriptor.rs. */
+struct ffi_type {
+  uint8_t kind;
+  uint8_t flags;
+  uint8_t is_signed;
+  uint8_t is_const;
+  uint32_t align;
+  int64_t size; /* negative: not known */
+  uint32_t id;
+  int metatable; /* of the plain type: reference in the registry; 0: none */
+  const struct ffi_type *element;
+  int64_t length; /* -1: not said; -2: said when it is made */
+  const struct ffi_type *const *parameters;
+  uint64_t count;
+  const struct ffi_type *plain;
+  const char *name;
+};
+
+struct ffi_field {
+  const struct ffi_type *type;
+  uint64_t offset;
+  uint8_t first, width; /* of a bit-field; width 0: none */
+};
+
+struct ffi_argument {
+  const struct ffi_type *type;
+  const char *name;
+  size_t size;
+  int64_t number;
+};
+
+struct ffi_symbol {
+  const struct ffi_type *type; /* NULL: a constant */
+  char *link_name;
+  int64_t value;
+};
+
+struct ffi_prepared {
+  int kind, answer;
+  size_t count, area, result_size;
+  /* more follows in Rust */
+};
+
+/* The Rust half. */
+struct ffi_state;
+void *baton_ffi_new(void);
+void baton_ffi_free_text(char *text);
+int baton_ffi_declare(void *state, const char *text, size_t size, const struct ffi_argument *list, size_t count, char **message);
+const struct ffi_type *baton_ffi_type(void *state, const char *text, size_t size, const struct ffi_argument *list, size_t count,
+                                      char **message);
+int baton_ffi_symbol(void *state, const char *name, size_t size, struct ffi_symbol *found);
+int baton_ffi_prototype(void *state, const char *text, size_t size, struct ffi_symbol *found, char **message);
+int baton_ffi_enumerator(void *state, const struct ffi_type *type, const char *name, size_t size, int64_t *value);
+void baton_ffi_refresh(void *state, struct ffi_type *type);
+int64_t baton_ffi_size_with(void *state, const struct ffi_type *type, uint64_t elements);
+enum ffi_derivation { FFI_TO_POINTER, FFI_WITHOUT_CONST, FFI_TO_ARRAY };
+const struct ffi_type *baton_ffi_derive(void *state, const struct ffi_type *type, int how, uint64_t length);
+int baton_ffi_field(void *state, const struct ffi_type *type, const char *name, size_t size, struct ffi_field *found);
+int baton_ffi_field_at(void *state, const struct ffi_type *type, size_t index, struct ffi_field *found);
+const struct ffi_prepared *baton_ffi_prepare(void *state, const struct ffi_type *type, const struct ffi_type *const *further,
+                                             size_t count, char **message);
+void baton_ffi_call_prepared(const struct ffi_prepared *prepared, void (*function)(void), void **arguments, void *result);
+typedef void (*ffi_handler)(void *word, void *result, void **arguments);
+void *baton_ffi_callback_new(const struct ffi_prepared *prepared, ffi_handler handler, void *word, void **code, char **message);
+void baton_ffi_callback_free(void *callback);
+void *baton_ffi_library_load(const char *name, size_t size, int global, char **message);
+void *baton_ffi_library_symbol(const void *library, const char *name, char **message);
+void baton_ffi_library_close(void *library);
+
+/* One VM's ffi. Lives in a userdata that the registry holds, made first and so collected last. */
+struct ffi_vm {
+  void *state;
+  struct baton_vm *vm;
+  Table *plain, *finalized; /* metatables of cdata; the second has __gc */
+  struct ffi_callback *callbacks, *dead, *last_dead;
+  int dead_count;
+  struct ffi_door *door; /* where threads that are none of the VM's come in; made with the first callback */
+  const struct ffi_type *byte, *promoted, *integer, *uint64, *number, *boolean, *string, *pointer;
+};
+
+struct ffi_cdata {
+  const struct ffi_type *type;
+  void *data;
+};
+
+/* A function of C that Lua can call: the first upvalue of its closure. */
+struct ffi_function {
+  struct ffi_vm *vm;
+  void (*address)(void);
+  const struct ffi_type *type;
+  const struct ffi_prepared *prepared; /* of the fixed arguments */
+  unsigned char is_quick;              /* `codes` suffice */
+  unsigned char result;                /* enum ffi_code */
+  unsigned char count;
+  unsigned char codes[BATON_FFI_INTEGERS + BATON_FFI_FLOATINGS];
+  char name[]; /* for messages; empty: only its address is known */
+};
+
+/* A function pointer of C that leads to a function of Lua. Guarded by the VM lock, but for the atomics and what never changes. */
+struct ffi_callback {
+  struct ffi_callback *next, *previous;
+  struct ffi_vm *vm;
+  struct ffi_door *door;
+  const struct ffi_type *type;
+  void *handle, *code;
+  size_t result_size;
+  int function;                /* reference in the registry */
+  int in_use;                  /* calls that are going on */
+  int is_living;               /* atomic: neither freed, nor has the VM ended */
+  int is_refused;              /* atomic: calls that came to nothing have been reported */
+};
+
+/* One call of a callback; on the C stack of whoever calls. */
+struct ffi_visit {
+  struct ffi_callback *callback;
+  void *result, **arguments;
+  struct ffi_visit *next; /* these three: guarded by the door's mutex */
+  int is_answered;
+  pthread_cond_t answered;
+};
+
+/* A call through the ffi that a callback may come from; on the C stack. */
+struct ffi_outer_call {
+  struct ffi_outer_call *previous;
+  lua_State *L;
+  int error; /* where on the stack is what a callback raised; 0: nothing was raised */
+};
+
+/* ffi_module.c */
+struct ffi_vm *baton_ffi_vm(lua_State *L);
+/* Raises a message of the Rust half and frees it. */
+l_noret baton_ffi_raise(lua_State *L, char *message);
+/* The type that an argument names: a string, a type, or a cdata. */
+const struct ffi_type *baton_ffi_check_type(lua_State *L, struct ffi_vm *vm, int index);
+const struct ffi_type *baton_ffi_test_type(lua_State *L, struct ffi_vm *vm, int index);
+void baton_ffi_push_type(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type);
+
+/* ffi_cdata.c */
+void baton_ffi_open_cdata(lua_State *L, struct ffi_vm *vm);
+struct ffi_cdata *baton_ffi_test_cdata(lua_State *L, const struct ffi_vm *vm, int index);
+/* Pushes a cdata with `size` bytes of zero. */
+struct ffi_cdata *baton_ffi_push_new(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, size_t size);
+void baton_ffi_push_pointer(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, void *address);
+/* Pushes the object at `data`, which the value at `owner` keeps alive (0: nothing does). */
+void baton_ffi_push_reference(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, void *data, int owner);
+int64_t baton_ffi_size(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type);
+const struct ffi_type *baton_ffi_derived(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, int how, uint64_t length);
+/* The metamethod of a type's own metatable; pushes it and returns 1, or nothing and 0. */
+int baton_ffi_own_metamethod(lua_State *L, const struct ffi_type *type, const char *event);
+
+/* ffi.gc(cdata, finalizer or nil) */
+int baton_ffi_gc(lua_State *L);
+
+/* ffi_convert.c */
+enum ffi_how { FFI_ASSIGN, FFI_CAST, FFI_PASS };
+/* Converts the value at `index` to bytes of a type at `to`, or raises. */
+void baton_ffi_to_c(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, void *to, int index, enum ffi_how how);
+void baton_ffi_store_field(lua_State *L, struct ffi_vm *vm, const struct ffi_field *field, char *record, int index);
+/* Pushes what the bytes of a type stand for. A structure or array is referred to, and `owner` kept alive by that. */
+void baton_ffi_to_lua(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, const void *from, int owner);
+void baton_ffi_push_field(lua_State *L, struct ffi_vm *vm, const struct ffi_field *field, char *record, int owner);
+/* Initializes an object by the values from `first` to `last`. */
+void baton_ffi_initialize(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, void *to, int64_t size, int first, int last);
+/* The address that a pointer, array, structure, string or function stands for; raises if `index` is none of them. */
+void *baton_ffi_address(lua_State *L, struct ffi_vm *vm, int index, int *is_const);
+int64_t baton_ffi_load_integer(const struct ffi_type *type, const void *from);
+
+/* ffi_number.c */
+void baton_ffi_open_numbers(lua_State *L, struct ffi_vm *vm);
+
+/* ffi_call.c */
+/* `library`: index of the library that it is of, or 0. */
+void baton_ffi_push_function(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, void *address, const char *name, int library);
+/* Raises that the argument at `index` of the function of C being called is wrong. */
+l_noret baton_ffi_wrong_argument(lua_State *L, int index, const char *message);
+struct ffi_function *baton_ffi_test_function(lua_State *L, int index);
+
+/* ffi_callback.c */
+/* A function pointer of type `type` that leads to the function of Lua at `index`. */
+void *baton_ffi_new_callback(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, int index, int is_passed);
+void baton_ffi_open_callbacks(lua_State *L);
+int baton_ffi_run_visit(lua_State *L);
+/* Says once of each callback that C's call of it came to nothing. From any thread. */
+void baton_ffi_refuse(struct ffi_callback *callback, const char *why);
+void baton_ffi_close_callbacks(struct ffi_vm *vm);
+int baton_ffi_callback_method(lua_State *L, struct ffi_vm *vm, struct ffi_cdata *cdata, const char *name);
+
+/* ffi_visits.c */
+/* Before there is a callback: from then on other threads may call. */
+void baton_ffi_expect_visits(lua_State *L, struct ffi_vm *vm);
+/* From a thread that is none of the VM's: has a process make the call, and waits for it. */
+void baton_ffi_visit(struct ffi_visit *visit);
+
+/* ffi_library.c */
+void baton_ffi_push_program(lua_State *L, struct ffi_vm *vm);
+int baton_ffi_load(lua_State *L);
+int baton_ffi_prepare_function(lua_State *L);
+
+#endif

@@ -1,0 +1,293 @@
+/*
+** Functions of C as functions of Lua.
+**
+** A C function that Lua calls runs outside the VM already, so a foreign call needs no step of its own to leave, and may be retaken
+** (judgement.c knows `baton_ffi_call`). What it takes from its arguments it takes from its own frame. The arguments stay on the stack
+** until the call returns: whatever memory they hand to C stays with them.
+*/
+#include "ffi.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What one argument of a quick call is. */
+enum ffi_code { CODE_INT32, CODE_UINT32, CODE_INT64, CODE_SMALL, CODE_BOOL, CODE_DOUBLE, CODE_FLOAT, CODE_POINTER, CODE_VOID, CODE_OTHER };
+
+static enum ffi_code code_of(const struct ffi_type *type) {
+  switch (type->kind) {
+    case FFI_VOID: return CODE_VOID;
+    case FFI_BOOL: return CODE_BOOL;
+    case FFI_INTEGER:
+      if (type->flags & FFI_IS_ENUM) return CODE_OTHER; /* names are allowed */
+      if (type->size == 4) return type->is_signed ? CODE_INT32 : CODE_UINT32;
+      if (type->size == 8) return type->is_signed ? CODE_INT64 : CODE_OTHER;
+      return CODE_SMALL;
+    case FFI_FLOATING: return type->size == 8 ? CODE_DOUBLE : type->size == 4 ? CODE_FLOAT : CODE_OTHER;
+    case FFI_POINTER: return CODE_POINTER;
+    default: return CODE_OTHER;
+  }
+}
+
+static int is_function(const TValue *value) {
+  return ttypetag(value) == LUA_VCCL && clCvalue(value)->f == baton_ffi_call;
+}
+
+static struct ffi_function *function_in(const TValue *closure) {
+  return (struct ffi_function *)(void *)getudatamem(uvalue(&clCvalue(closure)->upvalue[0]));
+}
+
+struct ffi_function *baton_ffi_test_function(lua_State *L, int index) {
+  StkId slot = index > 0 ? L->ci->func.p + index : L->top.p + index;
+  if (index <= LUA_REGISTRYINDEX || slot >= L->top.p || !is_function(s2v(slot))) return NULL;
+  return function_in(s2v(slot));
+}
+
+/* {======================================================
+** Around the call
+** ======================================================= */
+
+/* Notes the call, so that callbacks find it, and lets C find the errno that it left. */
+static struct baton_process *begin_call(lua_State *L, struct ffi_outer_call *call) {
+  struct baton_process *process = baton_lua_running(L);
+  call->L = L;
+  call->error = 0;
+  call->previous = NULL;
+  if (l_likely(process != NULL)) {
+    call->previous = process->ffi_call;
+    process->ffi_call = call;
+    errno = process->ffi_errno;
+  }
+  return process;
+}
+
+static void end_call(lua_State *L, struct baton_process *process, struct ffi_outer_call *call) {
+  if (l_likely(process != NULL)) {
+    process->ffi_errno = errno;
+    process->ffi_call = call->previous;
+  }
+  if (l_unlikely(call->error != 0)) { /* a callback raised it */
+    lua_settop(L, call->error);
+    lua_error(L);
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Through libffi
+** ======================================================= */
+
+static l_noret wrong_count(lua_State *L, const struct ffi_function *function, int given) {
+  luaL_error(L, "wrong number of arguments to '%s' (%d expected%s, got %d)", function->name[0] != 0 ? function->name : function->type->name,
+             (int)function->type->count, function->type->flags & FFI_IS_VARIADIC ? " at least" : "", given);
+  abort();
+}
+
+l_noret baton_ffi_wrong_argument(lua_State *L, int index, const char *message) {
+  const TValue *running = s2v(L->ci->func.p);
+  if (is_function(running) && function_in(running)->name[0] != 0)
+    luaL_error(L, "bad argument #%d to '%s' (%s)", index, function_in(running)->name, message);
+  luaL_argerror(L, index, message);
+  abort();
+}
+
+/* The type that a value has when it is passed after the fixed arguments. */
+static const struct ffi_type *type_of_further(lua_State *L, struct ffi_vm *vm, int index) {
+  struct ffi_cdata *cdata;
+  switch (lua_type(L, index)) {
+    case LUA_TNUMBER: return lua_isinteger(L, index) ? vm->integer : vm->number;
+    case LUA_TBOOLEAN: return vm->boolean;
+    case LUA_TSTRING: return vm->string;
+    case LUA_TUSERDATA:
+      cdata = baton_ffi_test_cdata(L, vm, index);
+      if (cdata == NULL) return vm->pointer;
+      if (cdata->type->kind == FFI_ARRAY) return baton_ffi_derived(L, vm, cdata->type->element, FFI_TO_POINTER, 0);
+      /* What C promotes. */
+      if (cdata->type->kind == FFI_FLOATING && cdata->type->size < vm->number->size) return vm->number;
+      if (cdata->type->kind == FFI_INTEGER && cdata->type->size < vm->promoted->size) return vm->promoted;
+      return cdata->type->plain;
+    default: return vm->pointer;
+  }
+}
+
+static const struct ffi_prepared *prepare(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, const struct ffi_type **further,
+                                          size_t count) {
+  const struct ffi_prepared *prepared;
+  char *message = NULL;
+  baton_enter(L);
+  prepared = baton_ffi_prepare(vm->state, type, further, count, &message);
+  baton_leave(L);
+  if (prepared == NULL) baton_ffi_raise(L, message);
+  return prepared;
+}
+
+#define MOST_ARGUMENTS 255
+
+static int call_prepared(lua_State *L, struct ffi_function *function) {
+  struct ffi_vm *vm = function->vm;
+  const struct ffi_type *type = function->type, *further[MOST_ARGUMENTS];
+  const struct ffi_prepared *prepared = function->prepared;
+  void *arguments[MOST_ARGUMENTS];
+  struct ffi_outer_call call;
+  struct baton_process *process;
+  struct ffi_cdata *result;
+  char *area;
+  int given = lua_gettop(L), fixed = (int)type->count, i;
+  if (given != fixed && (given < fixed || !(type->flags & FFI_IS_VARIADIC))) wrong_count(L, function, given);
+  if (given > MOST_ARGUMENTS) luaL_error(L, "at most %d arguments can be passed, got %d", MOST_ARGUMENTS, given);
+  luaL_checkstack(L, 8, "too many arguments");
+  for (i = fixed; i < given; i++) further[i - fixed] = type_of_further(L, vm, i + 1);
+  if (given > fixed) prepared = prepare(L, vm, type, further, (size_t)(given - fixed));
+  area = lua_newuserdatauv(L, prepared->area + 16, 0);
+  for (i = 0; i < given; i++) {
+    const struct ffi_type *parameter = i < fixed ? type->parameters[i] : further[i - fixed];
+    size_t size = (size_t)baton_ffi_size(L, vm, parameter);
+    memset(area, 0, size < 8 ? 8 : size);
+    baton_ffi_to_c(L, vm, parameter, area, i + 1, FFI_PASS);
+    arguments[i] = area;
+    if (i >= fixed && parameter->kind == FFI_BOOL) *(int32_t *)(void *)area = *area != 0;
+    area += ((size < 8 ? 8 : size) + 15) & ~(size_t)15;
+  }
+  /* The result's place is its object, with room for a whole register. */
+  result = baton_ffi_push_new(L, vm, type->element->kind == FFI_VOID ? vm->byte : type->element->plain,
+                              prepared->result_size < 16 ? 16 : prepared->result_size);
+  process = begin_call(L, &call);
+  baton_ffi_call_prepared(prepared, function->address, arguments, result->data);
+  end_call(L, process, &call);
+  if (type->element->kind == FFI_VOID) return 0;
+  if (type->element->kind != FFI_RECORD && type->element->kind != FFI_WIDE) baton_ffi_to_lua(L, vm, type->element, result->data, 0);
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Directly
+** ======================================================= */
+
+/* A value of Lua as an argument in a register, if that is plain; else 0. */
+static inline int take_argument(const TValue *value, enum ffi_code code, const struct ffi_vm *vm, uint64_t *integer, double *floating) {
+  switch (code) {
+    case CODE_INT32:
+      if (!ttisinteger(value)) return 0;
+      *integer = (uint64_t)(int32_t)ivalue(value);
+      return 1;
+    case CODE_UINT32:
+      if (!ttisinteger(value)) return 0;
+      *integer = (uint32_t)ivalue(value);
+      return 1;
+    case CODE_INT64:
+      if (!ttisinteger(value)) return 0;
+      *integer = (uint64_t)ivalue(value);
+      return 1;
+    case CODE_DOUBLE:
+      if (ttisfloat(value)) *floating = fltvalue(value);
+      else if (ttisinteger(value)) *floating = (double)ivalue(value);
+      else return 0;
+      return 1;
+    case CODE_POINTER: {
+      const Udata *udata;
+      const struct ffi_cdata *cdata;
+      if (ttisnil(value)) {
+        *integer = 0;
+        return 1;
+      }
+      if (!ttisfulluserdata(value)) return 0;
+      udata = uvalue(value);
+      if (udata->metatable != vm->plain && udata->metatable != vm->finalized) return 0;
+      cdata = (const struct ffi_cdata *)(const void *)getudatamem(udata);
+      if (cdata->type->kind != FFI_POINTER) return 0;
+      memcpy(integer, cdata->data, sizeof *integer);
+      return 2; /* its type is still to be compared */
+    }
+    default: return 0;
+  }
+}
+
+/* Any other argument, by the general rules; they may raise. */
+static void convert_argument(lua_State *L, const struct ffi_function *function, int index, uint64_t *integer, double *floating) {
+  const struct ffi_type *type = function->type->parameters[index];
+  uint64_t bits = 0;
+  baton_ffi_to_c(L, function->vm, type, &bits, index + 1, FFI_PASS);
+  if (type->kind == FFI_FLOATING)
+    memcpy(floating, &bits, sizeof bits);
+  else
+    *integer = type->kind == FFI_INTEGER ? (uint64_t)baton_ffi_load_integer(type, &bits) : bits;
+}
+
+static int push_answer(lua_State *L, const struct ffi_function *function, uint64_t bits) {
+  double number;
+  switch ((enum ffi_code)function->result) {
+    case CODE_VOID: return 0;
+    case CODE_INT32: lua_pushinteger(L, (int32_t)bits); return 1;
+    case CODE_UINT32: lua_pushinteger(L, (uint32_t)bits); return 1;
+    case CODE_INT64: lua_pushinteger(L, (lua_Integer)bits); return 1;
+    case CODE_DOUBLE:
+      memcpy(&number, &bits, sizeof number);
+      lua_pushnumber(L, number);
+      return 1;
+    default: baton_ffi_to_lua(L, function->vm, function->type->element, &bits, 0); return 1;
+  }
+}
+
+static int call_quickly(lua_State *L, struct ffi_function *function) {
+  struct baton_ffi_registers registers;
+  struct ffi_outer_call call;
+  struct baton_process *process;
+  uint64_t bits, *integer = registers.integer;
+  double *floating = registers.floating;
+  int i, count = function->count;
+  if (l_unlikely(lua_gettop(L) != count)) wrong_count(L, function, lua_gettop(L));
+  registers.integer[0] = registers.integer[1] = 0;
+  for (i = 0; i < count; i++) {
+    const TValue *value = s2v(L->ci->func.p + i + 1);
+    enum ffi_code code = (enum ffi_code)function->codes[i];
+    int is_floating = code == CODE_DOUBLE || code == CODE_FLOAT;
+    int taken = take_argument(value, code, function->vm, integer, floating);
+    if (taken == 2) { /* a pointer of just this type needs no look at the rules */
+      const struct ffi_cdata *cdata = (const struct ffi_cdata *)(const void *)getudatamem(uvalue(value));
+      taken = cdata->type->plain == function->type->parameters[i]->plain;
+    }
+    if (l_unlikely(!taken)) convert_argument(L, function, i, integer, floating);
+    if (is_floating) floating++;
+    else integer++;
+  }
+  process = begin_call(L, &call);
+  bits = baton_ffi_call_direct(function->address, (enum baton_ffi_kind)function->prepared->kind,
+                               (enum baton_ffi_answer)function->prepared->answer, &registers);
+  end_call(L, process, &call);
+  return push_answer(L, function, bits);
+}
+
+int baton_ffi_call(lua_State *L) {
+  struct ffi_function *function = function_in(s2v(L->ci->func.p));
+  return l_likely(function->is_quick) ? call_quickly(L, function) : call_prepared(L, function);
+}
+
+/* }====================================================== */
+
+void baton_ffi_push_function(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, void *address, const char *name, int library) {
+  struct ffi_function *function;
+  const struct ffi_prepared *prepared;
+  uint64_t i;
+  if (library != 0) library = lua_absindex(L, library);
+  prepared = prepare(L, vm, type, NULL, 0);
+  function = lua_newuserdatauv(L, sizeof *function + strlen(name) + 1, library != 0);
+  memset(function, 0, sizeof *function);
+  strcpy(function->name, name);
+  function->vm = vm;
+  memcpy(&function->address, &address, sizeof address);
+  function->type = type->plain;
+  function->prepared = prepared;
+  function->is_quick = prepared->kind != BATON_FFI_BY_LIBFFI;
+  function->result = (unsigned char)code_of(type->element);
+  if (function->is_quick) {
+    function->count = (unsigned char)type->count;
+    for (i = 0; i < type->count; i++) function->codes[i] = (unsigned char)code_of(type->parameters[i]);
+  }
+  if (library != 0) {
+    lua_pushvalue(L, library);
+    lua_setiuservalue(L, -2, 1);
+  }
+  lua_pushcclosure(L, baton_ffi_call, 1);
+}

@@ -1,0 +1,319 @@
+/*
+** Values of C as Lua holds them: making, indexing, calling, ending.
+*/
+#include "ffi.h"
+
+#include <string.h>
+
+/* Registry: cdata -> what is called at its end. Its keys are weak. */
+static const char finalizers_key = 'f';
+
+static const TValue *value_at(lua_State *L, int index) {
+  StkId slot = index > 0 ? L->ci->func.p + index : L->top.p + index;
+  if (index <= LUA_REGISTRYINDEX || slot >= L->top.p) return NULL;
+  return s2v(slot);
+}
+
+struct ffi_cdata *baton_ffi_test_cdata(lua_State *L, const struct ffi_vm *vm, int index) {
+  const TValue *value = value_at(L, index);
+  Udata *udata;
+  if (value == NULL || !ttisfulluserdata(value)) return NULL;
+  udata = uvalue(value);
+  if (udata->metatable != vm->plain && (udata->metatable != vm->finalized || vm->finalized == NULL)) return NULL;
+  return (struct ffi_cdata *)(void *)getudatamem(udata);
+}
+
+/* {======================================================
+** Making
+** ======================================================= */
+
+static struct ffi_cdata *push_cdata(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, size_t size, int values) {
+  struct ffi_cdata *cdata = lua_newuserdatauv(L, sizeof *cdata + size, values);
+  cdata->type = type;
+  cdata->data = cdata + 1;
+  uvalue(s2v(L->top.p - 1))->metatable = vm->plain; /* a new object, and the table is in the registry: no barrier */
+  return cdata;
+}
+
+struct ffi_cdata *baton_ffi_push_new(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, size_t size) {
+  size_t spare = type->align > 16 ? type->align : 0; /* Lua's memory is aligned to 16 */
+  struct ffi_cdata *cdata = push_cdata(L, vm, type, size + spare, 0);
+  if (spare > 0) cdata->data = (void *)(((size_t)cdata->data + spare - 1) & ~(spare - 1));
+  memset(cdata->data, 0, size);
+  return cdata;
+}
+
+void baton_ffi_push_pointer(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, void *address) {
+  struct ffi_cdata *cdata = push_cdata(L, vm, type->plain, sizeof address, 0);
+  memcpy(cdata->data, &address, sizeof address);
+}
+
+void baton_ffi_push_reference(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, void *data, int owner) {
+  struct ffi_cdata *cdata;
+  if (owner != 0) owner = lua_absindex(L, owner);
+  cdata = push_cdata(L, vm, type, 0, owner != 0);
+  cdata->data = data;
+  if (owner != 0) {
+    lua_pushvalue(L, owner);
+    lua_setiuservalue(L, -2, 1);
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Types
+** ======================================================= */
+
+int64_t baton_ffi_size(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type) {
+  if (type->size < 0 && type->kind == FFI_RECORD) {
+    baton_enter(L);
+    baton_ffi_refresh(vm->state, (struct ffi_type *)(size_t)type);
+    baton_leave(L);
+  }
+  if (type->size < 0) luaL_error(L, "the size of '%s' is not known; define it, or give its length", type->name);
+  return type->size;
+}
+
+const struct ffi_type *baton_ffi_derived(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, int how, uint64_t length) {
+  const struct ffi_type *derived;
+  baton_enter(L);
+  derived = baton_ffi_derive(vm->state, type, how, length);
+  baton_leave(L);
+  return derived;
+}
+
+int baton_ffi_own_metamethod(lua_State *L, const struct ffi_type *type, const char *event) {
+  if (type->kind == FFI_POINTER && type->element->kind == FFI_RECORD) type = type->element;
+  if (type->plain->metatable == 0) return 0;
+  lua_rawgeti(L, LUA_REGISTRYINDEX, type->plain->metatable);
+  lua_pushstring(L, event);
+  if (lua_rawget(L, -2) == LUA_TNIL) {
+    lua_pop(L, 2);
+    return 0;
+  }
+  lua_remove(L, -2);
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Indexing
+** ======================================================= */
+
+static struct ffi_vm *vm_of(lua_State *L) { return lua_touserdata(L, lua_upvalueindex(1)); }
+
+/* Where a key leads in a cdata. */
+enum found { NOTHING, ELEMENT, MEMBER };
+
+static char *contents(lua_State *L, struct ffi_cdata *cdata) {
+  void *address = cdata->data;
+  if (cdata->type->kind != FFI_POINTER) return address;
+  memcpy(&address, cdata->data, sizeof address);
+  if (address == NULL) luaL_error(L, "attempt to index a NULL pointer ('%s')", cdata->type->name);
+  return address;
+}
+
+static enum found find_element(lua_State *L, struct ffi_vm *vm, struct ffi_cdata *cdata, struct ffi_field *field, char **base) {
+  const struct ffi_type *type = cdata->type;
+  lua_Integer index;
+  int is_integer;
+  if (type->kind != FFI_POINTER && type->kind != FFI_ARRAY && !(type->flags & FFI_IS_COMPLEX)) return NOTHING;
+  index = lua_tointegerx(L, 2, &is_integer);
+  if (!is_integer) index = (lua_Integer)luaL_checknumber(L, 2);
+  if (type->element->kind == FFI_VOID || type->element->kind == FFI_FUNCTION)
+    luaL_error(L, "'%s' has no elements; cast it to a pointer to what is there", type->name);
+  *base = contents(L, cdata);
+  field->type = type->element;
+  field->offset = (uint64_t)(index * baton_ffi_size(L, vm, type->element));
+  field->width = 0;
+  return ELEMENT;
+}
+
+static enum found find_member(lua_State *L, struct ffi_vm *vm, struct ffi_cdata *cdata, struct ffi_field *field, char **base) {
+  const struct ffi_type *type = cdata->type;
+  size_t size;
+  const char *name = lua_tolstring(L, 2, &size);
+  int found;
+  if (type->flags & FFI_IS_COMPLEX) {
+    if (strcmp(name, "re") != 0 && strcmp(name, "im") != 0) return NOTHING;
+    *base = cdata->data;
+    field->type = type->element;
+    field->offset = name[0] == 'i' ? (uint64_t)type->element->size : 0;
+    field->width = 0;
+    return MEMBER;
+  }
+  if (type->kind == FFI_POINTER) type = type->element;
+  if (type->kind != FFI_RECORD) return NOTHING;
+  baton_enter(L);
+  found = baton_ffi_field(vm->state, type, name, size, field);
+  baton_leave(L);
+  if (!found) return NOTHING;
+  *base = contents(L, cdata);
+  return MEMBER;
+}
+
+static enum found find(lua_State *L, struct ffi_vm *vm, struct ffi_cdata *cdata, struct ffi_field *field, char **base) {
+  struct ffi_cdata *key;
+  switch (lua_type(L, 2)) {
+    case LUA_TNUMBER: return find_element(L, vm, cdata, field, base);
+    case LUA_TSTRING: return find_member(L, vm, cdata, field, base);
+    case LUA_TUSERDATA:
+      key = baton_ffi_test_cdata(L, vm, 2);
+      if (key == NULL || key->type->kind != FFI_INTEGER) return NOTHING;
+      lua_pushinteger(L, baton_ffi_load_integer(key->type, key->data));
+      lua_replace(L, 2);
+      return find_element(L, vm, cdata, field, base);
+    default: return NOTHING;
+  }
+}
+
+static l_noret no_such_key(lua_State *L, const struct ffi_type *type) {
+  if (lua_type(L, 2) == LUA_TSTRING) luaL_error(L, "'%s' has no member '%s'", type->name, lua_tostring(L, 2));
+  luaL_error(L, "'%s' cannot be indexed with '%s'", type->name, luaL_typename(L, 2));
+  abort();
+}
+
+/* The value of a metamethod `__index`, a function or something to index, at the top: replaced by what it gives. */
+static int index_by(lua_State *L) {
+  if (lua_isfunction(L, -1)) {
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 2);
+    lua_call(L, 2, 1);
+  } else {
+    lua_pushvalue(L, 2);
+    lua_gettable(L, -2);
+  }
+  return 1;
+}
+
+static int cdata_index(lua_State *L) {
+  struct ffi_vm *vm = vm_of(L);
+  struct ffi_cdata *cdata = baton_ffi_test_cdata(L, vm, 1);
+  struct ffi_field field;
+  char *base = NULL;
+  if (cdata == NULL) return luaL_typeerror(L, 1, "cdata");
+  if (find(L, vm, cdata, &field, &base) != NOTHING) {
+    baton_ffi_push_field(L, vm, &field, base, cdata->type->kind == FFI_POINTER ? 0 : 1);
+    return 1;
+  }
+  if (baton_ffi_own_metamethod(L, cdata->type, "__index")) return index_by(L);
+  if (lua_type(L, 2) == LUA_TSTRING && baton_ffi_callback_method(L, vm, cdata, lua_tostring(L, 2))) return 1;
+  no_such_key(L, cdata->type);
+}
+
+static int cdata_newindex(lua_State *L) {
+  struct ffi_vm *vm = vm_of(L);
+  struct ffi_cdata *cdata = baton_ffi_test_cdata(L, vm, 1);
+  struct ffi_field field;
+  char *base = NULL;
+  if (cdata == NULL) return luaL_typeerror(L, 1, "cdata");
+  if (find(L, vm, cdata, &field, &base) != NOTHING) {
+    if (field.type->is_const || (cdata->type->kind == FFI_RECORD && cdata->type->is_const))
+      return luaL_error(L, "attempt to write to a constant ('%s')", field.type->name);
+    baton_ffi_store_field(L, vm, &field, base, 3);
+    return 0;
+  }
+  if (baton_ffi_own_metamethod(L, cdata->type, "__newindex")) {
+    if (lua_isfunction(L, -1)) {
+      lua_insert(L, 1);
+      lua_call(L, 3, 0);
+    } else {
+      lua_replace(L, 1);
+      lua_settable(L, 1);
+    }
+    return 0;
+  }
+  no_such_key(L, cdata->type);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Calling, ending
+** ======================================================= */
+
+static int cdata_call(lua_State *L) {
+  struct ffi_vm *vm = vm_of(L);
+  struct ffi_cdata *cdata = baton_ffi_test_cdata(L, vm, 1);
+  void *address;
+  if (cdata == NULL) return luaL_typeerror(L, 1, "cdata");
+  if (baton_ffi_own_metamethod(L, cdata->type, "__call")) {
+    lua_insert(L, 1);
+  } else {
+    if (cdata->type->kind != FFI_POINTER || cdata->type->element->kind != FFI_FUNCTION)
+      return luaL_error(L, "attempt to call '%s', which is no function", cdata->type->name);
+    memcpy(&address, cdata->data, sizeof address);
+    if (address == NULL) return luaL_error(L, "attempt to call a NULL pointer ('%s')", cdata->type->name);
+    baton_ffi_push_function(L, vm, cdata->type->element, address, "", 0);
+    lua_replace(L, 1);
+  }
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
+}
+
+static int cdata_gc(lua_State *L) {
+  lua_settop(L, 1);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &finalizers_key);
+  lua_pushvalue(L, 1);
+  if (lua_rawget(L, 2) == LUA_TNIL) return 0;
+  lua_pushvalue(L, 1);
+  lua_pushnil(L);
+  lua_rawset(L, 2);
+  lua_pushvalue(L, 1);
+  lua_call(L, 1, 0);
+  return 0;
+}
+
+/* ffi.gc(cdata, finalizer | nil) -> cdata */
+int baton_ffi_gc(lua_State *L) {
+  struct ffi_vm *vm = vm_of(L);
+  lua_settop(L, 2);
+  if (baton_ffi_test_cdata(L, vm, 1) == NULL) return luaL_typeerror(L, 1, "cdata");
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &finalizers_key);
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  lua_rawset(L, 3);
+  if (!lua_isnil(L, 2)) {
+    lua_rawgetp(L, LUA_REGISTRYINDEX, vm);
+    lua_setmetatable(L, 1);
+  }
+  lua_settop(L, 1);
+  return 1;
+}
+
+static const luaL_Reg methods[] = {{"__index", cdata_index}, {"__newindex", cdata_newindex}, {"__call", cdata_call}, {NULL, NULL}};
+
+/* The metatables are anchored in the registry, the one with __gc under the address of `vm`, the other under that of its field. */
+static void open_metatable(lua_State *L, struct ffi_vm *vm, void *key) {
+  lua_newtable(L);
+  lua_pushlightuserdata(L, vm);
+  luaL_setfuncs(L, methods, 1);
+  baton_ffi_open_numbers(L, vm);
+  lua_pushliteral(L, "cdata");
+  lua_setfield(L, -2, "__name");
+  lua_pushliteral(L, "ffi");
+  lua_setfield(L, -2, "__metatable");
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, key);
+}
+
+void baton_ffi_open_cdata(lua_State *L, struct ffi_vm *vm) {
+  open_metatable(L, vm, &vm->plain);
+  vm->plain = hvalue(s2v(L->top.p - 1));
+  lua_pop(L, 1);
+  open_metatable(L, vm, vm);
+  vm->finalized = hvalue(s2v(L->top.p - 1));
+  lua_pushcfunction(L, cdata_gc);
+  lua_setfield(L, -2, "__gc");
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_newtable(L);
+  lua_pushliteral(L, "k");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &finalizers_key);
+}
+
+/* }====================================================== */

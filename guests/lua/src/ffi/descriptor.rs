@@ -1,0 +1,206 @@
+//! Types as the C half sees them: `struct ffi_type` of `c/ffi.h`.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_char, c_int};
+use std::ptr;
+
+use baton_ffi::types::{Kind, Length, Qualified, Scalar, TypeId, Types};
+
+/// `enum ffi_kind`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum KindCode {
+    Void,
+    Bool,
+    Integer,
+    Floating,
+    Wide,
+    Pointer,
+    Array,
+    Record,
+    Function,
+}
+
+/// Bits of `flags`.
+const IS_VARIABLE: u8 = 1;
+const IS_CHAR: u8 = 2;
+const IS_ENUM: u8 = 4;
+const IS_UNION: u8 = 8;
+const IS_VARIADIC: u8 = 16;
+const IS_COMPLEX: u8 = 32;
+
+/// One type, with `const` or without. Its address is its identity; it lives as long as the state.
+#[repr(C)]
+pub(crate) struct Descriptor {
+    kind: KindCode,
+    flags: u8,
+    is_signed: bool,
+    is_const: bool,
+    align: u32,
+    /// Bytes; negative if it has no size that is known.
+    size: i64,
+    id: u32,
+    /// For the C half: the registry's reference of its metatable.
+    metatable: c_int,
+    /// What is pointed to, the elements, or what a function returns.
+    element: *const Descriptor,
+    /// Elements of an array: -1 not said, -2 said when it is made.
+    length: i64,
+    /// A function's parameters.
+    parameters: *const *const Descriptor,
+    count: u64,
+    /// The same without `const`.
+    plain: *const Descriptor,
+    name: *const c_char,
+}
+
+impl Descriptor {
+    /// The type that it describes.
+    pub(crate) fn qualified(&self, types: &Types) -> Qualified {
+        let id = types.from_bits(self.id).expect("descriptors are made of types");
+        Qualified {
+            is_const: self.is_const,
+            ..id.into()
+        }
+    }
+}
+
+/// All descriptors of a state.
+#[derive(Default)]
+pub(crate) struct Descriptors {
+    made: HashMap<(TypeId, bool), *mut Descriptor>,
+    lists: Vec<Box<[*const Descriptor]>>,
+}
+
+impl Descriptors {
+    /// The descriptor of a type.
+    pub(crate) fn get(&mut self, types: &Types, of: Qualified) -> *const Descriptor {
+        if let Some(made) = self.made.get(&(of.id, of.is_const)) {
+            return *made;
+        }
+        let name = CString::new(types.name(of)).unwrap_or_default();
+        let blank = Descriptor {
+            kind: KindCode::Void,
+            flags: 0,
+            is_signed: false,
+            is_const: of.is_const,
+            align: 1,
+            size: -1,
+            id: of.id.to_bits(),
+            metatable: 0,
+            element: ptr::null(),
+            length: 0,
+            parameters: ptr::null(),
+            count: 0,
+            plain: ptr::null(),
+            name: name.into_raw(),
+        };
+        let made = Box::into_raw(Box::new(blank));
+        // Known before it is complete: a structure may contain pointers to itself.
+        self.made.insert((of.id, of.is_const), made);
+        let plain = if of.is_const {
+            self.get(types, of.plain())
+        } else {
+            made.cast_const()
+        };
+        // SAFETY: `made` was made above, and nobody else refers to its contents.
+        unsafe { (*made).plain = plain };
+        self.fill(types, of, made);
+        made
+    }
+
+    /// Fills in what is known of the type now; again when a structure has been defined.
+    pub(crate) fn fill(&mut self, types: &Types, of: Qualified, made: *mut Descriptor) {
+        let (kind, flags, is_signed) = describe(types, of.id);
+        let (mut element, mut length, mut list) = (ptr::null(), 0, Vec::new());
+        match types.kind(of.id) {
+            Kind::Pointer(to) => element = self.get(types, *to),
+            Kind::Array(elements, count) => {
+                element = self.get(types, *elements);
+                length = match count {
+                    Length::Known(count) => *count as i64,
+                    Length::Unknown => -1,
+                    Length::Variable => -2,
+                };
+            }
+            Kind::Complex(part) => element = self.scalar(types, *part),
+            Kind::Function(function) => {
+                element = self.get(types, function.result);
+                list = function
+                    .parameters
+                    .iter()
+                    .map(|parameter| self.get(types, *parameter))
+                    .collect();
+            }
+            _ => {}
+        }
+        let list = list.into_boxed_slice();
+        // SAFETY: `made` is one of ours, and is changed inside the VM only.
+        let descriptor = unsafe { &mut *made };
+        descriptor.kind = kind;
+        descriptor.flags = flags;
+        descriptor.is_signed = is_signed;
+        descriptor.align = types.align_of(of);
+        descriptor.size = types.size_of(of.id).map_or(-1, |size| size as i64);
+        descriptor.element = element;
+        descriptor.length = length;
+        descriptor.count = list.len() as u64;
+        descriptor.parameters = list.as_ptr();
+        self.lists.push(list);
+    }
+
+    /// A number's descriptor, if its type has been used; every program's prelude has `float` and `double` made.
+    fn scalar(&mut self, types: &Types, scalar: Scalar) -> *const Descriptor {
+        let found = self
+            .made
+            .keys()
+            .find(|(id, is_const)| !is_const && *types.kind(*id) == Kind::Scalar(scalar));
+        found.map_or(ptr::null(), |key| self.made[key].cast_const())
+    }
+}
+
+impl Drop for Descriptors {
+    fn drop(&mut self) {
+        for (_, made) in self.made.drain() {
+            // SAFETY: it came from `Box::into_raw`, and its name from `CString::into_raw`.
+            unsafe {
+                let descriptor = Box::from_raw(made);
+                drop(CString::from_raw(descriptor.name.cast_mut()));
+            }
+        }
+    }
+}
+
+fn describe(types: &Types, id: TypeId) -> (KindCode, u8, bool) {
+    let variable = if types.is_variable(id) { IS_VARIABLE } else { 0 };
+    match types.kind(id) {
+        Kind::Void => (KindCode::Void, 0, false),
+        Kind::Pointer(_) => (KindCode::Pointer, 0, false),
+        Kind::Array(..) => (KindCode::Array, variable, false),
+        Kind::Record(record) => (
+            KindCode::Record,
+            variable | if record.is_union { IS_UNION } else { 0 },
+            false,
+        ),
+        Kind::Function(function) => (
+            KindCode::Function,
+            if function.is_variadic { IS_VARIADIC } else { 0 },
+            false,
+        ),
+        Kind::Complex(_) => (KindCode::Wide, IS_COMPLEX, false),
+        Kind::Vector { .. } => (KindCode::Wide, 0, false),
+        Kind::Enum(of) => (KindCode::Integer, IS_ENUM, of.underlying.is_some_and(Scalar::is_signed)),
+        Kind::Scalar(Scalar::Bool) => (KindCode::Bool, 0, false),
+        Kind::Scalar(scalar) if scalar.is_floating() => match scalar {
+            Scalar::Float | Scalar::Double => (KindCode::Floating, 0, true),
+            // The C half knows `long double` by its size; _Float128 is only carried around.
+            Scalar::LongDouble => (KindCode::Floating, 0, true),
+            _ => (KindCode::Wide, 0, true),
+        },
+        Kind::Scalar(scalar) if scalar.size() > 8 => (KindCode::Wide, 0, scalar.is_signed()),
+        Kind::Scalar(scalar) => {
+            let is_char = matches!(scalar, Scalar::Char | Scalar::SignedChar | Scalar::UnsignedChar);
+            (KindCode::Integer, if is_char { IS_CHAR } else { 0 }, scalar.is_signed())
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The ffi among processes: calls beside each other, callbacks on the calling thread and from others.
+
+mod harness;
+
+use harness::{Outcome, baton, cases};
+
+cases! {
+    mod callbacks from "ffi/callbacks.lua":
+        qsort_and_bsearch_compare_by_lua,
+        arguments_and_results_of_all_kinds_are_converted,
+        a_structure_that_is_passed_is_a_copy,
+        callbacks_nest_to_any_depth,
+        callbacks_of_many_processes_return_in_any_order,
+        callbacks_in_random_nests_and_orders_keep_their_frames,
+        a_callback_that_computes_is_preempted,
+        a_call_that_was_retaken_finds_its_thread_again_when_it_calls_back,
+        an_error_answers_zero_and_is_raised_when_the_call_returns,
+        an_error_of_an_inner_call_passes_through_the_outer_ones,
+        a_coroutine_may_call_and_be_called_but_not_yield_across_c,
+        a_kill_in_a_callback_lets_c_return_first,
+        callbacks_are_set_and_freed,
+        freeing_a_callback_in_use_raises,
+        there_is_no_limit_on_their_number,
+        a_function_that_is_passed_again_is_the_same_callback;
+    mod visits from "ffi/visits.lua":
+        a_thread_calls_back_100000_times,
+        eight_threads_call_back_at_once,
+        visits_may_wait_for_each_other,
+        beyond_the_bound_threads_wait_for_their_turn,
+        others_go_on_while_threads_call_back,
+        an_idle_program_is_woken_by_a_visit,
+        a_program_in_which_all_wait_for_a_visit_is_not_dead;
+    mod beside from "ffi/beside.lua":
+        a_long_call_does_not_stop_a_ticker,
+        the_main_process_may_call_long,
+        ten_calls_of_a_second_overlap,
+        results_of_a_call_that_was_retaken_are_right,
+        many_processes_call_shortly_while_others_call_long,
+        a_kill_takes_effect_when_the_call_returns,
+        a_bound_process_makes_its_calls_on_its_thread;
+}
+
+/// Runs `code` after declaring the tests' C library as `subject`.
+fn run(code: &str) -> Outcome {
+    baton()
+        .process_code(&format!(
+            "local ffi = require 'baton.ffi' local subject = require 'ffi.subject' {code}"
+        ))
+        .run()
+}
+
+#[test]
+fn a_freed_callback_answers_zero_and_is_reported_once() {
+    let outcome = run("local f = ffi.cast('unary', function(n) return n end)
+         subject.subject_keep(f)
+         f:free()
+         for i = 1, 3 do print(subject.subject_call_kept(5)) end");
+    outcome.succeeds();
+    assert_eq!(outcome.stdout, "0\n0\n0\n");
+    assert_eq!(
+        outcome.stderr.matches("a callback that has been freed").count(),
+        1,
+        "{outcome}"
+    );
+}
+
+#[test]
+fn an_error_in_a_visit_is_reported_and_answers_zero() {
+    let outcome = run("print(subject.subject_call_from_threads(function(_, i)
+           if i == 2 then error 'told' end
+           return 1
+         end, 1, 3))");
+    assert_eq!(outcome.stdout, "2\n", "{outcome}");
+    assert!(outcome.stderr.contains("process 'callbacks' failed: "), "{outcome}");
+    assert!(outcome.stderr.contains("told\nstack traceback:"), "{outcome}");
+    outcome.ends_with(1);
+}
+
+#[test]
+fn threads_that_call_back_while_the_program_ends_do_no_harm() {
+    for end in [
+        "",
+        "os.exit(0)",
+        "os.exit(0, true)",
+        "error 'end'",
+        "process.main:kill()",
+    ] {
+        let outcome = run(&format!(
+            "local calls = 0
+             subject.subject_keep(function() calls = calls + 1 return 1 end)
+             for i = 1, 3 do subject.subject_haunt() end
+             while calls < 50 do process.sleep(0.001) end
+             {end}"
+        ));
+        outcome.without_panic().ends_with(i32::from(end.starts_with("error")));
+    }
+}
+
+#[test]
+fn a_callback_after_the_vm_has_ended_is_refused() {
+    let outcome = run("subject.subject_keep(function() print 'called' return 1 end)
+         subject.subject_call_kept_at_exit()
+         os.exit(0, true)");
+    outcome.succeeds();
+    assert_eq!(outcome.stdout, "");
+    assert!(outcome.stderr.contains("whose program has ended"), "{outcome}");
+}
+
+#[test]
+fn a_finalizer_may_still_call_c_when_the_state_is_closed() {
+    let outcome = run("older = setmetatable({}, {__gc = function() print(subject.subject_add(1, 2)) end})
+         younger = ffi.gc(ffi.new('int[1]', 5), function(p) print(p[0], subject.subject_call(function(n) return n end, 6)) end)");
+    outcome.succeeds().quietly();
+    assert_eq!(outcome.stdout, "5\t6\n3\n");
+}

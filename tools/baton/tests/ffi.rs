@@ -1,0 +1,53 @@
+//! `require "baton.ffi"`: functions of C, called and calling back.
+
+mod harness;
+
+use harness::cases;
+
+cases! {
+    mod values from "ffi/values.lua":
+        plain_ffi_is_the_same_module,
+        sizes_alignments_and_offsets_are_those_of_c,
+        bit_fields_are_read_and_written,
+        numbers_wrap_as_in_c,
+        unsigned_64_bit_numbers_above_the_middle_are_cdata,
+        structures_are_initialized_by_lists_tables_and_copies,
+        unions_share_their_memory,
+        arrays_are_initialized_and_filled,
+        structures_of_variable_length_have_room_for_their_tail,
+        enumerations_are_numbers_and_take_names,
+        pointers_are_compared_moved_and_subtracted,
+        a_pointer_to_a_structure_is_indexed_like_it,
+        conversions_between_pointers_are_checked,
+        constants_are_not_written_to,
+        strings_are_copied_between_lua_and_c,
+        types_are_values,
+        metatypes_give_methods_and_operators,
+        finalizers_run_once_and_may_be_taken_back,
+        a_member_keeps_its_structure_alive,
+        complex_numbers_have_parts,
+        wrong_declarations_are_reported_with_line_and_column,
+        misuse_is_told;
+    mod calls from "ffi/calls.lua":
+        integers_of_all_widths_go_in_and_out,
+        booleans_and_floating_point_numbers_go_in_and_out,
+        enumerations_take_names,
+        structures_and_unions_go_by_value,
+        more_arguments_than_registers_are_passed,
+        variable_arguments_have_the_types_of_their_values,
+        null_is_passed_as_nil_and_comes_back_as_a_pointer,
+        variables_and_constants_of_a_library_are_its_members,
+        errno_is_kept_for_each_process,
+        one_function_is_prepared_from_its_prototype,
+        functions_are_called_through_pointers,
+        wrong_calls_say_what_is_wrong,
+        a_string_argument_lives_as_long_as_the_call,
+        memory_that_only_the_call_knows_is_not_collected;
+    mod libraries from "ffi/libraries.lua":
+        sqlite_hands_its_rows_to_a_callback,
+        sqlite_reports_errors_and_takes_an_abort,
+        a_long_query_does_not_stop_a_ticker,
+        curl_hands_what_it_reads_to_a_callback,
+        curl_is_stopped_by_a_callback_and_tells_its_error,
+        zlib_compresses_and_expands;
+}

@@ -1,0 +1,293 @@
+-- Types and values of C.
+local check = require "check"
+local ffi = require "baton.ffi"
+local case = {}
+
+function case.plain_ffi_is_the_same_module()
+  check.that(require "ffi" == ffi)
+  check.equal(ffi.os == "Linux" or ffi.os == "OSX" or ffi.os == "BSD", true)
+  check.that(ffi.arch == "x64" or ffi.arch == "arm64")
+  check.that(ffi.abi "le" and ffi.abi "64bit" and not ffi.abi "32bit")
+end
+
+function case.sizes_alignments_and_offsets_are_those_of_c()
+  ffi.cdef "struct layout { char a; double b; short c; struct { int d, e; } f; char g[3]; };"
+  check.equal(ffi.sizeof "int", 4)
+  check.equal(ffi.sizeof "long double", 16)
+  check.equal(ffi.sizeof "struct layout", 32)
+  check.equal(ffi.alignof "struct layout", 8)
+  check.equal(ffi.offsetof("struct layout", "b"), 8)
+  check.equal(ffi.offsetof("struct layout", "g"), 28)
+  check.results("no such member", {}, ffi.offsetof("struct layout", "nothing"))
+  check.results("unknown size", {}, ffi.sizeof "struct unknown")
+  check.equal(ffi.sizeof("char[?]", 10), 10)
+end
+
+function case.bit_fields_are_read_and_written()
+  ffi.cdef "struct bits { unsigned a : 3; int b : 5; unsigned long c : 40; bool d : 1; };"
+  local bits = ffi.new("struct bits", 5, -3, 1 << 39, true)
+  check.list({ bits.a, bits.b, bits.c, bits.d }, { 5, -3, 1 << 39, true })
+  bits.a, bits.b, bits.c, bits.d = 9, 15, -1, false
+  check.list({ bits.a, bits.b, bits.c, bits.d }, { 1, 15, (1 << 40) - 1, false })
+  check.results("place", { 0, 3, 5 }, ffi.offsetof("struct bits", "b"))
+end
+
+function case.numbers_wrap_as_in_c()
+  local small = ffi.new("int8_t[1]", 200)
+  check.equal(small[0], -56)
+  small[0] = 3.9
+  check.equal(small[0], 3)
+  check.equal(ffi.tonumber(ffi.cast("uint8_t", -1)), 255)
+  check.equal(ffi.tonumber(ffi.cast("int", 2.5)), 2)
+  check.equal(ffi.new("float[1]", 0.1)[0] == 0.1, false)
+  check.equal(ffi.new("bool[2]", true, false)[1], false)
+end
+
+function case.unsigned_64_bit_numbers_above_the_middle_are_cdata()
+  local largest = ffi.cast("uint64_t", -1)
+  check.equal(tostring(largest), "18446744073709551615ULL")
+  check.equal(tostring(largest // 2), "9223372036854775807")
+  check.equal(math.type(largest // 2), "integer")
+  check.equal(tostring(largest * largest), "1")
+  check.that(largest > 5 and largest > -1 and not (largest < 0))
+  check.that(largest == ffi.cast("uint64_t", -1))
+  check.equal(ffi.tonumber(largest), 2.0 ^ 64)
+  check.equal(largest % 10, 5)
+  check.equal(largest & 0xff, 0xff)
+  check.equal(tostring(largest >> 1), "9223372036854775807")
+  check.raises("divide by zero", function() return largest // 0 end)
+end
+
+function case.structures_are_initialized_by_lists_tables_and_copies()
+  ffi.cdef "struct pair { int a; struct { double x, y; } b; };"
+  local pair = ffi.new("struct pair", { 1, { 2, 3 } })
+  check.list({ pair.a, pair.b.x, pair.b.y }, { 1, 2.0, 3.0 })
+  pair = ffi.new("struct pair", { b = { y = 5 } })
+  check.list({ pair.a, pair.b.x, pair.b.y }, { 0, 0.0, 5.0 })
+  local copy = ffi.new("struct pair", pair)
+  copy.b.y = 6
+  check.equal(pair.b.y, 5.0)
+  pair.b = { 7, 8 }
+  check.equal(pair.b.x, 7.0)
+  pair.b = copy.b
+  check.equal(pair.b.y, 6.0)
+  check.raises("too many initializers", ffi.new, "struct pair", 1, { 2, 3 }, 4)
+  check.raises("no member 'z'", ffi.new, "struct pair", { z = 1 })
+end
+
+function case.unions_share_their_memory()
+  local word = ffi.new "union { uint32_t whole; uint8_t bytes[4]; }"
+  word.whole = 0x01020304
+  check.list({ word.bytes[0], word.bytes[3] }, { 4, 1 })
+end
+
+function case.arrays_are_initialized_and_filled()
+  local array = ffi.new("int[4]", { 1, 2 })
+  check.list({ array[0], array[1], array[2], array[3] }, { 1, 2, 0, 0 })
+  check.list({ ffi.new("int[3]", 9)[0], ffi.new("int[3]", 9)[2] }, { 9, 9 })
+  check.equal(ffi.new("int[?]", 5, { [0] = 4, 5, 6 })[2], 6)
+  check.equal(ffi.sizeof(ffi.new("double[?]", 7)), 56)
+  local grid = ffi.new("int[2][3]", { { 1, 2, 3 }, { 4, 5, 6 } })
+  check.equal(grid[1][2], 6)
+  check.equal(ffi.sizeof(grid[0]), 12)
+  check.equal(ffi.string(ffi.new("char[6]", "hello")), "hello")
+  check.raises("does not fit", ffi.new, "char[3]", "hello")
+  check.raises("too many initializers", ffi.new, "int[2]", 1, 2, 3)
+end
+
+function case.structures_of_variable_length_have_room_for_their_tail()
+  ffi.cdef "struct tail { int count; double values[?]; };"
+  local tail = ffi.new("struct tail", 3, { 3 })
+  tail.values[2] = 1.5
+  check.list({ tail.count, tail.values[2] }, { 3, 1.5 })
+  check.equal(ffi.sizeof("struct tail", 3), 32)
+end
+
+function case.enumerations_are_numbers_and_take_names()
+  ffi.cdef "enum fruit { APPLE, PEAR = 10, PLUM }; struct basket { enum fruit fruit; };"
+  check.equal(ffi.C.PLUM, 11)
+  local basket = ffi.new("struct basket", { "PEAR" })
+  check.equal(basket.fruit, 10)
+  basket.fruit = "PLUM"
+  check.equal(basket.fruit, 11)
+  check.raises("cannot convert 'string'", function() basket.fruit = "NUT" end)
+  ffi.cdef "static const int SIZE = 3 * 4;"
+  check.equal(ffi.C.SIZE, 12)
+end
+
+function case.pointers_are_compared_moved_and_subtracted()
+  local array = ffi.new("int[4]", { 1, 2, 3, 4 })
+  local p = ffi.cast("int *", array)
+  check.equal(p[2], 3)
+  check.equal((p + 2)[0], 3)
+  check.equal((p + 3) - p, 3)
+  check.that(p + 1 > p and p == ffi.cast("int *", array) and p ~= p + 1)
+  p[1] = 20
+  check.equal(array[1], 20)
+  check.that(ffi.cast("void *", 0) == ffi.nullptr)
+  check.that(ffi.new "char *" == ffi.nullptr)
+  check.raises("NULL pointer", function() return ffi.new("int *")[0] end)
+  check.raises("attempt to perform arithmetic", function() return p + p end)
+  check.equal(ffi.tonumber(ffi.cast("uintptr_t", ffi.cast("char *", 4096))), 4096)
+end
+
+function case.a_pointer_to_a_structure_is_indexed_like_it()
+  ffi.cdef "struct node { int value; struct node *next; };"
+  local last = ffi.new("struct node", 2)
+  local first = ffi.new("struct node", 1, last)
+  check.equal(first.next.value, 2)
+  first.next.value = 3
+  check.equal(last.value, 3)
+  check.that(last.next == ffi.nullptr)
+  check.raises("NULL pointer", function() return last.next.value end)
+end
+
+function case.conversions_between_pointers_are_checked()
+  local ints = ffi.new "int[2]"
+  ffi.cdef "struct holder { double *p; const char *text; void *any; };"
+  local holder = ffi.new "struct holder"
+  check.raises("cannot convert 'int%[2%]' to 'double %*'", function() holder.p = ints end)
+  holder.any = ints
+  holder.p = ffi.cast("double *", ints)
+  holder.p = nil
+  check.that(holder.p == ffi.nullptr)
+  check.raises("cannot convert 'const char %*'", function() holder.any = holder.text end)
+  check.raises("cannot convert 'number'", function() holder.any = 5 end)
+end
+
+function case.constants_are_not_written_to()
+  local text = ffi.cast("const char *", "text")
+  check.equal(text[0], ("t"):byte())
+  check.raises("constant", function() text[0] = 1 end)
+  check.raises("can be written to", ffi.copy, text, "x")
+end
+
+function case.strings_are_copied_between_lua_and_c()
+  local buffer = ffi.new "char[16]"
+  ffi.copy(buffer, "a\0b", 3)
+  check.equal(ffi.string(buffer), "a")
+  check.equal(ffi.string(buffer, 3), "a\0b")
+  ffi.fill(buffer, 16, ("z"):byte())
+  check.equal(ffi.string(buffer), ("z"):rep(16))
+  ffi.fill(buffer, 16)
+  check.equal(ffi.string(buffer), "")
+  ffi.copy(buffer, "hello")
+  check.equal(ffi.string(buffer + 1), "ello")
+  check.raises("NULL", ffi.string, ffi.nullptr)
+  check.raises("length", ffi.copy, buffer, ffi.new "char[4]")
+end
+
+function case.types_are_values()
+  local point = ffi.typeof "struct { int x, y; }"
+  local p = point(1, 2)
+  check.that(ffi.istype(point, p) and not ffi.istype("int", p))
+  check.that(ffi.typeof(p) == point)
+  check.equal(tostring(ffi.typeof "int *[3]"), "ctype<int *[3]>")
+  check.equal(ffi.sizeof(ffi.typeof("$[$]", point, 3)), 24)
+  check.equal(tostring(ffi.typeof("const $ *", ffi.typeof "long")), "ctype<const long *>")
+  ffi.cdef("struct $ { $ inner; };", "made_up", point)
+  check.equal(ffi.sizeof "struct made_up", 8)
+end
+
+function case.metatypes_give_methods_and_operators()
+  local log = {}
+  local vector
+  vector = ffi.metatype("struct { double x, y; }", {
+    __index = { length = function(v) return math.sqrt(v.x * v.x + v.y * v.y) end },
+    __add = function(a, b) return vector(a.x + b.x, a.y + b.y) end,
+    __eq = function(a, b) return a.x == b.x and a.y == b.y end,
+    __lt = function(a, b) return a:length() < b:length() end,
+    __le = function(a, b) return a:length() <= b:length() end,
+    __len = function() return 2 end,
+    __call = function(v, by) return vector(v.x * by, v.y * by) end,
+    __concat = function(a, b) return tostring(a) .. tostring(b) end,
+    __tostring = function(v) return ("<%g, %g>"):format(v.x, v.y) end,
+    __unm = function(v) return vector(-v.x, -v.y) end,
+    __close = function() log[#log + 1] = "closed" end,
+    __pairs = function(v) return next, { x = v.x, y = v.y } end,
+  })
+  local v = vector(3, 4)
+  check.equal(v:length(), 5.0)
+  check.that(v + v == vector(6, 8) and v == vector(3, 4) and v ~= vector(3, 5))
+  check.that(vector(1, 1) < v and v <= v)
+  check.equal(#v, 2)
+  check.equal(tostring(v(2)), "<6, 8>")
+  check.equal(v .. -v, "<3, 4><-3, -4>")
+  do
+    local _ <close> = v
+  end
+  check.list(log, { "closed" })
+  local sum = 0
+  for _, value in pairs(v) do sum = sum + value end
+  check.equal(sum, 7.0)
+  local reference = ffi.typeof("$ *", vector)(v) -- through a pointer, too
+  check.equal(reference:length(), 5.0)
+  check.raises("has a metatable already", ffi.metatype, vector, {})
+  check.raises("no member 'z'", function() return ffi.new("struct { int a; }").z end)
+end
+
+function case.finalizers_run_once_and_may_be_taken_back()
+  local ended = {}
+  local function finalizer(cdata) ended[#ended + 1] = ffi.tonumber(cdata[0]) end
+  do
+    local a = ffi.gc(ffi.new("int[1]", 1), finalizer)
+    local b = ffi.gc(ffi.new("int[1]", 2), finalizer)
+    local _ = a, ffi.gc(b, nil)
+  end
+  collectgarbage()
+  collectgarbage()
+  check.list(ended, { 1 })
+  ffi.metatype("struct finalized { int a; }", { __gc = function(s) ended[#ended + 1] = s.a end })
+  do
+    local _ = ffi.new("struct finalized", 3)
+  end
+  collectgarbage()
+  collectgarbage()
+  check.list(ended, { 1, 3 })
+end
+
+function case.a_member_keeps_its_structure_alive()
+  ffi.cdef "struct outer { struct { int deep[4]; } inner; };"
+  local deep
+  do
+    local outer = ffi.new "struct outer"
+    outer.inner.deep[3] = 77
+    deep = outer.inner.deep
+  end
+  for _ = 1, 20 do
+    collectgarbage()
+    ffi.new("char[?]", 1000)
+  end
+  check.equal(deep[3], 77)
+end
+
+function case.complex_numbers_have_parts()
+  local z = ffi.new("complex double", 1, 2)
+  check.list({ z.re, z.im }, { 1.0, 2.0 })
+  z.im = 5
+  check.equal(z.im, 5.0)
+  check.equal(ffi.sizeof "complex float", 8)
+end
+
+function case.wrong_declarations_are_reported_with_line_and_column()
+  check.raises("line 2, column 7: ';' or ',' expected, got 'int'", ffi.cdef, "int a;\nint b int c;")
+  check.raises("line 1, column 1: unknown type 'nonsense'", ffi.new, "nonsense")
+  check.raises("size of 'struct unknown' is not known", ffi.new, "struct unknown")
+  check.raises("'void'", ffi.new, "void")
+  check.raises("type of C", ffi.new, {})
+  check.raises("line 1.*'again' is defined already", ffi.cdef, "struct again { int a; }; struct again { int b; };")
+end
+
+function case.misuse_is_told()
+  check.raises("cannot be indexed", function() return ffi.new("int[2]")[{}] end)
+  check.raises("no function", function() ffi.new "int[2]" () end)
+  check.raises("NULL pointer", function() ffi.new "int (*)(void)" () end)
+  check.raises("cast to", ffi.cast, "struct { int a; }", 1)
+  check.raises("length of 0 or more", ffi.new, "int[?]", -1)
+  check.raises("are too many for", ffi.new, "int[?]", math.maxinteger)
+  check.raises("__len", function() return #ffi.new "int[2]" end)
+  check.raises("attempt to compare", function() return ffi.new "int[1]" < {} end)
+  check.that(ffi.new "int[1]" ~= {})
+end
+
+check.run(case)

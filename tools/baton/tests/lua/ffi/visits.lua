@@ -1,0 +1,81 @@
+-- C calls back from threads that the VM has never seen.
+local check = require "check"
+local ffi = require "baton.ffi"
+local process = require "baton.process"
+local subject = require "ffi.subject"
+local case = {}
+
+function case.a_thread_calls_back_100000_times()
+  local last = 0
+  local sum = subject.subject_call_from_threads(function(_, i)
+    last = i
+    return 1
+  end, 1, 100000)
+  check.equal(sum, 100000)
+  check.equal(last, 100000)
+end
+
+function case.eight_threads_call_back_at_once()
+  local calls, at_once, most = {}, 0, 0
+  local sum = subject.subject_call_from_threads(function(thread, i)
+    at_once = at_once + 1
+    most = math.max(most, at_once)
+    if i % 50 == 0 then process.sleep(0.001) end
+    calls[thread] = (calls[thread] or 0) + 1
+    at_once = at_once - 1
+    return thread
+  end, 8, 500)
+  check.equal(sum, 500 * 36)
+  for thread = 1, 8 do check.equal(calls[thread], 500) end
+  check.that(most > 1, "callbacks overlap")
+end
+
+function case.visits_may_wait_for_each_other()
+  local arrived, all_there = 0, process.event()
+  check.equal(subject.subject_call_from_threads(function()
+    arrived = arrived + 1
+    if arrived == 20 then all_there:set() end
+    all_there:wait()
+    return 1
+  end, 20, 3), 60)
+end
+
+function case.beyond_the_bound_threads_wait_for_their_turn()
+  local at_once, most = 0, 0
+  check.equal(subject.subject_call_from_threads(function()
+    at_once = at_once + 1
+    most = math.max(most, at_once)
+    process.sleep(0.05)
+    at_once = at_once - 1
+    return 1
+  end, 100, 1), 100)
+  check.within(most, 20, 64)
+end
+
+function case.others_go_on_while_threads_call_back()
+  local ticks = 0
+  process.spawn({ daemon = true }, function()
+    while true do
+      ticks = ticks + 1
+      process.sleep(0.001)
+    end
+  end)
+  subject.subject_call_from_threads(function() process.sleep(0.001) return 1 end, 4, 20)
+  check.that(ticks > 5)
+end
+
+function case.an_idle_program_is_woken_by_a_visit()
+  local event = process.event()
+  subject.subject_keep(function() event:set() return 0 end)
+  check.equal(subject.subject_call_kept_later(20), 0)
+  check.equal(event:wait(30), true)
+end
+
+function case.a_program_in_which_all_wait_for_a_visit_is_not_dead()
+  local event = process.event()
+  subject.subject_keep(function() event:set() return 0 end)
+  check.equal(subject.subject_call_kept_later(100), 0)
+  check.equal(event:wait(), true)
+end
+
+check.run(case)
