@@ -133,17 +133,3 @@ fn numbers_that_are_no_signals_are_refused() {
         }
     }
 }
-
-#[cfg(not(baton_portable))]
-#[test]
-fn timer_slack_can_be_set_for_this_thread() {
-    use std::time::Duration;
-    fn slack() -> i32 {
-        // SAFETY: PR_GET_TIMERSLACK takes nothing and returns the nanoseconds.
-        unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }
-    }
-    for (wish, got) in [(Duration::from_micros(10), 10_000), (Duration::ZERO, 1)] {
-        signals::set_timer_slack(wish).expect("the kernel takes any slack");
-        assert_eq!(slack(), got);
-    }
-}

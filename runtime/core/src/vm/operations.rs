@@ -82,6 +82,7 @@ impl Vm {
             stack: Some(stack),
             busy: 0,
             slice_began: 0,
+            is_hooked: false,
         };
         let spawned = match when {
             Spawned::Now => inner.kernel.spawn(options, context),
@@ -128,6 +129,7 @@ impl Vm {
             {
                 inner.stacks.recycle(stack);
             }
+            self.unhook(inner, process);
             inner.kernel.forget(process);
         });
     }
@@ -151,10 +153,7 @@ impl Vm {
         let jump = self.inner.with(|inner| {
             let me = inner.kernel.current()?;
             let next = inner.kernel.yield_current();
-            if matches!(next, Next::Other(_)) {
-                inner.begin_slice(me);
-            }
-            self.plan(inner, me, next)
+            self.plan_yield(inner, me, next)
         });
         self.take(jump);
     }
@@ -164,10 +163,7 @@ impl Vm {
         let jump = self.inner.with(|inner| {
             let me = inner.kernel.current()?;
             let next = inner.kernel.yield_to(process);
-            if matches!(next, Next::Other(_)) {
-                inner.begin_slice(me);
-            }
-            self.plan(inner, me, next)
+            self.plan_yield(inner, me, next)
         });
         self.take(jump);
     }
@@ -365,6 +361,16 @@ impl Vm {
         } else {
             Next::Same
         };
+        self.plan(inner, me, next)
+    }
+
+    #[inline]
+    fn plan_yield(&self, inner: &mut Inner, me: ProcessId, next: Next) -> Option<super::switching::Jump> {
+        match next {
+            Next::Other(_) => inner.begin_slice(me),
+            Next::Same if self.exceptions() != 0 => return self.plan_to_ask(inner, me),
+            _ => {}
+        }
         self.plan(inner, me, next)
     }
 
