@@ -6,6 +6,7 @@
 //! | `operations.rs` | what a running process may do: yield, wait, spawn, kill |
 //! | `switching.rs` | from one process straight to the next |
 //! | `consulting.rs` | a scheduler and switch hooks of the guest's users |
+//! | `slices.rs`, `bell.rs` | slices of a process's own; what signal handlers may ring |
 //! | `carrier.rs` | native threads: the loop on their own stacks, hand-over, retirement |
 //! | `lock.rs` | the slow half of the VM lock: taking, entering cold, leaving |
 //! | `idle.rs` | posts of other threads; deadlines; when nothing is runnable |
@@ -20,16 +21,19 @@
 //! **Lock order.** A VM's watch, then the VM's mutex; the monitor's list of VMs is a leaf. Nobody who holds a VM's mutex enters, waits or calls the guest
 //! except for [`Guest::judge`] and [`Guest::warn_blocked`].
 
+mod bell;
 mod carrier;
 mod consulting;
 mod forking;
 mod idle;
 mod lock;
 mod operations;
+mod slices;
 mod switching;
 mod waiting;
 mod watch;
 
+pub use bell::{Bell, Ring};
 pub use operations::{SpawnError, Spawned};
 
 use crate::counters::Counters;
@@ -60,6 +64,8 @@ pub struct Context {
     busy: u64,
     /// What `busy` was when its slice began. More urgent processes interrupt a slice, they do not begin another one.
     slice_began: u64,
+    /// The length of its slices in microseconds; 0: the parameter.
+    slice: u32,
     /// The guest is told when it is left and continued.
     is_hooked: bool,
 }
@@ -85,6 +91,9 @@ pub(crate) struct Inner {
     /// A process that prefers home, but goes elsewhere while home is out in a call of another process.
     prefers_home: Option<ProcessId>,
     consulting: consulting::Consulting,
+    /// Processes with slices of their own length.
+    sliced: usize,
+    bells: Vec<Arc<bell::Hung>>,
     /// State of the generator of `select`'s choices.
     random: u64,
 }
@@ -104,6 +113,8 @@ struct Published {
     switches: AtomicU64,
     /// How much of its slice the running process had used when it was continued, in nanoseconds.
     slice_used: AtomicU64,
+    /// The length of its slices in microseconds; 0: the parameter.
+    slice: AtomicU32,
     /// Whether the running process may be preempted.
     preemptible: AtomicBool,
     /// The monitor's clock reading at its last look, in nanoseconds.
@@ -116,6 +127,8 @@ mod request {
     pub(super) const SLICE: u32 = 1;
     /// A signal handler left work for the guest.
     pub(super) const SIGNALLED: u32 = 2;
+    /// Somebody has rung a bell (see `bell.rs`).
+    pub(super) const RUNG: u32 = 4;
 }
 
 /// Why switches do not go their straight way from process to process.
@@ -124,6 +137,8 @@ mod exception {
     pub(super) const ENDED: u8 = 1;
     /// The guest wants to be asked or told (see `consulting.rs`).
     pub(super) const CONSULTED: u8 = 2;
+    /// A process has slices of its own length (see `slices.rs`).
+    pub(super) const SLICED: u8 = 4;
 }
 
 /// What other threads ask of the owner.
@@ -201,6 +216,8 @@ impl Vm {
                 run_started: 0,
                 prefers_home: None,
                 consulting: consulting::Consulting::default(),
+                sliced: 0,
+                bells: Vec::new(),
                 random: baton_sys::clock::Instant::now().as_nanos() | 1,
             }),
             lock: Mutex::new(lock::LockState::default()),
