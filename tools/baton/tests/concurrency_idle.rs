@@ -113,7 +113,7 @@ fn spin_time_on_one_cpu(policy: &str) -> f64 {
         .arg(one_cpu())
         .arg(harness::baton_path())
         .env("BATON_SPIN", policy)
-        .process_code("require 'idle.short_waits'(2000) print(process.stats().spin_time)")
+        .process_code("require 'idle.short_waits'(200) print(process.stats().spin_time)")
         .run();
     outcome.succeeds().quietly();
     outcome.stdout.trim().parse().expect("a number is printed")
