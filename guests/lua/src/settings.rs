@@ -56,6 +56,7 @@ fn counters(vm: &Vm) -> Vec<(&'static CStr, Count)> {
         (c"retakes", c.retakes.get()),
         (c"false_retakes", c.false_retakes.get()),
         (c"exclusive_calls", c.exclusive_calls.get()),
+        (c"moves", c.moves.get()),
         (c"thread_bound_hits", c.thread_bound_hits.get()),
         (c"idle_waits", c.idle_waits.get()),
         (c"handovers", c.handovers.get()),
