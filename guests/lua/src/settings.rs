@@ -119,6 +119,7 @@ fn named(text: &str) -> *const c_char {
         "mprotect" => c"mprotect",
         "epoll_pwait2" => c"epoll_pwait2",
         "timerfd" => c"timerfd",
+        "polling" => c"polling",
         "CLOCK_MONOTONIC" => c"CLOCK_MONOTONIC",
         "x86_64" => c"x86_64",
         "aarch64" => c"aarch64",

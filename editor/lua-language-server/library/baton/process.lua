@@ -381,7 +381,7 @@ function Barrier:wait(timeout) end
 ---@class baton.process.Features
 ---@field membarrier boolean
 ---@field guard_pages "madvise" | "mprotect"
----@field poller "epoll_pwait2" | "timerfd"
+---@field poller "epoll_pwait2" | "timerfd" | "polling"
 ---@field clock string
 ---@field architecture string
 ---@field preemption boolean
