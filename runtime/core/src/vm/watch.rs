@@ -4,7 +4,7 @@
 //!
 //! | gate | unchanged for | work waits | done |
 //! |---|---|---|---|
-//! | odd | a window | runnable, due or posted | the call is retaken |
+//! | odd | a window (or, if that is zero, at all) | runnable, due or posted | the call is retaken |
 //! | any | a slice (in switches) | an equal one is runnable | a beat: `ATTENTION` |
 //! | any | - | something due, posted, or more urgent | a beat |
 //! | even | a tick after a beat | | a signal to the thread |
@@ -206,6 +206,8 @@ impl Vm {
             return watch.gate_since + window;
         }
         match self.retake(value, false) {
+            // Without a window there is no age to look for: the look every tick is all.
+            Retake::Done if window.is_zero() => {}
             Retake::Done => watch.hot_until = now + HOT,
             Retake::Exclusive => {
                 watch.exclusive = value;
