@@ -44,7 +44,7 @@ const NOTES: [&str; 5] = [
     "speedup: what the two get done, beside one alone in the same run: 1 is none, 2 is that neither ever waits for the other",
     "lost: how far the speedup is from the best in its row, which is the best possible that any choice here reached",
     "fixed windows are tried with a C module, whose calls are always made where they are; a window of 0 takes whatever call a look finds",
-    "auto is baton.ffi with no parameter set: the default window, and what the runtime learns of the function",
+    "auto is baton.ffi with no parameter set: what the runtime does by itself",
 ];
 
 /// Runs the experiment.
