@@ -32,6 +32,9 @@ void baton_lua_raise_kill(lua_State *L, struct baton_process *process);
 /* Critical sections. All inside the VM. `mark` stays on the C stack until the end; an error ends the section too. */
 void baton_lua_begin_critical(struct baton_process *process, struct baton_mark *mark);
 void baton_lua_end_critical(struct baton_process *process);
+/* Kills are held back, as in a `__close` method. */
+void baton_lua_begin_hold(struct baton_process *process, struct baton_mark *mark);
+void baton_lua_end_hold(struct baton_process *process);
 /* For good: the program ends. */
 void baton_lua_leave_criticals(struct baton_process *process);
 void baton_lua_hold_for_criticals(struct baton_process *process, int holds);
@@ -44,7 +47,7 @@ void baton_lua_module_loaded(lua_State *L, const char *name, lua_CFunction loade
 void baton_lua_read_declarations(lua_State *L, const char *text);
 int baton_lua_concurrent(lua_State *L);
 const char *baton_lua_module_name(struct baton_vm *vm, lua_CFunction function);
-extern int baton_calls_watched; /* how many retaken calls are about something */
+extern __attribute__((visibility("hidden"))) int baton_calls_watched; /* how many retaken calls are about something */
 
 /* judgement.c */
 int baton_lua_is_ours(lua_CFunction function);
@@ -81,6 +84,13 @@ void baton_lua_open_objects(lua_State *L);
 void baton_lua_open_timers(lua_State *L);
 void baton_lua_open_settings(lua_State *L);
 void baton_lua_open_scheduling(lua_State *L);
+void baton_lua_open_hooks(lua_State *L);
+void baton_lua_open_hook_methods(lua_State *L);
+/* hooks_module.c. Inside the VM, while no process runs on this thread: */
+uint64_t baton_lua_choose(struct baton_process *current, struct baton_process *suggested);
+void baton_lua_tell_switch(struct baton_process *from, struct baton_process *to);
+/* In the process itself, outside the VM. */
+void baton_lua_run_exit_hook(struct baton_process *process);
 /* Reads the table at `index` into `options`, or raises; leaves the option "name" (nil or a string) on the top. */
 void baton_lua_read_spawn_options(lua_State *L, int index, struct baton_spawn *options);
 struct baton_process *baton_lua_caller(lua_State *L);

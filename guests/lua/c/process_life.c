@@ -228,7 +228,7 @@ void baton_lua_report_part(lua_State *L, struct baton_process *process) {
 
 static void run_body(struct baton_process *process) {
   lua_State *L = process->L;
-  int status = LUA_ERRRUN;
+  int status = LUA_ERRRUN, was_killed;
   if (!process->killed) {
     int arguments = lua_gettop(L) - 1;
     lua_pushcfunction(L, baton_lua_keep_traceback);
@@ -236,9 +236,11 @@ static void run_body(struct baton_process *process) {
     baton_lua_set_base_depth(L);
     status = lua_pcall(L, arguments, LUA_MULTRET, 1);
   }
+  was_killed = process->killed && baton_lua_kill_is_due(process);
+  baton_lua_run_exit_hook(process);
   if (status == LUA_OK) {
     process->outcome = BATON_RETURNED;
-  } else if (process->killed && baton_lua_kill_is_due(process)) {
+  } else if (was_killed) {
     process->outcome = BATON_WAS_KILLED;
     lua_settop(L, 0);
   } else {

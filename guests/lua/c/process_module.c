@@ -21,6 +21,7 @@ struct baton_process *baton_lua_caller(lua_State *L) {
 }
 
 void baton_lua_check_may_wait(lua_State *L, struct baton_process *process) {
+  if (process == process->vm->hook_process) luaL_error(L, "cannot wait in a scheduler or a switch hook");
   if (process->foreign_states > 0)
     luaL_error(L, "cannot wait inside a call on a state that belongs to another process");
 }
@@ -179,7 +180,7 @@ static int kill_process(lua_State *L, struct baton_process *caller, struct baton
   lua_setiuservalue(L, handle, BATON_UV_REASON);
   if (process->killed < UCHAR_MAX) process->killed++;
   process->kill_until = baton_rs_now() + HOLD_BOUND;
-  if (baton_lua_end_unstarted(L, process)) return 0;
+  if (!process->has_exit_hook && baton_lua_end_unstarted(L, process)) return 0;
   baton_enter(L);
   baton_rs_set_kill_hold(caller->vm->executor, process->kernel_id, process->holds > 0);
   outcome = baton_rs_kill(caller->vm->executor, process->kernel_id);
@@ -554,6 +555,7 @@ int baton_lua_open_process(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   luaL_getmetatable(L, HANDLE);
   luaL_newlib(L, methods);
+  baton_lua_open_hook_methods(L);
   lua_pushcclosure(L, handle_index, 1);
   lua_setfield(L, -2, "__index");
   lua_pushcfunction(L, handle_tostring);
@@ -566,5 +568,6 @@ int baton_lua_open_process(lua_State *L) {
   baton_lua_open_timers(L);
   baton_lua_open_settings(L);
   baton_lua_open_scheduling(L);
+  baton_lua_open_hooks(L);
   return 1;
 }

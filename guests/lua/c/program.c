@@ -91,6 +91,7 @@ int baton_lua_exit(lua_State *L) {
   if (lua_toboolean(L, 2)) {
     struct baton_process *process = baton_lua_here(L);
     if (process != NULL && !process->vm->closing) {
+      baton_lua_check_may_wait(L, process);
       process->vm->exiting = 1;
       baton_enter(L);
       baton_lua_leave_criticals(process);
@@ -228,6 +229,7 @@ int baton_lua_main(struct baton_process *first, lua_CFunction body, int argc, ch
   lua_pushinteger(L, argc);
   lua_pushlightuserdata(L, argv);
   status = lua_pcall(L, 2, 1, 0);
+  baton_lua_run_exit_hook(vm->main_process);
   if (!vm->main_process->killed) {
     if (status == LUA_OK) {
       status = (int)lua_tointeger(L, -1);

@@ -37,6 +37,7 @@ struct baton_vm {
   struct lua_State *main;             /* Lua's main state */
   struct global_State *global; /* NULL until Lua's state is open */
   struct baton_process *main_process;
+  struct baton_process *hook_process; /* whom schedulers and switch hooks run as, once there are any */
   struct baton_process *heir;  /* in a fork's child: who forked and ends the program, if it is not the main process */
   uint64_t next_id;
   uint64_t living;             /* processes beside the main one */
@@ -99,6 +100,8 @@ struct baton_process {
   unsigned char retaken;        /* its foreign call was retaken and has not come back */
   unsigned char outcome;
   unsigned char quiet, daemon, joined, reported;
+  unsigned char has_switch_hooks, has_exit_hook;
+  unsigned char has_ended;      /* its body has; its exit hook may run */
   char name[48];                /* for reports, cut to fit */
 };
 

@@ -59,6 +59,9 @@ void baton_rs_give_way(const void *vm); /* to a more urgent one */
 /* Critical sections of the calling process. To leave one gives way to nobody: baton_rs_give_way does. */
 void baton_rs_enter_critical(const void *vm);
 void baton_rs_leave_critical(const void *vm);
+/* Whether baton_lua_choose is asked, and whether baton_lua_tell_switch is told of a process. */
+void baton_rs_set_choosing(const void *vm, int on);
+void baton_rs_set_hooked(const void *vm, uint64_t process, int on);
 void baton_rs_set_word(const void *vm, uint64_t process, uintptr_t word);
 void baton_rs_safepoint(const void *vm);
 void baton_rs_enter_cold(const void *vm); /* from outside; returns inside */

@@ -267,6 +267,10 @@ void baton_lua_begin_critical(struct baton_process *process, struct baton_mark *
 
 void baton_lua_end_critical(struct baton_process *process) { drop_mark(process); }
 
+void baton_lua_begin_hold(struct baton_process *process, struct baton_mark *mark) { put_mark(process, mark, BATON_MARK_CLOSE); }
+
+void baton_lua_end_hold(struct baton_process *process) { drop_mark(process); }
+
 void baton_lua_leave_criticals(struct baton_process *process) {
   for (; process->criticals > 0; process->criticals--) baton_rs_leave_critical(process->vm->executor);
 }

@@ -60,15 +60,15 @@ void baton_lua_resume_ends(struct lua_State *L, struct baton_process *process);
 
 /*
 ** precallC is the function of ldo.c whose parameter `f` is the C function that it calls between lua_unlock and lua_lock: there a call may have
-** to wait for a retaken one about the same thing (policies.c). In the others `f` is this constant.
+** to wait for a retaken one about the same thing (policies.c). In the others `f` is this constant, as the compiler can tell.
 */
 enum { f = 0 };
-extern int baton_calls_watched;
+extern __attribute__((visibility("hidden"))) int baton_calls_watched;
 void baton_lua_before_call(struct lua_State *L, int (*function)(struct lua_State *L));
 
 #define lua_unlock(L)                                                          \
   do {                                                                         \
-    if (__builtin_expect((f) != 0 && baton_calls_watched, 0)) baton_lua_before_call((L), (int (*)(struct lua_State *))(size_t)(f)); \
+    if (!__builtin_constant_p(f) && __builtin_expect(baton_calls_watched, 0)) baton_lua_before_call((L), (int (*)(struct lua_State *))(size_t)(f)); \
     if (baton_in_resume && __builtin_expect(baton_resumed_note->process != NULL, 1)) { \
       struct baton_process *baton_process_ = baton_resumed_note->process;      \
       baton_process_->resumed = baton_resumed_note->previous;                  \

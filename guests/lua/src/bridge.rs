@@ -135,6 +135,16 @@ bridge! {
         vm.operate(|_| ());
     }
 
+    fn baton_rs_set_choosing(vm, on: c_int) {
+        vm.set_choosing(on != 0);
+    }
+
+    fn baton_rs_set_hooked(vm, pid: u64, on: c_int) {
+        if let Some(pid) = process(pid) {
+            vm.set_hooked(pid, on != 0);
+        }
+    }
+
     fn baton_rs_safepoint(vm) {
         vm.safepoint();
     }

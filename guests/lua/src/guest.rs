@@ -16,6 +16,8 @@ unsafe extern "C" {
     fn baton_lua_signalled(vm: *mut c_void);
     fn baton_lua_report_wanted() -> c_int;
     fn baton_lua_forked();
+    fn baton_lua_choose(current: *mut c_void, suggested: *mut c_void) -> u64;
+    fn baton_lua_tell_switch(from: *mut c_void, to: *mut c_void);
     fn baton_lua_exit_status() -> c_int;
     fn baton_ffi_has_callbacks(vm: *const c_void) -> c_int;
     fn baton_lua_report_process(process: *mut c_void, state: *const c_char, blocker: *const c_char);
@@ -132,6 +134,16 @@ impl Guest for LuaGuest {
     fn request_safepoint(&self, word: usize) {
         // SAFETY: the record is that of a live process that is not running; the caller owns the VM.
         unsafe { baton_lua_request_safepoint(pointer(word)) }
+    }
+
+    fn choose(&self, current: Option<usize>, suggested: usize) -> Option<ProcessId> {
+        // SAFETY: the words are records of living processes; inside the VM, and no process runs on this thread.
+        ProcessId::from_bits(unsafe { baton_lua_choose(pointer(current.unwrap_or(0)), pointer(suggested)) })
+    }
+
+    fn switching(&self, from: Option<usize>, to: Option<usize>) {
+        // SAFETY: as for `choose`; the runtime names one of the two at least.
+        unsafe { baton_lua_tell_switch(pointer(from.unwrap_or(0)), pointer(to.unwrap_or(0))) }
     }
 
     fn deadlocked(&self) {

@@ -34,6 +34,21 @@ pub trait Guest: Send + Sync + 'static {
     /// Called inside the VM.
     fn request_safepoint(&self, word: usize);
 
+    /// Who is to run: `None` for `suggested`, which the runtime would choose. `current` is the process that was left, if it lives. Asked
+    /// while [`Vm::set_choosing`](crate::vm::Vm::set_choosing) is on, whenever a process has yielded, waits, ended, or was preempted. If
+    /// the one it names cannot run, the runtime chooses. Called inside the VM on the executor's stack, while nobody is current: what is done
+    /// to processes takes effect, but nothing can wait.
+    fn choose(&self, current: Option<usize>, suggested: usize) -> Option<ProcessId> {
+        let _ = (current, suggested);
+        None
+    }
+
+    /// The process `from` was left, and `to` will be continued; for each of them for which [`Vm::set_hooked`](crate::vm::Vm::set_hooked) is
+    /// on. Called like [`Guest::choose`].
+    fn switching(&self, from: Option<usize>, to: Option<usize>) {
+        let _ = (from, to);
+    }
+
     /// Nothing can ever run again. Called inside the VM on the executor's stack. Usually reports and ends the program;
     /// when it returns, the VM waits on.
     fn deadlocked(&self);

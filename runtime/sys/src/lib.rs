@@ -48,6 +48,8 @@ pub mod poller;
 #[cfg(not(loom))]
 pub mod processors;
 #[cfg(not(loom))]
+pub mod promptness;
+#[cfg(not(loom))]
 pub mod signals;
 #[cfg(not(loom))]
 pub mod stack;

@@ -40,7 +40,7 @@ impl<T> OwnerCell<T> {
     ///
     /// # Panics
     /// If called from within another access.
-    #[inline]
+    #[inline(always)] // Each caller has an `f` of its own, and a switch should be one function.
     pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         #[cfg(not(loom))]
         debug_assert!(
@@ -54,7 +54,7 @@ impl<T> OwnerCell<T> {
     ///
     /// # Panics
     /// If called from within another access.
-    #[inline]
+    #[inline(always)] // Each caller has an `f` of its own, and a switch should be one function.
     pub fn with_mutex_held<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         if self.borrowed.replace(true) {
             nested();

@@ -8,7 +8,6 @@ use std::io;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::time::Duration;
 
 use crate::memory;
 
@@ -253,25 +252,6 @@ fn exchange_alternate_stack(next: &libc::stack_t) -> io::Result<libc::stack_t> {
     let result = unsafe { libc::sigaltstack(next, &raw mut previous) };
     if result == 0 {
         Ok(previous)
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
-
-/// How much later than its deadline the kernel may wake the calling thread, to save power: 50 us unless told otherwise.
-///
-/// # Errors
-///
-/// What `prctl` says; none is known.
-pub fn set_timer_slack(slack: Duration) -> io::Result<()> {
-    // Zero would mean "back to the default".
-    let nanoseconds = libc::c_ulong::try_from(slack.as_nanos())
-        .unwrap_or(libc::c_ulong::MAX)
-        .max(1);
-    // SAFETY: PR_SET_TIMERSLACK takes one integer and touches no memory.
-    let result = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds, 0, 0, 0) };
-    if result == 0 {
-        Ok(())
     } else {
         Err(io::Error::last_os_error())
     }

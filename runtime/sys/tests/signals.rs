@@ -4,7 +4,6 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::time::Duration;
 
 use baton_sys::signals::{self, AltStack, Interrupted, ThreadHandle};
 
@@ -132,17 +131,5 @@ fn numbers_that_are_no_signals_are_refused() {
         if number != libc::SIGKILL {
             assert!(signals::restore_default(number).is_err(), "{number}");
         }
-    }
-}
-
-#[test]
-fn timer_slack_can_be_set_for_this_thread() {
-    fn slack() -> i32 {
-        // SAFETY: PR_GET_TIMERSLACK takes nothing and returns the nanoseconds.
-        unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }
-    }
-    for (wish, got) in [(Duration::from_micros(10), 10_000), (Duration::ZERO, 1)] {
-        signals::set_timer_slack(wish).expect("the kernel takes any slack");
-        assert_eq!(slack(), got);
     }
 }

@@ -212,8 +212,10 @@ fn a_sigint_is_raised_in_main_whatever_main_waits_for() {
 fn a_second_sigint_ends_the_program() {
     let mut program = baton()
         .process_code(
-            "io.stderr:write 'ready'
-             pcall(process.sleep, 1000)
+            "pcall(function()
+               io.stderr:write 'ready'
+               process.sleep(1000)
+             end)
              io.stderr:write 'caught'
              while true do pcall(function() while true do end end) end",
         )

@@ -34,6 +34,7 @@ pages! {
     installing = "installing.md",
     first_steps = "first-steps.md",
     processes = "processes.md",
+    scheduling = "scheduling.md",
     synchronization = "synchronization.md",
     atomic = "atomic.md",
     blocking = "blocking.md",

@@ -1,8 +1,8 @@
-//! Who runs: critical sections, directed yields.
+//! Who runs: critical sections, directed yields, schedulers and hooks.
 
 mod harness;
 
-use harness::cases;
+use harness::{baton, cases};
 
 cases! {
     mod critical from "processes/critical.lua":
@@ -24,4 +24,129 @@ cases! {
         a_directed_yield_goes_to_an_equal_out_of_turn,
         a_directed_yield_falls_back_to_the_next,
         a_process_that_is_not_preemptible_runs_until_it_waits;
+    mod hooks from "processes/hooks.lua":
+        a_scheduler_chooses_who_runs,
+        a_scheduler_that_declines_changes_nothing,
+        one_that_cannot_run_is_not_chosen,
+        a_scheduler_may_prefer_the_less_urgent,
+        a_scheduler_looks_and_acts_but_cannot_wait,
+        a_scheduler_sees_preemptions,
+        a_scheduler_is_collected_and_may_allocate,
+        misuse_of_hooks_raises,
+        switch_hooks_are_called_around_each_run,
+        switch_hooks_see_waits_and_sleeps_and_can_be_removed,
+        a_switch_hook_alone_is_enough,
+        switch_hooks_measure_time,
+        an_exit_hook_is_called_however_a_process_ends,
+        an_exit_hook_is_called_for_one_that_never_ran,
+        an_exit_hook_may_wait_and_holds_kills_back,
+        an_exit_hook_can_be_replaced_and_removed,
+        hooks_go_with_their_process;
+}
+
+/// Runs a program whose hook goes wrong: it must end well, and say `complaint` once.
+fn complains_once(program: &str, complaint: &str) {
+    let outcome = baton().process_code(program).run();
+    outcome.succeeds().complained(complaint);
+    let times = outcome.stderr.matches(complaint).count();
+    assert_eq!(times, 1, "said {times} times\n{outcome}");
+    assert!(outcome.stdout.ends_with("goes on\n"), "did not go on\n{outcome}");
+}
+
+#[test]
+fn a_scheduler_that_fails_is_reported_and_removed() {
+    complains_once(
+        "local asked = 0
+         process.set_scheduler(function() asked = asked + 1 error 'no idea' end)
+         process.yield() process.yield()
+         assert(asked == 1) print 'goes on'",
+        "the scheduler failed: (command line):3: no idea; it is not used any more",
+    );
+}
+
+#[test]
+fn a_scheduler_that_returns_rubbish_is_reported_and_removed() {
+    complains_once(
+        "process.set_scheduler(function() return 'rubbish' end)
+         process.yield() process.yield() print 'goes on'",
+        "the scheduler returned rubbish: process or nil expected, got string; it is not used any more",
+    );
+}
+
+#[test]
+fn an_error_in_a_scheduler_that_jumps_over_what_it_was_in_leaves_nothing_behind() {
+    complains_once(
+        "local function close() error 'in close' end
+         process.set_scheduler(function()
+           process.critical(function()
+             coroutine.wrap(function()
+               local _ <close> = setmetatable({}, { __close = close })
+               error 'inside'
+             end)()
+           end)
+         end)
+         process.yield()
+         local asked = 0
+         process.set_scheduler(function() asked = asked + 1 process.critical(print, 'asked') end)
+         process.yield()
+         process.set_scheduler(nil)
+         assert(asked == 1) print 'goes on'",
+        "in close",
+    );
+}
+
+#[test]
+fn a_switch_hook_that_fails_is_reported_and_removed() {
+    complains_once(
+        "local p = process.spawn({ suspended = true, name = 'worker' }, function() for _ = 1, 3 do process.yield() end end)
+         p:on_switch(function() error 'no' end, print)
+         p:resume() assert(p:join()) print 'goes on'",
+        "process 'worker': its on_switch hook failed: (command line):3: no; it is not called any more",
+    );
+}
+
+#[test]
+fn an_exit_hook_that_fails_is_reported_and_changes_nothing() {
+    complains_once(
+        "local p = process.spawn({ suspended = true, name = 'worker' }, function() return 7 end)
+         p:on_exit(function() error(setmetatable({}, { __tostring = function() return 'shown' end })) end)
+         p:resume() assert(select(2, p:join()) == 7) print 'goes on'",
+        "process 'worker': its on_exit hook failed: shown",
+    );
+}
+
+#[test]
+fn the_exit_hook_of_the_main_process_is_called_at_its_end() {
+    let program = "process.main:on_exit(function(p) print(p.name, 'ends') end)
+                   process.spawn(function() process.sleep(0.01) print 'the last one' end)";
+    baton()
+        .process_code(program)
+        .run()
+        .succeeds()
+        .quietly()
+        .wrote("the last one\nmain\tends\n");
+    let program = "process.main:on_exit(function() print 'ends' end) error 'on purpose'";
+    baton()
+        .process_code(program)
+        .run()
+        .ends_with(1)
+        .complained("on purpose")
+        .wrote("ends\n");
+}
+
+#[test]
+fn a_program_ends_under_a_scheduler_and_hooks() {
+    let program = "process.set_scheduler(function(_, p) return p end)
+                   local p = process.spawn({ daemon = true }, function() while true do end end)
+                   p:on_switch(function() end, function() end)
+                   p:on_exit(function() print 'the daemon ends' end)
+                   process.sleep(0.01) print 'over'";
+    baton()
+        .process_code(program)
+        .run()
+        .succeeds()
+        .quietly()
+        .wrote("over\nthe daemon ends\n");
+    let program = "process.set_scheduler(function() os.exit(3) end) process.yield()";
+    baton().process_code(program).run().ends_with(3).quietly();
 }

@@ -54,6 +54,12 @@ function process.yield_to(target) end
 ---@return any ... results of f
 function process.critical(f, ...) end
 
+---Has `f(current, suggested)` called whenever a process has yielded, waits, ended or was preempted. It returns the process
+---to run next, or nil for `suggested`, the one that would run without it; so it is if that process cannot run. `current` is nil
+---if the last one has ended. It can look at processes and change them, but not wait; if it fails, it is said and not used again.
+---@param f (fun(current: baton.process.Process?, suggested: baton.process.Process): baton.process.Process?)?
+function process.set_scheduler(f) end
+
 ---Waits for some seconds.
 ---@param seconds number
 ---@return true
@@ -209,6 +215,19 @@ function Process:traceback() end
 
 ---@return baton.process.ProcessStats
 function Process:stats() end
+
+---Has `before(p)` called whenever it is about to run, and `after(p)` when it has yielded, waits or was preempted. They cannot
+---wait. They take the place of those before; nil for none.
+---@param before fun(p: baton.process.Process)?
+---@param after? fun(p: baton.process.Process)
+---@return boolean done, "dead"? why
+function Process:on_switch(before, after) end
+
+---Has `f(p)` called by the process itself at its end, however it ends (but for `os.exit`), before those who join it go on.
+---It takes the place of the one before; nil for none.
+---@param f fun(p: baton.process.Process)?
+---@return boolean done, "dead"? why
+function Process:on_exit(f) end
 
 ---@class baton.process.ProcessStats
 ---@field cpu number seconds that it has run

@@ -12,6 +12,13 @@ pub struct Turn {
     to: u32,
 }
 
+/// Whether a process that needs this carrier, or `NIL`, may run at home, which is number 0.
+#[inline]
+fn may_run_at_home(carrier: u32) -> bool {
+    const { assert!(NIL.wrapping_add(1) == 0) };
+    carrier.wrapping_add(1) <= 1
+}
+
 impl<C> Kernel<C> {
     /// Chooses the most urgent runnable process, the current one if no other is more urgent.
     #[inline]
@@ -38,8 +45,8 @@ impl<C> Kernel<C> {
         next
     }
 
-    /// The current process goes to the back of its level, if that is all there is to it: another one is as urgent, may run on
-    /// any carrier and is preempted alike, and nobody is more urgent. Else nothing happens and the answer is `None`: [`Kernel::yield_current`] decides.
+    /// The current process goes to the back of its level, if that is all there is to it: another one is as urgent, may run at
+    /// home, which is where the caller is, and is preempted alike, and nobody is more urgent. Else nothing happens and the answer is `None`: [`Kernel::yield_current`] decides.
     #[inline]
     pub fn yield_to_equal(&mut self) -> Option<Turn> {
         let from = self.current;
@@ -48,7 +55,7 @@ impl<C> Kernel<C> {
         let is_simple = to != from
             && self.run_queue.top() == level
             && self.run_queue.head(level) == from
-            && self.processes[to].carrier == NIL
+            && may_run_at_home(self.processes[to].carrier)
             && self.processes[to].preemptible == process.preemptible;
         if !is_simple {
             return None;

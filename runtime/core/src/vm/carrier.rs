@@ -7,7 +7,8 @@ use crate::kernel::CarrierId;
 use baton_sys::fiber::{Fiber, ThreadFiber};
 use baton_sys::gate::{self, Gate};
 use baton_sys::membarrier;
-use baton_sys::signals::{self, AltStack, ThreadHandle};
+use baton_sys::promptness;
+use baton_sys::signals::{AltStack, ThreadHandle};
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -45,8 +46,8 @@ enum Waited {
     Ended,
 }
 
-/// Stack of a native thread: it runs the loop only, never a process.
-const LOOP_STACK: usize = 256 * 1024;
+/// Stack of a native thread: it runs the loop only, never a process, but a guest's scheduler and hooks.
+const LOOP_STACK: usize = 1 << 20;
 
 impl Vm {
     /// Makes the calling thread the VM's home and runs processes on it until [`Vm::stop`] has been called and the process that called
@@ -70,7 +71,7 @@ impl Vm {
         base.set_argument(super::switching::NO_PROCESS);
         let _signal_stack = AltStack::install();
         // Slack is a matter of exactness only: a refusal costs nothing else.
-        let _ = signals::set_timer_slack(Duration::from_nanos(1));
+        let _ = promptness::set_timer_slack(Duration::from_nanos(1));
         let before = self.start(me, base);
         // In a fork's child the thread has another number.
         while self.await_grant(number_of_this_thread(me)) == Waited::Granted {
@@ -192,6 +193,7 @@ impl Vm {
     fn run_as_owner(&self) {
         while !self.has_ended() {
             self.harvest();
+            self.consult();
             let step = self.inner.with(|inner| self.plan_base(inner));
             match step {
                 BaseStep::Run(jump) => {

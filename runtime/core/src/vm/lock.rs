@@ -273,6 +273,7 @@ impl Vm {
             inner.account(process, Instant::now().as_nanos());
             inner.kernel.set_pinned(process, pinned.then_some(owner));
             inner.kernel.begin_foreign(process, owner);
+            inner.note_left(process);
             if owner == HOME {
                 inner.home_is_out(process, true);
             }

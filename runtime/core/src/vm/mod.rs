@@ -5,6 +5,7 @@
 //! | `mod.rs` | the VM's face: making it, running it, asking it |
 //! | `operations.rs` | what a running process may do: yield, wait, spawn, kill |
 //! | `switching.rs` | from one process straight to the next |
+//! | `consulting.rs` | a scheduler and switch hooks of the guest's users |
 //! | `carrier.rs` | native threads: the loop on their own stacks, hand-over, retirement |
 //! | `lock.rs` | the slow half of the VM lock: taking, entering cold, leaving |
 //! | `idle.rs` | posts of other threads; deadlines; when nothing is runnable |
@@ -20,6 +21,7 @@
 //! except for [`Guest::judge`] and [`Guest::warn_blocked`].
 
 mod carrier;
+mod consulting;
 mod forking;
 mod idle;
 mod lock;
@@ -43,7 +45,7 @@ use baton_sys::parking::Park;
 use baton_sys::poller::{Events, Poller};
 use baton_sys::stack::{Stack, StackPool};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 /// The VM's first native thread.
@@ -58,6 +60,8 @@ pub struct Context {
     busy: u64,
     /// What `busy` was when its slice began. More urgent processes interrupt a slice, they do not begin another one.
     slice_began: u64,
+    /// The guest is told when it is left and continued.
+    is_hooked: bool,
 }
 
 /// The owner's data.
@@ -80,6 +84,7 @@ pub(crate) struct Inner {
     thread_queue: WaitQueueId,
     /// A process that prefers home, but goes elsewhere while home is out in a call of another process.
     prefers_home: Option<ProcessId>,
+    consulting: consulting::Consulting,
     /// State of the generator of `select`'s choices.
     random: u64,
 }
@@ -113,6 +118,14 @@ mod request {
     pub(super) const SIGNALLED: u32 = 2;
 }
 
+/// Why switches do not go their straight way from process to process.
+mod exception {
+    /// Scheduling has stopped for good.
+    pub(super) const ENDED: u8 = 1;
+    /// The guest wants to be asked or told (see `consulting.rs`).
+    pub(super) const CONSULTED: u8 = 2;
+}
+
 /// What other threads ask of the owner.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Post {
@@ -138,8 +151,8 @@ pub struct Vm {
     requests: AtomicU32,
     /// Whether home waits for the VM while another thread has it.
     home_waits: AtomicBool,
-    /// Set once scheduling has stopped for good.
-    ended: AtomicBool,
+    /// What takes switches off their straight way; see [`exception`].
+    exceptions: AtomicU8,
     /// Whether foreign calls may be retaken now.
     retaking: AtomicBool,
     /// A thread is about to fork and waits for the owner to stand aside; guarded by the VM's mutex, also read as a hint.
@@ -187,6 +200,7 @@ impl Vm {
                 retired: None,
                 run_started: 0,
                 prefers_home: None,
+                consulting: consulting::Consulting::default(),
                 random: baton_sys::clock::Instant::now().as_nanos() | 1,
             }),
             lock: Mutex::new(lock::LockState::default()),
@@ -200,7 +214,7 @@ impl Vm {
             kicked_at: AtomicU64::new(0),
             requests: AtomicU32::new(0),
             home_waits: AtomicBool::new(false),
-            ended: AtomicBool::new(false),
+            exceptions: AtomicU8::new(0),
             retaking: AtomicBool::new(true),
             fork_waits: AtomicBool::new(false),
             thawed: Condvar::new(),
@@ -247,7 +261,7 @@ impl Vm {
     /// Inside the VM; the caller goes on alone.
     pub fn stop(&self) {
         // Release: pairs with the acquire loads in the carriers' loops.
-        self.ended.store(true, std::sync::atomic::Ordering::Release);
+        self.exceptions.fetch_or(exception::ENDED, Ordering::Release);
         let state = self.lock_state();
         state.wake_all();
     }
@@ -258,7 +272,13 @@ impl Vm {
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        // Acquire: pairs with the release store in `stop`.
-        self.ended.load(std::sync::atomic::Ordering::Acquire)
+        self.exceptions() & exception::ENDED != 0
+    }
+
+    /// What takes switches off their straight way now.
+    #[inline]
+    fn exceptions(&self) -> u8 {
+        // Acquire: pairs with the release in `stop`.
+        self.exceptions.load(Ordering::Acquire)
     }
 }

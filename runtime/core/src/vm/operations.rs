@@ -82,6 +82,7 @@ impl Vm {
             stack: Some(stack),
             busy: 0,
             slice_began: 0,
+            is_hooked: false,
         };
         let spawned = match when {
             Spawned::Now => inner.kernel.spawn(options, context),
@@ -128,6 +129,7 @@ impl Vm {
             {
                 inner.stacks.recycle(stack);
             }
+            self.unhook(inner, process);
             inner.kernel.forget(process);
         });
     }
@@ -135,16 +137,23 @@ impl Vm {
     /// To the back of its level; continues equals or more urgent ones first.
     #[inline]
     pub fn yield_now(&self) {
+        let turn = self.inner.with(
+            #[inline(always)]
+            |inner| self.plan_turn(inner),
+        );
+        match turn {
+            Some(_) => self.take(turn),
+            None => self.yield_among_many(),
+        }
+    }
+
+    /// A yield that is more than a turn among equals.
+    #[inline(never)]
+    fn yield_among_many(&self) {
         let jump = self.inner.with(|inner| {
-            if let Some(jump) = self.plan_turn(inner) {
-                return Some(jump);
-            }
             let me = inner.kernel.current()?;
             let next = inner.kernel.yield_current();
-            if matches!(next, Next::Other(_)) {
-                inner.begin_slice(me);
-            }
-            self.plan(inner, me, next)
+            self.plan_yield(inner, me, next)
         });
         self.take(jump);
     }
@@ -154,10 +163,7 @@ impl Vm {
         let jump = self.inner.with(|inner| {
             let me = inner.kernel.current()?;
             let next = inner.kernel.yield_to(process);
-            if matches!(next, Next::Other(_)) {
-                inner.begin_slice(me);
-            }
-            self.plan(inner, me, next)
+            self.plan_yield(inner, me, next)
         });
         self.take(jump);
     }
@@ -355,6 +361,16 @@ impl Vm {
         } else {
             Next::Same
         };
+        self.plan(inner, me, next)
+    }
+
+    #[inline]
+    fn plan_yield(&self, inner: &mut Inner, me: ProcessId, next: Next) -> Option<super::switching::Jump> {
+        match next {
+            Next::Other(_) => inner.begin_slice(me),
+            Next::Same if self.exceptions() != 0 => return self.plan_to_ask(inner, me),
+            _ => {}
+        }
         self.plan(inner, me, next)
     }
 

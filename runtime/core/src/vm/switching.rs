@@ -49,7 +49,7 @@ impl Vm {
     pub(super) fn plan(&self, inner: &mut Inner, from: ProcessId, next: Next) -> Option<Jump> {
         let jump = match next {
             Next::Same => None,
-            _ if self.has_ended() => self.plan_alone(inner, from),
+            _ if self.exceptions() != 0 => self.plan_exceptionally(inner, from, next),
             Next::Other(to) => Some(self.plan_jump(inner, from, Some(to))),
             Next::Nothing => Some(self.plan_jump(inner, from, None)),
         };
@@ -59,9 +59,9 @@ impl Vm {
 
     /// A yield among equals, where a switch costs the most: made here if nothing else is to be decided. Equals change places: as many are
     /// runnable as before, and no deadline has changed, so the monitor need not be told more than that there was a switch.
-    #[inline]
+    #[inline(always)]
     pub(super) fn plan_turn(&self, inner: &mut Inner) -> Option<Jump> {
-        if self.has_ended() || inner.carrier != HOME {
+        if self.exceptions() != 0 || inner.carrier != HOME {
             return None;
         }
         let now = self.coarse_now();
@@ -87,6 +87,31 @@ impl Vm {
         Some(Jump { from, to })
     }
 
+    #[cold]
+    fn plan_exceptionally(&self, inner: &mut Inner, from: ProcessId, next: Next) -> Option<Jump> {
+        if self.has_ended() {
+            return self.plan_alone(inner, from);
+        }
+        let to = match next {
+            Next::Other(to) => Some(to),
+            _ => None,
+        };
+        let consults = inner.must_consult(Some(from), to);
+        let to = to.filter(|_| !consults);
+        Some(self.plan_jump(inner, from, to))
+    }
+
+    /// The guest is asked who runs instead of `me`, although no other process would.
+    #[cold]
+    pub(super) fn plan_to_ask(&self, inner: &mut Inner, me: ProcessId) -> Option<Jump> {
+        if self.has_ended() || inner.kernel.is_critical() || !inner.must_ask(me) {
+            return None;
+        }
+        let jump = self.plan_jump(inner, me, None);
+        self.publish(inner);
+        Some(jump)
+    }
+
     /// Scheduling has stopped: `from` goes on if it can run, and ends the run of the VM if it waits.
     #[cold]
     fn plan_alone(&self, inner: &mut Inner, from: ProcessId) -> Option<Jump> {
@@ -98,7 +123,7 @@ impl Vm {
     }
 
     #[inline]
-    fn plan_jump(&self, inner: &mut Inner, from: ProcessId, to: Option<ProcessId>) -> Jump {
+    pub(super) fn plan_jump(&self, inner: &mut Inner, from: ProcessId, to: Option<ProcessId>) -> Jump {
         inner.account(from, self.coarse_now());
         let from = inner.fiber_of(from);
         let to = match to {
@@ -267,6 +292,13 @@ impl Vm {
         vm.exit_process(pid)
     }
 
+    /// After the end of a process, whether its thread's loop is to see who comes next.
+    #[inline]
+    fn leaves_straight_way(&self, inner: &mut Inner, next: ProcessId) -> bool {
+        let exceptions = self.exceptions();
+        exceptions != 0 && (self.has_ended() || inner.must_consult(None, Some(next)))
+    }
+
     /// Ends the calling process and continues the next one.
     fn exit_process(self: Arc<Vm>, me: ProcessId) -> ! {
         let Jump { from, to } = self.inner.with(|inner| {
@@ -281,10 +313,15 @@ impl Vm {
                 inner.stacks.shrink_gradually();
             }
             inner.retired = context.stack;
+            if context.is_hooked {
+                self.count_hooked(inner, false);
+            }
             inner.kernel.exit_current();
             let next = inner.kernel.schedule();
             let to = match next {
-                Next::Other(pid) if !self.has_ended() && self.may_run_here(inner, pid) => inner.fiber_of(pid),
+                Next::Other(pid) if !self.leaves_straight_way(inner, pid) && self.may_run_here(inner, pid) => {
+                    inner.fiber_of(pid)
+                }
                 _ => inner.base_fiber(),
             };
             self.publish(inner);

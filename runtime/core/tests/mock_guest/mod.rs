@@ -25,6 +25,12 @@ pub(crate) type Body = Box<dyn FnOnce(&Process) -> Life + Send>;
 /// What is called when nothing can run any more.
 pub(crate) type OnDeadlock = Box<dyn FnMut(&Arc<Vm>) + Send>;
 
+/// A scheduler: is given the word of the process that was left, and of the one suggested.
+pub(crate) type OnChoose = Box<dyn FnMut(&Arc<Vm>, Option<usize>, usize) -> Option<ProcessId> + Send>;
+
+/// Is given the words of the process that was left, and of the one that will go on.
+pub(crate) type OnSwitching = Box<dyn FnMut(&Arc<Vm>, Option<usize>, Option<usize>) + Send>;
+
 /// What the guest says of a process's foreign calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
@@ -62,6 +68,8 @@ pub(crate) struct Mock {
     /// How often a process was asked for a safepoint.
     pub(crate) requests: AtomicU64,
     on_deadlock: Mutex<Option<OnDeadlock>>,
+    on_choose: Mutex<Option<OnChoose>>,
+    on_switching: Mutex<Option<OnSwitching>>,
 }
 
 /// The guest as the runtime sees it.
@@ -80,6 +88,8 @@ impl Mock {
             signals: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             on_deadlock: Mutex::new(None),
+            on_choose: Mutex::new(None),
+            on_switching: Mutex::new(None),
         })
     }
 
@@ -100,6 +110,21 @@ impl Mock {
     /// Sets what to do when nothing can run any more.
     pub(crate) fn on_deadlock(&self, action: impl FnMut(&Arc<Vm>) + Send + 'static) {
         let mut place = self.on_deadlock.lock().expect("actions do not panic");
+        *place = Some(Box::new(action));
+    }
+
+    /// Sets who chooses the next process.
+    pub(crate) fn on_choose(
+        &self,
+        action: impl FnMut(&Arc<Vm>, Option<usize>, usize) -> Option<ProcessId> + Send + 'static,
+    ) {
+        let mut place = self.on_choose.lock().expect("actions do not panic");
+        *place = Some(Box::new(action));
+    }
+
+    /// Sets what to do at switches of hooked processes.
+    pub(crate) fn on_switching(&self, action: impl FnMut(&Arc<Vm>, Option<usize>, Option<usize>) + Send + 'static) {
+        let mut place = self.on_switching.lock().expect("actions do not panic");
         *place = Some(Box::new(action));
     }
 
@@ -177,6 +202,20 @@ impl Guest for MockGuest {
         if let Some(action) = action.as_mut() {
             action(&self.0.vm());
         }
+    }
+
+    fn choose(&self, current: Option<usize>, suggested: usize) -> Option<ProcessId> {
+        self.0.touch();
+        let mut action = self.0.on_choose.lock().expect("actions do not panic");
+        let action = action.as_mut().expect("only a test with a scheduler is asked");
+        action(&self.0.vm(), current, suggested)
+    }
+
+    fn switching(&self, from: Option<usize>, to: Option<usize>) {
+        self.0.touch();
+        let mut action = self.0.on_switching.lock().expect("actions do not panic");
+        let action = action.as_mut().expect("only a test with hooks is told");
+        action(&self.0.vm(), from, to);
     }
 
     fn signalled(&self) {

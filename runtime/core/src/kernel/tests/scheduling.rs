@@ -1,7 +1,7 @@
 //! Who runs next.
 
 use super::*;
-use crate::kernel::Preemption;
+use crate::kernel::{CarrierId, Preemption};
 
 #[test]
 fn nothing_runs_in_an_empty_kernel() {
@@ -201,4 +201,26 @@ fn a_sleep_to_the_end_of_time_has_no_deadline() {
     assert_blocked(kernel.sleep(at(u64::MAX)));
     assert_eq!(kernel.next_deadline(), None);
     assert!(kernel.all_blocked());
+}
+
+#[test]
+fn a_plain_turn_goes_to_the_next_equal_that_may_run_at_home() {
+    let bound_to = |carrier| SpawnOptions {
+        pin: Some(CarrierId(carrier)),
+        ..SpawnOptions::default()
+    };
+    let mut kernel = kernel();
+    let a = spawn_running(&mut kernel);
+    assert!(kernel.yield_to_equal().is_none(), "alone");
+    let home = kernel.spawn(bound_to(0), ()).unwrap();
+    let elsewhere = kernel.spawn(bound_to(1), ()).unwrap();
+    assert!(kernel.yield_to_equal().is_some());
+    assert_eq!(kernel.current(), Some(home));
+    assert!(kernel.yield_to_equal().is_none(), "the next one may not run at home");
+    assert_eq!(kernel.yield_current(), Next::Other(elsewhere));
+    assert!(kernel.yield_to_equal().is_some());
+    assert_eq!(kernel.current(), Some(a));
+    spawn_at(&mut kernel, 41);
+    assert!(kernel.yield_to_equal().is_none(), "somebody is more urgent");
+    assert_eq!(kernel.counters().yields, 3);
 }
