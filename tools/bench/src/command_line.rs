@@ -240,8 +240,8 @@ pub(crate) struct WindowOptions {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
 
-    /// Seconds that one process takes for its calls in a run
-    #[arg(long, default_value_t = 0.25)]
+    /// Seconds that one process takes for its calls, five times in a run
+    #[arg(long, default_value_t = 0.05)]
     pub(crate) seconds: f64,
 
     /// The longest calls, in seconds
