@@ -187,9 +187,11 @@ int baton_lua_policy_allows(struct baton_process *process, lua_State *L, lua_CFu
 
 /* A C function of `L` is about to be called, while retaken calls are about something. Inside the VM. */
 void baton_lua_before_call(lua_State *L, lua_CFunction function) {
-  struct baton_process *process = baton_lua_running(L);
+  struct baton_process *process;
   struct baton_module *module;
   void *object;
+  if (baton_lua_is_ours(function)) return; /* its files are waited for in io_objects.c */
+  process = baton_lua_running(L);
   if (process == NULL || process->vm->busy == NULL || (module = find_by_address(process->vm, function)) == NULL) return;
   if ((object = object_of_call(module, L, function)) == NULL) return;
   while (baton_lua_is_busy(process->vm, object) && !process->vm->closing) {

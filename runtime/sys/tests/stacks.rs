@@ -2,6 +2,7 @@
 #![cfg(not(loom))]
 
 use std::collections::HashSet;
+use std::os::fd::AsRawFd;
 
 use baton_sys::stack::{GUARD_SIZE, GuardKind, MAXIMUM_SIZE, MINIMUM_SIZE, Stack, StackError, StackPool};
 
@@ -164,6 +165,32 @@ fn a_stack_outlives_its_pool() {
     std::thread::spawn(move || touch(&stack, 100_000))
         .join()
         .expect("the stack is still there");
+}
+
+/// Whether the kernel can read a byte there: it answers where we would crash.
+fn is_readable(address: usize) -> bool {
+    let (_reader, writer) = std::io::pipe().expect("there are descriptors left");
+    // SAFETY: the kernel checks the address, and reads one byte of a stack that nothing runs on.
+    let written = unsafe { libc::write(writer.as_raw_fd(), address as *const libc::c_void, 1) };
+    if written < 0 {
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EFAULT));
+    }
+    written == 1
+}
+
+#[test]
+fn each_of_many_stacks_has_its_whole_guard_and_nothing_more() {
+    let mut pool = pool();
+    let stacks: Vec<Stack> = (0..200).map(|_| pool.allocate(None).expect("there is room")).collect();
+    for stack in &stacks {
+        let guard = stack.guard();
+        assert!(!guard.clone().step_by(page()).any(is_readable), "{guard:x?}");
+        assert!(!is_readable(guard.end - 1));
+        assert!(is_readable(stack.bottom() as usize) && is_readable(stack.top() as usize - 1));
+    }
+    for stack in stacks {
+        pool.recycle(stack);
+    }
 }
 
 #[test]

@@ -33,7 +33,7 @@ cases! {
     mod beside from "ffi/beside.lua":
         a_long_call_does_not_stop_a_ticker,
         the_main_process_may_call_long,
-        ten_calls_of_a_second_overlap,
+        ten_long_calls_overlap,
         results_of_a_call_that_was_retaken_are_right,
         many_processes_call_shortly_while_others_call_long,
         a_kill_takes_effect_when_the_call_returns,

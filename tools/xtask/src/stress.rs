@@ -32,12 +32,21 @@ struct Request {
     runs: u32,
     placements: Vec<Placement>,
     release: bool,
+    /// Only programs whose names contain one of these; all if there are none.
+    only: Vec<String>,
 }
 
 /// Runs the concurrent tests as often as asked, and stops at the first failure.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let request = Request::parse(arguments)?;
-    let programs = suite::build(request.release)?;
+    let mut programs = suite::build(request.release)?;
+    programs.retain(|program| request.wants(&program.name));
+    if programs.is_empty() {
+        return Err(format!(
+            "stress: no test program is called like '{}'",
+            request.only.join("' or '")
+        ));
+    }
     println!("stress: {} test programs, {} runs each", programs.len(), request.runs);
     for program in &programs {
         println!("    {}", program.name);
@@ -95,6 +104,7 @@ impl Request {
             runs: DEFAULT_RUNS,
             placements: Vec::new(),
             release: false,
+            only: Vec::new(),
         };
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
@@ -103,6 +113,7 @@ impl Request {
                 "--pinned" => request.placements.push(Placement::Pinned),
                 "--load" => request.placements.push(Placement::Loaded),
                 "--release" => request.release = true,
+                "--only" => request.only = parse_names(rest.next())?,
                 other => return Err(format!("stress: unknown option '{other}'")),
             }
         }
@@ -111,6 +122,15 @@ impl Request {
         }
         Ok(request)
     }
+
+    fn wants(&self, program: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|part| program.contains(part.as_str()))
+    }
+}
+
+fn parse_names(argument: Option<&String>) -> Result<Vec<String>, String> {
+    let given = argument.ok_or("stress: '--only' needs parts of test programs' names, separated by commas")?;
+    Ok(given.split(',').map(str::to_owned).collect())
 }
 
 fn parse_runs(argument: Option<&String>) -> Result<u32, String> {
@@ -176,6 +196,7 @@ mod checks {
             runs: 200,
             placements: vec![Placement::Pinned, Placement::Loaded],
             release: false,
+            only: Vec::new(),
         };
         assert_eq!(parse(&[]), Ok(expected));
     }
@@ -186,8 +207,17 @@ mod checks {
             runs: 3,
             placements: vec![Placement::Loaded],
             release: true,
+            only: Vec::new(),
         };
         assert_eq!(parse(&["--runs", "3", "--load", "--release"]), Ok(expected));
+    }
+
+    #[test]
+    fn programs_can_be_chosen_by_parts_of_their_names() {
+        let request = parse(&["--only", "sync,core"]).unwrap();
+        assert!(request.wants("baton: concurrency_sync") && request.wants("baton-core: waiting"));
+        assert!(!request.wants("baton: concurrency_foreign"));
+        assert!(parse(&["--only"]).is_err());
     }
 
     #[test]

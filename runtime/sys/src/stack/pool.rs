@@ -60,8 +60,9 @@ pub struct StackPool {
     stride: usize,
     /// All chunks, for the pool's end.
     chunks: Vec<(NonNull<u8>, usize)>,
-    /// The rest of the newest chunk: never used, no guards yet.
+    /// The rest of the newest chunk: never used, and without guards but for the first `guarded` slots.
     fresh: Range<usize>,
+    guarded: usize,
     /// Slots that were given back; the last is used first, since its pages are warm.
     free: Vec<NonNull<u8>>,
     /// This many slots at the beginning of `free` hold no memory.
@@ -110,6 +111,7 @@ impl StackPool {
             stride: extent(guard, default_size),
             chunks: Vec::new(),
             fresh: 0..0,
+            guarded: 0,
             free: Vec::new(),
             trimmed: 0,
             own_free: Vec::new(),
@@ -246,11 +248,29 @@ impl StackPool {
         let (chunk, size) = *self.chunks.last().ok_or_else(|| no_address_space(self.stride))?;
         // SAFETY: `fresh` lies inside the newest chunk, of `size` bytes.
         let base = unsafe { chunk.add(size - self.fresh.len()) };
-        self.make_guard(base)?;
+        if self.guarded == 0 {
+            self.guard_fresh_slots(base)?;
+        }
+        self.guarded -= 1;
         self.fresh.start += self.stride;
         self.slots_made += 1;
         self.look_at_map_limit();
         Ok(base)
+    }
+
+    /// Makes the guards of the fresh slots from `base` on: of one, or of several if there have been many already.
+    fn guard_fresh_slots(&mut self, base: NonNull<u8>) -> Result<(), StackError> {
+        let slots = self.fresh.len() / self.stride;
+        let count = slots.min(self.slots_made);
+        if self.guards == GuardKind::Madvise && count > 1 {
+            // SAFETY: the guards are the lowest pages of slots that nobody has used yet.
+            self.guarded = unsafe { memory::install_guards(base, self.guard, self.stride, count) };
+        }
+        if self.guarded == 0 {
+            self.make_guard(base)?;
+            self.guarded = 1;
+        }
+        Ok(())
     }
 
     /// Doubles the reservation, within bounds; asks for half as much again and again when the system refuses.
@@ -264,6 +284,7 @@ impl StackPool {
                 Ok(chunk) => {
                     self.chunks.push((chunk, size));
                     self.fresh = 0..size;
+                    self.guarded = 0;
                     return Ok(());
                 }
                 Err(source) if slots == 1 => {

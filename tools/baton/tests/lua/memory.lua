@@ -9,13 +9,13 @@ local function heap()
   return collectgarbage "count"
 end
 
--- The program's resident memory in KiB, where the system tells it.
+-- The program's resident memory in KiB, where the system tells it; without pages of files, as of code that runs for the first time.
 local function resident()
   local file = io.open "/proc/self/status"
   if not file then return nil end
   local text = file:read "a"
   file:close()
-  return tonumber(text:match "VmRSS:%s*(%d+)")
+  return tonumber(text:match "RssAnon:%s*(%d+)")
 end
 
 -- What a failure is reported with: the mappings that hold the most of it, in KiB.

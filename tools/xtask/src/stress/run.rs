@@ -11,6 +11,9 @@ use super::suite::TestProgram;
 /// A run that takes longer hangs: the slowest program takes seconds.
 const LIMIT: Duration = Duration::from_secs(300);
 
+/// Tests of one program that run at the same time, however few CPUs there are: they disturb each other, and while some wait others run.
+const TESTS_AT_ONCE: &str = "4";
+
 /// How often a running program is looked at.
 const GLANCE: Duration = Duration::from_millis(5);
 
@@ -68,7 +71,8 @@ pub(super) fn run(program: &TestProgram, placement: Placement) -> Result<Run, St
     let mut command = placement.command(program);
     command
         .current_dir(&program.directory)
-        .env("CARGO_MANIFEST_DIR", &program.directory);
+        .env("CARGO_MANIFEST_DIR", &program.directory)
+        .env("RUST_TEST_THREADS", TESTS_AT_ONCE);
     command
         .stdin(Stdio::null())
         .stdout(log.try_clone().map_err(cannot)?)

@@ -133,17 +133,17 @@ end
 function case.a_switch_costs_the_same_at_any_depth()
   process.params.slice = 0.0001
   local function rounds_at(depth)
-    local rounds, ready, deadline = 0, 0, math.huge
-    local function body(n)
-      if n > 0 then return (body(n - 1)) end
-      ready = ready + 1
-      while process.now() < deadline do rounds = rounds + 1 end
+    local rounds, deadline = {}, math.huge
+    local function body(n, i)
+      if n > 0 then return (body(n - 1, i)) end
+      rounds[i] = 0
+      while process.now() < deadline do rounds[i] = rounds[i] + 1 end
     end
-    local p, q = process.spawn(pcall, body, depth), process.spawn(pcall, body, depth)
-    check.eventually("both are at the bottom", function() return ready == 2 end)
+    local p, q = process.spawn(pcall, body, depth, 1), process.spawn(pcall, body, depth, 2)
+    check.eventually("both are at the bottom", function() return rounds[1] and rounds[2] end)
     deadline = process.now() + 0.2
     p:join() q:join()
-    return rounds
+    return rounds[1] + rounds[2]
   end
   local shallow, deep = rounds_at(10), rounds_at(150000)
   check.that(deep > shallow / 4, deep .. " rounds of a loop, and " .. shallow .. " where the stack is shallow")

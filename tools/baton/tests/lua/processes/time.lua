@@ -142,26 +142,26 @@ function case.every_fires_until_cancelled()
   check.equal(n, 5)
 end
 
--- With drift every period is lengthened by the 10 ms that the body takes: 20 firings would take 0.6 s in place of 0.4 s.
--- A machine under load may be late once; three tries in a row it is not.
+-- With drift every period would be lengthened by the 10 ms that the body takes, and each of the last ten firings be 100 ms late or more. A
+-- machine under load is late now and then, but not always.
 function case.every_does_not_drift()
-  local took
-  for _ = 1, 3 do
-    local n, done, start, timer = 0, process.event(), process.now(), nil
-    timer = process.every(0.02, function()
-      n = n + 1
-      if n == 20 then
-        timer:cancel()
-        took = process.now() - start
-        done:set()
-      end
-      process.sleep(0.01)
-    end)
-    done:wait()
-    check.that(took >= 0.4 - 1e-6, "no firing is early")
-    if took < 0.57 then return end
-  end
-  error("twenty firings took " .. took .. " s")
+  local n, least_late, done, start = 0, math.huge, process.event(), process.now()
+  local timer
+  timer = process.every(0.02, function()
+    local passed = process.now() - start
+    local stats = timer:stats()
+    local late = passed - (stats.fired + stats.skipped) * 0.02
+    n = n + 1
+    check.that(late >= -1e-6, "no firing is early")
+    if n > 10 then least_late = math.min(least_late, late) end
+    if n == 20 then
+      timer:cancel()
+      done:set()
+    end
+    process.sleep(0.01)
+  end)
+  done:wait()
+  check.that(least_late < 0.05, "the least late of ten firings was late by " .. least_late .. " s")
 end
 
 function case.a_firing_that_finds_the_last_one_running_is_skipped()

@@ -75,10 +75,12 @@ function case.a_semaphore_bounds_how_many_are_inside()
     all[i] = process.spawn(function()
       for _ = 1, 5 do
         s:wait()
-        inside = inside + 1
-        if inside > most then most = inside end
+        process.critical(function()
+          inside = inside + 1
+          if inside > most then most = inside end
+        end)
         process.yield()
-        inside = inside - 1
+        process.critical(function() inside = inside - 1 end)
         s:signal()
       end
     end)
