@@ -9,6 +9,7 @@
 **   ffi_cdata.c     cdata: making, indexing, ending                  ffi_callback.c   functions of Lua as function pointers of C
 **   ffi_convert.c   values of Lua as bytes of C, and back            ffi_visits.c     callbacks from threads that are none of the VM's
 **   ffi_number.c    arithmetic, comparison, text                     ffi_library.c    libraries
+**   ffi_moving.c    which calls are made on another native thread
 **
 ** Outside the VM: everything, but what takes a state of the Rust half (`vm->state`); those calls stand between baton_enter and
 ** baton_leave, and raise nothing.
@@ -102,6 +103,10 @@ void baton_ffi_call_prepared(const struct ffi_prepared *prepared, void (*functio
 typedef void (*ffi_handler)(void *word, void *result, void **arguments);
 void *baton_ffi_callback_new(const struct ffi_prepared *prepared, ffi_handler handler, void *word, void **code, char **message);
 void baton_ffi_callback_free(void *callback);
+uint32_t baton_ffi_policy_begin(uint64_t *policy, int class);
+int baton_ffi_policy_choose(uint64_t *policy, uint32_t skipped, uint32_t *skip);
+uint32_t baton_ffi_policy_measured(uint64_t *policy, uint64_t duration, uint64_t window);
+uint32_t baton_ffi_policy_retaken(uint64_t *policy, uint32_t skipped);
 void *baton_ffi_library_load(const char *name, size_t size, int global, char **message);
 void *baton_ffi_library_symbol(const void *library, const char *name, char **message);
 void baton_ffi_library_close(void *library);
@@ -122,12 +127,18 @@ struct ffi_cdata {
   void *data;
 };
 
+/* Words of memory for what is learned of a function (src/ffi/learning.rs). */
+#define FFI_POLICY_WORDS 4
+
 /* A function of C that Lua can call: the first upvalue of its closure. */
 struct ffi_function {
   struct ffi_vm *vm;
   void (*address)(void);
   const struct ffi_type *type;
   const struct ffi_prepared *prepared; /* of the fixed arguments */
+  uint32_t skip;                       /* so many of the next calls stay, and nobody looks at the clock; changed without the VM, too */
+  uint32_t ahead;                      /* what `skip` was when it was set; this and the next: guarded by the VM lock */
+  uint64_t policy[FFI_POLICY_WORDS];
   unsigned char is_quick;              /* `codes` suffice */
   unsigned char result;                /* enum ffi_code */
   unsigned char count;
@@ -158,11 +169,14 @@ struct ffi_visit {
   pthread_cond_t answered;
 };
 
-/* A call through the ffi that a callback may come from; on the C stack. */
+/* A call through the ffi that is going on; on the C stack. */
 struct ffi_outer_call {
   struct ffi_outer_call *previous;
   lua_State *L;
-  int error; /* where on the stack is what a callback raised; 0: nothing was raised */
+  struct baton_process *process;
+  uint64_t began;  /* nanoseconds; 0: it is not measured */
+  int error;       /* where on the stack is what a callback raised; 0: nothing was raised */
+  int called_back; /* how long it takes is then not C's affair alone */
 };
 
 /* ffi_module.c */
@@ -214,6 +228,16 @@ void baton_ffi_push_function(lua_State *L, struct ffi_vm *vm, const struct ffi_t
 l_noret baton_ffi_wrong_argument(lua_State *L, int index, const char *message);
 struct ffi_function *baton_ffi_test_function(lua_State *L, int index);
 
+/* ffi_moving.c */
+/* Before a call that is to be asked about: it may go on on another thread. */
+void baton_ffi_ask(lua_State *L, struct ffi_function *function, struct ffi_outer_call *call);
+/* After one that was measured, retaken, or that called back. */
+void baton_ffi_learn(lua_State *L, struct ffi_function *function, const struct ffi_outer_call *call);
+enum ffi_class { FFI_AUTO, FFI_SHORT, FFI_LONG };
+void baton_ffi_declare_class(struct ffi_function *function, enum ffi_class class);
+int baton_ffi_blocking(lua_State *L);
+int baton_ffi_nonblocking(lua_State *L);
+
 /* ffi_callback.c */
 /* A function pointer of type `type` that leads to the function of Lua at `index`. */
 void *baton_ffi_new_callback(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, int index, int is_passed);
@@ -225,6 +249,8 @@ void baton_ffi_close_callbacks(struct ffi_vm *vm);
 int baton_ffi_callback_method(lua_State *L, struct ffi_vm *vm, struct ffi_cdata *cdata, const char *name);
 
 /* ffi_visits.c */
+/* Listeners among the living processes. Inside the VM. */
+uint64_t baton_ffi_listeners(const struct ffi_vm *vm);
 /* Before there is a callback: from then on other threads may call. */
 void baton_ffi_expect_visits(lua_State *L, struct ffi_vm *vm);
 /* From a thread that is none of the VM's: has a process make the call, and waits for it. */

@@ -46,24 +46,39 @@ struct ffi_function *baton_ffi_test_function(lua_State *L, int index) {
 ** Around the call
 ** ======================================================= */
 
-/* Notes the call, so that callbacks find it, and lets C find the errno that it left. */
-static struct baton_process *begin_call(lua_State *L, struct ffi_outer_call *call) {
-  struct baton_process *process = baton_lua_running(L);
+/* By a pointer that the compiler knows nothing of: errno's address is another one after a move. */
+#if defined(__APPLE__) || defined(__FreeBSD__)
+static int *(*volatile errno_place)(void) = __error;
+#else
+static int *(*volatile errno_place)(void) = __errno_location;
+#endif
+
+/* Notes the call, so that callbacks find it, and lets C find the errno that it left. Perhaps on another thread from here on. */
+static inline void begin_call(lua_State *L, struct ffi_function *function, struct ffi_outer_call *call) {
+  uint32_t skip = __atomic_load_n(&function->skip, __ATOMIC_RELAXED); /* Relaxed: see `set_skip` */
+  struct baton_process *process;
   call->L = L;
+  call->began = 0;
   call->error = 0;
-  call->previous = NULL;
+  call->called_back = 0;
+  if (l_likely(skip > 0))
+    __atomic_store_n(&function->skip, skip - 1, __ATOMIC_RELAXED); /* Relaxed: see `set_skip` */
+  else
+    baton_ffi_ask(L, function, call);
+  call->process = process = baton_lua_running(L);
   if (l_likely(process != NULL)) {
     call->previous = process->ffi_call;
     process->ffi_call = call;
-    errno = process->ffi_errno;
+    *errno_place() = process->ffi_errno;
   }
-  return process;
 }
 
-static void end_call(lua_State *L, struct baton_process *process, struct ffi_outer_call *call) {
+static inline void end_call(lua_State *L, struct ffi_function *function, struct ffi_outer_call *call) {
+  struct baton_process *process = call->process;
   if (l_likely(process != NULL)) {
-    process->ffi_errno = errno;
+    process->ffi_errno = *errno_place();
     process->ffi_call = call->previous;
+    if (l_unlikely(call->began != 0 || call->called_back || process->retaken)) baton_ffi_learn(L, function, call);
   }
   if (l_unlikely(call->error != 0)) { /* a callback raised it */
     lua_settop(L, call->error);
@@ -129,7 +144,6 @@ static int call_prepared(lua_State *L, struct ffi_function *function) {
   const struct ffi_prepared *prepared = function->prepared;
   void *arguments[MOST_ARGUMENTS];
   struct ffi_outer_call call;
-  struct baton_process *process;
   struct ffi_cdata *result;
   char *area;
   int given = lua_gettop(L), fixed = (int)type->count, i;
@@ -151,9 +165,9 @@ static int call_prepared(lua_State *L, struct ffi_function *function) {
   /* The result's place is its object, with room for a whole register. */
   result = baton_ffi_push_new(L, vm, type->element->kind == FFI_VOID ? vm->byte : type->element->plain,
                               prepared->result_size < 16 ? 16 : prepared->result_size);
-  process = begin_call(L, &call);
+  begin_call(L, function, &call);
   baton_ffi_call_prepared(prepared, function->address, arguments, result->data);
-  end_call(L, process, &call);
+  end_call(L, function, &call);
   if (type->element->kind == FFI_VOID) return 0;
   if (type->element->kind != FFI_RECORD && type->element->kind != FFI_WIDE) baton_ffi_to_lua(L, vm, type->element, result->data, 0);
   return 1;
@@ -233,7 +247,6 @@ static int push_answer(lua_State *L, const struct ffi_function *function, uint64
 static int call_quickly(lua_State *L, struct ffi_function *function) {
   struct baton_ffi_registers registers;
   struct ffi_outer_call call;
-  struct baton_process *process;
   uint64_t bits, *integer = registers.integer;
   double *floating = registers.floating;
   int i, count = function->count;
@@ -252,10 +265,10 @@ static int call_quickly(lua_State *L, struct ffi_function *function) {
     if (is_floating) floating++;
     else integer++;
   }
-  process = begin_call(L, &call);
+  begin_call(L, function, &call);
   bits = baton_ffi_call_direct(function->address, (enum baton_ffi_kind)function->prepared->kind,
                                (enum baton_ffi_answer)function->prepared->answer, &registers);
-  end_call(L, process, &call);
+  end_call(L, function, &call);
   return push_answer(L, function, bits);
 }
 
@@ -276,6 +289,7 @@ void baton_ffi_push_function(lua_State *L, struct ffi_vm *vm, const struct ffi_t
   memset(function, 0, sizeof *function);
   strcpy(function->name, name);
   function->vm = vm;
+  baton_ffi_declare_class(function, FFI_AUTO);
   memcpy(&function->address, &address, sizeof address);
   function->type = type->plain;
   function->prepared = prepared;

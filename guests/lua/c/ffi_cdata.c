@@ -7,6 +7,8 @@
 
 /* Registry: cdata -> what is called at its end. Its keys are weak. */
 static const char finalizers_key = 'f';
+/* Registry: address -> the function of Lua for what is there, once it was called by a pointer. Its values are weak. */
+static const char functions_key = 'a';
 
 static const TValue *value_at(lua_State *L, int index) {
   StkId slot = index > 0 ? L->ci->func.p + index : L->top.p + index;
@@ -234,6 +236,21 @@ static int cdata_newindex(lua_State *L) {
 ** Calling, ending
 ** ======================================================= */
 
+/* Pushes the function of `type` at `address`. */
+static void push_pointed(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, void *address) {
+  struct ffi_function *known;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &functions_key);
+  lua_rawgetp(L, -1, address);
+  known = baton_ffi_test_function(L, -1);
+  if (known == NULL || known->type != type->plain) {
+    lua_pop(L, 1);
+    baton_ffi_push_function(L, vm, type, address, "", 0);
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, -3, address);
+  }
+  lua_remove(L, -2);
+}
+
 static int cdata_call(lua_State *L) {
   struct ffi_vm *vm = vm_of(L);
   struct ffi_cdata *cdata = baton_ffi_test_cdata(L, vm, 1);
@@ -246,7 +263,7 @@ static int cdata_call(lua_State *L) {
       return luaL_error(L, "attempt to call '%s', which is no function", cdata->type->name);
     memcpy(&address, cdata->data, sizeof address);
     if (address == NULL) return luaL_error(L, "attempt to call a NULL pointer ('%s')", cdata->type->name);
-    baton_ffi_push_function(L, vm, cdata->type->element, address, "", 0);
+    push_pointed(L, vm, cdata->type->element, address);
     lua_replace(L, 1);
   }
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
@@ -299,6 +316,15 @@ static void open_metatable(lua_State *L, struct ffi_vm *vm, void *key) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, key);
 }
 
+static void open_weak_table(lua_State *L, const char *mode, const void *key) {
+  lua_newtable(L);
+  lua_newtable(L);
+  lua_pushstring(L, mode);
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, key);
+}
+
 void baton_ffi_open_cdata(lua_State *L, struct ffi_vm *vm) {
   open_metatable(L, vm, &vm->plain);
   vm->plain = hvalue(s2v(L->top.p - 1));
@@ -308,12 +334,8 @@ void baton_ffi_open_cdata(lua_State *L, struct ffi_vm *vm) {
   lua_pushcfunction(L, cdata_gc);
   lua_setfield(L, -2, "__gc");
   lua_pop(L, 1);
-  lua_newtable(L);
-  lua_newtable(L);
-  lua_pushliteral(L, "k");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &finalizers_key);
+  open_weak_table(L, "k", &finalizers_key);
+  open_weak_table(L, "v", &functions_key);
 }
 
 /* }====================================================== */

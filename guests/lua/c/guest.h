@@ -23,6 +23,9 @@ void baton_lua_switched(struct baton_process *from, struct baton_process *to);
 void baton_lua_preempt(void);
 void baton_lua_set_base_depth(lua_State *L);
 void baton_lua_detach(struct baton_process *process);
+/* Has the process make its coming foreign call on another native thread. Inside the VM; when it has moved, outside. */
+enum baton_departure baton_lua_move_out(struct baton_process *process);
+void baton_lua_arrived(struct baton_process *process);
 void baton_lua_forget_calls(struct baton_vm *vm);
 /* Raises what the process owes: a kill that is due, an interrupt. From outside the VM. */
 void baton_lua_raise_owed(lua_State *L, struct baton_process *process);
@@ -60,8 +63,8 @@ void baton_lua_warn_blocked(struct baton_process *process);
 void baton_lua_name_function(lua_State *L, char *text, size_t size);
 void baton_lua_note_library_functions(lua_State *L);
 void baton_lua_note_function(lua_CFunction function);
-/* Foreign frames lie beneath the C function that runs on `L`. */
-void baton_lua_mark_foreign_frame(lua_State *L);
+/* Foreign frames have come to lie above the C function that runs on `L`, or have gone. Inside the VM. */
+void baton_lua_mark_frame(lua_State *L, int is_foreign);
 void baton_lua_open_handles(lua_State *L);
 
 /* process_life.c */

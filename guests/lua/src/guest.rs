@@ -10,6 +10,7 @@ use std::sync::Weak;
 unsafe extern "C" {
     fn baton_lua_run(process: *mut c_void);
     fn baton_lua_switched(from: *mut c_void, to: *mut c_void);
+    fn baton_lua_arrived(process: *mut c_void);
     fn baton_lua_judge(process: *mut c_void) -> c_int;
     fn baton_lua_warn_blocked(process: *mut c_void);
     fn baton_lua_request_safepoint(process: *mut c_void);
@@ -116,6 +117,11 @@ impl Guest for LuaGuest {
     fn switched(&self, from: Option<usize>, to: Option<usize>) {
         // SAFETY: the words are records of live processes; the caller owns the VM and is on the thread that switches.
         unsafe { baton_lua_switched(pointer(from.unwrap_or(0)), pointer(to.unwrap_or(0))) }
+    }
+
+    fn arrived(&self, word: usize) {
+        // SAFETY: the record of a process that continues on this thread, and on no other.
+        unsafe { baton_lua_arrived(pointer(word)) }
     }
 
     fn judge(&self, word: usize) -> Judgement {

@@ -223,3 +223,37 @@ fn very_many_stacks_fit() {
         (0, many, many)
     );
 }
+
+#[test]
+fn reserved_stacks_are_ready_all_or_none() {
+    let mut pool = pool();
+    for size in [None, Some(256 * 1024)] {
+        pool.reserve(40, size).expect("there is room");
+        assert_eq!(pool.premade(size).expect("a size in bounds"), 40);
+        let maps = pool.stats().maps;
+        let stacks: Vec<_> = (0..40).map(|_| pool.allocate(size).expect("it is ready")).collect();
+        assert_eq!((pool.stats().maps, pool.premade(size).expect("as before")), (maps, 0));
+        stacks.iter().for_each(|stack| touch(stack, 1));
+        for stack in stacks {
+            pool.recycle(stack);
+        }
+        assert_eq!(
+            pool.premade(size).expect("as before"),
+            40,
+            "none was given back to the system"
+        );
+        pool.reserve(10, size).expect("they are there");
+        assert_eq!(pool.premade(size).expect("as before"), 40);
+    }
+    assert_eq!((pool.stats().in_use, pool.stats().peak_in_use), (0, 40));
+    let too_large = Some(64 << 30);
+    assert!(matches!(pool.reserve(1, too_large), Err(StackError::TooLarge { .. })));
+    assert!(pool.premade(too_large).is_err());
+    // More address space than a processor has.
+    let huge = Some(16 << 30);
+    assert!(matches!(
+        pool.reserve(20_000, huge),
+        Err(StackError::NoAddressSpace { .. })
+    ));
+    assert_eq!(pool.premade(huge).expect("a size in bounds"), 0);
+}

@@ -35,6 +35,7 @@ pages! {
     first_steps = "first-steps.md",
     processes = "processes.md",
     scheduling = "scheduling.md",
+    mapping = "mapping.md",
     synchronization = "synchronization.md",
     atomic = "atomic.md",
     blocking = "blocking.md",

@@ -381,7 +381,7 @@ function Barrier:wait(timeout) end
 ---@class baton.process.Features
 ---@field membarrier boolean
 ---@field guard_pages "madvise" | "mprotect"
----@field poller "epoll_pwait2" | "timerfd"
+---@field poller "epoll_pwait2" | "timerfd" | "polling"
 ---@field clock string
 ---@field architecture string
 ---@field preemption boolean
@@ -409,6 +409,7 @@ function Barrier:wait(timeout) end
 ---@field retakes integer calls that lasted, so that others went on
 ---@field false_retakes integer
 ---@field exclusive_calls integer calls that lasted, and kept all others waiting
+---@field moves integer calls through the ffi that were known to be long, and made on another native thread
 ---@field thread_bound_hits integer how often max_threads made a call wait
 ---@field idle_waits integer waits in the system
 ---@field spins_hit integer spins during which what was waited for came

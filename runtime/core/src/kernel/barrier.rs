@@ -17,6 +17,22 @@ pub(super) struct Barrier {
 
 impl<C> Kernel<C> {
     /// A new barrier for `size` processes, at least one.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Attempt, Deadline, Kernel, SpawnOptions};
+    ///
+    /// let mut kernel: Kernel<()> = Kernel::new(10);
+    /// let barrier = kernel.barrier_new(2);
+    /// for _ in 0..2 {
+    ///     kernel.spawn(SpawnOptions::default(), ())?;
+    /// }
+    /// let _ = kernel.schedule();
+    /// assert_eq!(kernel.barrier_wait(barrier, Deadline::Never), Attempt::Blocked);
+    /// let _ = kernel.schedule();
+    /// let Attempt::Ready(wake) = kernel.barrier_wait(barrier, Deadline::Never) else { panic!("the last one waits for nobody") };
+    /// assert_eq!((wake.value, kernel.runnable_count()), (1, 1));
+    /// # Ok::<(), baton_core::kernel::ProcessLimit>(())
+    /// ```
     pub fn barrier_new(&mut self, size: u64) -> BarrierId {
         let waiters = self.waiters.make_queue();
         BarrierId(self.barriers.insert(Barrier {

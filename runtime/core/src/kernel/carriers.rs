@@ -199,8 +199,9 @@ impl<C> Kernel<C> {
         run_queue::remove(&mut self.processes.slots, ring, index);
     }
 
-    /// A process ends: it needs no carrier any more.
+    /// A process ends: it needs no carrier any more, and no turn.
     pub(super) fn detach(&mut self, index: u32) {
+        self.forget_due_time(index);
         self.processes[index].pin = None;
         self.processes[index].pinned = None;
         self.move_to_carrier(index, NIL);

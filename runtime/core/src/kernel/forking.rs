@@ -3,9 +3,10 @@
 //! Nobody is woken meanwhile: first all others leave what they wait in, then they are dead, and what they held is free.
 
 use super::deadlines::Owner;
-use super::process::Phase;
+use super::process::{NO_DUE_TIME, Phase};
 use super::slab::NIL;
 use super::{CarrierId, Kernel, ProcessId};
+use baton_sys::clock::Instant;
 
 impl<C> Kernel<C> {
     /// Ends all processes but `survivor`, which is the current one or out in a foreign call; forgets all timers and carriers. `survivor` is
@@ -79,7 +80,9 @@ impl<C> Kernel<C> {
         self.end_foreign(pid);
         let process = &self.processes[me];
         let (pin, pinned) = (process.pin.map(|_| home), process.pinned.map(|_| home));
+        let due = self.processes[me].due;
         self.detach(me);
+        self.set_due_time(pid, (due != NO_DUE_TIME).then(|| Instant::from_nanos(due)));
         self.carriers.clear();
         self.processes[me].pin = pin;
         self.set_pinned(pid, pinned);

@@ -5,6 +5,34 @@
 //! ([`Next`]) and whether the caller has to switch away ([`Attempt`]). Its caller, the executor,
 //! carries that out. So all of it is tested without threads, and is used only by the VM's owner.
 //!
+//! ```
+//! use baton_core::kernel::{Attempt, Deadline, Kernel, Next, Priority, SpawnOptions, WakeReason};
+//!
+//! let mut kernel: Kernel<()> = Kernel::new(100); // room for a hundred processes
+//! let low = kernel.spawn(SpawnOptions::default(), ())?;
+//! assert_eq!(kernel.schedule(), Next::Other(low));
+//!
+//! // `low` locks a mutex; then somebody more urgent is there, and preempts it.
+//! let mutex = kernel.mutex_new();
+//! assert!(matches!(kernel.mutex_lock(mutex, Deadline::Never), Ok(Attempt::Ready(_))));
+//! let urgent = Priority::new(60).expect("from 1 to 80");
+//! let high = kernel.spawn(SpawnOptions { priority: urgent, ..SpawnOptions::default() }, ())?;
+//! assert!(kernel.current_should_yield());
+//! assert_eq!(kernel.schedule(), Next::Other(high));
+//!
+//! // It waits for the mutex, whose owner inherits its priority and runs.
+//! assert_eq!(kernel.mutex_lock(mutex, Deadline::Never), Ok(Attempt::Blocked));
+//! assert_eq!(kernel.schedule(), Next::Other(low));
+//! assert_eq!(kernel.effective_priority(low), urgent);
+//!
+//! // The unlock hands the mutex over, and the priority goes back.
+//! kernel.mutex_unlock(mutex).expect("it is the owner");
+//! assert_eq!(kernel.schedule(), Next::Other(high));
+//! assert_eq!(kernel.take_wake(high).reason, WakeReason::Done);
+//! assert_eq!(kernel.effective_priority(low), Priority::DEFAULT);
+//! # Ok::<(), baton_core::kernel::ProcessLimit>(())
+//! ```
+//!
 //! # Map
 //!
 //! | file | what it holds |
@@ -15,7 +43,7 @@
 //! | `waiters`, `blocking` | wait queues; the one way into a wait and the one way out |
 //! | `deadlines`, `timer` | the heap of deadlines; processes fired by time |
 //! | `lifetime`, `join` | spawn, exit, forget; waiting for the end of others |
-//! | `suspend`, `kill`, `priority`, `carriers` | what is done to a process from outside |
+//! | `suspend`, `kill`, `priority`, `due_time`, `carriers` | what is done to a process from outside |
 //! | `critical` | sections in which no other process runs |
 //! | `forking` | what is left of all in a fork's child |
 //! | `semaphore`, `mutex`, `condition`, `event`, `rwlock`, `barrier`, `channel`, `select`, `queue` | what processes wait for |
@@ -30,7 +58,7 @@
 //! 3. Waiter nodes belong to processes in the phase `Waiting` only; a wait ends once.
 //! 4. A process whose kill is due is not blocked. One exception: a process that was killed in a
 //!    condition's wait gets its mutex back first; a second kill spares it that.
-//! 5. Within one priority everything is first come, first served.
+//! 5. Within one priority everything is first come, first served, but for turns of processes with due times.
 //! 6. A stale id is answered as a dead process, a freed object as a closed one; nothing panics.
 //!
 //! # Words
@@ -47,6 +75,7 @@ mod condition;
 mod counters;
 mod critical;
 mod deadlines;
+mod due_time;
 mod event;
 mod forking;
 mod ids;
@@ -105,6 +134,8 @@ pub struct Kernel<C> {
     /// The process that ran last, while nobody is current.
     last: u32,
     run_queue: RunQueue,
+    /// Living processes that have one.
+    with_due_time: u32,
     processes: ProcessTable,
     counters: Counters,
     /// How many processes are in each phase.
@@ -149,6 +180,7 @@ impl<C> Kernel<C> {
             current: NIL,
             last: NIL,
             run_queue: RunQueue::new(),
+            with_due_time: 0,
             processes: ProcessTable::new(),
             counters: Counters::default(),
             census: [0; PHASES],

@@ -82,7 +82,12 @@ pub(super) struct Process {
     pub(super) foreign_on: u32,
     /// The guest's own word.
     pub(super) guest: usize,
+    /// When it is to be done, in nanoseconds: the earliest goes first among equals. [`NO_DUE_TIME`] comes last.
+    pub(super) due: u64,
 }
+
+/// No deadline orders a process among its equals.
+pub(super) const NO_DUE_TIME: u64 = u64::MAX;
 
 impl Process {
     fn free(next: u32) -> Process {
@@ -116,6 +121,7 @@ impl Process {
             carrier_prev: NIL,
             foreign_on: NIL,
             guest: 0,
+            due: NO_DUE_TIME,
         }
     }
 

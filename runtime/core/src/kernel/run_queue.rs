@@ -67,6 +67,30 @@ impl RunQueue {
         self.turn_to(level, index);
     }
 
+    /// Adds a process behind those of its level that are due as early, and behind `running`.
+    #[cold]
+    pub(super) fn push_by_due_time(&mut self, processes: &mut [Process], index: u32, running: u32) {
+        let level = processes[index as usize].priority.get();
+        let head = self.head(level);
+        let due = processes[index as usize].due;
+        let mut place = head;
+        while place != NIL && (place == running || processes[place as usize].due <= due) {
+            place = processes[place as usize].next;
+            if place == head {
+                place = NIL;
+            }
+        }
+        if place == NIL {
+            return self.push_back(processes, index);
+        }
+        // The back of the ring that would begin at `place`.
+        let mut before = place;
+        push_back(processes, &mut before, index);
+        if place == head {
+            self.turn_to(level, index);
+        }
+    }
+
     #[inline]
     pub(super) fn remove(&mut self, processes: &mut [Process], index: u32) {
         let level = processes[index as usize].priority;

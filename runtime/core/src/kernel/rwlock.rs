@@ -70,6 +70,24 @@ impl Holds {
 
 impl<C> Kernel<C> {
     /// A new lock with nobody inside.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Attempt, Deadline, Kernel, SpawnOptions, Wake, WakeReason};
+    ///
+    /// let mut kernel: Kernel<()> = Kernel::new(10);
+    /// let lock = kernel.rwlock_new();
+    /// let done = Ok(Attempt::Ready(Wake::because(WakeReason::Done)));
+    /// let reader = kernel.spawn(SpawnOptions::default(), ())?;
+    /// kernel.spawn(SpawnOptions::default(), ())?;
+    /// let _ = kernel.schedule();
+    /// assert_eq!(kernel.rwlock_read(lock, Deadline::Never), done);
+    /// let _ = kernel.yield_current();
+    /// assert_eq!(kernel.rwlock_write(lock, Deadline::Never), Ok(Attempt::Blocked));
+    /// let _ = kernel.switch_to(reader);
+    /// kernel.rwlock_unlock(lock).expect("it is inside");
+    /// assert_eq!(kernel.rwlock_holders(lock), (1, true));
+    /// # Ok::<(), baton_core::kernel::ProcessLimit>(())
+    /// ```
     pub fn rwlock_new(&mut self) -> RwLockId {
         let waiters = self.waiters.make_queue();
         RwLockId(self.rwlocks.insert(RwLock {

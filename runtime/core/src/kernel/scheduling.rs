@@ -1,6 +1,6 @@
 //! Who runs next.
 
-use super::process::Phase;
+use super::process::{NO_DUE_TIME, Phase};
 use super::slab::NIL;
 use super::{Kernel, Next, Preemption, Priority, ProcessId};
 
@@ -53,6 +53,7 @@ impl<C> Kernel<C> {
         let process = self.processes.slots.get(from as usize)?;
         let (level, to) = (process.priority.get(), process.next);
         let is_simple = to != from
+            && self.with_due_time == 0
             && self.run_queue.top() == level
             && self.run_queue.head(level) == from
             && may_run_at_home(self.processes[to].carrier)
@@ -181,11 +182,14 @@ impl<C> Kernel<C> {
         if next == current {
             return Next::Same;
         }
+        if process.due != NO_DUE_TIME {
+            return self.rotate_among_unequals();
+        }
         self.run_queue.turn_to(level, next);
         self.run(next)
     }
 
-    /// Somebody is more urgent than the current process, or it is kept aside.
+    /// Somebody is more urgent than the current process, or it is kept aside, or has a due time.
     #[cold]
     fn rotate_among_unequals(&mut self) -> Next {
         self.turn_current_to_back();
@@ -195,6 +199,12 @@ impl<C> Kernel<C> {
     fn turn_current_to_back(&mut self) {
         if self.current != NIL && self.processes[self.current].phase == Phase::Ready {
             let process = &self.processes[self.current];
+            if process.due != NO_DUE_TIME {
+                self.run_queue.remove(&mut self.processes.slots, self.current);
+                self.run_queue
+                    .push_by_due_time(&mut self.processes.slots, self.current, NIL);
+                return;
+            }
             self.run_queue.turn_to(process.priority.get(), process.next);
         }
     }
@@ -234,6 +244,9 @@ impl<C> Kernel<C> {
         self.set_phase(index, Phase::Ready);
         if index == self.current {
             self.run_queue.push_front(&mut self.processes.slots, index);
+        } else if self.processes[index].due != NO_DUE_TIME {
+            self.run_queue
+                .push_by_due_time(&mut self.processes.slots, index, self.current);
         } else {
             self.run_queue.push_back(&mut self.processes.slots, index);
         }

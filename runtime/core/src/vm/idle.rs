@@ -48,9 +48,13 @@ impl Vm {
     /// Has [`Guest::signalled`](crate::guest::Guest::signalled) called inside the VM soon. For signal handlers: it only sets a
     /// bit and kicks.
     pub fn request_signalled(&self) {
-        // Release: pairs with the swap in `safepoint` and `idle`.
-        self.requests
-            .fetch_or(super::request::SIGNALLED, std::sync::atomic::Ordering::Release);
+        self.request(super::request::SIGNALLED);
+    }
+
+    /// Sets a bit of the requests, and has the owner look at it. Async-signal-safe.
+    pub(super) fn request(&self, bit: u32) {
+        // Release: pairs with the swap in `safepoint`, and with `idle` and `answer_bells`.
+        self.requests.fetch_or(bit, std::sync::atomic::Ordering::Release);
         match self.park.notify() {
             Notify::MustKick => self.kick_poller(),
             Notify::OwnerSpins => {}
@@ -92,6 +96,7 @@ impl Vm {
                     }
                 }
             }
+            self.answer_bells(inner);
             if inner.kernel.next_deadline().is_some() {
                 inner.kernel.expire(Instant::now());
             }
@@ -111,17 +116,18 @@ impl Vm {
             self.publish(inner);
             let calls_are_out = inner.kernel.foreign_count() > 0;
             let source = if calls_are_out { Source::Calls } else { Source::Outside };
-            let dead = inner.kernel.all_blocked() && !calls_are_out;
+            let dead = inner.kernel.all_blocked() && !calls_are_out && !inner.has_bells();
             (self.next_deadline(inner), source, dead)
         });
         if !dead || self.is_still_dead_when_told() {
             self.wait(source, deadline);
         }
         self.park.finish();
-        if self.signal_is_due() {
-            // AcqRel: pairs with `request_signalled`.
-            self.requests
-                .fetch_and(!super::request::SIGNALLED, std::sync::atomic::Ordering::AcqRel);
+        // AcqRel: pairs with `request`.
+        let requests = self
+            .requests
+            .fetch_and(!super::request::SIGNALLED, std::sync::atomic::Ordering::AcqRel);
+        if requests & super::request::SIGNALLED != 0 {
             self.guest.signalled();
         }
     }
@@ -138,8 +144,10 @@ impl Vm {
         still_dead && self.inbox.is_empty() && !self.signal_is_due()
     }
 
+    /// Whether a signal handler has asked for something, or rung.
     pub(super) fn signal_is_due(&self) -> bool {
-        // Acquire: pairs with `request_signalled`.
-        self.requests.load(std::sync::atomic::Ordering::Acquire) & super::request::SIGNALLED != 0
+        // Acquire: pairs with `request`.
+        self.requests.load(std::sync::atomic::Ordering::Acquire) & (super::request::SIGNALLED | super::request::RUNG)
+            != 0
     }
 }

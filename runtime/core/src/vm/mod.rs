@@ -6,7 +6,9 @@
 //! | `operations.rs` | what a running process may do: yield, wait, spawn, kill |
 //! | `switching.rs` | from one process straight to the next |
 //! | `consulting.rs` | a scheduler and switch hooks of the guest's users |
+//! | `slices.rs`, `bell.rs` | slices of a process's own; what signal handlers may ring |
 //! | `carrier.rs` | native threads: the loop on their own stacks, hand-over, retirement |
+//! | `moving.rs` | calls that are known to be long: the caller goes to another thread |
 //! | `lock.rs` | the slow half of the VM lock: taking, entering cold, leaving |
 //! | `idle.rs` | posts of other threads; deadlines; when nothing is runnable |
 //! | `waiting.rs` | the owner's wait: spinning, then parking |
@@ -20,16 +22,21 @@
 //! **Lock order.** A VM's watch, then the VM's mutex; the monitor's list of VMs is a leaf. Nobody who holds a VM's mutex enters, waits or calls the guest
 //! except for [`Guest::judge`] and [`Guest::warn_blocked`].
 
+mod bell;
 mod carrier;
 mod consulting;
 mod forking;
 mod idle;
 mod lock;
+mod moving;
 mod operations;
+mod slices;
 mod switching;
 mod waiting;
 mod watch;
 
+pub use bell::{Bell, Ring};
+pub use moving::Departure;
 pub use operations::{SpawnError, Spawned};
 
 use crate::counters::Counters;
@@ -60,6 +67,8 @@ pub struct Context {
     busy: u64,
     /// What `busy` was when its slice began. More urgent processes interrupt a slice, they do not begin another one.
     slice_began: u64,
+    /// The length of its slices in microseconds; 0: the parameter.
+    slice: u32,
     /// The guest is told when it is left and continued.
     is_hooked: bool,
 }
@@ -78,6 +87,8 @@ pub(crate) struct Inner {
     spin: Chooser,
     /// The stack of the process that ended last: it was still in use while it switched away.
     retired: Option<Stack>,
+    /// Where the process goes on that was on its way to the owner's loop.
+    departing: Option<CarrierId>,
     /// When the running process was continued (coarse), in nanoseconds.
     run_started: u64,
     /// Who wants to make a foreign call while all native threads but this one are out.
@@ -85,6 +96,9 @@ pub(crate) struct Inner {
     /// A process that prefers home, but goes elsewhere while home is out in a call of another process.
     prefers_home: Option<ProcessId>,
     consulting: consulting::Consulting,
+    /// Processes with slices of their own length.
+    sliced: usize,
+    bells: Vec<Arc<bell::Hung>>,
     /// State of the generator of `select`'s choices.
     random: u64,
 }
@@ -104,6 +118,8 @@ struct Published {
     switches: AtomicU64,
     /// How much of its slice the running process had used when it was continued, in nanoseconds.
     slice_used: AtomicU64,
+    /// The length of its slices in microseconds; 0: the parameter.
+    slice: AtomicU32,
     /// Whether the running process may be preempted.
     preemptible: AtomicBool,
     /// The monitor's clock reading at its last look, in nanoseconds.
@@ -116,6 +132,8 @@ mod request {
     pub(super) const SLICE: u32 = 1;
     /// A signal handler left work for the guest.
     pub(super) const SIGNALLED: u32 = 2;
+    /// Somebody has rung a bell (see `bell.rs`).
+    pub(super) const RUNG: u32 = 4;
 }
 
 /// Why switches do not go their straight way from process to process.
@@ -124,6 +142,8 @@ mod exception {
     pub(super) const ENDED: u8 = 1;
     /// The guest wants to be asked or told (see `consulting.rs`).
     pub(super) const CONSULTED: u8 = 2;
+    /// A process has slices of its own length (see `slices.rs`).
+    pub(super) const SLICED: u8 = 4;
 }
 
 /// What other threads ask of the owner.
@@ -198,9 +218,12 @@ impl Vm {
                 events: Events::new(),
                 spin: Chooser::new(parameters.spinning()),
                 retired: None,
+                departing: None,
                 run_started: 0,
                 prefers_home: None,
                 consulting: consulting::Consulting::default(),
+                sliced: 0,
+                bells: Vec::new(),
                 random: baton_sys::clock::Instant::now().as_nanos() | 1,
             }),
             lock: Mutex::new(lock::LockState::default()),

@@ -17,6 +17,8 @@ pub enum SpawnError {
     Limit(ProcessLimit),
     /// There is no C stack for it.
     Stack(StackError),
+    /// No stack of that size was reserved that is free.
+    NonePremade,
 }
 
 impl fmt::Display for SpawnError {
@@ -24,6 +26,7 @@ impl fmt::Display for SpawnError {
         match self {
             SpawnError::Limit(limit) => write!(f, "{limit}"),
             SpawnError::Stack(error) => write!(f, "no stack for another process: {error}"),
+            SpawnError::NonePremade => f.write_str("no stack for another process is ready (reserve more of that size)"),
         }
     }
 }
@@ -51,6 +54,51 @@ impl Vm {
         when: Spawned,
     ) -> Result<ProcessId, SpawnError> {
         self.inner.with(|inner| self.spawn_in(inner, options, stack_size, when))
+    }
+
+    /// As [`Vm::spawn`], on a stack that is ready: nothing is asked of the system.
+    ///
+    /// # Errors
+    /// [`SpawnError::NonePremade`] if no stack of that size is ready, else as for [`Vm::spawn`].
+    pub fn spawn_premade(
+        &self,
+        options: SpawnOptions,
+        stack_size: Option<usize>,
+        when: Spawned,
+    ) -> Result<ProcessId, SpawnError> {
+        self.inner.with(|inner| {
+            if self.count_premade(inner, stack_size).map_err(SpawnError::Stack)? == 0 {
+                return Err(SpawnError::NonePremade);
+            }
+            self.spawn_in(inner, options, stack_size, when)
+        })
+    }
+
+    /// Has `count` stacks of a size (or of the parameter `stack_size`) ready for processes to come: all of them, or none. Those that are ready
+    /// already count. Stacks of processes that have ended are ready for others of the same size.
+    ///
+    /// # Errors
+    /// When the system refuses, or the size is beyond the limit; as many are ready as before.
+    pub fn reserve_stacks(&self, count: usize, stack_size: Option<usize>) -> Result<(), StackError> {
+        let stack_size = stack_size.unwrap_or_else(|| self.parameters.stack_size());
+        self.inner.with(|inner| {
+            inner.recycle_retired();
+            inner.stacks.reserve(count, Some(stack_size))
+        })
+    }
+
+    /// How many stacks of a size (or of the parameter `stack_size`) are ready.
+    ///
+    /// # Errors
+    /// When the size is beyond the limit.
+    pub fn premade_stacks(&self, stack_size: Option<usize>) -> Result<usize, StackError> {
+        self.inner.with(|inner| self.count_premade(inner, stack_size))
+    }
+
+    fn count_premade(&self, inner: &mut Inner, stack_size: Option<usize>) -> Result<usize, StackError> {
+        let stack_size = stack_size.unwrap_or_else(|| self.parameters.stack_size());
+        inner.recycle_retired();
+        inner.stacks.premade(Some(stack_size))
     }
 
     /// The same before [`Vm::run`], when nobody is inside yet.
@@ -82,6 +130,7 @@ impl Vm {
             stack: Some(stack),
             busy: 0,
             slice_began: 0,
+            slice: 0,
             is_hooked: false,
         };
         let spawned = match when {
@@ -130,6 +179,7 @@ impl Vm {
                 inner.stacks.recycle(stack);
             }
             self.unhook(inner, process);
+            self.change_slice(inner, process, 0);
             inner.kernel.forget(process);
         });
     }
@@ -395,10 +445,14 @@ impl Inner {
         }
     }
 
-    fn stack(&mut self, size: Option<usize>) -> Result<Stack, StackError> {
+    fn recycle_retired(&mut self) {
         if let Some(stack) = self.retired.take() {
             self.stacks.recycle(stack);
         }
+    }
+
+    fn stack(&mut self, size: Option<usize>) -> Result<Stack, StackError> {
+        self.recycle_retired();
         self.stacks.allocate(size)
     }
 

@@ -144,6 +144,10 @@ impl Vm {
         self.published
             .slice_used
             .store(context.busy - context.slice_began, Ordering::Relaxed);
+        if self.exceptions() & super::exception::SLICED != 0 {
+            // Relaxed: a hint.
+            self.published.slice.store(context.slice, Ordering::Relaxed);
+        }
     }
 
     /// The time for accounts, at most a tick behind: the monitor's, as long as it looks at the clock.
@@ -251,6 +255,9 @@ impl Vm {
             self.guest.signalled();
         }
         let jump = self.inner.with(|inner| {
+            if requests & super::request::RUNG != 0 {
+                inner.answer_bells();
+            }
             let me = inner.kernel.current()?;
             if !self.parameters.preemptive() || !inner.kernel.is_preemptible(me) {
                 self.publish(inner);
@@ -259,7 +266,7 @@ impl Vm {
             let asked = requests & super::request::SLICE != 0;
             let next = if inner.kernel.current_should_yield() {
                 inner.kernel.preempt_current(Preemption::MoreUrgent)
-            } else if asked && inner.slice_is_over(me, self.parameters.slice.get()) {
+            } else if asked && inner.slice_is_over(me, self.slice_of(inner, me)) {
                 inner.begin_slice(me);
                 inner.kernel.preempt_current(Preemption::SliceExpired)
             // Relaxed: a stale answer only delays the way home.
@@ -316,6 +323,9 @@ impl Vm {
             if context.is_hooked {
                 self.count_hooked(inner, false);
             }
+            if context.slice != 0 {
+                self.count_sliced(inner, context.slice, 0);
+            }
             inner.kernel.exit_current();
             let next = inner.kernel.schedule();
             let to = match next {
@@ -371,7 +381,7 @@ impl Inner {
     }
 
     #[inline]
-    fn base_fiber(&self) -> Fiber {
+    pub(super) fn base_fiber(&self) -> Fiber {
         self.base.unwrap_or_else(|| broken("the owner's thread has no loop"))
     }
 

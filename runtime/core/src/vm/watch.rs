@@ -104,7 +104,7 @@ impl Vm {
             runnable: self.published.runnable.load(Ordering::Relaxed) > 0,
             rivals: self.published.rivals.load(Ordering::Relaxed),
             outranked: self.published.outranked.load(Ordering::Relaxed),
-            posted: !self.inbox.is_empty() || self.requests.load(Ordering::Relaxed) & request::SIGNALLED != 0,
+            posted: !self.inbox.is_empty() || self.signal_is_due(),
             due: deadline <= now.as_nanos(),
             deadline,
         }
@@ -250,7 +250,7 @@ impl Vm {
 
     /// The heartbeat: asks the running process to give way, first by a flag, then by a signal.
     fn beat(&self, watch: &mut Watch, now: Instant, value: u64, view: View, thread: ThreadHandle) -> Instant {
-        let slice = self.parameters.slice.get();
+        let slice = self.published_slice();
         // Relaxed: a hint; the safepoint asks the accounts.
         let used = Duration::from_nanos(self.published.slice_used.load(Ordering::Relaxed));
         let slice_ends = watch.slice_since + slice.saturating_sub(used);

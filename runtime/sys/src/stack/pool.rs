@@ -67,8 +67,10 @@ pub struct StackPool {
     free: Vec<NonNull<u8>>,
     /// This many slots at the beginning of `free` hold no memory.
     trimmed: usize,
-    /// Stacks with a mapping of their own that were given back, at most `OWN_MAPPINGS_KEPT`.
+    /// Stacks with a mapping of their own that were given back.
     own_free: Vec<Stack>,
+    /// How many of them are kept.
+    own_kept: usize,
     own_reserved: usize,
     own_mappings: usize,
     slots_made: usize,
@@ -115,6 +117,7 @@ impl StackPool {
             free: Vec::new(),
             trimmed: 0,
             own_free: Vec::new(),
+            own_kept: OWN_MAPPINGS_KEPT,
             own_reserved: 0,
             own_mappings: 0,
             slots_made: 0,
@@ -143,6 +146,54 @@ impl StackPool {
         Ok(stack)
     }
 
+    /// Has `count` stacks of a size ready that need no system call when they are asked for: guards in place, though no memory behind them.
+    /// All of them, or none: those that were free before count.
+    ///
+    /// # Errors
+    ///
+    /// As for [`StackPool::allocate`]; there are as many as before.
+    pub fn reserve(&mut self, count: usize, size: Option<usize>) -> Result<(), StackError> {
+        let missing = count.saturating_sub(self.premade(size)?);
+        let peak = self.peak_in_use;
+        let mut made = Vec::new();
+        let outcome = (0..missing).try_for_each(|_| {
+            made.push(self.make(size)?);
+            Ok(())
+        });
+        self.in_use += made.len();
+        if outcome.is_ok() && made.first().is_some_and(|stack| !stack.is_slot) {
+            self.own_kept = self.own_kept.max(self.own_free.len() + made.len());
+        }
+        // In reverse, so that they are used in the order of their addresses.
+        made.into_iter().rev().for_each(|stack| self.recycle(stack));
+        self.peak_in_use = peak;
+        outcome
+    }
+
+    /// How many stacks of a size are ready.
+    ///
+    /// # Errors
+    ///
+    /// When `size` is beyond the limit.
+    pub fn premade(&self, size: Option<usize>) -> Result<usize, StackError> {
+        let size = size.map_or(Ok(self.default_size), usable_size)?;
+        if size == self.default_size {
+            return Ok(self.free.len());
+        }
+        let whole = extent(self.guard, size);
+        Ok(self.own_free.iter().filter(|stack| stack.extent() == whole).count())
+    }
+
+    /// A new stack, although others may be free. It is not counted as in use.
+    fn make(&mut self, size: Option<usize>) -> Result<Stack, StackError> {
+        let size = size.map_or(Ok(self.default_size), usable_size)?;
+        if size == self.default_size {
+            let base = self.make_slot()?;
+            return Ok(self.stack_at(base, self.stride, true));
+        }
+        self.make_own(extent(self.guard, size))
+    }
+
     /// Takes back a stack that nothing runs on any more. It keeps its memory until [`StackPool::trim`]. A stack of another pool stays as
     /// it is, reserved and unused.
     pub fn recycle(&mut self, stack: Stack) {
@@ -152,7 +203,7 @@ impl StackPool {
         self.in_use -= 1;
         if stack.is_slot {
             self.free.push(stack.base);
-        } else if self.own_free.len() < OWN_MAPPINGS_KEPT {
+        } else if self.own_free.len() < self.own_kept {
             self.own_free.push(stack);
         } else {
             self.unmap_own(stack);
@@ -313,6 +364,10 @@ impl StackPool {
         if let Some(index) = self.own_free.iter().rposition(|stack| stack.extent() == whole) {
             return Ok(self.own_free.swap_remove(index));
         }
+        self.make_own(whole)
+    }
+
+    fn make_own(&mut self, whole: usize) -> Result<Stack, StackError> {
         let base = memory::map(whole).map_err(|source| StackError::NoAddressSpace { size: whole, source })?;
         if let Err(error) = self.make_guard(base) {
             // SAFETY: the mapping was made above and nothing refers to it.

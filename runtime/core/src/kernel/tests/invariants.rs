@@ -37,6 +37,8 @@ fn check_census(kernel: &Kernel<()>) {
         }
     }
     assert_eq!(kernel.census, census);
+    let with_due_time = processes(kernel).filter(|(_, process)| process.due != u64::MAX);
+    assert_eq!(kernel.with_due_time as usize, with_due_time.count());
     assert_eq!((kernel.live, kernel.live_non_daemons), (live, non_daemons));
     let pending = kernel.timers.iter().filter(|(_, timer)| timer.is_pending).count();
     assert_eq!(kernel.pending_timers, pending);

@@ -6,6 +6,7 @@ mod channel;
 mod condition;
 mod critical;
 mod deadlines;
+mod due_time;
 mod event;
 mod forking;
 mod interrupt;

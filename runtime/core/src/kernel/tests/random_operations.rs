@@ -141,6 +141,10 @@ impl World {
             10 => {
                 self.kernel.end_foreign(pid);
             }
+            12 if self.random.one_in(2) => {
+                let due = self.random.one_in(2).then(|| at(self.now + self.random.below(9)));
+                self.kernel.set_due_time(pid, due);
+            }
             12 => {
                 self.kernel.interrupt(pid);
             }

@@ -1,0 +1,237 @@
+//! What embedders in Rust have beyond what the guest offers: premade stacks, slices of a process's own, due times, bells.
+
+mod mock_guest;
+
+use baton_core::kernel::{Deadline, Priority, ProcessId, SpawnOptions, State};
+use baton_core::vm::{Ring, SpawnError, Spawned};
+use baton_sys::clock::Instant;
+use mock_guest::{Life, Process, await_event, run, run_with};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const SIZE: Option<usize> = Some(256 * 1024);
+
+fn premade(main: &Process) -> usize {
+    main.vm.premade_stacks(SIZE).expect("a size in bounds")
+}
+
+fn spawn_premade(main: &Process) -> Result<ProcessId, SpawnError> {
+    let guest = main.mock.add(|_| Ok(()));
+    let options = SpawnOptions {
+        guest,
+        ..SpawnOptions::default()
+    };
+    main.vm.spawn_premade(options, SIZE, Spawned::Now)
+}
+
+#[test]
+fn reserved_stacks_are_used_and_come_back() {
+    run(|main| {
+        assert_eq!(premade(main), 0);
+        assert!(matches!(spawn_premade(main), Err(SpawnError::NonePremade)));
+        main.vm.reserve_stacks(2, SIZE).expect("there is room");
+        assert_eq!(premade(main), 2);
+        let all = [spawn_premade(main), spawn_premade(main)].map(|spawned| spawned.expect("it is ready"));
+        assert!(matches!(spawn_premade(main), Err(SpawnError::NonePremade)));
+        main.join_all(all)?;
+        assert_eq!(premade(main), 2);
+        assert!(main.vm.reserve_stacks(1, Some(usize::MAX)).is_err());
+        assert!(main.vm.premade_stacks(Some(usize::MAX)).is_err());
+        Ok(())
+    });
+}
+
+/// Computes, and tells how long it was let run each time, until it is told to stop. `runner` is who runs.
+fn tell_runs(process: &Process, me: u64, runner: &AtomicU64, mut goes_on: impl FnMut(Duration) -> bool) -> Life {
+    loop {
+        runner.store(me, Ordering::Relaxed);
+        let begin = Instant::now();
+        let mut last = begin;
+        while runner.load(Ordering::Relaxed) == me {
+            last = Instant::now();
+            process.checkpoint()?;
+        }
+        if !goes_on(last - begin) {
+            return Ok(());
+        }
+    }
+}
+
+/// A loaded machine makes runs longer, never shorter.
+#[test]
+fn a_process_may_have_slices_of_its_own() {
+    const STOPPED: u64 = 3;
+    run_with(
+        |vm| vm.parameters.slice.set(Duration::from_millis(1)),
+        |main| {
+            let runner = Arc::new(AtomicU64::new(0));
+            let (of_short, of_long) = (Arc::clone(&runner), Arc::clone(&runner));
+            let short = main.spawn(move |process| {
+                let mut brief = 0;
+                tell_runs(process, 1, &of_short, |length| {
+                    brief += u32::from(length < Duration::from_millis(10));
+                    brief < 3
+                })?;
+                of_short.store(STOPPED, Ordering::Relaxed);
+                Ok(())
+            });
+            let long = main.spawn(move |process| {
+                tell_runs(process, 2, &of_long, |length| {
+                    let is_over = of_long.load(Ordering::Relaxed) == STOPPED;
+                    assert!(is_over || length > Duration::from_millis(15), "{length:?}");
+                    !is_over
+                })
+            });
+            main.vm.set_slice(long, Some(Duration::from_millis(20)));
+            assert_eq!(main.vm.slice(long), Duration::from_millis(20));
+            assert_eq!(main.vm.slice(short), Duration::from_millis(1));
+            main.join_all([short, long])?;
+            assert_eq!(
+                main.vm.slice(long),
+                Duration::from_millis(1),
+                "forgotten with the process"
+            );
+            Ok(())
+        },
+    );
+}
+
+#[test]
+fn equals_run_in_the_order_of_their_due_times() {
+    run(|main| {
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let all = [3, 1, 2].map(|due| {
+            let order = Arc::clone(&order);
+            let pid = main.spawn(move |_| {
+                order.lock().expect("nobody panics").push(due);
+                Ok(())
+            });
+            let due = Some(Instant::from_nanos(due));
+            main.vm.kernel(|kernel| assert!(kernel.set_due_time(pid, due)));
+            pid
+        });
+        main.join_all(all)?;
+        assert_eq!(*order.lock().expect("nobody panics"), [1, 2, 3]);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_bell_rung_by_a_thread_resumes_a_process_of_an_idle_vm() {
+    run(|main| {
+        let suspended = main.spawn(|process| {
+            let _ = process.vm.suspend(process.id);
+            Ok(())
+        });
+        main.yield_now()?;
+        assert_eq!(main.vm.kernel(|kernel| kernel.state(suspended)), State::Suspended);
+        let bell = main.vm.hang_bell(Ring::Resume(suspended));
+        let thread = std::thread::spawn(move || bell.ring());
+        main.join(suspended)?;
+        main.foreign(|| thread.join())?.expect("a thread that ends well");
+        Ok(())
+    });
+}
+
+#[test]
+fn each_ring_signals_a_semaphore_once_however_they_come_together() {
+    const RINGS: u64 = 2000;
+    run(|main| {
+        let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+        let bell = main.vm.hang_bell(Ring::Signal(semaphore));
+        let threads = [(); 2].map(|()| {
+            let bell = bell.clone();
+            std::thread::spawn(move || (0..RINGS).for_each(|_| bell.ring()))
+        });
+        drop(bell);
+        for _ in 0..2 * RINGS {
+            main.wait(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))?;
+        }
+        for thread in threads {
+            main.foreign(|| thread.join())?.expect("a thread that ends well");
+        }
+        assert_eq!(main.vm.kernel(|kernel| kernel.semaphore_count(semaphore)), 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_bell_rung_while_a_process_computes_lets_a_more_urgent_one_preempt_it() {
+    run(|main| {
+        let woken = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&woken);
+        let options = SpawnOptions {
+            priority: Priority::HIGHEST,
+            suspended: true,
+            ..SpawnOptions::default()
+        };
+        let urgent = main.spawn_with(options, move |_| {
+            seen.store(1, Ordering::Relaxed);
+            Ok(())
+        });
+        let bell = main.vm.hang_bell(Ring::Resume(urgent));
+        let thread = std::thread::spawn(move || bell.ring());
+        main.spin_until(|| woken.load(Ordering::Relaxed) == 1)?;
+        main.foreign(|| thread.join())?.expect("a thread that ends well");
+        main.join(urgent)
+    });
+}
+
+#[test]
+fn a_bell_rung_on_the_owners_own_thread_as_a_signal_handler_does_is_heard_at_the_next_instruction() {
+    run(|main| {
+        let options = SpawnOptions {
+            priority: Priority::HIGHEST,
+            suspended: true,
+            ..SpawnOptions::default()
+        };
+        let urgent = main.spawn_with(options, |_| Ok(()));
+        main.vm.hang_bell(Ring::Resume(urgent)).ring();
+        main.checkpoint()?;
+        assert_eq!(main.vm.kernel(|kernel| kernel.state(urgent)), State::Dead);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_vm_with_a_bell_is_not_deadlocked_and_one_whose_bell_is_gone_is() {
+    let finished = run(|main| {
+        let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+        let bell = main.vm.hang_bell(Ring::Signal(semaphore));
+        let mock = Arc::clone(&main.mock);
+        let vm = Arc::clone(&main.vm);
+        let thread = std::thread::spawn(move || {
+            await_event("the VM waits", || vm.counters.idle_waits.get() > 0);
+            assert_eq!(mock.deadlocks.load(Ordering::Relaxed), 0);
+            bell.ring();
+        });
+        main.wait(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))?;
+        main.foreign(|| thread.join())?.expect("a thread that ends well");
+        main.mock.on_deadlock(move |vm| {
+            vm.kernel(|kernel| kernel.semaphore_signal(semaphore, 1));
+        });
+        main.wait(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))?;
+        Ok(())
+    });
+    assert_eq!(finished.mock.deadlocks.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn time_and_stack_are_accounted_to_each_process() {
+    run(|main| {
+        let busy = main.spawn(|process| {
+            let end = Instant::now() + Duration::from_millis(20);
+            process.spin_until(|| Instant::now() >= end)
+        });
+        let idle = main.spawn(|process| process.sleep_until(Instant::now() + Duration::from_millis(20)));
+        main.yield_now()?;
+        let used = main.vm.stack_high_water(idle).expect("it has run");
+        let (low, high) = main.vm.stack_bounds(idle).expect("it lives");
+        assert!(used > 0 && used < high - low);
+        main.join_all([busy, idle])?;
+        let [of_busy, of_idle] = [busy, idle].map(|pid| main.vm.cpu_time(pid));
+        assert!(of_busy > of_idle, "{of_busy:?} and {of_idle:?}");
+        Ok(())
+    });
+}
