@@ -1,5 +1,5 @@
 -- Calls of C functions by one process, and by two: `calls.lua module|ffi directory case count length`, the last three as every
--- peer gets them. Prints elapsed milliseconds, and how many calls the VM was taken from.
+-- peer gets them. Prints elapsed milliseconds, how many calls the VM was taken from, and how many were made on another thread.
 -- Runs under stock Lua as well, as far as one process goes.
 local how, directory, case = arg[1], arg[2], arg[3]
 local count, length = tonumber(arg[4]), tonumber(arg[5])
@@ -43,6 +43,7 @@ local function report_together(f)
   local after = process.stats()
   print("retakes", after.retakes - before.retakes)
   print("false_retakes", after.false_retakes - before.false_retakes)
+  print("moves", after.moves - before.moves)
 end
 
 local cases = {}

@@ -1,4 +1,4 @@
--- Two processes that call C and compute in turn: `window.lua module|ffi directory spin|sleep microseconds amount rounds`. A call
+-- Two processes that call C and compute in turn: `window.lua stay|move|auto directory spin|sleep microseconds amount rounds`. A call
 -- lasts so many microseconds, for which the C function is given the amount; computing lasts a quarter of that. Prints how much
 -- more two processes get done than one: 1 is none, 2 is that neither ever waits for the other.
 local process = require "baton.process"
@@ -7,13 +7,13 @@ local microseconds, amount, rounds = tonumber(arg[4]), tonumber(arg[5]), tonumbe
 local tries = 5
 
 package.cpath = directory .. "/?.so"
-local functions = require "calls"
-local now, f = functions.now, functions[name]
-if how == "ffi" then
-  local ffi = require "baton.ffi"
-  f = ffi.fn("int calls_" .. name .. "(int amount)", ffi.load(directory .. "/libcalls.so"))
-else
-  process.concurrent("calls", "concurrent")
+local now = require("calls").now
+local ffi = require "baton.ffi"
+local f = ffi.fn("int calls_" .. name .. "(int amount)", ffi.load(directory .. "/libcalls.so"))
+if how == "stay" then
+  ffi.nonblocking(f)
+elseif how == "move" then
+  ffi.blocking(f)
 end
 
 local function compute(turns)
@@ -67,4 +67,6 @@ for i = 1, tries do
 end
 table.sort(speedups)
 print(string.format("speedup %.6f", speedups[tries // 2 + 1]))
-print("retakes", (process.stats().retakes - before.retakes) / (2 * rounds * tries))
+local after, calls = process.stats(), 2 * rounds * tries
+print("retakes", (after.retakes - before.retakes) / calls)
+print("moves", (after.moves - before.moves) / calls)

@@ -67,7 +67,7 @@ const NOTES: [&str; 5] = [
     "eager: as many threads as the bound allows are made before the first burst; lazy: when a call that lasts keeps others waiting",
     "up to: max_threads, beyond which calls wait for their turn; enough is one more than the largest burst",
     "ended at once: thread_idle is 0; else a thread is kept for 10 s without work",
-    "ffi: by baton.ffi; the others call a C module",
+    "ffi: by baton.ffi, which learns that the calls are long and makes them elsewhere; the others call a C module, and the VM is taken from each",
 ];
 
 const fn lazy(name: &'static str, bound: Bound) -> Way {

@@ -4,6 +4,7 @@ use crate::calls::BARE_C;
 use crate::chart::{Bars, Chart, Mark, Scale, Series};
 use crate::command_line::GildaOptions;
 use crate::contest::Results;
+use crate::stats;
 use crate::table::{Table, figure};
 
 use super::{LONG, SHORT, SWITCHING, WATCHDOG_OFF};
@@ -50,8 +51,9 @@ pub(super) fn of_long_calls(results: &Results, options: &GildaOptions) -> Table 
 /// A row for each system: elapsed time of many short calls, what each adds to the loop in C, and how many were taken.
 pub(super) fn of_short_calls(results: &Results, options: &GildaOptions) -> Table {
     let (calls, rounds) = (options.calls, options.rounds);
-    let caption =
-        format!("{calls} calls of 0.6 us: elapsed ms, mean and median of {rounds}; retakes are the most of a round");
+    let caption = format!(
+        "{calls} calls of 0.6 us: elapsed ms, mean and median of {rounds}; calls taken and calls moved are the most of a round"
+    );
     let [(_, alone), (_, together)] = SHORT;
     let titles = [
         &format!("{alone}: mean"),
@@ -60,7 +62,8 @@ pub(super) fn of_short_calls(results: &Results, options: &GildaOptions) -> Table
         &format!("{together}: mean"),
         "median",
         "/ one",
-        "retakes",
+        "taken",
+        "moved",
     ];
     let mut table = headed(&caption, &titles.map(str::to_string));
     let [Some(one), Some(two)] = SHORT.map(|(name, _)| results.case(name)) else {
@@ -73,11 +76,8 @@ pub(super) fn of_short_calls(results: &Results, options: &GildaOptions) -> Table
         row.push(figure(results.ratio((arm, one), (bare, one), "ms"), 3, ""));
         row.extend(mean_and_median(results, arm, two));
         row.push(figure(results.ratio((arm, two), (arm, one), "ms"), 3, ""));
-        row.push(figure(
-            crate::stats::maximum(&results.values(arm, two, "retakes")),
-            0,
-            "",
-        ));
+        let most = |name| stats::maximum(&results.values(arm, two, name));
+        row.extend(["retakes", "moves"].map(|name| figure(most(name), 0, "")));
         table.row(row);
     }
     table
