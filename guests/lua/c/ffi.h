@@ -9,7 +9,7 @@
 **   ffi_cdata.c     cdata: making, indexing, ending                  ffi_callback.c   functions of Lua as function pointers of C
 **   ffi_convert.c   values of Lua as bytes of C, and back            ffi_visits.c     callbacks from threads that are none of the VM's
 **   ffi_number.c    arithmetic, comparison, text                     ffi_library.c    libraries
-**   ffi_moving.c    which calls are made on another native thread
+**   ffi_moving.c    which calls are made on another native thread    ffi_timeout.c    calls that may be given up
 **
 ** Outside the VM: everything, but what takes a state of the Rust half (`vm->state`); those calls stand between baton_enter and
 ** baton_leave, and raise nothing.
@@ -139,7 +139,9 @@ struct ffi_function {
   uint32_t skip;                       /* so many of the next calls stay, and nobody looks at the clock; changed without the VM, too */
   uint32_t ahead;                      /* what `skip` was when it was set; this and the next: guarded by the VM lock */
   uint64_t policy[FFI_POLICY_WORDS];
-  unsigned char is_quick;              /* `codes` suffice */
+  baton_timeout timeout;               /* if it is timed */
+  unsigned char is_timed;              /* its calls can be given up */
+  unsigned char is_quick;              /* `codes` suffice, and it has no timeout */
   unsigned char result;                /* enum ffi_code */
   unsigned char count;
   unsigned char codes[BATON_FFI_INTEGERS + BATON_FFI_FLOATINGS];
@@ -237,6 +239,13 @@ enum ffi_class { FFI_AUTO, FFI_SHORT, FFI_LONG };
 void baton_ffi_declare_class(struct ffi_function *function, enum ffi_class class);
 int baton_ffi_blocking(lua_State *L);
 int baton_ffi_nonblocking(lua_State *L);
+
+/* ffi_timeout.c */
+/* Whether the calling process may wait for a call on another stack. */
+int baton_ffi_may_time(lua_State *L);
+/* Makes the call on a helper's stack. All that it needs lies on the stack of `L`. Raises if it takes too long. */
+void baton_ffi_call_timed(lua_State *L, struct ffi_function *function, const struct ffi_prepared *prepared, void **arguments, void *result);
+int baton_ffi_timeout(lua_State *L);
 
 /* ffi_callback.c */
 /* A function pointer of type `type` that leads to the function of Lua at `index`. */

@@ -142,8 +142,7 @@ static int call_prepared(lua_State *L, struct ffi_function *function) {
   struct ffi_vm *vm = function->vm;
   const struct ffi_type *type = function->type, *further[MOST_ARGUMENTS];
   const struct ffi_prepared *prepared = function->prepared;
-  void *arguments[MOST_ARGUMENTS];
-  struct ffi_outer_call call;
+  void **arguments;
   struct ffi_cdata *result;
   char *area;
   int given = lua_gettop(L), fixed = (int)type->count, i;
@@ -152,7 +151,8 @@ static int call_prepared(lua_State *L, struct ffi_function *function) {
   luaL_checkstack(L, 8, "too many arguments");
   for (i = fixed; i < given; i++) further[i - fixed] = type_of_further(L, vm, i + 1);
   if (given > fixed) prepared = prepare(L, vm, type, further, (size_t)(given - fixed));
-  area = lua_newuserdatauv(L, prepared->area + 16, 0);
+  arguments = lua_newuserdatauv(L, (size_t)(given + 1) / 2 * 16 + prepared->area + 16, 0);
+  area = (char *)arguments + (size_t)(given + 1) / 2 * 16;
   for (i = 0; i < given; i++) {
     const struct ffi_type *parameter = i < fixed ? type->parameters[i] : further[i - fixed];
     size_t size = (size_t)baton_ffi_size(L, vm, parameter);
@@ -165,9 +165,14 @@ static int call_prepared(lua_State *L, struct ffi_function *function) {
   /* The result's place is its object, with room for a whole register. */
   result = baton_ffi_push_new(L, vm, type->element->kind == FFI_VOID ? vm->byte : type->element->plain,
                               prepared->result_size < 16 ? 16 : prepared->result_size);
-  begin_call(L, function, &call);
-  baton_ffi_call_prepared(prepared, function->address, arguments, result->data);
-  end_call(L, function, &call);
+  if (function->is_timed && baton_ffi_may_time(L)) {
+    baton_ffi_call_timed(L, function, prepared, arguments, result->data);
+  } else {
+    struct ffi_outer_call call;
+    begin_call(L, function, &call);
+    baton_ffi_call_prepared(prepared, function->address, arguments, result->data);
+    end_call(L, function, &call);
+  }
   if (type->element->kind == FFI_VOID) return 0;
   if (type->element->kind != FFI_RECORD && type->element->kind != FFI_WIDE) baton_ffi_to_lua(L, vm, type->element, result->data, 0);
   return 1;
