@@ -62,6 +62,14 @@ struct ffi_field {
   uint8_t first, width; /* of a bit-field; width 0: none */
 };
 
+/* A member that was looked up before. Its name is kept, so no other string has its address. */
+struct ffi_known_member {
+  const struct ffi_type *type; /* NULL: nothing is here yet */
+  const TString *name;
+  struct ffi_field field;
+};
+#define FFI_KNOWN_MEMBERS 128
+
 struct ffi_argument {
   const struct ffi_type *type;
   const char *name;
@@ -119,6 +127,7 @@ struct ffi_vm {
   struct ffi_callback *callbacks, *dead, *last_dead;
   int dead_count;
   struct ffi_door *door; /* where threads that are none of the VM's come in; made with the first callback */
+  struct ffi_known_member members[FFI_KNOWN_MEMBERS];
   const struct ffi_type *byte, *promoted, *integer, *uint64, *number, *boolean, *string, *pointer;
 };
 
@@ -214,6 +223,8 @@ void baton_ffi_store_field(lua_State *L, struct ffi_vm *vm, const struct ffi_fie
 /* Pushes what the bytes of a type stand for. A structure or array is referred to, and `owner` kept alive by that. */
 void baton_ffi_to_lua(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, const void *from, int owner);
 void baton_ffi_push_field(lua_State *L, struct ffi_vm *vm, const struct ffi_field *field, char *record, int owner);
+/* Whether a pointer to it may be a string of Lua. */
+int baton_ffi_takes_strings(const struct ffi_type *pointee);
 /* Initializes an object by the values from `first` to `last`. */
 void baton_ffi_initialize(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, void *to, int64_t size, int first, int last);
 /* The address that a pointer, array, structure, string or function stands for; raises if `index` is none of them. */

@@ -4,12 +4,14 @@
 
 mod bench;
 mod blocking;
+mod calls;
 mod chart;
 mod child;
 mod command_line;
 mod contest;
 mod count;
 mod fairness;
+mod gilda;
 mod html;
 mod idle;
 mod interpreters;
@@ -23,7 +25,9 @@ mod scale;
 mod stats;
 mod switch;
 mod table;
+mod threads;
 mod verdict;
+mod window;
 
 use std::env;
 use std::process::ExitCode;
@@ -139,6 +143,9 @@ fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Re
         Experiment::Fairness(options) => fairness::run(bench, options),
         Experiment::Idle(options) => idle::run(bench, options),
         Experiment::Blocking(options) => blocking::run(bench, options),
+        Experiment::Gilda(options) => gilda::run(bench, options),
+        Experiment::Window(options) => window::run(bench, options),
+        Experiment::Threads(options) => threads::run(bench, options),
         Experiment::All(_) | Experiment::Report(_) => anyhow::bail!("it is no experiment by itself"),
     }?;
     Ok(Document {
