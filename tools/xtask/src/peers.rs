@@ -49,7 +49,33 @@ const GO: Package = Package {
     needed_by: "the peer Go",
 };
 
-const PEERS: [Peer; 5] = [
+const PYTHON: Package = Package {
+    name: "python3",
+    probe: Probe::Program("python3", "--version"),
+    needed_by: "the peer asyncio",
+};
+const NODE: Package = Package {
+    name: "nodejs",
+    probe: Probe::Program("node", "--version"),
+    needed_by: "the peer Node",
+};
+const JAVA: Package = Package {
+    name: "default-jdk-headless",
+    probe: Probe::Program("java", "-version"),
+    needed_by: "the peer Java",
+};
+
+/// How late sleeps end: a script, which needs no building.
+const fn script(name: &'static str, packages: &'static [Package]) -> Peer {
+    Peer {
+        name,
+        compared: "how late sleeps end",
+        packages,
+        program: None,
+    }
+}
+
+const PEERS: [Peer; 8] = [
     Peer {
         name: "Debian's lua5.4",
         compared: "the speed of plain Lua programs, of coroutines, and of start-up",
@@ -58,7 +84,7 @@ const PEERS: [Peer; 5] = [
     },
     Peer {
         name: "Go",
-        compared: "the price of a switch, and what a process costs",
+        compared: "the price of a switch, what a process costs, and how late sleeps end",
         packages: &[GO],
         program: Some(Program {
             directory: "go",
@@ -67,7 +93,7 @@ const PEERS: [Peer; 5] = [
     },
     Peer {
         name: "Erlang",
-        compared: "the price of a switch, and what a process costs",
+        compared: "the price of a switch, what a process costs, and how late sleeps end",
         packages: &[ERLANG],
         program: Some(Program {
             directory: "erlang",
@@ -92,6 +118,9 @@ const PEERS: [Peer; 5] = [
             build: build_boost_fiber,
         }),
     },
+    script("asyncio", &[PYTHON]),
+    script("Node", &[NODE]),
+    script("Java", &[JAVA]),
 ];
 
 fn build_go(output: &Path) -> Vec<Command> {
