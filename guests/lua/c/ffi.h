@@ -9,7 +9,7 @@
 **   ffi_cdata.c     cdata: making, indexing, ending                  ffi_callback.c   functions of Lua as function pointers of C
 **   ffi_convert.c   values of Lua as bytes of C, and back            ffi_visits.c     callbacks from threads that are none of the VM's
 **   ffi_number.c    arithmetic, comparison, text                     ffi_library.c    libraries
-**   ffi_moving.c    which calls are made on another native thread
+**   ffi_moving.c    which calls are made on another native thread    ffi_timeout.c    calls that may be given up
 **
 ** Outside the VM: everything, but what takes a state of the Rust half (`vm->state`); those calls stand between baton_enter and
 ** baton_leave, and raise nothing.
@@ -61,6 +61,14 @@ struct ffi_field {
   uint64_t offset;
   uint8_t first, width; /* of a bit-field; width 0: none */
 };
+
+/* A member that was looked up before. Its name is kept, so no other string has its address. */
+struct ffi_known_member {
+  const struct ffi_type *type; /* NULL: nothing is here yet */
+  const TString *name;
+  struct ffi_field field;
+};
+#define FFI_KNOWN_MEMBERS 128
 
 struct ffi_argument {
   const struct ffi_type *type;
@@ -119,6 +127,7 @@ struct ffi_vm {
   struct ffi_callback *callbacks, *dead, *last_dead;
   int dead_count;
   struct ffi_door *door; /* where threads that are none of the VM's come in; made with the first callback */
+  struct ffi_known_member members[FFI_KNOWN_MEMBERS];
   const struct ffi_type *byte, *promoted, *integer, *uint64, *number, *boolean, *string, *pointer;
 };
 
@@ -139,7 +148,9 @@ struct ffi_function {
   uint32_t skip;                       /* so many of the next calls stay, and nobody looks at the clock; changed without the VM, too */
   uint32_t ahead;                      /* what `skip` was when it was set; this and the next: guarded by the VM lock */
   uint64_t policy[FFI_POLICY_WORDS];
-  unsigned char is_quick;              /* `codes` suffice */
+  baton_timeout timeout;               /* if it is timed */
+  unsigned char is_timed;              /* its calls can be given up */
+  unsigned char is_quick;              /* `codes` suffice, and it has no timeout */
   unsigned char result;                /* enum ffi_code */
   unsigned char count;
   unsigned char codes[BATON_FFI_INTEGERS + BATON_FFI_FLOATINGS];
@@ -212,6 +223,8 @@ void baton_ffi_store_field(lua_State *L, struct ffi_vm *vm, const struct ffi_fie
 /* Pushes what the bytes of a type stand for. A structure or array is referred to, and `owner` kept alive by that. */
 void baton_ffi_to_lua(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, const void *from, int owner);
 void baton_ffi_push_field(lua_State *L, struct ffi_vm *vm, const struct ffi_field *field, char *record, int owner);
+/* Whether a pointer to it may be a string of Lua. */
+int baton_ffi_takes_strings(const struct ffi_type *pointee);
 /* Initializes an object by the values from `first` to `last`. */
 void baton_ffi_initialize(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, void *to, int64_t size, int first, int last);
 /* The address that a pointer, array, structure, string or function stands for; raises if `index` is none of them. */
@@ -237,6 +250,13 @@ enum ffi_class { FFI_AUTO, FFI_SHORT, FFI_LONG };
 void baton_ffi_declare_class(struct ffi_function *function, enum ffi_class class);
 int baton_ffi_blocking(lua_State *L);
 int baton_ffi_nonblocking(lua_State *L);
+
+/* ffi_timeout.c */
+/* Whether the calling process may wait for a call on another stack. */
+int baton_ffi_may_time(lua_State *L);
+/* Makes the call on a helper's stack. All that it needs lies on the stack of `L`. Raises if it takes too long. */
+void baton_ffi_call_timed(lua_State *L, struct ffi_function *function, const struct ffi_prepared *prepared, void **arguments, void *result);
+int baton_ffi_timeout(lua_State *L);
 
 /* ffi_callback.c */
 /* A function pointer of type `type` that leads to the function of Lua at `index`. */

@@ -11,7 +11,20 @@
 #include <string.h>
 
 /* What one argument of a quick call is. */
-enum ffi_code { CODE_INT32, CODE_UINT32, CODE_INT64, CODE_SMALL, CODE_BOOL, CODE_DOUBLE, CODE_FLOAT, CODE_POINTER, CODE_VOID, CODE_OTHER };
+enum ffi_code {
+  CODE_INT32,
+  CODE_UINT32,
+  CODE_INT64,
+  CODE_UINT64,
+  CODE_SMALL,
+  CODE_BOOL,
+  CODE_DOUBLE,
+  CODE_FLOAT,
+  CODE_POINTER,
+  CODE_STRING, /* a pointer that takes strings, too */
+  CODE_VOID,
+  CODE_OTHER
+};
 
 static enum ffi_code code_of(const struct ffi_type *type) {
   switch (type->kind) {
@@ -20,10 +33,10 @@ static enum ffi_code code_of(const struct ffi_type *type) {
     case FFI_INTEGER:
       if (type->flags & FFI_IS_ENUM) return CODE_OTHER; /* names are allowed */
       if (type->size == 4) return type->is_signed ? CODE_INT32 : CODE_UINT32;
-      if (type->size == 8) return type->is_signed ? CODE_INT64 : CODE_OTHER;
+      if (type->size == 8) return type->is_signed ? CODE_INT64 : CODE_UINT64;
       return CODE_SMALL;
     case FFI_FLOATING: return type->size == 8 ? CODE_DOUBLE : type->size == 4 ? CODE_FLOAT : CODE_OTHER;
-    case FFI_POINTER: return CODE_POINTER;
+    case FFI_POINTER: return baton_ffi_takes_strings(type->element) ? CODE_STRING : CODE_POINTER;
     default: return CODE_OTHER;
   }
 }
@@ -142,8 +155,7 @@ static int call_prepared(lua_State *L, struct ffi_function *function) {
   struct ffi_vm *vm = function->vm;
   const struct ffi_type *type = function->type, *further[MOST_ARGUMENTS];
   const struct ffi_prepared *prepared = function->prepared;
-  void *arguments[MOST_ARGUMENTS];
-  struct ffi_outer_call call;
+  void **arguments;
   struct ffi_cdata *result;
   char *area;
   int given = lua_gettop(L), fixed = (int)type->count, i;
@@ -152,7 +164,8 @@ static int call_prepared(lua_State *L, struct ffi_function *function) {
   luaL_checkstack(L, 8, "too many arguments");
   for (i = fixed; i < given; i++) further[i - fixed] = type_of_further(L, vm, i + 1);
   if (given > fixed) prepared = prepare(L, vm, type, further, (size_t)(given - fixed));
-  area = lua_newuserdatauv(L, prepared->area + 16, 0);
+  arguments = lua_newuserdatauv(L, (size_t)(given + 1) / 2 * 16 + prepared->area + 16, 0);
+  area = (char *)arguments + (size_t)(given + 1) / 2 * 16;
   for (i = 0; i < given; i++) {
     const struct ffi_type *parameter = i < fixed ? type->parameters[i] : further[i - fixed];
     size_t size = (size_t)baton_ffi_size(L, vm, parameter);
@@ -165,9 +178,14 @@ static int call_prepared(lua_State *L, struct ffi_function *function) {
   /* The result's place is its object, with room for a whole register. */
   result = baton_ffi_push_new(L, vm, type->element->kind == FFI_VOID ? vm->byte : type->element->plain,
                               prepared->result_size < 16 ? 16 : prepared->result_size);
-  begin_call(L, function, &call);
-  baton_ffi_call_prepared(prepared, function->address, arguments, result->data);
-  end_call(L, function, &call);
+  if (function->is_timed && baton_ffi_may_time(L)) {
+    baton_ffi_call_timed(L, function, prepared, arguments, result->data);
+  } else {
+    struct ffi_outer_call call;
+    begin_call(L, function, &call);
+    baton_ffi_call_prepared(prepared, function->address, arguments, result->data);
+    end_call(L, function, &call);
+  }
   if (type->element->kind == FFI_VOID) return 0;
   if (type->element->kind != FFI_RECORD && type->element->kind != FFI_WIDE) baton_ffi_to_lua(L, vm, type->element, result->data, 0);
   return 1;
@@ -190,7 +208,7 @@ static inline int take_argument(const TValue *value, enum ffi_code code, const s
       if (!ttisinteger(value)) return 0;
       *integer = (uint32_t)ivalue(value);
       return 1;
-    case CODE_INT64:
+    case CODE_INT64: case CODE_UINT64:
       if (!ttisinteger(value)) return 0;
       *integer = (uint64_t)ivalue(value);
       return 1;
@@ -199,6 +217,12 @@ static inline int take_argument(const TValue *value, enum ffi_code code, const s
       else if (ttisinteger(value)) *floating = (double)ivalue(value);
       else return 0;
       return 1;
+    case CODE_STRING:
+      if (ttisstring(value)) {
+        *integer = (uint64_t)(size_t)getstr(tsvalue(value));
+        return 1;
+      }
+      /* FALLTHROUGH */
     case CODE_POINTER: {
       const Udata *udata;
       const struct ffi_cdata *cdata;
@@ -210,9 +234,12 @@ static inline int take_argument(const TValue *value, enum ffi_code code, const s
       udata = uvalue(value);
       if (udata->metatable != vm->plain && udata->metatable != vm->finalized) return 0;
       cdata = (const struct ffi_cdata *)(const void *)getudatamem(udata);
-      if (cdata->type->kind != FFI_POINTER) return 0;
-      memcpy(integer, cdata->data, sizeof *integer);
-      return 2; /* its type is still to be compared */
+      if (cdata->type->kind == FFI_POINTER) {
+        memcpy(integer, cdata->data, sizeof *integer);
+        return 2; /* its type is still to be compared */
+      }
+      *integer = (uint64_t)(size_t)cdata->data;
+      return cdata->type->kind == FFI_ARRAY ? 2 : 0;
     }
     default: return 0;
   }
@@ -236,6 +263,10 @@ static int push_answer(lua_State *L, const struct ffi_function *function, uint64
     case CODE_INT32: lua_pushinteger(L, (int32_t)bits); return 1;
     case CODE_UINT32: lua_pushinteger(L, (uint32_t)bits); return 1;
     case CODE_INT64: lua_pushinteger(L, (lua_Integer)bits); return 1;
+    case CODE_UINT64:
+      if ((int64_t)bits < 0) baton_ffi_to_lua(L, function->vm, function->type->element, &bits, 0);
+      else lua_pushinteger(L, (lua_Integer)bits);
+      return 1;
     case CODE_DOUBLE:
       memcpy(&number, &bits, sizeof number);
       lua_pushnumber(L, number);
@@ -244,22 +275,27 @@ static int push_answer(lua_State *L, const struct ffi_function *function, uint64
   }
 }
 
+/* The rules that most pointers keep to: the same pointee, or any for `void *`; `const` may be added. */
+static inline int is_plainly_compatible(const struct ffi_type *from, const struct ffi_type *to) {
+  return from == to || ((from->plain == to->plain || to->kind == FFI_VOID) && (!from->is_const || to->is_const));
+}
+
 static int call_quickly(lua_State *L, struct ffi_function *function) {
   struct baton_ffi_registers registers;
   struct ffi_outer_call call;
   uint64_t bits, *integer = registers.integer;
   double *floating = registers.floating;
   int i, count = function->count;
-  if (l_unlikely(lua_gettop(L) != count)) wrong_count(L, function, lua_gettop(L));
+  if (l_unlikely(L->top.p - (L->ci->func.p + 1) != count)) wrong_count(L, function, lua_gettop(L));
   registers.integer[0] = registers.integer[1] = 0;
   for (i = 0; i < count; i++) {
     const TValue *value = s2v(L->ci->func.p + i + 1);
     enum ffi_code code = (enum ffi_code)function->codes[i];
     int is_floating = code == CODE_DOUBLE || code == CODE_FLOAT;
     int taken = take_argument(value, code, function->vm, integer, floating);
-    if (taken == 2) { /* a pointer of just this type needs no look at the rules */
+    if (taken == 2) {
       const struct ffi_cdata *cdata = (const struct ffi_cdata *)(const void *)getudatamem(uvalue(value));
-      taken = cdata->type->plain == function->type->parameters[i]->plain;
+      taken = is_plainly_compatible(cdata->type->element, function->type->parameters[i]->element);
     }
     if (l_unlikely(!taken)) convert_argument(L, function, i, integer, floating);
     if (is_floating) floating++;

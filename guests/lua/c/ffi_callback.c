@@ -315,7 +315,9 @@ void baton_ffi_open_callbacks(lua_State *L) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, &passed_key);
 }
 
-int baton_ffi_has_callbacks(const struct baton_vm *vm) { return vm->ffi != NULL && vm->ffi->callbacks != NULL; }
+int baton_ffi_may_wake(const struct baton_vm *vm) {
+  return baton_ffi_timed_calls() > 0 || (vm->ffi != NULL && vm->ffi->callbacks != NULL);
+}
 
 /* The VM ends. C may keep the function pointers, so their memory stays; calling them answers zero. */
 void baton_ffi_close_callbacks(struct ffi_vm *vm) {

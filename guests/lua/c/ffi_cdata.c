@@ -133,12 +133,48 @@ static enum found find_element(lua_State *L, struct ffi_vm *vm, struct ffi_cdata
   return ELEMENT;
 }
 
+/* Registry: the names of members that were looked up. */
+static const char members_key = 'm';
+
+static struct ffi_known_member *place_of_member(struct ffi_vm *vm, const struct ffi_type *type, const TString *name) {
+  size_t mixed = ((size_t)type >> 6) * 31 + ((size_t)name >> 5);
+  return &vm->members[mixed % FFI_KNOWN_MEMBERS];
+}
+
+/* The member of a structure that the short string at 2 names: as the types say, or as was found before. */
+static int look_up_member(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, struct ffi_field *field) {
+  const TValue *key = s2v(L->ci->func.p + 2);
+  struct ffi_known_member *known = NULL;
+  size_t size;
+  const char *name;
+  int found;
+  if (l_likely(ttisshrstring(key))) { /* of which there is one for each text */
+    known = place_of_member(vm, type, tsvalue(key));
+    if (l_likely(known->type == type && known->name == tsvalue(key))) {
+      *field = known->field;
+      return 1;
+    }
+  }
+  name = lua_tolstring(L, 2, &size);
+  baton_enter(L);
+  found = baton_ffi_field(vm->state, type, name, size, field);
+  baton_leave(L);
+  if (!found || known == NULL) return found;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &members_key);
+  lua_pushvalue(L, 2);
+  lua_pushboolean(L, 1);
+  lua_rawset(L, -3);
+  lua_pop(L, 1);
+  known->type = type;
+  known->name = tsvalue(s2v(L->ci->func.p + 2));
+  known->field = *field;
+  return 1;
+}
+
 static enum found find_member(lua_State *L, struct ffi_vm *vm, struct ffi_cdata *cdata, struct ffi_field *field, char **base) {
   const struct ffi_type *type = cdata->type;
-  size_t size;
-  const char *name = lua_tolstring(L, 2, &size);
-  int found;
   if (type->flags & FFI_IS_COMPLEX) {
+    const char *name = lua_tostring(L, 2);
     if (strcmp(name, "re") != 0 && strcmp(name, "im") != 0) return NOTHING;
     *base = cdata->data;
     field->type = type->element;
@@ -148,10 +184,7 @@ static enum found find_member(lua_State *L, struct ffi_vm *vm, struct ffi_cdata 
   }
   if (type->kind == FFI_POINTER) type = type->element;
   if (type->kind != FFI_RECORD) return NOTHING;
-  baton_enter(L);
-  found = baton_ffi_field(vm->state, type, name, size, field);
-  baton_leave(L);
-  if (!found) return NOTHING;
+  if (!look_up_member(L, vm, type, field)) return NOTHING;
   *base = contents(L, cdata);
   return MEMBER;
 }
@@ -334,6 +367,8 @@ void baton_ffi_open_cdata(lua_State *L, struct ffi_vm *vm) {
   lua_pushcfunction(L, cdata_gc);
   lua_setfield(L, -2, "__gc");
   lua_pop(L, 1);
+  lua_newtable(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &members_key);
   open_weak_table(L, "k", &finalizers_key);
   open_weak_table(L, "v", &functions_key);
 }

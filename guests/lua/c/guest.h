@@ -129,8 +129,11 @@ int baton_ffi_call(lua_State *L);
 void baton_ffi_stop_visits(struct baton_vm *vm);
 /* In a fork's child. Inside the VM. */
 void baton_ffi_forget_visits(struct baton_vm *vm);
-/* Whether C has a function pointer that leads into the VM. */
-int baton_ffi_has_callbacks(const struct baton_vm *vm);
+void baton_ffi_forget_timed_calls(void);
+/* Calls with a timeout that are going on, abandoned ones included. */
+int baton_ffi_timed_calls(void);
+/* Whether a thread that is none of the VM's may wake a process: by a callback, or by the end of a call that can be given up. */
+int baton_ffi_may_wake(const struct baton_vm *vm);
 
 /* modules.c */
 int baton_lua_require(lua_State *L);

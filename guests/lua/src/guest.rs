@@ -20,7 +20,7 @@ unsafe extern "C" {
     fn baton_lua_choose(current: *mut c_void, suggested: *mut c_void) -> u64;
     fn baton_lua_tell_switch(from: *mut c_void, to: *mut c_void);
     fn baton_lua_exit_status() -> c_int;
-    fn baton_ffi_has_callbacks(vm: *const c_void) -> c_int;
+    fn baton_ffi_may_wake(vm: *const c_void) -> c_int;
     fn baton_lua_report_process(process: *mut c_void, state: *const c_char, blocker: *const c_char);
 }
 
@@ -154,8 +154,8 @@ impl Guest for LuaGuest {
 
     fn deadlocked(&self) {
         // SAFETY: the record of the VM outlives it; inside the VM.
-        if unsafe { baton_ffi_has_callbacks(pointer(self.record)) } != 0 {
-            return; // a thread that is none of ours may call back
+        if unsafe { baton_ffi_may_wake(pointer(self.record)) } != 0 {
+            return; // a thread that is none of ours may call back, or end a call
         }
         self.report("deadlock: no process can ever run again");
         std::process::exit(1);

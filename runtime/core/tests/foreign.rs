@@ -463,6 +463,21 @@ fn calls_about_as_long_as_the_window_race_with_the_watchdog_unharmed() {
     });
 }
 
+#[test]
+fn without_a_window_the_vm_is_taken_even_from_short_calls() {
+    let ageless = |vm: &Vm| vm.parameters.window.set(Duration::ZERO);
+    run_with(ageless, |main| {
+        let short_calls = |process: &Process| {
+            while process.vm.counters.retakes.get() < 10 {
+                process.foreign(|| assert_eq!((0..200).map(std::hint::black_box).count(), 200))?;
+            }
+            Ok(())
+        };
+        let callers: Vec<_> = (0..2).map(|_| main.spawn(short_calls)).collect();
+        main.join_all(callers)
+    });
+}
+
 fn racing_calls(process: &Process, number: u64) -> Result<(), Killed> {
     let mut random = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(number + 1);
     for _ in 0..300 {

@@ -42,6 +42,17 @@ cases! {
         beyond_the_bound_on_threads_calls_wait_for_their_turn,
         errno_comes_back_with_a_call_that_moved,
         collections_while_callers_are_out_move_nothing;
+    mod timeout from "ffi/timeout.lua":
+        a_call_in_time_answers,
+        a_call_that_takes_too_long_raises_and_is_abandoned,
+        a_kill_ends_a_process_whose_call_goes_on,
+        memory_of_an_abandoned_call_is_not_collected,
+        memory_of_a_call_that_returned_late_is_let_go,
+        many_calls_run_beside_each_other_and_some_time_out,
+        callbacks_of_such_a_call_are_made_for_it,
+        the_bound_on_threads_is_named,
+        a_timeout_can_be_taken_away,
+        the_program_ends_although_a_call_goes_on;
     mod beside from "ffi/beside.lua":
         a_long_call_does_not_stop_a_ticker,
         the_main_process_may_call_long,

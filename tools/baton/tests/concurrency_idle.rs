@@ -11,7 +11,7 @@ cases! {
         every_parameter_has_its_default,
         every_parameter_can_be_set_to_what_it_is,
         what_is_out_of_range_is_refused_with_the_range_and_changes_nothing,
-        a_beat_is_zero_or_not_too_short,
+        a_beat_and_a_window_are_zero_or_not_too_short,
         an_unknown_policy_is_refused_and_the_known_ones_are_named,
         what_is_of_another_type_is_refused,
         a_fixed_beat_beats_and_stops,

@@ -4,6 +4,7 @@
 
 mod bench;
 mod blocking;
+mod calls;
 mod chart;
 mod child;
 mod command_line;
@@ -11,6 +12,7 @@ mod contest;
 mod count;
 mod delay;
 mod fairness;
+mod gilda;
 mod html;
 mod idle;
 mod interpreters;
@@ -25,7 +27,9 @@ mod spin;
 mod stats;
 mod switch;
 mod table;
+mod threads;
 mod verdict;
+mod window;
 
 use std::env;
 use std::process::ExitCode;
@@ -147,6 +151,9 @@ fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Re
         Experiment::Blocking(options) => blocking::run(bench, options),
         Experiment::Spin(options) => spin::run(options),
         Experiment::Delay(options) => delay::run(bench, options),
+        Experiment::Gilda(options) => gilda::run(bench, options),
+        Experiment::Window(options) => window::run(bench, options),
+        Experiment::Threads(options) => threads::run(bench, options),
         Experiment::All(_) | Experiment::Report(_) | Experiment::BareTimer(_) => {
             anyhow::bail!("it is no experiment by itself")
         }

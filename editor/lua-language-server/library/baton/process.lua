@@ -367,7 +367,7 @@ function Barrier:wait(timeout) end
 ---@class baton.process.Params
 ---@field slice number seconds after which equals take turns
 ---@field beat number seconds between two looks around in any case; 0: only when others need one
----@field window number seconds after which a call that blocks is taken to last, and others go on
+---@field window number seconds after which a call that blocks is taken to last, and others go on; 0: every 2 ms, whatever call there is
 ---@field spin "learned" | "ema" | "off" who decides whether to spin before waiting
 ---@field busy_loop_for number seconds that `"ema"` spins; 0: never
 ---@field spin_budget number share of all time, 0 to 1, that `"learned"` may spin for nothing
