@@ -50,7 +50,7 @@ void baton_lua_module_loaded(lua_State *L, const char *name, lua_CFunction loade
 void baton_lua_read_declarations(lua_State *L, const char *text);
 int baton_lua_concurrent(lua_State *L);
 const char *baton_lua_module_name(struct baton_vm *vm, lua_CFunction function);
-extern __attribute__((visibility("hidden"))) int baton_calls_watched; /* how many retaken calls are about something */
+extern __attribute__((visibility("hidden"))) int baton_calls_watched; /* how many retaken calls are about something, and VMs whose threads are short */
 
 /* judgement.c */
 int baton_lua_is_ours(lua_CFunction function);

@@ -88,6 +88,7 @@ int baton_rs_end_unstarted(const void *vm, uint64_t process);
 void baton_rs_pardon(const void *vm, uint64_t process);
 /* Before a call that may block: until it would leave a native thread for the others. */
 struct baton_wake baton_rs_wait_for_thread(const void *vm);
+size_t baton_rs_max_threads(const void *vm); /* also by the monitor */
 int baton_rs_interrupt(const void *vm, uint64_t process);
 int baton_rs_priority(const void *vm, uint64_t process);
 void baton_rs_set_priority(const void *vm, uint64_t process, int priority);

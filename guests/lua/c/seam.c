@@ -121,16 +121,26 @@ static __attribute__((noinline)) void restore_errno(int value) {
   __asm__ volatile("" ::: "memory");
 }
 
+/* As long as threads are short, calls of foreign functions are looked at before they are made (policies.c). */
+static void watch_threads(struct baton_vm *vm) {
+  int are_short = (size_t)vm->outstanding + 1 >= baton_rs_max_threads(vm->executor);
+  if (are_short == vm->threads_are_short) return;
+  vm->threads_are_short = are_short;
+  __atomic_fetch_add(&baton_calls_watched, are_short ? 1 : -1, __ATOMIC_RELAXED); /* as in baton_lua_object_begins */
+}
+
 /* The process is out in a foreign call while the VM goes on. */
 static void begin_outstanding(struct baton_process *process) {
   process->retaken = 1;
   process->vm->outstanding++;
+  watch_threads(process->vm);
   atomic_fetch_add_explicit(&outstanding, 1, memory_order_relaxed);
 }
 
 static void end_outstanding(struct baton_process *process) {
   process->retaken = 0;
   process->vm->outstanding--;
+  watch_threads(process->vm);
   atomic_fetch_sub_explicit(&outstanding, 1, memory_order_relaxed);
 }
 
@@ -194,6 +204,7 @@ void baton_lua_arrived(struct baton_process *process) {
 /* In a fork's child: the calls that are out elsewhere never come back. */
 void baton_lua_forget_calls(struct baton_vm *vm) {
   vm->outstanding = 0;
+  watch_threads(vm);
   atomic_store_explicit(&outstanding, 0, memory_order_relaxed);
 }
 

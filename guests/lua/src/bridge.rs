@@ -237,6 +237,10 @@ bridge! {
         vm.wait_for_thread().into()
     }
 
+    fn baton_rs_max_threads(vm) -> usize {
+        vm.parameters.max_threads()
+    }
+
     fn baton_rs_interrupt(vm, pid: u64) -> c_int {
         process(pid).is_some_and(|pid| vm.kernel(|kernel| kernel.interrupt(pid))).into()
     }

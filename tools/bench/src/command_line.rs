@@ -72,6 +72,10 @@ pub(crate) enum Experiment {
     Idle(IdleOptions),
     /// Blocking C calls beside each other and beside a ticking process
     Blocking(BlockingOptions),
+    /// What each spin policy pays for traces of waits, beside what hindsight would pay; computed, not measured
+    Spin(SpinOptions),
+    /// How late sleeps of 50 us to 10 ms end, beside a bare timer, asyncio, Node, Go, Java, Erlang
+    Delay(DelayOptions),
     /// GildaVM's tables: switching beside a watchdog, long and short calls by one process and two; beside C, Python, Go, Ruby, LuaJIT
     Gilda(GildaOptions),
     /// What two processes get done that call C, by length of the calls and by the watchdog's window
@@ -82,6 +86,9 @@ pub(crate) enum Experiment {
     All(AllOptions),
     /// Print what earlier runs wrote with --json; with --html, several of them as one page
     Report(ReportOptions),
+    /// The bare loop that `delay` compares with
+    #[command(hide = true)]
+    BareTimer(BareTimerOptions),
 }
 
 impl Experiment {
@@ -95,6 +102,9 @@ impl Experiment {
             Self::Fairness(_) => "fairness",
             Self::Idle(_) => "idle",
             Self::Blocking(_) => "blocking",
+            Self::Spin(_) => "spin",
+            Self::Delay(_) => "delay",
+            Self::BareTimer(_) => "bare-timer",
             Self::Gilda(_) => "gilda",
             Self::Window(_) => "window",
             Self::Threads(_) => "threads",
@@ -216,6 +226,34 @@ pub(crate) struct BlockingOptions {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct SpinOptions {
+    /// A trace in place of the five: microseconds of a wait on each line, then `timer` if a deadline ended it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// Microseconds that a park costs
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(2..=200))]
+    pub(crate) park_cost: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DelayOptions {
+    /// How often each case runs
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// Sleeps in each run
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) sleeps: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BareTimerOptions {
+    pub(crate) seconds: f64,
+    pub(crate) sleeps: u32,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct GildaOptions {
     /// How often each case runs
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
@@ -279,7 +317,7 @@ pub(crate) struct ReportOptions {
 }
 
 /// The experiments in the order of `all`, each as words of a command line: its name, and what makes it quick.
-const EVERY_EXPERIMENT: [&[&str]; 10] = [
+const EVERY_EXPERIMENT: [&[&str]; 12] = [
     &["lua", "--rounds", "1", "--programs", "n_queens,pcall_loop", "--small"],
     &["switch", "--rounds", "1", "--iterations", "1000"],
     &["scale", "--rounds", "1", "--max", "200"],
@@ -287,6 +325,8 @@ const EVERY_EXPERIMENT: [&[&str]; 10] = [
     &["fairness", "--rounds", "1", "--seconds", "0.5"],
     &["idle", "--settle", "0.2", "--seconds", "0.5"],
     &["blocking", "--processes", "2", "--seconds", "0.2"],
+    &["spin"],
+    &["delay", "--rounds", "1", "--sleeps", "3"],
     &[
         "gilda",
         "--rounds",
@@ -331,7 +371,9 @@ mod tests {
         assert_eq!(lines(true), lines(false));
         let command = CommandLine::command();
         let names = command.get_subcommands().map(|command| command.get_name().to_string());
-        let experiments: Vec<String> = names.filter(|name| name != "all" && name != "report").collect();
+        let experiments: Vec<String> = names
+            .filter(|name| !["all", "report", "bare-timer"].contains(&name.as_str()))
+            .collect();
         assert_eq!(lines(false), experiments);
     }
 }

@@ -10,6 +10,7 @@ mod child;
 mod command_line;
 mod contest;
 mod count;
+mod delay;
 mod fairness;
 mod gilda;
 mod html;
@@ -22,6 +23,7 @@ mod output;
 mod peers;
 mod report;
 mod scale;
+mod spin;
 mod stats;
 mod switch;
 mod table;
@@ -59,6 +61,10 @@ fn run(line: &CommandLine) -> Result<ExitCode> {
             lua::chosen(options)?
                 .iter()
                 .try_for_each(|program| output::print(&format!("{}\n", program.name)))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Experiment::BareTimer(options) => {
+            delay::bare_timer(options)?;
             return Ok(ExitCode::SUCCESS);
         }
         Experiment::Report(options) => read(line, options)?,
@@ -143,10 +149,14 @@ fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Re
         Experiment::Fairness(options) => fairness::run(bench, options),
         Experiment::Idle(options) => idle::run(bench, options),
         Experiment::Blocking(options) => blocking::run(bench, options),
+        Experiment::Spin(options) => spin::run(options),
+        Experiment::Delay(options) => delay::run(bench, options),
         Experiment::Gilda(options) => gilda::run(bench, options),
         Experiment::Window(options) => window::run(bench, options),
         Experiment::Threads(options) => threads::run(bench, options),
-        Experiment::All(_) | Experiment::Report(_) => anyhow::bail!("it is no experiment by itself"),
+        Experiment::All(_) | Experiment::Report(_) | Experiment::BareTimer(_) => {
+            anyhow::bail!("it is no experiment by itself")
+        }
     }?;
     Ok(Document {
         experiment: experiment.name().to_string(),

@@ -52,8 +52,19 @@ const GO: Package = Package {
 const PYTHON: Package = Package {
     name: "python3",
     probe: Probe::Program("python3", "--version"),
-    needed_by: "the peer CPython ctypes",
+    needed_by: "the peers CPython ctypes and asyncio",
 };
+const NODE: Package = Package {
+    name: "nodejs",
+    probe: Probe::Program("node", "--version"),
+    needed_by: "the peer Node",
+};
+const JAVA: Package = Package {
+    name: "default-jdk-headless",
+    probe: Probe::Program("java", "-version"),
+    needed_by: "the peer Java",
+};
+
 const RUBY: Package = Package {
     name: "ruby",
     probe: Probe::Program("ruby", "--version"),
@@ -68,7 +79,17 @@ const LUAJIT: Package = Package {
 /// Where our own runtime with another policy is built, under `target`.
 const GILDA_BUILD: &str = "peers/gilda_policy/build";
 
-const PEERS: [Peer; 10] = [
+/// How late sleeps end: a script, which needs no building.
+const fn script(name: &'static str, packages: &'static [Package]) -> Peer {
+    Peer {
+        name,
+        compared: "how late sleeps end",
+        packages,
+        program: None,
+    }
+}
+
+const PEERS: [Peer; 13] = [
     Peer {
         name: "Debian's lua5.4",
         compared: "the speed of plain Lua programs, of coroutines, and of start-up",
@@ -77,7 +98,7 @@ const PEERS: [Peer; 10] = [
     },
     Peer {
         name: "Go",
-        compared: "the price of a switch, and what a process costs",
+        compared: "the price of a switch, what a process costs, and how late sleeps end",
         packages: &[GO],
         program: Some(Program {
             directory: "go",
@@ -86,7 +107,7 @@ const PEERS: [Peer; 10] = [
     },
     Peer {
         name: "Erlang",
-        compared: "the price of a switch, and what a process costs",
+        compared: "the price of a switch, what a process costs, and how late sleeps end",
         packages: &[ERLANG],
         program: Some(Program {
             directory: "erlang",
@@ -111,6 +132,9 @@ const PEERS: [Peer; 10] = [
             build: build_boost_fiber,
         }),
     },
+    script("asyncio", &[PYTHON]),
+    script("Node", &[NODE]),
+    script("Java", &[JAVA]),
     Peer {
         name: "CPython ctypes",
         compared: "calls of C functions, by one thread and by two",

@@ -49,6 +49,11 @@ enum Waited {
     Ended,
 }
 
+/// Calls that may block are let in one by one as long as a thread is left for the others ([`Vm::wait_for_thread`]). But one that was let in may
+/// begin to block later than the next one, if it was retaken in between; and bound processes are always let in. If all threads were out then, the VM
+/// would wait for one of these calls, for ever if that call waits for something that only a process of the VM will do. So there may be a few more.
+const MOST_ABOVE_THE_BOUND: usize = 4;
+
 /// Stack of a native thread: it runs the loop only, never a process, but a guest's scheduler and hooks.
 const LOOP_STACK: usize = 1 << 20;
 
@@ -254,14 +259,18 @@ impl Vm {
         }
     }
 
-    /// A thread that can be given the VM: one that waits, or a new one below the bound. The VM's mutex is held.
+    /// A thread that can be given the VM, which is taken from a call: one that waits, or a new one. The VM's mutex is held.
     pub(super) fn carrier_to_spare(self: &Arc<Vm>, state: &mut LockState) -> Option<CarrierId> {
-        state.waiting_carrier().or_else(|| self.start_carrier(state))
+        let bound = self.parameters.max_threads();
+        let above = if bound > 1 { MOST_ABOVE_THE_BOUND } else { 0 };
+        state
+            .waiting_carrier()
+            .or_else(|| self.start_carrier(state, bound + above))
     }
 
     /// A new thread, below the bound. The VM's mutex is held.
-    pub(super) fn start_carrier(self: &Arc<Vm>, state: &mut LockState) -> Option<CarrierId> {
-        if state.live_threads() >= self.parameters.max_threads() {
+    pub(super) fn start_carrier(self: &Arc<Vm>, state: &mut LockState, bound: usize) -> Option<CarrierId> {
+        if state.live_threads() >= bound {
             return None;
         }
         let number = state

@@ -87,7 +87,9 @@ impl Vm {
     /// A thread for a call that lasts: neither home nor one that somebody else can run on only.
     fn carrier_to_send(self: &Arc<Vm>, inner: &Inner, state: &mut LockState) -> Option<CarrierId> {
         let free = |carrier: CarrierId| carrier != HOME && carrier != inner.carrier && !inner.kernel.is_needed(carrier);
-        state.find_waiting(free).or_else(|| self.start_carrier(state))
+        state
+            .find_waiting(free)
+            .or_else(|| self.start_carrier(state, self.parameters.max_threads()))
     }
 
     /// The owner's loop: a process has left its stack and goes on elsewhere.
