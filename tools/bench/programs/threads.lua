@@ -50,10 +50,13 @@ end
 
 local base, before = resident(), process.stats().threads_started
 if creation == "eager" then
-  -- As many threads as the bound allows, before the first burst: as many calls as that, each longer than it takes to start them.
+  -- As many threads as the bound allows, before the first burst: as many calls as that, which last until all threads are there (the
+  -- last one keeps its thread and the VM: nobody else is left who could run).
   local bound, start = process.params.max_threads, now()
-  while process.threads() < bound and now() - start < 20 do
-    burst_of(bound - 1, 200000 + bound * 500)
+  local lasting = 100000 + bound * 500
+  while process.threads() < bound do
+    burst_of(bound, lasting)
+    lasting = lasting * 2
   end
   print_figure("beforehand", now() - start)
 end
