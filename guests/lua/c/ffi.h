@@ -240,11 +240,13 @@ void baton_ffi_push_function(lua_State *L, struct ffi_vm *vm, const struct ffi_t
 /* Raises that the argument at `index` of the function of C being called is wrong. */
 l_noret baton_ffi_wrong_argument(lua_State *L, int index, const char *message);
 struct ffi_function *baton_ffi_test_function(lua_State *L, int index);
+/* That which is being called. */
+struct ffi_function *baton_ffi_running_function(lua_State *L);
 
 /* ffi_moving.c */
 /* Before a call that is to be asked about: it may go on on another thread. */
 void baton_ffi_ask(lua_State *L, struct ffi_function *function, struct ffi_outer_call *call);
-/* After one that was measured, retaken, or that called back. */
+/* After one that was measured, or that called back. */
 void baton_ffi_learn(lua_State *L, struct ffi_function *function, const struct ffi_outer_call *call);
 enum ffi_class { FFI_AUTO, FFI_SHORT, FFI_LONG };
 void baton_ffi_declare_class(struct ffi_function *function, enum ffi_class class);

@@ -49,6 +49,8 @@ static struct ffi_function *function_in(const TValue *closure) {
   return (struct ffi_function *)(void *)getudatamem(uvalue(&clCvalue(closure)->upvalue[0]));
 }
 
+struct ffi_function *baton_ffi_running_function(lua_State *L) { return function_in(s2v(L->ci->func.p)); }
+
 struct ffi_function *baton_ffi_test_function(lua_State *L, int index) {
   StkId slot = index > 0 ? L->ci->func.p + index : L->top.p + index;
   if (index <= LUA_REGISTRYINDEX || slot >= L->top.p || !is_function(s2v(slot))) return NULL;
@@ -91,7 +93,7 @@ static inline void end_call(lua_State *L, struct ffi_function *function, struct 
   if (l_likely(process != NULL)) {
     process->ffi_errno = *errno_place();
     process->ffi_call = call->previous;
-    if (l_unlikely(call->began != 0 || call->called_back || process->retaken)) baton_ffi_learn(L, function, call);
+    if (l_unlikely(call->began != 0 || call->called_back)) baton_ffi_learn(L, function, call);
   }
   if (l_unlikely(call->error != 0)) { /* a callback raised it */
     lua_settop(L, call->error);

@@ -2,7 +2,8 @@
 ** Which calls are made on another native thread from the beginning.
 **
 ** How long a function's calls take is learned (bindings/ffi/src/learning.rs): a known-long one moves, and the VM stays with its warm cache; all
-** others are made where the caller is, and if one of them lasts, the monitor retakes the VM. While a function is known to be short, `skip` counts
+** others are made where the caller is, and if one of them lasts, the monitor retakes the VM, and says so at once: others that are about to call
+** the function need not wait until the first call returns. While a function is known to be short, `skip` counts
 ** down and nothing else is done; so a short call costs a decrement, and no look at the clock.
 */
 #include "ffi.h"
@@ -55,11 +56,15 @@ void baton_ffi_learn(lua_State *L, struct ffi_function *function, const struct f
   if (call->called_back) baton_lua_mark_frame(L, 0);
   if (call->called_back) /* as one that is short: each callback would have to come after it */
     set_skip(function, baton_ffi_policy_measured(function->policy, 0, baton_rs_window(executor)));
-  else if (call->began != 0)
-    set_skip(function, baton_ffi_policy_measured(function->policy, took, baton_rs_window(executor)));
   else
-    set_skip(function, baton_ffi_policy_retaken(function->policy, function->ahead - function->skip));
+    set_skip(function, baton_ffi_policy_measured(function->policy, took, baton_rs_window(executor)));
   baton_leave(L);
+}
+
+void baton_ffi_note_retaken(lua_State *L) {
+  struct ffi_function *function = baton_ffi_running_function(L);
+  uint32_t left = __atomic_load_n(&function->skip, __ATOMIC_RELAXED); /* Relaxed: see `set_skip` */
+  set_skip(function, baton_ffi_policy_retaken(function->policy, function->ahead - left));
 }
 
 void baton_ffi_declare_class(struct ffi_function *function, enum ffi_class class) {

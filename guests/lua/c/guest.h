@@ -125,6 +125,8 @@ void baton_lua_forked(void);
 /* ffi_module.c, ffi_call.c */
 int baton_lua_open_ffi(lua_State *L);
 int baton_ffi_call(lua_State *L);
+/* The call through the ffi that goes on on `L` was retaken. By the monitor, with the VM in its hands. */
+void baton_ffi_note_retaken(lua_State *L);
 /* The program ends: callbacks from other threads are refused from now on. */
 void baton_ffi_stop_visits(struct baton_vm *vm);
 /* In a fork's child. Inside the VM. */

@@ -180,6 +180,7 @@ int baton_lua_judge(struct baton_process *process) {
   if (function == NULL) return 0;
   if ((found = find(function)) >= 0) {
     if (retakable[found].has_object) object = process->object;
+    if (function == baton_ffi_call) baton_ffi_note_retaken(L);
   } else if (!baton_lua_policy_allows(process, L, function, &object)) {
     return 0;
   }
