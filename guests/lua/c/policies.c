@@ -55,9 +55,10 @@ static const struct {
   /* All texts are written in one buffer of the module. */
   {"_openssl", SERIAL, NULL},
   {"_openssl.", SERIAL, NULL},
-  /* A connection of libpq or of MySQL's client is for one thread at a time; results are copies. */
+  /* A connection of libpq is for one thread at a time; results are copies. */
   {"luasql.postgres", OBJECT, NULL},
-  {"luasql.mysql", OBJECT, NULL},
+  /* Closing an environment ends MySQL's client library for all. */
+  {"luasql.mysql", SERIAL, NULL},
   /* Statements and their connection free each other. */
   {"luasql.sqlite3", SERIAL, NULL},
   {"luasql.odbc", SERIAL, NULL},
