@@ -6,9 +6,10 @@ local signal = require "cqueues.signal"
 local socket = require "cqueues.socket"
 local thread = require "cqueues.thread"
 
+-- Far enough apart that a busy machine does not let two of them be due at one look.
 local function sleepers(t)
   local log, loop = {}, cqueues.new()
-  for _, ms in ipairs { 30, 10, 20, 0 } do
+  for _, ms in ipairs { 900, 300, 600, 0 } do
     loop:wrap(function()
       cqueues.sleep(ms / 1000)
       log[#log + 1] = ms
