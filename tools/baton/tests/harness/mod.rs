@@ -22,6 +22,9 @@ use stream::Stream;
 /// How long one run may take before it counts as hung.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
+/// For a program that hangs to write its report in.
+const TIME_TO_REPORT: Duration = Duration::from_secs(1);
+
 /// Makes one `#[test]` of each named case of a Lua file, and one that fails when a case of the file is not named.
 ///
 /// The file defines its cases as `function case.name() ... end` and ends with `check.run(case)`.
@@ -323,7 +326,12 @@ impl Started {
         self.until.saturating_duration_since(Instant::now())
     }
 
+    /// Fails the test with what the program wrote; if it still runs, with its report of what every process is doing.
     fn fail(&mut self, why: &str) -> ! {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.signal("QUIT");
+            std::thread::sleep(TIME_TO_REPORT);
+        }
         self.end();
         panic!(
             "{why}: {}\n--- stdout\n{}\n--- stderr\n{}",
