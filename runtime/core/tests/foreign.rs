@@ -5,41 +5,13 @@ mod mock_guest;
 use baton_core::kernel::{Deadline, KillOutcome, ProcessId, State, SuspendOutcome, WakeReason};
 use baton_core::vm::Vm;
 use baton_sys::gate;
-use mock_guest::{Killed, Life, Policy, Process, await_event, native_thread, run, run_unbound, run_with, start};
+use mock_guest::{Block, Killed, Life, Policy, Process, await_event, native_thread, run, run_unbound, run_with, start};
 use std::cell::Cell;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-/// A foreign call that lasts until it is released by another thread or process.
-struct Block {
-    began: Arc<AtomicBool>,
-    release: Sender<()>,
-}
-
-impl Block {
-    /// A call to be made by one process, and the handle by which others end it.
-    fn new() -> (Block, impl FnOnce() + Send) {
-        let (release, released) = channel();
-        let began = Arc::new(AtomicBool::new(false));
-        let of_call = Arc::clone(&began);
-        let call = move || {
-            of_call.store(true, Ordering::Release);
-            let _ = released.recv();
-        };
-        (Block { began, release }, call)
-    }
-
-    fn has_begun(&self) -> bool {
-        self.began.load(Ordering::Acquire)
-    }
-
-    fn end(&self) {
-        self.release.send(()).expect("the call waits");
-    }
-}
 
 fn state(process: &Process, other: ProcessId) -> State {
     process.vm.kernel(|kernel| kernel.state(other))
@@ -494,88 +466,6 @@ fn racing_calls(process: &Process, number: u64) -> Result<(), Killed> {
         process.unpin();
     }
     Ok(())
-}
-
-/// Calls that did not wait for their turn may take a few more threads.
-const MOST_ABOVE_THE_BOUND: usize = 4;
-
-/// Calls of many processes at once, each released when all of the first `wanted` are out.
-fn calls_at_once(processes: usize, wanted: usize, bound: usize) -> Arc<Vm> {
-    let out = Arc::new(AtomicU64::new(0));
-    let (releases, released): (Vec<Sender<()>>, Vec<Receiver<()>>) = (0..processes).map(|_| channel()).unzip();
-    let of_calls = Arc::clone(&out);
-    let released = Mutex::new(released);
-    let running = start(
-        |vm| vm.parameters.set_max_threads(bound),
-        move |main| {
-            let released = released.into_inner().expect("nobody panics");
-            let callers: Vec<_> = released
-                .into_iter()
-                .map(|released| {
-                    let out = Arc::clone(&of_calls);
-                    main.spawn(move |process| {
-                        process.foreign(|| {
-                            out.fetch_add(1, Ordering::Relaxed);
-                            let _ = released.recv();
-                        })
-                    })
-                })
-                .collect();
-            main.join_all(callers)
-        },
-    );
-    await_event("enough calls are out", || out.load(Ordering::Relaxed) >= wanted as u64);
-    if processes > bound {
-        let hits = &running.vm.counters.thread_bound_hits;
-        await_event("the bound is hit", || hits.get() > 0);
-    }
-    assert!(running.vm.threads() <= bound + MOST_ABOVE_THE_BOUND);
-    releases
-        .iter()
-        .for_each(|release| release.send(()).expect("the calls wait"));
-    running.finish().vm
-}
-
-#[test]
-fn as_many_calls_are_out_at_once_as_there_are_threads() {
-    let vm = calls_at_once(40, 40, 41);
-    // The last one keeps nobody waiting.
-    assert!(vm.counters.retakes.get() >= 39);
-    assert_eq!(vm.counters.thread_bound_hits.get(), 0);
-}
-
-#[test]
-fn calls_beyond_the_bound_of_threads_wait_and_are_counted() {
-    let vm = calls_at_once(30, 4, 4);
-    assert!(vm.counters.thread_bound_hits.get() > 0);
-    assert!(vm.counters.threads_started.get() <= 3 + MOST_ABOVE_THE_BOUND as u64);
-}
-
-#[test]
-fn those_who_wait_for_a_thread_all_come_to_it_though_their_calls_end_at_once() {
-    run_unbound(
-        |vm| vm.parameters.set_max_threads(3),
-        |main| {
-            let (blocks, calls): (Vec<_>, Vec<_>) = (0..2).map(|_| Block::new()).unzip();
-            let out: Vec<_> = calls
-                .into_iter()
-                .map(|call| main.spawn(move |process| process.foreign(call)))
-                .collect();
-            main.yield_until(|| main.vm.kernel(|kernel| kernel.foreign_count()) == 2)?;
-            let brief = |_| {
-                main.spawn(|process| {
-                    assert_eq!(process.vm.wait_for_thread().reason, WakeReason::Done);
-                    process.foreign(|| ())
-                })
-            };
-            let waiting: Vec<_> = (0..10).map(brief).collect();
-            main.yield_until(|| main.vm.counters.thread_bound_hits.get() >= 10)?;
-            blocks[0].end();
-            main.join_all(waiting)?;
-            blocks[1].end();
-            main.join_all(out)
-        },
-    );
 }
 
 #[test]

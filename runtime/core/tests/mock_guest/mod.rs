@@ -4,9 +4,11 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(unused_imports, reason = "as above")]
 
+mod block;
 mod driver;
 mod process;
 
+pub(crate) use block::Block;
 pub(crate) use driver::{Finished, Running, await_event, run, run_unbound, run_with, start};
 pub(crate) use process::{Killed, Life, Process, native_thread};
 
