@@ -113,15 +113,15 @@ impl LockState {
 
     /// A thread ready to be given the VM: home if it can.
     pub(super) fn waiting_carrier(&self) -> Option<CarrierId> {
-        self.find_waiting(|_| true)
+        self.find_waiting(|_, _| true)
     }
 
     /// The first thread that waits for the VM and is promised to nobody, among those that `suits`.
-    pub(super) fn find_waiting(&self, suits: impl Fn(CarrierId) -> bool) -> Option<CarrierId> {
+    pub(super) fn find_waiting(&self, suits: impl Fn(CarrierId, &CarrierEntry) -> bool) -> Option<CarrierId> {
         let numbered = self.carriers.iter().enumerate();
         numbered
             .filter_map(|(number, entry)| Some((CarrierId(number as u32), entry.as_ref()?)))
-            .find(|(carrier, entry)| entry.waiting && entry.errand == Errand::None && suits(*carrier))
+            .find(|(carrier, entry)| entry.waiting && entry.errand == Errand::None && suits(*carrier, entry))
             .map(|(carrier, _)| carrier)
     }
 }

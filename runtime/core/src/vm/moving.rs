@@ -13,7 +13,7 @@
 //!
 //! **No wake-up is lost.** `Sent` is set under the VM's mutex, and the thread notified; it looks at its errand under that mutex before it waits.
 
-use super::lock::{LockState, Outside};
+use super::lock::{CarrierEntry, LockState, Outside};
 use super::switching::Jump;
 use super::{HOME, Inner, Vm};
 use crate::kernel::CarrierId;
@@ -86,7 +86,10 @@ impl Vm {
 
     /// A thread for a call that lasts: neither home nor one that somebody else can run on only.
     fn carrier_to_send(self: &Arc<Vm>, inner: &Inner, state: &mut LockState) -> Option<CarrierId> {
-        let free = |carrier: CarrierId| carrier != HOME && carrier != inner.carrier && !inner.kernel.is_needed(carrier);
+        // The kernel does not know yet of a process that has just come back pinned, and is still in the inbox.
+        let free = |carrier: CarrierId, entry: &CarrierEntry| {
+            carrier != HOME && carrier != inner.carrier && !entry.needed && !inner.kernel.is_needed(carrier)
+        };
         state
             .find_waiting(free)
             .or_else(|| self.start_carrier(state, self.parameters.max_threads()))
