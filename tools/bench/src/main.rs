@@ -23,6 +23,7 @@ mod scale;
 mod stats;
 mod switch;
 mod table;
+mod thread_metric;
 mod verdict;
 
 use std::env;
@@ -55,6 +56,11 @@ fn run(line: &CommandLine) -> Result<ExitCode> {
             lua::chosen(options)?
                 .iter()
                 .try_for_each(|program| output::print(&format!("{}\n", program.name)))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Experiment::Runtime(options) => {
+            let test = if options.bare { "bare" } else { &options.test };
+            thread_metric::runtime::run(test, options.seconds)?;
             return Ok(ExitCode::SUCCESS);
         }
         Experiment::Report(options) => read(line, options)?,
@@ -134,12 +140,15 @@ fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Re
         Experiment::Lua(options) if options.count => count::run(bench, options),
         Experiment::Lua(options) => lua::run(bench, options),
         Experiment::Switch(options) => switch::run(bench, options),
+        Experiment::ThreadMetric(options) => thread_metric::run(bench, options),
         Experiment::Scale(options) => scale::run(bench, options),
         Experiment::Latency(options) => latency::run(bench, options),
         Experiment::Fairness(options) => fairness::run(bench, options),
         Experiment::Idle(options) => idle::run(bench, options),
         Experiment::Blocking(options) => blocking::run(bench, options),
-        Experiment::All(_) | Experiment::Report(_) => anyhow::bail!("it is no experiment by itself"),
+        Experiment::All(_) | Experiment::Report(_) | Experiment::Runtime(_) => {
+            anyhow::bail!("it is no experiment by itself")
+        }
     }?;
     Ok(Document {
         experiment: experiment.name().to_string(),
