@@ -1,5 +1,7 @@
 //! Builds the stock interpreter that `baton` is measured against: Lua's sources, untouched, with the flags of the
 //! guest, behind the small standalone in `c/stock_host.c`. The result is an executable in `OUT_DIR`, not linked to us.
+//!
+//! And the C functions that experiments call from every system: as a library, as a module for Lua, and in a loop of C.
 
 #[path = "../../guests/lua/build/lua_source.rs"]
 #[allow(
@@ -11,8 +13,15 @@ mod lua_source;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 const STANDALONE: &str = "c/stock_host.c";
+
+/// The functions to be called, and what binds or calls them.
+const CALLS: &str = "c/calls.c";
+const CALLS_HEADER: &str = "c/calls.h";
+const CALLS_MODULE: &str = "c/calls_module.c";
+const CALLS_HOST: &str = "c/calls_host.c";
 
 /// As the original standalone is linked: compiled modules find the C API in the executable.
 const LINKING: [&str; 3] = ["-Wl,-E", "-lm", "-ldl"];
@@ -20,7 +29,9 @@ const LINKING: [&str; 3] = ["-Wl,-E", "-lm", "-ldl"];
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=../../guests/lua/build/lua_source.rs");
-    println!("cargo::rerun-if-changed={STANDALONE}");
+    for source in [STANDALONE, CALLS, CALLS_HEADER, CALLS_MODULE, CALLS_HOST] {
+        println!("cargo::rerun-if-changed={source}");
+    }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR for build scripts"));
     let sources = lua_source::lua_source_directory();
 
@@ -29,14 +40,40 @@ fn main() {
     let mut command = compiler.to_command();
     command.arg("-I").arg(&sources).arg(STANDALONE);
     command.args(c_files(&sources)).arg("-o").arg(&stock).args(LINKING);
-    let status = command
-        .status()
-        .unwrap_or_else(|error| panic!("cannot run the C compiler {command:?}: {error}"));
-    assert!(status.success(), "the stock interpreter did not compile: {command:?}");
+    run(&mut command, "the stock interpreter");
+    let calls = out.join("calls");
+    fs::create_dir_all(&calls).unwrap_or_else(|error| panic!("cannot make {}: {error}", calls.display()));
+    build_calls(&compiler, &sources, &calls);
 
     let flags: Vec<_> = compiler.args().iter().map(|flag| flag.to_string_lossy()).collect();
     println!("cargo::rustc-env=BATON_BENCH_STOCK={}", stock.display());
     println!("cargo::rustc-env=BATON_BENCH_FLAGS={}", flags.join(" "));
+    println!("cargo::rustc-env=BATON_BENCH_CALLS={}", calls.display());
+}
+
+/// `calls.so` is the module, `libcalls.so` what a foreign function interface loads, `calls-host` the loop in C.
+fn build_calls(compiler: &cc::Tool, lua: &Path, directory: &Path) {
+    let shared = ["-shared", "-fPIC"];
+    let mut module = compiler.to_command();
+    module.args(shared).arg("-I").arg(lua).args([CALLS, CALLS_MODULE]);
+    run(module.arg("-o").arg(directory.join("calls.so")), "the module of calls");
+    let mut library = compiler.to_command();
+    library
+        .args(shared)
+        .arg(CALLS)
+        .arg("-o")
+        .arg(directory.join("libcalls.so"));
+    run(&mut library, "the library of calls");
+    let mut host = compiler.to_command();
+    host.args([CALLS, CALLS_HOST, "-pthread", "-o"]);
+    run(host.arg(directory.join("calls-host")), "the loop of calls");
+}
+
+fn run(command: &mut Command, what: &str) {
+    let status = command
+        .status()
+        .unwrap_or_else(|error| panic!("cannot run the C compiler {command:?}: {error}"));
+    assert!(status.success(), "{what} did not compile: {command:?}");
 }
 
 /// The C compiler with the flags of the guest's Lua. What the profile of this build would add, such as frame

@@ -4,7 +4,9 @@
 //! longer than the watchdog's window, others wait for the window and for the hand-over. Moving always costs a hand-over. So a function is
 //! *long* when calls beyond the window are frequent enough that moving all costs less than being surprised by some.
 //!
-//! Pure: the caller measures, and this decides. While a function is known to be short, hardly any call is measured: 1 of `MOST_APART`.
+//! Pure: the caller measures, and this decides. So that a short call costs no more than a count, the caller may make some calls without asking
+//! ([`Policy::calls_to_skip`]), and tells how many before it asks again ([`Policy::skipped`]).
+//! While a function is known to be short, hardly any call is measured: 1 of `MOST_APART`.
 //! What the watchdog retakes is told besides, so that a change is noticed with the first call that made somebody wait.
 
 use std::time::Duration;
@@ -87,6 +89,19 @@ impl Estimate {
         Choice::StayAndMeasure
     }
 
+    /// How many of the next calls stay: nobody need ask about them.
+    pub fn calls_to_skip(&self) -> u32 {
+        match self.class {
+            Class::Long => 0,
+            Class::Short => self.apart.saturating_sub(self.unmeasured + 1),
+        }
+    }
+
+    /// So many calls were made without asking.
+    pub fn skipped(&mut self, calls: u32) {
+        self.unmeasured = self.unmeasured.saturating_add(calls);
+    }
+
     /// A measured call took so long, where calls beyond `window` are retaken.
     pub fn measured(&mut self, duration: Duration, window: Duration) {
         let is_long = duration >= window;
@@ -143,6 +158,22 @@ impl Policy {
         }
     }
 
+    /// See [`Estimate::calls_to_skip`].
+    pub fn calls_to_skip(&self) -> u32 {
+        match self {
+            Policy::Declared(Class::Short) => u32::MAX,
+            Policy::Declared(Class::Long) => 0,
+            Policy::Learned(estimate) => estimate.calls_to_skip(),
+        }
+    }
+
+    /// See [`Estimate::skipped`].
+    pub fn skipped(&mut self, calls: u32) {
+        if let Policy::Learned(estimate) = self {
+            estimate.skipped(calls);
+        }
+    }
+
     /// See [`Estimate::measured`].
     pub fn measured(&mut self, duration: Duration, window: Duration) {
         if let Policy::Learned(estimate) = self {
@@ -194,6 +225,30 @@ mod tests {
         let mut estimate = Estimate::default();
         let (measured, moved) = run(&mut estimate, times(SHORT, 100_000), true);
         assert!(measured < 410 && moved == 0, "{measured} {moved}");
+    }
+
+    #[test]
+    fn calls_made_without_asking_come_to_the_same() {
+        let (mut asked, mut skipping) = (Policy::default(), Policy::default());
+        let mut ahead = 0;
+        for call in 0..10_000 {
+            let length = if call % 5000 > 4500 { LONG } else { SHORT };
+            let choice = asked.choose();
+            let other = if ahead > 0 {
+                ahead -= 1;
+                Choice::Stay
+            } else {
+                skipping.choose()
+            };
+            assert_eq!(choice, other, "call {call}");
+            if choice == Choice::Stay {
+                continue;
+            }
+            asked.measured(length, WINDOW);
+            skipping.measured(length, WINDOW);
+            ahead = skipping.calls_to_skip();
+            skipping.skipped(ahead);
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@
 **   ffi_cdata.c     cdata: making, indexing, ending                  ffi_callback.c   functions of Lua as function pointers of C
 **   ffi_convert.c   values of Lua as bytes of C, and back            ffi_visits.c     callbacks from threads that are none of the VM's
 **   ffi_number.c    arithmetic, comparison, text                     ffi_library.c    libraries
+**   ffi_moving.c    which calls are made on another native thread    ffi_timeout.c    calls that may be given up
 **
 ** Outside the VM: everything, but what takes a state of the Rust half (`vm->state`); those calls stand between baton_enter and
 ** baton_leave, and raise nothing.
@@ -61,6 +62,14 @@ struct ffi_field {
   uint8_t first, width; /* of a bit-field; width 0: none */
 };
 
+/* A member that was looked up before. Its name is kept, so no other string has its address. */
+struct ffi_known_member {
+  const struct ffi_type *type; /* NULL: nothing is here yet */
+  const TString *name;
+  struct ffi_field field;
+};
+#define FFI_KNOWN_MEMBERS 128
+
 struct ffi_argument {
   const struct ffi_type *type;
   const char *name;
@@ -102,6 +111,10 @@ void baton_ffi_call_prepared(const struct ffi_prepared *prepared, void (*functio
 typedef void (*ffi_handler)(void *word, void *result, void **arguments);
 void *baton_ffi_callback_new(const struct ffi_prepared *prepared, ffi_handler handler, void *word, void **code, char **message);
 void baton_ffi_callback_free(void *callback);
+uint32_t baton_ffi_policy_begin(uint64_t *policy, int class);
+int baton_ffi_policy_choose(uint64_t *policy, uint32_t skipped, uint32_t *skip);
+uint32_t baton_ffi_policy_measured(uint64_t *policy, uint64_t duration, uint64_t window);
+uint32_t baton_ffi_policy_retaken(uint64_t *policy, uint32_t skipped);
 void *baton_ffi_library_load(const char *name, size_t size, int global, char **message);
 void *baton_ffi_library_symbol(const void *library, const char *name, char **message);
 void baton_ffi_library_close(void *library);
@@ -114,6 +127,7 @@ struct ffi_vm {
   struct ffi_callback *callbacks, *dead, *last_dead;
   int dead_count;
   struct ffi_door *door; /* where threads that are none of the VM's come in; made with the first callback */
+  struct ffi_known_member members[FFI_KNOWN_MEMBERS];
   const struct ffi_type *byte, *promoted, *integer, *uint64, *number, *boolean, *string, *pointer;
 };
 
@@ -122,13 +136,21 @@ struct ffi_cdata {
   void *data;
 };
 
+/* Words of memory for what is learned of a function (src/ffi/learning.rs). */
+#define FFI_POLICY_WORDS 4
+
 /* A function of C that Lua can call: the first upvalue of its closure. */
 struct ffi_function {
   struct ffi_vm *vm;
   void (*address)(void);
   const struct ffi_type *type;
   const struct ffi_prepared *prepared; /* of the fixed arguments */
-  unsigned char is_quick;              /* `codes` suffice */
+  uint32_t skip;                       /* so many of the next calls stay, and nobody looks at the clock; changed without the VM, too */
+  uint32_t ahead;                      /* what `skip` was when it was set; this and the next: guarded by the VM lock */
+  uint64_t policy[FFI_POLICY_WORDS];
+  baton_timeout timeout;               /* if it is timed */
+  unsigned char is_timed;              /* its calls can be given up */
+  unsigned char is_quick;              /* `codes` suffice, and it has no timeout */
   unsigned char result;                /* enum ffi_code */
   unsigned char count;
   unsigned char codes[BATON_FFI_INTEGERS + BATON_FFI_FLOATINGS];
@@ -158,11 +180,14 @@ struct ffi_visit {
   pthread_cond_t answered;
 };
 
-/* A call through the ffi that a callback may come from; on the C stack. */
+/* A call through the ffi that is going on; on the C stack. */
 struct ffi_outer_call {
   struct ffi_outer_call *previous;
   lua_State *L;
-  int error; /* where on the stack is what a callback raised; 0: nothing was raised */
+  struct baton_process *process;
+  uint64_t began;  /* nanoseconds; 0: it is not measured */
+  int error;       /* where on the stack is what a callback raised; 0: nothing was raised */
+  int called_back; /* how long it takes is then not C's affair alone */
 };
 
 /* ffi_module.c */
@@ -198,6 +223,8 @@ void baton_ffi_store_field(lua_State *L, struct ffi_vm *vm, const struct ffi_fie
 /* Pushes what the bytes of a type stand for. A structure or array is referred to, and `owner` kept alive by that. */
 void baton_ffi_to_lua(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, const void *from, int owner);
 void baton_ffi_push_field(lua_State *L, struct ffi_vm *vm, const struct ffi_field *field, char *record, int owner);
+/* Whether a pointer to it may be a string of Lua. */
+int baton_ffi_takes_strings(const struct ffi_type *pointee);
 /* Initializes an object by the values from `first` to `last`. */
 void baton_ffi_initialize(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, void *to, int64_t size, int first, int last);
 /* The address that a pointer, array, structure, string or function stands for; raises if `index` is none of them. */
@@ -213,6 +240,25 @@ void baton_ffi_push_function(lua_State *L, struct ffi_vm *vm, const struct ffi_t
 /* Raises that the argument at `index` of the function of C being called is wrong. */
 l_noret baton_ffi_wrong_argument(lua_State *L, int index, const char *message);
 struct ffi_function *baton_ffi_test_function(lua_State *L, int index);
+/* That which is being called. */
+struct ffi_function *baton_ffi_running_function(lua_State *L);
+
+/* ffi_moving.c */
+/* Before a call that is to be asked about: it may go on on another thread. */
+void baton_ffi_ask(lua_State *L, struct ffi_function *function, struct ffi_outer_call *call);
+/* After one that was measured, or that called back. */
+void baton_ffi_learn(lua_State *L, struct ffi_function *function, const struct ffi_outer_call *call);
+enum ffi_class { FFI_AUTO, FFI_SHORT, FFI_LONG };
+void baton_ffi_declare_class(struct ffi_function *function, enum ffi_class class);
+int baton_ffi_blocking(lua_State *L);
+int baton_ffi_nonblocking(lua_State *L);
+
+/* ffi_timeout.c */
+/* Whether the calling process may wait for a call on another stack. */
+int baton_ffi_may_time(lua_State *L);
+/* Makes the call on a helper's stack. All that it needs lies on the stack of `L`. Raises if it takes too long. */
+void baton_ffi_call_timed(lua_State *L, struct ffi_function *function, const struct ffi_prepared *prepared, void **arguments, void *result);
+int baton_ffi_timeout(lua_State *L);
 
 /* ffi_callback.c */
 /* A function pointer of type `type` that leads to the function of Lua at `index`. */
@@ -225,6 +271,8 @@ void baton_ffi_close_callbacks(struct ffi_vm *vm);
 int baton_ffi_callback_method(lua_State *L, struct ffi_vm *vm, struct ffi_cdata *cdata, const char *name);
 
 /* ffi_visits.c */
+/* Listeners among the living processes. Inside the VM. */
+uint64_t baton_ffi_listeners(const struct ffi_vm *vm);
 /* Before there is a callback: from then on other threads may call. */
 void baton_ffi_expect_visits(lua_State *L, struct ffi_vm *vm);
 /* From a thread that is none of the VM's: has a process make the call, and waits for it. */

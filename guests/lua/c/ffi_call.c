@@ -11,7 +11,20 @@
 #include <string.h>
 
 /* What one argument of a quick call is. */
-enum ffi_code { CODE_INT32, CODE_UINT32, CODE_INT64, CODE_SMALL, CODE_BOOL, CODE_DOUBLE, CODE_FLOAT, CODE_POINTER, CODE_VOID, CODE_OTHER };
+enum ffi_code {
+  CODE_INT32,
+  CODE_UINT32,
+  CODE_INT64,
+  CODE_UINT64,
+  CODE_SMALL,
+  CODE_BOOL,
+  CODE_DOUBLE,
+  CODE_FLOAT,
+  CODE_POINTER,
+  CODE_STRING, /* a pointer that takes strings, too */
+  CODE_VOID,
+  CODE_OTHER
+};
 
 static enum ffi_code code_of(const struct ffi_type *type) {
   switch (type->kind) {
@@ -20,10 +33,10 @@ static enum ffi_code code_of(const struct ffi_type *type) {
     case FFI_INTEGER:
       if (type->flags & FFI_IS_ENUM) return CODE_OTHER; /* names are allowed */
       if (type->size == 4) return type->is_signed ? CODE_INT32 : CODE_UINT32;
-      if (type->size == 8) return type->is_signed ? CODE_INT64 : CODE_OTHER;
+      if (type->size == 8) return type->is_signed ? CODE_INT64 : CODE_UINT64;
       return CODE_SMALL;
     case FFI_FLOATING: return type->size == 8 ? CODE_DOUBLE : type->size == 4 ? CODE_FLOAT : CODE_OTHER;
-    case FFI_POINTER: return CODE_POINTER;
+    case FFI_POINTER: return baton_ffi_takes_strings(type->element) ? CODE_STRING : CODE_POINTER;
     default: return CODE_OTHER;
   }
 }
@@ -36,6 +49,8 @@ static struct ffi_function *function_in(const TValue *closure) {
   return (struct ffi_function *)(void *)getudatamem(uvalue(&clCvalue(closure)->upvalue[0]));
 }
 
+struct ffi_function *baton_ffi_running_function(lua_State *L) { return function_in(s2v(L->ci->func.p)); }
+
 struct ffi_function *baton_ffi_test_function(lua_State *L, int index) {
   StkId slot = index > 0 ? L->ci->func.p + index : L->top.p + index;
   if (index <= LUA_REGISTRYINDEX || slot >= L->top.p || !is_function(s2v(slot))) return NULL;
@@ -46,24 +61,39 @@ struct ffi_function *baton_ffi_test_function(lua_State *L, int index) {
 ** Around the call
 ** ======================================================= */
 
-/* Notes the call, so that callbacks find it, and lets C find the errno that it left. */
-static struct baton_process *begin_call(lua_State *L, struct ffi_outer_call *call) {
-  struct baton_process *process = baton_lua_running(L);
+/* By a pointer that the compiler knows nothing of: errno's address is another one after a move. */
+#if defined(__APPLE__) || defined(__FreeBSD__)
+static int *(*volatile errno_place)(void) = __error;
+#else
+static int *(*volatile errno_place)(void) = __errno_location;
+#endif
+
+/* Notes the call, so that callbacks find it, and lets C find the errno that it left. Perhaps on another thread from here on. */
+static inline void begin_call(lua_State *L, struct ffi_function *function, struct ffi_outer_call *call) {
+  uint32_t skip = __atomic_load_n(&function->skip, __ATOMIC_RELAXED); /* Relaxed: see `set_skip` */
+  struct baton_process *process;
   call->L = L;
+  call->began = 0;
   call->error = 0;
-  call->previous = NULL;
+  call->called_back = 0;
+  if (l_likely(skip > 0))
+    __atomic_store_n(&function->skip, skip - 1, __ATOMIC_RELAXED); /* Relaxed: see `set_skip` */
+  else
+    baton_ffi_ask(L, function, call);
+  call->process = process = baton_lua_running(L);
   if (l_likely(process != NULL)) {
     call->previous = process->ffi_call;
     process->ffi_call = call;
-    errno = process->ffi_errno;
+    *errno_place() = process->ffi_errno;
   }
-  return process;
 }
 
-static void end_call(lua_State *L, struct baton_process *process, struct ffi_outer_call *call) {
+static inline void end_call(lua_State *L, struct ffi_function *function, struct ffi_outer_call *call) {
+  struct baton_process *process = call->process;
   if (l_likely(process != NULL)) {
-    process->ffi_errno = errno;
+    process->ffi_errno = *errno_place();
     process->ffi_call = call->previous;
+    if (l_unlikely(call->began != 0 || call->called_back)) baton_ffi_learn(L, function, call);
   }
   if (l_unlikely(call->error != 0)) { /* a callback raised it */
     lua_settop(L, call->error);
@@ -127,9 +157,7 @@ static int call_prepared(lua_State *L, struct ffi_function *function) {
   struct ffi_vm *vm = function->vm;
   const struct ffi_type *type = function->type, *further[MOST_ARGUMENTS];
   const struct ffi_prepared *prepared = function->prepared;
-  void *arguments[MOST_ARGUMENTS];
-  struct ffi_outer_call call;
-  struct baton_process *process;
+  void **arguments;
   struct ffi_cdata *result;
   char *area;
   int given = lua_gettop(L), fixed = (int)type->count, i;
@@ -138,7 +166,8 @@ static int call_prepared(lua_State *L, struct ffi_function *function) {
   luaL_checkstack(L, 8, "too many arguments");
   for (i = fixed; i < given; i++) further[i - fixed] = type_of_further(L, vm, i + 1);
   if (given > fixed) prepared = prepare(L, vm, type, further, (size_t)(given - fixed));
-  area = lua_newuserdatauv(L, prepared->area + 16, 0);
+  arguments = lua_newuserdatauv(L, (size_t)(given + 1) / 2 * 16 + prepared->area + 16, 0);
+  area = (char *)arguments + (size_t)(given + 1) / 2 * 16;
   for (i = 0; i < given; i++) {
     const struct ffi_type *parameter = i < fixed ? type->parameters[i] : further[i - fixed];
     size_t size = (size_t)baton_ffi_size(L, vm, parameter);
@@ -151,9 +180,14 @@ static int call_prepared(lua_State *L, struct ffi_function *function) {
   /* The result's place is its object, with room for a whole register. */
   result = baton_ffi_push_new(L, vm, type->element->kind == FFI_VOID ? vm->byte : type->element->plain,
                               prepared->result_size < 16 ? 16 : prepared->result_size);
-  process = begin_call(L, &call);
-  baton_ffi_call_prepared(prepared, function->address, arguments, result->data);
-  end_call(L, process, &call);
+  if (function->is_timed && baton_ffi_may_time(L)) {
+    baton_ffi_call_timed(L, function, prepared, arguments, result->data);
+  } else {
+    struct ffi_outer_call call;
+    begin_call(L, function, &call);
+    baton_ffi_call_prepared(prepared, function->address, arguments, result->data);
+    end_call(L, function, &call);
+  }
   if (type->element->kind == FFI_VOID) return 0;
   if (type->element->kind != FFI_RECORD && type->element->kind != FFI_WIDE) baton_ffi_to_lua(L, vm, type->element, result->data, 0);
   return 1;
@@ -176,7 +210,7 @@ static inline int take_argument(const TValue *value, enum ffi_code code, const s
       if (!ttisinteger(value)) return 0;
       *integer = (uint32_t)ivalue(value);
       return 1;
-    case CODE_INT64:
+    case CODE_INT64: case CODE_UINT64:
       if (!ttisinteger(value)) return 0;
       *integer = (uint64_t)ivalue(value);
       return 1;
@@ -185,6 +219,12 @@ static inline int take_argument(const TValue *value, enum ffi_code code, const s
       else if (ttisinteger(value)) *floating = (double)ivalue(value);
       else return 0;
       return 1;
+    case CODE_STRING:
+      if (ttisstring(value)) {
+        *integer = (uint64_t)(size_t)getstr(tsvalue(value));
+        return 1;
+      }
+      /* FALLTHROUGH */
     case CODE_POINTER: {
       const Udata *udata;
       const struct ffi_cdata *cdata;
@@ -196,9 +236,12 @@ static inline int take_argument(const TValue *value, enum ffi_code code, const s
       udata = uvalue(value);
       if (udata->metatable != vm->plain && udata->metatable != vm->finalized) return 0;
       cdata = (const struct ffi_cdata *)(const void *)getudatamem(udata);
-      if (cdata->type->kind != FFI_POINTER) return 0;
-      memcpy(integer, cdata->data, sizeof *integer);
-      return 2; /* its type is still to be compared */
+      if (cdata->type->kind == FFI_POINTER) {
+        memcpy(integer, cdata->data, sizeof *integer);
+        return 2; /* its type is still to be compared */
+      }
+      *integer = (uint64_t)(size_t)cdata->data;
+      return cdata->type->kind == FFI_ARRAY ? 2 : 0;
     }
     default: return 0;
   }
@@ -222,6 +265,10 @@ static int push_answer(lua_State *L, const struct ffi_function *function, uint64
     case CODE_INT32: lua_pushinteger(L, (int32_t)bits); return 1;
     case CODE_UINT32: lua_pushinteger(L, (uint32_t)bits); return 1;
     case CODE_INT64: lua_pushinteger(L, (lua_Integer)bits); return 1;
+    case CODE_UINT64:
+      if ((int64_t)bits < 0) baton_ffi_to_lua(L, function->vm, function->type->element, &bits, 0);
+      else lua_pushinteger(L, (lua_Integer)bits);
+      return 1;
     case CODE_DOUBLE:
       memcpy(&number, &bits, sizeof number);
       lua_pushnumber(L, number);
@@ -230,32 +277,36 @@ static int push_answer(lua_State *L, const struct ffi_function *function, uint64
   }
 }
 
+/* The rules that most pointers keep to: the same pointee, or any for `void *`; `const` may be added. */
+static inline int is_plainly_compatible(const struct ffi_type *from, const struct ffi_type *to) {
+  return from == to || ((from->plain == to->plain || to->kind == FFI_VOID) && (!from->is_const || to->is_const));
+}
+
 static int call_quickly(lua_State *L, struct ffi_function *function) {
   struct baton_ffi_registers registers;
   struct ffi_outer_call call;
-  struct baton_process *process;
   uint64_t bits, *integer = registers.integer;
   double *floating = registers.floating;
   int i, count = function->count;
-  if (l_unlikely(lua_gettop(L) != count)) wrong_count(L, function, lua_gettop(L));
+  if (l_unlikely(L->top.p - (L->ci->func.p + 1) != count)) wrong_count(L, function, lua_gettop(L));
   registers.integer[0] = registers.integer[1] = 0;
   for (i = 0; i < count; i++) {
     const TValue *value = s2v(L->ci->func.p + i + 1);
     enum ffi_code code = (enum ffi_code)function->codes[i];
     int is_floating = code == CODE_DOUBLE || code == CODE_FLOAT;
     int taken = take_argument(value, code, function->vm, integer, floating);
-    if (taken == 2) { /* a pointer of just this type needs no look at the rules */
+    if (taken == 2) {
       const struct ffi_cdata *cdata = (const struct ffi_cdata *)(const void *)getudatamem(uvalue(value));
-      taken = cdata->type->plain == function->type->parameters[i]->plain;
+      taken = is_plainly_compatible(cdata->type->element, function->type->parameters[i]->element);
     }
     if (l_unlikely(!taken)) convert_argument(L, function, i, integer, floating);
     if (is_floating) floating++;
     else integer++;
   }
-  process = begin_call(L, &call);
+  begin_call(L, function, &call);
   bits = baton_ffi_call_direct(function->address, (enum baton_ffi_kind)function->prepared->kind,
                                (enum baton_ffi_answer)function->prepared->answer, &registers);
-  end_call(L, process, &call);
+  end_call(L, function, &call);
   return push_answer(L, function, bits);
 }
 
@@ -276,6 +327,7 @@ void baton_ffi_push_function(lua_State *L, struct ffi_vm *vm, const struct ffi_t
   memset(function, 0, sizeof *function);
   strcpy(function->name, name);
   function->vm = vm;
+  baton_ffi_declare_class(function, FFI_AUTO);
   memcpy(&function->address, &address, sizeof address);
   function->type = type->plain;
   function->prepared = prepared;

@@ -56,11 +56,6 @@ int baton_ffi_run_visit(lua_State *L) {
   return 0;
 }
 
-static int run_on_top_of_c(lua_State *L) {
-  baton_lua_mark_foreign_frame(L);
-  return baton_ffi_run_visit(L);
-}
-
 void baton_ffi_refuse(struct ffi_callback *callback, const char *why) {
   if (__atomic_exchange_n(&callback->is_refused, 1, __ATOMIC_RELAXED) == 0)
     fprintf(stderr, "baton: warning: C called back %s; the callback answered zero\n", why);
@@ -90,13 +85,19 @@ static void call_on_top_of_c(struct baton_process *process, struct ffi_visit *vi
   struct ffi_callback *callback = visit->callback;
   lua_State *L = baton_lua_innermost(process);
   int status;
+  /*
+  ** From here on until the outer call ends, the process goes on only on this thread: if the VM was taken meanwhile, `calls_back` says so to the
+  ** enter, and whoever takes it later finds the mark.
+  */
   process->calls_back = 1;
   baton_enter(L);
   process->calls_back = 0;
+  baton_lua_mark_frame(L, 1);
   callback->in_use++;
+  if (process->ffi_call != NULL) process->ffi_call->called_back = 1;
   baton_leave(L);
   if (lua_checkstack(L, 4)) {
-    lua_pushcfunction(L, run_on_top_of_c);
+    lua_pushcfunction(L, baton_ffi_run_visit);
     lua_pushlightuserdata(L, visit);
     status = lua_pcall(L, 1, 0, 0);
   } else {
@@ -314,7 +315,9 @@ void baton_ffi_open_callbacks(lua_State *L) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, &passed_key);
 }
 
-int baton_ffi_has_callbacks(const struct baton_vm *vm) { return vm->ffi != NULL && vm->ffi->callbacks != NULL; }
+int baton_ffi_may_wake(const struct baton_vm *vm) {
+  return baton_ffi_timed_calls() > 0 || (vm->ffi != NULL && vm->ffi->callbacks != NULL);
+}
 
 /* The VM ends. C may keep the function pointers, so their memory stays; calling them answers zero. */
 void baton_ffi_close_callbacks(struct ffi_vm *vm) {

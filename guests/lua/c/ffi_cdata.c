@@ -7,6 +7,8 @@
 
 /* Registry: cdata -> what is called at its end. Its keys are weak. */
 static const char finalizers_key = 'f';
+/* Registry: address -> the function of Lua for what is there, once it was called by a pointer. Its values are weak. */
+static const char functions_key = 'a';
 
 static const TValue *value_at(lua_State *L, int index) {
   StkId slot = index > 0 ? L->ci->func.p + index : L->top.p + index;
@@ -131,12 +133,48 @@ static enum found find_element(lua_State *L, struct ffi_vm *vm, struct ffi_cdata
   return ELEMENT;
 }
 
+/* Registry: the names of members that were looked up. */
+static const char members_key = 'm';
+
+static struct ffi_known_member *place_of_member(struct ffi_vm *vm, const struct ffi_type *type, const TString *name) {
+  size_t mixed = ((size_t)type >> 6) * 31 + ((size_t)name >> 5);
+  return &vm->members[mixed % FFI_KNOWN_MEMBERS];
+}
+
+/* The member of a structure that the short string at 2 names: as the types say, or as was found before. */
+static int look_up_member(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, struct ffi_field *field) {
+  const TValue *key = s2v(L->ci->func.p + 2);
+  struct ffi_known_member *known = NULL;
+  size_t size;
+  const char *name;
+  int found;
+  if (l_likely(ttisshrstring(key))) { /* of which there is one for each text */
+    known = place_of_member(vm, type, tsvalue(key));
+    if (l_likely(known->type == type && known->name == tsvalue(key))) {
+      *field = known->field;
+      return 1;
+    }
+  }
+  name = lua_tolstring(L, 2, &size);
+  baton_enter(L);
+  found = baton_ffi_field(vm->state, type, name, size, field);
+  baton_leave(L);
+  if (!found || known == NULL) return found;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &members_key);
+  lua_pushvalue(L, 2);
+  lua_pushboolean(L, 1);
+  lua_rawset(L, -3);
+  lua_pop(L, 1);
+  known->type = type;
+  known->name = tsvalue(s2v(L->ci->func.p + 2));
+  known->field = *field;
+  return 1;
+}
+
 static enum found find_member(lua_State *L, struct ffi_vm *vm, struct ffi_cdata *cdata, struct ffi_field *field, char **base) {
   const struct ffi_type *type = cdata->type;
-  size_t size;
-  const char *name = lua_tolstring(L, 2, &size);
-  int found;
   if (type->flags & FFI_IS_COMPLEX) {
+    const char *name = lua_tostring(L, 2);
     if (strcmp(name, "re") != 0 && strcmp(name, "im") != 0) return NOTHING;
     *base = cdata->data;
     field->type = type->element;
@@ -146,10 +184,7 @@ static enum found find_member(lua_State *L, struct ffi_vm *vm, struct ffi_cdata 
   }
   if (type->kind == FFI_POINTER) type = type->element;
   if (type->kind != FFI_RECORD) return NOTHING;
-  baton_enter(L);
-  found = baton_ffi_field(vm->state, type, name, size, field);
-  baton_leave(L);
-  if (!found) return NOTHING;
+  if (!look_up_member(L, vm, type, field)) return NOTHING;
   *base = contents(L, cdata);
   return MEMBER;
 }
@@ -234,6 +269,21 @@ static int cdata_newindex(lua_State *L) {
 ** Calling, ending
 ** ======================================================= */
 
+/* Pushes the function of `type` at `address`. */
+static void push_pointed(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, void *address) {
+  struct ffi_function *known;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &functions_key);
+  lua_rawgetp(L, -1, address);
+  known = baton_ffi_test_function(L, -1);
+  if (known == NULL || known->type != type->plain) {
+    lua_pop(L, 1);
+    baton_ffi_push_function(L, vm, type, address, "", 0);
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, -3, address);
+  }
+  lua_remove(L, -2);
+}
+
 static int cdata_call(lua_State *L) {
   struct ffi_vm *vm = vm_of(L);
   struct ffi_cdata *cdata = baton_ffi_test_cdata(L, vm, 1);
@@ -246,7 +296,7 @@ static int cdata_call(lua_State *L) {
       return luaL_error(L, "attempt to call '%s', which is no function", cdata->type->name);
     memcpy(&address, cdata->data, sizeof address);
     if (address == NULL) return luaL_error(L, "attempt to call a NULL pointer ('%s')", cdata->type->name);
-    baton_ffi_push_function(L, vm, cdata->type->element, address, "", 0);
+    push_pointed(L, vm, cdata->type->element, address);
     lua_replace(L, 1);
   }
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
@@ -299,6 +349,15 @@ static void open_metatable(lua_State *L, struct ffi_vm *vm, void *key) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, key);
 }
 
+static void open_weak_table(lua_State *L, const char *mode, const void *key) {
+  lua_newtable(L);
+  lua_newtable(L);
+  lua_pushstring(L, mode);
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, key);
+}
+
 void baton_ffi_open_cdata(lua_State *L, struct ffi_vm *vm) {
   open_metatable(L, vm, &vm->plain);
   vm->plain = hvalue(s2v(L->top.p - 1));
@@ -309,11 +368,9 @@ void baton_ffi_open_cdata(lua_State *L, struct ffi_vm *vm) {
   lua_setfield(L, -2, "__gc");
   lua_pop(L, 1);
   lua_newtable(L);
-  lua_newtable(L);
-  lua_pushliteral(L, "k");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &finalizers_key);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &members_key);
+  open_weak_table(L, "k", &finalizers_key);
+  open_weak_table(L, "v", &functions_key);
 }
 
 /* }====================================================== */

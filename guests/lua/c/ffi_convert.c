@@ -198,7 +198,7 @@ static int is_compatible(const struct ffi_type *from, const struct ffi_type *to)
   return 0;
 }
 
-static int takes_strings(const struct ffi_type *pointee) {
+int baton_ffi_takes_strings(const struct ffi_type *pointee) {
   return pointee->is_const && (pointee->kind == FFI_VOID || (pointee->kind == FFI_INTEGER && pointee->size == 1));
 }
 
@@ -229,7 +229,7 @@ static void *to_pointer(lua_State *L, struct ffi_vm *vm, const struct ffi_type *
   switch (lua_type(L, index)) {
     case LUA_TNIL: case LUA_TNONE: return NULL;
     case LUA_TSTRING:
-      if (how == FFI_CAST || takes_strings(pointee)) return (void *)(size_t)lua_tostring(L, index);
+      if (how == FFI_CAST || baton_ffi_takes_strings(pointee)) return (void *)(size_t)lua_tostring(L, index);
       break;
     case LUA_TLIGHTUSERDATA: return lua_touserdata(L, index);
     case LUA_TNUMBER:

@@ -471,7 +471,9 @@ static struct ffi_vm *open_vm(lua_State *L) {
 static const luaL_Reg functions[] = {{"cdef", module_cdef}, {"typeof", module_typeof}, {"new", module_new}, {"cast", module_cast},
   {"sizeof", module_sizeof}, {"alignof", module_alignof}, {"offsetof", module_offsetof}, {"istype", module_istype},
   {"errno", module_errno}, {"abi", module_abi}, {"tonumber", module_tonumber}, {"string", module_string}, {"copy", module_copy},
-  {"fill", module_fill}, {"metatype", module_metatype}, {"load", baton_ffi_load}, {"fn", baton_ffi_prepare_function}, {NULL, NULL}};
+  {"fill", module_fill}, {"metatype", module_metatype}, {"load", baton_ffi_load}, {"fn", baton_ffi_prepare_function},
+  {"blocking", baton_ffi_blocking}, {"nonblocking", baton_ffi_nonblocking}, {"timeout", baton_ffi_timeout},
+  {NULL, NULL}};
 
 static const luaL_Reg type_methods[] = {{"__call", type_call}, {"__tostring", type_tostring}, {"__eq", type_eq}, {"__index", type_index}, {NULL, NULL}};
 

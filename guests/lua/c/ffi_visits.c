@@ -195,6 +195,8 @@ static struct baton_process *new_listener(lua_State *L, struct ffi_vm *vm, int i
 
 /* }====================================================== */
 
+uint64_t baton_ffi_listeners(const struct ffi_vm *vm) { return vm->door != NULL ? (uint64_t)vm->door->listeners : 0; }
+
 static struct ffi_door *new_door(lua_State *L, struct ffi_vm *vm) {
   struct ffi_door *door = calloc(1, sizeof *door); /* for good: a visitor may come at any time */
   if (door == NULL) luaL_error(L, "not enough memory");

@@ -23,6 +23,9 @@ void baton_lua_switched(struct baton_process *from, struct baton_process *to);
 void baton_lua_preempt(void);
 void baton_lua_set_base_depth(lua_State *L);
 void baton_lua_detach(struct baton_process *process);
+/* Has the process make its coming foreign call on another native thread. Inside the VM; when it has moved, outside. */
+enum baton_departure baton_lua_move_out(struct baton_process *process);
+void baton_lua_arrived(struct baton_process *process);
 void baton_lua_forget_calls(struct baton_vm *vm);
 /* Raises what the process owes: a kill that is due, an interrupt. From outside the VM. */
 void baton_lua_raise_owed(lua_State *L, struct baton_process *process);
@@ -47,7 +50,7 @@ void baton_lua_module_loaded(lua_State *L, const char *name, lua_CFunction loade
 void baton_lua_read_declarations(lua_State *L, const char *text);
 int baton_lua_concurrent(lua_State *L);
 const char *baton_lua_module_name(struct baton_vm *vm, lua_CFunction function);
-extern __attribute__((visibility("hidden"))) int baton_calls_watched; /* how many retaken calls are about something */
+extern __attribute__((visibility("hidden"))) int baton_calls_watched; /* how many retaken calls are about something, and VMs whose threads are short */
 
 /* judgement.c */
 int baton_lua_is_ours(lua_CFunction function);
@@ -60,8 +63,8 @@ void baton_lua_warn_blocked(struct baton_process *process);
 void baton_lua_name_function(lua_State *L, char *text, size_t size);
 void baton_lua_note_library_functions(lua_State *L);
 void baton_lua_note_function(lua_CFunction function);
-/* Foreign frames lie beneath the C function that runs on `L`. */
-void baton_lua_mark_foreign_frame(lua_State *L);
+/* Foreign frames have come to lie above the C function that runs on `L`, or have gone. Inside the VM. */
+void baton_lua_mark_frame(lua_State *L, int is_foreign);
 void baton_lua_open_handles(lua_State *L);
 
 /* process_life.c */
@@ -122,12 +125,17 @@ void baton_lua_forked(void);
 /* ffi_module.c, ffi_call.c */
 int baton_lua_open_ffi(lua_State *L);
 int baton_ffi_call(lua_State *L);
+/* The call through the ffi that goes on on `L` was retaken. By the monitor, with the VM in its hands. */
+void baton_ffi_note_retaken(lua_State *L);
 /* The program ends: callbacks from other threads are refused from now on. */
 void baton_ffi_stop_visits(struct baton_vm *vm);
 /* In a fork's child. Inside the VM. */
 void baton_ffi_forget_visits(struct baton_vm *vm);
-/* Whether C has a function pointer that leads into the VM. */
-int baton_ffi_has_callbacks(const struct baton_vm *vm);
+void baton_ffi_forget_timed_calls(void);
+/* Calls with a timeout that are going on, abandoned ones included. */
+int baton_ffi_timed_calls(void);
+/* Whether a thread that is none of the VM's may wake a process: by a callback, or by the end of a call that can be given up. */
+int baton_ffi_may_wake(const struct baton_vm *vm);
 
 /* modules.c */
 int baton_lua_require(lua_State *L);

@@ -154,8 +154,11 @@ static int has_foreign_frames(lua_State *L) {
   return found == FRAMES_SOME_FOREIGN;
 }
 
-/* Functions called from here on find it; those beneath need not know. */
-void baton_lua_mark_foreign_frame(lua_State *L) { L->ci->callstatus |= FRAMES_SOME_FOREIGN; }
+/* Inside the VM, since the monitor writes to it, too, when it judges. */
+void baton_lua_mark_frame(lua_State *L, int is_foreign) {
+  unsigned status = L->ci->callstatus & ~(unsigned)FRAMES_WALKED;
+  L->ci->callstatus = (unsigned short)(is_foreign ? status | FRAMES_SOME_FOREIGN : status);
+}
 
 int baton_lua_has_foreign_frames(struct baton_process *process) {
   struct baton_resumed *resumed;
@@ -177,6 +180,7 @@ int baton_lua_judge(struct baton_process *process) {
   if (function == NULL) return 0;
   if ((found = find(function)) >= 0) {
     if (retakable[found].has_object) object = process->object;
+    if (function == baton_ffi_call) baton_ffi_note_retaken(L);
   } else if (!baton_lua_policy_allows(process, L, function, &object)) {
     return 0;
   }

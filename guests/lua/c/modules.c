@@ -70,9 +70,18 @@ static int open_on_permanent_state(lua_State *L) {
   return arguments;
 }
 
-/* A searcher of package.searchers (upvalue 1) whose loaders are C functions. */
+/* A loader. */
+static int require_ffi(lua_State *L) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "baton.ffi");
+  lua_call(L, 1, 1);
+  return 1;
+}
+
+/* A searcher of package.searchers (upvalue 1) whose loaders are C functions. If it is the last one (upvalue 2), plain `ffi` is ours if nobody else has one. */
 static int search(lua_State *L) {
   int results;
+  const int may_be_ours = lua_toboolean(L, lua_upvalueindex(2)) && strcmp(luaL_checkstring(L, 1), "ffi") == 0;
   lua_settop(L, 1);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
@@ -82,6 +91,10 @@ static int search(lua_State *L) {
     lua_pushvalue(L, 1);
     lua_pushcclosure(L, open_on_permanent_state, 1);
     lua_replace(L, 1);
+  } else if (may_be_ours) {
+    lua_pushcfunction(L, require_ffi);
+    lua_pushliteral(L, "baton.ffi");
+    return 2;
   }
   return results;
 }
@@ -235,21 +248,6 @@ int baton_lua_require(lua_State *L) {
 
 /* }====================================================== */
 
-static int require_ffi(lua_State *L) {
-  lua_getglobal(L, "require");
-  lua_pushliteral(L, "baton.ffi");
-  lua_call(L, 1, 1);
-  return 1;
-}
-
-/* The last searcher: plain `ffi` is ours, if nobody else has one. */
-static int search_ffi(lua_State *L) {
-  if (strcmp(luaL_checkstring(L, 1), "ffi") != 0) return 0;
-  lua_pushcfunction(L, require_ffi);
-  lua_pushliteral(L, "baton.ffi");
-  return 2;
-}
-
 void baton_lua_open_require(lua_State *L) {
   int i;
   lua_getglobal(L, LUA_LOADLIBNAME);
@@ -259,11 +257,10 @@ void baton_lua_open_require(lua_State *L) {
   lua_getfield(L, -1, "searchers");
   for (i = 3; i <= 4; i++) {
     lua_rawgeti(L, -1, i);
-    lua_pushcclosure(L, search, 1);
+    lua_pushboolean(L, i == 4);
+    lua_pushcclosure(L, search, 2);
     lua_rawseti(L, -2, i);
   }
-  lua_pushcfunction(L, search_ffi);
-  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
   lua_getfield(L, -2, "preload");
   lua_pushcfunction(L, baton_lua_open_process);
   lua_setfield(L, -2, "baton.process");

@@ -7,8 +7,8 @@
 **   serial       one call into the module at a time
 **   exclusive    the VM stays with the call
 **
-** Calls overlap only when one was retaken. As long as a retaken call is about something that others might touch, every call of a C function
-** asks here first (`baton_calls_watched`): else nobody pays.
+** Calls overlap only when one was retaken. As long as a retaken call is about something that others might touch, or native threads are short,
+** every call of a C function asks here first (`baton_calls_watched`): else nobody pays.
 */
 #include "internals.h"
 #include "guest.h"
@@ -178,22 +178,20 @@ static void *object_of_call(struct baton_module *module, lua_State *L, lua_CFunc
   return module->policy == OBJECT ? userdata_of_call(L, L->ci) : NULL;
 }
 
+/* Whether a call of the function may be retaken. */
+static int may_overlap(const struct baton_module *module, lua_CFunction function) {
+  return module->policy != EXCLUSIVE || is_serial(module, function);
+}
+
 int baton_lua_policy_allows(struct baton_process *process, lua_State *L, lua_CFunction function, void **object) {
   struct baton_module *module = find_by_address(process->vm, function);
-  if (module == NULL || (module->policy == EXCLUSIVE && !is_serial(module, function))) return 0;
+  if (module == NULL || !may_overlap(module, function)) return 0;
   *object = object_of_call(module, L, function);
   return 1;
 }
 
-/* A C function of `L` is about to be called, while retaken calls are about something. Inside the VM. */
-void baton_lua_before_call(lua_State *L, lua_CFunction function) {
-  struct baton_process *process;
-  struct baton_module *module;
-  void *object;
-  if (baton_lua_is_ours(function)) return; /* its files are waited for in io_objects.c */
-  process = baton_lua_running(L);
-  if (process == NULL || process->vm->busy == NULL || (module = find_by_address(process->vm, function)) == NULL) return;
-  if ((object = object_of_call(module, L, function)) == NULL) return;
+/* Inside the VM. */
+static void wait_for_object(lua_State *L, struct baton_process *process, void *object) {
   while (baton_lua_is_busy(process->vm, object) && !process->vm->closing) {
     struct baton_wake wake;
     lua_unlock(L);
@@ -203,6 +201,22 @@ void baton_lua_before_call(lua_State *L, lua_CFunction function) {
     wake = baton_rs_queue_wait(process->vm->executor, process->vm->object_queue, BATON_FOREVER);
     lua_unlock(L);
     baton_lua_after_wait(L, process, wake);
+    lua_lock(L);
+  }
+}
+
+/* A C function of `L` is about to be called, while calls are watched. Inside the VM. */
+void baton_lua_before_call(lua_State *L, lua_CFunction function) {
+  struct baton_process *process;
+  struct baton_module *module;
+  void *object;
+  if (baton_lua_is_ours(function)) return; /* its files are waited for in io_objects.c */
+  process = baton_lua_running(L);
+  if (process == NULL || process->vm->closing || (module = find_by_address(process->vm, function)) == NULL) return;
+  if (process->vm->busy != NULL && (object = object_of_call(module, L, function)) != NULL) wait_for_object(L, process, object);
+  if (process->vm->threads_are_short && may_overlap(module, function)) {
+    lua_unlock(L);
+    baton_lua_before_blocking(L, process);
     lua_lock(L);
   }
 }

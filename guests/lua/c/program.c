@@ -46,6 +46,16 @@ void baton_lua_openlibs(lua_State *L) {
 
 int baton_lua_wait_for_rest(lua_State *L) { return baton_lua_finish(L, 1); }
 
+/* Frees nothing. */
+static void *keep_memory(void *unused, void *block, size_t old_size, size_t size) {
+  void *larger;
+  (void)unused;
+  if (size == 0) return NULL;
+  larger = malloc(size);
+  if (larger != NULL && block != NULL) memcpy(larger, block, old_size < size ? old_size : size);
+  return larger;
+}
+
 /*
 ** Closes Lua's state. Nobody else runs any more. The record of the calling process lies in the state: a copy takes its place.
 */
@@ -63,6 +73,8 @@ static void close_state(struct baton_process *process) {
   vm->main_process = NULL;
   vm->heir = NULL;
   baton_gate_set_process(&last);
+  /* A function of C that has not returned may still write to memory of Lua's that it was passed. */
+  if (vm->outstanding > 0 || baton_ffi_timed_calls() > 0) lua_setallocf(L, keep_memory, NULL);
   lua_close(L);
 }
 

@@ -44,6 +44,7 @@ struct baton_vm {
   int failures;                /* processes that failed and were not joined */
   int in_report;
   int outstanding;             /* calls that were retaken and have not come back */
+  int threads_are_short;       /* so many that the next call that may block has to wait */
   int exiting;                 /* os.exit(_, true) is killing the others, main included */
   int closing;                 /* Lua's state is being closed: nobody waits any more */
   const char *progname;

@@ -66,6 +66,11 @@ void baton_rs_set_word(const void *vm, uint64_t process, uintptr_t word);
 void baton_rs_safepoint(const void *vm);
 void baton_rs_enter_cold(const void *vm); /* from outside; returns inside */
 void baton_rs_enter_cold_pinned(const void *vm); /* the same, on the same thread */
+/* To another native thread, and out of the VM, for a foreign call: `Departure` of the executor. */
+enum baton_departure { BATON_MOVED, BATON_STAYS, BATON_NO_THREAD };
+int baton_rs_move_out(const void *vm);
+/* The age in nanoseconds at which a foreign call may be retaken. Without the VM. */
+uint64_t baton_rs_window(const void *vm);
 struct baton_wake baton_rs_sleep_until(const void *vm, uint64_t nanoseconds);
 struct baton_wake baton_rs_join(const void *vm, uint64_t process, baton_timeout timeout);
 struct baton_wake baton_rs_wait_for_rest(const void *vm, baton_timeout timeout);
@@ -83,6 +88,7 @@ int baton_rs_end_unstarted(const void *vm, uint64_t process);
 void baton_rs_pardon(const void *vm, uint64_t process);
 /* Before a call that may block: until it would leave a native thread for the others. */
 struct baton_wake baton_rs_wait_for_thread(const void *vm);
+size_t baton_rs_max_threads(const void *vm); /* also by the monitor */
 int baton_rs_interrupt(const void *vm, uint64_t process);
 int baton_rs_priority(const void *vm, uint64_t process);
 void baton_rs_set_priority(const void *vm, uint64_t process, int priority);

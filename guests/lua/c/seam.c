@@ -121,6 +121,29 @@ static __attribute__((noinline)) void restore_errno(int value) {
   __asm__ volatile("" ::: "memory");
 }
 
+/* As long as threads are short, calls of foreign functions are looked at before they are made (policies.c). */
+static void watch_threads(struct baton_vm *vm) {
+  int are_short = (size_t)vm->outstanding + 1 >= baton_rs_max_threads(vm->executor);
+  if (are_short == vm->threads_are_short) return;
+  vm->threads_are_short = are_short;
+  __atomic_fetch_add(&baton_calls_watched, are_short ? 1 : -1, __ATOMIC_RELAXED); /* as in baton_lua_object_begins */
+}
+
+/* The process is out in a foreign call while the VM goes on. */
+static void begin_outstanding(struct baton_process *process) {
+  process->retaken = 1;
+  process->vm->outstanding++;
+  watch_threads(process->vm);
+  atomic_fetch_add_explicit(&outstanding, 1, memory_order_relaxed);
+}
+
+static void end_outstanding(struct baton_process *process) {
+  process->retaken = 0;
+  process->vm->outstanding--;
+  watch_threads(process->vm);
+  atomic_fetch_sub_explicit(&outstanding, 1, memory_order_relaxed);
+}
+
 void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
   struct baton_process *process = baton_lua_running(L);
   int saved_errno = errno;
@@ -139,11 +162,9 @@ void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
       baton_rs_enter_cold(process->vm->executor);
     /* perhaps on another thread from here on */
     if (process->retaken) {
-      process->retaken = 0;
       process->pinned |= process->calls_back;
-      process->vm->outstanding--;
       baton_lua_object_ends(process);
-      atomic_fetch_sub_explicit(&outstanding, 1, memory_order_relaxed);
+      end_outstanding(process);
     }
   }
   if (baton_gate_here()->slow & BATON_SLOW_ATTENTION) {
@@ -158,14 +179,32 @@ void baton_lua_detach(struct baton_process *process) {
   global_State *g = process->global;
   process->gc_stopped = g->gcstp & GCSTPGC;
   g->gcstp &= cast_byte(~GCSTPGC);
-  process->retaken = 1;
-  process->vm->outstanding++;
-  atomic_fetch_add_explicit(&outstanding, 1, memory_order_relaxed);
+  begin_outstanding(process);
+}
+
+/* A foreign call moves. When it has, the switch away from here has put away what belongs to the VM. */
+enum baton_departure baton_lua_move_out(struct baton_process *process) {
+  enum baton_departure departure;
+  begin_outstanding(process);
+  departure = (enum baton_departure)baton_rs_move_out(process->vm->executor);
+  if (departure != BATON_MOVED) end_outstanding(process);
+  return departure;
+}
+
+/* The process goes on here with its foreign call. Outside the VM. */
+void baton_lua_arrived(struct baton_process *process) {
+  baton_gate_set_process(process);
+  if (exception_globals != NULL) {
+    void **globals = exception_globals();
+    globals[0] = process->exceptions[0];
+    globals[1] = process->exceptions[1];
+  }
 }
 
 /* In a fork's child: the calls that are out elsewhere never come back. */
 void baton_lua_forget_calls(struct baton_vm *vm) {
   vm->outstanding = 0;
+  watch_threads(vm);
   atomic_store_explicit(&outstanding, 0, memory_order_relaxed);
 }
 

@@ -7,7 +7,7 @@ use baton_core::kernel::{
     Deadline, Kernel, KillOutcome, Priority, ProcessId, ResumeOutcome, SpawnOptions, State, SuspendOutcome, Wake,
     WakeReason,
 };
-use baton_core::vm::{HOME, Spawned, Vm};
+use baton_core::vm::{Departure, HOME, Spawned, Vm};
 use baton_sys::clock::Instant;
 use std::ffi::{c_char, c_int};
 use std::time::Duration;
@@ -153,6 +153,18 @@ bridge! {
         vm.enter_cold();
     }
 
+    fn baton_rs_window(vm) -> u64 {
+        u64::try_from(vm.parameters.window.get().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn baton_rs_move_out(vm) -> c_int {
+        match vm.move_out() {
+            Departure::Moved => 0,
+            Departure::Stays => 1,
+            Departure::NoThread => 2,
+        }
+    }
+
     fn baton_rs_enter_cold_pinned(vm) {
         vm.enter_cold_pinned();
     }
@@ -223,6 +235,10 @@ bridge! {
 
     fn baton_rs_wait_for_thread(vm) -> CWake {
         vm.wait_for_thread().into()
+    }
+
+    fn baton_rs_max_threads(vm) -> usize {
+        vm.parameters.max_threads()
     }
 
     fn baton_rs_interrupt(vm, pid: u64) -> c_int {

@@ -10,6 +10,7 @@ use std::sync::Weak;
 unsafe extern "C" {
     fn baton_lua_run(process: *mut c_void);
     fn baton_lua_switched(from: *mut c_void, to: *mut c_void);
+    fn baton_lua_arrived(process: *mut c_void);
     fn baton_lua_judge(process: *mut c_void) -> c_int;
     fn baton_lua_warn_blocked(process: *mut c_void);
     fn baton_lua_request_safepoint(process: *mut c_void);
@@ -19,7 +20,7 @@ unsafe extern "C" {
     fn baton_lua_choose(current: *mut c_void, suggested: *mut c_void) -> u64;
     fn baton_lua_tell_switch(from: *mut c_void, to: *mut c_void);
     fn baton_lua_exit_status() -> c_int;
-    fn baton_ffi_has_callbacks(vm: *const c_void) -> c_int;
+    fn baton_ffi_may_wake(vm: *const c_void) -> c_int;
     fn baton_lua_report_process(process: *mut c_void, state: *const c_char, blocker: *const c_char);
 }
 
@@ -118,6 +119,11 @@ impl Guest for LuaGuest {
         unsafe { baton_lua_switched(pointer(from.unwrap_or(0)), pointer(to.unwrap_or(0))) }
     }
 
+    fn arrived(&self, word: usize) {
+        // SAFETY: the record of a process that continues on this thread, and on no other.
+        unsafe { baton_lua_arrived(pointer(word)) }
+    }
+
     fn judge(&self, word: usize) -> Judgement {
         // SAFETY: the process is outside, the VM was taken from it, and so its states are still.
         match unsafe { baton_lua_judge(pointer(word)) } {
@@ -148,8 +154,8 @@ impl Guest for LuaGuest {
 
     fn deadlocked(&self) {
         // SAFETY: the record of the VM outlives it; inside the VM.
-        if unsafe { baton_ffi_has_callbacks(pointer(self.record)) } != 0 {
-            return; // a thread that is none of ours may call back
+        if unsafe { baton_ffi_may_wake(pointer(self.record)) } != 0 {
+            return; // a thread that is none of ours may call back, or end a call
         }
         self.report("deadlock: no process can ever run again");
         std::process::exit(1);

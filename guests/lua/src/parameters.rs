@@ -12,7 +12,7 @@ use std::time::Duration;
 enum Access {
     /// Seconds, between the bounds.
     Seconds(fn(&Parameters) -> &DurationParameter, f64, f64),
-    /// Seconds between the bounds, or zero: never.
+    /// Seconds between the bounds, or zero, which has a meaning of its own.
     Period(fn(&Parameters) -> &DurationParameter, f64, f64),
     /// A whole number, between the bounds.
     Count(fn(&Parameters) -> usize, fn(&Parameters, usize), f64, f64),
@@ -55,7 +55,7 @@ static PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: c"window",
-        access: Access::Seconds(|p| &p.window, 0.000_01, 3600.0),
+        access: Access::Period(|p| &p.window, 0.000_01, 3600.0),
     },
     Parameter {
         name: c"spin",

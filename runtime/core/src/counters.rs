@@ -36,6 +36,8 @@ pub struct Counters {
     pub signals: Counter,
     /// Foreign calls that the VM was taken from.
     pub retakes: Counter,
+    /// Foreign calls that were made on another native thread from the beginning.
+    pub moves: Counter,
     /// Takes that were given up because the call ended meanwhile.
     pub false_retakes: Counter,
     /// Takes that were undone because the function is exclusive.

@@ -30,6 +30,12 @@ pub trait Guest: Send + Sync + 'static {
     /// An exclusive foreign call of `word` has kept the VM from others for long. Called like [`Guest::judge`].
     fn warn_blocked(&self, word: usize);
 
+    /// The process `word` goes on with a foreign call on the calling thread, outside the VM ([`Vm::move_out`](crate::vm::Vm::move_out)): the guest
+    /// exchanges what it keeps per thread, and touches nothing of the VM.
+    fn arrived(&self, word: usize) {
+        let _ = word;
+    }
+
     /// The process `word` must reach a safepoint soon: it was killed, or asked to give way, and is not running now.
     /// Called inside the VM.
     fn request_safepoint(&self, word: usize);

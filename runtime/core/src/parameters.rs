@@ -36,7 +36,7 @@ pub struct Parameters {
     pub beat: DurationParameter,
     /// How late a deadline may be met, so that others can be met with the same wake-up. Default zero.
     pub timer_slack: DurationParameter,
-    /// Age at which a foreign call may be retaken. Default 100 us.
+    /// Age at which a foreign call may be retaken. Default 100 us. Zero: whatever call a look finds, as GildaVM does.
     pub window: DurationParameter,
     /// How long a native thread without work is kept. Default 10 s.
     pub thread_idle: DurationParameter,

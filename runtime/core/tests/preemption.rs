@@ -5,7 +5,7 @@ mod mock_guest;
 use baton_core::kernel::{Deadline, MutexId, Priority, SpawnOptions};
 use baton_core::vm::Vm;
 use baton_sys::clock::Instant;
-use mock_guest::{Finished, Life, Process, run, run_with};
+use mock_guest::{Life, Process, run, run_with};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -178,7 +178,7 @@ fn a_wake_from_another_thread_interrupts_a_busy_loop() {
 
 #[test]
 fn a_process_that_is_not_preemptible_runs_until_it_gives_way() {
-    let finished = run_with(short_slices, |main| {
+    run_with(short_slices, |main| {
         let options = SpawnOptions {
             preemptible: false,
             ..SpawnOptions::default()
@@ -186,8 +186,7 @@ fn a_process_that_is_not_preemptible_runs_until_it_gives_way() {
         let others_ran = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&others_ran);
         let cooperative = main.spawn_with(options, move |process| {
-            let busy = Duration::from_millis(5);
-            process.spin_until(|| process.vm.cpu_time(process.id) >= busy)?;
+            spin_without_signals(process, Duration::from_millis(5))?;
             assert!(!flag.load(Ordering::Relaxed), "another process ran meanwhile");
             Ok(())
         });
@@ -197,35 +196,32 @@ fn a_process_that_is_not_preemptible_runs_until_it_gives_way() {
         });
         main.join_all([cooperative, rival])
     });
-    check_no_slices(&finished);
 }
 
 #[test]
 fn a_cooperative_program_is_not_preempted() {
-    let finished = run(|main| {
+    run(|main| {
         main.vm.parameters.set_preemptive(false);
         let children: Vec<_> = (0..3)
-            .map(|_| {
-                main.spawn(|process| {
-                    let busy = Duration::from_millis(3);
-                    process.spin_until(|| process.vm.cpu_time(process.id) >= busy)
-                })
-            })
+            .map(|_| main.spawn(|process| spin_without_signals(process, Duration::from_millis(5))))
             .collect();
         main.join_all(children)?;
         let counters = main.vm.kernel(|kernel| *kernel.counters());
         assert_eq!(counters.preemptions_by_slice + counters.preemptions_by_urgency, 0);
         Ok(())
     });
-    check_no_slices(&finished);
 }
 
-fn check_no_slices(finished: &Finished) {
-    assert_eq!(
-        finished.vm.counters.signals.get(),
-        0,
+/// Runs for several slices' time. One signal may still have been meant for the process that ran before.
+fn spin_without_signals(process: &Process, busy: Duration) -> Life {
+    let signals = &process.vm.counters.signals;
+    let before = signals.get();
+    process.spin_until(|| process.vm.cpu_time(process.id) >= busy)?;
+    assert!(
+        signals.get() <= before + 1,
         "a signal was sent to a process that keeps its turn"
     );
+    Ok(())
 }
 
 #[test]

@@ -13,7 +13,7 @@ pub struct Features {
     pub membarrier: bool,
     /// How stack guards are made: `"madvise"` or `"mprotect"`.
     pub guard_pages: &'static str,
-    /// How deadlines reach the kernel: `"epoll_pwait2"` or `"timerfd"`; `"none"` when no poller can be opened.
+    /// How deadlines reach the kernel: `"epoll_pwait2"`, `"timerfd"` or `"polling"`; `"none"` when no poller can be opened.
     pub poller: &'static str,
     /// The clock of all deadlines.
     pub clock: &'static str,
@@ -67,13 +67,15 @@ mod tests {
         if cfg!(baton_cas) {
             assert!(!features.membarrier);
         }
-        if cfg!(baton_timerfd) {
+        if cfg!(baton_portable) {
+            assert_eq!(features.poller, "polling");
+        } else if cfg!(baton_timerfd) {
             assert_eq!(features.poller, "timerfd");
         }
         if cfg!(baton_mprotect_guards) {
             assert_eq!(features.guard_pages, "mprotect");
         }
         assert!(features.to_string().contains(features.poller));
-        assert!(["epoll_pwait2", "timerfd"].contains(&features.poller));
+        assert!(["epoll_pwait2", "timerfd", "polling"].contains(&features.poller));
     }
 }

@@ -1,4 +1,5 @@
-//! How promptly the kernel wakes the calling thread and lets it run.
+//! How promptly the kernel wakes the calling thread and lets it run. Systems other than Linux, and builds with `--cfg baton_portable`, cannot be
+//! told.
 
 use std::io;
 use std::time::Duration;
@@ -9,6 +10,9 @@ use std::time::Duration;
 ///
 /// What `prctl` says; none is known.
 pub fn set_timer_slack(slack: Duration) -> io::Result<()> {
+    if cfg!(baton_portable) {
+        return Ok(());
+    }
     // Zero would mean "back to the default".
     let nanoseconds = libc::c_ulong::try_from(slack.as_nanos())
         .unwrap_or(libc::c_ulong::MAX)
@@ -31,6 +35,9 @@ pub fn set_timer_slack(slack: Duration) -> io::Result<()> {
 ///
 /// What `sched_getattr` and `sched_setattr` say, such as that the value is out of range, or that a sandbox forbids them.
 pub fn set_slice(slice: Duration) -> io::Result<()> {
+    if cfg!(baton_portable) {
+        return Ok(());
+    }
     const SIZE: libc::c_uint = size_of::<libc::sched_attr>() as libc::c_uint;
     const CALLING_THREAD: libc::c_int = 0;
     const NO_FLAGS: libc::c_uint = 0;

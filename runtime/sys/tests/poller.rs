@@ -6,12 +6,12 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
 use baton_sys::clock::Instant;
 use baton_sys::poller::{Event, Events, FIRST_RESERVED_TOKEN, Interest, Poller, Wait};
-use baton_sys::signals::{self, ThreadHandle};
+use baton_sys::signals::{self, Interrupted, ThreadHandle};
 
 const PAST: Option<Instant> = Some(Instant::from_nanos(1));
 const NOTHING: Wait = Wait {
@@ -134,23 +134,56 @@ fn a_kick_during_a_wait_ends_it() {
     });
 }
 
+/// For a signal handler, which has no other way to it.
+static KICKED_BY_A_HANDLER: OnceLock<Poller> = OnceLock::new();
+
+/// One for the whole program, whose tests run side by side.
+fn install_handler() {
+    extern "C" fn kick() {
+        if let Some(poller) = KICKED_BY_A_HANDLER.get() {
+            poller.kick();
+        }
+    }
+    signals::install_preempt_handler(kick).expect("the handler installs");
+}
+
 #[test]
-fn a_signal_handler_ends_a_wait_with_nothing() {
-    extern "C" fn do_nothing() {}
-    signals::install_preempt_handler(do_nothing).expect("the handler installs");
+fn a_signal_handler_can_kick() {
+    install_handler();
+    let poller = KICKED_BY_A_HANDLER.get_or_init(|| Poller::new().expect("a poller opens"));
+    std::thread::scope(|scope| {
+        let (send, receive) = mpsc::channel();
+        let owner = scope.spawn(move || {
+            send.send(ThreadHandle::current()).expect("the test waits for it");
+            while !ask(poller, None).0.kicked {}
+        });
+        let handle = receive.recv().expect("the owner sends its handle");
+        await_sleep(handle);
+        assert_eq!(handle.interrupt(), Interrupted::Sent);
+        owner.join().expect("the owner does not panic");
+    });
+}
+
+#[test]
+fn signals_neither_lengthen_nor_shorten_a_wait_for_a_deadline() {
+    install_handler();
     let poller = Poller::new().expect("a poller opens");
     std::thread::scope(|scope| {
         let (poller, (send, receive)) = (&poller, mpsc::channel());
         let owner = scope.spawn(move || {
             send.send(ThreadHandle::current()).expect("the test waits for it");
-            ask(poller, None).0
+            let deadline = Instant::now() + Duration::from_millis(50);
+            while Instant::now() < deadline {
+                assert_eq!(ask(poller, Some(deadline)).0, NOTHING);
+            }
         });
-        let owner_handle = receive.recv().expect("the owner sends its handle");
+        let handle = receive.recv().expect("the owner sends its handle");
+        // Were each of them to begin the wait anew, it would not end.
         while !owner.is_finished() {
-            let _ = owner_handle.interrupt();
+            let _ = handle.interrupt();
             std::thread::yield_now();
         }
-        assert_eq!(owner.join().expect("the owner does not panic"), NOTHING);
+        owner.join().expect("the owner does not panic");
     });
 }
 

@@ -1,4 +1,5 @@
 //! What the calling thread asks of the kernel is what the kernel then has.
+#![cfg(not(baton_portable))]
 
 use std::time::Duration;
 

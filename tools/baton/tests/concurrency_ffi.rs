@@ -23,13 +23,36 @@ cases! {
         there_is_no_limit_on_their_number,
         a_function_that_is_passed_again_is_the_same_callback;
     mod visits from "ffi/visits.lua":
-        a_thread_calls_back_100000_times,
         eight_threads_call_back_at_once,
         visits_may_wait_for_each_other,
         beyond_the_bound_threads_wait_for_their_turn,
         others_go_on_while_threads_call_back,
         an_idle_program_is_woken_by_a_visit,
         a_program_in_which_all_wait_for_a_visit_is_not_dead;
+    mod learning from "ffi/learning.lua":
+        a_function_that_lasts_is_known_after_its_first_call,
+        a_function_that_does_not_last_stays,
+        a_function_that_becomes_short_stays_again,
+        a_function_that_becomes_long_is_noticed_while_others_wait,
+        classes_can_be_declared,
+        nobody_moves_who_is_alone_or_bound,
+        the_vm_stays_while_callers_move,
+        a_call_that_moved_may_call_back,
+        an_error_and_a_kill_find_a_call_that_moved,
+        beyond_the_bound_on_threads_calls_wait_for_their_turn,
+        errno_comes_back_with_a_call_that_moved,
+        collections_while_callers_are_out_move_nothing;
+    mod timeout from "ffi/timeout.lua":
+        a_call_in_time_answers,
+        a_call_that_takes_too_long_raises_and_is_abandoned,
+        a_kill_ends_a_process_whose_call_goes_on,
+        memory_of_an_abandoned_call_is_not_collected,
+        memory_of_a_call_that_returned_late_is_let_go,
+        many_calls_run_beside_each_other_and_some_time_out,
+        callbacks_of_such_a_call_are_made_for_it,
+        the_bound_on_threads_is_named,
+        a_timeout_can_be_taken_away,
+        the_program_ends_although_a_call_goes_on;
     mod beside from "ffi/beside.lua":
         a_long_call_does_not_stop_a_ticker,
         the_main_process_may_call_long,

@@ -11,7 +11,7 @@ cases! {
         every_parameter_has_its_default,
         every_parameter_can_be_set_to_what_it_is,
         what_is_out_of_range_is_refused_with_the_range_and_changes_nothing,
-        a_beat_is_zero_or_not_too_short,
+        a_beat_and_a_window_are_zero_or_not_too_short,
         an_unknown_policy_is_refused_and_the_known_ones_are_named,
         what_is_of_another_type_is_refused,
         a_fixed_beat_beats_and_stops,
@@ -23,6 +23,16 @@ cases! {
         learned_does_not_spin_for_timers,
         learned_without_a_budget_does_not_spin,
         every_spin_and_every_park_is_counted_once;
+    mod delays from "idle/delays.lua":
+        five_sleeps_of_a_millisecond_take_little_more_than_five,
+        sleeps_of_every_length_are_late_by_less_than_half_a_millisecond,
+        an_urgent_sleeper_wakes_in_time_beside_busy_processes,
+        a_sleep_shorter_than_a_millisecond_is_one_wait,
+        what_is_overdue_does_not_wait_in_the_system,
+        a_wait_of_an_hour_does_not_keep_from_what_comes_sooner,
+        after_a_long_idle_the_first_slice_ends_in_time,
+        the_clock_is_fresh_after_an_idle,
+        a_thousand_timers_that_are_set_and_cancelled_leave_no_wake_up;
 }
 
 #[test]
@@ -69,6 +79,25 @@ fn a_wrong_parameter_in_the_environment_is_named_with_what_it_may_be() {
     complaint("BATON_BEAT", "soon", "number expected, got 'soon'");
 }
 
+/// Each signal ends the wait in the system; one that began anew with the whole time would never come to its end.
+#[test]
+fn signals_do_not_lengthen_a_sleep() {
+    let mut sleeper = baton()
+        .process_code(
+            "local start = process.now()
+             print 'asleep' io.stdout:flush()
+             process.sleep(0.5)
+             local slept = process.now() - start
+             print(slept >= 0.5, slept < 5)",
+        )
+        .start();
+    sleeper.await_stdout("asleep\n");
+    for _ in 0..100 {
+        sleeper.signal("URG");
+    }
+    sleeper.finish().succeeds().wrote("asleep\ntrue\ttrue\n").quietly();
+}
+
 /// The first CPU that the tests may use.
 fn one_cpu() -> String {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells of every process");
@@ -84,7 +113,7 @@ fn spin_time_on_one_cpu(policy: &str) -> f64 {
         .arg(one_cpu())
         .arg(harness::baton_path())
         .env("BATON_SPIN", policy)
-        .process_code("require 'idle.short_waits'(2000) print(process.stats().spin_time)")
+        .process_code("require 'idle.short_waits'(200) print(process.stats().spin_time)")
         .run();
     outcome.succeeds().quietly();
     outcome.stdout.trim().parse().expect("a number is printed")

@@ -7,6 +7,7 @@ use harness::{baton, cases};
 cases! {
     mod policies from "foreign/policies.lua":
         calls_about_different_objects_overlap,
+        more_calls_than_threads_wait_for_their_turn_and_all_come_to_it,
         a_second_call_about_an_object_waits_for_the_first,
         closing_an_object_waits_for_the_call_about_it,
         an_upvalue_is_an_object_too,

@@ -7,7 +7,11 @@ use std::path::{Path, PathBuf};
 use harness::{Outcome, baton};
 
 fn definitions() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../editor/lua-language-server/library/baton/process.lua")
+    library().join("process.lua")
+}
+
+fn library() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../editor/lua-language-server/library/baton")
 }
 
 fn compare(definitions: &Path) -> Outcome {
@@ -17,6 +21,14 @@ fn compare(definitions: &Path) -> Outcome {
 #[test]
 fn the_definitions_and_the_module_have_the_same_names() {
     compare(&definitions()).succeeds().quietly().wrote("");
+}
+
+#[test]
+fn the_definitions_of_the_ffi_have_its_names() {
+    let file = library().join("ffi.lua");
+    let run = baton().script("definitions.lua").arg(&file).arg("ffi");
+    run.run().succeeds().quietly().wrote("");
+    baton().arg(file).run().succeeds().quietly().wrote("");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod harness;
 
-use harness::cases;
+use harness::{baton, cases};
 
 cases! {
     mod values from "ffi/values.lua":
@@ -50,4 +50,10 @@ cases! {
         curl_hands_what_it_reads_to_a_callback,
         curl_is_stopped_by_a_callback_and_tells_its_error,
         zlib_compresses_and_expands;
+}
+
+#[test]
+fn a_thread_calls_back_100000_times() {
+    let run = baton().script("ffi/crowd.lua").arg("a_thread_calls_back_100000_times");
+    run.patiently(10).run().succeeds().quietly();
 }

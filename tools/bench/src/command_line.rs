@@ -10,7 +10,7 @@ Examples:
   baton-bench switch --charts charts             its charts as SVG files
   baton-bench report lua.json scale.json --html page.html
                                                  one page of what was measured before
-  baton-bench all --html page.html               everything, as one page; takes about half an hour";
+  baton-bench all --html page.html               everything, as one page; takes about two hours";
 
 /// Measures Baton beside its peers, on this machine, in one run.
 ///
@@ -77,10 +77,23 @@ pub(crate) enum Experiment {
     /// One test of Thread-Metric at the runtime's interface, for `thread-metric` to run
     #[command(hide = true)]
     Runtime(RuntimeOptions),
+    /// What each spin policy pays for traces of waits, beside what hindsight would pay; computed, not measured
+    Spin(SpinOptions),
+    /// How late sleeps of 50 us to 10 ms end, beside a bare timer, asyncio, Node, Go, Java, Erlang
+    Delay(DelayOptions),
+    /// GildaVM's tables: switching beside a watchdog, long and short calls by one process and two; beside C, Python, Go, Ruby, LuaJIT
+    Gilda(GildaOptions),
+    /// What two processes get done that call C, by length of the calls and by the watchdog's window
+    Window(WindowOptions),
+    /// Bursts of blocking calls: native threads made lazily or eagerly, and bounds on their number
+    Threads(ThreadsOptions),
     /// Every experiment above, one after another
     All(AllOptions),
     /// Print what earlier runs wrote with --json; with --html, several of them as one page
     Report(ReportOptions),
+    /// The bare loop that `delay` compares with
+    #[command(hide = true)]
+    BareTimer(BareTimerOptions),
 }
 
 impl Experiment {
@@ -96,6 +109,12 @@ impl Experiment {
             Self::Fairness(_) => "fairness",
             Self::Idle(_) => "idle",
             Self::Blocking(_) => "blocking",
+            Self::Spin(_) => "spin",
+            Self::Delay(_) => "delay",
+            Self::BareTimer(_) => "bare-timer",
+            Self::Gilda(_) => "gilda",
+            Self::Window(_) => "window",
+            Self::Threads(_) => "threads",
             Self::All(_) => "all",
             Self::Report(_) => "report",
         }
@@ -238,6 +257,83 @@ pub(crate) struct BlockingOptions {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct SpinOptions {
+    /// A trace in place of the five: microseconds of a wait on each line, then `timer` if a deadline ended it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// Microseconds that a park costs
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(2..=200))]
+    pub(crate) park_cost: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DelayOptions {
+    /// How often each case runs
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// Sleeps in each run
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) sleeps: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BareTimerOptions {
+    pub(crate) seconds: f64,
+    pub(crate) sleeps: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GildaOptions {
+    /// How often each case runs
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// Turns of a loop that the processes compute for which switch
+    #[arg(long, default_value_t = 20_000_000, value_parser = clap::value_parser!(u64).range(10_000..))]
+    pub(crate) turns: u64,
+
+    /// Seconds that a long call lasts
+    #[arg(long, default_value_t = 1.0)]
+    pub(crate) seconds: f64,
+
+    /// How many short calls are made
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(100..))]
+    pub(crate) calls: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WindowOptions {
+    /// How often each length of calls is tried under each window
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// Seconds that one process takes for its calls, five times in a run
+    #[arg(long, default_value_t = 0.05)]
+    pub(crate) seconds: f64,
+
+    /// The longest calls, in seconds
+    #[arg(long, default_value_t = 0.1)]
+    pub(crate) longest: f64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ThreadsOptions {
+    /// How often each burst is tried
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// The most calls at once; the steps are 1, 3, 10, 30, 100, 300, 1000 up to it
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) largest: u64,
+
+    /// Milliseconds that a call lasts
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) milliseconds: u64,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct AllOptions {
     /// As little of everything as shows that it works; the figures mean nothing
     #[arg(long)]
@@ -252,7 +348,7 @@ pub(crate) struct ReportOptions {
 }
 
 /// The experiments in the order of `all`, each as words of a command line: its name, and what makes it quick.
-const EVERY_EXPERIMENT: [&[&str]; 8] = [
+const EVERY_EXPERIMENT: [&[&str]; 13] = [
     &["lua", "--rounds", "1", "--programs", "n_queens,pcall_loop", "--small"],
     &["switch", "--rounds", "1", "--iterations", "1000"],
     &["thread-metric", "--rounds", "1", "--seconds", "0.05"],
@@ -261,6 +357,21 @@ const EVERY_EXPERIMENT: [&[&str]; 8] = [
     &["fairness", "--rounds", "1", "--seconds", "0.5"],
     &["idle", "--settle", "0.2", "--seconds", "0.5"],
     &["blocking", "--processes", "2", "--seconds", "0.2"],
+    &["spin"],
+    &["delay", "--rounds", "1", "--sleeps", "3"],
+    &[
+        "gilda",
+        "--rounds",
+        "1",
+        "--turns",
+        "100000",
+        "--seconds",
+        "0.05",
+        "--calls",
+        "1000",
+    ],
+    &["window", "--rounds", "1", "--seconds", "0.002", "--longest", "0.001"],
+    &["threads", "--rounds", "1", "--largest", "3", "--milliseconds", "5"],
 ];
 
 /// The words of every experiment's command line, with the program's name left out.
@@ -293,7 +404,7 @@ mod tests {
         let command = CommandLine::command();
         let names = command.get_subcommands().map(|command| command.get_name().to_string());
         let experiments: Vec<String> = names
-            .filter(|name| !["all", "report", "runtime"].contains(&name.as_str()))
+            .filter(|name| !["all", "report", "runtime", "bare-timer"].contains(&name.as_str()))
             .collect();
         assert_eq!(lines(false), experiments);
     }

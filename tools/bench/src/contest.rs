@@ -64,6 +64,20 @@ impl Arm {
         }
     }
 
+    /// With an environment variable set.
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        let value = value.into();
+        self.start = self.start.map(|start| {
+            let start: Box<dyn Fn() -> Command> = Box::new(move || {
+                let mut command = start();
+                command.env(name, &value);
+                command
+            });
+            start
+        });
+        self
+    }
+
     /// Only these cases exist in the system.
     pub(crate) fn only(mut self, cases: &'static [&'static str]) -> Self {
         self.cases = Some(cases);
@@ -176,6 +190,11 @@ impl Results {
     /// Its median.
     pub(crate) fn median(&self, arm: usize, case: usize, figure: &str) -> Option<f64> {
         stats::median(&self.values(arm, case, figure))
+    }
+
+    /// Its mean.
+    pub(crate) fn mean(&self, arm: usize, case: usize, figure: &str) -> Option<f64> {
+        stats::mean(&self.values(arm, case, figure))
     }
 
     /// The median over the rounds of one arm's figure divided by another's of the same round.
@@ -301,6 +320,14 @@ mod tests {
             failures[2]
         );
         assert_eq!(results.gap(0, 0), "failed");
+    }
+
+    #[test]
+    fn an_arm_has_the_environment_that_it_was_given() {
+        let results = results(vec![Arm::present("one", shell("echo ns $AMOUNT")).with("AMOUNT", "7")]);
+        assert_eq!(results.mean(0, 0, "ns"), Some(7.0));
+        let missing = Arm::missing("none", "get it").with("AMOUNT", "7");
+        assert_eq!(missing.start.err(), Some("get it".to_string()));
     }
 
     #[test]

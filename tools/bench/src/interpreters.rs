@@ -51,16 +51,21 @@ impl Interpreter {
     /// A command that runs `script`, with the environment's Lua and Baton settings taken away.
     pub(crate) fn script(&self, script: &Path) -> Command {
         let mut command = Command::new(&self.path);
-        for (name, _) in env::vars_os() {
-            let text = name.to_string_lossy();
-            if text.starts_with("LUA_") || text.starts_with("BATON_") {
-                command.env_remove(&name);
-            }
-        }
+        take_settings_away(&mut command);
         if !script.as_os_str().is_empty() {
             command.arg(script);
         }
         command
+    }
+}
+
+/// Keeps the environment's Lua and Baton settings from a program.
+pub(crate) fn take_settings_away(command: &mut Command) {
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("LUA_") || text.starts_with("BATON_") {
+            command.env_remove(&name);
+        }
     }
 }
 

@@ -4,12 +4,15 @@
 
 mod bench;
 mod blocking;
+mod calls;
 mod chart;
 mod child;
 mod command_line;
 mod contest;
 mod count;
+mod delay;
 mod fairness;
+mod gilda;
 mod html;
 mod idle;
 mod interpreters;
@@ -20,11 +23,14 @@ mod output;
 mod peers;
 mod report;
 mod scale;
+mod spin;
 mod stats;
 mod switch;
 mod table;
 mod thread_metric;
+mod threads;
 mod verdict;
+mod window;
 
 use std::env;
 use std::process::ExitCode;
@@ -61,6 +67,10 @@ fn run(line: &CommandLine) -> Result<ExitCode> {
         Experiment::Runtime(options) => {
             let test = if options.bare { "bare" } else { &options.test };
             thread_metric::runtime::run(test, options.seconds)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Experiment::BareTimer(options) => {
+            delay::bare_timer(options)?;
             return Ok(ExitCode::SUCCESS);
         }
         Experiment::Report(options) => read(line, options)?,
@@ -146,7 +156,12 @@ fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Re
         Experiment::Fairness(options) => fairness::run(bench, options),
         Experiment::Idle(options) => idle::run(bench, options),
         Experiment::Blocking(options) => blocking::run(bench, options),
-        Experiment::All(_) | Experiment::Report(_) | Experiment::Runtime(_) => {
+        Experiment::Spin(options) => spin::run(options),
+        Experiment::Delay(options) => delay::run(bench, options),
+        Experiment::Gilda(options) => gilda::run(bench, options),
+        Experiment::Window(options) => window::run(bench, options),
+        Experiment::Threads(options) => threads::run(bench, options),
+        Experiment::All(_) | Experiment::Report(_) | Experiment::Runtime(_) | Experiment::BareTimer(_) => {
             anyhow::bail!("it is no experiment by itself")
         }
     }?;

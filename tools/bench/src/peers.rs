@@ -55,6 +55,28 @@ pub(crate) const BOOST_FIBER: Peer = Peer {
     directory: "boost_fiber",
 };
 
+pub(crate) const GO_CGO: Peer = Peer {
+    name: "Go cgo",
+    directory: "go_cgo",
+};
+pub(crate) const PYTHON: Peer = Peer {
+    name: "CPython ctypes",
+    directory: "python",
+};
+pub(crate) const RUBY: Peer = Peer {
+    name: "Ruby Fiddle",
+    directory: "ruby",
+};
+pub(crate) const LUAJIT: Peer = Peer {
+    name: "LuaJIT ffi",
+    directory: "luajit",
+};
+/// Our own runtime, made to do as GildaVM does.
+pub(crate) const GILDA_POLICY: Peer = Peer {
+    name: "GildaVM's policy",
+    directory: "gilda_policy",
+};
+
 /// Where the built peers are: as told, else beside the directory of this program's build.
 pub(crate) fn directory(told: Option<&PathBuf>) -> Result<PathBuf> {
     match told {
@@ -64,15 +86,16 @@ pub(crate) fn directory(told: Option<&PathBuf>) -> Result<PathBuf> {
 }
 
 impl Peer {
-    /// The peer as an arm of an experiment; a missing one says how to get it.
-    pub(crate) fn arm(self, peers: &Path, experiment: &'static str) -> Arm {
+    /// The peer as an arm of an experiment, with these words before the case's own; a missing one says how to get it.
+    pub(crate) fn arm(self, peers: &Path, words: &[&str]) -> Arm {
         let directory = peers.join(self.directory);
+        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
         match self.version(&directory) {
             Ok(version) => {
                 let path = directory.display().to_string();
                 let mut arm = Arm::present(self.name, move || {
                     let mut command = self.command(&directory);
-                    command.arg(experiment);
+                    command.args(&words);
                     command
                 });
                 arm.found = Some(Found {
@@ -93,7 +116,9 @@ impl Peer {
 
     fn command(self, directory: &Path) -> Command {
         if self.directory != ERLANG_OTP.directory {
-            return Command::new(directory.join("peer"));
+            let mut command = Command::new(directory.join("peer"));
+            interpreters::take_settings_away(&mut command);
+            return command;
         }
         let mut command = Command::new("erl");
         command
@@ -114,8 +139,18 @@ mod tests {
     #[test]
     fn a_peer_that_was_not_built_is_missing_and_says_how_to_get_it() {
         let nowhere = tempfile::tempdir().unwrap();
-        for peer in [GO, ERLANG_OTP, MAY, BOOST_FIBER] {
-            let arm = peer.arm(nowhere.path(), "switch");
+        for peer in [
+            GO,
+            ERLANG_OTP,
+            MAY,
+            BOOST_FIBER,
+            GO_CGO,
+            PYTHON,
+            RUBY,
+            LUAJIT,
+            GILDA_POLICY,
+        ] {
+            let arm = peer.arm(nowhere.path(), &["switch"]);
             assert!(arm.found.is_none(), "{}", arm.name);
         }
     }

@@ -75,8 +75,8 @@ fn arms(bench: &Bench) -> Result<Vec<Arm>> {
         Arm::interpreted(ENDINGS[0].0, &baton, &processes, &[ENDINGS[0].1]),
         Arm::interpreted(ENDINGS[1].0, &baton, &processes, &[ENDINGS[1].1]),
         Arm::interpreted("Lua", &stock, &coroutines, &[]),
-        GO.arm(&peers, "scale"),
-        ERLANG_OTP.arm(&peers, "scale"),
+        GO.arm(&peers, &["scale"]),
+        ERLANG_OTP.arm(&peers, &["scale"]),
     ])
 }
 

@@ -86,7 +86,7 @@ fn arms(bench: &Bench) -> Result<Vec<Arm>> {
         Arm::interpreted("Lua resume in baton", &baton, &coroutines, &["resume"]).only(&["yield"]),
     ];
     let peers = peers::directory(bench.paths.peers.as_ref())?;
-    arms.extend([GO, ERLANG_OTP, MAY, BOOST_FIBER].map(|peer| peer.arm(&peers, "switch")));
+    arms.extend([GO, ERLANG_OTP, MAY, BOOST_FIBER].map(|peer| peer.arm(&peers, &["switch"])));
     Ok(arms)
 }
 

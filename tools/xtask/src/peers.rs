@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Outcome;
-use crate::cargo::{cargo, nothing_may_be_skipped};
+use crate::cargo::{cargo, cargo_with_flags, nothing_may_be_skipped};
 use crate::packages::{self, Package, Probe, STOCK_LUA};
 use crate::workspace;
 
@@ -49,7 +49,47 @@ const GO: Package = Package {
     needed_by: "the peer Go",
 };
 
-const PEERS: [Peer; 5] = [
+const PYTHON: Package = Package {
+    name: "python3",
+    probe: Probe::Program("python3", "--version"),
+    needed_by: "the peers CPython ctypes and asyncio",
+};
+const NODE: Package = Package {
+    name: "nodejs",
+    probe: Probe::Program("node", "--version"),
+    needed_by: "the peer Node",
+};
+const JAVA: Package = Package {
+    name: "default-jdk-headless",
+    probe: Probe::Program("java", "-version"),
+    needed_by: "the peer Java",
+};
+
+const RUBY: Package = Package {
+    name: "ruby",
+    probe: Probe::Program("ruby", "--version"),
+    needed_by: "the peer Ruby Fiddle",
+};
+const LUAJIT: Package = Package {
+    name: "luajit",
+    probe: Probe::Program("luajit", "-v"),
+    needed_by: "the peer LuaJIT ffi",
+};
+
+/// Where our own runtime with another policy is built, under `target`.
+const GILDA_BUILD: &str = "peers/gilda_policy/build";
+
+/// How late sleeps end: a script, which needs no building.
+const fn script(name: &'static str, packages: &'static [Package]) -> Peer {
+    Peer {
+        name,
+        compared: "how late sleeps end",
+        packages,
+        program: None,
+    }
+}
+
+const PEERS: [Peer; 13] = [
     Peer {
         name: "Debian's lua5.4",
         compared: "the speed of plain Lua programs, of coroutines, and of start-up",
@@ -58,7 +98,7 @@ const PEERS: [Peer; 5] = [
     },
     Peer {
         name: "Go",
-        compared: "the price of a switch, and what a process costs",
+        compared: "the price of a switch, what a process costs, and how late sleeps end",
         packages: &[GO],
         program: Some(Program {
             directory: "go",
@@ -67,7 +107,7 @@ const PEERS: [Peer; 5] = [
     },
     Peer {
         name: "Erlang",
-        compared: "the price of a switch, and what a process costs",
+        compared: "the price of a switch, what a process costs, and how late sleeps end",
         packages: &[ERLANG],
         program: Some(Program {
             directory: "erlang",
@@ -92,7 +132,71 @@ const PEERS: [Peer; 5] = [
             build: build_boost_fiber,
         }),
     },
+    script("asyncio", &[PYTHON]),
+    script("Node", &[NODE]),
+    script("Java", &[JAVA]),
+    Peer {
+        name: "CPython ctypes",
+        compared: "calls of C functions, by one thread and by two",
+        packages: &[PYTHON],
+        program: Some(Program {
+            directory: "python",
+            build: |output| vec![install("peer.py", output)],
+        }),
+    },
+    Peer {
+        name: "Go cgo",
+        compared: "calls of C functions, by one thread and by two",
+        packages: &[GO],
+        program: Some(Program {
+            directory: "go_cgo",
+            build: build_go,
+        }),
+    },
+    Peer {
+        name: "Ruby Fiddle",
+        compared: "calls of C functions, by one thread and by two",
+        packages: &[RUBY],
+        program: Some(Program {
+            directory: "ruby",
+            build: |output| vec![install("peer.rb", output)],
+        }),
+    },
+    Peer {
+        name: "LuaJIT ffi",
+        compared: "calls of C functions",
+        packages: &[LUAJIT],
+        program: Some(Program {
+            directory: "luajit",
+            build: |output| vec![install("peer.lua", output)],
+        }),
+    },
+    Peer {
+        name: "GildaVM's policy",
+        compared: "calls of C functions, and switching",
+        packages: &[],
+        program: Some(Program {
+            directory: "gilda_policy",
+            build: build_gilda_policy,
+        }),
+    },
 ];
+
+/// A script needs no building.
+fn install(script: &str, output: &Path) -> Command {
+    let mut install = Command::new("install");
+    install.args(["-m", "755", script]).arg(output.join("peer"));
+    install
+}
+
+/// Our own interpreter with the lock by compare-and-swap, behind a script that sets the policy.
+fn build_gilda_policy(output: &Path) -> Vec<Command> {
+    let words = ["build", "--release", "--locked", "--quiet", "--package", "baton"];
+    vec![
+        cargo_with_flags(&words, "--cfg baton_cas", GILDA_BUILD),
+        install("peer.sh", output),
+    ]
+}
 
 fn build_go(output: &Path) -> Vec<Command> {
     let mut build = Command::new("go");

@@ -1,7 +1,8 @@
 //! `cargo xtask test`: what the tests need, and then all of them.
 //!
-//! Three builds, as each finds what the others cannot: debug for assertions, release for the timings that programs
-//! really run with, and one in which the fallbacks for lesser systems are forced. The last has build output of its own.
+//! Four builds, as each finds what the others cannot: debug for assertions, release for the timings that programs
+//! really run with, one in which the fallbacks for older kernels are forced, and one with those for systems that are not Linux. The last two
+//! have build output of their own.
 
 use std::process::Command;
 
@@ -11,7 +12,10 @@ use crate::deb;
 use crate::packages::{self, Package};
 
 /// The compare-and-swap VM lock and the timer descriptor, which Linux with membarrier and epoll_pwait2 does not need.
-const FALLBACKS: &str = "--cfg baton_cas --cfg baton_timerfd";
+const OLD_KERNELS: &str = "--cfg baton_cas --cfg baton_timerfd";
+
+/// What macOS and the BSDs do without: membarrier, guards by madvise, epoll, and what the kernel tells of threads and processors.
+const OTHER_SYSTEMS: &str = "--cfg baton_cas --cfg baton_mprotect_guards --cfg baton_portable";
 
 /// Set for the tests: the names of the packages that are missing, separated by spaces; empty if none is.
 const MISSING_PACKAGES: &str = "BATON_MISSING_PACKAGES";
@@ -52,10 +56,12 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         "-p",
         "baton",
     ];
-    steps.run(
-        "fallbacks forced",
-        &mut prepared(cargo_with_flags(&lower_layers, FALLBACKS, "fallbacks")),
-    );
+    for (step, flags, directory) in [
+        ("fallbacks for old kernels", OLD_KERNELS, "fallbacks"),
+        ("fallbacks for other systems", OTHER_SYSTEMS, "portable"),
+    ] {
+        steps.run(step, &mut prepared(cargo_with_flags(&lower_layers, flags, directory)));
+    }
     packages::warn_of_missing(&missing);
     steps.finish()
 }

@@ -367,7 +367,7 @@ function Barrier:wait(timeout) end
 ---@class baton.process.Params
 ---@field slice number seconds after which equals take turns
 ---@field beat number seconds between two looks around in any case; 0: only when others need one
----@field window number seconds after which a call that blocks is taken to last, and others go on
+---@field window number seconds after which a call that blocks is taken to last, and others go on; 0: every 2 ms, whatever call there is
 ---@field spin "learned" | "ema" | "off" who decides whether to spin before waiting
 ---@field busy_loop_for number seconds that `"ema"` spins; 0: never
 ---@field spin_budget number share of all time, 0 to 1, that `"learned"` may spin for nothing
@@ -381,7 +381,7 @@ function Barrier:wait(timeout) end
 ---@class baton.process.Features
 ---@field membarrier boolean
 ---@field guard_pages "madvise" | "mprotect"
----@field poller "epoll_pwait2" | "timerfd"
+---@field poller "epoll_pwait2" | "timerfd" | "polling"
 ---@field clock string
 ---@field architecture string
 ---@field preemption boolean
@@ -409,6 +409,7 @@ function Barrier:wait(timeout) end
 ---@field retakes integer calls that lasted, so that others went on
 ---@field false_retakes integer
 ---@field exclusive_calls integer calls that lasted, and kept all others waiting
+---@field moves integer calls through the ffi that were known to be long, and made on another native thread
 ---@field thread_bound_hits integer how often max_threads made a call wait
 ---@field idle_waits integer waits in the system
 ---@field spins_hit integer spins during which what was waited for came

@@ -5,6 +5,7 @@
 
 mod calls;
 mod descriptor;
+mod learning;
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int};

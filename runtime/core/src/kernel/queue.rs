@@ -61,6 +61,12 @@ impl<C> Kernel<C> {
             .map_or(0, |&queue| self.waiters.iter(queue).count())
     }
 
+    /// Whether nobody waits in a queue, or it is gone.
+    pub fn wait_queue_is_empty(&self, id: WaitQueueId) -> bool {
+        let queue = self.queues.get(id.0).copied();
+        queue.is_none_or(|queue| self.waiters.is_empty(queue))
+    }
+
     /// Frees a queue; those who wait are told `Closed`. Says whether it was there.
     pub fn wait_queue_free(&mut self, id: WaitQueueId) -> bool {
         let Some(queue) = self.queues.remove(id.0) else {

@@ -1,6 +1,7 @@
 //! Native threads: the loop that each runs on its own stack, and how they come and go.
 
 use super::lock::{CarrierEntry, LockState};
+use super::moving::Errand;
 use super::switching::BaseStep;
 use super::{HOME, Post, Vm};
 use crate::kernel::CarrierId;
@@ -42,12 +43,31 @@ pub(super) fn sleep_for_ever() -> ! {
 #[derive(Debug, PartialEq, Eq)]
 enum Waited {
     Granted,
+    /// A process goes on here, outside the VM.
+    Sent(Fiber),
     Retired,
     Ended,
 }
 
+/// Calls that may block are let in one by one as long as a thread is left for the others ([`Vm::wait_for_thread`]). But one that was let in may
+/// begin to block later than the next one, if it was retaken in between; and bound processes are always let in. If all threads were out then, the VM
+/// would wait for one of these calls, for ever if that call waits for something that only a process of the VM will do. So there may be a few more.
+const MOST_ABOVE_THE_BOUND: usize = 4;
+
 /// Stack of a native thread: it runs the loop only, never a process, but a guest's scheduler and hooks.
 const LOOP_STACK: usize = 1 << 20;
+
+impl CarrierEntry {
+    /// The process that has come to go on here.
+    fn take_errand(&mut self) -> Option<Fiber> {
+        if self.errand != Errand::Sent {
+            return None;
+        }
+        self.errand = Errand::None;
+        self.waiting = false;
+        self.out.map(|out| out.fiber)
+    }
+}
 
 impl Vm {
     /// Makes the calling thread the VM's home and runs processes on it until [`Vm::stop`] has been called and the process that called
@@ -74,12 +94,13 @@ impl Vm {
         let _ = promptness::set_timer_slack(Duration::from_nanos(1));
         let before = self.start(me, base);
         // In a fork's child the thread has another number.
-        while self.await_grant(number_of_this_thread(me)) == Waited::Granted {
-            self.run_as_owner();
-            if self.has_ended() && !self.is_owner() {
-                continue;
+        loop {
+            match self.await_grant(number_of_this_thread(me)) {
+                Waited::Granted => self.run_as_owner(),
+                Waited::Sent(fiber) => self.run_outside(base, fiber),
+                Waited::Retired | Waited::Ended => break,
             }
-            if self.has_ended() {
+            if self.has_ended() && self.is_owner() {
                 break;
             }
         }
@@ -152,6 +173,10 @@ impl Vm {
                 });
                 return Waited::Granted;
             }
+            if let Some(fiber) = state.entry(me).and_then(CarrierEntry::take_errand) {
+                self.note_waiting(me, false);
+                return Waited::Sent(fiber);
+            }
             // Home goes last: the process that stopped the VM may still run on another thread.
             if self.has_ended() && (me != HOME || state.owner.is_none()) {
                 return Waited::Ended;
@@ -161,7 +186,7 @@ impl Vm {
             };
             entry.waiting = true;
             let granted = Arc::clone(&entry.granted);
-            let needed = entry.needed;
+            let needed = entry.needed || entry.errand != Errand::None;
             self.note_waiting(me, true);
             if me == HOME || needed {
                 state = granted.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -172,10 +197,11 @@ impl Vm {
                 .wait_timeout(state, patience)
                 .unwrap_or_else(PoisonError::into_inner);
             state = next;
-            if timeout.timed_out() && state.owner != Some(me) {
-                if let Some(entry) = state.entry(me) {
-                    entry.waiting = false;
-                }
+            if timeout.timed_out()
+                && state.owner != Some(me)
+                && let Some(entry) = state.entry(me).filter(|entry| entry.errand == Errand::None)
+            {
+                entry.waiting = false;
                 self.counters.threads_retired.increment();
                 return Waited::Retired;
             }
@@ -202,6 +228,7 @@ impl Vm {
                         self.post_returned();
                         return;
                     }
+                    self.send_off();
                 }
                 BaseStep::HandOver(to) => {
                     self.hand_over(to);
@@ -210,6 +237,13 @@ impl Vm {
                 BaseStep::Idle => self.idle(),
             }
         }
+    }
+
+    /// A process makes its call here. Returns when it has entered the VM again.
+    fn run_outside(&self, base: Fiber, process: Fiber) {
+        self.guest.arrived(process.argument());
+        base.switch_to(process);
+        self.post_returned();
     }
 
     /// The process that came back on this thread has been left; now others may continue it.
@@ -225,12 +259,18 @@ impl Vm {
         }
     }
 
-    /// A thread that can be given the VM: one that waits, or a new one below the bound. The VM's mutex is held.
+    /// A thread that can be given the VM, which is taken from a call: one that waits, or a new one. The VM's mutex is held.
     pub(super) fn carrier_to_spare(self: &Arc<Vm>, state: &mut LockState) -> Option<CarrierId> {
-        if let Some(waiting) = state.waiting_carrier() {
-            return Some(waiting);
-        }
-        if state.live_threads() >= self.parameters.max_threads() {
+        let bound = self.parameters.max_threads();
+        let above = if bound > 1 { MOST_ABOVE_THE_BOUND } else { 0 };
+        state
+            .waiting_carrier()
+            .or_else(|| self.start_carrier(state, bound + above))
+    }
+
+    /// A new thread, below the bound. The VM's mutex is held.
+    pub(super) fn start_carrier(self: &Arc<Vm>, state: &mut LockState, bound: usize) -> Option<CarrierId> {
+        if state.live_threads() >= bound {
             return None;
         }
         let number = state

@@ -19,6 +19,7 @@
 //! while it holds that mutex and checks `owner` first. A returning thread posts after it has left the process's stack,
 //! and the post kicks the owner by the protocol of [`baton_sys::parking`].
 
+use super::moving::Errand;
 use super::{HOME, Vm};
 use crate::guest::Judgement;
 use crate::kernel::{CarrierId, ProcessId};
@@ -45,7 +46,9 @@ pub(super) struct CarrierEntry {
     pub(super) base: Option<Fiber>,
     /// Notified when the thread becomes the owner, or when the VM ends.
     pub(super) granted: Arc<Condvar>,
+    /// Also of a call that moved here and is not taken up yet.
     pub(super) out: Option<Outside>,
+    pub(super) errand: Errand,
     /// The process that has come back, and whether it has foreign frames here; the thread's loop posts it.
     pub(super) returned: Option<(ProcessId, bool)>,
     /// Waits in its loop for the VM, ready to be given it.
@@ -62,6 +65,7 @@ impl CarrierEntry {
             base: None,
             granted: Arc::new(Condvar::new()),
             out: None,
+            errand: Errand::None,
             returned: None,
             waiting: false,
             needed: false,
@@ -109,11 +113,16 @@ impl LockState {
 
     /// A thread ready to be given the VM: home if it can.
     pub(super) fn waiting_carrier(&self) -> Option<CarrierId> {
-        let number = self
-            .carriers
-            .iter()
-            .position(|entry| entry.as_ref().is_some_and(|e| e.waiting))?;
-        Some(CarrierId(number as u32))
+        self.find_waiting(|_| true)
+    }
+
+    /// The first thread that waits for the VM and is promised to nobody, among those that `suits`.
+    pub(super) fn find_waiting(&self, suits: impl Fn(CarrierId) -> bool) -> Option<CarrierId> {
+        let numbered = self.carriers.iter().enumerate();
+        numbered
+            .filter_map(|(number, entry)| Some((CarrierId(number as u32), entry.as_ref()?)))
+            .find(|(carrier, entry)| entry.waiting && entry.errand == Errand::None && suits(*carrier))
+            .map(|(carrier, _)| carrier)
     }
 }
 

@@ -8,6 +8,7 @@
 //! | `consulting.rs` | a scheduler and switch hooks of the guest's users |
 //! | `slices.rs`, `bell.rs` | slices of a process's own; what signal handlers may ring |
 //! | `carrier.rs` | native threads: the loop on their own stacks, hand-over, retirement |
+//! | `moving.rs` | calls that are known to be long: the caller goes to another thread |
 //! | `lock.rs` | the slow half of the VM lock: taking, entering cold, leaving |
 //! | `idle.rs` | posts of other threads; deadlines; when nothing is runnable |
 //! | `waiting.rs` | the owner's wait: spinning, then parking |
@@ -27,6 +28,7 @@ mod consulting;
 mod forking;
 mod idle;
 mod lock;
+mod moving;
 mod operations;
 mod slices;
 mod switching;
@@ -34,6 +36,7 @@ mod waiting;
 mod watch;
 
 pub use bell::{Bell, Ring};
+pub use moving::Departure;
 pub use operations::{SpawnError, Spawned};
 
 use crate::counters::Counters;
@@ -84,6 +87,8 @@ pub(crate) struct Inner {
     spin: Chooser,
     /// The stack of the process that ended last: it was still in use while it switched away.
     retired: Option<Stack>,
+    /// Where the process goes on that was on its way to the owner's loop.
+    departing: Option<CarrierId>,
     /// When the running process was continued (coarse), in nanoseconds.
     run_started: u64,
     /// Who wants to make a foreign call while all native threads but this one are out.
@@ -213,6 +218,7 @@ impl Vm {
                 events: Events::new(),
                 spin: Chooser::new(parameters.spinning()),
                 retired: None,
+                departing: None,
                 run_started: 0,
                 prefers_home: None,
                 consulting: consulting::Consulting::default(),

@@ -260,27 +260,37 @@ impl Vm {
         result
     }
 
-    /// Waits until a foreign call by the calling process would leave a native thread for the others. Processes that are bound, or prefer home, do not
-    /// wait: nobody could run in their place.
+    /// Waits until a foreign call by the calling process would leave a native thread for the others, after those that have waited before. Processes that
+    /// are bound, or prefer home, do not wait: nobody could run in their place.
     pub fn wait_for_thread(&self) -> Wake {
-        loop {
-            let bound = self.parameters.max_threads();
-            let (queue, homebody) = self.inner.with(|inner| (inner.thread_queue, inner.prefers_home));
-            let mut queued = false;
-            let wake = self.attempt(|kernel| {
-                let me = kernel.current();
-                let stays = me.is_none_or(|pid| kernel.effective_carrier(pid).is_some()) || me == homebody;
-                if stays || kernel.is_critical() || kernel.foreign_count() + 1 < bound {
-                    return Attempt::Ready(Wake::because(WakeReason::Done));
-                }
-                queued = true;
-                kernel.wait(queue, Deadline::Never)
-            });
-            if !queued || wake.reason != WakeReason::Done {
+        let mut has_waited = false;
+        // Without giving way, so that nobody else is let in between this look and the call.
+        while !self.inner.with(|inner| self.lets_call(inner, has_waited)) {
+            self.counters.thread_bound_hits.increment();
+            let queue = self.inner.with(|inner| inner.thread_queue);
+            let wake = self.attempt(|kernel| kernel.wait(queue, Deadline::Never));
+            if wake.reason != WakeReason::Done {
                 return wake;
             }
-            self.counters.thread_bound_hits.increment();
+            has_waited = true;
         }
+        Wake::because(WakeReason::Done)
+    }
+
+    /// Whether the calling process may begin a foreign call. If it has waited for that, the next one in the queue is woken, which looks again: the call may
+    /// be over at once, and its end would tell nobody.
+    fn lets_call(&self, inner: &mut Inner, has_waited: bool) -> bool {
+        let kernel = &mut inner.kernel;
+        let me = kernel.current();
+        let stays = me.is_none_or(|pid| kernel.effective_carrier(pid).is_some()) || me == inner.prefers_home;
+        let is_first = has_waited || kernel.wait_queue_is_empty(inner.thread_queue);
+        let leaves_a_thread = is_first && kernel.foreign_count() + 1 < self.parameters.max_threads();
+        let may_call = stays || kernel.is_critical() || leaves_a_thread;
+        if may_call && has_waited {
+            kernel.wake_one(inner.thread_queue, WakeReason::Done, 0);
+            self.publish(inner);
+        }
+        may_call
     }
 
     /// Sleeps until `until`; at once back if that has passed.

@@ -381,7 +381,7 @@ impl Inner {
     }
 
     #[inline]
-    fn base_fiber(&self) -> Fiber {
+    pub(super) fn base_fiber(&self) -> Fiber {
         self.base.unwrap_or_else(|| broken("the owner's thread has no loop"))
     }
 

@@ -4,7 +4,7 @@
 //!
 //! | gate | unchanged for | work waits | done |
 //! |---|---|---|---|
-//! | odd | a window | runnable, due or posted | the call is retaken |
+//! | odd | a window (if that is zero: any time, once a tick) | runnable, due or posted | the call is retaken |
 //! | any | a slice (in switches) | an equal one is runnable | a beat: `ATTENTION` |
 //! | any | - | something due, posted, or more urgent | a beat |
 //! | even | a tick after a beat | | a signal to the thread |
@@ -46,6 +46,7 @@ pub(super) struct Watch {
     /// The unanswered beat: gate value and time.
     beat: Option<(u64, Instant)>,
     hot_until: Instant,
+    retaken_at: Instant,
     /// When the last beat of the fixed period was due.
     last_fixed_beat: Instant,
 }
@@ -205,8 +206,15 @@ impl Vm {
         if age < window {
             return watch.gate_since + window;
         }
+        // Without a window there is no age to look for, and looks that are for something else would take calls as well.
+        if window.is_zero() && now < watch.retaken_at + TICK {
+            return watch.retaken_at + TICK;
+        }
         match self.retake(value, false) {
-            Retake::Done => watch.hot_until = now + HOT,
+            Retake::Done => {
+                watch.retaken_at = now;
+                watch.hot_until = now + HOT;
+            }
             Retake::Exclusive => {
                 watch.exclusive = value;
                 watch
@@ -215,7 +223,7 @@ impl Vm {
             }
             Retake::Ended | Retake::NoThread => {}
         }
-        if now < watch.hot_until {
+        if now < watch.hot_until && !window.is_zero() {
             now + window.max(BEAT_TICK)
         } else {
             now + TICK
@@ -304,6 +312,7 @@ impl Default for Watch {
             slice_since: start,
             beat: None,
             hot_until: start,
+            retaken_at: start,
             last_fixed_beat: start,
         }
     }

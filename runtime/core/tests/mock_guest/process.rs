@@ -2,7 +2,7 @@
 
 use super::{Mock, Policy};
 use baton_core::kernel::{Attempt, Deadline, Kernel, ProcessId, SpawnOptions, Wake, WakeReason};
-use baton_core::vm::{Context, Spawned, Vm};
+use baton_core::vm::{Context, Departure, Spawned, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::gate;
 use std::sync::Arc;
@@ -148,6 +148,22 @@ impl Process {
         inside(self.vm.foreign(f));
         self.unpin();
         self.checkpoint()
+    }
+
+    /// A foreign call that is made on another native thread, if it can be.
+    pub(crate) fn foreign_elsewhere<R>(&self, f: impl FnOnce() -> R) -> Result<(R, Departure), Killed> {
+        self.mock.set_policy(self.word, Policy::Retake);
+        self.mock.touch();
+        let departure = self.vm.move_out();
+        let result = if departure == Departure::Moved {
+            let result = f();
+            self.vm.enter();
+            result
+        } else {
+            self.vm.foreign(f)
+        };
+        self.checkpoint()?;
+        Ok((result, departure))
     }
 
     /// The last foreign frame has returned.

@@ -99,6 +99,7 @@ pub(crate) struct Run {
     scratch: PathBuf,
     hold_stdout: bool,
     open_stdin: bool,
+    limit: Duration,
 }
 
 impl Run {
@@ -121,7 +122,14 @@ impl Run {
             scratch,
             hold_stdout: false,
             open_stdin: false,
+            limit: LIMIT,
         }
+    }
+
+    /// So many times the usual limit: for what has a lot to do.
+    pub(crate) fn patiently(mut self, times: u32) -> Self {
+        self.limit *= times;
+        self
     }
 
     /// The script `file`, a path under tests/lua.
@@ -225,7 +233,7 @@ impl Run {
             stdout,
             stderr,
             scratch: self.scratch,
-            since: Instant::now(),
+            until: Instant::now() + self.limit,
             ended: false,
         }
     }
@@ -238,7 +246,7 @@ pub(crate) struct Started {
     stdout: Stream,
     stderr: Stream,
     scratch: PathBuf,
-    since: Instant,
+    until: Instant,
     ended: bool,
 }
 
@@ -312,7 +320,7 @@ impl Started {
     }
 
     fn time_left(&self) -> Duration {
-        LIMIT.saturating_sub(self.since.elapsed())
+        self.until.saturating_duration_since(Instant::now())
     }
 
     fn fail(&mut self, why: &str) -> ! {

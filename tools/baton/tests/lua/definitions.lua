@@ -1,4 +1,4 @@
--- Holds the language server's definitions (a file, arg[1]) against the module itself. Prints each name that only one has.
+-- Holds the language server's definitions (a file, arg[1]) against the module itself: baton.process, or that of arg[2]. Prints each name that only one has.
 
 local process = require "baton.process"
 
@@ -64,6 +64,8 @@ local options = {
 for name, value in pairs(options) do assert(process.spawn({ [name] = value }, function() end):join()) end
 is_there.SpawnOptions = keys(options)
 assert(not pcall(process.spawn, { no_such_option = true }, function() end))
+
+if arg[2] == "ffi" then is_there = { ffi = keys((require "baton.ffi")), Cdata = {}, Type = {}, Library = {} } end
 
 local defined = read_definitions(arg[1])
 for class, names in pairs(defined) do

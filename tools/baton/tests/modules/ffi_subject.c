@@ -87,6 +87,17 @@ int subject_sleep_ms(int ms) {
   return ms;
 }
 
+/* Lasts until somebody else has set the flag. */
+int subject_await(const volatile char *flag) {
+  int looks = 0;
+  while (*flag == 0) {
+    struct timespec rest = {0, 200000};
+    nanosleep(&rest, NULL);
+    looks++;
+  }
+  return looks;
+}
+
 /* Sleeps, and fills its memory at the end. */
 void subject_fill_later(int ms, char *to, int byte, size_t size) {
   subject_sleep_ms(ms);

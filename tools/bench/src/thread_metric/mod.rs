@@ -102,7 +102,7 @@ fn arms(bench: &Bench) -> Result<Vec<Arm>> {
         Arm::present(BARE, of_bare(&own)).only(&["cooperative"]),
     ];
     let peers = peers::directory(bench.paths.peers.as_ref())?;
-    let of_peer = |peer: peers::Peer| peer.arm(&peers, "thread-metric").only(IN_PEERS);
+    let of_peer = |peer: peers::Peer| peer.arm(&peers, &["thread-metric"]).only(IN_PEERS);
     arms.extend([GO, ERLANG_OTP, MAY, BOOST_FIBER].map(of_peer));
     Ok(arms)
 }

@@ -5,37 +5,31 @@ local process = require "baton.process"
 local subject = require "ffi.subject"
 local case = {}
 
-local function ticker()
-  local n = 0
-  process.spawn({ daemon = true, name = "ticker" }, function()
-    while true do
-      process.sleep(0.001)
-      n = n + 1
-    end
+-- A flag that a process sets when it has slept 20 times.
+local function flag_after_ticks()
+  local flag = ffi.new "char[1]"
+  process.spawn(function()
+    for _ = 1, 20 do process.sleep(0.001) end
+    flag[0] = 1
   end)
-  return function() return n end
+  return flag
 end
 
 function case.a_long_call_does_not_stop_a_ticker()
-  local ticks = ticker()
-  local p = process.spawn({ daemon = true }, subject.subject_sleep_ms, 20000)
-  check.becomes(p, "foreign")
-  local before = ticks()
-  check.eventually("ticks", function() return ticks() >= before + 20 end)
-  check.equal(p:status(), "foreign")
+  check.equal(process.spawn(subject.subject_await, flag_after_ticks()):join(), true)
 end
 
 function case.the_main_process_may_call_long()
-  local ticks = ticker()
-  check.equal(subject.subject_sleep_ms(500), 500)
-  check.that(ticks() >= 3)
+  check.that(subject.subject_await(flag_after_ticks()) > 0)
 end
 
 function case.ten_long_calls_overlap()
-  local all = {}
-  for i = 1, 10 do all[i] = process.spawn({ daemon = true }, subject.subject_sleep_ms, 20000) end
+  local flag, all = ffi.new "char[1]", {}
+  for i = 1, 10 do all[i] = process.spawn(subject.subject_await, flag) end
   for i = 1, 10 do check.becomes(all[i], "foreign") end
   for i = 1, 10 do check.equal(all[i]:status(), "foreign") end
+  flag[0] = 1
+  for i = 1, 10 do check.equal(all[i]:join(), true) end
 end
 
 function case.results_of_a_call_that_was_retaken_are_right()
@@ -71,13 +65,15 @@ function case.many_processes_call_shortly_while_others_call_long()
 end
 
 function case.a_kill_takes_effect_when_the_call_returns()
+  local flag = ffi.new "char[1]"
   local p = process.spawn(function()
-    subject.subject_sleep_ms(100)
+    subject.subject_await(flag)
     error "not reached"
   end)
-  process.yield()
-  process.sleep(0.01)
+  check.becomes(p, "foreign")
   p:kill "enough"
+  check.equal(p:status(), "foreign")
+  flag[0] = 1
   check.results("join", { false, "enough" }, p:join())
 end
 

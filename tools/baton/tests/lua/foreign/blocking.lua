@@ -179,10 +179,10 @@ function case.the_bound_on_threads_holds_and_all_calls_come_to_their_turn()
   end
   check.eventually("some are inside", function() return all[1]:status() == "foreign" end)
   process.sleep(0.05)
-  check.within(process.threads(), 1, 5)
+  check.within(process.threads(), 1, 8)
   local writer = assert(io.open(path, "w"))
   process.sleep(0.02)
-  check.within(process.threads(), 1, 5)
+  check.within(process.threads(), 1, 8)
   writer:close()
   local done = 0
   while done < 12 do

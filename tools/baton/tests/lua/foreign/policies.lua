@@ -22,6 +22,23 @@ function case.calls_about_different_objects_overlap()
   check.equal(latch.most(), 5)
 end
 
+function case.more_calls_than_threads_wait_for_their_turn_and_all_come_to_it()
+  process.concurrent("latch", "object")
+  process.params.max_threads = 3
+  local all, paths = {}, {}
+  for i = 1, 12 do
+    local object, path = latch.new()
+    paths[i], all[i] = path, process.spawn(object.wait, object)
+  end
+  is_out(all[1])
+  is_out(all[2])
+  waits(all[12])
+  -- The last first: those that are out end when their own turn to be released comes.
+  for i = 12, 1, -1 do release(paths[i]) end
+  for i = 1, 12 do check.results("wait", { true, "x" }, all[i]:join()) end
+  check.that(process.stats().thread_bound_hits >= 10)
+end
+
 function case.a_second_call_about_an_object_waits_for_the_first()
   process.concurrent("latch", "object")
   local object, path = latch.new()

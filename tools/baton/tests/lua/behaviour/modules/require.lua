@@ -1,8 +1,8 @@
 -- require and package: searchers, preload, loaded, path and cpath, searchpath, and what is passed to loaders.
--- Every name has this run's own number in it, since all processes share what is loaded.
+-- Every name has something of this run in it, since all processes share what is loaded.
 local t = ...
 
-local mine = tostring({}):match "0x(%x+)" or tostring({}):gsub("%W", "")
+local mine = tostring(t):gsub("%W", "") -- an address that is in use as long as we are
 local directory = t:scratch()
 assert(os.execute("mkdir -p '" .. directory .. "/sub'"))
 local function file(name, text)

@@ -1,0 +1,405 @@
+//! The poller of Linux: epoll, an event counter for kicks and, where the kernel is old, a timer that is a descriptor.
+
+use super::{Event, FIRST_RESERVED_TOKEN, Interest, Wait, check_token};
+use crate::clock::Instant;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const KICK_TOKEN: u64 = u64::MAX;
+const TIMER_TOKEN: u64 = FIRST_RESERVED_TOKEN;
+/// What the kernel's view of a signal set measures; no set is passed.
+const SIGNAL_SET_SIZE: usize = 8;
+const DISARMED: u64 = 0;
+
+/// The buffer that waits fill; belongs to whoever waits. What it has no room for comes with the next wait.
+pub struct Events {
+    buffer: Vec<libc::epoll_event>,
+}
+
+impl Events {
+    const CAPACITY: usize = 256;
+
+    /// Room for 256 events.
+    #[must_use]
+    pub fn new() -> Events {
+        Events {
+            buffer: Vec::with_capacity(Self::CAPACITY),
+        }
+    }
+
+    /// Takes the events of the last wait out.
+    pub fn drain(&mut self) -> impl Iterator<Item = Event> + '_ {
+        self.buffer.drain(..).map(|raw| {
+            let bits = raw.events as libc::c_int;
+            let failed = bits & (libc::EPOLLERR | libc::EPOLLHUP) != 0;
+            Event {
+                token: raw.u64,
+                readable: failed || bits & (libc::EPOLLIN | libc::EPOLLRDHUP) != 0,
+                writable: failed || bits & libc::EPOLLOUT != 0,
+                priority: bits & libc::EPOLLPRI != 0,
+                failed,
+            }
+        })
+    }
+}
+
+impl Default for Events {
+    fn default() -> Events {
+        Events::new()
+    }
+}
+
+/// How deadlines reach the kernel.
+enum Timer {
+    /// Nanosecond timeouts of the wait itself (Linux 5.11).
+    EpollPwait2,
+    /// A timer that is a descriptor; `armed` is the deadline it was last set to, for the waiting thread alone (Relaxed).
+    TimerFd { timer: OwnedFd, armed: AtomicU64 },
+}
+
+/// An epoll instance, an event counter for kicks and, where the kernel is old, a timer.
+pub struct Poller {
+    epoll: OwnedFd,
+    kick: OwnedFd,
+    timer: Timer,
+}
+
+impl Poller {
+    /// Opens the two or three descriptors, closed on exec.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses, usually because the program has too many descriptors open.
+    pub fn new() -> io::Result<Poller> {
+        let epoll = create_epoll()?;
+        let kick = create_kick()?;
+        let timer = if pwait2_is_supported(&epoll) {
+            Timer::EpollPwait2
+        } else {
+            Timer::TimerFd {
+                timer: create_timer()?,
+                armed: AtomicU64::new(DISARMED),
+            }
+        };
+        let poller = Poller { epoll, kick, timer };
+        poller.register_own_descriptors()?;
+        Ok(poller)
+    }
+
+    /// Sleeps until `deadline` (`None` and [`Instant::FAR_FUTURE`]: for ever), until a descriptor is ready, until kicked, or until a signal handler has run. A past
+    /// deadline asks without sleeping. Events that `events` still holds are lost.
+    ///
+    /// # Errors
+    ///
+    /// None is known for a poller that was built; what the system says otherwise.
+    pub fn wait(&self, events: &mut Events, deadline: Option<Instant>) -> io::Result<Wait> {
+        events.buffer.clear();
+        let room = events.buffer.spare_capacity_mut();
+        let room = (
+            room.as_mut_ptr().cast::<libc::epoll_event>(),
+            room.len().min(Events::CAPACITY),
+        );
+        let deadline = deadline.filter(|&deadline| deadline != Instant::FAR_FUTURE);
+        let filled = match &self.timer {
+            Timer::EpollPwait2 => self.wait_by_timeout(room, deadline)?,
+            Timer::TimerFd { timer, armed } => self.wait_by_timer(room, timer, armed, deadline)?,
+        };
+        // SAFETY: the kernel has written `filled` events from the beginning of the room, which began at index 0.
+        unsafe { events.buffer.set_len(filled) };
+        let mut kicked = false;
+        events.buffer.retain(|event| {
+            let token = event.u64;
+            kicked |= token == KICK_TOKEN;
+            token < FIRST_RESERVED_TOKEN
+        });
+        Ok(Wait {
+            kicked,
+            ready: events.buffer.len(),
+        })
+    }
+
+    /// Ends the present wait, or the next one. Async-signal-safe; any thread; one system call. Callers skip it when they know that the
+    /// owner is not waiting (see `parking`).
+    pub fn kick(&self) {
+        let one = 1_u64;
+        // SAFETY: eight bytes are read from `one`. The counter cannot overflow within the program's life, so the write cannot fail.
+        unsafe { libc::syscall(libc::SYS_write, self.kick.as_raw_fd(), &raw const one, size_of::<u64>()) };
+    }
+
+    /// The epoll descriptor: readable for others (poll, select, epoll) while a wait would return at once, timers aside.
+    #[must_use]
+    pub fn fd(&self) -> RawFd {
+        self.epoll.as_raw_fd()
+    }
+
+    /// How deadlines reach the kernel: `"epoll_pwait2"` or `"timerfd"`.
+    #[must_use]
+    pub fn timer_name(&self) -> &'static str {
+        match self.timer {
+            Timer::EpollPwait2 => "epoll_pwait2",
+            Timer::TimerFd { .. } => "timerfd",
+        }
+    }
+
+    /// Registers `fd`, armed for `interest`, as `token`, which must be below [`FIRST_RESERVED_TOKEN`].
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`: not open. `EPERM`: a file that never blocks and cannot be waited for. `EEXIST`: registered already. `EINVAL`: a
+    /// reserved token. Otherwise what the system says.
+    pub fn add(&self, fd: RawFd, interest: Interest, token: u64) -> io::Result<()> {
+        check_token(token)?;
+        self.control(libc::EPOLL_CTL_ADD, fd, bits(interest), token)
+    }
+
+    /// Arms the registered `fd` again, for `interest`, as `token`. If it is ready already, the next wait says so.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`: not registered, for instance because it was closed meanwhile; and as [`Poller::add`].
+    pub fn modify(&self, fd: RawFd, interest: Interest, token: u64) -> io::Result<()> {
+        check_token(token)?;
+        self.control(libc::EPOLL_CTL_MOD, fd, bits(interest), token)
+    }
+
+    /// Forgets `fd`. Events that a wait has already taken from the kernel may still be in its buffer.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`: not registered. `EBADF`: not open.
+    pub fn remove(&self, fd: RawFd) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, fd, 0, 0)
+    }
+
+    /// In a fork's child: takes new kernel objects in place of those shared with the parent, at the same descriptor numbers. All
+    /// registrations are gone; the child adds again what it waits for. The parent's are untouched. Async-signal-safe.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses the new objects; the poller must then not be used.
+    pub fn reopen_after_fork(&self) -> io::Result<()> {
+        replace(&self.epoll, create_epoll()?)?;
+        replace(&self.kick, create_kick()?)?;
+        if let Timer::TimerFd { timer, armed } = &self.timer {
+            replace(timer, create_timer()?)?;
+            // Relaxed: a fork's child has one thread.
+            armed.store(DISARMED, Ordering::Relaxed);
+        }
+        self.register_own_descriptors()
+    }
+
+    /// The kick's counter is never read back: being edge-triggered it reports once for any number of writes since the last report.
+    fn register_own_descriptors(&self) -> io::Result<()> {
+        let edge = (libc::EPOLLIN | libc::EPOLLET) as u32;
+        self.control(libc::EPOLL_CTL_ADD, self.kick.as_raw_fd(), edge, KICK_TOKEN)?;
+        if let Timer::TimerFd { timer, .. } = &self.timer {
+            self.control(libc::EPOLL_CTL_ADD, timer.as_raw_fd(), edge, TIMER_TOKEN)?;
+        }
+        Ok(())
+    }
+
+    fn control(&self, operation: libc::c_int, fd: RawFd, bits: u32, token: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event {
+            events: bits,
+            u64: token,
+        };
+        // SAFETY: `event` is valid for the call; the kernel checks the descriptors.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_ctl,
+                self.epoll.as_raw_fd(),
+                operation,
+                fd,
+                &raw mut event,
+            )
+        };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    fn wait_by_timeout(&self, room: Room, deadline: Option<Instant>) -> io::Result<usize> {
+        let timeout = deadline.map(|deadline| KernelTime::from_nanos((deadline - Instant::now()).as_nanos() as u64));
+        epoll_pwait2(&self.epoll, room, timeout.as_ref())
+    }
+
+    fn wait_by_timer(
+        &self,
+        room: Room,
+        timer: &OwnedFd,
+        armed: &AtomicU64,
+        deadline: Option<Instant>,
+    ) -> io::Result<usize> {
+        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return epoll_pwait(&self.epoll, room, 0);
+        }
+        let wanted = deadline.map_or(DISARMED, Instant::as_nanos);
+        // Relaxed: the one thread that waits uses it alone.
+        if armed.load(Ordering::Relaxed) != wanted {
+            set_timer(timer, wanted)?;
+            armed.store(wanted, Ordering::Relaxed);
+        }
+        epoll_pwait(&self.epoll, room, -1)
+    }
+}
+
+/// Where the kernel writes events, and how many there is room for.
+type Room = (*mut libc::epoll_event, usize);
+
+/// `struct __kernel_timespec`: 64 bits each on every architecture.
+#[repr(C)]
+struct KernelTime {
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+impl KernelTime {
+    fn from_nanos(nanoseconds: u64) -> KernelTime {
+        // Both quotients are far below the sign bit.
+        KernelTime {
+            seconds: (nanoseconds / 1_000_000_000) as i64,
+            nanoseconds: (nanoseconds % 1_000_000_000) as i64,
+        }
+    }
+}
+
+fn epoll_pwait2(epoll: &OwnedFd, room: Room, timeout: Option<&KernelTime>) -> io::Result<usize> {
+    let timeout = timeout.map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: the kernel writes at most `room.1` events to `room.0`, which the callers took from a buffer with that capacity; `timeout` is
+    // null or valid; there is no signal set.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            epoll.as_raw_fd(),
+            room.0,
+            room.1,
+            timeout,
+            ptr::null::<u8>(),
+            SIGNAL_SET_SIZE,
+        )
+    };
+    count_or_interruption(result)
+}
+
+fn epoll_pwait(epoll: &OwnedFd, room: Room, milliseconds: libc::c_int) -> io::Result<usize> {
+    // SAFETY: as for `epoll_pwait2`.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait,
+            epoll.as_raw_fd(),
+            room.0,
+            room.1,
+            milliseconds,
+            ptr::null::<u8>(),
+            SIGNAL_SET_SIZE,
+        )
+    };
+    count_or_interruption(result)
+}
+
+/// A signal handler that ran counts as a wait that brought nothing: the handler may have changed what the caller should look at.
+fn count_or_interruption(result: libc::c_long) -> io::Result<usize> {
+    if let Ok(count) = usize::try_from(result) {
+        return Ok(count);
+    }
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() == Some(libc::EINTR) {
+        Ok(0)
+    } else {
+        Err(error)
+    }
+}
+
+/// Asks once per poller: old kernels answer ENOSYS, and old sandboxes EPERM.
+fn pwait2_is_supported(epoll: &OwnedFd) -> bool {
+    if cfg!(baton_timerfd) {
+        return false;
+    }
+    let mut event = libc::epoll_event { events: 0, u64: 0 };
+    epoll_pwait2(epoll, (&raw mut event, 1), Some(&KernelTime::from_nanos(0))).is_ok()
+}
+
+fn set_timer(timer: &OwnedFd, nanoseconds: u64) -> io::Result<()> {
+    let value = KernelTime::from_nanos(nanoseconds);
+    // struct itimerspec: the interval, then the value; all zero disarms.
+    let setting = [KernelTime::from_nanos(0), value];
+    // SAFETY: `setting` has the layout of the kernel's 64-bit itimerspec and is valid for the call; no old setting is asked for.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_timerfd_settime,
+            timer.as_raw_fd(),
+            libc::TFD_TIMER_ABSTIME,
+            setting.as_ptr(),
+            ptr::null::<u8>(),
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+fn create_epoll() -> io::Result<OwnedFd> {
+    // SAFETY: takes one integer.
+    own(unsafe { libc::syscall(libc::SYS_epoll_create1, libc::EPOLL_CLOEXEC) })
+}
+
+fn create_kick() -> io::Result<OwnedFd> {
+    // SAFETY: takes two integers.
+    own(unsafe { libc::syscall(libc::SYS_eventfd2, 0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
+}
+
+fn create_timer() -> io::Result<OwnedFd> {
+    let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
+    // SAFETY: takes two integers.
+    own(unsafe { libc::syscall(libc::SYS_timerfd_create, libc::CLOCK_MONOTONIC, flags) })
+}
+
+fn own(result: libc::c_long) -> io::Result<OwnedFd> {
+    match RawFd::try_from(result) {
+        // SAFETY: the kernel has just opened the descriptor for us alone.
+        Ok(fd) if fd >= 0 => above_standard_streams(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// In a program started with a closed standard stream, ours must not take its number: what is written there would be written to us.
+fn above_standard_streams(fd: OwnedFd) -> io::Result<OwnedFd> {
+    if fd.as_raw_fd() > libc::STDERR_FILENO {
+        return Ok(fd);
+    }
+    let lowest = libc::STDERR_FILENO + 1;
+    // SAFETY: duplicates an open descriptor of ours; takes integers only.
+    own(unsafe { libc::syscall(libc::SYS_fcntl, fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, lowest) })
+}
+
+/// Lets `old`'s number stand for `new`'s kernel object.
+fn replace(old: &OwnedFd, new: OwnedFd) -> io::Result<()> {
+    // SAFETY: both descriptors are open and ours; dup3 closes the old object's descriptor and puts the new one in its place, so `old` stays
+    // an owned, open descriptor.
+    let result = unsafe { libc::syscall(libc::SYS_dup3, new.as_raw_fd(), old.as_raw_fd(), libc::O_CLOEXEC) };
+    if result >= 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+fn bits(interest: Interest) -> u32 {
+    let mut bits = libc::EPOLLONESHOT;
+    if interest.readable {
+        bits |= libc::EPOLLIN | libc::EPOLLRDHUP;
+    }
+    if interest.writable {
+        bits |= libc::EPOLLOUT;
+    }
+    if interest.priority {
+        bits |= libc::EPOLLPRI;
+    }
+    bits as u32
+}

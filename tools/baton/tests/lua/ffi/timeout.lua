@@ -1,0 +1,125 @@
+-- Calls that can be given up.
+local check = require "check"
+local ffi = require "baton.ffi"
+local process = require "baton.process"
+local subject = require "ffi.subject"
+local case = {}
+
+local function fresh(prototype, seconds) return ffi.timeout(ffi.fn(prototype, subject), seconds) end
+local await = "int subject_await(const volatile char *flag)"
+
+function case.a_call_in_time_answers()
+  local add = fresh("int subject_add(int a, int b)", 60)
+  for i = 1, 50 do check.equal(add(i, 1), i + 1) end
+  local mirror = fresh("struct point subject_mirror(struct point p)", 60)
+  local p = mirror { 3, 4 }
+  check.list({ p.x, p.y }, { 4, 3 })
+  check.equal(fresh("int subject_sum(int count, ...)", 60)(3, 1, 2, 3), 6)
+  fresh("int subject_fail(int with)", 60)(44)
+  check.equal(ffi.errno(), 44)
+  check.raises("bad argument #2 to 'subject_add'", add, 1, "two")
+end
+
+function case.a_call_that_takes_too_long_raises_and_is_abandoned()
+  local flag = ffi.new "char[1]"
+  local call = fresh(await, 0.05)
+  check.raises("'subject_await' timed out", call, flag)
+  check.raises("'subject_await' timed out", call, flag)
+  flag[0] = 1
+  check.that(ffi.timeout(call, 60)(flag) >= 0)
+end
+
+function case.a_kill_ends_a_process_whose_call_goes_on()
+  local flag, log = ffi.new "char[1]", {}
+  local call = fresh(await, math.huge)
+  local p = process.spawn(function()
+    local _ <close> = check.closing(function() log[#log + 1] = "closed" end)
+    call(flag)
+  end)
+  check.becomes(p, "waiting")
+  p:kill "enough"
+  check.results("join", { false, "enough" }, p:join())
+  check.list(log, { "closed" })
+  flag[0] = 1
+end
+
+function case.memory_of_an_abandoned_call_is_not_collected()
+  local collected, flag = false, ffi.new "char[1]"
+  local fill = fresh("void subject_fill_later(int ms, char *to, int byte, size_t size)", 0.01)
+  local wait = fresh(await, 0.01)
+  check.raises("timed out", function()
+    wait(ffi.gc(ffi.new "char[1]", function() collected = true end))
+  end)
+  check.raises("timed out", function() fill(100, ffi.new "char[100000]", 1, 100000) end)
+  for _ = 1, 50 do
+    collectgarbage()
+    process.sleep(0.003)
+  end
+  check.equal(collected, false)
+end
+
+function case.memory_of_a_call_that_returned_late_is_let_go()
+  local collected, flag = false, nil
+  local wait = fresh(await, 0.01)
+  check.raises("timed out", function()
+    flag = ffi.gc(ffi.new "char[1]", function() collected = true end)
+    wait(flag)
+  end)
+  flag[0] = 1
+  flag = nil
+  local add = fresh("int subject_add(int a, int b)", 60)
+  check.eventually("it is collected", function()
+    add(1, 1)
+    collectgarbage()
+    return collected
+  end)
+end
+
+function case.many_calls_run_beside_each_other_and_some_time_out()
+  local flag = ffi.new "char[1]"
+  local slow, quick = fresh(await, 0.1), fresh("int subject_sleep_ms(int ms)", 60)
+  local all = {}
+  for i = 1, 10 do
+    all[i] = process.spawn({ quiet = true }, function() return pcall(i % 2 == 0 and slow or quick, i % 2 == 0 and flag or i) end)
+  end
+  for i = 1, 10 do
+    local _, ok, value = all[i]:join()
+    if i % 2 == 0 then
+      check.equal(ok, false)
+      check.matches(value, "timed out")
+    else
+      check.equal(value, i)
+    end
+  end
+  flag[0] = 1
+end
+
+function case.callbacks_of_such_a_call_are_made_for_it()
+  local call = fresh("int subject_call_often(int (*f)(int), int count)", 60)
+  check.equal(call(function(i) return i end, 10), 55)
+end
+
+function case.the_bound_on_threads_is_named()
+  process.params.max_threads = 3
+  local flag = ffi.new "char[1]"
+  local call = fresh(await, 0.01)
+  for _ = 1, 3 do check.raises("timed out", call, flag) end
+  check.raises("3 calls with a timeout are going on.*max_threads", call, flag)
+  flag[0] = 1
+end
+
+function case.a_timeout_can_be_taken_away()
+  local sleep = fresh("int subject_sleep_ms(int ms)", 0.01)
+  check.raises("timed out", sleep, 100)
+  check.that(ffi.timeout(sleep, nil) == sleep)
+  check.equal(sleep(100), 100)
+  check.raises("positive", ffi.timeout, sleep, 0)
+  check.raises("function of C expected", ffi.timeout, print, 1)
+end
+
+function case.the_program_ends_although_a_call_goes_on()
+  local call = fresh(await, 0.01)
+  check.raises("timed out", call, ffi.new "char[1]")
+end
+
+check.run(case)

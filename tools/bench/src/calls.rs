@@ -1,0 +1,91 @@
+//! The C functions that the experiments on foreign calls make, built along with this program, and who makes them.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::bench::Bench;
+use crate::child::{self, figures, first};
+use crate::contest::Arm;
+use crate::interpreters::Interpreter;
+use crate::peers::{self, GILDA_POLICY, GO_CGO, LUAJIT, PYTHON, RUBY};
+
+/// Where the module for Lua is, `calls.so`, and the other two.
+pub(crate) const DIRECTORY: &str = env!("BATON_BENCH_CALLS");
+/// The library for systems that call C by a foreign function interface.
+const LIBRARY: &str = concat!(env!("BATON_BENCH_CALLS"), "/libcalls.so");
+/// The loop in C.
+const HOST: &str = concat!(env!("BATON_BENCH_CALLS"), "/calls-host");
+
+/// The arms that the goals name.
+pub(crate) const BARE_C: &str = "bare C loop";
+pub(crate) const STOCK_MODULE: &str = "stock Lua, C module";
+pub(crate) const BATON_MODULE: &str = "baton, C module";
+pub(crate) const BATON_FFI: &str = "baton, ffi";
+
+const SEQUENTIAL: &[&str] = &["short_sequential", "long_sequential"];
+/// Two threads of C would make short calls at the same time, which is no limit for two processes of one VM.
+const OF_C: &[&str] = &["short_sequential", "long_sequential", "long_together", "long_learned"];
+
+/// How many turns of the loop in `calls_spin` last so long.
+pub(crate) fn turns_that_last(time: Duration) -> Result<u64> {
+    let mut command = Command::new(HOST);
+    command.args(["calibrate", &time.as_nanos().to_string()]);
+    let run = child::run(&mut command, Duration::from_secs(60))?.succeeded("the calibration of a C function")?;
+    let turns = first(&figures(&run.output), "turns");
+    let turns = turns.with_context(|| format!("the calibration of a C function printed no turns:\n{}", run.output))?;
+    Ok(turns as u64)
+}
+
+/// Everybody who makes the calls of `programs/calls.lua` and of `peers/README.md`.
+pub(crate) fn arms(bench: &Bench, baton: &Interpreter, stock: &Interpreter) -> Result<Vec<Arm>> {
+    let script = bench.script("calls", include_str!("../programs/calls.lua"))?;
+    let peers = peers::directory(bench.paths.peers.as_ref())?;
+    let mut arms = vec![
+        Arm::present(BARE_C, || Command::new(HOST)).only(OF_C),
+        Arm::interpreted(STOCK_MODULE, stock, &script, &["module", DIRECTORY]).only(SEQUENTIAL),
+        Arm::interpreted(BATON_MODULE, baton, &script, &["module", DIRECTORY]),
+        Arm::interpreted(BATON_FFI, baton, &script, &["ffi", DIRECTORY]),
+        gilda_policy(&peers, &script, &["module", DIRECTORY]),
+    ];
+    arms.extend([PYTHON, GO_CGO, RUBY].map(|peer| peer.arm(&peers, &["calls", LIBRARY])));
+    arms.push(LUAJIT.arm(&peers, &["calls", LIBRARY]).only(SEQUENTIAL));
+    Ok(arms)
+}
+
+/// A script under the build of ours that follows GildaVM's policy.
+pub(crate) fn gilda_policy(peers: &Path, script: &Path, words: &[&str]) -> Arm {
+    let script = script.to_string_lossy();
+    GILDA_POLICY.arm(peers, &[&[script.as_ref()], words].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_time_takes_more_turns() {
+        let turns = |nanoseconds| turns_that_last(Duration::from_nanos(nanoseconds)).unwrap();
+        let (short, long) = (turns(600), turns(600_000));
+        assert!(short > 0 && long > 100 * short, "{short} and {long}");
+    }
+
+    #[test]
+    fn the_bare_loop_makes_each_of_its_cases() {
+        for case in OF_C {
+            let mut command = Command::new(HOST);
+            command.args([case, "2", "1000"]);
+            let run = child::run(&mut command, Duration::from_secs(60)).unwrap();
+            let run = run.succeeded(case).unwrap();
+            let milliseconds = first(&figures(&run.output), "ms");
+            let least = if case.starts_with("long_sequential") { 2.0 } else { 0.0 };
+            assert!(
+                milliseconds.is_some_and(|of_run| of_run >= least),
+                "{case}: {}",
+                run.output
+            );
+        }
+    }
+}

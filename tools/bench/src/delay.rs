@@ -1,0 +1,256 @@
+//! How late sleeps of 50 us to 10 ms end, beside a bare loop over a timer descriptor, and beside other systems.
+
+use std::env;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+
+use crate::bench::Bench;
+use crate::chart::{Bars, Chart, Scale, Series};
+use crate::command_line::{BareTimerOptions, DelayOptions};
+use crate::contest::{Arm, Case, Contest, Results};
+use crate::output;
+use crate::report::Report;
+use crate::stats;
+use crate::table::{Table, figure};
+use crate::verdict::{Goal, Verdict};
+
+const BATON: &str = "baton";
+const BARE: &str = "bare timerfd";
+
+/// A sleep's length as the programs take it, and as people read it.
+const LENGTHS: [(&str, &str); 4] = [
+    ("0.00005", "50 us"),
+    ("0.0001", "100 us"),
+    ("0.001", "1 ms"),
+    ("0.01", "10 ms"),
+];
+
+/// Other programs: name, how it is run, file and text of the script.
+const PEERS: [(&str, &[&str], &str, &str); 5] = [
+    (
+        "asyncio",
+        &["python3"],
+        "delay.py",
+        include_str!("../programs/delay.py"),
+    ),
+    ("Node", &["node"], "delay.js", include_str!("../programs/delay.js")),
+    ("Go", &["go", "run"], "delay.go", include_str!("../programs/delay.go")),
+    ("Java", &["java"], "Delay.java", include_str!("../programs/Delay.java")),
+    (
+        "Erlang",
+        &["escript"],
+        "delay.erl",
+        include_str!("../programs/delay.erl"),
+    ),
+];
+
+/// Against the bare loop, at 50 us.
+const BARE_GOAL: Goal = Goal::at_most(1.3, " of a bare timerfd loop", 2);
+/// Against the best of the peers, at 1 ms.
+const PEERS_GOAL: Goal = Goal::at_most(1.0, " of the best peer", 2);
+/// A thousand sleeps of 1 ms.
+const THOUSAND_GOAL: Goal = Goal::at_most(1.06, " s", 3);
+
+/// Runs the experiment.
+pub(crate) fn run(bench: &Bench, options: &DelayOptions) -> Result<Report> {
+    let results = Contest {
+        arms: arms(bench)?,
+        cases: cases(options.sleeps),
+        rounds: options.rounds,
+        figure: "late_us",
+        limit: Duration::from_secs(120),
+    }
+    .run();
+    let mut verdicts = verdicts(&results, options.sleeps);
+    verdicts.extend(results.failures());
+    Ok(Report {
+        arms: results.arms.iter().filter_map(|arm| arm.found.clone()).collect(),
+        notes: vec!["'busy': three endless loops run beside, and the sleeper is urgent.".to_string()],
+        tables: vec![table(&results)],
+        charts: vec![chart(&results)],
+        samples: results.to_json(),
+        verdicts,
+    })
+}
+
+fn arms(bench: &Bench) -> Result<Vec<Arm>> {
+    let baton = bench.paths.baton()?;
+    let script = bench.script("delay", include_str!("../programs/delay.lua"))?;
+    let own = env::current_exe().context("cannot find this program's own executable")?;
+    let bare = move || {
+        let mut command = Command::new(&own);
+        command.arg("bare-timer");
+        command
+    };
+    let mut arms = vec![
+        Arm::interpreted(BATON, &baton, &script, &[]),
+        Arm::present(BARE, bare).only(&ALONE),
+    ];
+    for (name, program, file, text) in PEERS {
+        arms.push(peer(bench.directory(), name, program, file, text)?.only(&ALONE));
+    }
+    Ok(arms)
+}
+
+fn peer(directory: &Path, name: &'static str, program: &'static [&'static str], file: &str, text: &str) -> Result<Arm> {
+    let is_there =
+        env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|at| at.join(program[0]).exists()));
+    if !is_there {
+        return Ok(Arm::missing(name, "missing: run cargo xtask peers"));
+    }
+    let script = directory.join(file);
+    std::fs::write(&script, text).with_context(|| format!("cannot write {}", script.display()))?;
+    Ok(Arm::present(name, move || {
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).arg(&script);
+        command
+    }))
+}
+
+const ALONE: [&str; 4] = ["50 us", "100 us", "1 ms", "10 ms"];
+
+fn cases(sleeps: u32) -> Vec<Case> {
+    let case = |&(seconds, name): &(&str, &str), beside: &str| Case {
+        name: format!("{name}{beside}"),
+        title: format!("sleeps of {name}{beside}"),
+        arguments: [seconds.to_string(), sleeps.to_string()]
+            .into_iter()
+            .chain((!beside.is_empty()).then(|| "busy".to_string()))
+            .collect(),
+    };
+    let alone = LENGTHS.iter().map(|length| case(length, ""));
+    alone
+        .chain(LENGTHS.iter().map(|length| case(length, ", busy")))
+        .collect()
+}
+
+/// The latenesses of all rounds together, in microseconds.
+fn late(results: &Results, arm: usize, case: usize) -> Vec<f64> {
+    let rounds = results.rounds(arm, case).iter();
+    rounds
+        .filter_map(|figures| figures.get("late_us"))
+        .flatten()
+        .copied()
+        .collect()
+}
+
+fn table(results: &Results) -> Table {
+    let mut header = vec!["arm"];
+    header.extend(results.cases.iter().map(|case| case.name.as_str()));
+    let mut table = Table::new("lateness in us: p50 / p99 / max", &header);
+    for (arm, of_arm) in results.arms.iter().enumerate() {
+        let cell = |case: usize| {
+            let late = late(results, arm, case);
+            if late.is_empty() {
+                return results.gap(arm, case).to_string();
+            }
+            let at = |percent| figure(stats::percentile(&late, percent), 0, "");
+            format!("{} / {} / {}", at(50.0), at(99.0), at(100.0))
+        };
+        let mut row = vec![of_arm.name.to_string()];
+        row.extend((0..results.cases.len()).map(cell));
+        table.row(row);
+    }
+    table
+}
+
+fn chart(results: &Results) -> Chart {
+    let series = results.arms.iter().enumerate().map(|(arm, of_arm)| Series {
+        name: of_arm.name.to_string(),
+        values: (0..results.cases.len())
+            .map(|case| stats::percentile(&late(results, arm, case), 50.0).filter(|&late| late > 0.0))
+            .collect(),
+    });
+    Chart::Bars(Bars {
+        title: "How late a sleep ends".to_string(),
+        label: "us, median".to_string(),
+        scale: Scale::Log,
+        baseline: None,
+        marks: Vec::new(),
+        digits: 0,
+        rows: results.cases.iter().map(|case| case.name.clone()).collect(),
+        series: series.collect(),
+    })
+}
+
+fn verdicts(results: &Results, sleeps: u32) -> Vec<Verdict> {
+    let lateness = |arm: &str, case: &str, percent| {
+        let (arm, case) = (results.arm(arm)?, results.case(case)?);
+        stats::percentile(&late(results, arm, case), percent)
+    };
+    let best_peer = |percent| {
+        let peers = PEERS.iter().filter_map(|peer| lateness(peer.0, "1 ms", percent));
+        peers.reduce(f64::min)
+    };
+    let mut verdicts = Vec::new();
+    for (name, percent) in [("p50", 50.0), ("p99", 99.0)] {
+        let ratio = |case, to: Option<f64>| Some(lateness(BATON, case, percent)? / to?);
+        verdicts.push(BARE_GOAL.judge(
+            &format!("lateness of 50 us, {name}"),
+            ratio("50 us", lateness(BARE, "50 us", percent)),
+        ));
+        verdicts.push(PEERS_GOAL.judge(&format!("lateness of 1 ms, {name}"), ratio("1 ms", best_peer(percent))));
+    }
+    let took = || {
+        let (arm, case) = (results.arm(BATON)?, results.case("1 ms")?);
+        let took: Vec<f64> = results.values(arm, case, "took_s");
+        Some(stats::median(&took)? * 1000.0 / f64::from(sleeps))
+    };
+    verdicts.push(THOUSAND_GOAL.judge("a thousand sleeps of 1 ms", took()));
+    verdicts
+}
+
+/// The bare loop: nothing but a timer that is a descriptor, set and read again and again. Prints as the programs do.
+pub(crate) fn bare_timer(options: &BareTimerOptions) -> Result<()> {
+    let length = Duration::from_secs_f64(options.seconds);
+    let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC).context("cannot open a timer")?;
+    let mut late = Vec::with_capacity(options.sleeps as usize);
+    let start = Instant::now();
+    for _ in 0..options.sleeps {
+        let before = Instant::now();
+        timer.set(
+            Expiration::OneShot(TimeSpec::from_duration(length)),
+            TimerSetTimeFlags::empty(),
+        )?;
+        timer.wait()?;
+        late.push(before.elapsed().saturating_sub(length).as_secs_f64() * 1e6);
+    }
+    let took = start.elapsed().as_secs_f64();
+    let words: Vec<String> = late.iter().map(|one| format!("{one:.2}")).collect();
+    output::print(&format!("took_s {took}\nlate_us {}\n", words.join(" ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_is_tried_alone_and_busy() {
+        let cases = cases(7);
+        let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+        assert_eq!(names[..4], ALONE);
+        assert_eq!(names[4], "50 us, busy");
+        assert_eq!(cases[0].arguments, ["0.00005", "7"]);
+        assert_eq!(cases[7].arguments, ["0.01", "7", "busy"]);
+    }
+
+    #[test]
+    fn what_is_not_installed_is_missing_with_its_remedy() {
+        let directory = tempfile::tempdir().unwrap();
+        let arm = peer(directory.path(), "Nobody", &["no-such-program"], "x", "").unwrap();
+        let contest = Contest {
+            arms: vec![arm],
+            cases: Vec::new(),
+            rounds: 1,
+            figure: "late_us",
+            limit: Duration::from_secs(1),
+        };
+        let lines: Vec<String> = contest.run().failures().iter().map(ToString::to_string).collect();
+        assert_eq!(lines, ["UNMET   beside Nobody  (missing: run cargo xtask peers)"]);
+    }
+}

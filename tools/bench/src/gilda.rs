@@ -1,0 +1,132 @@
+//! GildaVM's three tables: switching beside a watchdog, two long calls, and many short calls, by one process and by two.
+//!
+//! The experiments are those of Polito, Tesone, Miranda and Simmons, "GildaVM: a non-blocking I/O architecture for the Cog VM"
+//! (IWST 2019), restated for any system that calls C.
+
+mod goals;
+mod tables;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::bench::Bench;
+use crate::calls::{self, DIRECTORY};
+use crate::command_line::GildaOptions;
+use crate::contest::{Arm, Case, Contest, Results};
+use crate::peers;
+use crate::report::Report;
+use crate::verdict::Verdict;
+
+/// How long a short call lasts, as in the paper.
+const SHORT_CALL: Duration = Duration::from_nanos(600);
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// The arms of the first table that the goals name.
+const WATCHDOG_ON: &str = "baton";
+const WATCHDOG_OFF: &str = "baton, watchdog off";
+
+/// Each way to switch: its name in the program, and in the tables.
+const SWITCHING: [(&str, &str); 3] = [
+    ("same", "same priority"),
+    ("yielding", "same, yielding"),
+    ("priorities", "two priorities"),
+];
+const LONG: [(&str, &str); 3] = [
+    ("long_sequential", "one process"),
+    ("long_together", "two, at first"),
+    ("long_learned", "two, once learned"),
+];
+const SHORT: [(&str, &str); 2] = [("short_sequential", "one process"), ("short_together", "two processes")];
+
+const NOTES: [&str; 7] = [
+    "GildaVM as published (mean of 50, on another machine): switching 1784, 1800, 1784 ms, where the VM without it took 1784, 1786, 1783;",
+    "  two calls of 1 s 2003 ms by one process and 1216 ms by two; 100,000 short calls 88 ms and 995 ms, where the VM without it took 63 ms",
+    "GildaVM's policy: our runtime made to look for calls every 2 ms, to take them whatever their age, and to pay a full fence for each return",
+    "switching: two processes compute; stock Lua does the same work one after the other, or in coroutines. CPU is that of all threads",
+    "long calls block; at first: in a new program; once learned: after calls of 20 ms by both processes, so that threads are there too",
+    "short calls compute for 0.6 us, after 1000 others; by two processes: half of them each",
+    "the loop in C has two threads for the long calls of two processes; LuaJIT and stock Lua have one process",
+];
+
+/// Runs the experiment.
+pub(crate) fn run(bench: &Bench, options: &GildaOptions) -> Result<Report> {
+    let switching = switching(bench, options)?.run();
+    let calls = calls(bench, options)?.run();
+    let mut verdicts = goals::of_switching(&switching);
+    verdicts.extend(goals::of_long_calls(&calls, options.seconds));
+    verdicts.extend(goals::of_short_calls(&calls, options.calls));
+    add_failures(&mut verdicts, [&switching, &calls]);
+    let arms = switching.arms.iter().chain(&calls.arms);
+    Ok(Report {
+        arms: arms.filter_map(|arm| arm.found.clone()).collect(),
+        notes: NOTES.map(str::to_string).to_vec(),
+        tables: vec![
+            tables::of_switching(&switching, options.rounds),
+            tables::of_long_calls(&calls, options),
+            tables::of_short_calls(&calls, options),
+        ],
+        charts: vec![
+            tables::chart_of_switching(&switching),
+            tables::chart_of_calls(&calls, &LONG, "Two long calls"),
+            tables::chart_of_calls(&calls, &SHORT, "Many short calls"),
+        ],
+        verdicts,
+        samples: json!({"switching": switching.to_json(), "calls": calls.to_json()}),
+    })
+}
+
+fn switching(bench: &Bench, options: &GildaOptions) -> Result<Contest> {
+    let (baton, stock) = (bench.paths.baton()?, bench.paths.stock()?);
+    let script = bench.script("computing", include_str!("../programs/computing.lua"))?;
+    let peers = peers::directory(bench.paths.peers.as_ref())?;
+    let processes: &[&str] = &["processes", DIRECTORY];
+    let case = |(name, title): (&str, &str)| case(name, title, [options.turns]);
+    Ok(Contest {
+        arms: vec![
+            Arm::interpreted(WATCHDOG_ON, &baton, &script, &["processes", DIRECTORY]),
+            // No call lasts for an hour.
+            Arm::interpreted(WATCHDOG_OFF, &baton, &script, &["processes", DIRECTORY]).with("BATON_WINDOW", "3600"),
+            calls::gilda_policy(&peers, &script, processes),
+            Arm::interpreted("stock Lua", &stock, &script, &["stock", DIRECTORY]),
+        ],
+        cases: SWITCHING.map(case).to_vec(),
+        rounds: options.rounds,
+        figure: "ms",
+        limit: LIMIT,
+    })
+}
+
+fn calls(bench: &Bench, options: &GildaOptions) -> Result<Contest> {
+    let (baton, stock) = (bench.paths.baton()?, bench.paths.stock()?);
+    let microseconds = Duration::from_secs_f64(options.seconds).as_micros() as u64;
+    let turns = calls::turns_that_last(SHORT_CALL)?;
+    let long = LONG.map(|(name, title)| case(name, &format!("long calls, {title}"), [2, microseconds]));
+    let short = SHORT.map(|(name, title)| case(name, &format!("short calls, {title}"), [options.calls, turns]));
+    Ok(Contest {
+        arms: calls::arms(bench, &baton, &stock)?,
+        cases: long.into_iter().chain(short).collect(),
+        rounds: options.rounds,
+        figure: "ms",
+        limit: LIMIT,
+    })
+}
+
+fn case<const N: usize>(name: &str, title: &str, numbers: [u64; N]) -> Case {
+    let numbers = numbers.iter().map(ToString::to_string);
+    Case {
+        name: name.to_string(),
+        title: title.to_string(),
+        arguments: [name.to_string()].into_iter().chain(numbers).collect(),
+    }
+}
+
+/// What is missing in both parts is said once.
+fn add_failures(verdicts: &mut Vec<Verdict>, parts: [&Results; 2]) {
+    for failure in parts.into_iter().flat_map(Results::failures) {
+        if verdicts.iter().all(|line| line.sentence() != failure.sentence()) {
+            verdicts.push(failure);
+        }
+    }
+}

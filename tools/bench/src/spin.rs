@@ -1,0 +1,152 @@
+//! What each spin policy pays for traces of waits, divided by what hindsight would have paid. Nothing is run: the policies decide on recorded
+//! times, so that the figures are the same on every machine.
+
+mod policies;
+mod traces;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use baton_core::spin::replay::{self, Bill};
+use baton_core::spin::{Ema, Learned, Off, Policy, budget};
+use serde_json::{Value, json};
+
+use crate::chart::{Bars, Chart, Scale, Series};
+use crate::command_line::SpinOptions;
+use crate::report::Report;
+use crate::table::Table;
+use crate::verdict::Verdict;
+use policies::{BreakEven, GrowAndShrink};
+use traces::Trace;
+
+/// The limit that Chromium launched its rule with.
+const CHROMIUM_LIMIT: Duration = Duration::from_millis(2);
+
+/// The default budget of `learned`, a share of all time.
+const BUDGET: f64 = 0.01;
+
+const POLICIES: [&str; 5] = [
+    "never spin",
+    "ema, 2 ms (Chromium)",
+    "break-even",
+    "grow/shrink (KVM)",
+    "learned",
+];
+
+/// The bills of one trace, by policy.
+struct Row {
+    trace: Trace,
+    bills: Vec<Bill>,
+}
+
+/// Runs the experiment.
+pub(crate) fn run(options: &SpinOptions) -> Result<Report> {
+    let park_cost = Duration::from_micros(options.park_cost);
+    let mut list = match &options.trace {
+        Some(_) => Vec::new(),
+        None => traces::five(),
+    };
+    if let Some(file) = &options.trace {
+        list.push(traces::read(file)?);
+    }
+    let rows: Vec<Row> = list
+        .into_iter()
+        .map(|trace| Row {
+            bills: policies(park_cost)
+                .iter_mut()
+                .map(|policy| replay::run(policy.as_mut(), &trace.events, park_cost))
+                .collect(),
+            trace,
+        })
+        .collect();
+    Ok(Report {
+        notes: vec![format!(
+            "A wait costs what is spun for it, and {park_cost:?} if the owner parks; hindsight pays the smaller of the wait and the park."
+        )],
+        tables: vec![table(&rows)],
+        charts: vec![chart(&rows)],
+        samples: rows.iter().map(to_json).collect(),
+        verdicts: rows.iter().flat_map(verdicts).collect(),
+        ..Report::default()
+    })
+}
+
+/// In the order of their names.
+fn policies(park_cost: Duration) -> [Box<dyn Policy>; 5] {
+    let mut learned = Learned::new(BUDGET);
+    // Running, it learns this from its own wake-ups.
+    (0..300).for_each(|_| learned.learn_park_cost(park_cost));
+    [
+        Box::new(Off),
+        Box::new(Ema::new(CHROMIUM_LIMIT)),
+        Box::new(BreakEven { park_cost }),
+        Box::new(GrowAndShrink::default()),
+        Box::new(learned),
+    ]
+}
+
+fn table(rows: &[Row]) -> Table {
+    let mut header = vec!["waits", "number"];
+    header.extend(POLICIES);
+    let mut table = Table::new("cost / optimum (share of all time that is spun)", &header);
+    for Row { trace, bills } in rows {
+        let mut cells = vec![trace.name.clone(), trace.events.len().to_string()];
+        cells.extend(
+            bills
+                .iter()
+                .map(|bill| format!("{:.2} ({:.1} %)", bill.ratio(), 100.0 * bill.spin_share())),
+        );
+        table.row(cells);
+    }
+    table
+}
+
+fn chart(rows: &[Row]) -> Chart {
+    let series = POLICIES.iter().enumerate().map(|(policy, name)| Series {
+        name: (*name).to_string(),
+        values: rows.iter().map(|row| Some(row.bills[policy].ratio())).collect(),
+    });
+    Chart::Bars(Bars {
+        title: "What waiting costs under each spin policy".to_string(),
+        label: "cost, divided by that of hindsight".to_string(),
+        scale: Scale::Log,
+        baseline: Some(1.0),
+        marks: Vec::new(),
+        digits: 2,
+        rows: rows.iter().map(|row| row.trace.name.clone()).collect(),
+        series: series.collect(),
+    })
+}
+
+/// What `learned` promises: at most twice the optimum and 1 ms for each minute begun, and failed spins inside the budget.
+fn verdicts(row: &Row) -> [Verdict; 2] {
+    let bill = &row.bills[POLICIES.len() - 1];
+    let slack = Duration::from_millis(1) * (bill.elapsed.as_secs() / 60 + 1) as u32;
+    let allowed = (bill.elapsed + budget::FILL).mul_f64(BUDGET) + bill.saved;
+    let name = &row.trace.name;
+    [
+        Verdict::holds(
+            &format!("{name}: learned pays at most twice the optimum and 1 ms a minute"),
+            bill.paid <= bill.optimum * 2 + slack,
+        ),
+        Verdict::holds(
+            &format!("{name}: the failed spins of learned are inside its budget"),
+            bill.failed <= allowed,
+        ),
+    ]
+}
+
+fn to_json(row: &Row) -> Value {
+    let of_one = |(name, bill): (&&str, &Bill)| {
+        json!({
+            "policy": name,
+            "paid_ns": bill.paid.as_nanos() as u64,
+            "optimum_ns": bill.optimum.as_nanos() as u64,
+            "spun_ns": bill.spun.as_nanos() as u64,
+            "failed_ns": bill.failed.as_nanos() as u64,
+            "elapsed_ns": bill.elapsed.as_nanos() as u64,
+        })
+    };
+    let bills: Vec<Value> = POLICIES.iter().zip(&row.bills).map(of_one).collect();
+    json!({"trace": row.trace.name, "bills": bills})
+}

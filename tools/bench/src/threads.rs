@@ -1,0 +1,230 @@
+//! Native threads made when they are needed or beforehand, and bounds on their number, under bursts of blocking calls.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::bench::Bench;
+use crate::calls::DIRECTORY;
+use crate::chart::{Axis, Chart, Line, Lines, Scale};
+use crate::command_line::ThreadsOptions;
+use crate::contest::{Arm, Case, Contest, Results};
+use crate::interpreters::Interpreter;
+use crate::report::Report;
+use crate::stats;
+use crate::table::{Table, figure};
+use crate::verdict::Verdict;
+
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// How many processes make a call at once.
+const BURSTS: [u64; 7] = [1, 3, 10, 30, 100, 300, 1000];
+
+/// The most native threads that may be.
+#[derive(Clone, Copy)]
+enum Bound {
+    /// One more than the largest burst: for the calls, and for who runs meanwhile.
+    Enough,
+    Fixed(u64),
+    Default,
+}
+
+/// One way to have threads.
+struct Way {
+    name: &'static str,
+    /// Who calls, and when threads are made.
+    words: &'static [&'static str],
+    bound: Bound,
+    /// For how long a thread without work is kept; the default without.
+    idle: Option<&'static str>,
+}
+
+const LAZY: &[&str] = &["module", DIRECTORY, "lazy"];
+
+const WAYS: [Way; 8] = [
+    Way {
+        words: &["module", DIRECTORY, "eager"],
+        ..lazy("eager, enough", Bound::Enough)
+    },
+    lazy("lazy, enough", Bound::Enough),
+    Way {
+        idle: Some("0"),
+        ..lazy("lazy, ended at once", Bound::Enough)
+    },
+    lazy("lazy, up to 256", Bound::Fixed(256)),
+    lazy("lazy, up to 64", Bound::Fixed(64)),
+    lazy("lazy, up to 16", Bound::Fixed(16)),
+    lazy("lazy, defaults", Bound::Default),
+    Way {
+        words: &["ffi", DIRECTORY, "lazy"],
+        ..lazy("lazy, defaults, ffi", Bound::Default)
+    },
+];
+
+const NOTES: [&str; 5] = [
+    "so many processes each make one call that blocks, all at once; then again. 1 is the length of a call: nobody waited for another",
+    "eager: as many threads as the bound allows are made before the first burst; lazy: when a call that lasts keeps others waiting",
+    "up to: max_threads, beyond which calls wait for their turn; enough is one more than the largest burst",
+    "ended at once: thread_idle is 0; else a thread is kept for 10 s without work",
+    "ffi: by baton.ffi, which learns that the calls are long and makes them elsewhere; the others call a C module, and the VM is taken from each",
+];
+
+const fn lazy(name: &'static str, bound: Bound) -> Way {
+    Way {
+        name,
+        words: LAZY,
+        bound,
+        idle: None,
+    }
+}
+
+impl Way {
+    fn bound(&self, options: &ThreadsOptions) -> Option<u64> {
+        match self.bound {
+            Bound::Enough => Some(options.largest + 1),
+            Bound::Fixed(bound) => Some(bound),
+            Bound::Default => None,
+        }
+    }
+
+    fn arm(&self, baton: &Interpreter, script: &Path, options: &ThreadsOptions) -> Arm {
+        let mut arm = Arm::interpreted(self.name, baton, script, self.words);
+        if let Some(bound) = self.bound(options) {
+            arm = arm.with("BATON_MAX_THREADS", bound.to_string());
+        }
+        if let Some(idle) = self.idle {
+            arm = arm.with("BATON_THREAD_IDLE", idle);
+        }
+        arm
+    }
+}
+
+/// Runs the experiment.
+pub(crate) fn run(bench: &Bench, options: &ThreadsOptions) -> Result<Report> {
+    let baton = bench.paths.baton()?;
+    let script = bench.script("threads", include_str!("../programs/threads.lua"))?;
+    let contest = Contest {
+        arms: WAYS.iter().map(|way| way.arm(&baton, &script, options)).collect(),
+        cases: cases(options),
+        rounds: options.rounds,
+        figure: "again",
+        limit: LIMIT,
+    };
+    let results = contest.run();
+    let length = options.milliseconds as f64 / 1e3;
+    let mut verdicts = vec![bound_is_kept(&results, options)];
+    verdicts.extend(results.failures());
+    Ok(Report {
+        arms: vec![baton.found()],
+        notes: NOTES.map(str::to_string).to_vec(),
+        tables: vec![
+            table(&results, "the first burst, in lengths of a call", "first", length),
+            table(
+                &results,
+                "another burst after it, in lengths of a call",
+                "again",
+                length,
+            ),
+            costs(&results),
+        ],
+        charts: vec![
+            chart(&results, "The first burst of calls", "first", length),
+            chart(&results, "Another burst of calls", "again", length),
+        ],
+        verdicts,
+        samples: results.to_json(),
+    })
+}
+
+fn cases(options: &ThreadsOptions) -> Vec<Case> {
+    let case = |burst: u64| Case {
+        name: burst.to_string(),
+        title: format!("{burst} calls"),
+        arguments: vec![burst.to_string(), options.milliseconds.to_string()],
+    };
+    let bursts = BURSTS.into_iter().filter(|burst| *burst <= options.largest);
+    bursts.map(case).collect()
+}
+
+fn table(results: &Results, caption: &str, name: &str, length: f64) -> Table {
+    let mut header = vec!["threads"];
+    header.extend(results.cases.iter().map(|case| case.title.as_str()));
+    let mut table = Table::new(caption, &header);
+    for (arm, of_arm) in results.arms.iter().enumerate() {
+        let cells = (0..results.cases.len()).map(|case| match results.median(arm, case, name) {
+            None => results.gap(arm, case).to_string(),
+            seconds => figure(seconds.map(|seconds| seconds / length), 3, ""),
+        });
+        table.row([of_arm.name.to_string()].into_iter().chain(cells));
+    }
+    table
+}
+
+/// What the threads cost, at the largest burst.
+fn costs(results: &Results) -> Table {
+    let largest = results.cases.len() - 1;
+    let caption = format!("what that takes, at {}", results.cases[largest].title);
+    let header = [
+        "threads",
+        "most at once",
+        "started",
+        "beforehand s",
+        "CPU s",
+        "MiB more",
+    ];
+    let mut table = Table::new(caption, &header);
+    for (arm, of_arm) in results.arms.iter().enumerate() {
+        let median = |name| results.median(arm, largest, name);
+        let memory = median("kib")
+            .zip(median("base_kib"))
+            .map(|(with, base)| (with - base) / 1024.0);
+        table.row([
+            of_arm.name.to_string(),
+            figure(median("threads"), 0, ""),
+            figure(median("started"), 0, ""),
+            figure(median("beforehand"), 3, ""),
+            figure(median("cpu"), 3, ""),
+            figure(memory, 1, ""),
+        ]);
+    }
+    table
+}
+
+fn chart(results: &Results, title: &str, name: &str, length: f64) -> Chart {
+    let axis = |label: &str| Axis {
+        label: label.to_string(),
+        scale: Scale::Log,
+    };
+    let point = |arm: usize, case: usize| {
+        let burst = results.cases[case].name.parse().ok()?;
+        Some((burst, results.median(arm, case, name)? / length))
+    };
+    let line = |(arm, of_arm): (usize, &Arm)| Line {
+        name: of_arm.name.to_string(),
+        points: (0..results.cases.len()).filter_map(|case| point(arm, case)).collect(),
+    };
+    Chart::Lines(Lines {
+        title: title.to_string(),
+        x: axis("calls at once"),
+        y: axis("elapsed time in lengths of a call"),
+        marks: Vec::new(),
+        series: results.arms.iter().enumerate().map(line).collect(),
+    })
+}
+
+/// No run ever had more threads than it was allowed.
+fn bound_is_kept(results: &Results, options: &ThreadsOptions) -> Verdict {
+    let most = |arm: usize| {
+        let of_cases = (0..results.cases.len()).flat_map(|case| results.values(arm, case, "threads"));
+        stats::maximum(&of_cases.collect::<Vec<_>>())
+    };
+    let keeps = |(arm, way): (usize, &Way)| match (way.bound(options), most(arm)) {
+        (Some(bound), Some(most)) => most <= bound as f64,
+        _ => true,
+    };
+    Verdict::holds(
+        "no more native threads than max_threads, in any run",
+        WAYS.iter().enumerate().all(keeps),
+    )
+}

@@ -1,0 +1,232 @@
+//! The watchdog's window against the length of calls: what two processes get done, for every choice, and for what the runtime does
+//! by itself.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::bench::Bench;
+use crate::calls::{self, DIRECTORY};
+use crate::chart::{Chart, Heat, Scale};
+use crate::command_line::WindowOptions;
+use crate::contest::{Arm, Case, Contest, Results};
+use crate::report::Report;
+use crate::stats;
+use crate::table::{Table, figure};
+use crate::verdict::{Goal, Verdict};
+
+const AUTO_GOAL: Goal = Goal::at_most(10.0, " %", 1);
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Windows in microseconds; 0 is no age at all.
+const WINDOWS: [(&str, u32); 10] = [
+    ("0", 0),
+    ("20 us", 20),
+    ("50 us", 50),
+    ("100 us", 100),
+    ("200 us", 200),
+    ("500 us", 500),
+    ("1 ms", 1000),
+    ("2 ms", 2000),
+    ("5 ms", 5000),
+    ("10 ms", 10_000),
+];
+/// No window matters: the call is made elsewhere from the beginning.
+const MOVED: &str = "moved";
+/// What the runtime does by itself.
+const AUTO: &str = "auto";
+
+/// Lengths of calls in microseconds.
+const LENGTHS: [u32; 11] = [1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000];
+/// Calls up to this length compute: nothing sleeps for a microsecond. Longer ones block.
+const LONGEST_SPIN: u32 = 30;
+
+const NOTES: [&str; 5] = [
+    "two processes call C and compute in Lua for a quarter of that time, again and again; a call of up to 30 us computes, a longer one blocks",
+    "speedup: what the two get done, beside one alone, the middle of five in turn: 1 is none, 2 is that neither ever waits for the other",
+    "lost: how far the speedup is from the best in its row, which is the best possible that any choice here reached",
+    "windows: calls are declared to be short, so that all are made where they are; a window of 0 takes whatever call a look finds",
+    "moved: calls are declared to be long, so that all are made on another native thread; auto: what the runtime does by itself",
+];
+
+/// Runs the experiment.
+pub(crate) fn run(bench: &Bench, options: &WindowOptions) -> Result<Report> {
+    let contest = Contest {
+        arms: arms(bench)?,
+        cases: cases(options)?,
+        rounds: options.rounds,
+        figure: "speedup",
+        limit: LIMIT,
+    };
+    let results = contest.run();
+    let speedups = by_length(&results, |arm, case| results.median(arm, case, "speedup"));
+    let lost: Vec<Vec<Option<f64>>> = speedups.iter().map(|row| losses(row)).collect();
+    let taken = by_length(&results, |arm, case| results.median(arm, case, "retakes"));
+    let moved = by_length(&results, |arm, case| results.median(arm, case, "moves"));
+    let mut verdicts = verdicts(&results, &speedups);
+    verdicts.extend(results.failures());
+    Ok(Report {
+        arms: results
+            .arms
+            .last()
+            .and_then(|arm| arm.found.clone())
+            .into_iter()
+            .collect(),
+        notes: NOTES.map(str::to_string).to_vec(),
+        tables: vec![
+            table(
+                &results,
+                "lost against the best possible, in %, by length of the calls and window",
+                &lost,
+                1,
+            ),
+            table(&results, "speedup by two processes", &speedups, 2),
+            table(
+                &results,
+                "share of the calls by two processes that the VM was taken from",
+                &taken,
+                3,
+            ),
+            table(
+                &results,
+                "share of the calls by two processes that were made elsewhere from the beginning",
+                &moved,
+                3,
+            ),
+        ],
+        charts: vec![chart(&results, lost)],
+        verdicts,
+        samples: results.to_json(),
+    })
+}
+
+fn arms(bench: &Bench) -> Result<Vec<Arm>> {
+    let baton = bench.paths.baton()?;
+    let script = bench.script("window", include_str!("../programs/window.lua"))?;
+    let fixed = |(name, microseconds): (&'static str, u32)| {
+        let seconds = f64::from(microseconds) / 1e6;
+        Arm::interpreted(name, &baton, &script, &["stay", DIRECTORY]).with("BATON_WINDOW", seconds.to_string())
+    };
+    let mut arms = Vec::from(WINDOWS.map(fixed));
+    arms.push(Arm::interpreted(MOVED, &baton, &script, &["move", DIRECTORY]));
+    arms.push(Arm::interpreted(AUTO, &baton, &script, &["auto", DIRECTORY]));
+    Ok(arms)
+}
+
+fn cases(options: &WindowOptions) -> Result<Vec<Case>> {
+    let case = |microseconds: u32| {
+        let (function, amount) = match microseconds <= LONGEST_SPIN {
+            true => (
+                "spin",
+                calls::turns_that_last(Duration::from_micros(microseconds.into()))?,
+            ),
+            false => ("sleep", u64::from(microseconds)),
+        };
+        let numbers = [
+            u64::from(microseconds),
+            amount,
+            rounds_within(options.seconds, microseconds),
+        ];
+        Ok(Case {
+            name: microseconds.to_string(),
+            title: title(microseconds),
+            arguments: [function.to_string()]
+                .into_iter()
+                .chain(numbers.map(|number| number.to_string()))
+                .collect(),
+        })
+    };
+    let shown = |microseconds: &u32| f64::from(*microseconds) / 1e6 <= options.longest;
+    LENGTHS.into_iter().filter(shown).map(case).collect()
+}
+
+/// How often a process calls, and computes for a quarter of the call's length, in about so many seconds.
+fn rounds_within(seconds: f64, microseconds: u32) -> u64 {
+    let rounds = seconds * 1e6 / (1.25 * f64::from(microseconds));
+    (rounds as u64).max(2)
+}
+
+fn title(microseconds: u32) -> String {
+    match microseconds {
+        0..1000 => format!("{microseconds} us"),
+        _ => format!("{} ms", microseconds / 1000),
+    }
+}
+
+/// A figure by case, then by arm.
+fn by_length(results: &Results, figure: impl Fn(usize, usize) -> Option<f64>) -> Vec<Vec<Option<f64>>> {
+    let of_case = |case| (0..results.arms.len()).map(|arm| figure(arm, case)).collect();
+    (0..results.cases.len()).map(of_case).collect()
+}
+
+/// What each choice loses against the best one, in percent.
+fn losses(speedups: &[Option<f64>]) -> Vec<Option<f64>> {
+    let known: Vec<f64> = speedups.iter().flatten().copied().collect();
+    let best = stats::maximum(&known);
+    let loss = |speedup: &Option<f64>| Some((1.0 - (*speedup)? / best?) * 100.0);
+    speedups.iter().map(loss).collect()
+}
+
+fn table(results: &Results, caption: &str, figures: &[Vec<Option<f64>>], digits: usize) -> Table {
+    let mut header = vec!["calls of"];
+    header.extend(results.arms.iter().map(|arm| arm.name));
+    let mut table = Table::new(caption, &header);
+    for (number, case) in results.cases.iter().enumerate() {
+        let cells = figures[number].iter().enumerate().map(|(arm, cell)| match cell {
+            None => results.gap(arm, number).to_string(),
+            cell => figure(*cell, digits, ""),
+        });
+        table.row([case.title.clone()].into_iter().chain(cells));
+    }
+    table
+}
+
+fn chart(results: &Results, lost: Vec<Vec<Option<f64>>>) -> Chart {
+    Chart::Heat(Heat {
+        title: "The watchdog's window".to_string(),
+        label: "throughput lost against the best possible in %, by length of the calls".to_string(),
+        scale: Scale::Linear,
+        digits: 0,
+        columns_label: "window".to_string(),
+        columns: results.arms.iter().map(|arm| arm.name.to_string()).collect(),
+        rows: results.cases.iter().map(|case| case.title.clone()).collect(),
+        cells: lost,
+    })
+}
+
+/// What `auto` loses against the best fixed choice, for each length.
+fn verdicts(results: &Results, speedups: &[Vec<Option<f64>>]) -> Vec<Verdict> {
+    let verdict = |(case, row): (&Case, &Vec<Option<f64>>)| {
+        let what = format!("lost by auto against the best fixed choice, calls of {}", case.title);
+        let lost = || {
+            let (auto, fixed) = row.split_last()?;
+            let fixed: Vec<f64> = fixed.iter().flatten().copied().collect();
+            Some((1.0 - (*auto)? / stats::maximum(&fixed)?) * 100.0)
+        };
+        AUTO_GOAL.judge(&what, lost())
+    };
+    results.cases.iter().zip(speedups).map(verdict).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_choice_loses_nothing_and_others_their_share() {
+        let lost = losses(&[Some(1.5), None, Some(2.0), Some(1.0)]);
+        assert_eq!(lost, [Some(25.0), None, Some(0.0), Some(50.0)]);
+        assert_eq!(losses(&[None]), [None]);
+    }
+
+    #[test]
+    fn short_calls_are_made_often_and_long_ones_still_twice() {
+        assert_eq!(rounds_within(0.25, 1), 200_000);
+        assert_eq!(rounds_within(0.25, 100_000), 2);
+    }
+
+    #[test]
+    fn lengths_are_titled_in_the_unit_that_fits() {
+        assert_eq!([1, 300, 1000, 30_000].map(title), ["1 us", "300 us", "1 ms", "30 ms"]);
+    }
+}
