@@ -301,6 +301,10 @@ pub(crate) struct GildaOptions {
     /// How many short calls are made
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(100..))]
     pub(crate) calls: u64,
+
+    /// How many calls that do nothing are made, for their price
+    #[arg(long, default_value_t = 2_000_000, value_parser = clap::value_parser!(u64).range(100..))]
+    pub(crate) price: u64,
 }
 
 #[derive(Debug, Args)]
@@ -368,6 +372,8 @@ const EVERY_EXPERIMENT: [&[&str]; 13] = [
         "--seconds",
         "0.05",
         "--calls",
+        "1000",
+        "--price",
         "1000",
     ],
     &["window", "--rounds", "1", "--seconds", "0.002", "--longest", "0.001"],
