@@ -23,8 +23,10 @@ use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
 
-/// Each test: its name in every program, in the tables, and how many counts are how many switches, where it is about switches.
-const TESTS: [(&str, &str, Option<(f64, f64)>); 9] = [
+/// A test: its name in every program, in the tables, and how many counts are how many switches, where it is about switches.
+type Test = (&'static str, &'static str, Option<(f64, f64)>);
+
+const TESTS: [Test; 9] = [
     ("basic", "basic", None),
     ("cooperative", "cooperative", Some((1.0, 1.0))),
     ("preemptive", "preemptive", Some((5.0, 8.0))),
@@ -68,7 +70,7 @@ const NOTES: [&str; 6] = [
 
 /// Runs the experiment.
 pub(crate) fn run(bench: &Bench, options: &ThreadMetricOptions) -> Result<Report> {
-    let case = |(name, title, _): (&str, &str, Option<(f64, f64)>)| Case {
+    let case = |(name, title, _): Test| Case {
         name: name.to_string(),
         title: title.to_string(),
         arguments: vec![name.to_string(), options.seconds.to_string()],
