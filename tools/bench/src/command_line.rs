@@ -70,7 +70,7 @@ pub(crate) enum Experiment {
     Latency(LatencyOptions),
     /// How seven endless loops inside different parts of Lua share the CPU
     Fairness(FairnessOptions),
-    /// What a program costs that only sleeps: context switches and CPU time
+    /// What programs cost that only wait, in seven ways: wake-ups, CPU time, energy; beside asyncio, Node, Go, Java, Erlang, OpenSmalltalk
     Idle(IdleOptions),
     /// Blocking C calls beside each other and beside a ticking process
     Blocking(BlockingOptions),
@@ -237,12 +237,48 @@ pub(crate) struct FairnessOptions {
 #[derive(Debug, Args)]
 pub(crate) struct IdleOptions {
     /// Seconds before the first look
-    #[arg(long, default_value_t = 5.0)]
+    #[arg(long, default_value = "5", value_parser = seconds)]
     pub(crate) settle: f64,
 
     /// Seconds between the two looks
-    #[arg(long, default_value_t = 40.0)]
+    #[arg(long, default_value = "60", value_parser = seconds)]
     pub(crate) seconds: f64,
+
+    /// What the programs wait for, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = IdleCase::value_variants().to_vec(), hide_default_value = true)]
+    pub(crate) cases: Vec<IdleCase>,
+
+    /// Let one program wait at a time, in place of all together, so that the machine's energy is that program's
+    #[arg(long)]
+    pub(crate) apart: bool,
+
+    /// Sleeps of 50 us and of 1 ms whose lateness is measured in the same run
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) sleeps: u32,
+}
+
+/// What a program waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IdleCase {
+    /// Nothing is due
+    Nothing,
+    /// A timer that fires once a second
+    Second,
+    /// A listening socket that nobody connects to
+    Listen,
+    /// 10,000 processes that wait for each other
+    Crowd,
+    /// A timer set to an hour from now
+    Hour,
+    /// Nothing, right after it has computed
+    Busy,
+    /// A timer that fires a thousand times a second
+    Kilohertz,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|seconds| (0.0..=86_400.0).contains(seconds));
+    number.ok_or_else(|| "from 0 to 86400 seconds expected".to_string())
 }
 
 #[derive(Debug, Args)]
@@ -359,7 +395,17 @@ const EVERY_EXPERIMENT: [&[&str]; 13] = [
     &["scale", "--rounds", "1", "--max", "200"],
     &["latency", "--seconds", "0.2"],
     &["fairness", "--rounds", "1", "--seconds", "0.5"],
-    &["idle", "--settle", "0.2", "--seconds", "0.5"],
+    &[
+        "idle",
+        "--settle",
+        "0.2",
+        "--seconds",
+        "0.5",
+        "--cases",
+        "nothing,second",
+        "--sleeps",
+        "3",
+    ],
     &["blocking", "--processes", "2", "--seconds", "0.2"],
     &["spin"],
     &["delay", "--rounds", "1", "--sleeps", "3"],

@@ -23,6 +23,7 @@ mod output;
 mod peers;
 mod report;
 mod scale;
+mod scripts;
 mod spin;
 mod stats;
 mod switch;
