@@ -16,6 +16,7 @@ mod gilda;
 mod html;
 mod idle;
 mod interpreters;
+mod lab;
 mod latency;
 mod lua;
 mod machine;
