@@ -33,7 +33,16 @@ end
 local cases = {
   nothing = function() end,
   second = function() process.every(1, function() end) end,
-  kilohertz = function() process.every(0.001, function() end) end,
+  -- As Go's ticker is: one process that waits for each time anew. A firing of `every` is a process of its own.
+  kilohertz = function()
+    process.spawn(function()
+      local due, sleep_until = process.now(), process.sleep_until
+      while true do
+        due = due + 0.001
+        sleep_until(due)
+      end
+    end)
+  end,
   listen = listen,
   crowd = function()
     local never = process.event()
