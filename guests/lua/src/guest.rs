@@ -98,6 +98,8 @@ fn describe(kernel: &Kernel<Context>, pid: ProcessId) -> (usize, &'static str, S
         Some(Blocker::Receive(_)) => "to receive from a channel".into(),
         Some(Blocker::Select(cases)) => format!("in a select of {cases} cases"),
         Some(Blocker::Queue(_)) => "for a file or a module in use".into(),
+        Some(Blocker::Descriptor(number)) => format!("for descriptor {number}"),
+        Some(Blocker::Descriptors(count)) => format!("for one of {count} descriptors"),
     };
     (kernel.guest(pid), state, blocker)
 }
