@@ -153,44 +153,80 @@ static const struct ffi_prepared *prepare(lua_State *L, struct ffi_vm *vm, const
 
 #define MOST_ARGUMENTS 255
 
-static int call_prepared(lua_State *L, struct ffi_function *function) {
+/* Arguments of so many bytes, their addresses included, lie on the C stack; more of them in memory of Lua's. */
+#define SMALL_ARGUMENTS 512
+
+/* What most arguments are: a number of Lua's for one of C's that is as wide. Answers 0 for all others. */
+static inline int place_plainly(const TValue *value, const struct ffi_type *type, char *to) {
+  if (ttisinteger(value) && type->kind == FFI_INTEGER && type->size >= 4) {
+    int32_t narrow = (int32_t)ivalue(value);
+    if (type->size == 4) memcpy(to, &narrow, sizeof narrow);
+    else memcpy(to, &ivalue(value), sizeof(lua_Integer));
+    return 1;
+  }
+  if (ttisfloat(value) && type->kind == FFI_FLOATING && type->size == sizeof(double)) {
+    memcpy(to, &fltvalue(value), sizeof(double));
+    return 1;
+  }
+  return 0;
+}
+
+/* Converts the arguments, each to its own place behind the list of their addresses. */
+static void place_arguments(lua_State *L, const struct ffi_function *function, const struct ffi_type *const *further, int given,
+                            void **arguments) {
   struct ffi_vm *vm = function->vm;
-  const struct ffi_type *type = function->type, *further[MOST_ARGUMENTS];
-  const struct ffi_prepared *prepared = function->prepared;
-  void **arguments;
-  struct ffi_cdata *result;
-  char *area;
-  int given = lua_gettop(L), fixed = (int)type->count, i;
-  if (given != fixed && (given < fixed || !(type->flags & FFI_IS_VARIADIC))) wrong_count(L, function, given);
-  if (given > MOST_ARGUMENTS) luaL_error(L, "at most %d arguments can be passed, got %d", MOST_ARGUMENTS, given);
-  luaL_checkstack(L, 8, "too many arguments");
-  for (i = fixed; i < given; i++) further[i - fixed] = type_of_further(L, vm, i + 1);
-  if (given > fixed) prepared = prepare(L, vm, type, further, (size_t)(given - fixed));
-  arguments = lua_newuserdatauv(L, (size_t)(given + 1) / 2 * 16 + prepared->area + 16, 0);
-  area = (char *)arguments + (size_t)(given + 1) / 2 * 16;
+  const struct ffi_type *type = function->type;
+  char *area = (char *)arguments + (size_t)(given + 1) / 2 * 16;
+  int fixed = (int)type->count, i;
   for (i = 0; i < given; i++) {
     const struct ffi_type *parameter = i < fixed ? type->parameters[i] : further[i - fixed];
     size_t size = (size_t)baton_ffi_size(L, vm, parameter);
     memset(area, 0, size < 8 ? 8 : size);
-    baton_ffi_to_c(L, vm, parameter, area, i + 1, FFI_PASS);
+    if (!place_plainly(s2v(L->ci->func.p + i + 1), parameter, area)) baton_ffi_to_c(L, vm, parameter, area, i + 1, FFI_PASS);
     arguments[i] = area;
     if (i >= fixed && parameter->kind == FFI_BOOL) *(int32_t *)(void *)area = *area != 0;
     area += ((size < 8 ? 8 : size) + 15) & ~(size_t)15;
   }
-  /* The result's place is its object, with room for a whole register. */
-  result = baton_ffi_push_new(L, vm, type->element->kind == FFI_VOID ? vm->byte : type->element->plain,
-                              prepared->result_size < 16 ? 16 : prepared->result_size);
-  if (function->is_timed && baton_ffi_may_time(L)) {
-    baton_ffi_call_timed(L, function, prepared, arguments, result->data);
+}
+
+/* Makes the call, and pushes its answer. What a call that may be given up writes to has to outlive the process: it is memory of Lua's. */
+static int call_placed(lua_State *L, struct ffi_function *function, const struct ffi_prepared *prepared, void **arguments, int is_timed) {
+  const struct ffi_type *answer = function->type->element;
+  int is_object = answer->kind == FFI_RECORD || answer->kind == FFI_WIDE;
+  _Alignas(16) char word[16]; /* as large as any number, and as a register */
+  void *result = word;
+  if (is_object || is_timed)
+    result = baton_ffi_push_new(L, function->vm, is_object ? answer->plain : function->vm->byte,
+                                prepared->result_size < sizeof word ? sizeof word : prepared->result_size)->data;
+  if (is_timed) {
+    baton_ffi_call_timed(L, function, prepared, arguments, result);
   } else {
     struct ffi_outer_call call;
     begin_call(L, function, &call);
-    baton_ffi_call_prepared(prepared, function->address, arguments, result->data);
+    baton_ffi_call_prepared(prepared, function->address, arguments, result);
     end_call(L, function, &call);
   }
-  if (type->element->kind == FFI_VOID) return 0;
-  if (type->element->kind != FFI_RECORD && type->element->kind != FFI_WIDE) baton_ffi_to_lua(L, vm, type->element, result->data, 0);
+  if (answer->kind == FFI_VOID) return 0;
+  if (!is_object) baton_ffi_to_lua(L, function->vm, answer, result, 0);
   return 1;
+}
+
+static int call_prepared(lua_State *L, struct ffi_function *function) {
+  const struct ffi_type *type = function->type, *further[MOST_ARGUMENTS];
+  const struct ffi_prepared *prepared = function->prepared;
+  _Alignas(16) char small[SMALL_ARGUMENTS];
+  void **arguments = (void **)(void *)small;
+  size_t needed;
+  int given = lua_gettop(L), fixed = (int)type->count, is_timed = function->is_timed && baton_ffi_may_time(L), i;
+  if (given != fixed && (given < fixed || !(type->flags & FFI_IS_VARIADIC))) wrong_count(L, function, given);
+  if (given > MOST_ARGUMENTS) luaL_error(L, "at most %d arguments can be passed, got %d", MOST_ARGUMENTS, given);
+  luaL_checkstack(L, 8, "too many arguments");
+  for (i = fixed; i < given; i++) further[i - fixed] = type_of_further(L, function->vm, i + 1);
+  if (given > fixed) prepared = prepare(L, function->vm, type, further, (size_t)(given - fixed));
+  needed = (size_t)(given + 1) / 2 * 16 + prepared->area;
+  if (is_timed || needed > sizeof small) arguments = lua_newuserdatauv(L, needed, 0);
+  place_arguments(L, function, further, given, arguments);
+  return call_placed(L, function, prepared, arguments, is_timed);
 }
 
 /* }====================================================== */

@@ -108,6 +108,8 @@ pub(crate) fn blocker(kernel: &Kernel<Context>, names: &ThreadNames, pid: Proces
         Some(Blocker::Receive(_)) => "to receive from a channel".into(),
         Some(Blocker::Select(cases)) => format!("in a select of {cases} cases"),
         Some(Blocker::Queue(_)) => "for a file or a module in use".into(),
+        Some(Blocker::Descriptor(number)) => format!("for descriptor {number}"),
+        Some(Blocker::Descriptors(count)) => format!("for one of {count} descriptors"),
         Some(Blocker::Thread(carrier)) => match names.get(&carrier) {
             Some(name) => format!("for the thread '{name}', which is out in a call of another process"),
             None => "for its native thread, which is out in a call of another process".into(),

@@ -60,6 +60,8 @@ fn counters(vm: &Vm) -> Vec<(&'static CStr, Count)> {
         (c"moves", c.moves.get()),
         (c"thread_bound_hits", c.thread_bound_hits.get()),
         (c"idle_waits", c.idle_waits.get()),
+        (c"descriptor_waits", c.descriptor_waits.get()),
+        (c"descriptors_registered", c.descriptors_registered.get()),
         (c"handovers", c.handovers.get()),
         (c"threads", vm.threads() as u64),
         (c"threads_named", named as u64),

@@ -56,6 +56,10 @@ pub struct Counters {
     pub thread_failures: Counter,
     /// Native threads that ended for want of work.
     pub threads_retired: Counter,
+    /// Waits of processes for descriptors.
+    pub descriptor_waits: Counter,
+    /// Descriptors that were registered with the poller.
+    pub descriptors_registered: Counter,
     /// Times that a sleeping monitor was woken.
     pub monitor_alerts: Counter,
 }

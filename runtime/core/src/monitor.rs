@@ -18,7 +18,7 @@
 use crate::vm::Vm;
 use baton_sys::clock::Instant;
 use baton_sys::membarrier;
-use baton_sys::poller::{Events, Poller};
+use baton_sys::poller::{Events, Interest, Poller};
 use baton_sys::promptness;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -247,6 +247,23 @@ impl Monitor {
         self.sleep(events, until);
     }
 
+    /// Has the monitor look when there is news in a VM's poller: once, at once if there is some. Says whether it can.
+    pub(crate) fn listen_to(&self, poller: &Poller) -> bool {
+        let fd = poller.fd();
+        let Ok(token) = u64::try_from(fd) else { return false };
+        let armed = self.poller.modify(fd, Interest::READABLE, token);
+        armed
+            .or_else(|_| self.poller.add(fd, Interest::READABLE, token))
+            .is_ok()
+    }
+
+    fn note_news(&self, events: &mut Events) {
+        for event in events.drain() {
+            let vms: Vec<Arc<Vm>> = self.vms().iter().filter_map(Weak::upgrade).collect();
+            vms.iter().any(|vm| vm.note_news(event.token));
+        }
+    }
+
     fn sleep(&self, events: &mut Events, until: Option<Instant>) {
         // AcqRel: pairs with the swap in `alert`; an alert before the wait leaves a kick in the poller.
         if !self.alerted.swap(false, Ordering::AcqRel) {
@@ -254,6 +271,7 @@ impl Monitor {
                 eprintln!("baton: the monitor's poller failed: {error}");
                 std::process::abort();
             }
+            self.note_news(events);
             // AcqRel: pairs with the swap in `alert`. Alerts that came during the wait are served by the look that follows.
             self.alerted.swap(false, Ordering::AcqRel);
         }

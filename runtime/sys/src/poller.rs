@@ -8,6 +8,8 @@
 //!   the deadline is past, and it sleeps without any wake-up when nothing is due.
 //! - Registrations are *one-shot* and *level-triggered*: a descriptor that is ready at [`Poller::add`] or [`Poller::modify`], or becomes
 //!   so later, is reported once; then it is silent until [`Poller::modify`] arms it again.
+//! - [`Poller::watch`] registers otherwise: for all directions, and *by edges*. What the descriptor is ready for then is reported, and again whatever it
+//!   is ready for each time that something new has come. Nobody arms it again.
 //! - A [`Poller::kick`] before, during or after the decision to wait ends the wait, or the next one. Kicks coalesce.
 //! - Closing a descriptor ends its registration, if no duplicate of it is open; [`Poller::remove`] first is the clean order.
 //! - One thread waits at a time. The other methods may be called on any thread at any moment.
@@ -93,6 +95,42 @@ pub struct Wait {
     pub kicked: bool,
     /// Number of descriptors' events, to be taken with [`Events::drain`].
     pub ready: usize,
+}
+
+impl Poller {
+    /// Whether a wait would bring something at once, timers aside: for another thread than the one that waits.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        let mut asked = libc::pollfd {
+            fd: self.fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        ask_now(&mut asked) > 0
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn ask_now(asked: &mut libc::pollfd) -> libc::c_long {
+    const NO_SIGNAL_SET: usize = 0;
+    let at_once = [0_i64; 2];
+    // SAFETY: one pollfd, which the kernel writes to, and a time that it may write to are valid for the call; there is no signal set.
+    unsafe {
+        libc::syscall(
+            libc::SYS_ppoll,
+            std::ptr::from_mut(asked),
+            1,
+            at_once.as_ptr(),
+            NO_SIGNAL_SET,
+            0,
+        )
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ask_now(asked: &mut libc::pollfd) -> libc::c_long {
+    // SAFETY: one pollfd, which the kernel writes to, is valid for the call.
+    libc::c_long::from(unsafe { libc::poll(asked, 1, 0) })
 }
 
 fn check_token(token: u64) -> io::Result<()> {

@@ -422,3 +422,61 @@ fn a_forks_child_has_a_poller_of_its_own() {
     drop(b);
     assert_eq!(next_event(&poller).token, 1, "our registration stands");
 }
+
+/// All that is reported at once.
+fn reported(poller: &Poller) -> Vec<Event> {
+    ask(poller, PAST).1
+}
+
+#[test]
+fn what_is_watched_is_reported_at_each_change_without_being_armed_again() {
+    let poller = Poller::new().expect("a poller opens");
+    let (mut a, mut b) = pair();
+    poller.watch(a.as_raw_fd(), 9).expect("it is registered");
+    let event = next_event(&poller);
+    assert!(event.writable && !event.readable && event.token == 9);
+    assert_eq!(reported(&poller), []);
+    for _ in 0..3 {
+        b.write_all(b"x").expect("there is room");
+        assert!(next_event(&poller).readable);
+        assert_eq!(reported(&poller), [], "told once");
+        a.read_exact(&mut [0]).expect("it is there");
+    }
+    b.write_all(b"xy").expect("there is room");
+    assert!(next_event(&poller).readable);
+    b.write_all(b"z").expect("there is room");
+    assert!(next_event(&poller).readable, "more has come, whatever is left");
+    drop(b);
+    let event = next_event(&poller);
+    assert!(event.readable && event.writable && event.failed);
+}
+
+#[test]
+fn room_to_write_is_reported_when_a_full_socket_is_read_from() {
+    let poller = Poller::new().expect("a poller opens");
+    let (mut a, mut b) = pair();
+    poller.watch(a.as_raw_fd(), 9).expect("it is registered");
+    let _ = next_event(&poller);
+    let full = std::iter::repeat_with(|| a.write(&[0; 4096])).find_map(Result::err);
+    assert_eq!(full.map(|error| error.kind()), Some(io::ErrorKind::WouldBlock));
+    assert_eq!(reported(&poller), []);
+    b.set_nonblocking(true).expect("sockets can be made non-blocking");
+    while b.read(&mut [0; 4096]).is_ok() {}
+    assert!(next_event(&poller).writable);
+}
+
+#[test]
+fn others_can_ask_whether_there_is_news() {
+    let poller = Poller::new().expect("a poller opens");
+    let (a, mut b) = pair();
+    assert!(!poller.has_news());
+    poller
+        .add(a.as_raw_fd(), Interest::READABLE, 9)
+        .expect("it is registered");
+    assert!(!poller.has_news());
+    b.write_all(b"x").expect("there is room");
+    assert!(poller.has_news());
+    assert!(poller.has_news(), "asking takes nothing away");
+    let _ = next_event(&poller);
+    assert!(!poller.has_news());
+}

@@ -489,7 +489,5 @@ fn a_report_says_which_thread_a_process_waits_for() {
         .start();
     program.await_stdout("ready");
     program.signal("QUIT");
-    program.await_stderr(
-        "runnable, for the thread 'device', which is out in a call of another process",
-    );
+    program.await_stderr("runnable, for the thread 'device', which is out in a call of another process");
 }

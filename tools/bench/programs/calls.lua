@@ -1,5 +1,6 @@
 -- Calls of C functions by one process, and by two: `calls.lua module|ffi directory case count length`, the last three as every
--- peer gets them. Prints elapsed milliseconds, how many calls the VM was taken from, and how many were made on another thread.
+-- peer gets them. Prints elapsed milliseconds, how many calls the VM was taken from, and how many were made on another thread;
+-- of short calls by one process, also what the loop around them takes.
 -- Runs under stock Lua as well, as far as one process goes.
 local how, directory, case = arg[1], arg[2], arg[3]
 local count, length = tonumber(arg[4]), tonumber(arg[5])
@@ -35,6 +36,14 @@ local function report(start)
   print(string.format("ms %.6f", (now() - start) * 1e3))
 end
 
+-- What the loop around the calls takes by itself.
+local function report_loop(times)
+  local start = now()
+  for _ = 1, times do
+  end
+  print(string.format("loop_ms %.6f", (now() - start) * 1e3))
+end
+
 local function report_together(f)
   local process = require "baton.process"
   local before, start = process.stats(), now()
@@ -53,6 +62,7 @@ function cases.short_sequential()
   local start = now()
   call(functions.spin, count, length)
   report(start)
+  report_loop(count)
 end
 
 function cases.short_together()

@@ -62,6 +62,8 @@ pub(crate) enum Experiment {
     Lua(LuaOptions),
     /// The price of a switch: yield, channel, semaphore, spawn and join, beside Lua's coroutines, Go, Erlang, may, Boost.Fiber
     Switch(SwitchOptions),
+    /// Thread-Metric: eight tests of a kernel, at the runtime's own interface and from Lua, beside the bare stack switch and peers
+    ThreadMetric(ThreadMetricOptions),
     /// Up to a million sleeping processes: time and memory each, longest collector pause; beside Go, Erlang, coroutines
     Scale(ScaleOptions),
     /// How late an urgent process wakes that sleeps 1 ms at a time, alone and beside busy and blocking ones
@@ -72,6 +74,9 @@ pub(crate) enum Experiment {
     Idle(IdleOptions),
     /// Blocking C calls beside each other and beside a ticking process
     Blocking(BlockingOptions),
+    /// One test of Thread-Metric at the runtime's interface, for `thread-metric` to run
+    #[command(hide = true)]
+    Runtime(RuntimeOptions),
     /// What each spin policy pays for traces of waits, beside what hindsight would pay; computed, not measured
     Spin(SpinOptions),
     /// How late sleeps of 50 us to 10 ms end, beside a bare timer, asyncio, Node, Go, Java, Erlang
@@ -97,6 +102,8 @@ impl Experiment {
         match self {
             Self::Lua(_) => "lua",
             Self::Switch(_) => "switch",
+            Self::ThreadMetric(_) => "thread-metric",
+            Self::Runtime(_) => "runtime",
             Self::Scale(_) => "scale",
             Self::Latency(_) => "latency",
             Self::Fairness(_) => "fairness",
@@ -172,6 +179,30 @@ pub(crate) struct SwitchOptions {
     /// Operations per run; spawn and join takes a tenth
     #[arg(long, default_value_t = 2_000_000, value_parser = clap::value_parser!(u64).range(1000..))]
     pub(crate) iterations: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ThreadMetricOptions {
+    /// How often each test runs
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// Seconds that each counts; the original counts for 30
+    #[arg(long, default_value_t = 3.0)]
+    pub(crate) seconds: f64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RuntimeOptions {
+    /// The test
+    pub(crate) test: String,
+
+    /// Seconds that it counts
+    pub(crate) seconds: f64,
+
+    /// Switch stacks there and back, whatever the test is
+    #[arg(long)]
+    pub(crate) bare: bool,
 }
 
 #[derive(Debug, Args)]
@@ -270,6 +301,10 @@ pub(crate) struct GildaOptions {
     /// How many short calls are made
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(100..))]
     pub(crate) calls: u64,
+
+    /// How many calls that do nothing are made, for their price
+    #[arg(long, default_value_t = 2_000_000, value_parser = clap::value_parser!(u64).range(100..))]
+    pub(crate) price: u64,
 }
 
 #[derive(Debug, Args)]
@@ -317,9 +352,10 @@ pub(crate) struct ReportOptions {
 }
 
 /// The experiments in the order of `all`, each as words of a command line: its name, and what makes it quick.
-const EVERY_EXPERIMENT: [&[&str]; 12] = [
+const EVERY_EXPERIMENT: [&[&str]; 13] = [
     &["lua", "--rounds", "1", "--programs", "n_queens,pcall_loop", "--small"],
     &["switch", "--rounds", "1", "--iterations", "1000"],
+    &["thread-metric", "--rounds", "1", "--seconds", "0.05"],
     &["scale", "--rounds", "1", "--max", "200"],
     &["latency", "--seconds", "0.2"],
     &["fairness", "--rounds", "1", "--seconds", "0.5"],
@@ -336,6 +372,8 @@ const EVERY_EXPERIMENT: [&[&str]; 12] = [
         "--seconds",
         "0.05",
         "--calls",
+        "1000",
+        "--price",
         "1000",
     ],
     &["window", "--rounds", "1", "--seconds", "0.002", "--longest", "0.001"],
@@ -372,7 +410,7 @@ mod tests {
         let command = CommandLine::command();
         let names = command.get_subcommands().map(|command| command.get_name().to_string());
         let experiments: Vec<String> = names
-            .filter(|name| !["all", "report", "bare-timer"].contains(&name.as_str()))
+            .filter(|name| !["all", "report", "runtime", "bare-timer"].contains(&name.as_str()))
             .collect();
         assert_eq!(lines(false), experiments);
     }

@@ -1,9 +1,11 @@
-//! GildaVM's three tables: switching beside a watchdog, two long calls, and many short calls, by one process and by two.
+//! GildaVM's three tables: switching beside a watchdog, two long calls, and many short calls, by one process and by two. And what a call costs
+//! that does next to nothing.
 //!
 //! The experiments are those of Polito, Tesone, Miranda and Simmons, "GildaVM: a non-blocking I/O architecture for the Cog VM"
 //! (IWST 2019), restated for any system that calls C.
 
 mod goals;
+mod price;
 mod tables;
 
 use std::time::Duration;
@@ -40,13 +42,14 @@ const LONG: [(&str, &str); 3] = [
 ];
 const SHORT: [(&str, &str); 2] = [("short_sequential", "one process"), ("short_together", "two processes")];
 
-const NOTES: [&str; 7] = [
+const NOTES: [&str; 8] = [
     "GildaVM as published (mean of 50, on another machine): switching 1784, 1800, 1784 ms, where the VM without it took 1784, 1786, 1783;",
     "  two calls of 1 s 2003 ms by one process and 1216 ms by two; 100,000 short calls 88 ms and 995 ms, where the VM without it took 63 ms",
     "GildaVM's policy: our runtime made to look for calls every 2 ms, to take them whatever their age, and to pay a full fence for each return",
     "switching: two processes compute; stock Lua does the same work one after the other, or in coroutines. CPU is that of all threads",
     "long calls block; at first: in a new program; once learned: after calls of 20 ms by both processes, so that threads are there too",
     "short calls compute for 0.6 us, after 1000 others; by two processes: half of them each",
+    "calls of nothing return at once: what is left, without the loop around them, is the price of a call from that language",
     "the loop in C has two threads for the long calls of two processes; LuaJIT and stock Lua have one process",
 ];
 
@@ -57,7 +60,9 @@ pub(crate) fn run(bench: &Bench, options: &GildaOptions) -> Result<Report> {
     let mut verdicts = goals::of_switching(&switching);
     verdicts.extend(goals::of_long_calls(&calls, options.seconds));
     verdicts.extend(goals::of_short_calls(&calls, options.calls));
-    add_failures(&mut verdicts, [&switching, &calls]);
+    let price = price::contest(bench, options)?.run();
+    verdicts.push(price::verdict(&price));
+    add_failures(&mut verdicts, [&switching, &calls, &price]);
     let arms = switching.arms.iter().chain(&calls.arms);
     Ok(Report {
         arms: arms.filter_map(|arm| arm.found.clone()).collect(),
@@ -66,6 +71,7 @@ pub(crate) fn run(bench: &Bench, options: &GildaOptions) -> Result<Report> {
             tables::of_switching(&switching, options.rounds),
             tables::of_long_calls(&calls, options),
             tables::of_short_calls(&calls, options),
+            price::table(&price, options.price),
         ],
         charts: vec![
             tables::chart_of_switching(&switching),
@@ -73,7 +79,7 @@ pub(crate) fn run(bench: &Bench, options: &GildaOptions) -> Result<Report> {
             tables::chart_of_calls(&calls, &SHORT, "Many short calls"),
         ],
         verdicts,
-        samples: json!({"switching": switching.to_json(), "calls": calls.to_json()}),
+        samples: json!({"switching": switching.to_json(), "calls": calls.to_json(), "price": price.to_json()}),
     })
 }
 
@@ -122,8 +128,8 @@ fn case<const N: usize>(name: &str, title: &str, numbers: [u64; N]) -> Case {
     }
 }
 
-/// What is missing in both parts is said once.
-fn add_failures(verdicts: &mut Vec<Verdict>, parts: [&Results; 2]) {
+/// What is missing in several parts is said once.
+fn add_failures(verdicts: &mut Vec<Verdict>, parts: [&Results; 3]) {
     for failure in parts.into_iter().flat_map(Results::failures) {
         if verdicts.iter().all(|line| line.sentence() != failure.sentence()) {
             verdicts.push(failure);

@@ -27,6 +27,7 @@ mod spin;
 mod stats;
 mod switch;
 mod table;
+mod thread_metric;
 mod threads;
 mod verdict;
 mod window;
@@ -61,6 +62,11 @@ fn run(line: &CommandLine) -> Result<ExitCode> {
             lua::chosen(options)?
                 .iter()
                 .try_for_each(|program| output::print(&format!("{}\n", program.name)))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Experiment::Runtime(options) => {
+            let test = if options.bare { "bare" } else { &options.test };
+            thread_metric::runtime::run(test, options.seconds)?;
             return Ok(ExitCode::SUCCESS);
         }
         Experiment::BareTimer(options) => {
@@ -144,6 +150,7 @@ fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Re
         Experiment::Lua(options) if options.count => count::run(bench, options),
         Experiment::Lua(options) => lua::run(bench, options),
         Experiment::Switch(options) => switch::run(bench, options),
+        Experiment::ThreadMetric(options) => thread_metric::run(bench, options),
         Experiment::Scale(options) => scale::run(bench, options),
         Experiment::Latency(options) => latency::run(bench, options),
         Experiment::Fairness(options) => fairness::run(bench, options),
@@ -154,7 +161,7 @@ fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Re
         Experiment::Gilda(options) => gilda::run(bench, options),
         Experiment::Window(options) => window::run(bench, options),
         Experiment::Threads(options) => threads::run(bench, options),
-        Experiment::All(_) | Experiment::Report(_) | Experiment::BareTimer(_) => {
+        Experiment::All(_) | Experiment::Report(_) | Experiment::Runtime(_) | Experiment::BareTimer(_) => {
             anyhow::bail!("it is no experiment by itself")
         }
     }?;

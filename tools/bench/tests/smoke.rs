@@ -74,6 +74,7 @@ fn pretend_peer(peers: &Path) {
     let script = "#!/bin/sh\n\
         case $1 in\n\
         version) echo go0.0 ;;\n\
+        thread-metric) echo '{\"counts\": 1000, \"seconds\": 0.5, \"cpu\": 0.5}' ;;\n\
         switch) echo '{\"ns\": 100}' ;;\n\
         scale) echo '{\"spawn_us\": 1, \"end_us\": 2, \"base_kib\": 100, \"rss_kib\": 900, \"pte_kib\": 100}' ;;\n\
         esac\n";
@@ -98,7 +99,7 @@ fn every_experiment_runs_and_is_written_as_json_charts_and_page() {
 
     let documents = documents(&at("all.json"));
     let page = fs::read_to_string(at("all.html")).expect("the page to be there");
-    assert_eq!(documents.len(), 12, "{}", shown(&output));
+    assert_eq!(documents.len(), 13, "{}", shown(&output));
     let mut charts = 0;
     for document in &documents {
         let name = document["experiment"].as_str().expect("a name");

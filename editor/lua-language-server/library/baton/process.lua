@@ -415,6 +415,8 @@ function Barrier:wait(timeout) end
 ---@field moves integer calls through the ffi that were known to be long, and made on another native thread
 ---@field thread_bound_hits integer how often max_threads made a call wait
 ---@field idle_waits integer waits in the system
+---@field descriptor_waits integer waits of processes for descriptors
+---@field descriptors_registered integer descriptors registered for such waits, once each until they are closed
 ---@field spins_hit integer spins during which what was waited for came
 ---@field spins_failed integer spins for nothing
 ---@field parks_long integer waits without a spin that were longer than one

@@ -133,6 +133,7 @@ impl<C> Kernel<C> {
                 Kind::Mutex => self.inherit_from_waiters(ticket.object),
                 Kind::Read | Kind::Write => self.settle_rwlock(ticket.object),
                 Kind::Barrier => self.leave_barrier(ticket.object),
+                Kind::Descriptor => self.watching -= 1,
                 _ => {}
             }
         }

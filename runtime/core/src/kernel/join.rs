@@ -117,6 +117,7 @@ impl<C> Kernel<C> {
             && self.count_of(Phase::Aside) == 0
             && self.count_of(Phase::Foreign) == 0
             && self.deadlines.is_empty()
+            && self.watching == 0
     }
 
     fn time_out(&mut self, index: u32) {

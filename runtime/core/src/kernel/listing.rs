@@ -39,6 +39,10 @@ pub enum Blocker {
     Select(usize),
     /// A bare queue.
     Queue(WaitQueueId),
+    /// A descriptor, by its number.
+    Descriptor(u32),
+    /// One of several descriptors, this many.
+    Descriptors(usize),
     /// The native thread that it has to run on, where another process is out.
     Thread(CarrierId),
 }
@@ -96,7 +100,11 @@ impl<C> Kernel<C> {
         }
         let node = self.waiters.node(process.waiters);
         if node.sibling != NIL {
-            return Some(Blocker::Select(self.case_count(process.waiters)));
+            let count = self.case_count(process.waiters);
+            return Some(match node.ticket.kind {
+                Kind::Descriptor => Blocker::Descriptors(count),
+                _ => Blocker::Select(count),
+            });
         }
         let object = node.ticket.object;
         match node.ticket.kind {
@@ -116,6 +124,7 @@ impl<C> Kernel<C> {
             Kind::Receive => self.channels.key_at(object).map(|key| Blocker::Receive(ChannelId(key))),
             Kind::Send => self.channels.key_at(object).map(|key| Blocker::Send(ChannelId(key))),
             Kind::Queue => self.queues.key_at(object).map(|key| Blocker::Queue(WaitQueueId(key))),
+            Kind::Descriptor => Some(Blocker::Descriptor(object)),
             Kind::Join => Some(Blocker::Join(self.processes.id(object))),
             Kind::Rest => Some(Blocker::Rest),
             Kind::Sentinel | Kind::Free => None,

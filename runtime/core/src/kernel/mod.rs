@@ -46,7 +46,7 @@
 //! | `suspend`, `kill`, `priority`, `due_time`, `carriers` | what is done to a process from outside |
 //! | `critical` | sections in which no other process runs |
 //! | `forking` | what is left of all in a fork's child |
-//! | `semaphore`, `mutex`, `condition`, `event`, `rwlock`, `barrier`, `channel`, `select`, `queue` | what processes wait for |
+//! | `semaphore`, `mutex`, `condition`, `event`, `rwlock`, `barrier`, `channel`, `select`, `queue`, `readiness` | what processes wait for |
 //! | `listing`, `counters` | what is seen from outside |
 //!
 //! # Invariants
@@ -88,6 +88,7 @@ mod mutex;
 mod priority;
 mod process;
 mod queue;
+mod readiness;
 mod run_queue;
 mod rwlock;
 mod scheduling;
@@ -111,6 +112,7 @@ pub use ids::{
 };
 pub use lifetime::SpawnOptions;
 pub use listing::Blocker;
+pub use readiness::{Readiness, Watch};
 pub use scheduling::Turn;
 pub use select::Case;
 pub use timer::TimerStats;
@@ -168,6 +170,10 @@ pub struct Kernel<C> {
     barriers: Slab<barrier::Barrier>,
     channels: Slab<channel::Channel>,
     queues: Slab<WaitQueue>,
+    /// Who waits for descriptors, by their number.
+    descriptors: Vec<Option<WaitQueue>>,
+    /// Waits for descriptors that go on.
+    watching: u32,
     timers: Slab<timer::Timer>,
 }
 
@@ -209,6 +215,8 @@ impl<C> Kernel<C> {
             barriers: Slab::new(),
             channels: Slab::new(),
             queues: Slab::new(),
+            descriptors: Vec::new(),
+            watching: 0,
             timers: Slab::new(),
         }
     }

@@ -24,6 +24,7 @@ pub(super) enum Kind {
     Receive,
     Send,
     Queue,
+    Descriptor,
     Join,
     Rest,
 }

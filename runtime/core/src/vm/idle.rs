@@ -93,6 +93,9 @@ impl Vm {
                         Post::Resume(process) => {
                             let _ = inner.kernel.resume(process);
                         }
+                        Post::Closed(descriptor) => {
+                            inner.kernel.descriptor_closes(descriptor);
+                        }
                     }
                 }
             }

@@ -12,6 +12,7 @@
 //! | `moving.rs` | calls that are known to be long: the caller goes to another thread |
 //! | `turns.rs` | at the bound on threads, calls come to their turn |
 //! | `lock.rs` | the slow half of the VM lock: taking, entering cold, leaving |
+//! | `descriptors.rs` | waiting for descriptors |
 //! | `idle.rs` | posts of other threads; deadlines; when nothing is runnable |
 //! | `waiting.rs` | the owner's wait: spinning, then parking |
 //! | `watch.rs` | what the monitor does for this VM |
@@ -28,6 +29,7 @@ mod affinity;
 mod bell;
 mod carrier;
 mod consulting;
+mod descriptors;
 mod forking;
 mod idle;
 mod lock;
@@ -41,6 +43,7 @@ mod watch;
 
 pub use affinity::{HOME_NAME, ThreadRefusal};
 pub use bell::{Bell, Ring};
+pub use descriptors::MOST_DESCRIPTORS;
 pub use moving::Departure;
 pub use operations::{SpawnError, Spawned};
 
@@ -162,6 +165,8 @@ pub(crate) enum Post {
     Wake(WaitQueueId, u64),
     /// Let this suspended process go on.
     Resume(ProcessId),
+    /// A descriptor is being closed.
+    Closed(u32),
 }
 
 /// One VM: a guest heap with its processes.
@@ -173,6 +178,7 @@ pub struct Vm {
     inbox: Inbox<Post>,
     park: Park,
     poller: Poller,
+    descriptors: descriptors::Descriptors,
     /// When the owner's poller was kicked last, in nanoseconds: what a park costs is learned from it.
     kicked_at: AtomicU64,
     requests: AtomicU32,
@@ -242,6 +248,7 @@ impl Vm {
             inbox: Inbox::new(),
             park: Park::new(),
             poller: Poller::new()?,
+            descriptors: descriptors::Descriptors::new(),
             kicked_at: AtomicU64::new(0),
             requests: AtomicU32::new(0),
             home_waits: AtomicBool::new(false),

@@ -242,7 +242,8 @@ impl Vm {
         published.outranked.store(outranked, Ordering::Relaxed);
         // Pairs with `heavy` in the monitor's parking: either it sees these stores, or the load below sees it parked.
         membarrier::light();
-        if self.monitor.looks_too_late(runnable > 0, deadline) && kernel.current().is_some() {
+        let work_waits = runnable > 0 || (kernel.watching() > 0 && !self.descriptors.are_armed());
+        if self.monitor.looks_too_late(work_waits, deadline) && kernel.current().is_some() {
             self.alert_monitor();
         }
     }
@@ -258,6 +259,7 @@ impl Vm {
     pub fn safepoint(&self) {
         gate::here().clear_attention();
         self.harvest();
+        self.look_for_ready();
         // AcqRel: pairs with the monitor's and the signal handlers' `fetch_or`.
         let requests = self.requests.swap(0, Ordering::AcqRel);
         if requests & super::request::SIGNALLED != 0 {

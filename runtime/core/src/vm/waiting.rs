@@ -13,8 +13,12 @@ use super::Vm;
 use crate::spin::{Decision, Ended, Outlook, PolicyName, Settings, Source, Spun, Tally, Wait};
 use baton_sys::clock::Instant;
 use baton_sys::parking::Prepared;
-use baton_sys::{pause, processors};
+use baton_sys::{pause, poller, processors};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long a spinning owner looks for notifications alone before it asks the poller again.
+const BETWEEN_ASKING: Duration = Duration::from_micros(2);
 
 /// How a part of the wait went.
 #[must_use]
@@ -65,7 +69,7 @@ impl Vm {
             .with(|inner| inner.spin.decide(settings, outlook, processors::read))
     }
 
-    fn learn(&self, settings: Settings, source: Source, spun: Spun, ended: Ended, waited: std::time::Duration) {
+    fn learn(&self, settings: Settings, source: Source, spun: Spun, ended: Ended, waited: Duration) {
         let wait = Wait {
             source,
             waited,
@@ -80,31 +84,43 @@ impl Vm {
         self.park.prepare() == Prepared::MaySleep && self.inbox.is_empty() && !self.signal_is_due()
     }
 
-    /// Watches for a notification until `until`. If none has come by then and nothing is due, the owner has announced that it sleeps.
+    /// Watches for a notification, and for descriptors, until `until`. If none has come by then and nothing is due, the owner has announced that it sleeps.
     fn spin_until(&self, until: Instant, deadline: Option<Instant>) -> Came {
         // A signal's bit may have been set before the owner last acknowledged; later ones notify.
         if self.park.prepare_to_spin() == Prepared::AlreadyNotified || self.signal_is_due() {
             return Came::Over(Ended::Signalled, Instant::now());
         }
-        let _ = pause::spin_until(until, || self.park.is_notified());
+        let ready = self.look_while_spinning(until);
         let notified = self.park.stop_spinning() == Prepared::AlreadyNotified;
         let now = Instant::now();
         match deadline {
-            _ if notified => Came::Over(Ended::Signalled, now),
+            _ if notified || ready => Came::Over(Ended::Signalled, now),
             Some(deadline) if deadline <= now => Came::Over(Ended::Due, deadline),
             _ => Came::Not(now),
+        }
+    }
+
+    /// Until somebody notifies, or the time is over, or a descriptor is ready; says whether it is that.
+    fn look_while_spinning(&self, until: Instant) -> bool {
+        if !self.inner.with(|inner| inner.kernel.watching() > 0) {
+            let _ = pause::spin_until(until, || self.park.is_notified());
+            return false;
+        }
+        loop {
+            if self.look_for_ready() {
+                return true;
+            }
+            let next = until.min(Instant::now() + BETWEEN_ASKING);
+            if pause::spin_until(next, || self.park.is_notified()) == pause::Spin::Seen || next == until {
+                return false;
+            }
         }
     }
 
     /// Waits in the poller, having announced it. `since`: when this began, to tell a kick for this wait from one that was late.
     fn park_until(&self, deadline: Option<Instant>, since: Instant) -> Came {
         self.counters.idle_waits.increment();
-        let mut events = self.inner.with(|inner| std::mem::take(&mut inner.events));
-        let wait = self.poller.wait(&mut events, deadline).unwrap_or_else(|error| {
-            eprintln!("baton: the poller failed: {error}");
-            std::process::abort();
-        });
-        self.inner.with(|inner| inner.events = events);
+        let wait = self.wait_in_poller(deadline);
         if since == Instant::FAR_FUTURE {
             return Came::Not(since);
         }
@@ -120,6 +136,22 @@ impl Vm {
             Some(deadline) if deadline <= now => Came::Over(Ended::Due, deadline),
             _ => Came::Not(now),
         }
+    }
+
+    /// Waits in the poller, or asks it; takes in what it has brought.
+    pub(super) fn wait_in_poller(&self, deadline: Option<Instant>) -> poller::Wait {
+        let mut events = self.inner.with(|inner| std::mem::take(&mut inner.events));
+        let wait = self.poller.wait(&mut events, deadline).unwrap_or_else(|error| {
+            eprintln!("baton: the poller failed: {error}");
+            std::process::abort();
+        });
+        self.inner.with(|inner| {
+            inner.events = events;
+            if wait.ready > 0 {
+                self.take_in_ready(inner);
+            }
+        });
+        wait
     }
 
     /// Ends the owner's wait in the poller. Async-signal-safe.

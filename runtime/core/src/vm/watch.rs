@@ -6,7 +6,7 @@
 //! |---|---|---|---|
 //! | odd | a window (if that is zero: any time, once a tick) | runnable, due or posted | the call is retaken |
 //! | any | a slice (in switches) | an equal one is runnable | a beat: `ATTENTION` |
-//! | any | - | something due, posted, or more urgent | a beat |
+//! | any | - | something due, posted, or more urgent; a descriptor that is ready | a beat |
 //! | even | a tick after a beat | | a signal to the thread |
 //! | any | the parameter `beat`, if it is not zero | - | a beat |
 
@@ -92,6 +92,8 @@ struct View {
     rivals: bool,
     outranked: bool,
     posted: bool,
+    /// Somebody waits for a descriptor.
+    watched: bool,
     due: bool,
     deadline: u64,
 }
@@ -105,6 +107,7 @@ impl Vm {
             rivals: self.published.rivals.load(Ordering::Relaxed),
             outranked: self.published.outranked.load(Ordering::Relaxed),
             posted: !self.inbox.is_empty() || self.signal_is_due(),
+            watched: self.descriptors.are_watched(),
             due: deadline <= now.as_nanos(),
             deadline,
         }
@@ -113,7 +116,11 @@ impl Vm {
     /// Whether the monitor must not park now until `deadline`, in nanoseconds.
     pub(crate) fn needs_watching(&self, deadline: u64) -> bool {
         let view = self.view(Instant::now());
-        !self.has_ended() && !self.park.is_waiting() && (view.runnable || view.posted || view.deadline < deadline)
+        !self.has_ended() && !self.park.is_waiting() && self.may_miss_something(view, deadline)
+    }
+
+    fn may_miss_something(&self, view: View, deadline: u64) -> bool {
+        view.runnable || view.posted || view.deadline < deadline || (view.watched && !self.descriptors.are_armed())
     }
 
     /// One look; answers when the next one is wanted.
@@ -167,16 +174,22 @@ impl Vm {
     }
 
     fn look_at_owner(self: &Arc<Vm>, watch: &mut Watch, now: Instant, value: u64, thread: ThreadHandle) -> NextLook {
-        let view = self.view(now);
+        let mut view = self.view(now);
         watch.note_owner(thread, value, now);
         // Relaxed: a hint.
         let switches = self.published.switches.load(Ordering::Relaxed);
         watch.note(value, switches, now);
         let window = self.parameters.window.get();
+        view.posted |= view.watched && self.poller.has_news();
         if !(view.runnable || view.posted || view.due) {
             watch.beat = None;
             let deadline = Some(view.deadline).filter(|&deadline| deadline != u64::MAX);
-            return NextLook::Quiet(deadline.map(|deadline| before_deadline(now, deadline, window)));
+            let due = deadline.map(|deadline| before_deadline(now, deadline, window));
+            return if view.watched && !self.hears_of_news(watch, now) {
+                NextLook::At(due.map_or(now + TICK, |due| due.min(now + TICK)))
+            } else {
+                NextLook::Quiet(due)
+            };
         }
         let mut next = now + TICK;
         if value & 1 == 1 {
@@ -188,6 +201,28 @@ impl Vm {
             next = next.min(before_deadline(now, view.deadline, window));
         }
         NextLook::At(next)
+    }
+
+    /// A process runs and others wait for descriptors: whether the monitor will be told when one is ready. While processes come and go it rather looks
+    /// once a tick, as nearly every tick would find something.
+    fn hears_of_news(&self, watch: &Watch, now: Instant) -> bool {
+        if self.descriptors.are_armed() {
+            return true;
+        }
+        let stands = now.saturating_duration_since(watch.slice_since) >= TICK;
+        if stands && self.monitor.listen_to(&self.poller) {
+            self.descriptors.note_armed(true);
+        }
+        self.descriptors.are_armed()
+    }
+
+    /// The monitor, which was to be told, has been. Says whether this is the poller's descriptor.
+    pub(crate) fn note_news(&self, poller: u64) -> bool {
+        let is_ours = u64::try_from(self.poller.fd()) == Ok(poller);
+        if is_ours {
+            self.descriptors.note_armed(false);
+        }
+        is_ours
     }
 
     /// The watchdog: a foreign call stands, and others could run.

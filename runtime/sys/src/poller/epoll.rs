@@ -154,6 +154,17 @@ impl Poller {
         self.control(libc::EPOLL_CTL_ADD, fd, bits(interest), token)
     }
 
+    /// Registers `fd` for all directions by edges, as `token`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Poller::add`].
+    pub fn watch(&self, fd: RawFd, token: u64) -> io::Result<()> {
+        check_token(token)?;
+        let bits = libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLOUT | libc::EPOLLPRI | libc::EPOLLET;
+        self.control(libc::EPOLL_CTL_ADD, fd, bits as u32, token)
+    }
+
     /// Arms the registered `fd` again, for `interest`, as `token`. If it is ready already, the next wait says so.
     ///
     /// # Errors

@@ -120,6 +120,19 @@ impl Poller {
         unsafe { self.current().add_with_mode(&descriptor, event, PollMode::Oneshot) }
     }
 
+    /// Registers `fd` for all directions by edges, as `token`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Poller::add`].
+    pub fn watch(&self, fd: RawFd, token: u64) -> io::Result<()> {
+        let mut event = event(Interest::BOTH, token)?;
+        event.set_priority(true);
+        let descriptor = borrow(fd)?;
+        // SAFETY: as in `add`.
+        unsafe { self.current().add_with_mode(&descriptor, event, PollMode::Edge) }
+    }
+
     /// Arms the registered `fd` again, for `interest`, as `token`. If it is ready already, the next wait says so.
     ///
     /// # Errors

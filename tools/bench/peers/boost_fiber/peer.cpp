@@ -2,13 +2,19 @@
 #include <boost/fiber/all.hpp>
 #include <boost/version.hpp>
 
+#include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace fibers = boost::fibers;
 
@@ -135,6 +141,98 @@ void run_switch(const std::string &name, Count n) {
   std::printf("{\"ns\": %.3f}\n", (cpu_time() - begun) / static_cast<double>(operations));
 }
 
+// Thread-Metric. Fibers have no priorities: they look at the clock's flag after each count.
+std::atomic<bool> stopped{false};
+
+template <typename Body> Count counting(Body body) {
+  Count counter = 0;
+  start([&] {
+    while (!stopped.load(std::memory_order_relaxed)) {
+      body();
+      ++counter;
+    }
+  }).join();
+  return counter;
+}
+
+Count metric_basic() {
+  static volatile std::uint64_t words[1024];
+  std::uint64_t passes = 0;
+  return counting([&] {
+    for (auto &word : words) {
+      std::uint64_t old = word;
+      word = (old + passes) ^ old;
+    }
+    ++passes;
+  });
+}
+
+Count metric_cooperative() {
+  std::array<Count, 5> counters{};
+  std::vector<fibers::fiber> all;
+  for (Count &counter : counters)
+    all.push_back(start([&counter] {
+      while (!stopped.load(std::memory_order_relaxed)) {
+        boost::this_fiber::yield();
+        ++counter;
+      }
+    }));
+  for (fibers::fiber &fiber : all)
+    fiber.join();
+  return std::accumulate(counters.begin(), counters.end(), Count(0));
+}
+
+Count metric_message() {
+  using Message = std::array<std::uint64_t, 2>;
+  fibers::buffered_channel<Message> queue(16); // a power of two
+  std::uint64_t sent = 0;
+  return counting([&] {
+    queue.push(Message{sent, ~sent});
+    if (queue.value_pop() != Message{sent, ~sent})
+      fail("a message is not what was sent");
+    ++sent;
+  });
+}
+
+Count metric_synchronization() {
+  Semaphore semaphore(1);
+  return counting([&] {
+    semaphore.wait();
+    semaphore.signal();
+  });
+}
+
+Count metric_memory() {
+  return counting([] {
+    void *volatile block = std::malloc(128);
+    std::free(block);
+  });
+}
+
+const std::map<std::string, std::function<Count()>> metrics = {{"basic", metric_basic},
+                                                               {"cooperative", metric_cooperative},
+                                                               {"message", metric_message},
+                                                               {"synchronization", metric_synchronization},
+                                                               {"memory", metric_memory}};
+
+void run_metric(const std::string &name, double seconds) {
+  auto found = metrics.find(name);
+  if (found == metrics.end() || !(seconds > 0))
+    fail("no such test or interval: " + name);
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begun = Clock::now();
+  double cpu = cpu_time();
+  std::thread alarm([seconds] {
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    stopped.store(true, std::memory_order_relaxed);
+  });
+  Count counts = found->second();
+  std::chrono::duration<double> took = Clock::now() - begun;
+  alarm.join();
+  std::printf("{\"counts\": %llu, \"seconds\": %.6f, \"cpu\": %.6f}\n", static_cast<unsigned long long>(counts), took.count(),
+              (cpu_time() - cpu) / 1e9);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -143,6 +241,8 @@ int main(int argc, char **argv) {
     std::printf("Boost %d.%d\n", BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000);
   else if (command == "switch" && argc == 4)
     run_switch(argv[2], std::strtoull(argv[3], nullptr, 10));
+  else if (command == "thread-metric" && argc == 4)
+    run_metric(argv[2], std::strtod(argv[3], nullptr));
   else
-    fail("usage: peer version | switch CASE COUNT");
+    fail("usage: peer version | switch CASE COUNT | thread-metric TEST SECONDS");
 }

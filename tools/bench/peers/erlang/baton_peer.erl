@@ -19,10 +19,23 @@ run(["switch", Case, Count]) ->
     Start = cpu_time(),
     Operations = switch(Case, N),
     io:format("{\"ns\": ~.3f}~n", [(cpu_time() - Start) / Operations]);
+run(["thread-metric", Test, Seconds]) ->
+    Interval = case string:to_float(Seconds) of
+        {error, _} -> list_to_integer(Seconds) * 1000;
+        {Float, _} -> round(Float * 1000)
+    end,
+    Start = erlang:monotonic_time(),
+    Cpu = cpu_time(),
+    erlang:send_after(Interval, self(), over),
+    Counters = metric(Test),
+    receive over -> ok end,
+    Counts = lists:sum([counters:get(C, 1) || C <- Counters]),
+    Took = erlang:convert_time_unit(erlang:monotonic_time() - Start, native, microsecond) / 1.0e6,
+    io:format("{\"counts\": ~b, \"seconds\": ~.6f, \"cpu\": ~.6f}~n", [Counts, Took, (cpu_time() - Cpu) / 1.0e9]);
 run(["scale", Count]) ->
     scale(list_to_integer(Count));
 run(_) ->
-    error("usage: peer version | switch CASE COUNT | scale COUNT").
+    error("usage: peer version | switch CASE COUNT | scale COUNT | thread-metric TEST SECONDS").
 
 %% The CPU time of all threads of this program, in nanoseconds; the system counts it in milliseconds.
 cpu_time() ->
@@ -52,6 +65,54 @@ switch("semaphore", N) ->
 switch("spawn_join", N) ->
     N = spawn_and_join(N, 0),
     N.
+
+%% Each test starts its processes, which go on until the program ends, and answers their counters. Whoever reads them
+%% is of a higher priority.
+metric(Test) ->
+    process_flag(priority, high),
+    metric_of(Test).
+
+metric_of("basic") ->
+    [counting(fun() ->
+        Words = atomics:new(1024, []),
+        fun(N) -> basic(Words, 1024, N) end
+    end)];
+metric_of("cooperative") ->
+    [counting(fun() -> fun(_) -> erlang:yield() end end) || _ <- lists:seq(1, 5)];
+metric_of("message") ->
+    [counting(fun() ->
+        fun(N) ->
+            Message = <<N:64, (-N):64>>,
+            self() ! Message,
+            receive Message -> ok end
+        end
+    end)];
+metric_of("synchronization") ->
+    [counting(fun() ->
+        self() ! unit,
+        fun(_) ->
+            receive unit -> ok end,
+            self() ! unit
+        end
+    end)];
+metric_of("memory") ->
+    [counting(fun() -> fun(N) -> put(kept, erlang:make_tuple(15, N)) end end)].
+
+counting(Prepare) ->
+    Counter = counters:new(1, [write_concurrency]),
+    spawn(fun() -> count_on(Prepare(), Counter, 0) end),
+    Counter.
+
+count_on(Body, Counter, N) ->
+    Body(N),
+    counters:add(Counter, 1, 1),
+    count_on(Body, Counter, N + 1).
+
+basic(_, 0, _) -> ok;
+basic(Words, I, N) ->
+    Old = atomics:get(Words, I),
+    atomics:put(Words, I, ((Old + N) bxor Old) band 16#7fffffffffffffff),
+    basic(Words, I - 1, N).
 
 start(Body) ->
     spawn_monitor(Body).

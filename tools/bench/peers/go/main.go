@@ -18,8 +18,10 @@ func main() {
 		runSwitch(os.Args[2], count(os.Args[3]))
 	case len(os.Args) == 3 && os.Args[1] == "scale":
 		runScale(count(os.Args[2]))
+	case len(os.Args) == 4 && os.Args[1] == "thread-metric":
+		runMetric(os.Args[2], os.Args[3])
 	default:
-		fail("usage: peer version | switch CASE COUNT | scale COUNT")
+		fail("usage: peer version | switch CASE COUNT | scale COUNT | thread-metric TEST SECONDS")
 	}
 }
 

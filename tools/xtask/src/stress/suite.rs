@@ -65,10 +65,10 @@ fn concurrent_test(message: &str) -> Option<TestProgram> {
     })
 }
 
-/// The loom tests and the store-buffer model try every order of events themselves, and the tests of the kernel know no threads: running them
-/// again shows nothing new.
+/// The loom tests and the store-buffer model try every order of events themselves, and the tests of the kernel and of the spin policies know
+/// no threads: running them again shows nothing new.
 fn explores_by_itself(target: &str) -> bool {
-    target.starts_with("loom_") || target == "store_buffer" || target == "baton_core"
+    target.starts_with("loom_") || ["store_buffer", "baton_core", "spin"].contains(&target)
 }
 
 #[cfg(test)]

@@ -135,6 +135,12 @@ fn check_waits(kernel: &Kernel<()>) {
     let queues = all_queues(kernel);
     let queued: usize = queues.iter().map(|&queue| kernel.waiters.check(queue)).sum();
     assert_eq!(queued, nodes);
+    let watching = kernel
+        .descriptors
+        .iter()
+        .flatten()
+        .map(|&queue| kernel.waiters.iter(queue).count());
+    assert_eq!(kernel.watching as usize, watching.sum::<usize>());
     assert_eq!(kernel.waiters.in_use(), nodes + queues.len());
 }
 
@@ -147,6 +153,7 @@ fn all_queues(kernel: &Kernel<()>) -> Vec<WaitQueue> {
     queues.extend(kernel.rwlocks.iter().map(|(_, lock)| lock.waiters));
     queues.extend(kernel.barriers.iter().map(|(_, barrier)| barrier.waiters));
     queues.extend(kernel.queues.iter().map(|(_, &queue)| queue));
+    queues.extend(kernel.descriptors.iter().flatten());
     for (_, channel) in kernel.channels.iter() {
         queues.extend([channel.receivers, channel.senders]);
     }

@@ -19,6 +19,7 @@ mod priority;
 mod queue;
 mod random_numbers;
 mod random_operations;
+mod readiness;
 mod rwlock;
 mod scheduling;
 mod select;

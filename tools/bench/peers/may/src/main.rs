@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+mod metric;
+
 use std::env;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,12 +22,13 @@ fn main() -> ExitCode {
             Some(())
         }
         ["switch", case, count] => count.parse().ok().and_then(|count| switch(case, count)),
+        ["thread-metric", test, seconds] => seconds.parse().ok().and_then(|seconds| metric::run(test, seconds)),
         _ => None,
     };
     match done {
         Some(()) => ExitCode::SUCCESS,
         None => {
-            eprintln!("usage: peer version | switch CASE COUNT");
+            eprintln!("usage: peer version | switch CASE COUNT | thread-metric TEST SECONDS");
             ExitCode::FAILURE
         }
     }

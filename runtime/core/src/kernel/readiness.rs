@@ -1,0 +1,138 @@
+//! Waiting for descriptors: a process waits until one of some descriptors is ready for what it wants to do.
+//!
+//! A descriptor is a number here, and readiness a set of bits: what they stand for the executor knows. All who want what has come are
+//! woken: each tries for itself, and waits again if another one was faster.
+
+use super::process::Phase;
+use super::waiters::{Kind, Ticket, WaitQueue};
+use super::{Attempt, Deadline, Kernel, Wake, WakeReason};
+use std::ops::BitOr;
+
+/// What a descriptor is ready for, or what somebody wants of it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Readiness(u8);
+
+impl Readiness {
+    /// A read will not block.
+    pub const READ: Readiness = Readiness(1);
+    /// A write will not block.
+    pub const WRITE: Readiness = Readiness(2);
+    /// Out-of-band data.
+    pub const PRIORITY: Readiness = Readiness(4);
+    /// An error or hang-up, which everybody wants to know.
+    pub const FAILED: Readiness = Readiness(8);
+
+    /// The bits, for [`Wake::value`].
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The set with these bits; unknown ones are dropped.
+    pub const fn from_bits(bits: u8) -> Readiness {
+        Readiness(bits & 15)
+    }
+
+    /// Whether the two have anything in common.
+    pub const fn intersects(self, other: Readiness) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+impl BitOr for Readiness {
+    type Output = Readiness;
+
+    fn bitor(self, other: Readiness) -> Readiness {
+        Readiness(self.0 | other.0)
+    }
+}
+
+/// A descriptor that somebody waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Watch {
+    /// Its number.
+    pub descriptor: u32,
+    /// What it is to be ready for; [`Readiness::FAILED`] ends the wait in any case.
+    pub wants: Readiness,
+}
+
+impl<C> Kernel<C> {
+    /// Waits until one of the descriptors is ready: `Wake::case` says which, `Wake::value` for what. [`WakeReason::Closed`] if one of
+    /// them was closed. Without any it waits for its deadline only.
+    pub fn wait_ready(&mut self, watches: &[Watch], deadline: Deadline) -> Attempt {
+        let me = match self.may_wait() {
+            Ok(me) => me,
+            Err(answer) => return answer,
+        };
+        if let Some(refusal) = self.refusal_to_block(me, deadline) {
+            return refusal;
+        }
+        for (number, watch) in watches.iter().enumerate() {
+            let queue = self.queue_of_descriptor(watch.descriptor);
+            let wants = watch.wants | Readiness::FAILED;
+            let ticket = Ticket {
+                kind: Kind::Descriptor,
+                object: watch.descriptor,
+                case: number as u32,
+                value: u64::from(wants.bits()),
+            };
+            self.enter_queue(me, queue, ticket);
+            self.watching += 1;
+        }
+        self.block(me, Phase::Waiting, deadline)
+    }
+
+    /// A descriptor has become ready: all who want that go on. Says how many they are.
+    pub fn descriptor_is_ready(&mut self, descriptor: u32, ready: Readiness) -> usize {
+        let Some(queue) = self.known_queue(descriptor) else {
+            return 0;
+        };
+        let mut count = 0;
+        while let Some((process, case)) = self.first_who_wants(queue, ready) {
+            let wake = Wake {
+                reason: WakeReason::Done,
+                case,
+                value: u64::from(ready.bits()),
+            };
+            self.wake_process(process, wake);
+            count += 1;
+        }
+        count
+    }
+
+    /// A descriptor is being closed: all who wait for it are told `Closed`. Says how many they are.
+    pub fn descriptor_closes(&mut self, descriptor: u32) -> usize {
+        match self.known_queue(descriptor) {
+            Some(queue) => self.wake_each(queue, Wake::because(WakeReason::Closed)),
+            None => 0,
+        }
+    }
+
+    /// How many waits for descriptors go on; a process that waits for several counts for each.
+    #[inline]
+    pub fn watching(&self) -> u32 {
+        self.watching
+    }
+
+    fn first_who_wants(&self, queue: WaitQueue, ready: Readiness) -> Option<(u32, u32)> {
+        let wants = |value: u64| Readiness::from_bits(value as u8).intersects(ready);
+        let mut waiting = self.waiters.iter(queue);
+        let waiter = waiting.find(|waiter| wants(waiter.ticket.value))?;
+        Some((waiter.process, waiter.ticket.case))
+    }
+
+    fn known_queue(&self, descriptor: u32) -> Option<WaitQueue> {
+        *self.descriptors.get(descriptor as usize)?
+    }
+
+    /// Made for the first who waits, and kept: numbers of descriptors are used again.
+    fn queue_of_descriptor(&mut self, descriptor: u32) -> WaitQueue {
+        let place = descriptor as usize;
+        if place >= self.descriptors.len() {
+            self.descriptors.resize(place + 1, None);
+        }
+        let Kernel {
+            descriptors, waiters, ..
+        } = self;
+        *descriptors[place].get_or_insert_with(|| waiters.make_queue())
+    }
+}

@@ -1,0 +1,86 @@
+//! Thread-Metric. Coroutines have no priorities: whoever reads the counters tells them to stop, and they look after each count.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use may::sync::{Semphore, mpsc};
+use may::{coroutine, go};
+
+type Counter = Arc<AtomicU64>;
+
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+pub fn run(test: &str, seconds: f64) -> Option<()> {
+    let interval = Duration::try_from_secs_f64(seconds).ok()?;
+    let (begin, cpu) = (Instant::now(), crate::cpu_time());
+    std::thread::spawn(move || {
+        std::thread::sleep(interval);
+        // Relaxed: nothing else is read after it.
+        STOPPED.store(true, Ordering::Relaxed);
+    });
+    let running = match test {
+        "basic" => vec![counting(basic())],
+        "cooperative" => (0..5).map(|_| counting(coroutine::yield_now)).collect(),
+        "message" => vec![counting(message())],
+        "synchronization" => vec![counting(synchronization())],
+        "memory" => vec![counting(|| drop(black_box(Box::<[u8; 128]>::new_uninit())))],
+        _ => return None,
+    };
+    let mut sum = 0;
+    for (handle, counter) in running {
+        handle.join().expect("a coroutine that ends well");
+        // Relaxed: its writer has ended.
+        sum += counter.load(Ordering::Relaxed);
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    let cpu = (crate::cpu_time() - cpu) / 1e9;
+    println!("{{\"counts\": {sum}, \"seconds\": {seconds:.6}, \"cpu\": {cpu:.6}}}");
+    Some(())
+}
+
+fn counting(mut body: impl FnMut() + Send + 'static) -> (coroutine::JoinHandle<()>, Counter) {
+    let counter = Counter::default();
+    let own = counter.clone();
+    let handle = go!(move || {
+        // Relaxed (all): a flag, and a counter with one writer.
+        while !STOPPED.load(Ordering::Relaxed) {
+            body();
+            own.store(own.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+    });
+    (handle, counter)
+}
+
+fn basic() -> impl FnMut() + Send {
+    let words: Vec<AtomicU64> = (0..1024).map(|_| AtomicU64::new(0)).collect();
+    let mut passes = 0u64;
+    move || {
+        for word in &words {
+            // Relaxed (both): atomics stand for C's volatile here.
+            let old = word.load(Ordering::Relaxed);
+            word.store(old.wrapping_add(passes) ^ old, Ordering::Relaxed);
+        }
+        passes += 1;
+    }
+}
+
+fn message() -> impl FnMut() + Send {
+    let (sender, receiver) = mpsc::channel::<[u64; 2]>();
+    let mut sent = 0u64;
+    move || {
+        sender.send([sent, !sent]).expect("a receiver");
+        let received = receiver.recv().expect("a sender");
+        assert_eq!(received, [sent, !sent], "a message is not what was sent");
+        sent += 1;
+    }
+}
+
+fn synchronization() -> impl FnMut() + Send {
+    let semaphore = Semphore::new(1);
+    move || {
+        semaphore.wait();
+        semaphore.post();
+    }
+}

@@ -1,0 +1,77 @@
+//! What it costs to call `int f(int)` that returns at once.
+
+use anyhow::Result;
+
+use crate::bench::Bench;
+use crate::calls::{self, BATON_FFI, STOCK_MODULE};
+use crate::command_line::GildaOptions;
+use crate::contest::{Case, Contest, Results};
+use crate::stats;
+use crate::table::{Table, figure};
+use crate::verdict::{Goal, Verdict};
+
+use super::LIMIT;
+
+/// A prepared call through the ffi beside a function that was bound by hand.
+const PRICE_GOAL: Goal = Goal::at_most(3.0, "", 2);
+
+/// The case's name is the peers' own: the shortest of short calls.
+const NAME: &str = "short_sequential";
+
+pub(super) fn contest(bench: &Bench, options: &GildaOptions) -> Result<Contest> {
+    let (baton, stock) = (bench.paths.baton()?, bench.paths.stock()?);
+    let case = Case {
+        name: NAME.to_string(),
+        title: "calls of nothing".to_string(),
+        arguments: vec![NAME.to_string(), options.price.to_string(), "1".to_string()],
+    };
+    Ok(Contest {
+        arms: calls::arms(bench, &baton, &stock)?,
+        cases: vec![case],
+        rounds: options.rounds,
+        figure: "ms",
+        limit: LIMIT,
+    })
+}
+
+/// Milliseconds of each round, without the loop where the system tells what that takes.
+fn net(results: &Results, arm: usize) -> Vec<f64> {
+    let with = results.values(arm, 0, "ms");
+    let of_loops = results.values(arm, 0, "loop_ms");
+    let loops = of_loops.into_iter().chain(std::iter::repeat(0.0));
+    with.iter().zip(loops).map(|(with, of_loop)| with - of_loop).collect()
+}
+
+/// The median over the rounds of an arm's price divided by that in stock Lua.
+fn beside_stock(results: &Results, arm: usize) -> Option<f64> {
+    stats::median_of_ratios(&net(results, arm), &net(results, results.arm(STOCK_MODULE)?))
+}
+
+/// A row for each system: nanoseconds of a call with its loop and without, and how that compares with stock Lua.
+pub(super) fn table(results: &Results, calls: u64) -> Table {
+    let caption = format!("{calls} calls of nothing, int f(int), by one process: nanoseconds each, medians");
+    let header = ["system", "with its loop", "the call", "/ by hand in stock Lua"];
+    let mut table = Table::new(&caption, &header);
+    let each = |milliseconds: f64| milliseconds * 1e6 / calls as f64;
+    for (arm, of_arm) in results.arms.iter().enumerate() {
+        let with = match results.median(arm, 0, "ms") {
+            None => results.gap(arm, 0).to_string(),
+            with => figure(with.map(each), 1, ""),
+        };
+        table.row([
+            of_arm.name.to_string(),
+            with,
+            figure(stats::median(&net(results, arm)).map(each), 1, ""),
+            figure(beside_stock(results, arm), 2, ""),
+        ]);
+    }
+    table
+}
+
+pub(super) fn verdict(results: &Results) -> Verdict {
+    let ratio = || beside_stock(results, results.arm(BATON_FFI)?);
+    PRICE_GOAL.judge(
+        &format!("{BATON_FFI}: a call of int f(int) / {STOCK_MODULE}, both without the loop"),
+        ratio(),
+    )
+}

@@ -1,0 +1,305 @@
+//! One test of Thread-Metric at the runtime's own interface, without any language: `baton-bench runtime TEST SECONDS`.
+
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use baton_core::kernel::{Deadline, ProcessId};
+use baton_core::vm::{Bell, Ring};
+use baton_sys::fiber::{Fiber, ThreadFiber};
+use baton_sys::stack::StackPool;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::{Signal, raise};
+use nix::sys::time::TimeValLike;
+
+use super::guest::{Lab, Process};
+
+/// The reporter is more urgent than all others.
+const REPORTER: u8 = 79;
+const COUNTERS: usize = 5;
+
+type Counters = Arc<[AtomicU64; COUNTERS]>;
+
+/// Runs the test and prints its counts in an interval of about so many seconds, the interval, and the CPU time that it took. Fails if a
+/// check of the test does.
+pub(crate) fn run(test: &str, seconds: f64) -> Result<()> {
+    let interval = Duration::from_secs_f64(seconds);
+    let (counts, took) = match test {
+        "bare" => bare(interval)?,
+        test => in_a_vm(test, interval)?,
+    };
+    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    let cpu = (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6;
+    println!("counts {counts}\nseconds {:.6}\ncpu {cpu:.6}", took.as_secs_f64());
+    Ok(())
+}
+
+fn in_a_vm(test: &str, interval: Duration) -> Result<(u64, Duration)> {
+    let lab = Lab::new()?;
+    let counters: Counters = Arc::default();
+    let apart = prepare(&lab, test, &counters)?;
+    let begin = Instant::now();
+    let found = Arc::new(OnceLock::new());
+    let (seen, of_reporter) = (Arc::clone(&found), Arc::clone(&counters));
+    lab.spawn(REPORTER, false, move |process| {
+        process.vm.sleep_until(baton_sys::clock::Instant::now() + interval);
+        // Relaxed: all on one thread.
+        let counts = of_reporter.each_ref().map(|counter| counter.load(Ordering::Relaxed));
+        let _ = seen.set((counts, begin.elapsed()));
+        process.vm.stop();
+    })?;
+    lab.vm.run();
+    let (counts, took) = *found.get().context("the reporter did not come to its end")?;
+    check(&counts[..apart])?;
+    Ok((counts.iter().sum(), took))
+}
+
+/// Counters of processes that take turns are within one of their mean, and none stands still.
+fn check(counts: &[u64]) -> Result<()> {
+    let mean = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
+    ensure!(counts.iter().all(|&count| count > 0), "a process never ran: {counts:?}");
+    let is_near = |&count: &u64| (count as f64 - mean).abs() <= 1.0;
+    ensure!(
+        counts.iter().all(is_near),
+        "counters are more than one from their mean: {counts:?}"
+    );
+    Ok(())
+}
+
+/// Spawns the processes of a test. Answers how many counters must stay together.
+fn prepare(lab: &Lab, test: &str, counters: &Counters) -> Result<usize> {
+    match test {
+        "basic" => spawn_counting(lab, counters, basic()),
+        "cooperative" => {
+            for number in 0..COUNTERS {
+                let counters = Arc::clone(counters);
+                lab.spawn(40, false, move |process| {
+                    loop {
+                        process.vm.yield_now();
+                        count(&counters, number);
+                        process.checkpoint();
+                    }
+                })?;
+            }
+            Ok(COUNTERS)
+        }
+        "preemptive" => preemptive(lab, counters),
+        "interrupt" => interrupt(lab, counters, || raise(Signal::SIGUSR1).is_ok()),
+        "interrupt_thread" => {
+            let asked = Arc::new(AtomicBool::new(false));
+            let seen = Arc::clone(&asked);
+            std::thread::spawn(move || {
+                loop {
+                    // Acquire: pairs with the release below.
+                    while !seen.swap(false, Ordering::Acquire) {
+                        std::hint::spin_loop();
+                    }
+                    on_interrupt(0);
+                }
+            });
+            interrupt(lab, counters, move || {
+                // Release: pairs with the acquire above.
+                asked.store(true, Ordering::Release);
+                true
+            })
+        }
+        "interrupt_preemption" => interrupt_preemption(lab, counters),
+        "message" => spawn_counting(lab, counters, message()),
+        "synchronization" => spawn_counting(lab, counters, synchronization()),
+        "memory" => spawn_counting(lab, counters, |_: &Process| {
+            drop(black_box(Box::<[u8; 128]>::new_uninit()));
+        }),
+        _ => bail!("no such test: {test}"),
+    }
+}
+
+#[inline]
+fn count(counters: &Counters, number: usize) {
+    // Relaxed (both): one thread writes and reads it.
+    let counter = &counters[number];
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+/// One process that does something again and again.
+fn spawn_counting(lab: &Lab, counters: &Counters, mut body: impl FnMut(&Process) + Send + 'static) -> Result<usize> {
+    let counters = Arc::clone(counters);
+    lab.spawn(40, false, move |process| {
+        loop {
+            body(process);
+            count(&counters, 0);
+            process.checkpoint();
+        }
+    })?;
+    Ok(1)
+}
+
+/// A pass over 1024 words that no compiler may leave out.
+fn basic() -> impl FnMut(&Process) + Send {
+    let words: Vec<AtomicU64> = (0..1024).map(|_| AtomicU64::new(0)).collect();
+    let mut passes = 0u64;
+    move |_| {
+        for word in &words {
+            // Relaxed (both): atomics stand for C's volatile here.
+            let old = word.load(Ordering::Relaxed);
+            word.store(old.wrapping_add(passes) ^ old, Ordering::Relaxed);
+        }
+        passes += 1;
+    }
+}
+
+fn preemptive(lab: &Lab, counters: &Counters) -> Result<usize> {
+    let mut next: Option<ProcessId> = None;
+    for number in (0..COUNTERS).rev() {
+        let (counters, wakes) = (Arc::clone(counters), next);
+        let priority = 10 * (number as u8 + 1);
+        next = Some(lab.spawn(priority, number > 0, move |process| {
+            loop {
+                if let Some(next) = wakes {
+                    let _ = process.vm.operate(|kernel| kernel.resume(next));
+                }
+                count(&counters, number);
+                if number > 0 {
+                    let _ = process.vm.suspend(process.id);
+                }
+                process.checkpoint();
+            }
+        })?);
+    }
+    Ok(COUNTERS)
+}
+
+static BELL: OnceLock<Bell> = OnceLock::new();
+static INTERRUPTS: AtomicU64 = AtomicU64::new(0);
+
+/// The interrupt's handler, in a signal handler or on a thread that the VM has never seen.
+extern "C" fn on_interrupt(_signal: c_int) {
+    // Relaxed: the bell orders it.
+    INTERRUPTS.fetch_add(1, Ordering::Relaxed);
+    if let Some(bell) = BELL.get() {
+        bell.ring();
+    }
+}
+
+/// A process has an interrupt come, whose handler signals the semaphore that the process waits for.
+fn interrupt(lab: &Lab, counters: &Counters, cause: impl Fn() -> bool + Send + 'static) -> Result<usize> {
+    baton_sys::signals::watch(Signal::SIGUSR1 as c_int, on_interrupt)?;
+    let counters = Arc::clone(counters);
+    lab.spawn(40, false, move |process| {
+        let semaphore = process.vm.kernel(|kernel| kernel.semaphore_new(0));
+        let _ = BELL.set(process.vm.hang_bell(Ring::Signal(semaphore)));
+        loop {
+            assert!(cause(), "an interrupt can be caused");
+            process
+                .vm
+                .attempt(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never));
+            count(&counters, 0);
+            // Relaxed (both): the bell has ordered them.
+            let handled = INTERRUPTS.load(Ordering::Relaxed);
+            assert_eq!(handled, counters[0].load(Ordering::Relaxed), "an interrupt was lost");
+            process.checkpoint();
+        }
+    })?;
+    Ok(1)
+}
+
+/// An interrupt's handler resumes a more urgent process, which counts and suspends itself.
+fn interrupt_preemption(lab: &Lab, counters: &Counters) -> Result<usize> {
+    baton_sys::signals::watch(Signal::SIGUSR1 as c_int, on_interrupt)?;
+    let of_urgent = Arc::clone(counters);
+    let urgent = lab.spawn(60, true, move |process| {
+        loop {
+            count(&of_urgent, 1);
+            let _ = process.vm.suspend(process.id);
+        }
+    })?;
+    let counters = Arc::clone(counters);
+    lab.spawn(40, false, move |process| {
+        let _ = BELL.set(process.vm.hang_bell(Ring::Resume(urgent)));
+        loop {
+            assert!(raise(Signal::SIGUSR1).is_ok(), "an interrupt can be caused");
+            process.checkpoint();
+            count(&counters, 0);
+        }
+    })?;
+    Ok(2)
+}
+
+/// Sixteen bytes are sent through a channel and received; the kernel carries their place.
+fn message() -> impl FnMut(&Process) + Send {
+    const PLACES: usize = 16;
+    let mut channel = None;
+    let mut places = [[0u64; 2]; PLACES];
+    let mut sent = 0u64;
+    move |process| {
+        let channel = *channel.get_or_insert_with(|| process.vm.kernel(|kernel| kernel.channel_new(10)));
+        let place = sent as usize % PLACES;
+        places[place] = [sent, !sent];
+        process
+            .vm
+            .attempt(|kernel| kernel.channel_send(channel, place as u64, Deadline::Never));
+        let wake = process
+            .vm
+            .attempt(|kernel| kernel.channel_receive(channel, Deadline::Never));
+        let received = black_box(places[wake.value as usize]);
+        assert_eq!(received, [sent, !sent], "a message is not what was sent");
+        sent += 1;
+    }
+}
+
+fn synchronization() -> impl FnMut(&Process) + Send {
+    let mut semaphore = None;
+    move |process| {
+        let semaphore = *semaphore.get_or_insert_with(|| process.vm.kernel(|kernel| kernel.semaphore_new(1)));
+        process
+            .vm
+            .attempt(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never));
+        process.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+    }
+}
+
+thread_local! {
+    static THERE_AND_BACK: Cell<Option<(Fiber, Fiber)>> = const { Cell::new(None) };
+}
+
+/// The switch of stacks alone, there and back: what no scheduler can be faster than.
+fn bare(interval: Duration) -> Result<(u64, Duration)> {
+    fn back(_word: usize) -> ! {
+        let Some((here, there)) = THERE_AND_BACK.get() else {
+            std::process::abort()
+        };
+        loop {
+            there.switch_to(here);
+        }
+    }
+    const AT_A_TIME: u64 = 10_000;
+    let mut pool = StackPool::new(64 * 1024)?;
+    let stack = pool.allocate(None)?;
+    let thread = ThreadFiber::new();
+    let (here, there) = (thread.fiber(), Fiber::prepare(&stack, back, 0));
+    THERE_AND_BACK.set(Some((here, there)));
+    let begin = Instant::now();
+    let mut switches = 0;
+    while begin.elapsed() < interval {
+        for _ in 0..AT_A_TIME {
+            here.switch_to(there);
+        }
+        switches += 2 * AT_A_TIME;
+    }
+    Ok((switches, begin.elapsed()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_must_be_near_each_other_and_move() {
+        assert!(check(&[10, 10, 11, 10, 9]).is_ok());
+        assert!(check(&[10, 10, 12, 10, 10]).is_err());
+        assert!(check(&[0, 1, 1, 1, 1]).is_err());
+    }
+}
