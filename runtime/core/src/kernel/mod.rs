@@ -145,6 +145,10 @@ pub struct Kernel<C> {
     deadlines: Deadlines,
     waiters: Waiters,
     carriers: Vec<carriers::Carrier>,
+    /// How many of them have names.
+    named_carriers: usize,
+    /// Places of carriers with names to which nobody is bound any more, for the executor to see.
+    unbound: Vec<u32>,
     payloads: Vec<Option<C>>,
     limit: u32,
     /// Processes that were spawned or fired, and have not ended.
@@ -193,6 +197,8 @@ impl<C> Kernel<C> {
             deadlines: Deadlines::new(),
             waiters,
             carriers: Vec::new(),
+            named_carriers: 0,
+            unbound: Vec::new(),
             payloads: Vec::new(),
             limit: limit.min(Self::MOST_PROCESSES),
             live: 0,
