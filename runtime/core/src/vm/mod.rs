@@ -99,6 +99,8 @@ pub(crate) struct Inner {
     /// A process that prefers home, but goes elsewhere while home is out in a call of another process.
     prefers_home: Option<ProcessId>,
     consulting: consulting::Consulting,
+    /// What the kernel's changes amounted to when they were published last.
+    published: u64,
     /// Processes with slices of their own length.
     sliced: usize,
     bells: Vec<Arc<bell::Hung>>,
@@ -229,6 +231,7 @@ impl Vm {
                 prefers_home: None,
                 consulting: consulting::Consulting::default(),
                 sliced: 0,
+                published: u64::MAX,
                 bells: Vec::new(),
                 random: baton_sys::clock::Instant::now().as_nanos() | 1,
             }),
@@ -263,7 +266,9 @@ impl Vm {
     pub fn kernel<R>(&self, f: impl FnOnce(&mut Kernel<Context>) -> R) -> R {
         self.inner.with(|inner| {
             let result = f(&mut inner.kernel);
-            self.publish(inner);
+            if inner.has_changed() {
+                self.publish(inner);
+            }
             result
         })
     }

@@ -236,6 +236,7 @@ impl Vm {
                 return Err(Wake::because(WakeReason::Dead));
             };
             match f(&mut inner.kernel) {
+                Attempt::Ready(wake) if !inner.has_to_decide() => Err(wake),
                 Attempt::Ready(wake) => Ok((me, self.give_way(inner, me), Some(wake))),
                 Attempt::Blocked => Ok((me, self.plan_after_block(inner, me), None)),
             }
@@ -253,7 +254,11 @@ impl Vm {
     pub fn operate<R>(&self, f: impl FnOnce(&mut Kernel<Context>) -> R) -> R {
         let (result, jump) = self.inner.with(|inner| {
             let result = f(&mut inner.kernel);
-            let jump = inner.kernel.current().and_then(|me| self.give_way(inner, me));
+            let jump = if inner.has_to_decide() {
+                inner.kernel.current().and_then(|me| self.give_way(inner, me))
+            } else {
+                None
+            };
             (result, jump)
         });
         self.take(jump);
