@@ -147,6 +147,10 @@ pub struct Kernel<C> {
     preemptible_changes: u64,
     waiters: Waiters,
     carriers: Vec<carriers::Carrier>,
+    /// How many of them have names.
+    named_carriers: usize,
+    /// Places of carriers with names to which nobody is bound any more, for the executor to see.
+    unbound: Vec<u32>,
     payloads: Vec<Option<C>>,
     limit: u32,
     /// Processes that were spawned or fired, and have not ended.
@@ -196,6 +200,8 @@ impl<C> Kernel<C> {
             preemptible_changes: 0,
             waiters,
             carriers: Vec::new(),
+            named_carriers: 0,
+            unbound: Vec::new(),
             payloads: Vec::new(),
             limit: limit.min(Self::MOST_PROCESSES),
             live: 0,

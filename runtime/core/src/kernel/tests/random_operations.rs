@@ -138,7 +138,7 @@ impl World {
         let Some(pid) = self.any_process() else {
             return self.spawn();
         };
-        match self.random.below(14) {
+        match self.random.below(16) {
             0 | 1 => self.spawn(),
             2 | 3 => {
                 self.now += self.random.below(8);
@@ -169,8 +169,25 @@ impl World {
                 self.kernel.interrupt(pid);
             }
             11 => self.change_timers(),
+            13 => {
+                let pin = self.random.one_in(2).then_some(carrier);
+                self.kernel.set_pin(pid, pin);
+            }
+            14 => self.change_names(carrier),
             _ => self.forget(pid),
         }
+    }
+
+    /// A carrier gets a name; those to which nobody is bound any more lose theirs.
+    fn change_names(&mut self, carrier: CarrierId) {
+        if self.kernel.is_bound_to(carrier) {
+            self.kernel.set_named(carrier, true);
+        }
+        while let Some(unbound) = self.kernel.next_unbound() {
+            self.kernel.set_named(unbound, false);
+        }
+        let kept = (0..3).map(CarrierId).filter(|&carrier| self.kernel.is_named(carrier));
+        assert!(kept.into_iter().all(|carrier| self.kernel.is_bound_to(carrier)));
     }
 
     fn spawn(&mut self) {
