@@ -42,6 +42,8 @@ void baton_lua_end_hold(struct baton_process *process);
 void baton_lua_leave_criticals(struct baton_process *process);
 void baton_lua_hold_for_criticals(struct baton_process *process, int holds);
 void baton_lua_note_exception_globals(void);
+/* Threads may have become short, or are short no more. Inside the VM. */
+void baton_lua_watch_threads(struct baton_vm *vm);
 
 /* policies.c */
 /* Whether calls of this function may be retaken, and what nobody else may touch meanwhile (NULL: nothing). With the VM in hand. */
@@ -89,6 +91,12 @@ void baton_lua_open_settings(lua_State *L);
 void baton_lua_open_scheduling(lua_State *L);
 void baton_lua_open_hooks(lua_State *L);
 void baton_lua_open_hook_methods(lua_State *L);
+/* threads_module.c */
+int baton_lua_bind(lua_State *L);
+int baton_lua_thread(lua_State *L);
+int baton_lua_threads(lua_State *L);
+/* Writes what is wrong with a thread's name, or nothing. */
+void baton_lua_check_thread_name(const char *name, size_t length, char *fault, size_t size);
 /* hooks_module.c. Inside the VM, while no process runs on this thread: */
 uint64_t baton_lua_choose(struct baton_process *current, struct baton_process *suggested);
 void baton_lua_tell_switch(struct baton_process *from, struct baton_process *to);

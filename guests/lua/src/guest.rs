@@ -1,8 +1,9 @@
 //! Lua as a guest of the runtime.
 
 use baton_core::guest::{Guest, Judgement};
-use baton_core::kernel::{Blocker, Kernel, ProcessId, State};
+use baton_core::kernel::{Blocker, CarrierId, Kernel, ProcessId, State};
 use baton_core::vm::{Context, Vm};
+use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::Weak;
@@ -31,6 +32,9 @@ pub(crate) struct LuaGuest {
     pub(crate) vm: OnceLock<Weak<Vm>>,
 }
 
+/// Names of native threads.
+type ThreadNames = HashMap<CarrierId, String>;
+
 fn pointer(word: usize) -> *mut c_void {
     word as *mut c_void
 }
@@ -50,9 +54,10 @@ impl LuaGuest {
     /// Writes what every process is doing to standard error. Inside the VM.
     fn report(&self, heading: &str) {
         let Some(vm) = self.vm() else { return };
+        let names = vm.thread_names();
         let lines: Vec<(usize, &'static str, String)> = vm.kernel(|kernel| {
             let processes: Vec<ProcessId> = kernel.iter().collect();
-            processes.into_iter().map(|pid| describe(kernel, pid)).collect()
+            processes.into_iter().map(|pid| describe(kernel, &names, pid)).collect()
         });
         // Nobody else gets the VM while the C half reads the states.
         vm.set_retaking(false);
@@ -72,7 +77,7 @@ impl LuaGuest {
     }
 }
 
-fn describe(kernel: &Kernel<Context>, pid: ProcessId) -> (usize, &'static str, String) {
+fn describe(kernel: &Kernel<Context>, names: &ThreadNames, pid: ProcessId) -> (usize, &'static str, String) {
     let state = match kernel.state(pid) {
         State::Running => "running",
         State::Runnable => "runnable",
@@ -82,7 +87,12 @@ fn describe(kernel: &Kernel<Context>, pid: ProcessId) -> (usize, &'static str, S
         State::Foreign => "foreign",
         State::Dead => "dead",
     };
-    let blocker = match kernel.blocker(pid) {
+    (kernel.guest(pid), state, blocker(kernel, names, pid))
+}
+
+/// What a process waits for, as reports say it; empty if it waits for nothing.
+pub(crate) fn blocker(kernel: &Kernel<Context>, names: &ThreadNames, pid: ProcessId) -> String {
+    match kernel.blocker(pid) {
         None => String::new(),
         Some(Blocker::Sleep) => "until a time".into(),
         Some(Blocker::Join(_)) => "for the end of another process (join)".into(),
@@ -100,8 +110,11 @@ fn describe(kernel: &Kernel<Context>, pid: ProcessId) -> (usize, &'static str, S
         Some(Blocker::Queue(_)) => "for a file or a module in use".into(),
         Some(Blocker::Descriptor(number)) => format!("for descriptor {number}"),
         Some(Blocker::Descriptors(count)) => format!("for one of {count} descriptors"),
-    };
-    (kernel.guest(pid), state, blocker)
+        Some(Blocker::Thread(carrier)) => match names.get(&carrier) {
+            Some(name) => format!("for the thread '{name}', which is out in a call of another process"),
+            None => "for its native thread, which is out in a call of another process".into(),
+        },
+    }
 }
 
 impl Guest for LuaGuest {

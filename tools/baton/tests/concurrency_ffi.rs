@@ -28,7 +28,8 @@ cases! {
         beyond_the_bound_threads_wait_for_their_turn,
         others_go_on_while_threads_call_back,
         an_idle_program_is_woken_by_a_visit,
-        a_program_in_which_all_wait_for_a_visit_is_not_dead;
+        a_program_in_which_all_wait_for_a_visit_is_not_dead,
+        a_listener_is_whole_before_others_come_to_run;
     mod learning from "ffi/learning.lua":
         a_function_that_lasts_is_known_after_its_first_call,
         a_function_that_does_not_last_stays,

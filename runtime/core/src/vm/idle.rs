@@ -82,7 +82,7 @@ impl Vm {
                             if from_home {
                                 inner.home_is_out(process, false);
                             }
-                            inner.kernel.wake_one(inner.thread_queue, WakeReason::Done, 0);
+                            inner.call_next();
                             if inner.kernel.kill_is_due(process) {
                                 self.guest.request_safepoint(inner.kernel.guest(process));
                             }
