@@ -77,7 +77,7 @@ pub(crate) enum Experiment {
     /// One test of Thread-Metric at the runtime's interface, for `thread-metric` to run
     #[command(hide = true)]
     Runtime(RuntimeOptions),
-    /// What each spin policy pays for traces of waits, beside what hindsight would pay; computed, not measured
+    /// What each spin policy pays: computed for traces of waits, and measured at waits for threads, programs, frames, timers
     Spin(SpinOptions),
     /// How late sleeps of 50 us to 10 ms end, beside a bare timer, asyncio, Node, Go, Java, Erlang
     Delay(DelayOptions),
@@ -94,6 +94,9 @@ pub(crate) enum Experiment {
     /// The bare loop that `delay` compares with
     #[command(hide = true)]
     BareTimer(BareTimerOptions),
+    /// One program that waits, for `spin` to run
+    #[command(hide = true)]
+    Waits(WaitsOptions),
 }
 
 impl Experiment {
@@ -112,6 +115,7 @@ impl Experiment {
             Self::Spin(_) => "spin",
             Self::Delay(_) => "delay",
             Self::BareTimer(_) => "bare-timer",
+            Self::Waits(_) => "waits",
             Self::Gilda(_) => "gilda",
             Self::Window(_) => "window",
             Self::Threads(_) => "threads",
@@ -301,6 +305,30 @@ pub(crate) struct SpinOptions {
     /// Microseconds that a park costs
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(2..=200))]
     pub(crate) park_cost: u64,
+
+    /// How often each way to wait is tried under each policy
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// Seconds that a program waits for
+    #[arg(long, default_value = "1", value_parser = some_seconds)]
+    pub(crate) seconds: f64,
+}
+
+/// One program that waits, for `spin` to run.
+#[derive(Debug, Args)]
+pub(crate) struct WaitsOptions {
+    pub(crate) policy: String,
+    pub(crate) way: String,
+    pub(crate) microseconds: u64,
+    pub(crate) seconds: f64,
+}
+
+fn some_seconds(text: &str) -> Result<f64, String> {
+    seconds(text).and_then(|number| match number > 0.0 {
+        true => Ok(number),
+        false => Err("more than 0 seconds expected".to_string()),
+    })
 }
 
 #[derive(Debug, Args)]
@@ -407,7 +435,7 @@ const EVERY_EXPERIMENT: [&[&str]; 13] = [
         "3",
     ],
     &["blocking", "--processes", "2", "--seconds", "0.2"],
-    &["spin"],
+    &["spin", "--rounds", "1", "--seconds", "0.05"],
     &["delay", "--rounds", "1", "--sleeps", "3"],
     &[
         "gilda",
@@ -456,7 +484,7 @@ mod tests {
         let command = CommandLine::command();
         let names = command.get_subcommands().map(|command| command.get_name().to_string());
         let experiments: Vec<String> = names
-            .filter(|name| !["all", "report", "runtime", "bare-timer"].contains(&name.as_str()))
+            .filter(|name| !["all", "report", "runtime", "bare-timer", "waits"].contains(&name.as_str()))
             .collect();
         assert_eq!(lines(false), experiments);
     }

@@ -75,6 +75,10 @@ fn run(line: &CommandLine) -> Result<ExitCode> {
             delay::bare_timer(options)?;
             return Ok(ExitCode::SUCCESS);
         }
+        Experiment::Waits(options) => {
+            spin::waits::run(options)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         Experiment::Report(options) => read(line, options)?,
         Experiment::All(options) => all(line, options)?,
         experiment => {
@@ -163,7 +167,11 @@ fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Re
         Experiment::Gilda(options) => gilda::run(bench, options),
         Experiment::Window(options) => window::run(bench, options),
         Experiment::Threads(options) => threads::run(bench, options),
-        Experiment::All(_) | Experiment::Report(_) | Experiment::Runtime(_) | Experiment::BareTimer(_) => {
+        Experiment::All(_)
+        | Experiment::Report(_)
+        | Experiment::Runtime(_)
+        | Experiment::BareTimer(_)
+        | Experiment::Waits(_) => {
             anyhow::bail!("it is no experiment by itself")
         }
     }?;
