@@ -40,6 +40,8 @@ cases! {
         a_call_that_moved_may_call_back,
         an_error_and_a_kill_find_a_call_that_moved,
         beyond_the_bound_on_threads_calls_wait_for_their_turn,
+        calls_of_functions_that_nothing_is_known_of_wait_for_their_turn,
+        functions_known_to_be_short_do_not_wait_for_a_thread,
         errno_comes_back_with_a_call_that_moved,
         collections_while_callers_are_out_move_nothing;
     mod timeout from "ffi/timeout.lua":
