@@ -135,15 +135,19 @@ int baton_lua_open_ffi(lua_State *L);
 int baton_ffi_call(lua_State *L);
 /* The call through the ffi that goes on on `L` was retaken. By the monitor, with the VM in its hands. */
 void baton_ffi_note_retaken(lua_State *L);
+/* Whether a callback from another thread waits for a process to make it. On any thread. */
+int baton_ffi_has_visitors(const struct baton_vm *vm);
 /* The program ends: callbacks from other threads are refused from now on. */
 void baton_ffi_stop_visits(struct baton_vm *vm);
 /* In a fork's child. Inside the VM. */
 void baton_ffi_forget_visits(struct baton_vm *vm);
-void baton_ffi_forget_timed_calls(void);
-/* Calls with a timeout that are going on, abandoned ones included. */
-int baton_ffi_timed_calls(void);
-/* Whether a thread that is none of the VM's may wake a process: by a callback, or by the end of a call that can be given up. */
+void baton_ffi_forget_timed_calls(struct baton_vm *vm);
+/* Whether calls that can be given up are going on, abandoned ones included. */
+int baton_ffi_is_calling(const struct baton_vm *vm);
+/* Whether a thread that is none of the VM's may wake a process: 1 by a callback, 2 by the end of a call that can be given up, 0 by nothing. */
 int baton_ffi_may_wake(const struct baton_vm *vm);
+/* Threads of the ffi's own that cannot call back: at most as many as there are. */
+int baton_ffi_threads(const struct baton_vm *vm);
 
 /* modules.c */
 int baton_lua_require(lua_State *L);

@@ -286,6 +286,11 @@ impl Vm {
         self.lock_state().live_threads()
     }
 
+    /// Native threads of the program that it did not make itself: the VM's, and the monitor's. At most as many as there are.
+    pub fn own_threads(&self) -> usize {
+        self.threads() + usize::from(self.monitor.runs())
+    }
+
     /// To be called after parameters were set: whoever sleeps by what they were before is woken.
     pub fn parameters_changed(&self) {
         if self.parameters.beat.get().is_zero() {
