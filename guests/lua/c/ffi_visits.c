@@ -184,7 +184,10 @@ static int listener(lua_State *L) {
   return status == LUA_OK ? 0 : lua_error(L);
 }
 
-/* Leaves its handle on the top of the stack, or NULL and a message. */
+/*
+** Leaves its handle on the top of the stack, or NULL and a message. From when it is made it may run, wherever a finalizer lets others run: so
+** nothing is allocated until it has its function.
+*/
 static struct baton_process *new_listener(lua_State *L, struct ffi_vm *vm, int is_suspended) {
   struct baton_spawn options;
   struct baton_process *process;
@@ -192,9 +195,13 @@ static struct baton_process *new_listener(lua_State *L, struct ffi_vm *vm, int i
   options.preemptible = 1;
   options.daemon = 1;
   options.suspended = is_suspended;
-  process = baton_lua_new_process(L, vm->vm, &options);
-  if (process == NULL) return NULL;
   lua_pushliteral(L, "callbacks");
+  process = baton_lua_new_process(L, vm->vm, &options);
+  lua_insert(L, -2); /* below the name */
+  if (process == NULL) {
+    lua_pop(L, 1);
+    return NULL;
+  }
   lua_setiuservalue(L, -2, BATON_UV_NAME);
   strcpy(process->name, "callbacks");
   lua_pushcfunction(L, listener);

@@ -451,6 +451,26 @@ void baton_lua_resume_ends(lua_State *L, struct baton_process *process) {
   if (process->killed && L->status > LUA_YIELD) luaE_resetthread(L, L->status);
 }
 
+/*
+** Closing a coroutine runs its __close methods on its own state, though nobody resumes it: it is noted as if somebody did, so that they wait, are
+** preempted and are killed as in any other.
+*/
+LUAI_FUNC int baton_close_protected(lua_State *L, ptrdiff_t level, int status) {
+  struct baton_process *process = baton_lua_running(L);
+  struct baton_resumed record;
+  if (process == NULL || L == baton_lua_innermost(process)) return luaD_closeprotected(L, level, status);
+  record.process = process;
+  record.L = L;
+  record.previous = process->resumed;
+  baton_signal_fence();
+  process->resumed = &record;
+  status = luaD_closeprotected(L, level, status);
+  process->resumed = record.previous;
+  baton_signal_fence();
+  if (l_unlikely(L->hookmask & BATON_HOOK_BIT)) baton_lua_resume_ends(L, process);
+  return status;
+}
+
 /* Whether `L` is a state of the running process, or one that nobody runs. */
 static int belongs(struct baton_process *process, lua_State *L) {
   struct baton_resumed *resumed;

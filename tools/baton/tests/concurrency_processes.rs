@@ -32,6 +32,7 @@ cases! {
         ten_thousand_processes_live_at_once,
         a_coroutine_may_be_resumed_by_one_process_after_another,
         a_wait_inside_a_coroutine_stops_its_whole_process,
+        what_closes_a_coroutine_may_wait_and_is_preempted,
         variadic_spawn_options_do_not_reach_the_function;
     mod states from "processes/states.lua":
         the_running_process_is_running,

@@ -163,6 +163,7 @@ impl<C> Kernel<C> {
     pub fn set_preemptible(&mut self, pid: ProcessId, preemptible: bool) {
         if let Some(index) = self.processes.find(pid) {
             self.processes[index].preemptible = preemptible;
+            self.preemptible_changes += 1;
         }
     }
 

@@ -143,6 +143,8 @@ pub struct Kernel<C> {
     /// How many processes are in each phase.
     census: [u32; PHASES],
     deadlines: Deadlines,
+    /// Grows when a process is said to be preemptible or not.
+    preemptible_changes: u64,
     waiters: Waiters,
     carriers: Vec<carriers::Carrier>,
     /// How many of them have names.
@@ -195,6 +197,7 @@ impl<C> Kernel<C> {
             counters: Counters::default(),
             census: [0; PHASES],
             deadlines: Deadlines::new(),
+            preemptible_changes: 0,
             waiters,
             carriers: Vec::new(),
             named_carriers: 0,

@@ -103,6 +103,8 @@ pub(crate) struct Inner {
     /// A process that prefers home, but goes elsewhere while home is out in a call of another process.
     prefers_home: Option<ProcessId>,
     consulting: consulting::Consulting,
+    /// What the kernel's changes amounted to when they were published last.
+    published: u64,
     names: affinity::Names,
     /// Processes with slices of their own length.
     sliced: usize,
@@ -237,6 +239,7 @@ impl Vm {
                 consulting: consulting::Consulting::default(),
                 names: affinity::Names::default(),
                 sliced: 0,
+                published: u64::MAX,
                 bells: Vec::new(),
                 random: baton_sys::clock::Instant::now().as_nanos() | 1,
             }),
@@ -271,7 +274,9 @@ impl Vm {
     pub fn kernel<R>(&self, f: impl FnOnce(&mut Kernel<Context>) -> R) -> R {
         self.inner.with(|inner| {
             let result = f(&mut inner.kernel);
-            self.publish(inner);
+            if inner.has_changed() {
+                self.publish(inner);
+            }
             result
         })
     }

@@ -246,6 +246,7 @@ impl Vm {
                 return Err(Wake::because(WakeReason::Dead));
             };
             match f(&mut inner.kernel) {
+                Attempt::Ready(wake) if !inner.has_to_decide() => Err(wake),
                 Attempt::Ready(wake) => Ok((me, self.give_way(inner, me), Some(wake))),
                 Attempt::Blocked => Ok((me, self.plan_after_block(inner, me), None)),
             }
@@ -264,7 +265,11 @@ impl Vm {
         let (result, jump) = self.inner.with(|inner| {
             let result = f(&mut inner.kernel);
             self.let_go_of_threads(inner);
-            let jump = inner.kernel.current().and_then(|me| self.give_way(inner, me));
+            let jump = if inner.has_to_decide() {
+                inner.kernel.current().and_then(|me| self.give_way(inner, me))
+            } else {
+                None
+            };
             (result, jump)
         });
         self.take(jump);

@@ -221,7 +221,8 @@ impl Vm {
 
     /// Shows the monitor what it decides by, and alerts it when it sleeps too long for that.
     #[inline]
-    pub(super) fn publish(&self, inner: &Inner) {
+    pub(super) fn publish(&self, inner: &mut Inner) {
+        inner.published = inner.kernel.changes();
         let kernel = &inner.kernel;
         let runnable = kernel.runnable_count() as u32;
         let deadline = self.next_deadline(inner).map_or(u64::MAX, Instant::as_nanos);
@@ -355,6 +356,18 @@ impl Vm {
 }
 
 impl Inner {
+    /// Whether there is something new to publish.
+    #[inline]
+    pub(super) fn has_changed(&self) -> bool {
+        self.kernel.changes() != self.published
+    }
+
+    /// Whether there is anything to decide or to publish after an operation of the running process.
+    #[inline]
+    pub(super) fn has_to_decide(&self) -> bool {
+        self.has_changed() || self.kernel.current_should_yield()
+    }
+
     #[inline]
     pub(super) fn context(&self, pid: ProcessId) -> &Context {
         self.kernel

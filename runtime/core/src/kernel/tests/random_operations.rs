@@ -83,12 +83,32 @@ impl World {
     }
 
     fn step(&mut self) {
+        let before = self.grounds_for_interruption();
         if self.random.one_in(3) {
             self.happen();
         } else {
             self.act();
         }
         check(&self.kernel);
+        let after = self.grounds_for_interruption();
+        assert!(
+            before.0 != after.0 || before.1 != after.1 || before.2 == after.2,
+            "{before:?} became {after:?} without a word"
+        );
+    }
+
+    /// Who runs, what the kernel says of its changes, and all by which others decide when the one who runs is to be interrupted.
+    fn grounds_for_interruption(&self) -> (Option<ProcessId>, u64, impl PartialEq + std::fmt::Debug + use<>) {
+        let kernel = &self.kernel;
+        let current = kernel.current();
+        let grounds = (
+            kernel.runnable_count(),
+            kernel.next_deadline(),
+            kernel.current_has_rivals(),
+            kernel.current_should_yield(),
+            current.map(|pid| kernel.is_preemptible(pid)),
+        );
+        (current, kernel.changes(), grounds)
     }
 
     fn any_process(&mut self) -> Option<ProcessId> {

@@ -94,4 +94,15 @@ function case.a_visit_waits_until_a_critical_section_ends()
   end
 end
 
+-- Guards against a listener that ran, by a finalizer in the middle of its making, before it had its function.
+function case.a_listener_is_whole_before_others_come_to_run()
+  collectgarbage("incremental", 1, 1000, 1)
+  local function litter() setmetatable({}, { __gc = function() process.yield() end }) end
+  check.equal(subject.subject_call_from_threads(function()
+    for _ = 1, 20 do litter() end
+    process.sleep(0.001)
+    return 1
+  end, 60, 5), 300)
+end
+
 check.run(case)
