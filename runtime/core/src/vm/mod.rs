@@ -221,7 +221,7 @@ impl Vm {
         baton_sys::forking::at_fork(forking::AT_FORK)?;
         let parameters = Parameters::default();
         let mut kernel = Kernel::default();
-        let turns = turns::Turns::new(kernel.wait_queue_new(), kernel.wait_queue_new());
+        let turns = turns::Turns::new(kernel.wait_queue_new());
         let vm = Arc::new(Vm {
             guest,
             inner: OwnerCell::new(Inner {
