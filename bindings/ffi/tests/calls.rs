@@ -242,6 +242,37 @@ fn long_doubles_and_packed_structures_are_passed_by_value() {
     assert_eq!(conjugate, [double(1.5), double(-2.5)].concat());
 }
 
+/// Guards against registers that were counted for padding, and against the reverse.
+#[test]
+fn padding_and_unions_take_the_registers_that_the_compiler_gives_them() {
+    let text = "struct roomy { int i; } __attribute__((aligned(16))); struct coarse { double d; } __attribute__((aligned(16)));\n\
+                struct lean { float f; unsigned char : 7; }; union both { long double v; unsigned parts[4]; };\n\
+                unsigned both(union both a, int x);\n\
+                int roomy(struct roomy a, int x); double coarse(struct coarse a, double x); double lean(struct lean a, double x);";
+    let source = format!(
+        "{text}\nint roomy(struct roomy a, int x) {{ return a.i * 100 + x; }}\n\
+         double coarse(struct coarse a, double x) {{ return a.d * 100 + x; }}\n\
+         double lean(struct lean a, double x) {{ return a.f * 100 + x; }}\n\
+         unsigned both(union both a, int x) {{ return a.parts[3] * 100 + x; }}"
+    );
+    let mut trial = trial(&source, text);
+    let padded = |bytes: &[u8], size: usize| [bytes, &vec![0xaa; size - bytes.len()]].concat();
+    let answer = trial.call("roomy", &[], &mut [padded(&7_i32.to_ne_bytes(), 16), int(5)]);
+    assert_eq!(answer[..4], int(705));
+    let answer = trial.call("coarse", &[], &mut [padded(&7_f64.to_ne_bytes(), 16), double(5.0)]);
+    assert_eq!(answer, double(705.0));
+    let answer = trial.call("lean", &[], &mut [padded(&7_f32.to_ne_bytes(), 8), double(5.0)]);
+    assert_eq!(answer, double(705.0));
+    let parts: Vec<u8> = [1_i32, 2, 3, 7].into_iter().flat_map(i32::to_ne_bytes).collect();
+    assert_eq!(trial.call("both", &[], &mut [parts, int(5)])[..4], int(705));
+    for (name, is_taken) in [("roomy", false), ("coarse", false), ("lean", true)] {
+        let plan = Arc::new(trial.plan(name, &[]));
+        let made = Callback::new(plan, answer_word, std::ptr::null_mut());
+        let is_supported = is_taken || cfg!(not(target_arch = "x86_64"));
+        assert_eq!(made.is_ok(), is_supported, "{name}: {:?}", made.err());
+    }
+}
+
 #[test]
 fn further_arguments_are_promoted() {
     let source = "#include <stdarg.h>\ndouble sum(const char *kinds, ...) { va_list list; double s = 0; va_start(list, kinds);\n\

@@ -73,6 +73,16 @@ void baton_ffi_visit(struct ffi_visit *visit) {
   pthread_mutex_unlock(&door->mutex);
 }
 
+int baton_ffi_has_visitors(const struct baton_vm *vm) {
+  struct ffi_door *door = vm->ffi != NULL ? vm->ffi->door : NULL;
+  int has;
+  if (door == NULL) return 0;
+  pthread_mutex_lock(&door->mutex); /* a leaf: who holds it posts, and waits for nobody */
+  has = door->first != NULL;
+  pthread_mutex_unlock(&door->mutex);
+  return has;
+}
+
 /* Nobody is let in any more, and those who wait go away without an answer. */
 static void close_door(struct ffi_door *door) {
   struct ffi_visit *visit;
@@ -174,7 +184,10 @@ static int listener(lua_State *L) {
   return status == LUA_OK ? 0 : lua_error(L);
 }
 
-/* Leaves its handle on the top of the stack, or NULL and a message. */
+/*
+** Leaves its handle on the top of the stack, or NULL and a message. From when it is made it may run, wherever a finalizer lets others run: so
+** nothing is allocated until it has its function.
+*/
 static struct baton_process *new_listener(lua_State *L, struct ffi_vm *vm, int is_suspended) {
   struct baton_spawn options;
   struct baton_process *process;
@@ -182,9 +195,13 @@ static struct baton_process *new_listener(lua_State *L, struct ffi_vm *vm, int i
   options.preemptible = 1;
   options.daemon = 1;
   options.suspended = is_suspended;
-  process = baton_lua_new_process(L, vm->vm, &options);
-  if (process == NULL) return NULL;
   lua_pushliteral(L, "callbacks");
+  process = baton_lua_new_process(L, vm->vm, &options);
+  lua_insert(L, -2); /* below the name */
+  if (process == NULL) {
+    lua_pop(L, 1);
+    return NULL;
+  }
   lua_setiuservalue(L, -2, BATON_UV_NAME);
   strcpy(process->name, "callbacks");
   lua_pushcfunction(L, listener);

@@ -42,6 +42,8 @@ void baton_lua_end_hold(struct baton_process *process);
 void baton_lua_leave_criticals(struct baton_process *process);
 void baton_lua_hold_for_criticals(struct baton_process *process, int holds);
 void baton_lua_note_exception_globals(void);
+/* Threads may have become short, or are short no more. Inside the VM. */
+void baton_lua_watch_threads(struct baton_vm *vm);
 
 /* policies.c */
 /* Whether calls of this function may be retaken, and what nobody else may touch meanwhile (NULL: nothing). With the VM in hand. */
@@ -91,6 +93,12 @@ void baton_lua_open_settings(lua_State *L);
 void baton_lua_open_scheduling(lua_State *L);
 void baton_lua_open_hooks(lua_State *L);
 void baton_lua_open_hook_methods(lua_State *L);
+/* threads_module.c */
+int baton_lua_bind(lua_State *L);
+int baton_lua_thread(lua_State *L);
+int baton_lua_threads(lua_State *L);
+/* Writes what is wrong with a thread's name, or nothing. */
+void baton_lua_check_thread_name(const char *name, size_t length, char *fault, size_t size);
 /* hooks_module.c. Inside the VM, while no process runs on this thread: */
 uint64_t baton_lua_choose(struct baton_process *current, struct baton_process *suggested);
 void baton_lua_tell_switch(struct baton_process *from, struct baton_process *to);
@@ -140,15 +148,19 @@ int baton_lua_open_ffi(lua_State *L);
 int baton_ffi_call(lua_State *L);
 /* The call through the ffi that goes on on `L` was retaken. By the monitor, with the VM in its hands. */
 void baton_ffi_note_retaken(lua_State *L);
+/* Whether a callback from another thread waits for a process to make it. On any thread. */
+int baton_ffi_has_visitors(const struct baton_vm *vm);
 /* The program ends: callbacks from other threads are refused from now on. */
 void baton_ffi_stop_visits(struct baton_vm *vm);
 /* In a fork's child. Inside the VM. */
 void baton_ffi_forget_visits(struct baton_vm *vm);
-void baton_ffi_forget_timed_calls(void);
-/* Calls with a timeout that are going on, abandoned ones included. */
-int baton_ffi_timed_calls(void);
-/* Whether a thread that is none of the VM's may wake a process: by a callback, or by the end of a call that can be given up. */
+void baton_ffi_forget_timed_calls(struct baton_vm *vm);
+/* Whether calls that can be given up are going on, abandoned ones included. */
+int baton_ffi_is_calling(const struct baton_vm *vm);
+/* Whether a thread that is none of the VM's may wake a process: 1 by a callback, 2 by the end of a call that can be given up, 0 by nothing. */
 int baton_ffi_may_wake(const struct baton_vm *vm);
+/* Threads of the ffi's own that cannot call back: at most as many as there are. */
+int baton_ffi_threads(const struct baton_vm *vm);
 
 /* modules.c */
 int baton_lua_require(lua_State *L);

@@ -84,7 +84,7 @@ static void pace_collector(lua_State *L, struct baton_vm *vm) {
 ** Returns NULL and a message on the top of the stack when there cannot be another one.
 */
 struct baton_process *baton_lua_new_process(lua_State *L, struct baton_vm *vm, struct baton_spawn *options) {
-  char message[160];
+  char message[BATON_MESSAGE];
   struct baton_process *process = lua_newuserdatauv(L, sizeof *process, BATON_UV_COUNT);
   memset(process, 0, sizeof *process);
   process->vm = vm;
@@ -106,6 +106,7 @@ struct baton_process *baton_lua_new_process(lua_State *L, struct baton_vm *vm, s
     process->outcome = BATON_ALIVE;
     hold_handle(L, process);
   }
+  if (options->thread[0] != '\0') baton_lua_watch_threads(vm);
   baton_leave(L);
   if (process->kernel_id == 0) {
     lua_pop(L, 1);

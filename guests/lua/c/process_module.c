@@ -264,25 +264,6 @@ static int process_set_priority(lua_State *L) {
   return push_acted(L, 0);
 }
 
-static int process_bind(lua_State *L) {
-  struct baton_process *caller = baton_lua_caller(L);
-  struct baton_process *process = baton_lua_check_process(L, 1);
-  int bound = 0;
-  luaL_checkany(L, 2);
-  if (!lua_isnil(L, 2)) {
-    const char *name = luaL_checkstring(L, 2);
-    luaL_argcheck(L, strcmp(name, "main") == 0, 2, "\"main\" or nil expected (other native threads cannot be named yet)");
-    bound = 1;
-  }
-  if (is_dead(process)) return push_acted(L, 1);
-  if (process == caller && bound && caller->criticals > 0) luaL_error(L, "cannot move to another thread inside process.critical");
-  baton_enter(L);
-  baton_rs_bind_home(caller->vm->executor, process->kernel_id, bound);
-  baton_leave(L);
-  baton_lua_raise_owed(L, caller);
-  return push_acted(L, 0);
-}
-
 static int process_status(lua_State *L) {
   static const char *const names[] = {"running", "runnable", "waiting", "sleeping", "suspended", "foreign", "dead"};
   struct baton_process *caller = baton_lua_caller(L);
@@ -308,22 +289,35 @@ static int process_traceback(lua_State *L) {
   return 1;
 }
 
+static void set_text_or_false(lua_State *L, const char *field, const char *text) {
+  if (text[0] != '\0')
+    lua_pushstring(L, text);
+  else
+    lua_pushboolean(L, 0);
+  lua_setfield(L, -2, field);
+}
+
 static int process_stats_method(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   struct baton_process *process = baton_lua_check_process(L, 1);
+  char thread[BATON_THREAD_NAME + 1], waits_for[BATON_BLOCKER];
   double cpu;
   size_t stack;
   baton_enter(L);
   cpu = baton_rs_cpu_time(caller->vm->executor, process->kernel_id);
   stack = baton_rs_stack_used(caller->vm->executor, process->kernel_id);
+  baton_rs_bound_to(caller->vm->executor, process->kernel_id, thread, sizeof thread);
+  baton_rs_blocker(caller->vm->executor, process->kernel_id, waits_for, sizeof waits_for);
   baton_leave(L);
-  lua_createtable(L, 0, 3);
+  lua_createtable(L, 0, 5);
   lua_pushnumber(L, cpu);
   lua_setfield(L, -2, "cpu");
   lua_pushinteger(L, (lua_Integer)stack);
   lua_setfield(L, -2, "stack_used");
   lua_pushinteger(L, (lua_Integer)(process->stack_high - process->stack_low));
   lua_setfield(L, -2, "stack_size");
+  set_text_or_false(L, "thread", thread);
+  set_text_or_false(L, "waits_for", waits_for);
   return 1;
 }
 
@@ -444,29 +438,6 @@ static int process_now(lua_State *L) {
   return 1;
 }
 
-static int process_thread(lua_State *L) {
-  struct baton_process *caller = baton_lua_caller(L);
-  int carrier;
-  baton_enter(L);
-  carrier = baton_rs_carrier(caller->vm->executor);
-  baton_leave(L);
-  if (carrier == 0)
-    lua_pushliteral(L, "main");
-  else
-    lua_pushinteger(L, carrier);
-  return 1;
-}
-
-static int process_threads(lua_State *L) {
-  struct baton_process *caller = baton_lua_caller(L);
-  int threads;
-  baton_enter(L);
-  threads = baton_rs_threads(caller->vm->executor);
-  baton_leave(L);
-  lua_pushinteger(L, threads);
-  return 1;
-}
-
 /* }====================================================== */
 
 /*
@@ -532,7 +503,7 @@ static const luaL_Reg methods[] = {{"join", process_join},
                                    {"resume", process_resume},
                                    {"priority", process_priority},
                                    {"set_priority", process_set_priority},
-                                   {"bind", process_bind},
+                                   {"bind", baton_lua_bind},
                                    {"status", process_status},
                                    {"traceback", process_traceback},
                                    {"stats", process_stats_method},
@@ -546,8 +517,8 @@ static const luaL_Reg functions[] = {{"spawn", process_spawn},
                                      {"sleep", process_sleep},
                                      {"sleep_until", process_sleep_until},
                                      {"now", process_now},
-                                     {"thread", process_thread},
-                                     {"threads", process_threads},
+                                     {"thread", baton_lua_thread},
+                                     {"threads", baton_lua_threads},
                                      {NULL, NULL}};
 
 /* The loader of "baton.process". */

@@ -74,7 +74,7 @@ static void close_state(struct baton_process *process) {
   vm->heir = NULL;
   baton_gate_set_process(&last);
   /* A function of C that has not returned may still write to memory of Lua's that it was passed. */
-  if (vm->outstanding > 0 || baton_ffi_timed_calls() > 0) lua_setallocf(L, keep_memory, NULL);
+  if (vm->outstanding > 0 || baton_ffi_is_calling(vm)) lua_setallocf(L, keep_memory, NULL);
   lua_close(L);
 }
 

@@ -41,12 +41,16 @@ enum baton_state {
   BATON_STATE_DEAD
 };
 
+#define BATON_THREAD_NAME 63 /* bytes of a thread's name at most */
+#define BATON_BLOCKER 160    /* and of what a process waits for, the zero included */
+#define BATON_MESSAGE 240
+
 struct baton_spawn {
   uintptr_t word;      /* the guest's record */
   size_t stack_size;   /* bytes; 0: the parameter */
   int priority;        /* 1..80; 0: the calling process's */
   int preemptible, daemon, quiet, suspended;
-  int on_home;         /* bound to the program's first thread */
+  char thread[BATON_THREAD_NAME + 1]; /* that it is bound to; empty: none */
   int by_timer;        /* begins when a timer fires it */
 };
 
@@ -88,18 +92,24 @@ int baton_rs_end_unstarted(const void *vm, uint64_t process);
 void baton_rs_pardon(const void *vm, uint64_t process);
 /* Before a call that may block: until it would leave a native thread for the others. */
 struct baton_wake baton_rs_wait_for_thread(const void *vm);
-size_t baton_rs_max_threads(const void *vm); /* also by the monitor */
+/* The bound on native threads, those with names left out. Also by the monitor. */
+size_t baton_rs_threads_for_calls(const void *vm);
 int baton_rs_interrupt(const void *vm, uint64_t process);
 int baton_rs_priority(const void *vm, uint64_t process);
 void baton_rs_set_priority(const void *vm, uint64_t process, int priority);
-void baton_rs_bind_home(const void *vm, uint64_t process, int bound);
+/* To the thread of a name, or with NULL to none. Writes a message when there cannot be such a thread. */
+void baton_rs_bind(const void *vm, uint64_t process, const char *name, char *message, size_t size);
+/* These write a text, or nothing: the thread that a process is bound to, and what it waits for. */
+void baton_rs_bound_to(const void *vm, uint64_t process, char *name, size_t size);
+void baton_rs_blocker(const void *vm, uint64_t process, char *text, size_t size);
+/* The number of the calling process's thread; writes its name, or nothing. */
+int baton_rs_thread(const void *vm, char *name, size_t size);
 void baton_rs_set_pinned(const void *vm, uint64_t process, int pinned); /* to the calling thread */
 int baton_rs_state(const void *vm, uint64_t process);
 double baton_rs_cpu_time(const void *vm, uint64_t process);
 void baton_rs_stack_bounds(const void *vm, uint64_t process, uintptr_t *low, uintptr_t *high);
 size_t baton_rs_stack_used(const void *vm, uint64_t process);
 uint64_t baton_rs_current(const void *vm);
-int baton_rs_carrier(const void *vm);
 int baton_rs_threads(const void *vm);
 void baton_rs_set_retaking(const void *vm, int on);
 void baton_rs_stop(const void *vm);

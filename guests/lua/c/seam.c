@@ -122,8 +122,8 @@ static __attribute__((noinline)) void restore_errno(int value) {
 }
 
 /* As long as threads are short, calls of foreign functions are looked at before they are made (policies.c). */
-static void watch_threads(struct baton_vm *vm) {
-  int are_short = (size_t)vm->outstanding + 1 >= baton_rs_max_threads(vm->executor);
+void baton_lua_watch_threads(struct baton_vm *vm) {
+  int are_short = (size_t)vm->outstanding + 1 >= baton_rs_threads_for_calls(vm->executor);
   if (are_short == vm->threads_are_short) return;
   vm->threads_are_short = are_short;
   __atomic_fetch_add(&baton_calls_watched, are_short ? 1 : -1, __ATOMIC_RELAXED); /* as in baton_lua_object_begins */
@@ -133,14 +133,14 @@ static void watch_threads(struct baton_vm *vm) {
 static void begin_outstanding(struct baton_process *process) {
   process->retaken = 1;
   process->vm->outstanding++;
-  watch_threads(process->vm);
+  baton_lua_watch_threads(process->vm);
   atomic_fetch_add_explicit(&outstanding, 1, memory_order_relaxed);
 }
 
 static void end_outstanding(struct baton_process *process) {
   process->retaken = 0;
   process->vm->outstanding--;
-  watch_threads(process->vm);
+  baton_lua_watch_threads(process->vm);
   atomic_fetch_sub_explicit(&outstanding, 1, memory_order_relaxed);
 }
 
@@ -204,7 +204,7 @@ void baton_lua_arrived(struct baton_process *process) {
 /* In a fork's child: the calls that are out elsewhere never come back. */
 void baton_lua_forget_calls(struct baton_vm *vm) {
   vm->outstanding = 0;
-  watch_threads(vm);
+  baton_lua_watch_threads(vm);
   atomic_store_explicit(&outstanding, 0, memory_order_relaxed);
 }
 
@@ -449,6 +449,26 @@ void baton_lua_resume_ends(lua_State *L, struct baton_process *process) {
   }
   /* A coroutine ended by an error does not close its variables by itself; one ended by a kill must. */
   if (process->killed && L->status > LUA_YIELD) luaE_resetthread(L, L->status);
+}
+
+/*
+** Closing a coroutine runs its __close methods on its own state, though nobody resumes it: it is noted as if somebody did, so that they wait, are
+** preempted and are killed as in any other.
+*/
+LUAI_FUNC int baton_close_protected(lua_State *L, ptrdiff_t level, int status) {
+  struct baton_process *process = baton_lua_running(L);
+  struct baton_resumed record;
+  if (process == NULL || L == baton_lua_innermost(process)) return luaD_closeprotected(L, level, status);
+  record.process = process;
+  record.L = L;
+  record.previous = process->resumed;
+  baton_signal_fence();
+  process->resumed = &record;
+  status = luaD_closeprotected(L, level, status);
+  process->resumed = record.previous;
+  baton_signal_fence();
+  if (l_unlikely(L->hookmask & BATON_HOOK_BIT)) baton_lua_resume_ends(L, process);
+  return status;
 }
 
 /* Whether `L` is a state of the running process, or one that nobody runs. */

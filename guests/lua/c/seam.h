@@ -7,7 +7,7 @@
 **   ldo.c        LUAI_THROW finds the handler on the current C stack; luaD_shrinkstack is wrapped; lua_resume notes its coroutine
 **   lapi.c       lua_callk/lua_pcallk are wrapped; three functions that do not lock get locked; lua_setwarnf nests;
 **                lua_gc gives memory back after a large full collection
-**   lstate.c     lua_close, which never unlocks, leaves the gate as it found it
+**   lstate.c     lua_close, which never unlocks, leaves the gate as it found it; a coroutine that is being closed is noted
 **   lfunc.c      calls of __close methods are marked
 **   lgc.c        calls of finalizers are marked; they wait where Lua's stack is all but full
 **   liolib.c     which file a function is about is noted; a file in use is waited for; writing passes by the host's console
@@ -132,6 +132,7 @@ struct lua_longjmp *baton_lua_throw_target(struct lua_State *L, struct lua_longj
 
 #if defined(BATON_IN_LSTATE)
 #define lua_close baton_stock_close
+#define luaD_closeprotected baton_close_protected
 #endif
 
 #if defined(BATON_IN_LIOLIB)

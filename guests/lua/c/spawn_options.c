@@ -62,9 +62,15 @@ void baton_lua_read_spawn_options(lua_State *L, int index, struct baton_spawn *o
   options->quiet = boolean_option(L, index, "quiet", 0);
   type = lua_getfield(L, index, "thread");
   if (type != LUA_TNIL) {
-    if (type != LUA_TSTRING || strcmp(lua_tostring(L, -1), "main") != 0)
-      luaL_argerror(L, index, "option 'thread': \"main\" expected (other native threads cannot be named yet)");
-    options->on_home = 1;
+    char fault[BATON_MESSAGE];
+    size_t length;
+    const char *name;
+    if (type != LUA_TSTRING)
+      luaL_argerror(L, index, lua_pushfstring(L, "option 'thread': string expected, got %s", luaL_typename(L, -1)));
+    name = lua_tolstring(L, -1, &length);
+    baton_lua_check_thread_name(name, length, fault, sizeof fault);
+    if (fault[0] != '\0') luaL_argerror(L, index, lua_pushfstring(L, "option 'thread': %s", fault));
+    memcpy(options->thread, name, length + 1);
   }
   lua_pop(L, 1);
   type = lua_getfield(L, index, "name");

@@ -7,7 +7,7 @@ use baton_core::kernel::{
     Deadline, Kernel, KillOutcome, Priority, ProcessId, ResumeOutcome, SpawnOptions, State, SuspendOutcome, Wake,
     WakeReason,
 };
-use baton_core::vm::{Departure, HOME, Spawned, Vm};
+use baton_core::vm::{Departure, Spawned, Vm};
 use baton_sys::clock::Instant;
 use std::ffi::{c_char, c_int};
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(crate) struct CSpawn {
     daemon: c_int,
     quiet: c_int,
     suspended: c_int,
-    on_home: c_int,
+    thread: [u8; threads::NAME_SIZE],
     by_timer: c_int,
 }
 
@@ -99,6 +99,7 @@ macro_rules! bridge {
 
 mod descriptors;
 mod objects;
+mod threads;
 
 bridge! {
     fn baton_rs_forget(vm, pid: u64) {
@@ -238,10 +239,6 @@ bridge! {
         vm.wait_for_thread().into()
     }
 
-    fn baton_rs_max_threads(vm) -> usize {
-        vm.parameters.max_threads()
-    }
-
     fn baton_rs_interrupt(vm, pid: u64) -> c_int {
         process(pid).is_some_and(|pid| vm.kernel(|kernel| kernel.interrupt(pid))).into()
     }
@@ -254,12 +251,6 @@ bridge! {
         let level = u8::try_from(priority).ok().and_then(Priority::new);
         if let (Some(pid), Some(priority)) = (process(pid), level) {
             vm.operate(|kernel| kernel.set_priority(pid, priority));
-        }
-    }
-
-    fn baton_rs_bind_home(vm, pid: u64, bound: c_int) {
-        if let Some(pid) = process(pid) {
-            vm.bind(pid, (bound != 0).then_some(HOME));
         }
     }
 
@@ -290,14 +281,6 @@ bridge! {
         process(pid).and_then(|pid| vm.stack_high_water(pid)).unwrap_or(0)
     }
 
-    fn baton_rs_carrier(vm) -> c_int {
-        vm.current_carrier().0 as c_int
-    }
-
-    fn baton_rs_threads(vm) -> c_int {
-        vm.threads() as c_int
-    }
-
     fn baton_rs_stop(vm) {
         vm.stop();
     }
@@ -326,7 +309,7 @@ unsafe extern "C" fn baton_rs_spawn(vm: &Vm, options: *const CSpawn, message: *m
         daemon: asked.daemon != 0,
         quiet: asked.quiet != 0,
         suspended: asked.suspended != 0,
-        pin: (asked.on_home != 0).then_some(HOME),
+        pin: None,
         guest: asked.word,
     };
     let stack_size = (asked.stack_size > 0).then_some(asked.stack_size);
@@ -335,11 +318,11 @@ unsafe extern "C" fn baton_rs_spawn(vm: &Vm, options: *const CSpawn, message: *m
     } else {
         Spawned::Now
     };
-    match vm.spawn(options, stack_size, when) {
+    match threads::spawn(vm, &asked.thread, options, stack_size, when) {
         Ok(pid) => pid.to_bits(),
         Err(error) => {
             // SAFETY: the caller's condition.
-            unsafe { write_message(message, size, &error.to_string()) };
+            unsafe { write_message(message, size, &error) };
             0
         }
     }

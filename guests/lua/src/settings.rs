@@ -32,6 +32,7 @@ fn counters(vm: &Vm) -> Vec<(&'static CStr, Count)> {
             kernel.kept_aside_count(),
         )
     });
+    let named = vm.kernel(|kernel| kernel.named_count());
     let (stacks, spin) = (vm.stack_stats(), vm.spin_tally());
     let numbers = [
         (c"switches", k.switches),
@@ -63,6 +64,7 @@ fn counters(vm: &Vm) -> Vec<(&'static CStr, Count)> {
         (c"descriptors_registered", c.descriptors_registered.get()),
         (c"handovers", c.handovers.get()),
         (c"threads", vm.threads() as u64),
+        (c"threads_named", named as u64),
         (c"threads_started", c.threads_started.get()),
         (c"threads_retired", c.threads_retired.get()),
         (c"stacks_in_use", stacks.in_use as u64),

@@ -8,7 +8,7 @@ use baton_core::vm::Vm;
 use mock_guest::{Life, Process, native_thread, run, run_with, start};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +24,14 @@ fn pair() -> (UnixStream, UnixStream) {
         end.set_nonblocking(true).expect("sockets can be made non-blocking");
     }
     (a, b)
+}
+
+/// A new pair whose first end takes the place of `old` at its number: closed and given out again in one step, so that no other thread gets it between.
+fn pair_in_place_of(old: UnixStream) -> (UnixStream, UnixStream) {
+    let (a, b) = pair();
+    let mut place = OwnedFd::from(old);
+    nix::unistd::dup2(&a, &mut place).expect("both are open");
+    (UnixStream::from(place), b)
 }
 
 fn number(fd: RawFd) -> u32 {
@@ -242,9 +250,8 @@ fn who_waits_for_what_is_being_closed_is_told_and_the_number_works_for_its_next_
             await_waiters(main, 1)?;
             main.vm.descriptor_closes(number(fd));
             main.join(waiter)?;
-            drop(stays);
-            // The lowest free number is given out next.
-            let (c, d) = pair();
+            let old = Arc::into_inner(stays).expect("the waiter has ended");
+            let (c, d) = pair_in_place_of(old);
             assert_eq!(c.as_raw_fd(), fd);
             write(&d, b"x");
             assert_eq!(read_some(main, &c), b"x");
@@ -266,8 +273,7 @@ fn events_of_a_closed_descriptor_whose_duplicate_lives_on_reach_nobody() {
         assert_eq!(read_some(main, &a), b"x");
         let duplicate = a.try_clone().expect("a descriptor is left");
         main.vm.descriptor_closes(number(fd));
-        drop(a);
-        let (c, d) = pair();
+        let (c, d) = pair_in_place_of(a);
         assert_eq!(c.as_raw_fd(), fd);
         write(&b, b"for the duplicate");
         let wake = read(main, &c, Vm::deadline(Some(Duration::from_millis(20)))).expect("it can be waited for");

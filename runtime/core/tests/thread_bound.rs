@@ -65,7 +65,7 @@ fn calls_beyond_the_bound_of_threads_wait_and_are_counted() {
 }
 
 #[test]
-fn those_who_wait_for_a_thread_all_come_to_it_though_their_calls_end_at_once() {
+fn those_who_wait_for_a_thread_come_to_it_in_order_though_their_calls_end_at_once() {
     run_unbound(
         |vm| vm.parameters.set_max_threads(3),
         |main| {
@@ -75,16 +75,24 @@ fn those_who_wait_for_a_thread_all_come_to_it_though_their_calls_end_at_once() {
                 .map(|call| main.spawn(move |process| process.foreign(call)))
                 .collect();
             main.yield_until(|| main.vm.kernel(|kernel| kernel.foreign_count()) == 2)?;
-            let brief = |_| {
-                main.spawn(|process| {
+            let order: Arc<Mutex<Vec<usize>>> = Arc::default();
+            let brief = |number| {
+                let order = Arc::clone(&order);
+                main.spawn(move |process| {
                     assert_eq!(process.vm.wait_for_thread().reason, WakeReason::Done);
+                    order.lock().expect("nobody panics").push(number);
                     process.foreign(|| ())
                 })
             };
-            let waiting: Vec<_> = (0..10).map(brief).collect();
-            main.yield_until(|| main.vm.counters.thread_bound_hits.get() >= 10)?;
+            let first = brief(0);
+            main.yield_until(|| main.vm.counters.thread_bound_hits.get() >= 1)?;
             blocks[0].end();
-            main.join_all(waiting)?;
+            // Those who come when the first one has been called, but has not gone on yet, do not overtake it.
+            let late: Vec<_> = (1..20).map(brief).collect();
+            main.spin_until(|| main.vm.kernel(|kernel| kernel.foreign_count()) == 1)?;
+            main.join(first)?;
+            main.join_all(late)?;
+            assert!(order.lock().expect("nobody panics").is_sorted(), "{order:?}");
             blocks[1].end();
             main.join_all(out)
         },

@@ -32,6 +32,7 @@ cases! {
         ten_thousand_processes_live_at_once,
         a_coroutine_may_be_resumed_by_one_process_after_another,
         a_wait_inside_a_coroutine_stops_its_whole_process,
+        what_closes_a_coroutine_may_wait_and_is_preempted,
         variadic_spawn_options_do_not_reach_the_function;
     mod states from "processes/states.lua":
         the_running_process_is_running,
@@ -53,6 +54,22 @@ cases! {
         bind_to_main_keeps_a_process_on_the_first_thread,
         features_is_a_table_of_what_the_system_offers,
         parameters_are_read_and_written;
+    mod threads from "processes/threads.lua":
+        bound_processes_run_on_the_thread_of_the_name,
+        a_process_binds_itself_and_others,
+        the_main_process_may_be_bound_elsewhere,
+        a_busy_thread_holds_up_only_those_that_are_bound_to_it,
+        who_binds_itself_to_a_busy_thread_waits_there,
+        who_waits_for_a_thread_can_be_set_free,
+        a_kill_a_suspension_and_a_priority_reach_who_waits_for_a_thread,
+        close_variables_of_a_killed_process_run_on_its_thread,
+        those_on_one_thread_share_it_fairly,
+        a_thread_goes_when_nobody_is_bound_to_it_any_more,
+        the_bound_on_threads_is_named,
+        with_all_threads_named_or_out_others_still_come_to_their_turn,
+        wrong_names_are_told,
+        critical_sections_do_not_move,
+        generators_and_coroutines_move_with_their_process;
     mod kill from "processes/kill.lua":
         a_kill_ends_a_process_on_a_channel,
         a_kill_ends_a_sender,
@@ -439,4 +456,39 @@ fn processes_run_from_a_script_file_stdin_and_several_chunks() {
         .succeeds()
         .wrote("one\ntwo\n")
         .quietly();
+}
+
+#[test]
+fn the_program_ends_from_a_named_thread_and_while_one_is_out() {
+    for end in ["", "os.exit(0)", "os.exit(0, true)", "process.main:kill()"] {
+        let code = format!(
+            "local check = require 'check'
+             local path = check.fifo()
+             check.becomes(process.spawn({{ daemon = true, thread = 'out' }}, io.open, path), 'foreign')
+             process.spawn({{ daemon = true, thread = 'out' }}, print, 'not reached')
+             process.spawn({{ daemon = true, thread = 'idle' }}, process.sleep, 1000)
+             process.main:bind 'elsewhere'
+             print(process.thread())
+             {end}"
+        );
+        let outcome = baton().process_code(&code).run();
+        outcome.succeeds().wrote("elsewhere\n").quietly();
+    }
+}
+
+#[test]
+fn a_report_says_which_thread_a_process_waits_for() {
+    let mut program = baton()
+        .process_code(
+            "local check = require 'check'
+             check.becomes(process.spawn({ daemon = true, thread = 'device' }, io.open, check.fifo()), 'foreign')
+             process.spawn({ name = 'patient', thread = 'device' }, print)
+             process.yield()
+             print 'ready'
+             process.sleep(1000)",
+        )
+        .start();
+    program.await_stdout("ready");
+    program.signal("QUIT");
+    program.await_stderr("runnable, for the thread 'device', which is out in a call of another process");
 }

@@ -18,7 +18,8 @@ cases! {
         a_retaken_call_may_fork_beside_loops,
         a_retaken_call_may_fork_while_the_others_sleep,
         a_retaken_call_may_fork_while_the_owner_is_out,
-        a_retaken_call_may_fork_while_the_owner_cannot_be_preempted;
+        a_retaken_call_may_fork_while_the_owner_cannot_be_preempted,
+        a_child_of_a_bound_process_is_bound_to_its_only_thread;
 }
 
 /// Defines `forking(body, ...)`: a process that forks; the child goes on with `body` and ends by itself, the parent prints its status.

@@ -85,7 +85,10 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     module("lua-yaml", "yaml"),
     module("lua-zlib", "zlib"),
     called_directly("libcurl4", Probe::File("/usr/share/doc/libcurl4/copyright")),
+    called_directly("libsdl2-2.0-0", Probe::File("/usr/share/doc/libsdl2-2.0-0/copyright")),
     called_directly("libsqlite3-0", Probe::File("/usr/share/doc/libsqlite3-0/copyright")),
+    called_directly("libxtst6", Probe::File("/usr/share/doc/libxtst6/copyright")),
+    called_directly("xvfb", Probe::File("/usr/bin/Xvfb")),
     called_directly("zlib1g", Probe::File("/usr/share/doc/zlib1g/copyright")),
     beside_modules("geoip-database", Probe::File("/usr/share/GeoIP/GeoIP.dat")),
     beside_modules(

@@ -35,6 +35,11 @@ unsafe impl Sync for Callback {}
 impl Callback {
     /// Makes a function pointer of the plan's signature.
     pub fn new(plan: Arc<Plan>, handler: Handler, word: *mut c_void) -> Result<Callback, SignatureError> {
+        if let Some(name) = plan.not_called_back() {
+            return Err(SignatureError(format!(
+                "'{name}' cannot be passed to a callback by value; pass a pointer to it"
+            )));
+        }
         let mut code = ptr::null_mut();
         // SAFETY: `code` is writable.
         let closure = unsafe { raw::ffi_closure_alloc(size_of::<raw::ffi_closure>(), &raw mut code) };

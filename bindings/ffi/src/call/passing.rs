@@ -28,6 +28,10 @@ struct Leaf {
 /// Most numbers that a structure passed in registers can have: 16 bytes of bit-fields, one bit each, in unions of a few members.
 const MAX_LEAVES: usize = 4096;
 
+/// Bit-fields without a name decide which registers a structure is passed in, as GCC has it on x86-64. Clang passes over them; which of both is
+/// right the psABI does not say, so it is what the system is compiled with.
+const PADDING_BITS_COUNT: bool = cfg!(all(target_arch = "x86_64", target_os = "linux"));
+
 /// The largest alignment of an argument on the stack, in bytes.
 const MAX_ARGUMENT_ALIGN: u32 = 16;
 
@@ -123,22 +127,47 @@ impl Descriptions {
         if has_x87 && leaves.iter().all(|leaf| leaf.scalar == Scalar::LongDouble) {
             return vec![&raw mut raw::ffi_type_longdouble];
         }
-        if has_x87 || is_misaligned {
+        let within = |start: u64| {
+            leaves
+                .iter()
+                .filter(move |leaf| (start..start + 8).contains(&leaf.offset))
+        };
+        let has_integer = |start: u64| within(start).any(|leaf| leaf.scalar.is_integer());
+        // Integers in both eightbytes of a union outweigh the x87 (rule 4d).
+        if is_misaligned || has_x87 && !(has_integer(0) && has_integer(8)) {
             // In memory: what has an element of more than 32 bytes is, by libffi's reading.
             let large = self.add(33, 1, vec![&raw mut raw::ffi_type_uint8]);
             return vec![large];
         }
-        let eightbyte = |start: u64| {
-            let mut within = leaves.iter().filter(|leaf| (start..start + 8).contains(&leaf.offset));
-            match (within.any(|leaf| leaf.scalar.is_integer()), size - start) {
-                (true, 0..=4) => &raw mut raw::ffi_type_uint32,
-                (true, _) => &raw mut raw::ffi_type_uint64,
-                (false, 0..=4) => &raw mut raw::ffi_type_float,
-                (false, _) => &raw mut raw::ffi_type_double,
-            }
+        let eightbyte = |start: u64| match (within(start).next().is_some(), has_integer(start), size - start) {
+            // Nothing but padding takes no register: a structure without elements has no class.
+            (false, ..) => self.add(8, 8, Vec::new()),
+            (_, true, 0..=4) => &raw mut raw::ffi_type_uint32,
+            (_, true, _) => &raw mut raw::ffi_type_uint64,
+            (_, false, 0..=4) => &raw mut raw::ffi_type_float,
+            (_, false, _) => &raw mut raw::ffi_type_double,
         };
         (0..size).step_by(8).map(eightbyte).collect()
     }
+}
+
+/// Whether half of a structure of two eightbytes is padding, which takes no register. libffi's closures count one for it all the same (3.5, in
+/// `ffi_closure_unix64_inner`), and would take every argument after it from the wrong one.
+pub(super) fn is_half_empty(types: &Types, of: Qualified) -> bool {
+    let is_small = types.size_of(of.id).is_some_and(|size| (9..=16).contains(&size));
+    if !cfg!(target_arch = "x86_64") || !is_small || !matches!(types.kind(of.id), Kind::Record(_)) {
+        return false;
+    }
+    let mut found = Leaves::default();
+    let is_known = found.collect(types, of.id, 0).is_some();
+    let has_x87 = found.leaves.iter().any(|leaf| leaf.scalar == Scalar::LongDouble);
+    let is_empty = |start: u64| {
+        found
+            .leaves
+            .iter()
+            .all(|leaf| !(start..start + 8).contains(&leaf.offset))
+    };
+    is_known && !has_x87 && !found.is_misaligned && [0, 8].into_iter().any(is_empty)
 }
 
 /// Elements of which libffi finds whether it is a homogeneous floating-point aggregate (AAPCS64, section 5.9.5).
@@ -184,19 +213,32 @@ impl Leaves {
                 (0..*length).try_for_each(|index| self.collect(types, of.id, offset + index * size))
             }
             Kind::Array(..) => Some(()),
-            Kind::Record(record) => record.body.as_ref()?.fields.iter().try_for_each(|field| {
-                let place = offset + field.found.offset;
-                match field.found.bits {
-                    None => self.collect(types, field.found.of.id, place),
-                    Some(bits) => {
-                        let end = place * 8 + u64::from(bits.first) + u64::from(bits.width);
-                        self.add(place, Scalar::UnsignedChar)?;
-                        self.add((end - 1) / 8, Scalar::UnsignedChar)
-                    }
+            Kind::Record(record) => {
+                let body = record.body.as_ref()?;
+                if PADDING_BITS_COUNT {
+                    let mut padding = body.padding.iter();
+                    padding
+                        .try_for_each(|padding| self.add_bits(offset * 8 + padding.start, offset * 8 + padding.end))?;
                 }
-            }),
+                body.fields.iter().try_for_each(|field| {
+                    let place = offset + field.found.offset;
+                    match field.found.bits {
+                        None => self.collect(types, field.found.of.id, place),
+                        Some(bits) => {
+                            let first = place * 8 + u64::from(bits.first);
+                            self.add_bits(first, first + u64::from(bits.width))
+                        }
+                    }
+                })
+            }
             Kind::Void | Kind::Vector { .. } | Kind::Function(_) => None,
         }
+    }
+
+    /// Adds what holds these bits: integers at both ends.
+    fn add_bits(&mut self, first: u64, end: u64) -> Option<()> {
+        self.add(first / 8, Scalar::UnsignedChar)?;
+        self.add((end - 1) / 8, Scalar::UnsignedChar)
     }
 
     fn add(&mut self, offset: u64, scalar: Scalar) -> Option<()> {

@@ -6,7 +6,7 @@ use std::ptr;
 use libffi_sys as raw;
 
 use super::SignatureError;
-use super::passing::Descriptions;
+use super::passing::{Descriptions, is_half_empty};
 use crate::types::{Function, Kind as TypeKind, Qualified, Scalar, Types};
 
 /// Most arguments of one call.
@@ -76,6 +76,8 @@ pub struct Plan {
     arguments: Vec<Slot>,
     result: Slot,
     direct: Option<Direct>,
+    /// The name of a parameter's type that callbacks cannot take.
+    not_called_back: Option<String>,
     /// What `cif` refers to.
     _types: Box<[*mut raw::ffi_type]>,
     _descriptions: Descriptions,
@@ -117,6 +119,10 @@ impl Plan {
                 align: of_result.align.max(8),
             },
             direct: direct(types, function),
+            not_called_back: all
+                .iter()
+                .find(|of| is_half_empty(types, **of))
+                .map(|of| types.name(*of)),
             _types: described,
             _descriptions: descriptions,
         })
@@ -135,6 +141,11 @@ impl Plan {
     /// How to call it without libffi, if that can be done.
     pub fn direct(&self) -> Option<Direct> {
         self.direct
+    }
+
+    /// The name of a parameter's type that a callback cannot take by value, if there is one.
+    pub fn not_called_back(&self) -> Option<&str> {
+        self.not_called_back.as_deref()
     }
 
     /// Calls a function through libffi. An integer result that is smaller than 8 bytes is extended to 8.

@@ -6,7 +6,7 @@ use super::attributes::Attributes;
 use super::expression::Number;
 use super::{Parsed, Parser};
 use crate::declarations::{Constant, Symbol};
-use crate::types::{Bits, Field, Found, Kind, Length, Member, Qualified, Rules, Scalar, Tail, TypeId, lay_out};
+use crate::types::{Bits, Body, Field, Found, Kind, Length, Member, Qualified, Rules, Scalar, Tail, TypeId, lay_out};
 
 /// The members that have been read.
 #[derive(Default)]
@@ -87,6 +87,9 @@ impl Parser<'_> {
             is_variable,
         });
         let places = placed.bits.iter().zip(&read.members);
+        let unnamed = places.clone().filter(|(_, member)| !member.named);
+        let padding = unnamed.filter_map(|(bit, member)| member.width.map(|width| *bit..*bit + u64::from(width)));
+        let padding = padding.filter(|bits| !bits.is_empty()).collect();
         let fields = read.fields.into_iter().zip(places);
         let fields = fields.filter(|((name, _), (_, member))| name.is_some() || member.width.is_none());
         let fields = fields.map(|((name, of), (bit, member))| Field {
@@ -100,10 +103,10 @@ impl Parser<'_> {
                 }),
             },
         });
-        let fields = fields.collect();
-        self.declared
-            .types
-            .define_record(id, placed.size, placed.align, fields, tail);
+        let mut body = Body::new(placed.size, placed.align, fields.collect());
+        body.tail = tail;
+        body.padding = padding;
+        self.declared.types.define_record(id, body);
         Ok(())
     }
 

@@ -8,6 +8,7 @@ mod name;
 mod scalar;
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 pub use layout::{Member, Placed, Rules, lay_out};
 pub use scalar::Scalar;
@@ -140,7 +141,23 @@ pub struct Body {
     pub fields: Vec<Field>,
     /// The element of the array without a fixed length that ends it.
     pub tail: Option<Tail>,
+    /// The bits of bit-fields without a name, counted from the beginning.
+    pub padding: Vec<Range<u64>>,
     names: HashMap<String, Found>,
+}
+
+impl Body {
+    /// So many bytes with these members, without a tail and without padding of bits.
+    pub fn new(size: u64, align: u32, fields: Vec<Field>) -> Self {
+        Self {
+            size,
+            align,
+            fields,
+            tail: None,
+            padding: Vec::new(),
+            names: HashMap::new(),
+        }
+    }
 }
 
 /// An array without a fixed length at the end of a structure.
@@ -293,19 +310,12 @@ impl Types {
     }
 
     /// Defines a structure or union: its members with their places.
-    pub fn define_record(&mut self, id: TypeId, size: u64, align: u32, fields: Vec<Field>, tail: Option<Tail>) {
-        let mut names = HashMap::new();
-        for field in &fields {
-            self.note_names(field, &mut names);
+    pub fn define_record(&mut self, id: TypeId, mut body: Body) {
+        for field in &body.fields {
+            self.note_names(field, &mut body.names);
         }
         if let Kind::Record(record) = &mut self.kinds[id.0 as usize] {
-            record.body = Some(Body {
-                size,
-                align,
-                fields,
-                tail,
-                names,
-            });
+            record.body = Some(body);
         }
     }
 

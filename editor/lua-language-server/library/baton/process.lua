@@ -21,7 +21,7 @@ local process = {}
 ---@field suspended? boolean true: it starts at its first `resume`
 ---@field daemon? boolean true: the program does not wait for its end
 ---@field quiet? boolean true: an error in it is not printed, and does not change the program's status
----@field thread? "main" run only on the program's first native thread
+---@field thread? string run only on the native thread of this name; "main" is the program's first
 ---@field stack_size? integer bytes of its C stack, from 65536
 
 ---A process that calls `f(...)`. The caller goes on, unless the new one is more urgent.
@@ -102,8 +102,8 @@ function process.after(seconds, f, ...) end
 ---@return baton.process.Timer
 function process.every(seconds, f, ...) end
 
----The native thread that the caller runs on: `"main"`, or a number.
----@return "main" | integer
+---The native thread that the caller runs on: its name, or a number if it has none.
+---@return string | integer
 function process.thread() end
 
 ---How many native threads run processes or calls at the moment.
@@ -202,8 +202,9 @@ function Process:priority() end
 ---@return boolean done, "dead"? why
 function Process:set_priority(priority) end
 
----Ties it to the program's first native thread, or with nil to none.
----@param thread "main"?
+---Ties it to the native thread of a name, which is made at first use and kept while anybody is bound to it; with nil to none.
+---`"main"` is the program's first.
+---@param thread string?
 ---@return boolean done, "dead"? why
 function Process:bind(thread) end
 
@@ -234,6 +235,8 @@ function Process:on_exit(f) end
 ---@field cpu number seconds that it has run
 ---@field stack_size integer bytes of address space of its C stack
 ---@field stack_used integer bytes of it that have been used
+---@field thread string | false the native thread that it is bound to
+---@field waits_for string | false what it waits for, as reports say it: "for a mutex", "for the thread 'gui', ..."
 
 ---@class baton.process.Timer
 local Timer = {}
@@ -424,6 +427,7 @@ function Barrier:wait(timeout) end
 ---@field park_cost number seconds from a wake-up until the program runs, as learned
 ---@field handovers integer
 ---@field threads integer
+---@field threads_named integer threads that processes are bound to by name, main not counted
 ---@field threads_started integer
 ---@field threads_retired integer
 ---@field stacks_in_use integer

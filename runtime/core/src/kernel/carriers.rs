@@ -4,6 +4,8 @@
 //! While another process is out in a foreign call on that carrier, it is *occupied*: the process is
 //! runnable but cannot be chosen, and is kept aside in the carrier's own ring until it is vacated.
 //!
+//! Some carriers have names, by which users bind processes to them. The kernel counts who is bound, and says when nobody is any more.
+//!
 //! A pinned process that comes back is in the middle of a foreign function, which may have left something in the thread's own
 //! storage that it looks at before it returns (an error queue, say). So the carrier continues it before it runs any other process.
 
@@ -23,6 +25,24 @@ pub(super) struct Carrier {
     pub(super) aside: u32,
     /// The first of the processes that run only here, in `carrier_next` and `carrier_prev`.
     pub(super) attached: u32,
+    /// How many processes are bound to it, wherever their foreign frames are.
+    pub(super) bound: u32,
+    /// How many processes have foreign frames here.
+    pub(super) pinned: u32,
+    /// It is only for those that are bound to it.
+    pub(super) is_named: bool,
+}
+
+impl Carrier {
+    const UNKNOWN: Carrier = Carrier {
+        occupant: NIL,
+        returned: NIL,
+        aside: NIL,
+        attached: NIL,
+        bound: 0,
+        pinned: 0,
+        is_named: false,
+    };
 }
 
 impl<C> Kernel<C> {
@@ -51,7 +71,7 @@ impl<C> Kernel<C> {
     /// sees to it that it moves.
     pub fn set_pin(&mut self, pid: ProcessId, carrier: Option<CarrierId>) {
         if let Some(index) = self.processes.find_alive(pid) {
-            self.processes[index].pin = carrier;
+            self.change_pin(index, carrier);
             self.attach(index);
         }
     }
@@ -59,9 +79,65 @@ impl<C> Kernel<C> {
     /// Says where a process has foreign frames, if it has any.
     pub fn set_pinned(&mut self, pid: ProcessId, carrier: Option<CarrierId>) {
         if let Some(index) = self.processes.find_alive(pid) {
-            self.processes[index].pinned = carrier;
+            self.change_pinned(index, carrier);
             self.attach(index);
         }
+    }
+
+    /// Keeps a carrier for those that are bound to it, or lets it be as others.
+    pub fn set_named(&mut self, carrier: CarrierId, is_named: bool) {
+        if let Some(place) = self.carrier_place(carrier)
+            && std::mem::replace(&mut self.carriers[place].is_named, is_named) != is_named
+        {
+            match is_named {
+                true => self.named_carriers += 1,
+                false => self.named_carriers -= 1,
+            }
+        }
+    }
+
+    /// Whether a carrier is only for those that are bound to it.
+    #[inline]
+    pub fn is_named(&self, carrier: CarrierId) -> bool {
+        self.known(carrier).is_some_and(|carrier| carrier.is_named)
+    }
+
+    /// How many carriers are only for those that are bound to them.
+    pub fn named_count(&self) -> usize {
+        self.named_carriers
+    }
+
+    /// How many of these have nobody out.
+    pub fn named_and_vacant_count(&self) -> usize {
+        match self.named_carriers {
+            0 => 0,
+            _ => {
+                let vacant = |carrier: &&Carrier| carrier.is_named && carrier.occupant == NIL;
+                self.carriers.iter().filter(vacant).count()
+            }
+        }
+    }
+
+    /// A carrier with a name to which nobody is bound any more, if there is one.
+    #[inline]
+    pub fn next_unbound(&mut self) -> Option<CarrierId> {
+        while let Some(place) = self.unbound.pop() {
+            let carrier = CarrierId(place);
+            if self.is_named(carrier) && !self.is_bound_to(carrier) {
+                return Some(carrier);
+            }
+        }
+        None
+    }
+
+    /// Whether some process is bound to this carrier.
+    pub fn is_bound_to(&self, carrier: CarrierId) -> bool {
+        self.known(carrier).is_some_and(|carrier| carrier.bound > 0)
+    }
+
+    /// Whether some process has foreign frames on this carrier.
+    pub fn is_pinned_to(&self, carrier: CarrierId) -> bool {
+        self.known(carrier).is_some_and(|carrier| carrier.pinned > 0)
     }
 
     /// A process is out on a carrier: the others that need it are kept aside. A carrier has one
@@ -98,8 +174,12 @@ impl<C> Kernel<C> {
 
     /// Whether some process can run on this carrier only.
     pub fn is_needed(&self, carrier: CarrierId) -> bool {
-        let known = self.carriers.get(carrier.0 as usize);
-        known.is_some_and(|carrier| carrier.attached != NIL)
+        self.is_bound_to(carrier) || self.is_pinned_to(carrier)
+    }
+
+    #[inline]
+    fn known(&self, carrier: CarrierId) -> Option<&Carrier> {
+        self.carriers.get(carrier.0 as usize)
     }
 
     /// The VM goes on without a runnable process, which is out in a foreign call on `carrier`: if it
@@ -202,9 +282,49 @@ impl<C> Kernel<C> {
     /// A process ends: it needs no carrier any more, and no turn.
     pub(super) fn detach(&mut self, index: u32) {
         self.forget_due_time(index);
-        self.processes[index].pin = None;
-        self.processes[index].pinned = None;
+        self.change_pin(index, None);
+        self.change_pinned(index, None);
         self.move_to_carrier(index, NIL);
+    }
+
+    /// In a fork's child: no carrier is known, and `index` is bound and pinned to those given.
+    pub(super) fn forget_carriers(&mut self, index: u32, pin: Option<CarrierId>, pinned: Option<CarrierId>) {
+        self.carriers.clear();
+        self.unbound.clear();
+        self.named_carriers = 0;
+        self.change_pin(index, pin);
+        self.change_pinned(index, pinned);
+        self.attach(index);
+    }
+
+    fn change_pin(&mut self, index: u32, pin: Option<CarrierId>) {
+        let old = std::mem::replace(&mut self.processes[index].pin, pin);
+        if old == pin {
+            return;
+        }
+        if let Some(place) = old.and_then(|carrier| self.carrier_place(carrier)) {
+            let carrier = &mut self.carriers[place];
+            carrier.bound -= 1;
+            if carrier.bound == 0 && carrier.is_named {
+                self.unbound.push(place as u32);
+            }
+        }
+        if let Some(place) = pin.and_then(|carrier| self.carrier_place(carrier)) {
+            self.carriers[place].bound += 1;
+        }
+    }
+
+    fn change_pinned(&mut self, index: u32, pinned: Option<CarrierId>) {
+        let old = std::mem::replace(&mut self.processes[index].pinned, pinned);
+        if old == pinned {
+            return;
+        }
+        if let Some(place) = old.and_then(|carrier| self.carrier_place(carrier)) {
+            self.carriers[place].pinned -= 1;
+        }
+        if let Some(place) = pinned.and_then(|carrier| self.carrier_place(carrier)) {
+            self.carriers[place].pinned += 1;
+        }
     }
 
     /// Lists a process with the carrier it needs now.
@@ -297,13 +417,7 @@ impl<C> Kernel<C> {
         }
         let place = carrier.0 as usize;
         if place >= self.carriers.len() {
-            let unknown = Carrier {
-                occupant: NIL,
-                returned: NIL,
-                aside: NIL,
-                attached: NIL,
-            };
-            self.carriers.resize(place + 1, unknown);
+            self.carriers.resize(place + 1, Carrier::UNKNOWN);
         }
         Some(place)
     }

@@ -46,6 +46,8 @@ pub(super) struct Deadlines {
     /// Where an owner's entry stands in the heap, by the owner's key; `NIL` if it has none.
     places: Vec<u32>,
     turn: u64,
+    /// Grows with each deadline that is taken out.
+    removals: u64,
 }
 
 impl Deadlines {
@@ -54,7 +56,14 @@ impl Deadlines {
             heap: Vec::new(),
             places: Vec::new(),
             turn: 0,
+            removals: 0,
         }
+    }
+
+    /// Grows with each deadline that comes or goes.
+    #[inline]
+    pub(super) fn changes(&self) -> u64 {
+        self.turn + self.removals
     }
 
     /// Sets an owner's deadline, in place of the one it had.
@@ -107,6 +116,7 @@ impl Deadlines {
     }
 
     fn remove(&mut self, place: usize) {
+        self.removals += 1;
         let removed = self.heap.swap_remove(place);
         self.places[removed.owner.key()] = NIL;
         if place < self.heap.len() {

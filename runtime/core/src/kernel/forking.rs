@@ -83,9 +83,7 @@ impl<C> Kernel<C> {
         let due = self.processes[me].due;
         self.detach(me);
         self.set_due_time(pid, (due != NO_DUE_TIME).then(|| Instant::from_nanos(due)));
-        self.carriers.clear();
-        self.processes[me].pin = pin;
-        self.set_pinned(pid, pinned);
+        self.forget_carriers(me, pin, pinned);
         self.current = NIL;
         self.last = me;
         let _ = self.switch_to(pid);

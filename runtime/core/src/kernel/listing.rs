@@ -4,10 +4,11 @@ use super::process::{Phase, Process};
 use super::slab::NIL;
 use super::waiters::Kind;
 use super::{
-    BarrierId, ChannelId, ConditionId, EventId, Kernel, MutexId, ProcessId, RwLockId, SemaphoreId, State, WaitQueueId,
+    BarrierId, CarrierId, ChannelId, ConditionId, EventId, Kernel, MutexId, ProcessId, RwLockId, SemaphoreId, State,
+    WaitQueueId,
 };
 
-/// What a process waits for: for the report of a deadlock.
+/// What a process waits for: for reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Blocker {
     /// A time.
@@ -42,6 +43,8 @@ pub enum Blocker {
     Descriptor(u32),
     /// One of several descriptors, this many.
     Descriptors(usize),
+    /// The native thread that it has to run on, where another process is out.
+    Thread(CarrierId),
 }
 
 impl<C> Kernel<C> {
@@ -84,8 +87,10 @@ impl<C> Kernel<C> {
     pub fn blocker(&self, pid: ProcessId) -> Option<Blocker> {
         let index = self.processes.find(pid)?;
         let process = &self.processes[index];
-        if process.phase == Phase::Sleeping {
-            return Some(Blocker::Sleep);
+        match process.phase {
+            Phase::Sleeping => return Some(Blocker::Sleep),
+            Phase::Aside => return Some(Blocker::Thread(CarrierId(process.carrier))),
+            _ => {}
         }
         if process.phase != Phase::Waiting {
             return None;
@@ -158,6 +163,7 @@ impl<C> Kernel<C> {
     pub fn set_preemptible(&mut self, pid: ProcessId, preemptible: bool) {
         if let Some(index) = self.processes.find(pid) {
             self.processes[index].preemptible = preemptible;
+            self.preemptible_changes += 1;
         }
     }
 

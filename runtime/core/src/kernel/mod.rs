@@ -143,8 +143,14 @@ pub struct Kernel<C> {
     /// How many processes are in each phase.
     census: [u32; PHASES],
     deadlines: Deadlines,
+    /// Grows when a process is said to be preemptible or not.
+    preemptible_changes: u64,
     waiters: Waiters,
     carriers: Vec<carriers::Carrier>,
+    /// How many of them have names.
+    named_carriers: usize,
+    /// Places of carriers with names to which nobody is bound any more, for the executor to see.
+    unbound: Vec<u32>,
     payloads: Vec<Option<C>>,
     limit: u32,
     /// Processes that were spawned or fired, and have not ended.
@@ -191,8 +197,11 @@ impl<C> Kernel<C> {
             counters: Counters::default(),
             census: [0; PHASES],
             deadlines: Deadlines::new(),
+            preemptible_changes: 0,
             waiters,
             carriers: Vec::new(),
+            named_carriers: 0,
+            unbound: Vec::new(),
             payloads: Vec::new(),
             limit: limit.min(Self::MOST_PROCESSES),
             live: 0,

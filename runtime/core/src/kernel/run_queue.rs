@@ -17,6 +17,8 @@ pub(super) struct RunQueue {
     top: u8,
     /// A power of two, so that a masked level is in bounds.
     heads: [u32; 128],
+    /// Grows with each process that comes or goes.
+    changes: u64,
 }
 
 impl RunQueue {
@@ -25,6 +27,7 @@ impl RunQueue {
             levels: 0,
             top: 0,
             heads: [NIL; 128],
+            changes: 0,
         }
     }
 
@@ -32,6 +35,12 @@ impl RunQueue {
     #[inline]
     pub(super) fn top(&self) -> u8 {
         self.top
+    }
+
+    /// Grows with each process that comes or goes; turns of a ring do not count.
+    #[inline]
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// The most urgent level below `level` that has a process, 0 if none has.
@@ -55,6 +64,7 @@ impl RunQueue {
     #[inline]
     pub(super) fn push_back(&mut self, processes: &mut [Process], index: u32) {
         let level = processes[index as usize].priority;
+        self.changes += 1;
         self.levels |= bit(level);
         self.top = self.top.max(level.get());
         push_back(processes, &mut self.heads[usize::from(level.get() & 127)], index);
@@ -83,6 +93,7 @@ impl RunQueue {
         if place == NIL {
             return self.push_back(processes, index);
         }
+        self.changes += 1;
         // The back of the ring that would begin at `place`.
         let mut before = place;
         push_back(processes, &mut before, index);
@@ -94,6 +105,7 @@ impl RunQueue {
     #[inline]
     pub(super) fn remove(&mut self, processes: &mut [Process], index: u32) {
         let level = processes[index as usize].priority;
+        self.changes += 1;
         let head = &mut self.heads[usize::from(level.get() & 127)];
         remove(processes, head, index);
         if *head == NIL {

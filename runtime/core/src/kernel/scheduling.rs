@@ -146,6 +146,13 @@ impl<C> Kernel<C> {
         top > level || (top == level && process.next != self.current)
     }
 
+    /// A number that stays the same as long as nothing changes by which others decide when the current process is to be interrupted: who is
+    /// runnable, the deadlines, who may be preempted.
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.run_queue.changes() + self.deadlines.changes() + self.preemptible_changes
+    }
+
     /// How many processes could be chosen now, the current one not counted.
     #[inline]
     pub fn runnable_count(&self) -> usize {

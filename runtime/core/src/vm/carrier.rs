@@ -58,6 +58,11 @@ const MOST_ABOVE_THE_BOUND: usize = 4;
 const LOOP_STACK: usize = 1 << 20;
 
 impl CarrierEntry {
+    /// Nobody has been promised to it, or will need it.
+    fn is_spare(&self) -> bool {
+        self.errand == Errand::None && !self.is_named
+    }
+
     /// The process that has come to go on here.
     fn take_errand(&mut self) -> Option<Fiber> {
         if self.errand != Errand::Sent {
@@ -186,7 +191,7 @@ impl Vm {
             };
             entry.waiting = true;
             let granted = Arc::clone(&entry.granted);
-            let needed = entry.needed || entry.errand != Errand::None;
+            let needed = entry.needed || entry.is_named || entry.errand != Errand::None;
             self.note_waiting(me, true);
             if me == HOME || needed {
                 state = granted.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -199,7 +204,7 @@ impl Vm {
             state = next;
             if timeout.timed_out()
                 && state.owner != Some(me)
-                && let Some(entry) = state.entry(me).filter(|entry| entry.errand == Errand::None)
+                && let Some(entry) = state.entry(me).filter(|entry| entry.is_spare())
             {
                 entry.waiting = false;
                 self.counters.threads_retired.increment();
@@ -216,26 +221,26 @@ impl Vm {
     }
 
     /// Runs processes until the VM is somebody else's or has ended.
-    fn run_as_owner(&self) {
+    fn run_as_owner(self: &Arc<Vm>) {
         while !self.has_ended() {
             self.harvest();
             self.consult();
             let step = self.inner.with(|inner| self.plan_base(inner));
-            match step {
-                BaseStep::Run(jump) => {
-                    self.run_from_base(jump);
-                    if !self.is_owner() {
-                        self.post_returned();
-                        return;
-                    }
-                    self.send_off();
+            let jump = match step {
+                BaseStep::Run(jump) => jump,
+                BaseStep::MakeRoom(_) if self.make_room() => return,
+                BaseStep::MakeRoom(pid) => self.inner.with(|inner| self.plan_run(inner, pid)),
+                BaseStep::HandOver(to) => return self.hand_over(to),
+                BaseStep::Idle => {
+                    self.idle();
+                    continue;
                 }
-                BaseStep::HandOver(to) => {
-                    self.hand_over(to);
-                    return;
-                }
-                BaseStep::Idle => self.idle(),
+            };
+            self.run_from_base(jump);
+            if !self.is_owner() {
+                return self.post_returned();
             }
+            self.send_off();
         }
     }
 
@@ -261,6 +266,11 @@ impl Vm {
 
     /// A thread that can be given the VM, which is taken from a call: one that waits, or a new one. The VM's mutex is held.
     pub(super) fn carrier_to_spare(self: &Arc<Vm>, state: &mut LockState) -> Option<CarrierId> {
+        self.nameless_carrier(state).or_else(|| state.waiting_named_carrier())
+    }
+
+    /// The same, but for a thread that is kept for those who are bound to it.
+    pub(super) fn nameless_carrier(self: &Arc<Vm>, state: &mut LockState) -> Option<CarrierId> {
         let bound = self.parameters.max_threads();
         let above = if bound > 1 { MOST_ABOVE_THE_BOUND } else { 0 };
         state

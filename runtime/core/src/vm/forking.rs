@@ -13,6 +13,7 @@
 //!
 //! **Lock order.** `watch`, the VM's mutex, the monitor's list; nobody holds the list while it waits for one of the others.
 
+use super::affinity::Names;
 use super::lock::{CarrierEntry, LockState};
 use super::watch::Watch;
 use super::{HOME, Vm, request};
@@ -205,6 +206,8 @@ impl Vm {
         self.inner.with(|inner| {
             inner.carrier = HOME;
             inner.base = base;
+            inner.names = Names::default();
+            inner.turns.forget();
             inner.run_started = Instant::now().as_nanos();
             let survivor = out.or_else(|| inner.kernel.current())?;
             inner.prefers_home = inner.prefers_home.filter(|&homebody| homebody == survivor);
@@ -221,6 +224,7 @@ impl Vm {
                 inner.kernel.set_pin(survivor, Some(HOME));
             }
             self.publish(inner);
+            self.publish_named(inner);
             Some(inner.kernel.guest(survivor))
         })
     }

@@ -53,8 +53,10 @@ pub(super) struct CarrierEntry {
     pub(super) returned: Option<(ProcessId, bool)>,
     /// Waits in its loop for the VM, ready to be given it.
     pub(super) waiting: bool,
-    /// When the thread last gave the VM up, a process could run on it only: it is not retired.
+    /// When the thread last gave the VM up, a process had foreign frames here: it is not retired.
     pub(super) needed: bool,
+    /// It is kept for those who are bound to it (see `affinity.rs`).
+    pub(super) is_named: bool,
 }
 
 impl CarrierEntry {
@@ -69,6 +71,7 @@ impl CarrierEntry {
             returned: None,
             waiting: false,
             needed: false,
+            is_named: false,
         }
     }
 }
@@ -111,9 +114,14 @@ impl LockState {
             .for_each(|entry| entry.granted.notify_one());
     }
 
-    /// A thread ready to be given the VM: home if it can.
+    /// A thread ready to be given the VM, for all to run on: home if it can.
     pub(super) fn waiting_carrier(&self) -> Option<CarrierId> {
-        self.find_waiting(|_, _| true)
+        self.find_waiting(|_, entry| !entry.is_named)
+    }
+
+    /// One that is kept for those who are bound to it.
+    pub(super) fn waiting_named_carrier(&self) -> Option<CarrierId> {
+        self.find_waiting(|_, entry| entry.is_named)
     }
 
     /// The first thread that waits for the VM and is promised to nobody, among those that `suits`.
@@ -288,7 +296,7 @@ impl Vm {
             }
             if let Some(entry) = state.entry(owner) {
                 entry.out = Some(Outside { process, fiber });
-                entry.needed = inner.kernel.is_needed(owner);
+                entry.needed = inner.kernel.is_pinned_to(owner);
             }
             true
         })
@@ -296,10 +304,27 @@ impl Vm {
 
     /// Gives the VM from the calling thread's loop to the carrier `to`.
     pub(super) fn hand_over(&self, to: CarrierId) {
-        let (me, needed) = self
-            .inner
-            .with(|inner| (inner.carrier, inner.kernel.is_needed(inner.carrier)));
+        let (me, needed) = self.owner_for_hand_over();
+        self.hand_over_locked(&mut self.lock_state(), me, needed, to);
+    }
+
+    /// Gives the VM from the calling thread's loop to one that is kept for nobody; `false`: all of those are out.
+    pub(super) fn make_room(self: &Arc<Vm>) -> bool {
+        let (me, needed) = self.owner_for_hand_over();
         let mut state = self.lock_state();
+        let heir = self.nameless_carrier(&mut state);
+        if let Some(heir) = heir {
+            self.hand_over_locked(&mut state, me, needed, heir);
+        }
+        heir.is_some()
+    }
+
+    fn owner_for_hand_over(&self) -> (CarrierId, bool) {
+        self.inner
+            .with(|inner| (inner.carrier, inner.kernel.is_pinned_to(inner.carrier)))
+    }
+
+    fn hand_over_locked(&self, state: &mut LockState, me: CarrierId, needed: bool, to: CarrierId) {
         if let Some(entry) = state.entry(me) {
             entry.needed = needed;
         }

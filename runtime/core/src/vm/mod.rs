@@ -8,7 +8,9 @@
 //! | `consulting.rs` | a scheduler and switch hooks of the guest's users |
 //! | `slices.rs`, `bell.rs` | slices of a process's own; what signal handlers may ring |
 //! | `carrier.rs` | native threads: the loop on their own stacks, hand-over, retirement |
+//! | `affinity.rs` | native threads with names, for processes that are bound to them |
 //! | `moving.rs` | calls that are known to be long: the caller goes to another thread |
+//! | `turns.rs` | at the bound on threads, calls come to their turn |
 //! | `lock.rs` | the slow half of the VM lock: taking, entering cold, leaving |
 //! | `descriptors.rs` | waiting for descriptors |
 //! | `idle.rs` | posts of other threads; deadlines; when nothing is runnable |
@@ -23,6 +25,7 @@
 //! **Lock order.** A VM's watch, then the VM's mutex; the monitor's list of VMs is a leaf. Nobody who holds a VM's mutex enters, waits or calls the guest
 //! except for [`Guest::judge`] and [`Guest::warn_blocked`].
 
+mod affinity;
 mod bell;
 mod carrier;
 mod consulting;
@@ -34,9 +37,11 @@ mod moving;
 mod operations;
 mod slices;
 mod switching;
+mod turns;
 mod waiting;
 mod watch;
 
+pub use affinity::{HOME_NAME, ThreadRefusal};
 pub use bell::{Bell, Ring};
 pub use descriptors::MOST_DESCRIPTORS;
 pub use moving::Departure;
@@ -55,7 +60,7 @@ use baton_sys::parking::Park;
 use baton_sys::poller::{Events, Poller};
 use baton_sys::stack::{Stack, StackPool};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 /// The VM's first native thread.
@@ -94,11 +99,13 @@ pub(crate) struct Inner {
     departing: Option<CarrierId>,
     /// When the running process was continued (coarse), in nanoseconds.
     run_started: u64,
-    /// Who wants to make a foreign call while all native threads but this one are out.
-    thread_queue: WaitQueueId,
+    turns: turns::Turns,
     /// A process that prefers home, but goes elsewhere while home is out in a call of another process.
     prefers_home: Option<ProcessId>,
     consulting: consulting::Consulting,
+    /// What the kernel's changes amounted to when they were published last.
+    published: u64,
+    names: affinity::Names,
     /// Processes with slices of their own length.
     sliced: usize,
     bells: Vec<Arc<bell::Hung>>,
@@ -127,6 +134,8 @@ struct Published {
     preemptible: AtomicBool,
     /// The monitor's clock reading at its last look, in nanoseconds.
     coarse_now: AtomicU64,
+    /// Threads with names.
+    named_threads: AtomicUsize,
 }
 
 /// Why the running process is asked for a safepoint.
@@ -212,12 +221,12 @@ impl Vm {
         baton_sys::forking::at_fork(forking::AT_FORK)?;
         let parameters = Parameters::default();
         let mut kernel = Kernel::default();
-        let thread_queue = kernel.wait_queue_new();
+        let turns = turns::Turns::new(kernel.wait_queue_new(), kernel.wait_queue_new());
         let vm = Arc::new(Vm {
             guest,
             inner: OwnerCell::new(Inner {
                 kernel,
-                thread_queue,
+                turns,
                 carrier: HOME,
                 base: None,
                 stacks: StackPool::new(parameters.stack_size())?,
@@ -228,7 +237,9 @@ impl Vm {
                 run_started: 0,
                 prefers_home: None,
                 consulting: consulting::Consulting::default(),
+                names: affinity::Names::default(),
                 sliced: 0,
+                published: u64::MAX,
                 bells: Vec::new(),
                 random: baton_sys::clock::Instant::now().as_nanos() | 1,
             }),
@@ -263,7 +274,9 @@ impl Vm {
     pub fn kernel<R>(&self, f: impl FnOnce(&mut Kernel<Context>) -> R) -> R {
         self.inner.with(|inner| {
             let result = f(&mut inner.kernel);
-            self.publish(inner);
+            if inner.has_changed() {
+                self.publish(inner);
+            }
             result
         })
     }
@@ -276,6 +289,11 @@ impl Vm {
     /// How many native threads the VM has, home included.
     pub fn threads(&self) -> usize {
         self.lock_state().live_threads()
+    }
+
+    /// Native threads of the program that it did not make itself: the VM's, and the monitor's. At most as many as there are.
+    pub fn own_threads(&self) -> usize {
+        self.threads() + usize::from(self.monitor.runs())
     }
 
     /// To be called after parameters were set: whoever sleeps by what they were before is woken.

@@ -86,12 +86,8 @@ impl Vm {
 
     /// A thread for a call that lasts: neither home nor one that somebody else can run on only.
     fn carrier_to_send(self: &Arc<Vm>, inner: &Inner, state: &mut LockState) -> Option<CarrierId> {
-        // The kernel does not know yet of a process that has just come back pinned, and is still in the inbox.
-        let free = |carrier: CarrierId, entry: &CarrierEntry| {
-            carrier != HOME && carrier != inner.carrier && !entry.needed && !inner.kernel.is_needed(carrier)
-        };
         state
-            .find_waiting(free)
+            .find_waiting(|carrier, entry| inner.may_take(carrier, entry))
             .or_else(|| self.start_carrier(state, self.parameters.max_threads()))
     }
 
@@ -105,5 +101,14 @@ impl Vm {
             entry.errand = Errand::Sent;
             entry.granted.notify_one();
         }
+    }
+}
+
+impl Inner {
+    /// Whether a thread that waits may be given a call or a name: it is neither home nor one that somebody can run on only.
+    pub(super) fn may_take(&self, carrier: CarrierId, entry: &CarrierEntry) -> bool {
+        // The kernel does not know yet of a process that has just come back pinned, and is still in the inbox.
+        let is_free = !entry.needed && !entry.is_named && !self.kernel.is_needed(carrier);
+        is_free && carrier != HOME && carrier != self.carrier
     }
 }

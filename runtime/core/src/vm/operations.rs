@@ -1,6 +1,6 @@
 //! What a running process may do. All of it inside the VM.
 
-use super::{Context, Inner, Vm};
+use super::{Context, Inner, ThreadRefusal, Vm};
 use crate::kernel::{
     Attempt, Deadline, Kernel, KillOutcome, Next, ProcessId, ProcessLimit, SpawnOptions, SuspendOutcome, Wake,
     WakeReason,
@@ -19,6 +19,8 @@ pub enum SpawnError {
     Stack(StackError),
     /// No stack of that size was reserved that is free.
     NonePremade,
+    /// There is no native thread to bind it to.
+    Thread(ThreadRefusal),
 }
 
 impl fmt::Display for SpawnError {
@@ -27,6 +29,7 @@ impl fmt::Display for SpawnError {
             SpawnError::Limit(limit) => write!(f, "{limit}"),
             SpawnError::Stack(error) => write!(f, "no stack for another process: {error}"),
             SpawnError::NonePremade => f.write_str("no stack for another process is ready (reserve more of that size)"),
+            SpawnError::Thread(refusal) => write!(f, "{refusal}"),
         }
     }
 }
@@ -142,7 +145,7 @@ impl Vm {
     }
 
     /// Has a process run on home as long as home is there: while home is out in a surprise call of another process, this one goes elsewhere.
-    /// Only [`Vm::bind`] keeps a process on a thread whatever happens. Before [`Vm::run`], or inside the VM.
+    /// Only [`Vm::bind_to_thread`] keeps a process on a thread whatever happens. Before [`Vm::run`], or inside the VM.
     pub fn prefer_home(&self, process: ProcessId) {
         self.inner.with_mutex_held(|inner| {
             inner.kernel.set_pin(process, Some(super::HOME));
@@ -151,18 +154,25 @@ impl Vm {
     }
 
     /// Binds a process to a native thread, or frees it. The calling one moves at once.
-    pub fn bind(&self, process: ProcessId, carrier: Option<crate::kernel::CarrierId>) {
+    pub(super) fn bind(&self, process: ProcessId, carrier: Option<crate::kernel::CarrierId>) {
         let jump = self.inner.with(|inner| {
             inner.kernel.set_pin(process, carrier);
             if inner.prefers_home == Some(process) {
                 inner.prefers_home = None;
             }
+            self.let_go_of_threads(inner);
+            if let Some(carrier) = carrier {
+                self.let_go_unless_bound(inner, carrier);
+            }
             let me = inner.kernel.current()?;
-            let away = carrier.is_some_and(|carrier| carrier != inner.carrier);
-            let next = if me == process && away {
-                Next::Nothing
-            } else {
-                Next::Same
+            let leaves = carrier.is_some_and(|carrier| carrier != inner.carrier) || self.should_go_home(inner, me);
+            if me != process || !leaves {
+                return self.plan(inner, me, Next::Same);
+            }
+            let next = match inner.kernel.schedule() {
+                // It can run where it is bound to: the loop hands the VM over.
+                Next::Same => Next::Nothing,
+                next => next,
             };
             self.plan(inner, me, next)
         });
@@ -236,6 +246,7 @@ impl Vm {
                 return Err(Wake::because(WakeReason::Dead));
             };
             match f(&mut inner.kernel) {
+                Attempt::Ready(wake) if !inner.has_to_decide() => Err(wake),
                 Attempt::Ready(wake) => Ok((me, self.give_way(inner, me), Some(wake))),
                 Attempt::Blocked => Ok((me, self.plan_after_block(inner, me), None)),
             }
@@ -253,44 +264,16 @@ impl Vm {
     pub fn operate<R>(&self, f: impl FnOnce(&mut Kernel<Context>) -> R) -> R {
         let (result, jump) = self.inner.with(|inner| {
             let result = f(&mut inner.kernel);
-            let jump = inner.kernel.current().and_then(|me| self.give_way(inner, me));
+            self.let_go_of_threads(inner);
+            let jump = if inner.has_to_decide() {
+                inner.kernel.current().and_then(|me| self.give_way(inner, me))
+            } else {
+                None
+            };
             (result, jump)
         });
         self.take(jump);
         result
-    }
-
-    /// Waits until a foreign call by the calling process would leave a native thread for the others, after those that have waited before. Processes that
-    /// are bound, or prefer home, do not wait: nobody could run in their place.
-    pub fn wait_for_thread(&self) -> Wake {
-        let mut has_waited = false;
-        // Without giving way, so that nobody else is let in between this look and the call.
-        while !self.inner.with(|inner| self.lets_call(inner, has_waited)) {
-            self.counters.thread_bound_hits.increment();
-            let queue = self.inner.with(|inner| inner.thread_queue);
-            let wake = self.attempt(|kernel| kernel.wait(queue, Deadline::Never));
-            if wake.reason != WakeReason::Done {
-                return wake;
-            }
-            has_waited = true;
-        }
-        Wake::because(WakeReason::Done)
-    }
-
-    /// Whether the calling process may begin a foreign call. If it has waited for that, the next one in the queue is woken, which looks again: the call may
-    /// be over at once, and its end would tell nobody.
-    fn lets_call(&self, inner: &mut Inner, has_waited: bool) -> bool {
-        let kernel = &mut inner.kernel;
-        let me = kernel.current();
-        let stays = me.is_none_or(|pid| kernel.effective_carrier(pid).is_some()) || me == inner.prefers_home;
-        let is_first = has_waited || kernel.wait_queue_is_empty(inner.thread_queue);
-        let leaves_a_thread = is_first && kernel.foreign_count() + 1 < self.parameters.max_threads();
-        let may_call = stays || kernel.is_critical() || leaves_a_thread;
-        if may_call && has_waited {
-            kernel.wake_one(inner.thread_queue, WakeReason::Done, 0);
-            self.publish(inner);
-        }
-        may_call
     }
 
     /// Sleeps until `until`; at once back if that has passed.

@@ -30,6 +30,8 @@ pub(super) enum BaseStep {
     Run(Jump),
     /// Give the VM to another native thread.
     HandOver(CarrierId),
+    /// The same, to one that is kept for nobody, to continue this process; if there is none, it runs here.
+    MakeRoom(ProcessId),
     /// Nothing is runnable.
     Idle,
 }
@@ -165,9 +167,17 @@ impl Vm {
     fn may_run_here(&self, inner: &Inner, pid: ProcessId) -> bool {
         match inner.kernel.effective_carrier(pid) {
             Some(carrier) => carrier == inner.carrier,
+            None if inner.carrier == HOME => true,
             // Relaxed: a stale answer only delays the way home.
-            None => inner.carrier == HOME || !self.home_waits.load(Ordering::Relaxed),
+            None => !self.home_waits.load(Ordering::Relaxed) && !inner.kernel.is_named(inner.carrier),
         }
+    }
+
+    /// Whether the running process could as well run at home, which is free.
+    pub(super) fn should_go_home(&self, inner: &Inner, pid: ProcessId) -> bool {
+        // Relaxed: a stale answer only delays the way home.
+        let home_waits = inner.carrier != HOME && self.home_waits.load(Ordering::Relaxed);
+        home_waits && inner.kernel.effective_carrier(pid) != Some(inner.carrier)
     }
 
     /// What the loop of the owner's thread does next.
@@ -182,27 +192,26 @@ impl Vm {
         };
         // Relaxed: a stale answer only delays the way home.
         let home_waits = inner.carrier != HOME && self.home_waits.load(Ordering::Relaxed);
-        let step = match chosen {
+        match chosen {
             Some(pid) => match inner.kernel.effective_carrier(pid) {
                 Some(carrier) if carrier != inner.carrier => BaseStep::HandOver(carrier),
                 None if home_waits => BaseStep::HandOver(HOME),
-                _ => {
-                    let to = inner.fiber_of(pid);
-                    inner.run_started = Instant::now().as_nanos();
-                    self.publish_slice(inner, pid);
-                    BaseStep::Run(Jump {
-                        from: inner.base_fiber(),
-                        to,
-                    })
-                }
+                None if inner.kernel.is_named(inner.carrier) => BaseStep::MakeRoom(pid),
+                _ => BaseStep::Run(self.plan_run(inner, pid)),
             },
             None if home_waits => BaseStep::HandOver(HOME),
             None => BaseStep::Idle,
-        };
-        if matches!(step, BaseStep::Run(_)) {
-            self.publish(inner);
         }
-        step
+    }
+
+    /// Continues a process on the owner's thread.
+    pub(super) fn plan_run(&self, inner: &mut Inner, pid: ProcessId) -> Jump {
+        let to = inner.fiber_of(pid);
+        inner.run_started = Instant::now().as_nanos();
+        self.publish_slice(inner, pid);
+        self.publish(inner);
+        let from = inner.base_fiber();
+        Jump { from, to }
     }
 
     /// Continues a process from the loop of the owner's thread; returns when somebody switches back to the loop.
@@ -212,7 +221,8 @@ impl Vm {
 
     /// Shows the monitor what it decides by, and alerts it when it sleeps too long for that.
     #[inline]
-    pub(super) fn publish(&self, inner: &Inner) {
+    pub(super) fn publish(&self, inner: &mut Inner) {
+        inner.published = inner.kernel.changes();
         let kernel = &inner.kernel;
         let runnable = kernel.runnable_count() as u32;
         let deadline = self.next_deadline(inner).map_or(u64::MAX, Instant::as_nanos);
@@ -271,8 +281,7 @@ impl Vm {
             } else if asked && inner.slice_is_over(me, self.slice_of(inner, me)) {
                 inner.begin_slice(me);
                 inner.kernel.preempt_current(Preemption::SliceExpired)
-            // Relaxed: a stale answer only delays the way home.
-            } else if inner.carrier != HOME && self.home_waits.load(Ordering::Relaxed) {
+            } else if self.should_go_home(inner, me) {
                 Next::Nothing
             } else {
                 Next::Same
@@ -329,6 +338,7 @@ impl Vm {
                 self.count_sliced(inner, context.slice, 0);
             }
             inner.kernel.exit_current();
+            self.let_go_of_threads(inner);
             let next = inner.kernel.schedule();
             let to = match next {
                 Next::Other(pid) if !self.leaves_straight_way(inner, pid) && self.may_run_here(inner, pid) => {
@@ -346,6 +356,18 @@ impl Vm {
 }
 
 impl Inner {
+    /// Whether there is something new to publish.
+    #[inline]
+    pub(super) fn has_changed(&self) -> bool {
+        self.kernel.changes() != self.published
+    }
+
+    /// Whether there is anything to decide or to publish after an operation of the running process.
+    #[inline]
+    pub(super) fn has_to_decide(&self) -> bool {
+        self.has_changed() || self.kernel.current_should_yield()
+    }
+
     #[inline]
     pub(super) fn context(&self, pid: ProcessId) -> &Context {
         self.kernel

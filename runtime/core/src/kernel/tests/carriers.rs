@@ -1,7 +1,7 @@
 //! Native threads: bound, pinned, occupied.
 
 use super::*;
-use crate::kernel::{CarrierId, State};
+use crate::kernel::{Blocker, CarrierId, State};
 
 const HOME: CarrierId = CarrierId(0);
 const OTHER: CarrierId = CarrierId(1);
@@ -204,4 +204,40 @@ fn a_carrier_beyond_the_limit_binds_nobody() {
     assert_eq!(kernel.occupant(beyond), None);
     assert_eq!(kernel.schedule(), Next::Other(a));
     assert!(kernel.end_foreign(out));
+}
+
+#[test]
+fn a_named_carrier_is_free_when_the_last_one_is_bound_no_more() {
+    let mut kernel = kernel();
+    let a = bound(&mut kernel, OTHER);
+    let b = bound(&mut kernel, OTHER);
+    kernel.set_named(OTHER, true);
+    assert_eq!((kernel.named_count(), kernel.named_and_vacant_count()), (1, 1));
+    kernel.set_pin(a, Some(HOME));
+    assert_eq!(kernel.next_unbound(), None);
+    // Its foreign frames elsewhere change nothing.
+    kernel.set_pinned(b, Some(HOME));
+    assert!(kernel.is_needed(OTHER) && !kernel.is_pinned_to(OTHER) && kernel.is_pinned_to(HOME));
+    kernel.set_pin(b, None);
+    kernel.set_pin(a, Some(OTHER));
+    assert_eq!(kernel.next_unbound(), None, "somebody came in time");
+    assert!(kernel.end_unstarted(a));
+    assert_eq!(kernel.next_unbound(), Some(OTHER));
+    kernel.set_named(OTHER, false);
+    assert_eq!(kernel.named_count(), 0);
+    assert!(!kernel.is_needed(OTHER));
+}
+
+#[test]
+fn who_is_kept_aside_waits_for_the_carrier() {
+    let mut kernel = kernel();
+    let a = bound(&mut kernel, OTHER);
+    let b = bound(&mut kernel, OTHER);
+    kernel.set_named(OTHER, true);
+    assert_eq!(kernel.schedule(), Next::Other(a));
+    assert!(kernel.begin_foreign(a, OTHER));
+    assert_eq!(kernel.blocker(b), Some(Blocker::Thread(OTHER)));
+    assert_eq!(kernel.named_and_vacant_count(), 0);
+    assert!(kernel.end_foreign(a));
+    assert_eq!(kernel.blocker(b), None);
 }

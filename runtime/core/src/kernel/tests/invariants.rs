@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 
-use crate::kernel::Kernel;
 use crate::kernel::process::{PHASES, Phase, Process};
 use crate::kernel::rwlock::Hold;
 use crate::kernel::slab::NIL;
 use crate::kernel::waiters::{Kind, WaitQueue};
+use crate::kernel::{CarrierId, Kernel};
 
 /// Panics if anything in the kernel contradicts anything else.
 pub(super) fn check(kernel: &Kernel<()>) {
     check_census(kernel);
     check_places(kernel);
+    check_carriers(kernel);
     check_current(kernel);
     check_waits(kernel);
     check_mutexes(kernel);
@@ -87,6 +88,18 @@ fn check_places(kernel: &Kernel<()>) {
             _ => {}
         }
     }
+}
+
+/// Each carrier knows how many need it, and who has lost all that were bound to it is noted.
+fn check_carriers(kernel: &Kernel<()>) {
+    for (place, carrier) in kernel.carriers.iter().enumerate() {
+        let is_here = |wanted: Option<CarrierId>| wanted == Some(CarrierId(place as u32));
+        let bound = processes(kernel).filter(|(_, process)| is_here(process.pin)).count();
+        let pinned = processes(kernel).filter(|(_, process)| is_here(process.pinned)).count();
+        assert_eq!((carrier.bound as usize, carrier.pinned as usize), (bound, pinned));
+    }
+    let named = kernel.carriers.iter().filter(|carrier| carrier.is_named).count();
+    assert_eq!(kernel.named_count(), named);
 }
 
 fn check_current(kernel: &Kernel<()>) {

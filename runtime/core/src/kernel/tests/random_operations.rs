@@ -83,12 +83,32 @@ impl World {
     }
 
     fn step(&mut self) {
+        let before = self.grounds_for_interruption();
         if self.random.one_in(3) {
             self.happen();
         } else {
             self.act();
         }
         check(&self.kernel);
+        let after = self.grounds_for_interruption();
+        assert!(
+            before.0 != after.0 || before.1 != after.1 || before.2 == after.2,
+            "{before:?} became {after:?} without a word"
+        );
+    }
+
+    /// Who runs, what the kernel says of its changes, and all by which others decide when the one who runs is to be interrupted.
+    fn grounds_for_interruption(&self) -> (Option<ProcessId>, u64, impl PartialEq + std::fmt::Debug + use<>) {
+        let kernel = &self.kernel;
+        let current = kernel.current();
+        let grounds = (
+            kernel.runnable_count(),
+            kernel.next_deadline(),
+            kernel.current_has_rivals(),
+            kernel.current_should_yield(),
+            current.map(|pid| kernel.is_preemptible(pid)),
+        );
+        (current, kernel.changes(), grounds)
     }
 
     fn any_process(&mut self) -> Option<ProcessId> {
@@ -118,7 +138,7 @@ impl World {
         let Some(pid) = self.any_process() else {
             return self.spawn();
         };
-        match self.random.below(14) {
+        match self.random.below(16) {
             0 | 1 => self.spawn(),
             2 | 3 => {
                 self.now += self.random.below(8);
@@ -149,8 +169,25 @@ impl World {
                 self.kernel.interrupt(pid);
             }
             11 => self.change_timers(),
+            13 => {
+                let pin = self.random.one_in(2).then_some(carrier);
+                self.kernel.set_pin(pid, pin);
+            }
+            14 => self.change_names(carrier),
             _ => self.forget(pid),
         }
+    }
+
+    /// A carrier gets a name; those to which nobody is bound any more lose theirs.
+    fn change_names(&mut self, carrier: CarrierId) {
+        if self.kernel.is_bound_to(carrier) {
+            self.kernel.set_named(carrier, true);
+        }
+        while let Some(unbound) = self.kernel.next_unbound() {
+            self.kernel.set_named(unbound, false);
+        }
+        let kept = (0..3).map(CarrierId).filter(|&carrier| self.kernel.is_named(carrier));
+        assert!(kept.into_iter().all(|carrier| self.kernel.is_bound_to(carrier)));
     }
 
     fn spawn(&mut self) {

@@ -224,3 +224,19 @@ fn a_plain_turn_goes_to_the_next_equal_that_may_run_at_home() {
     assert!(kernel.yield_to_equal().is_none(), "somebody is more urgent");
     assert_eq!(kernel.counters().yields, 3);
 }
+
+#[test]
+fn to_be_preemptible_or_not_is_a_change_and_to_take_what_is_free_is_none() {
+    let mut kernel = kernel();
+    let me = spawn_running(&mut kernel);
+    let semaphore = kernel.semaphore_new(1);
+    let before = kernel.changes();
+    assert!(matches!(
+        kernel.semaphore_wait(semaphore, Deadline::Never),
+        Attempt::Ready(_)
+    ));
+    kernel.semaphore_signal(semaphore, 1);
+    assert_eq!(kernel.changes(), before);
+    kernel.set_preemptible(me, false);
+    assert_ne!(kernel.changes(), before);
+}

@@ -1,0 +1,98 @@
+//! Native threads by name, and what processes wait for.
+
+use super::{process, write_message};
+use crate::guest::blocker;
+use baton_core::kernel::{ProcessId, SpawnOptions};
+use baton_core::vm::{Spawned, Vm};
+use std::ffi::{CStr, c_char, c_int};
+
+/// Bytes of `thread` in `struct baton_spawn`.
+pub(super) const NAME_SIZE: usize = 64;
+
+const NOT_UTF8: &str = "a thread's name is in UTF-8";
+
+/// A process that is bound to the thread of a name, or to none if that is empty.
+pub(super) fn spawn(
+    vm: &Vm,
+    thread: &[u8; NAME_SIZE],
+    options: SpawnOptions,
+    stack_size: Option<usize>,
+    when: Spawned,
+) -> Result<ProcessId, String> {
+    let name = CStr::from_bytes_until_nul(thread).map(CStr::to_str);
+    let spawned = match name {
+        Ok(Ok("")) => vm.spawn(options, stack_size, when),
+        Ok(Ok(name)) => vm.spawn_on_thread(name, options, stack_size, when),
+        _ => return Err(NOT_UTF8.to_owned()),
+    };
+    spawned.map_err(|error| error.to_string())
+}
+
+bridge! {
+    fn baton_rs_threads(vm) -> c_int {
+        vm.threads() as c_int
+    }
+
+    fn baton_rs_threads_for_calls(vm) -> usize {
+        vm.threads_for_calls()
+    }
+}
+
+/// Binds a process to the thread of a name (null: to none); writes a message when that cannot be.
+///
+/// # Safety
+/// `name` is null or a string that ends with a zero byte; `message` is writable for `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_rs_bind(vm: &Vm, pid: u64, name: *const c_char, message: *mut c_char, size: usize) {
+    let Some(pid) = process(pid) else { return };
+    // SAFETY: the caller's condition.
+    let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_str());
+    let refusal = match name.transpose() {
+        Ok(name) => vm.bind_to_thread(pid, name).err().map(|refusal| refusal.to_string()),
+        Err(_) => Some(NOT_UTF8.to_owned()),
+    };
+    if let Some(refusal) = refusal {
+        // SAFETY: the caller's condition.
+        unsafe { write_message(message, size, &refusal) };
+    }
+}
+
+/// Writes the name of the thread that a process is bound to, or nothing.
+///
+/// # Safety
+/// `name` is writable for `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_rs_bound_to(vm: &Vm, pid: u64, name: *mut c_char, size: usize) {
+    let carrier = process(pid).and_then(|pid| vm.kernel(|kernel| kernel.pin(pid)));
+    let bound_to = carrier.and_then(|carrier| vm.thread_name(carrier)).unwrap_or_default();
+    // SAFETY: the caller's condition.
+    unsafe { write_message(name, size, &bound_to) };
+}
+
+/// Writes what a process waits for, or nothing.
+///
+/// # Safety
+/// `text` is writable for `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_rs_blocker(vm: &Vm, pid: u64, text: *mut c_char, size: usize) {
+    let names = vm.thread_names();
+    let waits_for = process(pid).map(|pid| vm.kernel(|kernel| blocker(kernel, &names, pid)));
+    // SAFETY: the caller's condition.
+    unsafe { write_message(text, size, &waits_for.unwrap_or_default()) };
+}
+
+/// The number of the calling process's thread; writes its name, or nothing.
+///
+/// # Safety
+/// `name` is writable for `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_rs_thread(vm: &Vm, name: *mut c_char, size: usize) -> c_int {
+    let carrier = vm.current_carrier();
+    // SAFETY: the caller's condition.
+    unsafe { write_message(name, size, &vm.thread_name(carrier).unwrap_or_default()) };
+    carrier.0 as c_int
+}

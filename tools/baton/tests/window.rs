@@ -1,0 +1,109 @@
+//! A window of SDL2, a library that insists on one thread, through the ffi: shown on a screen of the test's own, which is kept as a picture.
+
+mod harness;
+
+use harness::{baton, peer};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// An X server without a screen that anybody sees.
+struct Screen {
+    server: Child,
+    display: String,
+}
+
+impl Screen {
+    /// Starts one on a display that is free. None, said loudly, where a program or library for it is missing.
+    fn start() -> Option<Screen> {
+        let documents = ["libsdl2-2.0-0", "libxtst6"].map(|name| Path::new("/usr/share/doc").join(name));
+        let server = Path::new("/usr/bin/Xvfb");
+        if !server.exists() || !documents.iter().all(|path| path.exists()) {
+            peer::skip("a window of SDL2", "install xvfb, libsdl2-2.0-0 and libxtst6");
+            return None;
+        }
+        let mut server = Command::new(server)
+            .args([
+                "-screen",
+                "0",
+                "400x300x24",
+                "-nolisten",
+                "tcp",
+                "-noreset",
+                "-displayfd",
+                "1",
+            ])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the X server can be started");
+        let mut number = String::new();
+        let written = server.stdout.take().map(BufReader::new);
+        let read = written.and_then(|mut written| written.read_line(&mut number).ok());
+        assert!(read > Some(0), "the X server has ended: {:?}", server.wait());
+        let display = format!(":{}", number.trim());
+        Some(Screen { server, display })
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // Asked to end, it takes its lock file along. It may have ended by itself; there is nothing else to do about it.
+        let number = self.server.id().to_string();
+        let _ = Command::new("kill").arg(number).status();
+        let _ = self.server.wait();
+    }
+}
+
+/// Where the picture of a test stays, for people to look at.
+fn picture_of(test: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("window-{test}.ppm"))
+}
+
+/// The colour of a pixel in a picture of 320 by 240 in the format PPM.
+fn pixel(picture: &[u8], x: usize, y: usize) -> u32 {
+    let pixels = picture
+        .strip_prefix(b"P6 320 240 255\n")
+        .expect("a picture of the window's size");
+    let [red, green, blue] = pixels[(y * 320 + x) * 3..][..3] else {
+        panic!("the picture is cut");
+    };
+    u32::from_be_bytes([0, red, green, blue])
+}
+
+fn show_a_window_on(thread: &str) {
+    let Some(screen) = Screen::start() else { return };
+    let path = picture_of(thread);
+    let outcome = baton()
+        .env("DISPLAY", &screen.display)
+        .env("SDL_VIDEODRIVER", "x11")
+        .script("ffi/window.lua")
+        .arg(thread)
+        .arg(&path)
+        .run();
+    outcome
+        .succeeds()
+        .wrote("stripe 1; stripe 2; stripe 3; stripe 4; button 1 at 100,50; key 4; stripe 1\n")
+        .quietly();
+    let picture = std::fs::read(&path).expect("the picture is kept");
+    for (stripe, colour) in [0xff_0000, 0x00_ff00, 0x00_00ff, 0xff_ff00].into_iter().enumerate() {
+        for (x, y) in [(0, 0), (79, 0), (40, 120), (0, 239), (79, 239)] {
+            assert_eq!(
+                pixel(&picture, stripe * 80 + x, y),
+                colour,
+                "at {x}, {y} of stripe {stripe}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_window_in_a_process_bound_to_main_is_drawn_and_handles_events_while_others_run() {
+    show_a_window_on("main");
+}
+
+#[test]
+fn a_window_in_a_process_bound_to_a_thread_of_its_own_is_drawn_and_handles_events_while_others_run() {
+    show_a_window_on("screen");
+}
