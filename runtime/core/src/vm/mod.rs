@@ -49,7 +49,7 @@ pub use operations::{SpawnError, Spawned};
 
 use crate::counters::Counters;
 use crate::guest::Guest;
-use crate::kernel::{CarrierId, Kernel, ProcessId, WaitQueueId};
+use crate::kernel::{CarrierId, Edition, Kernel, ProcessId, WaitQueueId};
 use crate::monitor::Monitor;
 use crate::parameters::Parameters;
 use crate::spin::Chooser;
@@ -167,8 +167,8 @@ pub(crate) enum Post {
     Wake(WaitQueueId, u64),
     /// Let this suspended process go on.
     Resume(ProcessId),
-    /// A descriptor is being closed.
-    Closed(u32),
+    /// This edition of a descriptor was closed, and somebody waits for it.
+    Closed(u32, Edition),
 }
 
 /// One VM: a guest heap with its processes.
