@@ -97,6 +97,7 @@ macro_rules! bridge {
     )*};
 }
 
+mod descriptors;
 mod objects;
 mod threads;
 

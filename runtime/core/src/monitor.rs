@@ -83,6 +83,8 @@ pub struct Monitor {
     alerted: AtomicBool,
     /// Whether the thread was started.
     started: AtomicBool,
+    /// Whether it runs; written by itself.
+    runs: AtomicBool,
 }
 
 impl std::fmt::Debug for Monitor {
@@ -107,6 +109,7 @@ impl Monitor {
                 next_look: AtomicU64::new(u64::MAX),
                 alerted: AtomicBool::new(false),
                 started: AtomicBool::new(false),
+                runs: AtomicBool::new(false),
             })
         }))
     }
@@ -132,6 +135,8 @@ impl Monitor {
         self.next_look.store(u64::MAX, Ordering::Relaxed);
         self.alerted.store(false, Ordering::Relaxed);
         self.started.store(false, Ordering::Relaxed);
+        // Relaxed: as above.
+        self.runs.store(false, Ordering::Relaxed);
         Ok(())
     }
 
@@ -195,7 +200,15 @@ impl Monitor {
         }
     }
 
+    /// Whether its thread is there, as far as is known.
+    pub(crate) fn runs(&self) -> bool {
+        // Relaxed: the thread never ends, and to learn late that it is there does no harm.
+        self.runs.load(Ordering::Relaxed)
+    }
+
     fn watch(&self) {
+        // Relaxed: as above.
+        self.runs.store(true, Ordering::Relaxed);
         // A refusal of either costs nothing but exactness.
         let _ = promptness::set_timer_slack(Duration::from_nanos(1));
         let _ = promptness::set_slice(SLICE_OF_THREAD);

@@ -74,7 +74,8 @@ function process.sleep_until(time) end
 ---userdata (`"object"`), one at a time while other processes run (`"serial"`), or none (`"exclusive"`, as for unknown ones).
 ---@param module string its name, as `require` takes it; loaded or not yet; at most 63 bytes
 ---@param policy "object" | "concurrent" | "serial" | "exclusive"
-function process.concurrent(module, policy) end
+---@param options? { parks?: boolean } `parks`: its blocking system calls wait without a native thread; only if it holds no mutex meanwhile
+function process.concurrent(module, policy, options) end
 
 ---Seconds on a clock that never goes back; its start means nothing.
 ---@return number

@@ -51,7 +51,7 @@ pub use operations::{SpawnError, Spawned};
 
 use crate::counters::Counters;
 use crate::guest::Guest;
-use crate::kernel::{CarrierId, Kernel, ProcessId, WaitQueueId};
+use crate::kernel::{CarrierId, Edition, Kernel, ProcessId, WaitQueueId};
 use crate::monitor::Monitor;
 use crate::parameters::Parameters;
 use crate::spin::Chooser;
@@ -169,8 +169,8 @@ pub(crate) enum Post {
     Wake(WaitQueueId, u64),
     /// Let this suspended process go on.
     Resume(ProcessId),
-    /// A descriptor is being closed.
-    Closed(u32),
+    /// This edition of a descriptor was closed, and somebody waits for it.
+    Closed(u32, Edition),
 }
 
 /// One VM: a guest heap with its processes.
@@ -227,7 +227,7 @@ impl Vm {
         baton_sys::forking::at_fork(forking::AT_FORK)?;
         let parameters = Parameters::default();
         let mut kernel = Kernel::default();
-        let turns = turns::Turns::new(kernel.wait_queue_new(), kernel.wait_queue_new());
+        let turns = turns::Turns::new(kernel.wait_queue_new());
         let monitor = Monitor::of_this_program();
         let vm = Arc::new(Vm {
             guest,
@@ -298,6 +298,11 @@ impl Vm {
     /// How many native threads the VM has, home included.
     pub fn threads(&self) -> usize {
         self.lock_state().live_threads()
+    }
+
+    /// Native threads of the program that it did not make itself: the VM's, and the monitor's. At most as many as there are.
+    pub fn own_threads(&self) -> usize {
+        self.threads() + usize::from(self.monitor.runs())
     }
 
     /// To be called after parameters were set: whoever sleeps by what they were before is woken.

@@ -141,6 +141,7 @@ impl Vm {
 
     /// Waits in the poller, or asks it; takes in what it has brought.
     pub(super) fn wait_in_poller(&self, deadline: Option<Instant>) -> poller::Wait {
+        self.descriptors.note_asked();
         let mut events = self.inner.with(|inner| std::mem::take(&mut inner.events));
         let wait = self.poller.wait(&mut events, deadline).unwrap_or_else(|error| {
             eprintln!("baton: the poller failed: {error}");
