@@ -179,12 +179,43 @@ fn the_job_queue_leaves_nothing_behind_when_interrupted() {
 }
 
 #[test]
+fn the_philosophers_all_eat() {
+    let few = &["-n", "40", "-m", "3", "-t", "0.002"][..];
+    for (arguments, way) in [(&[][..], "semaphores"), (&["--monitor"], "a monitor")] {
+        let outcome = example("philosophers.lua", &[few, arguments].concat()).run();
+        outcome.succeeds().quietly();
+        let said = format!("40 philosophers with {way} have eaten 120 meals in ");
+        assert!(outcome.stdout.starts_with(&said), "{outcome}");
+    }
+}
+
+#[test]
+fn the_philosophers_that_are_all_alike_starve_and_it_is_said_who_waits() {
+    for (arguments, what) in [
+        (&["--symmetric"][..], "a semaphore"),
+        (&["--symmetric", "--monitor"], "a condition"),
+    ] {
+        let outcome = example("philosophers.lua", arguments).run();
+        outcome.ends_with(1).complained("deadlock");
+        for number in 1..=40 {
+            let line = format!(
+                "process 'philosopher {number}' (id {}): waiting, for {what}\n",
+                number + 1
+            );
+            assert!(outcome.stderr.contains(&line), "{outcome}");
+        }
+    }
+}
+
+#[test]
 fn the_examples_say_how_they_are_called() {
     for (name, arguments) in [
         ("link_checker.lua", &["-n", "none", "http://127.0.0.1/"][..]),
         ("link_checker.lua", &[]),
         ("word_count.lua", &[]),
         ("job_queue.lua", &["-t"]),
+        ("philosophers.lua", &["-n", "1"]),
+        ("philosophers.lua", &["--round"]),
     ] {
         let outcome = example(name, arguments).run();
         outcome.ends_with(2).complained(&format!("usage: {name} "));
