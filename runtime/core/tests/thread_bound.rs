@@ -98,3 +98,50 @@ fn those_who_wait_for_a_thread_come_to_it_in_order_though_their_calls_end_at_onc
         },
     );
 }
+
+#[test]
+fn who_was_called_and_found_no_thread_keeps_its_place() {
+    run_unbound(
+        |vm| vm.parameters.set_max_threads(3),
+        |main| {
+            let (blocks, calls): (Vec<_>, Vec<_>) = (0..4).map(|_| Block::new()).unzip();
+            let mut out = calls
+                .into_iter()
+                .map(|call| main.spawn(move |process| process.foreign(call)));
+            let are_out = |count: usize| move || main.vm.kernel(|kernel| kernel.foreign_count()) == count;
+            let have_waited = |times: u64| move || main.vm.counters.thread_bound_hits.get() >= times;
+            let first_two: Vec<_> = out.by_ref().take(2).collect();
+            main.yield_until(are_out(2))?;
+            let order: Arc<Mutex<Vec<usize>>> = Arc::default();
+            let [one, two] = [1, 2].map(|number| {
+                let order = Arc::clone(&order);
+                main.spawn(move |process| {
+                    assert_eq!(process.vm.wait_for_thread().reason, WakeReason::Done);
+                    order.lock().expect("nobody panics").push(number);
+                    process.foreign(|| ())
+                })
+            });
+            main.yield_until(have_waited(2))?;
+            // Both are called, and before they look two others, who do not ask, take the threads.
+            blocks[..2].iter().for_each(Block::end);
+            main.spin_until(are_out(0))?;
+            for called in [one, two] {
+                let _ = main.vm.suspend(called);
+            }
+            let last_two: Vec<_> = out.collect();
+            main.yield_until(are_out(2))?;
+            let resume = |pid| main.vm.operate(|kernel| kernel.resume(pid));
+            let _ = resume(one);
+            main.yield_until(have_waited(3))?;
+            // The second one looks before the first one, who is called again.
+            let _ = resume(two);
+            blocks[2].end();
+            main.spin_until(are_out(1))?;
+            main.join_all([one, two])?;
+            assert_eq!(*order.lock().expect("nobody panics"), [1, 2]);
+            blocks[3].end();
+            main.join_all(first_two)?;
+            main.join_all(last_two)
+        },
+    );
+}

@@ -10,6 +10,7 @@
 //! | even | a tick after a beat | | a signal to the thread |
 //! | any | the parameter `beat`, if it is not zero | - | a beat |
 
+use super::calling::before_deadline;
 use super::lock::Retake;
 use super::{Vm, request};
 use crate::monitor::{NextLook, TICK};
@@ -414,11 +415,4 @@ impl Watch {
             self.beat = None;
         }
     }
-}
-
-/// A little before the deadline the gate is read once, so that at the deadline its age is known.
-fn before_deadline(now: Instant, deadline: u64, window: Duration) -> Instant {
-    let window = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
-    let early = deadline.saturating_sub(window.saturating_add(5_000));
-    Instant::from_nanos(if early > now.as_nanos() { early } else { deadline })
 }
