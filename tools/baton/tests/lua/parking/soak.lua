@@ -140,8 +140,14 @@ end
 -- Rounds
 -- ======================================================
 
+local function number_of_program()
+  local file <close> = io.open "/proc/self/stat"
+  return file:read "n"
+end
+
 local function descriptors()
-  local pipe = io.popen("ls /proc/" .. io.open("/proc/self/stat"):read "n" .. "/fd | wc -l")
+  collectgarbage() -- closes what was left to it, before the count and not during it
+  local pipe = io.popen("ls /proc/" .. number_of_program() .. "/fd | wc -l")
   local number = pipe:read "n"
   pipe:close()
   return number
