@@ -2,7 +2,8 @@
 
 mod harness;
 
-use harness::{baton, cases};
+use harness::{Run, baton, cases};
+use std::path::Path;
 
 cases! {
     mod sockets from "parking/sockets.lua":
@@ -31,6 +32,27 @@ cases! {
         other_threads_children_and_signal_handlers_get_the_systems_calls,
         a_kill_ends_a_parked_wait_at_once,
         wrong_options_are_refused;
+}
+
+/// A few rounds of `cargo xtask soak net`.
+#[test]
+fn nothing_is_left_of_sockets_that_go_wrong() {
+    let soak = harness::lua_dir().join("parking/soak.lua");
+    baton().arg(soak).arg("2").run().succeeds().quietly();
+}
+
+#[test]
+fn a_server_goes_on_when_there_are_no_descriptors_left() {
+    let soak = harness::lua_dir().join("parking/soak.lua");
+    Run::of(Path::new("/bin/sh"))
+        .arg("-c")
+        .arg("ulimit -n 80; exec \"$0\" \"$@\"")
+        .arg(harness::baton_path())
+        .arg(soak)
+        .arg("2")
+        .run()
+        .succeeds()
+        .quietly();
 }
 
 #[test]

@@ -54,6 +54,23 @@ function process.yield_to(target) end
 ---@return any ... results of f
 function process.critical(f, ...) end
 
+---Calls `f(scope)`, and returns its results once all processes that were spawned by `scope:spawn` have ended. The first of them that fails ends the
+---others, and its error is raised. An error in `f`, or a kill of the caller, ends them all.
+---@param f fun(scope: baton.process.Scope): ...
+---@return any ... results of f
+function process.scope(f) end
+
+---Spawns processes that do not outlive the call of `process.scope`.
+---@class baton.process.Scope
+local Scope = {}
+
+---As `process.spawn`; raises after the scope's end, and after a failure.
+---@param f fun(...): ...
+---@param ... any
+---@return baton.process.Process
+---@overload fun(self: baton.process.Scope, options: baton.process.SpawnOptions, f: (fun(...): ...), ...): baton.process.Process
+function Scope:spawn(f, ...) end
+
 ---Has `f(current, suggested)` called whenever a process has yielded, waits, ended or was preempted. It returns the process
 ---to run next, or nil for `suggested`, the one that would run without it; so it is if that process cannot run. `current` is nil
 ---if the last one has ended. It can look at processes and change them, but not wait; if it fails, it is said and not used again.
