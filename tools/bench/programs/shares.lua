@@ -43,7 +43,7 @@ if arg[1] == "equal" then
   process.sleep(slice * number)
   print_figures("cpu", (used(slice * number * rounds, list)))
 else
-  -- Four endless loops, below two that work for a twentieth of a second's tenth and then sleep as long as nine of those.
+  -- Four endless loops, below two that work for 5 ms and then sleep for 45 ms, again and again.
   local seconds = tonumber(arg[2])
   local endless = spawn(4, 40, spin)
   local urgent = spawn(2, 50, function()

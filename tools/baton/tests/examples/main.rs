@@ -3,6 +3,7 @@
 mod chat;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod philosophers;
 mod web_server;
 
 use std::ffi::OsStr;
@@ -177,35 +178,6 @@ fn the_job_queue_leaves_nothing_behind_when_interrupted() {
     );
     watcher.finish().succeeds();
     remove_directory_of(&pipe);
-}
-
-#[test]
-fn the_philosophers_all_eat() {
-    let few = &["-n", "40", "-m", "3", "-t", "0.002"][..];
-    for (arguments, way) in [(&[][..], "semaphores"), (&["--monitor"], "a monitor")] {
-        let outcome = example("philosophers.lua", &[few, arguments].concat()).run();
-        outcome.succeeds().quietly();
-        let said = format!("40 philosophers with {way} have eaten 120 meals in ");
-        assert!(outcome.stdout.starts_with(&said), "{outcome}");
-    }
-}
-
-#[test]
-fn the_philosophers_that_are_all_alike_starve_and_it_is_said_who_waits() {
-    for (arguments, what) in [
-        (&["--symmetric"][..], "a semaphore"),
-        (&["--symmetric", "--monitor"], "a condition"),
-    ] {
-        let outcome = example("philosophers.lua", arguments).run();
-        outcome.ends_with(1).complained("deadlock");
-        for number in 1..=40 {
-            let line = format!(
-                "process 'philosopher {number}' (id {}): waiting, for {what}\n",
-                number + 1
-            );
-            assert!(outcome.stderr.contains(&line), "{outcome}");
-        }
-    }
 }
 
 #[test]
