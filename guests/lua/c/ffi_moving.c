@@ -25,7 +25,7 @@ static int may_move(const struct ffi_function *function, struct baton_process *p
 /* Inside the VM; leaves it, by moving if that can be done. At the bound on threads the call waits for its turn, as others that block do. */
 static void move(lua_State *L, struct baton_process *process) {
   enum baton_departure departure = baton_lua_move_out(process);
-  if (departure == BATON_NO_THREAD) {
+  if (departure == BATON_NO_THREAD && !baton_lua_is_waited_for(process)) {
     struct baton_wake wake = baton_rs_wait_for_thread(process->vm->executor);
     baton_leave(L);
     baton_lua_after_wait(L, process, wake);

@@ -115,6 +115,8 @@ int baton_lua_push_outcome(lua_State *L, int reason);
 
 /* io_objects.c */
 void baton_lua_open_io(lua_State *L);
+/* Whether a foreign call that is out may be waiting for what the process does: then it waits for no native thread. */
+int baton_lua_is_waited_for(const struct baton_process *process);
 void baton_lua_before_blocking(lua_State *L, struct baton_process *process);
 void baton_lua_object_begins(struct baton_process *process, void *object);
 int baton_lua_is_busy(struct baton_vm *vm, const void *object);

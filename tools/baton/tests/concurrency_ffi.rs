@@ -29,7 +29,8 @@ cases! {
         others_go_on_while_threads_call_back,
         an_idle_program_is_woken_by_a_visit,
         a_program_in_which_all_wait_for_a_visit_is_not_dead,
-        a_listener_is_whole_before_others_come_to_run;
+        a_listener_is_whole_before_others_come_to_run,
+        callbacks_do_not_wait_for_the_threads_that_their_own_calls_keep;
     mod learning from "ffi/learning.lua":
         a_function_that_lasts_is_known_after_its_first_call,
         a_function_that_does_not_last_stays,
