@@ -3,7 +3,8 @@
 //! Each command is one module: [`testing`] sets up what the tests need and runs them, [`ci`] is what continuous
 //! integration checks besides, [`tidy`] holds the sources to the rules that no compiler knows, [`generate`] writes the
 //! manual page and the completions, [`deb`] makes a Debian package, [`peers`] installs what
-//! the benches compare with, and [`stress`] repeats the concurrent tests until one fails or all have passed.
+//! the benches compare with, [`stress`] repeats the concurrent tests until one fails or all have passed, [`soak`] makes random foreign calls
+//! for a long time, and [`races`] has ThreadSanitizer watch the runtime's tests.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +14,8 @@ mod deb;
 mod generate;
 mod packages;
 mod peers;
+mod races;
+mod soak;
 mod stress;
 mod testing;
 mod tidy;
@@ -34,6 +37,9 @@ usage: cargo xtask <command>
   peers                               install what the benches compare with
   stress [--runs N] [--pinned|--load] [--release] [--only NAMES]
                                       repeat the concurrent tests N times (200), pinned to one CPU and under load
+  races                               the runtime's tests under ThreadSanitizer
+  soak foreign [--seconds N] [--seed N] [--release]
+                                      random foreign calls for N seconds (600): nothing may be lost
 ";
 
 fn main() -> ExitCode {
@@ -58,6 +64,8 @@ fn dispatch(arguments: &[String]) -> Outcome {
         "generate" => without_arguments(command, rest).and_then(|()| generate::run()),
         "tidy" => without_arguments(command, rest).and_then(|()| tidy::run()),
         "peers" => without_arguments(command, rest).and_then(|()| peers::run()),
+        "races" => without_arguments(command, rest).and_then(|()| races::run()),
+        "soak" => soak::run(rest),
         "stress" => stress::run(rest),
         stress::LOAD_COMMAND => stress::burn_until_stdin_ends(),
         "help" | "--help" | "-h" => {
