@@ -74,6 +74,7 @@ fn compile_lua(source: &Path, headers: &[PathBuf], own: &Path) {
     build
         .warnings(true)
         .extra_warnings(true)
+        .flag("-Werror=implicit-function-declaration")
         .flag("-include")
         .flag(&seam)
         .define("_GNU_SOURCE", None);

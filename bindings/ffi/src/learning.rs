@@ -28,6 +28,8 @@ pub enum Choice {
     Stay,
     /// Make it here, and say how long it took.
     StayAndMeasure,
+    /// The same, but it may well last: nothing is known yet, or calls have lasted lately.
+    Try,
     /// Make it elsewhere, and say how long it took.
     Move,
 }
@@ -86,7 +88,10 @@ impl Estimate {
             return Choice::Stay;
         }
         self.unmeasured = 0;
-        Choice::StayAndMeasure
+        match self.apart {
+            1 => Choice::Try,
+            _ => Choice::StayAndMeasure,
+        }
     }
 
     /// How many of the next calls stay: nobody need ask about them.
@@ -208,7 +213,7 @@ mod tests {
                     }
                     continue;
                 }
-                Choice::StayAndMeasure => measured += 1,
+                Choice::StayAndMeasure | Choice::Try => measured += 1,
                 Choice::Move => moved += 1,
             }
             estimate.measured(length, WINDOW);
@@ -304,6 +309,19 @@ mod tests {
         policy.measured(LONG, WINDOW);
         assert_eq!(policy.choose(), Choice::Stay);
         assert_eq!(Policy::Declared(Class::Long).choose(), Choice::Move);
-        assert_eq!(Policy::default().choose(), Choice::StayAndMeasure);
+        assert_eq!(Policy::default().choose(), Choice::Try);
+    }
+
+    #[test]
+    fn a_call_is_trusted_to_be_short_once_one_was() {
+        let mut estimate = Estimate::default();
+        let _ = estimate.choose();
+        estimate.measured(SHORT, WINDOW);
+        let trusted = std::iter::repeat_with(|| estimate.choose()).take(4);
+        assert!(trusted.into_iter().all(|choice| choice != Choice::Try));
+        estimate.retaken();
+        assert_eq!(estimate.class(), Class::Long);
+        run(&mut estimate, times(SHORT, 20), true);
+        assert_ne!(estimate.choose(), Choice::Try);
     }
 }

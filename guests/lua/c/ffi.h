@@ -10,6 +10,7 @@
 **   ffi_convert.c   values of Lua as bytes of C, and back            ffi_visits.c     callbacks from threads that are none of the VM's
 **   ffi_number.c    arithmetic, comparison, text                     ffi_library.c    libraries
 **   ffi_moving.c    which calls are made on another native thread    ffi_timeout.c    calls that may be given up
+**                                                                    ffi_helpers.c    threads for these
 **
 ** Outside the VM: everything, but what takes a state of the Rust half (`vm->state`); those calls stand between baton_enter and
 ** baton_leave, and raise nothing.
@@ -126,6 +127,8 @@ struct ffi_vm {
   Table *plain, *finalized; /* metatables of cdata; the second has __gc */
   struct ffi_callback *callbacks, *dead, *last_dead;
   int dead_count;
+  struct ffi_helpers *helpers; /* threads for calls that can be given up; made with the first one */
+  int awaiting;                /* processes that wait for such a call, or for a thread for one; guarded by the VM lock */
   struct ffi_door *door; /* where threads that are none of the VM's come in; made with the first callback */
   struct ffi_known_member members[FFI_KNOWN_MEMBERS];
   const struct ffi_type *byte, *promoted, *integer, *uint64, *number, *boolean, *string, *pointer;
@@ -259,6 +262,24 @@ int baton_ffi_may_time(lua_State *L);
 /* Makes the call on a helper's stack. All that it needs lies on the stack of `L`. Raises if it takes too long. */
 void baton_ffi_call_timed(lua_State *L, struct ffi_function *function, const struct ffi_prepared *prepared, void **arguments, void *result);
 int baton_ffi_timeout(lua_State *L);
+
+/* ffi_helpers.c */
+/* What a helper is to do: the beginning of something larger. */
+struct ffi_task {
+  struct ffi_task *next;
+  void (*run)(struct ffi_task *task);
+};
+void baton_ffi_prepare_helpers(lua_State *L, struct ffi_vm *vm);
+/* Waits for a helper to be free, in turn. BATON_DONE: one is the caller's, to be given a task, or released. */
+struct baton_wake baton_ffi_await_helper(lua_State *L, struct ffi_vm *vm, baton_timeout timeout);
+/* Answers 0 if there is no thread for it. */
+int baton_ffi_give_to_helper(lua_State *L, struct ffi_vm *vm, struct ffi_task *task);
+void baton_ffi_release_helper(struct ffi_vm *vm);
+/* Calls that are going on, abandoned ones included. */
+int baton_ffi_timed_calls(const struct ffi_vm *vm);
+/* Threads that make no call. */
+int baton_ffi_idle_helpers(const struct ffi_vm *vm);
+void baton_ffi_forget_helpers(struct ffi_vm *vm);
 
 /* ffi_callback.c */
 /* A function pointer of type `type` that leads to the function of Lua at `index`. */

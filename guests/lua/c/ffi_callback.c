@@ -316,7 +316,9 @@ void baton_ffi_open_callbacks(lua_State *L) {
 }
 
 int baton_ffi_may_wake(const struct baton_vm *vm) {
-  return baton_ffi_timed_calls() > 0 || (vm->ffi != NULL && vm->ffi->callbacks != NULL);
+  if (vm->ffi == NULL) return 0;
+  if (vm->ffi->awaiting > 0) return 2;
+  return vm->ffi->callbacks != NULL;
 }
 
 /* The VM ends. C may keep the function pointers, so their memory stays; calling them answers zero. */

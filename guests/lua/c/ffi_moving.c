@@ -8,7 +8,7 @@
 */
 #include "ffi.h"
 
-enum choice { CHOICE_STAY, CHOICE_MEASURE, CHOICE_MOVE };
+enum choice { CHOICE_STAY, CHOICE_MEASURE, CHOICE_MOVE, CHOICE_TRY };
 
 static void set_skip(struct ffi_function *function, uint32_t skip) {
   function->ahead = skip;
@@ -22,17 +22,20 @@ static int may_move(const struct ffi_function *function, struct baton_process *p
   return !baton_lua_has_foreign_frames(process);
 }
 
-/* Inside the VM; leaves it, by moving if that can be done. At the bound on threads the call waits for its turn, as others that block do. */
-static void move(lua_State *L, struct baton_process *process) {
-  enum baton_departure departure = baton_lua_move_out(process);
-  if (departure == BATON_NO_THREAD && !baton_lua_is_waited_for(process)) {
-    struct baton_wake wake = baton_rs_wait_for_thread(process->vm->executor);
-    baton_leave(L);
-    baton_lua_after_wait(L, process, wake);
-    baton_enter(L);
-    departure = baton_lua_move_out(process);
-  }
-  if (departure != BATON_MOVED) baton_leave(L);
+/* A call that may last waits for its turn if native threads are short, as others that block do. Inside the VM. */
+static void await_turn(lua_State *L, struct baton_process *process) {
+  struct baton_wake wake;
+  if (l_likely(!process->vm->threads_are_short) || process->foreign_states > 0 || baton_lua_is_waited_for(process)) return;
+  wake = baton_rs_wait_for_thread(process->vm->executor);
+  baton_leave(L);
+  baton_lua_after_wait(L, process, wake);
+  baton_enter(L);
+}
+
+static enum choice choose(struct ffi_function *function) {
+  enum choice choice = (enum choice)baton_ffi_policy_choose(function->policy, function->ahead, &function->skip);
+  function->ahead = function->skip;
+  return choice;
 }
 
 void baton_ffi_ask(lua_State *L, struct ffi_function *function, struct ffi_outer_call *call) {
@@ -40,12 +43,10 @@ void baton_ffi_ask(lua_State *L, struct ffi_function *function, struct ffi_outer
   enum choice choice;
   if (process == NULL || process->vm->closing) return;
   baton_enter(L);
-  choice = (enum choice)baton_ffi_policy_choose(function->policy, function->ahead, &function->skip);
-  function->ahead = function->skip;
-  if (choice == CHOICE_MOVE && may_move(function, process))
-    move(L, process);
-  else
-    baton_leave(L);
+  choice = choose(function);
+  if (choice == CHOICE_MOVE || choice == CHOICE_TRY) await_turn(L, process);
+  if (choice == CHOICE_TRY) choice = choose(function); /* more may be known by now */
+  if (choice != CHOICE_MOVE || !may_move(function, process) || baton_lua_move_out(process) != BATON_MOVED) baton_leave(L);
   if (choice != CHOICE_STAY) call->began = baton_rs_now();
 }
 

@@ -1,17 +1,16 @@
 /*
 ** Calls that may be given up: ffi.timeout(fn, seconds).
 **
-** Nothing can stop a function of C from outside. So such a call is made on a thread and a stack of its own, while its process waits as for
-** anything else, and can be timed out or killed. Then the process goes on, and the call is abandoned: its thread is written off until the
+** Nothing can stop a function of C from outside. So such a call is made by a helper (ffi_helpers.c), on a stack of its own, while its process waits as
+** for anything else, and can be timed out or killed. Then the process goes on, and the call is abandoned: its thread is written off until the
 ** function returns, and so long all that was passed to it stays in memory. What has returned is swept with the next such call.
 */
 #include "ffi.h"
 
 #include <errno.h>
-#include <signal.h>
-#include <string.h>
 
 struct job {
+  struct ffi_task task;      /* first: it is what the helper knows */
   struct job *next;          /* of those that have returned too late; guarded by the yard's mutex */
   pthread_mutex_t mutex;
   int is_done, is_abandoned; /* guarded by it, like the next */
@@ -30,14 +29,14 @@ static struct {
   struct job *first;
 } yard = {PTHREAD_MUTEX_INITIALIZER, NULL};
 
-/* Calls that are going on, abandoned ones included; atomic. */
-static int going_on;
+int baton_ffi_is_calling(const struct baton_vm *vm) { return vm->ffi != NULL && baton_ffi_timed_calls(vm->ffi) > 0; }
 
-int baton_ffi_timed_calls(void) { return __atomic_load_n(&going_on, __ATOMIC_RELAXED); } /* Relaxed: a count */
+int baton_ffi_threads(const struct baton_vm *vm) { return vm->ffi != NULL ? baton_ffi_idle_helpers(vm->ffi) : 0; }
 
-void baton_ffi_forget_timed_calls(void) {
+/* In a fork's child. */
+void baton_ffi_forget_timed_calls(struct baton_vm *vm) {
   pthread_mutex_init(&yard.mutex, NULL);
-  __atomic_store_n(&going_on, 0, __ATOMIC_RELAXED); /* Relaxed: there is no other thread */
+  if (vm->ffi != NULL) baton_ffi_forget_helpers(vm->ffi);
 }
 
 /* {======================================================
@@ -55,8 +54,8 @@ static void put_into_yard(struct job *job) {
 ** No wake-up is lost: the process looks at `is_done` inside the VM, and begins to wait without leaving it; the post is taken in only by who is
 ** inside, so after that.
 */
-static void *do_job(void *argument) {
-  struct job *job = argument;
+static void do_job(struct ffi_task *task) {
+  struct job *job = (struct job *)(void *)task;
   int is_abandoned;
   errno = 0;
   baton_ffi_call_prepared(job->prepared, job->address, job->arguments, job->result);
@@ -67,21 +66,6 @@ static void *do_job(void *argument) {
   if (!is_abandoned) baton_rs_visit(job->executor, 0, job->queue);
   pthread_mutex_unlock(&job->mutex); /* from here on the job is the process's, unless it is abandoned */
   if (is_abandoned) put_into_yard(job);
-  __atomic_fetch_sub(&going_on, 1, __ATOMIC_RELAXED); /* Relaxed: a count */
-  return NULL;
-}
-
-/* Signals are for the threads that Lua runs on. */
-static int start_thread(struct job *job) {
-  pthread_t thread;
-  sigset_t all, before;
-  int failed;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  failed = pthread_create(&thread, NULL, do_job, job);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (!failed) pthread_detach(thread);
-  return failed;
 }
 
 /* }====================================================== */
@@ -133,26 +117,17 @@ static void pin_stack(lua_State *L, struct job *job) {
   lua_pop(L, 1);
 }
 
-static void check_bound(lua_State *L, struct baton_process *process, const struct ffi_function *function) {
-  double bound = 0;
-  const char *text;
-  baton_enter(L);
-  (void)baton_rs_parameter(process->vm->executor, "max_threads", &bound, &text);
-  baton_leave(L);
-  if (baton_ffi_timed_calls() >= bound)
-    luaL_error(L, "no thread for '%s': %d calls with a timeout are going on, abandoned ones included (process.params.max_threads)",
-               function->name, baton_ffi_timed_calls());
-}
-
 /* Waits until the job is done, or gives it up. Answers why the wait ended: BATON_DONE if it is done. */
-static struct baton_wake await_job(lua_State *L, struct job *job, baton_timeout timeout) {
+static struct baton_wake await_job(lua_State *L, struct ffi_vm *vm, struct job *job, baton_timeout timeout) {
   struct baton_wake wake = {BATON_DONE, 0, 0};
   int is_done;
   baton_enter(L);
   pthread_mutex_lock(&job->mutex);
   is_done = job->is_done;
   pthread_mutex_unlock(&job->mutex);
+  vm->awaiting++;
   if (!is_done) wake = baton_rs_queue_wait(job->executor, job->queue, timeout);
+  vm->awaiting--;
   pthread_mutex_lock(&job->mutex);
   if (job->is_done)
     wake.reason = BATON_DONE;
@@ -169,6 +144,7 @@ static struct job *new_job(lua_State *L, struct baton_process *process, const st
   struct job *job = calloc(1, sizeof *job);
   if (job == NULL) luaL_error(L, "not enough memory");
   pthread_mutex_init(&job->mutex, NULL);
+  job->task.run = do_job;
   job->prepared = prepared;
   job->address = function->address;
   job->arguments = arguments;
@@ -185,26 +161,49 @@ int baton_ffi_may_time(lua_State *L) {
   return process != NULL && !process->vm->closing && process->foreign_states == 0 && process->criticals == 0;
 }
 
+/* What remains of a time that began at `began`; at least a moment. */
+static baton_timeout rest_of(baton_timeout timeout, uint64_t began) {
+  uint64_t gone = baton_rs_now() - began;
+  if (timeout == BATON_FOREVER) return timeout;
+  return (uint64_t)timeout > gone ? timeout - (baton_timeout)gone : 1;
+}
+
+/* Of a job that nobody has begun, or everybody is done with. */
+static void discard(lua_State *L, struct job *job) {
+  unpin(L, job);
+  free_job(job);
+}
+
+/* The job, with all that is passed to it, waits for a helper and is given to it. Raises if none is free in time, or what is owed. */
+static void begin_job(lua_State *L, struct baton_process *process, const struct ffi_function *function, struct job *job) {
+  struct baton_wake wake = baton_ffi_await_helper(L, function->vm, function->timeout);
+  int is_had = wake.reason == BATON_DONE, is_killed = baton_lua_kill_is_due(process);
+  if (is_had && !is_killed && baton_ffi_give_to_helper(L, function->vm, &job->task)) return;
+  baton_enter(L);
+  baton_rs_free(job->executor, BATON_QUEUE, job->queue);
+  baton_leave(L);
+  discard(L, job);
+  if (is_had) baton_ffi_release_helper(function->vm);
+  baton_lua_after_wait(L, process, wake);
+  if (is_had) luaL_error(L, "no thread for '%s': the system refuses another one", function->name);
+  luaL_error(L, "'%s' timed out while it waited for a thread: %d calls with a timeout are going on, abandoned ones included (process.params.max_threads)",
+             function->name, baton_ffi_timed_calls(function->vm));
+}
+
 void baton_ffi_call_timed(lua_State *L, struct ffi_function *function, const struct ffi_prepared *prepared, void **arguments, void *result) {
   struct baton_process *process = baton_lua_here(L);
+  uint64_t began = baton_rs_now();
   struct baton_wake wake;
   struct job *job;
   sweep_yard(L);
-  check_bound(L, process, function);
+  baton_ffi_prepare_helpers(L, function->vm);
   job = new_job(L, process, function, prepared, arguments, result);
   pin_stack(L, job);
-  __atomic_fetch_add(&going_on, 1, __ATOMIC_RELAXED); /* Relaxed: a count */
-  if (start_thread(job) != 0) {
-    __atomic_fetch_sub(&going_on, 1, __ATOMIC_RELAXED); /* Relaxed: a count */
-    unpin(L, job);
-    free_job(job);
-    luaL_error(L, "no thread for '%s': the system refuses another one", function->name);
-  }
-  wake = await_job(L, job, function->timeout);
+  begin_job(L, process, function, job);
+  wake = await_job(L, function->vm, job, rest_of(function->timeout, began));
   if (wake.reason == BATON_DONE) {
     process->ffi_errno = job->left_errno;
-    unpin(L, job);
-    free_job(job);
+    discard(L, job);
     baton_lua_after_wait(L, process, wake); /* a kill may have come just then */
     return;
   }

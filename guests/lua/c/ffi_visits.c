@@ -73,6 +73,16 @@ void baton_ffi_visit(struct ffi_visit *visit) {
   pthread_mutex_unlock(&door->mutex);
 }
 
+int baton_ffi_has_visitors(const struct baton_vm *vm) {
+  struct ffi_door *door = vm->ffi != NULL ? vm->ffi->door : NULL;
+  int has;
+  if (door == NULL) return 0;
+  pthread_mutex_lock(&door->mutex); /* a leaf: who holds it posts, and waits for nobody */
+  has = door->first != NULL;
+  pthread_mutex_unlock(&door->mutex);
+  return has;
+}
+
 /* Nobody is let in any more, and those who wait go away without an answer. */
 static void close_door(struct ffi_door *door) {
   struct ffi_visit *visit;

@@ -29,13 +29,14 @@ void baton_lua_forked(void) {
   }
   survivor->busy_object = NULL;
   survivor->next_busy = NULL;
-  vm->busy = NULL;
+  baton_lua_forget_objects(vm);
+  baton_lua_park_in_child();
   vm->in_report = 0;
   vm->exiting = 0;
   baton_lua_forget_calls(vm);
   baton_lua_keep_loads_of(survivor);
   baton_ffi_forget_visits(vm);
-  baton_ffi_forget_timed_calls();
+  baton_ffi_forget_timed_calls(vm);
   if (vm->main_process == NULL) return; /* there has been nobody else yet, or the state is being closed */
   for (process = vm->main_process->next_live; process != NULL; process = next) {
     next = process->next_live;

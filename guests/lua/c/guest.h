@@ -48,6 +48,8 @@ void baton_lua_watch_threads(struct baton_vm *vm);
 /* policies.c */
 /* Whether calls of this function may be retaken, and what nobody else may touch meanwhile (NULL: nothing). With the VM in hand. */
 int baton_lua_policy_allows(struct baton_process *process, lua_State *L, lua_CFunction function, void **object);
+/* The same of the C function that runs on `L`, if it is to park; and how it uses that object. Inside the VM. */
+int baton_lua_policy_lets_park(struct baton_process *process, lua_State *L, void **object, enum baton_lane *lane);
 void baton_lua_module_loaded(lua_State *L, const char *name, lua_CFunction loader, int index);
 void baton_lua_read_declarations(lua_State *L, const char *text);
 int baton_lua_concurrent(lua_State *L);
@@ -90,6 +92,7 @@ void baton_lua_open_timers(lua_State *L);
 void baton_lua_open_settings(lua_State *L);
 void baton_lua_open_scheduling(lua_State *L);
 void baton_lua_open_hooks(lua_State *L);
+void baton_lua_open_scope(lua_State *L);
 void baton_lua_open_hook_methods(lua_State *L);
 /* threads_module.c */
 int baton_lua_bind(lua_State *L);
@@ -113,14 +116,25 @@ int baton_lua_after_wait(lua_State *L, struct baton_process *process, struct bat
 /* Pushes `true`, or `nil, why`. */
 int baton_lua_push_outcome(lua_State *L, int reason);
 
+/* objects_in_use.c */
+void baton_lua_object_begins(struct baton_process *process, void *object, enum baton_lane lane);
+int baton_lua_is_busy(struct baton_vm *vm, const void *object, enum baton_lane lane);
+void baton_lua_object_ends(struct baton_process *process);
+void baton_lua_forget_objects(struct baton_vm *vm);
+
+/* parked.c */
+/* Calls by code between the two addresses may park. Inside the VM. */
+void baton_lua_list_library(const char *low, const char *high);
+/* The VM whose processes' descriptors are closed by whatever thread. */
+void baton_lua_park_for(const struct baton_vm *vm);
+/* In a fork's child. */
+void baton_lua_park_in_child(void);
+
 /* io_objects.c */
 void baton_lua_open_io(lua_State *L);
 /* Whether a foreign call that is out may be waiting for what the process does: then it waits for no native thread. */
 int baton_lua_is_waited_for(const struct baton_process *process);
 void baton_lua_before_blocking(lua_State *L, struct baton_process *process);
-void baton_lua_object_begins(struct baton_process *process, void *object);
-int baton_lua_is_busy(struct baton_vm *vm, const void *object);
-void baton_lua_object_ends(struct baton_process *process);
 int baton_lua_print(lua_State *L);
 
 /* console.c: for a host that edits a line on the terminal */
@@ -137,15 +151,19 @@ int baton_lua_open_ffi(lua_State *L);
 int baton_ffi_call(lua_State *L);
 /* The call through the ffi that goes on on `L` was retaken. By the monitor, with the VM in its hands. */
 void baton_ffi_note_retaken(lua_State *L);
+/* Whether a callback from another thread waits for a process to make it. On any thread. */
+int baton_ffi_has_visitors(const struct baton_vm *vm);
 /* The program ends: callbacks from other threads are refused from now on. */
 void baton_ffi_stop_visits(struct baton_vm *vm);
 /* In a fork's child. Inside the VM. */
 void baton_ffi_forget_visits(struct baton_vm *vm);
-void baton_ffi_forget_timed_calls(void);
-/* Calls with a timeout that are going on, abandoned ones included. */
-int baton_ffi_timed_calls(void);
-/* Whether a thread that is none of the VM's may wake a process: by a callback, or by the end of a call that can be given up. */
+void baton_ffi_forget_timed_calls(struct baton_vm *vm);
+/* Whether calls that can be given up are going on, abandoned ones included. */
+int baton_ffi_is_calling(const struct baton_vm *vm);
+/* Whether a thread that is none of the VM's may wake a process: 1 by a callback, 2 by the end of a call that can be given up, 0 by nothing. */
 int baton_ffi_may_wake(const struct baton_vm *vm);
+/* Threads of the ffi's own that cannot call back: at most as many as there are. */
+int baton_ffi_threads(const struct baton_vm *vm);
 
 /* modules.c */
 int baton_lua_require(lua_State *L);

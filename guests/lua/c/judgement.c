@@ -185,7 +185,7 @@ int baton_lua_judge(struct baton_process *process) {
     return 0;
   }
   baton_lua_detach(process);
-  baton_lua_object_begins(process, object);
+  baton_lua_object_begins(process, object, BATON_ALONE);
   process->pinned = (unsigned char)baton_lua_has_foreign_frames(process);
   return process->pinned ? 2 : 1;
 }
@@ -225,9 +225,11 @@ void baton_lua_warn_blocked(struct baton_process *process) {
   process->vm->in_report--;
   if (process->criticals > 0) {
     fprintf(stderr,
-            "baton: warning: process '%s' (id %llu): %s, called inside process.critical, keeps all other processes waiting. Call it outside of the "
-            "section, or raise process.params.warn_blocked if this is meant.\n",
-            baton_lua_name_for_report(process), (unsigned long long)process->id, name);
+            "baton: warning: process '%s' (id %llu): %s, called inside process.critical, keeps all other processes%s waiting. Call it outside of the "
+            "section, or raise process.params.warn_blocked if this is meant.%s\n",
+            baton_lua_name_for_report(process), (unsigned long long)process->id, name,
+            baton_ffi_has_visitors(process->vm) ? ", and a callback from another thread," : "",
+            baton_ffi_has_visitors(process->vm) ? " If it waits for that thread, it waits for ever." : "");
     return;
   }
   module = baton_lua_module_name(process->vm, function);

@@ -74,7 +74,7 @@ static void close_state(struct baton_process *process) {
   vm->heir = NULL;
   baton_gate_set_process(&last);
   /* A function of C that has not returned may still write to memory of Lua's that it was passed. */
-  if (vm->outstanding > 0 || baton_ffi_timed_calls() > 0) lua_setallocf(L, keep_memory, NULL);
+  if (vm->outstanding > 0 || baton_ffi_is_calling(vm)) lua_setallocf(L, keep_memory, NULL);
   lua_close(L);
 }
 
@@ -282,6 +282,7 @@ struct baton_process *baton_lua_new_main(struct baton_vm *vm, lua_CFunction body
   struct baton_process *process = calloc(1, sizeof *process);
   if (process == NULL) abort();
   process->vm = vm;
+  baton_lua_park_for(vm);
   process->id = ++vm->next_id;
   process->body = body;
   process->argc = argc;

@@ -3,10 +3,12 @@
 use baton_core::guest::{Guest, Judgement};
 use baton_core::kernel::{Blocker, CarrierId, Kernel, ProcessId, State};
 use baton_core::vm::{Context, Vm};
+use baton_sys::activity::threads_of_this_program;
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::sync::OnceLock;
-use std::sync::Weak;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{OnceLock, Weak};
+use std::time::Duration;
 
 unsafe extern "C" {
     fn baton_lua_run(process: *mut c_void);
@@ -22,6 +24,7 @@ unsafe extern "C" {
     fn baton_lua_tell_switch(from: *mut c_void, to: *mut c_void);
     fn baton_lua_exit_status() -> c_int;
     fn baton_ffi_may_wake(vm: *const c_void) -> c_int;
+    fn baton_ffi_threads(vm: *const c_void) -> c_int;
     fn baton_lua_report_process(process: *mut c_void, state: *const c_char, blocker: *const c_char);
 }
 
@@ -30,7 +33,18 @@ pub(crate) struct LuaGuest {
     /// `struct baton_vm` of the C half; outlives the VM.
     pub(crate) record: usize,
     pub(crate) vm: OnceLock<Weak<Vm>>,
+    /// The number of switches when no process could go on last.
+    switches_at_look: AtomicU64,
+    /// How often nobody could go on since then.
+    looks: AtomicU32,
 }
+
+/// How long nothing happens before the program's threads are counted; each time after twice as long as before.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+const MOST_DOUBLINGS: u32 = 12;
+
+/// What `baton_ffi_may_wake` answers if there is a callback, and no call that can be given up.
+const MAY_CALL_BACK: c_int = 1;
 
 /// Names of native threads.
 type ThreadNames = HashMap<CarrierId, String>;
@@ -44,7 +58,35 @@ impl LuaGuest {
         LuaGuest {
             record,
             vm: OnceLock::new(),
+            switches_at_look: AtomicU64::new(u64::MAX),
+            looks: AtomicU32::new(0),
         }
+    }
+
+    /// When to look again whether a thread that is none of ours may yet wake a process, by calling back or by ending a call; `None` if none may.
+    ///
+    /// As long as there is neither a callback nor such a call, that is certain. Else it takes another thread: the program's threads are counted,
+    /// once nothing has happened for a while, so that who is called back often does not pay for it, and threads that were ending have ended.
+    fn hopes(&self) -> Option<Duration> {
+        let vm = self.vm()?;
+        let record = pointer(self.record);
+        // SAFETY: the record of the VM outlives it; inside the VM.
+        let (may_wake, own) = unsafe { (baton_ffi_may_wake(record), baton_ffi_threads(record)) };
+        if may_wake == 0 {
+            return None;
+        }
+        let switches = vm.kernel(|kernel| kernel.counters().switches);
+        // Relaxed (all): the owner's alone; the VM lock orders one owner's accesses before the next one's.
+        if self.switches_at_look.swap(switches, Ordering::Relaxed) != switches {
+            self.looks.store(0, Ordering::Relaxed);
+            return Some(FIRST_LOOK);
+        }
+        let own = vm.own_threads() + usize::try_from(own).unwrap_or(0);
+        if threads_of_this_program() == Some(own) && may_wake == MAY_CALL_BACK {
+            return None;
+        }
+        let looks = self.looks.fetch_add(1, Ordering::Relaxed) + 1;
+        Some(FIRST_LOOK.saturating_mul(1 << looks.min(MOST_DOUBLINGS)))
     }
 
     fn vm(&self) -> Option<std::sync::Arc<Vm>> {
@@ -167,10 +209,9 @@ impl Guest for LuaGuest {
         unsafe { baton_lua_tell_switch(pointer(from.unwrap_or(0)), pointer(to.unwrap_or(0))) }
     }
 
-    fn deadlocked(&self) {
-        // SAFETY: the record of the VM outlives it; inside the VM.
-        if unsafe { baton_ffi_may_wake(pointer(self.record)) } != 0 {
-            return; // a thread that is none of ours may call back, or end a call
+    fn deadlocked(&self) -> Option<Duration> {
+        if let Some(later) = self.hopes() {
+            return Some(later);
         }
         self.report("deadlock: no process can ever run again");
         std::process::exit(1);

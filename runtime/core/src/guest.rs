@@ -1,6 +1,7 @@
 //! What a guest (an interpreter) owes to the runtime.
 
 use crate::kernel::ProcessId;
+use std::time::Duration;
 
 /// Whether the VM may be taken from a foreign call that lasts.
 #[must_use]
@@ -55,9 +56,9 @@ pub trait Guest: Send + Sync + 'static {
         let _ = (from, to);
     }
 
-    /// Nothing can ever run again. Called inside the VM on the executor's stack. Usually reports and ends the program;
-    /// when it returns, the VM waits on.
-    fn deadlocked(&self);
+    /// Nothing can ever run again, as far as the runtime knows. Called inside the VM on the executor's stack. Usually reports and ends the program;
+    /// when it returns, the VM waits on, and asks again after the time that it answers, if nothing has happened by then.
+    fn deadlocked(&self) -> Option<Duration>;
 
     /// This is a fork's child, and all processes but `word`, the calling one, have ended where they stood: their stacks are gone, and nothing of
     /// them runs any more. Called inside the VM, at the first enter after the fork.

@@ -43,7 +43,7 @@
 //!     fn judge(&self, _word: usize) -> Judgement { Judgement::Retake { pinned: false } }
 //!     fn warn_blocked(&self, _word: usize) {}
 //!     fn request_safepoint(&self, _word: usize) {}
-//!     fn deadlocked(&self) { panic!("nobody can go on") }
+//!     fn deadlocked(&self) -> Option<std::time::Duration> { panic!("nobody can go on") }
 //!     fn signalled(&self) {}
 //! }
 //!

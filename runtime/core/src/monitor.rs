@@ -6,19 +6,20 @@
 //! | state | `next_look` | left by |
 //! |---|---|---|
 //! | looking | the past or the present | the end of the round |
-//! | ticking | a time at most a tick ahead | its arrival, or `Monitor::alert` |
-//! | parked until a deadline | that time with `PARKED` | its arrival, or `Monitor::alert` |
-//! | parked | `u64::MAX` | `Monitor::alert` |
+//! | ticking | a time at most a tick ahead | its arrival, an alarm, or `Monitor::alert` |
+//! | parked until a deadline | that time with `PARKED` | its arrival, an alarm, or `Monitor::alert` |
+//! | parked | `u64::MAX` | an alarm, or `Monitor::alert` |
 //!
 //! **No beat is lost.** Before it parks, the monitor stores `next_look` with `PARKED`, runs the heavy half of an asymmetric barrier and
 //! reads what every VM published once more. An owner stores what it publishes, runs the light half and reads `next_look`. Either the
-//! monitor sees the work and does not park, or the owner sees `PARKED` and alerts it. What is published while the monitor looks or
+//! monitor sees the work and does not park, or the owner sees `PARKED` and calls it: by an alert, or by an alarm that goes off in time
+//! (`vm/calling.rs`). What is published while the monitor looks or
 //! ticks is seen a tick later at most.
 
 use crate::vm::Vm;
 use baton_sys::clock::Instant;
 use baton_sys::membarrier;
-use baton_sys::poller::{Events, Interest, Poller};
+use baton_sys::poller::{Alarm, Events, Interest, Poller};
 use baton_sys::promptness;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -82,6 +83,8 @@ pub struct Monitor {
     alerted: AtomicBool,
     /// Whether the thread was started.
     started: AtomicBool,
+    /// Whether it runs; written by itself.
+    runs: AtomicBool,
 }
 
 impl std::fmt::Debug for Monitor {
@@ -106,6 +109,7 @@ impl Monitor {
                 next_look: AtomicU64::new(u64::MAX),
                 alerted: AtomicBool::new(false),
                 started: AtomicBool::new(false),
+                runs: AtomicBool::new(false),
             })
         }))
     }
@@ -131,6 +135,8 @@ impl Monitor {
         self.next_look.store(u64::MAX, Ordering::Relaxed);
         self.alerted.store(false, Ordering::Relaxed);
         self.started.store(false, Ordering::Relaxed);
+        // Relaxed: as above.
+        self.runs.store(false, Ordering::Relaxed);
         Ok(())
     }
 
@@ -151,6 +157,12 @@ impl Monitor {
     pub(crate) fn is_parked(&self) -> bool {
         // Relaxed: a hint.
         self.next_look.load(Ordering::Relaxed) & PARKED != 0
+    }
+
+    /// Whether there is a thread that hears alarms.
+    pub(crate) fn has_started(&self) -> bool {
+        // Acquire: pairs with the swap in `alert`.
+        self.started.load(Ordering::Acquire)
     }
 
     /// Has the monitor look now.
@@ -188,7 +200,15 @@ impl Monitor {
         }
     }
 
+    /// Whether its thread is there, as far as is known.
+    pub(crate) fn runs(&self) -> bool {
+        // Relaxed: the thread never ends, and to learn late that it is there does no harm.
+        self.runs.load(Ordering::Relaxed)
+    }
+
     fn watch(&self) {
+        // Relaxed: as above.
+        self.runs.store(true, Ordering::Relaxed);
         // A refusal of either costs nothing but exactness.
         let _ = promptness::set_timer_slack(Duration::from_nanos(1));
         let _ = promptness::set_slice(SLICE_OF_THREAD);
@@ -255,6 +275,21 @@ impl Monitor {
         armed
             .or_else(|_| self.poller.add(fd, Interest::READABLE, token))
             .is_ok()
+    }
+
+    /// Has the monitor look whenever `alarm` goes off.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub(crate) fn listen_for(&self, alarm: &Alarm) -> io::Result<()> {
+        // The number stands for itself: it is none of a VM's poller.
+        self.poller.watch(alarm.fd(), u64::try_from(alarm.fd()).unwrap_or(0))
+    }
+
+    /// The same; says whether it does.
+    pub(crate) fn hears(&self, alarm: &Alarm) -> bool {
+        self.listen_for(alarm).is_ok()
     }
 
     fn note_news(&self, events: &mut Events) {

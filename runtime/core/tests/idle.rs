@@ -136,6 +136,25 @@ fn a_wake_that_comes_while_a_deadlock_is_reported_is_not_lost() {
 }
 
 #[test]
+fn who_is_told_of_a_deadlock_is_told_again_when_it_wants() {
+    let finished = run(|main| {
+        let queue = main.vm.kernel(|kernel| kernel.wait_queue_new());
+        let mut times = 0;
+        main.mock.on_deadlock_for_now(move |vm| {
+            times += 1;
+            if times == 5 {
+                vm.kernel(|kernel| kernel.wake_one(queue, WakeReason::Done, 7));
+            }
+            Some(Duration::from_millis(1))
+        });
+        assert_eq!(main.wait(|kernel| kernel.wait(queue, Deadline::Never))?, 7);
+        Ok(())
+    });
+    assert_eq!(finished.mock.deadlocks.load(Ordering::Relaxed), 5);
+    assert_eq!(finished.vm.counters.idle_waits.get(), 4);
+}
+
+#[test]
 fn the_report_of_a_deadlock_may_end_it() {
     let finished = run(|main| {
         let queue = main.vm.kernel(|kernel| kernel.wait_queue_new());

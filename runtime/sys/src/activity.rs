@@ -1,9 +1,10 @@
-//! What a native thread has been doing, as the kernel counts it: to tell a thread that blocks or computes from one that the
-//! system does not let run.
+//! What native threads have been doing, as the kernel counts it: to tell a thread that blocks or computes from one that the
+//! system does not let run, and how many there are.
 
 use crate::signals::ThreadHandle;
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 /// What the kernel says of a thread.
@@ -16,6 +17,32 @@ pub struct Activity {
 }
 
 impl ThreadHandle {
+    /// The thread's time on a processor; `None` where the system does not say, and with `--cfg baton_portable`. A fraction of a microsecond.
+    ///
+    /// Source: clock_getcpuclockid(3); the number of a thread's clock is part of Linux's interface (`include/linux/posix-timers.h`).
+    #[must_use]
+    pub fn cpu_time(self) -> Option<Duration> {
+        if cfg!(any(baton_portable, not(target_os = "linux"))) {
+            return None;
+        }
+        const CLOCK_OF_THREAD: i32 = 4 | 2;
+        let clock = !self.id() << 3 | CLOCK_OF_THREAD;
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the kernel writes one timespec, or refuses a thread that is gone.
+        let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+        (result == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+    }
+
+    /// Whether the thread waits for something; `None` as for [`ThreadHandle::activity`], of which this is the cheaper half.
+    #[must_use]
+    pub fn is_waiting(self) -> Option<bool> {
+        if cfg!(baton_portable) {
+            return None;
+        }
+        let state = fs::read_to_string(format!("/proc/self/task/{}/stat", self.id())).ok()?;
+        Some(state_of(&state)? != 'R')
+    }
+
     /// What the thread does now; `None` where the system does not say (no `/proc`, or the thread is gone), and with `--cfg baton_portable`.
     ///
     /// Source: proc(5), `/proc/pid/task/tid/stat` and `schedstat`. Reads two small files: some ten microseconds.
@@ -33,6 +60,21 @@ impl ThreadHandle {
             cpu: Duration::from_nanos(times.split_ascii_whitespace().next()?.parse().ok()?),
         })
     }
+}
+
+/// How many native threads this program has; one that is ending may count for a moment more. `None` as for [`ThreadHandle::activity`].
+///
+/// Source: Linux, `fs/proc/base.c`: the directory of threads has a link for each, beside its own two. Costs one system call.
+#[must_use]
+pub fn threads_of_this_program() -> Option<usize> {
+    if cfg!(baton_portable) {
+        return None;
+    }
+    let links = fs::metadata("/proc/self/task").ok()?.nlink();
+    usize::try_from(links)
+        .ok()?
+        .checked_sub(2)
+        .filter(|&threads| threads > 0)
 }
 
 /// The letter behind the name, which stands in parentheses and may itself contain some.
@@ -53,7 +95,8 @@ mod tests {
     #[cfg(baton_portable)]
     #[test]
     fn a_system_without_proc_says_nothing() {
-        assert_eq!(ThreadHandle::current().activity(), None);
+        let me = ThreadHandle::current();
+        assert_eq!((me.activity(), me.cpu_time(), me.is_waiting()), (None, None, None));
     }
 
     #[cfg(not(baton_portable))]
@@ -63,6 +106,9 @@ mod tests {
         let before = me.activity().expect("/proc is mounted");
         assert!(before.is_runnable);
         while me.activity().expect("/proc is mounted").cpu <= before.cpu {}
+        let before = me.cpu_time().expect("Linux says it");
+        while me.cpu_time().expect("Linux says it") <= before {}
+        assert_eq!(me.is_waiting(), Some(false));
     }
 
     #[cfg(not(baton_portable))]
@@ -78,6 +124,7 @@ mod tests {
         while handle.activity().expect("the thread lives").is_runnable {
             std::thread::yield_now();
         }
+        assert_eq!(handle.is_waiting(), Some(true));
         drop(release);
         waiting.join().expect("the thread ended");
     }

@@ -29,6 +29,8 @@ cases! {
         others_go_on_while_threads_call_back,
         an_idle_program_is_woken_by_a_visit,
         a_program_in_which_all_wait_for_a_visit_is_not_dead,
+        who_waits_long_for_a_visit_is_not_taken_for_dead,
+        a_visit_waits_until_a_critical_section_ends,
         a_listener_is_whole_before_others_come_to_run,
         callbacks_do_not_wait_for_the_threads_that_their_own_calls_keep;
     mod learning from "ffi/learning.lua":
@@ -42,6 +44,8 @@ cases! {
         a_call_that_moved_may_call_back,
         an_error_and_a_kill_find_a_call_that_moved,
         beyond_the_bound_on_threads_calls_wait_for_their_turn,
+        calls_of_functions_that_nothing_is_known_of_wait_for_their_turn,
+        functions_known_to_be_short_do_not_wait_for_a_thread,
         errno_comes_back_with_a_call_that_moved,
         collections_while_callers_are_out_move_nothing;
     mod timeout from "ffi/timeout.lua":
@@ -52,7 +56,10 @@ cases! {
         memory_of_a_call_that_returned_late_is_let_go,
         many_calls_run_beside_each_other_and_some_time_out,
         callbacks_of_such_a_call_are_made_for_it,
-        the_bound_on_threads_is_named,
+        who_waits_for_a_thread_longer_than_the_timeout_is_told_the_bound,
+        beyond_the_bound_calls_wait_for_their_turn_in_order,
+        threads_are_used_again_and_end_when_idle,
+        many_more_calls_than_threads_all_come_to_their_turn,
         a_timeout_can_be_taken_away,
         the_program_ends_although_a_call_goes_on;
     mod beside from "ffi/beside.lua":
@@ -137,4 +144,58 @@ fn a_finalizer_may_still_call_c_when_the_state_is_closed() {
          younger = ffi.gc(ffi.new('int[1]', 5), function(p) print(p[0], subject.subject_call(function(n) return n end, 6)) end)");
     outcome.succeeds().quietly();
     assert_eq!(outcome.stdout, "5\t6\n3\n");
+}
+
+#[test]
+fn who_waits_in_a_critical_section_for_a_thread_that_calls_back_is_told_and_can_be_interrupted() {
+    let mut program = baton()
+        .process_code(
+            "local subject = require 'ffi.subject'
+             process.critical(function() subject.subject_call_from_threads(function() return 1 end, 1, 1) end)",
+        )
+        .start();
+    program.await_stderr(
+        "called inside process.critical, keeps all other processes, and a callback from another thread, waiting",
+    );
+    program.await_stderr("If it waits for that thread, it waits for ever.");
+    program.interrupt_until_it_ends().ended_by_signal(2);
+}
+
+/// Nothing tells how many threads there are without `/proc`.
+#[cfg(not(baton_portable))]
+#[test]
+fn a_deadlock_is_reported_although_there_are_callbacks_if_no_thread_is_there_to_call_them() {
+    let outcome = run("local array = ffi.new('int[3]', {3, 1, 2})
+         ffi.cdef 'void qsort(void *, size_t, size_t, int (*)(const int *, const int *));'
+         ffi.C.qsort(array, 3, 4, function(a, b) return a[0] - b[0] end)
+         local kept = ffi.cast('unary', function(n) return n end)
+         ffi.timeout(ffi.fn 'int getpid(void)', 60)()
+         process.spawn({ name = 'sleeper' }, process.sleep, 0.01)
+         process.event():wait()");
+    outcome
+        .ends_with(1)
+        .complained("deadlock: no process can ever run again");
+}
+
+/// Nothing tells how many threads there are without `/proc`.
+#[cfg(not(baton_portable))]
+#[test]
+fn a_deadlock_is_reported_once_the_last_thread_that_could_call_back_has_ended() {
+    let outcome = run("subject.subject_keep(function() return 1 end)
+         subject.subject_call_kept_later(1500)
+         process.event():wait()");
+    outcome
+        .ends_with(1)
+        .complained("deadlock: no process can ever run again");
+}
+
+#[test]
+fn a_deadlock_is_reported_although_an_abandoned_call_goes_on() {
+    let outcome = run("local flag = ffi.new 'char[1]'
+         print(pcall(ffi.timeout(ffi.fn('int subject_await(const volatile char *flag)', subject), 0.01), flag))
+         process.event():wait()");
+    outcome
+        .ends_with(1)
+        .complained("deadlock: no process can ever run again");
+    assert!(outcome.stdout.contains("timed out"), "{outcome}");
 }

@@ -3,8 +3,8 @@
 //! Each command is one module: [`testing`] sets up what the tests need and runs them, [`ci`] is what continuous
 //! integration checks besides, [`tidy`] holds the sources to the rules that no compiler knows, [`generate`] writes the
 //! manual page and the completions, [`deb`] makes a Debian package, [`peers`] installs what
-//! the benches compare with, [`stress`] repeats the concurrent tests until one fails or all have passed, [`soak`] makes random foreign calls
-//! for a long time, and [`races`] has ThreadSanitizer watch the runtime's tests.
+//! the benches compare with, [`stress`] repeats the concurrent tests until one fails or all have passed, [`soak`] puts the
+//! interpreter under a load for long, and [`races`] has ThreadSanitizer watch the runtime's tests.
 
 #![forbid(unsafe_code)]
 
@@ -40,6 +40,7 @@ usage: cargo xtask <command>
   races                               the runtime's tests under ThreadSanitizer
   soak foreign [--seconds N] [--seed N] [--release]
                                       random foreign calls for N seconds (600): nothing may be lost
+  soak net [--seconds N]              sockets that go wrong in every way, for N seconds (600): nothing may be left behind
 ";
 
 fn main() -> ExitCode {

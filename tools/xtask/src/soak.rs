@@ -1,374 +1,118 @@
-//! `cargo xtask soak foreign`: random foreign calls for a long time, and at the end a count of what must not be lost.
-//!
-//! What is done stands in `soak/foreign.lua`, and what it calls in `soak/foreign.c`. The time is divided into runs of a program of its own
-//! each, with a seed of its own: one that fails is told, and can be repeated by its seed.
+//! `cargo xtask soak`: a load that goes on for long and checks all the while that it leaves nothing behind.
 
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+mod foreign;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use std::path::PathBuf;
+use std::process::Command;
 
 use crate::Outcome;
-use crate::cargo::cargo;
+use crate::cargo::{Steps, cargo};
 use crate::workspace;
 
-/// Seconds, unless the command line says something else.
-const DEFAULT_SECONDS: u64 = 600;
+/// The program under `tools/baton/tests/lua` that makes the load of a name.
+const PROGRAMS: &[(&str, &str)] = &[("net", "parking/soak.lua")];
 
-/// Most seconds of one run: long enough that what leaks shows, and short enough that its seed soon leads there again.
-const RUN_SECONDS: u64 = 20;
+/// The load that has a driver of its own.
+const FOREIGN: &str = "foreign";
 
-/// How much longer than its time a run may take, to come to its end.
-const PATIENCE: Duration = Duration::from_secs(180);
+const DEFAULT_SECONDS: u32 = 600;
 
-/// For a program that hangs to write its report in.
-const TIME_TO_REPORT: Duration = Duration::from_secs(3);
+/// So few descriptors that the load runs out of them.
+const FEW_DESCRIPTORS: u32 = 80;
 
 /// What the command line asks for.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
-    seconds: u64,
-    seed: Option<u64>,
-    release: bool,
+    program: &'static str,
+    seconds: u32,
 }
 
-/// Runs the soak for as long as asked, and stops at the first failure.
+/// Builds the interpreter and runs the load: half of the time as it is, half of it with few descriptors.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
+    if let Some((FOREIGN, rest)) = arguments.split_first().map(|(name, rest)| (name.as_str(), rest)) {
+        return foreign::run(rest);
+    }
     let request = Request::parse(arguments)?;
-    let baton = build(request.release)?;
-    let library = compile_library()?;
-    let seed = request.seed.unwrap_or_else(seed_of_now);
-    println!("soak: foreign calls for {} s, from seed {seed}", request.seconds);
-    let progress = ProgressBar::new(request.seconds);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} s, {msg}") {
-        progress.set_style(style);
-    }
-    let mut totals = Totals::default();
-    let mut begun = 0;
-    for (number, seconds) in lengths(request.seconds).into_iter().enumerate() {
-        let round = Round {
-            baton: &baton,
-            library: &library,
-            seed: seed + number as u64,
-            seconds,
-        };
-        let figures = round.run(|calls, elapsed| {
-            progress.set_position(begun + elapsed.min(seconds));
-            progress.set_message(format!("seed {}: {calls} calls", round.seed));
-        });
-        match figures {
-            Ok(figures) => totals.add(&figures),
-            Err(why) => {
-                progress.abandon();
-                return Err(why);
-            }
-        }
-        begun += seconds;
-        progress.set_position(begun);
-        if progress.is_hidden() {
-            println!("seed {}: {seconds} s passed", round.seed);
-        }
-    }
-    progress.finish_and_clear();
-    totals.print();
-    Ok(())
+    let mut steps = Steps::of("soak");
+    steps.run("build", &mut cargo(&["build", "--release", "-p", "baton"]));
+    let baton = workspace::target_directory("release").join("baton");
+    let half = (request.seconds / 2).max(1).to_string();
+    steps.run("as it is", Command::new(&baton).arg(request.path()).arg(&half));
+    let limited = format!("ulimit -n {FEW_DESCRIPTORS}; exec \"$0\" \"$@\"");
+    let mut few = Command::new("sh");
+    few.args(["-c", &limited]).arg(&baton).arg(request.path()).arg(&half);
+    steps.run("with few descriptors", &mut few);
+    steps.finish()
 }
 
 impl Request {
     fn parse(arguments: &[String]) -> Result<Self, String> {
-        let mut request = Self {
-            seconds: DEFAULT_SECONDS,
-            seed: None,
-            release: false,
+        let known = PROGRAMS
+            .iter()
+            .map(|(name, _)| *name)
+            .chain([FOREIGN])
+            .collect::<Vec<_>>()
+            .join(", ");
+        let (name, rest) = arguments
+            .split_first()
+            .ok_or_else(|| format!("soak: a load expected: {known}"))?;
+        let (_, program) = PROGRAMS
+            .iter()
+            .find(|(known, _)| known == name)
+            .ok_or_else(|| format!("soak: no load is called '{name}'; there are: {known}"))?;
+        let seconds = match rest {
+            [] => DEFAULT_SECONDS,
+            [option, given] if option == "--seconds" => parse_seconds(given)?,
+            _ => return Err("soak: '--seconds N' is all that may follow".to_owned()),
         };
-        let mut rest = arguments.iter();
-        match rest.next().map(String::as_str) {
-            Some("foreign") => {}
-            Some(other) => return Err(format!("soak: expected 'foreign', got '{other}'")),
-            None => return Err("soak: expected what to soak: 'foreign'".to_owned()),
-        }
-        while let Some(argument) = rest.next() {
-            match argument.as_str() {
-                "--seconds" => request.seconds = number(argument, rest.next())?.max(1),
-                "--seed" => request.seed = Some(number(argument, rest.next())?),
-                "--release" => request.release = true,
-                other => return Err(format!("soak: unknown option '{other}'")),
-            }
-        }
-        Ok(request)
+        Ok(Self { program, seconds })
+    }
+
+    fn path(&self) -> PathBuf {
+        workspace::root().join("tools/baton/tests/lua").join(self.program)
     }
 }
 
-fn number(option: &str, word: Option<&String>) -> Result<u64, String> {
-    let word = word.ok_or_else(|| format!("soak: '{option}' needs a number"))?;
-    // The program reads it as an integer of Lua's, and multiplies it.
-    word.parse::<u32>()
-        .map(u64::from)
-        .map_err(|_| format!("soak: '{option}' needs a number from 0 to {}, got '{word}'", u32::MAX))
-}
-
-/// The lengths of the runs, in seconds.
-fn lengths(seconds: u64) -> Vec<u64> {
-    let count = seconds.div_ceil(RUN_SECONDS);
-    (0..count)
-        .map(|number| RUN_SECONDS.min(seconds - number * RUN_SECONDS))
-        .collect()
-}
-
-fn seed_of_now() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(1, |since| u64::from(since.subsec_nanos()))
-}
-
-/// The interpreter, built.
-fn build(release: bool) -> Result<PathBuf, String> {
-    let mut command = cargo(&["build", "--quiet", "--package", "baton"]);
-    if release {
-        command.arg("--release");
-    }
-    match command.status() {
-        Ok(status) if status.success() => {}
-        Ok(status) => return Err(format!("soak: baton does not build: {status}")),
-        Err(why) => return Err(format!("soak: cannot start cargo: {why}")),
-    }
-    let profile = if release { "release" } else { "debug" };
-    Ok(workspace::target_directory(profile).join("baton"))
-}
-
-fn sources() -> PathBuf {
-    workspace::root().join("tools/xtask/src/soak")
-}
-
-fn compile_library() -> Result<PathBuf, String> {
-    let directory = workspace::target_directory("soak");
-    std::fs::create_dir_all(&directory).map_err(|why| format!("soak: {}: {why}", directory.display()))?;
-    let library = directory.join("libforeign.so");
-    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let mut command = Command::new(&compiler);
-    command
-        .args(["-O1", "-g", "-Wall", "-Wextra", "-shared", "-fPIC", "-pthread", "-o"])
-        .arg(&library)
-        .arg(sources().join("foreign.c"));
-    match command.status() {
-        Ok(status) if status.success() => Ok(library),
-        Ok(status) => Err(format!("soak: the C library does not compile: {status}")),
-        Err(why) => Err(format!("soak: cannot start {}: {why}", compiler.display())),
-    }
-}
-
-/// One run of the program.
-struct Round<'a> {
-    baton: &'a Path,
-    library: &'a Path,
-    seed: u64,
-    seconds: u64,
-}
-
-type Figures = BTreeMap<String, f64>;
-
-impl Round<'_> {
-    fn command(&self) -> Command {
-        let mut command = Command::new(self.baton);
-        for (name, _) in std::env::vars_os() {
-            let name_bytes = name.as_encoded_bytes();
-            if name_bytes.starts_with(b"LUA_") || name_bytes.starts_with(b"BATON_") {
-                command.env_remove(&name);
-            }
-        }
-        command.arg(sources().join("foreign.lua")).arg(self.library);
-        command.args([self.seed, self.seconds].map(|number| number.to_string()));
-        command
-    }
-
-    /// Runs it; `tell` hears every second how many calls have begun. A failure comes with all that the program said.
-    fn run(&self, tell: impl Fn(u64, u64)) -> Result<Figures, String> {
-        let mut command = self.command();
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command
-            .spawn()
-            .map_err(|why| format!("soak: cannot start {}: {why}", self.baton.display()))?;
-        let (lines, errors) = read(&mut child)?;
-        let started = Instant::now();
-        let limit = Duration::from_secs(self.seconds) + PATIENCE;
-        let mut figures = Figures::new();
-        let mut has_passed = false;
-        loop {
-            match lines.recv_timeout(limit.saturating_sub(started.elapsed())) {
-                Ok(line) => match line.split_once(char::is_whitespace) {
-                    Some(("progress", calls)) => tell(calls.parse().unwrap_or(0), started.elapsed().as_secs()),
-                    Some((name, value)) => drop(figures.insert(name.to_owned(), value.trim().parse().unwrap_or(0.0))),
-                    None => has_passed |= line == "passed",
-                },
-                Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => ask_for_report(&mut child)?,
-            }
-            if started.elapsed() > limit + TIME_TO_REPORT {
-                // It ends, which ends the lines, too.
-                child.kill().map_err(|why| format!("soak: {why}"))?;
-            }
-        }
-        let status = child.wait().map_err(|why| format!("soak: {why}"))?;
-        let said = errors.join().unwrap_or_default();
-        if status.success() && has_passed && said.is_empty() {
-            return Ok(figures);
-        }
-        let repeat = format!(
-            "cargo xtask soak foreign --seconds {} --seed {}",
-            self.seconds, self.seed
-        );
-        Err(format!(
-            "soak: seed {}: {status}\n{said}\nrepeat it by: {repeat}",
-            self.seed
-        ))
-    }
-}
-
-/// Lines of standard output as they come, and all of standard error at the end.
-fn read(child: &mut Child) -> Result<(Receiver<String>, thread::JoinHandle<String>), String> {
-    let (Some(output), Some(mut errors)) = (child.stdout.take(), child.stderr.take()) else {
-        return Err("soak: the program has no output".to_owned());
-    };
-    let (sender, lines) = mpsc::channel();
-    thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
-                return;
-            }
-        }
-    });
-    let errors = thread::spawn(move || {
-        let mut text = Vec::new();
-        // What can be read is told; the status says whether all went well.
-        let _ = errors.read_to_end(&mut text);
-        String::from_utf8_lossy(&text).into_owned()
-    });
-    Ok((lines, errors))
-}
-
-/// Has a program that hangs write what each of its processes does, and ends it.
-fn ask_for_report(child: &mut Child) -> Outcome {
-    let cannot = |why: std::io::Error| format!("soak: {why}");
-    let process = child.id().to_string();
-    Command::new("kill")
-        .args(["-QUIT", &process])
-        .status()
-        .map_err(cannot)?;
-    thread::sleep(TIME_TO_REPORT);
-    child.kill().map_err(cannot)
-}
-
-/// What all runs did together.
-#[derive(Default)]
-struct Totals {
-    runs: u32,
-    sums: Figures,
-    most: Figures,
-}
-
-/// Figures of which the largest is told, rather than the sum.
-const LARGEST: [&str; 3] = ["longest_gap_ms", "lua_kib", "rss_kib"];
-
-impl Totals {
-    fn add(&mut self, figures: &Figures) {
-        self.runs += 1;
-        for (name, value) in figures {
-            match LARGEST.contains(&name.as_str()) {
-                true => {
-                    let most = self.most.entry(name.clone()).or_default();
-                    *most = most.max(*value);
-                }
-                false => *self.sums.entry(name.clone()).or_default() += value,
-            }
-        }
-    }
-
-    fn print(&self) {
-        println!("soak: {} runs passed; nothing was lost", self.runs);
-        for (name, value) in &self.sums {
-            println!("{value:14.0}  {name}");
-        }
-        for (name, value) in &self.most {
-            println!("{value:14.1}  {name}, at most");
-        }
+fn parse_seconds(given: &str) -> Result<u32, String> {
+    match given.parse() {
+        Ok(seconds) if seconds > 0 => Ok(seconds),
+        _ => Err(format!("soak: '--seconds' needs a number of at least 1, got '{given}'")),
     }
 }
 
 #[cfg(test)]
-mod checks {
+mod tests {
     use super::*;
 
-    fn parse(words: &[&str]) -> Result<Request, String> {
-        Request::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    fn parse(line: &str) -> Result<Request, String> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        Request::parse(&words)
     }
 
     #[test]
-    fn ten_minutes_are_soaked_unless_told_otherwise() {
-        let expected = Request {
-            seconds: 600,
-            seed: None,
-            release: false,
-        };
-        assert_eq!(parse(&["foreign"]), Ok(expected));
-        let told = parse(&["foreign", "--seconds", "30", "--seed", "7", "--release"]);
-        assert_eq!(
-            told,
-            Ok(Request {
-                seconds: 30,
-                seed: Some(7),
-                release: true
-            })
-        );
+    fn a_load_lasts_ten_minutes_unless_told_otherwise() {
+        assert_eq!(parse("net").map(|request| request.seconds), Ok(600));
+        assert_eq!(parse("net --seconds 30").map(|request| request.seconds), Ok(30));
     }
 
     #[test]
-    fn what_cannot_be_soaked_is_refused() {
-        for words in [
-            &[][..],
-            &["idle"],
-            &["foreign", "--seconds"],
-            &["foreign", "--seed", "-1"],
-            &["foreign", "--fast"],
+    fn the_program_of_every_load_is_there() {
+        for (name, _) in PROGRAMS {
+            let request = parse(name).expect("it is a load");
+            assert!(request.path().is_file(), "{}", request.path().display());
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (line, complaint) in [
+            ("", "a load expected: net"),
+            ("nets", "no load is called 'nets'"),
+            ("net --seconds 0", "at least 1, got '0'"),
+            ("net 30", "'--seconds N' is all"),
         ] {
-            assert!(parse(words).is_err(), "{words:?}");
+            let error = parse(line).expect_err("it is wrong");
+            assert!(error.contains(complaint), "{error}");
         }
-    }
-
-    #[test]
-    fn the_time_is_divided_into_runs() {
-        assert_eq!(lengths(30), [20, 10]);
-        assert_eq!(lengths(20), [20]);
-        assert_eq!(lengths(600).len(), 30);
-    }
-
-    #[test]
-    fn sums_and_largest_figures_are_kept_apart() {
-        let mut totals = Totals::default();
-        for (kills, gap) in [(3.0, 9.0), (4.0, 2.0)] {
-            totals.add(&Figures::from([
-                ("kills".to_owned(), kills),
-                ("longest_gap_ms".to_owned(), gap),
-            ]));
-        }
-        assert_eq!((totals.sums["kills"], totals.most["longest_gap_ms"]), (7.0, 9.0));
-    }
-
-    #[test]
-    fn a_program_that_fails_is_told_with_its_seed() {
-        let round = Round {
-            baton: Path::new("/bin/false"),
-            library: Path::new("none"),
-            seed: 77,
-            seconds: 1,
-        };
-        let why = round.run(|_, _| {}).expect_err("it fails");
-        assert!(why.contains("--seed 77"), "{why}");
     }
 }

@@ -27,7 +27,7 @@ unsafe extern "C" fn baton_ffi_policy_begin(policy: *mut Policy, class: c_int) -
 }
 
 /// What to do with the next call, after so many that nobody asked about: 0 stay, and `skip` is as in `baton_ffi_policy_begin`; 1 stay and
-/// measure; 2 move, and measure.
+/// measure; 2 move, and measure; 3 stay and measure, but it may well last.
 // SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_ffi_policy_choose(policy: &mut Policy, skipped: u32, skip: &mut u32) -> c_int {
@@ -39,6 +39,7 @@ extern "C" fn baton_ffi_policy_choose(policy: &mut Policy, skipped: u32, skip: &
         }
         Choice::StayAndMeasure => 1,
         Choice::Move => 2,
+        Choice::Try => 3,
     }
 }
 

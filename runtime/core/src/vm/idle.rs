@@ -7,6 +7,15 @@ use baton_sys::clock::Instant;
 use baton_sys::membarrier;
 use baton_sys::parking::Notify;
 
+/// What came of telling the guest that no process can go on.
+#[must_use]
+enum Told {
+    /// Nothing; by then it is to be told again.
+    WaitUntil(Option<Instant>),
+    /// Something has happened meanwhile.
+    HasEnded,
+}
+
 impl Vm {
     /// Hands something to the owner from any native thread, and sees to it that the owner notices.
     pub(crate) fn post(&self, post: Post) {
@@ -93,8 +102,8 @@ impl Vm {
                         Post::Resume(process) => {
                             let _ = inner.kernel.resume(process);
                         }
-                        Post::Closed(descriptor) => {
-                            inner.kernel.descriptor_closes(descriptor);
+                        Post::Closed(descriptor, edition) => {
+                            inner.kernel.descriptor_closes(descriptor, edition);
                         }
                     }
                 }
@@ -122,8 +131,13 @@ impl Vm {
             let dead = inner.kernel.all_blocked() && !calls_are_out && !inner.has_bells();
             (self.next_deadline(inner), source, dead)
         });
-        if !dead || self.is_still_dead_when_told() {
-            self.wait(source, deadline);
+        match if dead {
+            self.tell_of_deadlock()
+        } else {
+            Told::WaitUntil(deadline)
+        } {
+            Told::WaitUntil(deadline) => self.wait(source, deadline),
+            Told::HasEnded => {}
         }
         self.park.finish();
         // AcqRel: pairs with `request`.
@@ -136,15 +150,18 @@ impl Vm {
     }
 
     /// No process can go on, as far as the owner knows: tells the guest, unless something has come meanwhile.
-    fn is_still_dead_when_told(&self) -> bool {
+    fn tell_of_deadlock(&self) -> Told {
         if !self.may_park() {
-            return false;
+            return Told::HasEnded;
         }
         self.park.finish();
-        self.guest.deadlocked();
+        let look_again = self.guest.deadlocked();
         // The report may have changed anything, and who posted before `finish` has told only the poller.
         let still_dead = self.inner.with(|inner| inner.kernel.all_blocked());
-        still_dead && self.inbox.is_empty() && !self.signal_is_due()
+        if !still_dead || !self.inbox.is_empty() || self.signal_is_due() {
+            return Told::HasEnded;
+        }
+        Told::WaitUntil(look_again.map(|later| Instant::now() + later))
     }
 
     /// Whether a signal handler has asked for something, or rung.

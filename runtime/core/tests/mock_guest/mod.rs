@@ -20,12 +20,13 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 /// What a process does.
 pub(crate) type Body = Box<dyn FnOnce(&Process) -> Life + Send>;
 
 /// What is called when nothing can run any more.
-pub(crate) type OnDeadlock = Box<dyn FnMut(&Arc<Vm>) + Send>;
+pub(crate) type OnDeadlock = Box<dyn FnMut(&Arc<Vm>) -> Option<Duration> + Send>;
 
 /// A scheduler: is given the word of the process that was left, and of the one suggested.
 pub(crate) type OnChoose = Box<dyn FnMut(&Arc<Vm>, Option<usize>, usize) -> Option<ProcessId> + Send>;
@@ -110,7 +111,15 @@ impl Mock {
     }
 
     /// Sets what to do when nothing can run any more.
-    pub(crate) fn on_deadlock(&self, action: impl FnMut(&Arc<Vm>) + Send + 'static) {
+    pub(crate) fn on_deadlock(&self, mut action: impl FnMut(&Arc<Vm>) + Send + 'static) {
+        self.on_deadlock_for_now(move |vm| {
+            action(vm);
+            None
+        });
+    }
+
+    /// The same, and says when to be told again.
+    pub(crate) fn on_deadlock_for_now(&self, action: impl FnMut(&Arc<Vm>) -> Option<Duration> + Send + 'static) {
         let mut place = self.on_deadlock.lock().expect("actions do not panic");
         *place = Some(Box::new(action));
     }
@@ -203,12 +212,13 @@ impl Guest for MockGuest {
         self.0.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn deadlocked(&self) {
+    fn deadlocked(&self) -> Option<Duration> {
         self.0.deadlocks.fetch_add(1, Ordering::Relaxed);
         let mut action = self.0.on_deadlock.lock().expect("actions do not panic");
         if let Some(action) = action.as_mut() {
-            action(&self.0.vm());
+            return action(&self.0.vm());
         }
+        None
     }
 
     fn choose(&self, current: Option<usize>, suggested: usize) -> Option<ProcessId> {

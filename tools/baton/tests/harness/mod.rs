@@ -274,6 +274,11 @@ impl Started {
         pipe.write_all(text.as_bytes()).expect("the program reads");
     }
 
+    /// Ends a standard input that was left open.
+    pub(crate) fn close_stdin(&mut self) {
+        self.child.stdin = None;
+    }
+
     /// Begins to read a stdout that was held.
     pub(crate) fn read_stdout(&mut self) {
         self.stdout.read();
@@ -296,6 +301,15 @@ impl Started {
             .arg(self.child.id().to_string())
             .status();
         assert!(sent.is_ok_and(|status| status.success()), "cannot send SIG{name}");
+    }
+
+    /// Sends SIGINT again and again until the program ends: two that come before the first is taken in are one.
+    pub(crate) fn interrupt_until_it_ends(mut self) -> Outcome {
+        while matches!(self.child.try_wait(), Ok(None)) && !self.time_left().is_zero() {
+            self.signal("INT");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.finish()
     }
 
     /// The program's process number.

@@ -99,13 +99,63 @@ function case.callbacks_of_such_a_call_are_made_for_it()
   check.equal(call(function(i) return i end, 10), 55)
 end
 
-function case.the_bound_on_threads_is_named()
+function case.who_waits_for_a_thread_longer_than_the_timeout_is_told_the_bound()
   process.params.max_threads = 3
   local flag = ffi.new "char[1]"
   local call = fresh(await, 0.01)
-  for _ = 1, 3 do check.raises("timed out", call, flag) end
-  check.raises("3 calls with a timeout are going on.*max_threads", call, flag)
+  for _ = 1, 3 do check.raises("'subject_await' timed out$", call, flag) end
+  check.raises("timed out while it waited for a thread: 3 calls with a timeout are going on.*max_threads", call, flag)
   flag[0] = 1
+end
+
+function case.beyond_the_bound_calls_wait_for_their_turn_in_order()
+  check.without_slices()
+  process.params.max_threads = 1
+  local flag, log = ffi.new "char[1]", {}
+  local call, add = fresh(await, 60), fresh("int subject_add(int a, int b)", math.huge)
+  local first = process.spawn(call, flag)
+  process.yield()
+  local all = {}
+  for i = 1, 8 do
+    all[i] = process.spawn(function()
+      add(i, 0)
+      log[#log + 1] = i
+    end)
+  end
+  process.yield()
+  all[3]:kill "impatient"
+  flag[0] = 1
+  check.equal(first:join(), true)
+  for i = 1, 8 do check.equal(all[i]:join(), i ~= 3) end
+  check.list(log, { 1, 2, 4, 5, 6, 7, 8 })
+end
+
+function case.threads_are_used_again_and_end_when_idle()
+  local names = "/proc/" .. ffi.fn "int getpid(void)"() .. "/task/*/comm"
+  local function helpers()
+    local n = 0
+    for _ in io.popen("grep -l baton-helper " .. names .. " 2>&1"):lines() do n = n + 1 end
+    return n
+  end
+  process.params.thread_idle = 0.2
+  local gettid = ffi.timeout(ffi.fn "int gettid(void)", 60)
+  local seen, distinct = {}, 0
+  for _ = 1, 100 do
+    local thread = gettid()
+    if not seen[thread] then distinct = distinct + 1 end
+    seen[thread] = true
+  end
+  -- Another one is made if the only one was too slow to be back.
+  check.within(distinct, 1, 10)
+  check.that(helpers() >= 1)
+  check.eventually("the threads have ended", function() return helpers() == 0 end)
+end
+
+function case.many_more_calls_than_threads_all_come_to_their_turn()
+  process.params.max_threads = 4
+  local sleep, all = fresh("int subject_sleep_ms(int ms)", 60), {}
+  for i = 1, 200 do all[i] = process.spawn(sleep, i % 3) end
+  for i = 1, 200 do check.results("call", { true, i % 3 }, all[i]:join()) end
 end
 
 function case.a_timeout_can_be_taken_away()

@@ -68,6 +68,32 @@ function case.a_program_in_which_all_wait_for_a_visit_is_not_dead()
   check.equal(event:wait(), true)
 end
 
+function case.who_waits_long_for_a_visit_is_not_taken_for_dead()
+  local event = process.event()
+  subject.subject_keep(function() event:set() return 0 end)
+  check.equal(subject.subject_call_kept_later(3500), 0)
+  check.equal(event:wait(), true)
+end
+
+function case.a_visit_waits_until_a_critical_section_ends()
+  local calls = 0
+  subject.subject_keep(function()
+    calls = calls + 1
+    return 1
+  end)
+  for _ = 1, 10 do
+    local before = calls
+    process.critical(function()
+      subject.subject_call_kept_later(1)
+      local until_then = process.now() + 0.02
+      while process.now() < until_then do check.fib(5) end
+      subject.subject_sleep_ms(5)
+      check.equal(calls, before, "nobody calls into the section")
+    end)
+    check.eventually("the call comes after it", function() return calls == before + 1 end)
+  end
+end
+
 -- Guards against a listener that ran, by a finalizer in the middle of its making, before it had its function.
 function case.a_listener_is_whole_before_others_come_to_run()
   collectgarbage("incremental", 1, 1000, 1)
