@@ -137,6 +137,9 @@ int baton_lua_is_waited_for(const struct baton_process *process);
 void baton_lua_before_blocking(lua_State *L, struct baton_process *process);
 int baton_lua_print(lua_State *L);
 
+/* io_waiting.c */
+FILE *baton_io_closes(FILE *file);
+
 /* console.c: for a host that edits a line on the terminal */
 /* Is given what is written to stdout, or to stderr; answers whether it has taken it. On any thread, outside the VM. */
 typedef int (*baton_console_write)(int is_error, const char *text, size_t size);
