@@ -3,7 +3,11 @@
 mod chat;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod notes;
 mod philosophers;
+#[path = "../packages/server.rs"]
+#[allow(dead_code, reason = "other tests need other servers")]
+mod server;
 mod web_server;
 
 use std::ffi::OsStr;
@@ -191,6 +195,7 @@ fn the_examples_say_how_they_are_called() {
         ("philosophers.lua", &["--round"]),
         ("chat_server.lua", &["-p"]),
         ("chat_load.lua", &["-n"]),
+        ("notes_service.lua", &[]),
     ] {
         let outcome = example(name, arguments).run();
         outcome.ends_with(2).complained(&format!("usage: {name} "));
