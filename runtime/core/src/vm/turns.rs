@@ -1,6 +1,7 @@
 //! At the bound on native threads, calls that may block come to their turn, first come, first served.
 //!
-//! Whoever would take the last thread waits in a queue. Each call that comes back wakes the first one in it, who looks again, and once it is let in
+//! As many calls are out as there may be threads; the last one is made on the owner's own thread if nobody else can run, and else the VM goes on
+//! on a thread above the bound. Whoever comes then waits in a queue. Each call that comes back wakes the first one in it, who looks again, and once it is let in
 //! wakes the next, since its own call may be over at once and tell nobody. As long as somebody was woken and has not looked yet, nobody else goes first.
 //!
 //! **Nobody waits in vain.** A process begins to wait only while calls are out (or are let in before it), each of which wakes one when it comes back.
@@ -8,7 +9,7 @@
 use super::{Inner, Vm};
 use crate::kernel::{Deadline, WaitQueueId, Wake, WakeReason};
 
-/// Who wants to make a foreign call while all native threads but one are out. The owner's.
+/// Who wants to make a foreign call while all native threads are out. The owner's.
 #[derive(Debug)]
 pub(super) struct Turns {
     newcomers: WaitQueueId,
@@ -38,7 +39,7 @@ impl Turns {
 }
 
 impl Vm {
-    /// Waits until a foreign call by the calling process would leave a native thread for the others, after those that have waited before. Processes that
+    /// Waits until a foreign call by the calling process has a native thread, after those that have waited before. Processes that
     /// are bound, or prefer home, do not wait: nobody could run in their place.
     pub fn wait_for_thread(&self) -> Wake {
         let mut has_waited = false;
@@ -69,8 +70,8 @@ impl Vm {
             .all(|&queue| kernel.wait_queue_is_empty(queue));
         let is_first = has_waited || (nobody_was_called && nobody_waits);
         let out = kernel.foreign_count() + kernel.named_and_vacant_count();
-        let leaves_a_thread = is_first && out + 1 < self.parameters.max_threads().max(kernel.named_count() + 2);
-        let may_call = stays || kernel.is_critical() || leaves_a_thread;
+        let has_a_thread = is_first && out < self.parameters.max_threads().max(kernel.named_count() + 1);
+        let may_call = stays || kernel.is_critical() || has_a_thread;
         if may_call && has_waited {
             inner.call_next();
             self.publish(inner);
