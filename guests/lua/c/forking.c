@@ -29,7 +29,8 @@ void baton_lua_forked(void) {
   }
   survivor->busy_object = NULL;
   survivor->next_busy = NULL;
-  vm->busy = NULL;
+  baton_lua_forget_objects(vm);
+  baton_lua_park_in_child();
   vm->in_report = 0;
   vm->exiting = 0;
   baton_lua_forget_calls(vm);

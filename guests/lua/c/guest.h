@@ -48,6 +48,8 @@ void baton_lua_watch_threads(struct baton_vm *vm);
 /* policies.c */
 /* Whether calls of this function may be retaken, and what nobody else may touch meanwhile (NULL: nothing). With the VM in hand. */
 int baton_lua_policy_allows(struct baton_process *process, lua_State *L, lua_CFunction function, void **object);
+/* The same of the C function that runs on `L`, if it is to park; and how it uses that object. Inside the VM. */
+int baton_lua_policy_lets_park(struct baton_process *process, lua_State *L, void **object, enum baton_lane *lane);
 void baton_lua_module_loaded(lua_State *L, const char *name, lua_CFunction loader, int index);
 void baton_lua_read_declarations(lua_State *L, const char *text);
 int baton_lua_concurrent(lua_State *L);
@@ -90,6 +92,7 @@ void baton_lua_open_timers(lua_State *L);
 void baton_lua_open_settings(lua_State *L);
 void baton_lua_open_scheduling(lua_State *L);
 void baton_lua_open_hooks(lua_State *L);
+void baton_lua_open_scope(lua_State *L);
 void baton_lua_open_hook_methods(lua_State *L);
 /* threads_module.c */
 int baton_lua_bind(lua_State *L);
@@ -113,12 +116,23 @@ int baton_lua_after_wait(lua_State *L, struct baton_process *process, struct bat
 /* Pushes `true`, or `nil, why`. */
 int baton_lua_push_outcome(lua_State *L, int reason);
 
+/* objects_in_use.c */
+void baton_lua_object_begins(struct baton_process *process, void *object, enum baton_lane lane);
+int baton_lua_is_busy(struct baton_vm *vm, const void *object, enum baton_lane lane);
+void baton_lua_object_ends(struct baton_process *process);
+void baton_lua_forget_objects(struct baton_vm *vm);
+
+/* parked.c */
+/* Calls by code between the two addresses may park. Inside the VM. */
+void baton_lua_list_library(const char *low, const char *high);
+/* The VM whose processes' descriptors are closed by whatever thread. */
+void baton_lua_park_for(const struct baton_vm *vm);
+/* In a fork's child. */
+void baton_lua_park_in_child(void);
+
 /* io_objects.c */
 void baton_lua_open_io(lua_State *L);
 void baton_lua_before_blocking(lua_State *L, struct baton_process *process);
-void baton_lua_object_begins(struct baton_process *process, void *object);
-int baton_lua_is_busy(struct baton_vm *vm, const void *object);
-void baton_lua_object_ends(struct baton_process *process);
 int baton_lua_print(lua_State *L);
 
 /* console.c: for a host that edits a line on the terminal */

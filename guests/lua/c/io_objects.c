@@ -10,15 +10,8 @@
 #include <string.h>
 
 /* {======================================================
-** Objects in use
+** Waiting for a file
 ** ======================================================= */
-
-int baton_lua_is_busy(struct baton_vm *vm, const void *object) {
-  struct baton_process *process;
-  for (process = vm->busy; process != NULL; process = process->next_busy)
-    if (process->busy_object == object) return 1;
-  return 0;
-}
 
 /* The calling function may block: at the bound on native threads it waits for its turn first. Outside the VM. */
 void baton_lua_before_blocking(lua_State *L, struct baton_process *process) {
@@ -34,12 +27,12 @@ void baton_lua_before_blocking(lua_State *L, struct baton_process *process) {
 static void use(lua_State *L, void *object) {
   struct baton_process *process = baton_lua_here(L);
   if (process == NULL) return;
-  while (process->vm->busy != NULL && baton_lua_is_busy(process->vm, object) && !process->vm->closing) {
+  while (process->vm->busy_count > 0 && baton_lua_is_busy(process->vm, object, BATON_ALONE) && !process->vm->closing) {
     struct baton_wake wake;
     baton_lua_check_may_wait(L, process);
     baton_enter(L);
     /* Asked again inside: outside, this very call may have been retaken, and the file let go meanwhile. */
-    if (!baton_lua_is_busy(process->vm, object)) {
+    if (!baton_lua_is_busy(process->vm, object, BATON_ALONE)) {
       baton_leave(L);
       break;
     }
@@ -49,27 +42,6 @@ static void use(lua_State *L, void *object) {
   }
   baton_lua_before_blocking(L, process);
   process->object = object;
-}
-
-/* The process's call was retaken: nobody else uses its object, if it has one, until it returns. By the monitor, with the VM in its hands. */
-void baton_lua_object_begins(struct baton_process *process, void *object) {
-  if (object == NULL) return;
-  __atomic_fetch_add(&baton_calls_watched, 1, __ATOMIC_RELAXED); /* who has the VM next sees it, by the VM's mutex */
-  process->busy_object = object;
-  process->next_busy = process->vm->busy;
-  process->vm->busy = process;
-}
-
-/* It has returned. Inside the VM. */
-void baton_lua_object_ends(struct baton_process *process) {
-  struct baton_process **link = &process->vm->busy;
-  if (process->busy_object == NULL) return;
-  __atomic_fetch_sub(&baton_calls_watched, 1, __ATOMIC_RELAXED);
-  while (*link != NULL && *link != process) link = &(*link)->next_busy;
-  if (*link == process) *link = process->next_busy;
-  process->busy_object = NULL;
-  process->next_busy = NULL;
-  baton_rs_queue_wake_all(process->vm->executor, process->vm->object_queue);
 }
 
 /* }====================================================== */
@@ -102,9 +74,9 @@ void *baton_io_newuserdata(lua_State *L, size_t size, int values) {
 /* Before a child is started. A file in use would have to be waited for: its own call flushes it, or has nothing to flush. */
 void baton_io_flush_all(void) {
   struct baton_process *process = baton_gate_process();
-  if (process != NULL && process->vm->busy != NULL) {
-    if (!baton_lua_is_busy(process->vm, stdout)) fflush(stdout);
-    if (!baton_lua_is_busy(process->vm, stderr)) fflush(stderr);
+  if (process != NULL && process->vm->busy_count > 0) {
+    if (!baton_lua_is_busy(process->vm, stdout, BATON_ALONE)) fflush(stdout);
+    if (!baton_lua_is_busy(process->vm, stderr, BATON_ALONE)) fflush(stderr);
   } else {
     fflush(NULL);
   }
@@ -113,7 +85,7 @@ void baton_io_flush_all(void) {
 /* At the end of the program a call may still be about this file: then the file is left alone. */
 int baton_io_fclose(FILE *file) {
   struct baton_process *process = baton_gate_process();
-  if (process != NULL && process->vm->closing && baton_lua_is_busy(process->vm, file)) return 0;
+  if (process != NULL && process->vm->closing && baton_lua_is_busy(process->vm, file, BATON_ALONE)) return 0;
   return fclose(file);
 }
 

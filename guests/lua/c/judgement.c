@@ -185,7 +185,7 @@ int baton_lua_judge(struct baton_process *process) {
     return 0;
   }
   baton_lua_detach(process);
-  baton_lua_object_begins(process, object);
+  baton_lua_object_begins(process, object, BATON_ALONE);
   process->pinned = (unsigned char)baton_lua_has_foreign_frames(process);
   return process->pinned ? 2 : 1;
 }

@@ -7,7 +7,7 @@
 **   serial       one call into the module at a time
 **   exclusive    the VM stays with the call
 **
-** Calls overlap only when one was retaken. As long as a retaken call is about something that others might touch, or native threads are short,
+** Calls overlap only when one was retaken, or parks (parked.c). As long as such a call is about something that others might touch, or native threads are short,
 ** every call of a C function asks here first (`baton_calls_watched`): else nobody pays.
 */
 #include "internals.h"
@@ -23,15 +23,23 @@ enum policy { EXCLUSIVE, OBJECT, SERIAL, CONCURRENT, UNKNOWN };
 static const char *const policy_names[] = {"exclusive", "object", "serial", "concurrent", NULL};
 
 #define LONGEST_NAME 63
-#define MOST_SERIAL_FUNCTIONS 16
+#define MOST_NOTED_FUNCTIONS 32
+
+/* What is known of a function. */
+enum noted_as { NOT_NOTED, IS_SERIAL /* it is about no object and shares something all the same */, READS, WRITES };
 
 /* The object file of loaded modules; or, as long as nothing was loaded, what was declared about a module of a name. */
 struct baton_module {
   struct baton_module *next;
   const char *low, *high; /* its code; both NULL: a declaration for a module to come */
   enum policy policy;
-  lua_CFunction serial[MOST_SERIAL_FUNCTIONS]; /* those that are about no object and share something all the same */
-  int serial_count;
+  int parks; /* as declared */
+  struct {
+    lua_CFunction function;
+    enum noted_as as;
+  } noted[MOST_NOTED_FUNCTIONS];
+  int noted_count;
+  enum baton_lane others; /* how all others use an object while somebody's call about it is parked */
   char name[LONGEST_NAME + 1]; /* that it was required by first */
 };
 
@@ -42,32 +50,41 @@ struct baton_module {
 static const struct {
   const char *name; /* of the module, or with a dot at the end of all beneath */
   enum policy policy;
-  /* What is serial all the same: fields of the module, functions or tables of them, after a colon those of the metatable of that name. */
-  const char *serial;
+  /* Functions, by name: fields of the module, functions or tables of them; after a colon those of the metatable of that name. */
+  const char *serial; /* what is serial all the same */
+  const char *reads, *writes; /* what may go on beside each other on one object, as long as one of them is parked */
+  enum baton_lane others; /* how all that are neither use it */
+  int parks; /* its blocking system calls park (see parked.c) */
 } built_in[] = {
   /* Each socket has its own buffers and timeouts. The resolver's answers lie in static memory of the C library. */
-  {"socket.core", OBJECT, "dns"},
-  {"socket.unix", OBJECT, NULL},
-  {"socket.serial", OBJECT, NULL},
+  {.name = "socket.core", .policy = OBJECT, .serial = "dns", .parks = 1, .others = BATON_BESIDE,
+   .reads = "tcp{client}:receive,udp{connected}:receive,udp{connected}:receivefrom",
+   .writes = "tcp{client}:send,udp{connected}:send,udp{connected}:sendto"},
+  {.name = "socket.unix", .policy = OBJECT, .parks = 1, .others = BATON_BESIDE,
+   .reads = "unixstream{client}:receive,unixdgram{connected}:receive,unixdgram{connected}:receivefrom",
+   .writes = "unixstream{client}:send,unixdgram{connected}:send,unixdgram{connected}:sendto"},
+  {.name = "socket.serial", .policy = OBJECT, .parks = 1, .others = BATON_BESIDE,
+   .reads = "serial{client}:receive",
+   .writes = "serial{client}:send"},
   /* OpenSSL locks what connections share, and leaves the connection itself to its user. A handshake notes its state in the context. */
-  {"ssl.core", OBJECT, "SSL:Connection:dohandshake"},
-  {"ssl.", OBJECT, NULL},
+  {.name = "ssl.core", .policy = OBJECT, .serial = "SSL:Connection:dohandshake", .parks = 1},
+  {.name = "ssl.", .policy = OBJECT},
   /* All texts are written in one buffer of the module. */
-  {"_openssl", SERIAL, NULL},
-  {"_openssl.", SERIAL, NULL},
+  {.name = "_openssl", .policy = SERIAL},
+  {.name = "_openssl.", .policy = SERIAL},
   /* A connection of libpq is for one thread at a time; results are copies. */
-  {"luasql.postgres", OBJECT, NULL},
+  {.name = "luasql.postgres", .policy = OBJECT},
   /* Closing an environment ends MySQL's client library for all. */
-  {"luasql.mysql", SERIAL, NULL},
+  {.name = "luasql.mysql", .policy = SERIAL},
   /* Statements and their connection free each other. */
-  {"luasql.sqlite3", SERIAL, NULL},
-  {"luasql.odbc", SERIAL, NULL},
-  {"lsqlite3", SERIAL, NULL},
-  {"lsqlite3complete", SERIAL, NULL},
+  {.name = "luasql.sqlite3", .policy = SERIAL},
+  {.name = "luasql.odbc", .policy = SERIAL},
+  {.name = "lsqlite3", .policy = SERIAL},
+  {.name = "lsqlite3complete", .policy = SERIAL},
   /* A stream is an upvalue of the function that feeds it. */
-  {"zlib", OBJECT, NULL},
+  {.name = "zlib", .policy = OBJECT},
   /* Directories have an object each, permissions as text one buffer for all; the rest are system calls. */
-  {"lfs", OBJECT, "attributes,symlinkattributes"},
+  {.name = "lfs", .policy = OBJECT, .serial = "attributes,symlinkattributes"},
 };
 
 static int find_built_in(const char *name) {
@@ -115,6 +132,26 @@ struct range {
   const char *address, *low, *high;
 };
 
+/* Of libraries that modules bring, the calls of these park. */
+static const char *const known_libraries[] = {"libpq.so."};
+
+static int list_known_library(struct dl_phdr_info *info, size_t size, void *unused) {
+  const char *name = strrchr(info->dlpi_name, '/');
+  size_t i;
+  (void)size;
+  (void)unused;
+  for (i = 0; name != NULL && i < sizeof known_libraries / sizeof *known_libraries; i++) {
+    int header;
+    if (strncmp(name + 1, known_libraries[i], strlen(known_libraries[i])) != 0) continue;
+    for (header = 0; header < info->dlpi_phnum; header++) {
+      const ElfW(Phdr) *segment = &info->dlpi_phdr[header];
+      const char *low = (const char *)(info->dlpi_addr + segment->p_vaddr);
+      if (segment->p_type == PT_LOAD && (segment->p_flags & PF_X)) baton_lua_list_library(low, low + segment->p_memsz);
+    }
+  }
+  return 0;
+}
+
 static int look_at_object_file(struct dl_phdr_info *info, size_t size, void *data) {
   struct range *range = data;
   int i;
@@ -152,12 +189,25 @@ static struct baton_module *module_of(struct baton_vm *vm, lua_CFunction functio
 
 int baton_calls_watched;
 
-static int is_serial(const struct baton_module *module, lua_CFunction function) {
+static enum noted_as noted_as(const struct baton_module *module, lua_CFunction function) {
   int i;
-  if (module->policy == SERIAL) return 1;
-  for (i = 0; i < module->serial_count; i++)
-    if (module->serial[i] == function) return 1;
-  return 0;
+  for (i = 0; i < module->noted_count; i++)
+    if (module->noted[i].function == function) return module->noted[i].as;
+  return NOT_NOTED;
+}
+
+static int is_serial(const struct baton_module *module, lua_CFunction function) {
+  return module->policy == SERIAL || noted_as(module, function) == IS_SERIAL;
+}
+
+static enum baton_lane lane_of_call(const struct baton_module *module, lua_CFunction function) {
+  if (module->policy == SERIAL) return BATON_ALONE;
+  switch (noted_as(module, function)) {
+    case READS: return BATON_READS;
+    case WRITES: return BATON_WRITES;
+    case IS_SERIAL: return BATON_ALONE;
+    default: return module->others;
+  }
 }
 
 /* The userdata that a call is about: its first argument, else an upvalue of the function. */
@@ -191,14 +241,28 @@ int baton_lua_policy_allows(struct baton_process *process, lua_State *L, lua_CFu
   return 1;
 }
 
+int baton_lua_policy_lets_park(struct baton_process *process, lua_State *L, void **object, enum baton_lane *lane) {
+  const CallInfo *ci = L->ci;
+  const TValue *callee = s2v(ci->func.p);
+  struct baton_module *module;
+  lua_CFunction function;
+  if (isLua(ci) || !(ttislcf(callee) || ttisCclosure(callee))) return 0;
+  function = ttislcf(callee) ? fvalue(callee) : clCvalue(callee)->f;
+  module = find_by_address(process->vm, function);
+  if (module == NULL || !may_overlap(module, function)) return 0;
+  *object = object_of_call(module, L, function);
+  *lane = lane_of_call(module, function);
+  return 1;
+}
+
 /* Inside the VM. */
-static void wait_for_object(lua_State *L, struct baton_process *process, void *object) {
-  while (baton_lua_is_busy(process->vm, object) && !process->vm->closing) {
+static void wait_for_object(lua_State *L, struct baton_process *process, void *object, enum baton_lane lane) {
+  while (baton_lua_is_busy(process->vm, object, lane) && !process->vm->closing) {
     struct baton_wake wake;
     lua_unlock(L);
     baton_lua_check_may_wait(L, process);
     lua_lock(L);
-    if (!baton_lua_is_busy(process->vm, object)) return;
+    if (!baton_lua_is_busy(process->vm, object, lane)) return;
     wake = baton_rs_queue_wait(process->vm->executor, process->vm->object_queue, BATON_FOREVER);
     lua_unlock(L);
     baton_lua_after_wait(L, process, wake);
@@ -214,7 +278,8 @@ void baton_lua_before_call(lua_State *L, lua_CFunction function) {
   if (baton_lua_is_ours(function)) return; /* its files are waited for in io_objects.c */
   process = baton_lua_running(L);
   if (process == NULL || process->vm->closing || (module = find_by_address(process->vm, function)) == NULL) return;
-  if (process->vm->busy != NULL && (object = object_of_call(module, L, function)) != NULL) wait_for_object(L, process, object);
+  if (process->vm->busy_count > 0 && (object = object_of_call(module, L, function)) != NULL)
+    wait_for_object(L, process, object, lane_of_call(module, function));
   if (process->vm->threads_are_short && may_overlap(module, function)) {
     lua_unlock(L);
     baton_lua_before_blocking(L, process);
@@ -229,27 +294,28 @@ void baton_lua_before_call(lua_State *L, lua_CFunction function) {
 ** ======================================================= */
 
 /* Notes the C function on the top of the stack. */
-static void note_serial_function(lua_State *L, struct baton_module *module) {
+static void note_function(lua_State *L, struct baton_module *module, enum noted_as as) {
   lua_CFunction function = lua_tocfunction(L, -1);
-  if (function != NULL && module->serial_count < MOST_SERIAL_FUNCTIONS) {
+  if (function != NULL && module->noted_count < MOST_NOTED_FUNCTIONS) {
     baton_enter(L);
-    module->serial[module->serial_count++] = function;
+    module->noted[module->noted_count].function = function;
+    module->noted[module->noted_count++].as = as;
     baton_leave(L);
   }
 }
 
 /* Notes a field of the table on the top of the stack: a function, or a table of them. */
-static void note_serial_field(lua_State *L, struct baton_module *module, const char *name, size_t length) {
+static void note_field(lua_State *L, struct baton_module *module, const char *name, size_t length, enum noted_as as) {
   lua_pushlstring(L, name, length);
   lua_rawget(L, -2);
   if (lua_istable(L, -1)) {
     lua_pushnil(L);
     while (lua_next(L, -2)) {
-      note_serial_function(L, module);
+      note_function(L, module, as);
       lua_pop(L, 1);
     }
   } else
-    note_serial_function(L, module);
+    note_function(L, module, as);
   lua_pop(L, 1);
 }
 
@@ -264,16 +330,16 @@ static void push_methods(lua_State *L, const char *name, size_t length) {
     lua_pop(L, 1);
 }
 
-/* Notes what the text of a built-in policy names; the module's value is at `index`. */
-static void note_serial(lua_State *L, struct baton_module *module, int index, const char *text) {
-  while (*text != '\0') {
+/* Notes what the text of a built-in policy (NULL: nothing) names; the module's value is at `index`. */
+static void note_named(lua_State *L, struct baton_module *module, int index, const char *text, enum noted_as as) {
+  while (text != NULL && *text != '\0') {
     size_t length = strcspn(text, ","), at = length;
     while (at > 0 && text[at - 1] != ':') at--;
     if (at > 0)
       push_methods(L, text, at - 1);
     else
       lua_pushvalue(L, index);
-    if (lua_istable(L, -1)) note_serial_field(L, module, text + at, length - at);
+    if (lua_istable(L, -1)) note_field(L, module, text + at, length - at, as);
     lua_pop(L, 1);
     text += length + (text[length] == ',');
   }
@@ -294,9 +360,16 @@ void baton_lua_module_loaded(lua_State *L, const char *name, lua_CFunction loade
       module->policy = declared->policy;
     else if (known >= 0 && module->policy == EXCLUSIVE)
       module->policy = built_in[known].policy;
+    if ((known >= 0 && built_in[known].parks) || (declared != NULL && declared->parks)) baton_lua_list_library(module->low, module->high);
+    dl_iterate_phdr(list_known_library, NULL);
   }
   baton_leave(L);
-  if (module != NULL && known >= 0 && declared == NULL && built_in[known].serial != NULL) note_serial(L, module, index, built_in[known].serial);
+  if (module != NULL && known >= 0 && declared == NULL) {
+    module->others = built_in[known].others;
+    note_named(L, module, index, built_in[known].serial, IS_SERIAL);
+    note_named(L, module, index, built_in[known].reads, READS);
+    note_named(L, module, index, built_in[known].writes, WRITES);
+  }
 }
 
 static enum policy policy_named(const char *text, size_t length) {
@@ -307,11 +380,12 @@ static enum policy policy_named(const char *text, size_t length) {
 }
 
 /* Sets the policy for a module of this name, now or when it is loaded. Returns 0 without memory. Inside the VM. */
-static int declare(struct baton_vm *vm, const char *name, enum policy policy) {
+static int declare(struct baton_vm *vm, const char *name, enum policy policy, int parks) {
   struct baton_module *module = find_declaration(vm, name);
   if (module == NULL) module = add_module(vm, name);
   if (module == NULL) return 0;
   module->policy = policy;
+  module->parks = parks;
   return 1;
 }
 
@@ -341,21 +415,41 @@ static lua_CFunction loaded_function(lua_State *L, const char *name) {
   return function;
 }
 
-/* process.concurrent(module, policy): for a module by its name, loaded or not yet. */
+/* The option `parks` of a table at `index`, or 0 without one. */
+static int read_parks(lua_State *L, int index) {
+  int parks;
+  if (lua_isnoneornil(L, index)) return 0;
+  luaL_checktype(L, index, LUA_TTABLE);
+  lua_pushnil(L);
+  while (lua_next(L, index)) {
+    if (lua_type(L, -2) != LUA_TSTRING || strcmp(lua_tostring(L, -2), "parks") != 0)
+      luaL_error(L, "unknown option '%s'", luaL_tolstring(L, -2, NULL));
+    lua_pop(L, 1);
+  }
+  lua_getfield(L, index, "parks");
+  parks = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return parks;
+}
+
+/* process.concurrent(module, policy, options): for a module by its name, loaded or not yet. */
 int baton_lua_concurrent(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   const char *name = luaL_checkstring(L, 1);
   enum policy policy = (enum policy)luaL_checkoption(L, 2, NULL, policy_names);
+  const int parks = read_parks(L, 3);
   lua_CFunction function = loaded_function(L, name);
   struct baton_module *module;
   int declared;
   luaL_argcheck(L, strlen(name) <= LONGEST_NAME, 1, "a module's name has at most 63 bytes");
   baton_enter(L);
-  declared = declare(caller->vm, name, policy);
+  declared = declare(caller->vm, name, policy, parks);
   module = function != NULL ? module_of(caller->vm, function, name) : NULL;
   if (module != NULL) {
     module->policy = policy;
-    module->serial_count = 0;
+    module->noted_count = 0;
+    module->others = BATON_ALONE;
+    if (parks) baton_lua_list_library(module->low, module->high);
   }
   baton_leave(L);
   if (!declared) luaL_error(L, "not enough memory");
@@ -377,7 +471,7 @@ void baton_lua_read_declarations(lua_State *L, const char *text) {
       memcpy(name, text, name_length);
       name[name_length] = '\0';
       baton_enter(L);
-      declare(caller->vm, name, policy);
+      declare(caller->vm, name, policy, 0);
       baton_leave(L);
     }
     text += length + (text[length] == ',');

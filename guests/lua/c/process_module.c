@@ -540,5 +540,6 @@ int baton_lua_open_process(lua_State *L) {
   baton_lua_open_settings(L);
   baton_lua_open_scheduling(L);
   baton_lua_open_hooks(L);
+  baton_lua_open_scope(L);
   return 1;
 }

@@ -282,6 +282,7 @@ struct baton_process *baton_lua_new_main(struct baton_vm *vm, lua_CFunction body
   struct baton_process *process = calloc(1, sizeof *process);
   if (process == NULL) abort();
   process->vm = vm;
+  baton_lua_park_for(vm);
   process->id = ++vm->next_id;
   process->body = body;
   process->argc = argc;

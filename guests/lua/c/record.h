@@ -31,6 +31,11 @@ struct baton_resumed {
   struct lua_State *L;
 };
 
+/* How a call uses its object beside one that is parked (see objects_in_use.c). */
+enum baton_lane { BATON_ALONE, BATON_READS, BATON_WRITES, BATON_BESIDE };
+
+#define BATON_BUSY_BITS 10
+
 /* One VM. */
 struct baton_vm {
   const void *executor;        /* baton_core's Vm */
@@ -48,7 +53,8 @@ struct baton_vm {
   int exiting;                 /* os.exit(_, true) is killing the others, main included */
   int closing;                 /* Lua's state is being closed: nobody waits any more */
   const char *progname;
-  struct baton_process *busy;  /* processes out in calls about an object */
+  struct baton_process *busy[1 << BATON_BUSY_BITS]; /* processes in calls about an object, by that object (see objects_in_use.c) */
+  int busy_count;
   uint64_t object_queue, require_queue;
   struct baton_load *loads;    /* modules that are being loaded (see modules.c) */
   struct ffi_vm *ffi;          /* baton.ffi, once it is loaded (see ffi.h) */
@@ -76,7 +82,7 @@ struct baton_process {
   uint64_t id;                  /* what the program sees */
   struct baton_process *next_live, *previous_live;
   struct baton_process *next_busy;
-  void *busy_object;            /* what its retaken call is about */
+  void *busy_object;            /* what its retaken or parked call is about */
   void *object;                 /* what the running library function is about (see io_objects.c) */
   void *exceptions[2];          /* the C++ runtime's per-thread globals */
   uint64_t kill_until;          /* a hold that lasts longer is abandoned (nanoseconds) */
@@ -91,6 +97,7 @@ struct baton_process {
   unsigned holds;               /* marks that put a kill off */
   unsigned foreign_states;      /* marks that forbid switching */
   unsigned criticals;           /* marks of critical sections: they hold kills and interrupts back */
+  unsigned char busy_lane;      /* how it uses `busy_object` */
   unsigned char errno_kept;     /* C code below may look at errno: it is saved across switches */
   unsigned char calls_back;     /* a foreign call of it is about to enter the VM by a callback, and stays beneath it */
   unsigned char keeps_thread;   /* the host's frames on its stack must stay on their thread */

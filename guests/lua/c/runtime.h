@@ -169,6 +169,24 @@ enum baton_object {
 };
 void baton_rs_free(const void *vm, int kind, uint64_t id);
 
+/*
+** Waiting for descriptors: see `Vm::wait_ready` and `Vm::descriptor_closes`. Answers a reason, negative if a descriptor cannot be waited for. The attempt
+** is called with -1, then with the index of a watch and what that is ready for.
+*/
+enum { BATON_WANTS_READ = 1, BATON_WANTS_WRITE = 2, BATON_WANTS_PRIORITY = 4, BATON_IS_FAILED = 8 };
+struct baton_watch {
+  uint32_t descriptor;
+  uint32_t wants;
+};
+typedef int (*baton_attempt)(void *argument, int which, unsigned ready);
+int baton_rs_wait_ready(const void *vm, const struct baton_watch *watches, size_t count, uint64_t deadline, baton_attempt attempt, void *argument);
+/* Both on any thread, without the VM. */
+void baton_rs_descriptor_closes(const void *vm, uint32_t descriptor);
+int baton_rs_is_registered(const void *vm, uint32_t descriptor);
+
+/* The text of lua/scope.lua. Without the VM. */
+const char *baton_rs_scope_source(size_t *size);
+
 /* Timers. `first` is absolute; a period of 0 fires once. */
 uint64_t baton_rs_timer_new(const void *vm, uint64_t first, uint64_t period, uint64_t prepared);
 int baton_rs_timer_prepare(const void *vm, uint64_t timer, uint64_t prepared);

@@ -97,6 +97,7 @@ macro_rules! bridge {
     )*};
 }
 
+mod descriptors;
 mod objects;
 mod threads;
 
@@ -368,4 +369,17 @@ unsafe extern "C" fn baton_rs_list(vm: &Vm, words: *mut usize, capacity: usize) 
 #[unsafe(no_mangle)]
 extern "C" fn baton_rs_now() -> u64 {
     Instant::now().as_nanos()
+}
+
+/// What of the module is written in Lua.
+///
+/// # Safety
+/// `size` is writable.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_rs_scope_source(size: *mut usize) -> *const c_char {
+    const SOURCE: &str = include_str!("../lua/scope.lua");
+    // SAFETY: the caller's condition.
+    unsafe { size.write(SOURCE.len()) };
+    SOURCE.as_ptr().cast()
 }

@@ -6,19 +6,20 @@
 //! | state | `next_look` | left by |
 //! |---|---|---|
 //! | looking | the past or the present | the end of the round |
-//! | ticking | a time at most a tick ahead | its arrival, or `Monitor::alert` |
-//! | parked until a deadline | that time with `PARKED` | its arrival, or `Monitor::alert` |
-//! | parked | `u64::MAX` | `Monitor::alert` |
+//! | ticking | a time at most a tick ahead | its arrival, an alarm, or `Monitor::alert` |
+//! | parked until a deadline | that time with `PARKED` | its arrival, an alarm, or `Monitor::alert` |
+//! | parked | `u64::MAX` | an alarm, or `Monitor::alert` |
 //!
 //! **No beat is lost.** Before it parks, the monitor stores `next_look` with `PARKED`, runs the heavy half of an asymmetric barrier and
 //! reads what every VM published once more. An owner stores what it publishes, runs the light half and reads `next_look`. Either the
-//! monitor sees the work and does not park, or the owner sees `PARKED` and alerts it. What is published while the monitor looks or
+//! monitor sees the work and does not park, or the owner sees `PARKED` and calls it: by an alert, or by an alarm that goes off in time
+//! (`vm/calling.rs`). What is published while the monitor looks or
 //! ticks is seen a tick later at most.
 
 use crate::vm::Vm;
 use baton_sys::clock::Instant;
 use baton_sys::membarrier;
-use baton_sys::poller::{Events, Interest, Poller};
+use baton_sys::poller::{Alarm, Events, Interest, Poller};
 use baton_sys::promptness;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -158,6 +159,12 @@ impl Monitor {
         self.next_look.load(Ordering::Relaxed) & PARKED != 0
     }
 
+    /// Whether there is a thread that hears alarms.
+    pub(crate) fn has_started(&self) -> bool {
+        // Acquire: pairs with the swap in `alert`.
+        self.started.load(Ordering::Acquire)
+    }
+
     /// Has the monitor look now.
     pub(crate) fn alert(self: &Arc<Self>) {
         // AcqRel: pairs with the swap in `start`-less callers; one thread starts the monitor.
@@ -268,6 +275,21 @@ impl Monitor {
         armed
             .or_else(|_| self.poller.add(fd, Interest::READABLE, token))
             .is_ok()
+    }
+
+    /// Has the monitor look whenever `alarm` goes off.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub(crate) fn listen_for(&self, alarm: &Alarm) -> io::Result<()> {
+        // The number stands for itself: it is none of a VM's poller.
+        self.poller.watch(alarm.fd(), u64::try_from(alarm.fd()).unwrap_or(0))
+    }
+
+    /// The same; says whether it does.
+    pub(crate) fn hears(&self, alarm: &Alarm) -> bool {
+        self.listen_for(alarm).is_ok()
     }
 
     fn note_news(&self, events: &mut Events) {

@@ -301,7 +301,7 @@ fn another_thread_may_close_what_a_process_waits_for() {
     );
     handed_out.recv().expect("main is about to wait");
     mock_guest::await_event("main sleeps", || running.vm.counters.idle_waits.get() > 0);
-    running.vm.descriptor_closes_outside(fd);
+    running.vm.descriptor_closes(fd);
     running.finish();
 }
 

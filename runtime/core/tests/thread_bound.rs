@@ -8,9 +8,16 @@ use mock_guest::{Block, await_event, run_unbound, start};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Calls that did not wait for their turn may take a few more threads.
 const MOST_ABOVE_THE_BOUND: usize = 5;
+
+/// Equals take turns only where the test says so.
+fn two_threads_without_slices(vm: &Vm) {
+    vm.parameters.set_max_threads(2);
+    vm.parameters.slice.set(Duration::from_secs(3600));
+}
 
 /// Calls of many processes at once, each released when all of the first `wanted` are out.
 fn calls_at_once(processes: usize, wanted: usize, bound: usize) -> Arc<Vm> {
@@ -66,35 +73,76 @@ fn calls_beyond_the_bound_of_threads_wait_and_are_counted() {
 
 #[test]
 fn those_who_wait_for_a_thread_come_to_it_in_order_though_their_calls_end_at_once() {
-    run_unbound(
-        |vm| vm.parameters.set_max_threads(2),
-        |main| {
-            let (blocks, calls): (Vec<_>, Vec<_>) = (0..2).map(|_| Block::new()).unzip();
-            let out: Vec<_> = calls
-                .into_iter()
-                .map(|call| main.spawn(move |process| process.foreign(call)))
-                .collect();
-            main.yield_until(|| main.vm.kernel(|kernel| kernel.foreign_count()) == 2)?;
-            let order: Arc<Mutex<Vec<usize>>> = Arc::default();
-            let brief = |number| {
-                let order = Arc::clone(&order);
-                main.spawn(move |process| {
-                    assert_eq!(process.vm.wait_for_thread().reason, WakeReason::Done);
-                    order.lock().expect("nobody panics").push(number);
-                    process.foreign(|| ())
-                })
-            };
-            let first = brief(0);
-            main.yield_until(|| main.vm.counters.thread_bound_hits.get() >= 1)?;
-            blocks[0].end();
-            // Those who come when the first one has been called, but has not gone on yet, do not overtake it.
-            let late: Vec<_> = (1..20).map(brief).collect();
-            main.spin_until(|| main.vm.kernel(|kernel| kernel.foreign_count()) == 1)?;
-            main.join(first)?;
-            main.join_all(late)?;
-            assert!(order.lock().expect("nobody panics").is_sorted(), "{order:?}");
-            blocks[1].end();
-            main.join_all(out)
-        },
-    );
+    run_unbound(two_threads_without_slices, |main| {
+        let (blocks, calls): (Vec<_>, Vec<_>) = (0..2).map(|_| Block::new()).unzip();
+        let out: Vec<_> = calls
+            .into_iter()
+            .map(|call| main.spawn(move |process| process.foreign(call)))
+            .collect();
+        main.yield_until(|| main.vm.kernel(|kernel| kernel.foreign_count()) == 2)?;
+        let order: Arc<Mutex<Vec<usize>>> = Arc::default();
+        let brief = |number| {
+            let order = Arc::clone(&order);
+            main.spawn(move |process| {
+                assert_eq!(process.vm.wait_for_thread().reason, WakeReason::Done);
+                order.lock().expect("nobody panics").push(number);
+                process.foreign(|| ())
+            })
+        };
+        let first = brief(0);
+        main.yield_until(|| main.vm.counters.thread_bound_hits.get() >= 1)?;
+        blocks[0].end();
+        // Those who come when the first one has been called, but has not gone on yet, do not overtake it.
+        let late: Vec<_> = (1..20).map(brief).collect();
+        main.spin_until(|| main.vm.kernel(|kernel| kernel.foreign_count()) == 1)?;
+        main.join(first)?;
+        main.join_all(late)?;
+        assert!(order.lock().expect("nobody panics").is_sorted(), "{order:?}");
+        blocks[1].end();
+        main.join_all(out)
+    });
+}
+
+#[test]
+fn who_was_called_and_found_no_thread_keeps_its_place() {
+    run_unbound(two_threads_without_slices, |main| {
+        let (blocks, calls): (Vec<_>, Vec<_>) = (0..4).map(|_| Block::new()).unzip();
+        let mut out = calls
+            .into_iter()
+            .map(|call| main.spawn(move |process| process.foreign(call)));
+        let are_out = |count: usize| move || main.vm.kernel(|kernel| kernel.foreign_count()) == count;
+        let have_waited = |times: u64| move || main.vm.counters.thread_bound_hits.get() >= times;
+        let first_two: Vec<_> = out.by_ref().take(2).collect();
+        main.yield_until(are_out(2))?;
+        let order: Arc<Mutex<Vec<usize>>> = Arc::default();
+        let [one, two] = [1, 2].map(|number| {
+            let order = Arc::clone(&order);
+            main.spawn(move |process| {
+                assert_eq!(process.vm.wait_for_thread().reason, WakeReason::Done);
+                order.lock().expect("nobody panics").push(number);
+                process.foreign(|| ())
+            })
+        });
+        main.yield_until(have_waited(2))?;
+        // Both are called, and before they look two others, who do not ask, take the threads.
+        blocks[..2].iter().for_each(Block::end);
+        main.spin_until(are_out(0))?;
+        for called in [one, two] {
+            let _ = main.vm.suspend(called);
+        }
+        let last_two: Vec<_> = out.collect();
+        main.yield_until(are_out(2))?;
+        let resume = |pid| main.vm.operate(|kernel| kernel.resume(pid));
+        let _ = resume(one);
+        main.yield_until(have_waited(3))?;
+        // The second one looks before the first one, who is called again.
+        let _ = resume(two);
+        blocks[2].end();
+        main.spin_until(are_out(1))?;
+        main.join_all([one, two])?;
+        assert_eq!(*order.lock().expect("nobody panics"), [1, 2]);
+        blocks[3].end();
+        main.join_all(first_two)?;
+        main.join_all(last_two)
+    });
 }

@@ -19,6 +19,9 @@
 //! | `epoll` | Linux | `epoll_pwait2`, or a timer descriptor on kernels before 5.11 and with `--cfg baton_timerfd` |
 //! | `portable` | kqueue on macOS and the BSDs, and Linux with `--cfg baton_portable` | what the crate `polling` does |
 //!
+//! An [`Alarm`] wakes the waiter of a poller at a time that another thread sets, without waking it before. Where systems have no timers that are
+//! descriptors, there is none (`no_alarm.rs`), and its users kick instead.
+//!
 //! One suite, `tests/poller.rs`, holds whichever of them this build has to the contract.
 //!
 //! System calls are made raw, because the executable exports functions called `poll`, `epoll_wait` and so on of its own.
@@ -30,6 +33,14 @@ mod backend;
 #[path = "poller/portable.rs"]
 mod backend;
 
+#[cfg(all(target_os = "linux", not(baton_portable)))]
+#[path = "poller/alarm.rs"]
+mod alarm;
+#[cfg(any(not(target_os = "linux"), baton_portable))]
+#[path = "poller/no_alarm.rs"]
+mod alarm;
+
+pub use alarm::Alarm;
 pub use backend::{Events, Poller};
 
 use std::io;

@@ -39,6 +39,8 @@ pages! {
     synchronization = "synchronization.md",
     atomic = "atomic.md",
     blocking = "blocking.md",
+    networking = "networking.md",
+    parking = "parking.md",
     ffi = "ffi.md",
     idle = "idle.md",
     from_go = "from-go.md",

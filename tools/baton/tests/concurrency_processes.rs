@@ -34,6 +34,19 @@ cases! {
         a_wait_inside_a_coroutine_stops_its_whole_process,
         what_closes_a_coroutine_may_wait_and_is_preempted,
         variadic_spawn_options_do_not_reach_the_function;
+    mod scopes from "processes/scope.lua":
+        a_scope_waits_for_all_its_processes_and_returns_the_results_of_its_function,
+        a_process_of_a_scope_is_like_any_other,
+        processes_spawn_others_into_their_scope,
+        the_first_failure_ends_the_others_and_is_raised,
+        the_traceback_of_a_failed_process_names_its_function,
+        an_error_in_the_function_ends_the_processes,
+        a_kill_of_the_caller_ends_the_processes,
+        a_process_that_is_killed_is_no_failure,
+        scopes_nest,
+        nothing_is_spawned_after_the_end_or_a_failure,
+        wrong_arguments_are_refused,
+        a_scope_may_be_left_by_a_coroutine;
     mod states from "processes/states.lua":
         the_running_process_is_running,
         a_process_that_waits_for_its_turn_is_runnable,

@@ -213,7 +213,7 @@ fn a_long_query_of_sqlite_stops_nobody_but_other_queries() {
 }
 
 #[test]
-fn sockets_block_their_own_process_and_are_closed_when_nobody_uses_them() {
+fn sockets_block_their_own_process_and_closing_ends_their_waits() {
     if is_installed("socket", "lua-socket") {
         overlaps("sockets", |run| run);
     }

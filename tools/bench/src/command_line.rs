@@ -70,14 +70,14 @@ pub(crate) enum Experiment {
     Latency(LatencyOptions),
     /// How seven endless loops inside different parts of Lua share the CPU
     Fairness(FairnessOptions),
-    /// What a program costs that only sleeps: context switches and CPU time
+    /// What programs cost that only wait, in seven ways: wake-ups, CPU time, energy; beside asyncio, Node, Go, Java, Erlang, OpenSmalltalk
     Idle(IdleOptions),
     /// Blocking C calls beside each other and beside a ticking process
     Blocking(BlockingOptions),
     /// One test of Thread-Metric at the runtime's interface, for `thread-metric` to run
     #[command(hide = true)]
     Runtime(RuntimeOptions),
-    /// What each spin policy pays for traces of waits, beside what hindsight would pay; computed, not measured
+    /// What each spin policy pays: computed for traces of waits, and measured at waits for threads, programs, frames, timers
     Spin(SpinOptions),
     /// How late sleeps of 50 us to 10 ms end, beside a bare timer, asyncio, Node, Go, Java, Erlang
     Delay(DelayOptions),
@@ -94,6 +94,9 @@ pub(crate) enum Experiment {
     /// The bare loop that `delay` compares with
     #[command(hide = true)]
     BareTimer(BareTimerOptions),
+    /// One program that waits, for `spin` to run
+    #[command(hide = true)]
+    Waits(WaitsOptions),
 }
 
 impl Experiment {
@@ -112,6 +115,7 @@ impl Experiment {
             Self::Spin(_) => "spin",
             Self::Delay(_) => "delay",
             Self::BareTimer(_) => "bare-timer",
+            Self::Waits(_) => "waits",
             Self::Gilda(_) => "gilda",
             Self::Window(_) => "window",
             Self::Threads(_) => "threads",
@@ -237,12 +241,48 @@ pub(crate) struct FairnessOptions {
 #[derive(Debug, Args)]
 pub(crate) struct IdleOptions {
     /// Seconds before the first look
-    #[arg(long, default_value_t = 5.0)]
+    #[arg(long, default_value = "5", value_parser = seconds)]
     pub(crate) settle: f64,
 
     /// Seconds between the two looks
-    #[arg(long, default_value_t = 40.0)]
+    #[arg(long, default_value = "60", value_parser = seconds)]
     pub(crate) seconds: f64,
+
+    /// What the programs wait for, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = IdleCase::value_variants().to_vec(), hide_default_value = true)]
+    pub(crate) cases: Vec<IdleCase>,
+
+    /// Let one program wait at a time, in place of all together, so that the machine's energy is that program's
+    #[arg(long)]
+    pub(crate) apart: bool,
+
+    /// Sleeps of 50 us and of 1 ms whose lateness is measured in the same run
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) sleeps: u32,
+}
+
+/// What a program waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IdleCase {
+    /// Nothing is due
+    Nothing,
+    /// A timer that fires once a second
+    Second,
+    /// A listening socket that nobody connects to
+    Listen,
+    /// 10,000 processes that wait for each other
+    Crowd,
+    /// A timer set to an hour from now
+    Hour,
+    /// Nothing, right after it has computed
+    Busy,
+    /// A timer that fires a thousand times a second
+    Kilohertz,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|seconds| (0.0..=86_400.0).contains(seconds));
+    number.ok_or_else(|| "from 0 to 86400 seconds expected".to_string())
 }
 
 #[derive(Debug, Args)]
@@ -265,6 +305,30 @@ pub(crate) struct SpinOptions {
     /// Microseconds that a park costs
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(2..=200))]
     pub(crate) park_cost: u64,
+
+    /// How often each way to wait is tried under each policy
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// Seconds that a program waits for
+    #[arg(long, default_value = "1", value_parser = some_seconds)]
+    pub(crate) seconds: f64,
+}
+
+/// One program that waits, for `spin` to run.
+#[derive(Debug, Args)]
+pub(crate) struct WaitsOptions {
+    pub(crate) policy: String,
+    pub(crate) way: String,
+    pub(crate) microseconds: u64,
+    pub(crate) seconds: f64,
+}
+
+fn some_seconds(text: &str) -> Result<f64, String> {
+    seconds(text).and_then(|number| match number > 0.0 {
+        true => Ok(number),
+        false => Err("more than 0 seconds expected".to_string()),
+    })
 }
 
 #[derive(Debug, Args)]
@@ -363,9 +427,19 @@ const EVERY_EXPERIMENT: [&[&str]; 13] = [
     &["scale", "--rounds", "1", "--max", "200"],
     &["latency", "--seconds", "0.2"],
     &["fairness", "--rounds", "1", "--seconds", "0.5"],
-    &["idle", "--settle", "0.2", "--seconds", "0.5"],
+    &[
+        "idle",
+        "--settle",
+        "0.2",
+        "--seconds",
+        "0.5",
+        "--cases",
+        "nothing,second",
+        "--sleeps",
+        "3",
+    ],
     &["blocking", "--processes", "2", "--seconds", "0.2"],
-    &["spin"],
+    &["spin", "--rounds", "1", "--seconds", "0.05"],
     &["delay", "--rounds", "1", "--sleeps", "3"],
     &[
         "gilda",
@@ -424,7 +498,7 @@ mod tests {
         let command = CommandLine::command();
         let names = command.get_subcommands().map(|command| command.get_name().to_string());
         let experiments: Vec<String> = names
-            .filter(|name| !["all", "report", "runtime", "bare-timer"].contains(&name.as_str()))
+            .filter(|name| !["all", "report", "runtime", "bare-timer", "waits"].contains(&name.as_str()))
             .collect();
         assert_eq!(lines(false), experiments);
     }

@@ -84,8 +84,17 @@ impl Arm {
         self
     }
 
-    fn takes_part(&self, case: &Case) -> bool {
+    /// Whether the system has this case.
+    pub(crate) fn takes_part(&self, case: &Case) -> bool {
         self.cases.is_none_or(|cases| cases.contains(&case.name.as_str()))
+    }
+
+    /// The command that runs a case, or what to do about the system that is missing.
+    pub(crate) fn command(&self, case: &Case) -> Result<Command, &str> {
+        let start = self.start.as_ref().map_err(String::as_str)?;
+        let mut command = start();
+        command.args(&case.arguments);
+        Ok(command)
     }
 }
 
@@ -155,9 +164,9 @@ impl Contest {
     }
 
     fn measure(&self, arm: &Arm, case: &Case) -> Result<Figures> {
-        let start = arm.start.as_ref().map_err(|remedy| anyhow::anyhow!("{remedy}"))?;
+        let mut command = arm.command(case).map_err(|remedy| anyhow::anyhow!("{remedy}"))?;
         let what = format!("{} of {}", case.title, arm.name);
-        let run = child::run(start().args(&case.arguments), self.limit)?.succeeded(&what)?;
+        let run = child::run(&mut command, self.limit)?.succeeded(&what)?;
         let found = figures(&run.output);
         child::first(&found, self.figure)
             .with_context(|| format!("{what} printed no figure '{}':\n{}", self.figure, run.output))?;

@@ -1,7 +1,6 @@
 //! How late sleeps of 50 us to 10 ms end, beside a bare loop over a timer descriptor, and beside other systems.
 
 use std::env;
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,9 @@ use crate::chart::{Bars, Chart, Scale, Series};
 use crate::command_line::{BareTimerOptions, DelayOptions};
 use crate::contest::{Arm, Case, Contest, Results};
 use crate::output;
+use crate::peers;
 use crate::report::Report;
+use crate::scripts;
 use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
@@ -30,37 +31,40 @@ const LENGTHS: [(&str, &str); 4] = [
     ("0.01", "10 ms"),
 ];
 
-/// Other programs: name, how it is run, file and text of the script.
-const PEERS: [(&str, &[&str], &str, &str); 5] = [
-    (
-        "asyncio",
-        &["python3"],
-        "delay.py",
-        include_str!("../programs/delay.py"),
-    ),
-    ("Node", &["node"], "delay.js", include_str!("../programs/delay.js")),
-    ("Go", &["go", "run"], "delay.go", include_str!("../programs/delay.go")),
-    ("Java", &["java"], "Delay.java", include_str!("../programs/Delay.java")),
-    (
-        "Erlang",
-        &["escript"],
-        "delay.erl",
-        include_str!("../programs/delay.erl"),
-    ),
+/// The program in other systems.
+const SOURCES: [(&str, &str); 5] = [
+    ("delay.py", include_str!("../programs/delay.py")),
+    ("delay.js", include_str!("../programs/delay.js")),
+    ("delay.go", include_str!("../programs/delay.go")),
+    ("Delay.java", include_str!("../programs/Delay.java")),
+    ("delay.erl", include_str!("../programs/delay.erl")),
 ];
 
 /// Against the bare loop, at 50 us.
 const BARE_GOAL: Goal = Goal::at_most(1.3, " of a bare timerfd loop", 2);
 /// Against the best of the peers, at 1 ms.
 const PEERS_GOAL: Goal = Goal::at_most(1.0, " of the best peer", 2);
+/// Against the more exact of OpenSmalltalk-VM's designs, at 1 ms.
+const DESIGNS_GOAL: Goal = Goal::at_most(1.0, " of the best of OpenSmalltalk's designs", 2);
 /// A thousand sleeps of 1 ms.
 const THOUSAND_GOAL: Goal = Goal::at_most(1.06, " s", 3);
 
 /// Runs the experiment.
 pub(crate) fn run(bench: &Bench, options: &DelayOptions) -> Result<Report> {
+    measure(bench, options, cases(options.sleeps))
+}
+
+/// The cases that other experiments refer to: how exact short sleeps are in the same run.
+pub(crate) fn exactness(bench: &Bench, options: &DelayOptions) -> Result<Report> {
+    let mut cases = cases(options.sleeps);
+    cases.retain(|case| ["50 us", "1 ms"].contains(&case.name.as_str()));
+    measure(bench, options, cases)
+}
+
+fn measure(bench: &Bench, options: &DelayOptions, cases: Vec<Case>) -> Result<Report> {
     let results = Contest {
         arms: arms(bench)?,
-        cases: cases(options.sleeps),
+        cases,
         rounds: options.rounds,
         figure: "late_us",
         limit: Duration::from_secs(120),
@@ -91,25 +95,11 @@ fn arms(bench: &Bench) -> Result<Vec<Arm>> {
         Arm::interpreted(BATON, &baton, &script, &[]),
         Arm::present(BARE, bare).only(&ALONE),
     ];
-    for (name, program, file, text) in PEERS {
-        arms.push(peer(bench.directory(), name, program, file, text)?.only(&ALONE));
-    }
+    let peers = peers::directory(bench.paths.peers.as_ref())?;
+    let designs = peers::OPENSMALLTALK.map(|(peer, design)| peer.arm(&peers, &[design, "delay"]));
+    let others = scripts::arms(bench.directory(), &SOURCES)?.into_iter().chain(designs);
+    arms.extend(others.map(|arm| arm.only(&ALONE)));
     Ok(arms)
-}
-
-fn peer(directory: &Path, name: &'static str, program: &'static [&'static str], file: &str, text: &str) -> Result<Arm> {
-    let is_there =
-        env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|at| at.join(program[0]).exists()));
-    if !is_there {
-        return Ok(Arm::missing(name, "missing: run cargo xtask peers"));
-    }
-    let script = directory.join(file);
-    std::fs::write(&script, text).with_context(|| format!("cannot write {}", script.display()))?;
-    Ok(Arm::present(name, move || {
-        let mut command = Command::new(program[0]);
-        command.args(&program[1..]).arg(&script);
-        command
-    }))
 }
 
 const ALONE: [&str; 4] = ["50 us", "100 us", "1 ms", "10 ms"];
@@ -184,8 +174,13 @@ fn verdicts(results: &Results, sleeps: u32) -> Vec<Verdict> {
         stats::percentile(&late(results, arm, case), percent)
     };
     let best_peer = |percent| {
-        let peers = PEERS.iter().filter_map(|peer| lateness(peer.0, "1 ms", percent));
+        let peers = scripts::names().filter_map(|peer| lateness(peer, "1 ms", percent));
         peers.reduce(f64::min)
+    };
+    let best_design = |percent| {
+        let designs = peers::OPENSMALLTALK.iter();
+        let late = designs.filter_map(|(peer, _)| lateness(peer.name, "1 ms", percent));
+        late.reduce(f64::min)
     };
     let mut verdicts = Vec::new();
     for (name, percent) in [("p50", 50.0), ("p99", 99.0)] {
@@ -194,7 +189,11 @@ fn verdicts(results: &Results, sleeps: u32) -> Vec<Verdict> {
             &format!("lateness of 50 us, {name}"),
             ratio("50 us", lateness(BARE, "50 us", percent)),
         ));
-        verdicts.push(PEERS_GOAL.judge(&format!("lateness of 1 ms, {name}"), ratio("1 ms", best_peer(percent))));
+        let millisecond = format!("lateness of 1 ms, {name}");
+        verdicts.push(PEERS_GOAL.judge(&millisecond, ratio("1 ms", best_peer(percent))));
+        // Where the designs are missing, that is a line of its own.
+        let design = best_design(percent).and_then(|late| ratio("1 ms", Some(late)));
+        verdicts.extend(design.map(|ratio| DESIGNS_GOAL.judge(&millisecond, Some(ratio))));
     }
     let took = || {
         let (arm, case) = (results.arm(BATON)?, results.case("1 ms")?);
@@ -237,20 +236,5 @@ mod tests {
         assert_eq!(names[4], "50 us, busy");
         assert_eq!(cases[0].arguments, ["0.00005", "7"]);
         assert_eq!(cases[7].arguments, ["0.01", "7", "busy"]);
-    }
-
-    #[test]
-    fn what_is_not_installed_is_missing_with_its_remedy() {
-        let directory = tempfile::tempdir().unwrap();
-        let arm = peer(directory.path(), "Nobody", &["no-such-program"], "x", "").unwrap();
-        let contest = Contest {
-            arms: vec![arm],
-            cases: Vec::new(),
-            rounds: 1,
-            figure: "late_us",
-            limit: Duration::from_secs(1),
-        };
-        let lines: Vec<String> = contest.run().failures().iter().map(ToString::to_string).collect();
-        assert_eq!(lines, ["UNMET   beside Nobody  (missing: run cargo xtask peers)"]);
     }
 }

@@ -16,6 +16,7 @@ mod gilda;
 mod html;
 mod idle;
 mod interpreters;
+mod lab;
 mod latency;
 mod lua;
 mod machine;
@@ -23,6 +24,7 @@ mod output;
 mod peers;
 mod report;
 mod scale;
+mod scripts;
 mod spin;
 mod stats;
 mod switch;
@@ -71,6 +73,10 @@ fn run(line: &CommandLine) -> Result<ExitCode> {
         }
         Experiment::BareTimer(options) => {
             delay::bare_timer(options)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Experiment::Waits(options) => {
+            spin::waits::run(options)?;
             return Ok(ExitCode::SUCCESS);
         }
         Experiment::Report(options) => read(line, options)?,
@@ -161,7 +167,11 @@ fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Re
         Experiment::Gilda(options) => gilda::run(bench, options),
         Experiment::Window(options) => window::run(bench, options),
         Experiment::Threads(options) => threads::run(bench, options),
-        Experiment::All(_) | Experiment::Report(_) | Experiment::Runtime(_) | Experiment::BareTimer(_) => {
+        Experiment::All(_)
+        | Experiment::Report(_)
+        | Experiment::Runtime(_)
+        | Experiment::BareTimer(_)
+        | Experiment::Waits(_) => {
             anyhow::bail!("it is no experiment by itself")
         }
     }?;

@@ -77,6 +77,21 @@ pub(crate) const GILDA_POLICY: Peer = Peer {
     directory: "gilda_policy",
 };
 
+/// The waits of OpenSmalltalk-VM before its pull request 764, and in the three stages of that; the word that the program knows each by.
+pub(crate) const OPENSMALLTALK: [(Peer, &str); 4] = [
+    (opensmalltalk("OpenSmalltalk"), "stock"),
+    (opensmalltalk("PR 764, slow beat"), "slow"),
+    (opensmalltalk("PR 764, long sleeps"), "aware"),
+    (opensmalltalk("PR 764, one wait"), "folded"),
+];
+
+const fn opensmalltalk(name: &'static str) -> Peer {
+    Peer {
+        name,
+        directory: "opensmalltalk",
+    }
+}
+
 /// Where the built peers are: as told, else beside the directory of this program's build.
 pub(crate) fn directory(told: Option<&PathBuf>) -> Result<PathBuf> {
     match told {

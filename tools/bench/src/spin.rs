@@ -1,8 +1,13 @@
-//! What each spin policy pays for traces of waits, divided by what hindsight would have paid. Nothing is run: the policies decide on recorded
-//! times, so that the figures are the same on every machine.
+//! What each spin policy pays: for traces of waits, divided by what hindsight would have paid, and at work.
+//!
+//! For the traces nothing is run: the policies decide on recorded times, so that the figures are the same on every machine. At work
+//! ([`live`]) the policies that Baton offers wait for others, in programs of one process.
 
+mod live;
+mod partners;
 mod policies;
 mod traces;
+pub(crate) mod waits;
 
 use std::time::Duration;
 
@@ -39,8 +44,21 @@ struct Row {
     bills: Vec<Bill>,
 }
 
-/// Runs the experiment.
+/// Runs the experiment: both halves of it, or one trace.
 pub(crate) fn run(options: &SpinOptions) -> Result<Report> {
+    let mut report = replay(options)?;
+    if options.trace.is_none() {
+        let live = live::run(options)?;
+        report.notes.extend(live.notes);
+        report.tables.extend(live.tables);
+        report.charts.extend(live.charts);
+        report.verdicts.extend(live.verdicts);
+        report.samples = json!({ "traces": report.samples, "live": live.samples });
+    }
+    Ok(report)
+}
+
+fn replay(options: &SpinOptions) -> Result<Report> {
     let park_cost = Duration::from_micros(options.park_cost);
     let mut list = match &options.trace {
         Some(_) => Vec::new(),

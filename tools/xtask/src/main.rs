@@ -3,7 +3,8 @@
 //! Each command is one module: [`testing`] sets up what the tests need and runs them, [`ci`] is what continuous
 //! integration checks besides, [`tidy`] holds the sources to the rules that no compiler knows, [`generate`] writes the
 //! manual page and the completions, [`deb`] makes a Debian package, [`peers`] installs what
-//! the benches compare with, and [`stress`] repeats the concurrent tests until one fails or all have passed.
+//! the benches compare with, [`stress`] repeats the concurrent tests until one fails or all have passed, and [`soak`] puts the
+//! interpreter under a load for long.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +14,7 @@ mod deb;
 mod generate;
 mod packages;
 mod peers;
+mod soak;
 mod stress;
 mod testing;
 mod tidy;
@@ -34,6 +36,7 @@ usage: cargo xtask <command>
   peers                               install what the benches compare with
   stress [--runs N] [--pinned|--load] [--release] [--only NAMES]
                                       repeat the concurrent tests N times (200), pinned to one CPU and under load
+  soak net [--seconds N]              sockets that go wrong in every way, for N seconds (600): nothing may be left behind
 ";
 
 fn main() -> ExitCode {
@@ -59,6 +62,7 @@ fn dispatch(arguments: &[String]) -> Outcome {
         "tidy" => without_arguments(command, rest).and_then(|()| tidy::run()),
         "peers" => without_arguments(command, rest).and_then(|()| peers::run()),
         "stress" => stress::run(rest),
+        "soak" => soak::run(rest),
         stress::LOAD_COMMAND => stress::burn_until_stdin_ends(),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");

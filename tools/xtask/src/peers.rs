@@ -79,17 +79,17 @@ const LUAJIT: Package = Package {
 /// Where our own runtime with another policy is built, under `target`.
 const GILDA_BUILD: &str = "peers/gilda_policy/build";
 
-/// How late sleeps end: a script, which needs no building.
+/// What waiting costs, and how late sleeps end: small programs that the benches keep and run.
 const fn script(name: &'static str, packages: &'static [Package]) -> Peer {
     Peer {
         name,
-        compared: "how late sleeps end",
+        compared: "what waiting costs, and how late sleeps end",
         packages,
         program: None,
     }
 }
 
-const PEERS: [Peer; 13] = [
+const PEERS: [Peer; 14] = [
     Peer {
         name: "Debian's lua5.4",
         compared: "the speed of plain Lua programs, of coroutines, and of start-up",
@@ -172,6 +172,15 @@ const PEERS: [Peer; 13] = [
         }),
     },
     Peer {
+        name: "OpenSmalltalk's waits",
+        compared: "wake-ups while nothing is due, and how late sleeps end",
+        packages: &[],
+        program: Some(Program {
+            directory: "opensmalltalk",
+            build: build_opensmalltalk,
+        }),
+    },
+    Peer {
         name: "GildaVM's policy",
         compared: "calls of C functions, and switching",
         packages: &[],
@@ -226,6 +235,16 @@ fn build_boost_fiber(output: &Path) -> Vec<Command> {
         .args(["-O3", "-DNDEBUG", "-std=c++17", "-Wall", "-Wextra", "-o"])
         .arg(output.join("peer"))
         .args(["peer.cpp", "-lboost_fiber", "-lboost_context", "-pthread"]);
+    vec![build]
+}
+
+/// Any C compiler: building Baton needs one too.
+fn build_opensmalltalk(output: &Path) -> Vec<Command> {
+    let mut build = Command::new("cc");
+    build
+        .args(["-O2", "-std=gnu11", "-Wall", "-Wextra", "-pthread", "-o"])
+        .arg(output.join("peer"))
+        .arg("peer.c");
     vec![build]
 }
 

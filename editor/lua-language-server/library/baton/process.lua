@@ -54,6 +54,23 @@ function process.yield_to(target) end
 ---@return any ... results of f
 function process.critical(f, ...) end
 
+---Calls `f(scope)`, and returns its results once all processes that were spawned by `scope:spawn` have ended. The first of them that fails ends the
+---others, and its error is raised. An error in `f`, or a kill of the caller, ends them all.
+---@param f fun(scope: baton.process.Scope): ...
+---@return any ... results of f
+function process.scope(f) end
+
+---Spawns processes that do not outlive the call of `process.scope`.
+---@class baton.process.Scope
+local Scope = {}
+
+---As `process.spawn`; raises after the scope's end, and after a failure.
+---@param f fun(...): ...
+---@param ... any
+---@return baton.process.Process
+---@overload fun(self: baton.process.Scope, options: baton.process.SpawnOptions, f: (fun(...): ...), ...): baton.process.Process
+function Scope:spawn(f, ...) end
+
 ---Has `f(current, suggested)` called whenever a process has yielded, waits, ended or was preempted. It returns the process
 ---to run next, or nil for `suggested`, the one that would run without it; so it is if that process cannot run. `current` is nil
 ---if the last one has ended. It can look at processes and change them, but not wait; if it fails, it is said and not used again.
@@ -74,7 +91,8 @@ function process.sleep_until(time) end
 ---userdata (`"object"`), one at a time while other processes run (`"serial"`), or none (`"exclusive"`, as for unknown ones).
 ---@param module string its name, as `require` takes it; loaded or not yet; at most 63 bytes
 ---@param policy "object" | "concurrent" | "serial" | "exclusive"
-function process.concurrent(module, policy) end
+---@param options? { parks?: boolean } `parks`: its blocking system calls wait without a native thread; only if it holds no mutex meanwhile
+function process.concurrent(module, policy, options) end
 
 ---Seconds on a clock that never goes back; its start means nothing.
 ---@return number

@@ -112,7 +112,7 @@ pub use ids::{
 };
 pub use lifetime::SpawnOptions;
 pub use listing::Blocker;
-pub use readiness::{Readiness, Watch};
+pub use readiness::{Edition, Readiness, Watch};
 pub use scheduling::Turn;
 pub use select::Case;
 pub use timer::TimerStats;

@@ -55,10 +55,27 @@ pub struct Watch {
     pub wants: Readiness,
 }
 
+/// Which of the things that had a descriptor's number one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Edition(pub u32);
+
+/// What the ticket of a waiter says: what it wants, and of which edition.
+fn value_of(wants: Readiness, edition: Edition) -> u64 {
+    u64::from(edition.0) << 8 | u64::from(wants.bits())
+}
+
+fn wants_of(value: u64) -> Readiness {
+    Readiness::from_bits(value as u8)
+}
+
+fn edition_of(value: u64) -> Edition {
+    Edition((value >> 8) as u32)
+}
+
 impl<C> Kernel<C> {
     /// Waits until one of the descriptors is ready: `Wake::case` says which, `Wake::value` for what. [`WakeReason::Closed`] if one of
     /// them was closed. Without any it waits for its deadline only.
-    pub fn wait_ready(&mut self, watches: &[Watch], deadline: Deadline) -> Attempt {
+    pub fn wait_ready(&mut self, watches: impl IntoIterator<Item = (Watch, Edition)>, deadline: Deadline) -> Attempt {
         let me = match self.may_wait() {
             Ok(me) => me,
             Err(answer) => return answer,
@@ -66,14 +83,14 @@ impl<C> Kernel<C> {
         if let Some(refusal) = self.refusal_to_block(me, deadline) {
             return refusal;
         }
-        for (number, watch) in watches.iter().enumerate() {
+        for (number, (watch, edition)) in watches.into_iter().enumerate() {
             let queue = self.queue_of_descriptor(watch.descriptor);
             let wants = watch.wants | Readiness::FAILED;
             let ticket = Ticket {
                 kind: Kind::Descriptor,
                 object: watch.descriptor,
                 case: number as u32,
-                value: u64::from(wants.bits()),
+                value: value_of(wants, edition),
             };
             self.enter_queue(me, queue, ticket);
             self.watching += 1;
@@ -87,7 +104,7 @@ impl<C> Kernel<C> {
             return 0;
         };
         let mut count = 0;
-        while let Some((process, case)) = self.first_who_wants(queue, ready) {
+        while let Some((process, case)) = self.first_where(queue, |value| wants_of(value).intersects(ready)) {
             let wake = Wake {
                 reason: WakeReason::Done,
                 case,
@@ -99,12 +116,23 @@ impl<C> Kernel<C> {
         count
     }
 
-    /// A descriptor is being closed: all who wait for it are told `Closed`. Says how many they are.
-    pub fn descriptor_closes(&mut self, descriptor: u32) -> usize {
-        match self.known_queue(descriptor) {
-            Some(queue) => self.wake_each(queue, Wake::because(WakeReason::Closed)),
-            None => 0,
+    /// An edition of a descriptor was closed: all who wait for that are told `Closed`. Says how many they are.
+    pub fn descriptor_closes(&mut self, descriptor: u32, edition: Edition) -> usize {
+        let Some(queue) = self.known_queue(descriptor) else {
+            return 0;
+        };
+        let mut count = 0;
+        while let Some((process, _)) = self.first_where(queue, |value| edition_of(value) == edition) {
+            self.wake_process(process, Wake::because(WakeReason::Closed));
+            count += 1;
         }
+        count
+    }
+
+    /// Whether anybody waits for a descriptor.
+    pub fn is_watched(&self, descriptor: u32) -> bool {
+        self.known_queue(descriptor)
+            .is_some_and(|queue| !self.waiters.is_empty(queue))
     }
 
     /// How many waits for descriptors go on; a process that waits for several counts for each.
@@ -113,10 +141,10 @@ impl<C> Kernel<C> {
         self.watching
     }
 
-    fn first_who_wants(&self, queue: WaitQueue, ready: Readiness) -> Option<(u32, u32)> {
-        let wants = |value: u64| Readiness::from_bits(value as u8).intersects(ready);
+    /// The first who waits with such a ticket, and the number of its watch.
+    fn first_where(&self, queue: WaitQueue, is_meant: impl Fn(u64) -> bool) -> Option<(u32, u32)> {
         let mut waiting = self.waiters.iter(queue);
-        let waiter = waiting.find(|waiter| wants(waiter.ticket.value))?;
+        let waiter = waiting.find(|waiter| is_meant(waiter.ticket.value))?;
         Some((waiter.process, waiter.ticket.case))
     }
 

@@ -4,32 +4,43 @@
 //! wait asks nothing of the system. What has come is taken in by the owner alone: when it is idle, between two looks of a spin, and at
 //! safepoints, which the monitor asks for while others are busy (`watch.rs`).
 //!
-//! A registration is one word, by the descriptor's number:
+//! A registration is one word, by the descriptor's number: an edition, and the bits `REGISTERED` and `WAITED`.
 //!
-//! | word | meaning | left by |
+//! | registered | waited for | left by |
 //! |---|---|---|
-//! | `2g` | not registered | [`Vm::wait_ready`], by the owner: `2g + 1` |
-//! | `2g + 1` | registered; its events have `g` in their token | [`Vm::descriptor_closes`], any thread: `2g + 2` |
+//! | no | no | `register`, by the owner |
+//! | yes | no | `note_waits`, by the owner; [`Vm::descriptor_closes`], by anybody: the next edition, not registered |
+//! | yes | yes | `note_end_of_waits`, by the owner; [`Vm::descriptor_closes`]: the same, and those who wait are told |
 //!
-//! Events of an older `g` are of a descriptor that was closed while a duplicate of it lives on, and are dropped.
+//! Events have their registration's edition in their token: those of a descriptor that was closed while a duplicate of it lives on are dropped.
 //!
 //! **No wake-up is lost.** The owner registers the descriptor, then tries what the process wants to do, and then has the process wait, all of it inside
 //! the VM and without a switch. Whatever makes the descriptor ready after the attempt failed is an edge, which the poller keeps until somebody
 //! takes it out; only the owner does, and by then the process waits. It does not matter that edges are dropped that come while
 //! nobody waits: whoever waits later tries first. A wake-up may be for nothing, if another one was faster: then the process waits again.
-//! *Closing*: whoever closes a descriptor says so before, or the number's next user would wait by a registration that is gone. Tests:
+//! *Closing*: whoever closes a descriptor says so before, or the number's next user would wait by a registration that is gone. All accesses that change a
+//! word are read-modify-write operations, so of `note_waits` and `descriptor_closes` one comes first. Either the owner finds that the edition is over,
+//! and registers anew; or who closes finds `WAITED`, and posts. The owner takes that post in when the process waits. Tests:
 //! `tests/descriptors.rs`.
 
 use super::{Inner, Post, Vm};
-use crate::kernel::{Deadline, Readiness, Wake, WakeReason, Watch};
+use crate::kernel::{Deadline, Edition, Readiness, Wake, WakeReason, Watch};
 use baton_sys::clock::Instant;
 use baton_sys::poller::Event;
 use std::io;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Registrations that are made room for at once.
 const CHUNK: usize = 1024;
+
+const REGISTERED: u32 = 1;
+const WAITED: u32 = 2;
+/// Editions are counted in the bits above.
+const EDITION: u32 = 4;
+
+/// Waits for so many descriptors at once need no memory.
+const FEW: usize = 8;
 
 /// Descriptors from this number on cannot be waited for: Linux gives out none unless `fs.nr_open` was raised.
 pub const MOST_DESCRIPTORS: usize = 1 << 20;
@@ -46,6 +57,10 @@ pub(super) struct Descriptors {
     watched: AtomicBool,
     /// The monitor waits for the readability of the poller. Set and cleared by the monitor.
     armed: AtomicBool,
+    /// It has been told. The monitor's.
+    told: AtomicBool,
+    /// How often the owner has asked the poller, or waited in it.
+    asked: AtomicU64,
 }
 
 impl Registrations {
@@ -70,24 +85,32 @@ impl Registrations {
     /// The descriptor that an event is of, if its registration still stands.
     fn descriptor_of(&self, token: u64) -> Option<u32> {
         let descriptor = token as u32;
-        // Acquire: pairs with the release in `end_registration`.
+        // Acquire: pairs with the exchange in `end_registration`.
         let word = self.find(descriptor)?.load(Ordering::Acquire);
-        (word & 1 == 1 && token_of(descriptor, word) == token).then_some(descriptor)
+        (word & REGISTERED != 0 && token_of(descriptor, edition_of(word)) == token).then_some(descriptor)
     }
 
     /// In a fork's child, whose poller is new.
     fn forget_all(&self) {
         for word in self.chunks.iter().filter_map(OnceLock::get).flatten() {
             // Relaxed (both): there is no other thread.
-            let next = word.load(Ordering::Relaxed).wrapping_add(1) & !1;
-            word.store(next, Ordering::Relaxed);
+            let before = word.load(Ordering::Relaxed);
+            word.store(next_edition(before), Ordering::Relaxed);
         }
     }
 }
 
-/// The token of a registration that `word` stands for, odd or not yet.
-fn token_of(descriptor: u32, word: u32) -> u64 {
-    u64::from(word >> 1) << 32 | u64::from(descriptor)
+fn edition_of(word: u32) -> Edition {
+    Edition(word / EDITION)
+}
+
+/// The word of the next edition, not registered yet.
+fn next_edition(word: u32) -> u32 {
+    (word & !(REGISTERED | WAITED)).wrapping_add(EDITION)
+}
+
+fn token_of(descriptor: u32, edition: Edition) -> u64 {
+    u64::from(edition.0) << 32 | u64::from(descriptor)
 }
 
 impl Descriptors {
@@ -96,6 +119,8 @@ impl Descriptors {
             registrations: Registrations::new(),
             watched: AtomicBool::new(false),
             armed: AtomicBool::new(false),
+            told: AtomicBool::new(false),
+            asked: AtomicU64::new(0),
         }
     }
 
@@ -122,6 +147,28 @@ impl Descriptors {
         self.armed.load(Ordering::Relaxed)
     }
 
+    pub(super) fn note_told(&self) {
+        self.note_armed(false);
+        // Relaxed: the monitor's alone.
+        self.told.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn take_told(&self) -> bool {
+        // Relaxed: the monitor's alone.
+        self.told.swap(false, Ordering::Relaxed)
+    }
+
+    pub(super) fn note_asked(&self) {
+        // Relaxed (both): the owner alone counts, for the monitor, as a hint.
+        let asked = self.asked.load(Ordering::Relaxed);
+        self.asked.store(asked.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    pub(super) fn times_asked(&self) -> u64 {
+        // Relaxed: a hint.
+        self.asked.load(Ordering::Relaxed)
+    }
+
     pub(super) fn note_armed(&self, armed: bool) {
         // Relaxed: as above.
         self.armed.store(armed, Ordering::Relaxed);
@@ -145,6 +192,7 @@ impl Vm {
         mut attempt: impl FnMut(Option<Wake>) -> bool,
     ) -> io::Result<Wake> {
         let mut last = None;
+        let (mut few, mut many) = ([Edition::default(); FEW], Vec::new());
         loop {
             self.descriptors.note_watched(true);
             let registered = watches.iter().try_for_each(|watch| self.register(watch.descriptor));
@@ -152,8 +200,13 @@ impl Vm {
                 return Ok(Wake::because(WakeReason::Done));
             }
             registered?;
+            let Some(editions) = self.note_waits(watches, &mut few, &mut many) else {
+                continue;
+            };
             self.counters.descriptor_waits.increment();
-            let wake = self.attempt(|kernel| kernel.wait_ready(watches, deadline));
+            let watches_of_editions = watches.iter().copied().zip(editions.iter().copied());
+            let wake = self.attempt(|kernel| kernel.wait_ready(watches_of_editions, deadline));
+            self.note_end_of_waits(watches);
             if wake.reason != WakeReason::Done {
                 return Ok(wake);
             }
@@ -168,39 +221,74 @@ impl Vm {
                 "descriptor {descriptor} cannot be waited for (the limit is {MOST_DESCRIPTORS})"
             )));
         };
-        // Acquire: pairs with the release in `end_registration`.
+        // Acquire: pairs with the exchange in `end_registration`.
         let before = word.load(Ordering::Acquire);
-        if before & 1 == 1 {
+        if before & REGISTERED != 0 {
             return Ok(());
         }
-        let token = token_of(descriptor, before);
+        let token = token_of(descriptor, edition_of(before));
         let fd = descriptor.cast_signed();
         if let Err(error) = self.poller.watch(fd, token) {
             if error.kind() != io::ErrorKind::AlreadyExists {
                 return Err(error);
             }
-            // It was closed and came back by a duplicate, or was registered by its number's last user and not removed.
+            // A registration that nobody has removed, of the number's last user.
             self.poller.remove(fd)?;
             self.poller.watch(fd, token)?;
         }
         self.counters.descriptors_registered.increment();
-        // Release: pairs with the exchange in `end_registration`.
-        word.store(before | 1, Ordering::Release);
+        // Release: pairs with the acquire in `end_registration`.
+        word.fetch_or(REGISTERED, Ordering::Release);
         Ok(())
     }
 
-    /// To be called before a descriptor is closed, or replaced by `dup2`, that processes may have waited for: those that do are told
-    /// [`WakeReason::Closed`]. Inside the VM.
-    pub fn descriptor_closes(&self, descriptor: u32) {
-        if self.end_registration(descriptor) {
-            self.operate(|kernel| kernel.descriptor_closes(descriptor));
+    /// Whoever ends one of the registrations knows of the wait from here on. Answers their editions, in `few` or `many`; none if one has ended
+    /// already. Inside the VM.
+    fn note_waits<'a>(
+        &self,
+        watches: &[Watch],
+        few: &'a mut [Edition; FEW],
+        many: &'a mut Vec<Edition>,
+    ) -> Option<&'a [Edition]> {
+        let editions: &'a mut [Edition] = if watches.len() <= FEW {
+            &mut few[..watches.len()]
+        } else {
+            many.resize(watches.len(), Edition::default());
+            many
+        };
+        for (edition, watch) in editions.iter_mut().zip(watches) {
+            let word = self.descriptors.registrations.find(watch.descriptor)?;
+            // AcqRel: pairs with the exchange in `end_registration`.
+            let before = word.fetch_or(WAITED, Ordering::AcqRel);
+            if before & REGISTERED == 0 {
+                return None;
+            }
+            *edition = edition_of(before);
+        }
+        Some(editions)
+    }
+
+    fn note_end_of_waits(&self, watches: &[Watch]) {
+        for watch in watches {
+            let still_watched = self.inner.with(|inner| inner.kernel.is_watched(watch.descriptor));
+            if let Some(word) = self
+                .descriptors
+                .registrations
+                .find(watch.descriptor)
+                .filter(|_| !still_watched)
+            {
+                // Relaxed: who closes after that tells nobody, and who has closed before has posted needlessly.
+                word.fetch_and(!WAITED, Ordering::Relaxed);
+            }
         }
     }
 
-    /// The same on any native thread, outside the VM: the news reaches those who wait soon.
-    pub fn descriptor_closes_outside(&self, descriptor: u32) {
-        if self.end_registration(descriptor) {
-            self.post(Post::Closed(descriptor));
+    /// To be called before a descriptor is closed, or replaced by `dup2`, that processes may have waited for: those that do are told
+    /// [`WakeReason::Closed`] soon. On any thread, inside the VM or outside; nobody is switched to.
+    pub fn descriptor_closes(&self, descriptor: u32) {
+        let ended = self.end_registration(descriptor);
+        if let Some(word) = ended.filter(|word| word & WAITED != 0) {
+            self.post(Post::Closed(descriptor, edition_of(word)));
         }
     }
 
@@ -208,24 +296,20 @@ impl Vm {
     pub fn is_registered(&self, descriptor: u32) -> bool {
         let word = self.descriptors.registrations.find(descriptor);
         // Acquire: pairs with the release in `register`.
-        word.is_some_and(|word| word.load(Ordering::Acquire) & 1 == 1)
+        word.is_some_and(|word| word.load(Ordering::Acquire) & REGISTERED != 0)
     }
 
-    /// Whether there was a registration.
-    fn end_registration(&self, descriptor: u32) -> bool {
-        let Some(word) = self.descriptors.registrations.find(descriptor) else {
-            return false;
-        };
-        // Acquire: pairs with the release in `register`.
-        let before = word.load(Ordering::Acquire);
-        if before & 1 == 0 {
-            return false;
+    /// The word that the registration had, if there was one.
+    fn end_registration(&self, descriptor: u32) -> Option<u32> {
+        let word = self.descriptors.registrations.find(descriptor)?;
+        if !self.is_registered(descriptor) {
+            return None;
         }
         // It may have gone already, with the descriptor.
         let _ = self.poller.remove(descriptor.cast_signed());
-        // AcqRel: pairs with the accesses in `register`; of several who close, one ends it.
-        word.compare_exchange(before, before.wrapping_add(1), Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
+        let end = |word| (word & REGISTERED != 0).then(|| next_edition(word));
+        // AcqRel, Acquire: pairs with the accesses of the owner; of several who close, one ends it.
+        word.fetch_update(Ordering::AcqRel, Ordering::Acquire, end).ok()
     }
 
     /// Those go on who wait for what a wait in the poller has brought.

@@ -164,6 +164,7 @@ impl Vm {
             .poller
             .reopen_after_fork()
             .and_then(|()| self.monitor.restart_after_fork(self))
+            .and_then(|()| self.reopen_alarm_after_fork())
         {
             eprintln!("baton: a fork's child cannot go on: {error}");
             std::process::abort();

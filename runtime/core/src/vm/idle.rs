@@ -102,8 +102,8 @@ impl Vm {
                         Post::Resume(process) => {
                             let _ = inner.kernel.resume(process);
                         }
-                        Post::Closed(descriptor) => {
-                            inner.kernel.descriptor_closes(descriptor);
+                        Post::Closed(descriptor, edition) => {
+                            inner.kernel.descriptor_closes(descriptor, edition);
                         }
                     }
                 }

@@ -16,6 +16,7 @@
 //! | `idle.rs` | posts of other threads; deadlines; when nothing is runnable |
 //! | `waiting.rs` | the owner's wait: spinning, then parking |
 //! | `watch.rs` | what the monitor does for this VM |
+//! | `calling.rs` | how the owner calls the monitor, and calls it off |
 //! | `forking.rs` | what is left of it in a fork's child |
 //!
 //! **Who touches what.** `inner` is the owner's; other threads post to `inbox` and kick. `lock` is the VM's
@@ -27,6 +28,7 @@
 
 mod affinity;
 mod bell;
+mod calling;
 mod carrier;
 mod consulting;
 mod descriptors;
@@ -49,7 +51,7 @@ pub use operations::{SpawnError, Spawned};
 
 use crate::counters::Counters;
 use crate::guest::Guest;
-use crate::kernel::{CarrierId, Kernel, ProcessId, WaitQueueId};
+use crate::kernel::{CarrierId, Edition, Kernel, ProcessId, WaitQueueId};
 use crate::monitor::Monitor;
 use crate::parameters::Parameters;
 use crate::spin::Chooser;
@@ -57,7 +59,7 @@ use baton_sys::fiber::Fiber;
 use baton_sys::inbox::Inbox;
 use baton_sys::owner_cell::OwnerCell;
 use baton_sys::parking::Park;
-use baton_sys::poller::{Events, Poller};
+use baton_sys::poller::{Alarm, Events, Poller};
 use baton_sys::stack::{Stack, StackPool};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -167,8 +169,8 @@ pub(crate) enum Post {
     Wake(WaitQueueId, u64),
     /// Let this suspended process go on.
     Resume(ProcessId),
-    /// A descriptor is being closed.
-    Closed(u32),
+    /// This edition of a descriptor was closed, and somebody waits for it.
+    Closed(u32, Edition),
 }
 
 /// One VM: a guest heap with its processes.
@@ -197,6 +199,10 @@ pub struct Vm {
     /// This VM, once one of its processes has forked.
     kept: OnceLock<&'static Arc<Vm>>,
     monitor: Arc<Monitor>,
+    /// Wakes the monitor at `alarm_at`; none where systems have no such timers.
+    alarm: Option<Alarm>,
+    /// In nanoseconds, or [`calling::NOT_SET`]; see `calling.rs`.
+    alarm_at: AtomicU64,
     watch: Mutex<watch::Watch>,
     /// Parameters, settable while running.
     pub parameters: Parameters,
@@ -221,7 +227,8 @@ impl Vm {
         baton_sys::forking::at_fork(forking::AT_FORK)?;
         let parameters = Parameters::default();
         let mut kernel = Kernel::default();
-        let turns = turns::Turns::new(kernel.wait_queue_new(), kernel.wait_queue_new());
+        let turns = turns::Turns::new(kernel.wait_queue_new());
+        let monitor = Monitor::of_this_program();
         let vm = Arc::new(Vm {
             guest,
             inner: OwnerCell::new(Inner {
@@ -260,7 +267,9 @@ impl Vm {
             fork_waits: AtomicBool::new(false),
             thawed: Condvar::new(),
             kept: OnceLock::new(),
-            monitor: Monitor::of_this_program(),
+            alarm: Alarm::new().ok().filter(|alarm| monitor.hears(alarm)),
+            alarm_at: AtomicU64::new(calling::NOT_SET),
+            monitor,
             watch: Mutex::new(watch::Watch::default()),
             parameters,
             counters: Counters::default(),

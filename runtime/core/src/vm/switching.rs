@@ -219,7 +219,7 @@ impl Vm {
         self.take(Some(jump));
     }
 
-    /// Shows the monitor what it decides by, and alerts it when it sleeps too long for that.
+    /// Shows the monitor what it decides by, and calls it when it sleeps too long for that.
     #[inline]
     pub(super) fn publish(&self, inner: &mut Inner) {
         inner.published = inner.kernel.changes();
@@ -245,14 +245,8 @@ impl Vm {
         membarrier::light();
         let work_waits = runnable > 0 || (kernel.watching() > 0 && !self.descriptors.are_armed());
         if self.monitor.looks_too_late(work_waits, deadline) && kernel.current().is_some() {
-            self.alert_monitor();
+            self.call_monitor(work_waits, deadline);
         }
-    }
-
-    #[cold]
-    fn alert_monitor(&self) {
-        self.counters.monitor_alerts.increment();
-        self.monitor.alert();
     }
 
     /// Asks at a safepoint whether the calling process must give way, and does so. Inside the VM.

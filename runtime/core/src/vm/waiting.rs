@@ -120,6 +120,7 @@ impl Vm {
     /// Waits in the poller, having announced it. `since`: when this began, to tell a kick for this wait from one that was late.
     fn park_until(&self, deadline: Option<Instant>, since: Instant) -> Came {
         self.counters.idle_waits.increment();
+        self.call_monitor_off(deadline);
         let wait = self.wait_in_poller(deadline);
         if since == Instant::FAR_FUTURE {
             return Came::Not(since);
@@ -140,6 +141,7 @@ impl Vm {
 
     /// Waits in the poller, or asks it; takes in what it has brought.
     pub(super) fn wait_in_poller(&self, deadline: Option<Instant>) -> poller::Wait {
+        self.descriptors.note_asked();
         let mut events = self.inner.with(|inner| std::mem::take(&mut inner.events));
         let wait = self.poller.wait(&mut events, deadline).unwrap_or_else(|error| {
             eprintln!("baton: the poller failed: {error}");

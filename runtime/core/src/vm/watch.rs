@@ -4,12 +4,13 @@
 //!
 //! | gate | unchanged for | work waits | done |
 //! |---|---|---|---|
-//! | odd | a window (if that is zero: any time, once a tick) | runnable, due or posted | the call is retaken |
+//! | odd | a window (if that is zero: any time, once a tick), in which its thread has computed or waits | runnable, due or posted | the call is retaken |
 //! | any | a slice (in switches) | an equal one is runnable | a beat: `ATTENTION` |
 //! | any | - | something due, posted, or more urgent; a descriptor that is ready | a beat |
 //! | even | a tick after a beat | | a signal to the thread |
 //! | any | the parameter `beat`, if it is not zero | - | a beat |
 
+use super::calling::before_deadline;
 use super::lock::Retake;
 use super::{Vm, request};
 use crate::monitor::{NextLook, TICK};
@@ -36,6 +37,10 @@ pub(super) struct Watch {
     /// Last gate value seen, and since when it has stood.
     gate: u64,
     gate_since: Instant,
+    /// What its thread had used of a processor by then.
+    gate_cpu: Option<Duration>,
+    /// How often the owner had asked its poller.
+    asked: u64,
     /// Gate value of a call that the guest judged exclusive.
     exclusive: u64,
     /// Since when the others wait for the running process without an answer: an exclusive call, or one that keeps coming back into the VM.
@@ -180,7 +185,7 @@ impl Vm {
         let switches = self.published.switches.load(Ordering::Relaxed);
         watch.note(value, switches, now);
         let window = self.parameters.window.get();
-        view.posted |= view.watched && self.poller.has_news();
+        view.posted |= view.watched && self.owner_misses_news(watch);
         if !(view.runnable || view.posted || view.due) {
             watch.beat = None;
             let deadline = Some(view.deadline).filter(|&deadline| deadline != u64::MAX);
@@ -203,6 +208,13 @@ impl Vm {
         NextLook::At(next)
     }
 
+    /// Descriptors that are waited for are ready, and the owner, which has not been idle since the last look, has not asked.
+    fn owner_misses_news(&self, watch: &mut Watch) -> bool {
+        let asked = self.descriptors.times_asked();
+        let has_asked = std::mem::replace(&mut watch.asked, asked) != asked;
+        (self.descriptors.take_told() || !has_asked) && self.poller.has_news()
+    }
+
     /// A process runs and others wait for descriptors: whether the monitor will be told when one is ready. While processes come and go it rather looks
     /// once a tick, as nearly every tick would find something.
     fn hears_of_news(&self, watch: &Watch, now: Instant) -> bool {
@@ -220,7 +232,7 @@ impl Vm {
     pub(crate) fn note_news(&self, poller: u64) -> bool {
         let is_ours = u64::try_from(self.poller.fd()) == Ok(poller);
         if is_ours {
-            self.descriptors.note_armed(false);
+            self.descriptors.note_told();
         }
         is_ours
     }
@@ -239,7 +251,13 @@ impl Vm {
             return now + TICK;
         }
         if age < window {
+            if age.is_zero() {
+                watch.gate_cpu = thread.cpu_time();
+            }
             return watch.gate_since + window;
+        }
+        if !window.is_zero() && watch.is_kept_from_running(thread, window) {
+            return now + window;
         }
         // Without a window there is no age to look for, and looks that are for something else would take calls as well.
         if window.is_zero() && now < watch.retaken_at + TICK {
@@ -341,6 +359,8 @@ impl Default for Watch {
             owner: None,
             gate: 0,
             gate_since: start,
+            gate_cpu: None,
+            asked: 0,
             exclusive: 0,
             standstill: None,
             switches: 0,
@@ -375,6 +395,14 @@ impl Watch {
         }
     }
 
+    /// The call has not lasted yet, only its thread has not been let run: another thread would have to wait just so.
+    fn is_kept_from_running(&self, thread: ThreadHandle, window: Duration) -> bool {
+        let (Some(before), Some(cpu)) = (self.gate_cpu, thread.cpu_time()) else {
+            return false;
+        };
+        cpu.saturating_sub(before) < window && thread.is_waiting() == Some(false)
+    }
+
     fn note(&mut self, gate: u64, switches: u64, now: Instant) {
         if gate != self.gate {
             self.gate = gate;
@@ -387,11 +415,4 @@ impl Watch {
             self.beat = None;
         }
     }
-}
-
-/// A little before the deadline the gate is read once, so that at the deadline its age is known.
-fn before_deadline(now: Instant, deadline: u64, window: Duration) -> Instant {
-    let window = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
-    let early = deadline.saturating_sub(window.saturating_add(5_000));
-    Instant::from_nanos(if early > now.as_nanos() { early } else { deadline })
 }

@@ -11,7 +11,7 @@ const KICK_TOKEN: u64 = u64::MAX;
 const TIMER_TOKEN: u64 = FIRST_RESERVED_TOKEN;
 /// What the kernel's view of a signal set measures; no set is passed.
 const SIGNAL_SET_SIZE: usize = 8;
-const DISARMED: u64 = 0;
+pub(super) const DISARMED: u64 = 0;
 
 /// The buffer that waits fill; belongs to whoever waits. What it has no room for comes with the next wait.
 pub struct Events {
@@ -334,7 +334,7 @@ fn pwait2_is_supported(epoll: &OwnedFd) -> bool {
     epoll_pwait2(epoll, (&raw mut event, 1), Some(&KernelTime::from_nanos(0))).is_ok()
 }
 
-fn set_timer(timer: &OwnedFd, nanoseconds: u64) -> io::Result<()> {
+pub(super) fn set_timer(timer: &OwnedFd, nanoseconds: u64) -> io::Result<()> {
     let value = KernelTime::from_nanos(nanoseconds);
     // struct itimerspec: the interval, then the value; all zero disarms.
     let setting = [KernelTime::from_nanos(0), value];
@@ -365,7 +365,7 @@ fn create_kick() -> io::Result<OwnedFd> {
     own(unsafe { libc::syscall(libc::SYS_eventfd2, 0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
 }
 
-fn create_timer() -> io::Result<OwnedFd> {
+pub(super) fn create_timer() -> io::Result<OwnedFd> {
     let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
     // SAFETY: takes two integers.
     own(unsafe { libc::syscall(libc::SYS_timerfd_create, libc::CLOCK_MONOTONIC, flags) })
@@ -390,7 +390,7 @@ fn above_standard_streams(fd: OwnedFd) -> io::Result<OwnedFd> {
 }
 
 /// Lets `old`'s number stand for `new`'s kernel object.
-fn replace(old: &OwnedFd, new: OwnedFd) -> io::Result<()> {
+pub(super) fn replace(old: &OwnedFd, new: OwnedFd) -> io::Result<()> {
     // SAFETY: both descriptors are open and ours; dup3 closes the old object's descriptor and puts the new one in its place, so `old` stays
     // an owned, open descriptor.
     let result = unsafe { libc::syscall(libc::SYS_dup3, new.as_raw_fd(), old.as_raw_fd(), libc::O_CLOEXEC) };

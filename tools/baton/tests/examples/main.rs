@@ -1,5 +1,6 @@
 //! The programs under `examples`: each does what its first lines say.
 
+mod chat;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod web_server;
@@ -185,6 +186,8 @@ fn the_examples_say_how_they_are_called() {
         ("link_checker.lua", &[]),
         ("word_count.lua", &[]),
         ("job_queue.lua", &["-t"]),
+        ("chat_server.lua", &["-p"]),
+        ("chat_load.lua", &["-n"]),
     ] {
         let outcome = example(name, arguments).run();
         outcome.ends_with(2).complained(&format!("usage: {name} "));

@@ -274,6 +274,11 @@ impl Started {
         pipe.write_all(text.as_bytes()).expect("the program reads");
     }
 
+    /// Ends a standard input that was left open.
+    pub(crate) fn close_stdin(&mut self) {
+        self.child.stdin = None;
+    }
+
     /// Begins to read a stdout that was held.
     pub(crate) fn read_stdout(&mut self) {
         self.stdout.read();

@@ -44,6 +44,7 @@ local is_there = {
   ProcessStats = keys(here:stats()),
   Timer = keys(methods(timer)),
   TimerStats = keys(timer:stats()),
+  Scope = keys(methods(process.scope(function(scope) return scope end))),
   Channel = keys(methods(process.channel())),
   Semaphore = keys(methods(process.semaphore())),
   Mutex = keys(methods(mutex)),

@@ -18,7 +18,7 @@ pub(super) struct Trace {
 
 /// The five traces, the same in every run.
 pub(super) fn five() -> Vec<Trace> {
-    let mut chance = Chance(0x9E37_79B9_7F4A_7C15);
+    let mut chance = Chance::new();
     let mut exponential = |mean: f64| {
         let waits = (0..LENGTH).map(|_| -mean * (1.0 - chance.next()).ln());
         waits.collect::<Vec<f64>>()
@@ -52,10 +52,15 @@ fn duration(micros: f64) -> Duration {
 }
 
 /// Numbers from 0 to 1 without end (xorshift64*, Vigna 2016).
-struct Chance(u64);
+pub(super) struct Chance(u64);
 
 impl Chance {
-    fn next(&mut self) -> f64 {
+    /// The same numbers each time.
+    pub(super) fn new() -> Self {
+        Self(0x9E37_79B9_7F4A_7C15)
+    }
+
+    pub(super) fn next(&mut self) -> f64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;

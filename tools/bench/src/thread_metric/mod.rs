@@ -4,7 +4,6 @@
 //! process, a message, an interrupt and so on; in the preemptive test five counts are eight switches. The interval is that of the clock; the
 //! rates are counts per second of CPU time, so that it matters little what else the machine does.
 
-mod guest;
 pub(crate) mod runtime;
 
 use std::path::Path;

@@ -16,7 +16,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, raise};
 use nix::sys::time::TimeValLike;
 
-use super::guest::{Lab, Process};
+use crate::lab::{Lab, Process};
 
 /// The reporter is more urgent than all others.
 const REPORTER: u8 = 79;

@@ -1,18 +1,20 @@
 //! Waiting for descriptors.
 
 use super::*;
-use crate::kernel::{Blocker, Readiness, Watch};
+use crate::kernel::{Blocker, Edition, Readiness, Watch};
 
 const READ: Readiness = Readiness::READ;
 const WRITE: Readiness = Readiness::WRITE;
 
-fn watch(descriptor: u32, wants: Readiness) -> Watch {
-    Watch { descriptor, wants }
+const FIRST: Edition = Edition(1);
+
+fn watch(descriptor: u32, wants: Readiness) -> (Watch, Edition) {
+    (Watch { descriptor, wants }, FIRST)
 }
 
-fn waiting(kernel: &mut Kernel<()>, watches: &[Watch]) -> ProcessId {
+fn waiting(kernel: &mut Kernel<()>, watches: &[(Watch, Edition)]) -> ProcessId {
     let pid = spawn_running(kernel);
-    assert_blocked(kernel.wait_ready(watches, Deadline::Never));
+    assert_blocked(kernel.wait_ready(watches.iter().copied(), Deadline::Never));
     pid
 }
 
@@ -58,15 +60,21 @@ fn a_process_may_wait_for_one_descriptor_twice() {
 }
 
 #[test]
-fn closing_tells_all_who_wait_and_the_number_is_used_again() {
+fn closing_tells_all_who_wait_for_that_edition_and_nobody_else() {
     let mut kernel = kernel();
-    assert_eq!(kernel.descriptor_closes(5), 0);
+    assert_eq!(kernel.descriptor_closes(5, FIRST), 0);
     let old = waiting(&mut kernel, &[watch(5, READ)]);
-    assert_eq!(kernel.descriptor_closes(5), 1);
+    let of_next = Watch {
+        descriptor: 5,
+        wants: READ,
+    };
+    let new = waiting(&mut kernel, &[(of_next, Edition(2))]);
+    assert_eq!(kernel.descriptor_closes(5, FIRST), 1);
     assert_eq!(resume_with(&mut kernel, old).reason, WakeReason::Closed);
-    let new = waiting(&mut kernel, &[watch(5, READ)]);
+    assert!(kernel.is_watched(5));
     assert_eq!(kernel.descriptor_is_ready(5, READ), 1);
     assert_eq!(resume_with(&mut kernel, new).reason, WakeReason::Done);
+    assert!(!kernel.is_watched(5));
     invariants::check(&kernel);
 }
 
@@ -75,9 +83,9 @@ fn waits_time_out_are_killed_and_are_no_deadlock() {
     let mut kernel = kernel();
     let patient = waiting(&mut kernel, &[watch(5, READ)]);
     let hasty = spawn_running(&mut kernel);
-    let now = kernel.wait_ready(&[watch(5, READ)], Deadline::Now);
+    let now = kernel.wait_ready([watch(5, READ)], Deadline::Now);
     assert_eq!(reason(now), WakeReason::TimedOut);
-    assert_blocked(kernel.wait_ready(&[watch(5, READ)], until(5)));
+    assert_blocked(kernel.wait_ready([watch(5, READ)], until(5)));
     assert_eq!(kernel.schedule(), Next::Nothing);
     kernel.expire(at(5));
     assert_eq!(resume_with(&mut kernel, hasty).reason, WakeReason::TimedOut);
@@ -87,7 +95,7 @@ fn waits_time_out_are_killed_and_are_no_deadlock() {
     let _ = kernel.kill(patient);
     assert_eq!(kernel.watching(), 0);
     assert_eq!(resume_with(&mut kernel, patient).reason, WakeReason::Killed);
-    let again = kernel.wait_ready(&[watch(5, READ)], Deadline::Never);
+    let again = kernel.wait_ready([watch(5, READ)], Deadline::Never);
     assert_eq!(reason(again), WakeReason::Killed);
     invariants::check(&kernel);
 }

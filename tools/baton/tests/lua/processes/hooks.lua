@@ -243,15 +243,16 @@ function case.an_exit_hook_is_called_for_one_that_never_ran()
 end
 
 function case.an_exit_hook_may_wait_and_holds_kills_back()
-  local log = {}
+  local log, go_on = {}, process.semaphore(0)
   local p = process.spawn(function() end)
   p:on_exit(function()
     log[#log + 1] = "begin"
-    process.sleep(0.02)
+    go_on:wait()
     log[#log + 1] = "end"
   end)
-  check.becomes(p, "sleeping")
+  check.becomes(p, "waiting")
   p:kill()
+  go_on:signal()
   check.results("join", { true }, p:join())
   check.list(log, { "begin", "end" })
 end

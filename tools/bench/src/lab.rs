@@ -17,19 +17,19 @@ struct Closures {
 }
 
 /// A running process, as its body sees itself.
-pub(super) struct Process {
-    pub(super) vm: Arc<Vm>,
-    pub(super) id: ProcessId,
+pub(crate) struct Process {
+    pub(crate) vm: Arc<Vm>,
+    pub(crate) id: ProcessId,
 }
 
 /// A VM to fill with processes.
-pub(super) struct Lab {
+pub(crate) struct Lab {
     closures: Arc<Closures>,
-    pub(super) vm: Arc<Vm>,
+    pub(crate) vm: Arc<Vm>,
 }
 
 impl Lab {
-    pub(super) fn new() -> std::io::Result<Lab> {
+    pub(crate) fn new() -> std::io::Result<Lab> {
         baton_sys::signals::install_preempt_handler(preempt)?;
         let closures = Arc::new(Closures::default());
         let vm = Vm::new(Arc::clone(&closures) as Arc<dyn Guest>)?;
@@ -38,7 +38,7 @@ impl Lab {
     }
 
     /// A process of this priority, before the VM runs. Like a program's main process it stays on the first thread.
-    pub(super) fn spawn(
+    pub(crate) fn spawn(
         &self,
         priority: u8,
         suspended: bool,
@@ -60,7 +60,7 @@ impl Lab {
 impl Process {
     /// What an interpreter does at an instruction: gives way if it is asked to.
     #[inline]
-    pub(super) fn checkpoint(&self) {
+    pub(crate) fn checkpoint(&self) {
         if gate::here().slow() & gate::ATTENTION != 0 {
             self.vm.safepoint();
         }

@@ -1,0 +1,122 @@
+-- A chat over plain LuaSocket: one room, a line is a message.
+--
+--   baton examples/chat_server.lua [-p PORT] [-b ADDRESS]
+--
+-- Then, for instance: nc localhost 4000. The first line that a client sends is its name; "/who" lists who is there, "/quit"
+-- leaves. The server prints its port, and ends when its standard input does (Ctrl-D): it accepts nobody any more, lets
+-- what was said arrive within a second, and ends.
+--
+-- Each client has two processes. One waits in socket:receive and hands each line to all outboxes; the other one takes from its client's
+-- outbox and waits in socket:send. Nobody waits for a slow reader: whose outbox is full is thrown out.
+
+local process = require "baton.process"
+local socket = require "socket"
+
+local OUTBOX = 1000 -- messages that may wait for one client
+local PATIENCE = 1 -- seconds for what was said to arrive at the end
+
+local clients = {} -- name -> client
+
+local function tell(client, text)
+  if client.outbox:send(text, 0) or client.thrown_out then return end
+  client.thrown_out = true
+  print(client.name .. " does not read, and is thrown out")
+  client.socket:close() -- which ends its reader's wait, and a writer's
+end
+
+local function tell_all(text)
+  for _, client in pairs(clients) do tell(client, text) end
+end
+
+local function names()
+  local list = {}
+  for name in pairs(clients) do list[#list + 1] = name end
+  table.sort(list)
+  return table.concat(list, " ")
+end
+
+local function write(client)
+  for text in client.outbox:values() do
+    if not client.socket:send(text .. "\n") then break end
+  end
+end
+
+-- Nobody else has the name from here on. Asking and taking is one step.
+local function take_name(client, name)
+  return process.critical(function()
+    if clients[name] then return false end
+    client.name, clients[name] = name, client
+    return true
+  end)
+end
+
+local function ask_name(client)
+  client.socket:send("* your name?\n")
+  for name in function() return client.socket:receive() end do
+    if name:find("^[%w_-]+$") and take_name(client, name) then return true end
+    client.socket:send("* that name will not do; another one?\n")
+  end
+end
+
+local function read(client)
+  for line in function() return client.socket:receive() end do
+    if line == "/quit" then
+      break
+    elseif line == "/who" then
+      tell(client, "* " .. names())
+    else
+      tell_all(client.name .. ": " .. line)
+    end
+  end
+end
+
+local function serve(scope, connection)
+  local client = { socket = connection, outbox = process.channel(OUTBOX) }
+  local writer
+  local _ <close> = setmetatable({}, { __close = function()
+    if client.name then
+      clients[client.name] = nil
+      client.outbox:close()
+      tell_all("* " .. client.name .. " has left")
+      if writer then writer:join(PATIENCE) end -- what was said before
+    end
+    connection:close()
+  end })
+  if ask_name(client) then
+    writer = scope:spawn({ name = "writer of " .. client.name }, write, client)
+    tell_all("* " .. client.name .. " has joined")
+    read(client)
+  end
+end
+
+local function accept(scope, server, readers)
+  for connection in function() return (server:accept()) end do
+    local reader = scope:spawn({ name = "a client" }, serve, scope, connection)
+    readers[reader] = true
+  end
+end
+
+local function run(port, address)
+  local server = assert(socket.bind(address, port, 1024))
+  print("port " .. select(2, server:getsockname()))
+  io.stdout:flush()
+  process.scope(function(scope)
+    local readers = setmetatable({}, { __mode = "k" })
+    local acceptor = scope:spawn({ name = "acceptor" }, accept, scope, server, readers)
+    repeat until not io.read "L"
+    server:close()
+    acceptor:join()
+    tell_all "* the server ends"
+    for reader in pairs(readers) do reader:kill() end
+  end)
+end
+
+local options = { ["-p"] = "4000", ["-b"] = "*" }
+for i = 1, #arg, 2 do
+  if not options[arg[i]] or not arg[i + 1] then
+    io.stderr:write "usage: chat_server.lua [-p PORT] [-b ADDRESS]\n"
+    os.exit(2)
+  end
+  options[arg[i]] = arg[i + 1]
+end
+run(tonumber(options["-p"]) or options["-p"], options["-b"])

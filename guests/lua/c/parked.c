@@ -1,0 +1,252 @@
+/*
+** Who may park, and how.
+**
+** The executable exports functions of the C library's names, which the symbols of modules and of what they bring resolve to first. A call parks only
+** if all of this holds; everything else is the system's own call, in its own way interrupted, cancelled and retaken:
+**
+**   - its return address lies in a library that is listed: known (policies.c), or declared by process.concurrent. Code that holds
+**     a mutex across a wait deadlocks with the next process on its thread, so nobody is listed by default
+**   - it is made by a process, on its own stack, outside the VM: not by another thread, a signal handler on its stack, or a child of fork or vfork
+**   - the C function that the process is in is a module's whose policy allows other calls meanwhile. That excludes all that runs while a library is
+**     loaded: then it is a function of ours, or one that opens a module
+**   - not in a critical section, in a finalizer, in a scheduler or a switch hook, in a call on another process's state, nor at the end of the program
+**
+** While it is parked, the object of the call is in use by the module's policy. The process stays on its native thread, as its C code may
+** have kept addresses of thread-local things.
+*/
+#include "internals.h"
+#include "parked.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+/* {======================================================
+** Listed libraries
+** ======================================================= */
+
+#define MOST_LISTED 64
+
+/* Read by any thread at any time; written inside the VM. A place is written before it is counted. */
+static struct {
+  const char *low, *high;
+} listed[MOST_LISTED];
+static atomic_int listed_count;
+
+static int is_listed(const void *address) {
+  int i, count = atomic_load_explicit(&listed_count, memory_order_acquire);
+  for (i = 0; i < count; i++)
+    if ((const char *)address >= listed[i].low && (const char *)address < listed[i].high) return 1;
+  return 0;
+}
+
+void baton_lua_list_library(const char *low, const char *high) {
+  int count = atomic_load_explicit(&listed_count, memory_order_relaxed);
+  if (is_listed(low)) return;
+  if (count == MOST_LISTED) {
+    fprintf(stderr, "baton: warning: calls of more than %d libraries cannot park; those of the others keep their native threads\n", MOST_LISTED);
+    return;
+  }
+  listed[count].low = low;
+  listed[count].high = high;
+  atomic_store_explicit(&listed_count, count + 1, memory_order_release);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Who
+** ======================================================= */
+
+/* Of the program, or of a fork's child that has gone on as one. In a child of vfork, which shares all else with its parent, it is another. */
+static pid_t program;
+
+static int is_program(void) { return (pid_t)syscall(SYS_getpid) == program; }
+
+__attribute__((constructor)) static void note_program(void) { program = getpid(); }
+
+void baton_lua_park_in_child(void) { note_program(); }
+
+static int is_in_finalizer(const struct baton_process *process) {
+  const struct baton_mark *mark;
+  for (mark = process->marks; mark != NULL; mark = mark->previous)
+    if (mark->kind == BATON_MARK_FINALIZER) return 1;
+  return 0;
+}
+
+static int is_on_own_stack(const struct baton_process *process) {
+  const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+  return here >= process->stack_low && here < process->stack_high;
+}
+
+struct baton_process *baton_who_parks(const void *caller) {
+  struct baton_process *process = baton_gate_process();
+  const struct baton_vm *vm;
+  if (process == NULL || !is_listed(caller) || (baton_gate_here()->gate & 1) == 0 || !is_on_own_stack(process)) return NULL;
+  vm = process->vm;
+  if (process->global == NULL || vm->closing || vm->hook_process == process) return NULL;
+  if (process->foreign_states > 0 || process->criticals > 0 || is_in_finalizer(process)) return NULL;
+  return process;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Parking
+** ======================================================= */
+
+/* Enters the VM to park. 0: the process is in a C function that must not be left; it has not entered then. */
+static int begin(lua_State *L, struct baton_process *process) {
+  enum baton_lane lane;
+  void *object;
+  if (!is_program()) return 0;
+  baton_enter(L);
+  if (!baton_lua_policy_lets_park(process, L, &object, &lane)) {
+    baton_leave(L);
+    return 0;
+  }
+  if (!process->pinned) { /* taken back by the first switch that finds no foreign frames on its stack */
+    process->pinned = 1;
+    baton_rs_set_pinned(process->vm->executor, process->kernel_id, 1);
+  }
+  baton_lua_object_begins(process, object, lane);
+  return 1;
+}
+
+/* On the calling thread as it is now (see restore_errno in seam.c). */
+static __attribute__((noinline)) void set_errno(int value) {
+  errno = value;
+  __asm__ volatile("" ::: "memory");
+}
+
+static __attribute__((noinline)) int get_errno(void) {
+  __asm__ volatile("" ::: "memory");
+  return errno;
+}
+
+/* The other way round. `why` is a reason, negative if a descriptor cannot be waited for. */
+static enum baton_parked end(lua_State *L, struct baton_process *process, int why) {
+  int error = get_errno();
+  enum baton_parked parked = BATON_PARK_FAILED;
+  baton_lua_object_ends(process);
+  switch (why) {
+    case BATON_DONE: parked = BATON_PARK_DONE; break;
+    case BATON_TIMED_OUT: parked = BATON_PARK_TIMEOUT; break;
+    case BATON_CLOSED: error = EBADF; break;
+    case BATON_INTERRUPTED: /* raised once the C function has returned */
+      process->interrupted = 1;
+      baton_lua_arm(L);
+      error = ECANCELED;
+      break;
+    case BATON_KILLED: error = ECANCELED; break;
+    default: parked = BATON_PARK_REFUSED; break;
+  }
+  baton_leave(L);
+  set_errno(error);
+  return parked;
+}
+
+enum baton_parked baton_park_until(struct baton_process *process, const struct baton_watch *watches, size_t count, uint64_t deadline,
+                                   baton_attempt attempt, void *argument) {
+  lua_State *L = baton_lua_innermost(process);
+  if (!begin(L, process)) return BATON_PARK_REFUSED;
+  return end(L, process, baton_rs_wait_ready(process->vm->executor, watches, count, deadline, attempt, argument));
+}
+
+enum baton_parked baton_park_asleep(struct baton_process *process, uint64_t deadline) {
+  lua_State *L = baton_lua_innermost(process);
+  enum baton_parked parked;
+  if (!begin(L, process)) return BATON_PARK_REFUSED;
+  parked = end(L, process, (int)baton_rs_sleep_until(process->vm->executor, deadline).reason);
+  return parked;
+}
+
+static int is_ready(void *argument, int which, unsigned ready) {
+  (void)which;
+  (void)ready;
+  return baton_system()->poll(argument, 1, 0) != 0;
+}
+
+enum baton_parked baton_park_for(struct baton_process *process, int descriptor, short events, uint64_t deadline) {
+  struct pollfd asked = {descriptor, events, 0};
+  struct baton_watch watch = {(uint32_t)descriptor, baton_wants(events)};
+  return baton_park_until(process, &watch, 1, deadline, is_ready, &asked);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** What the calls ask
+** ======================================================= */
+
+unsigned baton_wants(short events) {
+  unsigned wants = 0;
+  if (events & (POLLIN | POLLRDNORM | POLLRDBAND | POLLRDHUP)) wants |= BATON_WANTS_READ;
+  if (events & (POLLOUT | POLLWRNORM | POLLWRBAND)) wants |= BATON_WANTS_WRITE;
+  if (events & POLLPRI) wants |= BATON_WANTS_PRIORITY;
+  return wants;
+}
+
+uint64_t baton_deadline_after(const struct timespec *timeout) {
+  const uint64_t longest = BATON_NO_DEADLINE / 4 / 1000000000u; /* 146 years */
+  if (timeout == NULL || (uint64_t)timeout->tv_sec > longest) return BATON_NO_DEADLINE;
+  return baton_rs_now() + (uint64_t)timeout->tv_sec * 1000000000u + (uint64_t)timeout->tv_nsec;
+}
+
+int baton_is_nonblocking(int descriptor) { return (fcntl(descriptor, F_GETFL) & O_NONBLOCK) != 0; }
+
+uint64_t baton_deadline_of_socket(int descriptor, int option) {
+  struct timeval limit = {0, 0};
+  socklen_t size = sizeof limit;
+  struct timespec timeout;
+  if (getsockopt(descriptor, SOL_SOCKET, option, &limit, &size) != 0 || (limit.tv_sec == 0 && limit.tv_usec == 0)) return BATON_NO_DEADLINE;
+  timeout.tv_sec = limit.tv_sec;
+  timeout.tv_nsec = limit.tv_usec * 1000;
+  return baton_deadline_after(&timeout);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Closing
+** ======================================================= */
+
+/* The VM of the program: descriptors are its, whoever closes them. */
+static const struct baton_vm *the_vm;
+
+void baton_lua_park_for(const struct baton_vm *vm) { the_vm = vm; }
+
+/* A descriptor is about to be closed or replaced: processes that wait for it are told, and its number is free for another one. */
+static void closes(int descriptor) {
+  const int saved_errno = errno;
+  if (descriptor < 0 || the_vm == NULL || !baton_rs_is_registered(the_vm->executor, (uint32_t)descriptor) || !is_program()) return;
+  baton_rs_descriptor_closes(the_vm->executor, (uint32_t)descriptor);
+  errno = saved_errno;
+}
+
+int close(int descriptor) {
+  closes(descriptor);
+  return baton_system()->close(descriptor);
+}
+
+int dup2(int from, int to) {
+  if (from != to) closes(to);
+  return baton_system()->dup2(from, to);
+}
+
+int dup3(int from, int to, int flags) {
+  if (from != to) closes(to);
+  return baton_system()->dup3(from, to, flags);
+}
+
+#define MOST_DESCRIPTORS (1u << 20) /* that can be waited for */
+
+int close_range(unsigned first, unsigned last, int flags) {
+  unsigned i;
+  for (i = first; i <= last && i < MOST_DESCRIPTORS; i++) closes((int)i);
+  return baton_system()->close_range(first, last, flags);
+}
+
+/* }====================================================== */

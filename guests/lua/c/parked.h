@@ -1,0 +1,46 @@
+/*
+** Parked calls: blocking system calls by listed libraries, in which the process waits in the poller and others run (parked.c has the rules).
+*/
+#ifndef BATON_PARKED_H
+#define BATON_PARKED_H
+
+/* Fortified headers define the very functions that these files do. */
+#undef _FORTIFY_SOURCE
+
+#include "guest.h"
+#include "system_calls.h"
+
+/* How a wait in the poller ended, beside what came of the attempt. */
+enum baton_parked {
+  BATON_PARK_DONE,    /* the attempt has succeeded */
+  BATON_PARK_TIMEOUT, /* it has not, in time */
+  BATON_PARK_FAILED,  /* errno says why: ECANCELED after a kill or an interrupt, EBADF after a close */
+  BATON_PARK_REFUSED  /* not now and not here: the system's own call is to be made */
+};
+
+#define BATON_NO_DEADLINE UINT64_MAX
+
+/* The process of the calling thread, if a call from code at `caller` may park; else NULL. */
+struct baton_process *baton_who_parks(const void *caller);
+
+/* To be called in the exported function itself. */
+#define BATON_WHO_PARKS() baton_who_parks(__builtin_return_address(0))
+
+/*
+** The process waits until `attempt` answers nonzero, which must not block. It is called at once, with -1, and each time that one of the descriptors
+** may be ready, with its index in `watches` and what it is ready for. `deadline` is absolute. Errno is as the last attempt left it.
+*/
+enum baton_parked baton_park_until(struct baton_process *process, const struct baton_watch *watches, size_t count, uint64_t deadline,
+                                   baton_attempt attempt, void *argument);
+/* The process sleeps. */
+enum baton_parked baton_park_asleep(struct baton_process *process, uint64_t deadline);
+/* The process waits until one descriptor is ready for one of POLLIN, POLLOUT, POLLPRI. */
+enum baton_parked baton_park_for(struct baton_process *process, int descriptor, short events, uint64_t deadline);
+
+unsigned baton_wants(short events); /* of poll */
+uint64_t baton_deadline_after(const struct timespec *timeout); /* NULL: never */
+int baton_is_nonblocking(int descriptor);
+/* When a call on the socket times out, by SO_RCVTIMEO or SO_SNDTIMEO. */
+uint64_t baton_deadline_of_socket(int descriptor, int option);
+
+#endif

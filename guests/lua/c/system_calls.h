@@ -1,0 +1,67 @@
+/*
+** The C library's functions of whose names the executable exports its own (parked_*.c): for all calls that do not park.
+*/
+#ifndef BATON_SYSTEM_CALLS_H
+#define BATON_SYSTEM_CALLS_H
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+/* X(result, name, parameters) */
+#define BATON_SYSTEM_CALLS(X)                                                                             \
+  X(int, poll, (struct pollfd *, nfds_t, int))                                                            \
+  X(int, ppoll, (struct pollfd *, nfds_t, const struct timespec *, const sigset_t *))                     \
+  X(int, __poll_chk, (struct pollfd *, nfds_t, int, size_t))                                              \
+  X(int, __ppoll_chk, (struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t))       \
+  X(int, select, (int, fd_set *, fd_set *, fd_set *, struct timeval *))                                   \
+  X(int, pselect, (int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *))         \
+  X(int, epoll_wait, (int, struct epoll_event *, int, int))                                               \
+  X(int, epoll_pwait, (int, struct epoll_event *, int, int, const sigset_t *))                            \
+  X(int, nanosleep, (const struct timespec *, struct timespec *))                                         \
+  X(int, clock_nanosleep, (clockid_t, int, const struct timespec *, struct timespec *))                   \
+  X(unsigned, sleep, (unsigned))                                                                          \
+  X(int, usleep, (useconds_t))                                                                            \
+  X(int, accept, (int, struct sockaddr *, socklen_t *))                                                   \
+  X(int, accept4, (int, struct sockaddr *, socklen_t *, int))                                             \
+  X(int, connect, (int, const struct sockaddr *, socklen_t))                                              \
+  X(ssize_t, recv, (int, void *, size_t, int))                                                            \
+  X(ssize_t, recvfrom, (int, void *, size_t, int, struct sockaddr *, socklen_t *))                        \
+  X(ssize_t, recvmsg, (int, struct msghdr *, int))                                                        \
+  X(ssize_t, read, (int, void *, size_t))                                                                 \
+  X(ssize_t, readv, (int, const struct iovec *, int))                                                     \
+  X(ssize_t, __recv_chk, (int, void *, size_t, size_t, int))                                              \
+  X(ssize_t, __recvfrom_chk, (int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *))          \
+  X(ssize_t, __read_chk, (int, void *, size_t, size_t))                                                   \
+  X(ssize_t, send, (int, const void *, size_t, int))                                                      \
+  X(ssize_t, sendto, (int, const void *, size_t, int, const struct sockaddr *, socklen_t))                \
+  X(ssize_t, sendmsg, (int, const struct msghdr *, int))                                                  \
+  X(ssize_t, write, (int, const void *, size_t))                                                          \
+  X(ssize_t, writev, (int, const struct iovec *, int))                                                    \
+  X(int, close, (int))                                                                                    \
+  X(int, dup2, (int, int))                                                                                \
+  X(int, dup3, (int, int, int))                                                                           \
+  X(int, close_range, (unsigned, unsigned, int))
+
+struct baton_system_calls {
+#define BATON_DECLARE(result, name, parameters) result(*name) parameters;
+  BATON_SYSTEM_CALLS(BATON_DECLARE)
+#undef BATON_DECLARE
+};
+
+/* Found before main, or by the first who calls earlier. */
+extern __attribute__((visibility("hidden"))) struct baton_system_calls baton_system_calls;
+void baton_find_system_calls(void);
+
+static inline const struct baton_system_calls *baton_system(void) {
+  if (__builtin_expect(baton_system_calls.close_range == NULL, 0)) baton_find_system_calls();
+  return &baton_system_calls;
+}
+
+#endif

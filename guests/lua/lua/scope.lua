@@ -1,0 +1,78 @@
+-- process.scope(f): processes that do not outlive the call that they were spawned in.
+local process, is_killed = ...
+
+local methods = {}
+local Scope = { __index = methods, __name = "scope" }
+
+-- Nobody is added any more when this is called.
+local function kill_all(scope)
+  for child in pairs(scope.children) do
+    if child ~= process.current() then child:kill() end
+  end
+end
+
+local function join_all(scope)
+  local child = next(scope.children)
+  while child do
+    child:join()
+    scope.children[child] = nil
+    child = next(scope.children)
+  end
+end
+
+-- The end of a child. The first failure counts, and ends the others; a kill is none.
+local End = {}
+
+function End:__close(failure)
+  local scope = self.scope
+  if failure == nil then
+    scope.children[process.current()] = nil
+  elseif not is_killed() then
+    process.critical(function() scope.failure = scope.failure or { failure } end)
+    kill_all(scope)
+  end
+end
+
+local function live(scope, f, ...)
+  local _ <close> = setmetatable({ scope = scope }, End)
+  return f(...)
+end
+
+local function refuse(number, name, wanted, got)
+  error(("bad argument #%d to '%s' (%s expected, got %s)"):format(number, name, wanted, type(got)), 3)
+end
+
+-- As process.spawn. Nobody but the scope reports a failure.
+function methods:spawn(...)
+  local options, f, first = {}, (...), 2
+  if type(f) == "table" then options, f, first = f, (select(2, ...)), 3 end
+  if type(f) ~= "function" then refuse(first - 1, "spawn", "function", f) end
+  if self.is_over then error("the scope has ended", 2) end
+  if self.failure then error("a process of the scope has failed", 2) end
+  local own = { quiet = true }
+  for name, value in pairs(options) do own[name] = value end
+  local child = process.spawn(own, live, self, f, select(first, ...))
+  self.children[child] = true
+  if self.is_over or self.failure then child:kill() end -- since the question above
+  return child
+end
+
+-- Without a failure nobody is left by now.
+function Scope:__close()
+  self.is_over = true
+  kill_all(self)
+  join_all(self)
+end
+
+local function run(f)
+  local scope <close> = setmetatable({ children = {} }, Scope)
+  local results = table.pack(f(scope))
+  join_all(scope)
+  if scope.failure then error(scope.failure[1], 0) end
+  return table.unpack(results, 1, results.n)
+end
+
+function process.scope(f)
+  if type(f) ~= "function" then refuse(1, "scope", "function", f) end
+  return run(f)
+end

@@ -1,0 +1,83 @@
+//! Waiting for descriptors.
+
+use super::CWake;
+use baton_core::kernel::{Deadline, Readiness, Wake, Watch};
+use baton_core::vm::Vm;
+use baton_sys::clock::Instant;
+use std::ffi::{c_int, c_uint, c_void};
+
+/// `struct baton_watch`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct CWatch {
+    descriptor: u32,
+    wants: u32,
+}
+
+/// `baton_attempt`.
+type Attempt = unsafe extern "C" fn(argument: *mut c_void, which: c_int, ready: c_uint) -> c_int;
+
+/// What the C half gets for a descriptor that cannot be waited for.
+const CANNOT_WAIT: c_int = -1;
+
+impl From<CWatch> for Watch {
+    fn from(watch: CWatch) -> Watch {
+        Watch {
+            descriptor: watch.descriptor,
+            wants: Readiness::from_bits(watch.wants as u8),
+        }
+    }
+}
+
+fn deadline(nanoseconds: u64) -> Deadline {
+    match nanoseconds {
+        u64::MAX => Deadline::Never,
+        nanoseconds => Deadline::At(Instant::from_nanos(nanoseconds)),
+    }
+}
+
+/// Has the calling process wait until `attempt` succeeds.
+///
+/// # Safety
+/// `watches` is readable for `count` places. `attempt` may be called with `argument`, inside the VM, until this returns.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_rs_wait_ready(
+    vm: &Vm,
+    watches: *const CWatch,
+    count: usize,
+    until: u64,
+    attempt: Attempt,
+    argument: *mut c_void,
+) -> c_int {
+    let attempt = |last: Option<Wake>| {
+        let (which, ready) = last.map_or((-1, 0), |wake| (wake.case as c_int, wake.value as c_uint));
+        // SAFETY: the caller's condition.
+        unsafe { attempt(argument, which, ready) != 0 }
+    };
+    let wake = if count == 1 {
+        // SAFETY: the caller's condition.
+        let watch = unsafe { watches.read() };
+        vm.wait_ready(&[watch.into()], deadline(until), attempt)
+    } else {
+        let read = |index| {
+            // SAFETY: the caller's condition, as `index` is below `count`.
+            unsafe { watches.add(index).read() }.into()
+        };
+        let watches: Vec<Watch> = (0..count).map(read).collect();
+        vm.wait_ready(&watches, deadline(until), attempt)
+    };
+    wake.map_or(CANNOT_WAIT, |wake| CWake::from(wake).reason as c_int)
+}
+
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_rs_descriptor_closes(vm: &Vm, descriptor: u32) {
+    vm.descriptor_closes(descriptor);
+}
+
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_rs_is_registered(vm: &Vm, descriptor: u32) -> c_int {
+    vm.is_registered(descriptor).into()
+}

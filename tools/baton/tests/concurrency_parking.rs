@@ -1,0 +1,76 @@
+//! Parked calls: blocking system calls by listed libraries, in which the process waits in the poller.
+
+mod harness;
+
+use harness::{Run, baton, cases};
+use std::path::Path;
+
+cases! {
+    mod sockets from "parking/sockets.lua":
+        a_textbook_echo_server_holds_hundreds_of_connections_on_few_threads,
+        waiting_processes_keep_no_thread_and_no_processor,
+        hundreds_of_requests_to_a_slow_server_wait_side_by_side,
+        who_waits_in_receive_can_be_killed,
+        a_timeout_of_a_socket_holds,
+        closing_ends_the_wait_of_another_process,
+        one_process_sends_while_another_one_receives,
+        a_second_reader_waits_for_its_turn,
+        several_processes_accept_from_one_socket,
+        large_messages_pass_slow_readers,
+        select_and_sleep_of_luasocket_let_others_run,
+        a_loop_does_not_starve_who_waits_for_a_socket,
+        datagrams_are_waited_for,
+        a_wait_in_a_coroutine_stops_its_process_only,
+        in_a_critical_section_and_in_finalizers_the_system_waits;
+}
+
+cases! {
+    mod calls from "parking/calls.lua":
+        the_answers_are_those_of_the_system,
+        a_declared_module_parks_and_an_undeclared_one_does_not,
+        a_module_that_holds_a_mutex_across_a_wait_does_not_deadlock,
+        other_threads_children_and_signal_handlers_get_the_systems_calls,
+        a_kill_ends_a_parked_wait_at_once,
+        wrong_options_are_refused;
+}
+
+/// A few rounds of `cargo xtask soak net`.
+#[test]
+fn nothing_is_left_of_sockets_that_go_wrong() {
+    let soak = harness::lua_dir().join("parking/soak.lua");
+    baton().arg(soak).arg("2").run().succeeds().quietly();
+}
+
+#[test]
+fn a_server_goes_on_when_there_are_no_descriptors_left() {
+    let soak = harness::lua_dir().join("parking/soak.lua");
+    Run::of(Path::new("/bin/sh"))
+        .arg("-c")
+        .arg("ulimit -n 80; exec \"$0\" \"$@\"")
+        .arg(harness::baton_path())
+        .arg(soak)
+        .arg("2")
+        .run()
+        .succeeds()
+        .quietly();
+}
+
+#[test]
+fn an_interrupt_ends_the_main_process_s_wait_for_a_socket() {
+    baton()
+        .process_code(
+            "local socket = require 'socket'
+             local server = assert(socket.bind('127.0.0.1', 0))
+             local pid = io.open('/proc/self/stat'):read('n')
+             process.spawn({ daemon = true }, function()
+                 repeat process.sleep(0.001) until process.main:status() == 'waiting'
+                 io.popen('kill -INT ' .. pid):close()
+             end)
+             server:accept()
+             print 'not reached'",
+        )
+        .run()
+        .ends_with(1)
+        .wrote("")
+        .complained("interrupted!");
+}

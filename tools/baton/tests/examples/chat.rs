@@ -1,0 +1,86 @@
+//! The chat: its server, and the many clients that put it under load.
+
+use super::{example, has_lines};
+use crate::harness::Started;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+
+/// A server on a port of its own, which ends with its standard input.
+fn start_server() -> (Started, u16) {
+    let free = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
+    let port = free.local_addr().expect("it is bound").port();
+    drop(free);
+    let mut server = example("chat_server.lua", &["-b", "127.0.0.1", "-p"])
+        .arg(port.to_string())
+        .open_stdin()
+        .start();
+    server.await_stdout(&format!("port {port}\n"));
+    (server, port)
+}
+
+/// One who talks, line by line.
+struct Talker(BufReader<TcpStream>);
+
+impl Talker {
+    fn enter(port: u16, name: &str) -> Talker {
+        let stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
+        let mut talker = Talker(BufReader::new(stream));
+        talker.hears("* your name?");
+        talker.says(name);
+        talker
+    }
+
+    fn says(&mut self, line: &str) {
+        let stream = self.0.get_mut();
+        writeln!(stream, "{line}").expect("the server reads");
+    }
+
+    fn hears(&mut self, expected: &str) {
+        let mut line = String::new();
+        self.0.read_line(&mut line).expect("the server writes");
+        assert_eq!(line.trim_end(), expected);
+    }
+}
+
+#[test]
+fn everybody_in_the_chat_hears_what_one_says_until_the_server_ends() {
+    let (mut server, port) = start_server();
+    let mut ann = Talker::enter(port, "ann");
+    ann.hears("* ann has joined");
+    let mut bob = Talker::enter(port, "ann");
+    bob.hears("* that name will not do; another one?");
+    bob.says("bob");
+    for talker in [&mut ann, &mut bob] {
+        talker.hears("* bob has joined");
+    }
+    ann.says("hello");
+    for talker in [&mut ann, &mut bob] {
+        talker.hears("ann: hello");
+    }
+    bob.says("/who");
+    bob.hears("* ann bob");
+    bob.says("/quit");
+    ann.hears("* bob has left");
+    bob.hears("");
+    server.close_stdin();
+    ann.hears("* the server ends");
+    ann.hears("");
+    server.finish().succeeds().quietly();
+}
+
+#[test]
+fn the_chat_holds_under_load() {
+    let (mut server, port) = start_server();
+    let load = example("chat_load.lua", &["-n", "30", "-m", "10", "-h", "127.0.0.1", "-p"])
+        .arg(port.to_string())
+        .run();
+    load.succeeds().quietly();
+    assert!(
+        load.stdout.starts_with("30 clients, 9000 messages arrived in "),
+        "{load}"
+    );
+    server.close_stdin();
+    let outcome = server.finish();
+    outcome.succeeds().quietly();
+    has_lines(&outcome, [format!("port {port}").as_str()]);
+}

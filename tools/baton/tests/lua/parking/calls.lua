@@ -1,0 +1,93 @@
+-- Which calls park, and that those that do answer as the system's own.
+local check = require "check"
+local process = require "baton.process"
+local case = {}
+
+local function lines(text)
+  local list = {}
+  for line in text:gmatch("[^\n]+") do list[#list + 1] = line end
+  return list
+end
+
+local function waits_so_far() return process.stats().descriptor_waits end
+
+function case.the_answers_are_those_of_the_system()
+  local conformance = require "conformance"
+  local of_system = lines(conformance.run())
+  check.equal(waits_so_far(), 0)
+  process.concurrent("conformance", "serial", { parks = true })
+  local ours = lines(conformance.run())
+  check.that(waits_so_far() > 30)
+  for i = 1, math.max(#of_system, #ours) do check.equal(ours[i], of_system[i], "answer " .. i) end
+end
+
+function case.a_declared_module_parks_and_an_undeclared_one_does_not()
+  local bystander = require "bystander"
+  local before = waits_so_far()
+  check.equal(bystander.wait(5), 0)
+  process.concurrent("bystander", "concurrent")
+  check.equal(bystander.wait(5), 0)
+  check.equal(waits_so_far(), before)
+  process.concurrent("bystander", "concurrent", { parks = true })
+  check.equal(bystander.wait(5), 0)
+  check.equal(waits_so_far(), before + 1)
+  local all = {}
+  for i = 1, 50 do all[i] = process.spawn(bystander.wait, 100) end
+  local began = process.now()
+  for i = 1, 50 do check.results("wait", { true, 0 }, all[i]:join()) end
+  check.within(process.now() - began, 0.05, 4)
+  check.within(process.threads(), 1, 4)
+end
+
+function case.a_module_that_holds_a_mutex_across_a_wait_does_not_deadlock()
+  local holder = require "holder"
+  process.concurrent("holder", "concurrent")
+  local all = {}
+  for i = 1, 10 do all[i] = process.spawn(holder.wait, 5) end
+  for i = 1, 10 do check.equal(all[i]:join(), true) end
+  check.equal(holder.wait(0), 11)
+end
+
+function case.other_threads_children_and_signal_handlers_get_the_systems_calls()
+  local socket = require "socket"
+  process.concurrent("bystander", "concurrent", { parks = true })
+  local bystander = require "bystander"
+  local server = assert(socket.bind("127.0.0.1", 0))
+  local _, port = server:getsockname()
+  local client = assert(socket.connect("127.0.0.1", port))
+  local peer = assert(server:accept())
+  local reader = process.spawn(function() return (client:receive()) end)
+  check.becomes(reader, "waiting")
+  local descriptor, before = client:getfd(), waits_so_far()
+  check.equal(bystander.thread(), true)
+  check.equal(bystander.vfork(descriptor), 7)
+  check.equal(bystander.spawn(descriptor), 9)
+  check.equal(bystander.signal(), true)
+  check.equal(bystander.fork(descriptor), 8)
+  check.equal(waits_so_far(), before)
+  check.equal(reader:status(), "waiting")
+  peer:send("still there\n")
+  check.results("reader", { true, "still there" }, reader:join())
+end
+
+function case.a_kill_ends_a_parked_wait_at_once()
+  process.concurrent("bystander", "concurrent", { parks = true })
+  local bystander = require "bystander"
+  local answer
+  local victim = process.spawn(function()
+    pcall(function() answer = bystander.wait(60000) end)
+    answer = "went on"
+  end)
+  check.becomes(victim, "waiting")
+  victim:kill()
+  check.results("victim", { false, "killed" }, victim:join())
+  check.equal(answer, nil)
+end
+
+function case.wrong_options_are_refused()
+  check.raises("unknown option 'park'", process.concurrent, "x", "object", { park = true })
+  check.raises("unknown option '1'", process.concurrent, "x", "object", { "parks" })
+  check.raises("table expected", process.concurrent, "x", "object", true)
+end
+
+check.run(case)

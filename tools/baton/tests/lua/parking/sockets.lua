@@ -1,0 +1,251 @@
+-- Plain LuaSocket, one process for each connection: whoever waits costs no native thread.
+local check = require "check"
+local process = require "baton.process"
+local socket = require "socket"
+local case = {}
+
+local function listen(backlog)
+  local server = assert(socket.bind("127.0.0.1", 0, backlog or 32))
+  return server, select(2, server:getsockname())
+end
+
+local function pair()
+  local server, port = listen()
+  local client = assert(socket.connect("127.0.0.1", port))
+  local peer = assert(server:accept())
+  server:close()
+  return client, peer
+end
+
+local function waits(p) check.becomes(p, "waiting") end
+
+-- The textbook's server.
+local function serve(server, talk)
+  return process.spawn({ daemon = true }, function()
+    while true do
+      local client = assert(server:accept())
+      process.spawn({ daemon = true }, function()
+        talk(client)
+        client:close()
+      end)
+    end
+  end)
+end
+
+local function echo(client)
+  for line in function() return client:receive() end do client:send(line .. "\n") end
+end
+
+local function spawn_all(n, f)
+  local all = {}
+  for i = 1, n do all[i] = process.spawn(f, i) end
+  return all
+end
+
+local function join_all(all)
+  for i, p in ipairs(all) do check.results("process " .. i, { true }, p:join()) end
+end
+
+function case.a_textbook_echo_server_holds_hundreds_of_connections_on_few_threads()
+  local server, port = listen(500)
+  serve(server, echo)
+  local most = 0
+  local all = spawn_all(300, function(i)
+    local client = assert(socket.connect("127.0.0.1", port))
+    for round = 1, 5 do
+      local line = i .. " " .. round
+      client:send(line .. "\n")
+      check.equal(client:receive(), line)
+      most = math.max(most, process.threads())
+    end
+    client:close()
+  end)
+  join_all(all)
+  check.within(most, 1, 4, "threads")
+  check.that(process.stats().descriptor_waits > 1000)
+end
+
+function case.waiting_processes_keep_no_thread_and_no_processor()
+  local clients, readers = {}, {}
+  for i = 1, 50 do
+    local client, peer = pair()
+    clients[i], readers[i] = client, process.spawn(function() return (peer:receive()) end)
+  end
+  for i = 1, 50 do waits(readers[i]) end
+  check.within(process.threads(), 1, 4, "threads")
+  local before = os.clock()
+  process.sleep(0.2)
+  check.within(os.clock() - before, 0, 0.1, "processor")
+  for i = 1, 50 do clients[i]:send(i .. "\n") end
+  for i = 1, 50 do check.results("reader", { true, tostring(i) }, readers[i]:join()) end
+end
+
+function case.hundreds_of_requests_to_a_slow_server_wait_side_by_side()
+  local http = require "socket.http"
+  local server, port = listen(500)
+  serve(server, function(client)
+    while client:receive() ~= "" do end
+    process.sleep(0.5)
+    client:send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nslow")
+  end)
+  local before = process.now()
+  local all = spawn_all(200, function()
+    check.equal(http.request("http://127.0.0.1:" .. port .. "/"), "slow")
+  end)
+  join_all(all)
+  check.within(process.now() - before, 0.5, 10, "seconds, one after the other it were 100")
+end
+
+function case.who_waits_in_receive_can_be_killed()
+  local peers, all = {}, {}
+  for i = 1, 100 do
+    local client, peer = pair()
+    peers[i] = peer
+    all[i] = process.spawn(function()
+      local held <close> = setmetatable({}, { __close = function() client:close() end })
+      client:receive()
+    end)
+  end
+  for i = 1, 100 do waits(all[i]) end
+  for i = 1, 100 do check.equal(all[i]:kill(), true) end
+  for i = 1, 100 do
+    check.results("victim", { false, "killed" }, all[i]:join())
+    check.equal(select(2, peers[i]:receive()), "closed")
+  end
+end
+
+function case.a_timeout_of_a_socket_holds()
+  local client = pair()
+  client:settimeout(0.03)
+  local before = process.now()
+  check.equal(select(2, client:receive()), "timeout")
+  check.within(process.now() - before, 0.028, 2) -- LuaSocket counts whole milliseconds
+end
+
+function case.closing_ends_the_wait_of_another_process()
+  local client, peer = pair()
+  local reader = process.spawn(function() return client:receive() end)
+  waits(reader)
+  client:close()
+  local joined, line, why = reader:join()
+  check.equal(joined, true)
+  check.equal(line, nil)
+  check.equal(why, "Bad file descriptor")
+  -- The number goes to the next one, which nobody is waiting for.
+  local other, its_peer = pair()
+  its_peer:send("x\n")
+  check.equal(other:receive(), "x")
+  peer:close()
+end
+
+function case.one_process_sends_while_another_one_receives()
+  local client, peer = pair()
+  local reader = process.spawn(function() return (client:receive()) end)
+  waits(reader)
+  check.equal(client:send("question\n"), 9)
+  check.equal(peer:receive(), "question")
+  check.equal(client:getpeername(), "127.0.0.1")
+  peer:send("answer\n")
+  check.results("reader", { true, "answer" }, reader:join())
+end
+
+function case.a_second_reader_waits_for_its_turn()
+  local client, peer = pair()
+  local readers = spawn_all(5, function() return (client:receive()) end)
+  for _, reader in ipairs(readers) do waits(reader) end
+  for i = 1, 5 do peer:send(("%d\n"):format(i)) end
+  local got = {}
+  for i, reader in ipairs(readers) do got[i] = select(2, reader:join()) end
+  table.sort(got)
+  check.list(got, { "1", "2", "3", "4", "5" })
+end
+
+function case.several_processes_accept_from_one_socket()
+  local server, port = listen()
+  local all = spawn_all(10, function() return (assert(server:accept()):receive()) end)
+  for i = 1, 10 do waits(all[i]) end
+  local got = {}
+  for i = 0, 9 do assert(socket.connect("127.0.0.1", port)):send(i .. "\n") end
+  for i = 1, 10 do got[i] = select(2, all[i]:join()) end
+  table.sort(got)
+  check.equal(table.concat(got), "0123456789")
+end
+
+function case.large_messages_pass_slow_readers()
+  local client, peer = pair()
+  local text = ("0123456789"):rep(2000000)
+  local writer = process.spawn(function() return (client:send(text)) end)
+  waits(writer)
+  check.equal(peer:receive(#text), text)
+  check.results("writer", { true, #text }, writer:join())
+end
+
+function case.select_and_sleep_of_luasocket_let_others_run()
+  local client, peer = pair()
+  local ticks = 0
+  local ticker = process.spawn({ daemon = true }, function()
+    while true do
+      process.sleep(0.002)
+      ticks = ticks + 1
+      if ticks == 10 then peer:send("x") end
+    end
+  end)
+  local ready = socket.select({ client }, nil, 5)
+  check.equal(ready[1], client)
+  check.within(ticks, 10, math.huge)
+  local before, now = ticks, process.now()
+  socket.sleep(0.05)
+  check.within(process.now() - now, 0.05, 2)
+  check.that(ticks > before)
+  check.equal(#socket.select(nil, nil, 0.01), 0)
+  ticker:kill()
+end
+
+function case.a_loop_does_not_starve_who_waits_for_a_socket()
+  local client, peer = pair()
+  local done = false
+  local reader = process.spawn(function()
+    check.equal(client:receive(), "x")
+    done = true
+  end)
+  waits(reader)
+  peer:send("x\n")
+  while not done do end
+  reader:join()
+end
+
+function case.datagrams_are_waited_for()
+  local here, there = assert(socket.udp()), assert(socket.udp())
+  assert(here:setsockname("127.0.0.1", 0))
+  local _, port = here:getsockname()
+  local reader = process.spawn(function() return (here:receivefrom()) end)
+  waits(reader)
+  there:sendto("datagram", "127.0.0.1", port)
+  check.results("reader", { true, "datagram" }, reader:join())
+end
+
+function case.a_wait_in_a_coroutine_stops_its_process_only()
+  local client, peer = pair()
+  local reader = process.spawn(coroutine.wrap(function() return (client:receive()) end))
+  waits(reader)
+  peer:send("x\n")
+  check.results("reader", { true, "x" }, reader:join())
+end
+
+function case.in_a_critical_section_and_in_finalizers_the_system_waits()
+  local client = pair()
+  client:settimeout(0.02)
+  local other = process.spawn(function() return "ran" end)
+  local function critical()
+    local _, why = client:receive()
+    return why, other:status()
+  end
+  check.results("critical", { "timeout", "runnable" }, process.critical(critical))
+  check.results("other", { true, "ran" }, other:join())
+  local why
+  setmetatable({}, { __gc = function() why = select(2, client:receive()) end })
+  collectgarbage()
+  check.equal(why, "timeout")
+end
+
+check.run(case)

@@ -1,0 +1,120 @@
+/*
+** Blocking calls from where nothing may park, made by a library that is listed: other threads, signal handlers' stacks, children. And a call that parks.
+*/
+#define _GNU_SOURCE
+#include <lauxlib.h>
+#include <lua.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static void wait_a_little(void) {
+  struct timespec time = {0, 5000000};
+  poll(NULL, 0, 5);
+  nanosleep(&time, NULL);
+  usleep(1000);
+}
+
+static void *in_thread(void *argument) {
+  wait_a_little();
+  return argument;
+}
+
+static int bystander_thread(lua_State *L) {
+  pthread_t thread;
+  void *result = NULL;
+  if (pthread_create(&thread, NULL, in_thread, &thread) != 0) return luaL_error(L, "no thread");
+  pthread_join(thread, &result);
+  lua_pushboolean(L, result == &thread);
+  return 1;
+}
+
+static int status_of(lua_State *L, pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+  }
+  lua_pushinteger(L, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+  return 1;
+}
+
+/* vfork(descriptor): the child waits, and closes the descriptor, which its parent keeps. */
+static int bystander_vfork(lua_State *L) {
+  const int descriptor = (int)luaL_checkinteger(L, 1);
+  const pid_t child = vfork();
+  if (child == 0) {
+    wait_a_little();
+    close(descriptor);
+    _exit(7);
+  }
+  return status_of(L, child);
+}
+
+static int bystander_fork(lua_State *L) {
+  const int descriptor = (int)luaL_checkinteger(L, 1);
+  const pid_t child = fork();
+  if (child == 0) {
+    wait_a_little();
+    close(descriptor);
+    _exit(8);
+  }
+  return status_of(L, child);
+}
+
+static int bystander_spawn(lua_State *L) {
+  const int descriptor = (int)luaL_checkinteger(L, 1);
+  char *arguments[] = {"sh", "-c", "exit 9", NULL};
+  posix_spawn_file_actions_t actions;
+  pid_t child;
+  int error;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addclose(&actions, descriptor);
+  error = posix_spawnp(&child, "sh", &actions, NULL, arguments, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return luaL_error(L, "no child: %s", strerror(error));
+  return status_of(L, child);
+}
+
+static volatile sig_atomic_t handled;
+
+static void handle(int signal) {
+  (void)signal;
+  wait_a_little();
+  handled = 1;
+}
+
+/* A handler on a stack of its own. */
+static int bystander_signal(lua_State *L) {
+  stack_t stack = {.ss_size = 65536}, before;
+  struct sigaction action = {.sa_flags = SA_ONSTACK}, old;
+  stack.ss_sp = malloc(stack.ss_size);
+  action.sa_handler = handle;
+  if (sigaltstack(&stack, &before) != 0 || sigaction(SIGUSR2, &action, &old) != 0) return luaL_error(L, "no handler");
+  pthread_kill(pthread_self(), SIGUSR2);
+  sigaction(SIGUSR2, &old, NULL);
+  sigaltstack(&before, NULL);
+  free(stack.ss_sp);
+  lua_pushboolean(L, handled);
+  return 1;
+}
+
+/* wait(ms): parks */
+static int bystander_wait(lua_State *L) {
+  lua_pushinteger(L, poll(NULL, 0, (int)luaL_checkinteger(L, 1)));
+  return 1;
+}
+
+static const luaL_Reg functions[] = {{"thread", bystander_thread}, {"vfork", bystander_vfork},   {"fork", bystander_fork},
+                                     {"spawn", bystander_spawn},   {"signal", bystander_signal}, {"wait", bystander_wait}, {NULL, NULL}};
+
+int luaopen_bystander(lua_State *L) {
+  luaL_newlib(L, functions);
+  return 1;
+}

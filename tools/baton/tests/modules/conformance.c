@@ -1,0 +1,381 @@
+/*
+** What blocking system calls answer, written down: results, errno, timeouts, what is left of the arguments. Run with calls that park and with
+** the system's own, the two texts must be the same. Other threads do what the calls wait for.
+*/
+#define _GNU_SOURCE
+#include <lauxlib.h>
+#include <lua.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MS 1000000L
+
+extern int __poll_chk(struct pollfd *, nfds_t, int, size_t);
+extern int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t);
+extern ssize_t __recv_chk(int, void *, size_t, size_t, int);
+extern ssize_t __recvfrom_chk(int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *);
+extern ssize_t __read_chk(int, void *, size_t, size_t);
+
+static char text[16384];
+static size_t length;
+
+static void say(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  length += (size_t)vsnprintf(text + length, sizeof text - length, format, arguments);
+  va_end(arguments);
+}
+
+/* One call: its result, errno if it failed, and whether it took as long as it must. */
+static struct timespec began;
+
+static void begin(void) {
+  errno = 0;
+  clock_gettime(CLOCK_MONOTONIC, &began);
+}
+
+static long took(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (now.tv_sec - began.tv_sec) * 1000 + (now.tv_nsec - began.tv_nsec) / MS;
+}
+
+static void tell(const char *what, long result, long at_least) {
+  const int error = errno;
+  say("%s: %ld", what, result);
+  if (result < 0) say(" %s", strerror(error));
+  say(took() >= at_least ? "\n" : " too early\n");
+}
+
+/* {======================================================
+** Other threads
+** ======================================================= */
+
+struct errand {
+  pthread_t thread;
+  int descriptor;
+  char what; /* 'w'rites a byte, 'c'loses its end, 'd'rains, 'k'nocks at a port */
+  struct sockaddr_in address;
+};
+
+static void pause_ms(long ms) {
+  struct timespec time = {0, ms * MS};
+  while (nanosleep(&time, &time) != 0 && errno == EINTR) {
+  }
+}
+
+static void *run(void *argument) {
+  struct errand *errand = argument;
+  char room[65536];
+  pause_ms(10);
+  switch (errand->what) {
+    case 'w': if (write(errand->descriptor, "x", 1) != 1) abort(); break;
+    case 'c': close(errand->descriptor); break;
+    case 'd': while (read(errand->descriptor, room, sizeof room) > 0) {} break;
+    default: {
+      int s = socket(AF_INET, SOCK_STREAM, 0);
+      if (connect(s, (struct sockaddr *)&errand->address, sizeof errand->address) != 0) abort();
+      close(s);
+    }
+  }
+  return NULL;
+}
+
+static void soon(struct errand *errand, char what, int descriptor) {
+  errand->what = what;
+  errand->descriptor = descriptor;
+  if (pthread_create(&errand->thread, NULL, run, errand) != 0) abort();
+}
+
+static void done(struct errand *errand) { pthread_join(errand->thread, NULL); }
+
+static void make_pair(int pair[2]) {
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) abort();
+}
+
+static void close_both(int pair[2]) {
+  close(pair[0]);
+  close(pair[1]);
+}
+
+/* }====================================================== */
+
+static void polls(void) {
+  struct timespec time = {0, 15 * MS}, wrong = {0, 2000 * MS};
+  struct errand errand;
+  struct pollfd fds[3];
+  int a[2], b[2], unused;
+  make_pair(a);
+  make_pair(b);
+  unused = dup(a[0]);
+  close(unused);
+#define ASK(i, number, wanted) (fds[i].fd = (number), fds[i].events = (wanted), fds[i].revents = 77)
+  ASK(0, a[0], POLLIN);
+  ASK(1, b[0], POLLIN);
+  begin(), tell("poll in vain", poll(fds, 2, 20), 20);
+  say("%d %d\n", fds[0].revents, fds[1].revents);
+  begin(), tell("poll without waiting", poll(fds, 2, 0), 0);
+  begin(), tell("poll nothing", poll(NULL, 0, 15), 15);
+  soon(&errand, 'w', b[1]);
+  begin(), tell("poll two", poll(fds, 2, 5000), 0);
+  done(&errand);
+  say("%d %d\n", fds[0].revents, fds[1].revents);
+  begin(), tell("poll what is there", poll(fds, 2, -1), 0);
+  ASK(1, -1, POLLIN);
+  ASK(2, a[0], POLLOUT | POLLIN | POLLPRI);
+  begin(), tell("poll to write", poll(fds, 3, 1000), 0);
+  say("%d %d %d\n", fds[0].revents, fds[1].revents, fds[2].revents);
+  ASK(1, unused, POLLIN);
+  begin(), tell("poll what is closed", poll(fds, 2, 1000), 0);
+  say("%d %d\n", fds[0].revents, fds[1].revents);
+  begin(), tell("ppoll in vain", ppoll(fds, 1, &time, NULL), 15);
+  begin(), tell("ppoll wrongly", ppoll(fds, 1, &wrong, NULL), 0);
+  begin(), tell("__ppoll_chk", __ppoll_chk(fds, 1, &time, NULL, sizeof fds), 15);
+  begin(), tell("__poll_chk", __poll_chk(fds, 1, 15, sizeof fds), 15);
+  ASK(0, a[0], POLLIN | POLLRDHUP);
+  soon(&errand, 'c', a[1]);
+  begin(), tell("poll a hang-up", poll(fds, 1, -1), 0);
+  done(&errand);
+  say("%d\n", fds[0].revents);
+  close(a[0]);
+  close_both(b);
+}
+
+static void set_one(fd_set *reads, fd_set *writes, int descriptor) {
+  FD_ZERO(reads);
+  FD_ZERO(writes);
+  FD_SET(descriptor, reads);
+}
+
+static void selects(void) {
+  struct timeval time = {5, 0}, wrong = {-1, 0};
+  struct timespec shortly = {0, 15 * MS};
+  struct errand errand;
+  fd_set reads, writes;
+  int a[2], limit;
+  make_pair(a);
+  limit = (a[0] > a[1] ? a[0] : a[1]) + 1;
+  set_one(&reads, &writes, a[0]);
+  soon(&errand, 'w', a[1]);
+  begin(), tell("select", select(limit, &reads, NULL, NULL, &time), 0);
+  done(&errand);
+  say("%d, time left %d\n", !!FD_ISSET(a[0], &reads), time.tv_sec == 4);
+  set_one(&reads, &writes, a[0]);
+  FD_SET(a[1], &writes);
+  begin(), tell("select both", select(limit, &reads, &writes, NULL, NULL), 0);
+  set_one(&reads, &writes, a[0]);
+  FD_ZERO(&reads);
+  FD_SET(a[1], &reads);
+  begin(), tell("pselect in vain", pselect(limit, &reads, NULL, NULL, &shortly, NULL), 15);
+  say("%d\n", !!FD_ISSET(a[1], &reads));
+  time.tv_sec = 0;
+  time.tv_usec = 15000;
+  begin(), tell("select nothing", select(0, NULL, NULL, NULL, &time), 15);
+  say("time left %d\n", time.tv_sec != 0 || time.tv_usec != 0);
+  set_one(&reads, &writes, a[0]);
+  begin(), tell("select wrongly", select(limit, &reads, NULL, NULL, &wrong), 0);
+  begin(), tell("select too many", select(-1, &reads, NULL, NULL, NULL), 0);
+  close_both(a);
+  set_one(&reads, &writes, a[0]);
+  begin(), tell("select what is closed", select(limit, &reads, NULL, NULL, NULL), 0);
+}
+
+static void epolls(void) {
+  struct epoll_event event = {EPOLLIN, {.u32 = 7}}, came[4];
+  struct errand errand;
+  int a[2], epoll = epoll_create1(0);
+  make_pair(a);
+  epoll_ctl(epoll, EPOLL_CTL_ADD, a[0], &event);
+  begin(), tell("epoll_wait in vain", epoll_wait(epoll, came, 4, 15), 15);
+  soon(&errand, 'w', a[1]);
+  begin(), tell("epoll_wait", epoll_wait(epoll, came, 4, -1), 0);
+  done(&errand);
+  say("%u %u\n", came[0].data.u32, came[0].events);
+  begin(), tell("epoll_pwait", epoll_pwait(epoll, came, 4, 1000, NULL), 0);
+  begin(), tell("epoll_wait wrongly", epoll_wait(a[0], came, 4, 1000), 0);
+  begin(), tell("epoll_wait without room", epoll_wait(epoll, came, 0, 1000), 0);
+  close(epoll);
+  close_both(a);
+}
+
+static void sleeps(void) {
+  struct timespec time = {0, 15 * MS}, wrong = {0, -1}, left = {9, 9}, until;
+  begin(), tell("nanosleep", nanosleep(&time, &left), 15);
+  begin(), tell("nanosleep wrongly", nanosleep(&wrong, &left), 0);
+  begin(), tell("clock_nanosleep", clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL), 15);
+  begin(), tell("clock_nanosleep wrongly", clock_nanosleep(CLOCK_MONOTONIC, 0, &wrong, NULL), 0);
+  begin(), tell("clock_nanosleep by another clock", clock_nanosleep(CLOCK_BOOTTIME, 0, &time, NULL), 15);
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  begin(), tell("clock_nanosleep until the past", clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL), 0);
+  until.tv_nsec += 15 * MS;
+  if (until.tv_nsec >= 1000 * MS) until.tv_nsec -= 1000 * MS, until.tv_sec++;
+  begin(), tell("clock_nanosleep until", clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL), 14);
+  begin(), tell("usleep", usleep(15000), 15);
+  begin(), tell("sleep", (long)sleep(0), 0);
+  say("%ld %ld\n", (long)left.tv_sec, left.tv_nsec);
+}
+
+static void limit_time(int descriptor, int option, long ms) {
+  struct timeval limit = {0, ms * 1000};
+  setsockopt(descriptor, SOL_SOCKET, option, &limit, sizeof limit);
+}
+
+static void receives(void) {
+  char room[64];
+  struct iovec pieces[2] = {{room, 1}, {room + 1, 60}};
+  struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
+  struct errand errand;
+  int a[2], ends[2];
+  make_pair(a);
+  if (pipe(ends) != 0) abort();
+#define LATER(what, call) (soon(&errand, 'w', a[1]), begin(), tell(what, call, 5), done(&errand))
+  LATER("recv", recv(a[0], room, sizeof room, 0));
+  LATER("recvfrom", recvfrom(a[0], room, sizeof room, 0, NULL, NULL));
+  LATER("recvmsg", recvmsg(a[0], &message, 0));
+  LATER("read", read(a[0], room, sizeof room));
+  LATER("readv", readv(a[0], pieces, 2));
+  LATER("__recv_chk", __recv_chk(a[0], room, 9, sizeof room, 0));
+  LATER("__recvfrom_chk", __recvfrom_chk(a[0], room, 9, sizeof room, 0, NULL, NULL));
+  LATER("__read_chk", __read_chk(a[0], room, 9, sizeof room));
+  LATER("recv and leave", recv(a[0], room, sizeof room, MSG_PEEK));
+  begin(), tell("recv what was left", recv(a[0], room, sizeof room, 0), 0);
+  if (write(a[1], "x", 1) != 1) abort();
+  LATER("recv all", recv(a[0], room, 2, MSG_WAITALL));
+  begin(), tell("recv without waiting", recv(a[0], room, 9, MSG_DONTWAIT), 0);
+  limit_time(a[0], SO_RCVTIMEO, 15);
+  begin(), tell("recv in vain", recv(a[0], room, 9, 0), 15);
+  begin(), tell("read in vain", read(a[0], room, 9), 15);
+  limit_time(a[0], SO_RCVTIMEO, 0);
+  fcntl(a[0], F_SETFL, O_NONBLOCK);
+  begin(), tell("recv from what does not block", recv(a[0], room, 9, 0), 0);
+  begin(), tell("read from what does not block", read(a[0], room, 9), 0);
+  fcntl(a[0], F_SETFL, 0);
+  soon(&errand, 'c', a[1]);
+  begin(), tell("recv the end", recv(a[0], room, 9, 0), 5);
+  done(&errand);
+  close(a[0]);
+  begin(), tell("recv from what is closed", recv(a[0], room, 9, 0), 0);
+  begin(), tell("read what is closed", read(a[0], room, 9), 0);
+  begin(), tell("recv from a pipe", recv(ends[0], room, 9, 0), 0);
+  soon(&errand, 'w', ends[1]);
+  begin(), tell("read a pipe", read(ends[0], room, 9), 5);
+  done(&errand);
+  soon(&errand, 'c', ends[1]);
+  begin(), tell("read a pipe's end", read(ends[0], room, 9), 5);
+  done(&errand);
+  close(ends[0]);
+}
+
+static char large[1 << 20];
+
+static void sends(void) {
+  struct iovec pieces[2] = {{large, 1000}, {large, sizeof large - 1000}};
+  struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
+  struct errand errand;
+  int a[2], ends[2];
+  ssize_t sent;
+#define TO_SLOW_READER(what, call)                                                                        \
+  (make_pair(a), soon(&errand, 'd', a[1]), begin(), tell(what, call, 5), close(a[0]), done(&errand), close(a[1]))
+  TO_SLOW_READER("send", send(a[0], large, sizeof large, 0));
+  TO_SLOW_READER("sendto", sendto(a[0], large, sizeof large, 0, NULL, 0));
+  TO_SLOW_READER("sendmsg", sendmsg(a[0], &message, 0));
+  TO_SLOW_READER("write", write(a[0], large, sizeof large));
+  TO_SLOW_READER("writev", writev(a[0], pieces, 2));
+  say("%p %zu\n", pieces[0].iov_base == large ? NULL : large, pieces[0].iov_len);
+  make_pair(a);
+  begin(), tell("send a little", send(a[0], large, 10, 0), 0);
+  limit_time(a[0], SO_SNDTIMEO, 15);
+  begin();
+  sent = send(a[0], large, sizeof large, 0);
+  say("send in part %d%s\n", sent > 0 && sent < (ssize_t)sizeof large, took() >= 15 ? "" : " too early");
+  begin(), tell("send in vain", send(a[0], large, sizeof large, 0), 15);
+  begin(), tell("send without waiting", send(a[0], large, 10, MSG_DONTWAIT), 0);
+  fcntl(a[0], F_SETFL, O_NONBLOCK);
+  begin(), tell("send to what does not block", send(a[0], large, 10, 0), 0);
+  begin(), tell("write to what does not block", write(a[0], large, 10), 0);
+  close(a[1]);
+  begin(), tell("send to nobody", send(a[0], large, 10, MSG_NOSIGNAL), 0);
+  close(a[0]);
+  begin(), tell("send to what is closed", send(a[0], large, 10, MSG_NOSIGNAL), 0);
+  if (pipe(ends) != 0) abort();
+  soon(&errand, 'd', ends[0]);
+  begin(), tell("write to a pipe", write(ends[1], large, sizeof large), 5);
+  close(ends[1]);
+  done(&errand);
+  close(ends[0]);
+}
+
+static void connections(void) {
+  struct sockaddr_in address = {.sin_family = AF_INET}, peer;
+  socklen_t size = sizeof address;
+  struct errand errand;
+  int server = socket(AF_INET, SOCK_STREAM, 0), client, accepted;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (bind(server, (struct sockaddr *)&address, size) != 0 || listen(server, 5) != 0) abort();
+  getsockname(server, (struct sockaddr *)&address, &size);
+  limit_time(server, SO_RCVTIMEO, 15);
+  begin(), tell("accept in vain", accept(server, NULL, NULL), 15);
+  limit_time(server, SO_RCVTIMEO, 0);
+  errand.address = address;
+  soon(&errand, 'k', -1);
+  size = sizeof peer;
+  begin(), accepted = accept(server, (struct sockaddr *)&peer, &size);
+  tell("accept", accepted >= 0, 5);
+  say("%d %d %d\n", size == sizeof peer, peer.sin_family == AF_INET, fcntl(accepted, F_GETFL) & O_NONBLOCK);
+  done(&errand);
+  close(accepted);
+  soon(&errand, 'k', -1);
+  begin(), accepted = accept4(server, NULL, NULL, SOCK_NONBLOCK);
+  tell("accept4", accepted >= 0, 5);
+  say("%d\n", (fcntl(accepted, F_GETFL) & O_NONBLOCK) != 0);
+  done(&errand);
+  close(accepted);
+  client = socket(AF_INET, SOCK_STREAM, 0);
+  begin(), tell("connect", connect(client, (struct sockaddr *)&address, sizeof address), 0);
+  say("%d\n", fcntl(client, F_GETFL) & O_NONBLOCK);
+  begin(), tell("connect again", connect(client, (struct sockaddr *)&address, sizeof address), 0);
+  close(client);
+  fcntl(server, F_SETFL, O_NONBLOCK);
+  close(accept(server, NULL, NULL));
+  begin(), tell("accept from what does not block", accept(server, NULL, NULL), 0);
+  close(server);
+  client = socket(AF_INET, SOCK_STREAM, 0);
+  begin(), tell("connect to nobody", connect(client, (struct sockaddr *)&address, sizeof address), 0);
+  close(client);
+  begin(), tell("connect what is closed", connect(client, (struct sockaddr *)&address, sizeof address), 0);
+}
+
+/* run() -> the text of all answers */
+static int conformance_run(lua_State *L) {
+  length = 0;
+  polls();
+  selects();
+  epolls();
+  sleeps();
+  receives();
+  sends();
+  connections();
+  lua_pushlstring(L, text, length);
+  return 1;
+}
+
+int luaopen_conformance(lua_State *L) {
+  lua_newtable(L);
+  lua_pushcfunction(L, conformance_run);
+  lua_setfield(L, -2, "run");
+  return 1;
+}

@@ -1,0 +1,63 @@
+-- A program that waits, in one of several ways: `idle.lua case`. Prints "ready" when there is nothing left to do but wait.
+local process = require "baton.process"
+local ffi = require "baton.ffi"
+
+-- A listening socket, waited for as long as nobody comes.
+local function listen()
+  ffi.cdef [[
+    struct address { uint16_t family; uint16_t port; uint32_t host; char rest[8]; };
+    int socket(int domain, int type, int protocol);
+    int bind(int socket, const struct address *address, unsigned length);
+    int listen(int socket, int backlog);
+    int accept(int socket, void *address, void *length);
+  ]]
+  local INTERNET, STREAM, LOOPBACK = 2, 1, 0x0100007f
+  local socket = ffi.C.socket(INTERNET, STREAM, 0)
+  local address = ffi.new("struct address", { family = INTERNET, host = LOOPBACK })
+  assert(ffi.C.bind(socket, address, ffi.sizeof(address)) == 0 and ffi.C.listen(socket, 5) == 0, "cannot listen")
+  local accept = ffi.blocking(ffi.C.accept)
+  process.spawn(function() accept(socket, ffi.nullptr, ffi.nullptr) end)
+end
+
+-- Two processes that take the CPU from each other.
+local function compute()
+  local start = process.now()
+  local function loop()
+    while process.now() - start < 1 do end
+  end
+  local beside = process.spawn(loop)
+  loop()
+  beside:join()
+end
+
+local cases = {
+  nothing = function() end,
+  second = function() process.every(1, function() end) end,
+  -- As Go's ticker is: one process that waits for each time anew. A firing of `every` is a process of its own.
+  kilohertz = function()
+    process.spawn(function()
+      local due, sleep_until = process.now(), process.sleep_until
+      while true do
+        due = due + 0.001
+        sleep_until(due)
+      end
+    end)
+  end,
+  listen = listen,
+  crowd = function()
+    local never = process.event()
+    for _ = 1, 10000 do process.spawn(never.wait, never) end
+    process.yield()
+  end,
+  hour = function() process.after(3600, function() end) end,
+  busy = compute,
+}
+
+cases[arg[1]]()
+print("ready")
+io.stdout:flush()
+
+-- Standard input never says anything: that is what the main process waits for.
+local read = ffi.blocking(ffi.fn("ssize_t read(int descriptor, void *to, size_t size)"))
+read(0, ffi.new("char[1]"), 1)
+os.exit(0)

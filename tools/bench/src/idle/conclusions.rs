@@ -1,0 +1,293 @@
+//! What the figures of `idle` say: tables, charts, goals.
+
+use serde_json::{Value, json};
+
+use super::usage;
+use super::waiting::Used;
+use super::{BATON, Outcomes};
+use crate::chart::{Bars, Chart, Scale, Series};
+use crate::command_line::IdleOptions;
+use crate::peers;
+use crate::report::Report;
+use crate::scripts;
+use crate::table::{Table, figure};
+use crate::verdict::{Goal, Verdict};
+
+/// In the cases in which nothing is due.
+const WAKEUPS_GOAL: Goal = Goal::at_most(0.05, " wake-ups a second", 3);
+const CPU_GOAL: Goal = Goal::at_most(0.002, " % CPU", 4);
+/// With a timer that fires once a second.
+const SECOND_GOAL: Goal = Goal::at_most(1.1, " wake-ups a second", 3);
+/// Against the best of the peers, with a timer that fires a thousand times a second.
+const KILOHERTZ_GOAL: Goal = Goal::at_most(1.0, " of the best peer's", 2);
+/// Against what OpenSmalltalk-VM did, and did after its pull request.
+const STOCK_GOAL: Goal = Goal::at_most(0.01, " of OpenSmalltalk's", 4);
+const PULL_REQUEST_GOAL: Goal = Goal::at_most(0.1, " of PR 764's", 3);
+
+/// The cases in which nothing is due.
+const QUIET: [&str; 5] = ["nothing", "listen", "crowd", "hour", "busy"];
+
+/// The whole report; `exactness` is that of sleeps in the same run.
+pub(super) fn report(outcomes: &Outcomes, options: &IdleOptions, counts_energy: bool, exactness: Report) -> Report {
+    let mut tables = vec![
+        by_case(outcomes, "wake-ups a second, of all threads", &|used| {
+            figure(Some(used.wakeups()), 2, "")
+        }),
+        by_case(outcomes, "CPU time, in % of one processor", &|used| {
+            figure(Some(used.cpu_percent()), 4, "")
+        }),
+        threads(outcomes),
+    ];
+    if counts_energy && options.apart {
+        tables.push(by_case(outcomes, "power of the whole machine, in W", &|used| {
+            figure(used.joules.map(|joules| joules / used.seconds), 2, "")
+        }));
+    }
+    tables.extend(exactness.tables);
+    let mut charts = charts(outcomes);
+    charts.extend(exactness.charts);
+    let mut verdicts = verdicts(outcomes);
+    verdicts.extend(outcomes.failures());
+    verdicts.extend(exactness.verdicts);
+    Report {
+        arms: exactness.arms,
+        notes: vec![
+            format!(
+                "Between looks {} s apart, after at least {} s to settle. A wake-up is a voluntary context switch.",
+                options.seconds, options.settle
+            ),
+            energy_note(counts_energy, options.apart).to_string(),
+        ],
+        tables,
+        charts,
+        samples: json!({ "waits": samples(outcomes), "sleeps": exactness.samples }),
+        verdicts,
+    }
+}
+
+fn energy_note(is_counted: bool, apart: bool) -> &'static str {
+    match (is_counted, apart) {
+        (true, true) => "Energy is that of all processors, as they count it (RAPL).",
+        (true, false) => "Energy is counted for the whole machine: --apart measures it, one program at a time.",
+        (false, _) => {
+            "Energy was not measured: this machine shows no RAPL counter (/sys/class/powercap) that may be read."
+        }
+    }
+}
+
+fn by_case(outcomes: &Outcomes, caption: &str, shown: &dyn Fn(&Used) -> String) -> Table {
+    let mut header = vec!["arm"];
+    header.extend(outcomes.cases.iter().map(|case| case.title.as_str()));
+    let mut table = Table::new(caption, &header);
+    for (arm, of_arm) in outcomes.arms.iter().enumerate() {
+        let cell = |case: usize| match outcomes.used(arm, case) {
+            Some(used) => shown(used),
+            None => outcomes.gap(arm, case).to_string(),
+        };
+        let mut row = vec![of_arm.name.to_string()];
+        row.extend((0..outcomes.cases.len()).map(cell));
+        table.row(row);
+    }
+    table
+}
+
+/// Baton's threads one by one, in the order of their numbers: the first is the program's.
+fn threads(outcomes: &Outcomes) -> Table {
+    let header = ["case", "thread", "voluntary", "involuntary", "CPU us"];
+    let mut table = Table::new(
+        "baton's threads: context switches and CPU time between the looks",
+        &header,
+    );
+    for case in &outcomes.cases {
+        let used = outcomes.used_by(BATON, &case.name);
+        let threads = used.into_iter().flat_map(|used| used.threads.values());
+        for (number, thread) in (1..).zip(threads) {
+            table.row([
+                case.title.clone(),
+                format!("{number}"),
+                thread.voluntary.to_string(),
+                thread.involuntary.to_string(),
+                figure(Some(thread.nanoseconds as f64 / 1e3), 1, ""),
+            ]);
+        }
+    }
+    table
+}
+
+fn charts(outcomes: &Outcomes) -> Vec<Chart> {
+    let chart = |title: &str, label: &str, digits, value: &dyn Fn(&Used) -> f64| {
+        // A logarithm has no place for nothing.
+        let shown = |arm, case| outcomes.used(arm, case).map(value).filter(|&value| value > 0.0);
+        let series = |(arm, of_arm): (usize, &crate::contest::Arm)| Series {
+            name: of_arm.name.to_string(),
+            values: (0..outcomes.cases.len()).map(|case| shown(arm, case)).collect(),
+        };
+        Chart::Bars(Bars {
+            title: title.to_string(),
+            label: label.to_string(),
+            scale: Scale::Log,
+            baseline: None,
+            marks: Vec::new(),
+            digits,
+            rows: outcomes.cases.iter().map(|case| case.title.clone()).collect(),
+            series: outcomes.arms.iter().enumerate().map(series).collect(),
+        })
+    };
+    vec![
+        chart(
+            "Wake-ups of a program that waits",
+            "a second, of all threads; no bar: none",
+            2,
+            &Used::wakeups,
+        ),
+        chart(
+            "CPU time of a program that waits",
+            "% of one processor; no bar: none",
+            4,
+            &Used::cpu_percent,
+        ),
+    ]
+}
+
+fn verdicts(outcomes: &Outcomes) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for case in &outcomes.cases {
+        let used = outcomes.used_by(BATON, &case.name);
+        let (title, name) = (case.title.as_str(), case.name.as_str());
+        match name {
+            "second" => verdicts.push(SECOND_GOAL.judge(title, used.map(Used::wakeups))),
+            "kilohertz" => verdicts.push(against_best_peer(outcomes, title, used)),
+            _ => {
+                verdicts.push(WAKEUPS_GOAL.judge(title, used.map(Used::wakeups)));
+                verdicts.push(CPU_GOAL.judge(title, used.map(Used::cpu_percent)));
+            }
+        }
+    }
+    verdicts.extend(against_designs(outcomes));
+    verdicts
+}
+
+fn against_best_peer(outcomes: &Outcomes, title: &str, used: Option<&Used>) -> Verdict {
+    let peers = scripts::names().filter_map(|peer| outcomes.used_by(peer, "kilohertz"));
+    let best = peers.map(Used::cpu_percent).reduce(f64::min);
+    let ratio = || Some(used?.cpu_percent() / best?);
+    KILOHERTZ_GOAL.judge(&format!("CPU time, {title}"), ratio())
+}
+
+/// The worst ratio to each design, over the cases in which nothing is due. A design that is missing has a line elsewhere.
+fn against_designs(outcomes: &Outcomes) -> Vec<Verdict> {
+    let ratio = |design: &str, case: &str| {
+        let (ours, theirs) = (outcomes.used_by(BATON, case)?, outcomes.used_by(design, case)?);
+        Some(ours.wakeups() / theirs.wakeups())
+    };
+    let verdict = |&(design, word): &(peers::Peer, &str)| {
+        let worst = QUIET
+            .iter()
+            .filter_map(|case| ratio(design.name, case))
+            .reduce(f64::max)?;
+        let goal = if word == "stock" { STOCK_GOAL } else { PULL_REQUEST_GOAL };
+        Some(goal.judge(
+            &format!("wake-ups with nothing due, beside {}", design.name),
+            Some(worst),
+        ))
+    };
+    peers::OPENSMALLTALK.iter().filter_map(verdict).collect()
+}
+
+fn samples(outcomes: &Outcomes) -> Value {
+    let sample = |((arm, case), outcome): &((usize, usize), anyhow::Result<Used>)| {
+        let used = outcome.as_ref().ok();
+        json!({
+            "arm": outcomes.arms[*arm].name,
+            "case": outcomes.cases[*case].name,
+            "seconds": used.map(|used| used.seconds),
+            "joules": used.and_then(|used| used.joules),
+            "threads": used.map(|used| usage::to_json(&used.threads)),
+        })
+    };
+    outcomes.measured.iter().map(sample).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contest::{Arm, Case};
+    use std::process::Command;
+
+    /// Arms whose one thread woke so often in ten seconds, and computed so many nanoseconds.
+    fn outcomes(case: &str, arms: &[(&'static str, u64, u64)]) -> Outcomes {
+        let used = |voluntary, nanoseconds| Used {
+            threads: usage::Look::from([(
+                1,
+                usage::Usage {
+                    voluntary,
+                    involuntary: 0,
+                    nanoseconds,
+                },
+            )]),
+            seconds: 10.0,
+            joules: None,
+        };
+        Outcomes {
+            arms: arms
+                .iter()
+                .map(|arm| Arm::present(arm.0, || Command::new("it")))
+                .collect(),
+            cases: vec![Case {
+                name: case.to_string(),
+                title: format!("the case {case}"),
+                arguments: Vec::new(),
+            }],
+            measured: (0..)
+                .zip(arms)
+                .map(|(number, arm)| ((number, 0), Ok(used(arm.1, arm.2))))
+                .collect(),
+        }
+    }
+
+    fn lines(outcomes: &Outcomes) -> Vec<String> {
+        verdicts(outcomes).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn where_nothing_is_due_wake_ups_and_time_are_held_against_goals_and_designs() {
+        let outcomes = outcomes(
+            "hour",
+            &[
+                (BATON, 0, 100_000),
+                ("OpenSmalltalk", 9000, 1),
+                ("PR 764, one wait", 20, 1),
+            ],
+        );
+        assert_eq!(
+            lines(&outcomes),
+            [
+                "met     the case hour <= 0.05 wake-ups a second  (measured 0.000 wake-ups a second)",
+                "met     the case hour <= 0.002 % CPU  (measured 0.0010 % CPU)",
+                "met     wake-ups with nothing due, beside OpenSmalltalk <= 0.01 of OpenSmalltalk's  (measured 0.0000 of OpenSmalltalk's)",
+                "met     wake-ups with nothing due, beside PR 764, one wait <= 0.1 of PR 764's  (measured 0.000 of PR 764's)",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_timer_of_a_kilohertz_is_held_against_the_best_peer() {
+        let outcomes = outcomes(
+            "kilohertz",
+            &[(BATON, 10_000, 300), ("Node", 1, 400), ("Erlang", 1, 200)],
+        );
+        assert_eq!(
+            lines(&outcomes),
+            ["MISSED  CPU time, the case kilohertz <= 1 of the best peer's  (measured 1.50 of the best peer's)"]
+        );
+    }
+
+    #[test]
+    fn a_timer_of_a_second_may_wake_once_a_second() {
+        let outcomes = outcomes("second", &[(BATON, 10, 1)]);
+        assert_eq!(
+            lines(&outcomes),
+            ["met     the case second <= 1.1 wake-ups a second  (measured 1.000 wake-ups a second)"]
+        );
+    }
+}

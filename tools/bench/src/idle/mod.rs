@@ -1,0 +1,218 @@
+//! What programs cost that only wait, in seven ways, beside other systems and beside the designs that OpenSmalltalk-VM has published.
+//!
+//! The programs wait at the same time: each is measured by itself, and waiting takes a minute for one as for seventy. The timer of a kilohertz
+//! is no wait that others should be beside, and comes afterwards.
+
+mod conclusions;
+mod energy;
+mod usage;
+mod waiting;
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::bench::{Bench, progress};
+use crate::command_line::{DelayOptions, IdleCase, IdleOptions};
+use crate::contest::{Arm, Case};
+use crate::delay;
+use crate::peers;
+use crate::report::Report;
+use crate::scripts;
+use crate::verdict::Verdict;
+use energy::Energy;
+use waiting::{Place, Times, Used};
+
+const BATON: &str = "baton";
+
+/// The program in other systems.
+const SOURCES: [(&str, &str); 5] = [
+    ("idle.py", include_str!("../../programs/idle.py")),
+    ("idle.js", include_str!("../../programs/idle.js")),
+    ("idle.go", include_str!("../../programs/idle.go")),
+    ("Idle.java", include_str!("../../programs/Idle.java")),
+    ("idle.erl", include_str!("../../programs/idle.erl")),
+];
+
+/// Java's processes were native threads before its version 21: ten thousand of those are another experiment.
+const WITHOUT_CROWD: [&str; 6] = ["nothing", "second", "listen", "hour", "busy", "kilohertz"];
+
+impl IdleCase {
+    /// As the programs know it, and as people read it.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Nothing => ("nothing", "nothing due"),
+            Self::Second => ("second", "one timer a second"),
+            Self::Listen => ("listen", "a listening socket"),
+            Self::Crowd => ("crowd", "10,000 waiting processes"),
+            Self::Hour => ("hour", "a timer in an hour"),
+            Self::Busy => ("busy", "after a busy spell"),
+            Self::Kilohertz => ("kilohertz", "a timer of 1 kHz"),
+        }
+    }
+}
+
+/// What every arm used in every case.
+struct Outcomes {
+    arms: Vec<Arm>,
+    cases: Vec<Case>,
+    /// In the order in which they were measured.
+    measured: Vec<(Place, Result<Used>)>,
+}
+
+/// Runs the experiment.
+pub(crate) fn run(bench: &Bench, options: &IdleOptions) -> Result<Report> {
+    let energy = Energy::of_this_machine();
+    let mut outcomes = Outcomes {
+        arms: arms(bench)?,
+        cases: options.cases.iter().map(|case| case_of(*case)).collect(),
+        measured: Vec::new(),
+    };
+    let places = outcomes.places();
+    let bar = progress(places.len());
+    let times = Times {
+        settle: Duration::from_secs_f64(options.settle),
+        between_looks: Duration::from_secs_f64(options.seconds),
+    };
+    for group in groups(&outcomes, places, options.apart) {
+        let counter = energy.as_ref().filter(|_| options.apart);
+        let measured = waiting::measure(&outcomes.arms, &outcomes.cases, &group, times, counter, &bar);
+        outcomes.measured.extend(measured);
+    }
+    bar.finish_and_clear();
+    let sleeps = DelayOptions {
+        rounds: 1,
+        sleeps: options.sleeps,
+    };
+    let exactness = delay::exactness(bench, &sleeps)?;
+    Ok(conclusions::report(&outcomes, options, energy.is_some(), exactness))
+}
+
+fn arms(bench: &Bench) -> Result<Vec<Arm>> {
+    let baton = bench.paths.baton()?;
+    let script = bench.script("idle", include_str!("../../programs/idle.lua"))?;
+    let peers = peers::directory(bench.paths.peers.as_ref())?;
+    let mut arms = vec![Arm::interpreted(BATON, &baton, &script, &[])];
+    for arm in scripts::arms(bench.directory(), &SOURCES)? {
+        arms.push(match arm.name {
+            "Java" => arm.only(&WITHOUT_CROWD),
+            _ => arm,
+        });
+    }
+    arms.extend(peers::OPENSMALLTALK.map(|(peer, design)| peer.arm(&peers, &[design, "idle"])));
+    Ok(arms)
+}
+
+fn case_of(case: IdleCase) -> Case {
+    let (name, title) = case.names();
+    Case {
+        name: name.to_string(),
+        title: title.to_string(),
+        arguments: vec![name.to_string()],
+    }
+}
+
+/// Who waits together.
+fn groups(outcomes: &Outcomes, places: Vec<Place>, apart: bool) -> Vec<Vec<Place>> {
+    if apart {
+        return places.into_iter().map(|place| vec![place]).collect();
+    }
+    let is_busy = |&(_, case): &Place| outcomes.cases[case].name == "kilohertz";
+    let (busy, quiet): (Vec<Place>, Vec<Place>) = places.into_iter().partition(is_busy);
+    [quiet, busy].into_iter().filter(|group| !group.is_empty()).collect()
+}
+
+impl Outcomes {
+    /// Every arm that is there in every case that it has.
+    fn places(&self) -> Vec<Place> {
+        let mut places = Vec::new();
+        for (number, case) in self.cases.iter().enumerate() {
+            let takes_part = |arm: &Arm| arm.takes_part(case) && arm.command(case).is_ok();
+            places.extend(
+                (0..self.arms.len())
+                    .filter(|&arm| takes_part(&self.arms[arm]))
+                    .map(|arm| (arm, number)),
+            );
+        }
+        places
+    }
+
+    fn used(&self, arm: usize, case: usize) -> Option<&Used> {
+        let measured = self.measured.iter().find(|one| one.0 == (arm, case));
+        measured?.1.as_ref().ok()
+    }
+
+    /// By names.
+    fn used_by(&self, arm: &str, case: &str) -> Option<&Used> {
+        let arm = self.arms.iter().position(|one| one.name == arm)?;
+        let case = self.cases.iter().position(|one| one.name == case)?;
+        self.used(arm, case)
+    }
+
+    /// What stands in the place of a figure.
+    fn gap(&self, arm: usize, case: usize) -> &'static str {
+        let (arm, case) = (&self.arms[arm], &self.cases[case]);
+        match (arm.takes_part(case), arm.command(case)) {
+            (false, _) => "-",
+            (_, Err(_)) => "missing",
+            (_, Ok(_)) => "failed",
+        }
+    }
+
+    /// An unmet line for every program that failed. What is missing is told by the sleeps, which the same systems take part in.
+    fn failures(&self) -> Vec<Verdict> {
+        let failed = |((arm, case), outcome): &(Place, Result<Used>)| {
+            let error = outcome.as_ref().err()?;
+            let what = format!("{}, {}", self.arms[*arm].name, self.cases[*case].title);
+            Some(Verdict::unmet(&what, format!("{error:#}")))
+        };
+        self.measured.iter().filter_map(failed).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::ValueEnum;
+    use std::process::Command;
+
+    fn outcomes() -> Outcomes {
+        Outcomes {
+            arms: vec![
+                Arm::present("one", || Command::new("one")),
+                Arm::missing("none", "get it"),
+                Arm::present("Java", || Command::new("java")).only(&WITHOUT_CROWD),
+            ],
+            cases: IdleCase::value_variants().iter().map(|&case| case_of(case)).collect(),
+            measured: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn everybody_waits_together_but_for_the_timer_of_a_kilohertz() {
+        let outcomes = outcomes();
+        let groups = groups(&outcomes, outcomes.places(), false);
+        assert_eq!((groups[0].len(), groups[1].len()), (11, 2));
+        assert_eq!(groups[1], [(0, 6), (2, 6)]);
+    }
+
+    #[test]
+    fn apart_everybody_waits_alone() {
+        let outcomes = outcomes();
+        let groups = groups(&outcomes, outcomes.places(), true);
+        assert_eq!(groups.len(), 13);
+        assert!(groups.iter().all(|group| group.len() == 1));
+    }
+
+    #[test]
+    fn a_place_without_a_figure_says_why() {
+        let mut outcomes = outcomes();
+        outcomes.measured.push(((0, 0), Err(anyhow::anyhow!("it broke"))));
+        assert_eq!(
+            (outcomes.gap(0, 0), outcomes.gap(1, 0), outcomes.gap(2, 3)),
+            ("failed", "missing", "-")
+        );
+        let lines: Vec<String> = outcomes.failures().iter().map(ToString::to_string).collect();
+        assert_eq!(lines, ["UNMET   one, nothing due  (it broke)"]);
+    }
+}

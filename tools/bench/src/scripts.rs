@@ -1,0 +1,154 @@
+//! The same small program in other systems, that are used as the distribution brings them.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::child;
+use crate::contest::Arm;
+
+const REMEDY: &str = "missing: run cargo xtask peers";
+
+/// How long a compiler may take.
+const BUILD_LIMIT: Duration = Duration::from_secs(300);
+
+/// A system, and how it runs a program. In the words, `{file}` is the source, `{directory}` the directory that it is in, `{stem}` the file's
+/// name without its ending, and `{program}` what was built.
+struct System {
+    name: &'static str,
+    ending: &'static str,
+    build: &'static [&'static str],
+    run: &'static [&'static str],
+}
+
+const SYSTEMS: [System; 5] = [
+    System {
+        name: "asyncio",
+        ending: "py",
+        build: &[],
+        run: &["python3", "{file}"],
+    },
+    System {
+        name: "Node",
+        ending: "js",
+        build: &[],
+        run: &["node", "{file}"],
+    },
+    System {
+        name: "Go",
+        ending: "go",
+        build: &["go", "build", "-o", "{program}", "{file}"],
+        run: &["{program}"],
+    },
+    System {
+        name: "Java",
+        ending: "java",
+        build: &["javac", "-d", "{directory}", "{file}"],
+        run: &["java", "-cp", "{directory}", "{stem}"],
+    },
+    System {
+        name: "Erlang",
+        ending: "erl",
+        build: &[],
+        run: &["escript", "{file}"],
+    },
+];
+
+/// The systems' names.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    SYSTEMS.iter().map(|system| system.name)
+}
+
+/// An arm for each system, made of the sources that are given by name of file: one for each of the endings `py`, `js`, `go`, `java`, `erl`.
+pub(crate) fn arms(directory: &Path, sources: &[(&str, &str)]) -> Result<Vec<Arm>> {
+    let of_system = |system: &'static System| {
+        let its_own = |(file, _): &&(&str, &str)| Path::new(file).extension().is_some_and(|it| it == system.ending);
+        let source = sources.iter().find(its_own);
+        let (file, text) = source.with_context(|| format!("there is no program for {}", system.name))?;
+        system.arm(directory, file, text)
+    };
+    SYSTEMS.iter().map(of_system).collect()
+}
+
+impl System {
+    fn arm(&'static self, directory: &Path, file: &str, text: &str) -> Result<Arm> {
+        let tool = self.build.first().unwrap_or(&self.run[0]);
+        if !is_installed(tool) {
+            return Ok(Arm::missing(self.name, REMEDY));
+        }
+        let source = directory.join(file);
+        fs::write(&source, text).with_context(|| format!("cannot write {}", source.display()))?;
+        if !self.build.is_empty() {
+            let built = child::run(&mut command(self.build, &source), BUILD_LIMIT);
+            built.and_then(|run| run.succeeded(&format!("the compilation of {file}")))?;
+        }
+        Ok(Arm::present(self.name, move || command(self.run, &source)))
+    }
+}
+
+fn is_installed(program: &str) -> bool {
+    env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|at| at.join(program).exists()))
+}
+
+fn command(words: &[&str], source: &Path) -> Command {
+    let directory = source.parent().unwrap_or(Path::new("."));
+    let fill = |word: &&str| match *word {
+        "{file}" => source.as_os_str().to_owned(),
+        "{directory}" => directory.as_os_str().to_owned(),
+        "{stem}" => source.file_stem().unwrap_or_default().to_owned(),
+        "{program}" => source.with_extension("program").into_os_string(),
+        plain => plain.into(),
+    };
+    let mut words = words.iter().map(fill);
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contest::Contest;
+
+    const NOBODY: System = System {
+        name: "Nobody",
+        ending: "x",
+        build: &[],
+        run: &["no-such-program", "{file}"],
+    };
+
+    #[test]
+    fn what_is_not_installed_is_missing_with_its_remedy() {
+        static SYSTEM: System = NOBODY;
+        let directory = tempfile::tempdir().unwrap();
+        let contest = Contest {
+            arms: vec![SYSTEM.arm(directory.path(), "a.x", "").unwrap()],
+            cases: Vec::new(),
+            rounds: 1,
+            figure: "late_us",
+            limit: Duration::from_secs(1),
+        };
+        let lines: Vec<String> = contest.run().failures().iter().map(ToString::to_string).collect();
+        assert_eq!(lines, ["UNMET   beside Nobody  (missing: run cargo xtask peers)"]);
+    }
+
+    #[test]
+    fn words_are_filled_in() {
+        let words = ["{program}", "{file}", "-cp", "{directory}", "{stem}"];
+        let command = command(&words, Path::new("/there/Idle.java"));
+        let given: Vec<_> = command.get_args().collect();
+        assert_eq!(command.get_program(), "/there/Idle.program");
+        assert_eq!(given, ["/there/Idle.java", "-cp", "/there", "Idle"]);
+    }
+
+    #[test]
+    fn a_system_without_a_program_is_an_error_that_names_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = arms(directory.path(), &[("a.js", "")]).err().expect("it is missing");
+        assert_eq!(error.to_string(), "there is no program for asyncio");
+    }
+}
