@@ -42,17 +42,24 @@ fn reserved_stacks_are_used_and_come_back() {
     });
 }
 
-/// Computes, and tells how long it was let run each time, until it is told to stop. `runner` is who runs.
-fn tell_runs(process: &Process, me: u64, runner: &AtomicU64, mut goes_on: impl FnMut(Duration) -> bool) -> Life {
+/// Who runs of several that take turns, and since when, in nanoseconds.
+#[derive(Default)]
+struct Runner {
+    who: AtomicU64,
+    since: AtomicU64,
+}
+
+/// Computes, and tells how long it was let run each time, which is until the next one ran, until it is told to stop.
+fn tell_runs(process: &Process, me: u64, runner: &Runner, mut goes_on: impl FnMut(Duration) -> bool) -> Life {
     loop {
-        runner.store(me, Ordering::Relaxed);
-        let begin = Instant::now();
-        let mut last = begin;
-        while runner.load(Ordering::Relaxed) == me {
-            last = Instant::now();
+        let begin = Instant::now().as_nanos();
+        runner.since.store(begin, Ordering::Relaxed);
+        runner.who.store(me, Ordering::Relaxed);
+        while runner.who.load(Ordering::Relaxed) == me {
             process.checkpoint()?;
         }
-        if !goes_on(last - begin) {
+        let end = runner.since.load(Ordering::Relaxed);
+        if !goes_on(Duration::from_nanos(end - begin)) {
             return Ok(());
         }
     }
@@ -65,7 +72,7 @@ fn a_process_may_have_slices_of_its_own() {
     run_with(
         |vm| vm.parameters.slice.set(Duration::from_millis(1)),
         |main| {
-            let runner = Arc::new(AtomicU64::new(0));
+            let runner = Arc::new(Runner::default());
             let (of_short, of_long) = (Arc::clone(&runner), Arc::clone(&runner));
             let short = main.spawn(move |process| {
                 let mut brief = 0;
@@ -73,12 +80,12 @@ fn a_process_may_have_slices_of_its_own() {
                     brief += u32::from(length < Duration::from_millis(10));
                     brief < 3
                 })?;
-                of_short.store(STOPPED, Ordering::Relaxed);
+                of_short.who.store(STOPPED, Ordering::Relaxed);
                 Ok(())
             });
             let long = main.spawn(move |process| {
                 tell_runs(process, 2, &of_long, |length| {
-                    let is_over = of_long.load(Ordering::Relaxed) == STOPPED;
+                    let is_over = of_long.who.load(Ordering::Relaxed) == STOPPED;
                     assert!(is_over || length > Duration::from_millis(15), "{length:?}");
                     !is_over
                 })

@@ -157,21 +157,7 @@ fn who_waits_in_a_critical_section_for_a_thread_that_calls_back_is_told_and_can_
         "called inside process.critical, keeps all other processes, and a callback from another thread, waiting",
     );
     program.await_stderr("If it waits for that thread, it waits for ever.");
-    program.signal("INT");
-    // Two that come at once are one.
-    while catches_interrupts(program.pid()) {
-        std::thread::yield_now();
-    }
-    program.signal("INT");
-    program.finish().ended_by_signal(2);
-}
-
-/// Whether the program has a handler for SIGINT, as `/proc` says.
-fn catches_interrupts(pid: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the program runs");
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    let caught = u64::from_str_radix(caught.expect("a mask of signals").trim(), 16);
-    caught.expect("hexadecimal digits") & (1 << (2 - 1)) != 0
+    program.interrupt_until_it_ends().ended_by_signal(2);
 }
 
 /// Nothing tells how many threads there are without `/proc`.

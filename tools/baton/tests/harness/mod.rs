@@ -303,6 +303,15 @@ impl Started {
         assert!(sent.is_ok_and(|status| status.success()), "cannot send SIG{name}");
     }
 
+    /// Sends SIGINT again and again until the program ends: two that come before the first is taken in are one.
+    pub(crate) fn interrupt_until_it_ends(mut self) -> Outcome {
+        while matches!(self.child.try_wait(), Ok(None)) && !self.time_left().is_zero() {
+            self.signal("INT");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.finish()
+    }
+
     /// The program's process number.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()

@@ -140,7 +140,8 @@ function case.beyond_the_bound_on_threads_calls_wait_for_their_turn()
   for i = 1, 16 do check.results("call", { true, 50 }, all[i]:join()) end
   check.within(process.now() - start, 0.2, 20)
   check.that(process.stats().thread_bound_hits > 0)
-  check.within(process.threads(), 1, 10)
+  -- On a busy machine any call may last, and those that nobody expected to last take up to five threads more.
+  check.within(process.threads(), 1, 5 + 5)
 end
 
 function case.calls_of_functions_that_nothing_is_known_of_wait_for_their_turn()

@@ -233,6 +233,7 @@ function case.a_wait_in_a_coroutine_stops_its_process_only()
 end
 
 function case.in_a_critical_section_and_in_finalizers_the_system_waits()
+  check.without_slices()
   local client = pair()
   client:settimeout(0.02)
   local other = process.spawn(function() return "ran" end)
