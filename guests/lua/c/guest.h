@@ -135,6 +135,9 @@ void baton_lua_open_io(lua_State *L);
 void baton_lua_before_blocking(lua_State *L, struct baton_process *process);
 int baton_lua_print(lua_State *L);
 
+/* io_waiting.c */
+FILE *baton_io_closes(FILE *file);
+
 /* console.c: for a host that edits a line on the terminal */
 /* Is given what is written to stdout, or to stderr; answers whether it has taken it. On any thread, outside the VM. */
 typedef int (*baton_console_write)(int is_error, const char *text, size_t size);

@@ -86,7 +86,7 @@ void baton_io_flush_all(void) {
 int baton_io_fclose(FILE *file) {
   struct baton_process *process = baton_gate_process();
   if (process != NULL && process->vm->closing && baton_lua_is_busy(process->vm, file, BATON_ALONE)) return 0;
-  return fclose(file);
+  return fclose(baton_io_closes(file));
 }
 
 /* }====================================================== */

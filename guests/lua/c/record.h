@@ -55,6 +55,7 @@ struct baton_vm {
   const char *progname;
   struct baton_process *busy[1 << BATON_BUSY_BITS]; /* processes in calls about an object, by that object (see objects_in_use.c) */
   int busy_count;
+  int parked;                  /* processes whose C code waits in the poller (see parked.c) */
   uint64_t object_queue, require_queue;
   struct baton_load *loads;    /* modules that are being loaded (see modules.c) */
   struct ffi_vm *ffi;          /* baton.ffi, once it is loaded (see ffi.h) */

@@ -86,3 +86,17 @@ fn another_thread_sets_the_alarm_of_one_that_waits() {
         assert!(goes_off(&poller, Instant::FAR_FUTURE));
     });
 }
+
+/// As in a fork's child, which shares the timer with its parent until then.
+#[test]
+fn an_alarm_with_a_timer_of_its_own_forgets_what_the_shared_one_was_set_to_and_is_watched_anew() {
+    let Some((poller, alarm)) = alarmed_poller() else {
+        return;
+    };
+    alarm.set(soon()).expect("an alarm can be set");
+    alarm.reopen_after_fork().expect("another timer opens");
+    assert!(!goes_off(&poller, soon() + Duration::from_millis(5)));
+    poller.watch(alarm.fd(), 7).expect("an alarm can be watched");
+    alarm.set(soon()).expect("an alarm can be set");
+    assert!(goes_off(&poller, Instant::FAR_FUTURE));
+}

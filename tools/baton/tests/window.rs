@@ -1,4 +1,5 @@
-//! A window of SDL2, a library that insists on one thread, through the ffi: shown on a screen of the test's own, which is kept as a picture.
+//! Windows, through the ffi, on a screen of the test's own: one of SDL2, a library that insists on one thread, which is kept as a picture, and one of Xlib, whose
+//! program must idle as one without a window does.
 
 mod harness;
 
@@ -106,4 +107,43 @@ fn a_window_in_a_process_bound_to_main_is_drawn_and_handles_events_while_others_
 #[test]
 fn a_window_in_a_process_bound_to_a_thread_of_its_own_is_drawn_and_handles_events_while_others_run() {
     show_a_window_on("screen");
+}
+
+/// How often the threads of a process have gone to sleep so far.
+fn sleeps(process: u32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("the program runs");
+    let sleeps = |task: std::fs::DirEntry| {
+        let status = std::fs::read_to_string(task.path().join("status")).ok()?;
+        let count = status
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        count.trim().parse::<u64>().ok()
+    };
+    tasks.flatten().filter_map(sleeps).sum()
+}
+
+/// How often the threads of a clock go to sleep during three ticks.
+fn sleeps_of_clock(clock: harness::Run) -> u64 {
+    let mut clock = clock.start();
+    clock.await_stdout("ticking");
+    let before = sleeps(clock.pid());
+    clock.await_stdout("ticked");
+    let slept = sleeps(clock.pid()) - before;
+    clock.signal("KILL");
+    clock.finish().ended_by_signal(9);
+    slept
+}
+
+/// Three ticks, and some for what a loaded machine makes last longer than a moment, so that the monitor looks at it. Who polls, if only 50 times a second, is
+/// far above it.
+const FEW: u64 = 60;
+
+#[test]
+fn a_clock_in_a_window_sleeps_between_its_ticks_as_one_without_a_window_does() {
+    let clock = || baton().script("idle/clock.lua");
+    let alone = sleeps_of_clock(clock());
+    assert!((1..FEW).contains(&alone), "{alone} wake-ups without a window");
+    let Some(screen) = Screen::start() else { return };
+    let shown = sleeps_of_clock(clock().arg("window").env("DISPLAY", &screen.display));
+    assert!((1..FEW).contains(&shown), "{shown} wake-ups with a window");
 }

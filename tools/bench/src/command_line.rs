@@ -87,6 +87,8 @@ pub(crate) enum Experiment {
     Window(WindowOptions),
     /// Bursts of blocking calls: native threads made lazily or eagerly, and bounds on their number
     Threads(ThreadsOptions),
+    /// What a timer costs to set, to cancel and to meet, beside a thousand others and beside a million
+    Timers(TimersOptions),
     /// Every experiment above, one after another
     All(AllOptions),
     /// Print what earlier runs wrote with --json; with --html, several of them as one page
@@ -119,6 +121,7 @@ impl Experiment {
             Self::Gilda(_) => "gilda",
             Self::Window(_) => "window",
             Self::Threads(_) => "threads",
+            Self::Timers(_) => "timers",
             Self::All(_) => "all",
             Self::Report(_) => "report",
         }
@@ -406,6 +409,17 @@ pub(crate) struct ThreadsOptions {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct TimersOptions {
+    /// How often each number is tried
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// The most timers at once; the steps are 1,000, 10,000, 100,000, 1,000,000 up to it
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub(crate) largest: u64,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct AllOptions {
     /// As little of everything as shows that it works; the figures mean nothing
     #[arg(long)]
@@ -420,7 +434,7 @@ pub(crate) struct ReportOptions {
 }
 
 /// The experiments in the order of `all`, each as words of a command line: its name, and what makes it quick.
-const EVERY_EXPERIMENT: [&[&str]; 13] = [
+const EVERY_EXPERIMENT: [&[&str]; 14] = [
     &["lua", "--rounds", "1", "--programs", "n_queens,pcall_loop", "--small"],
     &["switch", "--rounds", "1", "--iterations", "1000"],
     &["thread-metric", "--rounds", "1", "--seconds", "0.05"],
@@ -466,6 +480,7 @@ const EVERY_EXPERIMENT: [&[&str]; 13] = [
         "--crowd-milliseconds",
         "5",
     ],
+    &["timers", "--rounds", "1", "--largest", "1500"],
 ];
 
 /// The words of every experiment's command line, with the program's name left out.

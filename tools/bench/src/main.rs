@@ -31,6 +31,7 @@ mod switch;
 mod table;
 mod thread_metric;
 mod threads;
+mod timers;
 mod verdict;
 mod window;
 
@@ -167,6 +168,7 @@ fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Re
         Experiment::Gilda(options) => gilda::run(bench, options),
         Experiment::Window(options) => window::run(bench, options),
         Experiment::Threads(options) => threads::run(bench, options),
+        Experiment::Timers(options) => timers::run(bench, options),
         Experiment::All(_)
         | Experiment::Report(_)
         | Experiment::Runtime(_)

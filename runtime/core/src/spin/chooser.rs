@@ -73,6 +73,14 @@ impl Chooser {
         }
     }
 
+    /// How many owners of one program may spin at once. Who chooses `ema` gets Chromium's rule as it is, for every owner.
+    pub fn most_spinners(&self, settings: Settings) -> usize {
+        match settings.policy {
+            PolicyName::Ema => usize::MAX,
+            PolicyName::Off | PolicyName::Learned => self.surroundings.most_spinners(),
+        }
+    }
+
     /// A wait is over that `settings` was asked about.
     pub fn learn(&mut self, settings: Settings, wait: Wait) {
         self.spun += match wait.spun {
@@ -216,6 +224,17 @@ mod tests {
             false_negatives: 1,
         };
         assert_eq!(tally.accuracy, expected);
+    }
+
+    #[test]
+    fn half_of_the_processors_are_left_to_those_who_are_waited_for_except_by_ema() {
+        let mut chooser = new();
+        let most = |chooser: &Chooser, policy| chooser.most_spinners(settings(policy));
+        assert_eq!(most(&chooser, PolicyName::Learned), 1);
+        learn_short_wait(&mut chooser, PolicyName::Learned);
+        let _ = decide(&mut chooser, PolicyName::Learned, || MANY);
+        assert_eq!(most(&chooser, PolicyName::Learned), 2);
+        assert_eq!(most(&chooser, PolicyName::Ema), usize::MAX);
     }
 
     #[test]

@@ -56,6 +56,11 @@ impl Surroundings {
         }
     }
 
+    /// How many may spin at once: each waits for somebody who needs a processor too. One, before the first reading.
+    pub fn most_spinners(&self) -> usize {
+        self.last.map_or(1, |(_, reading)| reading.cpus / 2).max(1)
+    }
+
     /// What follows; nothing is known before the first reading, and nothing is spun.
     pub fn verdict(&self) -> Verdict {
         match self.last {

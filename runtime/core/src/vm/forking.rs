@@ -152,6 +152,7 @@ impl Vm {
         membarrier::register_after_fork();
         let (base, out) = self.keep_this_thread_only();
         drop(self.inbox.take_all());
+        super::seats::SEATS.clear();
         self.descriptors.forget_all();
         self.park.acknowledge();
         // AcqRel: pairs with `request_signalled`.

@@ -14,7 +14,7 @@
 //! | `lock.rs` | the slow half of the VM lock: taking, entering cold, leaving |
 //! | `descriptors.rs` | waiting for descriptors |
 //! | `idle.rs` | posts of other threads; deadlines; when nothing is runnable |
-//! | `waiting.rs` | the owner's wait: spinning, then parking |
+//! | `waiting.rs`, `seats.rs` | the owner's wait: spinning, then parking; how many owners may spin at once |
 //! | `watch.rs` | what the monitor does for this VM |
 //! | `calling.rs` | how the owner calls the monitor, and calls it off |
 //! | `forking.rs` | what is left of it in a fork's child |
@@ -37,6 +37,7 @@ mod idle;
 mod lock;
 mod moving;
 mod operations;
+mod seats;
 mod slices;
 mod switching;
 mod turns;

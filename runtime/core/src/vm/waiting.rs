@@ -10,6 +10,7 @@
 //! | parked | over (kicked, a descriptor, due), or interrupted: nothing is learned from that |
 
 use super::Vm;
+use super::seats::{SEATS, Seat};
 use crate::spin::{Decision, Ended, Outlook, PolicyName, Settings, Source, Spun, Tally, Wait};
 use baton_sys::clock::Instant;
 use baton_sys::parking::Prepared;
@@ -41,32 +42,49 @@ impl Vm {
         }
         let began = Instant::now();
         match self.decide(settings, source, began, deadline) {
-            Decision::Park => {
+            None => {
                 if self.may_park()
                     && let Came::Over(ended, at) = self.park_until(deadline, began)
                 {
                     self.learn(settings, source, Spun::Not, ended, at - began);
                 }
             }
-            Decision::Spin(limit) => match self.spin_until(began + limit, deadline) {
-                Came::Over(ended, at) => self.learn(settings, source, Spun::Hit, ended, at - began),
-                Came::Not(now) => {
-                    if let Came::Over(ended, at) = self.park_until(deadline, now) {
-                        self.learn(settings, source, Spun::Failed(now - began), ended, at - began);
+            Some((limit, seat)) => {
+                let came = self.spin_until(began + limit, deadline);
+                drop(seat);
+                match came {
+                    Came::Over(ended, at) => self.learn(settings, source, Spun::Hit, ended, at - began),
+                    Came::Not(now) => {
+                        if let Came::Over(ended, at) = self.park_until(deadline, now) {
+                            self.learn(settings, source, Spun::Failed(now - began), ended, at - began);
+                        }
                     }
                 }
-            },
+            }
         }
     }
 
-    fn decide(&self, settings: Settings, source: Source, now: Instant, deadline: Option<Instant>) -> Decision {
+    /// How long to spin, and the seat for it; `None`: park.
+    fn decide(
+        &self,
+        settings: Settings,
+        source: Source,
+        now: Instant,
+        deadline: Option<Instant>,
+    ) -> Option<(Duration, Seat<'static>)> {
         let outlook = Outlook {
             now,
             source,
             due_in: deadline.map(|deadline| deadline - now),
         };
-        self.inner
-            .with(|inner| inner.spin.decide(settings, outlook, processors::read))
+        let (decision, most) = self.inner.with(|inner| {
+            let decision = inner.spin.decide(settings, outlook, processors::read);
+            (decision, inner.spin.most_spinners(settings))
+        });
+        match decision {
+            Decision::Park => None,
+            Decision::Spin(limit) => Some((limit, SEATS.take(most)?)),
+        }
     }
 
     fn learn(&self, settings: Settings, source: Source, spun: Spun, ended: Ended, waited: Duration) {
