@@ -450,6 +450,10 @@ pub(crate) struct ThreadsOptions {
     /// Milliseconds that a call lasts
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) milliseconds: u64,
+
+    /// Milliseconds that each call of the crowd lasts: ten times as many processes as there may be threads, each with one call
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) crowd_milliseconds: u64,
 }
 
 #[derive(Debug, Args)]
@@ -526,7 +530,17 @@ const EVERY_EXPERIMENT: [&[&str]; 15] = [
         "1000",
     ],
     &["window", "--rounds", "1", "--seconds", "0.002", "--longest", "0.001"],
-    &["threads", "--rounds", "1", "--largest", "3", "--milliseconds", "5"],
+    &[
+        "threads",
+        "--rounds",
+        "1",
+        "--largest",
+        "3",
+        "--milliseconds",
+        "5",
+        "--crowd-milliseconds",
+        "5",
+    ],
     &["timers", "--rounds", "1", "--largest", "1500"],
 ];
 
