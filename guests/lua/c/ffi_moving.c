@@ -25,7 +25,7 @@ static int may_move(const struct ffi_function *function, struct baton_process *p
 /* A call that may last waits for its turn if native threads are short, as others that block do. Inside the VM. */
 static void await_turn(lua_State *L, struct baton_process *process) {
   struct baton_wake wake;
-  if (l_likely(!process->vm->threads_are_short) || process->foreign_states > 0) return;
+  if (l_likely(!process->vm->threads_are_short) || process->foreign_states > 0 || baton_lua_is_waited_for(process)) return;
   wake = baton_rs_wait_for_thread(process->vm->executor);
   baton_leave(L);
   baton_lua_after_wait(L, process, wake);

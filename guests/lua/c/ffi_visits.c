@@ -158,9 +158,11 @@ static int listen(lua_State *L) {
   lua_settop(L, 1);
   while ((visit = await_visit(L, vm->door)) != NULL) {
     int status;
+    process->serves_visit = 1; /* from the beginning: even what it takes to make another listener, the visitor waits for */
     make_another(L, vm);
     status = receive(L, visit);
     answer(vm->door, visit);
+    process->serves_visit = 0;
     if (status != LUA_OK) {
       if (process->killed) return lua_error(L);
       baton_lua_report_part(L, process);

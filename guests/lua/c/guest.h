@@ -132,8 +132,13 @@ void baton_lua_park_in_child(void);
 
 /* io_objects.c */
 void baton_lua_open_io(lua_State *L);
+/* Whether a foreign call that is out may be waiting for what the process does: then it waits for no native thread. */
+int baton_lua_is_waited_for(const struct baton_process *process);
 void baton_lua_before_blocking(lua_State *L, struct baton_process *process);
 int baton_lua_print(lua_State *L);
+
+/* io_waiting.c */
+FILE *baton_io_closes(FILE *file);
 
 /* console.c: for a host that edits a line on the terminal */
 /* Is given what is written to stdout, or to stderr; answers whether it has taken it. On any thread, outside the VM. */

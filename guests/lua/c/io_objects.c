@@ -13,10 +13,17 @@
 ** Waiting for a file
 ** ======================================================= */
 
-/* The calling function may block: at the bound on native threads it waits for its turn first. Outside the VM. */
+/* In a callback, some call that is out waits for the process, so that its thread comes free only afterwards. */
+int baton_lua_is_waited_for(const struct baton_process *process) { return process->ffi_call != NULL || process->serves_visit; }
+
+/*
+** The calling function may block: at the bound on native threads it waits for its turn first, unless who has the threads may be waiting for it.
+** Outside the VM.
+*/
 void baton_lua_before_blocking(lua_State *L, struct baton_process *process) {
   struct baton_wake wake;
   if (process == NULL || process->vm->outstanding == 0 || process->vm->closing || process->foreign_states > 0) return;
+  if (baton_lua_is_waited_for(process)) return;
   baton_enter(L);
   wake = baton_rs_wait_for_thread(process->vm->executor);
   baton_leave(L);
@@ -86,7 +93,7 @@ void baton_io_flush_all(void) {
 int baton_io_fclose(FILE *file) {
   struct baton_process *process = baton_gate_process();
   if (process != NULL && process->vm->closing && baton_lua_is_busy(process->vm, file, BATON_ALONE)) return 0;
-  return fclose(file);
+  return fclose(baton_io_closes(file));
 }
 
 /* }====================================================== */

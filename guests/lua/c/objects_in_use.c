@@ -59,4 +59,5 @@ void baton_lua_forget_objects(struct baton_vm *vm) {
   __atomic_fetch_sub(&baton_calls_watched, vm->busy_count, __ATOMIC_RELAXED);
   memset(vm->busy, 0, sizeof vm->busy);
   vm->busy_count = 0;
+  vm->parked = 0;
 }

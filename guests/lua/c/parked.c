@@ -81,14 +81,16 @@ static int is_on_own_stack(const struct baton_process *process) {
   return here >= process->stack_low && here < process->stack_high;
 }
 
+int baton_may_park(const struct baton_process *process) {
+  const struct baton_vm *vm = process->vm;
+  if ((baton_gate_here()->gate & 1) == 0 || !is_on_own_stack(process)) return 0;
+  if (process->global == NULL || vm->closing || vm->hook_process == process) return 0;
+  return process->foreign_states == 0 && process->criticals == 0 && !is_in_finalizer(process);
+}
+
 struct baton_process *baton_who_parks(const void *caller) {
   struct baton_process *process = baton_gate_process();
-  const struct baton_vm *vm;
-  if (process == NULL || !is_listed(caller) || (baton_gate_here()->gate & 1) == 0 || !is_on_own_stack(process)) return NULL;
-  vm = process->vm;
-  if (process->global == NULL || vm->closing || vm->hook_process == process) return NULL;
-  if (process->foreign_states > 0 || process->criticals > 0 || is_in_finalizer(process)) return NULL;
-  return process;
+  return process != NULL && is_listed(caller) && baton_may_park(process) ? process : NULL;
 }
 
 /* }====================================================== */
@@ -112,6 +114,7 @@ static int begin(lua_State *L, struct baton_process *process) {
     baton_rs_set_pinned(process->vm->executor, process->kernel_id, 1);
   }
   baton_lua_object_begins(process, object, lane);
+  process->vm->parked++;
   return 1;
 }
 
@@ -131,6 +134,7 @@ static enum baton_parked end(lua_State *L, struct baton_process *process, int wh
   int error = get_errno();
   enum baton_parked parked = BATON_PARK_FAILED;
   baton_lua_object_ends(process);
+  process->vm->parked--;
   switch (why) {
     case BATON_DONE: parked = BATON_PARK_DONE; break;
     case BATON_TIMED_OUT: parked = BATON_PARK_TIMEOUT; break;
@@ -218,8 +222,7 @@ static const struct baton_vm *the_vm;
 
 void baton_lua_park_for(const struct baton_vm *vm) { the_vm = vm; }
 
-/* A descriptor is about to be closed or replaced: processes that wait for it are told, and its number is free for another one. */
-static void closes(int descriptor) {
+void baton_descriptor_closes(int descriptor) {
   const int saved_errno = errno;
   if (descriptor < 0 || the_vm == NULL || !baton_rs_is_registered(the_vm->executor, (uint32_t)descriptor) || !is_program()) return;
   baton_rs_descriptor_closes(the_vm->executor, (uint32_t)descriptor);
@@ -227,17 +230,17 @@ static void closes(int descriptor) {
 }
 
 int close(int descriptor) {
-  closes(descriptor);
+  baton_descriptor_closes(descriptor);
   return baton_system()->close(descriptor);
 }
 
 int dup2(int from, int to) {
-  if (from != to) closes(to);
+  if (from != to) baton_descriptor_closes(to);
   return baton_system()->dup2(from, to);
 }
 
 int dup3(int from, int to, int flags) {
-  if (from != to) closes(to);
+  if (from != to) baton_descriptor_closes(to);
   return baton_system()->dup3(from, to, flags);
 }
 
@@ -245,7 +248,7 @@ int dup3(int from, int to, int flags) {
 
 int close_range(unsigned first, unsigned last, int flags) {
   unsigned i;
-  for (i = first; i <= last && i < MOST_DESCRIPTORS; i++) closes((int)i);
+  for (i = first; i <= last && i < MOST_DESCRIPTORS; i++) baton_descriptor_closes((int)i);
   return baton_system()->close_range(first, last, flags);
 }
 

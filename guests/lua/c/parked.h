@@ -23,6 +23,11 @@ enum baton_parked {
 /* The process of the calling thread, if a call from code at `caller` may park; else NULL. */
 struct baton_process *baton_who_parks(const void *caller);
 
+/* The same wherever it is called from. */
+int baton_may_park(const struct baton_process *process);
+/* A descriptor is about to be closed or replaced: processes that wait for it are told, and its number is free for another one. */
+void baton_descriptor_closes(int descriptor);
+
 /* To be called in the exported function itself. */
 #define BATON_WHO_PARKS() baton_who_parks(__builtin_return_address(0))
 

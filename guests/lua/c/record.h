@@ -55,6 +55,7 @@ struct baton_vm {
   const char *progname;
   struct baton_process *busy[1 << BATON_BUSY_BITS]; /* processes in calls about an object, by that object (see objects_in_use.c) */
   int busy_count;
+  int parked;                  /* processes whose C code waits in the poller (see parked.c) */
   uint64_t object_queue, require_queue;
   struct baton_load *loads;    /* modules that are being loaded (see modules.c) */
   struct ffi_vm *ffi;          /* baton.ffi, once it is loaded (see ffi.h) */
@@ -100,6 +101,7 @@ struct baton_process {
   unsigned char busy_lane;      /* how it uses `busy_object` */
   unsigned char errno_kept;     /* C code below may look at errno: it is saved across switches */
   unsigned char calls_back;     /* a foreign call of it is about to enter the VM by a callback, and stays beneath it */
+  unsigned char serves_visit;   /* a listener, in a callback that a thread of C's waits for */
   unsigned char keeps_thread;   /* the host's frames on its stack must stay on their thread */
   unsigned char pinned;         /* foreign frames are on its stack: it continues only on its thread */
   unsigned char gc_stopped;     /* Lua's "collector stopped by finalizer" bit */

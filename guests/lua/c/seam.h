@@ -10,7 +10,8 @@
 **   lstate.c     lua_close, which never unlocks, leaves the gate as it found it; a coroutine that is being closed is noted
 **   lfunc.c      calls of __close methods are marked
 **   lgc.c        calls of finalizers are marked; they wait where Lua's stack is all but full
-**   liolib.c     which file a function is about is noted; a file in use is waited for; writing passes by the host's console
+**   liolib.c     which file a function is about is noted; a file in use is waited for; reading waits as parked processes do;
+**                writing passes by the host's console
 **   lauxlib.c    messages to stderr pass by the host's console
 ** print, require and os.exit are replaced in their tables (program.c).
 */
@@ -137,12 +138,21 @@ struct lua_longjmp *baton_lua_throw_target(struct lua_State *L, struct lua_longj
 
 #if defined(BATON_IN_LIOLIB)
 #define l_popen(L, c, m) (baton_io_flush_all(), popen(c, m))
-#define l_pclose(L, file) ((void)(L), pclose(file))
+#define l_pclose(L, file) ((void)(L), pclose(baton_io_closes(file)))
+struct _IO_FILE;
+int baton_io_refill(struct _IO_FILE *file);
+struct _IO_FILE *baton_io_closes(struct _IO_FILE *file);
 void baton_io_flush_all(void);
 #define luaL_checkudata baton_io_checkudata
 #define lua_touserdata baton_io_touserdata
 #define lua_newuserdatauv baton_io_newuserdata
 #define fclose baton_io_fclose
+#define fread baton_io_fread
+#define getc baton_io_getc
+/* As Lua's own for POSIX, but for a file without characters in its buffer. */
+#define l_getc(f) (__builtin_expect((f)->_IO_read_ptr < (f)->_IO_read_end, 1) ? getc_unlocked(f) : baton_io_refill(f))
+#define l_lockfile(f) flockfile(f)
+#define l_unlockfile(f) funlockfile(f)
 #define fwrite baton_io_fwrite
 #define fprintf baton_io_fprintf
 #endif

@@ -17,6 +17,8 @@
 //! therefore keeps nothing across a switch that belongs to a thread: no address of a thread-local, no lock
 //! guard. This cannot be said in types; it is a rule of the project (DESIGN, "Pinning").
 
+mod sanitizer;
+
 use crate::stack::Stack;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -34,6 +36,8 @@ struct FiberHeader {
     state: AtomicU8,
     entry: Option<Entry>,
     argument: usize,
+    /// What a race detector knows the fiber by; nothing without one.
+    watched: sanitizer::Context,
 }
 
 /// A handle to a fiber; a plain word.
@@ -69,6 +73,7 @@ impl ThreadFiber {
             state: AtomicU8::new(RUNNING),
             entry: None,
             argument: 0,
+            watched: sanitizer::Context::of_this_thread(),
         };
         ThreadFiber(Box::new(FiberHeaderCell(std::cell::UnsafeCell::new(
             std::mem::MaybeUninit::new(header),
@@ -97,6 +102,7 @@ impl Fiber {
                 state: AtomicU8::new(PARKED),
                 entry: Some(entry),
                 argument,
+                watched: sanitizer::Context::new(),
             });
             Fiber(NonNull::new_unchecked(pointer))
         }
@@ -123,7 +129,9 @@ impl Fiber {
             (*to_header).state.store(RUNNING, Ordering::Relaxed);
             // Release: pairs with the acquire load above on the thread that continues `self`.
             (*from_header).state.store(PARKED, Ordering::Release);
+            (*to_header).watched.continues();
             arch::switch(&raw mut (*from_header).stack_pointer, (*to_header).stack_pointer);
+            sanitizer::forget_the_ended();
         }
     }
 
@@ -141,6 +149,8 @@ impl Fiber {
             (*to_header).state.store(RUNNING, Ordering::Relaxed);
             // Release: pairs with the acquire load in `switch_to` of a broken executor.
             (*from_header).state.store(ENDED, Ordering::Release);
+            (*from_header).watched.ends();
+            (*to_header).watched.continues();
             arch::switch(&raw mut (*from_header).stack_pointer, (*to_header).stack_pointer);
         }
         unreachable!("a fiber that had ended was continued");
@@ -186,6 +196,7 @@ fn refuse(to: Fiber) -> ! {
 
 /// The first thing that runs on a fresh stack; `header` comes in a callee-saved register.
 unsafe extern "C" fn begin(header: *mut FiberHeader) -> ! {
+    sanitizer::forget_the_ended();
     // SAFETY: `prepare` wrote the header, and the stack lives while the fiber runs.
     let (entry, argument) = unsafe { ((*header).entry.take(), (*header).argument) };
     match entry {

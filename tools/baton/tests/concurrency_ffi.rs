@@ -31,7 +31,8 @@ cases! {
         a_program_in_which_all_wait_for_a_visit_is_not_dead,
         who_waits_long_for_a_visit_is_not_taken_for_dead,
         a_visit_waits_until_a_critical_section_ends,
-        a_listener_is_whole_before_others_come_to_run;
+        a_listener_is_whole_before_others_come_to_run,
+        callbacks_do_not_wait_for_the_threads_that_their_own_calls_keep;
     mod learning from "ffi/learning.lua":
         a_function_that_lasts_is_known_after_its_first_call,
         a_function_that_does_not_last_stays,

@@ -3,8 +3,8 @@
 //! Each command is one module: [`testing`] sets up what the tests need and runs them, [`ci`] is what continuous
 //! integration checks besides, [`tidy`] holds the sources to the rules that no compiler knows, [`generate`] writes the
 //! manual page and the completions, [`deb`] makes a Debian package, [`peers`] installs what
-//! the benches compare with, [`stress`] repeats the concurrent tests until one fails or all have passed, and [`soak`] puts the
-//! interpreter under a load for long.
+//! the benches compare with, [`stress`] repeats the concurrent tests until one fails or all have passed, [`soak`] puts the
+//! interpreter under a load for long, and [`races`] has ThreadSanitizer watch the runtime's tests.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ mod deb;
 mod generate;
 mod packages;
 mod peers;
+mod races;
 mod soak;
 mod stress;
 mod testing;
@@ -36,6 +37,9 @@ usage: cargo xtask <command>
   peers                               install what the benches compare with
   stress [--runs N] [--pinned|--load] [--release] [--only NAMES]
                                       repeat the concurrent tests N times (200), pinned to one CPU and under load
+  races                               the runtime's tests under ThreadSanitizer
+  soak foreign [--seconds N] [--seed N] [--release]
+                                      random foreign calls for N seconds (600): nothing may be lost
   soak net [--seconds N]              sockets that go wrong in every way, for N seconds (600): nothing may be left behind
 ";
 
@@ -61,8 +65,9 @@ fn dispatch(arguments: &[String]) -> Outcome {
         "generate" => without_arguments(command, rest).and_then(|()| generate::run()),
         "tidy" => without_arguments(command, rest).and_then(|()| tidy::run()),
         "peers" => without_arguments(command, rest).and_then(|()| peers::run()),
-        "stress" => stress::run(rest),
+        "races" => without_arguments(command, rest).and_then(|()| races::run()),
         "soak" => soak::run(rest),
+        "stress" => stress::run(rest),
         stress::LOAD_COMMAND => stress::burn_until_stdin_ends(),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");

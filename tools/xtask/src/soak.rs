@@ -1,5 +1,7 @@
 //! `cargo xtask soak`: a load that goes on for long and checks all the while that it leaves nothing behind.
 
+mod foreign;
+
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -9,6 +11,9 @@ use crate::workspace;
 
 /// The program under `tools/baton/tests/lua` that makes the load of a name.
 const PROGRAMS: &[(&str, &str)] = &[("net", "parking/soak.lua")];
+
+/// The load that has a driver of its own.
+const FOREIGN: &str = "foreign";
 
 const DEFAULT_SECONDS: u32 = 600;
 
@@ -24,6 +29,9 @@ struct Request {
 
 /// Builds the interpreter and runs the load: half of the time as it is, half of it with few descriptors.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
+    if let Some((FOREIGN, rest)) = arguments.split_first().map(|(name, rest)| (name.as_str(), rest)) {
+        return foreign::run(rest);
+    }
     let request = Request::parse(arguments)?;
     let mut steps = Steps::of("soak");
     steps.run("build", &mut cargo(&["build", "--release", "-p", "baton"]));
@@ -39,7 +47,12 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 
 impl Request {
     fn parse(arguments: &[String]) -> Result<Self, String> {
-        let known = PROGRAMS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        let known = PROGRAMS
+            .iter()
+            .map(|(name, _)| *name)
+            .chain([FOREIGN])
+            .collect::<Vec<_>>()
+            .join(", ");
         let (name, rest) = arguments
             .split_first()
             .ok_or_else(|| format!("soak: a load expected: {known}"))?;

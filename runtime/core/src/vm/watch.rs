@@ -395,7 +395,7 @@ impl Watch {
         }
     }
 
-    /// The call has not lasted yet, only its thread has not been let run: another thread would have to wait just so.
+    /// The call has not lasted yet, only its thread has not been let run: another thread would have to wait just so. See docs/adr/0016.
     fn is_kept_from_running(&self, thread: ThreadHandle, window: Duration) -> bool {
         let (Some(before), Some(cpu)) = (self.gate_cpu, thread.cpu_time()) else {
             return false;

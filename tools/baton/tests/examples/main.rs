@@ -3,6 +3,10 @@
 mod chat;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod notes;
+#[path = "../packages/server.rs"]
+#[allow(dead_code, reason = "other tests need other servers")]
+mod server;
 mod web_server;
 
 use std::ffi::OsStr;
@@ -188,6 +192,7 @@ fn the_examples_say_how_they_are_called() {
         ("job_queue.lua", &["-t"]),
         ("chat_server.lua", &["-p"]),
         ("chat_load.lua", &["-n"]),
+        ("notes_service.lua", &[]),
     ] {
         let outcome = example(name, arguments).run();
         outcome.ends_with(2).complained(&format!("usage: {name} "));

@@ -105,4 +105,24 @@ function case.a_listener_is_whole_before_others_come_to_run()
   end, 60, 5), 300)
 end
 
+-- Guards against callbacks that waited for a native thread, all of which were kept by the calls that they belong to.
+function case.callbacks_do_not_wait_for_the_threads_that_their_own_calls_keep()
+  process.params.max_threads = 3
+  local function first_line()
+    local pipe = io.popen "echo 1"
+    local line = pipe:read "l"
+    pipe:close()
+    return tonumber(line)
+  end
+  local visited, nested = {}, {}
+  for i = 1, 4 do
+    visited[i] = process.spawn(subject.subject_call_from_threads, first_line, 2, 3)
+    nested[i] = process.spawn(subject.subject_call, function() return first_line() end, 1)
+  end
+  for i = 1, 4 do
+    check.results("visited", { true, 6 }, visited[i]:join(60))
+    check.results("nested", { true, 1 }, nested[i]:join(60))
+  end
+end
+
 check.run(case)

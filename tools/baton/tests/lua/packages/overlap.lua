@@ -32,6 +32,12 @@ function cases.postgres()
   local elapsed = process.now() - before
   io.stderr:write(("50 queries of 1 s each: %.3f s\n"):format(elapsed))
   assert(elapsed < 25, "they did not overlap")
+  assert(process.stats().descriptor_waits >= 50 and process.threads() <= 4, "they did not park")
+  -- A kill ends the wait; the connection is left as it is.
+  local victim = process.spawn(function() connections[1]:execute "select pg_sleep(60)" end)
+  repeat process.sleep(0.001) until victim:status() == "waiting"
+  victim:kill()
+  assert(select(2, victim:join()) == "killed")
 end
 
 local LONG_QUERY = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 3000000) select count(*) from n"

@@ -61,7 +61,8 @@ function case.a_textbook_echo_server_holds_hundreds_of_connections_on_few_thread
     client:close()
   end)
   join_all(all)
-  check.within(most, 1, 4, "threads")
+  -- Without the clocks of threads, calls are also retaken whose thread the system does not let run.
+  check.within(most, 1, process.features().poller == "polling" and 64 or 4, "threads")
   check.that(process.stats().descriptor_waits > 1000)
 end
 
@@ -212,6 +213,35 @@ function case.a_loop_does_not_starve_who_waits_for_a_socket()
   peer:send("x\n")
   while not done do end
   reader:join()
+end
+
+-- Guards against a read that blocks on the thread on which they are parked.
+function case.who_reads_from_a_pipe_does_not_keep_those_who_wait_for_sockets()
+  local client, peer = pair()
+  local reader = process.spawn(function() return (client:receive()) end)
+  waits(reader)
+  local path, other = check.fifo(), check.fifo()
+  local pipe = io.popen("printf '1 2'; cat " .. path)
+  local slow = process.spawn(function() return pipe:read("n", "n", "n", "L", "l", "a") end)
+  waits(slow)
+  peer:send("x\n")
+  check.results("reader", { true, "x" }, reader:join())
+  check.equal(slow:status(), "waiting")
+  local again = process.spawn(function() return (client:receive()) end)
+  waits(again)
+  local rest = ("y"):rep(20000)
+  check.write_file(path, "0 3\nline\n" .. rest)
+  check.results("slow", { true, 1, 20, 3, "\n", "line", rest }, slow:join())
+  check.equal(pipe:close(), true)
+  local silent = io.popen("cat " .. other)
+  local victim = process.spawn(function() return silent:read() end)
+  waits(victim)
+  victim:kill()
+  check.results("victim", { false, "killed" }, victim:join())
+  check.write_file(other, "")
+  check.equal(silent:close(), true)
+  peer:send("z\n")
+  check.results("again", { true, "z" }, again:join())
 end
 
 function case.datagrams_are_waited_for()

@@ -1,0 +1,202 @@
+-- A small HTTP service that keeps notes in PostgreSQL and speaks JSON: LuaSocket, lua-sql-postgres and lua-cjson, as they are.
+--
+--   baton examples/notes_service.lua [-p PORT] [-c CONNECTIONS] 'host=... dbname=... user=...'
+--
+--   POST /notes {"text": "..."}    201, the note with its id      GET /notes       all notes
+--   GET /notes/ID                  the note, or 404               DELETE /notes/ID 204, or 404
+--
+-- It prints its port, and ends when its standard input does (Ctrl-D): it accepts nobody any more, and lets requests that are being answered
+-- come to their end, for five seconds at most.
+--
+-- Each client has a process, which waits for its socket. A request takes a connection to the database out of a channel and puts it back; while the
+-- database works, the process waits for that. All of it is one native thread.
+
+local process = require "baton.process"
+local socket = require "socket"
+local driver = require "luasql.postgres"
+local json = require "cjson"
+
+local GRACE = 5 -- seconds for requests at the end
+local LARGEST = 1 << 20 -- bytes of a request's body
+
+local REASONS = {
+  [200] = "OK", [201] = "Created", [204] = "No Content", [400] = "Bad Request", [404] = "Not Found", [405] = "Method Not Allowed",
+  [413] = "Content Too Large", [500] = "Internal Server Error",
+}
+
+-- {======================================================
+-- The database
+-- ======================================================
+
+local Pool = {}
+Pool.__index = Pool
+
+local function open_pool(environment, source, size)
+  local pool = setmetatable({ free = process.channel(size), source = source, environment = environment }, Pool)
+  for _ = 1, size do assert(pool.free:send(assert(environment:connect(source)))) end
+  return pool
+end
+
+-- Calls f(connection) with one that nobody else has meanwhile. After an error, or a kill, nobody knows its state: another one takes its place.
+function Pool:with(f)
+  local connection = self.free:receive()
+  local _ <close> = setmetatable({}, { __close = function(_, failure)
+    if failure then
+      connection:close()
+      connection = assert(self.environment:connect(self.source))
+    end
+    self.free:send(connection)
+  end })
+  return f(connection)
+end
+
+-- The rows of a query as tables.
+local function rows(connection, query)
+  local cursor, why = connection:execute(query)
+  if not cursor then error(why, 0) end
+  local list = {}
+  if type(cursor) ~= "userdata" then return list, cursor end
+  local row = cursor:fetch({}, "a")
+  while row do
+    list[#list + 1] = { id = math.tointeger(tonumber(row.id)), text = row.text }
+    row = cursor:fetch({}, "a")
+  end
+  cursor:close()
+  return list
+end
+
+-- }======================================================
+
+-- {======================================================
+-- What the service does: status, and the body as a value
+-- ======================================================
+
+local routes = {}
+local EMPTY = "[]" -- which cjson would take for an object
+
+routes["GET /notes"] = function(pool)
+  local notes = pool:with(function(connection) return (rows(connection, "SELECT id, text FROM notes ORDER BY id")) end)
+  return 200, notes[1] and notes or EMPTY
+end
+
+routes["POST /notes"] = function(pool, _, body)
+  local ok, note = pcall(json.decode, body)
+  if not ok or type(note) ~= "table" or type(note.text) ~= "string" then return 400, { error = 'an object with a "text" expected' } end
+  return 201, pool:with(function(connection)
+    return rows(connection, ("INSERT INTO notes (text) VALUES ('%s') RETURNING id, text"):format(connection:escape(note.text)))[1]
+  end)
+end
+
+routes["GET /notes/ID"] = function(pool, id)
+  local note = pool:with(function(connection) return rows(connection, ("SELECT id, text FROM notes WHERE id = %d"):format(id))[1] end)
+  if note then return 200, note end
+  return 404, { error = "no such note" }
+end
+
+routes["DELETE /notes/ID"] = function(pool, id)
+  local _, count = pool:with(function(connection) return rows(connection, ("DELETE FROM notes WHERE id = %d"):format(id)) end)
+  if count == 1 then return 204 end
+  return 404, { error = "no such note" }
+end
+
+local function answer(pool, method, path, body)
+  local base, id = path:match "^(/notes)/?(%d*)$"
+  if not base then return 404, { error = "no such page" } end
+  local route = routes[method .. " " .. base .. (id ~= "" and "/ID" or "")]
+  if not route then return 405, { error = "not that way" } end
+  local ok, status, value = pcall(route, pool, math.tointeger(tonumber(id)), body)
+  if ok then return status, value end
+  io.stderr:write("notes_service: ", tostring(status), "\n")
+  return 500, { error = "the database does not answer" }
+end
+
+-- }======================================================
+
+-- {======================================================
+-- HTTP
+-- ======================================================
+
+-- The next request of a client; nothing at its end.
+local function read_request(client)
+  local method, path = (client:receive() or ""):match "^(%u+) ([^ ?]+)"
+  if not method then return end
+  local length, keep = 0, true
+  for line in function() return (client:receive()) end do
+    if line == "" then
+      if length > LARGEST then return method, path, nil, false end
+      return method, path, length > 0 and client:receive(length) or "", keep
+    end
+    local name, value = line:match "^([%w-]+):%s*(.-)%s*$"
+    name = name and name:lower()
+    if name == "content-length" then length = tonumber(value) or 0 end
+    if name == "connection" and value:lower() == "close" then keep = false end
+  end
+end
+
+local function reply(client, status, value, keep)
+  local body = value == nil and "" or (value == EMPTY and value or json.encode(value)) .. "\n"
+  return client:send(("HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: %s\r\n\r\n%s"):format(
+    status, REASONS[status], #body, keep and "keep-alive" or "close", body))
+end
+
+local function serve(client, pool, state)
+  local _ <close> = setmetatable({}, { __close = function() client:close() end })
+  for method, path, body, keep in read_request, client do
+    state.is_busy = true
+    keep = keep and not state.is_last
+    local status, value = 413, { error = "too much" }
+    if body then status, value = answer(pool, method, path, body) end
+    if not reply(client, status, value, keep) or not keep then break end
+    state.is_busy = false
+  end
+end
+
+-- }======================================================
+
+local function run(port, size, source)
+  local environment = assert(driver.postgres())
+  local pool = open_pool(environment, source, size)
+  pool:with(function(connection)
+    assert(connection:execute "CREATE TABLE IF NOT EXISTS notes (id serial PRIMARY KEY, text text NOT NULL)")
+  end)
+  local server = assert(socket.bind("127.0.0.1", port, 1024))
+  print("port " .. select(2, server:getsockname()))
+  io.stdout:flush()
+  process.scope(function(scope)
+    local clients = setmetatable({}, { __mode = "k" })
+    local acceptor = scope:spawn({ name = "acceptor" }, function()
+      for client in function() return (server:accept()) end do
+        local state = {}
+        clients[scope:spawn({ name = "a client" }, serve, client, pool, state)] = state
+      end
+    end)
+    repeat until not io.read "L"
+    server:close()
+    acceptor:join()
+    for client, state in pairs(clients) do -- who says nothing has nothing to wait for
+      state.is_last = true
+      if not state.is_busy then client:kill() end
+    end
+    local timer = process.after(GRACE, function()
+      for client in pairs(clients) do client:kill() end
+    end)
+    for client in pairs(clients) do client:join() end
+    timer:cancel()
+  end)
+end
+
+local options, source = { ["-p"] = 8080, ["-c"] = 10 }, nil
+local i = 1
+while arg[i] do
+  if options[arg[i]] then
+    options[arg[i]], i = math.tointeger(tonumber(arg[i + 1])), i + 1
+  else
+    source = arg[i]
+  end
+  i = i + 1
+end
+if not source or not options["-p"] or not options["-c"] then
+  io.stderr:write "usage: notes_service.lua [-p PORT] [-c CONNECTIONS] 'host=... dbname=... user=...'\n"
+  os.exit(2)
+end
+run(options["-p"], options["-c"], source)

@@ -1,0 +1,84 @@
+//! The service that keeps notes in PostgreSQL.
+
+use super::{example, has_lines};
+use crate::harness::Started;
+use crate::server::Server;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+struct Service {
+    program: Started,
+    port: u16,
+    _database: Server,
+}
+
+/// None, said loudly, where there is no PostgreSQL.
+fn start_service() -> Option<Service> {
+    let database = Server::postgres()?;
+    let free = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
+    let port = free.local_addr().expect("it is bound").port();
+    drop(free);
+    let source = format!("host={} user=baton dbname=postgres", database.dir().display());
+    let mut program = example("notes_service.lua", &["-c", "3", "-p"])
+        .arg(port.to_string())
+        .arg(source)
+        .open_stdin()
+        .start();
+    program.await_stdout(&format!("port {port}\n"));
+    Some(Service {
+        program,
+        port,
+        _database: database,
+    })
+}
+
+/// One request; the status line and the body of its answer.
+fn ask(port: u16, request: &str, body: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the service listens");
+    let length = body.len();
+    let text = format!("{request} HTTP/1.1\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+    stream.write_all(text.as_bytes()).expect("the service reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("the service answers");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("the head ends");
+    let status = head.lines().next().unwrap_or_default();
+    (status.to_owned(), body.trim_end().to_owned())
+}
+
+#[test]
+fn the_service_keeps_the_notes_of_many_clients_at_once() {
+    const CLIENTS: usize = 20;
+    let Some(mut service) = start_service() else { return };
+    let port = service.port;
+    let clients: Vec<_> = (1..=CLIENTS)
+        .map(|number| {
+            std::thread::spawn(move || ask(port, "POST /notes", &format!(r#"{{"text":"it's note {number}"}}"#)))
+        })
+        .collect();
+    for client in clients {
+        let (status, body) = client.join().expect("the client asks");
+        assert_eq!(status, "HTTP/1.1 201 Created");
+        assert!(body.contains("it's note "), "{body}");
+    }
+    let (_, all) = ask(port, "GET /notes", "");
+    assert_eq!(all.matches("it's note ").count(), CLIENTS, "{all}");
+    assert_eq!(ask(port, "DELETE /notes/1", "").0, "HTTP/1.1 204 No Content");
+    assert_eq!(ask(port, "GET /notes/1", "").0, "HTTP/1.1 404 Not Found");
+    assert!(ask(port, "GET /notes/2", "").1.contains(r#""id":2"#));
+    assert_eq!(ask(port, "POST /notes", "nonsense").0, "HTTP/1.1 400 Bad Request");
+    assert_eq!(ask(port, "PUT /notes", "").0, "HTTP/1.1 405 Method Not Allowed");
+    service.program.close_stdin();
+    let outcome = service.program.finish();
+    outcome.succeeds().quietly();
+    has_lines(&outcome, [format!("port {port}").as_str()]);
+}
+
+#[test]
+fn a_client_that_says_nothing_does_not_keep_the_service_from_ending() {
+    let Some(mut service) = start_service() else { return };
+    let mut silent = TcpStream::connect(("127.0.0.1", service.port)).expect("the service listens");
+    assert_eq!(ask(service.port, "GET /notes", "").1, "[]");
+    service.program.close_stdin();
+    assert_eq!(silent.read(&mut [0]).expect("the service closes"), 0);
+    service.program.finish().succeeds().quietly();
+}

@@ -1,0 +1,130 @@
+/* What the soak calls: functions that last, call back, fail and fill memory, from any thread, and count. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST_THREADS = 16, RECORD = 200 };
+
+struct record {
+  unsigned char bytes[RECORD];
+};
+
+static int64_t begun, ended, called_back, visited;
+
+int64_t soak_begun(void) { return __atomic_load_n(&begun, __ATOMIC_SEQ_CST); }
+int64_t soak_ended(void) { return __atomic_load_n(&ended, __ATOMIC_SEQ_CST); }
+int64_t soak_called_back(void) { return __atomic_load_n(&called_back, __ATOMIC_SEQ_CST); }
+int64_t soak_visited(void) { return __atomic_load_n(&visited, __ATOMIC_SEQ_CST); }
+
+static void begin(void) { __atomic_fetch_add(&begun, 1, __ATOMIC_SEQ_CST); }
+static void end(void) { __atomic_fetch_add(&ended, 1, __ATOMIC_SEQ_CST); }
+
+static void rest(int microseconds) {
+  struct timespec time = {microseconds / 1000000, microseconds % 1000000 * 1000L};
+  while (nanosleep(&time, &time) != 0)
+    ;
+}
+
+static int64_t now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+/* Blocks. */
+int soak_sleep(int microseconds) {
+  begin();
+  rest(microseconds);
+  end();
+  return microseconds + 1;
+}
+
+/* Computes. */
+int soak_spin(int microseconds) {
+  int64_t until = now() + microseconds * 1000LL;
+  begin();
+  while (now() < until)
+    ;
+  end();
+  return microseconds + 1;
+}
+
+/* Blocks, and leaves an errno. */
+int soak_fail(int with, int microseconds) {
+  begin();
+  rest(microseconds);
+  end();
+  errno = with;
+  return -1;
+}
+
+/* Structures by value, through memory that is its own. */
+struct record soak_mirror(struct record record, int microseconds) {
+  struct record mirrored;
+  begin();
+  rest(microseconds);
+  for (int i = 0; i < RECORD; i++)
+    mirrored.bytes[i] = record.bytes[RECORD - 1 - i];
+  end();
+  return mirrored;
+}
+
+/* Writes to the caller's memory, before and after it blocks. */
+void soak_fill(unsigned char *to, int byte, int size, int microseconds) {
+  begin();
+  memset(to, byte + 1, (size_t)size);
+  rest(microseconds);
+  memset(to, byte, (size_t)size);
+  end();
+}
+
+/* Calls back, between two rests. Thread-local data has to be where it was. */
+int soak_nest(int (*f)(int), int depth, int microseconds) {
+  volatile uintptr_t before = (uintptr_t)&errno;
+  int result;
+  begin();
+  rest(microseconds);
+  errno = depth + 1;
+  __atomic_fetch_add(&called_back, 1, __ATOMIC_SEQ_CST);
+  result = f(depth);
+  if (before != (uintptr_t)&errno || errno != depth + 1) result = -1000000;
+  rest(microseconds);
+  end();
+  return result + 1;
+}
+
+struct visitor {
+  int (*f)(int, int);
+  int number, count, sum;
+};
+
+static void *visit(void *argument) {
+  struct visitor *visitor = argument;
+  for (int i = 1; i <= visitor->count; i++) {
+    __atomic_fetch_add(&visited, 1, __ATOMIC_SEQ_CST);
+    visitor->sum += visitor->f(visitor->number, i);
+  }
+  return NULL;
+}
+
+/* Threads of its own call back; answers the sum of what came back. */
+int soak_visits(int (*f)(int, int), int threads, int count) {
+  pthread_t all[MOST_THREADS];
+  struct visitor visitors[MOST_THREADS];
+  int started = 0, sum = 0;
+  begin();
+  for (; started < threads && started < MOST_THREADS; started++) {
+    visitors[started] = (struct visitor){f, started + 1, count, 0};
+    if (pthread_create(&all[started], NULL, visit, &visitors[started]) != 0) abort();
+  }
+  for (int i = 0; i < started; i++) {
+    pthread_join(all[i], NULL);
+    sum += visitors[i].sum;
+  }
+  end();
+  return sum;
+}

@@ -1,0 +1,363 @@
+//! `cargo xtask soak foreign`: random foreign calls for a long time, and at the end a count of what must not be lost.
+//!
+//! What is done stands in `foreign.lua`, and what it calls in `foreign.c`. The time is divided into runs of a program of its own
+//! each, with a seed of its own: one that fails is told, and can be repeated by its seed.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::Outcome;
+use crate::cargo::cargo;
+use crate::workspace;
+
+/// Seconds, unless the command line says something else.
+const DEFAULT_SECONDS: u64 = 600;
+
+/// Most seconds of one run: long enough that what leaks shows, and short enough that its seed soon leads there again.
+const RUN_SECONDS: u64 = 20;
+
+/// How much longer than its time a run may take, to come to its end.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// For a program that hangs to write its report in.
+const TIME_TO_REPORT: Duration = Duration::from_secs(3);
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+struct Request {
+    seconds: u64,
+    seed: Option<u64>,
+    release: bool,
+}
+
+/// Runs the soak for as long as asked, and stops at the first failure.
+pub(super) fn run(arguments: &[String]) -> Outcome {
+    let request = Request::parse(arguments)?;
+    let baton = build(request.release)?;
+    let library = compile_library()?;
+    let seed = request.seed.unwrap_or_else(seed_of_now);
+    println!("soak: foreign calls for {} s, from seed {seed}", request.seconds);
+    let progress = ProgressBar::new(request.seconds);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} s, {msg}") {
+        progress.set_style(style);
+    }
+    let mut totals = Totals::default();
+    let mut begun = 0;
+    for (number, seconds) in lengths(request.seconds).into_iter().enumerate() {
+        let round = Round {
+            baton: &baton,
+            library: &library,
+            seed: seed + number as u64,
+            seconds,
+        };
+        let figures = round.run(|calls, elapsed| {
+            progress.set_position(begun + elapsed.min(seconds));
+            progress.set_message(format!("seed {}: {calls} calls", round.seed));
+        });
+        match figures {
+            Ok(figures) => totals.add(&figures),
+            Err(why) => {
+                progress.abandon();
+                return Err(why);
+            }
+        }
+        begun += seconds;
+        progress.set_position(begun);
+        if progress.is_hidden() {
+            println!("seed {}: {seconds} s passed", round.seed);
+        }
+    }
+    progress.finish_and_clear();
+    totals.print();
+    Ok(())
+}
+
+impl Request {
+    fn parse(arguments: &[String]) -> Result<Self, String> {
+        let mut request = Self {
+            seconds: DEFAULT_SECONDS,
+            seed: None,
+            release: false,
+        };
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            match argument.as_str() {
+                "--seconds" => request.seconds = number(argument, rest.next())?.max(1),
+                "--seed" => request.seed = Some(number(argument, rest.next())?),
+                "--release" => request.release = true,
+                other => return Err(format!("soak: unknown option '{other}'")),
+            }
+        }
+        Ok(request)
+    }
+}
+
+fn number(option: &str, word: Option<&String>) -> Result<u64, String> {
+    let word = word.ok_or_else(|| format!("soak: '{option}' needs a number"))?;
+    // The program reads it as an integer of Lua's, and multiplies it.
+    word.parse::<u32>()
+        .map(u64::from)
+        .map_err(|_| format!("soak: '{option}' needs a number from 0 to {}, got '{word}'", u32::MAX))
+}
+
+/// The lengths of the runs, in seconds.
+fn lengths(seconds: u64) -> Vec<u64> {
+    let count = seconds.div_ceil(RUN_SECONDS);
+    (0..count)
+        .map(|number| RUN_SECONDS.min(seconds - number * RUN_SECONDS))
+        .collect()
+}
+
+fn seed_of_now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(1, |since| u64::from(since.subsec_nanos()))
+}
+
+/// The interpreter, built.
+fn build(release: bool) -> Result<PathBuf, String> {
+    let mut command = cargo(&["build", "--quiet", "--package", "baton"]);
+    if release {
+        command.arg("--release");
+    }
+    match command.status() {
+        Ok(status) if status.success() => {}
+        Ok(status) => return Err(format!("soak: baton does not build: {status}")),
+        Err(why) => return Err(format!("soak: cannot start cargo: {why}")),
+    }
+    let profile = if release { "release" } else { "debug" };
+    Ok(workspace::target_directory(profile).join("baton"))
+}
+
+fn sources() -> PathBuf {
+    workspace::root().join("tools/xtask/src/soak")
+}
+
+fn compile_library() -> Result<PathBuf, String> {
+    let directory = workspace::target_directory("soak");
+    std::fs::create_dir_all(&directory).map_err(|why| format!("soak: {}: {why}", directory.display()))?;
+    let library = directory.join("libforeign.so");
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let mut command = Command::new(&compiler);
+    command
+        .args(["-O1", "-g", "-Wall", "-Wextra", "-shared", "-fPIC", "-pthread", "-o"])
+        .arg(&library)
+        .arg(sources().join("foreign.c"));
+    match command.status() {
+        Ok(status) if status.success() => Ok(library),
+        Ok(status) => Err(format!("soak: the C library does not compile: {status}")),
+        Err(why) => Err(format!("soak: cannot start {}: {why}", compiler.display())),
+    }
+}
+
+/// One run of the program.
+struct Round<'a> {
+    baton: &'a Path,
+    library: &'a Path,
+    seed: u64,
+    seconds: u64,
+}
+
+type Figures = BTreeMap<String, f64>;
+
+impl Round<'_> {
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.baton);
+        for (name, _) in std::env::vars_os() {
+            let name_bytes = name.as_encoded_bytes();
+            if name_bytes.starts_with(b"LUA_") || name_bytes.starts_with(b"BATON_") {
+                command.env_remove(&name);
+            }
+        }
+        command.arg(sources().join("foreign.lua")).arg(self.library);
+        command.args([self.seed, self.seconds].map(|number| number.to_string()));
+        command
+    }
+
+    /// Runs it; `tell` hears every second how many calls have begun. A failure comes with all that the program said.
+    fn run(&self, tell: impl Fn(u64, u64)) -> Result<Figures, String> {
+        let mut command = self.command();
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .map_err(|why| format!("soak: cannot start {}: {why}", self.baton.display()))?;
+        let (lines, errors) = read(&mut child)?;
+        let started = Instant::now();
+        let limit = Duration::from_secs(self.seconds) + PATIENCE;
+        let mut figures = Figures::new();
+        let mut has_passed = false;
+        loop {
+            match lines.recv_timeout(limit.saturating_sub(started.elapsed())) {
+                Ok(line) => match line.split_once(char::is_whitespace) {
+                    Some(("progress", calls)) => tell(calls.parse().unwrap_or(0), started.elapsed().as_secs()),
+                    Some((name, value)) => drop(figures.insert(name.to_owned(), value.trim().parse().unwrap_or(0.0))),
+                    None => has_passed |= line == "passed",
+                },
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => ask_for_report(&mut child)?,
+            }
+            if started.elapsed() > limit + TIME_TO_REPORT {
+                // It ends, which ends the lines, too.
+                child.kill().map_err(|why| format!("soak: {why}"))?;
+            }
+        }
+        let status = child.wait().map_err(|why| format!("soak: {why}"))?;
+        let said = errors.join().unwrap_or_default();
+        if status.success() && has_passed && said.is_empty() {
+            return Ok(figures);
+        }
+        let repeat = format!(
+            "cargo xtask soak foreign --seconds {} --seed {}",
+            self.seconds, self.seed
+        );
+        Err(format!(
+            "soak: seed {}: {status}\n{said}\nrepeat it by: {repeat}",
+            self.seed
+        ))
+    }
+}
+
+/// Lines of standard output as they come, and all of standard error at the end.
+fn read(child: &mut Child) -> Result<(Receiver<String>, thread::JoinHandle<String>), String> {
+    let (Some(output), Some(mut errors)) = (child.stdout.take(), child.stderr.take()) else {
+        return Err("soak: the program has no output".to_owned());
+    };
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    let errors = thread::spawn(move || {
+        let mut text = Vec::new();
+        // What can be read is told; the status says whether all went well.
+        let _ = errors.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    Ok((lines, errors))
+}
+
+/// Has a program that hangs write what each of its processes does, and ends it.
+fn ask_for_report(child: &mut Child) -> Outcome {
+    let cannot = |why: std::io::Error| format!("soak: {why}");
+    let process = child.id().to_string();
+    Command::new("kill")
+        .args(["-QUIT", &process])
+        .status()
+        .map_err(cannot)?;
+    thread::sleep(TIME_TO_REPORT);
+    child.kill().map_err(cannot)
+}
+
+/// What all runs did together.
+#[derive(Default)]
+struct Totals {
+    runs: u32,
+    sums: Figures,
+    most: Figures,
+}
+
+/// Figures of which the largest is told, rather than the sum.
+const LARGEST: [&str; 3] = ["longest_gap_ms", "lua_kib", "rss_kib"];
+
+impl Totals {
+    fn add(&mut self, figures: &Figures) {
+        self.runs += 1;
+        for (name, value) in figures {
+            match LARGEST.contains(&name.as_str()) {
+                true => {
+                    let most = self.most.entry(name.clone()).or_default();
+                    *most = most.max(*value);
+                }
+                false => *self.sums.entry(name.clone()).or_default() += value,
+            }
+        }
+    }
+
+    fn print(&self) {
+        println!("soak: {} runs passed; nothing was lost", self.runs);
+        for (name, value) in &self.sums {
+            println!("{value:14.0}  {name}");
+        }
+        for (name, value) in &self.most {
+            println!("{value:14.1}  {name}, at most");
+        }
+    }
+}
+
+#[cfg(test)]
+mod checks {
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<Request, String> {
+        Request::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn ten_minutes_are_soaked_unless_told_otherwise() {
+        let expected = Request {
+            seconds: 600,
+            seed: None,
+            release: false,
+        };
+        assert_eq!(parse(&[]), Ok(expected));
+        let told = parse(&["--seconds", "30", "--seed", "7", "--release"]);
+        assert_eq!(
+            told,
+            Ok(Request {
+                seconds: 30,
+                seed: Some(7),
+                release: true
+            })
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_soaked_is_refused() {
+        for words in [&["--seconds"][..], &["--seed", "-1"], &["--fast"]] {
+            assert!(parse(words).is_err(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn the_time_is_divided_into_runs() {
+        assert_eq!(lengths(30), [20, 10]);
+        assert_eq!(lengths(20), [20]);
+        assert_eq!(lengths(600).len(), 30);
+    }
+
+    #[test]
+    fn sums_and_largest_figures_are_kept_apart() {
+        let mut totals = Totals::default();
+        for (kills, gap) in [(3.0, 9.0), (4.0, 2.0)] {
+            totals.add(&Figures::from([
+                ("kills".to_owned(), kills),
+                ("longest_gap_ms".to_owned(), gap),
+            ]));
+        }
+        assert_eq!((totals.sums["kills"], totals.most["longest_gap_ms"]), (7.0, 9.0));
+    }
+
+    #[test]
+    fn a_program_that_fails_is_told_with_its_seed() {
+        let round = Round {
+            baton: Path::new("/bin/false"),
+            library: Path::new("none"),
+            seed: 77,
+            seconds: 1,
+        };
+        let why = round.run(|_, _| {}).expect_err("it fails");
+        assert!(why.contains("--seed 77"), "{why}");
+    }
+}
