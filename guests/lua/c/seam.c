@@ -123,7 +123,7 @@ static __attribute__((noinline)) void restore_errno(int value) {
 
 /* As long as threads are short, calls of foreign functions are looked at before they are made (policies.c). */
 void baton_lua_watch_threads(struct baton_vm *vm) {
-  int are_short = (size_t)vm->outstanding + 1 >= baton_rs_threads_for_calls(vm->executor);
+  int are_short = (size_t)vm->outstanding >= baton_rs_threads_for_calls(vm->executor);
   if (are_short == vm->threads_are_short) return;
   vm->threads_are_short = are_short;
   __atomic_fetch_add(&baton_calls_watched, are_short ? 1 : -1, __ATOMIC_RELAXED); /* as in baton_lua_object_begins */

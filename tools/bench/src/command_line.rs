@@ -68,8 +68,10 @@ pub(crate) enum Experiment {
     Scale(ScaleOptions),
     /// How late an urgent process wakes that sleeps 1 ms at a time, alone and beside busy and blocking ones
     Latency(LatencyOptions),
-    /// How seven endless loops inside different parts of Lua share the CPU
+    /// A calculation beside an event loop as in 1997, shares of 2 to 1000 processes, and endless loops in different parts of Lua
     Fairness(FairnessOptions),
+    /// What another program on the machine loses to forty dining philosophers, and to forty thousand
+    Philosophers(PhilosophersOptions),
     /// What programs cost that only wait, in seven ways: wake-ups, CPU time, energy; beside asyncio, Node, Go, Java, Erlang, OpenSmalltalk
     Idle(IdleOptions),
     /// Blocking C calls beside each other and beside a ticking process
@@ -99,6 +101,12 @@ pub(crate) enum Experiment {
     /// One program that waits, for `spin` to run
     #[command(hide = true)]
     Waits(WaitsOptions),
+    /// Another program on the machine, for `fairness` and `philosophers` to run
+    #[command(hide = true)]
+    Neighbour(NeighbourOptions),
+    /// Processes with slices of their own, for `fairness` to run
+    #[command(hide = true)]
+    Slices(SlicesOptions),
 }
 
 impl Experiment {
@@ -112,12 +120,15 @@ impl Experiment {
             Self::Scale(_) => "scale",
             Self::Latency(_) => "latency",
             Self::Fairness(_) => "fairness",
+            Self::Philosophers(_) => "philosophers",
             Self::Idle(_) => "idle",
             Self::Blocking(_) => "blocking",
             Self::Spin(_) => "spin",
             Self::Delay(_) => "delay",
             Self::BareTimer(_) => "bare-timer",
             Self::Waits(_) => "waits",
+            Self::Neighbour(_) => "neighbour",
+            Self::Slices(_) => "slices",
             Self::Gilda(_) => "gilda",
             Self::Window(_) => "window",
             Self::Threads(_) => "threads",
@@ -232,12 +243,49 @@ pub(crate) struct LatencyOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct FairnessOptions {
-    /// Seconds that the loops run
+    /// Seconds that the calculation takes by itself
+    #[arg(long, default_value = "5", value_parser = some_seconds)]
+    pub(crate) work: f64,
+
+    /// How often it is done in each way, after a first time that is discarded
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+
+    /// The most equal processes; the steps are 2, 10, 50, 200, 1000 up to it; below 10, only to see that all works
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) most: u32,
+
+    /// Seconds that the seven endless loops run
     #[arg(long, default_value_t = 3.0)]
     pub(crate) seconds: f64,
 
-    /// How often it is done; the worst round counts
+    /// How often they do; the worst round counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PhilosophersOptions {
+    /// How often each case is tried
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// Seconds that the other program computes, and that it sleeps and wakes, beside each
+    #[arg(long, default_value = "3", value_parser = some_seconds)]
+    pub(crate) seconds: f64,
+}
+
+/// Another program on the machine, for `fairness` and `philosophers` to run.
+#[derive(Debug, Args)]
+pub(crate) struct NeighbourOptions {
+    /// What it does: `events`, `compute` or `wake`
+    pub(crate) way: String,
+}
+
+/// Processes with slices of their own, for `fairness` to run.
+#[derive(Debug, Args)]
+pub(crate) struct SlicesOptions {
+    /// How often each has its slice
     pub(crate) rounds: u32,
 }
 
@@ -402,6 +450,10 @@ pub(crate) struct ThreadsOptions {
     /// Milliseconds that a call lasts
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) milliseconds: u64,
+
+    /// Milliseconds that each call of the crowd lasts: ten times as many processes as there may be threads, each with one call
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) crowd_milliseconds: u64,
 }
 
 #[derive(Debug, Args)]
@@ -430,13 +482,26 @@ pub(crate) struct ReportOptions {
 }
 
 /// The experiments in the order of `all`, each as words of a command line: its name, and what makes it quick.
-const EVERY_EXPERIMENT: [&[&str]; 14] = [
+const EVERY_EXPERIMENT: [&[&str]; 15] = [
     &["lua", "--rounds", "1", "--programs", "n_queens,pcall_loop", "--small"],
     &["switch", "--rounds", "1", "--iterations", "1000"],
     &["thread-metric", "--rounds", "1", "--seconds", "0.05"],
     &["scale", "--rounds", "1", "--max", "200"],
     &["latency", "--seconds", "0.2"],
-    &["fairness", "--rounds", "1", "--seconds", "0.5"],
+    &[
+        "fairness",
+        "--runs",
+        "1",
+        "--work",
+        "0.02",
+        "--most",
+        "2",
+        "--rounds",
+        "1",
+        "--seconds",
+        "0.5",
+    ],
+    &["philosophers", "--rounds", "1", "--seconds", "0.05"],
     &[
         "idle",
         "--settle",
@@ -465,7 +530,17 @@ const EVERY_EXPERIMENT: [&[&str]; 14] = [
         "1000",
     ],
     &["window", "--rounds", "1", "--seconds", "0.002", "--longest", "0.001"],
-    &["threads", "--rounds", "1", "--largest", "3", "--milliseconds", "5"],
+    &[
+        "threads",
+        "--rounds",
+        "1",
+        "--largest",
+        "3",
+        "--milliseconds",
+        "5",
+        "--crowd-milliseconds",
+        "5",
+    ],
     &["timers", "--rounds", "1", "--largest", "1500"],
 ];
 
@@ -499,7 +574,9 @@ mod tests {
         let command = CommandLine::command();
         let names = command.get_subcommands().map(|command| command.get_name().to_string());
         let experiments: Vec<String> = names
-            .filter(|name| !["all", "report", "runtime", "bare-timer", "waits"].contains(&name.as_str()))
+            .filter(|name| {
+                !["all", "report", "runtime", "bare-timer", "waits", "neighbour", "slices"].contains(&name.as_str())
+            })
             .collect();
         assert_eq!(lines(false), experiments);
     }

@@ -20,8 +20,11 @@ mod lab;
 mod latency;
 mod lua;
 mod machine;
+mod neighbour;
 mod output;
 mod peers;
+mod philosophers;
+mod places;
 mod report;
 mod scale;
 mod scripts;
@@ -78,6 +81,14 @@ fn run(line: &CommandLine) -> Result<ExitCode> {
         }
         Experiment::Waits(options) => {
             spin::waits::run(options)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Experiment::Neighbour(options) => {
+            neighbour::run(options)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Experiment::Slices(options) => {
+            fairness::processes_with_slices(options)?;
             return Ok(ExitCode::SUCCESS);
         }
         Experiment::Report(options) => read(line, options)?,
@@ -161,6 +172,7 @@ fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Re
         Experiment::Scale(options) => scale::run(bench, options),
         Experiment::Latency(options) => latency::run(bench, options),
         Experiment::Fairness(options) => fairness::run(bench, options),
+        Experiment::Philosophers(options) => philosophers::run(bench, options),
         Experiment::Idle(options) => idle::run(bench, options),
         Experiment::Blocking(options) => blocking::run(bench, options),
         Experiment::Spin(options) => spin::run(options),
@@ -173,7 +185,9 @@ fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Re
         | Experiment::Report(_)
         | Experiment::Runtime(_)
         | Experiment::BareTimer(_)
-        | Experiment::Waits(_) => {
+        | Experiment::Waits(_)
+        | Experiment::Neighbour(_)
+        | Experiment::Slices(_) => {
             anyhow::bail!("it is no experiment by itself")
         }
     }?;

@@ -1,9 +1,12 @@
 //! Native threads made when they are needed or beforehand, and bounds on their number, under bursts of blocking calls.
 
+mod crowd;
+
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
+use serde_json::json;
 
 use crate::bench::Bench;
 use crate::calls::DIRECTORY;
@@ -15,6 +18,8 @@ use crate::report::Report;
 use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::Verdict;
+
+use crowd::Crowd;
 
 const LIMIT: Duration = Duration::from_secs(180);
 
@@ -65,7 +70,7 @@ const WAYS: [Way; 8] = [
 const NOTES: [&str; 5] = [
     "so many processes each make one call that blocks, all at once; then again. 1 is the length of a call: nobody waited for another",
     "eager: as many threads as the bound allows are made before the first burst; lazy: when a call that lasts keeps others waiting",
-    "up to: max_threads, beyond which calls wait for their turn; enough is one more than the largest burst",
+    "up to: max_threads, so many calls are out at once, and others wait for their turn; enough is one more than the largest burst",
     "ended at once: thread_idle is 0; else a thread is kept for 10 s without work",
     "ffi: by baton.ffi, which learns that the calls are long and makes them elsewhere; the others call a C module, and the VM is taken from each",
 ];
@@ -112,9 +117,12 @@ pub(crate) fn run(bench: &Bench, options: &ThreadsOptions) -> Result<Report> {
         limit: LIMIT,
     };
     let results = contest.run();
+    let crowd = Crowd::run(&baton, &script, options);
     let length = options.milliseconds as f64 / 1e3;
     let mut verdicts = vec![bound_is_kept(&results, options)];
+    verdicts.extend(crowd.verdicts());
     verdicts.extend(results.failures());
+    verdicts.extend(crowd.results.failures());
     Ok(Report {
         arms: vec![baton.found()],
         notes: NOTES.map(str::to_string).to_vec(),
@@ -127,13 +135,14 @@ pub(crate) fn run(bench: &Bench, options: &ThreadsOptions) -> Result<Report> {
                 length,
             ),
             costs(&results),
+            crowd.table(),
         ],
         charts: vec![
             chart(&results, "The first burst of calls", "first", length),
             chart(&results, "Another burst of calls", "again", length),
         ],
         verdicts,
-        samples: results.to_json(),
+        samples: json!({"bursts": results.to_json(), "crowd": crowd.results.to_json()}),
     })
 }
 
@@ -213,6 +222,9 @@ fn chart(results: &Results, title: &str, name: &str, length: f64) -> Chart {
     })
 }
 
+/// What there may be beside the threads that calls are out on: one for the VM, and some for calls that begin to block late.
+const MOST_ABOVE_THE_BOUND: u64 = 5;
+
 /// No run ever had more threads than it was allowed.
 fn bound_is_kept(results: &Results, options: &ThreadsOptions) -> Verdict {
     let most = |arm: usize| {
@@ -220,11 +232,11 @@ fn bound_is_kept(results: &Results, options: &ThreadsOptions) -> Verdict {
         stats::maximum(&of_cases.collect::<Vec<_>>())
     };
     let keeps = |(arm, way): (usize, &Way)| match (way.bound(options), most(arm)) {
-        (Some(bound), Some(most)) => most <= bound as f64,
+        (Some(bound), Some(most)) => most <= (bound + MOST_ABOVE_THE_BOUND) as f64,
         _ => true,
     };
     Verdict::holds(
-        "no more native threads than max_threads, in any run",
+        "no more native threads than max_threads and five, in any run",
         WAYS.iter().enumerate().all(keeps),
     )
 }

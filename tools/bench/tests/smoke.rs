@@ -99,7 +99,7 @@ fn every_experiment_runs_and_is_written_as_json_charts_and_page() {
 
     let documents = documents(&at("all.json"));
     let page = fs::read_to_string(at("all.html")).expect("the page to be there");
-    assert_eq!(documents.len(), 14, "{}", shown(&output));
+    assert_eq!(documents.len(), 15, "{}", shown(&output));
     let mut charts = 0;
     for document in &documents {
         let name = document["experiment"].as_str().expect("a name");
@@ -147,7 +147,9 @@ fn reports_of_several_runs_become_one_page() {
     let directory = tempfile::tempdir().expect("a directory");
     let at = |name: &str| directory.path().join(name);
     for name in ["one.json", "two.json"] {
-        let mut command = bench(&["fairness", "--rounds", "1", "--seconds", "0.2"], directory.path());
+        let little = "fairness --runs 1 --work 0.02 --most 2 --rounds 1 --seconds 0.2";
+        let words: Vec<&str> = little.split(' ').collect();
+        let mut command = bench(&words, directory.path());
         let output = command
             .arg("--json")
             .arg(at(name))

@@ -49,10 +49,11 @@ enum Waited {
     Ended,
 }
 
-/// Calls that may block are let in one by one as long as a thread is left for the others ([`Vm::wait_for_thread`]). But one that was let in may
-/// begin to block later than the next one, if it was retaken in between; and bound processes are always let in. If all threads were out then, the VM
-/// would wait for one of these calls, for ever if that call waits for something that only a process of the VM will do. So there may be a few more.
-const MOST_ABOVE_THE_BOUND: usize = 4;
+/// As many calls that may block are let in as there may be threads ([`Vm::wait_for_thread`]). If somebody could run when all of them are out, the VM
+/// would wait for one of these calls, for ever if that call waits for something that only a process of the VM will do: so there may be one thread more.
+/// And a call that was let in may begin to block later than the next one, if it was retaken in between; and bound processes are always let in: so there
+/// may be a few more.
+const MOST_ABOVE_THE_BOUND: usize = 5;
 
 /// Stack of a native thread: it runs the loop only, never a process, but a guest's scheduler and hooks.
 const LOOP_STACK: usize = 1 << 20;

@@ -1,6 +1,7 @@
 //! At the bound on native threads, calls that may block come to their turn: the more urgent first, and among equals who asked first.
 //!
-//! Whoever would take the last thread waits. Each call that comes back wakes the first one who waits, who looks again, and once it is let in wakes
+//! As many calls are out as there may be threads; the last one is made on the owner's own thread if nobody else can run, and else the VM goes on
+//! on a thread above the bound. Whoever comes then waits. Each call that comes back wakes the first one who waits, who looks again, and once it is let in wakes
 //! the next, since its own call may be over at once and tell nobody. Somebody who was woken may find that a process which need not wait has taken the
 //! thread, or that another one is before it who was woken too and has not looked yet: it waits again, at the place that it had.
 //!
@@ -17,7 +18,7 @@ use crate::kernel::{Deadline, ProcessId, WaitQueueId, Wake, WakeReason};
 /// A place among those who ask for a thread: priority when it asked, and the number of the question.
 type Place = (Reverse<u8>, u64);
 
-/// Who wants to make a foreign call while all native threads but one are out. The owner's.
+/// Who wants to make a foreign call while all native threads are out. The owner's.
 #[derive(Debug)]
 pub(super) struct Turns {
     /// Where they wait. The order is that of their places.
@@ -44,7 +45,7 @@ impl Turns {
 }
 
 impl Vm {
-    /// Waits until a foreign call by the calling process would leave a native thread for the others, after those that have asked before. Processes that
+    /// Waits until a foreign call by the calling process has a native thread, after those that have asked before. Processes that
     /// are bound, or prefer home, do not wait: nobody could run in their place.
     pub fn wait_for_thread(&self) -> Wake {
         let mut place = None;
@@ -70,8 +71,8 @@ impl Vm {
         };
         let stays = kernel.effective_carrier(me).is_some() || Some(me) == inner.prefers_home;
         let out = kernel.foreign_count() + kernel.named_and_vacant_count();
-        let leaves_a_thread = out + 1 < self.parameters.max_threads().max(kernel.named_count() + 2);
-        let may_call = stays || kernel.is_critical() || (leaves_a_thread && inner.is_first(me, *place));
+        let has_a_thread = out < self.parameters.max_threads().max(kernel.named_count() + 1);
+        let may_call = stays || kernel.is_critical() || (has_a_thread && inner.is_first(me, *place));
         if !may_call {
             place.get_or_insert_with(|| inner.ask(me));
         } else if place.is_some() {

@@ -4,6 +4,7 @@ mod chat;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod notes;
+mod philosophers;
 #[path = "../packages/server.rs"]
 #[allow(dead_code, reason = "other tests need other servers")]
 mod server;
@@ -190,6 +191,8 @@ fn the_examples_say_how_they_are_called() {
         ("link_checker.lua", &[]),
         ("word_count.lua", &[]),
         ("job_queue.lua", &["-t"]),
+        ("philosophers.lua", &["-n", "1"]),
+        ("philosophers.lua", &["--round"]),
         ("chat_server.lua", &["-p"]),
         ("chat_load.lua", &["-n"]),
         ("notes_service.lua", &[]),

@@ -140,8 +140,8 @@ function case.beyond_the_bound_on_threads_calls_wait_for_their_turn()
   for i = 1, 16 do check.results("call", { true, 50 }, all[i]:join()) end
   check.within(process.now() - start, 0.2, 20)
   check.that(process.stats().thread_bound_hits > 0)
-  -- On a busy machine any call may last, and those that nobody expected to last take up to four threads more.
-  check.within(process.threads(), 1, 5 + 4)
+  -- On a busy machine any call may last, and those that nobody expected to last take up to five threads more.
+  check.within(process.threads(), 1, 5 + 5)
 end
 
 function case.calls_of_functions_that_nothing_is_known_of_wait_for_their_turn()
@@ -156,8 +156,8 @@ function case.calls_of_functions_that_nothing_is_known_of_wait_for_their_turn()
     for i = 1, 12 do n = n + (all[i]:status() == status and 1 or 0) end
     return n
   end
-  check.eventually("two are out, and the others wait", function() return count "foreign" == 2 and count "waiting" == 10 end)
-  check.within(process.threads(), 3, 7)
+  check.eventually("three are out, and the others wait", function() return count "foreign" == 3 and count "waiting" == 9 end)
+  check.within(process.threads(), 3, 8)
   for i = 12, 1, -1 do flags[i][0] = 1 end
   for i = 1, 12 do check.equal(all[i]:join(), true) end
 end
@@ -168,7 +168,7 @@ function case.functions_known_to_be_short_do_not_wait_for_a_thread()
   process.params.max_threads = 3
   local flag, all = ffi.new "char[1]", {}
   for i = 1, 4 do all[i] = process.spawn(fresh "int subject_await(const volatile char *flag)", flag) end
-  check.eventually("the bound is hit", function() return process.stats().thread_bound_hits >= 2 end)
+  check.eventually("the bound is hit", function() return process.stats().thread_bound_hits >= 1 end)
   local hits = process.stats().thread_bound_hits
   local p = process.spawn(function() for i = 1, 2000 do check.equal(add(i, 1), i + 1) end end)
   check.results("join", { true }, p:join())

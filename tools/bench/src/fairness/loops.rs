@@ -10,6 +10,7 @@ use crate::bench::{Bench, progress};
 use crate::chart::{Bars, Chart, Scale, Series};
 use crate::child::{self, Figures, figures};
 use crate::command_line::FairnessOptions;
+use crate::interpreters::Interpreter;
 use crate::report::Report;
 use crate::stats;
 use crate::table::{Table, figure};
@@ -22,9 +23,8 @@ const LOOPS: [&str; 7] = ["plain", "pcall", "sort", "gsub", "index", "coroutine"
 type Round = Figures;
 
 /// Runs the experiment.
-pub(crate) fn run(bench: &Bench, options: &FairnessOptions) -> Result<Report> {
-    let baton = bench.paths.baton()?;
-    let script = bench.script("fairness", include_str!("../programs/fairness.lua"))?;
+pub(super) fn run(bench: &Bench, baton: &Interpreter, options: &FairnessOptions) -> Result<Report> {
+    let script = bench.script("fairness", include_str!("../../programs/fairness.lua"))?;
     let bar = progress(options.rounds as usize);
     let mut rounds = Vec::new();
     for _ in 0..options.rounds {
@@ -42,12 +42,12 @@ pub(crate) fn run(bench: &Bench, options: &FairnessOptions) -> Result<Report> {
     let deviations: Option<Vec<f64>> = rounds.iter().map(deviation).collect();
     let worst = deviations.and_then(|deviations| stats::maximum(&deviations));
     Ok(Report {
-        arms: vec![baton.found()],
         notes: vec![together],
         tables: vec![table(&rounds)],
         charts: vec![chart(&rounds)],
         samples: json!(rounds),
-        verdicts: vec![GOAL.judge("farthest share of CPU from the mean", worst)],
+        verdicts: vec![GOAL.judge("seven loops: farthest share of CPU from the mean", worst)],
+        ..Report::default()
     })
 }
 

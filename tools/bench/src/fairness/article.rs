@@ -1,0 +1,238 @@
+//! The analysis of the Thread Manager's performance of 1997, on one machine: what a calculation pays for the event loop beside it.
+//!
+//! The score is the time of the calculation divided by that of the same work in the same place, never yielding, of the same run. Where
+//! other programs run as well, it is the CPU time that is divided: what the others had is not held against us.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::figures;
+use crate::bench::{Bench, progress};
+use crate::child::{self, Figures, first};
+use crate::command_line::FairnessOptions;
+use crate::interpreters::Interpreter;
+use crate::neighbour::Neighbour;
+use crate::places::Place;
+use crate::report::Report;
+
+/// Milliseconds of the slices that are tried, and the usual one.
+pub(super) const SLICES: [u32; 4] = [1, 5, 10, 20];
+pub(super) const SLICE: u32 = 10;
+
+/// Who owns the display and the events: our program, or another one that runs beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Ground {
+    Foreground,
+    Background,
+}
+
+impl Ground {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Ground::Foreground => "foreground",
+            Ground::Background => "background",
+        }
+    }
+}
+
+/// One way to run the calculation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Trial {
+    /// Where in the list of places.
+    pub(super) place: usize,
+    pub(super) ground: Ground,
+    /// As the program is told.
+    pub(super) method: &'static str,
+    /// Milliseconds.
+    pub(super) slice: u32,
+}
+
+impl Trial {
+    pub(super) fn new(place: usize, ground: Ground, method: &'static str) -> Trial {
+        Trial {
+            place,
+            ground,
+            method,
+            slice: SLICE,
+        }
+    }
+}
+
+/// All figures of all runs that count.
+pub(super) struct Results {
+    pub(super) places: Vec<Place>,
+    runs: BTreeMap<Trial, Vec<Figures>>,
+}
+
+impl Results {
+    pub(super) fn runs(&self, trial: Trial) -> &[Figures] {
+        self.runs.get(&trial).map_or(&[], Vec::as_slice)
+    }
+
+    /// The score of every run.
+    pub(super) fn scores(&self, trial: Trial) -> Vec<f64> {
+        let others_run = trial.ground == Ground::Background || self.places[trial.place].is_loaded;
+        self.ratios(trial, if others_run { "cpu" } else { "seconds" })
+    }
+
+    /// A figure of every run divided by that of the same work never yielding.
+    pub(super) fn ratios(&self, trial: Trial, name: &str) -> Vec<f64> {
+        let never = Trial::new(trial.place, Ground::Foreground, "never");
+        let pairs = self.runs(trial).iter().zip(self.runs(never));
+        pairs
+            .filter_map(|(run, never)| Some(first(run, name)? / first(never, name)?))
+            .collect()
+    }
+
+    fn to_json(&self) -> Value {
+        let of_one = |(trial, runs): (&Trial, &Vec<Figures>)| {
+            json!({
+                "place": self.places[trial.place].name,
+                "ground": trial.ground.name(),
+                "method": trial.method,
+                "slice_ms": trial.slice,
+                "runs": runs,
+                "scores": self.scores(*trial),
+            })
+        };
+        self.runs.iter().map(of_one).collect()
+    }
+}
+
+pub(super) fn run(bench: &Bench, baton: &Interpreter, options: &FairnessOptions) -> Result<Report> {
+    let results = measure(bench, baton, options)?;
+    Ok(Report {
+        notes: figures::notes(&results, options),
+        tables: figures::tables(&results),
+        charts: figures::charts(&results),
+        verdicts: figures::verdicts(&results),
+        samples: results.to_json(),
+        ..Report::default()
+    })
+}
+
+/// Every way in every run; the first run is discarded, as in the article.
+fn measure(bench: &Bench, baton: &Interpreter, options: &FairnessOptions) -> Result<Results> {
+    let script = bench.script("calculation", include_str!("../../programs/calculation.lua"))?;
+    let places = Place::all()?;
+    let trials = trials(&places);
+    let amount = amount(baton, &script, &places[0], options.work)?;
+    let bar = progress(trials.len() * (options.runs as usize + 1));
+    let mut runs: BTreeMap<Trial, Vec<Figures>> = BTreeMap::new();
+    for number in 0..=options.runs {
+        for trial in &trials {
+            bar.set_message(format!(
+                "{}, {}, {}",
+                trial.method,
+                trial.ground.name(),
+                places[trial.place].name
+            ));
+            let figures = run_one(baton, &script, &places[trial.place], trial, (amount, options.work))?;
+            if number > 0 {
+                runs.entry(*trial).or_default().push(figures);
+            }
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(Results { places, runs })
+}
+
+/// Each place has each method; slices, and a loop that is more urgent, are tried in the first.
+fn trials(places: &[Place]) -> Vec<Trial> {
+    let mut list = Vec::new();
+    for place in 0..places.len() {
+        list.push(Trial::new(place, Ground::Foreground, "never"));
+        for ground in [Ground::Foreground, Ground::Background] {
+            list.extend(["time", "count", "preemptive"].map(|method| Trial::new(place, ground, method)));
+        }
+    }
+    list.push(Trial::new(0, Ground::Foreground, "urgent"));
+    for slice in SLICES {
+        for method in ["preemptive", "balance"] {
+            let trial = Trial {
+                slice,
+                ..Trial::new(0, Ground::Foreground, method)
+            };
+            if !list.contains(&trial) {
+                list.push(trial);
+            }
+        }
+    }
+    list
+}
+
+/// Rounds of the calculation that take so many seconds.
+fn amount(baton: &Interpreter, script: &Path, place: &Place, seconds: f64) -> Result<u64> {
+    let trial_seconds = (seconds / 5.0).min(0.5).to_string();
+    let run = place.within(|| child::run(baton.script(script).args(["calibrate", &trial_seconds]), limit(seconds)))?;
+    let run = run.succeeded("the calculation")?;
+    let speed = first(&child::figures(&run.output), "rounds_per_second");
+    let speed = speed.with_context(|| format!("the calculation told no speed:\n{}", run.output))?;
+    Ok((speed * seconds).ceil() as u64)
+}
+
+fn run_one(
+    baton: &Interpreter,
+    script: &Path,
+    place: &Place,
+    trial: &Trial,
+    (amount, seconds): (u64, f64),
+) -> Result<Figures> {
+    let slice = f64::from(trial.slice) / 1e3;
+    let mut command = baton.script(script);
+    command.args([trial.method, &amount.to_string(), &slice.to_string()]);
+    let figures = place.within(|| {
+        let load = place.is_loaded.then(|| Neighbour::start("compute")).transpose()?;
+        let is_background = trial.ground == Ground::Background;
+        let other = is_background.then(|| Neighbour::start("events")).transpose()?;
+        let run = child::run(&mut command, limit(seconds))?.succeeded("the calculation")?;
+        for neighbour in load.into_iter().chain(other) {
+            neighbour.end()?;
+        }
+        Ok(child::figures(&run.output))
+    })?;
+    first(&figures, "seconds").context("the calculation told no time")?;
+    Ok(figures)
+}
+
+/// On a busy machine everything takes many times as long.
+fn limit(seconds: f64) -> Duration {
+    Duration::from_secs_f64(60.0 + 40.0 * seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_way_is_tried_once_and_has_the_same_work_never_yielding_to_be_divided_by() {
+        let trials = trials(&Place::all().unwrap());
+        for (index, trial) in trials.iter().enumerate() {
+            assert!(!trials[..index].contains(trial), "{trial:?}");
+            assert!(trials.contains(&Trial::new(trial.place, Ground::Foreground, "never")));
+        }
+    }
+
+    #[test]
+    fn a_score_is_of_elapsed_time_alone_and_of_cpu_time_beside_others() {
+        let figures =
+            |seconds, cpu| Figures::from([("seconds".to_string(), vec![seconds]), ("cpu".to_string(), vec![cpu])]);
+        let of = |ground, method| Trial::new(0, ground, method);
+        let results = Results {
+            places: Place::all().unwrap(),
+            runs: BTreeMap::from([
+                (of(Ground::Foreground, "never"), vec![figures(1.0, 1.0)]),
+                (of(Ground::Foreground, "time"), vec![figures(1.5, 1.25)]),
+                (of(Ground::Background, "time"), vec![figures(3.0, 1.25)]),
+            ]),
+        };
+        assert_eq!(results.scores(of(Ground::Foreground, "time")), [1.5]);
+        assert_eq!(results.scores(of(Ground::Background, "time")), [1.25]);
+        assert!(results.scores(of(Ground::Background, "count")).is_empty());
+    }
+}

@@ -1,0 +1,41 @@
+//! Who gets how much of the CPU: a calculation beside a main event loop, as in 1997; shares of equals and of unequals; and seven endless
+//! loops inside different parts of Lua.
+
+mod article;
+mod figures;
+mod loops;
+mod shares;
+mod slices;
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::bench::Bench;
+use crate::command_line::FairnessOptions;
+use crate::report::Report;
+
+pub(crate) use slices::processes as processes_with_slices;
+
+/// Runs the experiments.
+pub(crate) fn run(bench: &Bench, options: &FairnessOptions) -> Result<Report> {
+    let baton = bench.paths.baton()?;
+    let parts = [
+        ("article", article::run(bench, &baton, options)?),
+        ("shares", shares::run(bench, &baton, options)?),
+        ("slices", slices::run(options)?),
+        ("loops", loops::run(bench, &baton, options)?),
+    ];
+    let mut report = Report {
+        arms: vec![baton.found()],
+        samples: json!({}),
+        ..Report::default()
+    };
+    for (name, part) in parts {
+        report.notes.extend(part.notes);
+        report.tables.extend(part.tables);
+        report.charts.extend(part.charts);
+        report.verdicts.extend(part.verdicts);
+        report.samples[name] = part.samples;
+    }
+    Ok(report)
+}

@@ -1,0 +1,183 @@
+//! Shares of equal processes, from two to a thousand, and of unequal ones.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use crate::bench::{Bench, progress};
+use crate::chart::{Axis, Chart, Line, Lines, Mark, Scale};
+use crate::child::{self, Figures, figures};
+use crate::command_line::FairnessOptions;
+use crate::interpreters::Interpreter;
+use crate::report::Report;
+use crate::stats;
+use crate::table::{Table, figure};
+use crate::verdict::{Goal, Verdict};
+
+const GOAL: Goal = Goal::at_most(1.0, " %", 2);
+
+/// How many processes, seconds of a slice, and rounds. Looking cuts a round in two: more rounds than are asked for make that small,
+/// and shorter slices keep many processes from taking minutes.
+const STEPS: [(u32, f64, u32); 5] = [
+    (2, 0.001, 1000),
+    (10, 0.001, 500),
+    (50, 0.001, 300),
+    (200, 0.000_5, 250),
+    (1000, 0.000_1, 250),
+];
+
+/// What the two urgent processes of the mixed case ask for: 5 ms of work, then 45 ms of sleep.
+const WORK: f64 = 0.005;
+const SLEEP: f64 = 0.045;
+
+/// Shares of one number of processes.
+struct Step {
+    number: u32,
+    slice: f64,
+    rounds: u32,
+    seconds: Vec<f64>,
+}
+
+impl Step {
+    /// How far the farthest is from its fair share, in percent of that.
+    fn deviation(&self) -> Option<f64> {
+        Some(stats::largest_deviation(&self.seconds)? * 100.0)
+    }
+
+    fn share(&self, seconds: Option<f64>) -> Option<f64> {
+        Some(seconds? / stats::mean(&self.seconds)? * 100.0)
+    }
+}
+
+pub(super) fn run(bench: &Bench, baton: &Interpreter, options: &FairnessOptions) -> Result<Report> {
+    let script = bench.script("shares", include_str!("../../programs/shares.lua"))?;
+    let is_small = options.most < 10;
+    let steps = STEPS.iter().filter(|(number, ..)| *number <= options.most.max(2));
+    let bar = progress(steps.clone().count() + 1);
+    let mut list = Vec::new();
+    for &(number, slice, rounds) in steps {
+        bar.set_message(format!("{number} equal processes"));
+        let rounds = if is_small { 20 } else { rounds };
+        let words = [
+            "equal".to_string(),
+            number.to_string(),
+            slice.to_string(),
+            rounds.to_string(),
+        ];
+        let mut found = measure(baton, &script, &words, f64::from(number * rounds) * slice)?;
+        let seconds = found.remove("cpu").unwrap_or_default();
+        list.push(Step {
+            number,
+            slice,
+            rounds,
+            seconds,
+        });
+        bar.inc(1);
+    }
+    bar.set_message("unequal processes");
+    let seconds = if is_small { 0.2 } else { 5.0 };
+    let mixed = measure(baton, &script, &["mixed".to_string(), seconds.to_string()], seconds)?;
+    bar.finish_and_clear();
+    let mut verdicts: Vec<Verdict> = list.iter().map(verdict).collect();
+    verdicts.push(verdict_of_mixed(&mixed));
+    Ok(Report {
+        tables: vec![table(&list), table_of_mixed(&mixed, seconds)],
+        charts: vec![chart(&list)],
+        verdicts,
+        samples: json!({
+            "equal": list.iter().map(|step| json!({"number": step.number, "seconds": step.seconds})).collect::<Vec<_>>(),
+            "mixed": mixed,
+        }),
+        ..Report::default()
+    })
+}
+
+fn measure(baton: &Interpreter, script: &Path, words: &[String], seconds: f64) -> Result<Figures> {
+    let limit = Duration::from_secs_f64(60.0 + 5.0 * seconds);
+    let run = child::run(baton.script(script).args(words), limit)?.succeeded("processes that share the CPU")?;
+    let found = figures(&run.output);
+    found
+        .contains_key("cpu")
+        .then_some(found)
+        .with_context(|| format!("no figure 'cpu':\n{}", run.output))
+}
+
+fn table(list: &[Step]) -> Table {
+    let caption = "shares of equal endless processes in % of the fair share";
+    let header = ["processes", "slice ms", "rounds", "smallest", "largest", "farthest off"];
+    let mut table = Table::new(caption, &header);
+    for step in list {
+        let least = step.seconds.iter().copied().reduce(f64::min);
+        table.row([
+            step.number.to_string(),
+            figure(Some(step.slice * 1e3), 1, ""),
+            step.rounds.to_string(),
+            figure(step.share(least), 2, ""),
+            figure(step.share(stats::maximum(&step.seconds)), 2, ""),
+            figure(step.deviation(), 2, " %"),
+        ]);
+    }
+    table
+}
+
+fn chart(list: &[Step]) -> Chart {
+    let points = list
+        .iter()
+        .filter_map(|step| Some((f64::from(step.number), step.deviation()?)));
+    Chart::Lines(Lines {
+        title: "How far the farthest of N equal processes is from its fair share".to_string(),
+        x: Axis {
+            label: "processes".to_string(),
+            scale: Scale::Log,
+        },
+        y: Axis {
+            label: "% of the fair share".to_string(),
+            scale: Scale::Linear,
+        },
+        marks: vec![Mark {
+            name: "at most".to_string(),
+            at: GOAL.limit(),
+        }],
+        series: vec![Line {
+            name: "farthest".to_string(),
+            points: points.collect(),
+        }],
+    })
+}
+
+fn verdict(step: &Step) -> Verdict {
+    let what = format!("{} equal processes: farthest from the fair share", step.number);
+    GOAL.judge(&what, step.deviation())
+}
+
+/// Shares of all time, in percent.
+fn share_of(mixed: &Figures, name: &str) -> Vec<f64> {
+    let all: f64 = mixed.values().flatten().sum();
+    let seconds = mixed.get(name).into_iter().flatten();
+    seconds.map(|seconds| seconds / all * 100.0).collect()
+}
+
+fn table_of_mixed(mixed: &Figures, seconds: f64) -> Table {
+    let caption = format!("shares of unequal processes in % of {seconds} s; two urgent ones work 5 ms and sleep 45 ms");
+    let mut table = Table::new(caption, &["processes", "each"]);
+    for (title, name) in [("urgent, priority 50", "urgent"), ("endless, priority 40", "cpu")] {
+        let words: Vec<String> = share_of(mixed, name)
+            .iter()
+            .map(|share| format!("{share:.2}"))
+            .collect();
+        table.row([title.to_string(), words.join("  ")]);
+    }
+    table
+}
+
+/// The urgent ones have all that they ask for: each a period of its work, of the other's, for which it may have to wait, and its sleep.
+fn verdict_of_mixed(mixed: &Figures) -> Verdict {
+    let asked = WORK / (2.0 * WORK + SLEEP) * 100.0;
+    let least = share_of(mixed, "urgent").into_iter().reduce(f64::min);
+    Goal::at_most(1.02, "", 3).judge(
+        "unequal processes: what the urgent ones are sure of / what they got",
+        least.map(|share| asked / share),
+    )
+}

@@ -1,0 +1,105 @@
+//! Shares of processes whose slices differ in length, at the runtime's own interface: equals in turn have what their slices are.
+
+use std::env;
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use baton_sys::clock::Instant;
+use serde_json::json;
+
+use crate::child::{self, figures};
+use crate::command_line::{FairnessOptions, SlicesOptions};
+use crate::lab::Lab;
+use crate::report::Report;
+use crate::table::{Table, figure};
+use crate::verdict::Goal;
+use crate::{output, stats};
+
+/// Milliseconds of each process's slice.
+const SLICES: [u64; 4] = [1, 2, 5, 10];
+
+/// Rounds in which each has its slice once.
+const ROUNDS: u64 = 100;
+
+const GOAL: Goal = Goal::at_most(1.0, " %", 2);
+
+/// Runs [`processes`] in a program of its own.
+pub(super) fn run(options: &FairnessOptions) -> Result<Report> {
+    let rounds = if options.most < 10 { 5 } else { ROUNDS };
+    let mut command = Command::new(env::current_exe()?);
+    let limit = Duration::from_millis(SLICES.iter().sum::<u64>() * rounds * 3) + Duration::from_secs(30);
+    let run = child::run(command.args(["slices", &rounds.to_string()]), limit)?.succeeded("processes with slices")?;
+    let seconds = figures(&run.output)
+        .remove("cpu")
+        .with_context(|| format!("no figure 'cpu':\n{}", run.output))?;
+    let caption = format!("shares of four endless processes with slices of their own, over {rounds} rounds");
+    let mut table = Table::new(caption, &["slice", "fair share %", "share %"]);
+    let (all, slices) = (seconds.iter().sum::<f64>(), SLICES.iter().sum::<u64>() as f64);
+    let mut ratios = Vec::new();
+    for (slice, seconds) in SLICES.iter().zip(&seconds) {
+        let fair = *slice as f64 / slices;
+        ratios.push(seconds / all / fair);
+        table.row([
+            format!("{slice} ms"),
+            figure(Some(fair * 100.0), 2, ""),
+            figure(Some(seconds / all * 100.0), 2, ""),
+        ]);
+    }
+    let farthest = stats::maximum(
+        &ratios
+            .iter()
+            .map(|ratio| (ratio - 1.0).abs() * 100.0)
+            .collect::<Vec<_>>(),
+    );
+    Ok(Report {
+        tables: vec![table],
+        verdicts: vec![GOAL.judge(
+            "slices of 1, 2, 5 and 10 ms: farthest share from that of the slice",
+            farthest,
+        )],
+        samples: json!(seconds),
+        ..Report::default()
+    })
+}
+
+/// The program: prints the seconds that each process had.
+pub(crate) fn processes(options: &SlicesOptions) -> Result<()> {
+    let lab = Lab::new()?;
+    let outcome = Arc::new(OnceLock::new());
+    let mut endless = Vec::new();
+    for slice in SLICES {
+        endless.push((
+            slice,
+            lab.spawn(40, false, |process| {
+                loop {
+                    process.checkpoint();
+                }
+            })?,
+        ));
+    }
+    let round = Duration::from_millis(SLICES.iter().sum());
+    let (rounds, told) = (options.rounds, Arc::clone(&outcome));
+    lab.spawn(60, false, move |process| {
+        for (slice, id) in &endless {
+            process.vm.set_slice(*id, Some(Duration::from_millis(*slice)));
+        }
+        let look = || -> Vec<Duration> { endless.iter().map(|(_, id)| process.vm.cpu_time(*id)).collect() };
+        process.vm.sleep_until(Instant::now() + round);
+        let (before, start) = (look(), Instant::now());
+        process.vm.sleep_until(start + round * rounds);
+        let _ = told.set(
+            look()
+                .iter()
+                .zip(&before)
+                .map(|(after, before)| *after - *before)
+                .collect(),
+        );
+        process.vm.stop();
+    })?;
+    lab.vm.run();
+    let used: &Vec<Duration> = outcome.get().context("the processes were not looked at")?;
+    let words: Vec<String> = used.iter().map(|of_one| of_one.as_secs_f64().to_string()).collect();
+    output::print(&format!("cpu {}\n", words.join(" ")))
+}

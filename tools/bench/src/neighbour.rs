@@ -1,0 +1,120 @@
+//! Another program on the machine, which has nothing to do with Baton: what it does, and what it loses beside others.
+//!
+//! | way | what it does until its standard input ends |
+//! |---|---|
+//! | `events` | an event loop of its own: every 10 ms it computes for 2 ms |
+//! | `compute` | computes without a pause, and counts its work |
+//! | `wake` | sleeps for a millisecond at a time, and notes how late it wakes |
+
+use std::env;
+use std::io::{self, Read};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use crate::child::{self, Figures, Owned, figures};
+use crate::command_line::NeighbourOptions;
+use crate::{output, stats};
+
+const PERIOD: Duration = Duration::from_millis(10);
+const HANDLING: Duration = Duration::from_millis(2);
+const SLEEP: Duration = Duration::from_millis(1);
+const LIMIT_TO_END: Duration = Duration::from_secs(10);
+
+/// Whether standard input has ended.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+/// The program, started from this one.
+pub(crate) struct Neighbour {
+    child: Owned,
+}
+
+impl Neighbour {
+    /// Starts it; it has begun when this returns.
+    pub(crate) fn start(way: &str) -> Result<Neighbour> {
+        let mut command = Command::new(env::current_exe()?);
+        command.args(["neighbour", way]);
+        let mut child = Owned::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
+        if let Some(output) = child.inner.stdout.as_mut() {
+            output.read_exact(&mut [0])?;
+        }
+        Ok(Neighbour { child })
+    }
+
+    /// Ends it and returns its figures.
+    pub(crate) fn end(mut self) -> Result<Figures> {
+        drop(self.child.inner.stdin.take());
+        let said = child::drain(self.child.inner.stdout.take());
+        let status = self.child.wait_at_most(LIMIT_TO_END)?;
+        if !status.is_some_and(|status| status.success()) {
+            bail!("the program beside ended with {status:?}");
+        }
+        Ok(figures(&child::collect(said)?))
+    }
+}
+
+/// The program itself.
+pub(crate) fn run(options: &NeighbourOptions) -> Result<()> {
+    thread::spawn(|| {
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        // Relaxed: nothing else is told by it.
+        ENDED.store(true, Ordering::Relaxed);
+    });
+    output::print("\n")?;
+    let start = Instant::now();
+    let figures = match options.way.as_str() {
+        "events" => {
+            handle_events();
+            String::new()
+        }
+        "compute" => format!("turns {}\n", compute_until(&has_ended)),
+        "wake" => {
+            let late = wake();
+            let at = |percent| stats::percentile(&late, percent).unwrap_or(f64::NAN);
+            format!("p50_us {}\np99_us {}\n", at(50.0), at(99.0))
+        }
+        other => bail!("no such way: {other}"),
+    };
+    output::print(&format!("{figures}seconds {}\n", start.elapsed().as_secs_f64()))
+}
+
+fn has_ended() -> bool {
+    // Relaxed: as above.
+    ENDED.load(Ordering::Relaxed)
+}
+
+fn handle_events() {
+    let mut due = Instant::now();
+    while !has_ended() {
+        due += PERIOD;
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        let start = Instant::now();
+        compute_until(&|| start.elapsed() >= HANDLING);
+    }
+}
+
+/// Computes, in turns of some microseconds, and returns how many.
+fn compute_until(is_enough: &dyn Fn() -> bool) -> u64 {
+    let (mut turns, mut state) = (0, 1_u64);
+    while !is_enough() {
+        for step in 0..5000 {
+            state = std::hint::black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step));
+        }
+        turns += 1;
+    }
+    turns
+}
+
+/// Microseconds by which sleeps ended late.
+fn wake() -> Vec<f64> {
+    let mut late = Vec::new();
+    while !has_ended() {
+        let start = Instant::now();
+        thread::sleep(SLEEP);
+        late.push(start.elapsed().saturating_sub(SLEEP).as_secs_f64() * 1e6);
+    }
+    late
+}

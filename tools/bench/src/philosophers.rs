@@ -1,0 +1,205 @@
+//! What another program on the machine loses to dining philosophers: of the CPU, and in how soon it wakes.
+//!
+//! Forty philosophers, each a process of the system's, brought whole computers to their knees in the 1990s. Here they are one program,
+//! which may take the share of one program.
+
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+
+use crate::bench::{Bench, progress};
+use crate::chart::{Bars, Chart, Mark, Scale, Series};
+use crate::child::{Figures, Owned, first};
+use crate::command_line::PhilosophersOptions;
+use crate::neighbour::Neighbour;
+use crate::places::Place;
+use crate::report::Report;
+use crate::stats;
+use crate::table::{Table, figure};
+use crate::verdict::{Goal, Verdict};
+
+/// Two programs on one CPU have half of it each; a hundredth is for who measures.
+const SLOWDOWN_GOAL: Goal = Goal::at_most(2.02, "", 3);
+const LATENCY_GOAL: Goal = Goal::at_most(2.0, "", 2);
+
+/// What the example is told, and what tables call that.
+const CASES: [(&str, &str); 6] = [
+    ("-n 40 -t 0.02", "40, semaphores"),
+    ("-n 40 -t 0.02 --monitor", "40, a monitor"),
+    ("-n 40 -t 0", "40 without a pause, semaphores"),
+    ("-n 40 -t 0 --monitor", "40 without a pause, a monitor"),
+    ("-n 40000 -t 0.02", "40,000, semaphores"),
+    ("-n 40000 -t 0.02 --monitor", "40,000, a monitor"),
+];
+
+/// What the other program had, by round: beside nobody, or beside one case.
+#[derive(Default)]
+struct Neighbours {
+    /// Turns of its work a second, on one CPU.
+    speeds: Vec<f64>,
+    /// Microseconds by which it woke late, on all CPUs.
+    p50: Vec<f64>,
+    p99: Vec<f64>,
+}
+
+/// Runs the experiment.
+pub(crate) fn run(bench: &Bench, options: &PhilosophersOptions) -> Result<Report> {
+    let baton = bench.paths.baton()?;
+    let script = bench.script("philosophers", include_str!("../../../examples/philosophers.lua"))?;
+    let start = |words: &str| {
+        let mut command = baton.script(&script);
+        command.args(words.split(' ')).args(["-m", "1000000000"]);
+        command
+    };
+    let place = Place::all()?.swap_remove(0);
+    let mut alone = Neighbours::default();
+    let mut beside: Vec<Neighbours> = CASES.iter().map(|_| Neighbours::default()).collect();
+    let bar = progress((CASES.len() + 1) * options.rounds as usize);
+    for _ in 0..options.rounds {
+        alone.measure(&place, options.seconds, || None)?;
+        bar.inc(1);
+        for ((words, title), neighbours) in CASES.iter().zip(&mut beside) {
+            bar.set_message(*title);
+            neighbours
+                .measure(&place, options.seconds, || Some(start(words)))
+                .with_context(|| format!("beside {title}"))?;
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(Report {
+        arms: vec![baton.found()],
+        notes: vec![
+            "Philosophers beside another program: its work on one CPU, which they share, and how late it wakes on all CPUs.".to_string(),
+        ],
+        tables: vec![table(&alone, &beside)],
+        charts: charts(&alone, &beside),
+        verdicts: verdicts(&alone, &beside),
+        samples: samples(&alone, &beside),
+    })
+}
+
+impl Neighbours {
+    /// One round: the other program computes, then it sleeps and wakes, each time beside new philosophers.
+    fn measure(&mut self, place: &Place, seconds: f64, command: impl Fn() -> Option<Command>) -> Result<()> {
+        let figures = place.within(|| run_beside("compute", seconds, command()))?;
+        let turns = first(&figures, "turns").zip(first(&figures, "seconds"));
+        let (turns, seconds_of_it) = turns.context("the program beside told nothing")?;
+        self.speeds.push(turns / seconds_of_it);
+        let figures = run_beside("wake", seconds, command())?;
+        self.p50.extend(first(&figures, "p50_us"));
+        self.p99.extend(first(&figures, "p99_us"));
+        Ok(())
+    }
+
+    /// How many times as slow it is as it was alone.
+    fn slowdown(&self, alone: &Neighbours) -> Option<f64> {
+        stats::median_of_ratios(&alone.speeds, &self.speeds)
+    }
+
+    /// How many times as late it wakes as it did alone.
+    fn lateness(&self, alone: &Neighbours) -> Option<f64> {
+        stats::median_of_ratios(&self.p99, &alone.p99)
+    }
+}
+
+/// What the other program says after so many seconds beside these.
+fn run_beside(way: &str, seconds: f64, command: Option<Command>) -> Result<Figures> {
+    let philosophers = command.map(|mut command| {
+        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Owned::spawn(quiet)
+    });
+    let mut philosophers = philosophers.transpose()?;
+    let neighbour = Neighbour::start(way)?;
+    thread::sleep(Duration::from_secs_f64(seconds));
+    let figures = neighbour.end()?;
+    if let Some(philosophers) = &mut philosophers {
+        let ended = philosophers.inner.try_wait()?;
+        ensure!(ended.is_none(), "the philosophers ended early: {ended:?}");
+    }
+    Ok(figures)
+}
+
+fn table(alone: &Neighbours, beside: &[Neighbours]) -> Table {
+    let header = ["philosophers", "slowdown", "wakes late us: p50", "p99", "p99 / alone"];
+    let mut table = Table::new("another program's work and wake-ups; medians over the rounds", &header);
+    let titles = CASES.iter().map(|(_, title)| *title);
+    for (title, of_one) in std::iter::once(("none", alone)).chain(titles.zip(beside)) {
+        table.row([
+            title.to_string(),
+            figure(of_one.slowdown(alone), 3, ""),
+            figure(stats::median(&of_one.p50), 1, ""),
+            figure(stats::median(&of_one.p99), 1, ""),
+            figure(of_one.lateness(alone), 2, ""),
+        ]);
+    }
+    table
+}
+
+type Measure = fn(&Neighbours, &Neighbours) -> Option<f64>;
+
+fn charts(alone: &Neighbours, beside: &[Neighbours]) -> Vec<Chart> {
+    let chart = |title: &str, label: &str, measure: Measure, mark: &str, goal: Goal| {
+        Chart::Bars(Bars {
+            title: title.to_string(),
+            label: label.to_string(),
+            scale: Scale::Linear,
+            baseline: Some(1.0),
+            marks: vec![Mark {
+                name: mark.to_string(),
+                at: goal.limit(),
+            }],
+            digits: 2,
+            rows: CASES.iter().map(|(_, title)| title.to_string()).collect(),
+            series: vec![Series {
+                name: "another program".to_string(),
+                values: beside.iter().map(|of_one| measure(of_one, alone)).collect(),
+            }],
+        })
+    };
+    vec![
+        chart(
+            "What another program on the same CPU loses to philosophers",
+            "times as slow as alone",
+            Neighbours::slowdown,
+            "fair share",
+            SLOWDOWN_GOAL,
+        ),
+        chart(
+            "How late another program wakes beside philosophers",
+            "p99, times that of an idle machine",
+            Neighbours::lateness,
+            "at most",
+            LATENCY_GOAL,
+        ),
+    ]
+}
+
+fn verdicts(alone: &Neighbours, beside: &[Neighbours]) -> Vec<Verdict> {
+    let of_one = |((_, title), of_one): (&(&str, &str), &Neighbours)| {
+        let slowdown = format!("{title}: slowdown of another program on the same CPU");
+        let lateness = format!("{title}: another program's wake-up latency, p99 / beside an idle machine");
+        [
+            SLOWDOWN_GOAL.judge(&slowdown, of_one.slowdown(alone)),
+            LATENCY_GOAL.judge(&lateness, of_one.lateness(alone)),
+        ]
+    };
+    CASES.iter().zip(beside).flat_map(of_one).collect()
+}
+
+fn samples(alone: &Neighbours, beside: &[Neighbours]) -> serde_json::Value {
+    let titles = CASES.iter().map(|(_, title)| *title);
+    let list = std::iter::once(("none", alone)).chain(titles.zip(beside));
+    list.map(|(title, of_one)| {
+        json!({
+            "philosophers": title,
+            "turns_per_second": of_one.speeds,
+            "p50_us": of_one.p50,
+            "p99_us": of_one.p99,
+        })
+    })
+    .collect()
+}

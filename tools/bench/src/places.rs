@@ -1,0 +1,76 @@
+//! Where a program runs: on which CPUs, and beside what.
+
+use anyhow::{Result, ensure};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+/// CPUs to run on, in the place of the article's nine machines.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) name: &'static str,
+    cpus: CpuSet,
+    /// Whether other programs compute there, one for each CPU.
+    pub(crate) is_loaded: bool,
+}
+
+impl Place {
+    /// One CPU, two where there are two, and one on which another program computes. The first is the last CPU that we may use: the
+    /// first ones serve most interrupts.
+    pub(crate) fn all() -> Result<Vec<Place>> {
+        let allowed = sched_getaffinity(Pid::from_raw(0))?;
+        let numbers: Vec<usize> = (0..CpuSet::count())
+            .filter(|&cpu| allowed.is_set(cpu).unwrap_or(false))
+            .collect();
+        ensure!(!numbers.is_empty(), "there is no CPU to run on");
+        let last = |count: usize| -> Result<CpuSet> {
+            let mut cpus = CpuSet::new();
+            numbers.iter().rev().take(count).try_for_each(|&cpu| cpus.set(cpu))?;
+            Ok(cpus)
+        };
+        let place = |name, count, is_loaded| -> Result<Place> {
+            Ok(Place {
+                name,
+                cpus: last(count)?,
+                is_loaded,
+            })
+        };
+        let mut places = vec![place("one CPU", 1, false)?];
+        if numbers.len() > 1 {
+            places.push(place("two CPUs", 2, false)?);
+        }
+        places.push(place("one CPU under load", 1, true)?);
+        Ok(places)
+    }
+
+    /// Does something whose children run there.
+    pub(crate) fn within<T>(&self, f: impl FnOnce() -> Result<T>) -> Result<T> {
+        within(&self.cpus, f)
+    }
+}
+
+fn within<T>(cpus: &CpuSet, f: impl FnOnce() -> Result<T>) -> Result<T> {
+    let this = Pid::from_raw(0);
+    let before = sched_getaffinity(this)?;
+    sched_setaffinity(this, cpus)?;
+    let done = f();
+    sched_setaffinity(this, &before)?;
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn children_run_where_they_are_told_and_later_ones_everywhere() {
+        let place = Place::all().unwrap()[0];
+        let count = || -> Result<usize> {
+            let output = Command::new("nproc").output()?;
+            Ok(String::from_utf8_lossy(&output.stdout).trim().parse()?)
+        };
+        let before = count().unwrap();
+        assert_eq!(place.within(count).unwrap(), 1);
+        assert_eq!(count().unwrap(), before);
+    }
+}

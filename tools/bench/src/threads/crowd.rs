@@ -1,0 +1,85 @@
+//! Ten times as many processes as there may be native threads, each with one call that blocks: how close to ten calls' time all of them come.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::command_line::ThreadsOptions;
+use crate::contest::{Arm, Case, Contest, Results};
+use crate::interpreters::Interpreter;
+use crate::table::{Table, figure};
+use crate::verdict::{Goal, Verdict};
+
+use super::{DIRECTORY, LIMIT};
+
+/// Processes for each thread.
+const TIMES: u64 = 10;
+
+/// In lengths of a call for each of the ten.
+const GOAL: Goal = Goal::at_most(1.05, "x", 3);
+
+const WORDS: &[&str] = &["ffi", DIRECTORY, "lazy"];
+
+/// What was to be run, and the figures.
+pub(super) struct Crowd {
+    pub(super) results: Results,
+    processes: u64,
+    threads: u64,
+    milliseconds: u64,
+}
+
+impl Crowd {
+    /// Runs it, once: it takes ten calls' time twice.
+    pub(super) fn run(baton: &Interpreter, script: &Path, options: &ThreadsOptions) -> Crowd {
+        let (threads, processes) = (options.largest, options.largest * TIMES);
+        let milliseconds = options.crowd_milliseconds;
+        let arm = Arm::interpreted("a crowd, ffi", baton, script, WORDS);
+        let contest = Contest {
+            arms: vec![arm.with("BATON_MAX_THREADS", threads.to_string())],
+            cases: vec![Case {
+                name: "crowd".to_string(),
+                title: format!("{processes} calls"),
+                arguments: vec![processes.to_string(), milliseconds.to_string()],
+            }],
+            rounds: 1,
+            figure: "again",
+            limit: LIMIT + Duration::from_millis(milliseconds * TIMES * 3),
+        };
+        Crowd {
+            results: contest.run(),
+            processes,
+            threads,
+            milliseconds,
+        }
+    }
+
+    /// The elapsed time of the first time or the second, beside the shortest possible.
+    fn ratio(&self, name: &str) -> Option<f64> {
+        let shortest = Duration::from_millis(self.milliseconds * TIMES).as_secs_f64();
+        Some(self.results.median(0, 0, name)? / shortest)
+    }
+
+    pub(super) fn table(&self) -> Table {
+        let caption = format!(
+            "{} processes, each with one call of {} ms, and {} threads; 1 is ten calls' time",
+            self.processes, self.milliseconds, self.threads
+        );
+        let mut table = Table::new(&caption, &["", "first", "again", "most threads", "CPU s"]);
+        let median = |name| self.results.median(0, 0, name);
+        table.row([
+            "a crowd, ffi".to_string(),
+            figure(self.ratio("first"), 3, ""),
+            figure(self.ratio("again"), 3, ""),
+            figure(median("threads"), 0, ""),
+            figure(median("cpu"), 3, ""),
+        ]);
+        table
+    }
+
+    pub(super) fn verdicts(&self) -> Vec<Verdict> {
+        let what = format!("{} calls on {} threads", self.processes, self.threads);
+        vec![
+            GOAL.judge(&format!("{what}, the first time"), self.ratio("first")),
+            GOAL.judge(&format!("{what}, again"), self.ratio("again")),
+        ]
+    }
+}
