@@ -29,8 +29,9 @@ use std::time::Duration;
 /// The kernel's slice for the monitor: short, so that it does not wait for a busy thread on the CPU where it wakes up. The shortest that Linux takes.
 const SLICE_OF_THREAD: Duration = Duration::from_micros(100);
 
-/// How long nothing needs watching before the monitor parks.
-const QUIET: Duration = Duration::from_millis(20);
+/// How long nothing needs watching before the monitor parks: two ticks, as an owner that is busy more often than that is better ticked for than called
+/// for. An owner that is busy for moments only does not call (`vm/calling.rs`).
+const QUIET: Duration = Duration::from_millis(4);
 
 /// The longest time between two looks while anything may need watching.
 pub(crate) const TICK: Duration = Duration::from_millis(2);

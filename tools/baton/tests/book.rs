@@ -84,7 +84,7 @@ fn pages_there() -> Vec<String> {
     let mut pages: Vec<String> = entries
         .map(|entry| entry.expect("a directory entry can be read").file_name())
         .map(|name| name.into_string().expect("a page's name is text"))
-        .filter(|name| name != "SUMMARY.md")
+        .filter(|name| name.ends_with(".md") && name != "SUMMARY.md")
         .collect();
     pages.sort_unstable();
     pages

@@ -29,7 +29,7 @@ pub(crate) const GRID: RGBColor = RGBColor(0xe3, 0xe7, 0xec);
 pub(crate) const GOAL: RGBColor = RGBColor(0xb4, 0x23, 0x18);
 
 /// Colours of the series in their order; told apart by eyes that do not tell red from green. Baton comes first.
-const COLOURS: [RGBColor; 8] = [
+const COLOURS: [RGBColor; 10] = [
     RGBColor(0x1d, 0x5f, 0xa8),
     RGBColor(0xe0, 0x8a, 0x2e),
     RGBColor(0x2f, 0x9e, 0x83),
@@ -38,6 +38,8 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0x6f, 0xb3, 0xdf),
     RGBColor(0x8a, 0x5a, 0x3b),
     RGBColor(0x7b, 0x84, 0x90),
+    RGBColor(0x14, 0x20, 0x33),
+    RGBColor(0xe6, 0xa6, 0xb8),
 ];
 
 /// The colour of a series.
