@@ -226,7 +226,7 @@ function case.who_reads_from_a_pipe_does_not_keep_those_who_wait_for_sockets()
   waits(slow)
   peer:send("x\n")
   check.results("reader", { true, "x" }, reader:join())
-  check.equal(slow:status(), "waiting")
+  check.that(slow:status() ~= "dead") -- it waits in the poller, or by itself now that nobody else waits there
   local again = process.spawn(function() return (client:receive()) end)
   waits(again)
   local rest = ("y"):rep(20000)
