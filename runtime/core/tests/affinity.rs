@@ -164,7 +164,8 @@ fn those_bound_to_one_thread_take_turns_at_their_calls() {
     let turns: Arc<Mutex<Vec<usize>>> = Arc::default();
     let taken = Arc::clone(&turns);
     run_unbound(
-        |_| {},
+        // So that a turn is noted before the next one.
+        |vm| vm.parameters.slice.set(Duration::from_secs(3600)),
         move |main| {
             let processes: Vec<_> = (0..4)
                 .map(|number| {
@@ -193,7 +194,6 @@ fn those_bound_to_one_thread_take_turns_at_their_calls() {
         },
     );
     let turns = turns.lock().expect("nobody panics");
-    // A slice may end before a turn is noted, and then it is noted late; nobody falls behind by more.
     for taken in 0..turns.len() {
         let of = |number| turns[..taken].iter().filter(|&&turn| turn == number).count();
         let counts = [0, 1, 2, 3].map(of);

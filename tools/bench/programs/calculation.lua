@@ -11,6 +11,7 @@ local process = require "baton.process"
 local method, amount, slice = arg[1], tonumber(arg[2]), tonumber(arg[3])
 
 local THIRD = 20 / 60 -- the article's 20 ticks
+local PASS = 64 -- rounds between looks at the clock: to look costs a good part of one
 local COUNT = 4096
 local PERIOD = 0.02 -- seconds between events
 
@@ -55,16 +56,22 @@ local function round(i)
   return sum
 end
 
-local function never(rounds)
+local function pass(number)
   local sum = 0
-  for i = 1, rounds do sum = sum + round(i) end
+  for i = number * PASS + 1, (number + 1) * PASS do sum = sum + round(i) end
   return sum
 end
 
-local function by_time(rounds)
+local function never(passes)
+  local sum = 0
+  for number = 1, passes do sum = sum + pass(number) end
+  return sum
+end
+
+local function by_time(passes)
   local sum, last = 0, process.now()
-  for i = 1, rounds do
-    sum = sum + round(i)
+  for number = 1, passes do
+    sum = sum + pass(number)
     if process.now() - last > THIRD then
       process.yield()
       last = process.now()
@@ -73,11 +80,11 @@ local function by_time(rounds)
   return sum
 end
 
-local function by_count(rounds)
+local function by_count(passes)
   local sum = 0
-  for i = 1, rounds do
-    sum = sum + round(i)
-    if i % COUNT == 0 then process.yield() end
+  for number = 1, passes do
+    sum = sum + pass(number)
+    if number * PASS % COUNT == 0 then process.yield() end
   end
   return sum
 end
@@ -85,8 +92,8 @@ end
 if method == "calibrate" then
   local rounds, start = 0, process.now()
   repeat
-    never(1000)
-    rounds = rounds + 1000
+    never(16)
+    rounds = rounds + 16 * PASS
   until process.now() - start > amount
   print("rounds_per_second", rounds / (process.now() - start))
   os.exit(0)
@@ -113,12 +120,12 @@ local function spin()
   while not done do end
 end
 
-never(1000)
+never(16)
 collectgarbage()
 local before, start, cpu = process.stats(), process.now(), os.clock()
 local elapsed
 local worker = process.spawn({ name = "calculation", priority = 40 }, function()
-  local sum = calculation(amount)
+  local sum = calculation(math.ceil(amount / PASS))
   elapsed, cpu, done = process.now() - start, os.clock() - cpu, true
   return sum
 end)

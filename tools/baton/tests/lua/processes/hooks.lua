@@ -244,12 +244,13 @@ end
 
 function case.an_exit_hook_may_wait_and_holds_kills_back()
   local log, go_on = {}, process.semaphore(0)
-  local p = process.spawn(function() end)
+  local p = process.spawn({ suspended = true }, function() end)
   p:on_exit(function()
     log[#log + 1] = "begin"
     go_on:wait()
     log[#log + 1] = "end"
   end)
+  p:resume()
   check.becomes(p, "waiting")
   p:kill()
   go_on:signal()
