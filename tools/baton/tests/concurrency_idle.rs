@@ -126,5 +126,6 @@ fn learned_never_spins_on_one_cpu_where_chromiums_rule_does() {
         "taskset is needed (util-linux)"
     );
     assert_eq!(spin_time_on_one_cpu("learned"), 0.0);
-    assert!(spin_time_on_one_cpu("ema") > 0.0);
+    // It spins only where waits are short, which on a busy machine they may not be.
+    assert!((0..20).any(|_| spin_time_on_one_cpu("ema") > 0.0));
 }
