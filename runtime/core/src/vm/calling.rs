@@ -27,7 +27,10 @@ pub(super) const NOT_SET: u64 = u64::MAX;
 const FIRST_LOOK: Duration = Duration::from_micros(100);
 
 /// How long a process may run after a rest before deadlines are met beside it.
-const MOMENT: Duration = Duration::from_millis(1);
+const MOMENT: Duration = Duration::from_micros(200);
+
+/// How late an owner may wake up that a deadline wakes. A machine that rests takes longer for it than a process runs as a rule.
+const WAKE_UP: Duration = Duration::from_micros(600);
 
 impl Vm {
     /// The owner has published what the monitor would look at too late: work that waits, or the deadline.
@@ -65,7 +68,7 @@ impl Vm {
     }
 
     fn put_alarm_off(&self, deadline: Option<Instant>) {
-        if deadline.is_some_and(|deadline| self.set_alarm(deadline + MOMENT)) {
+        if deadline.is_some_and(|deadline| self.set_alarm(deadline + WAKE_UP)) {
             return;
         }
         // Relaxed: as in `call_monitor`.
