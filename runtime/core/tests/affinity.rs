@@ -307,8 +307,11 @@ fn with_every_thread_out_or_named_calls_still_come_to_their_turn() {
                     let calls = Arc::clone(&calls);
                     main.spawn(move |process| {
                         assert_eq!(process.vm.wait_for_thread().reason, WakeReason::Done);
+                        let vm = Arc::clone(&process.vm);
                         process.foreign(|| {
-                            std::thread::sleep(Duration::from_millis(1));
+                            await_event("another one waits for its turn", || {
+                                vm.counters.thread_bound_hits.get() > 0
+                            });
                             calls.fetch_add(1, Ordering::Relaxed);
                         })
                     })
