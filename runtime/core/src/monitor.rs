@@ -288,11 +288,6 @@ impl Monitor {
         self.poller.watch(alarm.fd(), u64::try_from(alarm.fd()).unwrap_or(0))
     }
 
-    /// The same; says whether it does.
-    pub(crate) fn hears(&self, alarm: &Alarm) -> bool {
-        self.listen_for(alarm).is_ok()
-    }
-
     fn note_news(&self, events: &mut Events) {
         for event in events.drain() {
             let vms: Vec<Arc<Vm>> = self.vms().iter().filter_map(Weak::upgrade).collect();

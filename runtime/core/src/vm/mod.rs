@@ -268,7 +268,7 @@ impl Vm {
             fork_waits: AtomicBool::new(false),
             thawed: Condvar::new(),
             kept: OnceLock::new(),
-            alarm: Alarm::new().ok().filter(|alarm| monitor.hears(alarm)),
+            alarm: Alarm::new().ok().filter(|alarm| monitor.listen_for(alarm).is_ok()),
             alarm_at: AtomicU64::new(calling::NOT_SET),
             monitor,
             watch: Mutex::new(watch::Watch::default()),
