@@ -202,26 +202,32 @@ void baton_lua_name_function(lua_State *L, char *text, size_t size) {
     snprintf(text, size, "a C function at %p", (void *)(size_t)function_of(L->ci));
 }
 
-/* By the monitor, with the VM in its hands: no allocation, no error. */
+/* Whether the function was named before, in whatever VM. The table has no lock, so that a fork leaves none behind; what does not fit is not remembered. */
+static int was_warned_of(lua_CFunction function) {
+  static lua_CFunction warned[64];
+  size_t i;
+  for (i = 0; i < sizeof warned / sizeof warned[0]; i++) {
+    lua_CFunction there = NULL;
+    /* Relaxed: a slot is written once, and leads to nothing. */
+    if (__atomic_compare_exchange_n(&warned[i], &there, function, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return 0;
+    if (there == function) return 1;
+  }
+  return 0;
+}
+
+/* By the monitor, with the VM in its hands, or by the call's own thread: no allocation, no error. */
 void baton_lua_warn_blocked(struct baton_process *process) {
   lua_State *L;
-  static lua_CFunction warned[64]; /* by the monitor alone */
-  static int warned_count;
   char name[160];
   const char *module;
   lua_CFunction function;
-  int i;
   if (process->global == NULL) return;
   L = baton_lua_innermost(process);
   if (isLua(L->ci)) return;
   function = function_of(L->ci);
-  for (i = 0; i < warned_count; i++)
-    if (warned[i] == function) return;
-  if (warned_count < 64) warned[warned_count++] = function;
+  if (was_warned_of(function)) return;
   process->vm->in_report++;
-  baton_gate_leave(); /* lua_getinfo locks and unlocks this thread's gate */
   baton_lua_name_function(L, name, sizeof name);
-  baton_gate_here()->gate |= 1;
   process->vm->in_report--;
   if (process->criticals > 0) {
     fprintf(stderr,

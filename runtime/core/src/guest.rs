@@ -28,7 +28,8 @@ pub trait Guest: Send + Sync + 'static {
     /// The VM was taken from a foreign call of the process `word`: may it stay taken? Called with nobody inside, by the monitor. When it answers `Retake`, the guest's per-VM state of the process has been put away.
     fn judge(&self, word: usize) -> Judgement;
 
-    /// An exclusive foreign call of `word` has kept the VM from others for long. Called like [`Guest::judge`].
+    /// An exclusive foreign call of `word` has kept the VM from others for long. Called like [`Guest::judge`], or, if the call uses the guest's API all
+    /// the while, by the call's own thread, just as it comes in: outside all the same, and nobody takes the VM meanwhile.
     fn warn_blocked(&self, word: usize);
 
     /// The process `word` goes on with a foreign call on the calling thread, outside the VM ([`Vm::move_out`](crate::vm::Vm::move_out)): the guest

@@ -276,6 +276,34 @@ fn an_exclusive_call_keeps_the_vm_and_is_warned_about_once() {
     assert_eq!(finished.mock.warnings.load(Ordering::Relaxed), 1);
 }
 
+/// Such a call is hardly ever caught outside: it is its own thread that warns.
+#[test]
+fn a_call_that_comes_in_all_the_while_is_warned_about_once_too() {
+    let running = start(
+        |vm| vm.parameters.warn_blocked.set(Duration::from_millis(1)),
+        |main| {
+            let caller = main.spawn(|process| {
+                let warned = || process.mock.warnings.load(Ordering::Relaxed) > 0;
+                process.foreign_as(Policy::Stay, || {
+                    await_event("the call is warned about", || {
+                        for _ in 0..1000 {
+                            process.vm.enter();
+                            process.mock.touch();
+                            process.vm.leave();
+                        }
+                        warned()
+                    });
+                })
+            });
+            main.yield_now()?;
+            main.join(caller)
+        },
+    );
+    let finished = running.finish();
+    assert_eq!(finished.vm.counters.retakes.get(), 0);
+    assert_eq!(finished.mock.warnings.load(Ordering::Relaxed), 1);
+}
+
 /// The words of each thread's gate count that thread's own calls: two threads may show the same value.
 #[test]
 fn an_exclusive_call_on_one_thread_says_nothing_about_calls_on_another() {

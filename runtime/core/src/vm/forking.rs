@@ -197,6 +197,7 @@ impl Vm {
             owner_has_come: true,
             carriers: vec![Some(entry)],
             stands_aside: false,
+            owner_must_warn: false,
         };
         here.set_carrier(Some(HOME.0));
         here.own();

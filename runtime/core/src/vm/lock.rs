@@ -84,6 +84,8 @@ pub(super) struct LockState {
     pub(super) owner_has_come: bool,
     /// The owner waits at a safepoint until another thread has forked.
     pub(super) stands_aside: bool,
+    /// The owner is to warn of the call that it makes, when it comes in.
+    pub(super) owner_must_warn: bool,
     /// By number; a retired carrier leaves a hole that is used again.
     pub(super) carriers: Vec<Option<CarrierEntry>>,
 }
@@ -101,6 +103,7 @@ impl LockState {
     pub(super) fn grant(&mut self, carrier: CarrierId) {
         self.owner = Some(carrier);
         self.owner_has_come = false;
+        self.owner_must_warn = false;
         if let Some(entry) = self.entry(carrier) {
             entry.granted.notify_one();
         }
@@ -210,6 +213,9 @@ impl Vm {
         if state.owner == Some(me) {
             // The take was given up, or undone by the guest's judgement.
             here.own();
+            if std::mem::take(&mut state.owner_must_warn) {
+                self.warn_of_own_call();
+            }
             return;
         }
         let Some(entry) = state.entry(me) else { return };
@@ -229,6 +235,30 @@ impl Vm {
         }
         // From here on the loop of this thread posts that the process came back; whoever owns the VM continues it.
         fiber.switch_to(base);
+    }
+
+    /// Has the owner warn of the call that it makes when it next comes in: its gate moves too fast to take the VM at a moment outside. For the
+    /// gate's protocol this is a take that was given up: the thread stays the owner, and clears `REVOKED` with the mutex in its hands.
+    pub(super) fn have_owner_warn(&self) {
+        let mut state = self.lock_state();
+        let owner = state.owner.filter(|_| state.owner_has_come);
+        if let Some(gate) = owner.and_then(|owner| state.entry(owner)).and_then(|entry| entry.gate) {
+            state.owner_must_warn = true;
+            gate.set_slow(gate::REVOKED);
+        }
+    }
+
+    /// The guest is asked as the monitor asks it: with the VM's mutex held, and from outside.
+    fn warn_of_own_call(&self) {
+        let word = self
+            .inner
+            .with(|inner| inner.kernel.current().map(|process| inner.kernel.guest(process)));
+        if let Some(word) = word {
+            let here = gate::here();
+            here.leave();
+            self.guest.warn_blocked(word);
+            here.own();
+        }
     }
 
     /// Takes the VM from the foreign call that shows the odd gate value `seen`, and has another thread run it. The monitor's.

@@ -283,8 +283,8 @@ impl Vm {
         }
     }
 
-    /// Tells the user, once, of a function that keeps all others waiting. The gate may move all the while, if the function uses the
-    /// guest's API: then a moment at which it stands outside has to be caught, for the guest to look at it.
+    /// Tells the user, once, of a function that keeps all others waiting. If the gate moves all the while, as the function uses the guest's API,
+    /// the owner itself does at its next enter.
     fn watch_standstill(self: &Arc<Vm>, watch: &mut Watch, now: Instant, value: u64, thread: ThreadHandle) {
         if watch
             .standstill
@@ -293,11 +293,21 @@ impl Vm {
             watch.standstill = None;
         }
         let patience = self.parameters.warn_blocked.get();
-        if let Some(standstill) = &mut watch.standstill
-            && value & 1 == 1
-            && standstill.is_due(now, thread, patience)
-        {
-            standstill.warned = self.retake(value, true) == Retake::Exclusive;
+        let Some(standstill) = watch.standstill.as_mut().filter(|s| s.is_due(now, thread, patience)) else {
+            return;
+        };
+        let retake = if value & 1 == 1 {
+            self.retake(value, true)
+        } else {
+            Retake::Ended
+        };
+        match retake {
+            Retake::Exclusive => standstill.warned = true,
+            Retake::Ended => {
+                self.have_owner_warn();
+                standstill.warned = true;
+            }
+            Retake::Done | Retake::NoThread => {}
         }
     }
 
