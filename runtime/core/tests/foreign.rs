@@ -469,7 +469,7 @@ fn without_a_window_the_vm_is_taken_even_from_short_calls() {
     run_with(ageless, |main| {
         let short_calls = |process: &Process| {
             while process.vm.counters.retakes.get() < 10 {
-                process.foreign(|| assert_eq!((0..200).map(std::hint::black_box).count(), 200))?;
+                process.foreign(|| assert_eq!((0..20_000).map(std::hint::black_box).count(), 20_000))?;
             }
             Ok(())
         };
