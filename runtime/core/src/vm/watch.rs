@@ -64,6 +64,10 @@ struct Standstill {
     call: Option<u64>,
     /// What its thread had used of a processor by then.
     cpu: Duration,
+    /// The gate value at the last look, when that was, and for how long it has been seen moving.
+    seen: u64,
+    seen_at: Instant,
+    moving: Duration,
     /// It was reported.
     warned: bool,
 }
@@ -74,7 +78,17 @@ impl Standstill {
             since: now,
             call,
             cpu: thread.activity().map_or(Duration::ZERO, |activity| activity.cpu),
+            seen: call.unwrap_or(0),
+            seen_at: now,
+            moving: Duration::ZERO,
             warned: false,
+        }
+    }
+
+    fn note(&mut self, now: Instant, value: u64) {
+        let elapsed = now.saturating_duration_since(std::mem::replace(&mut self.seen_at, now));
+        if std::mem::replace(&mut self.seen, value) != value {
+            self.moving += elapsed.min(TICK);
         }
     }
 
@@ -293,22 +307,19 @@ impl Vm {
             watch.standstill = None;
         }
         let patience = self.parameters.warn_blocked.get();
-        let Some(standstill) = watch.standstill.as_mut().filter(|s| s.is_due(now, thread, patience)) else {
+        let Some(standstill) = &mut watch.standstill else {
             return;
         };
-        let retake = if value & 1 == 1 {
-            self.retake(value, true)
-        } else {
-            Retake::Ended
-        };
-        match retake {
-            Retake::Exclusive => standstill.warned = true,
-            Retake::Ended => {
-                self.have_owner_warn();
-                standstill.warned = true;
-            }
-            Retake::Done | Retake::NoThread => {}
+        standstill.note(now, value);
+        if !standstill.is_due(now, thread, patience) {
+            return;
         }
+        let stands = value & 1 == 1 && self.retake(value, true) == Retake::Exclusive;
+        let moves = !stands && standstill.moving >= patience;
+        if moves {
+            self.have_owner_warn();
+        }
+        standstill.warned = stands || moves;
     }
 
     /// The heartbeat: asks the running process to give way, first by a flag, then by a signal.
