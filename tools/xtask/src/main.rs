@@ -35,7 +35,7 @@ usage: cargo xtask <command>
   generate                            the manual page and the shells' completions, from the text of baton --help
   deb [--try]                         a Debian package of the interpreter; --try installs it in a clean system
   peers                               install what the benches compare with
-  stress [--runs N] [--pinned|--load] [--release] [--only NAMES]
+  stress [--runs N] [--pinned|--load] [--release] [--at-once N] [--keep-going] [--only NAMES]
                                       repeat the concurrent tests N times (200), pinned to one CPU and under load
   races                               the runtime's tests under ThreadSanitizer
   soak foreign [--seconds N] [--seed N] [--release]

@@ -8,6 +8,7 @@ mod suite;
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -32,11 +33,15 @@ struct Request {
     runs: u32,
     placements: Vec<Placement>,
     release: bool,
+    /// Programs that run at the same time.
+    at_once: u32,
+    /// Failures are reported and counted, and end nothing.
+    keep_going: bool,
     /// Only programs whose names contain one of these; all if there are none.
     only: Vec<String>,
 }
 
-/// Runs the concurrent tests as often as asked, and stops at the first failure.
+/// Runs the concurrent tests as often as asked, and stops at the first run that fails unless told to keep going.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let request = Request::parse(arguments)?;
     let mut programs = suite::build(request.release)?;
@@ -51,20 +56,30 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     for program in &programs {
         println!("    {}", program.name);
     }
-    let mut passed = 0;
+    let mut tally = Tally::default();
     for placement in &request.placements {
-        let ending = repeat(*placement, request.runs, &programs, &mut passed);
-        if let Err(failure) = ending {
-            println!("{passed} passed, 1 failed");
-            return Err(failure);
+        repeat(*placement, &request, &programs, &mut tally)?;
+        if tally.failed > 0 && !request.keep_going {
+            break;
         }
     }
-    println!("{passed} passed, 0 failed");
+    println!("{} passed, {} failed", tally.passed, tally.failed);
+    if tally.failed > 0 {
+        return Err("stress: what failed is above".to_owned());
+    }
     Ok(())
 }
 
-/// Runs all programs `runs` times in one placement, and counts the runs of the whole suite that passed.
-fn repeat(placement: Placement, runs: u32, programs: &[TestProgram], passed: &mut u32) -> Outcome {
+/// Runs of the whole suite.
+#[derive(Default)]
+struct Tally {
+    passed: u32,
+    failed: u32,
+}
+
+/// Runs all programs in one placement as often as asked. An error means that they could not be run.
+fn repeat(placement: Placement, request: &Request, programs: &[TestProgram], tally: &mut Tally) -> Outcome {
+    let runs = request.runs;
     let _load = match placement {
         Placement::Loaded => Some(Load::start()?),
         Placement::Pinned => None,
@@ -74,28 +89,68 @@ fn repeat(placement: Placement, runs: u32, programs: &[TestProgram], passed: &mu
         progress.set_style(style);
     }
     progress.set_prefix(placement.name());
+    let failed_before = tally.failed;
     for number in 1..=runs {
-        for program in programs {
-            progress.set_message(program.name.clone());
-            if let Run::Failed { ending, output } = run::run(program, placement)? {
-                progress.abandon();
-                println!("{output}");
-                let place = placement.name();
-                return Err(format!(
-                    "run {number} {place}: {}: {ending}; its output is above",
-                    program.name
-                ));
-            }
+        let failures = run_once(placement, request.at_once, programs, &progress)?;
+        for (program, ending, output) in &failures {
+            println!("{output}");
+            let place = placement.name();
+            println!("run {number} {place}: {program}: {ending}; its output is above");
         }
-        *passed += 1;
+        if failures.is_empty() {
+            tally.passed += 1;
+        } else {
+            tally.failed += 1;
+        }
+        if !failures.is_empty() && !request.keep_going {
+            progress.abandon();
+            return Ok(());
+        }
         progress.inc(1);
         if progress.is_hidden() && (number % RUNS_PER_LINE == 0 || number == runs) {
-            println!("{}: {number} of {runs} runs passed", placement.name());
+            let failed = tally.failed - failed_before;
+            println!("{}: {number} of {runs} runs, {failed} failed", placement.name());
         }
     }
     progress.finish_and_clear();
-    println!("{}: all {runs} runs passed", placement.name());
     Ok(())
+}
+
+/// The name of a program that failed, how it ended, and its output.
+type Failure = (String, String, String);
+
+/// Runs each program once, `at_once` of them side by side.
+fn run_once(
+    placement: Placement,
+    at_once: u32,
+    programs: &[TestProgram],
+    progress: &ProgressBar,
+) -> Result<Vec<Failure>, String> {
+    let next = Mutex::new(programs.iter());
+    let failures = Mutex::new(Vec::new());
+    let worker = || -> Outcome {
+        loop {
+            let Some(program) = lock(&next).next() else {
+                return Ok(());
+            };
+            progress.set_message(program.name.clone());
+            if let Run::Failed { ending, output } = run::run(program, placement)? {
+                lock(&failures).push((program.name.clone(), ending, output));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().try_for_each(|worker| {
+            let ended = worker.join();
+            ended.unwrap_or_else(|_| Err("stress: a thread of ours has panicked".to_owned()))
+        })
+    })?;
+    Ok(failures.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 impl Request {
@@ -104,12 +159,16 @@ impl Request {
             runs: DEFAULT_RUNS,
             placements: Vec::new(),
             release: false,
+            at_once: 1,
+            keep_going: false,
             only: Vec::new(),
         };
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             match argument.as_str() {
-                "--runs" => request.runs = parse_runs(rest.next())?,
+                "--runs" => request.runs = parse_number("--runs", rest.next())?,
+                "--at-once" => request.at_once = parse_number("--at-once", rest.next())?,
+                "--keep-going" => request.keep_going = true,
                 "--pinned" => request.placements.push(Placement::Pinned),
                 "--load" => request.placements.push(Placement::Loaded),
                 "--release" => request.release = true,
@@ -133,11 +192,13 @@ fn parse_names(argument: Option<&String>) -> Result<Vec<String>, String> {
     Ok(given.split(',').map(str::to_owned).collect())
 }
 
-fn parse_runs(argument: Option<&String>) -> Result<u32, String> {
-    let given = argument.ok_or("stress: '--runs' needs a number")?;
+fn parse_number(option: &str, argument: Option<&String>) -> Result<u32, String> {
+    let given = argument.ok_or_else(|| format!("stress: '{option}' needs a number"))?;
     match given.parse() {
-        Ok(runs) if runs > 0 => Ok(runs),
-        _ => Err(format!("stress: '--runs' needs a number of at least 1, got '{given}'")),
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err(format!(
+            "stress: '{option}' needs a number of at least 1, got '{given}'"
+        )),
     }
 }
 
@@ -196,6 +257,8 @@ mod checks {
             runs: 200,
             placements: vec![Placement::Pinned, Placement::Loaded],
             release: false,
+            at_once: 1,
+            keep_going: false,
             only: Vec::new(),
         };
         assert_eq!(parse(&[]), Ok(expected));
@@ -207,9 +270,12 @@ mod checks {
             runs: 3,
             placements: vec![Placement::Loaded],
             release: true,
+            at_once: 4,
+            keep_going: true,
             only: Vec::new(),
         };
-        assert_eq!(parse(&["--runs", "3", "--load", "--release"]), Ok(expected));
+        let words = ["--runs", "3", "--load", "--release", "--at-once", "4", "--keep-going"];
+        assert_eq!(parse(&words), Ok(expected));
     }
 
     #[test]
@@ -221,8 +287,13 @@ mod checks {
     }
 
     #[test]
-    fn a_bad_number_of_runs_is_refused() {
-        for words in [&["--runs"][..], &["--runs", "0"], &["--runs", "many"]] {
+    fn a_bad_number_is_refused() {
+        for words in [
+            &["--runs"][..],
+            &["--runs", "0"],
+            &["--runs", "many"],
+            &["--at-once", "0"],
+        ] {
             assert!(parse(words).is_err(), "{words:?}");
         }
     }

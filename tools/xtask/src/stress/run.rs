@@ -56,7 +56,8 @@ pub(super) enum Run {
 
 /// Runs a test program to its end, or to the limit. An error means that it could not be run at all.
 pub(super) fn run(program: &TestProgram, placement: Placement) -> Result<Run, String> {
-    let path = std::env::temp_dir().join(format!("baton-stress-{}", std::process::id()));
+    let of_program = program.name.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    let path = std::env::temp_dir().join(format!("baton-stress-{}-{of_program}", std::process::id()));
     let cannot = |why: std::io::Error| format!("stress: {}: {why}", path.display());
     // A file takes any amount of output without anybody reading it meanwhile.
     let options = fs::OpenOptions::new()
