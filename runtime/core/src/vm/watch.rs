@@ -92,9 +92,15 @@ impl Standstill {
         }
     }
 
-    /// Whether it has lasted for `patience`: waiting for something, or computing. A thread that the system does not let run is not to blame.
+    /// Whether it has lasted for `patience`: standing in a call that waits or computes, or seen moving. A thread that the system does not let run is
+    /// not to blame.
     fn is_due(&self, now: Instant, thread: ThreadHandle, patience: Duration) -> bool {
-        if self.warned || now.saturating_duration_since(self.since) < patience {
+        let lasted = if self.call.is_some() {
+            now.saturating_duration_since(self.since)
+        } else {
+            self.moving
+        };
+        if self.warned || lasted < patience {
             return false;
         }
         match thread.activity() {
@@ -284,9 +290,9 @@ impl Vm {
             }
             Retake::Exclusive => {
                 watch.exclusive = value;
-                watch
-                    .standstill
-                    .get_or_insert_with(|| Standstill::new(now, Some(value), thread));
+                if watch.standstill.is_none_or(|standstill| standstill.call.is_none()) {
+                    watch.standstill = Some(Standstill::new(now, Some(value), thread));
+                }
             }
             Retake::Ended | Retake::NoThread => {}
         }
@@ -314,12 +320,12 @@ impl Vm {
         if !standstill.is_due(now, thread, patience) {
             return;
         }
-        let stands = value & 1 == 1 && self.retake(value, true) == Retake::Exclusive;
-        let moves = !stands && standstill.moving >= patience;
-        if moves {
+        if standstill.call.is_none() {
             self.have_owner_warn();
+            standstill.warned = true;
+        } else {
+            standstill.warned = self.retake(value, true) == Retake::Exclusive;
         }
-        standstill.warned = stands || moves;
     }
 
     /// The heartbeat: asks the running process to give way, first by a flag, then by a signal.
