@@ -172,14 +172,12 @@ static int process_join(lua_State *L) {
   return push_results(L, process);
 }
 
-#define HOLD_BOUND 5000000000u /* nanoseconds that a __close method may put a kill off */
-
 /* Kills `process` with the reason on the top of `L`, which is popped; the handle is at `handle`. Outside the VM. */
 static int kill_process(lua_State *L, struct baton_process *caller, struct baton_process *process, int handle) {
   int outcome;
   lua_setiuservalue(L, handle, BATON_UV_REASON);
   if (process->killed < UCHAR_MAX) process->killed++;
-  process->kill_until = baton_rs_now() + HOLD_BOUND;
+  if (process->holds > 0) baton_lua_bound_hold(process);
   if (!process->has_exit_hook && baton_lua_end_unstarted(L, process)) return 0;
   baton_enter(L);
   baton_rs_set_kill_hold(caller->vm->executor, process->kernel_id, process->holds > 0);

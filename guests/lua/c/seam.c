@@ -267,8 +267,15 @@ void baton_lua_set_base_depth(lua_State *L) { L->nCcalls = 1; }
 ** Errors
 ** ======================================================= */
 
+#define HOLD_BOUND 5000000000u /* nanoseconds that __close methods may put a kill off */
+
+void baton_lua_bound_hold(struct baton_process *process) {
+  if (process->kill_until == 0) process->kill_until = baton_rs_now() + HOLD_BOUND;
+}
+
 /* Tells the kernel whether the killed process holds the kill back now. Inside the VM. */
 static void sync_kill_hold(struct baton_process *process) {
+  if (process->holds > 0) baton_lua_bound_hold(process);
   baton_rs_set_kill_hold(process->vm->executor, process->kernel_id, process->holds > 0);
 }
 
