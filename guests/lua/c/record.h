@@ -86,7 +86,7 @@ struct baton_process {
   void *busy_object;            /* what its retaken or parked call is about */
   void *object;                 /* what the running library function is about (see io_objects.c) */
   void *exceptions[2];          /* the C++ runtime's per-thread globals */
-  uint64_t kill_until;          /* when holds are abandoned; 0 until a kill is held back (nanoseconds) */
+  uint64_t kill_until;          /* when the hold is abandoned; 0 while no kill is held back (nanoseconds) */
   int (*body)(struct lua_State *); /* the main process's */
   int argc;
   char **argv;

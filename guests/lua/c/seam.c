@@ -78,7 +78,10 @@ void baton_lua_preempt(void) {
 }
 
 static void safepoint(lua_State *L, struct baton_process *process) {
+  /* The bound on a hold is for a method that does not end, not for one that is not let run. */
+  uint64_t held_since = l_unlikely(process->kill_until != 0) ? baton_rs_now() : 0;
   if (process->foreign_states == 0) baton_rs_safepoint(process->vm->executor);
+  if (l_unlikely(held_since != 0)) process->kill_until += baton_rs_now() - held_since;
   if (l_unlikely(process->killed || process->interrupted)) {
     lua_unlock(L);
     baton_lua_raise_owed(L, process);
@@ -267,15 +270,19 @@ void baton_lua_set_base_depth(lua_State *L) { L->nCcalls = 1; }
 ** Errors
 ** ======================================================= */
 
-#define HOLD_BOUND 5000000000u /* nanoseconds that __close methods may put a kill off */
+#define HOLD_BOUND 5000000000u /* nanoseconds that a __close method may put a kill off */
 
+/* A kill is held back: the time runs from here, not from the kill, since the process may first have had to wait for its turn. */
 void baton_lua_bound_hold(struct baton_process *process) {
   if (process->kill_until == 0) process->kill_until = baton_rs_now() + HOLD_BOUND;
 }
 
 /* Tells the kernel whether the killed process holds the kill back now. Inside the VM. */
 static void sync_kill_hold(struct baton_process *process) {
-  if (process->holds > 0) baton_lua_bound_hold(process);
+  if (process->holds > 0)
+    baton_lua_bound_hold(process);
+  else
+    process->kill_until = 0;
   baton_rs_set_kill_hold(process->vm->executor, process->kernel_id, process->holds > 0);
 }
 

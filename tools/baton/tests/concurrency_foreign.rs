@@ -211,6 +211,49 @@ fn an_unknown_module_keeps_the_program_to_itself_while_it_runs() {
         .quietly();
 }
 
+/// A kill is held back for five seconds of a `__close` method's own: the time in which others do not let the process run is not its fault. Such
+/// a method was once left in its middle.
+#[test]
+fn a_close_method_runs_to_its_end_however_late_it_comes_to_run() {
+    baton()
+        .process_code(
+            "local blocker = require 'blocker'
+             local check = require 'check'
+             process.params.warn_blocked = 60
+             local closed, begun, go = {}, false, false
+             local function victim(number, body)
+               return process.spawn(function()
+                 local _ <close> = check.closing(function()
+                   body()
+                   closed[number] = true
+                 end)
+                 process.sleep(1000)
+               end)
+             end
+             local waits = victim(1, function() for _ = 1, 1000 do end end)
+             local runs = victim(2, function()
+               begun = true
+               repeat until go
+             end)
+             check.becomes(waits, 'sleeping')
+             check.becomes(runs, 'sleeping')
+             runs:kill()
+             while not begun do process.yield() end
+             process.critical(function()
+               waits:kill()
+               blocker.block_ms(5500)
+             end)
+             go = true
+             print(waits:join())
+             print(runs:join())
+             print(closed[1], closed[2])",
+        )
+        .run()
+        .succeeds()
+        .wrote("false\tkilled\nfalse\tkilled\ntrue\ttrue\n")
+        .quietly();
+}
+
 #[test]
 fn functions_of_unknown_modules_that_call_back_let_others_run_in_any_order() {
     baton()

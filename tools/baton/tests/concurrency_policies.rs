@@ -83,7 +83,7 @@ fn the_warning_about_a_module_that_keeps_the_vm_names_the_remedy() {
              local blocker = require 'blocker'
              process.spawn({ daemon = true }, function() while true do process.sleep(0.001) end end)
              process.yield()
-             blocker.block_ms(200)",
+             blocker.block_ms(1000)",
         )
         .run();
     outcome
