@@ -137,7 +137,7 @@ function case.threads_are_used_again_and_end_when_idle()
     for _ in io.popen("grep -l baton-helper " .. names .. " 2>&1"):lines() do n = n + 1 end
     return n
   end
-  process.params.thread_idle = 60
+  process.params.thread_idle = 1
   local gettid = ffi.timeout(ffi.fn "int gettid(void)", 60)
   local seen, distinct = {}, 0
   for _ = 1, 100 do
@@ -148,8 +148,6 @@ function case.threads_are_used_again_and_end_when_idle()
   -- Another one is made if the only one was too slow to be back.
   check.within(distinct, 1, 10)
   check.that(helpers() >= 1)
-  process.params.thread_idle = 0.2
-  gettid() -- a thread that waits already has its time
   check.eventually("the threads have ended", function() return helpers() == 0 end)
 end
 
