@@ -55,6 +55,15 @@ pub(crate) const BOOST_FIBER: Peer = Peer {
     directory: "boost_fiber",
 };
 
+pub(crate) const PTH: Peer = Peer {
+    name: "GNU Pth",
+    directory: "pth",
+};
+pub(crate) const POSIX_THREADS: Peer = Peer {
+    name: "POSIX threads",
+    directory: "posix_threads",
+};
+
 pub(crate) const GO_CGO: Peer = Peer {
     name: "Go cgo",
     directory: "go_cgo",

@@ -38,6 +38,11 @@ const BOOST_FIBER: Package = Package {
     probe: Probe::File("/usr/include/boost/fiber/all.hpp"),
     needed_by: "the peer Boost.Fiber",
 };
+const PTH: Package = Package {
+    name: "libpth-dev",
+    probe: Probe::File("/usr/include/pth.h"),
+    needed_by: "the peer GNU Pth",
+};
 const ERLANG: Package = Package {
     name: "erlang-base",
     probe: Probe::Program("erl", "-version"),
@@ -89,7 +94,7 @@ const fn script(name: &'static str, packages: &'static [Package]) -> Peer {
     }
 }
 
-const PEERS: [Peer; 14] = [
+const PEERS: [Peer; 16] = [
     Peer {
         name: "Debian's lua5.4",
         compared: "the speed of plain Lua programs, of coroutines, and of start-up",
@@ -130,6 +135,24 @@ const PEERS: [Peer; 14] = [
         program: Some(Program {
             directory: "boost_fiber",
             build: build_boost_fiber,
+        }),
+    },
+    Peer {
+        name: "GNU Pth",
+        compared: "the price of a switch",
+        packages: &[PTH],
+        program: Some(Program {
+            directory: "pth",
+            build: |output| vec![compile(output, "-lpth")],
+        }),
+    },
+    Peer {
+        name: "POSIX threads",
+        compared: "the price of a switch",
+        packages: &[],
+        program: Some(Program {
+            directory: "posix_threads",
+            build: |output| vec![compile(output, "-lrt")],
         }),
     },
     script("asyncio", &[PYTHON]),
@@ -177,7 +200,7 @@ const PEERS: [Peer; 14] = [
         packages: &[],
         program: Some(Program {
             directory: "opensmalltalk",
-            build: build_opensmalltalk,
+            build: |output| vec![compile(output, "-lpthread")],
         }),
     },
     Peer {
@@ -238,14 +261,14 @@ fn build_boost_fiber(output: &Path) -> Vec<Command> {
     vec![build]
 }
 
-/// Any C compiler: building Baton needs one too.
-fn build_opensmalltalk(output: &Path) -> Vec<Command> {
+/// With any C compiler: building Baton needs one too.
+fn compile(output: &Path, library: &str) -> Command {
     let mut build = Command::new("cc");
     build
         .args(["-O2", "-std=gnu11", "-Wall", "-Wextra", "-pthread", "-o"])
         .arg(output.join("peer"))
-        .arg("peer.c");
-    vec![build]
+        .args(["peer.c", library]);
+    build
 }
 
 impl Program {

@@ -16,7 +16,7 @@ use crate::bench::Bench;
 use crate::chart::{Bars, Chart, Scale, Series};
 use crate::command_line::ThreadMetricOptions;
 use crate::contest::{Arm, Case, Contest, Results};
-use crate::peers::{self, BOOST_FIBER, ERLANG_OTP, GO, MAY};
+use crate::peers::{self, BOOST_FIBER, ERLANG_OTP, GO, MAY, POSIX_THREADS, PTH, Peer};
 use crate::report::Report;
 use crate::stats;
 use crate::table::{Table, figure};
@@ -52,6 +52,24 @@ const IN_LUA: &[&str] = &[
 ];
 /// What the other systems have without priorities and suspension by others.
 const IN_PEERS: &[&str] = &["basic", "cooperative", "message", "synchronization", "memory"];
+/// The system's own threads have the system's signals too.
+const IN_THREADS: &[&str] = &[
+    "basic",
+    "cooperative",
+    "interrupt",
+    "interrupt_thread",
+    "message",
+    "synchronization",
+    "memory",
+];
+const PEERS: [(Peer, &[&str]); 6] = [
+    (GO, IN_PEERS),
+    (ERLANG_OTP, IN_PEERS),
+    (MAY, IN_PEERS),
+    (BOOST_FIBER, IN_PEERS),
+    (PTH, IN_PEERS),
+    (POSIX_THREADS, IN_THREADS),
+];
 
 const BARE_GOAL: Goal = Goal::at_most(2.0, "", 3);
 const SWITCH_GOAL: Goal = Goal::at_most(1.0 / 3.0, "", 3);
@@ -63,7 +81,8 @@ const NOTES: [&str; 6] = [
     "checks, on in every interval: counters of processes in turn within one of their mean, no interrupt lost, no message changed",
     "interrupts: SIGUSR1 raised by the running process, or a thread that the runtime does not know; both ring a bell of the runtime",
     "rates are per second of CPU time, of all threads of a program; with a second thread, per second of the clock",
-    "peers have no priorities and no suspension by others, so that they take part in the tests that need neither; all run on one thread",
+    "peers have no priorities and no suspension by others, so that they take part in the tests that need neither; all run on one thread, but for \
+     POSIX threads, which share one CPU and take turns by semaphores: the system's order among equals is its own",
     "the bare switch counts as a turn does; beside the preemptive test, eight of its switches are five counts",
 ];
 
@@ -103,8 +122,7 @@ fn arms(bench: &Bench) -> Result<Vec<Arm>> {
         Arm::present(BARE, of_bare(&own)).only(&["cooperative"]),
     ];
     let peers = peers::directory(bench.paths.peers.as_ref())?;
-    let of_peer = |peer: peers::Peer| peer.arm(&peers, &["thread-metric"]).only(IN_PEERS);
-    arms.extend([GO, ERLANG_OTP, MAY, BOOST_FIBER].map(of_peer));
+    arms.extend(PEERS.map(|(peer, tests)| peer.arm(&peers, &["thread-metric"]).only(tests)));
     Ok(arms)
 }
 
@@ -224,7 +242,7 @@ fn chart(results: &Results) -> Chart {
 
 /// The most counts that any peer has in a second.
 fn fastest_peer(results: &Results, case: &str) -> Option<f64> {
-    let rates = [GO, ERLANG_OTP, MAY, BOOST_FIBER].map(|peer| rate_of(results, peer.name, case));
+    let rates = PEERS.map(|(peer, _)| rate_of(results, peer.name, case));
     rates.into_iter().flatten().reduce(f64::max)
 }
 
