@@ -53,6 +53,7 @@ static void run_as_hook(struct baton_vm *vm, lua_CFunction body, void *argument)
   /* An error may have jumped over what these say. */
   process->marks = NULL;
   process->resumed = NULL;
+  process->collection = NULL;
   process->holds = process->criticals = 0;
   process->foreign_states = 1;
   baton_gate_set_process(NULL);

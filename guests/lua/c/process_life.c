@@ -143,6 +143,7 @@ void baton_lua_end_in_place(struct baton_process *process) {
   process->outcome = BATON_WAS_KILLED;
   process->marks = NULL;
   process->resumed = NULL;
+  process->collection = NULL;
   process->holds = 0;
   process->foreign_states = 0;
   process->retaken = 0;

@@ -55,6 +55,7 @@ struct baton_vm {
   const char *progname;
   struct baton_process *busy[1 << BATON_BUSY_BITS]; /* processes in calls about an object, by that object (see objects_in_use.c) */
   int busy_count;
+  uint64_t collections;        /* how often the collector was called */
   int parked;                  /* processes whose C code waits in the poller (see parked.c) */
   uint64_t object_queue, require_queue;
   struct baton_load *loads;    /* modules that are being loaded (see modules.c) */
@@ -78,6 +79,7 @@ struct baton_process {
   struct global_State *global;
   struct baton_mark *marks;
   struct baton_resumed *resumed;
+  struct baton_collection *collection; /* the collector's work that it is in the middle of (see seam.c) */
   uintptr_t stack_low, stack_high; /* its C stack */
   uint64_t kernel_id;
   uint64_t id;                  /* what the program sees */

@@ -9,7 +9,8 @@
 **                lua_gc gives memory back after a large full collection
 **   lstate.c     lua_close, which never unlocks, leaves the gate as it found it; a coroutine that is being closed is noted
 **   lfunc.c      calls of __close methods are marked
-**   lgc.c        calls of finalizers are marked; they wait where Lua's stack is all but full
+**   lgc.c        calls of finalizers are marked; they wait where Lua's stack is all but full; the collector gives up what it was about if somebody
+**                else has collected while a finalizer waited
 **   liolib.c     which file a function is about is noted; a file in use is waited for; reading waits as parked processes do;
 **                writing passes by the host's console
 **   lauxlib.c    messages to stderr pass by the host's console
@@ -129,6 +130,9 @@ struct lua_longjmp *baton_lua_throw_target(struct lua_State *L, struct lua_longj
 #if defined(BATON_IN_LGC)
 #define luaD_pcall baton_finalizer_pcall
 #define luaD_checkminstack baton_room_for_finalizers
+#define luaC_step baton_stock_gc_step
+#define luaC_fullgc baton_stock_fullgc
+#define luaC_changemode baton_stock_changemode
 #endif
 
 #if defined(BATON_IN_LSTATE)

@@ -34,6 +34,11 @@ cases! {
         a_wait_inside_a_coroutine_stops_its_whole_process,
         what_closes_a_coroutine_may_wait_and_is_preempted,
         variadic_spawn_options_do_not_reach_the_function;
+    mod finalizers from "processes/finalizers.lua":
+        those_that_wait_in_a_generational_collection_do_no_harm,
+        those_that_wait_in_an_incremental_collection_do_no_harm,
+        those_that_wait_while_the_mode_changes_do_no_harm,
+        a_full_collection_calls_all_finalizers_though_they_wait;
     mod scopes from "processes/scope.lua":
         a_scope_waits_for_all_its_processes_and_returns_the_results_of_its_function,
         a_process_of_a_scope_is_like_any_other,
@@ -232,6 +237,30 @@ fn daemons_are_killed_at_the_end_and_their_close_handlers_run() {
         .succeeds()
         .wrote("main has returned\nclosed\n")
         .quietly();
+}
+
+#[test]
+fn a_finalizer_that_fails_after_a_wait_is_warned_about_and_the_others_run() {
+    let outcome = baton()
+        .process_code(
+            "warn '@on'
+             process.spawn({ daemon = true }, function()
+               while true do collectgarbage 'step' process.yield() end
+             end)
+             local others = 0
+             for _ = 1, 3 do setmetatable({}, { __gc = function() others = others + 1 end }) end
+             setmetatable({}, { __gc = function() process.sleep(0.005) error 'after a wait' end })
+             collectgarbage()
+             while others < 3 do collectgarbage() end
+             print(others, debug.gethook())",
+        )
+        .run();
+    outcome.succeeds().wrote("3\tnil\n").complained("error in __gc");
+    assert_eq!(
+        outcome.stderr.matches("after a wait").count(),
+        1,
+        "one warning\n{outcome}"
+    );
 }
 
 #[test]

@@ -1,0 +1,100 @@
+-- Finalizers that wait, while others go on and collect.
+local check = require "check"
+local process = require "baton.process"
+local case = {}
+
+local function randoms(state)
+  return function(n)
+    state = (state * 1103515245 + 12345) & 0x7fffffff
+    return state % n
+  end
+end
+
+-- Processes that keep much, throw away more, and now and then something whose finalizer waits; what they keep must stay what it is. Each finalizer
+-- runs once. `now_and_then` is called with a random number below a thousand.
+local function churn(now_and_then)
+  local made, finalized, wrong = 0, 0, 0
+  local waiting = {
+    __gc = function(object)
+      check.equal(object.finalized, nil)
+      object.finalized = true
+      process.yield()
+      process.critical(function() finalized = finalized + 1 end)
+    end,
+  }
+  local function work(number)
+    local random = randoms(number)
+    for _ = 1, 60 do
+      local kept = {}
+      for i = 1, 20 + random(300) do
+        kept[i] = { leaf = { i, name = "name " .. i }, number = i }
+        if random(20) == 0 then
+          process.critical(function() made = made + 1 end)
+          setmetatable({}, waiting)
+        end
+        if random(50) == 0 then process.yield() end
+      end
+      now_and_then(random(1000))
+      for i, one in ipairs(kept) do
+        if one.number ~= i or one.leaf[1] ~= i or one.leaf.name ~= "name " .. i then wrong = wrong + 1 end
+      end
+    end
+  end
+  local workers = {}
+  for number = 1, 12 do workers[number] = process.spawn(work, number) end
+  for _, worker in ipairs(workers) do check.results("join", { true }, worker:join()) end
+  check.equal(wrong, 0)
+  collectgarbage()
+  check.eventually("all finalizers have run", function()
+    collectgarbage()
+    return finalized == made
+  end)
+end
+
+-- Guards against a collection that went on, when a finalizer returned, in a heap that another process's had brought into another mode: it freed what
+-- was in use.
+function case.those_that_wait_in_a_generational_collection_do_no_harm()
+  collectgarbage "generational"
+  churn(function() end)
+end
+
+function case.those_that_wait_in_an_incremental_collection_do_no_harm()
+  collectgarbage("incremental", 110, 400)
+  churn(function() end)
+end
+
+function case.those_that_wait_while_the_mode_changes_do_no_harm()
+  churn(function(number)
+    if number < 200 then collectgarbage(number % 2 == 0 and "generational" or "incremental")
+    elseif number < 250 then collectgarbage()
+    elseif number < 400 then collectgarbage "step"
+    end
+  end)
+end
+
+-- As in Lua: of all that could not be reached before it. Another process may be in the middle of one.
+function case.a_full_collection_calls_all_finalizers_though_they_wait()
+  local called = 0
+  local busy = process.spawn({ daemon = true }, function()
+    while true do
+      local _ = { {}, {} }
+    end
+  end)
+  for mode in pairs { generational = true, incremental = true } do
+    collectgarbage(mode)
+    called = 0
+    for _ = 1, 100 do
+      setmetatable({}, {
+        __gc = function()
+          process.critical(function() called = called + 1 end)
+          process.sleep(0.0002)
+        end,
+      })
+    end
+    collectgarbage()
+    check.equal(called, 100, mode)
+  end
+  busy:kill()
+end
+
+check.run(case)
