@@ -30,7 +30,6 @@ void baton_lua_forget_calls(struct baton_vm *vm);
 /* Raises what the process owes: a kill that is due, an interrupt. From outside the VM. */
 void baton_lua_raise_owed(lua_State *L, struct baton_process *process);
 int baton_lua_kill_is_due(struct baton_process *process);
-void baton_lua_bound_hold(struct baton_process *process); /* of a killed process that holds the kill back */
 /* Raises the process's kill, whatever holds it back. From outside the VM. */
 void baton_lua_raise_kill(lua_State *L, struct baton_process *process);
 /* Critical sections. All inside the VM. `mark` stays on the C stack until the end; an error ends the section too. */

@@ -178,7 +178,6 @@ static int kill_process(lua_State *L, struct baton_process *caller, struct baton
   lua_setiuservalue(L, handle, BATON_UV_REASON);
   baton_enter(L); /* it may be about to hold kills back, or to end */
   if (process->killed < UCHAR_MAX) process->killed++;
-  if (process->holds > 0) baton_lua_bound_hold(process);
   baton_leave(L);
   if (!process->has_exit_hook && baton_lua_end_unstarted(L, process)) return 0;
   baton_enter(L);

@@ -88,7 +88,7 @@ struct baton_process {
   void *busy_object;            /* what its retaken or parked call is about */
   void *object;                 /* what the running library function is about (see io_objects.c) */
   void *exceptions[2];          /* the C++ runtime's per-thread globals */
-  uint64_t kill_until;          /* when the hold is abandoned; 0 while no kill is held back (nanoseconds) */
+  uint64_t held_for, held_at;   /* for how long a hold has put a kill off, and when that was last looked at (nanoseconds) */
   int (*body)(struct lua_State *); /* the main process's */
   int argc;
   char **argv;

@@ -81,11 +81,20 @@ void baton_lua_preempt(void) {
   if ((here->gate & 1) == 0 && process != NULL && process->global != NULL) baton_lua_arm(baton_lua_innermost(process));
 }
 
+/*
+** A killed process looks at every instruction, so that the time between two looks is its own, unless it is long: then it was not let run, or waited,
+** and only a moment of it counts.
+*/
+static void count_hold(struct baton_process *process) {
+  enum { MOMENT = 1000000 };
+  uint64_t now = baton_rs_now(), since = now - process->held_at;
+  if (process->holds > 0 && process->held_at != 0) process->held_for += since < MOMENT ? since : MOMENT;
+  process->held_at = now;
+}
+
 static void safepoint(lua_State *L, struct baton_process *process) {
-  /* The bound on a hold is for a method that does not end, not for one that is not let run. */
-  uint64_t held_since = l_unlikely(process->kill_until != 0) ? baton_rs_now() : 0;
   if (process->foreign_states == 0) baton_rs_safepoint(process->vm->executor);
-  if (l_unlikely(held_since != 0)) process->kill_until += baton_rs_now() - held_since;
+  if (l_unlikely(process->killed)) count_hold(process);
   if (l_unlikely(process->killed || process->interrupted)) {
     lua_unlock(L);
     baton_lua_raise_owed(L, process);
@@ -274,19 +283,9 @@ void baton_lua_set_base_depth(lua_State *L) { L->nCcalls = 1; }
 ** Errors
 ** ======================================================= */
 
-#define HOLD_BOUND 5000000000u /* nanoseconds that a __close method may put a kill off */
-
-/* A kill is held back: the time runs from here, not from the kill, since the process may first have had to wait for its turn. */
-void baton_lua_bound_hold(struct baton_process *process) {
-  if (process->kill_until == 0) process->kill_until = baton_rs_now() + HOLD_BOUND;
-}
-
 /* Tells the kernel whether the killed process holds the kill back now. Inside the VM. */
 static void sync_kill_hold(struct baton_process *process) {
-  if (process->holds > 0)
-    baton_lua_bound_hold(process);
-  else
-    process->kill_until = 0;
+  if (process->holds == 0) process->held_for = 0;
   baton_rs_set_kill_hold(process->vm->executor, process->kernel_id, process->holds > 0);
 }
 
@@ -381,9 +380,11 @@ struct lua_longjmp *baton_lua_throw_target(lua_State *L, struct lua_longjmp *c) 
   return base->errorJmp;
 }
 
+#define HOLD_BOUND 5000000000u /* nanoseconds that a __close method may put a kill off, while it runs */
+
 int baton_lua_kill_is_due(struct baton_process *process) {
   if (process->killed == 0) return 0;
-  return process->holds == 0 || process->killed > 1 || baton_rs_now() >= process->kill_until;
+  return process->holds == 0 || process->killed > 1 || process->held_for >= HOLD_BOUND;
 }
 
 /* Inside the VM; by the stack's spare slots, since a Lua frame may have none of its own left. */

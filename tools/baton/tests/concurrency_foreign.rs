@@ -220,37 +220,39 @@ fn a_close_method_runs_to_its_end_however_late_it_comes_to_run() {
             "local blocker = require 'blocker'
              local check = require 'check'
              process.params.warn_blocked = 60
-             local closed, begun, go = {}, false, false
-             local function victim(number, body)
+             local closed, begun, go = {}, {}, false
+             local function victim(number, body, seconds)
                return process.spawn(function()
                  local _ <close> = check.closing(function()
+                   begun[number] = true
                    body()
                    closed[number] = true
                  end)
-                 process.sleep(1000)
+                 process.sleep(seconds)
                end)
              end
-             local waits = victim(1, function() for _ = 1, 1000 do end end)
-             local runs = victim(2, function()
-               begun = true
-               repeat until go
-             end)
+             local function until_told() repeat until go end
+             local waits = victim(1, function() for _ = 1, 1000 do end end, 1000)
+             local closes = victim(2, until_told, 1000)
+             local returns = victim(3, until_told, 0)
              check.becomes(waits, 'sleeping')
-             check.becomes(runs, 'sleeping')
-             runs:kill()
-             while not begun do process.yield() end
+             check.becomes(closes, 'sleeping')
+             closes:kill()
+             while not (begun[2] and begun[3]) do process.yield() end
              process.critical(function()
                waits:kill()
+               returns:kill()
                blocker.block_ms(5500)
              end)
              go = true
              print(waits:join())
-             print(runs:join())
-             print(closed[1], closed[2])",
+             print(closes:join())
+             print(returns:join())
+             print(closed[1], closed[2], closed[3])",
         )
         .run()
         .succeeds()
-        .wrote("false\tkilled\nfalse\tkilled\ntrue\ttrue\n")
+        .wrote("false\tkilled\nfalse\tkilled\ntrue\ntrue\ttrue\ttrue\n")
         .quietly();
 }
 

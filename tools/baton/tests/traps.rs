@@ -32,6 +32,27 @@ fn recursion_through_gsub_needs_more_than_256_kib_of_stack() {
     .quietly();
 }
 
+/// A kill is put off by a method that computes, but not for ever.
+#[test]
+fn a_close_method_that_never_ends_is_left_after_a_while() {
+    baton()
+        .process_code(
+            "local begun
+             local p = process.spawn(function()
+               local _ <close> = setmetatable({}, { __close = function() begun = process.now() while true do end end })
+               process.sleep(1000)
+             end)
+             process.yield()
+             p:kill 'enough'
+             print(p:join())
+             print(process.now() - begun > 4.9)",
+        )
+        .run()
+        .succeeds()
+        .wrote("false\tenough\ntrue\n")
+        .quietly();
+}
+
 #[test]
 fn a_process_that_waits_inside_a_finalizer_does_not_stop_the_collector() {
     runs(
