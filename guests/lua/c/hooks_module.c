@@ -283,7 +283,7 @@ void baton_lua_run_exit_hook(struct baton_process *process) {
   process->has_ended = 1;
   if (!process->has_exit_hook || !lua_checkstack(L, 4)) return;
   baton_enter(L);
-  baton_lua_begin_hold(process, &mark);
+  baton_lua_begin_hold(process, &mark, BATON_MARK_CLOSE);
   baton_leave(L);
   lua_pushcfunction(L, call_exit_hook);
   if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);

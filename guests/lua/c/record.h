@@ -79,7 +79,7 @@ struct baton_process {
   struct global_State *global;
   struct baton_mark *marks;
   struct baton_resumed *resumed;
-  struct baton_collection *collection; /* the collector's work that it is in the middle of (see seam.c) */
+  struct baton_collection *collection; /* the collector's work that it is in the middle of (see finalizers.c) */
   uintptr_t stack_low, stack_high; /* its C stack */
   uint64_t kernel_id;
   uint64_t id;                  /* what the program sees */

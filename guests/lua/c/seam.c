@@ -7,7 +7,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -26,11 +25,6 @@ LUA_API int baton_stock_gc(lua_State *L, int what, ...);
 LUA_API void baton_stock_setwarnf(lua_State *L, lua_WarnFunction f, void *ud);
 LUAI_FUNC void baton_close_call(lua_State *L, StkId func, int nresults);
 LUAI_FUNC void baton_close_callnoyield(lua_State *L, StkId func, int nresults);
-LUAI_FUNC int baton_finalizer_pcall(lua_State *L, Pfunc func, void *u, ptrdiff_t oldtop, ptrdiff_t ef);
-LUAI_FUNC int baton_room_for_finalizers(lua_State *L);
-LUAI_FUNC void baton_stock_gc_step(lua_State *L);
-LUAI_FUNC void baton_stock_fullgc(lua_State *L, int is_emergency);
-LUAI_FUNC void baton_stock_changemode(lua_State *L, int mode);
 
 /*
 ** Foreign calls that were retaken and have not come back, in all VMs. While there are any, no stack is shrunk: API functions
@@ -323,7 +317,7 @@ void baton_lua_begin_critical(struct baton_process *process, struct baton_mark *
 
 void baton_lua_end_critical(struct baton_process *process) { drop_mark(process); }
 
-void baton_lua_begin_hold(struct baton_process *process, struct baton_mark *mark) { put_mark(process, mark, BATON_MARK_CLOSE); }
+void baton_lua_begin_hold(struct baton_process *process, struct baton_mark *mark, enum baton_mark_kind kind) { put_mark(process, mark, kind); }
 
 void baton_lua_end_hold(struct baton_process *process) { drop_mark(process); }
 
@@ -341,21 +335,13 @@ void baton_lua_hold_for_criticals(struct baton_process *process, int holds) {
   if (process->killed) sync_kill_hold(process);
 }
 
-/* The collector's work, into which its finalizers return. */
-struct baton_collection {
-  jmp_buf give_up;
-  struct baton_collection *previous;
-  lu_byte allows_hooks;
-};
-
 /* The stack is about to be cut back to `where`: forget what is deeper. */
 static void unwind(struct baton_process *process, const void *where) {
   unsigned criticals = process->criticals;
   while (process->marks != NULL && (const char *)process->marks < (const char *)where) drop_mark(process);
   while (process->resumed != NULL && (const char *)process->resumed < (const char *)where)
     process->resumed = process->resumed->previous;
-  while (process->collection != NULL && (const char *)process->collection < (const char *)where)
-    process->collection = process->collection->previous;
+  baton_lua_leave_collections(process, where);
   if (l_unlikely(criticals > 0 && process->criticals == 0)) baton_lua_request_safepoint(process); /* for what was put off */
 }
 
@@ -446,89 +432,6 @@ LUAI_FUNC void baton_close_callnoyield(lua_State *L, StkId func, int nresults) {
   luaD_callnoyield(L, func, nresults);
   drop_mark(process);
   if (l_unlikely(process->killed)) baton_lua_arm(L);
-}
-
-/*
-** A finalizer may wait, and meanwhile others collect. The collector's functions do not expect to find the heap in another phase, or in another
-** mode, when a finalizer returns to them: one that goes on with a cycle in a heap which another one has made generational frees what is in use. So
-** the work in whose middle a finalizer was called is given up if the collector was called since; what is left of it is for the next collection. See
-** docs/adr/0020.
-*/
-/* Whether the collector came to the end of what it does. */
-static int collect(lua_State *L, void (*work)(lua_State *L, int argument), int argument) {
-  struct baton_process *process = baton_lua_running(L);
-  struct baton_collection collection;
-  int is_done;
-  if (process == NULL) {
-    work(L, argument);
-    return 1;
-  }
-  process->vm->collections++;
-  collection.previous = process->collection;
-  collection.allows_hooks = L->allowhook;
-  process->collection = &collection;
-  is_done = _setjmp(collection.give_up) == 0;
-  if (is_done) work(L, argument);
-  process->collection = collection.previous;
-  return is_done;
-}
-
-/* From a finalizer's call, which ended with `status`: its caller in the collector would end the call so, and then go on. */
-static l_noret give_up_collection(lua_State *L, struct baton_collection *collection, int status) {
-  L->ci->callstatus &= (unsigned short)~CIST_FIN;
-  L->allowhook = collection->allows_hooks;
-  G(L)->gcstp &= cast_byte(~GCSTPGC);
-  if (status != LUA_OK) {
-    luaE_warnerror(L, "__gc");
-    L->top.p--;
-  }
-  _longjmp(collection->give_up, 1);
-}
-
-LUAI_FUNC int baton_finalizer_pcall(lua_State *L, Pfunc func, void *u, ptrdiff_t oldtop, ptrdiff_t ef) {
-  struct baton_process *process = baton_lua_running(L);
-  struct baton_mark mark;
-  uint64_t before;
-  int status;
-  if (process == NULL) return luaD_pcall(L, func, u, oldtop, ef);
-  before = process->vm->collections;
-  put_mark(process, &mark, BATON_MARK_FINALIZER);
-  status = luaD_pcall(L, func, u, oldtop, ef);
-  drop_mark(process);
-  if (l_unlikely(process->killed)) baton_lua_arm(L);
-  if (l_unlikely(process->collection != NULL && process->vm->collections != before)) give_up_collection(L, process->collection, status);
-  return status;
-}
-
-static void step(lua_State *L, int unused) {
-  (void)unused;
-  baton_stock_gc_step(L);
-}
-
-LUAI_FUNC void luaC_step(lua_State *L) { collect(L, step, 0); }
-
-/* As often as finalizers wait, but not for ever: they may leave others behind. */
-#define ATTEMPTS 1000
-
-LUAI_FUNC void luaC_fullgc(lua_State *L, int is_emergency) {
-  int attempts = 0;
-  while (!collect(L, baton_stock_fullgc, is_emergency) && attempts++ < ATTEMPTS) {
-  }
-}
-
-LUAI_FUNC void luaC_changemode(lua_State *L, int mode) {
-  int attempts = 0;
-  while (!collect(L, baton_stock_changemode, mode) && attempts++ < ATTEMPTS) {
-  }
-}
-
-/*
-** Finalizers wait for another collection where Lua's stack is all but full. Lua 5.4.9 takes for them the slots that it has in store for handling
-** an overflow, and keeps them: the overflow that comes next would then be reported as an error in error handling.
-*/
-LUAI_FUNC int baton_room_for_finalizers(lua_State *L) {
-  ptrdiff_t needed = L->top.p - L->stack.p + BASIC_STACK_SIZE;
-  return needed <= LUAI_MAXSTACK && luaD_checkminstack(L);
 }
 
 /* A coroutine has yielded or ended, and something was asked of it. Inside the VM. */
