@@ -37,8 +37,8 @@ void baton_lua_begin_critical(struct baton_process *process, struct baton_mark *
 void baton_lua_end_critical(struct baton_process *process);
 /* Kills are held back, as in a `__close` method. */
 void baton_lua_begin_hold(struct baton_process *process, struct baton_mark *mark, enum baton_mark_kind kind);
-void baton_lua_leave_collections(struct baton_process *process, const void *where);
 void baton_lua_end_hold(struct baton_process *process);
+void baton_lua_leave_collections(struct baton_process *process, const void *where); /* those of frames below `where` (finalizers.c) */
 /* For good: the program ends. */
 void baton_lua_leave_criticals(struct baton_process *process);
 void baton_lua_hold_for_criticals(struct baton_process *process, int holds);

@@ -176,9 +176,7 @@ static int process_join(lua_State *L) {
 static int kill_process(lua_State *L, struct baton_process *caller, struct baton_process *process, int handle) {
   int outcome;
   lua_setiuservalue(L, handle, BATON_UV_REASON);
-  baton_enter(L); /* it may be about to hold kills back, or to end */
   if (process->killed < UCHAR_MAX) process->killed++;
-  baton_leave(L);
   if (!process->has_exit_hook && baton_lua_end_unstarted(L, process)) return 0;
   baton_enter(L);
   baton_rs_set_kill_hold(caller->vm->executor, process->kernel_id, process->holds > 0);

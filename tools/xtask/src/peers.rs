@@ -143,7 +143,7 @@ const PEERS: [Peer; 16] = [
         packages: &[PTH],
         program: Some(Program {
             directory: "pth",
-            build: |output| vec![compile(output, "-lpth")],
+            build: |output| vec![compile(output, &["-lpth"])],
         }),
     },
     Peer {
@@ -152,7 +152,7 @@ const PEERS: [Peer; 16] = [
         packages: &[],
         program: Some(Program {
             directory: "posix_threads",
-            build: |output| vec![compile(output, "-lrt")],
+            build: |output| vec![compile(output, &["-lrt"])],
         }),
     },
     script("asyncio", &[PYTHON]),
@@ -200,7 +200,7 @@ const PEERS: [Peer; 16] = [
         packages: &[],
         program: Some(Program {
             directory: "opensmalltalk",
-            build: |output| vec![compile(output, "-lpthread")],
+            build: |output| vec![compile(output, &[])],
         }),
     },
     Peer {
@@ -262,12 +262,13 @@ fn build_boost_fiber(output: &Path) -> Vec<Command> {
 }
 
 /// With any C compiler: building Baton needs one too.
-fn compile(output: &Path, library: &str) -> Command {
+fn compile(output: &Path, libraries: &[&str]) -> Command {
     let mut build = Command::new("cc");
     build
         .args(["-O2", "-std=gnu11", "-Wall", "-Wextra", "-pthread", "-o"])
         .arg(output.join("peer"))
-        .args(["peer.c", library]);
+        .arg("peer.c")
+        .args(libraries);
     build
 }
 
