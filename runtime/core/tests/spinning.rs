@@ -103,10 +103,10 @@ fn no_wake_is_lost_where_spinning_and_parking_alternate() {
 #[test]
 fn a_spin_ends_when_something_is_due() {
     let (tally, parks) = sleep_often(20, Duration::from_micros(300), spin_without_end);
-    assert_eq!(parks, 0);
     assert_eq!(tally.accuracy.true_positives, 0);
-    // Fewer on a machine so busy that a deadline passes before the wait.
-    assert!((1..=20).contains(&tally.accuracy.false_positives), "{tally:?}");
+    // On a machine so busy that a deadline passes before the wait there is no spin, but a look in the poller, or not even that.
+    let spins = tally.accuracy.false_positives;
+    assert!(spins >= 1 && spins + parks <= 20, "{parks} parks, {tally:?}");
     assert!(tally.spun <= Duration::from_micros(300) * 20, "{tally:?}");
 }
 

@@ -145,15 +145,15 @@ local function number_of_program()
   return file:read "n"
 end
 
--- What is counted may still have the other end of its pipe open, for a moment: the least of some counts.
+local listing = os.tmpname()
+
+-- By a program that writes to a file: of a pipe, this program would have one or two ends open meanwhile. Also answers what they are.
 local function descriptors()
   collectgarbage() -- closes what was left to it, before the count and not during it
-  local least, listing = math.huge, "ls /proc/" .. number_of_program() .. "/fd | wc -l"
-  for _ = 1, 5 do
-    local pipe <close> = io.popen(listing)
-    least = math.min(least, pipe:read "n")
-  end
-  return least
+  assert(os.execute(("ls -l /proc/%d/fd > %s"):format(number_of_program(), listing)))
+  local file <close> = assert(io.open(listing))
+  local text = file:read "a"
+  return select(2, text:gsub("\n", "")), text
 end
 
 local function memory()
@@ -206,12 +206,13 @@ repeat
   watch(LONGEST_ROUND, round)
   collectgarbage()
   assert(#process.list() == processes, "processes are left: " .. #process.list() - processes)
-  local now = descriptors()
-  assert(now == open, "descriptors are left: " .. now - open)
+  local now, what = descriptors()
+  assert(now == open, ("descriptors are left: %d after %d at first\n%s"):format(now, open, what))
   local used = memory()
   assert(used < first + 1000, ("memory is left: %.0f KiB after %.0f at first"):format(used, first))
   print(("round %d: %d accepted, %d refused, %d times out of descriptors, %d killed; %.0f KiB, %d threads"):format(
     number, counts.accepted, counts.refused, counts["out of descriptors"], counts.killed, used, process.threads()))
 until process.now() > until_then
+os.remove(listing)
 
 -- }======================================================
