@@ -66,7 +66,7 @@ end
 -- Waits until predicate() holds; its first argument says what is awaited.
 function check.eventually(what, predicate)
   local process = require "baton.process"
-  local deadline = process.now() + 30
+  local deadline = process.now() + 120 -- a machine may stand still for a while
   while not predicate() do
     if process.now() > deadline then fail(1, nil, "never came true: " .. what) end
     process.sleep(0.001)

@@ -50,7 +50,8 @@ function case.memory_of_an_abandoned_call_is_not_collected()
   check.raises("timed out", function()
     wait(ffi.gc(ffi.new "char[1]", function() collected = true end))
   end)
-  check.raises("timed out", function() fill(100, ffi.new "char[100000]", 1, 100000) end)
+  -- On a busy machine one may still return in time.
+  check.eventually("a call is abandoned", function() return not pcall(fill, 100, ffi.new "char[100000]", 1, 100000) end)
   for _ = 1, 50 do
     collectgarbage()
     process.sleep(0.003)

@@ -28,9 +28,9 @@ end
 function case.ema_spins_for_waits_that_are_shorter_than_its_limit()
   params.spin, params.busy_loop_for = "ema", 1
   local grown = growth(sleep_often)
-  check.equal(grown.idle_waits, 0)
-  -- On a machine so busy that a deadline passes before the wait there are fewer.
+  -- On a machine so busy that a deadline passes before the wait there is no spin, but a look in the poller, or not even that.
   check.within(grown.spins_failed, 1, 10)
+  check.within(grown.spins_failed + grown.idle_waits, 1, 10)
   check.equal(grown.spins_hit, 0, "a timer is nobody who came")
   check.within(grown.spin_time, 1e-6, 0.011)
 end
