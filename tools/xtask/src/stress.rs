@@ -4,6 +4,7 @@
 //! with more busy processes than CPUs, threads are preempted in the middle of what is otherwise over in nanoseconds.
 
 mod run;
+mod standstill;
 mod suite;
 
 use std::io::Read;
@@ -14,6 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::Outcome;
 use run::{Placement, Run};
+use standstill::Clock;
 use suite::TestProgram;
 
 /// The hidden command that [`Load`] starts ourselves with.
@@ -26,6 +28,9 @@ const DEFAULT_RUNS: u32 = 200;
 
 /// Where there is no terminal to draw progress on, a line is printed after this many runs.
 const RUNS_PER_LINE: u32 = 20;
+
+/// So often a run that failed while the machine stood still is made again, in all; then such runs count too.
+const MOST_REPEATED: u32 = 20;
 
 /// What the command line asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,6 +68,9 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             break;
         }
     }
+    if tally.repeated > 0 {
+        println!("{} were made again, since the machine stood still", tally.repeated);
+    }
     println!("{} passed, {} failed", tally.passed, tally.failed);
     if tally.failed > 0 {
         return Err("stress: what failed is above".to_owned());
@@ -75,6 +83,8 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 struct Tally {
     passed: u32,
     failed: u32,
+    /// Runs that do not count: they failed while the machine stood still.
+    repeated: u32,
 }
 
 /// Runs all programs in one placement as often as asked. An error means that they could not be run.
@@ -90,8 +100,26 @@ fn repeat(placement: Placement, request: &Request, programs: &[TestProgram], tal
     }
     progress.set_prefix(placement.name());
     let failed_before = tally.failed;
-    for number in 1..=runs {
+    let clock = Clock::start();
+    let mut number = 1;
+    while number <= runs {
+        // What was before does not matter.
+        let _ = clock.standstill();
         let failures = run_once(placement, request.at_once, programs, &progress)?;
+        if !failures.is_empty()
+            && tally.repeated < MOST_REPEATED
+            && let Some(time) = clock.standstill()
+        {
+            let failed: Vec<&str> = failures.iter().map(|(program, ..)| program.as_str()).collect();
+            println!(
+                "run {number} {} is made again: the machine stood still for {} s, and these failed: {}",
+                placement.name(),
+                time.as_secs(),
+                failed.join(", ")
+            );
+            tally.repeated += 1;
+            continue;
+        }
         for (program, ending, output) in &failures {
             println!("{output}");
             let place = placement.name();
@@ -111,6 +139,7 @@ fn repeat(placement: Placement, request: &Request, programs: &[TestProgram], tal
             let failed = tally.failed - failed_before;
             println!("{}: {number} of {runs} runs, {failed} failed", placement.name());
         }
+        number += 1;
     }
     progress.finish_and_clear();
     Ok(())
