@@ -91,6 +91,8 @@ pub(crate) enum Experiment {
     Threads(ThreadsOptions),
     /// What a timer costs to set, to cancel and to meet, beside a thousand others and beside a million
     Timers(TimersOptions),
+    /// A textbook server at up to 10,000 connections, echo and HTTP; beside Copas, cqueues, luv, nginx, Tarantool, Node, Go
+    Net(NetOptions),
     /// Every experiment above, one after another
     All(AllOptions),
     /// Print what earlier runs wrote with --json; with --html, several of them as one page
@@ -98,6 +100,9 @@ pub(crate) enum Experiment {
     /// The bare loop that `delay` compares with
     #[command(hide = true)]
     BareTimer(BareTimerOptions),
+    /// One server under load, for `net` to run
+    #[command(hide = true)]
+    Drive(DriveOptions),
     /// One program that waits, for `spin` to run
     #[command(hide = true)]
     Waits(WaitsOptions),
@@ -133,6 +138,8 @@ impl Experiment {
             Self::Window(_) => "window",
             Self::Threads(_) => "threads",
             Self::Timers(_) => "timers",
+            Self::Net(_) => "net",
+            Self::Drive(_) => "drive",
             Self::All(_) => "all",
             Self::Report(_) => "report",
         }
@@ -468,6 +475,37 @@ pub(crate) struct TimersOptions {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct NetOptions {
+    /// How often each server is tried in each case
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// Seconds of load
+    #[arg(long, default_value = "2", value_parser = some_seconds)]
+    pub(crate) seconds: f64,
+
+    /// The most connections; the steps are 1, 100, 1000, 10,000 up to it
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) most: u64,
+}
+
+/// One server under load, for `net` to run.
+#[derive(Debug, Args)]
+pub(crate) struct DriveOptions {
+    /// The server's command line, as a list in JSON; protocol, address and port are added to it
+    pub(crate) server: String,
+
+    /// `echo`, `http`, or `wrk` for HTTP from that program
+    pub(crate) protocol: String,
+
+    /// How many
+    pub(crate) connections: usize,
+
+    /// Seconds of load
+    pub(crate) seconds: f64,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct AllOptions {
     /// As little of everything as shows that it works; the figures mean nothing
     #[arg(long)]
@@ -482,7 +520,7 @@ pub(crate) struct ReportOptions {
 }
 
 /// The experiments in the order of `all`, each as words of a command line: its name, and what makes it quick.
-const EVERY_EXPERIMENT: [&[&str]; 15] = [
+const EVERY_EXPERIMENT: [&[&str]; 16] = [
     &["lua", "--rounds", "1", "--programs", "n_queens,pcall_loop", "--small"],
     &["switch", "--rounds", "1", "--iterations", "1000"],
     &["thread-metric", "--rounds", "1", "--seconds", "0.05"],
@@ -542,6 +580,7 @@ const EVERY_EXPERIMENT: [&[&str]; 15] = [
         "5",
     ],
     &["timers", "--rounds", "1", "--largest", "1500"],
+    &["net", "--rounds", "1", "--seconds", "0.1", "--most", "1"],
 ];
 
 /// The words of every experiment's command line, with the program's name left out.
@@ -572,11 +611,11 @@ mod tests {
         };
         assert_eq!(lines(true), lines(false));
         let command = CommandLine::command();
-        let names = command.get_subcommands().map(|command| command.get_name().to_string());
+        // What is hidden is for experiments to run.
+        let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+        let names = shown.map(|command| command.get_name().to_string());
         let experiments: Vec<String> = names
-            .filter(|name| {
-                !["all", "report", "runtime", "bare-timer", "waits", "neighbour", "slices"].contains(&name.as_str())
-            })
+            .filter(|name| !["all", "report"].contains(&name.as_str()))
             .collect();
         assert_eq!(lines(false), experiments);
     }

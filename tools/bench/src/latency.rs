@@ -14,16 +14,19 @@ use nix::unistd::mkfifo;
 use serde_json::json;
 
 use crate::bench::{Bench, progress};
+use crate::calls::DIRECTORY;
 use crate::chart::{Chart, Heat, Scale};
-use crate::child::{self, figures};
+use crate::child::{self, figures, first};
 use crate::command_line::LatencyOptions;
 use crate::report::Report;
 use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
 
-const P50_GOAL: Goal = Goal::at_most(0.3, " ms", 3);
-const P99_GOAL: Goal = Goal::at_most(1.5, " ms", 3);
+/// How late at most: in the middle, and at the 99th percentile.
+type Goals = [Goal; 2];
+
+const GOALS: Goals = [Goal::at_most(0.3, " ms", 3), Goal::at_most(1.5, " ms", 3)];
 
 /// What runs beside the urgent process; the goals are for those with an endless loop and a blocking call.
 const VARIANTS: [&[&str]; 8] = [
@@ -37,10 +40,13 @@ const VARIANTS: [&[&str]; 8] = [
     &["loop", "fifo"],
 ];
 
+/// The variant in which the urgent process becomes due in the middle of a call, each time anew.
+const SURPRISE: &str = "a surprise call";
+
 /// The latenesses of one variant, in milliseconds, and how many blocking calls ended meanwhile.
 struct Samples {
     beside: String,
-    judged: bool,
+    goals: Option<Goals>,
     late: Vec<f64>,
     calls: f64,
 }
@@ -52,23 +58,32 @@ pub(crate) fn run(bench: &Bench, options: &LatencyOptions) -> Result<Report> {
     let fifo = bench.directory().join("bytes");
     mkfifo(&fifo, Mode::S_IRUSR | Mode::S_IWUSR).context("cannot make a named pipe")?;
     let _writer = ByteWriter::start(&fifo)?;
-    let bar = progress(VARIANTS.len());
-    let (mut samples, mut failed) = (Vec::new(), Vec::new());
-    for variant in VARIANTS {
+    let of_variant = |variant: &&[&str]| {
+        let mut command = baton.script(&script);
+        command.arg(options.seconds.to_string()).arg(&fifo).args(*variant);
         let beside = if variant.is_empty() {
             "nothing".to_string()
         } else {
             variant.join(" + ")
         };
+        (beside, command, (variant.len() > 1).then_some(GOALS))
+    };
+    let mut runs: Vec<_> = VARIANTS.iter().map(of_variant).collect();
+    let surprise = bench.script("surprise", include_str!("../programs/surprise.lua"))?;
+    let mut command = baton.script(&surprise);
+    command.arg(options.seconds.to_string()).arg(DIRECTORY);
+    runs.push((SURPRISE.to_string(), command, None));
+
+    let bar = progress(runs.len());
+    let (mut samples, mut failed) = (Vec::new(), Vec::new());
+    for (beside, mut command, goals) in runs {
         bar.set_message(beside.clone());
-        let mut command = baton.script(&script);
-        command.arg(options.seconds.to_string()).arg(&fifo).args(variant);
         match measure(&mut command, options.seconds) {
-            Ok((late, calls)) => samples.push(Samples {
+            Ok(measured) => samples.push(Samples {
+                goals: goals.or_else(|| measured.window.map(goals_within)),
+                late: measured.late,
+                calls: measured.calls,
                 beside,
-                judged: variant.len() > 1,
-                late,
-                calls,
             }),
             Err(error) => failed.push(Verdict::unmet(
                 &format!("lateness beside {beside}"),
@@ -78,11 +93,7 @@ pub(crate) fn run(bench: &Bench, options: &LatencyOptions) -> Result<Report> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let mut verdicts: Vec<Verdict> = samples
-        .iter()
-        .filter(|of_one| of_one.judged)
-        .flat_map(verdicts)
-        .collect();
+    let mut verdicts: Vec<Verdict> = samples.iter().flat_map(verdicts).collect();
     verdicts.extend(failed);
     let of_one = |of_one: &Samples| json!({"beside": of_one.beside, "calls": of_one.calls, "late_ms": of_one.late});
     Ok(Report {
@@ -95,18 +106,28 @@ pub(crate) fn run(bench: &Bench, options: &LatencyOptions) -> Result<Report> {
     })
 }
 
-/// Runs one variant and returns its latenesses in milliseconds and the number of blocking calls that ended.
-fn measure(command: &mut Command, seconds: f64) -> Result<(Vec<f64>, f64)> {
+/// What the watchdog's window, in milliseconds, leaves of time to an urgent process that becomes due during a call.
+fn goals_within(window: f64) -> Goals {
+    [0.3, 1.0].map(|more| Goal::at_most(window + more, " ms", 3))
+}
+
+/// What one run printed: latenesses and, where it matters, the window, in milliseconds; and the number of blocking calls that ended.
+struct Measured {
+    late: Vec<f64>,
+    calls: f64,
+    window: Option<f64>,
+}
+
+fn measure(command: &mut Command, seconds: f64) -> Result<Measured> {
     let limit = Duration::from_secs_f64(seconds * 2.0 + 20.0);
     let run = child::run(command, limit)?.succeeded("it")?;
     let mut found = figures(&run.output);
-    let late = found.remove("late_us").context("the ticker never ticked")?;
-    let calls = found
-        .get("calls")
-        .and_then(|calls| calls.first())
-        .copied()
-        .unwrap_or(0.0);
-    Ok((late.into_iter().map(|microseconds| microseconds / 1e3).collect(), calls))
+    let late = found.remove("late_us").context("the urgent process never woke")?;
+    Ok(Measured {
+        late: late.into_iter().map(|microseconds| microseconds / 1e3).collect(),
+        calls: first(&found, "calls").unwrap_or(0.0),
+        window: first(&found, "window_us").map(|microseconds| microseconds / 1e3),
+    })
 }
 
 const PERCENTILES: [(&str, f64); 5] = [
@@ -118,7 +139,7 @@ const PERCENTILES: [(&str, f64); 5] = [
 ];
 
 fn table(samples: &[Samples]) -> Table {
-    let caption = "lateness in ms of a priority-60 process that sleeps 1 ms at a time";
+    let caption = "lateness in ms of a priority-60 process that sleeps 1 ms at a time, or into a call";
     let mut header = vec!["beside", "wakes", "calls"];
     header.extend(PERCENTILES.map(|(name, _)| name));
     let mut table = Table::new(caption, &header);
@@ -152,13 +173,16 @@ fn chart(samples: &[Samples]) -> Chart {
     })
 }
 
-fn verdicts(of_one: &Samples) -> [Verdict; 3] {
+fn verdicts(of_one: &Samples) -> Vec<Verdict> {
     let Samples {
         beside, late, calls, ..
     } = of_one;
-    [
-        P50_GOAL.judge(&format!("beside {beside}: p50"), stats::percentile(late, 50.0)),
-        P99_GOAL.judge(&format!("beside {beside}: p99"), stats::percentile(late, 99.0)),
+    let Some([p50, p99]) = of_one.goals else {
+        return Vec::new();
+    };
+    vec![
+        p50.judge(&format!("beside {beside}: p50"), stats::percentile(late, 50.0)),
+        p99.judge(&format!("beside {beside}: p99"), stats::percentile(late, 99.0)),
         Verdict::holds(
             &format!("beside {beside}: the blocking call was repeated"),
             *calls > 1.0,

@@ -21,6 +21,7 @@ mod latency;
 mod lua;
 mod machine;
 mod neighbour;
+mod net;
 mod output;
 mod peers;
 mod philosophers;
@@ -77,6 +78,10 @@ fn run(line: &CommandLine) -> Result<ExitCode> {
         }
         Experiment::BareTimer(options) => {
             delay::bare_timer(options)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Experiment::Drive(options) => {
+            net::drive(options)?;
             return Ok(ExitCode::SUCCESS);
         }
         Experiment::Waits(options) => {
@@ -181,7 +186,9 @@ fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Re
         Experiment::Window(options) => window::run(bench, options),
         Experiment::Threads(options) => threads::run(bench, options),
         Experiment::Timers(options) => timers::run(bench, options),
+        Experiment::Net(options) => net::run(bench, options),
         Experiment::All(_)
+        | Experiment::Drive(_)
         | Experiment::Report(_)
         | Experiment::Runtime(_)
         | Experiment::BareTimer(_)

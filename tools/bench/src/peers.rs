@@ -114,23 +114,31 @@ impl Peer {
     pub(crate) fn arm(self, peers: &Path, words: &[&str]) -> Arm {
         let directory = peers.join(self.directory);
         let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-        match self.version(&directory) {
-            Ok(version) => {
-                let path = directory.display().to_string();
-                let mut arm = Arm::present(self.name, move || {
-                    let mut command = self.command(&directory);
-                    command.args(&words);
-                    command
-                });
-                arm.found = Some(Found {
-                    name: self.name.to_string(),
-                    version,
-                    path,
-                });
-                arm
-            }
-            Err(_) => Arm::missing(self.name, REMEDY),
-        }
+        let Some(found) = self.found(peers) else {
+            return Arm::missing(self.name, REMEDY);
+        };
+        let mut arm = Arm::present(self.name, move || {
+            let mut command = self.command(&directory);
+            command.args(&words);
+            command
+        });
+        arm.found = Some(found);
+        arm
+    }
+
+    /// The peer as a report names it, if it was built.
+    pub(crate) fn found(self, peers: &Path) -> Option<Found> {
+        let directory = peers.join(self.directory);
+        Some(Found {
+            name: self.name.to_string(),
+            version: self.version(&directory).ok()?,
+            path: directory.display().to_string(),
+        })
+    }
+
+    /// The program itself, for those that are one.
+    pub(crate) fn program(self, peers: &Path) -> PathBuf {
+        peers.join(self.directory).join("peer")
     }
 
     fn version(self, directory: &Path) -> Result<String> {

@@ -84,17 +84,58 @@ const LUAJIT: Package = Package {
 /// Where our own runtime with another policy is built, under `target`.
 const GILDA_BUILD: &str = "peers/gilda_policy/build";
 
-/// What waiting costs, and how late sleeps end: small programs that the benches keep and run.
-const fn script(name: &'static str, packages: &'static [Package]) -> Peer {
+const fn lua_module(name: &'static str, module: &'static str, needed_by: &'static str) -> Package {
+    Package {
+        name,
+        probe: Probe::LuaModule(module),
+        needed_by,
+    }
+}
+const LUA_COPAS: Package = lua_module("lua-copas", "copas", "the peer Copas");
+const LUA_SOCKET: Package = lua_module(
+    "lua-socket",
+    "socket",
+    "the peer Copas, and the server that is compared with it",
+);
+const LUA_CQUEUES: Package = lua_module("lua-cqueues", "cqueues", "the peers cqueues and lua-http");
+const LUA_HTTP: Package = lua_module("lua-http", "http.server", "the peer lua-http");
+const LUA_LUV: Package = lua_module("lua-luv", "luv", "the peer luv");
+const NGINX: Package = Package {
+    name: "nginx",
+    probe: Probe::Program("nginx", "-v"),
+    needed_by: "the peer nginx",
+};
+const NGINX_LUA: Package = Package {
+    name: "libnginx-mod-http-lua",
+    probe: Probe::File("/usr/share/nginx/modules-available/mod-http-lua.conf"),
+    needed_by: "the peer nginx",
+};
+const TARANTOOL: Package = Package {
+    name: "tarantool",
+    probe: Probe::Program("tarantool", "-v"),
+    needed_by: "the peer Tarantool",
+};
+const WRK: Package = Package {
+    name: "wrk",
+    // It has no option that only says something and succeeds.
+    probe: Probe::File("/usr/bin/wrk"),
+    needed_by: "the load on servers that speak HTTP",
+};
+
+const WAITING: &str = "what waiting costs, and how late sleeps end";
+const SERVING: &str = "what a server gets done at up to 10,000 connections";
+
+/// What the distribution brings, running small programs that the benches keep.
+const fn script(name: &'static str, compared: &'static str, packages: &'static [Package]) -> Peer {
     Peer {
         name,
-        compared: "what waiting costs, and how late sleeps end",
+        compared,
         packages,
         program: None,
     }
 }
 
-const PEERS: [Peer; 16] = [
+const PEERS: [Peer; 22] = [
     Peer {
         name: "Debian's lua5.4",
         compared: "the speed of plain Lua programs, of coroutines, and of start-up",
@@ -155,9 +196,15 @@ const PEERS: [Peer; 16] = [
             build: |output| vec![compile(output, &["-lrt"])],
         }),
     },
-    script("asyncio", &[PYTHON]),
-    script("Node", &[NODE]),
-    script("Java", &[JAVA]),
+    script("asyncio", WAITING, &[PYTHON]),
+    script("Node", WAITING, &[NODE]),
+    script("Java", WAITING, &[JAVA]),
+    script("Copas", SERVING, &[LUA_SOCKET, LUA_COPAS]),
+    script("cqueues and lua-http", SERVING, &[LUA_CQUEUES, LUA_HTTP]),
+    script("luv", SERVING, &[LUA_LUV]),
+    script("nginx with Lua", SERVING, &[NGINX, NGINX_LUA]),
+    script("Tarantool", SERVING, &[TARANTOOL]),
+    script("wrk, which loads the servers", SERVING, &[WRK]),
     Peer {
         name: "CPython ctypes",
         compared: "calls of C functions, by one thread and by two",

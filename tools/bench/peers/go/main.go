@@ -20,8 +20,10 @@ func main() {
 		runScale(count(os.Args[2]))
 	case len(os.Args) == 4 && os.Args[1] == "thread-metric":
 		runMetric(os.Args[2], os.Args[3])
+	case len(os.Args) == 5 && os.Args[1] == "net":
+		runNet(os.Args[2], os.Args[3], os.Args[4])
 	default:
-		fail("usage: peer version | switch CASE COUNT | scale COUNT | thread-metric TEST SECONDS")
+		fail("usage: peer version | switch CASE COUNT | scale COUNT | thread-metric TEST SECONDS | net PROTOCOL ADDRESS PORT")
 	}
 }
 

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+)
+
+const body = "Hello, world!\n"
+
+// The textbook server, with a goroutine for each connection.
+func runNet(protocol, address, port string) {
+	listener, err := net.Listen("tcp", net.JoinHostPort(address, port))
+	if err != nil {
+		fail(err.Error())
+	}
+	switch protocol {
+	case "echo":
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				fail(err.Error())
+			}
+			go echo(client)
+		}
+	case "http":
+		answer := func(response http.ResponseWriter, request *http.Request) {
+			response.Header().Set("Content-Type", "text/plain")
+			io.WriteString(response, body)
+		}
+		fail(http.Serve(listener, http.HandlerFunc(answer)).Error())
+	default:
+		fail("not a protocol: " + protocol)
+	}
+}
+
+func echo(client net.Conn) {
+	defer client.Close()
+	reader := bufio.NewReader(client)
+	for {
+		line, err := reader.ReadSlice('\n')
+		if err != nil {
+			return
+		}
+		if _, err := client.Write(line); err != nil {
+			return
+		}
+	}
+}

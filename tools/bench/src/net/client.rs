@@ -1,0 +1,242 @@
+//! The load client: one thread, and as many connections as are asked for, each of which sends a request as soon as its last one was answered.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+
+/// How long an answer may take before the load begins.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// Events taken in at once.
+const ROOM: usize = 512;
+
+/// What is sent, and where an answer to it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// A line of 64 bytes comes back.
+    Echo,
+    /// A page of HTTP/1.1, on a connection that is kept.
+    Http,
+}
+
+const LINE: &[u8] = b"The quick brown fox jumps over the lazy dog, again and again...\n";
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+impl Protocol {
+    fn request(self) -> &'static [u8] {
+        match self {
+            Self::Echo => LINE,
+            Self::Http => REQUEST,
+        }
+    }
+
+    /// Whether these bytes are an answer, from its beginning to its end. One that is wrong is an error.
+    fn is_whole(self, answer: &[u8]) -> Result<bool> {
+        match self {
+            Self::Echo => {
+                ensure!(LINE.starts_with(answer), "the server sent back something else");
+                Ok(answer.len() == LINE.len())
+            }
+            Self::Http => is_whole_page(answer),
+        }
+    }
+}
+
+/// Its body is as long as its head says.
+fn is_whole_page(answer: &[u8]) -> Result<bool> {
+    const END_OF_HEAD: &[u8] = b"\r\n\r\n";
+    let Some(head) = answer.windows(END_OF_HEAD.len()).position(|bytes| bytes == END_OF_HEAD) else {
+        return Ok(false);
+    };
+    let text = std::str::from_utf8(&answer[..head]).context("the head of the answer is no text")?;
+    let mut lines = text.lines();
+    let status = lines.next().unwrap_or_default();
+    ensure!(status.starts_with("HTTP/1.1 200"), "the server answered: {status}");
+    let length = lines.find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length")
+            .then(|| value.trim().parse::<usize>().ok())?
+    });
+    let length = length.context("the answer does not tell its length")?;
+    let whole = head + END_OF_HEAD.len() + length;
+    ensure!(answer.len() <= whole, "the server sent more than was asked for");
+    Ok(answer.len() == whole)
+}
+
+/// One connection and its request under way.
+struct Connection {
+    stream: TcpStream,
+    answer: Vec<u8>,
+    asked_at: Instant,
+}
+
+/// Connections of which every one has been served once.
+pub(super) struct Client {
+    protocol: Protocol,
+    connections: Vec<Connection>,
+}
+
+/// What came of the load.
+#[derive(Debug)]
+pub(super) struct Load {
+    /// Requests answered.
+    pub(super) answered: usize,
+    pub(super) elapsed: Duration,
+    /// How long each answer took, in microseconds.
+    pub(super) took: Vec<f64>,
+}
+
+impl Client {
+    /// Connects so often; each connection is served before the next one is made, so that none waits in the server's queue.
+    pub(super) fn connect(address: SocketAddr, protocol: Protocol, count: usize) -> Result<Self> {
+        let connect = |number| {
+            let mut connection = Connection::open(address)?;
+            let served = connection.ask_and_wait(protocol);
+            served.with_context(|| format!("connection {number} of {count} was not served"))?;
+            Ok(connection)
+        };
+        Ok(Self {
+            protocol,
+            connections: (1..=count).map(connect).collect::<Result<_>>()?,
+        })
+    }
+
+    /// All connections ask, again and again, until the time is over.
+    pub(super) fn load(&mut self, time: Duration) -> Result<Load> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let begin = Instant::now();
+        for (number, connection) in self.connections.iter_mut().enumerate() {
+            connection.stream.set_nonblocking(true)?;
+            epoll.add(&connection.stream, EpollEvent::new(EpollFlags::EPOLLIN, number as u64))?;
+            connection.ask(self.protocol)?;
+        }
+        let mut took = Vec::new();
+        let mut events = [EpollEvent::empty(); ROOM];
+        let end = begin + time;
+        loop {
+            let now = Instant::now();
+            let Some(left) = end.checked_duration_since(now).filter(|left| !left.is_zero()) else {
+                break;
+            };
+            let timeout = EpollTimeout::try_from(left.min(Duration::from_secs(60))).unwrap_or(EpollTimeout::ZERO);
+            let ready = epoll.wait(&mut events, timeout)?;
+            for event in &events[..ready] {
+                let connection = &mut self.connections[event.data() as usize];
+                if connection.take_in(self.protocol)? {
+                    took.push(connection.asked_at.elapsed().as_secs_f64() * 1e6);
+                    connection.ask(self.protocol)?;
+                }
+            }
+        }
+        Ok(Load {
+            answered: took.len(),
+            elapsed: begin.elapsed(),
+            took,
+        })
+    }
+}
+
+impl Connection {
+    fn open(address: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect(address).context("cannot connect to the server")?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(ANSWER_LIMIT))?;
+        Ok(Self {
+            stream,
+            answer: Vec::new(),
+            asked_at: Instant::now(),
+        })
+    }
+
+    /// A request is short: there is always room for it.
+    fn ask(&mut self, protocol: Protocol) -> Result<()> {
+        self.answer.clear();
+        self.asked_at = Instant::now();
+        self.stream
+            .write_all(protocol.request())
+            .context("the server takes no requests")
+    }
+
+    fn ask_and_wait(&mut self, protocol: Protocol) -> Result<()> {
+        self.ask(protocol)?;
+        while !self.take_in(protocol)? {}
+        Ok(())
+    }
+
+    /// Reads what has come; says whether the answer is whole.
+    fn take_in(&mut self, protocol: Protocol) -> Result<bool> {
+        let mut bytes = [0; 4096];
+        match self.stream.read(&mut bytes) {
+            Ok(0) => bail!("the server closed a connection"),
+            Ok(count) => self.answer.extend_from_slice(&bytes[..count]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error).context("the server does not answer"),
+        }
+        protocol.is_whole(&self.answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::thread;
+
+    #[test]
+    fn a_page_is_whole_with_its_last_byte() {
+        let page = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\nX: y\r\n\r\nabc";
+        for end in 0..page.len() {
+            assert!(!is_whole_page(&page[..end]).unwrap(), "{end}");
+        }
+        assert!(is_whole_page(page).unwrap());
+    }
+
+    #[test]
+    fn what_is_no_such_page_is_an_error() {
+        for wrong in [
+            &b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"[..],
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab",
+        ] {
+            assert!(is_whole_page(wrong).is_err());
+        }
+        assert!(Protocol::Echo.is_whole(b"the").is_err());
+    }
+
+    /// A server with a thread for each connection, which may fall silent after some answers.
+    fn echo(answers: usize) -> SocketAddr {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = server.local_addr().unwrap();
+        thread::spawn(move || {
+            for client in server.incoming() {
+                let mut client = client.unwrap();
+                thread::spawn(move || {
+                    let mut line = vec![0; LINE.len()];
+                    for _ in 0..answers {
+                        if client.read_exact(&mut line).is_err() || client.write_all(&line).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn every_answer_is_counted_with_its_time() {
+        let mut client = Client::connect(echo(usize::MAX), Protocol::Echo, 5).unwrap();
+        let load = client.load(Duration::from_millis(100)).unwrap();
+        assert!(load.answered >= 5 && load.took.len() == load.answered, "{load:?}");
+        assert!(load.elapsed >= Duration::from_millis(100));
+    }
+
+    #[test]
+    fn a_server_that_closes_connections_is_an_error() {
+        let mut client = Client::connect(echo(1), Protocol::Echo, 2).unwrap();
+        let error = client.load(Duration::from_secs(20)).unwrap_err();
+        assert!(format!("{error:#}").contains("the server"), "{error:#}");
+    }
+}

@@ -1,0 +1,251 @@
+//! A textbook server at up to ten thousand connections, beside the servers of other systems.
+
+mod client;
+mod drive;
+mod server;
+mod servers;
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::bench::Bench;
+use crate::chart::{Axis, Chart, Line, Lines, Scale};
+use crate::command_line::NetOptions;
+use crate::contest::{Case, Contest, Results};
+use crate::report::Report;
+use crate::table::{Table, figure};
+use crate::verdict::{Goal, Verdict};
+
+pub(crate) use drive::run as drive;
+use servers::{BATON, COPAS, LUA_PEERS};
+
+/// What is asked for, and by whom.
+const KINDS: [(&str, &str); 3] = [("echo", "echo"), ("http", "HTTP"), ("wrk", "HTTP, by wrk")];
+const COUNTS: [u64; 4] = [1, 100, 1_000, 10_000];
+/// Names of cases.
+const UP_TO_A_THOUSAND: [&str; 9] = [
+    "echo 1",
+    "echo 100",
+    "echo 1000",
+    "http 1",
+    "http 100",
+    "http 1000",
+    "wrk 1",
+    "wrk 100",
+    "wrk 1000",
+];
+const HTTP_CASES: [&str; 8] = [
+    "http 1",
+    "http 100",
+    "http 1000",
+    "http 10000",
+    "wrk 1",
+    "wrk 100",
+    "wrk 1000",
+    "wrk 10000",
+];
+
+/// The figures of a run: name, what people call it, decimals.
+const FIGURES: [(&str, &str, usize); 7] = [
+    ("rps", "requests a second", 0),
+    ("p50_us", "time of an answer in us, median", 0),
+    ("p99_us", "time of an answer in us, 99th percentile", 0),
+    ("cpu_us", "CPU time of the server for each request, in us", 2),
+    ("kib", "memory of the server for each connection, in KiB", 1),
+    ("threads", "native threads of the server", 0),
+    (
+        "idle_ms",
+        "CPU time in a second in which all connections are idle, in ms",
+        2,
+    ),
+];
+
+const THREADS_GOAL: Goal = Goal::at_most(4.0, "", 0);
+const MEMORY_GOAL: Goal = Goal::at_most(25.0, " KiB", 1);
+/// At least one and a half times as many requests.
+const COPAS_GOAL: Goal = Goal::at_most(0.667, " of ours", 3);
+/// At least 0.8 of the best.
+const BEST_GOAL: Goal = Goal::at_most(1.25, " of ours", 3);
+
+/// Starting, connecting and ending take this at most, besides the load.
+const BESIDES: Duration = Duration::from_secs(120);
+
+/// Runs the experiment.
+pub(crate) fn run(bench: &Bench, options: &NetOptions) -> Result<Report> {
+    let results = Contest {
+        arms: servers::arms(bench)?,
+        cases: cases(options),
+        rounds: options.rounds,
+        figure: "rps",
+        limit: BESIDES + Duration::from_secs_f64(options.seconds * 2.0),
+    }
+    .run();
+    let mut verdicts = verdicts(&results);
+    verdicts.extend(results.failures());
+    let charts = KINDS.iter().filter_map(|kind| chart(&results, kind)).collect();
+    let tables = KINDS
+        .iter()
+        .flat_map(|kind| FIGURES.iter().filter_map(|figure| table(&results, kind, figure)));
+    Ok(Report {
+        arms: results.arms.iter().filter_map(|arm| arm.found.clone()).collect(),
+        notes: vec![
+            "Each server is a program of its own, with one thread for the work; the client is another, with one thread.".to_string(),
+            "Every connection asks again as soon as it was answered. Memory is resident memory and page tables, not the kernel's sockets.".to_string(),
+        ],
+        tables: tables.collect(),
+        charts,
+        samples: results.to_json(),
+        verdicts,
+    })
+}
+
+fn name(kind: &str, count: u64) -> String {
+    format!("{kind} {count}")
+}
+
+fn cases(options: &NetOptions) -> Vec<Case> {
+    let case = |kind: &(&str, &str), count: u64| Case {
+        name: name(kind.0, count),
+        title: format!("{} with {count} connections", kind.1),
+        arguments: vec![kind.0.to_string(), count.to_string(), options.seconds.to_string()],
+    };
+    let counts = COUNTS.into_iter().filter(|&count| count <= options.most);
+    let of_kind = |kind| counts.clone().map(move |count| case(kind, count));
+    KINDS.iter().flat_map(of_kind).collect()
+}
+
+/// The places of a kind's cases, with the connections of each.
+fn cases_of<'a>(results: &'a Results, kind: &'a str) -> impl Iterator<Item = (usize, u64)> + 'a {
+    COUNTS
+        .into_iter()
+        .filter_map(move |count| Some((results.case(&name(kind, count))?, count)))
+}
+
+/// One figure of every server by number of connections; none where nobody has it.
+fn table(results: &Results, (kind, title): &(&str, &str), (name, what, digits): &(&str, &str, usize)) -> Option<Table> {
+    let counts: Vec<String> = cases_of(results, kind).map(|(_, count)| count.to_string()).collect();
+    let mut header = vec!["server"];
+    header.extend(counts.iter().map(String::as_str));
+    let mut table = Table::new(format!("{title}: {what}, by connections"), &header);
+    let mut is_empty = true;
+    for (arm, of_arm) in results.arms.iter().enumerate() {
+        let cells = cases_of(results, kind).map(|(case, _)| match results.median(arm, case, name) {
+            None => results.gap(arm, case).to_string(),
+            median => {
+                is_empty = false;
+                figure(median, *digits, "")
+            }
+        });
+        let cells: Vec<String> = cells.collect();
+        table.row([of_arm.name.to_string()].into_iter().chain(cells));
+    }
+    (!is_empty).then_some(table)
+}
+
+fn chart(results: &Results, (kind, title): &(&str, &str)) -> Option<Chart> {
+    let axis = |label: &str| Axis {
+        label: label.to_string(),
+        scale: Scale::Log,
+    };
+    let line = |(arm, of_arm): (usize, &crate::contest::Arm)| {
+        let point = |(case, count)| Some((count as f64, results.median(arm, case, "rps")?));
+        let points: Vec<(f64, f64)> = cases_of(results, kind).filter_map(point).collect();
+        (!points.is_empty()).then(|| Line {
+            name: of_arm.name.to_string(),
+            points,
+        })
+    };
+    let series: Vec<Line> = results.arms.iter().enumerate().filter_map(line).collect();
+    (!series.is_empty()).then(|| {
+        Chart::Lines(Lines {
+            title: format!("A textbook server: {title}"),
+            x: axis("connections"),
+            y: axis("requests a second"),
+            marks: Vec::new(),
+            series,
+        })
+    })
+}
+
+fn verdicts(results: &Results) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    let Some(baton) = results.arm(BATON) else {
+        return verdicts;
+    };
+    if let Some(most) = results.case("echo 10000") {
+        let held = |figure| results.median(baton, most, figure);
+        verdicts.push(THREADS_GOAL.judge("native threads at 10,000 connections", held("threads")));
+        verdicts.push(MEMORY_GOAL.judge("memory for each of 10,000 connections", held("kib")));
+    }
+    let Some(thousand) = results.case("echo 1000") else {
+        return verdicts;
+    };
+    let against = |peer: &str| {
+        let peer = results.arm(peer)?;
+        results.ratio((peer, thousand), (baton, thousand), "rps")
+    };
+    if let Some(ratio) = against(COPAS) {
+        verdicts.push(COPAS_GOAL.judge("echo by Copas at 1,000 connections", Some(ratio)));
+    }
+    let ratios = LUA_PEERS.iter().filter_map(|peer| Some((against(peer)?, peer)));
+    if let Some((ratio, best)) = ratios.max_by(|one, other| one.0.total_cmp(&other.0)) {
+        let what = format!("echo by the best peer in Lua, {best}, at 1,000 connections");
+        verdicts.push(BEST_GOAL.judge(&what, Some(ratio)));
+    }
+    verdicts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contest::Arm;
+    use std::process::Command;
+
+    fn options() -> NetOptions {
+        NetOptions {
+            rounds: 1,
+            seconds: 0.5,
+            most: 1_000,
+        }
+    }
+
+    #[test]
+    fn every_kind_is_tried_with_every_number_up_to_the_most() {
+        let cases = cases(&options());
+        let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+        assert_eq!(names, UP_TO_A_THOUSAND);
+        assert_eq!(cases[1].arguments, ["echo", "100", "0.5"]);
+    }
+
+    #[test]
+    fn the_best_peer_in_lua_is_judged_and_who_is_missing_is_passed_over() {
+        let arm = |name, rps: &'static str| {
+            Arm::present(name, move || {
+                let mut command = Command::new("echo");
+                command.args(["rps", rps, "\nignored"]);
+                command
+            })
+        };
+        let results = Contest {
+            arms: vec![
+                arm(BATON, "100"),
+                arm(COPAS, "50"),
+                arm("luv", "120"),
+                Arm::missing("Tarantool", "get it"),
+            ],
+            cases: cases(&options()),
+            rounds: 1,
+            figure: "rps",
+            limit: Duration::from_secs(20),
+        }
+        .run();
+        let lines: Vec<String> = verdicts(&results).iter().map(ToString::to_string).collect();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].starts_with("met") && lines[0].contains("0.500"), "{lines:?}");
+        assert!(
+            lines[1].starts_with("met") && lines[1].contains("luv") && lines[1].contains("1.200"),
+            "{lines:?}"
+        );
+    }
+}

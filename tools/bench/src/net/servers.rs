@@ -1,0 +1,147 @@
+//! The servers: ours, and one in each other system.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::bench::Bench;
+use crate::child;
+use crate::contest::Arm;
+use crate::peers::{self, GO};
+
+use super::{HTTP_CASES, UP_TO_A_THOUSAND};
+
+const REMEDY: &str = "missing: run cargo xtask peers";
+
+pub(super) const BATON: &str = "baton";
+pub(super) const COPAS: &str = "Copas";
+/// Other servers that run Lua.
+pub(super) const LUA_PEERS: [&str; 5] = [COPAS, "cqueues, lua-http", "luv", "nginx, http-lua", "Tarantool"];
+
+/// A program of ours that another system runs.
+struct Script {
+    name: &'static str,
+    file: &'static str,
+    text: &'static str,
+    /// What runs it.
+    runner: &'static str,
+    /// What ends with status 0 if all is there that the script needs.
+    probe: &'static [&'static str],
+    /// The cases that it has, if not all.
+    cases: Option<&'static [&'static str]>,
+}
+
+const SCRIPTS: [Script; 6] = [
+    Script {
+        name: COPAS,
+        file: "copas.lua",
+        text: include_str!("../../programs/net/copas.lua"),
+        runner: "lua5.4",
+        probe: &["lua5.4", "-e", "require 'copas'"],
+        // Its select ends there.
+        cases: Some(&UP_TO_A_THOUSAND),
+    },
+    Script {
+        name: "cqueues, lua-http",
+        file: "cqueues.lua",
+        text: include_str!("../../programs/net/cqueues.lua"),
+        runner: "lua5.4",
+        probe: &["lua5.4", "-e", "require 'cqueues' require 'http.server'"],
+        cases: None,
+    },
+    Script {
+        name: "luv",
+        file: "luv.lua",
+        text: include_str!("../../programs/net/luv.lua"),
+        runner: "lua5.4",
+        probe: &["lua5.4", "-e", "require 'luv'"],
+        cases: None,
+    },
+    Script {
+        name: "nginx, http-lua",
+        file: "nginx.sh",
+        text: include_str!("../../programs/net/nginx.sh"),
+        runner: "sh",
+        probe: &[
+            "sh",
+            "-c",
+            "nginx -v 2>&1 && ls /etc/nginx/modules-enabled/*http-lua*.conf",
+        ],
+        cases: Some(&HTTP_CASES),
+    },
+    Script {
+        name: "Tarantool",
+        file: "tarantool.lua",
+        text: include_str!("../../programs/net/tarantool.lua"),
+        runner: "tarantool",
+        probe: &["tarantool", "-v"],
+        cases: None,
+    },
+    Script {
+        name: "Node",
+        file: "node.js",
+        text: include_str!("../../programs/net/node.js"),
+        runner: "node",
+        probe: &["node", "--version"],
+        cases: None,
+    },
+];
+
+/// Everybody. What each runs is this program, told to start a server and to load it.
+pub(super) fn arms(bench: &Bench) -> Result<Vec<Arm>> {
+    let own = env::current_exe().context("cannot find this program's own executable")?;
+    let drive = |name: &'static str, server: Vec<String>| {
+        let (own, server) = (own.clone(), serde_json::Value::from(server).to_string());
+        Arm::present(name, move || {
+            let mut command = Command::new(&own);
+            command.args(["drive", &server]);
+            command
+        })
+    };
+    let baton = bench.paths.baton()?;
+    let script = bench.script("net", include_str!("../../programs/net/baton.lua"))?;
+    let mut arms = vec![drive(BATON, vec![text_of(&baton.path), text_of(&script)])];
+    arms[0].found = Some(baton.found());
+    for script in &SCRIPTS {
+        let arm = match script.is_possible() {
+            true => drive(script.name, script.command_line(bench.directory())?),
+            false => Arm::missing(script.name, REMEDY),
+        };
+        arms.push(match script.cases {
+            Some(cases) => arm.only(cases),
+            None => arm,
+        });
+    }
+    let directory = peers::directory(bench.paths.peers.as_ref())?;
+    arms.push(match GO.found(&directory) {
+        Some(found) => {
+            let mut arm = drive(GO.name, vec![text_of(&GO.program(&directory)), "net".to_string()]);
+            arm.found = Some(found);
+            arm
+        }
+        None => Arm::missing(GO.name, REMEDY),
+    });
+    Ok(arms)
+}
+
+fn text_of(path: &Path) -> String {
+    path.display().to_string()
+}
+
+impl Script {
+    fn is_possible(&self) -> bool {
+        let mut probe = Command::new(self.probe[0]);
+        child::run(probe.args(&self.probe[1..]), Duration::from_secs(20)).is_ok_and(|run| run.status.success())
+    }
+
+    /// Writes the script.
+    fn command_line(&self, directory: &Path) -> Result<Vec<String>> {
+        let path: PathBuf = directory.join(self.file);
+        fs::write(&path, self.text).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(vec![self.runner.to_string(), text_of(&path)])
+    }
+}
