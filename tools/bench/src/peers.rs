@@ -11,7 +11,8 @@ use crate::contest::Arm;
 use crate::interpreters;
 use crate::report::Found;
 
-const REMEDY: &str = "missing: run cargo xtask peers";
+/// What to do about a system that is not there.
+pub(crate) const REMEDY: &str = "missing: run cargo xtask peers";
 
 /// Erlang on one scheduler that sleeps when it has nothing to do, for up to two million processes.
 const ERLANG: [&str; 14] = [

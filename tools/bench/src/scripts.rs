@@ -10,8 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::child;
 use crate::contest::Arm;
-
-const REMEDY: &str = "missing: run cargo xtask peers";
+use crate::peers::REMEDY;
 
 /// How long a compiler may take.
 const BUILD_LIMIT: Duration = Duration::from_secs(300);
@@ -90,7 +89,8 @@ impl System {
     }
 }
 
-fn is_installed(program: &str) -> bool {
+/// Whether a program of that name is on the search path.
+pub(crate) fn is_installed(program: &str) -> bool {
     env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|at| at.join(program).exists()))
 }
 

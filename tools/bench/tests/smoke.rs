@@ -71,13 +71,18 @@ fn list<'a>(document: &'a Value, name: &str) -> &'a Vec<Value> {
 fn pretend_peer(peers: &Path) {
     let directory = peers.join("go");
     fs::create_dir(&directory).expect("a directory for the peer");
+    let server = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/net/baton.lua");
     let script = "#!/bin/sh\n\
         case $1 in\n\
         version) echo go0.0 ;;\n\
         thread-metric) echo '{\"counts\": 1000, \"seconds\": 0.5, \"cpu\": 0.5}' ;;\n\
         switch) echo '{\"ns\": 100}' ;;\n\
         scale) echo '{\"spawn_us\": 1, \"end_us\": 2, \"base_kib\": 100, \"rss_kib\": 900, \"pte_kib\": 100}' ;;\n\
+        net) shift; exec BATON SERVER \"$@\" ;;\n\
         esac\n";
+    let script = script
+        .replace("BATON", &baton().display().to_string())
+        .replace("SERVER", server);
     let file = directory.join("peer");
     fs::write(&file, script).expect("the peer to be written");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("the peer to be made executable");
@@ -99,7 +104,7 @@ fn every_experiment_runs_and_is_written_as_json_charts_and_page() {
 
     let documents = documents(&at("all.json"));
     let page = fs::read_to_string(at("all.html")).expect("the page to be there");
-    assert_eq!(documents.len(), 15, "{}", shown(&output));
+    assert_eq!(documents.len(), 16, "{}", shown(&output));
     let mut charts = 0;
     for document in &documents {
         let name = document["experiment"].as_str().expect("a name");

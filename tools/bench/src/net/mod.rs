@@ -13,7 +13,9 @@ use crate::bench::Bench;
 use crate::chart::{Axis, Chart, Line, Lines, Scale};
 use crate::command_line::NetOptions;
 use crate::contest::{Case, Contest, Results};
+use crate::peers;
 use crate::report::Report;
+use crate::scripts;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
 
@@ -73,9 +75,12 @@ const BESIDES: Duration = Duration::from_secs(120);
 
 /// Runs the experiment.
 pub(crate) fn run(bench: &Bench, options: &NetOptions) -> Result<Report> {
+    let mut cases = cases(options);
+    let has_wrk = scripts::is_installed("wrk");
+    cases.retain(|case| has_wrk || !case.name.starts_with("wrk"));
     let results = Contest {
         arms: servers::arms(bench)?,
-        cases: cases(options),
+        cases,
         rounds: options.rounds,
         figure: "rps",
         limit: BESIDES + Duration::from_secs_f64(options.seconds * 2.0),
@@ -83,6 +88,9 @@ pub(crate) fn run(bench: &Bench, options: &NetOptions) -> Result<Report> {
     .run();
     let mut verdicts = verdicts(&results);
     verdicts.extend(results.failures());
+    if !has_wrk {
+        verdicts.push(Verdict::unmet("HTTP, loaded by wrk", peers::REMEDY));
+    }
     let charts = KINDS.iter().filter_map(|kind| chart(&results, kind)).collect();
     let tables = KINDS
         .iter()

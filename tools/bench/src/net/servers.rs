@@ -11,11 +11,9 @@ use anyhow::{Context, Result};
 use crate::bench::Bench;
 use crate::child;
 use crate::contest::Arm;
-use crate::peers::{self, GO};
+use crate::peers::{self, GO, REMEDY};
 
 use super::{HTTP_CASES, UP_TO_A_THOUSAND};
-
-const REMEDY: &str = "missing: run cargo xtask peers";
 
 pub(super) const BATON: &str = "baton";
 pub(super) const COPAS: &str = "Copas";
@@ -104,10 +102,14 @@ pub(super) fn arms(bench: &Bench) -> Result<Vec<Arm>> {
     };
     let baton = bench.paths.baton()?;
     let script = bench.script("net", include_str!("../../programs/net/baton.lua"))?;
-    let mut arms = vec![drive(BATON, vec![text_of(&baton.path), text_of(&script)])];
-    arms[0].found = Some(baton.found());
+    let mut ours = match succeeds(&[&text_of(&baton.path), "-e", "require 'socket'"]) {
+        true => drive(BATON, vec![text_of(&baton.path), text_of(&script)]),
+        false => Arm::missing(BATON, REMEDY),
+    };
+    ours.found = Some(baton.found());
+    let mut arms = vec![ours];
     for script in &SCRIPTS {
-        let arm = match script.is_possible() {
+        let arm = match succeeds(script.probe) {
             true => drive(script.name, script.command_line(bench.directory())?),
             false => Arm::missing(script.name, REMEDY),
         };
@@ -132,12 +134,12 @@ fn text_of(path: &Path) -> String {
     path.display().to_string()
 }
 
-impl Script {
-    fn is_possible(&self) -> bool {
-        let mut probe = Command::new(self.probe[0]);
-        child::run(probe.args(&self.probe[1..]), Duration::from_secs(20)).is_ok_and(|run| run.status.success())
-    }
+fn succeeds(words: &[&str]) -> bool {
+    let mut command = Command::new(words[0]);
+    child::run(command.args(&words[1..]), Duration::from_secs(20)).is_ok_and(|run| run.status.success())
+}
 
+impl Script {
     /// Writes the script.
     fn command_line(&self, directory: &Path) -> Result<Vec<String>> {
         let path: PathBuf = directory.join(self.file);
