@@ -111,6 +111,7 @@ fn repeat(placement: Placement, request: &Request, programs: &[TestProgram], tal
             && let Some(time) = clock.standstill()
         {
             let failed: Vec<&str> = failures.iter().map(|(program, ..)| program.as_str()).collect();
+            failures.iter().for_each(|(.., output)| println!("{output}"));
             println!(
                 "run {number} {} is made again: the machine stood still for {} s, and these failed: {}",
                 placement.name(),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// No load of ours keeps a thread that mostly sleeps from running for so long.
-pub(super) const STANDSTILL: Duration = Duration::from_secs(5);
+const STANDSTILL: Duration = Duration::from_secs(5);
 
 /// A thread that sleeps, and sees by how much too long.
 pub(super) struct Clock {
