@@ -42,7 +42,7 @@ fn a_close_method_that_never_ends_is_left_after_a_while() {
                local _ <close> = setmetatable({}, { __close = function() begun = process.now() while true do end end })
                process.sleep(1000)
              end)
-             process.yield()
+             repeat process.yield() until p:status() == 'sleeping'
              p:kill 'enough'
              print(p:join())
              print(process.now() - begun > 4.9)",

@@ -124,8 +124,7 @@ function case.an_error_and_a_kill_find_a_call_that_moved()
     await(flag)
     log[#log + 1] = "not reached"
   end)
-  process.yield()
-  check.equal(p:status(), "foreign")
+  check.becomes(p, "foreign")
   p:kill "enough"
   flag[0] = 1
   check.results("join", { false, "enough" }, p:join())

@@ -14,8 +14,13 @@ local function counter(options)
       process.yield()
     end
   end)
-  process.yield()
+  check.eventually("it counts", function() return count.n > 0 end)
   return count, p
+end
+
+local function see_others_run(count)
+  local before = count.n
+  check.eventually("others run", function() return count.n > before end)
 end
 
 local function spin(seconds)
@@ -61,14 +66,10 @@ end
 function case.an_error_ends_the_section()
   local count, p = counter()
   check.raises("inside", process.critical, function() error "inside" end)
-  local before = count.n
-  process.yield()
-  check.that(count.n > before)
+  see_others_run(count)
   local co = coroutine.create(function() process.critical(function() error "in a coroutine" end) end)
   check.equal(coroutine.resume(co), false)
-  before = count.n
-  process.yield()
-  check.that(count.n > before)
+  see_others_run(count)
   p:kill()
 end
 
@@ -104,7 +105,7 @@ end
 function case.a_mutex_of_another_cannot_be_waited_for_inside()
   local m = process.mutex()
   local owner = process.spawn(function() m:lock() process.suspend() m:unlock() end)
-  process.yield()
+  check.becomes(owner, "suspended")
   check.raises(forbidden, process.critical, m.lock, m)
   check.raises(forbidden, process.critical, m.with, m, print)
   owner:resume()
@@ -137,9 +138,7 @@ function case.suspending_oneself_leaves_the_section_and_takes_it_again()
     end)
   end)
   check.becomes(p, "suspended")
-  local before = count.n
-  process.yield()
-  check.that(count.n > before, "others run meanwhile")
+  see_others_run(count)
   p:resume()
   check.results("join", { true, true }, p:join())
   other:kill()
@@ -210,11 +209,11 @@ end
 function case.exit_from_inside_a_section_closes_the_others()
   local script = [[
     local process = require "baton.process"
-    process.spawn(function()
+    local other = process.spawn(function()
       local guard <close> = setmetatable({}, { __close = function() io.write "closed\n" end })
       process.suspend()
     end)
-    process.yield()
+    repeat process.yield() until other:status() == "suspended"
     process.critical(os.exit, true, true)
   ]]
   local name = check.scratch "exit"

@@ -157,6 +157,7 @@ function case.switch_hooks_are_called_around_each_run()
 end
 
 function case.switch_hooks_see_waits_and_sleeps_and_can_be_removed()
+  check.without_slices()
   local log = {}
   local event = process.event()
   local p = process.spawn({ suspended = true }, function()
