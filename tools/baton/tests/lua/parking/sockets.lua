@@ -94,7 +94,7 @@ function case.hundreds_of_requests_to_a_slow_server_wait_side_by_side()
     check.equal(http.request("http://127.0.0.1:" .. port .. "/"), "slow")
   end)
   join_all(all)
-  check.within(process.now() - before, 0.5, 10, "seconds, one after the other it were 100")
+  check.within(process.now() - before, 0.5, 60, "seconds, one after the other it were 100")
 end
 
 function case.who_waits_in_receive_can_be_killed()
