@@ -40,9 +40,9 @@ end
 
 function case.sleep_until_does_not_wait_for_what_is_past()
   local start = process.now()
-  process.sleep_until(start - 10)
+  process.sleep_until(start - 1000)
   process.sleep_until(0)
-  check.within(process.now() - start, 0, 5)
+  check.within(process.now() - start, 0, 60)
 end
 
 function case.a_sleep_of_zero_or_less_does_not_wait()
@@ -52,7 +52,7 @@ function case.a_sleep_of_zero_or_less_does_not_wait()
     process.sleep(-1)
     process.sleep(-math.huge)
   end
-  check.within(process.now() - start, 0, 5)
+  check.within(process.now() - start, 0, 60)
 end
 
 function case.an_endless_sleep_can_be_killed()

@@ -31,7 +31,7 @@ function case.zero_and_less_do_not_wait()
     for _, timeout in ipairs { 0, 0.0, -0.0, -1, -1e300, -math.huge } do
       check.results(name, { n = 2, nil, "timeout" }, wait(timeout))
     end
-    check.within(process.now() - start, 0, 10, name)
+    check.within(process.now() - start, 0, 60, name)
   end
 end
 
