@@ -28,7 +28,8 @@ pub enum Choice {
     Stay,
     /// Make it here, and say how long it took.
     StayAndMeasure,
-    /// The same, but it may well last: nothing is known yet, or calls have lasted lately.
+    /// The same, but it may well last: nothing is known yet, or calls have lasted lately. A single one among many does not count: its thread may not
+    /// have been let run.
     Try,
     /// Make it elsewhere, and say how long it took.
     Move,
@@ -88,10 +89,10 @@ impl Estimate {
             return Choice::Stay;
         }
         self.unmeasured = 0;
-        match self.apart {
-            1 => Choice::Try,
-            _ => Choice::StayAndMeasure,
+        if self.samples == 0 || self.long_share > BECOMES_SHORT {
+            return Choice::Try;
         }
+        Choice::StayAndMeasure
     }
 
     /// How many of the next calls stay: nobody need ask about them.
@@ -254,6 +255,16 @@ mod tests {
             ahead = skipping.calls_to_skip();
             skipping.skipped(ahead);
         }
+    }
+
+    #[test]
+    fn one_call_that_lasted_among_many_makes_none_wait() {
+        let mut estimate = Estimate::default();
+        let _ = run(&mut estimate, times(SHORT, 5_000), true);
+        estimate.measured(LONG, WINDOW);
+        assert_eq!(estimate.choose(), Choice::StayAndMeasure);
+        estimate.measured(LONG, WINDOW);
+        assert_eq!(estimate.choose(), Choice::Try);
     }
 
     #[test]

@@ -162,11 +162,11 @@ function case.calls_of_functions_that_nothing_is_known_of_wait_for_their_turn()
 end
 
 function case.functions_known_to_be_short_do_not_wait_for_a_thread()
-  -- A machine that stands still during a call makes it a long one.
+  -- A machine that stands still during one of its first calls makes it a long one.
   local add
   check.eventually("a function is known to be short", function()
     add = fresh "int subject_add(int a, int b)"
-    for i = 1, 10 do add(i, 1) end
+    for i = 1, 5000 do add(i, 1) end
     local moves = process.stats().moves
     add(1, 1)
     return process.stats().moves == moves
