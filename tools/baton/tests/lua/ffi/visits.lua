@@ -34,10 +34,12 @@ function case.visits_may_wait_for_each_other()
 end
 
 function case.beyond_the_bound_threads_wait_for_their_turn()
-  local at_once, most = 0, 0
+  local at_once, most, enough = 0, 0, process.event()
   check.equal(subject.subject_call_from_threads(function()
     at_once = at_once + 1
     most = math.max(most, at_once)
+    if at_once == 20 then enough:set() end
+    enough:wait()
     process.sleep(0.05)
     at_once = at_once - 1
     return 1
