@@ -48,7 +48,7 @@ function case.the_first_failure_ends_the_others_and_is_raised()
   local ok, err = pcall(process.scope, function(scope)
     for i = 1, 5 do
       all[i] = scope:spawn(function()
-        local _ <close> = check.closing(function() closed = closed + 1 end)
+        local _ <close> = check.closing(function() process.critical(function() closed = closed + 1 end) end)
         for_ever()
       end)
     end
