@@ -41,7 +41,7 @@ static enum choice choose(struct ffi_function *function) {
 void baton_ffi_ask(lua_State *L, struct ffi_function *function, struct ffi_outer_call *call) {
   struct baton_process *process = baton_lua_running(L);
   enum choice choice;
-  if (process == NULL || process->vm->closing) return;
+  if (process == NULL || process->vm->closing || baton_simulated) return;
   baton_enter(L);
   choice = choose(function);
   if (choice == CHOICE_MOVE || choice == CHOICE_TRY) await_turn(L, process);

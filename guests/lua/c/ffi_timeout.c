@@ -158,7 +158,7 @@ static struct job *new_job(lua_State *L, struct baton_process *process, const st
 
 int baton_ffi_may_time(lua_State *L) {
   struct baton_process *process = baton_lua_here(L);
-  return process != NULL && !process->vm->closing && process->foreign_states == 0 && process->criticals == 0;
+  return process != NULL && !baton_simulated && !process->vm->closing && process->foreign_states == 0 && process->criticals == 0;
 }
 
 /* What remains of a time that began at `began`; at least a moment. */

@@ -46,6 +46,15 @@ void baton_lua_note_exception_globals(void);
 /* Threads may have become short, or are short no more. Inside the VM. */
 void baton_lua_watch_threads(struct baton_vm *vm);
 
+/* simulation.c */
+extern __attribute__((visibility("hidden"))) int baton_simulated; /* set before Lua's state is made */
+void baton_lua_simulate(uint64_t seed);
+/* A state on which a process begins. */
+void baton_lua_begin_steps(lua_State *L);
+/* The running process is about to make a step of a simulated run; nonzero: a safepoint is due. Inside the VM. */
+int baton_lua_count_step(struct baton_vm *vm);
+void baton_lua_seed_random(lua_State *L);
+
 /* policies.c */
 /* Whether calls of this function may be retaken, and what nobody else may touch meanwhile (NULL: nothing). With the VM in hand. */
 int baton_lua_policy_allows(struct baton_process *process, lua_State *L, lua_CFunction function, void **object);

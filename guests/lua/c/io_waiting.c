@@ -35,7 +35,7 @@ static void await_input(FILE *file) {
   struct baton_wake wake = {0, 0, 0};
   lua_State *L;
   int why;
-  if (process == NULL || process->vm->parked == 0 || !baton_may_park(process) || !would_wait(fileno(file), &asked)) return;
+  if (process == NULL || baton_simulated || process->vm->parked == 0 || !baton_may_park(process) || !would_wait(fileno(file), &asked)) return;
   watch.descriptor = (uint32_t)asked.fd;
   watch.wants = BATON_WANTS_READ;
   L = baton_lua_innermost(process);

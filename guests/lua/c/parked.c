@@ -152,9 +152,19 @@ static enum baton_parked end(lua_State *L, struct baton_process *process, int wh
   return parked;
 }
 
+/* The call fails, and an error that says more is raised once the C function has returned. */
+static enum baton_parked refuse_for_good(lua_State *L, struct baton_process *process) {
+  baton_enter(L);
+  process->interrupted = BATON_BY_REFUSAL;
+  baton_leave(L);
+  set_errno(ECANCELED);
+  return BATON_PARK_FAILED;
+}
+
 enum baton_parked baton_park_until(struct baton_process *process, const struct baton_watch *watches, size_t count, uint64_t deadline,
                                    baton_attempt attempt, void *argument) {
   lua_State *L = baton_lua_innermost(process);
+  if (baton_simulated) return refuse_for_good(L, process);
   if (!begin(L, process)) return BATON_PARK_REFUSED;
   return end(L, process, baton_rs_wait_ready(process->vm->executor, watches, count, deadline, attempt, argument));
 }

@@ -99,6 +99,7 @@ struct baton_process *baton_lua_new_process(lua_State *L, struct baton_vm *vm, s
   pace_collector(L, vm);
   options->word = (uintptr_t)process;
   lua_sethook(process->L, NULL, 0, 0); /* hooks are a matter of each process */
+  baton_lua_begin_steps(process->L);
   message[0] = '\0';
   baton_enter(L);
   process->kernel_id = baton_rs_spawn(vm->executor, options, message, sizeof message);

@@ -21,6 +21,7 @@ static int exit_status = EXIT_FAILURE;
 void baton_lua_openlibs(lua_State *L) {
   struct baton_process *process = baton_lua_here(L);
   luaL_openlibs(L);
+  baton_lua_seed_random(L);
   baton_lua_open_io(L);
   lua_getglobal(L, LUA_OSLIBNAME);
   lua_pushcfunction(L, baton_lua_exit);
@@ -225,6 +226,7 @@ int baton_lua_main(struct baton_process *first, lua_CFunction body, int argc, ch
     fprintf(stderr, "%s: cannot create state: not enough memory\n", vm->progname);
     return EXIT_FAILURE;
   }
+  baton_lua_begin_steps(L);
   vm->main = L;
   first->L = L;
   vm->global = G(L);

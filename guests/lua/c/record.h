@@ -53,6 +53,7 @@ struct baton_vm {
   int exiting;                 /* os.exit(_, true) is killing the others, main included */
   int closing;                 /* Lua's state is being closed: nobody waits any more */
   const char *progname;
+  uint32_t steps, steps_left;  /* in a simulated run: from one safepoint to the next, and until it (see simulation.c) */
   struct baton_process *busy[1 << BATON_BUSY_BITS]; /* processes in calls about an object, by that object (see objects_in_use.c) */
   int busy_count;
   uint64_t collections;        /* how often the collector was called */
@@ -63,6 +64,8 @@ struct baton_vm {
   void *ffi_state;             /* its types */
   struct baton_module *modules; /* compiled modules, and declarations about some to come (see policies.c) */
 };
+
+#define BATON_BY_REFUSAL 2 /* a simulated run refuses to wait for descriptors */
 
 enum baton_outcome { BATON_ALIVE, BATON_RETURNED, BATON_FAILED, BATON_WAS_KILLED };
 
@@ -108,7 +111,7 @@ struct baton_process {
   unsigned char pinned;         /* foreign frames are on its stack: it continues only on its thread */
   unsigned char gc_stopped;     /* Lua's "collector stopped by finalizer" bit */
   unsigned char killed;         /* times killed, saturating */
-  unsigned char interrupted;
+  unsigned char interrupted;    /* an error is to be raised: 1, by a signal; or BATON_BY_REFUSAL */
   unsigned char retaken;        /* its foreign call was retaken and has not come back */
   unsigned char outcome;
   unsigned char quiet, daemon, joined, reported;

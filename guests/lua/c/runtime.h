@@ -68,6 +68,8 @@ void baton_rs_set_choosing(const void *vm, int on);
 void baton_rs_set_hooked(const void *vm, uint64_t process, int on);
 void baton_rs_set_word(const void *vm, uint64_t process, uintptr_t word);
 void baton_rs_safepoint(const void *vm);
+/* In a simulated run, before a safepoint: so many steps were made since the last one. Answers how many to make until the next. */
+uint32_t baton_rs_count_steps(const void *vm, uint32_t steps);
 void baton_rs_enter_cold(const void *vm); /* from outside; returns inside */
 void baton_rs_enter_cold_pinned(const void *vm); /* the same, on the same thread */
 /* To another native thread, and out of the VM, for a foreign call: `Departure` of the executor. */

@@ -96,14 +96,35 @@ static void safepoint(lua_State *L, struct baton_process *process) {
   }
 }
 
+/* Lua's frame as a hook finds it. `pc` is the current instruction. */
+static void save_frame(lua_State *L, const Instruction *pc) {
+  CallInfo *ci = L->ci;
+  ci->u.l.savedpc = pc + 1;
+  if (!isIT(*pc)) L->top.p = ci->top.p; /* else `top` is in use and right */
+}
+
+/* In a simulated run every instruction is looked at, whatever hooks there are. */
+static int trace_step(lua_State *L, const Instruction *pc) {
+  struct baton_process *process = baton_lua_running(L);
+  CallInfo *ci = L->ci;
+  if (process != NULL && (baton_lua_count_step(process->vm) || l_unlikely(process->killed | process->interrupted))) {
+    save_frame(L, pc);
+    safepoint(L, process);
+  }
+  baton_stock_traceexec(L, pc);
+  L->hookmask |= BATON_HOOK_BIT;
+  ci->u.l.trap = 1;
+  return 1;
+}
+
 LUAI_FUNC int luaG_traceexec(lua_State *L, const Instruction *pc) {
+  if (l_unlikely(baton_simulated)) return trace_step(L, pc);
   if (l_unlikely(L->hookmask & BATON_HOOK_BIT)) {
     struct baton_process *process = baton_lua_running(L);
     L->hookmask &= ~BATON_HOOK_BIT;
     if (process != NULL) {
       CallInfo *ci = L->ci;
-      ci->u.l.savedpc = pc + 1; /* as for hooks: `pc` is the current instruction */
-      if (!isIT(*pc)) L->top.p = ci->top.p; /* else `top` is in use and right */
+      save_frame(L, pc);
       safepoint(L, process);
       if (l_unlikely(process->killed)) { /* held back: look again at every instruction */
         L->hookmask |= BATON_HOOK_BIT;
@@ -387,14 +408,18 @@ void baton_lua_raise_kill(lua_State *L, struct baton_process *process) {
   raise_kill(L, process);
 }
 
+static const char refusal[] =
+  "a simulated run cannot wait for a descriptor (run without --simulate, or put something in its place that waits for time or for other processes)";
+
 void baton_lua_raise_owed(lua_State *L, struct baton_process *process) {
   if (baton_lua_kill_is_due(process)) baton_lua_raise_kill(L, process);
   if (process->interrupted && process->killed == 0 && process->criticals == 0) {
+    const char *message = process->interrupted == BATON_BY_REFUSAL ? refusal : "interrupted!";
     process->interrupted = 0;
     lua_lock(L);
     luaD_checkstack(L, LUA_MINSTACK); /* a Lua frame has none to spare */
     lua_unlock(L);
-    luaL_error(L, "interrupted!");
+    luaL_error(L, "%s", message);
   }
 }
 
@@ -436,7 +461,7 @@ LUAI_FUNC void baton_close_callnoyield(lua_State *L, StkId func, int nresults) {
 
 /* A coroutine has yielded or ended, and something was asked of it. Inside the VM. */
 void baton_lua_resume_ends(lua_State *L, struct baton_process *process) {
-  if (L->hookmask & BATON_HOOK_BIT) { /* now of its resumer */
+  if (L->hookmask & BATON_HOOK_BIT && !baton_simulated) { /* now of its resumer */
     L->hookmask &= ~BATON_HOOK_BIT;
     baton_lua_arm(baton_lua_innermost(process));
   }

@@ -7,7 +7,8 @@
 **   ldo.c        LUAI_THROW finds the handler on the current C stack; luaD_shrinkstack is wrapped; lua_resume notes its coroutine
 **   lapi.c       lua_callk/lua_pcallk are wrapped; three functions that do not lock get locked; lua_setwarnf nests;
 **                lua_gc gives memory back after a large full collection
-**   lstate.c     lua_close, which never unlocks, leaves the gate as it found it; a coroutine that is being closed is noted
+**   lstate.c     lua_close, which never unlocks, leaves the gate as it found it; a coroutine that is being closed is noted; the seed of hashes is
+**                that of a simulated run
 **   lfunc.c      calls of __close methods are marked
 **   lgc.c        calls of finalizers are marked; they wait where Lua's stack is all but full; the collector gives up what it was about if somebody
 **                else has collected while a finalizer waited
@@ -136,6 +137,8 @@ struct lua_longjmp *baton_lua_throw_target(struct lua_State *L, struct lua_longj
 #endif
 
 #if defined(BATON_IN_LSTATE)
+unsigned baton_lua_hash_seed(const void *heap);
+#define luai_makeseed(L) baton_lua_hash_seed(L)
 #define lua_close baton_stock_close
 #define luaD_closeprotected baton_close_protected
 #endif

@@ -1,5 +1,5 @@
 /*
-** The C library's functions of whose names the executable exports its own (parked_*.c): for all calls that do not park.
+** The C library's functions of whose names the executable exports its own (parked_*.c, simulation.c): for all calls that do not park, and for the true time.
 */
 #ifndef BATON_SYSTEM_CALLS_H
 #define BATON_SYSTEM_CALLS_H
@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -44,6 +45,9 @@
   X(ssize_t, sendmsg, (int, const struct msghdr *, int))                                                  \
   X(ssize_t, write, (int, const void *, size_t))                                                          \
   X(ssize_t, writev, (int, const struct iovec *, int))                                                    \
+  X(time_t, time, (time_t *))                                                                             \
+  X(int, gettimeofday, (struct timeval *, void *))                                                        \
+  X(clock_t, clock, (void))                                                                               \
   X(int, close, (int))                                                                                    \
   X(int, dup2, (int, int))                                                                                \
   X(int, dup3, (int, int, int))                                                                           \

@@ -151,6 +151,10 @@ bridge! {
         vm.safepoint();
     }
 
+    fn baton_rs_count_steps(vm, steps: u32) -> u32 {
+        vm.count_steps(steps)
+    }
+
     fn baton_rs_enter_cold(vm) {
         vm.enter_cold();
     }

@@ -15,6 +15,7 @@ unsafe extern "C" {
     fn baton_lua_new_vm(executor: *const c_void, progname: *const c_char) -> *mut c_void;
     fn baton_lua_new_main(vm: *mut c_void, body: LuaFunction, argc: c_int, argv: *mut *mut c_char) -> *mut c_void;
     fn baton_lua_set_main_id(process: *mut c_void, id: u64);
+    fn baton_lua_simulate(seed: u64);
     fn baton_lua_report_overflow(process: *mut c_void, stack_size: usize);
 }
 
@@ -44,11 +45,11 @@ fn fail(what: &str, error: &dyn std::fmt::Display) -> c_int {
 }
 
 /// Runs the program whose main process calls `main(L)` with the integer `argc` and the light userdata `argv`, on a fresh Lua state, and returns
-/// the exit status: what `main` returned, or 1 after an error.
+/// the exit status: what `main` returned, or 1 after an error. With a seed to `simulate` by, the run is a simulated one.
 ///
 /// # Safety
 /// `argv` holds `argc` C strings and a null, valid until the program ends. `main` is a `lua_CFunction`.
-pub unsafe fn run_program(main: LuaFunction, argc: c_int, argv: *mut *mut c_char) -> c_int {
+pub unsafe fn run_program(main: LuaFunction, argc: c_int, argv: *mut *mut c_char, simulate: Option<u64>) -> c_int {
     if let Err(error) = signals::install_preempt_handler(preempt) {
         return fail("cannot handle the preemption signal", &error);
     }
@@ -66,6 +67,11 @@ pub unsafe fn run_program(main: LuaFunction, argc: c_int, argv: *mut *mut c_char
         Ok(vm) => vm,
         Err(error) => return fail("cannot start", &error),
     };
+    if let Some(seed) = simulate {
+        vm.simulate(seed);
+        // SAFETY: there is no Lua state yet, and no other thread.
+        unsafe { baton_lua_simulate(seed) };
+    }
     let _ = guest.vm.set(Arc::downgrade(&vm));
     let _ = PROGRAM.set(Arc::clone(&vm));
     if let Err(error) = overflow::set_describe(describe_overflow) {

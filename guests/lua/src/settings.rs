@@ -125,6 +125,7 @@ fn named(text: &str) -> *const c_char {
         "timerfd" => c"timerfd",
         "polling" => c"polling",
         "CLOCK_MONOTONIC" => c"CLOCK_MONOTONIC",
+        "simulated" => c"simulated",
         "x86_64" => c"x86_64",
         "aarch64" => c"aarch64",
         _ => c"unknown",

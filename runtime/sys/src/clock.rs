@@ -3,12 +3,42 @@
 //! `std::time::Instant` is two words and hides its value. The scheduler sorts deadlines and hands them to the
 //! kernel as absolute nanoseconds, so this one shows them. All arithmetic saturates: a deadline that cannot be
 //! represented lies in the far future, never in the past.
+//!
+//! A program may have a clock of its own in place of the system's: [`simulate`] starts it, and then time stands still but for [`advance`]. There
+//! is no way back.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
+
+/// What the program's own clock shows, in nanoseconds; 0: the system's is used.
+static SIMULATED: AtomicU64 = AtomicU64::new(0);
+
+/// From now on the whole program has a clock of its own, which shows `start`, or a nanosecond after the origin if that is earlier. Before there are
+/// other threads that read it.
+pub fn simulate(start: Instant) {
+    // Relaxed: no other thread reads it yet.
+    SIMULATED.store(start.0.max(1), Ordering::Relaxed);
+}
+
+/// Whether the program has a clock of its own.
+#[inline]
+#[must_use]
+pub fn is_simulated() -> bool {
+    // Relaxed: set once, before there are other threads.
+    SIMULATED.load(Ordering::Relaxed) != 0
+}
+
+/// Moves the program's own clock on; without one, nothing happens.
+pub fn advance(by: Duration) {
+    if is_simulated() {
+        // Relaxed: a clock orders nothing; one thread at a time moves it.
+        SIMULATED.store((Instant::now() + by).0, Ordering::Relaxed);
+    }
+}
 
 /// A point in monotonic time: nanoseconds of `CLOCK_MONOTONIC`.
 ///
@@ -21,11 +51,15 @@ impl Instant {
     /// The latest instant: a deadline that never comes.
     pub const FAR_FUTURE: Instant = Instant(u64::MAX);
 
-    /// The present instant: one call into the vDSO, no system call where the vDSO has the clock.
+    /// The present instant: one call into the vDSO, no system call where the vDSO has the clock; or what the program's own clock shows.
     #[inline]
     #[must_use]
     pub fn now() -> Instant {
-        Instant(read_clock(libc::CLOCK_MONOTONIC))
+        // Relaxed: a clock orders nothing.
+        match SIMULATED.load(Ordering::Relaxed) {
+            0 => Instant(read_clock(libc::CLOCK_MONOTONIC)),
+            shown => Instant(shown),
+        }
     }
 
     /// The instant `nanoseconds` after the clock's origin.

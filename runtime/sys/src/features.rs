@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::clock;
 use crate::membarrier;
 use crate::poller::Poller;
 use crate::stack::GuardKind;
@@ -15,7 +16,7 @@ pub struct Features {
     pub guard_pages: &'static str,
     /// How deadlines reach the kernel: `"epoll_pwait2"`, `"timerfd"` or `"polling"`; `"none"` when no poller can be opened.
     pub poller: &'static str,
-    /// The clock of all deadlines.
+    /// The clock of all deadlines: `"CLOCK_MONOTONIC"`, or `"simulated"`.
     pub clock: &'static str,
     /// The processor architecture.
     pub architecture: &'static str,
@@ -31,7 +32,11 @@ pub fn features() -> Features {
             GuardKind::Mprotect => "mprotect",
         },
         poller: Poller::new().map_or("none", |poller| poller.timer_name()),
-        clock: "CLOCK_MONOTONIC",
+        clock: if clock::is_simulated() {
+            "simulated"
+        } else {
+            "CLOCK_MONOTONIC"
+        },
         architecture: std::env::consts::ARCH,
     }
 }

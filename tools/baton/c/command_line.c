@@ -1,15 +1,42 @@
 #include "command_line.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int is(const char *argument, const char *option) {
   return strcmp(argument, option) == 0;
 }
 
-static Errand refuse(Invocation *call, const char *option) {
+/* `why` is a format with a place for the option. */
+static Errand refuse(Invocation *call, const char *option, const char *why) {
   call->wrong = option;
+  call->why = why;
   return REFUSE;
+}
+
+static const char unrecognized[] = "unrecognized option '%s'\n";
+
+/* A number at the beginning of the text; answers what follows, or NULL if
+   there is none. */
+static const char *read_seed(const char *text, unsigned long long *seed) {
+  char *end;
+  if (!isdigit((unsigned char)text[0]))
+    return NULL;
+  errno = 0;
+  *seed = strtoull(text, &end, 10);
+  return errno == 0 ? end : NULL;
+}
+
+/* "17", or "1-1000". */
+static int read_seeds(Invocation *call, const char *text) {
+  const char *rest = read_seed(text, &call->first_seed);
+  call->last_seed = call->first_seed;
+  if (rest != NULL && rest[0] == '-')
+    rest = read_seed(rest + 1, &call->last_seed);
+  return rest != NULL && rest[0] == '\0' && call->first_seed <= call->last_seed;
 }
 
 /* Reads argv[*i], an option other than "-" and "--", and moves *i on to its
@@ -20,13 +47,20 @@ static Errand read_option(Invocation *call, int *i) {
     return SHOW_HELP;
   if (is(option, "--version"))
     return SHOW_VERSION;
+  if (is(option, "--simulate")) {
+    const char *value = call->argv[*i + 1];
+    if (value == NULL || !read_seeds(call, value))
+      return refuse(call, option, "'%s' needs a seed: a number, or a range such as 1-1000\n");
+    call->seeds_at = ++(*i);
+    return RUN;
+  }
   switch (option[1]) {
     case 'e':
     case 'l':
       if (option[2] == '\0') {
         const char *value = call->argv[*i + 1];
         if (value == NULL || value[0] == '-')
-          return refuse(call, option);
+          return refuse(call, option, "'%s' needs argument\n");
         (*i)++;
       }
       call->has_code |= (option[1] == 'e');
@@ -44,12 +78,20 @@ static Errand read_option(Invocation *call, int *i) {
     case 'W':
       break;
     default:
-      return refuse(call, option);
+      return refuse(call, option, unrecognized);
   }
-  return option[2] == '\0' ? RUN : refuse(call, option);
+  return option[2] == '\0' ? RUN : refuse(call, option, unrecognized);
 }
 
-Errand baton_read_command_line(Invocation *call) {
+static int reads_input(const Invocation *call) {
+  if (call->interactive)
+    return 1;
+  if (call->script < call->argc)
+    return is(call->argv[call->script], "-");
+  return !call->has_code && !call->announce;
+}
+
+static Errand read_options(Invocation *call) {
   int i = 1;
   while (i < call->argc) {
     const char *argument = call->argv[i];
@@ -70,12 +112,32 @@ Errand baton_read_command_line(Invocation *call) {
   return RUN;
 }
 
-void baton_print_usage(const char *program_name, const char *wrong) {
-  const char *problem = "unrecognized option '%s'\n";
-  if (wrong[1] == 'e' || wrong[1] == 'l')
-    problem = "'%s' needs argument\n";
+Errand baton_read_command_line(Invocation *call) {
+  Errand errand = read_options(call);
+  if (errand == RUN && call->first_seed < call->last_seed && reads_input(call))
+    return refuse(call, "--simulate",
+                  "'%s' with a range needs a script or -e: the input can be read "
+                  "only once\n");
+  return errand;
+}
+
+int baton_asks_for_simulation(int argc, char **argv, int *seeds_at,
+                              unsigned long long *first,
+                              unsigned long long *last) {
+  Invocation call = {0};
+  call.argc = argc;
+  call.argv = argv;
+  if (baton_read_command_line(&call) != RUN || call.seeds_at == 0)
+    return 0;
+  *seeds_at = call.seeds_at;
+  *first = call.first_seed;
+  *last = call.last_seed;
+  return 1;
+}
+
+void baton_print_usage(const char *program_name, const Invocation *call) {
   fprintf(stderr, "%s: ", program_name);
-  fprintf(stderr, problem, wrong);
+  fprintf(stderr, call->why, call->wrong);
   fprintf(stderr,
           "usage: %s [options] [script [args]]\n"
           "Available options are:\n"
@@ -86,6 +148,7 @@ void baton_print_usage(const char *program_name, const char *wrong) {
           "  -v        show version information\n"
           "  -E        ignore environment variables\n"
           "  -W        turn warnings on\n"
+          "  --simulate seed  run in virtual time, by chance from 'seed'\n"
           "  --        stop handling options\n"
           "  -         stop handling options and execute stdin\n",
           program_name);
@@ -105,6 +168,9 @@ static const char help_text[] =
   "  -v          show Lua's version\n"
   "  -E          ignore the environment variables below\n"
   "  -W          turn warnings on\n"
+  "  --simulate seed  run in virtual time: sleeps cost nothing, and chance decides\n"
+  "              which process runs when; the same seed gives the same run. With a\n"
+  "              range (1-1000) a run for each seed, up to the first that fails\n"
   "  --          end of the options\n"
   "  -           end of the options; run the input\n"
   "  --help      show this text\n"

@@ -258,7 +258,7 @@ static int run(lua_State *L, const Invocation *call) {
 static int status_of(lua_State *L, const Invocation *call, Errand errand) {
   switch (errand) {
     case REFUSE:
-      baton_print_usage(program_name, call->wrong);
+      baton_print_usage(program_name, call);
       return EXIT_FAILURE;
     case SHOW_HELP:
       baton_print_help(program_name);

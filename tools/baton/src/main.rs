@@ -9,8 +9,10 @@
 mod console;
 mod editor;
 mod history;
+mod simulation;
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
 use std::slice;
 
 use editor::{Editor, Line};
@@ -18,6 +20,14 @@ use editor::{Editor, Line};
 unsafe extern "C-unwind" {
     /// Interprets the command line on the given `lua_State`; see `c/standalone.h`.
     fn baton_standalone(state: *mut c_void) -> c_int;
+    /// See `c/command_line.h`.
+    fn baton_asks_for_simulation(
+        argc: c_int,
+        argv: *mut *mut c_char,
+        seeds_at: *mut c_int,
+        first: *mut u64,
+        last: *mut u64,
+    ) -> c_int;
     /// Offers the completions of a line; see `c/editor.h`.
     fn baton_complete(state: *mut c_void, line: *const u8, length: usize, offer: Candidate, context: *mut c_void);
 }
@@ -27,8 +37,34 @@ unsafe extern "C-unwind" {
 #[unsafe(no_mangle)]
 extern "C" fn main(argc: c_int, argv: *mut *mut c_char) -> c_int {
     // SAFETY: argc and argv are as the C runtime passed them: argc strings and a NULL, valid until the program ends.
-    // `baton_standalone` is a lua_CFunction that takes these two as its arguments.
-    unsafe { baton_lua::run_program(baton_standalone, argc, argv) }
+    let seed = match unsafe { simulation_asked(argc, argv) }.map(|call| call.begin()) {
+        None => None,
+        Some(simulation::Next::Run(seed)) => Some(seed),
+        Some(simulation::Next::Done(status)) => return status,
+    };
+    // SAFETY: as above. `baton_standalone` is a lua_CFunction that takes these two as its arguments.
+    unsafe { baton_lua::run_program(baton_standalone, argc, argv, seed) }
+}
+
+/// Whether the command line asks for simulated runs, and how.
+///
+/// # Safety
+/// `argv` holds `argc` C strings and a null.
+unsafe fn simulation_asked(argc: c_int, argv: *mut *mut c_char) -> Option<simulation::Call> {
+    let (mut seeds_at, mut first, mut last) = (0, 0, 0);
+    // SAFETY: the caller's condition; the others are writable.
+    let asked = unsafe { baton_asks_for_simulation(argc, argv, &raw mut seeds_at, &raw mut first, &raw mut last) };
+    let argument = |i: usize| {
+        // SAFETY: the caller's condition; `i` is below `argc`.
+        let text = unsafe { CStr::from_ptr(*argv.add(i)) };
+        OsStr::from_bytes(text.to_bytes()).to_owned()
+    };
+    (asked != 0).then(|| simulation::Call {
+        arguments: (0..usize::try_from(argc).unwrap_or(0)).map(argument).collect(),
+        seeds_at: usize::try_from(seeds_at).unwrap_or(0),
+        first,
+        last,
+    })
 }
 
 /// `baton_candidate` of `c/editor.h`.

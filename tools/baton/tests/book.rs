@@ -2,7 +2,7 @@
 //!
 //! A block marked `lua` is a whole program, and the next block, marked `text`, is what it prints. A comment before the block
 //! can say otherwise: `<!-- excerpt: why it cannot run -->`, or `<!-- fails: part of the message -->` for a program
-//! that ends with status 1.
+//! that ends with status 1, and before that `simulate 1-1000, ` for one that is run with these seeds.
 
 mod harness;
 
@@ -35,6 +35,7 @@ pages! {
     first_steps = "first-steps.md",
     processes = "processes.md",
     scheduling = "scheduling.md",
+    testing = "testing.md",
     mapping = "mapping.md",
     synchronization = "synchronization.md",
     atomic = "atomic.md",
@@ -98,6 +99,8 @@ struct Example {
     output: String,
     /// Part of the message with which it fails; none if it ends well.
     failure: Option<String>,
+    /// The seeds that it is simulated with.
+    seeds: Option<String>,
 }
 
 /// A block of the page: where it begins, its language, its text, and the comment before it.
@@ -116,9 +119,13 @@ fn assert_programs_print_what_the_page_says(page: &str) {
             peer::skip(&format!("{page}, line {}", example.line), "install lua-socket");
             continue;
         }
-        let outcome = baton().arg("-").stdin(&example.program).run();
+        let outcome = match &example.seeds {
+            None => baton().arg("-").stdin(&example.program).run(),
+            Some(seeds) => baton().arg("--simulate").arg(seeds).code(&example.program).run(),
+        };
+        let is_told = example.seeds.as_ref().is_some_and(|seeds| seeds.contains('-'));
         let ended_well = match &example.failure {
-            None => outcome.status.success() && outcome.stderr.is_empty(),
+            None => outcome.status.success() && (is_told || outcome.stderr.is_empty()),
             Some(message) => outcome.status.code() == Some(1) && outcome.stderr.contains(message),
         };
         if !ended_well || outcome.stdout != example.output {
@@ -150,14 +157,19 @@ fn examples_in(page: &str) -> Result<Vec<Example>, String> {
             "line {}: a program must be followed by a block 'text', or come after a comment 'excerpt:'",
             block.line
         ))?;
+        let (seeds, remark) = match block.comment.strip_prefix("simulate ") {
+            None => (None, block.comment.as_str()),
+            Some(rest) => {
+                let (seeds, remark) = rest.split_once(", ").unwrap_or((rest, ""));
+                (Some(seeds.to_owned()), remark)
+            }
+        };
         examples.push(Example {
             line: block.line,
+            failure: remark.strip_prefix("fails:").map(|message| message.trim().to_owned()),
             program: block.text,
             output: output.text,
-            failure: block
-                .comment
-                .strip_prefix("fails:")
-                .map(|message| message.trim().to_owned()),
+            seeds,
         });
     }
     Ok(examples)

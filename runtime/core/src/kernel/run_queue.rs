@@ -93,13 +93,18 @@ impl RunQueue {
         if place == NIL {
             return self.push_back(processes, index);
         }
+        self.push_before(processes, index, place);
+        if place == head {
+            self.turn_to(level, index);
+        }
+    }
+
+    /// Adds a process before another one of its level; the ring begins where it did.
+    pub(super) fn push_before(&mut self, processes: &mut [Process], index: u32, place: u32) {
         self.changes += 1;
         // The back of the ring that would begin at `place`.
         let mut before = place;
         push_back(processes, &mut before, index);
-        if place == head {
-            self.turn_to(level, index);
-        }
     }
 
     #[inline]

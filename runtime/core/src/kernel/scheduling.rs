@@ -4,6 +4,9 @@ use super::process::{NO_DUE_TIME, Phase};
 use super::slab::NIL;
 use super::{Kernel, Next, Preemption, Priority, ProcessId};
 
+/// So many processes at the front are chosen from: to find one takes as many steps.
+const MOST_STIRRED: usize = 1000;
+
 /// A yield between two equals that was made.
 #[must_use]
 #[derive(Debug, Clone, Copy)]
@@ -74,6 +77,53 @@ impl<C> Kernel<C> {
         let both = self.payloads.get_disjoint_mut([turn.from as usize, turn.to as usize]);
         let [from, to] = both.ok()?;
         Some([from.as_mut()?, to.as_mut()?])
+    }
+
+    /// The process that runs next if the current one gives way now.
+    pub fn next_in_turn(&self) -> Option<ProcessId> {
+        let level = self.run_queue.top();
+        if level == 0 {
+            return None;
+        }
+        let head = self.run_queue.head(level);
+        let next = if head == self.current {
+            self.processes[head].next
+        } else {
+            head
+        };
+        Some(self.processes.id(next))
+    }
+
+    /// Brings another runnable process of the most urgent level to its turn, by the number: each of them is about as likely, the current one left out. For
+    /// runs in which the order of equals is to be another one each time. Where processes have due times, these say who is next, and nothing happens.
+    pub fn stir(&mut self, random: u64) {
+        let level = self.run_queue.top();
+        let head = self.run_queue.head(level);
+        if level == 0 || self.with_due_time > 0 {
+            return;
+        }
+        let runs = head == self.current;
+        let first = if runs { self.processes[head].next } else { head };
+        let others = self.runnable_count().min(MOST_STIRRED);
+        if others < 2 {
+            return;
+        }
+        let mut chosen = first;
+        for _ in 0..random % others as u64 {
+            chosen = self.processes[chosen].next;
+            if chosen == self.current {
+                chosen = self.processes[chosen].next;
+            }
+        }
+        if chosen == first || chosen == self.current {
+            return;
+        }
+        self.run_queue.remove(&mut self.processes.slots, chosen);
+        if runs {
+            self.run_queue.push_before(&mut self.processes.slots, chosen, first);
+        } else {
+            self.run_queue.push_front(&mut self.processes.slots, chosen);
+        }
     }
 
     /// The current process is made to give way.

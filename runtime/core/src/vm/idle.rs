@@ -110,7 +110,7 @@ impl Vm {
             }
             self.answer_bells(inner);
             if inner.kernel.next_deadline().is_some() {
-                inner.kernel.expire(Instant::now());
+                inner.kernel.expire(self.due_by());
             }
         });
     }
@@ -136,6 +136,7 @@ impl Vm {
         } else {
             Told::WaitUntil(deadline)
         } {
+            Told::WaitUntil(deadline) if self.pass_time(deadline) => {}
             Told::WaitUntil(deadline) => self.wait(source, deadline),
             Told::HasEnded => {}
         }

@@ -6,6 +6,7 @@
 //! | `operations.rs` | what a running process may do: yield, wait, spawn, kill |
 //! | `switching.rs` | from one process straight to the next |
 //! | `consulting.rs` | a scheduler and switch hooks of the guest's users |
+//! | `simulation.rs` | runs that a seed gives again |
 //! | `slices.rs`, `bell.rs` | slices of a process's own; what signal handlers may ring |
 //! | `carrier.rs` | native threads: the loop on their own stacks, hand-over, retirement |
 //! | `affinity.rs` | native threads with names, for processes that are bound to them |
@@ -38,6 +39,7 @@ mod lock;
 mod moving;
 mod operations;
 mod seats;
+mod simulation;
 mod slices;
 mod switching;
 mod turns;
@@ -82,6 +84,8 @@ pub struct Context {
     slice: u32,
     /// The guest is told when it is left and continued.
     is_hooked: bool,
+    /// It gave way to a more urgent one in a simulated run, and has not gone on since.
+    is_interrupted: bool,
 }
 
 /// The owner's data.
@@ -112,8 +116,10 @@ pub(crate) struct Inner {
     /// Processes with slices of their own length.
     sliced: usize,
     bells: Vec<Arc<bell::Hung>>,
-    /// State of the generator of `select`'s choices.
+    /// State of the generator of `select`'s choices, and of a simulated run.
     random: u64,
+    /// By how much slices are shorter than the parameter in a simulated run.
+    haste: f64,
 }
 
 /// What the owner shows to the monitor. Plain stores; read without order.
@@ -159,6 +165,8 @@ mod exception {
     pub(super) const CONSULTED: u8 = 2;
     /// A process has slices of its own length (see `slices.rs`).
     pub(super) const SLICED: u8 = 4;
+    /// The run is a simulated one (see `simulation.rs`).
+    pub(super) const SIMULATED: u8 = 8;
 }
 
 /// What other threads ask of the owner.
@@ -250,6 +258,7 @@ impl Vm {
                 published: u64::MAX,
                 bells: Vec::new(),
                 random: baton_sys::clock::Instant::now().as_nanos() | 1,
+                haste: 1.0,
             }),
             lock: Mutex::new(lock::LockState::default()),
             published: Published {

@@ -135,6 +135,7 @@ impl Vm {
             slice_began: 0,
             slice: 0,
             is_hooked: false,
+            is_interrupted: false,
         };
         let spawned = match when {
             Spawned::Now => inner.kernel.spawn(options, context),
@@ -212,6 +213,7 @@ impl Vm {
     fn yield_among_many(&self) {
         let jump = self.inner.with(|inner| {
             let me = inner.kernel.current()?;
+            self.stir(inner, Some(me));
             let next = inner.kernel.yield_current();
             self.plan_yield(inner, me, next)
         });
@@ -400,6 +402,7 @@ impl Vm {
         let gives_way =
             inner.kernel.current_should_yield() && self.parameters.preemptive() && inner.kernel.is_preemptible(me);
         let next = if gives_way {
+            self.note_interrupted(inner, me);
             inner.kernel.preempt_current(crate::kernel::Preemption::MoreUrgent)
         } else {
             Next::Same
@@ -418,6 +421,7 @@ impl Vm {
     }
 
     fn plan_after_block(&self, inner: &mut Inner, me: ProcessId) -> Option<super::switching::Jump> {
+        self.stir(inner, Some(me));
         let next = match inner.kernel.schedule() {
             Next::Other(pid) if pid == me => Next::Same,
             other => other,
@@ -449,8 +453,8 @@ impl Inner {
         self.stacks.allocate(size)
     }
 
-    /// xorshift64*: only for fairness among ready cases.
-    fn next_random(&mut self) -> u64 {
+    /// xorshift64*: for fairness among ready cases, and for simulated runs.
+    pub(super) fn next_random(&mut self) -> u64 {
         self.random ^= self.random >> 12;
         self.random ^= self.random << 25;
         self.random ^= self.random >> 27;

@@ -185,10 +185,13 @@ impl Vm {
         let returned = inner.kernel.schedule_returned(inner.carrier);
         let chosen = match returned.or(inner.kernel.current()) {
             Some(pid) => Some(pid),
-            None => match inner.kernel.schedule() {
-                Next::Other(pid) => Some(pid),
-                Next::Same | Next::Nothing => None,
-            },
+            None => {
+                self.stir(inner, None);
+                match inner.kernel.schedule() {
+                    Next::Other(pid) => Some(pid),
+                    Next::Same | Next::Nothing => None,
+                }
+            }
         };
         // Relaxed: a stale answer only delays the way home.
         let home_waits = inner.carrier != HOME && self.home_waits.load(Ordering::Relaxed);
@@ -270,9 +273,11 @@ impl Vm {
                 return None;
             }
             let asked = requests & super::request::SLICE != 0;
+            self.stir(inner, Some(me));
             let next = if inner.kernel.current_should_yield() {
+                self.note_interrupted(inner, me);
                 inner.kernel.preempt_current(Preemption::MoreUrgent)
-            } else if asked && inner.slice_is_over(me, self.slice_of(inner, me)) {
+            } else if asked && (self.is_simulated() || inner.slice_is_over(me, self.slice_of(inner, me))) {
                 inner.begin_slice(me);
                 inner.kernel.preempt_current(Preemption::SliceExpired)
             } else if self.should_go_home(inner, me) {
@@ -333,6 +338,7 @@ impl Vm {
             }
             inner.kernel.exit_current();
             self.let_go_of_threads(inner);
+            self.stir(inner, None);
             let next = inner.kernel.schedule();
             let to = match next {
                 Next::Other(pid) if !self.leaves_straight_way(inner, pid) && self.may_run_here(inner, pid) => {

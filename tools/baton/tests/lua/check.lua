@@ -88,6 +88,13 @@ function check.closing(f)
   return setmetatable({}, { __close = function(_, err) f(err) end })
 end
 
+-- The program that runs this, as it was called.
+function check.interpreter()
+  local first = 0
+  while arg[first - 1] do first = first - 1 end
+  return arg[first]
+end
+
 local scratch_count = 0
 
 -- The path of a new file in the directory of this run.

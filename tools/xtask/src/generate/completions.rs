@@ -47,8 +47,11 @@ pub(super) fn zsh(help: &Help) -> String {
     let mut text = format!("#compdef baton\n{ORIGIN}\n_arguments -S -A '-*' \\\n");
     for option in help.options().iter().filter(|option| is_no_end(option)) {
         let meaning = in_single_quotes(option.meaning).replace('[', "\\[").replace(']', "\\]");
-        // What may come more than once is all that takes an argument.
+        // What may come more than once is all that takes an argument, which may follow a short flag at once.
         text += &match option.argument {
+            Some(argument) if option.flag.starts_with("--") => {
+                format!("  '{}[{meaning}]:{argument}: ' \\\n", option.flag)
+            }
             Some(argument) => format!("  '*{}+[{meaning}]:{argument}: ' \\\n", option.flag),
             None => format!("  '{}[{meaning}]' \\\n", option.flag),
         };

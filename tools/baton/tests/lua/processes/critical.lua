@@ -220,7 +220,7 @@ function case.exit_from_inside_a_section_closes_the_others()
   local file <close> = io.open(name, "w")
   file:write(script)
   file:flush()
-  local pipe <close> = io.popen("'" .. arg[-1] .. "' " .. name .. " 2>&1")
+  local pipe <close> = io.popen("'" .. check.interpreter() .. "' " .. name .. " 2>&1")
   check.equal(pipe:read("a"), "closed\n")
 end
 

@@ -1,0 +1,116 @@
+/*
+** Simulated runs (baton --simulate): what of the guest would differ from run to run.
+**
+** The runtime chooses who runs, and when (runtime/core/src/vm/simulation.rs); it counts time in steps, and a step is an instruction of Lua's machine. Here are the
+** rest of what a program can see: the date, the processor time, and the seeds of hashes and of math.random. Foreign calls are made where they stand, one after the
+** other: no call of the ffi moves to another thread or is given up. To wait for a descriptor is refused, since nobody can say when it would be ready.
+*/
+#include "internals.h"
+#include "system_calls.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int baton_simulated;
+
+static uint64_t run_seed;
+static pid_t simulated_program;
+static uint64_t steps_made;
+
+#define STEPS_PER_SECOND 1000000 /* as the runtime counts them */
+#define FIRST_DATE 1000000000 /* seconds of the epoch: in September 2001 */
+
+/* {======================================================
+** Beginning and end
+** ======================================================= */
+
+static void tell_failure(int status, void *unused) {
+  (void)unused;
+  if (status != 0 && getpid() == simulated_program)
+    fprintf(stderr, "baton: the simulated run failed (status %d); --simulate %llu repeats it\n", status, (unsigned long long)run_seed);
+}
+
+void baton_lua_simulate(uint64_t seed) {
+  baton_simulated = 1;
+  run_seed = seed;
+  simulated_program = getpid();
+  on_exit(tell_failure, NULL);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Steps
+** ======================================================= */
+
+void baton_lua_begin_steps(lua_State *L) {
+  if (baton_simulated) baton_lua_arm(L);
+}
+
+int baton_lua_count_step(struct baton_vm *vm) {
+  if (vm->steps_left > 1) {
+    vm->steps_left--;
+    return 0;
+  }
+  steps_made += vm->steps;
+  vm->steps = vm->steps_left = baton_rs_count_steps(vm->executor, vm->steps);
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Seeds
+** ======================================================= */
+
+static uint64_t mix(uint64_t number) {
+  number = (number ^ (number >> 32)) * 0xD6E8FEB86659FD93u;
+  return number ^ (number >> 32);
+}
+
+/* Of the hashes of strings: where things lie in memory differs from run to run, and with it the order of `pairs`. */
+unsigned baton_lua_hash_seed(const void *heap) {
+  if (baton_simulated) return (unsigned)mix(run_seed + 1);
+  return (unsigned)mix((uint64_t)(uintptr_t)heap ^ mix((uint64_t)(uintptr_t)&run_seed) ^ mix(baton_rs_now()));
+}
+
+/* The library of mathematics is open. */
+void baton_lua_seed_random(lua_State *L) {
+  if (!baton_simulated) return;
+  lua_getglobal(L, "math");
+  lua_getfield(L, -1, "randomseed");
+  lua_pushinteger(L, (lua_Integer)run_seed);
+  lua_call(L, 1, 0);
+  lua_pop(L, 1);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Dates, for Lua's library and for modules
+** ======================================================= */
+
+time_t time(time_t *result) {
+  time_t now;
+  if (!baton_simulated) return baton_system()->time(result);
+  now = (time_t)(FIRST_DATE + baton_rs_now() / 1000000000u);
+  if (result != NULL) *result = now;
+  return now;
+}
+
+int gettimeofday(struct timeval *restrict time, void *restrict zone) {
+  uint64_t now;
+  if (!baton_simulated) return baton_system()->gettimeofday(time, zone);
+  now = baton_rs_now();
+  time->tv_sec = (time_t)(FIRST_DATE + now / 1000000000u);
+  time->tv_usec = (suseconds_t)(now % 1000000000u / 1000);
+  return 0;
+}
+
+clock_t clock(void) {
+  if (!baton_simulated) return baton_system()->clock();
+  return (clock_t)(steps_made * (CLOCKS_PER_SEC / STEPS_PER_SECOND));
+}
+
+/* }====================================================== */
