@@ -4,7 +4,8 @@
 //! integration checks besides, [`tidy`] holds the sources to the rules that no compiler knows, [`generate`] writes the
 //! manual page and the completions, [`deb`] makes a Debian package, [`peers`] installs what
 //! the benches compare with, [`stress`] repeats the concurrent tests until one fails or all have passed, [`soak`] puts the
-//! interpreter under a load for long, and [`races`] has ThreadSanitizer watch the runtime's tests.
+//! interpreter under a load for long, [`races`] has ThreadSanitizer watch the runtime's tests, and [`mutants`] puts faults into the scheduler for the tests
+//! to find.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +13,7 @@ mod cargo;
 mod ci;
 mod deb;
 mod generate;
+mod mutants;
 mod packages;
 mod peers;
 mod races;
@@ -34,6 +36,7 @@ usage: cargo xtask <command>
   tidy                                rules on the sources that no compiler checks
   generate                            the manual page and the shells' completions, from the text of baton --help
   deb [--try]                         a Debian package of the interpreter; --try installs it in a clean system
+  mutants [--only TEXT]               deliberate faults in the scheduler: a test must notice each
   peers                               install what the benches compare with
   stress [--runs N] [--pinned|--load] [--release] [--at-once N] [--keep-going] [--only NAMES]
                                       repeat the concurrent tests N times (200), pinned to one CPU and under load
@@ -64,6 +67,7 @@ fn dispatch(arguments: &[String]) -> Outcome {
         "deb" => deb::run(rest),
         "generate" => without_arguments(command, rest).and_then(|()| generate::run()),
         "tidy" => without_arguments(command, rest).and_then(|()| tidy::run()),
+        "mutants" => mutants::run(rest),
         "peers" => without_arguments(command, rest).and_then(|()| peers::run()),
         "races" => without_arguments(command, rest).and_then(|()| races::run()),
         "soak" => soak::run(rest),
