@@ -65,8 +65,6 @@ struct baton_vm {
   struct baton_module *modules; /* compiled modules, and declarations about some to come (see policies.c) */
 };
 
-#define BATON_BY_REFUSAL 2 /* a simulated run refuses to wait for descriptors */
-
 enum baton_outcome { BATON_ALIVE, BATON_RETURNED, BATON_FAILED, BATON_WAS_KILLED };
 
 /* User values of a process's handle. */
@@ -111,7 +109,8 @@ struct baton_process {
   unsigned char pinned;         /* foreign frames are on its stack: it continues only on its thread */
   unsigned char gc_stopped;     /* Lua's "collector stopped by finalizer" bit */
   unsigned char killed;         /* times killed, saturating */
-  unsigned char interrupted;    /* an error is to be raised: 1, by a signal; or BATON_BY_REFUSAL */
+  unsigned char interrupted;
+  unsigned char refused;        /* it would have waited for a descriptor in a simulated run */
   unsigned char retaken;        /* its foreign call was retaken and has not come back */
   unsigned char outcome;
   unsigned char quiet, daemon, joined, reported;

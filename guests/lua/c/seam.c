@@ -22,6 +22,7 @@ LUA_API size_t baton_stock_stringtonumber(lua_State *L, const char *s);
 LUA_API void baton_stock_upvaluejoin(lua_State *L, int fidx1, int n1, int fidx2, int n2);
 LUA_API void baton_stock_close(lua_State *L);
 LUA_API int baton_stock_gc(lua_State *L, int what, ...);
+LUA_API void baton_stock_sethook(lua_State *L, lua_Hook func, int mask, int count);
 LUA_API void baton_stock_setwarnf(lua_State *L, lua_WarnFunction f, void *ud);
 LUAI_FUNC void baton_close_call(lua_State *L, StkId func, int nresults);
 LUAI_FUNC void baton_close_callnoyield(lua_State *L, StkId func, int nresults);
@@ -201,6 +202,11 @@ void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
   if (baton_gate_here()->slow & BATON_SLOW_ATTENTION) {
     __atomic_fetch_and(&baton_gate_here()->slow, ~BATON_SLOW_ATTENTION, __ATOMIC_ACQ_REL);
     baton_lua_arm(L);
+    if (l_unlikely(process->refused)) {
+      process->refused = 0;
+      luaG_runerror(L, "a simulated run cannot wait for a descriptor (run without --simulate, or put something in its place that waits for time or for other "
+                       "processes)");
+    }
   }
   restore_errno(saved_errno);
 }
@@ -408,18 +414,14 @@ void baton_lua_raise_kill(lua_State *L, struct baton_process *process) {
   raise_kill(L, process);
 }
 
-static const char refusal[] =
-  "a simulated run cannot wait for a descriptor (run without --simulate, or put something in its place that waits for time or for other processes)";
-
 void baton_lua_raise_owed(lua_State *L, struct baton_process *process) {
   if (baton_lua_kill_is_due(process)) baton_lua_raise_kill(L, process);
   if (process->interrupted && process->killed == 0 && process->criticals == 0) {
-    const char *message = process->interrupted == BATON_BY_REFUSAL ? refusal : "interrupted!";
     process->interrupted = 0;
     lua_lock(L);
     luaD_checkstack(L, LUA_MINSTACK); /* a Lua frame has none to spare */
     lua_unlock(L);
-    luaL_error(L, "%s", message);
+    luaL_error(L, "interrupted!");
   }
 }
 
@@ -603,6 +605,12 @@ LUA_API int lua_gc(lua_State *L, int what, ...) {
 LUA_API void lua_close(lua_State *L) {
   baton_stock_close(L);
   lua_unlock(L);
+}
+
+/* A simulated run looks at every instruction, whatever hooks there are. */
+LUA_API void lua_sethook(lua_State *L, lua_Hook func, int mask, int count) {
+  baton_stock_sethook(L, func, mask, count);
+  if (baton_simulated) L->hookmask |= BATON_HOOK_BIT;
 }
 
 /* Warn functions call this while the state is locked. */

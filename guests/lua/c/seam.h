@@ -3,7 +3,7 @@
 **
 ** What it changes, file by file (build.rs defines BATON_IN_* for the files named):
 **   all files    lua_lock/lua_unlock are enter/leave; luai_threadyield does nothing; modules are searched where Debian's Lua does
-**   ldebug.c     luaG_traceexec becomes stock; ours asks for a safepoint first
+**   ldebug.c     luaG_traceexec becomes stock; ours asks for a safepoint first; lua_sethook leaves a simulated run its own trap
 **   ldo.c        LUAI_THROW finds the handler on the current C stack; luaD_shrinkstack is wrapped; lua_resume notes its coroutine
 **   lapi.c       lua_callk/lua_pcallk are wrapped; three functions that do not lock get locked; lua_setwarnf nests;
 **                lua_gc gives memory back after a large full collection
@@ -107,6 +107,7 @@ struct lua_longjmp *baton_lua_throw_target(struct lua_State *L, struct lua_longj
 
 #if defined(BATON_IN_LDEBUG)
 #define luaG_traceexec baton_stock_traceexec
+#define lua_sethook baton_stock_sethook
 #endif
 
 #if defined(BATON_IN_LDO)

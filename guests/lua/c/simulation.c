@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 int baton_simulated;
 
@@ -20,6 +21,10 @@ static uint64_t steps_made;
 
 #define STEPS_PER_SECOND 1000000 /* as the runtime counts them */
 #define FIRST_DATE 1000000000 /* seconds of the epoch: in September 2001 */
+#define YEAR (365 * 24 * 3600)
+
+/* Another one with each seed, as programs seed math.random with it. */
+static time_t date(void) { return (time_t)(FIRST_DATE + run_seed % YEAR + baton_rs_now() / 1000000000u); }
 
 /* {======================================================
 ** Beginning and end
@@ -27,11 +32,20 @@ static uint64_t steps_made;
 
 static void tell_failure(int status, void *unused) {
   (void)unused;
+  status &= 0xff; /* as the parent sees it */
   if (status != 0 && getpid() == simulated_program)
     fprintf(stderr, "baton: the simulated run failed (status %d); --simulate %llu repeats it\n", status, (unsigned long long)run_seed);
 }
 
+/* Buffers of the C library's own choice have the sizes of what the streams go to, and Lua's objects would lie elsewhere at a terminal. */
+static void fix_buffers(void) {
+  static char input[BUFSIZ], output[BUFSIZ];
+  setvbuf(stdin, input, _IOFBF, sizeof input);
+  setvbuf(stdout, output, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof output);
+}
+
 void baton_lua_simulate(uint64_t seed) {
+  fix_buffers();
   baton_simulated = 1;
   run_seed = seed;
   simulated_program = getpid();
@@ -94,17 +108,17 @@ void baton_lua_seed_random(lua_State *L) {
 time_t time(time_t *result) {
   time_t now;
   if (!baton_simulated) return baton_system()->time(result);
-  now = (time_t)(FIRST_DATE + baton_rs_now() / 1000000000u);
+  now = date();
   if (result != NULL) *result = now;
   return now;
 }
 
 int gettimeofday(struct timeval *restrict time, void *restrict zone) {
-  uint64_t now;
-  if (!baton_simulated) return baton_system()->gettimeofday(time, zone);
-  now = baton_rs_now();
-  time->tv_sec = (time_t)(FIRST_DATE + now / 1000000000u);
-  time->tv_usec = (suseconds_t)(now % 1000000000u / 1000);
+  if (!baton_simulated || zone != NULL) baton_system()->gettimeofday(time, zone);
+  if (baton_simulated && time != NULL) {
+    time->tv_sec = date();
+    time->tv_usec = (suseconds_t)(baton_rs_now() % 1000000000u / 1000);
+  }
   return 0;
 }
 

@@ -1,13 +1,15 @@
 //! `--simulate`: where things lie in memory is made the same for each run, and a range of seeds is run one by one.
 
 use nix::sys::personality::{self, Persona};
-use std::ffi::{OsStr, OsString, c_int};
+use nix::unistd::execv;
+use std::ffi::{CStr, CString, OsStr, OsString, c_int};
 use std::io::{IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 /// This executable, whatever its name.
-const THIS_PROGRAM: &str = "/proc/self/exe";
+const THIS_PROGRAM: &CStr = c"/proc/self/exe";
 
 /// How the program goes on.
 pub(crate) enum Next {
@@ -41,7 +43,7 @@ impl Call {
 
     /// The same call, with these seeds.
     fn with_seeds(&self, seeds: &OsStr) -> Command {
-        let mut command = Command::new(THIS_PROGRAM);
+        let mut command = Command::new(OsStr::from_bytes(THIS_PROGRAM.to_bytes()));
         if let Some((name, arguments)) = self.arguments.split_first() {
             command.arg0(name);
             for (i, argument) in arguments.iter().enumerate() {
@@ -53,12 +55,11 @@ impl Call {
 
     /// Returns only if the system refuses: then the run is nearly as good.
     fn start_again_with_fixed_addresses(&self, now: nix::Result<Persona>) {
-        let seeds = &self.arguments[self.seeds_at];
         let fixed = now.and_then(|now| personality::set(now | Persona::ADDR_NO_RANDOMIZE));
-        let error = match fixed {
-            Ok(_) => self.with_seeds(seeds).exec(),
-            Err(error) => error.into(),
-        };
+        // Not by a `Command`, which would change how signals are handled.
+        let arguments = self.arguments.iter().map(|argument| CString::new(argument.as_bytes()));
+        let arguments: Result<Vec<CString>, _> = arguments.collect();
+        let Err(error) = fixed.and_then(|_| execv(THIS_PROGRAM, &arguments.map_err(|_| nix::Error::EINVAL)?));
         eprintln!(
             "baton: addresses differ from run to run here ({error}): a program whose order of doing things depends on them, as that of `pairs` \
              over tables with objects as keys does, may not repeat itself"

@@ -26,6 +26,41 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
+/// Which native thread is quicker decides nothing.
+#[test]
+fn processes_on_threads_of_their_own_run_in_the_same_order_too() {
+    let program = "local log, all = {}, {}
+                   for i = 1, 4 do
+                     all[i] = process.spawn(i < 3 and { thread = 't' .. i } or {}, function()
+                       for k = 1, 20 do log[#log + 1] = i process.sleep(0.001) end
+                     end)
+                   end
+                   for i = 1, 4 do all[i]:join() end
+                   print(table.concat(log), process.now())";
+    let first = output_of(simulated("3").process_code(program));
+    for _ in 0..20 {
+        assert_eq!(first, output_of(simulated("3").process_code(program)));
+    }
+}
+
+#[test]
+fn a_coroutine_whose_hooks_are_cleared_counts_as_well() {
+    let program =
+        "local co = coroutine.create(function() local t = process.now() repeat until process.now() > t + 0.1 end)
+                   debug.sethook(co)
+                   print(coroutine.resume(co))";
+    assert_eq!(output_of(simulated("1").process_code(program)), "true\n");
+}
+
+#[test]
+fn programs_that_seed_themselves_by_the_date_draw_other_numbers() {
+    let program = "math.randomseed(os.time()) print(math.random(1 << 40))";
+    let drawn: std::collections::HashSet<String> = (1..=5)
+        .map(|seed| output_of(simulated(&seed.to_string()).process_code(program)))
+        .collect();
+    assert_eq!(drawn.len(), 5);
+}
+
 #[test]
 fn other_seeds_give_other_runs() {
     let program = "local log = {}
@@ -132,7 +167,13 @@ fn waiting_for_a_descriptor_is_refused() {
         .process_code(
             "local socket = require 'socket'
              local server = assert(socket.bind('127.0.0.1', 0))
-             print(pcall(function() local client = server:accept() return client end))
+             print(pcall(server.accept, server))
+             print(pcall(function() return server:accept() end))
+             print(pcall(socket.select, { server }, nil, 2))
+             print(process.spawn({ quiet = true }, server.accept, server):join())
+             local before = process.now()
+             socket.select(nil, nil, 5)
+             print(process.now() - before >= 5)
              print 'goes on'",
         )
         .run();
@@ -140,11 +181,12 @@ fn waiting_for_a_descriptor_is_refused() {
         panic!("the Debian package lua-socket is missing: `cargo xtask test` installs it\n{outcome}");
     }
     outcome.succeeds().quietly();
-    assert!(
-        outcome.stdout.contains("a simulated run cannot wait for a descriptor"),
-        "{outcome}"
-    );
-    assert!(outcome.stdout.ends_with("goes on\n"), "{outcome}");
+    let refused = outcome
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with("false\t") && line.contains("a simulated run cannot wait for a descriptor"));
+    assert_eq!(refused.count(), 4, "{outcome}");
+    assert!(outcome.stdout.ends_with("true\ngoes on\n"), "{outcome}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod list;
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -47,7 +48,7 @@ const SUITES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// A mutant may hang: then it is caught as well.
+/// A mutant may hang: then it is caught as well. The build of the sources as they are is not limited.
 const LIMIT: Duration = Duration::from_secs(400);
 
 /// How one suite took a mutant.
@@ -69,6 +70,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     tree.check_originals()?;
     println!("the sources as they are:");
     for (name, suite) in SUITES {
+        tree.build(suite)?;
         if let Verdict::Caught(why) = tree.judge(suite)? {
             return Err(format!("mutants: the suite '{name}' fails without any fault: {why}"));
         }
@@ -112,6 +114,10 @@ impl Tree {
             root: base.join("tree"),
             target: base.join("build"),
         };
+        // What is gone from the workspace is gone from the copy; what was built of it stays.
+        if tree.root.exists() {
+            std::fs::remove_dir_all(&tree.root).map_err(|why| format!("mutants: {}: {why}", tree.root.display()))?;
+        }
         let listing = Command::new("git")
             .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
             .current_dir(workspace::root())
@@ -121,11 +127,6 @@ impl Tree {
             let name = String::from_utf8_lossy(name).into_owned();
             let (from, to) = (workspace::root().join(&name), tree.root.join(&name));
             if !from.is_file() {
-                continue;
-            }
-            // Files that are as they were keep their times, so that they are not built again.
-            let content = std::fs::read(&from).map_err(|why| format!("mutants: {name}: {why}"))?;
-            if std::fs::read(&to).is_ok_and(|there| there == content) {
                 continue;
             }
             if let Some(directory) = to.parent() {
@@ -175,23 +176,42 @@ impl Tree {
         Ok(None)
     }
 
-    fn judge(&self, suite: &[&str]) -> Result<Verdict, String> {
-        let log = self.target.with_extension("log");
-        let output = std::fs::File::create(&log).map_err(|why| format!("mutants: {}: {why}", log.display()))?;
-        let errors = output
-            .try_clone()
-            .map_err(|why| format!("mutants: {}: {why}", log.display()))?;
+    fn build(&self, suite: &[&str]) -> Outcome {
+        let status = self.cargo(suite).arg("--no-run").status();
+        match status
+            .map_err(|why| format!("mutants: cannot run cargo: {why}"))?
+            .success()
+        {
+            true => Ok(()),
+            false => Err("mutants: the sources do not build".to_owned()),
+        }
+    }
+
+    fn cargo(&self, suite: &[&str]) -> Command {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut child = Command::new(cargo)
+        let mut command = Command::new(cargo);
+        command
             .arg("test")
             .args(suite)
             .current_dir(&self.root)
             .env("CARGO_TARGET_DIR", &self.target)
             // A fault may leave code unused.
             .env("RUSTFLAGS", "-Awarnings")
-            .stdin(Stdio::null())
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn judge(&self, suite: &[&str]) -> Result<Verdict, String> {
+        let log = self.target.with_extension("log");
+        let output = std::fs::File::create(&log).map_err(|why| format!("mutants: {}: {why}", log.display()))?;
+        let errors = output
+            .try_clone()
+            .map_err(|why| format!("mutants: {}: {why}", log.display()))?;
+        let mut child = self
+            .cargo(suite)
             .stdout(output)
             .stderr(errors)
+            .process_group(0)
             .spawn()
             .map_err(|why| format!("mutants: cannot run cargo: {why}"))?;
         let began = Instant::now();
@@ -207,8 +227,9 @@ impl Tree {
         let text = read(&log)?;
         match status {
             None => {
-                // Cargo passes nothing on to the test that hangs; the tests end themselves by their own limits.
-                let _ = child.kill();
+                // Cargo with the test program that hangs, which are a process group of their own.
+                let group = format!("-{}", child.id());
+                let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
                 let _ = child.wait();
                 Ok(Verdict::Caught("it hangs".to_owned()))
             }
@@ -216,16 +237,20 @@ impl Tree {
             Some(_) if text.contains("error: could not compile") => {
                 Err(format!("mutants: it does not compile:\n{text}"))
             }
-            Some(_) => Ok(Verdict::Caught(first_failure(&text))),
+            Some(_) => first_failure(&text)
+                .map(Verdict::Caught)
+                .ok_or(format!("mutants: the tests neither pass nor fail:\n{text}")),
         }
     }
 }
 
-fn first_failure(text: &str) -> String {
+/// The test that failed first, or how the test program ended otherwise.
+fn first_failure(text: &str) -> Option<String> {
     let failed = text
         .lines()
         .find_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
-    failed.unwrap_or("the tests do not end well").to_owned()
+    let died = || text.lines().find(|line| line.contains("(signal: "));
+    failed.or_else(died).map(|line| line.trim().to_owned())
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -262,10 +287,11 @@ mod checks {
 
     #[test]
     fn the_first_test_that_failed_is_named() {
-        assert_eq!(
-            first_failure("test a ... ok\ntest b::c ... FAILED\ntest d ... FAILED\n"),
-            "b::c"
-        );
-        assert_eq!(first_failure("error: test failed"), "the tests do not end well");
+        let failed = "test a ... ok\ntest b::c ... FAILED\ntest d ... FAILED\n";
+        assert_eq!(first_failure(failed).as_deref(), Some("b::c"));
+        let died =
+            "test a ... ok\n  process didn't exit successfully: `x` (signal: 6, SIGABRT: process abort signal)\n";
+        assert!(first_failure(died).is_some_and(|told| told.contains("SIGABRT")));
+        assert_eq!(first_failure("error: no space left on device"), None);
     }
 }

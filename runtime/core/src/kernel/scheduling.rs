@@ -94,28 +94,44 @@ impl<C> Kernel<C> {
         Some(self.processes.id(next))
     }
 
-    /// Brings another runnable process of the most urgent level to its turn, by the number: each of them is about as likely, the current one left out. For
-    /// runs in which the order of equals is to be another one each time. Where processes have due times, these say who is next, and nothing happens.
-    pub fn stir(&mut self, random: u64) {
+    /// How many could be brought to their turn by [`Kernel::stir`]: the runnable of the most urgent level, the current one left out; at most a thousand
+    /// are counted. Where processes have due times, these say who is next, and there is none.
+    pub fn stirred_count(&self) -> usize {
+        let level = self.run_queue.top();
+        if level == 0 || self.with_due_time > 0 {
+            return 0;
+        }
+        let head = self.run_queue.head(level);
+        let mut index = head;
+        let mut count = 0;
+        while count < MOST_STIRRED {
+            count += usize::from(index != self.current);
+            index = self.processes[index].next;
+            if index == head {
+                break;
+            }
+        }
+        count
+    }
+
+    /// Brings a runnable process of the most urgent level to its turn: of those that [`Kernel::stirred_count`] counts, the one that has so many others before it.
+    /// For runs in which the order of equals is to be another one each time.
+    pub fn stir(&mut self, before: usize) {
+        if before >= self.stirred_count() {
+            return;
+        }
         let level = self.run_queue.top();
         let head = self.run_queue.head(level);
-        if level == 0 || self.with_due_time > 0 {
-            return;
-        }
         let runs = head == self.current;
         let first = if runs { self.processes[head].next } else { head };
-        let others = self.runnable_count().min(MOST_STIRRED);
-        if others < 2 {
-            return;
-        }
         let mut chosen = first;
-        for _ in 0..random % others as u64 {
+        for _ in 0..before {
             chosen = self.processes[chosen].next;
             if chosen == self.current {
                 chosen = self.processes[chosen].next;
             }
         }
-        if chosen == first || chosen == self.current {
+        if chosen == first {
             return;
         }
         self.run_queue.remove(&mut self.processes.slots, chosen);

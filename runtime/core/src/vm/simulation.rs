@@ -108,13 +108,15 @@ impl Inner {
         if let Some(me) = me {
             self.set_interrupted(me, false);
         }
-        let random = self.next_random();
+        let choices = self.kernel.stirred_count() as u64;
         let is_first = self
             .kernel
             .next_in_turn()
             .is_some_and(|next| self.context(next).is_interrupted);
-        if !is_first {
-            self.kernel.stir(random);
+        // Nothing is drawn where there is nothing to choose: how often the loop of a native thread comes here is nobody's choice.
+        if choices > 1 && !is_first {
+            let before = self.next_random() % choices;
+            self.kernel.stir(before as usize);
         }
     }
 

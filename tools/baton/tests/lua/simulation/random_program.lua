@@ -22,7 +22,12 @@ local sent, received, log = {}, 0, {}
 local begun, closed = {}, {}
 local may_run = {}
 
-local function note(what) log[#log + 1] = process.current().name .. " " .. what end
+-- What all change together is changed in one step.
+local function change_permits(by) process.critical(function() held = held + by end) end
+
+local function note(what)
+  process.critical(function() log[#log + 1] = process.current().name .. " " .. what end)
+end
 
 -- What must hold whenever a process of ours runs.
 local function look()
@@ -64,7 +69,7 @@ local last = {}
 local function receive(name)
   local message = channel:receive(random(10) / 1000)
   if not message then return end
-  received = received + 1
+  process.critical(function() received = received + 1 end)
   local from, number = message:match "^(%S+) (%d+)$"
   local key = name .. from
   check.that(tonumber(number) > (last[key] or 0), "messages come in order")
@@ -73,12 +78,12 @@ end
 
 local function wait()
   if not semaphore:wait(random(10) / 1000) then return end
-  held = held - 1
+  change_permits(-1)
   compute()
 end
 
 local function signal()
-  held = held + 1
+  change_permits(1)
   semaphore:signal()
 end
 
