@@ -141,6 +141,25 @@ fn a_bell_rung_by_a_thread_resumes_a_process_of_an_idle_vm() {
     });
 }
 
+/// The bell is taken down right after the ring, perhaps before the VM, which is about to rest, has answered.
+#[test]
+fn a_ring_is_heard_although_its_bell_is_taken_down_at_once() {
+    const ROUNDS: usize = 3000;
+    run(|main| {
+        let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+        let (give, take) = std::sync::mpsc::channel::<baton_core::vm::Bell>();
+        let thread = std::thread::spawn(move || take.into_iter().for_each(|bell| bell.ring()));
+        for _ in 0..ROUNDS {
+            give.send(main.vm.hang_bell(Ring::Signal(semaphore)))
+                .expect("the thread takes bells");
+            main.wait(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))?;
+        }
+        drop(give);
+        main.foreign(|| thread.join())?.expect("a thread that ends well");
+        Ok(())
+    });
+}
+
 #[test]
 fn each_ring_signals_a_semaphore_once_however_they_come_together() {
     const RINGS: u64 = 2000;

@@ -1,7 +1,7 @@
 //! Bells: what a signal handler, or a thread that the VM has never seen, may ring to have a process go on.
 //!
 //! A post needs memory, and a signal handler can ask for none. So a bell is hung beforehand; to ring it is to count, to set a bit and to
-//! kick. The owner answers when it takes in what others posted.
+//! kick. The owner answers when it takes in what others posted. Whoever rings may take the bell down at once: it is kept until it has been answered.
 //!
 //! **No ring is lost.** A ring counts first, then sets [`request::RUNG`], and then notifies by the protocol of
 //! [`baton_sys::parking`], as a post does. The owner clears the bit before it takes the counts: whoever counts after that sets the bit again.
@@ -10,7 +10,7 @@ use super::{Inner, Vm, request};
 use crate::kernel::{ProcessId, SemaphoreId};
 use baton_sys::gate;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// What a ring does. What is gone by then is left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,19 +75,28 @@ impl Vm {
     }
 }
 
+impl Hung {
+    /// Whether it is still to be answered, now or after a ring to come.
+    fn matters(bell: &Arc<Hung>) -> bool {
+        let is_hung = Arc::strong_count(bell) > 1;
+        // Acquire: pairs with the release by which the last other clone was dropped. Whoever has rung and dropped the bell is heard below.
+        fence(Ordering::Acquire);
+        // Relaxed: after the fence.
+        is_hung || bell.rung.load(Ordering::Relaxed) != 0
+    }
+}
+
 impl Inner {
-    /// Whether somebody outside might ring.
+    /// Whether somebody outside might ring, or has rung and was not answered.
     pub(super) fn has_bells(&mut self) -> bool {
-        self.bells.retain(|bell| Arc::strong_count(bell) > 1);
+        self.bells.retain(Hung::matters);
         !self.bells.is_empty()
     }
 
     #[cold]
     pub(super) fn answer_bells(&mut self) {
         let Inner { bells, kernel, .. } = self;
-        bells.retain(|bell| {
-            // Before the count: a ring comes before its bell is dropped.
-            let is_hung = Arc::strong_count(bell) > 1;
+        for bell in &*bells {
             // Acquire: pairs with the release in `ring`.
             match (bell.rung.swap(0, Ordering::Acquire), bell.does) {
                 (0, _) => {}
@@ -98,7 +107,7 @@ impl Inner {
                     kernel.semaphore_signal(semaphore, times);
                 }
             }
-            is_hung
-        });
+        }
+        bells.retain(Hung::matters);
     }
 }
