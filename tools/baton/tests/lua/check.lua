@@ -78,6 +78,29 @@ function check.becomes(p, status)
   check.eventually("the process is " .. status, function() return p:status() == status end)
 end
 
+local OPEN = { x86_64 = 257, aarch64 = 56 } -- the number of the system call
+
+-- Whether a native thread of this program is inside of the system's call that opens a file.
+local function somebody_opens(pid, number)
+  local threads <close> = io.popen("ls /proc/" .. pid .. "/task")
+  for thread in threads:lines() do
+    local file <close> = io.open("/proc/self/task/" .. thread .. "/syscall") -- gone when the thread is
+    if file and file:read "n" == number then return true end
+  end
+  return false
+end
+
+-- Waits until the process, which opens a FIFO, waits in the system. Its call is foreign before that, when its thread was kept from running, and enters the VM again.
+function check.becomes_stuck(p)
+  check.becomes(p, "foreign")
+  local number = OPEN[io.popen("uname -m"):read "l"]
+  local pid = io.open("/proc/self/stat"):read "n"
+  if number and io.open "/proc/self/syscall" then
+    check.eventually("a thread waits in open", function() return somebody_opens(pid, number) end)
+  end
+  check.becomes(p, "foreign")
+end
+
 -- Equals take turns only where the program says so: for tests of exact order.
 function check.without_slices()
   require("baton.process").params.slice = 3600
