@@ -105,7 +105,10 @@ static int search(lua_State *L) {
 ** require
 ** ======================================================= */
 
-/* Leaves the loader and its data on the stack, or raises with what all searchers said. */
+/*
+** Leaves the loader and its data on the top of the stack, or raises with what all searchers said. Below them stay the searchers and the buffer, whose place
+** is closed when the caller returns: nothing may be moved there.
+*/
 static void find_loader(lua_State *L, const char *name) {
   luaL_Buffer said;
   int i;
@@ -173,8 +176,7 @@ static int wait_while_loading(lua_State *L, struct baton_process *caller, const 
 
 /* Stack: name, loaded modules. Leaves the module and its loader's data on the top. */
 static void load_module(lua_State *L, const char *name) {
-  find_loader(L, name); /* 3: searchers; the loader and its data on top */
-  lua_remove(L, 3);
+  find_loader(L, name);
   lua_rotate(L, -2, 1);
   lua_pushvalue(L, 1);
   lua_pushvalue(L, -3);
