@@ -20,6 +20,12 @@ struct baton_process *baton_lua_caller(lua_State *L) {
   return process;
 }
 
+/* The same, for where it counts. */
+static inline struct baton_process *caller_of(lua_State *L) {
+  struct baton_process *process = baton_lua_running(L);
+  return l_likely(process != NULL && !process->vm->closing) ? process : baton_lua_caller(L);
+}
+
 void baton_lua_check_may_wait(lua_State *L, struct baton_process *process) {
   if (process == process->vm->hook_process) luaL_error(L, "cannot wait in a scheduler or a switch hook");
   if (process->foreign_states > 0)
@@ -384,7 +390,7 @@ static int process_list(lua_State *L) {
 }
 
 static int process_yield(lua_State *L) {
-  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *caller = caller_of(L);
   if (l_likely(caller->foreign_states == 0)) {
     baton_enter(L);
     baton_rs_yield(caller->vm->executor);

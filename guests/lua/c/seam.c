@@ -257,7 +257,8 @@ static void update_pin(struct baton_process *process) {
   }
 }
 
-void baton_lua_switched(struct baton_process *from, struct baton_process *to) {
+/* Either may be missing, Lua's state may not be open yet, and C++ may be there. */
+static __attribute__((noinline)) void switch_records(struct baton_process *from, struct baton_process *to) {
   global_State *g = from != NULL ? from->global : to->global;
   if (from != NULL) {
     if (g != NULL) {
@@ -285,6 +286,26 @@ void baton_lua_switched(struct baton_process *from, struct baton_process *to) {
       globals[1] = to->exceptions[1];
     }
   }
+}
+
+/* The same for what nearly every switch is: from one process to another. */
+void baton_lua_switched(struct baton_process *from, struct baton_process *to) {
+  global_State *g;
+  lu_byte stop;
+  if (l_unlikely(from == NULL || to == NULL || exception_globals != NULL || (g = from->global) == NULL)) {
+    switch_records(from, to);
+    return;
+  }
+  from->errno_kept = getCcalls(from->L) > BASE_LEVELS || from->resumed != NULL || from->pinned;
+  if (l_unlikely(from->errno_kept)) {
+    from->saved_errno = errno;
+    update_pin(from);
+  }
+  stop = g->gcstp;
+  from->gc_stopped = stop & GCSTPGC;
+  g->gcstp = cast_byte((stop & ~GCSTPGC) | to->gc_stopped);
+  baton_gate_set_process(to);
+  if (l_unlikely(to->errno_kept)) errno = to->saved_errno;
 }
 
 /* A module was loaded: it may have brought the C++ runtime. */
