@@ -115,7 +115,7 @@ time_t time(time_t *result) {
 
 int gettimeofday(struct timeval *restrict time, void *restrict zone) {
   if (!baton_simulated || zone != NULL) baton_system()->gettimeofday(time, zone);
-  if (baton_simulated && time != NULL) {
+  if (baton_simulated) {
     time->tv_sec = date();
     time->tv_usec = (suseconds_t)(baton_rs_now() % 1000000000u / 1000);
   }
