@@ -29,8 +29,10 @@ const FIRST_LOOK: Duration = Duration::from_micros(100);
 /// How long a process may run after a rest before deadlines are met beside it.
 const MOMENT: Duration = Duration::from_micros(200);
 
-/// How late an owner may wake up that a deadline wakes. A machine that rests takes longer for it than a process runs as a rule.
+/// How late an owner may wake up that a deadline wakes, after a short wait and after a long one. A machine that rests takes longer for it than a process
+/// runs as a rule, the longer it has rested.
 const WAKE_UP: Duration = Duration::from_micros(600);
+const WAKE_UP_FROM_REST: Duration = Duration::from_millis(20);
 
 impl Vm {
     /// The owner has published what the monitor would look at too late: work that waits, or the deadline.
@@ -71,7 +73,8 @@ impl Vm {
     }
 
     fn put_alarm_off(&self, deadline: Option<Instant>) {
-        if deadline.is_some_and(|deadline| self.set_alarm(deadline + WAKE_UP)) {
+        let wakes_up = |deadline: Instant| deadline + wake_up_after(deadline.saturating_duration_since(Instant::now()));
+        if deadline.is_some_and(|deadline| self.set_alarm(wakes_up(deadline))) {
             return;
         }
         // Relaxed: as in `call_monitor`.
@@ -100,6 +103,11 @@ impl Vm {
         }
         is_set
     }
+}
+
+/// How late an owner may wake up after a wait.
+fn wake_up_after(wait: Duration) -> Duration {
+    (wait / 16).clamp(WAKE_UP, WAKE_UP_FROM_REST)
 }
 
 /// A little before the deadline the gate is read once, so that at the deadline its age is known.
