@@ -24,6 +24,19 @@ cases! {
         a_directed_yield_goes_to_an_equal_out_of_turn,
         a_directed_yield_falls_back_to_the_next,
         a_process_that_is_not_preemptible_runs_until_it_waits;
+    mod waking from "processes/waking.lua":
+        by_a_signal,
+        by_a_value,
+        by_taking_a_value,
+        by_closing_a_channel,
+        out_of_a_choice,
+        by_an_event,
+        by_a_condition,
+        by_the_last_one_at_a_barrier,
+        by_resuming,
+        by_a_kill,
+        by_a_priority,
+        by_the_clock;
     mod hooks from "processes/hooks.lua":
         a_scheduler_chooses_who_runs,
         a_scheduler_that_declines_changes_nothing,

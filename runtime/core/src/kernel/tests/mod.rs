@@ -27,6 +27,7 @@ mod semaphore;
 mod suspend;
 mod timer;
 mod waiters;
+mod waking;
 
 use baton_sys::clock::Instant;
 

@@ -1,0 +1,176 @@
+-- Waking a process, in all combinations of who wakes whom, how, inside of a critical section or not, and what the waker does then. In the spirit of Zephyr's
+-- tests/kernel/sched/preempt.
+local check = require "check"
+local process = require "baton.process"
+local case = {}
+
+local LEVEL = 40 -- the waker's
+local LONG = 120 -- seconds: it does not come to that
+
+-- Ways to wait and to be woken. `wait()` is the target's part, `wake(target)` the waker's, and until `due` (if there is one) it may not have happened.
+local ways = {}
+
+function ways.signal()
+  local semaphore = process.semaphore(0)
+  return { wait = function() semaphore:wait() end, wake = function() semaphore:signal() end }
+end
+
+function ways.send()
+  local channel = process.channel(0)
+  return { wait = function() channel:receive() end, wake = function() channel:send(1) end }
+end
+
+function ways.receive()
+  local channel = process.channel(0)
+  return { wait = function() channel:send(1) end, wake = function() channel:receive() end }
+end
+
+function ways.close()
+  local channel = process.channel(0)
+  return { wait = function() channel:receive() end, wake = function() channel:close() end }
+end
+
+function ways.select()
+  local first, second = process.channel(0), process.channel(0)
+  return { wait = function() process.select { first, second } end, wake = function() second:send(1) end }
+end
+
+function ways.event()
+  local event = process.event()
+  return { wait = function() event:wait() end, wake = function() event:set() end }
+end
+
+function ways.condition()
+  local mutex = process.mutex()
+  local condition = process.condition(mutex)
+  return {
+    wait = function()
+      mutex:lock()
+      condition:wait()
+      mutex:unlock()
+    end,
+    wake = function() condition:signal() end,
+  }
+end
+
+function ways.barrier()
+  local barrier = process.barrier(2)
+  return { wait = function() barrier:wait() end, wake = function() barrier:wait() end }
+end
+
+function ways.resume()
+  return { wait = function() process.suspend() end, wake = function(target) target:resume() end }
+end
+
+function ways.kill()
+  return { wait = function() process.sleep(LONG) end, wake = function(target) target:kill() end }
+end
+
+function ways.priority() -- it is runnable, and becomes more urgent or less
+  return { wait = function() end, wake = function(target, level) target:set_priority(level) end, level = 1 }
+end
+
+-- By the clock, from outside of the program: the waker only computes meanwhile.
+function ways.deadline()
+  local due
+  return {
+    wait = function()
+      due = process.now() + 0.002
+      process.sleep_until(due)
+    end,
+    wake = function()
+      while process.now() < due + 0.002 do end
+    end,
+  }
+end
+
+-- When the target runs: in which part of the waker's life.
+local function wanted(is_preemptible, level, is_locked, act)
+  if is_preemptible and level > LEVEL then return is_locked and "leaving" or "waking" end
+  if act == "sleep" or act == "yield" and level >= LEVEL then return "acting" end
+  return "ended"
+end
+
+local function try(way, is_preemptible, level, is_locked, act)
+  local what = ("%s, a %s waker, target of level %d, %s, then %s"):format(
+    way, is_preemptible and "preemptible" or "cooperative", level, is_locked and "in a section" or "outside", act
+  )
+  local expected = wanted(is_preemptible, level, is_locked, act)
+  local how, phase, ran_in = ways[way](), "before", nil
+  local target = process.spawn({ priority = how.level or level, quiet = true }, function()
+    local _ <close> = check.closing(function() ran_in = phase end)
+    how.wait()
+  end)
+  if not how.level then
+    check.eventually(what .. ": the target waits", function()
+      local status = target:status()
+      return status == "waiting" or status == "sleeping" or status == "suspended"
+    end)
+  end
+
+  -- Until the target has run, if it must in this phase.
+  local function linger()
+    local limit = process.now() + LONG
+    while phase == expected and not ran_in and process.now() < limit do end
+  end
+
+  local function wake() how.wake(target, level) end
+
+  local acts = {
+    nothing = function() end,
+    yield = function()
+      local times = expected == "acting" and math.huge or 10
+      repeat
+        process.yield()
+        times = times - 1
+      until ran_in or times == 0
+    end,
+    sleep = function()
+      repeat process.sleep(0.001) until ran_in
+    end,
+  }
+  local waker = process.spawn({ priority = LEVEL, preemptible = is_preemptible }, function()
+    phase = "waking"
+    if is_locked then
+      process.critical(function()
+        wake()
+        phase = "leaving"
+      end)
+    else
+      wake()
+    end
+    linger()
+    phase = "acting"
+    acts[act]()
+    phase = "ended"
+  end)
+  check.results(what, { true }, waker:join())
+  target:join()
+  check.equal(ran_in, expected, what)
+end
+
+local function try_all(way)
+  check.without_slices()
+  for _, is_preemptible in ipairs { true, false } do
+    for level = LEVEL - 1, LEVEL + 1 do
+      for _, is_locked in ipairs { false, true } do
+        for _, act in ipairs { "nothing", "yield", "sleep" } do try(way, is_preemptible, level, is_locked, act) end
+      end
+    end
+  end
+end
+
+function case.by_a_signal() try_all "signal" end
+function case.by_a_value() try_all "send" end
+function case.by_taking_a_value() try_all "receive" end
+function case.by_closing_a_channel() try_all "close" end
+function case.out_of_a_choice() try_all "select" end
+function case.by_an_event() try_all "event" end
+function case.by_a_condition() try_all "condition" end
+function case.by_the_last_one_at_a_barrier() try_all "barrier" end
+function case.by_resuming() try_all "resume" end
+function case.by_a_kill() try_all "kill" end
+function case.by_a_priority() try_all "priority" end
+function case.by_the_clock() try_all "deadline" end
+
+check.run(case)
