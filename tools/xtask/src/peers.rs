@@ -75,8 +75,9 @@ const RUBY: Package = Package {
     probe: Probe::Program("ruby", "--version"),
     needed_by: "the peer Ruby Fiddle",
 };
+// OpenResty's branch, as that of nginx excludes the other one.
 const LUAJIT: Package = Package {
-    name: "luajit",
+    name: "luajit2",
     probe: Probe::Program("luajit", "-v"),
     needed_by: "the peer LuaJIT ffi",
 };
@@ -91,14 +92,23 @@ const fn lua_module(name: &'static str, module: &'static str, needed_by: &'stati
         needed_by,
     }
 }
-const LUA_COPAS: Package = lua_module("lua-copas", "copas", "the peer Copas");
+// Of these Debian has files for older Luas only, which run in 5.4.
+const LUA_COPAS: Package = Package {
+    name: "lua-copas",
+    probe: Probe::File("/usr/share/lua/5.2/copas.lua"),
+    needed_by: "the peer Copas",
+};
 const LUA_SOCKET: Package = lua_module(
     "lua-socket",
     "socket",
     "the peer Copas, and the server that is compared with it",
 );
 const LUA_CQUEUES: Package = lua_module("lua-cqueues", "cqueues", "the peers cqueues and lua-http");
-const LUA_HTTP: Package = lua_module("lua-http", "http.server", "the peer lua-http");
+const LUA_HTTP: Package = Package {
+    name: "lua-http",
+    probe: Probe::File("/usr/share/lua/5.3/http/server.lua"),
+    needed_by: "the peer lua-http",
+};
 const LUA_LUV: Package = lua_module("lua-luv", "luv", "the peer luv");
 const NGINX: Package = Package {
     name: "nginx",

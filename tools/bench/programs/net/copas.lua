@@ -1,4 +1,5 @@
 -- The same server under Copas: `copas.lua echo|http address port`.
+package.path = package.path .. ";/usr/share/lua/5.3/?.lua;/usr/share/lua/5.2/?.lua" -- where Debian has it
 local copas = require "copas"
 local socket = require "socket"
 local protocol, address, port = arg[1], arg[2], tonumber(arg[3])
@@ -27,9 +28,10 @@ end
 
 local serve = services[protocol]
 local server = assert(socket.bind(address, port, 1024))
-copas.addserver(server, copas.handler(function(client)
-  client:settimeout(nil)
+copas.addserver(server, function(client)
   client:setoption("tcp-nodelay", true)
-  serve(client)
-end))
+  local wrapped = copas.wrap(client)
+  if copas.settimeouts then copas.settimeouts(client) end -- newer ones have a timeout by default
+  serve(wrapped)
+end)
 copas.loop()

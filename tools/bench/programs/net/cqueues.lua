@@ -1,4 +1,5 @@
 -- Echo by cqueues, HTTP by lua-http, which is made on it: `cqueues.lua echo|http address port`.
+package.path = package.path .. ";/usr/share/lua/5.3/?.lua;/usr/share/lua/5.2/?.lua" -- where Debian has lua-http
 local protocol, address, port = arg[1], arg[2], tonumber(arg[3])
 
 local servers = {}

@@ -20,6 +20,9 @@ pub(super) const COPAS: &str = "Copas";
 /// Other servers that run Lua.
 pub(super) const LUA_PEERS: [&str; 5] = [COPAS, "cqueues, lua-http", "luv", "nginx, http-lua", "Tarantool"];
 
+/// Finds libraries without C code that Debian has for older Luas only, as the scripts that need them do.
+const OLDER_LIBRARIES: &str = "package.path = package.path .. ';/usr/share/lua/5.3/?.lua;/usr/share/lua/5.2/?.lua'";
+
 /// A program of ours that another system runs.
 struct Script {
     name: &'static str,
@@ -39,7 +42,7 @@ const SCRIPTS: [Script; 6] = [
         file: "copas.lua",
         text: include_str!("../../programs/net/copas.lua"),
         runner: "lua5.4",
-        probe: &["lua5.4", "-e", "require 'copas'"],
+        probe: &["lua5.4", "-e", OLDER_LIBRARIES, "-e", "require 'copas'"],
         // Its select ends there.
         cases: Some(&UP_TO_A_THOUSAND),
     },
@@ -48,7 +51,13 @@ const SCRIPTS: [Script; 6] = [
         file: "cqueues.lua",
         text: include_str!("../../programs/net/cqueues.lua"),
         runner: "lua5.4",
-        probe: &["lua5.4", "-e", "require 'cqueues' require 'http.server'"],
+        probe: &[
+            "lua5.4",
+            "-e",
+            OLDER_LIBRARIES,
+            "-e",
+            "require 'cqueues' require 'http.server'",
+        ],
         cases: None,
     },
     Script {
