@@ -183,6 +183,10 @@ int baton_lua_require(lua_State *L);
 void baton_lua_keep_loads_of(struct baton_process *survivor);
 void baton_lua_open_require(lua_State *L);
 
+/* adapted_modules.c */
+/* The value of a module that has just been loaded, but is not yet seen by others, is on the top of the stack. */
+void baton_lua_adapt_module(lua_State *L, const char *name);
+
 /* report.c: to standard error, without allocating; outside the VM, while nobody else can run */
 void baton_lua_report_process(struct baton_process *process, const char *state, const char *blocker);
 const char *baton_lua_name_for_report(struct baton_process *process);

@@ -181,6 +181,7 @@ static void load_module(lua_State *L, const char *name) {
   lua_pushvalue(L, 1);
   lua_pushvalue(L, -3);
   lua_call(L, 2, 1);
+  baton_lua_adapt_module(L, name);
   if (!lua_isnil(L, -1))
     lua_setfield(L, 2, name);
   else

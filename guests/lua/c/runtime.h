@@ -186,8 +186,8 @@ int baton_rs_wait_ready(const void *vm, const struct baton_watch *watches, size_
 void baton_rs_descriptor_closes(const void *vm, uint32_t descriptor);
 int baton_rs_is_registered(const void *vm, uint32_t descriptor);
 
-/* The text of lua/scope.lua. Without the VM. */
-const char *baton_rs_scope_source(size_t *size);
+/* The text of a file of lua/, named without its ending. Without the VM. */
+const char *baton_rs_lua_source(const char *name, size_t *size);
 
 /* Timers. `first` is absolute; a period of 0 fires once. */
 uint64_t baton_rs_timer_new(const void *vm, uint64_t first, uint64_t period, uint64_t prepared);

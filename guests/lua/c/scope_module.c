@@ -9,7 +9,7 @@ static int is_killed(lua_State *L) {
 /* The module's table is on the top of the stack. */
 void baton_lua_open_scope(lua_State *L) {
   size_t size;
-  const char *source = baton_rs_scope_source(&size);
+  const char *source = baton_rs_lua_source("scope", &size);
   if (luaL_loadbufferx(L, source, size, "=process.scope", "t") != LUA_OK) lua_error(L);
   lua_pushvalue(L, -2);
   lua_pushcfunction(L, is_killed);

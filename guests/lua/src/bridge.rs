@@ -9,7 +9,7 @@ use baton_core::kernel::{
 };
 use baton_core::vm::{Departure, Spawned, Vm};
 use baton_sys::clock::Instant;
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 use std::time::Duration;
 
 /// `struct baton_wake`.
@@ -375,15 +375,20 @@ extern "C" fn baton_rs_now() -> u64 {
     Instant::now().as_nanos()
 }
 
-/// What of the module is written in Lua.
+/// What is written in Lua, by the name of its file.
 ///
 /// # Safety
-/// `size` is writable.
+/// `name` is a C string, `size` is writable.
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_scope_source(size: *mut usize) -> *const c_char {
-    const SOURCE: &str = include_str!("../lua/scope.lua");
+unsafe extern "C" fn baton_rs_lua_source(name: *const c_char, size: *mut usize) -> *const c_char {
     // SAFETY: the caller's condition.
-    unsafe { size.write(SOURCE.len()) };
-    SOURCE.as_ptr().cast()
+    let source = match unsafe { CStr::from_ptr(name) }.to_bytes() {
+        b"adapted_modules" => include_str!("../lua/adapted_modules.lua"),
+        b"scope" => include_str!("../lua/scope.lua"),
+        _ => "",
+    };
+    // SAFETY: the caller's condition.
+    unsafe { size.write(source.len()) };
+    source.as_ptr().cast()
 }

@@ -4,6 +4,8 @@
 //! ticking one, with the usual slice and with a tiny one.
 
 mod harness;
+#[path = "packages/network.rs"]
+mod network;
 #[path = "packages/server.rs"]
 mod server;
 #[path = "packages/tools.rs"]

@@ -90,6 +90,11 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     called_directly("libxtst6", Probe::File("/usr/share/doc/libxtst6/copyright")),
     called_directly("xvfb", Probe::File("/usr/bin/Xvfb")),
     called_directly("zlib1g", Probe::File("/usr/share/doc/zlib1g/copyright")),
+    beside_modules("lua-copas", Probe::File("/usr/share/lua/5.2/copas.lua")),
+    beside_modules("lua-http", Probe::File("/usr/share/lua/5.3/http/server.lua")),
+    beside_modules("lua-redis", Probe::File("/usr/share/lua/5.3/redis.lua")),
+    beside_modules("python3-aiosmtpd", Probe::File("/usr/bin/aiosmtpd")),
+    beside_modules("redis-server", Probe::File("/usr/bin/redis-server")),
     beside_modules("geoip-database", Probe::File("/usr/share/GeoIP/GeoIP.dat")),
     beside_modules(
         "libsasl2-modules",

@@ -111,6 +111,33 @@ impl Server {
         Some(Self::start(command, dir, 0, "slapd starting"))
     }
 
+    /// Redis, empty, on a port of 127.0.0.1.
+    pub(crate) fn redis() -> Option<Self> {
+        let program = "/usr/bin/redis-server";
+        if !Path::new(program).exists() {
+            peer::skip("what needs a Redis server", "install redis-server");
+            return None;
+        }
+        let (dir, port) = (new_dir("redis"), free_port());
+        let mut command = said_on_stderr(program, &dir);
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
+        Some(Self::start(command, dir, port, "Ready to accept connections"))
+    }
+
+    /// A mail server on a port of 127.0.0.1 that keeps what it gets as files in `mail/new` of its directory.
+    pub(crate) fn mail() -> Option<Self> {
+        let program = "/usr/bin/aiosmtpd";
+        if !Path::new(program).exists() {
+            peer::skip("what needs a mail server", "install python3-aiosmtpd");
+            return None;
+        }
+        let (dir, port) = (new_dir("mail"), free_port());
+        let mut command = as_nobody(Path::new(program), &dir);
+        command.args(["-n", "-d", "-l", &format!("127.0.0.1:{port}")]);
+        command.args(["-c", "aiosmtpd.handlers.Mailbox"]).arg(dir.join("mail"));
+        Some(Self::start(command, dir, port, "Server is listening"))
+    }
+
     /// Where the LDAP server listens.
     pub(crate) fn ldap_address(&self) -> String {
         ldap_address(&self.dir)
@@ -219,6 +246,13 @@ fn as_nobody(program: &Path, dir: &Path) -> Command {
     if is_root(Path::new("/proc/self")) {
         command.uid(NOBODY).gid(NOBODY);
     }
+    command
+}
+
+/// The same, of a program that tells its state on stdout; it leaves no image of its memory when it is ended.
+fn said_on_stderr(program: &str, dir: &Path) -> Command {
+    let mut command = as_nobody(Path::new("/bin/sh"), dir);
+    command.args(["-c", "ulimit -c 0; exec \"$0\" \"$@\" >&2", program]);
     command
 }
 

@@ -1,0 +1,106 @@
+-- Copas, a scheduler of its own: its loop runs in one process, and plain LuaSocket in others of the same program.
+local check = require "check"
+local process = require "baton.process"
+local copas = require "copas"
+local socket = require "socket"
+local case = {}
+
+-- A server of Copas's that answers lines with `answer(line)`, in a process of its own.
+local function serve(answer)
+  local server = assert(socket.bind("127.0.0.1", 0, 64))
+  local _, port = server:getsockname()
+  copas.addserver(server, function(client)
+    local wrapped = copas.wrap(client)
+    for line in function() return wrapped:receive() end do wrapped:send(answer(line) .. "\n") end
+  end)
+  return port, process.spawn({ daemon = true, name = "copas" }, copas.loop)
+end
+
+local function ask(port, line)
+  local client = assert(socket.connect("127.0.0.1", port))
+  client:send(line .. "\n")
+  local answer = client:receive()
+  client:close()
+  return answer
+end
+
+local function spawn_all(n, f)
+  local all = {}
+  for i = 1, n do all[i] = process.spawn(f, i) end
+  return all
+end
+
+local function join_all(all)
+  for i, p in ipairs(all) do check.results("process " .. i, { true }, p:join()) end
+end
+
+function case.processes_talk_to_a_server_of_copas()
+  local port = serve(string.upper)
+  join_all(spawn_all(30, function(i) check.equal(ask(port, "line " .. i), "LINE " .. i) end))
+  check.within(process.threads(), 1, process.features().poller == "polling" and 64 or 8, "threads")
+end
+
+function case.others_run_while_the_loop_waits()
+  local _, loop = serve(string.upper)
+  check.becomes(loop, "waiting")
+  local ticks = 0
+  process.spawn({ daemon = true }, function()
+    while true do
+      process.sleep(0.001)
+      ticks = ticks + 1
+    end
+  end)
+  check.eventually("the clock ticks", function() return ticks > 50 end)
+  check.equal(loop:status(), "waiting")
+end
+
+function case.a_handler_may_wait_for_another_process()
+  local asked, answered = process.channel(0), process.channel(0)
+  process.spawn({ daemon = true }, function()
+    for line in asked:values() do answered:send(line:reverse()) end
+  end)
+  local port = serve(function(line)
+    asked:send(line)
+    return (answered:receive())
+  end)
+  join_all(spawn_all(10, function(i) check.equal(ask(port, "line " .. i), ("line " .. i):reverse()) end))
+end
+
+function case.threads_of_copas_and_processes_share_the_program()
+  local port = serve(string.upper)
+  local done = 0
+  for i = 1, 10 do
+    copas.addthread(function()
+      local plain = assert(socket.tcp())
+      assert(copas.connect(plain, "127.0.0.1", port))
+      local client = copas.wrap(plain)
+      client:send("thread " .. i .. "\n")
+      check.equal(client:receive(), "THREAD " .. i)
+      done = done + 1
+    end)
+  end
+  join_all(spawn_all(10, function(i) check.equal(ask(port, "process " .. i), "PROCESS " .. i) end))
+  check.eventually("all threads have their answers", function() return done == 10 end)
+end
+
+function case.the_loop_can_be_killed_and_begun_again()
+  local port, loop = serve(string.upper)
+  check.equal(ask(port, "one"), "ONE")
+  check.becomes(loop, "waiting")
+  loop:kill()
+  check.results("loop", { false, "killed" }, loop:join())
+  local question = process.spawn(ask, port, "two") -- nobody is there
+  check.becomes(question, "waiting")
+  process.spawn({ daemon = true }, copas.loop)
+  check.results("question", { true, "TWO" }, question:join())
+end
+
+function case.a_step_times_out_beside_others()
+  local server = assert(socket.bind("127.0.0.1", 0))
+  copas.addserver(server, function() end)
+  local before = process.now()
+  check.equal(copas.step(0.05), false)
+  check.within(process.now() - before, 0.045, 30)
+end
+
+check.run(case)

@@ -1,0 +1,212 @@
+-- cqueues: controllers of several processes, each with coroutines of its own.
+local check = require "check"
+local process = require "baton.process"
+local cqueues = require "cqueues"
+local condition = require "cqueues.condition"
+local socket = require "cqueues.socket"
+local case = {}
+
+local function spawn_all(n, f)
+  local all = {}
+  for i = 1, n do all[i] = process.spawn(f, i) end
+  return all
+end
+
+local function join_all(all)
+  for i, p in ipairs(all) do check.results("process " .. i, { true }, p:join()) end
+end
+
+local function count_ticks()
+  local ticks = 0
+  process.spawn({ daemon = true }, function()
+    while true do
+      process.sleep(0.001)
+      ticks = ticks + 1
+    end
+  end)
+  return function() return ticks end
+end
+
+-- A coroutine of a loop that gives way to other processes is still in its loop, and they are not.
+function case.loops_of_several_processes_do_not_meet()
+  join_all(spawn_all(4, function(i)
+    for round = 1, 50 do
+      local loop, sum = cqueues.new(), 0
+      for k = 1, 3 do
+        loop:wrap(function()
+          for _ = 1, (i + k) % 4 do process.yield() end
+          check.equal(cqueues.running(), loop)
+          cqueues.sleep(0)
+          process.yield()
+          check.equal(cqueues.running(), loop)
+          sum = sum + k
+        end)
+      end
+      check.equal(cqueues.running(), nil)
+      check.equal(loop:loop(), true)
+      check.equal(sum, 6, "round " .. round)
+    end
+  end))
+end
+
+function case.others_run_while_a_loop_waits()
+  local ticks = count_ticks()
+  local loop = cqueues.new()
+  loop:wrap(function() check.eventually("the clock ticks", function()
+    cqueues.sleep(0.01)
+    return ticks() > 20
+  end) end)
+  check.equal(loop:loop(), true)
+end
+
+function case.a_loop_that_waits_keeps_no_thread()
+  local ready = condition.new()
+  local all = spawn_all(20, function()
+    local loop = cqueues.new()
+    loop:wrap(function() ready:wait() end)
+    assert(loop:loop())
+  end)
+  for _, p in ipairs(all) do check.becomes(p, "waiting") end
+  check.within(process.threads(), 1, 4, "threads")
+  ready:signal() -- by another process than those of the loops
+  join_all(all)
+end
+
+function case.what_is_wrapped_while_the_loop_waits_runs_at_once()
+  local loop, forever, log = cqueues.new(), condition.new(), {}
+  loop:wrap(function() forever:wait() end)
+  local runner = process.spawn(function() return loop:loop() end)
+  check.becomes(runner, "waiting")
+  loop:wrap(function() log[1] = process.current() end)
+  check.eventually("it has run", function() return log[1] ~= nil end)
+  check.equal(log[1], runner)
+  forever:signal()
+  check.results("runner", { true, true }, runner:join())
+end
+
+function case.servers_and_clients_are_processes_of_one_program()
+  local server = socket.listen("127.0.0.1", 0)
+  local _, _, port = server:localname()
+  process.spawn({ daemon = true, name = "server" }, function()
+    local loop = cqueues.new()
+    loop:wrap(function()
+      while true do
+        local peer = server:accept()
+        loop:wrap(function()
+          for line in peer:lines "*l" do peer:write(line:upper(), "\n") end
+          peer:close()
+        end)
+      end
+    end)
+    assert(loop:loop())
+  end)
+  join_all(spawn_all(10, function(i) -- without a loop: each wait is by itself
+    local client = socket.connect("127.0.0.1", port)
+    for round = 1, 10 do
+      client:write("line ", i, " ", round, "\n")
+      check.equal(client:read "*l", "LINE " .. i .. " " .. round)
+    end
+    client:close()
+  end))
+end
+
+function case.waits_outside_of_loops_do_not_end_each_other()
+  local long = process.spawn(function()
+    local before = cqueues.monotime()
+    cqueues.sleep(0.3)
+    return cqueues.monotime() - before
+  end)
+  check.becomes(long, "waiting")
+  for _ = 1, 10 do cqueues.sleep(0.001) end
+  local _, slept = long:join()
+  check.within(slept, 0.299, 60)
+end
+
+function case.a_process_that_waits_in_a_loop_can_be_killed()
+  local never, closed = condition.new(), 0
+  local victims = spawn_all(10, function()
+    local held <close> = setmetatable({}, { __close = function() closed = closed + 1 end })
+    local loop = cqueues.new()
+    loop:wrap(function() never:wait() end)
+    assert(loop:loop())
+  end)
+  for _, p in ipairs(victims) do check.becomes(p, "waiting") end
+  for _, p in ipairs(victims) do check.equal(p:kill(), true) end
+  for _, p in ipairs(victims) do check.results("victim", { false, "killed" }, p:join()) end
+  check.equal(closed, 10)
+  local loop = cqueues.new()
+  loop:wrap(function() cqueues.sleep(0.001) end)
+  check.equal(loop:loop(), true)
+end
+
+function case.a_process_killed_inside_a_coroutine_leaves_the_loops_of_others_alone()
+  local inside = process.event()
+  local victim = process.spawn(function()
+    local loop = cqueues.new()
+    loop:wrap(function()
+      inside:set()
+      process.sleep(3600)
+    end)
+    assert(loop:loop())
+  end)
+  inside:wait()
+  local other = process.spawn(function() -- has to wait: one process at a time is inside of a loop
+    local loop, ran = cqueues.new(), false
+    loop:wrap(function() ran = true end)
+    assert(loop:loop())
+    return ran
+  end)
+  check.becomes(other, "waiting")
+  victim:kill()
+  check.results("victim", { false, "killed" }, victim:join())
+  check.results("other", { true, true }, other:join())
+end
+
+function case.a_timeout_of_a_loop_holds()
+  local loop, never = cqueues.new(), condition.new()
+  loop:wrap(function() never:wait() end)
+  local before = process.now()
+  check.equal(loop:loop(0.05), true)
+  check.within(process.now() - before, 0.049, 30)
+  check.equal(loop:step(0), true)
+  check.equal(loop:count(), 1)
+end
+
+function case.one_controller_may_be_stepped_by_two_processes()
+  local loop, sum = cqueues.new(), 0
+  for i = 1, 20 do
+    loop:wrap(function()
+      cqueues.sleep(i / 1000)
+      sum = sum + 1
+    end)
+  end
+  join_all(spawn_all(2, function() assert(loop:loop()) end))
+  check.equal(sum, 20)
+end
+
+function case.errors_are_those_of_the_module()
+  local loop = cqueues.new()
+  loop:wrap(function() error "inside" end)
+  local ok, why = loop:loop()
+  check.equal(ok, false)
+  check.matches(why, "inside")
+  check.raises("Continuation Queue expected", function() loop.step({}) end)
+  loop:wrap(function() cqueues.sleep(1) end)
+  check.equal(loop:step(0), true)
+  check.raises("number expected", function() loop:step {} end)
+  loop:close()
+  check.raises("cqueue closed", function() loop:step() end)
+end
+
+function case.in_a_critical_section_the_system_waits()
+  local ticks = count_ticks()
+  process.critical(function()
+    local before = ticks()
+    local loop = cqueues.new()
+    loop:wrap(function() cqueues.sleep(0.02) end)
+    assert(loop:loop())
+    check.equal(ticks(), before)
+  end)
+end
+
+check.run(case)

@@ -1,0 +1,156 @@
+-- luv: the loop runs in one process, and others wait, compute and use plain LuaSocket meanwhile.
+local check = require "check"
+local process = require "baton.process"
+local socket = require "socket"
+local uv = require "luv"
+local case = {}
+
+local function listen(answer)
+  local server = uv.new_tcp()
+  server:bind("127.0.0.1", 0)
+  server:listen(64, function(why)
+    assert(not why, why)
+    local peer = uv.new_tcp()
+    server:accept(peer)
+    peer:read_start(function(_, data)
+      if data then peer:write(answer(data)) else peer:close() end
+    end)
+  end)
+  return server, server:getsockname().port
+end
+
+local function ask(port, text)
+  local client = assert(socket.connect("127.0.0.1", port))
+  client:send(text .. "\n")
+  local answer = client:receive()
+  client:close()
+  return answer
+end
+
+function case.others_run_while_the_loop_waits()
+  local ticks, fired = 0, 0
+  process.spawn({ daemon = true }, function()
+    while true do
+      process.sleep(0.001)
+      ticks = ticks + 1
+    end
+  end)
+  local timer = uv.new_timer()
+  timer:start(10, 10, function()
+    fired = fired + 1
+    if ticks > 20 then timer:close() end
+  end)
+  check.equal(uv.run(), false)
+  check.that(fired > 0)
+end
+
+function case.processes_talk_to_a_server_of_the_loop()
+  local server, port = listen(string.upper)
+  local runner = process.spawn({ name = "loop" }, uv.run)
+  local all = {}
+  for i = 1, 30 do
+    all[i] = process.spawn(function() check.equal(ask(port, "line " .. i), "LINE " .. i) end)
+  end
+  for i = 1, 30 do check.results("client", { true }, all[i]:join()) end
+  check.becomes(runner, "waiting")
+  check.within(process.threads(), 1, process.features().poller == "polling" and 64 or 8, "threads")
+  local wake = uv.new_async(function() server:close() end)
+  wake:unref()
+  wake:send() -- a loop that waits does not look at what others change
+  check.results("loop", { true, false }, runner:join())
+end
+
+function case.a_callback_may_wait_for_another_process()
+  local asked, answered = process.channel(0), process.channel(0)
+  process.spawn({ daemon = true }, function()
+    for text in asked:values() do answered:send(text:lower()) end
+  end)
+  local _, port = listen(function(data)
+    asked:send(data)
+    return (answered:receive())
+  end)
+  process.spawn({ daemon = true }, uv.run)
+  check.equal(ask(port, "Question"), "question")
+end
+
+function case.stopping_ends_the_run_and_leaves_the_rest()
+  local timer, late = uv.new_timer(), uv.new_timer()
+  local log = {}
+  timer:start(5, 0, function()
+    log[#log + 1] = "stop"
+    uv.stop()
+  end)
+  late:start(50, 0, function() log[#log + 1] = "late" end)
+  check.equal(uv.run(), true)
+  check.list(log, { "stop" })
+  check.equal(uv.run "default", false)
+  check.list(log, { "stop", "late" })
+  uv.stop()
+  timer:start(0, 0, function() log[#log + 1] = "again" end)
+  check.equal(uv.run(), true) -- stopped before it began
+  check.equal(uv.run(), false)
+  check.list(log, { "stop", "late", "again" })
+end
+
+function case.once_and_nowait_are_as_ever()
+  local fired = 0
+  local timer = uv.new_timer()
+  check.equal(uv.run "once", false)
+  timer:start(20, 20, function() fired = fired + 1 end)
+  check.equal(uv.run "nowait", true)
+  check.equal(fired, 0)
+  check.equal(uv.run "once", true)
+  check.equal(fired, 1)
+  timer:close()
+  check.equal(uv.run "nowait", false)
+  check.raises("invalid option .for ever.", uv.run, "for ever")
+end
+
+function case.who_runs_the_loop_can_be_killed_and_another_one_goes_on()
+  local server, port = listen(string.upper)
+  local first = process.spawn(uv.run)
+  check.equal(ask(port, "one"), "ONE")
+  check.becomes(first, "waiting")
+  first:kill()
+  check.results("first", { false, "killed" }, first:join())
+  local question = process.spawn(ask, port, "two")
+  check.becomes(question, "waiting")
+  local second = process.spawn({ daemon = true }, uv.run)
+  check.results("question", { true, "TWO" }, question:join())
+  check.becomes(second, "waiting")
+  check.equal(server:is_closing(), false) -- luv itself crashes when a handle is being closed as the program ends
+end
+
+function case.the_pool_of_threads_wakes_the_loop()
+  local path = check.scratch "text"
+  check.write_file(path, "content")
+  local text, result
+  uv.fs_open(path, "r", 438, function(why, file)
+    assert(not why, why)
+    uv.fs_read(file, 100, 0, function(_, data)
+      text = data
+      uv.fs_close(file, function() end)
+    end)
+  end)
+  local work = uv.new_work(function(n) return n * 2 end, function(doubled) result = doubled end)
+  uv.run()
+  work:queue(21)
+  uv.run()
+  check.equal(text, "content")
+  check.equal(result, 42)
+end
+
+function case.two_runners_take_turns()
+  local timer, fired = uv.new_timer(), 0
+  timer:start(1, 1, function()
+    fired = fired + 1
+    process.yield()
+    if fired == 20 then timer:close() end
+  end)
+  local runners = {}
+  for i = 1, 3 do runners[i] = process.spawn(uv.run) end
+  for i = 1, 3 do check.results("runner", { true, false }, runners[i]:join()) end
+  check.equal(fired, 20)
+end
+
+check.run(case)

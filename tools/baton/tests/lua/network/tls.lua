@@ -1,0 +1,111 @@
+-- LuaSec with certificates that are verified: a server and its clients, blocking, a process for each connection.
+local check = require "check"
+local process = require "baton.process"
+local socket = require "socket"
+local ssl = require "ssl"
+local make_certificate = require "packages.certificate"
+local case = {}
+
+local function new_certificate()
+  local dir = check.scratch "certificate"
+  assert(os.execute("mkdir '" .. dir .. "'"))
+  make_certificate(dir)
+  return { key = dir .. "/key.pem", certificate = dir .. "/certificate.pem" }
+end
+
+local function serve(files, answer)
+  local context = assert(ssl.newcontext { mode = "server", protocol = "any", key = files.key, certificate = files.certificate })
+  local server = assert(socket.bind("127.0.0.1", 0, 64))
+  process.spawn({ daemon = true, name = "server" }, function()
+    while true do
+      local plain = assert(server:accept())
+      process.spawn({ daemon = true }, function()
+        local connection <close> = setmetatable({ socket = assert(ssl.wrap(plain, context)) }, {
+          __close = function(self) self.socket:close() end,
+        })
+        if not connection.socket:dohandshake() then return end
+        for line in function() return connection.socket:receive() end do connection.socket:send(answer(line) .. "\n") end
+      end)
+    end
+  end)
+  return select(2, server:getsockname())
+end
+
+local function connect(port, trusted)
+  local plain = assert(socket.connect("127.0.0.1", port))
+  local connection = assert(ssl.wrap(plain, { mode = "client", protocol = "any", verify = "peer", cafile = trusted }))
+  local ok, why = connection:dohandshake()
+  if not ok then
+    connection:close()
+    return nil, why
+  end
+  return connection
+end
+
+local function together(n, f)
+  local all = {}
+  for i = 1, n do all[i] = process.spawn(f, i) end
+  for i = 1, n do check.results("process " .. i, { true }, all[i]:join()) end
+end
+
+function case.many_clients_talk_to_a_server_that_they_trust()
+  local files = new_certificate()
+  local port = serve(files, string.upper)
+  together(10, function(i)
+    local connection = assert(connect(port, files.certificate))
+    for round = 1, 10 do
+      connection:send("line " .. i .. " " .. round .. "\n")
+      check.equal(connection:receive(), "LINE " .. i .. " " .. round)
+    end
+    connection:close()
+  end)
+  check.within(process.threads(), 1, 24, "threads")
+end
+
+function case.whom_a_client_does_not_trust_is_refused()
+  local port = serve(new_certificate(), string.upper)
+  local other = new_certificate()
+  together(5, function()
+    local connection, why = connect(port, other.certificate)
+    check.equal(connection, nil)
+    check.matches(why, "certificate verify failed")
+  end)
+end
+
+function case.waits_end_by_kills_and_timeouts()
+  local files = new_certificate()
+  local port = serve(files, function(line)
+    process.sleep(3600)
+    return line
+  end)
+  local victims = {}
+  for i = 1, 5 do
+    victims[i] = process.spawn(function()
+      local connection = assert(connect(port, files.certificate))
+      connection:send "question\n"
+      connection:receive()
+    end)
+  end
+  local connection = assert(connect(port, files.certificate))
+  connection:send "question\n"
+  connection:settimeout(0.05)
+  check.equal(select(2, connection:receive()), "wantread")
+  for i = 1, 5 do check.becomes(victims[i], "waiting") end
+  for i = 1, 5 do victims[i]:kill() end
+  for i = 1, 5 do check.results("victim", { false, "killed" }, victims[i]:join()) end
+end
+
+function case.a_handshake_that_gets_no_answer_stops_nobody()
+  local silent = assert(socket.bind("127.0.0.1", 0))
+  local victim = process.spawn(connect, (select(2, silent:getsockname())), new_certificate().certificate)
+  check.becomes(victim, "waiting")
+  local ticks = 0
+  while ticks < 5 do
+    process.sleep(0.001)
+    ticks = ticks + 1
+  end
+  victim:kill()
+  check.results("victim", { false, "killed" }, victim:join())
+end
+
+check.run(case)
