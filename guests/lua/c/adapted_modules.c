@@ -5,6 +5,7 @@
 #include "parked.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
 static int is_ready(void *argument, int which, unsigned ready) {
   (void)which;
@@ -14,14 +15,14 @@ static int is_ready(void *argument, int which, unsigned ready) {
 
 /* await(descriptor, timeout, writes) */
 static int await(lua_State *L) {
-  struct baton_process *process = baton_lua_caller(L);
+  struct baton_process *process = baton_lua_running(L);
   struct pollfd asked = {(int)luaL_checkinteger(L, 1), lua_toboolean(L, 3) ? POLLOUT : POLLIN, 0};
   const baton_timeout timeout = baton_lua_check_timeout(L, 2);
   const struct baton_watch watch = {(uint32_t)asked.fd, baton_wants(asked.events)};
   const uint64_t deadline = timeout == BATON_FOREVER ? BATON_NO_DEADLINE : baton_rs_now() + (uint64_t)timeout;
   struct baton_wake wake = {0, 0, 0};
   int why = -1;
-  if (!baton_simulated && baton_may_park(process)) {
+  if (process != NULL && !baton_simulated && baton_may_park(process)) {
     baton_enter(L);
     why = baton_rs_wait_ready(process->vm->executor, &watch, 1, deadline, is_ready, &asked);
     baton_leave(L);
@@ -33,6 +34,38 @@ static int await(lua_State *L) {
   else
     lua_pushliteral(L, "ready");
   return 1;
+}
+
+static int here(lua_State *L) {
+  struct baton_process *process = baton_lua_running(L);
+  if (process == NULL || process->vm->closing) return 0;
+  baton_lua_push_process(L, process);
+  return 1;
+}
+
+/* hold_kills(f, ...). An error takes the mark off, too. */
+static int hold_kills(lua_State *L) {
+  struct baton_process *process = baton_lua_running(L);
+  const int arguments = lua_gettop(L) - 1;
+  struct baton_mark mark;
+  if (process == NULL) {
+    lua_call(L, arguments, LUA_MULTRET);
+    return lua_gettop(L);
+  }
+  baton_enter(L);
+  baton_lua_begin_hold(process, &mark, BATON_MARK_CLOSE);
+  baton_leave(L);
+  lua_call(L, arguments, LUA_MULTRET);
+  baton_enter(L);
+  baton_lua_end_hold(process);
+  if (process->killed) baton_lua_arm(L);
+  baton_leave(L);
+  return lua_gettop(L);
+}
+
+static int shut_down(lua_State *L) {
+  (void)shutdown((int)luaL_checkinteger(L, 1), SHUT_RDWR);
+  return 0;
 }
 
 static int metatable_of(lua_State *L) {
@@ -57,10 +90,11 @@ void baton_lua_adapt_module(lua_State *L, const char *name) {
   if (luaL_loadbufferx(L, source, size, "=adapted_modules", "t") != LUA_OK) lua_error(L);
   lua_pushstring(L, name);
   lua_pushvalue(L, module);
-  lua_getglobal(L, "require");
-  lua_pushliteral(L, "baton.process");
-  lua_call(L, 1, 1);
+  luaL_requiref(L, "baton.process", baton_lua_open_process, 0);
+  lua_pushcfunction(L, here);
   lua_pushcfunction(L, await);
+  lua_pushcfunction(L, hold_kills);
+  lua_pushcfunction(L, shut_down);
   lua_pushcfunction(L, metatable_of);
-  lua_call(L, 5, 0);
+  lua_call(L, 8, 0);
 }

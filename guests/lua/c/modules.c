@@ -20,28 +20,6 @@ struct baton_load {
 ** Compiled modules
 ** ======================================================= */
 
-/* Calls a function on a state of its own as a part of the calling process, which may be switched from in it as in a coroutine. */
-static int call_as_own(lua_State *L, lua_State *own, int arguments) {
-  struct baton_process *process = baton_lua_running(L);
-  struct baton_resumed record;
-  int status;
-  if (process == NULL) return lua_pcall(own, arguments, LUA_MULTRET, 0);
-  record.process = process;
-  record.L = own;
-  record.previous = process->resumed;
-  baton_enter(L);
-  baton_signal_fence();
-  process->resumed = &record;
-  baton_leave(L);
-  status = lua_pcall(own, arguments, LUA_MULTRET, 0);
-  baton_enter(L);
-  process->resumed = record.previous;
-  baton_signal_fence();
-  baton_lua_resume_ends(own, process);
-  baton_leave(L);
-  return status;
-}
-
 /* Runs the opening function (upvalue 1) with its arguments on a new state that is never collected. */
 static int open_on_permanent_state(lua_State *L) {
   int arguments = lua_gettop(L), status;
@@ -55,7 +33,7 @@ static int open_on_permanent_state(lua_State *L) {
   lua_rotate(L, 1, 2);
   lua_xmove(L, permanent, arguments + 1);
   permanent->nCcalls = getCcalls(L);
-  status = call_as_own(L, permanent, arguments);
+  status = lua_pcall(permanent, arguments, LUA_MULTRET, 0);
   baton_lua_note_exception_globals();
   if (status != LUA_OK) {
     lua_xmove(permanent, L, 1);

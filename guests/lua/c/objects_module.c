@@ -152,6 +152,14 @@ static int release(lua_State *L) {
   return 0;
 }
 
+static int with_done(lua_State *L, int status, lua_KContext context) {
+  (void)status;
+  (void)context;
+  lua_closeslot(L, 1);
+  return lua_gettop(L) - 1;
+}
+
+/* The function may yield, if it is called in a coroutine. */
 static int mutex_with(lua_State *L) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_MUTEX);
   luaL_checktype(L, 2, LUA_TFUNCTION);
@@ -164,9 +172,8 @@ static int mutex_with(lua_State *L) {
   lua_setmetatable(L, -2);
   lua_replace(L, 1);
   lua_toclose(L, 1);
-  lua_call(L, lua_gettop(L) - 2, LUA_MULTRET);
-  lua_closeslot(L, 1);
-  return lua_gettop(L) - 1;
+  lua_callk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, with_done);
+  return with_done(L, LUA_OK, 0);
 }
 
 /* }====================================================== */

@@ -545,6 +545,26 @@ static int call_on_foreign_state(struct baton_process *process, lua_State *L, in
   return status;
 }
 
+/* Nobody runs on the state: the call is a part of the calling process, which is switched from, asked and killed in it as in a coroutine. */
+static int call_on_idle_state(struct baton_process *process, lua_State *L, int nargs, int nresults, int errfunc) {
+  struct baton_resumed record;
+  int status;
+  record.process = process;
+  record.L = L;
+  record.previous = process->resumed;
+  baton_enter(L);
+  baton_signal_fence();
+  process->resumed = &record;
+  baton_leave(L);
+  status = baton_stock_pcallk(L, nargs, nresults, errfunc, 0, NULL);
+  baton_enter(L);
+  process->resumed = record.previous;
+  baton_signal_fence();
+  baton_lua_resume_ends(L, process);
+  baton_leave(L);
+  return status;
+}
+
 LUA_API void lua_callk(lua_State *L, int nargs, int nresults, lua_KContext ctx, lua_KFunction k) {
   struct baton_process *process = baton_lua_running(L);
   if (process != NULL && l_unlikely(L != baton_lua_innermost(process)) && !belongs(process, L)) {
@@ -560,8 +580,10 @@ LUA_API void lua_callk(lua_State *L, int nargs, int nresults, lua_KContext ctx, 
 
 LUA_API int lua_pcallk(lua_State *L, int nargs, int nresults, int errfunc, lua_KContext ctx, lua_KFunction k) {
   struct baton_process *process = baton_lua_running(L);
-  if (process != NULL && l_unlikely(L != baton_lua_innermost(process)) && !belongs(process, L))
-    return call_on_foreign_state(process, L, nargs, nresults, errfunc);
+  if (process != NULL && l_unlikely(L != baton_lua_innermost(process))) {
+    if (!belongs(process, L)) return call_on_foreign_state(process, L, nargs, nresults, errfunc);
+    if (L->ci == &L->base_ci) return call_on_idle_state(process, L, nargs, nresults, errfunc);
+  }
   return baton_stock_pcallk(L, nargs, nresults, errfunc, ctx, k);
 }
 

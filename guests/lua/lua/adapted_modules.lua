@@ -3,32 +3,48 @@
 -- A module was written for programs with one thread. Where it notes something for the whole program (which loop runs, whose handshake this is), a process
 -- that waits inside of it would keep all others out, or be taken for another one. These modules can also be asked not to wait, and tell what
 -- they would wait for: so the process waits, outside of the module, and calls again.
-local name, module, process, await, metatable_of = ...
-
--- await(descriptor, timeout, writes): waits until there is something to read, or room to write. Returns "ready" or "timeout", or nil at once
--- where a process cannot wait.
-
--- An owner of `mutex` that lets go of it when its function is left.
-local function hold(mutex)
-  return setmetatable({}, { __close = function() mutex:unlock() end })
-end
+--
+-- What C lends:
+--   here()                               the running process; nil where there are none any more, as the program ends
+--   await(descriptor, timeout, writes)   waits until there is something to read, or room to write, for so many seconds at most (nil: for ever). Returns "ready"
+--                                        or "timeout"; nil at once where a process cannot wait, such as in a critical section or a finalizer
+--   hold_kills(f, ...)                   calls f, and puts a kill off until it has returned
+--   shut_down(descriptor)                ends a connection in both directions: who waits for it goes on
+--   metatable_of(name)                   of the registry
+local name, module, process, here, await, hold_kills, shut_down, metatable_of = ...
 
 -- What one process at a time is inside of, callbacks included, as deep as it likes.
 local function new_turn()
-  local mutex, holder = process.mutex(), nil
-  local leave = { __close = function()
-    holder = nil
-    mutex:unlock()
-  end }
+  local mutex = process.mutex()
+  local inside = setmetatable({}, { __mode = "k" }) -- processes that are, or are about to be: a finalizer may come in between
+  local Stay = { __close = function(stay) inside[stay.process] = nil end }
+  local unlock = setmetatable({}, { __close = function() mutex:unlock() end })
   local turn = {}
 
-  function turn.is_mine() return holder == process.current() end
+  -- Nobody else is inside, or ever will be.
+  function turn.is_mine()
+    local me = here()
+    return me == nil or inside[me] ~= nil
+  end
+
+  local function come()
+    local me = here()
+    inside[me] = true
+    return setmetatable({ process = me }, Stay)
+  end
 
   function turn.take(f, ...)
     if turn.is_mine() then return f(...) end
-    mutex:lock()
-    holder = process.current()
-    local _ <close> = setmetatable({}, leave)
+    local _ <close> = come()
+    return mutex:with(f, ...)
+  end
+
+  -- The same, but returns `otherwise` if its turn has not come in time.
+  function turn.take_within(timeout, otherwise, f, ...)
+    if turn.is_mine() then return f(...) end
+    local _ <close> = come()
+    if not mutex:lock(timeout) then return otherwise end
+    local _ <close> = unlock
     return f(...)
   end
 
@@ -45,6 +61,7 @@ local adapt = {}
 
 -- The controllers of cqueues.
 function adapt._cqueues(core)
+  if not (core.interpose and core.running) then return end
   local turn = new_turn()
   local running = core.running
   local nobody = table.pack(running())
@@ -54,14 +71,10 @@ function adapt._cqueues(core)
     return table.unpack(nobody, 1, nobody.n)
   end
 
-  local mutexes = setmetatable({}, { __mode = "k" }) -- of controllers: one process at a time waits for each
-
+  local waits = setmetatable({}, { __mode = "k" }) -- for controllers: one process at a time
   local step
+
   local function wait_and_step(controller, timeout)
-    if not mutexes[controller] then mutexes[controller] = process.mutex() end
-    local mutex = mutexes[controller]
-    if not mutex:lock(timeout) then return true end
-    local _ <close> = hold(mutex)
     local limit = shorter(timeout, controller:timeout())
     if controller:count() > 0 and await(controller:pollfd(), limit) then timeout = 0 end
     return turn.take(step, controller, timeout)
@@ -72,12 +85,17 @@ function adapt._cqueues(core)
     if limit ~= limit then limit = nil end -- not a number is for ever, too
     local is_wrong = core.type(controller) ~= "controller" or limit ~= nil and type(limit) ~= "number"
     if turn.is_mine() or is_wrong then return turn.take(step, controller, timeout) end
-    return wait_and_step(controller, limit)
+    local wait = waits[controller] or new_turn()
+    waits[controller] = waits[controller] or wait -- others may have come meanwhile
+    wait = waits[controller]
+    if wait.is_mine() then return turn.take(step, controller, timeout) end
+    return wait.take_within(limit, true, wait_and_step, controller, limit)
   end)
 end
 
 -- Outside of a loop, cqueues waits by a controller of its own, which is one for the whole program: here, for each wait.
 function adapt.cqueues(core)
+  if not (core.poll and core.new and core.running) then return end
   local poll = core.poll
   local spare = {} -- controllers for which nobody waits
 
@@ -90,7 +108,7 @@ function adapt.cqueues(core)
   end }
 
   function core.poll(...)
-    if core.running() then return poll(...) end
+    if here() == nil or core.running() then return poll(...) end
     local wait <close> = setmetatable({ controller = table.remove(spare) or core.new() }, give_back)
     local answers
     wait.controller:wrap(function(...) answers = table.pack(poll(...)) end, ...)
@@ -102,54 +120,50 @@ function adapt.cqueues(core)
   end
 end
 
--- The loop of libuv.
+-- The loop of libuv. A kill inside of a callback would be an error that nobody catches, for which luv ends the program.
 function adapt.luv(uv)
+  if not (uv.run and uv.stop and uv.backend_fd and uv.backend_timeout and uv.update_time) then return end
   local turn, running = new_turn(), new_turn()
-  local run, stop, is_stopped = uv.run, uv.stop, false
+  local run, stop = uv.run, uv.stop
+  local stops, stops_seen = 0, 0
 
   function uv.stop()
-    is_stopped = true
+    stops = stops + 1
     return stop()
   end
 
-  -- Nothing is left, or somebody stopped it.
-  local function turn_once()
-    local is_alive = turn.take(run, "nowait")
-    local was_stopped = is_stopped
-    is_stopped = false
-    return is_alive, not is_alive or was_stopped
+  -- After a run nothing is left of earlier stops.
+  local function run_here(mode)
+    local is_alive = hold_kills(run, mode)
+    local stops_now = stops
+    local was_stopped = stops_now ~= stops_seen
+    stops_seen = stops_now
+    return is_alive, was_stopped
   end
 
   local function wait()
+    uv.update_time()
     local timeout = uv.backend_timeout()
     if timeout ~= 0 then return await(uv.backend_fd(), timeout > 0 and timeout / 1000 or nil) end
     return true
   end
 
-  local function run_until(is_enough)
+  local function run_to_the_end()
     while true do
-      local is_alive, is_over = turn_once()
-      if is_over or is_enough() then return is_alive end
-      if not wait() then return turn.take(run, "default") end
-    end
-  end
-
-  local function never() return false end
-
-  -- The first turn registers what is to be waited for; the next one is the one that was asked for.
-  local function after_one()
-    local turns = 0
-    return function()
-      turns = turns + 1
-      return turns == 2
+      local is_alive, was_stopped = turn.take(run_here, "nowait")
+      if not is_alive or was_stopped then return is_alive end
+      if not wait() then return (turn.take(run_here, "default")) end
     end
   end
 
   function uv.run(mode)
-    if turn.is_mine() then return run(mode) end
-    if mode == nil or mode == "default" then return running.take(run_until, never) end
-    if mode == "once" then return running.take(run_until, after_one()) end
-    if mode == "nowait" then return turn.take(run, mode) end
+    if turn.is_mine() then
+      local is_alive = run(mode)
+      stops_seen = stops
+      return is_alive
+    end
+    if mode == nil or mode == "default" then return running.take(run_to_the_end) end
+    if mode == "once" or mode == "nowait" then return (turn.take(run_here, mode)) end
     local refused = run(mode)
     return refused
   end
@@ -158,9 +172,11 @@ end
 -- The handshakes of LuaSec, which note in the context of a connection on which state they run.
 adapt["ssl.core"] = function()
   local metatable = metatable_of "SSL:Connection"
+  if not metatable then return end
   local methods = metatable.__index
-  local dohandshake, settimeout = methods.dohandshake, methods.settimeout
-  local limits = setmetatable({}, { __mode = "k" }) -- of connections, by the first letter of their mode: seconds, or nil
+  local dohandshake, settimeout, close = methods.dohandshake, methods.settimeout, methods.close
+  local limits = setmetatable({}, { __mode = "k" }) -- of connections: seconds, or nil
+  local shaking = setmetatable({}, { __mode = "k" }) -- connections that shake hands now, each with a turn
 
   function methods.settimeout(connection, seconds, mode)
     local result = settimeout(connection, seconds, mode)
@@ -172,9 +188,20 @@ adapt["ssl.core"] = function()
     return result
   end
 
+  -- Closing ends the handshake first.
+  function methods.close(connection, ...)
+    local turn = shaking[connection]
+    if not turn or turn.is_mine() then return close(connection, ...) end
+    turn.is_closing = true
+    shut_down(connection:getfd())
+    return turn.take(close, connection, ...)
+  end
+
   local function shake(connection, limit)
+    local turn = shaking[connection]
     local last = limit.all and process.now() + limit.all
     while true do
+      if turn.is_closing then return false, "closed" end
       local done, why = dohandshake(connection)
       if done then return done end
       if why ~= "wantread" and why ~= "wantwrite" then return done, why end
@@ -183,15 +210,21 @@ adapt["ssl.core"] = function()
     end
   end
 
+  local function shake_without_waiting(connection, limit)
+    local _ <close> = setmetatable({}, { __close = function()
+      shaking[connection] = nil
+      settimeout(connection, limits[connection] and limits[connection].each, "b")
+    end })
+    settimeout(connection, 0, "b")
+    return shake(connection, limit)
+  end
+
   function methods.dohandshake(connection)
     local limit = limits[connection] or {}
-    if getmetatable(connection) ~= metatable or limit.each == 0 then return dohandshake(connection) end
-    local done, why, must_block
-    do
-      local _ <close> = setmetatable({}, { __close = function() settimeout(connection, limit.each, "b") end })
-      settimeout(connection, 0, "b")
-      done, why, must_block = shake(connection, limit)
-    end
+    if here() == nil or getmetatable(connection) ~= metatable or limit.each == 0 or shaking[connection] then return dohandshake(connection) end
+    local turn = new_turn()
+    shaking[connection] = turn
+    local done, why, must_block = turn.take(shake_without_waiting, connection, limit)
     if must_block then return dohandshake(connection) end
     if done then return done end
     return done, why

@@ -57,6 +57,7 @@ cases! {
         a_lock_times_out_while_another_holds_it,
         with_gives_the_results_and_the_arguments,
         an_error_inside_with_frees_the_mutex_and_goes_on,
+        with_may_be_yielded_from,
         with_may_wait_inside,
         a_mutex_makes_an_increment_whole,
         a_mutex_serves_its_waiters_in_order_of_priority_then_arrival,

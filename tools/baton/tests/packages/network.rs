@@ -46,7 +46,9 @@ cases! {
         many_clients_talk_to_a_server_that_they_trust,
         whom_a_client_does_not_trust_is_refused,
         waits_end_by_kills_and_timeouts,
-        a_handshake_that_gets_no_answer_stops_nobody;
+        a_handshake_that_gets_no_answer_stops_nobody,
+        closing_ends_the_handshake_of_another_process,
+        a_timeout_of_a_handshake_holds;
     mod copas from "network/copas.lua" with copas_setup:
         processes_talk_to_a_server_of_copas,
         others_run_while_the_loop_waits,
@@ -66,7 +68,8 @@ cases! {
         a_timeout_of_a_loop_holds,
         one_controller_may_be_stepped_by_two_processes,
         errors_are_those_of_the_module,
-        in_a_critical_section_the_system_waits;
+        in_a_critical_section_the_system_waits,
+        finalizers_may_run_loops;
     mod http from "network/http.lua" with http_setup:
         requests_of_many_processes_go_on_beside_each_other,
         a_request_in_a_loop_of_ones_own,
@@ -80,7 +83,11 @@ cases! {
         once_and_nowait_are_as_ever,
         who_runs_the_loop_can_be_killed_and_another_one_goes_on,
         the_pool_of_threads_wakes_the_loop,
-        two_runners_take_turns;
+        two_runners_take_turns,
+        a_callback_that_computes_is_preempted,
+        a_kill_waits_for_the_callback,
+        timers_count_from_now_after_a_long_callback,
+        callbacks_nest_without_a_word;
 }
 
 /// A run that also finds libraries without C code that Debian has for older Luas only.

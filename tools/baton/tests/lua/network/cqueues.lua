@@ -209,4 +209,23 @@ function case.in_a_critical_section_the_system_waits()
   end)
 end
 
+function case.finalizers_may_run_loops()
+  local ran = 0
+  local function finalize()
+    local loop = cqueues.new()
+    loop:wrap(function()
+      cqueues.sleep(0)
+      ran = ran + 1
+    end)
+    assert(loop:loop())
+  end
+  for i = 1, 20 do
+    setmetatable({}, { __gc = finalize })
+    cqueues.sleep(0)
+    collectgarbage()
+    check.equal(ran, i)
+  end
+  setmetatable({}, { __gc = finalize }) -- as the program ends
+end
+
 check.run(case)

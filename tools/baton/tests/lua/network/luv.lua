@@ -101,6 +101,16 @@ function case.once_and_nowait_are_as_ever()
   check.equal(fired, 0)
   check.equal(uv.run "once", true)
   check.equal(fired, 1)
+  local late, came = uv.new_timer(), false
+  late:start(3600000, 0, function() end)
+  local async
+  async = uv.new_async(function()
+    came = true
+    async:close()
+  end)
+  async:send()
+  repeat uv.run "once" until came -- not one event more
+  late:close()
   timer:close()
   check.equal(uv.run "nowait", false)
   check.raises("invalid option .for ever.", uv.run, "for ever")
@@ -151,6 +161,65 @@ function case.two_runners_take_turns()
   for i = 1, 3 do runners[i] = process.spawn(uv.run) end
   for i = 1, 3 do check.results("runner", { true, false }, runners[i]:join()) end
   check.equal(fired, 20)
+end
+
+function case.a_callback_that_computes_is_preempted()
+  local ticks, stop = 0, false
+  process.spawn({ daemon = true }, function()
+    while true do
+      process.sleep(0.001)
+      ticks = ticks + 1
+      stop = ticks > 5
+    end
+  end)
+  local timer = uv.new_timer()
+  timer:start(0, 0, function()
+    while not stop do end
+    timer:close()
+  end)
+  check.equal(uv.run(), false)
+end
+
+function case.a_kill_waits_for_the_callback()
+  local inside, finished = process.event(), false
+  local timer = uv.new_timer()
+  timer:start(0, 0, function()
+    inside:set()
+    process.sleep(0.05)
+    finished = true
+    timer:close()
+  end)
+  local runner = process.spawn(uv.run)
+  inside:wait()
+  runner:kill()
+  check.results("runner", { false, "killed" }, runner:join())
+  check.equal(finished, true)
+  check.equal(uv.run(), false)
+end
+
+function case.timers_count_from_now_after_a_long_callback()
+  local first, second, fired = uv.new_timer(), uv.new_timer(), nil
+  local before = process.now()
+  second:start(300, 0, function()
+    fired = process.now() - before
+    second:close()
+  end)
+  first:start(0, 0, function()
+    first:close()
+    while process.now() - before < 0.25 do end
+  end)
+  uv.run()
+  check.within(fired, 0.299, 60)
+end
+
+function case.callbacks_nest_without_a_word()
+  local timer, walked = uv.new_timer(), 0
+  timer:start(0, 0, function()
+    uv.walk(function() walked = walked + 1 end)
+    timer:close()
+  end)
+  uv.run()
+  check.equal(walked, 1)
 end
 
 check.run(case)

@@ -108,4 +108,28 @@ function case.a_handshake_that_gets_no_answer_stops_nobody()
   check.results("victim", { false, "killed" }, victim:join())
 end
 
+function case.closing_ends_the_handshake_of_another_process()
+  local silent = assert(socket.bind("127.0.0.1", 0))
+  local plain = assert(socket.connect("127.0.0.1", (select(2, silent:getsockname()))))
+  local connection = assert(ssl.wrap(plain, { mode = "client", protocol = "any", verify = "none" }))
+  local handshake = process.spawn(function() return connection:dohandshake() end)
+  check.becomes(handshake, "waiting")
+  connection:close()
+  check.results("handshake", { true, false, "closed" }, handshake:join())
+  connection:close()
+end
+
+function case.a_timeout_of_a_handshake_holds()
+  local silent = assert(socket.bind("127.0.0.1", 0))
+  local plain = assert(socket.connect("127.0.0.1", (select(2, silent:getsockname()))))
+  local connection = assert(ssl.wrap(plain, { mode = "client", protocol = "any", verify = "none" }))
+  for _, mode in ipairs { "b", "t" } do
+    connection:settimeout(0.05, mode)
+    local before = process.now()
+    check.results("handshake", { false, "wantread" }, connection:dohandshake())
+    check.within(process.now() - before, 0.049, 30)
+    connection:settimeout(nil, mode)
+  end
+end
+
 check.run(case)

@@ -146,6 +146,20 @@ function case.an_error_inside_with_frees_the_mutex_and_goes_on()
   check.equal(m:lock(0), true)
 end
 
+function case.with_may_be_yielded_from()
+  local m = process.mutex()
+  local resume = coroutine.wrap(function()
+    return m:with(function(first)
+      local second = coroutine.yield(first + 1)
+      return second * 2
+    end, 1)
+  end)
+  check.equal(resume(), 2)
+  check.results("meanwhile", { n = 3, true, nil, "timeout" }, process.spawn(m.lock, m, 0):join())
+  check.equal(resume(5), 10)
+  check.equal(m:lock(0), true)
+end
+
 function case.with_may_wait_inside()
   local m, inside, all = process.mutex(), 0, {}
   for i = 1, 10 do
