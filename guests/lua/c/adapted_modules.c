@@ -7,12 +7,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-static int is_ready(void *argument, int which, unsigned ready) {
-  (void)which;
-  (void)ready;
-  return baton_system()->poll(argument, 1, 0) != 0;
-}
-
 /* await(descriptor, timeout, writes) */
 static int await(lua_State *L) {
   struct baton_process *process = baton_lua_running(L);
@@ -24,7 +18,7 @@ static int await(lua_State *L) {
   int why = -1;
   if (process != NULL && !baton_simulated && baton_may_park(process)) {
     baton_enter(L);
-    why = baton_rs_wait_ready(process->vm->executor, &watch, 1, deadline, is_ready, &asked);
+    why = baton_rs_wait_ready(process->vm->executor, &watch, 1, deadline, baton_is_ready, &asked);
     baton_leave(L);
   }
   if (why < 0) return 0;

@@ -9,12 +9,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-static int has_input(void *argument, int which, unsigned ready) {
-  (void)which;
-  (void)ready;
-  return baton_system()->poll(argument, 1, 0) != 0;
-}
-
 static size_t count_buffered(const FILE *file) { return (size_t)(file->_IO_read_end - file->_IO_read_ptr); }
 
 /* Files on disk are always ready, and what is set to be non-blocking does not wait. */
@@ -41,7 +35,7 @@ static void await_input(FILE *file) {
   L = baton_lua_innermost(process);
   baton_enter(L);
   baton_lua_object_begins(process, file, BATON_ALONE);
-  why = baton_rs_wait_ready(process->vm->executor, &watch, 1, BATON_NO_DEADLINE, has_input, &asked);
+  why = baton_rs_wait_ready(process->vm->executor, &watch, 1, BATON_NO_DEADLINE, baton_is_ready, &asked);
   baton_lua_object_ends(process);
   baton_leave(L);
   if (why < 0) return; /* it cannot be waited for */

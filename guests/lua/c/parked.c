@@ -180,7 +180,7 @@ enum baton_parked baton_park_asleep(struct baton_process *process, uint64_t dead
   return parked;
 }
 
-static int is_ready(void *argument, int which, unsigned ready) {
+int baton_is_ready(void *argument, int which, unsigned ready) {
   (void)which;
   (void)ready;
   return baton_system()->poll(argument, 1, 0) != 0;
@@ -189,7 +189,7 @@ static int is_ready(void *argument, int which, unsigned ready) {
 enum baton_parked baton_park_for(struct baton_process *process, int descriptor, short events, uint64_t deadline) {
   struct pollfd asked = {descriptor, events, 0};
   struct baton_watch watch = {(uint32_t)descriptor, baton_wants(events)};
-  return baton_park_until(process, &watch, 1, deadline, is_ready, &asked);
+  return baton_park_until(process, &watch, 1, deadline, baton_is_ready, &asked);
 }
 
 /* }====================================================== */

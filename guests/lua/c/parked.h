@@ -42,6 +42,9 @@ enum baton_parked baton_park_asleep(struct baton_process *process, uint64_t dead
 /* The process waits until one descriptor is ready for one of POLLIN, POLLOUT, POLLPRI. */
 enum baton_parked baton_park_for(struct baton_process *process, int descriptor, short events, uint64_t deadline);
 
+/* An attempt: whether poll finds what its argument, a `struct pollfd`, asks for. */
+int baton_is_ready(void *argument, int which, unsigned ready);
+
 unsigned baton_wants(short events); /* of poll */
 uint64_t baton_deadline_after(const struct timespec *timeout); /* NULL: never */
 int baton_is_nonblocking(int descriptor);
