@@ -70,17 +70,19 @@ function ways.priority() -- it is runnable, and becomes more urgent or less
   return { wait = function() end, wake = function(target, level) target:set_priority(level) end, level = 1 }
 end
 
--- By the clock, from outside of the program: the waker only computes meanwhile.
-function ways.deadline()
-  local due
+-- By the clock, from outside of the program: the waker only computes meanwhile. If the machine was busy and it comes too late for that, all is begun again,
+-- with more time.
+function ways.deadline(attempt)
+  local due = math.huge
   return {
     wait = function()
-      due = process.now() + 0.002
+      due = process.now() + 0.002 * 2 ^ attempt
       process.sleep_until(due)
     end,
     wake = function()
       while process.now() < due + 0.002 do end
     end,
+    is_late = function() return process.now() >= due end,
   }
 end
 
@@ -91,12 +93,12 @@ local function wanted(is_preemptible, level, is_locked, act)
   return "ended"
 end
 
-local function try(way, is_preemptible, level, is_locked, act)
+local function try(way, is_preemptible, level, is_locked, act, attempt)
   local what = ("%s, a %s waker, target of level %d, %s, then %s"):format(
     way, is_preemptible and "preemptible" or "cooperative", level, is_locked and "in a section" or "outside", act
   )
   local expected = wanted(is_preemptible, level, is_locked, act)
-  local how, phase, ran_in = ways[way](), "before", nil
+  local how, phase, ran_in, is_late = ways[way](attempt), "before", nil, false
   local target = process.spawn({ priority = how.level or level, quiet = true }, function()
     local _ <close> = check.closing(function() ran_in = phase end)
     how.wait()
@@ -104,7 +106,7 @@ local function try(way, is_preemptible, level, is_locked, act)
   if not how.level then
     check.eventually(what .. ": the target waits", function()
       local status = target:status()
-      return status == "waiting" or status == "sleeping" or status == "suspended"
+      return status == "waiting" or status == "sleeping" or status == "suspended" or how.is_late and status == "dead"
     end)
   end
 
@@ -114,7 +116,10 @@ local function try(way, is_preemptible, level, is_locked, act)
     while phase == expected and not ran_in and process.now() < limit do end
   end
 
-  local function wake() how.wake(target, level) end
+  local function wake()
+    is_late = how.is_late ~= nil and how.is_late()
+    if not is_late then how.wake(target, level) end
+  end
 
   local acts = {
     nothing = function() end,
@@ -139,6 +144,7 @@ local function try(way, is_preemptible, level, is_locked, act)
     else
       wake()
     end
+    if is_late then return end
     linger()
     phase = "acting"
     acts[act]()
@@ -146,6 +152,7 @@ local function try(way, is_preemptible, level, is_locked, act)
   end)
   check.results(what, { true }, waker:join())
   target:join()
+  if is_late then return try(way, is_preemptible, level, is_locked, act, attempt + 1) end
   check.equal(ran_in, expected, what)
 end
 
@@ -154,7 +161,9 @@ local function try_all(way)
   for _, is_preemptible in ipairs { true, false } do
     for level = LEVEL - 1, LEVEL + 1 do
       for _, is_locked in ipairs { false, true } do
-        for _, act in ipairs { "nothing", "yield", "sleep" } do try(way, is_preemptible, level, is_locked, act) end
+        for _, act in ipairs { "nothing", "yield", "sleep" } do
+          try(way, is_preemptible, level, is_locked, act, 1)
+        end
       end
     end
   end
