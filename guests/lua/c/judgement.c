@@ -225,6 +225,7 @@ void baton_lua_warn_blocked(struct baton_process *process) {
   L = baton_lua_innermost(process);
   if (isLua(L->ci)) return;
   function = function_of(L->ci);
+  if (function == baton_lua_exit) return; /* nobody is to go on */
   if (was_warned_of(function)) return;
   process->vm->in_report++;
   baton_lua_name_function(L, name, sizeof name);
