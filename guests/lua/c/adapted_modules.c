@@ -39,13 +39,9 @@ static int here(lua_State *L) {
 
 /* hold_kills(f, ...). An error takes the mark off, too. */
 static int hold_kills(lua_State *L) {
-  struct baton_process *process = baton_lua_running(L);
+  struct baton_process *process = baton_lua_caller(L);
   const int arguments = lua_gettop(L) - 1;
   struct baton_mark mark;
-  if (process == NULL) {
-    lua_call(L, arguments, LUA_MULTRET);
-    return lua_gettop(L);
-  }
   baton_enter(L);
   baton_lua_begin_hold(process, &mark, BATON_MARK_CLOSE);
   baton_leave(L);

@@ -16,9 +16,13 @@ local name, module, process, here, await, hold_kills, shut_down, metatable_of = 
 -- What one process at a time is inside of, callbacks included, as deep as it likes.
 local function new_turn()
   local mutex = process.mutex()
+  local lock, unlock = mutex.lock, mutex.unlock
   local inside = setmetatable({}, { __mode = "k" }) -- processes that are, or are about to be: a finalizer may come in between
-  local Stay = { __close = function(stay) inside[stay.process] = nil end }
-  local unlock = setmetatable({}, { __close = function() mutex:unlock() end })
+  local stays = setmetatable({}, { __mode = "k" }) -- by process: what ends its stay
+  local Stay = { __close = function(stay)
+    pcall(unlock, mutex) -- if it had come to that
+    inside[stay.process] = nil
+  end }
   local turn = {}
 
   -- Nobody else is inside, or ever will be.
@@ -27,26 +31,22 @@ local function new_turn()
     return me == nil or inside[me] ~= nil
   end
 
-  local function come()
-    local me = here()
+  local function come(me)
+    if not stays[me] then stays[me] = setmetatable({ process = me }, Stay) end
     inside[me] = true
-    return setmetatable({ process = me }, Stay)
+    return stays[me]
   end
 
-  function turn.take(f, ...)
-    if turn.is_mine() then return f(...) end
-    local _ <close> = come()
-    return mutex:with(f, ...)
-  end
-
-  -- The same, but returns `otherwise` if its turn has not come in time.
+  -- Calls f. Returns `otherwise` if the turn has not come in time (nil: there is no limit).
   function turn.take_within(timeout, otherwise, f, ...)
-    if turn.is_mine() then return f(...) end
-    local _ <close> = come()
-    if not mutex:lock(timeout) then return otherwise end
-    local _ <close> = unlock
+    local me = here()
+    if me == nil or inside[me] then return f(...) end
+    local _ <close> = come(me)
+    if not lock(mutex, timeout) then return otherwise end
     return f(...)
   end
+
+  function turn.take(f, ...) return turn.take_within(nil, nil, f, ...) end
 
   return turn
 end
@@ -76,7 +76,8 @@ function adapt._cqueues(core)
 
   local function wait_and_step(controller, timeout)
     local limit = shorter(timeout, controller:timeout())
-    if controller:count() > 0 and await(controller:pollfd(), limit) then timeout = 0 end
+    local waits = limit ~= 0 and controller:count() > 0
+    if waits and await(controller:pollfd(), limit) then timeout = 0 end
     return turn.take(step, controller, timeout)
   end
 
