@@ -257,50 +257,47 @@ static void update_pin(struct baton_process *process) {
   }
 }
 
-/* Either may be missing, Lua's state may not be open yet, and C++ may be there. */
-static __attribute__((noinline)) void switch_records(struct baton_process *from, struct baton_process *to) {
-  global_State *g = from != NULL ? from->global : to->global;
-  if (from != NULL) {
-    if (g != NULL) {
-      from->errno_kept = getCcalls(from->L) > BASE_LEVELS || from->resumed != NULL || from->pinned;
-      if (l_unlikely(from->errno_kept)) { /* C code other than the process's base is on its stack */
-        from->saved_errno = errno;
-        update_pin(from);
-      }
-      from->gc_stopped = g->gcstp & GCSTPGC;
-      g->gcstp &= cast_byte(~GCSTPGC);
-    }
-    if (l_unlikely(exception_globals != NULL)) {
-      void **globals = exception_globals();
-      from->exceptions[0] = globals[0];
-      from->exceptions[1] = globals[1];
-    }
-  }
-  baton_gate_set_process(to);
-  if (to != NULL) {
-    if (l_unlikely(to->errno_kept)) errno = to->saved_errno;
-    if (g != NULL) g->gcstp |= to->gc_stopped;
-    if (l_unlikely(exception_globals != NULL)) {
-      void **globals = exception_globals();
-      globals[0] = to->exceptions[0];
-      globals[1] = to->exceptions[1];
-    }
+/* What C code on the process's stack may look at when it goes on. */
+static inline void keep_errno(struct baton_process *from) {
+  from->errno_kept = getCcalls(from->L) > BASE_LEVELS || from->resumed != NULL || from->pinned;
+  if (l_unlikely(from->errno_kept)) { /* C code other than the process's base is on its stack */
+    from->saved_errno = errno;
+    update_pin(from);
   }
 }
 
-/* The same for what nearly every switch is: from one process to another. */
+/* The rest of a switch, where either process is missing, Lua's state is not open yet, or C++ is there. */
+static __attribute__((noinline)) void switch_exceptionally(struct baton_process *from, struct baton_process *to) {
+  global_State *g = from != NULL ? from->global : to->global;
+  if (from != NULL && g != NULL) {
+    keep_errno(from);
+    from->gc_stopped = g->gcstp & GCSTPGC;
+    g->gcstp &= cast_byte(~GCSTPGC);
+  }
+  if (from != NULL && exception_globals != NULL) {
+    void **globals = exception_globals();
+    from->exceptions[0] = globals[0];
+    from->exceptions[1] = globals[1];
+  }
+  baton_gate_set_process(to);
+  if (to == NULL) return;
+  if (to->errno_kept) errno = to->saved_errno;
+  if (g != NULL) g->gcstp |= to->gc_stopped;
+  if (exception_globals != NULL) {
+    void **globals = exception_globals();
+    globals[0] = to->exceptions[0];
+    globals[1] = to->exceptions[1];
+  }
+}
+
 void baton_lua_switched(struct baton_process *from, struct baton_process *to) {
   global_State *g;
   lu_byte stop;
   if (l_unlikely(from == NULL || to == NULL || exception_globals != NULL || (g = from->global) == NULL)) {
-    switch_records(from, to);
+    switch_exceptionally(from, to);
     return;
   }
-  from->errno_kept = getCcalls(from->L) > BASE_LEVELS || from->resumed != NULL || from->pinned;
-  if (l_unlikely(from->errno_kept)) {
-    from->saved_errno = errno;
-    update_pin(from);
-  }
+  keep_errno(from);
   stop = g->gcstp;
   from->gc_stopped = stop & GCSTPGC;
   g->gcstp = cast_byte((stop & ~GCSTPGC) | to->gc_stopped);
@@ -492,6 +489,20 @@ void baton_lua_resume_ends(lua_State *L, struct baton_process *process) {
   if (process->killed && L->status > LUA_YIELD) luaE_resetthread(L, L->status);
 }
 
+/* Code runs on the state as a part of the process from here on, until `drop_resumed`. Both inside the VM. */
+static void note_resumed(struct baton_process *process, lua_State *L, struct baton_resumed *record) {
+  record->process = process;
+  record->L = L;
+  record->previous = process->resumed;
+  baton_signal_fence();
+  process->resumed = record;
+}
+
+static void drop_resumed(struct baton_process *process, const struct baton_resumed *record) {
+  process->resumed = record->previous;
+  baton_signal_fence();
+}
+
 /*
 ** Closing a coroutine runs its __close methods on its own state, though nobody resumes it: it is noted as if somebody did, so that they wait, are
 ** preempted and are killed as in any other.
@@ -500,14 +511,9 @@ LUAI_FUNC int baton_close_protected(lua_State *L, ptrdiff_t level, int status) {
   struct baton_process *process = baton_lua_running(L);
   struct baton_resumed record;
   if (process == NULL || L == baton_lua_innermost(process)) return luaD_closeprotected(L, level, status);
-  record.process = process;
-  record.L = L;
-  record.previous = process->resumed;
-  baton_signal_fence();
-  process->resumed = &record;
+  note_resumed(process, L, &record);
   status = luaD_closeprotected(L, level, status);
-  process->resumed = record.previous;
-  baton_signal_fence();
+  drop_resumed(process, &record);
   if (l_unlikely(L->hookmask & BATON_HOOK_BIT)) baton_lua_resume_ends(L, process);
   return status;
 }
@@ -549,17 +555,12 @@ static int call_on_foreign_state(struct baton_process *process, lua_State *L, in
 static int call_on_idle_state(struct baton_process *process, lua_State *L, int nargs, int nresults, int errfunc) {
   struct baton_resumed record;
   int status;
-  record.process = process;
-  record.L = L;
-  record.previous = process->resumed;
   baton_enter(L);
-  baton_signal_fence();
-  process->resumed = &record;
+  note_resumed(process, L, &record);
   baton_leave(L);
   status = baton_stock_pcallk(L, nargs, nresults, errfunc, 0, NULL);
   baton_enter(L);
-  process->resumed = record.previous;
-  baton_signal_fence();
+  drop_resumed(process, &record);
   baton_lua_resume_ends(L, process);
   baton_leave(L);
   return status;
