@@ -106,6 +106,31 @@ function check.without_slices()
   require("baton.process").params.slice = 3600
 end
 
+-- n processes, each in f(i).
+function check.spawn_all(n, f)
+  local all = {}
+  for i = 1, n do all[i] = require("baton.process").spawn(f, i) end
+  return all
+end
+
+-- Each must return nothing, and not fail.
+function check.join_all(all)
+  for i, p in ipairs(all) do check.results("process " .. i, { true }, p:join()) end
+end
+
+-- A process that ticks once a millisecond; the function that is returned answers how often it has.
+function check.ticker(options)
+  local process = require "baton.process"
+  local ticks = 0
+  process.spawn({ daemon = true, priority = options and options.priority }, function()
+    while true do
+      process.sleep(0.001)
+      ticks = ticks + 1
+    end
+  end)
+  return function() return ticks end
+end
+
 -- An object whose <close> calls f(error).
 function check.closing(f)
   return setmetatable({}, { __close = function(_, err) f(err) end })

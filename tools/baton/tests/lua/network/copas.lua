@@ -24,33 +24,17 @@ local function ask(port, line)
   return answer
 end
 
-local function spawn_all(n, f)
-  local all = {}
-  for i = 1, n do all[i] = process.spawn(f, i) end
-  return all
-end
-
-local function join_all(all)
-  for i, p in ipairs(all) do check.results("process " .. i, { true }, p:join()) end
-end
-
 function case.processes_talk_to_a_server_of_copas()
   local port = serve(string.upper)
-  join_all(spawn_all(30, function(i) check.equal(ask(port, "line " .. i), "LINE " .. i) end))
+  check.join_all(check.spawn_all(30, function(i) check.equal(ask(port, "line " .. i), "LINE " .. i) end))
   check.within(process.threads(), 1, process.features().poller == "polling" and 64 or 8, "threads")
 end
 
 function case.others_run_while_the_loop_waits()
   local _, loop = serve(string.upper)
   check.becomes(loop, "waiting")
-  local ticks = 0
-  process.spawn({ daemon = true }, function()
-    while true do
-      process.sleep(0.001)
-      ticks = ticks + 1
-    end
-  end)
-  check.eventually("the clock ticks", function() return ticks > 50 end)
+  local ticks = check.ticker()
+  check.eventually("the clock ticks", function() return ticks() > 50 end)
   check.equal(loop:status(), "waiting")
 end
 
@@ -63,7 +47,7 @@ function case.a_handler_may_wait_for_another_process()
     asked:send(line)
     return (answered:receive())
   end)
-  join_all(spawn_all(10, function(i) check.equal(ask(port, "line " .. i), ("line " .. i):reverse()) end))
+  check.join_all(check.spawn_all(10, function(i) check.equal(ask(port, "line " .. i), ("line " .. i):reverse()) end))
 end
 
 function case.threads_of_copas_and_processes_share_the_program()
@@ -79,7 +63,7 @@ function case.threads_of_copas_and_processes_share_the_program()
       done = done + 1
     end)
   end
-  join_all(spawn_all(10, function(i) check.equal(ask(port, "process " .. i), "PROCESS " .. i) end))
+  check.join_all(check.spawn_all(10, function(i) check.equal(ask(port, "process " .. i), "PROCESS " .. i) end))
   check.eventually("all threads have their answers", function() return done == 10 end)
 end
 

@@ -6,30 +6,9 @@ local condition = require "cqueues.condition"
 local socket = require "cqueues.socket"
 local case = {}
 
-local function spawn_all(n, f)
-  local all = {}
-  for i = 1, n do all[i] = process.spawn(f, i) end
-  return all
-end
-
-local function join_all(all)
-  for i, p in ipairs(all) do check.results("process " .. i, { true }, p:join()) end
-end
-
-local function count_ticks()
-  local ticks = 0
-  process.spawn({ daemon = true }, function()
-    while true do
-      process.sleep(0.001)
-      ticks = ticks + 1
-    end
-  end)
-  return function() return ticks end
-end
-
 -- A coroutine of a loop that gives way to other processes is still in its loop, and they are not.
 function case.loops_of_several_processes_do_not_meet()
-  join_all(spawn_all(4, function(i)
+  check.join_all(check.spawn_all(4, function(i)
     for round = 1, 50 do
       local loop, sum = cqueues.new(), 0
       for k = 1, 3 do
@@ -50,7 +29,7 @@ function case.loops_of_several_processes_do_not_meet()
 end
 
 function case.others_run_while_a_loop_waits()
-  local ticks = count_ticks()
+  local ticks = check.ticker()
   local loop = cqueues.new()
   loop:wrap(function() check.eventually("the clock ticks", function()
     cqueues.sleep(0.01)
@@ -61,7 +40,7 @@ end
 
 function case.a_loop_that_waits_keeps_no_thread()
   local ready = condition.new()
-  local all = spawn_all(20, function()
+  local all = check.spawn_all(20, function()
     local loop = cqueues.new()
     loop:wrap(function() ready:wait() end)
     assert(loop:loop())
@@ -69,7 +48,7 @@ function case.a_loop_that_waits_keeps_no_thread()
   for _, p in ipairs(all) do check.becomes(p, "waiting") end
   check.within(process.threads(), 1, 4, "threads")
   ready:signal() -- by another process than those of the loops
-  join_all(all)
+  check.join_all(all)
 end
 
 function case.what_is_wrapped_while_the_loop_waits_runs_at_once()
@@ -100,7 +79,7 @@ function case.servers_and_clients_are_processes_of_one_program()
     end)
     assert(loop:loop())
   end)
-  join_all(spawn_all(10, function(i) -- without a loop: each wait is by itself
+  check.join_all(check.spawn_all(10, function(i) -- without a loop: each wait is by itself
     local client = socket.connect("127.0.0.1", port)
     for round = 1, 10 do
       client:write("line ", i, " ", round, "\n")
@@ -124,7 +103,7 @@ end
 
 function case.a_process_that_waits_in_a_loop_can_be_killed()
   local never, closed = condition.new(), 0
-  local victims = spawn_all(10, function()
+  local victims = check.spawn_all(10, function()
     local held <close> = setmetatable({}, { __close = function() closed = closed + 1 end })
     local loop = cqueues.new()
     loop:wrap(function() never:wait() end)
@@ -180,7 +159,7 @@ function case.one_controller_may_be_stepped_by_two_processes()
       sum = sum + 1
     end)
   end
-  join_all(spawn_all(2, function() assert(loop:loop()) end))
+  check.join_all(check.spawn_all(2, function() assert(loop:loop()) end))
   check.equal(sum, 20)
 end
 
@@ -199,7 +178,7 @@ function case.errors_are_those_of_the_module()
 end
 
 function case.in_a_critical_section_the_system_waits()
-  local ticks = count_ticks()
+  local ticks = check.ticker()
   process.critical(function()
     local before = ticks()
     local loop = cqueues.new()

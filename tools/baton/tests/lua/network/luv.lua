@@ -28,17 +28,11 @@ local function ask(port, text)
 end
 
 function case.others_run_while_the_loop_waits()
-  local ticks, fired = 0, 0
-  process.spawn({ daemon = true }, function()
-    while true do
-      process.sleep(0.001)
-      ticks = ticks + 1
-    end
-  end)
+  local ticks, fired = check.ticker(), 0
   local timer = uv.new_timer()
   timer:start(10, 10, function()
     fired = fired + 1
-    if ticks > 20 then timer:close() end
+    if ticks() > 20 then timer:close() end
   end)
   check.equal(uv.run(), false)
   check.that(fired > 0)
@@ -164,17 +158,10 @@ function case.two_runners_take_turns()
 end
 
 function case.a_callback_that_computes_is_preempted()
-  local ticks, stop = 0, false
-  process.spawn({ daemon = true }, function()
-    while true do
-      process.sleep(0.001)
-      ticks = ticks + 1
-      stop = ticks > 5
-    end
-  end)
+  local ticks = check.ticker()
   local timer = uv.new_timer()
   timer:start(0, 0, function()
-    while not stop do end
+    while ticks() <= 5 do end
     timer:close()
   end)
   check.equal(uv.run(), false)

@@ -8,11 +8,7 @@ local PORT = tonumber(os.getenv "PORT")
 
 local function connect() return redis.connect("127.0.0.1", PORT) end
 
-local function together(n, f)
-  local all = {}
-  for i = 1, n do all[i] = process.spawn(f, i) end
-  for i, p in ipairs(all) do check.results("process " .. i, { true }, p:join()) end
-end
+local function together(n, f) check.join_all(check.spawn_all(n, f)) end
 
 -- How many clients the server has, the one that asks included.
 local function count_clients(client)

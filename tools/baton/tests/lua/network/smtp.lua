@@ -32,17 +32,11 @@ function case.many_processes_send_at_once()
 end
 
 function case.a_large_message_stops_nobody()
-  local ticks = 0
-  process.spawn({ daemon = true, priority = 60 }, function()
-    while true do
-      process.sleep(0.001)
-      ticks = ticks + 1
-    end
-  end)
+  local ticks = check.ticker { priority = 60 }
   local line = ("x"):rep(70)
   check.equal(send(1, (line .. "\r\n"):rep(20000) .. "the end\r\n"), 1)
   check.equal(count "the end", 1)
-  check.that(ticks > 0)
+  check.that(ticks() > 0)
 end
 
 function case.who_waits_for_a_silent_server_can_be_killed_or_times_out()

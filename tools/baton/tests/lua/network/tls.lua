@@ -42,11 +42,7 @@ local function connect(port, trusted)
   return connection
 end
 
-local function together(n, f)
-  local all = {}
-  for i = 1, n do all[i] = process.spawn(f, i) end
-  for i = 1, n do check.results("process " .. i, { true }, all[i]:join()) end
-end
+local function together(n, f) check.join_all(check.spawn_all(n, f)) end
 
 function case.many_clients_talk_to_a_server_that_they_trust()
   local files = new_certificate()

@@ -36,21 +36,11 @@ local function echo(client)
   for line in function() return client:receive() end do client:send(line .. "\n") end
 end
 
-local function spawn_all(n, f)
-  local all = {}
-  for i = 1, n do all[i] = process.spawn(f, i) end
-  return all
-end
-
-local function join_all(all)
-  for i, p in ipairs(all) do check.results("process " .. i, { true }, p:join()) end
-end
-
 function case.a_textbook_echo_server_holds_hundreds_of_connections_on_few_threads()
   local server, port = listen(500)
   serve(server, echo)
   local most = 0
-  local all = spawn_all(300, function(i)
+  local all = check.spawn_all(300, function(i)
     local client = assert(socket.connect("127.0.0.1", port))
     for round = 1, 5 do
       local line = i .. " " .. round
@@ -60,7 +50,7 @@ function case.a_textbook_echo_server_holds_hundreds_of_connections_on_few_thread
     end
     client:close()
   end)
-  join_all(all)
+  check.join_all(all)
   -- Without the clocks of threads, calls are also retaken whose thread the system does not let run.
   check.within(most, 1, process.features().poller == "polling" and 64 or 4, "threads")
   check.that(process.stats().descriptor_waits > 1000)
@@ -90,10 +80,10 @@ function case.hundreds_of_requests_to_a_slow_server_wait_side_by_side()
     client:send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nslow")
   end)
   local before = process.now()
-  local all = spawn_all(200, function()
+  local all = check.spawn_all(200, function()
     check.equal(http.request("http://127.0.0.1:" .. port .. "/"), "slow")
   end)
-  join_all(all)
+  check.join_all(all)
   check.within(process.now() - before, 0.5, 60, "seconds, one after the other it were 100")
 end
 
@@ -152,7 +142,7 @@ end
 
 function case.a_second_reader_waits_for_its_turn()
   local client, peer = pair()
-  local readers = spawn_all(5, function() return (client:receive()) end)
+  local readers = check.spawn_all(5, function() return (client:receive()) end)
   for _, reader in ipairs(readers) do waits(reader) end
   for i = 1, 5 do peer:send(("%d\n"):format(i)) end
   local got = {}
@@ -163,7 +153,7 @@ end
 
 function case.several_processes_accept_from_one_socket()
   local server, port = listen()
-  local all = spawn_all(10, function() return (assert(server:accept()):receive()) end)
+  local all = check.spawn_all(10, function() return (assert(server:accept()):receive()) end)
   for i = 1, 10 do waits(all[i]) end
   local got = {}
   for i = 0, 9 do assert(socket.connect("127.0.0.1", port)):send(i .. "\n") end

@@ -7,7 +7,7 @@ local case = {}
 local LEVEL = 40 -- the waker's
 local LONG = 120 -- seconds: it does not come to that
 
--- Ways to wait and to be woken. `wait()` is the target's part, `wake(target)` the waker's, and until `due` (if there is one) it may not have happened.
+-- Ways to wait and to be woken. `wait()` is the target's part, `wake(target)` the waker's, `is_late()`, if there is one, says that the target was not woken in time by it.
 local ways = {}
 
 function ways.signal()
