@@ -19,6 +19,13 @@ impl DurationParameter {
         Duration::from_nanos(self.0.load(Ordering::Relaxed))
     }
 
+    /// Current value in nanoseconds.
+    #[inline]
+    pub(crate) fn nanos(&self) -> u64 {
+        // Relaxed: a parameter orders nothing.
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// Replaces the value; durations above 584 years are cut.
     pub fn set(&self, value: Duration) {
         let nanos = u64::try_from(value.as_nanos()).unwrap_or(u64::MAX);

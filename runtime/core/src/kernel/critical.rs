@@ -4,8 +4,8 @@
 //! urgent, and whatever asks who runs next (a yield, a preemption, a deadline) finds the same process again, without
 //! asking about critical sections. What would have to wait is told [`WakeReason::Forbidden`](super::WakeReason) instead.
 
-use super::Kernel;
 use super::slab::NIL;
+use super::{Kernel, ProcessId};
 
 impl<C> Kernel<C> {
     /// The current process enters a critical section; they nest.
@@ -23,6 +23,14 @@ impl<C> Kernel<C> {
     #[inline]
     pub fn is_critical(&self) -> bool {
         self.current != NIL && self.processes[self.current].critical > 0
+    }
+
+    /// Whether a process left critical sections when it suspended itself, and has not run since.
+    #[inline]
+    pub fn has_left_critical(&self, pid: ProcessId) -> bool {
+        self.processes
+            .find(pid)
+            .is_some_and(|index| self.processes[index].critical_left > 0)
     }
 
     /// The current process had suspended itself inside of critical sections, and runs again: it is inside as before.

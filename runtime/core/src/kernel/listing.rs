@@ -159,6 +159,12 @@ impl<C> Kernel<C> {
         self.look(pid, |process| process.preemptible)
     }
 
+    /// The same of the current process.
+    #[inline]
+    pub fn current_is_preemptible(&self) -> Option<bool> {
+        (self.current != NIL).then(|| self.processes[self.current].preemptible)
+    }
+
     /// Says whether a process may be made to give way.
     pub fn set_preemptible(&mut self, pid: ProcessId, preemptible: bool) {
         if let Some(index) = self.processes.find(pid) {

@@ -39,7 +39,7 @@
 //! |---|---|
 //! | `ids`, `words` | what the kernel is asked with and what it answers |
 //! | `process`, `slab` | slots, found by index and checked by generation |
-//! | `run_queue`, `scheduling` | rings by priority; choose, yield, preempt |
+//! | `run_queue`, `scheduling`, `turn` | rings by priority; choose, yield, preempt; the same where little is to be decided |
 //! | `waiters`, `blocking` | wait queues; the one way into a wait and the one way out |
 //! | `deadlines`, `timer` | the heap of deadlines; processes fired by time |
 //! | `lifetime`, `join` | spawn, exit, forget; waiting for the end of others |
@@ -97,6 +97,7 @@ mod semaphore;
 mod slab;
 mod suspend;
 mod timer;
+mod turn;
 mod waiters;
 mod words;
 
@@ -113,9 +114,10 @@ pub use ids::{
 pub use lifetime::SpawnOptions;
 pub use listing::Blocker;
 pub use readiness::{Edition, Readiness, Watch};
-pub use scheduling::Turn;
+pub use scheduling::Standing;
 pub use select::Case;
 pub use timer::TimerStats;
+pub use turn::Turn;
 pub use words::{
     Attempt, Deadline, KillOutcome, Next, NotOwner, Preemption, Priority, ProcessLimit, Recursive, ResumeOutcome,
     State, SuspendOutcome, Wake, WakeReason,

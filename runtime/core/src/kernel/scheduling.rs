@@ -4,23 +4,19 @@ use super::process::{NO_DUE_TIME, Phase};
 use super::slab::NIL;
 use super::{Kernel, Next, Preemption, Priority, ProcessId};
 
+/// Who could run instead of the current process, or at all if there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// Somebody.
+    pub runnable: bool,
+    /// One that is as urgent, or more: a yield would let it run.
+    pub rivals: bool,
+    /// One that is more urgent.
+    pub outranked: bool,
+}
+
 /// So many processes at the front are chosen from: to find one takes as many steps.
 const MOST_STIRRED: usize = 1000;
-
-/// A yield between two equals that was made.
-#[must_use]
-#[derive(Debug, Clone, Copy)]
-pub struct Turn {
-    from: u32,
-    to: u32,
-}
-
-/// Whether a process that needs this carrier, or `NIL`, may run at home, which is number 0.
-#[inline]
-fn may_run_at_home(carrier: u32) -> bool {
-    const { assert!(NIL.wrapping_add(1) == 0) };
-    carrier.wrapping_add(1) <= 1
-}
 
 impl<C> Kernel<C> {
     /// Chooses the most urgent runnable process, the current one if no other is more urgent.
@@ -46,37 +42,6 @@ impl<C> Kernel<C> {
             self.counters.yields += 1;
         }
         next
-    }
-
-    /// The current process goes to the back of its level, if that is all there is to it: another one is as urgent, may run at
-    /// home, which is where the caller is, and is preempted alike, and nobody is more urgent. Else nothing happens and the answer is `None`: [`Kernel::yield_current`] decides.
-    #[inline]
-    pub fn yield_to_equal(&mut self) -> Option<Turn> {
-        let from = self.current;
-        let process = self.processes.slots.get(from as usize)?;
-        let (level, to) = (process.priority.get(), process.next);
-        let is_simple = to != from
-            && self.with_due_time == 0
-            && self.run_queue.top() == level
-            && self.run_queue.head(level) == from
-            && may_run_at_home(self.processes[to].carrier)
-            && self.processes[to].preemptible == process.preemptible;
-        if !is_simple {
-            return None;
-        }
-        self.run_queue.turn_to(level, to);
-        self.current = to;
-        self.counters.switches += 1;
-        self.counters.yields += 1;
-        Some(Turn { from, to })
-    }
-
-    /// What the executor keeps with the two processes of a turn: the one that gave way, and the one that runs.
-    #[inline]
-    pub fn payloads_of_turn(&mut self, turn: Turn) -> Option<[&mut C; 2]> {
-        let both = self.payloads.get_disjoint_mut([turn.from as usize, turn.to as usize]);
-        let [from, to] = both.ok()?;
-        Some([from.as_mut()?, to.as_mut()?])
     }
 
     /// The process that runs next if the current one gives way now.
@@ -200,16 +165,26 @@ impl<C> Kernel<C> {
         self.run_queue.top() > self.processes[self.current].priority.get()
     }
 
-    /// Whether a yield of the current process would let another one run.
+    /// Who could run instead of the current process.
     #[inline]
-    pub fn current_has_rivals(&self) -> bool {
+    pub fn standing(&self) -> Standing {
+        let top = self.run_queue.top();
         if self.current == NIL {
-            return self.run_queue.top() != 0;
+            let anybody = top != 0;
+            return Standing {
+                runnable: anybody,
+                rivals: anybody,
+                outranked: anybody,
+            };
         }
         let process = &self.processes[self.current];
         let level = process.priority.get();
-        let top = self.run_queue.top();
-        top > level || (top == level && process.next != self.current)
+        let is_ready = process.phase == Phase::Ready;
+        Standing {
+            runnable: self.census[Phase::Ready as usize] > u32::from(is_ready),
+            rivals: top > level || (top == level && process.next != self.current),
+            outranked: top > level,
+        }
     }
 
     /// A number that stays the same as long as nothing changes by which others decide when the current process is to be interrupted: who is

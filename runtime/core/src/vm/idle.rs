@@ -119,7 +119,8 @@ impl Vm {
     #[inline]
     pub(super) fn next_deadline(&self, inner: &Inner) -> Option<Instant> {
         let earliest = inner.kernel.next_deadline()?;
-        Some(earliest + self.parameters.timer_slack.get())
+        let slack = self.parameters.timer_slack.nanos();
+        Some(Instant::from_nanos(earliest.as_nanos().saturating_add(slack)))
     }
 
     /// Nothing is runnable: waits for the next deadline, a descriptor or a kick.

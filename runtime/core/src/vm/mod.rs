@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `mod.rs` | the VM's face: making it, running it, asking it |
 //! | `operations.rs` | what a running process may do: yield, wait, spawn, kill |
-//! | `switching.rs` | from one process straight to the next |
+//! | `switching.rs`, `straight.rs` | from one process to the next; the same where little is to be decided |
+//! | `publishing.rs` | what the owner shows the monitor |
 //! | `consulting.rs` | a scheduler and switch hooks of the guest's users |
 //! | `simulation.rs` | runs that a seed gives again |
 //! | `slices.rs`, `bell.rs` | slices of a process's own; what signal handlers may ring |
@@ -38,9 +39,11 @@ mod idle;
 mod lock;
 mod moving;
 mod operations;
+mod publishing;
 mod seats;
 mod simulation;
 mod slices;
+mod straight;
 mod switching;
 mod turns;
 mod waiting;
@@ -65,7 +68,7 @@ use baton_sys::parking::Park;
 use baton_sys::poller::{Alarm, Events, Poller};
 use baton_sys::stack::{Stack, StackPool};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 /// The VM's first native thread.
@@ -122,31 +125,6 @@ pub(crate) struct Inner {
     haste: f64,
 }
 
-/// What the owner shows to the monitor. Plain stores; read without order.
-#[derive(Debug, Default)]
-struct Published {
-    /// Processes ready to run.
-    runnable: AtomicU32,
-    /// Whether an equal or a more urgent one than the running process is among them.
-    rivals: AtomicBool,
-    /// Whether one more urgent than the running process is among them.
-    outranked: AtomicBool,
-    /// The earliest deadline in nanoseconds; `u64::MAX`: none.
-    deadline: AtomicU64,
-    /// Changes with each switch.
-    switches: AtomicU64,
-    /// How much of its slice the running process had used when it was continued, in nanoseconds.
-    slice_used: AtomicU64,
-    /// The length of its slices in microseconds; 0: the parameter.
-    slice: AtomicU32,
-    /// Whether the running process may be preempted.
-    preemptible: AtomicBool,
-    /// The monitor's clock reading at its last look, in nanoseconds.
-    coarse_now: AtomicU64,
-    /// Threads with names.
-    named_threads: AtomicUsize,
-}
-
 /// Why the running process is asked for a safepoint.
 mod request {
     /// Its slice is over.
@@ -187,7 +165,7 @@ pub struct Vm {
     guest: Arc<dyn Guest>,
     inner: OwnerCell<Inner>,
     lock: Mutex<lock::LockState>,
-    published: Published,
+    published: publishing::Published,
     inbox: Inbox<Post>,
     park: Park,
     poller: Poller,
@@ -261,10 +239,7 @@ impl Vm {
                 haste: 1.0,
             }),
             lock: Mutex::new(lock::LockState::default()),
-            published: Published {
-                deadline: AtomicU64::new(u64::MAX),
-                ..Published::default()
-            },
+            published: publishing::Published::new(),
             inbox: Inbox::new(),
             park: Park::new(),
             poller: Poller::new()?,

@@ -200,7 +200,7 @@ impl Vm {
     pub fn yield_now(&self) {
         let turn = self.inner.with(
             #[inline(always)]
-            |inner| self.plan_turn(inner),
+            |inner| self.yield_straight(inner),
         );
         match turn {
             Some(_) => self.take(turn),
@@ -249,7 +249,7 @@ impl Vm {
             };
             match f(&mut inner.kernel) {
                 Attempt::Ready(wake) if !inner.has_to_decide() => Err(wake),
-                Attempt::Ready(wake) => Ok((me, self.give_way(inner, me), Some(wake))),
+                Attempt::Ready(wake) => Ok((me, self.give_way(inner), Some(wake))),
                 Attempt::Blocked => Ok((me, self.plan_after_block(inner, me), None)),
             }
         });
@@ -268,7 +268,7 @@ impl Vm {
             let result = f(&mut inner.kernel);
             self.let_go_of_threads(inner);
             let jump = if inner.has_to_decide() {
-                inner.kernel.current().and_then(|me| self.give_way(inner, me))
+                self.give_way(inner)
             } else {
                 None
             };
@@ -290,18 +290,23 @@ impl Vm {
     /// Suspends a process; the calling one returns when it is resumed. It leaves its critical sections in the same step, and is inside of them again
     /// when it returns.
     pub fn suspend(&self, process: ProcessId) -> SuspendOutcome {
-        let (outcome, jump) = self.inner.with(|inner| {
+        let (outcome, jump, left) = self.inner.with(|inner| {
             let me = inner.kernel.current();
             let outcome = inner.kernel.suspend(process);
-            let jump = match (outcome, me) {
-                (SuspendOutcome::CurrentMustSwitch, Some(me)) => self.plan_after_block(inner, me),
-                _ => None,
-            };
-            self.publish(inner);
-            (outcome, jump)
+            match (outcome, me) {
+                (SuspendOutcome::CurrentMustSwitch, Some(me)) => (
+                    outcome,
+                    self.plan_after_block(inner, me),
+                    inner.kernel.has_left_critical(me),
+                ),
+                _ => {
+                    self.publish(inner);
+                    (outcome, None, false)
+                }
+            }
         });
         self.take(jump);
-        if outcome == SuspendOutcome::CurrentMustSwitch {
+        if left {
             self.kernel(Kernel::reenter_critical);
         }
         outcome
@@ -314,7 +319,7 @@ impl Vm {
             if matches!(outcome, KillOutcome::Woken | KillOutcome::Pending) && inner.kernel.kill_is_due(process) {
                 self.guest.request_safepoint(inner.kernel.guest(process));
             }
-            let jump = inner.kernel.current().and_then(|me| self.give_way(inner, me));
+            let jump = self.give_way(inner);
             (outcome, jump)
         });
         self.take(jump);
@@ -398,7 +403,18 @@ impl Vm {
         }
     }
 
-    fn give_way(&self, inner: &mut Inner, me: ProcessId) -> Option<super::switching::Jump> {
+    /// The calling process gives way if somebody is more urgent.
+    #[inline]
+    fn give_way(&self, inner: &mut Inner) -> Option<super::switching::Jump> {
+        match self.give_way_straight(inner) {
+            None => self.plan_to_give_way(inner),
+            jump => jump,
+        }
+    }
+
+    #[inline(never)]
+    fn plan_to_give_way(&self, inner: &mut Inner) -> Option<super::switching::Jump> {
+        let me = inner.kernel.current()?;
         let gives_way =
             inner.kernel.current_should_yield() && self.parameters.preemptive() && inner.kernel.is_preemptible(me);
         let next = if gives_way {
@@ -420,7 +436,17 @@ impl Vm {
         self.plan(inner, me, next)
     }
 
+    /// The calling process waits: somebody else runs.
+    #[inline]
     fn plan_after_block(&self, inner: &mut Inner, me: ProcessId) -> Option<super::switching::Jump> {
+        match self.succeed_straight(inner) {
+            None => self.plan_successor(inner, me),
+            jump => jump,
+        }
+    }
+
+    #[inline(never)]
+    fn plan_successor(&self, inner: &mut Inner, me: ProcessId) -> Option<super::switching::Jump> {
         self.stir(inner, Some(me));
         let next = match inner.kernel.schedule() {
             Next::Other(pid) if pid == me => Next::Same,

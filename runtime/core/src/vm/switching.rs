@@ -4,7 +4,7 @@ use super::{Context, HOME, Inner, Vm};
 use crate::kernel::{CarrierId, Next, Preemption, ProcessId};
 use baton_sys::clock::Instant;
 use baton_sys::fiber::Fiber;
-use baton_sys::{gate, membarrier};
+use baton_sys::gate;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -57,36 +57,6 @@ impl Vm {
         };
         self.publish(inner);
         jump
-    }
-
-    /// A yield among equals, where a switch costs the most: made here if nothing else is to be decided. Equals change places: as many are
-    /// runnable as before, and no deadline has changed, so the monitor need not be told more than that there was a switch.
-    #[inline(always)]
-    pub(super) fn plan_turn(&self, inner: &mut Inner) -> Option<Jump> {
-        if self.exceptions() != 0 || inner.carrier != HOME {
-            return None;
-        }
-        let now = self.coarse_now();
-        let turn = inner.kernel.yield_to_equal()?;
-        let switches = inner.kernel.counters().switches;
-        let [left, run] = inner
-            .kernel
-            .payloads_of_turn(turn)
-            .unwrap_or_else(|| broken("a runnable process has no context"));
-        left.busy += now.saturating_sub(inner.run_started);
-        inner.run_started = inner.run_started.max(now);
-        left.slice_began = left.busy;
-        // Relaxed (both): hints.
-        self.published
-            .slice_used
-            .store(run.busy - run.slice_began, Ordering::Relaxed);
-        self.published.switches.store(switches, Ordering::Relaxed);
-        let from = left.fiber?;
-        let to = match run.fiber {
-            Some(fiber) => fiber,
-            None => inner.first_fiber_of(inner.kernel.current()?),
-        };
-        Some(Jump { from, to })
     }
 
     #[cold]
@@ -152,16 +122,6 @@ impl Vm {
         }
     }
 
-    /// The time for accounts, at most a tick behind: the monitor's, as long as it looks at the clock.
-    #[inline]
-    fn coarse_now(&self) -> u64 {
-        if self.monitor.is_parked() {
-            return Instant::now().as_nanos();
-        }
-        // Relaxed: a coarse clock orders nothing.
-        self.published.coarse_now.load(Ordering::Relaxed)
-    }
-
     /// Whether the owner's thread may continue `pid`; if not, its loop hands the VM over.
     #[inline]
     fn may_run_here(&self, inner: &Inner, pid: ProcessId) -> bool {
@@ -220,36 +180,6 @@ impl Vm {
     /// Continues a process from the loop of the owner's thread; returns when somebody switches back to the loop.
     pub(super) fn run_from_base(&self, jump: Jump) {
         self.take(Some(jump));
-    }
-
-    /// Shows the monitor what it decides by, and calls it when it sleeps too long for that.
-    #[inline]
-    pub(super) fn publish(&self, inner: &mut Inner) {
-        inner.published = inner.kernel.changes();
-        let kernel = &inner.kernel;
-        let runnable = kernel.runnable_count() as u32;
-        let deadline = self.next_deadline(inner).map_or(u64::MAX, Instant::as_nanos);
-        // Relaxed (all): hints; the monitor reads them again after its own barrier before it parks.
-        let published = &self.published;
-        published.runnable.store(runnable, Ordering::Relaxed);
-        published.deadline.store(deadline, Ordering::Relaxed);
-        let switches = kernel.counters().switches;
-        published.switches.store(switches, Ordering::Relaxed);
-        if let Some(current) = kernel.current() {
-            // Relaxed: as above.
-            let preemptible = kernel.is_preemptible(current);
-            published.preemptible.store(preemptible, Ordering::Relaxed);
-        }
-        let (rivals, outranked) = (kernel.current_has_rivals(), kernel.current_should_yield());
-        // Relaxed: as above.
-        published.rivals.store(rivals, Ordering::Relaxed);
-        published.outranked.store(outranked, Ordering::Relaxed);
-        // Pairs with `heavy` in the monitor's parking: either it sees these stores, or the load below sees it parked.
-        membarrier::light();
-        let work_waits = runnable > 0 || (kernel.watching() > 0 && !self.descriptors.are_armed());
-        if self.monitor.looks_too_late(work_waits, deadline) && kernel.current().is_some() {
-            self.call_monitor(work_waits, deadline);
-        }
     }
 
     /// Asks at a safepoint whether the calling process must give way, and does so. Inside the VM.
@@ -380,6 +310,15 @@ impl Inner {
         self.kernel
             .payload_mut(pid)
             .unwrap_or_else(|| broken("a process has no context"))
+    }
+
+    /// The fiber of the process that runs from now on, and has not run before.
+    #[cold]
+    pub(super) fn first_fiber_of_current(&mut self) -> Fiber {
+        match self.kernel.current() {
+            Some(current) => self.first_fiber_of(current),
+            None => broken("nobody is current"),
+        }
     }
 
     /// The fiber of a process about to run; made at its first run.

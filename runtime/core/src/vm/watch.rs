@@ -12,6 +12,7 @@
 
 use super::calling::before_deadline;
 use super::lock::Retake;
+use super::publishing::Standing;
 use super::{Vm, request};
 use crate::monitor::{NextLook, TICK};
 use baton_sys::clock::Instant;
@@ -113,9 +114,7 @@ impl Standstill {
 /// What the owner has published, read once.
 #[derive(Debug, Clone, Copy)]
 struct View {
-    runnable: bool,
-    rivals: bool,
-    outranked: bool,
+    standing: Standing,
     posted: bool,
     /// Somebody waits for a descriptor.
     watched: bool,
@@ -128,9 +127,7 @@ impl Vm {
         // Relaxed (all): hints; see the monitor's parking for what orders them.
         let deadline = self.published.deadline.load(Ordering::Relaxed);
         View {
-            runnable: self.published.runnable.load(Ordering::Relaxed) > 0,
-            rivals: self.published.rivals.load(Ordering::Relaxed),
-            outranked: self.published.outranked.load(Ordering::Relaxed),
+            standing: self.published.standing(),
             posted: !self.inbox.is_empty() || self.signal_is_due(),
             watched: self.descriptors.are_watched(),
             due: deadline <= now.as_nanos(),
@@ -145,7 +142,10 @@ impl Vm {
     }
 
     fn may_miss_something(&self, view: View, deadline: u64) -> bool {
-        view.runnable || view.posted || view.deadline < deadline || (view.watched && !self.descriptors.are_armed())
+        view.standing.somebody_is_runnable()
+            || view.posted
+            || view.deadline < deadline
+            || (view.watched && !self.descriptors.are_armed())
     }
 
     /// One look; answers when the next one is wanted.
@@ -206,7 +206,7 @@ impl Vm {
         watch.note(value, switches, now);
         let window = self.parameters.window.get();
         view.posted |= view.watched && self.owner_misses_news(watch);
-        if !(view.runnable || view.posted || view.due) {
+        if !(view.standing.somebody_is_runnable() || view.posted || view.due) {
             watch.beat = None;
             let deadline = Some(view.deadline).filter(|&deadline| deadline != u64::MAX);
             let due = deadline.map(|deadline| before_deadline(now, deadline, window));
@@ -335,14 +335,14 @@ impl Vm {
         let used = Duration::from_nanos(self.published.slice_used.load(Ordering::Relaxed));
         let slice_ends = watch.slice_since + slice.saturating_sub(used);
         // Relaxed: a hint; the safepoint asks the kernel itself.
-        let preemptive = self.parameters.preemptive() && self.published.preemptible.load(Ordering::Relaxed);
-        let slice_over = preemptive && view.rivals && now >= slice_ends;
+        let preemptive = self.parameters.preemptive() && view.standing.is_preemptible();
+        let slice_over = preemptive && view.standing.has_rivals() && now >= slice_ends;
         let deadline = Instant::from_nanos(view.deadline);
         let unanswered = slice_over && now >= slice_ends + SLOW_ANSWER || view.due && now >= deadline + SLOW_ANSWER;
         watch.note_answers(now, unanswered, thread);
-        if !(slice_over || view.posted || view.due || (preemptive && view.outranked)) {
+        if !(slice_over || view.posted || view.due || (preemptive && view.standing.is_outranked())) {
             watch.beat = None;
-            return if preemptive && view.rivals {
+            return if preemptive && view.standing.has_rivals() {
                 slice_ends
             } else {
                 now + TICK

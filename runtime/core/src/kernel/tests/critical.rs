@@ -20,8 +20,8 @@ fn nobody_takes_the_place_of_a_process_in_a_critical_section() {
     let urgent = spawn_at(&mut kernel, 80);
     assert!(kernel.is_critical());
     assert!(!kernel.current_should_yield());
-    assert!(!kernel.current_has_rivals());
-    assert!(kernel.yield_to_equal().is_none());
+    assert!(!kernel.standing().rivals);
+    assert!(kernel.yield_by_turn().is_none());
     assert_eq!(kernel.yield_current(), Next::Same);
     assert_eq!(kernel.yield_to(equal), Next::Same);
     assert_eq!(kernel.yield_to(urgent), Next::Same);

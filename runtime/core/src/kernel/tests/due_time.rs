@@ -44,7 +44,7 @@ fn one_that_yields_goes_on_if_nobody_is_due_as_early() {
     let mut kernel = kernel();
     let [early, late] = [10, 20].map(|time| due(&mut kernel, time));
     run(&mut kernel, early);
-    assert!(kernel.yield_to_equal().is_none());
+    assert!(kernel.yield_by_turn().is_none());
     assert_eq!(kernel.yield_current(), Next::Same);
     assert_eq!(kernel.preempt_current(Preemption::SliceExpired), Next::Same);
     let as_early = due(&mut kernel, 10);

@@ -104,7 +104,7 @@ impl World {
         let grounds = (
             kernel.runnable_count(),
             kernel.next_deadline(),
-            kernel.current_has_rivals(),
+            kernel.standing().rivals,
             kernel.current_should_yield(),
             current.map(|pid| kernel.is_preemptible(pid)),
         );

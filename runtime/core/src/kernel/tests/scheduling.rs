@@ -49,7 +49,7 @@ fn a_yield_does_not_go_to_the_less_urgent() {
     spawn_at(&mut kernel, 39);
     assert_eq!(kernel.yield_current(), Next::Same);
     assert_eq!(kernel.current(), Some(a));
-    assert!(!kernel.current_has_rivals());
+    assert!(!kernel.standing().rivals);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn spawning_an_equal_asks_nobody_to_give_way() {
     spawn_running(&mut kernel);
     spawn(&mut kernel);
     assert!(!kernel.current_should_yield());
-    assert!(kernel.current_has_rivals());
+    assert!(kernel.standing().rivals);
     assert_eq!(kernel.schedule(), Next::Same);
 }
 
@@ -211,17 +211,17 @@ fn a_plain_turn_goes_to_the_next_equal_that_may_run_at_home() {
     };
     let mut kernel = kernel();
     let a = spawn_running(&mut kernel);
-    assert!(kernel.yield_to_equal().is_none(), "alone");
+    assert!(kernel.yield_by_turn().is_none(), "alone");
     let home = kernel.spawn(bound_to(0), ()).unwrap();
     let elsewhere = kernel.spawn(bound_to(1), ()).unwrap();
-    assert!(kernel.yield_to_equal().is_some());
+    assert!(kernel.yield_by_turn().is_some());
     assert_eq!(kernel.current(), Some(home));
-    assert!(kernel.yield_to_equal().is_none(), "the next one may not run at home");
+    assert!(kernel.yield_by_turn().is_none(), "the next one may not run at home");
     assert_eq!(kernel.yield_current(), Next::Other(elsewhere));
-    assert!(kernel.yield_to_equal().is_some());
+    assert!(kernel.yield_by_turn().is_some());
     assert_eq!(kernel.current(), Some(a));
     spawn_at(&mut kernel, 41);
-    assert!(kernel.yield_to_equal().is_none(), "somebody is more urgent");
+    assert!(kernel.yield_by_turn().is_none(), "somebody is more urgent");
     assert_eq!(kernel.counters().yields, 3);
 }
 

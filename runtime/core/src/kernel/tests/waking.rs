@@ -121,7 +121,7 @@ fn only_the_more_urgent_asks_for_the_waker_s_place_and_never_in_a_section() {
         let (mut kernel, waker, target) = woken(way, level, in_section);
         let preempts = level > WAKER;
         assert_eq!(kernel.current_should_yield(), preempts && !in_section, "{what}");
-        assert_eq!(kernel.current_has_rivals(), level >= WAKER && !in_section, "{what}");
+        assert_eq!(kernel.standing().rivals, level >= WAKER && !in_section, "{what}");
         let next = if preempts && !in_section {
             Next::Other(target)
         } else {

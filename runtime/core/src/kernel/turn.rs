@@ -1,0 +1,88 @@
+//! Turns: switches from one process to another about which nothing else is to be decided, as most are.
+//!
+//! The next process runs on home, where the caller is, and no scheduler of the user's is asked. What a turn leaves out are the questions that have the same answer
+//! each time then. A process that cannot be met by a turn is left as it is, and [`Kernel::yield_current`], [`Kernel::preempt_current`] or
+//! [`Kernel::schedule`] decides.
+
+use super::Kernel;
+use super::slab::NIL;
+
+/// A switch that was made between two processes, by their indices.
+#[must_use]
+#[derive(Debug, Clone, Copy)]
+pub struct Turn {
+    from: u32,
+    to: u32,
+}
+
+/// Whether a process that needs this carrier, or `NIL`, may run at home, which is number 0.
+#[inline]
+fn may_run_at_home(carrier: u32) -> bool {
+    const { assert!(NIL.wrapping_add(1) == 0) };
+    carrier.wrapping_add(1) <= 1
+}
+
+impl<C> Kernel<C> {
+    /// The current process goes to the back of its level, where another one is as urgent, and nobody is more urgent. Who runs next is preempted as the
+    /// current one is.
+    #[inline]
+    pub fn yield_by_turn(&mut self) -> Option<Turn> {
+        let from = self.current;
+        let process = self.processes.slots.get(from as usize)?;
+        let (level, to) = (process.priority.get(), process.next);
+        let is_simple = to != from
+            && self.with_due_time == 0
+            && self.run_queue.top() == level
+            && self.run_queue.head(level) == from
+            && self.processes[to].preemptible == process.preemptible;
+        if !is_simple {
+            return None;
+        }
+        let turn = self.turn_to(from, to)?;
+        self.run_queue.turn_to(level, to);
+        self.counters.yields += 1;
+        Some(turn)
+    }
+
+    /// The current process, which lets itself be preempted, gives way to a more urgent one.
+    #[inline]
+    pub fn give_way_by_turn(&mut self) -> Option<Turn> {
+        let from = self.current;
+        let process = self.processes.slots.get(from as usize)?;
+        let level = self.run_queue.top();
+        if level <= process.priority.get() || !process.preemptible {
+            return None;
+        }
+        let turn = self.turn_to(from, self.run_queue.head(level))?;
+        self.counters.preemptions_by_urgency += 1;
+        Some(turn)
+    }
+
+    /// The process that was current waits now: the most urgent one runs.
+    #[inline]
+    pub fn succeed_by_turn(&mut self) -> Option<Turn> {
+        let level = self.run_queue.top();
+        if self.current != NIL || level == 0 {
+            return None;
+        }
+        self.turn_to(self.last, self.run_queue.head(level))
+    }
+
+    /// What the executor keeps with the two processes of a turn: the one that was left, and the one that runs.
+    #[inline]
+    pub fn payloads_of_turn(&mut self, turn: Turn) -> Option<[&mut C; 2]> {
+        let both = self.payloads.get_disjoint_mut([turn.from as usize, turn.to as usize]);
+        let [from, to] = both.ok()?;
+        Some([from.as_mut()?, to.as_mut()?])
+    }
+
+    #[inline]
+    fn turn_to(&mut self, from: u32, to: u32) -> Option<Turn> {
+        if from == to || !may_run_at_home(self.processes[to].carrier) {
+            return None;
+        }
+        self.current = to;
+        self.counters.switches += 1;
+        Some(Turn { from, to })
+    }
+}

@@ -1,0 +1,111 @@
+//! What the owner shows the monitor: plain stores, read without order. Nothing in it is needed for correctness, only for when the monitor looks.
+
+use super::{Inner, Vm};
+use baton_sys::clock::Instant;
+use baton_sys::membarrier;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// Written by the owner, and read by the monitor.
+#[derive(Debug)]
+pub(super) struct Published {
+    /// Who could run instead of the running process, and whether it lets itself be preempted: bits of [`standing`].
+    standing: AtomicU8,
+    /// The earliest deadline in nanoseconds; `u64::MAX`: none.
+    pub(super) deadline: AtomicU64,
+    /// Changes with each switch.
+    pub(super) switches: AtomicU64,
+    /// How much of its slice the running process had used when it was continued, in nanoseconds.
+    pub(super) slice_used: AtomicU64,
+    /// The length of its slices in microseconds; 0: the parameter.
+    pub(super) slice: AtomicU32,
+    /// The monitor's clock reading at its last look, in nanoseconds.
+    pub(super) coarse_now: AtomicU64,
+    /// Threads with names.
+    pub(super) named_threads: AtomicUsize,
+}
+
+/// Bits of one word, so that one store shows all.
+mod standing {
+    pub(super) const RUNNABLE: u8 = 1;
+    pub(super) const RIVALS: u8 = 2;
+    pub(super) const OUTRANKED: u8 = 4;
+    pub(super) const PREEMPTIBLE: u8 = 8;
+}
+
+/// What [`Published`] says of who could run, read once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Standing(u8);
+
+impl Standing {
+    /// Somebody could.
+    pub(super) fn somebody_is_runnable(self) -> bool {
+        self.0 & standing::RUNNABLE != 0
+    }
+
+    /// Somebody could who is as urgent as the running process, or more.
+    pub(super) fn has_rivals(self) -> bool {
+        self.0 & standing::RIVALS != 0
+    }
+
+    /// Somebody could who is more urgent.
+    pub(super) fn is_outranked(self) -> bool {
+        self.0 & standing::OUTRANKED != 0
+    }
+
+    /// The running process, or the one that ran last, lets itself be preempted.
+    pub(super) fn is_preemptible(self) -> bool {
+        self.0 & standing::PREEMPTIBLE != 0
+    }
+}
+
+impl Published {
+    pub(super) fn new() -> Published {
+        Published {
+            standing: AtomicU8::new(0),
+            deadline: AtomicU64::new(u64::MAX),
+            switches: AtomicU64::new(0),
+            slice_used: AtomicU64::new(0),
+            slice: AtomicU32::new(0),
+            coarse_now: AtomicU64::new(0),
+            named_threads: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        // Relaxed: a hint; see the monitor's parking for what orders it.
+        Standing(self.standing.load(Ordering::Relaxed))
+    }
+}
+
+impl Vm {
+    /// Shows the monitor what it decides by, and calls it when it sleeps too long for that.
+    #[inline]
+    pub(super) fn publish(&self, inner: &mut Inner) {
+        inner.published = inner.kernel.changes();
+        let kernel = &inner.kernel;
+        let standing = kernel.standing();
+        let deadline = self.next_deadline(inner).map_or(u64::MAX, Instant::as_nanos);
+        let preemptible = match kernel.current_is_preemptible() {
+            Some(true) => standing::PREEMPTIBLE,
+            Some(false) => 0,
+            // Relaxed: the owner's own.
+            None => self.published.standing.load(Ordering::Relaxed) & standing::PREEMPTIBLE,
+        };
+        let bits = (u8::from(standing.runnable) * standing::RUNNABLE)
+            | (u8::from(standing.rivals) * standing::RIVALS)
+            | (u8::from(standing.outranked) * standing::OUTRANKED)
+            | preemptible;
+        // Relaxed (all): hints; the monitor reads them again after its own barrier before it parks.
+        let published = &self.published;
+        published.standing.store(bits, Ordering::Relaxed);
+        published.deadline.store(deadline, Ordering::Relaxed);
+        let switches = kernel.counters().switches;
+        published.switches.store(switches, Ordering::Relaxed);
+        // Pairs with `heavy` in the monitor's parking: either it sees these stores, or the load below sees it parked.
+        membarrier::light();
+        let work_waits = standing.runnable || (kernel.watching() > 0 && !self.descriptors.are_armed());
+        if self.monitor.looks_too_late(work_waits, deadline) && kernel.current().is_some() {
+            self.call_monitor(work_waits, deadline);
+        }
+    }
+}
