@@ -30,25 +30,42 @@ void baton_lua_before_blocking(lua_State *L, struct baton_process *process) {
   baton_lua_after_wait(L, process, wake);
 }
 
-/* Waits until no retaken call is about `object`, and notes that the calling function is. Outside the VM. */
+/* While a retaken call is about `object`: waits until one has returned, and answers 1. Inside the VM before and after. */
+static int wait_while_busy(lua_State *L, struct baton_process *process, void *object) {
+  struct baton_wake wake;
+  if (!baton_lua_is_busy(process->vm, object, BATON_ALONE) || process->vm->closing) return 0;
+  baton_leave(L);
+  baton_lua_check_may_wait(L, process);
+  baton_enter(L);
+  /* Asked again: outside, this very call may have been retaken, and the file let go meanwhile. */
+  if (!baton_lua_is_busy(process->vm, object, BATON_ALONE)) return 1;
+  wake = baton_rs_queue_wait(process->vm->executor, process->vm->object_queue, BATON_FOREVER);
+  baton_leave(L);
+  baton_lua_after_wait(L, process, wake);
+  baton_enter(L);
+  return 1;
+}
+
+/*
+** Waits until no retaken call is about `object`, and notes that the calling function is. Outside the VM.
+**
+** The monitor reads the note when it takes the VM from this call. So the note is made first, and then it is asked whether the VM was taken: either the
+** monitor sees the note, or the answer is yes, and all is done again inside (runtime/core/tests/store_buffer.rs).
+*/
 static void use(lua_State *L, void *object) {
   struct baton_process *process = baton_lua_here(L);
+  int others_ran;
   if (process == NULL) return;
-  while (process->vm->busy_count > 0 && baton_lua_is_busy(process->vm, object, BATON_ALONE) && !process->vm->closing) {
-    struct baton_wake wake;
-    baton_lua_check_may_wait(L, process);
+  do {
+    baton_lua_before_blocking(L, process);
+    process->object = object;
+    others_ran = baton_gate_is_revoked();
+    if (!others_ran && process->vm->busy_count == 0) return;
     baton_enter(L);
-    /* Asked again inside: outside, this very call may have been retaken, and the file let go meanwhile. */
-    if (!baton_lua_is_busy(process->vm, object, BATON_ALONE)) {
-      baton_leave(L);
-      break;
-    }
-    wake = baton_rs_queue_wait(process->vm->executor, process->vm->object_queue, BATON_FOREVER);
+    others_ran |= wait_while_busy(L, process, object);
+    process->object = object;
     baton_leave(L);
-    baton_lua_after_wait(L, process, wake);
-  }
-  baton_lua_before_blocking(L, process);
-  process->object = object;
+  } while (others_ran);
 }
 
 /* }====================================================== */

@@ -8,9 +8,10 @@
 //! - *in order* (x86-TSO: Owens, Sarkar, Sewell, "A better x86 memory model", 2009): the buffer is a queue;
 //! - *out of order*: stores to different places may overtake each other, but a release store overtakes nothing.
 //!
-//! What is proven for each machine: never are both threads inside; whoever is inside sees the last write to the guest's state; and
+//! What is proven for each machine: never are both threads inside; whoever is inside sees the last write to the guest's state; whoever has the VM
+//! while the thread is in a call knows what that call is about, from when it does it; and
 //! wherever the two get to, the thread can finish all its rounds. The model must fail when one of the protocol's parts is left
-//! out, or it would prove nothing: the membarrier, the check of `REVOKED`, or the release of the store that leaves.
+//! out, or it would prove nothing: the membarrier, either check of `REVOKED`, or the release of the store that leaves.
 
 mod store_buffer_model;
 
@@ -19,6 +20,7 @@ use store_buffer_model::{EVERYTHING, Forbidden, Protocol, Violation, explore};
 const SOUND: Protocol = Protocol {
     membarrier: true,
     checks_revoked: true,
+    checks_noted: true,
     leave_is_release: true,
     stores_in_order: true,
     calls: 3,
@@ -40,15 +42,14 @@ fn the_protocol_is_sound_when_stores_overtake_each_other() {
 }
 
 #[test]
-fn without_the_membarrier_both_get_inside() {
-    let violation = violation_of(
-        Protocol {
-            membarrier: false,
-            ..SOUND
-        },
-        EVERYTHING,
-    );
-    assert_eq!(violation.what, Forbidden::BothInside);
+fn without_the_membarrier_both_get_inside_and_notes_are_missed() {
+    let without = Protocol {
+        membarrier: false,
+        ..SOUND
+    };
+    for what in [Forbidden::BothInside, Forbidden::UsedUnnoticed] {
+        assert_eq!(violation_of(without, &[what]).what, what);
+    }
 }
 
 #[test]
@@ -61,6 +62,19 @@ fn without_the_check_of_revoked_both_get_inside() {
         EVERYTHING,
     );
     assert_eq!(violation.what, Forbidden::BothInside);
+}
+
+/// A file is closed while another process reads it: whoever has the VM was told of the file that the reader's last call was about.
+#[test]
+fn without_the_check_after_the_note_a_call_is_made_that_nobody_knows_of() {
+    let violation = violation_of(
+        Protocol {
+            checks_noted: false,
+            ..SOUND
+        },
+        EVERYTHING,
+    );
+    assert_eq!(violation.what, Forbidden::UsedUnnoticed);
 }
 
 /// What the release is for: a gate that is seen odd says that the writes before it can be seen as well. The membarrier would do

@@ -18,6 +18,7 @@
 //! | odd -> even | [`GateWords::begin_enter`], `baton_gate_enter` | relaxed, then a read of `slow` |
 //! | `REVOKED` set | [`GateWords::take_fence_free`], [`GateWords::take_by_claim`] | see below |
 //! | `REVOKED` cleared | [`GateWords::own`] | under the VM's mutex |
+//! | `slow`, `claim` read in a call | `baton_gate_is_revoked` | after a note for the taker: as in an enter, or with a fence |
 //!
 //! **Fence-free variant.** Enter stores the even gate and then reads `slow`; take sets `REVOKED`, runs
 //! `membarrier`, and then reads the gate. The barrier falls somewhere between two instructions of the other
@@ -34,9 +35,9 @@
 //! guest having its unlock. A value never repeats, so "unchanged" means "the same foreign call".
 
 #[cfg(loom)]
-use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 /// The thread does not own the VM, or may not.
 pub const REVOKED: u32 = 1;
@@ -191,6 +192,8 @@ impl GateWords {
             Ok(_) | Err(TAKEN) => {}
             Err(_) => return Take::GaveUp,
         }
+        // SeqCst: pairs with the fence in `baton_gate_is_revoked`: what was noted before a look at `claim` that missed the exchange is seen from here on.
+        fence(Ordering::SeqCst);
         // Release: pairs with the acquire load in `begin_enter`.
         self.slow.fetch_or(REVOKED, Ordering::Release);
         Take::Taken

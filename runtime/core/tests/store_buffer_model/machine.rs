@@ -13,6 +13,8 @@ pub(super) enum Place {
     Revoked,
     /// The guest's state.
     Guest,
+    /// The last call that has noted what it is about.
+    Note,
 }
 
 /// A store that is not visible yet.
@@ -27,14 +29,14 @@ struct Pending {
 /// Memory, and what is on the way to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Memory {
-    values: [u8; 3],
+    values: [u8; 4],
     buffer: VecDeque<Pending>,
 }
 
 impl Memory {
     pub(super) fn new(gate: u8) -> Memory {
         let mut memory = Memory {
-            values: [0; 3],
+            values: [0; 4],
             buffer: VecDeque::new(),
         };
         memory.write(Place::Gate, gate);

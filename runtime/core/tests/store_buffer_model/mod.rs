@@ -14,6 +14,8 @@ pub(crate) struct Protocol {
     pub(crate) membarrier: bool,
     /// Entering reads `slow` and goes the cold path if it is revoked.
     pub(crate) checks_revoked: bool,
+    /// Having noted what its call is about, the thread reads `slow`, and goes the cold path if it is revoked.
+    pub(crate) checks_noted: bool,
     /// Leaving stores the gate with release.
     pub(crate) leave_is_release: bool,
     /// Plain stores become visible in the order in which they were made.
@@ -31,6 +33,8 @@ pub(crate) enum Forbidden {
     HeirSeesOldState,
     /// The thread does not.
     ThreadSeesOldState,
+    /// The thread does what its call is about while somebody else has the VM who was not told of it.
+    UsedUnnoticed,
     /// No way leads from here to the end of the thread's rounds.
     Stuck,
 }
@@ -40,6 +44,7 @@ pub(crate) const EVERYTHING: &[Forbidden] = &[
     Forbidden::BothInside,
     Forbidden::HeirSeesOldState,
     Forbidden::ThreadSeesOldState,
+    Forbidden::UsedUnnoticed,
     Forbidden::Stuck,
 ];
 

@@ -7,15 +7,20 @@ use std::fmt;
 /// Looks of the watchdog at the gate.
 const LOOKS: u8 = 3;
 
-/// Where the thread stands: `GateWords::{leave, begin_enter, own, disown}` and `Vm::enter_cold`.
+/// Where the thread stands: `GateWords::{leave, begin_enter, own, disown}`, `Vm::enter_cold`, and a guest's note of what its call is about
+/// (`baton_gate_is_revoked`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Thread {
     /// Inside, before it reads and writes the guest's state.
     Inside,
     /// Inside, about to leave.
     Leaving,
-    /// In a foreign call.
+    /// In a foreign call, before it notes what that is about.
     Outside,
+    /// In a foreign call that has noted it.
+    Noted,
+    /// Doing it.
+    Using,
     /// The even gate is stored.
     Entering,
     /// `REVOKED` was seen.
@@ -74,6 +79,8 @@ pub(crate) struct State {
     looks: u8,
     /// How often the guest's state was written; what whoever is inside must read.
     writes: u8,
+    /// What the last call that was taken had noted, as the watchdog saw it.
+    told: u8,
     /// Whether the new owner has read an older state than the last one written; the same of the thread.
     heir_saw_old: bool,
     thread_saw_old: bool,
@@ -93,6 +100,7 @@ impl State {
             calls: 0,
             looks: 0,
             writes: 0,
+            told: 0,
             heir_saw_old: false,
             thread_saw_old: false,
         }
@@ -111,9 +119,19 @@ impl State {
             Some(Forbidden::HeirSeesOldState)
         } else if self.thread_saw_old {
             Some(Forbidden::ThreadSeesOldState)
+        } else if self.thread == Thread::Using && self.is_taken() && self.told != self.calls {
+            Some(Forbidden::UsedUnnoticed)
         } else {
             None
         }
+    }
+
+    /// The VM was taken from the thread, and others run.
+    fn is_taken(&self) -> bool {
+        matches!(
+            self.watchdog,
+            Watchdog::HasTaken | Watchdog::HeirInside | Watchdog::HeirLeaves
+        )
     }
 
     pub(super) fn successors(&self, protocol: Protocol) -> Vec<(Step, State)> {
@@ -123,6 +141,7 @@ impl State {
                 Place::Gate => "  (the thread's gate becomes visible)",
                 Place::Revoked => "  (the thread's flag becomes visible)",
                 Place::Guest => "  (the thread's write to the guest becomes visible)",
+                Place::Note => "  (the thread's note becomes visible)",
             };
             successors.push((step, State { memory, ..self.clone() }));
         }
@@ -157,7 +176,21 @@ impl State {
                 state.calls += 1;
                 state.thread = Thread::Outside;
             }),
-            Thread::Outside => self.with("thread: enters (stores the even gate)", |state| {
+            Thread::Outside => self.with("thread: notes what its call is about", |state| {
+                state.memory.store(Place::Note, state.calls, false);
+                state.thread = Thread::Noted;
+            }),
+            Thread::Noted => self.with("thread: reads REVOKED, having noted", |state| {
+                let is_revoked = state.memory.seen_by_thread(Place::Revoked) == 1;
+                let enters = is_revoked && protocol.checks_noted;
+                if enters {
+                    state.memory.store(Place::Gate, (gate | 1) + 1, false);
+                    state.thread = Thread::WantsMutex;
+                } else {
+                    state.thread = Thread::Using;
+                }
+            }),
+            Thread::Using => self.with("thread: enters (stores the even gate)", |state| {
                 state.memory.store(Place::Gate, (gate | 1) + 1, false);
                 state.thread = Thread::Entering;
             }),
@@ -269,6 +302,7 @@ impl State {
     fn decide(&self, gate: u8, seen: u8) -> Option<(Step, State)> {
         if gate == seen {
             self.with("watchdog: reads the same gate (the VM is taken)", |state| {
+                state.told = state.memory.visible(Place::Note);
                 state.watchdog = Watchdog::HasTaken;
             })
         } else {
