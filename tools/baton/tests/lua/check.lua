@@ -78,10 +78,11 @@ function check.becomes(p, status)
   check.eventually("the process is " .. status, function() return p:status() == status end)
 end
 
-local OPEN = { x86_64 = 257, aarch64 = 56 } -- the number of the system call
+-- The numbers of system calls in which a process may be stuck.
+local CALLS = { open = { x86_64 = 257, aarch64 = 56 }, read = { x86_64 = 0, aarch64 = 63 } }
 
--- Whether a native thread of this program is inside of the system's call that opens a file.
-local function somebody_opens(pid, number)
+-- Whether a native thread of this program is inside of the system's call of this number.
+local function somebody_calls(pid, number)
   local threads <close> = io.popen("ls /proc/" .. pid .. "/task")
   for thread in threads:lines() do
     local file <close> = io.open("/proc/self/task/" .. thread .. "/syscall") -- gone when the thread is
@@ -90,13 +91,14 @@ local function somebody_opens(pid, number)
   return false
 end
 
--- Waits until the process, which opens a FIFO, waits in the system. Its call is foreign before that, when its thread was kept from running, and enters the VM again.
-function check.becomes_stuck(p)
+-- Waits until the process waits in the system, in "open" or "read". Its call is foreign before that, when its thread was kept from running, and enters
+-- the VM again.
+function check.becomes_stuck(p, call)
   check.becomes(p, "foreign")
-  local number = OPEN[io.popen("uname -m"):read "l"]
+  local number = CALLS[call][io.popen("uname -m"):read "l"]
   local pid = io.open("/proc/self/stat"):read "n"
   if number and io.open "/proc/self/syscall" then
-    check.eventually("a thread waits in open", function() return somebody_opens(pid, number) end)
+    check.eventually("a thread waits in " .. call, function() return somebody_calls(pid, number) end)
   end
   check.becomes(p, "foreign")
 end

@@ -4,11 +4,16 @@ local process = require "baton.process"
 local case = {}
 
 function case.closing_a_file_that_another_process_reads_waits()
-  local pipe = assert(io.popen "sleep 0.2; echo answer")
+  local fifo = check.fifo()
+  local pipe = assert(io.popen("cat " .. fifo))
   local reader = process.spawn(function() return pipe:read "l" end)
-  check.eventually("it reads", function() return reader:status() ~= "runnable" end)
-  check.equal(pipe:close(), true)
+  check.becomes_stuck(reader, "read")
+  local closer = process.spawn(function() return pipe:close() end)
+  check.becomes(closer, "waiting")
+  check.equal(reader:status(), "foreign")
+  check.write_file(fifo, "answer\n")
   check.results("the read was whole", { true, "answer" }, reader:join())
+  check.results("it was closed then", { true, true, "exit", 0 }, closer:join())
   check.raises("closed file", function() pipe:read "l" end)
 end
 

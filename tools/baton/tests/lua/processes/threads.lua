@@ -7,7 +7,7 @@ local case = {}
 local function occupy(name)
   local path = check.fifo()
   local p = process.spawn({ thread = name, name = "busy" }, function() io.open(path):close() end)
-  check.becomes_stuck(p)
+  check.becomes_stuck(p, "open")
   return function()
     process.spawn(io.open, path, "w"):join()
     check.results("join", { true }, p:join())
