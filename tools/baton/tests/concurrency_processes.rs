@@ -506,7 +506,7 @@ fn the_program_ends_from_a_named_thread_and_while_one_is_out() {
         let code = format!(
             "local check = require 'check'
              local path = check.fifo()
-             check.becomes_stuck(process.spawn({{ daemon = true, thread = 'out' }}, io.open, path))
+             check.becomes_stuck(process.spawn({{ daemon = true, thread = 'out' }}, io.open, path), 'open')
              process.spawn({{ daemon = true, thread = 'out' }}, print, 'not reached')
              process.spawn({{ daemon = true, thread = 'idle' }}, process.sleep, 1000)
              process.main:bind 'elsewhere'
@@ -523,7 +523,7 @@ fn a_report_says_which_thread_a_process_waits_for() {
     let mut program = baton()
         .process_code(
             "local check = require 'check'
-             check.becomes_stuck(process.spawn({ daemon = true, thread = 'device' }, io.open, check.fifo()))
+             check.becomes_stuck(process.spawn({ daemon = true, thread = 'device' }, io.open, check.fifo()), 'open')
              process.spawn({ name = 'patient', thread = 'device' }, print)
              process.yield()
              print 'ready'

@@ -1,11 +1,12 @@
 //! One output of a running program, collected by a thread while the test looks on.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// After a program's end its pipe may still be held open by a child of its own: how long to wait for the end of file.
-const END_OF_FILE_LIMIT: Duration = Duration::from_secs(5);
+/// After a program's end its pipe may still be held open by a child of its own: how long to wait for the end of file. A machine may stand
+/// still for a while, too, before the thread that reads has read.
+const END_OF_FILE_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 struct Collected {
@@ -60,7 +61,11 @@ impl Stream {
             Duration::ZERO
         };
         let collected = self.wait(limit, |collected| collected.at_end);
-        String::from_utf8_lossy(&collected.bytes).into_owned()
+        let text = String::from_utf8_lossy(&collected.bytes);
+        if self.reading && !collected.at_end {
+            return format!("{text}\n[the output did not end within {limit:?} of the program's end]");
+        }
+        text.into_owned()
     }
 
     fn wait(&self, limit: Duration, done: impl Fn(&Collected) -> bool) -> MutexGuard<'_, Collected> {
@@ -84,7 +89,10 @@ fn collect(mut pipe: Box<dyn Read + Send>, shared: &Shared) {
     let (mutex, grown) = &**shared;
     let mut buffer = [0; 64 * 1024];
     loop {
-        let count = pipe.read(&mut buffer).unwrap_or(0);
+        let count = match pipe.read(&mut buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            count => count.unwrap_or(0),
+        };
         let mut collected = mutex.lock().unwrap_or_else(PoisonError::into_inner);
         collected.bytes.extend_from_slice(&buffer[..count]);
         collected.at_end = count == 0;
