@@ -65,13 +65,23 @@ static l_noret give_up_collection(lua_State *L, struct baton_collection *collect
 LUAI_FUNC int baton_finalizer_pcall(lua_State *L, Pfunc func, void *u, ptrdiff_t oldtop, ptrdiff_t ef) {
   struct baton_process *process = baton_lua_running(L);
   struct baton_mark mark;
+  struct baton_use interrupted;
+  void *object;
+  lua_CFunction object_of;
   uint64_t before;
   int status;
   if (process == NULL) return luaD_pcall(L, func, u, oldtop, ef);
   before = process->vm->collections;
+  /* The C function in whose middle this is goes on afterwards with what it is about. */
+  object = process->object;
+  object_of = process->object_of;
+  baton_lua_use_begins(&interrupted, process, baton_lua_object_of_running_call(process, L), BATON_ALONE);
   baton_lua_begin_hold(process, &mark, BATON_MARK_FINALIZER);
   status = luaD_pcall(L, func, u, oldtop, ef);
   baton_lua_end_hold(process);
+  baton_lua_use_ends(&interrupted);
+  process->object = object;
+  process->object_of = object_of;
   if (l_unlikely(process->killed)) baton_lua_arm(L);
   if (l_unlikely(process->collection != NULL && process->vm->collections != before)) give_up_collection(L, process->collection, status);
   return status;

@@ -27,8 +27,7 @@ void baton_lua_forked(void) {
     survivor->retaken = 0;
     vm->global->gcstp = cast_byte((vm->global->gcstp & ~GCSTPGC) | survivor->gc_stopped);
   }
-  survivor->busy_object = NULL;
-  survivor->next_busy = NULL;
+  survivor->use.object = NULL;
   baton_lua_forget_objects(vm);
   baton_lua_park_in_child();
   vm->in_report = 0;

@@ -58,6 +58,8 @@ void baton_lua_seed_random(lua_State *L);
 /* policies.c */
 /* Whether calls of this function may be retaken, and what nobody else may touch meanwhile (NULL: nothing). With the VM in hand. */
 int baton_lua_policy_allows(struct baton_process *process, lua_State *L, lua_CFunction function, void **object);
+/* While another process's call is about `object`: waits until one such call has ended, and answers 1. Inside the VM before and after. */
+int baton_lua_wait_for_object(lua_State *L, struct baton_process *process, const void *object, enum baton_lane lane);
 /* The same of the C function that runs on `L`, if it is to park; and how it uses that object. Inside the VM. */
 int baton_lua_policy_lets_park(struct baton_process *process, lua_State *L, void **object, enum baton_lane *lane);
 void baton_lua_module_loaded(lua_State *L, const char *name, lua_CFunction loader, int index);
@@ -71,6 +73,10 @@ int baton_lua_is_ours(lua_CFunction function);
 /* 0 stay, 1 retake, 2 retake pinned */
 void baton_lua_abandon_prepared(lua_State *L, struct baton_process *process);
 int baton_lua_judge(struct baton_process *process);
+/* The C function that `L` is in, if it is in one. */
+lua_CFunction baton_lua_running_function(lua_State *L);
+/* What the call of that function is about and nobody else may touch while others run beside it; NULL: nothing. */
+void *baton_lua_object_of_running_call(struct baton_process *process, lua_State *L);
 int baton_lua_has_foreign_frames(struct baton_process *process);
 void baton_lua_warn_blocked(struct baton_process *process);
 /* As Lua's own messages would name the C function that runs on `L`. Writes at most `size` bytes. */
@@ -127,9 +133,11 @@ int baton_lua_after_wait(lua_State *L, struct baton_process *process, struct bat
 int baton_lua_push_outcome(lua_State *L, int reason);
 
 /* objects_in_use.c */
-void baton_lua_object_begins(struct baton_process *process, void *object, enum baton_lane lane);
-int baton_lua_is_busy(struct baton_vm *vm, const void *object, enum baton_lane lane);
-void baton_lua_object_ends(struct baton_process *process);
+/* From here on others may run beside a call of the process that is about `object`, if that is not NULL; until it ends. */
+void baton_lua_use_begins(struct baton_use *use, struct baton_process *process, void *object, enum baton_lane lane);
+void baton_lua_use_ends(struct baton_use *use);
+/* Whether another process's call is about `object`, so that a call in this lane has to wait. */
+int baton_lua_is_busy(const struct baton_process *asker, const void *object, enum baton_lane lane);
 void baton_lua_forget_objects(struct baton_vm *vm);
 
 /* parked.c */

@@ -1,6 +1,6 @@
 /*
 ** One call per file at a time. liolib.c is compiled with a few API functions renamed to those here, so that each of its
-** functions tells which file it is about before it uses it. If that file is in use by a call that was retaken, the
+** functions tells which file it is about before it uses it. If that file is in use by a call that others run beside, the
 ** caller waits; closing waits like every other use. print writes in one piece, by the same rule.
 */
 #include "guest.h"
@@ -30,40 +30,27 @@ void baton_lua_before_blocking(lua_State *L, struct baton_process *process) {
   baton_lua_after_wait(L, process, wake);
 }
 
-/* While a retaken call is about `object`: waits until one has returned, and answers 1. Inside the VM before and after. */
-static int wait_while_busy(lua_State *L, struct baton_process *process, void *object) {
-  struct baton_wake wake;
-  if (!baton_lua_is_busy(process->vm, object, BATON_ALONE) || process->vm->closing) return 0;
-  baton_leave(L);
-  baton_lua_check_may_wait(L, process);
-  baton_enter(L);
-  /* Asked again: outside, this very call may have been retaken, and the file let go meanwhile. */
-  if (!baton_lua_is_busy(process->vm, object, BATON_ALONE)) return 1;
-  wake = baton_rs_queue_wait(process->vm->executor, process->vm->object_queue, BATON_FOREVER);
-  baton_leave(L);
-  baton_lua_after_wait(L, process, wake);
-  baton_enter(L);
-  return 1;
-}
-
 /*
-** Waits until no retaken call is about `object`, and notes that the calling function is. Outside the VM.
+** Waits until no other call is about `object`, and notes that the calling function is. Outside the VM.
 **
 ** The monitor reads the note when it takes the VM from this call. So the note is made first, and then it is asked whether the VM was taken: either the
 ** monitor sees the note, or the answer is yes, and all is done again inside (runtime/core/tests/store_buffer.rs).
 */
 static void use(lua_State *L, void *object) {
   struct baton_process *process = baton_lua_here(L);
+  const lua_CFunction function = baton_lua_running_function(L);
   int others_ran;
   if (process == NULL) return;
   do {
     baton_lua_before_blocking(L, process);
     process->object = object;
+    process->object_of = function;
     others_ran = baton_gate_is_revoked();
     if (!others_ran && process->vm->busy_count == 0) return;
     baton_enter(L);
-    others_ran |= wait_while_busy(L, process, object);
+    others_ran |= baton_lua_wait_for_object(L, process, object, BATON_ALONE);
     process->object = object;
+    process->object_of = function;
     baton_leave(L);
   } while (others_ran);
 }
@@ -99,8 +86,8 @@ void *baton_io_newuserdata(lua_State *L, size_t size, int values) {
 void baton_io_flush_all(void) {
   struct baton_process *process = baton_gate_process();
   if (process != NULL && process->vm->busy_count > 0) {
-    if (!baton_lua_is_busy(process->vm, stdout, BATON_ALONE)) fflush(stdout);
-    if (!baton_lua_is_busy(process->vm, stderr, BATON_ALONE)) fflush(stderr);
+    if (!baton_lua_is_busy(process, stdout, BATON_ALONE)) fflush(stdout);
+    if (!baton_lua_is_busy(process, stderr, BATON_ALONE)) fflush(stderr);
   } else {
     fflush(NULL);
   }
@@ -109,7 +96,7 @@ void baton_io_flush_all(void) {
 /* At the end of the program a call may still be about this file: then the file is left alone. */
 int baton_io_fclose(FILE *file) {
   struct baton_process *process = baton_gate_process();
-  if (process != NULL && process->vm->closing && baton_lua_is_busy(process->vm, file, BATON_ALONE)) return 0;
+  if (process != NULL && process->vm->closing && baton_lua_is_busy(process, file, BATON_ALONE)) return 0;
   return fclose(baton_io_closes(file));
 }
 

@@ -34,9 +34,9 @@ static void await_input(FILE *file) {
   watch.wants = BATON_WANTS_READ;
   L = baton_lua_innermost(process);
   baton_enter(L);
-  baton_lua_object_begins(process, file, BATON_ALONE);
+  baton_lua_use_begins(&process->use, process, file, BATON_ALONE);
   why = baton_rs_wait_ready(process->vm->executor, &watch, 1, BATON_NO_DEADLINE, baton_is_ready, &asked);
-  baton_lua_object_ends(process);
+  baton_lua_use_ends(&process->use);
   baton_leave(L);
   if (why < 0) return; /* it cannot be waited for */
   wake.reason = (uint32_t)why;

@@ -168,24 +168,34 @@ int baton_lua_has_foreign_frames(struct baton_process *process) {
   return 0;
 }
 
+lua_CFunction baton_lua_running_function(lua_State *L) { return isLua(L->ci) ? NULL : function_of(L->ci); }
+
+/* Whether others may run beside the call of `function` that `L` is in, and what nobody else may touch meanwhile (NULL: nothing). */
+static int may_run_beside(struct baton_process *process, lua_State *L, lua_CFunction function, void **object) {
+  const int found = find(function);
+  *object = NULL;
+  if (found < 0) return baton_lua_policy_allows(process, L, function, object);
+  if (retakable[found].has_object && process->object_of == function) *object = process->object;
+  return 1;
+}
+
+void *baton_lua_object_of_running_call(struct baton_process *process, lua_State *L) {
+  const lua_CFunction function = baton_lua_running_function(L);
+  void *object = NULL;
+  return function != NULL && may_run_beside(process, L, function, &object) ? object : NULL;
+}
+
 int baton_lua_judge(struct baton_process *process) {
   lua_State *L;
   lua_CFunction function;
-  void *object = NULL;
-  int found;
+  void *object;
   if (process->global == NULL) return 0;
   L = baton_lua_innermost(process);
-  if (process->foreign_states > 0 || process->vm->in_report || isLua(L->ci)) return 0;
-  function = function_of(L->ci);
-  if (function == NULL) return 0;
-  if ((found = find(function)) >= 0) {
-    if (retakable[found].has_object) object = process->object;
-    if (function == baton_ffi_call) baton_ffi_note_retaken(L);
-  } else if (!baton_lua_policy_allows(process, L, function, &object)) {
-    return 0;
-  }
+  if (process->foreign_states > 0 || process->vm->in_report || (function = baton_lua_running_function(L)) == NULL) return 0;
+  if (!may_run_beside(process, L, function, &object)) return 0;
+  if (function == baton_ffi_call) baton_ffi_note_retaken(L);
   baton_lua_detach(process);
-  baton_lua_object_begins(process, object, BATON_ALONE);
+  baton_lua_use_begins(&process->use, process, object, BATON_ALONE);
   process->pinned = (unsigned char)baton_lua_has_foreign_frames(process);
   return process->pinned ? 2 : 1;
 }

@@ -113,7 +113,7 @@ static int begin(lua_State *L, struct baton_process *process) {
     process->pinned = 1;
     baton_rs_set_pinned(process->vm->executor, process->kernel_id, 1);
   }
-  baton_lua_object_begins(process, object, lane);
+  baton_lua_use_begins(&process->use, process, object, lane);
   process->vm->parked++;
   return 1;
 }
@@ -133,7 +133,7 @@ static __attribute__((noinline)) int get_errno(void) {
 static enum baton_parked end(lua_State *L, struct baton_process *process, int why) {
   int error = get_errno();
   enum baton_parked parked = BATON_PARK_FAILED;
-  baton_lua_object_ends(process);
+  baton_lua_use_ends(&process->use);
   process->vm->parked--;
   switch (why) {
     case BATON_DONE: parked = BATON_PARK_DONE; break;

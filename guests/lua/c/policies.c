@@ -255,19 +255,19 @@ int baton_lua_policy_lets_park(struct baton_process *process, lua_State *L, void
   return 1;
 }
 
-/* Inside the VM. */
-static void wait_for_object(lua_State *L, struct baton_process *process, void *object, enum baton_lane lane) {
-  while (baton_lua_is_busy(process->vm, object, lane) && !process->vm->closing) {
-    struct baton_wake wake;
-    lua_unlock(L);
-    baton_lua_check_may_wait(L, process);
-    lua_lock(L);
-    if (!baton_lua_is_busy(process->vm, object, lane)) return;
-    wake = baton_rs_queue_wait(process->vm->executor, process->vm->object_queue, BATON_FOREVER);
-    lua_unlock(L);
-    baton_lua_after_wait(L, process, wake);
-    lua_lock(L);
-  }
+int baton_lua_wait_for_object(lua_State *L, struct baton_process *process, const void *object, enum baton_lane lane) {
+  struct baton_wake wake;
+  if (!baton_lua_is_busy(process, object, lane) || process->vm->closing) return 0;
+  lua_unlock(L);
+  baton_lua_check_may_wait(L, process);
+  lua_lock(L);
+  /* Asked again: outside, this very call may have been retaken, and the object let go meanwhile. */
+  if (!baton_lua_is_busy(process, object, lane)) return 1;
+  wake = baton_rs_queue_wait(process->vm->executor, process->vm->object_queue, BATON_FOREVER);
+  lua_unlock(L);
+  baton_lua_after_wait(L, process, wake);
+  lua_lock(L);
+  return 1;
 }
 
 /* A C function of `L` is about to be called, while calls are watched. Inside the VM. */
@@ -278,13 +278,14 @@ void baton_lua_before_call(lua_State *L, lua_CFunction function) {
   if (baton_lua_is_ours(function)) return; /* its files are waited for in io_objects.c */
   process = baton_lua_running(L);
   if (process == NULL || process->vm->closing || (module = find_by_address(process->vm, function)) == NULL) return;
-  if (process->vm->busy_count > 0 && (object = object_of_call(module, L, function)) != NULL)
-    wait_for_object(L, process, object, lane_of_call(module, function));
-  if (process->vm->threads_are_short && may_overlap(module, function)) {
-    lua_unlock(L);
-    baton_lua_before_blocking(L, process);
-    lua_lock(L);
-  }
+  object = object_of_call(module, L, function);
+  do {
+    if (process->vm->threads_are_short && may_overlap(module, function)) {
+      lua_unlock(L);
+      baton_lua_before_blocking(L, process);
+      lua_lock(L);
+    }
+  } while (object != NULL && baton_lua_wait_for_object(L, process, object, lane_of_call(module, function)));
 }
 
 /* }====================================================== */

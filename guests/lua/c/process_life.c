@@ -148,8 +148,7 @@ void baton_lua_end_in_place(struct baton_process *process) {
   process->holds = 0;
   process->foreign_states = 0;
   process->retaken = 0;
-  process->busy_object = NULL;
-  process->next_busy = NULL;
+  process->use.object = NULL;
   process->waiting_for = NULL;
   if (process != process->vm->main_process) let_go_of_handle(process);
 }

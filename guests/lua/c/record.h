@@ -34,6 +34,14 @@ struct baton_resumed {
 /* How a call uses its object beside one that is parked (see objects_in_use.c). */
 enum baton_lane { BATON_ALONE, BATON_READS, BATON_WRITES, BATON_BESIDE };
 
+/* That a call which others may run beside is about an object. */
+struct baton_use {
+  struct baton_use *next;
+  struct baton_process *process; /* whose call */
+  void *object;                  /* NULL: none, and not listed */
+  enum baton_lane lane;
+};
+
 #define BATON_BUSY_BITS 10
 
 /* One VM. */
@@ -54,7 +62,7 @@ struct baton_vm {
   int closing;                 /* Lua's state is being closed: nobody waits any more */
   const char *progname;
   uint32_t steps, steps_left;  /* in a simulated run: from one safepoint to the next, and until it (see simulation.c) */
-  struct baton_process *busy[1 << BATON_BUSY_BITS]; /* processes in calls about an object, by that object (see objects_in_use.c) */
+  struct baton_use *busy[1 << BATON_BUSY_BITS]; /* by object (see objects_in_use.c) */
   int busy_count;
   uint64_t collections;        /* how often the collector was called */
   int parked;                  /* processes whose C code waits in the poller (see parked.c) */
@@ -85,9 +93,9 @@ struct baton_process {
   uint64_t kernel_id;
   uint64_t id;                  /* what the program sees */
   struct baton_process *next_live, *previous_live;
-  struct baton_process *next_busy;
-  void *busy_object;            /* what its retaken or parked call is about */
-  void *object;                 /* what the running library function is about (see io_objects.c) */
+  struct baton_use use;         /* what its retaken or parked call is about */
+  void *object;                 /* the file that a library function is about (see io_objects.c) */
+  int (*object_of)(struct lua_State *); /* and the function which noted that */
   void *exceptions[2];          /* the C++ runtime's per-thread globals */
   uint64_t held_for, held_at;   /* for how long a hold has put a kill off, and when that was last looked at (nanoseconds) */
   int (*body)(struct lua_State *); /* the main process's */
@@ -101,7 +109,6 @@ struct baton_process {
   unsigned holds;               /* marks that put a kill off */
   unsigned foreign_states;      /* marks that forbid switching */
   unsigned criticals;           /* marks of critical sections: they hold kills and interrupts back */
-  unsigned char busy_lane;      /* how it uses `busy_object` */
   unsigned char errno_kept;     /* C code below may look at errno: it is saved across switches */
   unsigned char calls_back;     /* a foreign call of it is about to enter the VM by a callback, and stays beneath it */
   unsigned char serves_visit;   /* a listener, in a callback that a thread of C's waits for */

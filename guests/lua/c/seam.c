@@ -158,7 +158,7 @@ void baton_lua_watch_threads(struct baton_vm *vm) {
   int are_short = (size_t)vm->outstanding >= baton_rs_threads_for_calls(vm->executor);
   if (are_short == vm->threads_are_short) return;
   vm->threads_are_short = are_short;
-  __atomic_fetch_add(&baton_calls_watched, are_short ? 1 : -1, __ATOMIC_RELAXED); /* as in baton_lua_object_begins */
+  __atomic_fetch_add(&baton_calls_watched, are_short ? 1 : -1, __ATOMIC_RELAXED); /* as in baton_lua_use_begins */
 }
 
 /* The process is out in a foreign call while the VM goes on. */
@@ -195,7 +195,7 @@ void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
     /* perhaps on another thread from here on */
     if (process->retaken) {
       process->pinned |= process->calls_back;
-      baton_lua_object_ends(process);
+      baton_lua_use_ends(&process->use);
       end_outstanding(process);
     }
   }

@@ -17,6 +17,40 @@ function case.closing_a_file_that_another_process_reads_waits()
   check.raises("closed file", function() pipe:read "l" end)
 end
 
+function case.a_file_stays_open_while_a_finalizer_interrupts_its_reader()
+  local path, formats = check.scratch(), {}
+  local lines = {}
+  for i = 1, 200 do
+    lines[i], formats[i] = ("line %d "):format(i) .. ("x"):rep(300), "l"
+  end
+  check.write_file(path, table.concat(lines, "\n") .. "\n")
+  collectgarbage "generational"
+  local reads, interruptions = false, 0
+  local waits = setmetatable({}, {
+    __gc = function()
+      if reads then interruptions = interruptions + 1 process.yield() end
+    end,
+  })
+  for _ = 1, 100 do
+    local file = assert(io.open(path))
+    local reader = process.spawn(function()
+      for _ = 1, 50 do setmetatable({}, getmetatable(waits)) end
+      reads = true
+      local got = table.pack(file:read(table.unpack(formats)))
+      reads = false
+      return got
+    end)
+    local closer = process.spawn(function()
+      process.yield()
+      return file:close()
+    end)
+    local ok, got = reader:join()
+    check.equal(closer:join(), true)
+    if ok then check.list(got, lines) else check.matches(got, "closed file") end
+  end
+  check.that(interruptions > 0, "no finalizer came in the middle of a read")
+end
+
 function case.a_second_reader_waits_for_the_first()
   local pipe = assert(io.popen "sleep 0.1; echo one; echo two")
   local a = process.spawn(function() return pipe:read "l" end)
