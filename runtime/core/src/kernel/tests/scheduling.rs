@@ -1,7 +1,7 @@
 //! Who runs next.
 
 use super::*;
-use crate::kernel::{CarrierId, Preemption};
+use crate::kernel::{CarrierId, Preemption, ResumeOutcome, SuspendOutcome};
 
 #[test]
 fn nothing_runs_in_an_empty_kernel() {
@@ -239,4 +239,39 @@ fn to_be_preemptible_or_not_is_a_change_and_to_take_what_is_free_is_none() {
     assert_eq!(kernel.changes(), before);
     kernel.set_preemptible(me, false);
     assert_ne!(kernel.changes(), before);
+}
+
+#[test]
+fn turns_to_the_more_urgent_and_to_successors_choose_as_the_long_way_does() {
+    let mut kernel = kernel();
+    let low = spawn_running(&mut kernel);
+    assert!(kernel.give_way_by_turn().is_none(), "nobody is more urgent");
+    assert!(kernel.succeed_by_turn().is_none(), "somebody is current");
+    let high = spawn_at(&mut kernel, 60);
+    kernel.set_preemptible(low, false);
+    assert!(
+        kernel.give_way_by_turn().is_none(),
+        "it does not let itself be preempted"
+    );
+    kernel.set_preemptible(low, true);
+    assert!(kernel.give_way_by_turn().is_some());
+    assert_eq!(kernel.current(), Some(high));
+    assert_eq!(kernel.counters().preemptions_by_urgency, 1);
+
+    assert_eq!(kernel.suspend(high), SuspendOutcome::CurrentMustSwitch);
+    assert!(kernel.succeed_by_turn().is_some());
+    assert_eq!(kernel.current(), Some(low));
+    assert_eq!(kernel.suspend(low), SuspendOutcome::CurrentMustSwitch);
+    assert!(kernel.succeed_by_turn().is_none(), "nobody can run");
+
+    let elsewhere = SpawnOptions {
+        pin: Some(CarrierId(1)),
+        ..SpawnOptions::default()
+    };
+    let elsewhere = kernel.spawn(elsewhere, ()).unwrap();
+    assert!(kernel.succeed_by_turn().is_none(), "who could run may not run at home");
+    assert_eq!(kernel.schedule(), Next::Other(elsewhere));
+    assert_eq!(kernel.resume(high), ResumeOutcome::Resumed);
+    assert!(kernel.give_way_by_turn().is_some());
+    assert_eq!(kernel.current(), Some(high));
 }
