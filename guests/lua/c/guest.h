@@ -156,7 +156,7 @@ void baton_lua_before_blocking(lua_State *L, struct baton_process *process);
 int baton_lua_print(lua_State *L);
 
 /* io_waiting.c */
-FILE *baton_io_closes(FILE *file);
+int baton_io_close_by(int (*close)(FILE *), FILE *file);
 
 /* console.c: for a host that edits a line on the terminal */
 /* Is given what is written to stdout, or to stderr; answers whether it has taken it. On any thread, outside the VM. */

@@ -235,34 +235,59 @@ static const struct baton_vm *the_vm;
 
 void baton_lua_park_for(const struct baton_vm *vm) { the_vm = vm; }
 
+static int is_waited_for(int descriptor) {
+  return descriptor >= 0 && the_vm != NULL && baton_rs_is_registered(the_vm->executor, (uint32_t)descriptor) && is_program();
+}
+
 void baton_descriptor_closes(int descriptor) {
   const int saved_errno = errno;
-  if (descriptor < 0 || the_vm == NULL || !baton_rs_is_registered(the_vm->executor, (uint32_t)descriptor) || !is_program()) return;
+  if (!is_waited_for(descriptor)) return;
   baton_rs_descriptor_closes(the_vm->executor, (uint32_t)descriptor);
   errno = saved_errno;
 }
 
+void baton_descriptor_has_closed(int descriptor) {
+  const int saved_errno = errno;
+  if (!is_waited_for(descriptor)) return;
+  baton_rs_descriptor_has_closed(the_vm->executor, (uint32_t)descriptor);
+  errno = saved_errno;
+}
+
 int close(int descriptor) {
+  int result;
   baton_descriptor_closes(descriptor);
-  return baton_system()->close(descriptor);
+  result = baton_system()->close(descriptor);
+  baton_descriptor_has_closed(descriptor);
+  return result;
 }
 
 int dup2(int from, int to) {
-  if (from != to) baton_descriptor_closes(to);
-  return baton_system()->dup2(from, to);
+  int result;
+  if (from == to) return baton_system()->dup2(from, to);
+  baton_descriptor_closes(to);
+  result = baton_system()->dup2(from, to);
+  baton_descriptor_has_closed(to);
+  return result;
 }
 
 int dup3(int from, int to, int flags) {
-  if (from != to) baton_descriptor_closes(to);
-  return baton_system()->dup3(from, to, flags);
+  int result;
+  if (from == to) return baton_system()->dup3(from, to, flags);
+  baton_descriptor_closes(to);
+  result = baton_system()->dup3(from, to, flags);
+  baton_descriptor_has_closed(to);
+  return result;
 }
 
 #define MOST_DESCRIPTORS (1u << 20) /* that can be waited for */
 
 int close_range(unsigned first, unsigned last, int flags) {
   unsigned i;
+  int result;
   for (i = first; i <= last && i < MOST_DESCRIPTORS; i++) baton_descriptor_closes((int)i);
-  return baton_system()->close_range(first, last, flags);
+  result = baton_system()->close_range(first, last, flags);
+  for (i = first; i <= last && i < MOST_DESCRIPTORS; i++) baton_descriptor_has_closed((int)i);
+  return result;
 }
 
 /* }====================================================== */

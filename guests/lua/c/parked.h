@@ -27,6 +27,8 @@ struct baton_process *baton_who_parks(const void *caller);
 int baton_may_park(const struct baton_process *process);
 /* A descriptor is about to be closed or replaced: processes that wait for it are told, and its number is free for another one. */
 void baton_descriptor_closes(int descriptor);
+/* It was: processes that have begun to wait for it meanwhile try again. Keeps errno. */
+void baton_descriptor_has_closed(int descriptor);
 
 /* To be called in the exported function itself. */
 #define BATON_WHO_PARKS() baton_who_parks(__builtin_return_address(0))

@@ -182,8 +182,9 @@ struct baton_watch {
 };
 typedef int (*baton_attempt)(void *argument, int which, unsigned ready);
 int baton_rs_wait_ready(const void *vm, const struct baton_watch *watches, size_t count, uint64_t deadline, baton_attempt attempt, void *argument);
-/* Both on any thread, without the VM. */
+/* All on any thread, without the VM: before the closing, and after it. */
 void baton_rs_descriptor_closes(const void *vm, uint32_t descriptor);
+void baton_rs_descriptor_has_closed(const void *vm, uint32_t descriptor);
 int baton_rs_is_registered(const void *vm, uint32_t descriptor);
 
 /* The text of a file of lua/, named without its ending. Without the VM. */

@@ -30,6 +30,7 @@ static int params_newindex(lua_State *L) {
   char message[160];
   double value = 0;
   size_t length;
+  int is_set;
   switch (baton_rs_parameter(caller->vm->executor, name, &value, &text)) {
     case BATON_NUMBER:
     case BATON_WHOLE:
@@ -48,7 +49,11 @@ static int params_newindex(lua_State *L) {
     default: luaL_error(L, "unknown parameter '%s'", name);
   }
   message[0] = '\0';
-  if (!baton_rs_set_parameter(caller->vm->executor, name, value, text, message, sizeof message))
+  baton_enter(L);
+  is_set = baton_rs_set_parameter(caller->vm->executor, name, value, text, message, sizeof message);
+  baton_lua_watch_threads(caller->vm);
+  baton_leave(L);
+  if (!is_set)
     luaL_error(L, "parameter '%s': %s", name, message);
   return 0;
 }

@@ -299,7 +299,7 @@ fn set_from_text(parameters: &Parameters, access: &Access, text: &str) -> Result
 unsafe extern "C" fn baton_rs_read_environment(vm: &Vm, message: *mut c_char, size: usize) -> c_int {
     match read_environment(&vm.parameters) {
         Ok(()) => {
-            vm.parameters_changed();
+            vm.heed_beat();
             0
         }
         Err(why) => {

@@ -23,7 +23,7 @@ use baton_sys::poller::{Alarm, Events, Interest, Poller};
 use baton_sys::promptness;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 /// The kernel's slice for the monitor: short, so that it does not wait for a busy thread on the CPU where it wakes up. The shortest that Linux takes.
@@ -35,6 +35,9 @@ const QUIET: Duration = Duration::from_millis(4);
 
 /// The longest time between two looks while anything may need watching.
 pub(crate) const TICK: Duration = Duration::from_millis(2);
+
+/// How long the system is left alone that has refused the monitor's thread.
+const BEFORE_TRYING_AGAIN: Duration = Duration::from_secs(1);
 
 /// The bit of `next_look` that says that work must be alerted for. Times do not reach it for 292 years.
 const PARKED: u64 = 1 << 63;
@@ -50,11 +53,11 @@ pub(crate) enum NextLook {
 }
 
 impl NextLook {
-    /// The same, but at `latest` in any case.
+    /// The same, but at `latest` in any case. What was quiet stays so: whoever has work before that calls.
     pub(crate) fn no_later_than(self, latest: Instant) -> NextLook {
         match self {
             NextLook::At(at) => NextLook::At(at.min(latest)),
-            NextLook::Quiet(_) => NextLook::At(latest),
+            NextLook::Quiet(until) => NextLook::Quiet(Some(until.map_or(latest, |until| until.min(latest)))),
         }
     }
 
@@ -68,6 +71,16 @@ impl NextLook {
             }
         }
     }
+}
+
+/// Why the monitor has not slept on.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Parked {
+    /// There is something to look at: an alert, an alarm, a descriptor.
+    WasCalled,
+    /// Its time has come.
+    ForItsTime,
 }
 
 /// The VMs of the program.
@@ -84,6 +97,8 @@ pub struct Monitor {
     alerted: AtomicBool,
     /// Whether the thread was started.
     started: AtomicBool,
+    /// Until when it is not tried again to start it, in nanoseconds, since the system has refused; 0: it has not.
+    refused_until: AtomicU64,
     /// Whether it runs; written by itself.
     runs: AtomicBool,
 }
@@ -99,20 +114,24 @@ impl std::fmt::Debug for Monitor {
 impl Monitor {
     /// The program's monitor; its thread starts with the first alert.
     ///
-    /// # Panics
-    /// If the system has no descriptor left for it.
-    pub(crate) fn of_this_program() -> Arc<Monitor> {
-        static MONITOR: OnceLock<Arc<Monitor>> = OnceLock::new();
-        Arc::clone(MONITOR.get_or_init(|| {
-            Arc::new(Monitor {
-                vms: Mutex::new(Vec::new()),
-                poller: Poller::new().expect("the monitor needs an epoll descriptor and an eventfd"),
-                next_look: AtomicU64::new(u64::MAX),
-                alerted: AtomicBool::new(false),
-                started: AtomicBool::new(false),
-                runs: AtomicBool::new(false),
-            })
-        }))
+    /// # Errors
+    /// When the system has no descriptor left for it.
+    pub(crate) fn of_this_program() -> io::Result<Arc<Monitor>> {
+        static MONITOR: Mutex<Option<Arc<Monitor>>> = Mutex::new(None);
+        let mut known = MONITOR.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(monitor) = &*known {
+            return Ok(Arc::clone(monitor));
+        }
+        let monitor = Arc::new(Monitor {
+            vms: Mutex::new(Vec::new()),
+            poller: Poller::new()?,
+            next_look: AtomicU64::new(u64::MAX),
+            alerted: AtomicBool::new(false),
+            started: AtomicBool::new(false),
+            refused_until: AtomicU64::new(0),
+            runs: AtomicBool::new(false),
+        });
+        Ok(Arc::clone(known.insert(monitor)))
     }
 
     pub(crate) fn add(&self, vm: &Arc<Vm>) {
@@ -136,7 +155,8 @@ impl Monitor {
         self.next_look.store(u64::MAX, Ordering::Relaxed);
         self.alerted.store(false, Ordering::Relaxed);
         self.started.store(false, Ordering::Relaxed);
-        // Relaxed: as above.
+        // Relaxed (both): as above.
+        self.refused_until.store(0, Ordering::Relaxed);
         self.runs.store(false, Ordering::Relaxed);
         Ok(())
     }
@@ -162,7 +182,7 @@ impl Monitor {
 
     /// Whether there is a thread that hears alarms.
     pub(crate) fn has_started(&self) -> bool {
-        // Acquire: pairs with the swap in `alert`.
+        // Acquire: pairs with the swap in `start`.
         self.started.load(Ordering::Acquire)
     }
 
@@ -171,15 +191,21 @@ impl Monitor {
         if clock::is_simulated() {
             return; // there are no looks by time
         }
-        // AcqRel: pairs with the swap in `start`-less callers; one thread starts the monitor.
-        if !self.started.swap(true, Ordering::AcqRel) {
+        if !self.has_started() && self.may_start() {
             self.start();
         }
         self.alert_if_started();
     }
 
-    /// The same for signal handlers: async-signal-safe. While the thread has not been started, the program has one thread, which the
-    /// signal has interrupted: the guest's handler asks that one for a safepoint.
+    /// Whether the system has not refused lately: it would be asked at every switch.
+    fn may_start(&self) -> bool {
+        // Relaxed: who reads an old value asks the system once more.
+        let refused_until = self.refused_until.load(Ordering::Relaxed);
+        refused_until == 0 || Instant::now().as_nanos() >= refused_until
+    }
+
+    /// The same for signal handlers: async-signal-safe. While the thread has not been started, no bell hangs and no other thread of the VM's is there: a signal
+    /// interrupts its one thread, whose guest's handler asks for a safepoint.
     pub(crate) fn alert_from_signal_handler(&self) {
         self.alert_if_started();
     }
@@ -193,14 +219,23 @@ impl Monitor {
     }
 
     fn start(self: &Arc<Self>) {
+        // AcqRel: pairs with itself, one thread starts the monitor; and with the load in `has_started`.
+        if self.started.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let monitor = Arc::clone(self);
         let thread = std::thread::Builder::new()
             .name("baton-monitor".into())
             .stack_size(128 * 1024);
         if let Err(error) = thread.spawn(move || monitor.watch()) {
-            // Release: pairs with the swap in `alert`, which tries again.
+            let again = Instant::now() + BEFORE_TRYING_AGAIN;
+            // Relaxed: as in `may_start`.
+            let before = self.refused_until.swap(again.as_nanos(), Ordering::Relaxed);
+            // Release: pairs with the swap above, which tries again.
             self.started.store(false, Ordering::Release);
-            eprintln!("baton: cannot start the monitor ({error}): processes are not preempted");
+            if before == 0 {
+                eprintln!("baton: cannot start the monitor ({error}): until it can, processes are not preempted");
+            }
         }
     }
 
@@ -230,8 +265,7 @@ impl Monitor {
                     if now.saturating_duration_since(since) < QUIET {
                         let tick = now + TICK;
                         self.wait(&mut events, until.map_or(tick, |until| tick.min(until)));
-                    } else {
-                        self.park(&mut events, until);
+                    } else if self.park(&mut events, until) == Parked::WasCalled {
                         quiet_since = None;
                     }
                 }
@@ -249,10 +283,10 @@ impl Monitor {
     fn wait(&self, events: &mut Events, until: Instant) {
         // Relaxed: a late reader alerts needlessly, an early one waits for the next tick.
         self.next_look.store(until.as_nanos(), Ordering::Relaxed);
-        self.sleep(events, Some(until));
+        let _ = self.sleep(events, Some(until));
     }
 
-    fn park(&self, events: &mut Events, until: Option<Instant>) {
+    fn park(&self, events: &mut Events, until: Option<Instant>) -> Parked {
         let deadline = until.map_or(u64::MAX, Instant::as_nanos);
         // Relaxed: ordered by the barrier below.
         self.next_look.store(deadline | PARKED, Ordering::Relaxed);
@@ -266,9 +300,9 @@ impl Monitor {
         if needed {
             // Relaxed: as above.
             self.next_look.store(0, Ordering::Relaxed);
-            return;
+            return Parked::WasCalled;
         }
-        self.sleep(events, until);
+        self.sleep(events, until)
     }
 
     /// Has the monitor look when there is news in a VM's poller: once, at once if there is some. Says whether it can.
@@ -291,25 +325,31 @@ impl Monitor {
         self.poller.watch(alarm.fd(), u64::try_from(alarm.fd()).unwrap_or(0))
     }
 
-    fn note_news(&self, events: &mut Events) {
+    /// Says whether there was any.
+    fn note_news(&self, events: &mut Events) -> bool {
+        let mut came = false;
         for event in events.drain() {
+            came = true;
             let vms: Vec<Arc<Vm>> = self.vms().iter().filter_map(Weak::upgrade).collect();
             vms.iter().any(|vm| vm.note_news(event.token));
         }
+        came
     }
 
-    fn sleep(&self, events: &mut Events, until: Option<Instant>) {
+    fn sleep(&self, events: &mut Events, until: Option<Instant>) -> Parked {
         // AcqRel: pairs with the swap in `alert`; an alert before the wait leaves a kick in the poller.
-        if !self.alerted.swap(false, Ordering::AcqRel) {
+        let mut called = self.alerted.swap(false, Ordering::AcqRel);
+        if !called {
             if let Err(error) = self.poller.wait(events, until) {
                 eprintln!("baton: the monitor's poller failed: {error}");
                 std::process::abort();
             }
-            self.note_news(events);
+            called = self.note_news(events);
             // AcqRel: pairs with the swap in `alert`. Alerts that came during the wait are served by the look that follows.
-            self.alerted.swap(false, Ordering::AcqRel);
+            called |= self.alerted.swap(false, Ordering::AcqRel);
         }
         // Relaxed: a look follows at once.
         self.next_look.store(0, Ordering::Relaxed);
+        if called { Parked::WasCalled } else { Parked::ForItsTime }
     }
 }

@@ -439,3 +439,42 @@ fn a_foreign_call_does_not_keep_the_others_from_their_descriptors() {
         main.join(reader)
     });
 }
+
+#[test]
+fn a_wait_that_began_while_the_descriptor_was_closed_does_not_spoil_its_number() {
+    run(|main| {
+        let (a, b) = pair();
+        let fd = a.as_raw_fd();
+        // Somebody says that it closes, and before it does, a process begins to wait for what is still open.
+        main.vm.descriptor_closes(number(fd));
+        let waiter = main.spawn(move |process| {
+            let watches = [watch(fd, Readiness::READ)];
+            let is_next_users =
+                |_| std::fs::read_link(format!("/proc/self/fd/{fd}")).is_ok_and(|file| file == *"/dev/null");
+            let wake = process
+                .vm
+                .wait_ready(&watches, Deadline::Never, is_next_users)
+                .expect("it can be waited for");
+            assert_eq!(
+                wake.reason,
+                WakeReason::Done,
+                "it has tried again, and found another file"
+            );
+            Ok(())
+        });
+        await_waiters(main, 1)?;
+        let file = File::open("/dev/null").expect("it is always there");
+        let mut place = OwnedFd::from(a);
+        nix::unistd::dup2(&file, &mut place).expect("both are open");
+        main.vm.descriptor_has_closed(number(fd));
+        main.join(waiter)?;
+        drop(b);
+        // The number's next user hears of what comes.
+        let (c, d) = pair_in_place_of(UnixStream::from(place));
+        assert_eq!(c.as_raw_fd(), fd);
+        let writer = write_to_sleeper(&main.vm, d);
+        assert_eq!(read_some(main, &c), b"x");
+        writer.join().expect("it has written");
+        Ok(())
+    });
+}

@@ -1,17 +1,41 @@
-//! What the monitor costs. One test a program: the monitor serves all VMs of a program, and its time is measured.
+//! What the monitor costs, and when it looks. Its time is measured, and it serves all VMs of a program: the tests run one after another.
 
 mod mock_guest;
 
 use baton_core::kernel::SpawnOptions;
-use mock_guest::{Process, run_with};
+use baton_core::vm::Vm;
+use baton_sys::clock::Instant;
+use mock_guest::{Mock, MockGuest, Process, run_with};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Time on the processor of the thread with this name; `None` if there is none.
-fn time_of_thread(name: &str) -> Option<Duration> {
+/// The monitor is one, so is who measures it.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where the system tells of the thread with this name; `None` if there is none.
+fn directory_of_thread(name: &str) -> Option<PathBuf> {
     let tasks = std::fs::read_dir("/proc/self/task").expect("the system lists threads");
     let mut directories = tasks.flatten().map(|task| task.path());
-    let wanted = directories
-        .find(|directory| std::fs::read_to_string(directory.join("comm")).is_ok_and(|comm| comm.trim() == name))?;
+    directories.find(|directory| std::fs::read_to_string(directory.join("comm")).is_ok_and(|comm| comm.trim() == name))
+}
+
+/// How often it went to sleep; `None` if there is none.
+fn voluntary_switches_of_thread(name: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(directory_of_thread(name)?.join("status")).expect("a thread has a status");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.and_then(|count| count.trim().parse().ok())
+}
+
+/// Its time on the processor; `None` if there is none.
+fn time_of_thread(name: &str) -> Option<Duration> {
+    let wanted = directory_of_thread(name)?;
     // The first number: nanoseconds on the processor.
     let times = std::fs::read_to_string(wanted.join("schedstat")).expect("a thread has times");
     let nanoseconds = times.split(' ').next().and_then(|first| first.parse().ok());
@@ -22,8 +46,9 @@ fn time_of_thread(name: &str) -> Option<Duration> {
 /// done. Processor times are compared, so that the machine's load does not matter.
 #[test]
 fn the_monitor_rests_while_a_process_cannot_be_preempted() {
+    let _alone = alone();
     const BUSY: Duration = Duration::from_millis(100);
-    let short_slices = |vm: &baton_core::vm::Vm| vm.parameters.slice.set(Duration::from_micros(100));
+    let short_slices = |vm: &Vm| vm.parameters.slice.set(Duration::from_micros(100));
     run_with(short_slices, |main| {
         let options = SpawnOptions {
             preemptible: false,
@@ -44,5 +69,55 @@ fn the_monitor_rests_while_a_process_cannot_be_preempted() {
         });
         let rival = main.spawn(Process::checkpoint);
         main.join_all([cooperative, rival])
+    });
+}
+
+/// Nobody runs it, so there is nothing to look at.
+#[test]
+fn the_monitor_rests_while_a_vm_is_not_run_yet() {
+    let _alone = alone();
+    const WHILE: Duration = Duration::from_millis(300);
+    let waiting = Vm::new(Arc::new(MockGuest(Mock::new()))).expect("the system gives it a poller");
+    run_with(
+        |_| {},
+        |main| {
+            // The monitor's thread starts.
+            let rival = main.spawn(Process::checkpoint);
+            main.spin_until(|| time_of_thread("baton-monitor").is_some())?;
+            main.join(rival)?;
+            main.sleep_until(Instant::now() + Duration::from_millis(20))?;
+            let wake_ups = || voluntary_switches_of_thread("baton-monitor").expect("it does not end");
+            let before = wake_ups();
+            main.sleep_until(Instant::now() + WHILE)?;
+            let made = wake_ups() - before;
+            assert!(made < 20, "the monitor woke up {made} times in {WHILE:?}");
+            Ok(())
+        },
+    );
+    drop(waiting);
+}
+
+/// What needs the monitor before the next beat calls it.
+#[test]
+fn a_beat_that_comes_seldom_keeps_nobody_waiting() {
+    let _alone = alone();
+    let rare_beat = |vm: &Vm| {
+        vm.parameters.beat.set(Duration::from_secs(3600));
+        vm.parameters.slice.set(Duration::from_millis(1));
+    };
+    run_with(rare_beat, |main| {
+        main.vm.heed_beat();
+        // The monitor finds nothing to do for a while.
+        main.sleep_until(Instant::now() + Duration::from_millis(20))?;
+        let begin = baton_sys::clock::thread_cpu_time();
+        main.spin_until(|| baton_sys::clock::thread_cpu_time() - begin >= Duration::from_millis(20))?;
+        let has_run = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&has_run);
+        let rival = main.spawn(move |_| {
+            flag.store(true, Ordering::Relaxed);
+            Ok(())
+        });
+        main.spin_until(|| has_run.load(Ordering::Relaxed))?;
+        main.join(rival)
     });
 }

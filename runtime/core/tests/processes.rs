@@ -5,7 +5,7 @@ mod mock_guest;
 use baton_core::kernel::{
     Deadline, KillOutcome, Priority, ProcessId, ResumeOutcome, SpawnOptions, State, SuspendOutcome, WakeReason,
 };
-use baton_core::vm::Vm;
+use baton_core::vm::{SpawnError, Spawned, Vm};
 use baton_sys::clock::Instant;
 use mock_guest::{Life, Process, run, run_with};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -399,6 +399,22 @@ fn no_process_runs_once_the_vm_was_stopped() {
         for _ in 0..10 {
             main.yield_now()?;
         }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_spawn_beyond_the_limit_keeps_no_stack() {
+    run(|main| {
+        let limit = main.vm.kernel(|kernel| kernel.process_limit());
+        main.vm.kernel(|kernel| kernel.set_process_limit(1));
+        let before = main.vm.stack_stats().in_use;
+        for _ in 0..10 {
+            let refused = main.vm.spawn(SpawnOptions::default(), None, Spawned::Now);
+            assert!(matches!(refused, Err(SpawnError::Limit(_))), "{refused:?}");
+        }
+        assert_eq!(main.vm.stack_stats().in_use, before);
+        main.vm.kernel(|kernel| kernel.set_process_limit(limit));
         Ok(())
     });
 }

@@ -4,7 +4,8 @@ mod mock_guest;
 
 use baton_core::vm::Vm;
 use baton_sys::clock::Instant;
-use mock_guest::{Finished, Life, Process, Running, await_event, run, start};
+use mock_guest::{Finished, Life, Mock, MockGuest, Process, Running, await_event, run, start};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -146,4 +147,14 @@ fn one_vm_wakes_another() {
         Ok(())
     });
     listener.finish();
+}
+
+#[test]
+fn a_native_thread_runs_one_vm_at_a_time() {
+    run(|main| {
+        let another = Vm::new(Arc::new(MockGuest(Mock::new()))).expect("the system gives it a poller");
+        let refused = main.foreign(|| catch_unwind(AssertUnwindSafe(|| another.run())))?;
+        assert!(refused.is_err());
+        Ok(())
+    });
 }

@@ -146,3 +146,29 @@ fn who_was_called_and_found_no_thread_keeps_its_place() {
         main.join_all(last_two)
     });
 }
+
+#[test]
+fn who_waits_for_a_thread_goes_on_when_the_bound_is_raised() {
+    run_unbound(two_threads_without_slices, |main| {
+        let (blocks, calls): (Vec<_>, Vec<_>) = (0..2).map(|_| Block::new()).unzip();
+        let out: Vec<_> = calls
+            .into_iter()
+            .map(|call| main.spawn(move |process| process.foreign(call)))
+            .collect();
+        main.yield_until(|| main.vm.kernel(|kernel| kernel.foreign_count()) == 2)?;
+        let waiting: Vec<_> = (0..3)
+            .map(|_| {
+                main.spawn(|process| {
+                    assert_eq!(process.vm.wait_for_thread().reason, WakeReason::Done);
+                    process.foreign(|| ())
+                })
+            })
+            .collect();
+        main.yield_until(|| main.vm.counters.thread_bound_hits.get() >= 3)?;
+        main.vm.parameters.set_max_threads(8);
+        main.vm.parameters_changed();
+        main.join_all(waiting)?;
+        blocks.iter().for_each(Block::end);
+        main.join_all(out)
+    });
+}

@@ -78,6 +78,12 @@ extern "C" fn baton_rs_descriptor_closes(vm: &Vm, descriptor: u32) {
 
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
+extern "C" fn baton_rs_descriptor_has_closed(vm: &Vm, descriptor: u32) {
+    vm.descriptor_has_closed(descriptor);
+}
+
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
 extern "C" fn baton_rs_is_registered(vm: &Vm, descriptor: u32) -> c_int {
     vm.is_registered(descriptor).into()
 }

@@ -320,7 +320,11 @@ impl<C> Kernel<C> {
             return;
         }
         if let Some(place) = old.and_then(|carrier| self.carrier_place(carrier)) {
-            self.carriers[place].pinned -= 1;
+            let carrier = &mut self.carriers[place];
+            carrier.pinned -= 1;
+            if carrier.returned == index {
+                carrier.returned = NIL;
+            }
         }
         if let Some(place) = pinned.and_then(|carrier| self.carrier_place(carrier)) {
             self.carriers[place].pinned += 1;

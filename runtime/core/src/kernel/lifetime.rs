@@ -152,10 +152,20 @@ impl<C> Kernel<C> {
         self.release_joiners(index);
     }
 
-    fn make_process(&mut self, options: SpawnOptions, payload: C) -> Result<u32, ProcessLimit> {
+    /// Whether there may be one more process.
+    ///
+    /// # Errors
+    ///
+    /// [`ProcessLimit`] if there are as many as the limit allows.
+    pub fn check_room(&self) -> Result<(), ProcessLimit> {
         if self.census.iter().sum::<u32>() >= self.limit {
             return Err(ProcessLimit { limit: self.limit });
         }
+        Ok(())
+    }
+
+    fn make_process(&mut self, options: SpawnOptions, payload: C) -> Result<u32, ProcessLimit> {
+        self.check_room()?;
         let index = self.processes.allocate();
         let process = &mut self.processes[index];
         process.phase = Phase::Prepared;

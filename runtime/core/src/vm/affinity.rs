@@ -187,5 +187,7 @@ impl Vm {
             // It waits without an end, and may be retired from now on.
             entry.granted.notify_one();
         }
+        // It is for everybody again.
+        inner.call_next();
     }
 }

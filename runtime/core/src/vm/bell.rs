@@ -53,13 +53,14 @@ impl Bell {
 }
 
 impl Vm {
-    /// Hangs a bell. Inside the VM.
+    /// Hangs a bell. Inside the VM. The monitor is there from now on, as nobody who rings can start it.
     pub fn hang_bell(self: &Arc<Vm>, does: Ring) -> Bell {
         let hung = Arc::new(Hung {
             does,
             rung: AtomicU64::new(0),
         });
         self.inner.with(|inner| inner.bells.push(Arc::clone(&hung)));
+        self.monitor.alert();
         Bell {
             hung,
             vm: Arc::clone(self),

@@ -77,8 +77,15 @@ impl CarrierEntry {
 
 impl Vm {
     /// Makes the calling thread the VM's home and runs processes on it until [`Vm::stop`] has been called and the process that called
-    /// it has ended. Does not return if this thread itself is out in a foreign call by then.
+    /// it has ended, and this thread, if it is out in a foreign call by then, has come back from it.
+    ///
+    /// # Panics
+    /// On a native thread that a VM runs on already, this one or another: in a foreign call of a process, say. Start a thread for it.
     pub fn run(self: &Arc<Vm>) {
+        assert!(
+            gate::here().carrier().is_none(),
+            "a VM is run on a native thread that runs a VM already; start a thread for it"
+        );
         {
             let mut state = self.lock_state();
             if state.carriers.is_empty() {
@@ -86,6 +93,7 @@ impl Vm {
             }
             state.owner = Some(HOME);
         }
+        self.monitor.add(self);
         self.carry(HOME);
         self.monitor.remove(self);
     }
@@ -223,6 +231,8 @@ impl Vm {
 
     /// Runs processes until the VM is somebody else's or has ended.
     fn run_as_owner(self: &Arc<Vm>) {
+        // A process may have left for a call on another thread from above a loop that was not this one: the one beneath its last call, in a fork's child too.
+        self.send_off();
         while !self.has_ended() {
             self.harvest();
             self.consult();

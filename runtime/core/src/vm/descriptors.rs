@@ -9,8 +9,8 @@
 //! | registered | waited for | left by |
 //! |---|---|---|
 //! | no | no | `register`, by the owner |
-//! | yes | no | `note_waits`, by the owner; [`Vm::descriptor_closes`], by anybody: the next edition, not registered |
-//! | yes | yes | `note_end_of_waits`, by the owner; [`Vm::descriptor_closes`]: the same, and those who wait are told |
+//! | yes | no | `note_waits`, by the owner; [`Vm::descriptor_closes`], and [`Vm::descriptor_has_closed`], by anybody: the next edition, not registered |
+//! | yes | yes | `note_end_of_waits`, by the owner; [`Vm::descriptor_closes`]: the same, and those who wait are told; [`Vm::descriptor_has_closed`]: the same, and they try again |
 //!
 //! Events have their registration's edition in their token: those of a descriptor that was closed while a duplicate of it lives on are dropped.
 //!
@@ -20,8 +20,9 @@
 //! nobody waits: whoever waits later tries first. A wake-up may be for nothing, if another one was faster: then the process waits again.
 //! *Closing*: whoever closes a descriptor says so before, or the number's next user would wait by a registration that is gone. All accesses that change a
 //! word are read-modify-write operations, so of `note_waits` and `descriptor_closes` one comes first. Either the owner finds that the edition is over,
-//! and registers anew; or who closes finds `WAITED`, and posts. The owner takes that post in when the process waits. Tests:
-//! `tests/descriptors.rs`.
+//! and registers anew; or who closes finds `WAITED`, and posts. The owner takes that post in when the process waits. Between the word and the
+//! closing the owner may register the file that goes. So whoever closes looks again afterwards, and ends a registration that was made since: whoever waits by it
+//! tries again, and finds the number closed, or its next user's file, which it registers anew. Tests: `tests/descriptors.rs`.
 
 use super::{Inner, Post, Vm};
 use crate::kernel::{Deadline, Edition, Readiness, Wake, WakeReason, Watch};
@@ -289,6 +290,15 @@ impl Vm {
         let ended = self.end_registration(descriptor);
         if let Some(word) = ended.filter(|word| word & WAITED != 0) {
             self.post(Post::Closed(descriptor, edition_of(word)));
+        }
+    }
+
+    /// To be called after it was closed or replaced. A registration that was made since [`Vm::descriptor_closes`] may be of the file that is gone: it ends, and
+    /// those who wait by it try again.
+    pub fn descriptor_has_closed(&self, descriptor: u32) {
+        let ended = self.end_registration(descriptor);
+        if ended.is_some_and(|word| word & WAITED != 0) {
+            self.post(Post::TryAgain(descriptor));
         }
     }
 

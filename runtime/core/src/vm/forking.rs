@@ -177,7 +177,7 @@ impl Vm {
             here.request_attention();
         }
         // For a beat with a fixed period, the monitor's thread must be there.
-        self.parameters_changed();
+        self.heed_beat();
     }
 
     /// Makes the calling thread home and owner. Returns its loop, and the process whose call was retaken on it.

@@ -1,7 +1,7 @@
 //! The owner's wait, what other threads post, and what is due.
 
 use super::{HOME, Inner, Post, Vm};
-use crate::kernel::WakeReason;
+use crate::kernel::{Readiness, WakeReason};
 use crate::spin::Source;
 use baton_sys::clock::Instant;
 use baton_sys::membarrier;
@@ -104,6 +104,9 @@ impl Vm {
                         }
                         Post::Closed(descriptor, edition) => {
                             inner.kernel.descriptor_closes(descriptor, edition);
+                        }
+                        Post::TryAgain(descriptor) => {
+                            inner.kernel.descriptor_is_ready(descriptor, Readiness::FAILED);
                         }
                     }
                 }

@@ -230,7 +230,8 @@ impl Vm {
         entry.needed |= pinned;
         here.disown();
         drop(state);
-        if self.has_ended() {
+        // Home goes to its loop, which ends the run of the VM as soon as nobody runs it any more.
+        if self.has_ended() && me != HOME {
             super::carrier::sleep_for_ever();
         }
         // From here on the loop of this thread posts that the process came back; whoever owns the VM continues it.

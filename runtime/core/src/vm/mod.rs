@@ -158,6 +158,8 @@ pub(crate) enum Post {
     Resume(ProcessId),
     /// This edition of a descriptor was closed, and somebody waits for it.
     Closed(u32, Edition),
+    /// Whoever waits for this descriptor tries again.
+    TryAgain(u32),
 }
 
 /// One VM: a guest heap with its processes.
@@ -215,7 +217,7 @@ impl Vm {
         let parameters = Parameters::default();
         let mut kernel = Kernel::default();
         let turns = turns::Turns::new(kernel.wait_queue_new());
-        let monitor = Monitor::of_this_program();
+        let monitor = Monitor::of_this_program()?;
         let vm = Arc::new(Vm {
             guest,
             inner: OwnerCell::new(Inner {
@@ -259,7 +261,6 @@ impl Vm {
             parameters,
             counters: Counters::default(),
         });
-        vm.monitor.add(&vm);
         Ok(vm)
     }
 
@@ -290,8 +291,20 @@ impl Vm {
         self.threads() + usize::from(self.monitor.runs())
     }
 
-    /// To be called after parameters were set: whoever sleeps by what they were before is woken.
+    /// To be called inside the VM after parameters were set: whoever waits by what they were before looks again, or is woken.
     pub fn parameters_changed(&self) {
+        self.inner.with(|inner| {
+            // There may be more native threads now, and deadlines may be met sooner.
+            inner.call_next();
+            self.publish(inner);
+        });
+        // Threads that wait may have less patience.
+        self.lock_state().wake_all();
+        self.heed_beat();
+    }
+
+    /// To be called when the parameter `beat` may have another value: the monitor looks at it.
+    pub fn heed_beat(&self) {
         if self.parameters.beat.get().is_zero() {
             self.monitor.alert_if_started();
         } else {

@@ -127,6 +127,8 @@ impl Vm {
         when: Spawned,
     ) -> Result<ProcessId, SpawnError> {
         let stack_size = stack_size.unwrap_or_else(|| self.parameters.stack_size());
+        // First, as a stack that was taken would have to be given back.
+        inner.kernel.check_room().map_err(SpawnError::Limit)?;
         let stack = inner.stack(Some(stack_size)).map_err(SpawnError::Stack)?;
         let context = Context {
             fiber: None,

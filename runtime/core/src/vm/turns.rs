@@ -5,8 +5,8 @@
 //! the next, since its own call may be over at once and tell nobody. Somebody who was woken may find that a process which need not wait has taken the
 //! thread, or that another one is before it who was woken too and has not looked yet: it waits again, at the place that it had.
 //!
-//! **Nobody waits in vain.** A process begins to wait only while calls are out, or behind one who was woken or waits. A call that comes back wakes
-//! one; one who is let in, or is killed on the way, wakes the next; and one who looks and waits again does so because a call is out, or because one
+//! **Nobody waits in vain.** A process begins to wait only while calls are out or threads are kept for names, or behind one who was woken or waits. A call that
+//! comes back wakes one, and so do a thread that loses its name and a bound that is set anew; one who is let in, or is killed on the way, wakes the next; and one who looks and waits again does so because a call is out, or because one
 //! before it has yet to look. Who is suspended stops nobody: it is woken, and so is the next.
 
 use std::cmp::Reverse;

@@ -24,6 +24,8 @@ const BETWEEN_ASKING: Duration = Duration::from_micros(2);
 /// How a part of the wait went.
 #[must_use]
 enum Came {
+    /// Its end had come before it began.
+    AtOnce,
     /// Its end came, at this time.
     Over(Ended, Instant),
     /// It is not over; it is this late now.
@@ -53,6 +55,11 @@ impl Vm {
                 let came = self.spin_until(began + limit, deadline);
                 drop(seat);
                 match came {
+                    // No park was saved, as it would not have come to one. Chromium's rule knows no such difference.
+                    Came::AtOnce if settings.policy == PolicyName::Ema => {
+                        self.learn(settings, source, Spun::Hit, Ended::Signalled, Duration::ZERO);
+                    }
+                    Came::AtOnce => {}
                     Came::Over(ended, at) => self.learn(settings, source, Spun::Hit, ended, at - began),
                     Came::Not(now) => {
                         if let Came::Over(ended, at) = self.park_until(deadline, now) {
@@ -106,7 +113,7 @@ impl Vm {
     fn spin_until(&self, until: Instant, deadline: Option<Instant>) -> Came {
         // A signal's bit may have been set before the owner last acknowledged; later ones notify.
         if self.park.prepare_to_spin() == Prepared::AlreadyNotified || self.signal_is_due() {
-            return Came::Over(Ended::Signalled, Instant::now());
+            return Came::AtOnce;
         }
         let ready = self.look_while_spinning(until);
         let notified = self.park.stop_spinning() == Prepared::AlreadyNotified;

@@ -241,3 +241,21 @@ fn who_is_kept_aside_waits_for_the_carrier() {
     assert!(kernel.end_foreign(a));
     assert_eq!(kernel.blocker(b), None);
 }
+
+#[test]
+fn what_came_back_and_has_run_since_does_not_go_first_again() {
+    let mut kernel = kernel();
+    let a = spawn_running(&mut kernel);
+    kernel.set_pinned(a, Some(HOME));
+    assert!(kernel.begin_foreign(a, HOME));
+    let _ = kernel.suspend(a);
+    assert!(kernel.end_foreign(a));
+    assert_eq!(kernel.schedule_returned(HOME), None);
+    // It goes on by an ordinary switch, leaves the function, and is runnable when the loop asks again.
+    let _ = kernel.resume(a);
+    assert_eq!(kernel.schedule(), Next::Other(a));
+    kernel.set_pinned(a, None);
+    let urgent = bound(&mut kernel, HOME);
+    assert_eq!(kernel.yield_current(), Next::Other(urgent));
+    assert_eq!(kernel.schedule_returned(HOME), None);
+}
