@@ -92,7 +92,21 @@ static void step(lua_State *L, int unused) {
   baton_stock_gc_step(L);
 }
 
-LUAI_FUNC void luaC_step(lua_State *L) { collect(L, step, 0); }
+/* Chosen so that the next step takes its collection for a good one, after which Lua's collector is generational again. */
+#define GOOD_COLLECTION (~(lu_mem)0 / 2)
+
+/*
+** Within a finalizer, where the collector is stopped, a step collects nothing; then the one outside has not been interfered with. Lua goes on incrementally for the
+** time of a full collection; if that is given up, it has still to go back.
+*/
+LUAI_FUNC void luaC_step(lua_State *L) {
+  global_State *g = G(L);
+  const struct baton_process *process = baton_lua_running(L);
+  if (g->gcstp != 0)
+    baton_stock_gc_step(L);
+  else if (!collect(L, step, 0) && process->vm->is_generational && !isdecGCmodegen(g))
+    g->lastatomic = GOOD_COLLECTION;
+}
 
 /* As often as finalizers wait, but not for ever: they may leave others behind. */
 #define ATTEMPTS 1000
@@ -104,7 +118,9 @@ LUAI_FUNC void luaC_fullgc(lua_State *L, int is_emergency) {
 }
 
 LUAI_FUNC void luaC_changemode(lua_State *L, int mode) {
+  const struct baton_process *process = baton_lua_running(L);
   int attempts = 0;
+  if (process != NULL) process->vm->is_generational = mode == KGC_GEN;
   while (!collect(L, baton_stock_changemode, mode) && attempts++ < ATTEMPTS) {
   }
 }

@@ -198,7 +198,7 @@ void baton_lua_adapt_module(lua_State *L, const char *name);
 /* report.c: to standard error, without allocating; outside the VM, while nobody else can run */
 void baton_lua_report_process(struct baton_process *process, const char *state, const char *blocker);
 const char *baton_lua_name_for_report(struct baton_process *process);
-void baton_lua_report_overflow(struct baton_process *process, size_t stack_size);
+int baton_lua_report_overflow(uintptr_t address);
 
 /* signals.c */
 void baton_lua_signalled(struct baton_vm *vm); /* inside the VM */

@@ -64,9 +64,27 @@ static void use(lua_State *L, void *object) {
 /* A file is known by its FILE, which print and io.write share; one that has none yet by its userdata. */
 static void *object_of(luaL_Stream *stream) { return stream->closef != NULL && stream->f != NULL ? (void *)stream->f : (void *)stream; }
 
+static int close_nothing(lua_State *L) {
+  (void)L;
+  return 0;
+}
+
+/* While the function waited, another process has closed the file that was open. What would have closed it by itself has nothing to do any more. */
+static void meet_closed(lua_State *L, int index, luaL_Stream *stream) {
+  int closes_by_itself;
+  luaL_getmetafield(L, index, "__gc");
+  closes_by_itself = lua_tocfunction(L, -1) == baton_lua_running_function(L);
+  lua_pop(L, 1);
+  if (!closes_by_itself) luaL_error(L, "attempt to use a closed file");
+  stream->closef = close_nothing;
+}
+
+/* Some functions look twice, and take the file for open after the second look if it was so at the first. */
 void *baton_io_checkudata(lua_State *L, int index, const char *type_name) {
   luaL_Stream *stream = luaL_checkudata(L, index, type_name);
+  const int was_open = stream->closef != NULL;
   use(L, object_of(stream));
+  if (was_open && stream->closef == NULL) meet_closed(L, index, stream);
   return stream;
 }
 

@@ -119,7 +119,7 @@ static int begin(lua_State *L, struct baton_process *process) {
 }
 
 /* On the calling thread as it is now (see restore_errno in seam.c). */
-static __attribute__((noinline)) void set_errno(int value) {
+__attribute__((noinline)) void baton_set_errno(int value) {
   errno = value;
   __asm__ volatile("" ::: "memory");
 }
@@ -148,7 +148,7 @@ static enum baton_parked end(lua_State *L, struct baton_process *process, int wh
     default: parked = BATON_PARK_REFUSED; break;
   }
   baton_leave(L);
-  set_errno(error);
+  baton_set_errno(error);
   return parked;
 }
 
@@ -160,7 +160,7 @@ static enum baton_parked try_once(struct baton_process *process, baton_attempt a
   if (attempt(argument, -1, 0)) return BATON_PARK_DONE;
   process->refused = 1;
   __atomic_fetch_or(&baton_gate_here()->slow, BATON_SLOW_ATTENTION, __ATOMIC_ACQ_REL); /* as a signal handler does (signals.c) */
-  set_errno(ECANCELED);
+  baton_set_errno(ECANCELED);
   return BATON_PARK_FAILED;
 }
 
@@ -172,11 +172,23 @@ enum baton_parked baton_park_until(struct baton_process *process, const struct b
   return end(L, process, baton_rs_wait_ready(process->vm->executor, watches, count, deadline, attempt, argument));
 }
 
+/*
+** A kill or an interrupt that is on its way ends one sleep. If the function sleeps again instead of returning, it is left to the system's own: it would ask
+** again and again, and let nobody run.
+*/
+static int sleeps_again(struct baton_process *process) {
+  const int is_due = process->interrupted || (process->killed && baton_lua_kill_is_due(process));
+  const int again = is_due && process->has_slept_short;
+  process->has_slept_short = (unsigned char)is_due;
+  return again;
+}
+
 enum baton_parked baton_park_asleep(struct baton_process *process, uint64_t deadline) {
   lua_State *L = baton_lua_innermost(process);
   enum baton_parked parked;
-  if (!begin(L, process)) return BATON_PARK_REFUSED;
-  parked = end(L, process, (int)baton_rs_sleep_until(process->vm->executor, deadline).reason);
+  if (sleeps_again(process) || !begin(L, process)) return BATON_PARK_REFUSED;
+  parked = end(L, process, (int)baton_rs_sleep_until(process->vm->executor, process->interrupted ? 0 : deadline).reason);
+  if (parked == BATON_PARK_FAILED) process->has_slept_short = 1;
   return parked;
 }
 
@@ -284,6 +296,7 @@ int dup3(int from, int to, int flags) {
 int close_range(unsigned first, unsigned last, int flags) {
   unsigned i;
   int result;
+  if (flags & CLOSE_RANGE_CLOEXEC) return baton_system()->close_range(first, last, flags); /* which closes nothing yet */
   for (i = first; i <= last && i < MOST_DESCRIPTORS; i++) baton_descriptor_closes((int)i);
   result = baton_system()->close_range(first, last, flags);
   for (i = first; i <= last && i < MOST_DESCRIPTORS; i++) baton_descriptor_has_closed((int)i);

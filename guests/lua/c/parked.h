@@ -39,6 +39,8 @@ void baton_descriptor_has_closed(int descriptor);
 */
 enum baton_parked baton_park_until(struct baton_process *process, const struct baton_watch *watches, size_t count, uint64_t deadline,
                                    baton_attempt attempt, void *argument);
+/* On the calling thread as it is by then: the process may have come to another one. */
+void baton_set_errno(int value);
 /* The process sleeps. */
 enum baton_parked baton_park_asleep(struct baton_process *process, uint64_t deadline);
 /* The process waits until one descriptor is ready for one of POLLIN, POLLOUT, POLLPRI. */

@@ -263,45 +263,29 @@ int epoll_pwait(int epoll, struct epoll_event *events, int room, int timeout, co
 ** sleep
 ** ======================================================= */
 
-/* Answers nonzero if the process has slept, perhaps not for long enough: then `left` is above zero, and errno set. */
-static int park_sleep(struct baton_process *process, const struct timespec *time, struct timespec *left) {
-  const uint64_t deadline = baton_deadline_after(time);
+/*
+** Answers nonzero if the process has slept. After a kill or an interrupt the sleep is over: libraries that are told of a rest sleep on for that long, and could
+** not be ended.
+*/
+static int park_sleep(struct baton_process *process, uint64_t deadline) {
+  const int saved_errno = errno;
   const enum baton_parked parked = baton_park_asleep(process, deadline);
-  const struct timespec none = {0, 0};
-  *left = parked == BATON_PARK_FAILED ? time_until(deadline) : none;
-  if (parked == BATON_PARK_FAILED && is_zero(left)) left->tv_nsec = 1;
+  baton_set_errno(saved_errno);
   return parked != BATON_PARK_REFUSED;
 }
 
 int nanosleep(const struct timespec *time, struct timespec *left) {
   struct baton_process *process = time != NULL && is_time(time) ? BATON_WHO_PARKS() : NULL;
-  struct timespec rest;
-  if (process != NULL && park_sleep(process, time, &rest)) {
-    if (is_zero(&rest)) return 0;
-    if (left != NULL) *left = rest;
-    return -1;
-  }
+  if (process != NULL && park_sleep(process, baton_deadline_after(time))) return 0;
   return baton_system()->nanosleep(time, left);
 }
 
 int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, struct timespec *left) {
   const int parks = time != NULL && is_time(time) && (clock == CLOCK_MONOTONIC || (clock == CLOCK_REALTIME && !(flags & TIMER_ABSTIME)));
   struct baton_process *process = parks ? BATON_WHO_PARKS() : NULL;
-  const int saved_errno = errno;
-  if (process != NULL && flags & TIMER_ABSTIME) {
-    const uint64_t deadline = (uint64_t)time->tv_sec * NANOSECONDS + (uint64_t)time->tv_nsec;
-    const enum baton_parked parked = baton_park_asleep(process, deadline);
-    const int error = parked == BATON_PARK_FAILED ? errno : 0;
-    errno = saved_errno;
-    if (parked != BATON_PARK_REFUSED) return error;
-  } else if (process != NULL) {
-    struct timespec rest;
-    if (park_sleep(process, time, &rest)) {
-      const int error = is_zero(&rest) ? 0 : errno;
-      if (error != 0 && left != NULL) *left = rest;
-      errno = saved_errno;
-      return error;
-    }
+  if (process != NULL) {
+    const uint64_t until = (uint64_t)time->tv_sec * NANOSECONDS + (uint64_t)time->tv_nsec;
+    if (park_sleep(process, flags & TIMER_ABSTIME ? until : baton_deadline_after(time))) return 0;
   }
   return baton_system()->clock_nanosleep(clock, flags, time, left);
 }
@@ -309,16 +293,14 @@ int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, str
 unsigned sleep(unsigned seconds) {
   struct baton_process *process = BATON_WHO_PARKS();
   const struct timespec time = {(time_t)seconds, 0};
-  struct timespec rest;
-  if (process != NULL && park_sleep(process, &time, &rest)) return (unsigned)(rest.tv_sec + (rest.tv_nsec > 0));
+  if (process != NULL && park_sleep(process, baton_deadline_after(&time))) return 0;
   return baton_system()->sleep(seconds);
 }
 
 int usleep(useconds_t microseconds) {
   struct baton_process *process = BATON_WHO_PARKS();
   const struct timespec time = {(time_t)(microseconds / 1000000u), (long)(microseconds % 1000000u) * 1000};
-  struct timespec rest;
-  if (process != NULL && park_sleep(process, &time, &rest)) return is_zero(&rest) ? 0 : -1;
+  if (process != NULL && park_sleep(process, baton_deadline_after(&time))) return 0;
   return baton_system()->usleep(microseconds);
 }
 

@@ -253,7 +253,7 @@ static void run_body(struct baton_process *process) {
 
 /* The life of a process on its own C stack. Inside the VM at both ends. */
 void baton_lua_run(struct baton_process *process) {
-  baton_rs_stack_bounds(process->vm->executor, process->kernel_id, &process->stack_low, &process->stack_high);
+  baton_rs_stack_bounds(process->vm->executor, process->kernel_id, &process->stack_guard, &process->stack_low, &process->stack_high);
   baton_gate_leave();
   if (process->body != NULL) {
     baton_lua_main(process, process->body, process->argc, process->argv);

@@ -64,7 +64,8 @@ struct baton_vm {
   uint32_t steps, steps_left;  /* in a simulated run: from one safepoint to the next, and until it (see simulation.c) */
   struct baton_use *busy[1 << BATON_BUSY_BITS]; /* by object (see objects_in_use.c) */
   int busy_count;
-  uint64_t collections;        /* how often the collector was called */
+  uint64_t collections;        /* how often the collector was called, and could collect */
+  unsigned char is_generational; /* the collector's mode, as it was set */
   int parked;                  /* processes whose C code waits in the poller (see parked.c) */
   uint64_t object_queue, require_queue;
   struct baton_load *loads;    /* modules that are being loaded (see modules.c) */
@@ -89,7 +90,7 @@ struct baton_process {
   struct baton_mark *marks;
   struct baton_resumed *resumed;
   struct baton_collection *collection; /* the collector's work that it is in the middle of (see finalizers.c) */
-  uintptr_t stack_low, stack_high; /* its C stack */
+  uintptr_t stack_guard, stack_low, stack_high; /* its C stack, from the second to the third; what is below faults */
   uint64_t kernel_id;
   uint64_t id;                  /* what the program sees */
   struct baton_process *next_live, *previous_live;
@@ -117,6 +118,7 @@ struct baton_process {
   unsigned char gc_stopped;     /* Lua's "collector stopped by finalizer" bit */
   unsigned char killed;         /* times killed, saturating */
   unsigned char interrupted;
+  unsigned char has_slept_short; /* one sleep of the C function that runs was ended by what is on its way */
   unsigned char refused;        /* it would have waited for a descriptor in a simulated run */
   unsigned char retaken;        /* its foreign call was retaken and has not come back */
   unsigned char outcome;

@@ -54,15 +54,23 @@ void baton_lua_report_process(struct baton_process *process, const char *state, 
   report_state(process->L);
 }
 
-/* On the signal stack of the thread that overflowed: write(2) only. */
-void baton_lua_report_overflow(struct baton_process *process, size_t stack_size) {
+/*
+** On the signal stack of a thread that faulted: if that was in the guard of the stack of its process, says so by write(2) only. The process may be out in a
+** call beside which others run: then the function's name is not asked for, as that is to enter.
+*/
+int baton_lua_report_overflow(uintptr_t address) {
+  struct baton_process *process = baton_gate_process();
+  struct baton_gate *gate = baton_gate_here();
   char text[480], function[160] = "a C function";
   int length;
-  if ((baton_gate_here()->gate & 1) == 0) baton_gate_leave(); /* to ask for the name is to enter; nothing comes back from here */
-  if (process->global != NULL) baton_lua_name_function(baton_lua_innermost(process), function, sizeof function);
+  if (process == NULL || address < process->stack_guard || address >= process->stack_low) return 0;
+  if ((gate->gate & 1) == 0) baton_gate_leave(); /* nothing comes back from here */
+  if (process->global != NULL && !process->retaken && (gate->slow & BATON_SLOW_REVOKED) == 0)
+    baton_lua_name_function(baton_lua_innermost(process), function, sizeof function);
   length = snprintf(text, sizeof text,
                         "baton: process '%s' (id %llu) overflowed its C stack of %zu bytes (stack_size) inside %s; "
                         "give it more with the option stack_size of spawn\n",
-                        baton_lua_name_for_report(process), (unsigned long long)process->id, stack_size, function);
-  if (length > 0 && write(2, text, (size_t)length) < 0) return;
+                        baton_lua_name_for_report(process), (unsigned long long)process->id, (size_t)(process->stack_high - process->stack_low), function);
+  if (length > 0 && write(2, text, (size_t)length) < 0) return 1;
+  return 1;
 }

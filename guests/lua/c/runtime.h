@@ -109,7 +109,7 @@ int baton_rs_thread(const void *vm, char *name, size_t size);
 void baton_rs_set_pinned(const void *vm, uint64_t process, int pinned); /* to the calling thread */
 int baton_rs_state(const void *vm, uint64_t process);
 double baton_rs_cpu_time(const void *vm, uint64_t process);
-void baton_rs_stack_bounds(const void *vm, uint64_t process, uintptr_t *low, uintptr_t *high);
+void baton_rs_stack_bounds(const void *vm, uint64_t process, uintptr_t *guard, uintptr_t *low, uintptr_t *high);
 size_t baton_rs_stack_used(const void *vm, uint64_t process);
 uint64_t baton_rs_current(const void *vm);
 int baton_rs_threads(const void *vm);

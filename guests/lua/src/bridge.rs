@@ -332,16 +332,18 @@ unsafe extern "C" fn baton_rs_spawn(vm: &Vm, options: *const CSpawn, message: *m
     }
 }
 
-/// Lowest and highest address of the C stack of a living process.
+/// Lowest and highest address of the C stack of a living process, and where the guard below it begins.
 ///
 /// # Safety
-/// `low` and `high` are writable.
+/// `guard`, `low` and `high` are writable.
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_stack_bounds(vm: &Vm, pid: u64, low: *mut usize, high: *mut usize) {
-    if let Some((bottom, top)) = process(pid).and_then(|pid| vm.stack_bounds(pid)) {
+unsafe extern "C" fn baton_rs_stack_bounds(vm: &Vm, pid: u64, guard: *mut usize, low: *mut usize, high: *mut usize) {
+    let bounds = process(pid).and_then(|pid| Some((vm.stack_guard(pid)?, vm.stack_bounds(pid)?)));
+    if let Some((below, (bottom, top))) = bounds {
         // SAFETY: the caller's condition.
         unsafe {
+            guard.write(below.start);
             low.write(bottom);
             high.write(top);
         }

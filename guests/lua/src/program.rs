@@ -16,13 +16,13 @@ unsafe extern "C" {
     fn baton_lua_new_main(vm: *mut c_void, body: LuaFunction, argc: c_int, argv: *mut *mut c_char) -> *mut c_void;
     fn baton_lua_set_main_id(process: *mut c_void, id: u64);
     fn baton_lua_simulate(seed: u64);
-    fn baton_lua_report_overflow(process: *mut c_void, stack_size: usize);
+    fn baton_lua_report_overflow(address: usize) -> c_int;
 }
 
 /// Stack of the main process: what a program's main thread usually has.
 const MAIN_STACK: usize = 8 << 20;
 
-/// The VM of the program, for the overflow handler.
+/// The VM of the program, which lives as long as that: the guest's record points at it.
 static PROGRAM: OnceLock<Arc<Vm>> = OnceLock::new();
 
 extern "C" fn preempt() {
@@ -31,12 +31,8 @@ extern "C" fn preempt() {
 }
 
 extern "C" fn describe_overflow(address: usize) -> bool {
-    let Some((word, size)) = PROGRAM.get().and_then(|vm| vm.stack_overflow_at(address)) else {
-        return false;
-    };
-    // SAFETY: the record of the running process, whose thread is the calling one; the function only reads it.
-    unsafe { baton_lua_report_overflow(word as *mut c_void, size) };
-    true
+    // SAFETY: it reads the calling thread's own words, and the record of the process that the thread carries.
+    unsafe { baton_lua_report_overflow(address) != 0 }
 }
 
 fn fail(what: &str, error: &dyn std::fmt::Display) -> c_int {

@@ -443,6 +443,26 @@ fn a_stack_overflow_inside_foreign_c_is_reported_and_ends_the_program() {
 }
 
 #[test]
+fn a_stack_overflow_beside_which_others_run_is_reported_too() {
+    let outcome = baton()
+        .process_code(
+            "process.concurrent('endless', 'concurrent')
+             local endless = require 'endless'
+             process.spawn({ name = 'the digger' }, function() endless.wait_and_dig() end)
+             while true do process.yield() end",
+        )
+        .run();
+    assert!(
+        outcome.status.signal().is_some(),
+        "an end by a signal expected\n{outcome}"
+    );
+    outcome
+        .complained("the digger")
+        .complained("stack_size")
+        .without_panic();
+}
+
+#[test]
 fn an_error_in_the_handling_of_errors_is_no_crash() {
     baton()
         .process_code(

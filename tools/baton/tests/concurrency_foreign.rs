@@ -24,6 +24,7 @@ cases! {
     mod files from "foreign/files.lua":
         closing_a_file_that_another_process_reads_waits,
         a_file_stays_open_while_a_finalizer_interrupts_its_reader,
+        a_file_that_several_close_while_threads_are_short_is_closed_once,
         a_second_reader_waits_for_the_first,
         lines_written_by_many_processes_stay_whole,
         lines_read_by_many_processes_are_read_once,

@@ -8,6 +8,7 @@ use crate::kernel::{
 use baton_sys::clock::Instant;
 use baton_sys::stack::{Stack, StackError, StackStats};
 use std::fmt;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Why a process could not be made.
@@ -366,17 +367,10 @@ impl Vm {
         })
     }
 
-    /// The guest's word of the process whose stack's guard holds this address, and the size of that stack: for the report of an overflow. Called on the
-    /// signal stack of a thread that faulted: it only reads.
-    pub fn stack_overflow_at(&self, address: usize) -> Option<(usize, usize)> {
-        self.inner.with_mutex_held(|inner| {
-            let current = inner.kernel.current()?;
-            let stack = inner.context(current).stack.as_ref()?;
-            stack
-                .guard()
-                .contains(&address)
-                .then(|| (inner.kernel.guest(current), stack.size()))
-        })
+    /// The addresses below a living process's C stack that fault on access: where an overflow shows.
+    pub fn stack_guard(&self, process: ProcessId) -> Option<Range<usize>> {
+        self.inner
+            .with(|inner| Some(inner.kernel.payload(process)?.stack.as_ref()?.guard()))
     }
 
     /// What the stacks take.

@@ -1,6 +1,7 @@
 /* C that recurses until its stack is at an end. */
 #include <lauxlib.h>
 #include <lua.h>
+#include <unistd.h>
 
 static int sink;
 
@@ -18,7 +19,13 @@ static int dig_for_ever(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg functions[] = {{"dig_for_ever", dig_for_ever}, {NULL, NULL}};
+/* Others may run by the time that it overflows. */
+static int wait_and_dig(lua_State *L) {
+  usleep(50000);
+  return dig_for_ever(L);
+}
+
+static const luaL_Reg functions[] = {{"dig_for_ever", dig_for_ever}, {"wait_and_dig", wait_and_dig}, {NULL, NULL}};
 
 int luaopen_endless(lua_State *L) {
   luaL_newlib(L, functions);

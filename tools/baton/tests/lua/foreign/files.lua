@@ -17,6 +17,33 @@ function case.closing_a_file_that_another_process_reads_waits()
   check.raises("closed file", function() pipe:read "l" end)
 end
 
+function case.a_file_that_several_close_while_threads_are_short_is_closed_once()
+  process.params.max_threads = 2
+  local closed, is_over = 0, false
+  local function close(file)
+    if pcall(file.close, file) then closed = closed + 1 end
+  end
+  local function close_by_itself(file)
+    local _ <close> = file
+  end
+  local callers = {}
+  for i = 1, 6 do
+    callers[i] = process.spawn(function()
+      repeat os.execute "sleep 0.001" until is_over
+    end)
+  end
+  for round = 1, 100 do
+    local file, closers = io.open("/dev/null", "w"), {}
+    closed = 0
+    for i = 1, 3 do closers[i] = process.spawn(close, file) end
+    closers[4] = process.spawn(close_by_itself, file)
+    for _, closer in ipairs(closers) do check.equal(closer:join(), true) end
+    check.that(closed <= 1 and io.type(file) == "closed file", round)
+  end
+  is_over = true
+  for _, caller in ipairs(callers) do caller:join() end
+end
+
 function case.a_file_stays_open_while_a_finalizer_interrupts_its_reader()
   local path, formats = check.scratch(), {}
   local lines = {}

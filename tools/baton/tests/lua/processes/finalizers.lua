@@ -97,4 +97,36 @@ function case.a_full_collection_calls_all_finalizers_though_they_wait()
   busy:kill()
 end
 
+-- Nothing of this differs from Lua's own: no process is spawned, and no finalizer waits.
+function case.those_that_allocate_are_called_as_they_come()
+  for _, mode in ipairs { "incremental", "generational" } do
+    collectgarbage(mode)
+    local called = 0
+    local meta = { __gc = function() called = called + #string.rep("x", 4000) // 4000 end }
+    for _ = 1, 50000 do setmetatable({}, meta) end
+    check.that(called > 10000, mode .. ": " .. called .. " were called")
+    collectgarbage()
+    check.equal(called, 50000, mode)
+  end
+end
+
+function case.the_mode_stays_as_it_was_set_though_they_wait()
+  collectgarbage "generational"
+  local waited, kept = 0, {}
+  local meta = { __gc = function() process.yield() waited = waited + 1 end }
+  local busy = process.spawn({ daemon = true }, function()
+    while true do
+      local _ = { {}, {} }
+      process.yield()
+    end
+  end)
+  for i = 1, 200000 do
+    kept[i] = { i }
+    if i % 50 == 0 then setmetatable({}, meta) end
+  end
+  busy:kill()
+  check.that(waited > 0)
+  check.equal(collectgarbage "generational", "generational")
+end
+
 check.run(case)
