@@ -109,6 +109,8 @@ void baton_lua_open_settings(lua_State *L);
 void baton_lua_open_scheduling(lua_State *L);
 void baton_lua_open_hooks(lua_State *L);
 void baton_lua_open_scope(lua_State *L);
+/* Ends the process that is its argument, as by a kill, unless it is being killed already. */
+int baton_lua_end_process(lua_State *L);
 void baton_lua_open_hook_methods(lua_State *L);
 /* threads_module.c */
 int baton_lua_bind(lua_State *L);

@@ -240,11 +240,11 @@ static void run_body(struct baton_process *process) {
   }
   was_killed = process->killed && baton_lua_kill_is_due(process);
   baton_lua_run_exit_hook(process);
-  if (status == LUA_OK) {
-    process->outcome = BATON_RETURNED;
-  } else if (was_killed) {
+  if (was_killed) { /* perhaps when it was to do nothing more than to return */
     process->outcome = BATON_WAS_KILLED;
     lua_settop(L, 0);
+  } else if (status == LUA_OK) {
+    process->outcome = BATON_RETURNED;
   } else {
     process->outcome = BATON_FAILED;
     report_failure(L, process);

@@ -180,15 +180,31 @@ static int process_join(lua_State *L) {
 
 /* Kills `process` with the reason on the top of `L`, which is popped; the handle is at `handle`. Outside the VM. */
 static int kill_process(lua_State *L, struct baton_process *caller, struct baton_process *process, int handle) {
+  const int again = process->killed;
   int outcome;
   lua_setiuservalue(L, handle, BATON_UV_REASON);
-  if (process->killed < UCHAR_MAX) process->killed++;
+  process->killed = 1;
   if (!process->has_exit_hook && baton_lua_end_unstarted(L, process)) return 0;
   baton_enter(L);
+  if (again && process->holds > 0) process->abandoned = 1;
   baton_rs_set_kill_hold(caller->vm->executor, process->kernel_id, process->holds > 0);
   outcome = baton_rs_kill(caller->vm->executor, process->kernel_id);
   baton_leave(L);
   return outcome;
+}
+
+/* As by a kill, but for one that is being killed already: it may close in peace. `reason` is a literal. */
+static void end_process(lua_State *L, struct baton_process *caller, struct baton_process *process, int handle, const char *reason) {
+  if (process->killed || is_dead(process)) return;
+  lua_pushstring(L, reason);
+  kill_process(L, caller, process, handle);
+}
+
+int baton_lua_end_process(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L);
+  end_process(L, caller, baton_lua_check_process(L, 1), 1, "killed");
+  baton_lua_raise_owed(L, caller);
+  return 0;
 }
 
 static int process_kill(lua_State *L) {
@@ -457,10 +473,7 @@ static int kill_others(lua_State *L) {
   count = (lua_Integer)lua_rawlen(L, 2);
   for (i = 1; i <= count; i++) {
     lua_rawgeti(L, 2, i);
-    if (baton_lua_check_process(L, 3) != caller && !is_dead(baton_lua_check_process(L, 3))) {
-      lua_pushliteral(L, "the program is ending");
-      kill_process(L, caller, baton_lua_check_process(L, 3), 3);
-    }
+    if (baton_lua_check_process(L, 3) != caller) end_process(L, caller, baton_lua_check_process(L, 3), 3, "the program is ending");
     lua_settop(L, 2);
   }
   {

@@ -116,7 +116,8 @@ struct baton_process {
   unsigned char keeps_thread;   /* the host's frames on its stack must stay on their thread */
   unsigned char pinned;         /* foreign frames are on its stack: it continues only on its thread */
   unsigned char gc_stopped;     /* Lua's "collector stopped by finalizer" bit */
-  unsigned char killed;         /* times killed, saturating */
+  unsigned char killed;
+  unsigned char abandoned;      /* killed again while it held the first kill back: that is not held back any more */
   unsigned char interrupted;
   unsigned char has_slept_short; /* one sleep of the C function that runs was ended by what is on its way */
   unsigned char refused;        /* it would have waited for a descriptor in a simulated run */

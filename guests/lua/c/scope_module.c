@@ -13,5 +13,6 @@ void baton_lua_open_scope(lua_State *L) {
   if (luaL_loadbufferx(L, source, size, "=process.scope", "t") != LUA_OK) lua_error(L);
   lua_pushvalue(L, -2);
   lua_pushcfunction(L, is_killed);
-  lua_call(L, 2, 0);
+  lua_pushcfunction(L, baton_lua_end_process);
+  lua_call(L, 3, 0);
 }

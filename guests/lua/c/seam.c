@@ -324,7 +324,7 @@ void baton_lua_set_base_depth(lua_State *L) { L->nCcalls = 1; }
 
 /* Tells the kernel whether the killed process holds the kill back now. Inside the VM. */
 static void sync_kill_hold(struct baton_process *process) {
-  if (process->holds == 0) process->held_for = 0;
+  if (process->holds == 0) process->held_for = process->abandoned = 0;
   baton_rs_set_kill_hold(process->vm->executor, process->kernel_id, process->holds > 0);
 }
 
@@ -415,7 +415,7 @@ struct lua_longjmp *baton_lua_throw_target(lua_State *L, struct lua_longjmp *c) 
 
 int baton_lua_kill_is_due(struct baton_process *process) {
   if (process->killed == 0) return 0;
-  return process->holds == 0 || process->killed > 1 || process->held_for >= HOLD_BOUND;
+  return process->holds == 0 || process->abandoned || process->held_for >= HOLD_BOUND;
 }
 
 /* Inside the VM; by the stack's spare slots, since a Lua frame may have none of its own left. */

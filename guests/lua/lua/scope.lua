@@ -1,5 +1,5 @@
 -- process.scope(f): processes that do not outlive the call that they were spawned in.
-local process, is_killed = ...
+local process, is_killed, end_process = ...
 
 local methods = {}
 local Scope = { __index = methods, __name = "scope" }
@@ -7,7 +7,7 @@ local Scope = { __index = methods, __name = "scope" }
 -- Nobody is added any more when this is called.
 local function kill_all(scope)
   for child in pairs(scope.children) do
-    if child ~= process.current() then child:kill() end
+    if child ~= process.current() then end_process(child) end
   end
 end
 
@@ -53,7 +53,7 @@ function methods:spawn(...)
   for name, value in pairs(options) do own[name] = value end
   local child = process.spawn(own, live, self, f, select(first, ...))
   self.children[child] = true
-  if self.is_over or self.failure then child:kill() end -- since the question above
+  if self.is_over or self.failure then end_process(child) end -- since the question above
   return child
 end
 

@@ -1,8 +1,8 @@
 //! Killing: a request that a process cannot refuse, only put off once.
 //!
 //! The kernel counts kills and ends waits; that the process then raises the kill is the executor's
-//! part. While a process *holds* kills, the first one changes nothing but its count; a second one
-//! abandons the hold for good.
+//! part. While a process *holds* kills, the first one changes nothing but that; a second one, while the first is put off, abandons the hold. Otherwise a second
+//! kill adds nothing to the first.
 
 use super::process::Phase;
 use super::{Kernel, KillOutcome, ProcessId, Wake, WakeReason};
@@ -14,7 +14,8 @@ impl<C> Kernel<C> {
             return KillOutcome::AlreadyDead;
         };
         let process = &mut self.processes[index];
-        process.kills = process.kills.saturating_add(1);
+        let is_put_off = process.holds_kills || process.relock.is_some();
+        process.kills = if process.kills > 0 && is_put_off { 2 } else { process.kills.max(1) };
         self.counters.kills += 1;
         if !self.processes[index].kill_is_due() {
             return KillOutcome::Held;
@@ -34,18 +35,21 @@ impl<C> Kernel<C> {
             .is_some_and(|index| self.processes[index].kill_is_due())
     }
 
-    /// How often a process was killed.
+    /// 0: a process was not killed; 1: it was; 2: and again, while it put the first one off.
     pub fn kill_count(&self, pid: ProcessId) -> u32 {
         self.processes.find(pid).map_or(0, |index| self.processes[index].kills)
     }
 
-    /// Begins or ends a hold. A kill that was put off is due when the hold ends.
+    /// Begins or ends a hold. A kill that was put off is due when the hold ends, and may be put off once more by another hold.
     #[inline]
     pub fn set_kill_hold(&mut self, pid: ProcessId, holds: bool) {
         let Some(index) = self.processes.find_alive(pid) else {
             return;
         };
         let process = &mut self.processes[index];
+        if process.holds_kills && !holds {
+            process.kills = process.kills.min(1);
+        }
         process.holds_kills = holds;
         if process.kill_is_due() && index != self.current {
             let _ = self.deliver_kill(index);

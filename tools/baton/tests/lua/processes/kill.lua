@@ -259,6 +259,77 @@ function case.a_close_handler_run_by_a_kill_may_wait()
   check.equal(slept, true)
 end
 
+-- A value that notes what becomes of it, and takes its time.
+local function slow_to_close(log, name)
+  return setmetatable({}, {
+    __close = function()
+      log[#log + 1] = name .. " begins"
+      process.sleep(0.01)
+      log[#log + 1] = name .. " ends"
+    end,
+  })
+end
+
+function case.a_second_kill_before_anything_was_closed_changes_nothing()
+  local log = {}
+  local waits = { function() process.sleep(60) end, function() while true do end end, function() os.execute "sleep 0.05" end }
+  for _, wait in ipairs(waits) do
+    local has_begun = process.event()
+    local p = process.spawn(function()
+      local _ <close> = slow_to_close(log, "it")
+      has_begun:set()
+      wait()
+      return "not reached"
+    end)
+    has_begun:wait()
+    check.equal(p:kill "first", true)
+    check.equal(p:kill "second", true)
+    check.results("join", { false, "first" }, p:join())
+  end
+  check.list(log, { "it begins", "it ends", "it begins", "it ends", "it begins", "it ends" })
+end
+
+function case.a_second_kill_is_for_the_close_handler_that_runs()
+  local log, closes = {}, process.event()
+  local p = process.spawn(function()
+    local _ <close> = slow_to_close(log, "outer")
+    local _ <close> = check.closing(function()
+      closes:set()
+      process.sleep(60)
+    end)
+    process.sleep(60)
+  end)
+  check.becomes(p, "sleeping")
+  p:kill "first"
+  closes:wait()
+  p:kill "second"
+  check.results("join", { false, "first" }, p:join())
+  check.list(log, { "outer begins", "outer ends" })
+end
+
+function case.a_scope_that_fails_lets_who_is_being_killed_close()
+  local log = {}
+  local ok, why = pcall(process.scope, function(scope)
+    local closing = scope:spawn(function()
+      local _ <close> = slow_to_close(log, "it")
+      process.sleep(60)
+    end)
+    check.becomes(closing, "sleeping")
+    closing:kill()
+    while #log == 0 do process.yield() end
+    scope:spawn(error, "failed", 0)
+  end)
+  check.results("scope", { false, "failed" }, ok, why)
+  check.list(log, { "it begins", "it ends" })
+end
+
+function case.a_kill_counts_though_the_process_had_nothing_left_to_do()
+  local p = process.spawn(os.execute, "sleep 0.05")
+  check.becomes(p, "foreign")
+  check.equal(p:kill "enough", true)
+  check.results("join", { false, "enough" }, p:join())
+end
+
 function case.a_second_kill_abandons_a_close_handler()
   local entered, finished = process.event(), false
   local p = process.spawn(function()
