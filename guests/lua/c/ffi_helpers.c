@@ -4,10 +4,8 @@
 ** At most `max_threads` of these calls go on at a time, abandoned ones included; beyond that processes wait for their turn, first come, first
 ** served. A helper that is done takes the next call, and if there is none for `thread_idle` it ends.
 **
-** No wake-up is lost. A process counts itself among those that wait, and then looks again whether it may go on, before it begins to wait, all
-** inside the VM. A helper first counts its call out, and then looks whether somebody waits. So the process finds the room, or the helper finds the process
-** and posts; and posts are taken in only by who is inside, so after the process has begun to wait. Whoever is let in wakes the next if there is
-** room for it, too.
+** The free places are a semaphore's count, so that each goes to the one who waits first, and to nobody twice. A helper that is done signals it, unless
+** `max_threads` was lowered since and a place is owed.
 */
 #include "ffi.h"
 
@@ -21,9 +19,11 @@ struct ffi_helpers {
   int queued, idle, threads;
   struct timespec patience;
   int going_on;                  /* atomic; counted up by who is inside the VM */
-  int waiting;                   /* atomic; changed by who is inside */
+  int owed;                      /* atomic: places that there are beyond `places`, to be taken back when they are free */
+  int places;                    /* by the bound as it was seen last; like the next, of who is inside */
+  int is_counted;                /* the semaphore is there */
   const void *executor;
-  uint64_t queue;                /* where processes wait */
+  uint64_t free;                 /* the semaphore */
 };
 
 /* {======================================================
@@ -56,10 +56,18 @@ static struct ffi_task *await_task(struct ffi_helpers *helpers) {
   return task;
 }
 
+/* Answers nonzero if a place was owed, which is so no more. */
+static int pays_back(struct ffi_helpers *helpers) {
+  int owed = __atomic_load_n(&helpers->owed, __ATOMIC_RELAXED); /* Relaxed (all): a count; the semaphore's posts order the rest */
+  while (owed > 0 && !__atomic_compare_exchange_n(&helpers->owed, &owed, owed - 1, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return owed > 0;
+}
+
 /* The helper's call is over, and it is free for another. */
 static void let_another_in(struct ffi_helpers *helpers) {
-  __atomic_fetch_sub(&helpers->going_on, 1, __ATOMIC_SEQ_CST); /* SeqCst: with the next, against the two in `baton_ffi_await_helper` */
-  if (__atomic_load_n(&helpers->waiting, __ATOMIC_SEQ_CST) > 0) baton_rs_visit(helpers->executor, 0, helpers->queue);
+  __atomic_fetch_sub(&helpers->going_on, 1, __ATOMIC_RELAXED); /* Relaxed: a count */
+  if (!pays_back(helpers)) baton_rs_signal_from_outside(helpers->executor, helpers->free);
 }
 
 static void *help(void *argument) {
@@ -121,9 +129,6 @@ void baton_ffi_prepare_helpers(lua_State *L, struct ffi_vm *vm) {
   if (helpers == NULL) luaL_error(L, "not enough memory");
   prepare(helpers);
   helpers->executor = vm->vm->executor;
-  baton_enter(L);
-  helpers->queue = baton_rs_queue_new(helpers->executor);
-  baton_leave(L);
   vm->helpers = helpers;
 }
 
@@ -134,36 +139,32 @@ static double parameter(const struct ffi_helpers *helpers, const char *name) {
   return value;
 }
 
-static int has_room(struct ffi_helpers *helpers) {
-  return __atomic_load_n(&helpers->going_on, __ATOMIC_SEQ_CST) < parameter(helpers, "max_threads"); /* SeqCst: see `let_another_in` */
+/* The bound may have changed: there are as many places as it says, or will be. Inside the VM. */
+static void follow_bound(struct ffi_helpers *helpers) {
+  const int bound = (int)parameter(helpers, "max_threads");
+  int more = bound - helpers->places;
+  if (!helpers->is_counted) helpers->free = baton_rs_semaphore_new(helpers->executor, 0);
+  helpers->is_counted = 1;
+  helpers->places = bound;
+  while (more > 0 && pays_back(helpers)) more--;
+  if (more > 0) baton_rs_semaphore_signal(helpers->executor, helpers->free, (uint64_t)more);
+  while (more < 0 && baton_rs_semaphore_wait(helpers->executor, helpers->free, 0).reason == BATON_DONE) more++;
+  if (more < 0) __atomic_fetch_sub(&helpers->owed, more, __ATOMIC_RELAXED); /* Relaxed: a count */
 }
 
-/* Waits among the others until there is room, or until the time comes; `waiting` counts the process. Inside the VM. */
-static struct baton_wake await_room(struct ffi_helpers *helpers, int is_first, baton_timeout timeout) {
-  uint64_t until = baton_rs_now() + (timeout == BATON_FOREVER ? 0 : (uint64_t)timeout);
-  struct baton_wake wake = {BATON_DONE, 0, 0};
-  while (!is_first || !has_room(helpers)) {
-    uint64_t now = baton_rs_now();
-    if (timeout != BATON_FOREVER) timeout = now < until ? (baton_timeout)(until - now) : 0;
-    wake = baton_rs_queue_wait(helpers->executor, helpers->queue, timeout);
-    if (wake.reason != BATON_DONE) return wake;
-    is_first = 1;
-  }
-  return wake;
+void baton_ffi_bound_changed(struct baton_vm *vm) {
+  if (vm->ffi != NULL && vm->ffi->helpers != NULL) follow_bound(vm->ffi->helpers);
 }
 
 struct baton_wake baton_ffi_await_helper(lua_State *L, struct ffi_vm *vm, baton_timeout timeout) {
   struct ffi_helpers *helpers = vm->helpers;
-  struct baton_wake wake = {BATON_DONE, 0, 0};
-  int others;
+  struct baton_wake wake;
   baton_enter(L);
-  others = __atomic_fetch_add(&helpers->waiting, 1, __ATOMIC_SEQ_CST); /* SeqCst: see `let_another_in` */
+  follow_bound(helpers);
   vm->awaiting++;
-  wake = await_room(helpers, others == 0, timeout);
+  wake = baton_rs_semaphore_wait(helpers->executor, helpers->free, timeout);
   vm->awaiting--;
-  if (wake.reason == BATON_DONE) __atomic_fetch_add(&helpers->going_on, 1, __ATOMIC_SEQ_CST); /* SeqCst: as above */
-  others = __atomic_fetch_sub(&helpers->waiting, 1, __ATOMIC_SEQ_CST) - 1; /* SeqCst: as above */
-  if (others > 0 && has_room(helpers)) baton_rs_visit(helpers->executor, 0, helpers->queue);
+  if (wake.reason == BATON_DONE) __atomic_fetch_add(&helpers->going_on, 1, __ATOMIC_RELAXED); /* Relaxed: a count */
   baton_leave(L);
   return wake;
 }
@@ -216,7 +217,7 @@ void baton_ffi_forget_helpers(struct ffi_vm *vm) {
   prepare(helpers);
   helpers->first = helpers->last = NULL;
   helpers->queued = helpers->idle = helpers->threads = 0;
-  helpers->going_on = helpers->waiting = 0;
+  helpers->going_on = helpers->owed = helpers->places = helpers->is_counted = 0;
   vm->awaiting = 0;
 }
 

@@ -187,6 +187,8 @@ int baton_ffi_is_calling(const struct baton_vm *vm);
 int baton_ffi_may_wake(const struct baton_vm *vm);
 /* Threads of the ffi's own that cannot call back: at most as many as there are. */
 int baton_ffi_threads(const struct baton_vm *vm);
+/* The parameter max_threads may have changed. Inside the VM. */
+void baton_ffi_bound_changed(struct baton_vm *vm);
 
 /* modules.c */
 int baton_lua_require(lua_State *L);

@@ -127,6 +127,8 @@ uint64_t baton_rs_semaphore_new(const void *vm, uint64_t count);
 struct baton_wake baton_rs_semaphore_wait(const void *vm, uint64_t id, baton_timeout timeout);
 void baton_rs_semaphore_signal(const void *vm, uint64_t id, uint64_t n);
 uint64_t baton_rs_semaphore_count(const void *vm, uint64_t id);
+/* Once; on any thread, without the VM. */
+void baton_rs_signal_from_outside(const void *vm, uint64_t semaphore);
 uint64_t baton_rs_mutex_new(const void *vm);
 struct baton_wake baton_rs_mutex_lock(const void *vm, uint64_t id, baton_timeout timeout);
 int baton_rs_mutex_unlock(const void *vm, uint64_t id);

@@ -52,6 +52,7 @@ static int params_newindex(lua_State *L) {
   baton_enter(L);
   is_set = baton_rs_set_parameter(caller->vm->executor, name, value, text, message, sizeof message);
   baton_lua_watch_threads(caller->vm);
+  baton_ffi_bound_changed(caller->vm);
   baton_leave(L);
   if (!is_set)
     luaL_error(L, "parameter '%s': %s", name, message);

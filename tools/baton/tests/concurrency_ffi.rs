@@ -58,6 +58,8 @@ cases! {
         callbacks_of_such_a_call_are_made_for_it,
         who_waits_for_a_thread_longer_than_the_timeout_is_told_the_bound,
         beyond_the_bound_calls_wait_for_their_turn_in_order,
+        who_leaves_the_queue_moves_nobody_back,
+        who_waits_for_a_thread_goes_on_when_the_bound_is_raised,
         threads_are_used_again_and_end_when_idle,
         many_more_calls_than_threads_all_come_to_their_turn,
         a_timeout_can_be_taken_away,

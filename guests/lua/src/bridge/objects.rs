@@ -48,6 +48,12 @@ bridge! {
         }
     }
 
+    fn baton_rs_signal_from_outside(vm, id: u64) {
+        if let Some(id) = SemaphoreId::from_bits(id) {
+            vm.signal_from_outside(id);
+        }
+    }
+
     fn baton_rs_semaphore_count(vm, id: u64) -> u64 {
         SemaphoreId::from_bits(id).map_or(0, |id| vm.kernel(|kernel| kernel.semaphore_count(id)))
     }

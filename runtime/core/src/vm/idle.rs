@@ -54,6 +54,11 @@ impl Vm {
         self.post(Post::Resume(process));
     }
 
+    /// Signals a semaphore once, from any native thread.
+    pub fn signal_from_outside(&self, semaphore: crate::kernel::SemaphoreId) {
+        self.post(Post::Signal(semaphore));
+    }
+
     /// Has [`Guest::signalled`](crate::guest::Guest::signalled) called inside the VM soon. For signal handlers: it only sets a
     /// bit and kicks.
     pub fn request_signalled(&self) {
@@ -101,6 +106,9 @@ impl Vm {
                         }
                         Post::Resume(process) => {
                             let _ = inner.kernel.resume(process);
+                        }
+                        Post::Signal(semaphore) => {
+                            inner.kernel.semaphore_signal(semaphore, 1);
                         }
                         Post::Closed(descriptor, edition) => {
                             inner.kernel.descriptor_closes(descriptor, edition);

@@ -57,7 +57,7 @@ pub use operations::{SpawnError, Spawned};
 
 use crate::counters::Counters;
 use crate::guest::Guest;
-use crate::kernel::{CarrierId, Edition, Kernel, ProcessId, WaitQueueId};
+use crate::kernel::{CarrierId, Edition, Kernel, ProcessId, SemaphoreId, WaitQueueId};
 use crate::monitor::Monitor;
 use crate::parameters::Parameters;
 use crate::spin::Chooser;
@@ -156,6 +156,8 @@ pub(crate) enum Post {
     Wake(WaitQueueId, u64),
     /// Let this suspended process go on.
     Resume(ProcessId),
+    /// Signal this semaphore, once.
+    Signal(SemaphoreId),
     /// This edition of a descriptor was closed, and somebody waits for it.
     Closed(u32, Edition),
     /// Whoever waits for this descriptor tries again.

@@ -135,6 +135,47 @@ function case.beyond_the_bound_calls_wait_for_their_turn_in_order()
   check.list(log, { 1, 2, 4, 5, 6, 7, 8 })
 end
 
+-- Those that are killed see it while the thread that is free has been promised to the first who waits.
+function case.who_leaves_the_queue_moves_nobody_back()
+  check.without_slices()
+  process.params.max_threads = 1
+  local add = fresh("int subject_add(int a, int b)", math.huge)
+  for _ = 1, 20 do
+    local flag, log, all = ffi.new "char[1]", {}, {}
+    local first = process.spawn(fresh(await, 60), flag)
+    process.yield()
+    for i = 1, 6 do
+      all[i] = process.spawn(function()
+        add(i, 0)
+        log[#log + 1] = i
+      end)
+    end
+    process.yield()
+    all[6]:kill()
+    all[5]:kill()
+    flag[0] = 1
+    for _ = 1, 2e6 do end -- nobody else runs, and the helper has time to be free again
+    check.equal(first:join(), true)
+    for i = 1, 4 do check.equal(all[i]:join(), true) end
+    check.list(log, { 1, 2, 3, 4 })
+  end
+end
+
+function case.who_waits_for_a_thread_goes_on_when_the_bound_is_raised()
+  process.params.max_threads = 1
+  local flag, add = ffi.new "char[1]", fresh("int subject_add(int a, int b)", math.huge)
+  local first = process.spawn(fresh(await, 60), flag)
+  process.yield()
+  local waiting = { process.spawn(add, 1, 2), process.spawn(add, 3, 4) }
+  process.yield()
+  process.params.max_threads = 2
+  for i, p in ipairs(waiting) do check.results("sum", { true, 4 * i - 1 }, p:join()) end
+  process.params.max_threads = 1
+  flag[0] = 1
+  check.equal(first:join(), true)
+  check.equal(add(5, 6), 11)
+end
+
 function case.threads_are_used_again_and_end_when_idle()
   local names = "/proc/" .. ffi.fn "int getpid(void)"() .. "/task/*/comm"
   local function helpers()
