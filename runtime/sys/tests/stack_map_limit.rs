@@ -10,6 +10,14 @@ const PATIENCE: usize = 4_000_000;
 fn the_map_limit_is_told_once_before_stacks_are_refused() {
     let mut pool = StackPool::new(64 * 1024).expect("the size is legal");
     assert_eq!(pool.stats().guards, GuardKind::Mprotect);
+    // A reservation that would use them all up is refused, and nothing is made.
+    let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").expect("the system has a limit");
+    let limit: usize = limit.trim().parse().expect("it is a number");
+    assert!(matches!(pool.reserve(limit / 2, None), Err(StackError::NoGuard { .. })));
+    assert_eq!(
+        (pool.premade(None).expect("a size in bounds"), pool.stats().in_use),
+        (0, 0)
+    );
     let mut told = Vec::new();
     let refused = loop {
         match pool.allocate(None) {

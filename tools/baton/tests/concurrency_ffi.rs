@@ -71,7 +71,8 @@ cases! {
         results_of_a_call_that_was_retaken_are_right,
         many_processes_call_shortly_while_others_call_long,
         a_kill_takes_effect_when_the_call_returns,
-        a_bound_process_makes_its_calls_on_its_thread;
+        a_bound_process_makes_its_calls_on_its_thread,
+        a_forks_child_makes_calls_that_last;
 }
 
 /// Runs `code` after declaring the tests' C library as `subject`.

@@ -15,7 +15,11 @@ impl<C> Kernel<C> {
         };
         let process = &mut self.processes[index];
         let is_put_off = process.holds_kills || process.relock.is_some();
-        process.kills = if process.kills > 0 && is_put_off { 2 } else { process.kills.max(1) };
+        process.kills = if process.kills > 0 && is_put_off {
+            2
+        } else {
+            process.kills.max(1)
+        };
         self.counters.kills += 1;
         if !self.processes[index].kill_is_due() {
             return KillOutcome::Held;

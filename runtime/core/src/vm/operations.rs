@@ -82,7 +82,7 @@ impl Vm {
     /// already count. Stacks of processes that have ended are ready for others of the same size.
     ///
     /// # Errors
-    /// When the system refuses, or the size is beyond the limit; as many are ready as before.
+    /// When the system refuses, or the size is beyond the limit: as for [`StackPool::reserve`](baton_sys::stack::StackPool::reserve).
     pub fn reserve_stacks(&self, count: usize, stack_size: Option<usize>) -> Result<(), StackError> {
         let stack_size = stack_size.unwrap_or_else(|| self.parameters.stack_size());
         self.inner.with(|inner| {

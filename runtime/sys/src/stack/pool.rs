@@ -14,6 +14,9 @@ const LARGEST_CHUNK: usize = 64 * GIBIBYTE;
 /// Free slots that keep their memory however few are in use.
 const FREE_KEPT: usize = 256;
 
+/// A reservation leaves this part of the kernel's maps to the rest of the program: to malloc, threads and libraries.
+const MAPS_LEFT: usize = 16;
+
 /// Mappings of other sizes that are kept for the next wish of the same size.
 const OWN_MAPPINGS_KEPT: usize = 32;
 
@@ -151,9 +154,17 @@ impl StackPool {
     ///
     /// # Errors
     ///
-    /// As for [`StackPool::allocate`]; there are as many as before.
+    /// As for [`StackPool::allocate`], and if their guards would take nearly all of the kernel's maps. There are as many as before; but if the system refuses in the
+    /// middle, slots of the default size that were made by then stay.
     pub fn reserve(&mut self, count: usize, size: Option<usize>) -> Result<(), StackError> {
         let missing = count.saturating_sub(self.premade(size)?);
+        if self.guards == GuardKind::Mprotect && self.maps() + 2 * missing > self.map_limit - self.map_limit / MAPS_LEFT
+        {
+            return Err(StackError::NoGuard {
+                in_use: self.in_use,
+                source: io::Error::from_raw_os_error(libc::ENOMEM),
+            });
+        }
         let peak = self.peak_in_use;
         let mut made = Vec::new();
         let outcome = (0..missing).try_for_each(|_| {

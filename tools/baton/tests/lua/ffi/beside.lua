@@ -95,4 +95,24 @@ function case.a_bound_process_makes_its_calls_on_its_thread()
   busy:join()
 end
 
+-- Also if the fork was itself such a call: the child's only thread stands beneath it.
+function case.a_forks_child_makes_calls_that_last()
+  local fork = ffi.blocking(ffi.fn "int fork(void)")
+  local nap = ffi.blocking(ffi.fn("int subject_sleep_ms(int ms)", subject))
+  local wait_for = ffi.timeout(ffi.fn "int waitpid(int pid, int *status, int options)", 30)
+  local status = ffi.new "int[1]"
+  local p = process.spawn(function()
+    local pid = fork()
+    if pid == 0 then
+      for _ = 1, 3 do nap(1) end
+      ffi.fn "void _exit(int status)"(42)
+    end
+    local ended, why = pcall(wait_for, pid, status, 0)
+    if not ended then ffi.fn "int kill(int pid, int signal)"(pid, 9) end
+    check.that(ended, why)
+  end)
+  check.results("parent", { true }, p:join())
+  check.equal(status[0] >> 8, 42)
+end
+
 check.run(case)
