@@ -46,7 +46,7 @@ struct ffi_type {
   uint8_t is_signed;
   uint8_t is_const;
   uint32_t align;
-  int64_t size; /* negative: not known */
+  int64_t size; /* negative: not known; baton_ffi_size raises then */
   uint32_t id;
   int metatable; /* of the plain type: reference in the registry; 0: none */
   const struct ffi_type *element;
@@ -100,7 +100,6 @@ const struct ffi_type *baton_ffi_type(void *state, const char *text, size_t size
 int baton_ffi_symbol(void *state, const char *name, size_t size, struct ffi_symbol *found);
 int baton_ffi_prototype(void *state, const char *text, size_t size, struct ffi_symbol *found, char **message);
 int baton_ffi_enumerator(void *state, const struct ffi_type *type, const char *name, size_t size, int64_t *value);
-void baton_ffi_refresh(void *state, struct ffi_type *type);
 int64_t baton_ffi_size_with(void *state, const struct ffi_type *type, uint64_t elements);
 enum ffi_derivation { FFI_TO_POINTER, FFI_WITHOUT_CONST, FFI_TO_ARRAY };
 const struct ffi_type *baton_ffi_derive(void *state, const struct ffi_type *type, int how, uint64_t length);
@@ -210,7 +209,7 @@ struct ffi_cdata *baton_ffi_push_new(lua_State *L, struct ffi_vm *vm, const stru
 void baton_ffi_push_pointer(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, void *address);
 /* Pushes the object at `data`, which the value at `owner` keeps alive (0: nothing does). */
 void baton_ffi_push_reference(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, void *data, int owner);
-int64_t baton_ffi_size(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type);
+int64_t baton_ffi_size(lua_State *L, const struct ffi_type *type);
 const struct ffi_type *baton_ffi_derived(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, int how, uint64_t length);
 /* The metamethod of a type's own metatable; pushes it and returns 1, or nothing and 0. */
 int baton_ffi_own_metamethod(lua_State *L, const struct ffi_type *type, const char *event);

@@ -180,7 +180,7 @@ static void place_arguments(lua_State *L, const struct ffi_function *function, c
   int fixed = (int)type->count, i;
   for (i = 0; i < given; i++) {
     const struct ffi_type *parameter = i < fixed ? type->parameters[i] : further[i - fixed];
-    size_t size = (size_t)baton_ffi_size(L, vm, parameter);
+    size_t size = (size_t)baton_ffi_size(L, parameter);
     memset(area, 0, size < 8 ? 8 : size);
     if (!place_plainly(s2v(L->ci->func.p + i + 1), parameter, area)) baton_ffi_to_c(L, vm, parameter, area, i + 1, FFI_PASS);
     arguments[i] = area;

@@ -23,10 +23,12 @@ static const char passed_key = 'p';
 #define MOST_DEAD 256
 
 static void push_argument(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, const void *from) {
-  if (type->kind == FFI_RECORD) /* the caller's copy ends with the call */
-    memcpy(baton_ffi_push_new(L, vm, type->plain, (size_t)type->size)->data, from, (size_t)type->size);
-  else
+  if (type->kind == FFI_RECORD) { /* the caller's copy ends with the call */
+    size_t size = (size_t)baton_ffi_size(L, type);
+    memcpy(baton_ffi_push_new(L, vm, type->plain, size)->data, from, size);
+  } else {
     baton_ffi_to_lua(L, vm, type, from, 0);
+  }
 }
 
 static void give_result(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, void *result) {

@@ -67,12 +67,7 @@ void baton_ffi_push_reference(lua_State *L, struct ffi_vm *vm, const struct ffi_
 ** Types
 ** ======================================================= */
 
-int64_t baton_ffi_size(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type) {
-  if (type->size < 0 && type->kind == FFI_RECORD) {
-    baton_enter(L);
-    baton_ffi_refresh(vm->state, (struct ffi_type *)(size_t)type);
-    baton_leave(L);
-  }
+int64_t baton_ffi_size(lua_State *L, const struct ffi_type *type) {
   if (type->size < 0) luaL_error(L, "the size of '%s' is not known; define it, or give its length", type->name);
   return type->size;
 }
@@ -117,7 +112,7 @@ static char *contents(lua_State *L, struct ffi_cdata *cdata) {
   return address;
 }
 
-static enum found find_element(lua_State *L, struct ffi_vm *vm, struct ffi_cdata *cdata, struct ffi_field *field, char **base) {
+static enum found find_element(lua_State *L, struct ffi_cdata *cdata, struct ffi_field *field, char **base) {
   const struct ffi_type *type = cdata->type;
   lua_Integer index;
   int is_integer;
@@ -128,7 +123,7 @@ static enum found find_element(lua_State *L, struct ffi_vm *vm, struct ffi_cdata
     luaL_error(L, "'%s' has no elements; cast it to a pointer to what is there", type->name);
   *base = contents(L, cdata);
   field->type = type->element;
-  field->offset = (uint64_t)(index * baton_ffi_size(L, vm, type->element));
+  field->offset = (uint64_t)(index * baton_ffi_size(L, type->element));
   field->width = 0;
   return ELEMENT;
 }
@@ -192,14 +187,14 @@ static enum found find_member(lua_State *L, struct ffi_vm *vm, struct ffi_cdata 
 static enum found find(lua_State *L, struct ffi_vm *vm, struct ffi_cdata *cdata, struct ffi_field *field, char **base) {
   struct ffi_cdata *key;
   switch (lua_type(L, 2)) {
-    case LUA_TNUMBER: return find_element(L, vm, cdata, field, base);
+    case LUA_TNUMBER: return find_element(L, cdata, field, base);
     case LUA_TSTRING: return find_member(L, vm, cdata, field, base);
     case LUA_TUSERDATA:
       key = baton_ffi_test_cdata(L, vm, 2);
       if (key == NULL || key->type->kind != FFI_INTEGER) return NOTHING;
       lua_pushinteger(L, baton_ffi_load_integer(key->type, key->data));
       lua_replace(L, 2);
-      return find_element(L, vm, cdata, field, base);
+      return find_element(L, cdata, field, base);
     default: return NOTHING;
   }
 }

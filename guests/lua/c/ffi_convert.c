@@ -289,7 +289,7 @@ void baton_ffi_to_c(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type
     case FFI_WIDE: case FFI_ARRAY: case FFI_RECORD:
       cdata = baton_ffi_test_cdata(L, vm, index);
       if (cdata != NULL && cdata->type->plain == type->plain) {
-        memcpy(to, cdata->data, (size_t)baton_ffi_size(L, vm, type));
+        memcpy(to, cdata->data, (size_t)baton_ffi_size(L, type));
         return;
       }
       if (how == FFI_ASSIGN || lua_type(L, index) == LUA_TTABLE) {

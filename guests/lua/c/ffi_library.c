@@ -37,6 +37,7 @@ static void *look_up(lua_State *L, struct ffi_vm *vm, struct library *library, c
     address = baton_ffi_library_symbol(library->handle, symbol->link_name, &message);
     baton_ffi_free_text(symbol->link_name);
     if (address == NULL) baton_ffi_raise(L, message);
+    if (symbol->type->flags & FFI_IS_ENUM) (void)baton_ffi_size(L, symbol->type); /* a structure need not be known until it is used */
   }
   return address;
 }

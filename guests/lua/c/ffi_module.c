@@ -147,10 +147,10 @@ static int new_object(lua_State *L, struct ffi_vm *vm, const struct ffi_type *ty
   int64_t size;
   int last = lua_gettop(L);
   void *data;
-  if (type->kind == FFI_RECORD && type->size < 0) (void)baton_ffi_size(L, vm, type);
   if ((type->flags & FFI_IS_VARIABLE) || (type->kind == FFI_ARRAY && type->length == -1)) {
     lua_Integer count = luaL_checkinteger(L, first++);
     luaL_argcheck(L, count >= 0, first - 1, "a length of 0 or more expected");
+    if (type->kind == FFI_ARRAY) (void)baton_ffi_size(L, type->element);
     baton_enter(L);
     size = baton_ffi_size_with(vm->state, type, (uint64_t)count);
     baton_leave(L);
@@ -158,7 +158,7 @@ static int new_object(lua_State *L, struct ffi_vm *vm, const struct ffi_type *ty
     if (type->kind == FFI_ARRAY) type = baton_ffi_derived(L, vm, type->element, FFI_TO_ARRAY, (uint64_t)count);
   } else {
     if (type->kind == FFI_VOID || type->kind == FFI_FUNCTION) return luaL_error(L, "there are no objects of type '%s'", type->name);
-    size = baton_ffi_size(L, vm, type);
+    size = baton_ffi_size(L, type);
   }
   if (size > (int64_t)1 << 47) return luaL_error(L, "not enough memory for '%s'", type->name);
   data = baton_ffi_push_new(L, vm, type, (size_t)size)->data;
@@ -201,7 +201,7 @@ static int module_cast(lua_State *L) {
   luaL_checkany(L, 2);
   if (type->kind != FFI_POINTER && type->kind != FFI_INTEGER && type->kind != FFI_FLOATING && type->kind != FFI_BOOL)
     return luaL_error(L, "only numbers and pointers can be cast to, not '%s'", type->name);
-  cdata = baton_ffi_push_new(L, vm, type->plain, (size_t)type->size);
+  cdata = baton_ffi_push_new(L, vm, type->plain, (size_t)baton_ffi_size(L, type));
   baton_ffi_to_c(L, vm, type, cdata->data, 2, FFI_CAST);
   return 1;
 }
@@ -221,11 +221,6 @@ static int module_sizeof(lua_State *L) {
     baton_enter(L);
     size = baton_ffi_size_with(vm->state, type, (uint64_t)count);
     baton_leave(L);
-  } else if (size < 0 && type->kind == FFI_RECORD) {
-    baton_enter(L);
-    baton_ffi_refresh(vm->state, (struct ffi_type *)(size_t)type);
-    baton_leave(L);
-    size = type->size;
   }
   if (size < 0) return 0; /* as LuaJIT: nothing, if it is not known */
   lua_pushinteger(L, size);
@@ -234,7 +229,10 @@ static int module_sizeof(lua_State *L) {
 
 static int module_alignof(lua_State *L) {
   struct ffi_vm *vm = baton_ffi_vm(L);
-  lua_pushinteger(L, baton_ffi_check_type(L, vm, 1)->align);
+  const struct ffi_type *type = baton_ffi_check_type(L, vm, 1), *whole = type;
+  while (whole->kind == FFI_ARRAY) whole = whole->element; /* one without a length has an alignment all the same */
+  if (whole->kind == FFI_RECORD || (whole->flags & FFI_IS_ENUM)) (void)baton_ffi_size(L, whole);
+  lua_pushinteger(L, type->align);
   return 1;
 }
 

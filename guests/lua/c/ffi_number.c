@@ -100,7 +100,7 @@ static int pointer_arithmetic(lua_State *L, struct ffi_vm *vm, int operator, str
   if (a->kind != IS_ADDRESS || (operator != LUA_OPADD && operator != LUA_OPSUB)) no_arithmetic(L, vm);
   if (a->type->kind != FFI_POINTER && a->type->kind != FFI_ARRAY) no_arithmetic(L, vm);
   element = a->type->element;
-  size = element->kind == FFI_VOID ? 1 : baton_ffi_size(L, vm, element);
+  size = element->kind == FFI_VOID ? 1 : baton_ffi_size(L, element);
   if (b->kind == IS_ADDRESS) {
     if (operator != LUA_OPSUB || b->type->element == NULL || b->type->element->plain != element->plain) no_arithmetic(L, vm);
     if (size == 0) luaL_error(L, "the elements of '%s' have no size", a->type->name);

@@ -9,6 +9,7 @@ cases! {
         qsort_and_bsearch_compare_by_lua,
         arguments_and_results_of_all_kinds_are_converted,
         a_structure_that_is_passed_is_a_copy,
+        a_callback_takes_a_structure_that_was_defined_after_its_type,
         callbacks_nest_to_any_depth,
         callbacks_of_many_processes_return_in_any_order,
         callbacks_in_random_nests_and_orders_keep_their_frames,

@@ -225,6 +225,7 @@ enum Derived {
 pub struct Types {
     kinds: Vec<Kind>,
     derived: HashMap<Derived, TypeId>,
+    definitions: u64,
 }
 
 impl Default for Types {
@@ -232,6 +233,7 @@ impl Default for Types {
         Self {
             kinds: vec![Kind::Void],
             derived: HashMap::new(),
+            definitions: 0,
         }
     }
 }
@@ -253,6 +255,11 @@ impl Types {
     /// How many there are.
     pub fn count(&self) -> usize {
         self.kinds.len()
+    }
+
+    /// How many structures, unions and enumerations have been defined. Only then does a type come by a size.
+    pub fn definitions(&self) -> u64 {
+        self.definitions
     }
 
     fn add(&mut self, kind: Kind) -> TypeId {
@@ -316,6 +323,7 @@ impl Types {
         }
         if let Kind::Record(record) = &mut self.kinds[id.0 as usize] {
             record.body = Some(body);
+            self.definitions += 1;
         }
     }
 
@@ -350,6 +358,7 @@ impl Types {
         {
             *underlying = Some(holder);
             *constants = defined;
+            self.definitions += 1;
         }
     }
 
@@ -358,6 +367,16 @@ impl Types {
         match self.kind(id) {
             Kind::Record(record) => record.body.as_ref(),
             _ => None,
+        }
+    }
+
+    /// Whether the type, or that of an array's elements, is still to be defined.
+    pub fn is_incomplete(&self, id: TypeId) -> bool {
+        match self.kind(id) {
+            Kind::Array(of, _) => self.is_incomplete(of.id),
+            Kind::Enum(of) => of.underlying.is_none(),
+            Kind::Record(record) => record.body.is_none(),
+            _ => false,
         }
     }
 

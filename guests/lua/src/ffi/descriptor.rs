@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int};
+use std::mem;
 use std::ptr;
 
 use baton_ffi::types::{Kind, Length, Qualified, Scalar, TypeId, Types};
@@ -69,6 +70,10 @@ impl Descriptor {
 #[derive(Default)]
 pub(crate) struct Descriptors {
     made: HashMap<(TypeId, bool), *mut Descriptor>,
+    /// Those of types that are still to be defined.
+    incomplete: Vec<(Qualified, *mut Descriptor)>,
+    /// [`Types::definitions`] when these were looked at.
+    definitions: u64,
     lists: Vec<Box<[*const Descriptor]>>,
 }
 
@@ -106,11 +111,29 @@ impl Descriptors {
         // SAFETY: `made` was made above, and nobody else refers to its contents.
         unsafe { (*made).plain = plain };
         self.fill(types, of, made);
+        if types.is_incomplete(of.id) {
+            self.incomplete.push((of, made));
+        }
         made
     }
 
-    /// Fills in what is known of the type now; again when a structure has been defined.
-    pub(crate) fn fill(&mut self, types: &Types, of: Qualified, made: *mut Descriptor) {
+    /// Fills in again what has been defined since.
+    pub(crate) fn complete(&mut self, types: &Types) {
+        if self.definitions == types.definitions() {
+            return;
+        }
+        self.definitions = types.definitions();
+        for (of, made) in mem::take(&mut self.incomplete) {
+            if types.is_incomplete(of.id) {
+                self.incomplete.push((of, made));
+            } else {
+                self.fill(types, of, made);
+            }
+        }
+    }
+
+    /// Fills in what is known of the type now.
+    fn fill(&mut self, types: &Types, of: Qualified, made: *mut Descriptor) {
         let (kind, flags, is_signed) = describe(types, of.id);
         let (mut element, mut length, mut list) = (ptr::null(), 0, Vec::new());
         match types.kind(of.id) {

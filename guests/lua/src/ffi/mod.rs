@@ -28,6 +28,13 @@ impl State {
     fn descriptor(&mut self, of: Qualified) -> *const Descriptor {
         self.descriptors.get(&self.declared.types, of)
     }
+
+    /// Reads declarations. What they define, before an error too, has the descriptors completed that there are of it.
+    fn read<T>(&mut self, read: impl FnOnce(&mut Declarations) -> Result<T, DeclarationError>) -> Result<T, String> {
+        let result = read(&mut self.declared);
+        self.descriptors.complete(&self.declared.types);
+        result.map_err(|error| error.to_string())
+    }
 }
 
 /// A text of the C half: bytes and how many.
@@ -134,8 +141,7 @@ unsafe extern "C" fn baton_ffi_declare(
 ) -> c_int {
     // SAFETY: the caller's condition.
     let read = unsafe { text(source, size) }.and_then(|source| Ok((source, unsafe { arguments(state, list, count) }?)));
-    let done = read.and_then(|(source, list)| said(state.declared.declare(source, &list)));
-    match done {
+    match read.and_then(|(source, list)| state.read(|declared| declared.declare(source, &list))) {
         Ok(()) => 1,
         Err(why) => {
             // SAFETY: the caller's condition.
@@ -143,10 +149,6 @@ unsafe extern "C" fn baton_ffi_declare(
             0
         }
     }
-}
-
-fn said<T>(result: Result<T, DeclarationError>) -> Result<T, String> {
-    result.map_err(|error| error.to_string())
 }
 
 /// The type that a text names; null and a message if it names none.
@@ -165,7 +167,7 @@ unsafe extern "C" fn baton_ffi_type(
 ) -> *const Descriptor {
     // SAFETY: the caller's condition.
     let read = unsafe { text(source, size) }.and_then(|source| Ok((source, unsafe { arguments(state, list, count) }?)));
-    match read.and_then(|(source, list)| said(state.declared.type_name(source, &list))) {
+    match read.and_then(|(source, list)| state.read(|declared| declared.type_name(source, &list))) {
         Ok(of) => state.descriptor(of),
         Err(why) => {
             // SAFETY: the caller's condition.
@@ -239,7 +241,7 @@ unsafe extern "C" fn baton_ffi_prototype(
     message: *mut *mut c_char,
 ) -> c_int {
     // SAFETY: the caller's condition.
-    match unsafe { text(source, size) }.and_then(|source| said(state.declared.prototype(source))) {
+    match unsafe { text(source, size) }.and_then(|source| state.read(|declared| declared.prototype(source))) {
         Ok(prototype) => {
             let link_name = prototype.external.link_name.as_deref();
             let symbol = CSymbol::external(state, &prototype.name, prototype.external.of, link_name);
@@ -281,21 +283,6 @@ unsafe extern "C" fn baton_ffi_enumerator(
         },
         None => 0,
     }
-}
-
-/// Fills a descriptor in again: its structure may have been defined since.
-///
-/// # Safety
-/// `of` came from this state.
-// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn baton_ffi_refresh(state: &mut State, of: *mut Descriptor) {
-    // SAFETY: the caller's condition.
-    let qualified = unsafe { &*of }.qualified(&state.declared.types);
-    let State {
-        declared, descriptors, ..
-    } = state;
-    descriptors.fill(&declared.types, qualified, of);
 }
 
 /// The size of an object with so many elements in its part of variable length; negative if that is too large.

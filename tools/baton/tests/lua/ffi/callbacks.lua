@@ -41,6 +41,17 @@ function case.a_structure_that_is_passed_is_a_copy()
   check.list({ kept.x, kept.y }, { 5, 6 })
 end
 
+-- Guards: the parameter's size stayed unknown, and -1 bytes were copied.
+function case.a_callback_takes_a_structure_that_was_defined_after_its_type()
+  ffi.cdef "typedef struct later later; typedef later (*by_value)(later);"
+  local by_value = ffi.typeof "by_value"
+  ffi.cdef "struct later { int x, y; };"
+  local f = ffi.cast(by_value, function(p) return { p.y, p.x } end)
+  local p = ffi.cast("struct point (*)(struct point)", f)(ffi.new("struct point", 3, 4))
+  check.list({ p.x, p.y }, { 4, 3 })
+  f:free()
+end
+
 function case.callbacks_nest_to_any_depth()
   local deepest = 0
   local function nest(n)

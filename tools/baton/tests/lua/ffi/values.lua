@@ -115,6 +115,39 @@ function case.enumerations_are_numbers_and_take_names()
   check.equal(ffi.C.SIZE, 12)
 end
 
+-- Guards: a descriptor made before its type's definition said for ever that the size is -1 and the alignment 1.
+function case.a_type_that_was_used_before_its_definition_is_known_after_it()
+  ffi.cdef "typedef struct late late; struct late_tail; enum late_fruit; extern late late_list[];"
+  check.equal(tostring(ffi.typeof "late *"), "ctype<struct late *>")
+  check.results("a constant one", {}, ffi.sizeof "const late")
+  local list, tail, fruit = ffi.typeof "late[]", ffi.typeof "struct late_tail", ffi.typeof "enum late_fruit"
+  ffi.cdef "struct late { long a, b; }; struct late_tail { int n; int a[?]; }; enum late_fruit { LATE_FIG = 3 };"
+  check.list({ ffi.sizeof "const late", ffi.alignof "late", ffi.alignof(list) }, { 16, 8, 8 })
+  check.equal(ffi.new("late[2]", { { 1 }, { 2, 3 } })[1].b, 3)
+  check.equal(ffi.sizeof(tail, 3), 16)
+  local made = ffi.new(tail, 3)
+  made.a[2] = 7
+  check.equal(made.a[2], 7)
+  check.equal(ffi.tonumber(ffi.cast(fruit, "LATE_FIG")), 3)
+  check.equal(ffi.tonumber(ffi.new(fruit, 3)), 3)
+  local _ = ffi.typeof "struct half *"
+  check.raises("got 'wrong'", ffi.cdef, "struct half { int a; }; int wrong wrong;")
+  check.equal(ffi.sizeof "struct half", 4)
+end
+
+function case.a_type_without_a_definition_is_refused_where_a_size_is_needed()
+  ffi.cdef "enum missing; struct absent; extern enum missing optind;"
+  check.raises("size of 'enum missing' is not known", ffi.cast, "enum missing", 1)
+  check.raises("size of 'enum missing' is not known", ffi.new, "enum missing", 1)
+  check.raises("size of 'enum missing' is not known", function() return ffi.C.optind end)
+  check.raises("size of 'enum missing' is not known", function() ffi.C.optind = 1 end)
+  check.raises("size of 'struct absent' is not known", ffi.new, "struct absent[]", 2)
+  check.raises("size of 'struct absent' is not known", ffi.alignof, "struct absent")
+  check.raises("size of 'struct absent' is not known", ffi.alignof, "struct absent[]")
+  check.results("sizeof", {}, ffi.sizeof "enum missing")
+  check.list({ ffi.alignof "int[]", ffi.alignof "void *" }, { 4, 8 })
+end
+
 function case.pointers_are_compared_moved_and_subtracted()
   local array = ffi.new("int[4]", { 1, 2, 3, 4 })
   local p = ffi.cast("int *", array)
