@@ -86,7 +86,7 @@ static void keep_error(lua_State *L, struct baton_process *process) {
 static void call_on_top_of_c(struct baton_process *process, struct ffi_visit *visit) {
   struct ffi_callback *callback = visit->callback;
   lua_State *L = baton_lua_innermost(process);
-  int status;
+  int is_living, status;
   /*
   ** From here on until the outer call ends, the process goes on only on this thread: if the VM was taken meanwhile, `calls_back` says so to the
   ** enter, and whoever takes it later finds the mark.
@@ -95,9 +95,14 @@ static void call_on_top_of_c(struct baton_process *process, struct ffi_visit *vi
   baton_enter(L);
   process->calls_back = 0;
   baton_lua_mark_frame(L, 1);
-  callback->in_use++;
   if (process->ffi_call != NULL) process->ffi_call->called_back = 1;
+  is_living = __atomic_load_n(&callback->is_living, __ATOMIC_RELAXED); /* Relaxed: inside the VM, as whoever frees it */
+  if (is_living) callback->in_use++;
   baton_leave(L);
+  if (!is_living) { /* others ran while this call waited to enter */
+    baton_ffi_refuse(callback, "a callback that was freed meanwhile");
+    return;
+  }
   if (lua_checkstack(L, 4)) {
     lua_pushcfunction(L, baton_ffi_run_visit);
     lua_pushlightuserdata(L, visit);

@@ -100,6 +100,29 @@ fn a_freed_callback_answers_zero_and_is_reported_once() {
     );
 }
 
+/// Guards: C had found the callback living, waited to enter, and then called the function that had come to its place.
+#[test]
+fn a_callback_that_is_freed_while_c_waits_to_enter_answers_zero() {
+    let outcome = run("local flag = ffi.new 'char[1]'
+         local f = ffi.cast('unary', function(n) return n end)
+         local p = process.spawn(subject.subject_await_and_call, flag, f, 5)
+         while p:status() ~= 'foreign' do process.yield() end
+         local other = process.critical(function()
+           flag[0] = 1
+           while p:status() ~= 'runnable' do end
+           f:free()
+           return ffi.cast('unary', function() print 'called' return 99 end)
+         end)
+         print(p:join())
+         other:free()");
+    outcome.succeeds();
+    assert_eq!(outcome.stdout, "true\t0\n", "{outcome}");
+    assert!(
+        outcome.stderr.contains("a callback that was freed meanwhile"),
+        "{outcome}"
+    );
+}
+
 #[test]
 fn an_error_in_a_visit_is_reported_and_answers_zero() {
     let outcome = run("print(subject.subject_call_from_threads(function(_, i)

@@ -117,7 +117,13 @@ typedef int (*unary)(int);
 
 int subject_call(unary f, int a) { return f(a); }
 
-/* The same, with a look at whether its own thread's data is where it was. */
+/* Calls when somebody else has set the flag. */
+int subject_await_and_call(const volatile char *flag, unary f, int a) {
+  subject_await(flag);
+  return f(a);
+}
+
+/* The same as subject_call, with a look at whether its own thread's data is where it was. */
 int subject_call_and_compare(unary f, int a) {
   volatile uintptr_t before = subject_thread();
   int result;

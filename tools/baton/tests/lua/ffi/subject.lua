@@ -37,6 +37,7 @@ uintptr_t subject_thread(void);
 
 typedef int (*unary)(int);
 int subject_call(unary f, int a);
+int subject_await_and_call(const volatile char *flag, unary f, int a);
 int subject_call_and_compare(unary f, int a);
 int subject_call_often(unary f, int count);
 double subject_call_mixed(double (*f)(int, double, float, struct point, const char *), int a);
