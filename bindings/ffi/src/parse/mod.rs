@@ -14,7 +14,7 @@ mod specifiers;
 
 use crate::declarations::{Argument, Declarations, Prototype, Symbol};
 use crate::error::DeclarationError;
-use crate::types::{MAX_TYPES, Qualified};
+use crate::types::{MAX_TYPES, Qualified, TypeId};
 use lexer::{Token, TokenKind};
 
 type Parsed<T> = Result<T, DeclarationError>;
@@ -92,6 +92,8 @@ struct Parser<'a> {
     arguments: &'a [Argument],
     used: usize,
     depth: u32,
+    /// The structures, unions and enumerations whose definitions are being read, the outermost first.
+    defining: Vec<TypeId>,
     declared: &'a mut Declarations,
 }
 
@@ -135,6 +137,7 @@ impl<'a> Parser<'a> {
             arguments,
             used: 0,
             depth: 0,
+            defining: Vec::new(),
             declared,
         })
     }
@@ -150,6 +153,21 @@ impl<'a> Parser<'a> {
         self.depth += 1;
         let result = read(self);
         self.depth -= 1;
+        result
+    }
+
+    /// Reads the definition of a type, which cannot contain another definition of it.
+    fn definition<T>(&mut self, id: TypeId, place: usize, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.defining.contains(&id) {
+            let name = self.declared.types.name(id.into());
+            return self.error_at(
+                place,
+                format!("'{name}' is being defined here already; give the inner one another tag"),
+            );
+        }
+        self.defining.push(id);
+        let result = read(self);
+        self.defining.pop();
         result
     }
 

@@ -56,7 +56,7 @@ impl Parser<'_> {
             }
         }
         if defines {
-            self.define(id, is_union, attributes)?;
+            self.definition(id, place, |parser| parser.define(id, is_union, attributes))?;
         }
         Ok((id, is_anonymous && defines))
     }
@@ -257,7 +257,7 @@ impl Parser<'_> {
             if is_defined {
                 return self.error_at(place, "this enumeration is defined already; take one away");
             }
-            let constants = self.enumerators()?;
+            let constants = self.definition(id, place, Self::enumerators)?;
             let more = self.attributes()?;
             attributes.add(more);
             let holder = holder(&constants, attributes.packed);
