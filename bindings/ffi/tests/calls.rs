@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use baton_ffi::call::{Answer, Callback, Kind as DirectKind, Plan, Registers};
+use baton_ffi::call::{Answer, Callback, Kind as DirectKind, Plan, Registers, SignatureError};
 use baton_ffi::declarations::{Declarations, Symbol};
 use baton_ffi::library::Library;
 use baton_ffi::types::{Function, Kind, Qualified, Scalar, TypeId, Types};
@@ -433,6 +433,45 @@ fn there_can_be_many_callbacks() {
     }
 }
 
+/// Guards against looking at each of 2^62 elements, and at each way to the inmost of 40 structures.
+#[test]
+fn members_without_bytes_are_passed_over() {
+    let text = "struct none {}; struct many { struct none a[4611686018427387904]; int x; };\n\
+                int many(struct many a, int x);";
+    let mut trial = trial(
+        "struct many { int x; }; int many(struct many a, int x) { return a.x * 100 + x; }",
+        text,
+    );
+    assert_eq!(trial.call("many", &[], &mut [int(7), int(5)])[..4], int(705));
+    let mut text = "struct n0 {};".to_owned();
+    for depth in 1..=40 {
+        write!(text, "struct n{depth} {{ struct n{} a, b; }};", depth - 1).expect("a string takes it");
+    }
+    text.push_str("struct nested { struct n40 a; int x; };");
+    trial.declared.declare(&text, &[]).expect("it is C");
+    assert!(passes(&mut trial.declared, "int (struct nested)").is_ok());
+}
+
+#[test]
+fn what_is_made_of_too_many_parts_is_refused() {
+    let mut declared = Declarations::default();
+    declared.declare("union u0 { int : 8; };", &[]).expect("it is C");
+    for depth in 1..=40 {
+        let text = format!("union u{depth} {{ union u{} a, b; }};", depth - 1);
+        declared.declare(&text, &[]).expect("it is C");
+    }
+    assert!(passes(&mut declared, "int (union u40)").is_err());
+}
+
+/// Whether a signature can be called.
+fn passes(declared: &mut Declarations, text: &str) -> Result<Plan, SignatureError> {
+    let of = declared.type_name(text, &[]).expect("it is C");
+    let Kind::Function(function) = declared.types.kind(of.id).clone() else {
+        panic!("{text} is no function")
+    };
+    Plan::new(&mut declared.types, &function, &[])
+}
+
 #[test]
 fn what_cannot_be_passed_is_refused() {
     let mut declared = Declarations::default();
@@ -451,13 +490,7 @@ fn what_cannot_be_passed_is_refused() {
         "void (struct wide)",
         "struct ld (void)",
     ] {
-        let of = declared.type_name(text, &[]).expect("it is C");
-        let Kind::Function(function) = declared.types.kind(of.id).clone() else {
-            panic!("it is a function")
-        };
-        let error = Plan::new(&mut declared.types, &function, &[])
-            .err()
-            .unwrap_or_else(|| panic!("{text}"));
+        let error = passes(&mut declared, text).err().unwrap_or_else(|| panic!("{text}"));
         assert!(error.to_string().contains("by value"), "{error}");
     }
 }

@@ -25,7 +25,8 @@ struct Leaf {
     scalar: Scalar,
 }
 
-/// Most numbers that a structure passed in registers can have: 16 bytes of bit-fields, one bit each, in unions of a few members.
+/// Most numbers that a structure passed in registers can have, and most types on the way to them: 16 bytes of bit-fields,
+/// one bit each, in unions of a few members.
 const MAX_LEAVES: usize = 4096;
 
 /// Bit-fields without a name decide which registers a structure is passed in, as GCC has it on x86-64. Clang passes over them; which of both is
@@ -191,6 +192,8 @@ fn aarch64_elements(size: u64, leaves: &[Leaf]) -> Vec<*mut raw::ffi_type> {
 #[derive(Default)]
 struct Leaves {
     leaves: Vec<Leaf>,
+    /// How many types have been looked at: not all lead to numbers.
+    visited: usize,
     /// A number lies where its type's alignment does not allow it, in a packed structure.
     is_misaligned: bool,
 }
@@ -198,7 +201,12 @@ struct Leaves {
 impl Leaves {
     /// Collects them. None if there are some that cannot be passed.
     fn collect(&mut self, types: &Types, id: TypeId, offset: u64) -> Option<()> {
-        if self.leaves.len() > MAX_LEAVES {
+        // What has no bytes may be there any number of times.
+        if types.size_of(id) == Some(0) {
+            return Some(());
+        }
+        self.visited += 1;
+        if self.visited.max(self.leaves.len()) > MAX_LEAVES {
             return None;
         }
         match types.kind(id) {
