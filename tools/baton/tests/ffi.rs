@@ -24,6 +24,7 @@ cases! {
         constants_are_not_written_to,
         strings_are_copied_between_lua_and_c,
         types_are_values,
+        a_type_may_be_derived_any_number_of_times,
         metatypes_give_methods_and_operators,
         finalizers_run_once_and_may_be_taken_back,
         a_member_keeps_its_structure_alive,

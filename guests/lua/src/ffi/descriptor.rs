@@ -70,6 +70,8 @@ impl Descriptor {
 #[derive(Default)]
 pub(crate) struct Descriptors {
     made: HashMap<(TypeId, bool), *mut Descriptor>,
+    /// Those that are still to be filled in; empty between calls.
+    blank: Vec<(Qualified, *mut Descriptor)>,
     /// Those of types that are still to be defined.
     incomplete: Vec<(Qualified, *mut Descriptor)>,
     /// [`Types::definitions`] when these were looked at.
@@ -80,6 +82,13 @@ pub(crate) struct Descriptors {
 impl Descriptors {
     /// The descriptor of a type.
     pub(crate) fn get(&mut self, types: &Types, of: Qualified) -> *const Descriptor {
+        let wanted = self.refer(types, of);
+        self.fill_blank(types);
+        wanted
+    }
+
+    /// The descriptor of a type, or a blank one: filling it in here would be a recursion as deep as types are derived.
+    fn refer(&mut self, types: &Types, of: Qualified) -> *const Descriptor {
         if let Some(made) = self.made.get(&(of.id, of.is_const)) {
             return *made;
         }
@@ -101,20 +110,25 @@ impl Descriptors {
             name: name.into_raw(),
         };
         let made = Box::into_raw(Box::new(blank));
-        // Known before it is complete: a structure may contain pointers to itself.
         self.made.insert((of.id, of.is_const), made);
+        self.blank.push((of, made));
         let plain = if of.is_const {
-            self.get(types, of.plain())
+            self.refer(types, of.plain())
         } else {
             made.cast_const()
         };
         // SAFETY: `made` was made above, and nobody else refers to its contents.
         unsafe { (*made).plain = plain };
-        self.fill(types, of, made);
-        if types.is_incomplete(of.id) {
-            self.incomplete.push((of, made));
-        }
         made
+    }
+
+    fn fill_blank(&mut self, types: &Types) {
+        while let Some((of, made)) = self.blank.pop() {
+            self.fill(types, of, made);
+            if types.is_incomplete(of.id) {
+                self.incomplete.push((of, made));
+            }
+        }
     }
 
     /// Fills in again what has been defined since.
@@ -137,9 +151,9 @@ impl Descriptors {
         let (kind, flags, is_signed) = describe(types, of.id);
         let (mut element, mut length, mut list) = (ptr::null(), 0, Vec::new());
         match types.kind(of.id) {
-            Kind::Pointer(to) => element = self.get(types, *to),
+            Kind::Pointer(to) => element = self.refer(types, *to),
             Kind::Array(elements, count) => {
-                element = self.get(types, *elements);
+                element = self.refer(types, *elements);
                 length = match count {
                     Length::Known(count) => *count as i64,
                     Length::Unknown => -1,
@@ -148,11 +162,11 @@ impl Descriptors {
             }
             Kind::Complex(part) => element = self.scalar(types, *part),
             Kind::Function(function) => {
-                element = self.get(types, function.result);
+                element = self.refer(types, function.result);
                 list = function
                     .parameters
                     .iter()
-                    .map(|parameter| self.get(types, *parameter))
+                    .map(|parameter| self.refer(types, *parameter))
                     .collect();
             }
             _ => {}

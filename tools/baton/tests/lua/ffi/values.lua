@@ -1,6 +1,7 @@
 -- Types and values of C.
 local check = require "check"
 local ffi = require "baton.ffi"
+local process = require "baton.process"
 local case = {}
 
 function case.plain_ffi_is_the_same_module()
@@ -220,6 +221,20 @@ function case.types_are_values()
   check.equal(tostring(ffi.typeof("const $ *", ffi.typeof "long")), "ctype<const long *>")
   ffi.cdef("struct $ { $ inner; };", "made_up", point)
   check.equal(ffi.sizeof "struct made_up", 8)
+end
+
+-- Guards: descriptors were made by a recursion that overflowed the C stack of a process.
+function case.a_type_may_be_derived_any_number_of_times()
+  local text = { "typedef int *p0; typedef void (*f0)(void);" }
+  for i = 1, 10000 do
+    text[#text + 1] = ("typedef p%d *p%d; typedef f%d (*f%d)(int);"):format(i - 1, i, i - 1, i)
+  end
+  ffi.cdef(table.concat(text))
+  local p = process.spawn(function() return ffi.typeof "p10000", ffi.typeof "const f10000" end)
+  local ok, pointer, callback = p:join()
+  check.that(ok)
+  check.matches(tostring(pointer), "%*%*%*")
+  check.equal(ffi.sizeof(callback), 8)
 end
 
 function case.metatypes_give_methods_and_operators()
