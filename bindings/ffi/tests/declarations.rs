@@ -279,6 +279,28 @@ fn what_is_nested_too_deeply_is_refused() {
     assert!(error(&text).2.contains("nested more than"));
 }
 
+/// Guards against recursion as deep as a program makes its types.
+#[test]
+fn types_that_contain_each_other_too_deeply_are_refused() {
+    let problem = "more than 256 arrays and structures within each other";
+    let (_, column, message) = error(&format!("int a{};", "[1]".repeat(100_000)));
+    assert!(message.contains(problem), "{message}");
+    // Brackets are taken from the last to the first.
+    assert_eq!(column, 6 + 3 * (100_000 - 257));
+    let mut known = declared("struct s0 { int x; };");
+    let mut deeper = |depth: u32| {
+        let text = format!("struct s{depth} {{ struct s{} a; }};", depth - 1);
+        known.declare(&text, &[])
+    };
+    for depth in 1..256 {
+        deeper(depth).unwrap_or_else(|error| panic!("{error} at depth {depth}"));
+    }
+    assert!(deeper(256).expect_err("it is too deep").message.contains(problem));
+    known
+        .declare("struct node { struct s255 *p; struct node *next[2]; };", &[])
+        .expect("pointers do not nest");
+}
+
 #[test]
 fn arbitrary_text_is_refused_without_harm() {
     let words = [

@@ -225,6 +225,7 @@ impl Parser<'_> {
     }
 
     fn check_element(&mut self, of: Qualified, length: Length, place: usize) -> Parsed<()> {
+        self.check_nesting(of, place)?;
         let types = &self.declared.types;
         let is_extern_array = length == Length::Unknown;
         if types.size_of(of.id).is_none() && !is_extern_array {

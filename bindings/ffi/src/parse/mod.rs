@@ -14,7 +14,7 @@ mod specifiers;
 
 use crate::declarations::{Argument, Declarations, Prototype, Symbol};
 use crate::error::DeclarationError;
-use crate::types::{MAX_TYPES, Qualified, TypeId};
+use crate::types::{MAX_NESTING, MAX_TYPES, Qualified, TypeId};
 use lexer::{Token, TokenKind};
 
 type Parsed<T> = Result<T, DeclarationError>;
@@ -169,6 +169,17 @@ impl<'a> Parser<'a> {
         let result = read(self);
         self.defining.pop();
         result
+    }
+
+    /// Refuses an element or member that has too many others within each other.
+    fn check_nesting(&self, of: Qualified, place: usize) -> Parsed<()> {
+        if self.declared.types.nesting(of.id) < MAX_NESTING {
+            return Ok(());
+        }
+        self.error_at(
+            place,
+            format!("more than {MAX_NESTING} arrays and structures within each other; use a pointer"),
+        )
     }
 
     fn token(&self) -> &TokenKind<'a> {

@@ -200,6 +200,7 @@ impl Parser<'_> {
         width: Option<u32>,
         place: usize,
     ) -> Parsed<()> {
+        self.check_nesting(of, place)?;
         let types = &self.declared.types;
         let size = match *types.kind(of.id) {
             Kind::Array(element, length @ (Length::Unknown | Length::Variable)) => {

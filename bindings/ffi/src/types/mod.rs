@@ -19,6 +19,9 @@ pub const MAX_SIZE: u64 = i64::MAX as u64;
 /// Most types in one [`Types`]; reaching it is an error.
 pub const MAX_TYPES: usize = 1 << 24;
 
+/// Most arrays, structures and unions within each other: what walks through them is recursive.
+pub const MAX_NESTING: u32 = 256;
+
 /// No type needs more alignment than this on its own: GCC aligns larger vectors so for the baseline processor.
 const MOST_NATURAL_ALIGN: u64 = 16;
 
@@ -224,6 +227,8 @@ enum Derived {
 /// All types of one VM.
 pub struct Types {
     kinds: Vec<Kind>,
+    /// [`Types::nesting`] of each.
+    nesting: Vec<u32>,
     derived: HashMap<Derived, TypeId>,
     definitions: u64,
 }
@@ -232,6 +237,7 @@ impl Default for Types {
     fn default() -> Self {
         Self {
             kinds: vec![Kind::Void],
+            nesting: vec![0],
             derived: HashMap::new(),
             definitions: 0,
         }
@@ -262,8 +268,17 @@ impl Types {
         self.definitions
     }
 
+    /// How many arrays, structures and unions are within each other in this type, itself included.
+    pub fn nesting(&self, id: TypeId) -> u32 {
+        self.nesting[id.0 as usize]
+    }
+
     fn add(&mut self, kind: Kind) -> TypeId {
         let id = TypeId(u32::try_from(self.kinds.len()).expect("the parser keeps to MAX_TYPES"));
+        self.nesting.push(match &kind {
+            Kind::Array(of, _) => self.nesting(of.id) + 1,
+            _ => 0,
+        });
         self.kinds.push(kind);
         id
     }
@@ -321,6 +336,8 @@ impl Types {
         for field in &body.fields {
             self.note_names(field, &mut body.names);
         }
+        let inner = body.fields.iter().map(|field| self.nesting(field.found.of.id)).max();
+        self.nesting[id.0 as usize] = inner.unwrap_or(0) + 1;
         if let Kind::Record(record) = &mut self.kinds[id.0 as usize] {
             record.body = Some(body);
             self.definitions += 1;
