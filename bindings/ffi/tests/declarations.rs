@@ -92,6 +92,18 @@ fn constants_are_computed_as_c_computes_them() {
 }
 
 #[test]
+fn a_constant_has_a_value_of_its_type() {
+    let known = declared(
+        "static const unsigned A = -1; static const unsigned char B = 300; static const int C = 0xffffffff;\n\
+         static const _Bool D = 2; static const signed char E = 200; static const long F = -1;\n\
+         static const unsigned short G = (signed char)-1; enum small { H = 4 }; static const enum small I = H;\n\
+         enum { J = A, K = (A > 0) + (B == 44) + (_Bool)8 };",
+    );
+    let values = ["A", "B", "C", "D", "E", "F", "G", "I", "J", "K"].map(|name| constant(&known, name));
+    assert_eq!(values, [0xffff_ffff, 44, -1, 1, -56, -1, 0xffff, 4, 0xffff_ffff, 3]);
+}
+
+#[test]
 fn an_enumeration_is_as_wide_as_its_constants_need() {
     let mut known =
         declared("enum a { A }; enum b { B = -1 }; enum c { C = 1L << 40 }; enum __attribute__((packed)) d { D };");

@@ -93,6 +93,19 @@ impl Number {
         made.wrapped()
     }
 
+    /// The value as one of an integer type of at most 64 bits, promoted again.
+    pub(super) fn cast(self, scalar: Scalar) -> Self {
+        let shift = 64 - scalar.size() * 8;
+        let value = if scalar == Scalar::Bool {
+            i64::from(self.is_true())
+        } else if scalar.is_signed() {
+            ((self.bits << shift) as i64) >> shift
+        } else {
+            ((self.bits << shift) >> shift) as i64
+        };
+        Self::of(value, scalar)
+    }
+
     fn is_true(self) -> bool {
         self.bits != 0
     }
@@ -204,8 +217,7 @@ impl Parser<'_> {
         self.expect(")")?;
         let number = self.nested(Self::unary)?;
         match self.declared.types.as_scalar(of.id) {
-            Some(Scalar::Bool) => Ok(Number::int(i64::from(number.is_true()))),
-            Some(scalar) if scalar.is_integer() && scalar.size() <= 8 => Ok(cast(number, scalar)),
+            Some(scalar) if scalar.is_integer() && scalar.size() <= 8 => Ok(number.cast(scalar)),
             _ => self.error_at(place, "only casts to integers can be computed here"),
         }
     }
@@ -310,16 +322,6 @@ impl Parser<'_> {
             }
         }
     }
-}
-
-fn cast(number: Number, scalar: Scalar) -> Number {
-    let shift = 64 - scalar.size() * 8;
-    let value = if scalar.is_signed() {
-        ((number.bits << shift) as i64) >> shift
-    } else {
-        ((number.bits << shift) >> shift) as i64
-    };
-    Number::of(value, scalar)
 }
 
 /// Carries a binary operator out.

@@ -110,7 +110,7 @@ impl Parser<'_> {
             return self.error_here("only 'static const' integers can have a value here; take '= ...' away");
         };
         self.next();
-        let value = self.constant()?.bits as i64;
+        let value = self.constant()?.cast(scalar).bits as i64;
         self.remember(name, Symbol::Constant(Constant { value, scalar }), place)
     }
 
