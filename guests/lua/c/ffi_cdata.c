@@ -245,6 +245,7 @@ static int cdata_newindex(lua_State *L) {
     baton_ffi_store_field(L, vm, &field, base, 3);
     return 0;
   }
+  lua_settop(L, 3);
   if (baton_ffi_own_metamethod(L, cdata->type, "__newindex")) {
     if (lua_isfunction(L, -1)) {
       lua_insert(L, 1);

@@ -9,18 +9,19 @@
 #include <string.h>
 
 struct library {
-  void *handle;
+  void *handle; /* NULL: it is not loaded, or closed */
 };
 
 static const char library_key = 'l'; /* registry: the library `C` */
 
-static struct library *library_at(lua_State *L, int index) {
+static struct library *check_library(lua_State *L, int index) {
   struct library *library = NULL;
   if (lua_type(L, index) == LUA_TUSERDATA && lua_getmetatable(L, index)) {
     lua_pushliteral(L, "ffi.library");
     if (lua_rawget(L, -2) == LUA_TBOOLEAN) library = lua_touserdata(L, index);
     lua_pop(L, 2);
   }
+  if (library == NULL) luaL_typeerror(L, index, "library");
   return library;
 }
 
@@ -34,6 +35,10 @@ static void *look_up(lua_State *L, struct ffi_vm *vm, struct library *library, c
   baton_leave(L);
   if (!found) luaL_error(L, "missing declaration of '%s'; declare it by ffi.cdef", name);
   if (symbol->type != NULL) {
+    if (library->handle == NULL) {
+      baton_ffi_free_text(symbol->link_name);
+      luaL_error(L, "the library that '%s' is looked up in is closed", name);
+    }
     address = baton_ffi_library_symbol(library->handle, symbol->link_name, &message);
     baton_ffi_free_text(symbol->link_name);
     if (address == NULL) baton_ffi_raise(L, message);
@@ -49,7 +54,9 @@ static int resolve(lua_State *L) {
   struct ffi_symbol symbol;
   size_t size;
   const char *name = luaL_checklstring(L, 2, &size);
-  void *address = look_up(L, vm, library, name, size, &symbol);
+  void *address;
+  luaL_checktype(L, 1, LUA_TTABLE);
+  address = look_up(L, vm, library, name, size, &symbol);
   lua_settop(L, 2);
   lua_pushvalue(L, lua_upvalueindex(2)); /* 3 */
   if (symbol.type != NULL && symbol.type->kind != FFI_FUNCTION) { /* a variable: read each time */
@@ -68,12 +75,11 @@ static int resolve(lua_State *L) {
 
 static int library_newindex(lua_State *L) {
   struct ffi_vm *vm = lua_touserdata(L, lua_upvalueindex(1));
-  struct library *library = library_at(L, 1);
+  struct library *library = check_library(L, 1);
   struct ffi_symbol symbol;
   size_t size;
   const char *name = luaL_checklstring(L, 2, &size);
   void *address;
-  if (library == NULL) return luaL_typeerror(L, 1, "library");
   address = look_up(L, vm, library, name, size, &symbol);
   if (symbol.type == NULL || symbol.type->kind == FFI_FUNCTION || symbol.type->is_const)
     return luaL_error(L, "'%s' is no variable that can be written to", name);
@@ -83,7 +89,7 @@ static int library_newindex(lua_State *L) {
 
 static int library_gc(lua_State *L) {
   struct ffi_vm *vm = lua_touserdata(L, lua_upvalueindex(1));
-  struct library *library = lua_touserdata(L, 1);
+  struct library *library = check_library(L, 1);
   /* At the end of the program finalizers that call into libraries may follow: these stay. */
   if (library->handle != NULL && !vm->vm->closing) baton_ffi_library_close(library->handle);
   library->handle = NULL;
@@ -91,7 +97,7 @@ static int library_gc(lua_State *L) {
 }
 
 static int library_tostring(lua_State *L) {
-  lua_pushfstring(L, "library: %p", lua_touserdata(L, 1));
+  lua_pushfstring(L, "library: %p", (void *)check_library(L, 1));
   return 1;
 }
 
@@ -107,6 +113,8 @@ static struct library *push_library(lua_State *L, struct ffi_vm *vm) {
   lua_setfield(L, -2, "ffi.library");
   lua_pushliteral(L, "library");
   lua_setfield(L, -2, "__name");
+  lua_pushliteral(L, "ffi");
+  lua_setfield(L, -2, "__metatable");
   lua_newtable(L); /* what was looked up */
   lua_newtable(L);
   lua_pushlightuserdata(L, vm);
@@ -153,8 +161,8 @@ int baton_ffi_prepare_function(lua_State *L) {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &library_key);
     lua_replace(L, 2);
   }
-  library = library_at(L, 2);
-  if (library == NULL) return luaL_typeerror(L, 2, "library");
+  library = check_library(L, 2);
+  if (library->handle == NULL) return luaL_argerror(L, 2, "the library is closed");
   baton_enter(L);
   found = baton_ffi_prototype(vm->state, text, size, &symbol, &message);
   baton_leave(L);

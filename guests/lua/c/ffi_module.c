@@ -422,7 +422,7 @@ static int type_index(lua_State *L) {
 /* }====================================================== */
 
 static int vm_gc(lua_State *L) {
-  struct ffi_vm *vm = lua_touserdata(L, 1);
+  struct ffi_vm *vm = baton_ffi_vm(L);
   baton_ffi_close_callbacks(vm);
   vm->vm->ffi = NULL;
   return 0;

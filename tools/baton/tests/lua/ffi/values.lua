@@ -274,6 +274,44 @@ function case.metatypes_give_methods_and_operators()
   check.raises("no member 'z'", function() return ffi.new("struct { int a; }").z end)
 end
 
+-- Guards: a library's __gc took whatever it was given for a library.
+function case.metamethods_that_are_called_by_hand_check_what_they_are_given()
+  check.equal(getmetatable(ffi.C), "ffi")
+  local library = debug.getmetatable(ffi.C)
+  for _, method in ipairs { "__gc", "__tostring", "__newindex" } do
+    check.raises("library expected, got no value", library[method])
+    check.raises("library expected, got FILE", library[method], io.stdout, "abs", 1)
+  end
+  local resolve = getmetatable(library.__index).__index
+  check.raises("table expected, got nil", resolve, nil, "abs")
+  for _, value in ipairs { ffi.C, library.__index, ffi.typeof "int", ffi.new "int[1]", ffi.gc(ffi.new "int[1]", type) } do
+    for _, method in pairs(debug.getmetatable(value)) do
+      if type(method) == "function" then
+        pcall(method)
+        pcall(method, io.stdout, "abs", 1)
+      end
+    end
+  end
+end
+
+function case.a_metamethod_for_new_members_gets_three_arguments()
+  local given
+  local type = ffi.metatype("struct { int a; }", { __newindex = function(...) given = table.pack(...) end })
+  local object = type()
+  for _, arguments in ipairs { { object, "b", n = 2 }, { object, "b", 1, n = 3 }, { object, "b", 1, 2, n = 4 } } do
+    debug.getmetatable(object).__newindex(table.unpack(arguments, 1, arguments.n))
+    check.list({ given.n, given[1] == object, given[2], given[3] }, { 3, true, "b", arguments[3] })
+  end
+end
+
+function case.a_library_that_was_closed_by_hand_is_not_looked_into()
+  ffi.cdef "int subject_add(int, int);"
+  local library = ffi.load(package.searchpath("ffi_subject", package.cpath))
+  for _ = 1, 2 do debug.getmetatable(library).__gc(library) end
+  check.raises("looked up in is closed", function() return library.subject_add end)
+  check.raises("the library is closed", ffi.fn, "int subject_add(int, int)", library)
+end
+
 function case.finalizers_run_once_and_may_be_taken_back()
   local ended = {}
   local function finalizer(cdata) ended[#ended + 1] = ffi.tonumber(cdata[0]) end
