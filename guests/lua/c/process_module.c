@@ -384,20 +384,21 @@ static int process_current(lua_State *L) {
   return 1;
 }
 
+/* Nothing is allocated once there is the list: a finalizer might wait, while processes end and their handles are collected. */
 static int process_list(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
-  size_t capacity = 64, count, i;
+  size_t capacity = (size_t)caller->vm->living + 1, count, i;
   uintptr_t *words;
   for (;;) {
     words = lua_newuserdatauv(L, capacity * sizeof *words, 0);
+    lua_createtable(L, (int)capacity, 0);
     baton_enter(L);
     count = baton_rs_list(caller->vm->executor, words, capacity);
     baton_leave(L);
     if (count <= capacity) break;
     capacity = count + count / 8;
-    lua_pop(L, 1);
+    lua_pop(L, 2);
   }
-  lua_createtable(L, (int)count, 0);
   for (i = 0; i < count; i++) {
     baton_lua_push_process(L, (struct baton_process *)words[i]);
     lua_rawseti(L, -2, (lua_Integer)i + 1);

@@ -129,4 +129,56 @@ function case.the_mode_stays_as_it_was_set_though_they_wait()
   check.equal(collectgarbage "generational", "generational")
 end
 
+-- Calls `f` until a finalizer has come in its middle, or near, so many times; each waits until another process has called `meanwhile`.
+local function interrupt(times, f, meanwhile)
+  local caller, waits, goes_on, count = process.current(), process.semaphore(), process.semaphore(), 0
+  local another = {}
+  function another:__gc()
+    if process.current() ~= caller then return end
+    count = count + 1
+    waits:signal()
+    goes_on:wait()
+  end
+  local other = process.spawn({ daemon = true }, function()
+    while waits:wait() do
+      meanwhile()
+      goes_on:signal()
+    end
+  end)
+  collectgarbage("incremental", 100, 1000)
+  while count < times do
+    setmetatable({}, another)
+    f()
+  end
+  another.__gc = nil
+  other:kill()
+end
+
+-- Guards against handles that were collected between the look at who lives and the making of the table.
+function case.one_that_waits_in_the_middle_of_a_list_does_no_harm()
+  local function spawn(n)
+    local all = {}
+    for i = 1, n do all[i] = process.spawn({ daemon = true }, process.suspend) end
+    return all
+  end
+  local _, short_lived = spawn(1500), spawn(50) -- so many that the table is worth a step of the collector
+  interrupt(15, function()
+    for _, p in ipairs(process.list()) do
+      check.that(p.id > 0)
+      p:status()
+    end
+  end, function()
+    for _, p in ipairs(short_lived) do
+      p:kill()
+      p:join()
+    end
+    short_lived = nil
+    collectgarbage()
+    collectgarbage()
+    local overwriting = {}
+    for i = 1, 400 do overwriting[i] = ("A"):rep(100 + 2 * i) end
+    short_lived = spawn(50)
+  end)
+end
+
 check.run(case)
