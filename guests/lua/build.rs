@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Files of Lua of which the seam renames something, and the define that tells it which.
 const RENAMED: &[(&str, &str)] = &[
+    ("lauxlib.c", "BATON_IN_LAUXLIB"),
     ("ldebug.c", "BATON_IN_LDEBUG"),
     ("ldo.c", "BATON_IN_LDO"),
     ("lapi.c", "BATON_IN_LAPI"),

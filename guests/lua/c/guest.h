@@ -38,6 +38,9 @@ void baton_lua_end_critical(struct baton_process *process);
 /* Kills are held back, as in a `__close` method. */
 void baton_lua_begin_hold(struct baton_process *process, struct baton_mark *mark, enum baton_mark_kind kind);
 void baton_lua_end_hold(struct baton_process *process);
+/* The collector, which the process has not stopped, makes no step while it runs: no finalizer comes. An error ends it too. */
+void baton_lua_stop_collector(struct baton_process *process, struct baton_mark *mark);
+void baton_lua_restart_collector(struct baton_process *process);
 void baton_lua_leave_collections(struct baton_process *process, const void *where); /* those of frames below `where` (finalizers.c) */
 /* For good: the program ends. */
 void baton_lua_leave_criticals(struct baton_process *process);
@@ -54,6 +57,9 @@ void baton_lua_begin_steps(lua_State *L);
 /* The running process is about to make a step of a simulated run; nonzero: a safepoint is due. Inside the VM. */
 int baton_lua_count_step(struct baton_vm *vm);
 void baton_lua_seed_random(lua_State *L);
+
+/* others_states.c */
+void baton_lua_open_debug(lua_State *L);
 
 /* policies.c */
 /* Whether calls of this function may be retaken, and what nobody else may touch meanwhile (NULL: nothing). With the VM in hand. */

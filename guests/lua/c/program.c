@@ -23,6 +23,7 @@ void baton_lua_openlibs(lua_State *L) {
   luaL_openlibs(L);
   baton_lua_seed_random(L);
   baton_lua_open_io(L);
+  baton_lua_open_debug(L);
   lua_getglobal(L, LUA_OSLIBNAME);
   lua_pushcfunction(L, baton_lua_exit);
   lua_setfield(L, -2, "exit");

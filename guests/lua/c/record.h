@@ -11,7 +11,7 @@ struct global_State;
 struct baton_process;
 
 /* Marks on the C stack of what a process is inside of; an error that jumps over them removes them. */
-enum baton_mark_kind { BATON_MARK_CLOSE, BATON_MARK_FINALIZER, BATON_MARK_FOREIGN_STATE, BATON_MARK_CRITICAL };
+enum baton_mark_kind { BATON_MARK_CLOSE, BATON_MARK_FINALIZER, BATON_MARK_FOREIGN_STATE, BATON_MARK_CRITICAL, BATON_MARK_COLLECTOR };
 
 struct baton_mark {
   struct baton_mark *previous;

@@ -333,6 +333,8 @@ static void drop_mark(struct baton_process *process) {
   process->marks = mark->previous;
   if (mark->kind == BATON_MARK_FOREIGN_STATE) {
     process->foreign_states--;
+  } else if (mark->kind == BATON_MARK_COLLECTOR) {
+    process->global->gcstp &= cast_byte(~GCSTPGC);
   } else {
     if (mark->kind == BATON_MARK_CRITICAL && process->criticals > 0) { /* none are left once the program ends */
       process->criticals--;
@@ -349,6 +351,8 @@ static void put_mark(struct baton_process *process, struct baton_mark *mark, enu
   process->marks = mark;
   if (kind == BATON_MARK_FOREIGN_STATE) {
     process->foreign_states++;
+  } else if (kind == BATON_MARK_COLLECTOR) {
+    process->global->gcstp |= GCSTPGC;
   } else if (process->holds++ == 0 && l_unlikely(process->killed)) {
     sync_kill_hold(process);
   }
@@ -365,6 +369,10 @@ void baton_lua_end_critical(struct baton_process *process) { drop_mark(process);
 void baton_lua_begin_hold(struct baton_process *process, struct baton_mark *mark, enum baton_mark_kind kind) { put_mark(process, mark, kind); }
 
 void baton_lua_end_hold(struct baton_process *process) { drop_mark(process); }
+
+void baton_lua_stop_collector(struct baton_process *process, struct baton_mark *mark) { put_mark(process, mark, BATON_MARK_COLLECTOR); }
+
+void baton_lua_restart_collector(struct baton_process *process) { drop_mark(process); }
 
 void baton_lua_leave_criticals(struct baton_process *process) {
   for (; process->criticals > 0; process->criticals--) baton_rs_leave_critical(process->vm->executor);

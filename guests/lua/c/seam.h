@@ -14,8 +14,8 @@
 **                else has collected while a finalizer waited
 **   liolib.c     which file a function is about is noted; a file in use is waited for; reading waits as parked processes do;
 **                writing passes by the host's console
-**   lauxlib.c    messages to stderr pass by the host's console
-** print, require and os.exit are replaced in their tables (program.c).
+**   lauxlib.c    messages to stderr pass by the host's console; luaL_traceback stops the collector while it looks at another state
+** print, require, debug.getinfo and os.exit are replaced in their tables (program.c).
 */
 #ifndef BATON_SEAM_H
 #define BATON_SEAM_H
@@ -104,6 +104,10 @@ struct lua_longjmp *baton_lua_throw_target(struct lua_State *L, struct lua_longj
   } while (0)
 #define LUAI_TRY(L, c, a) if (_setjmp((c)->b) == 0) { a }
 #define luai_jmpbuf jmp_buf
+
+#if defined(BATON_IN_LAUXLIB)
+#define luaL_traceback baton_stock_traceback
+#endif
 
 #if defined(BATON_IN_LDEBUG)
 #define luaG_traceexec baton_stock_traceexec

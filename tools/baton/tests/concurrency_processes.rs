@@ -41,7 +41,8 @@ cases! {
         a_full_collection_calls_all_finalizers_though_they_wait,
         those_that_allocate_are_called_as_they_come,
         the_mode_stays_as_it_was_set_though_they_wait,
-        one_that_waits_in_the_middle_of_a_list_does_no_harm;
+        one_that_waits_in_the_middle_of_a_list_does_no_harm,
+        those_that_wait_around_looks_at_other_states_do_no_harm;
     mod scopes from "processes/scope.lua":
         a_scope_waits_for_all_its_processes_and_returns_the_results_of_its_function,
         a_process_of_a_scope_is_like_any_other,

@@ -181,4 +181,39 @@ function case.one_that_waits_in_the_middle_of_a_list_does_no_harm()
   end)
 end
 
+-- Guards against tracebacks and debug.getinfo that went on following the frames of a process after a finalizer had let it leave them. Each function that it
+-- waits in is new, has the collector as its only owner when it returns, and runs in a new coroutine.
+function case.those_that_wait_around_looks_at_other_states_do_no_harm()
+  local waits, turn, co, rounds = process.semaphore(), process.semaphore(), nil, 0
+  local source = "local turn, deep, n = ... if n > 0 then deep(turn, deep, n - 1) else turn:wait() end return n"
+  local seen = process.spawn({ daemon = true }, function()
+    while true do
+      rounds = rounds + 1
+      local f = load(source, "=function" .. rounds)
+      co = coroutine.create(f)
+      waits:signal()
+      coroutine.resume(co, turn, f, 10)
+    end
+  end)
+  waits:wait()
+  check.becomes(seen, "waiting")
+  interrupt(200, function()
+    check.matches(seen:traceback(), "function%d+:1: in local .deep")
+    check.matches(debug.traceback(co), "function%d+:1: in local .deep")
+    local info = debug.getinfo(co, 1, "Sfl")
+    check.matches(info.source, "^=function%d+$")
+    check.equal(type(info.func), "function")
+    check.equal(info.currentline, 1)
+  end, function()
+    co = nil
+    turn:signal()
+    waits:wait()
+    check.becomes(seen, "waiting")
+    collectgarbage()
+    collectgarbage()
+    local overwriting = {}
+    for i = 1, 100 do overwriting[i] = ("A"):rep(10 + 3 * i) end
+  end)
+end
+
 check.run(case)
