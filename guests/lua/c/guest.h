@@ -27,7 +27,12 @@ void baton_lua_detach(struct baton_process *process);
 enum baton_departure baton_lua_move_out(struct baton_process *process);
 void baton_lua_arrived(struct baton_process *process);
 void baton_lua_forget_calls(struct baton_vm *vm);
-/* Raises what the process owes: a kill that is due, an interrupt. From outside the VM. */
+/* What the process is to raise: a kill that is due, an interrupt. */
+enum baton_debt { BATON_OWES_NOTHING, BATON_OWES_KILL, BATON_OWES_INTERRUPT };
+enum baton_debt baton_lua_debt(struct baton_process *process);
+/* Raises that, or returns if it is nothing. From outside the VM. */
+void baton_lua_raise(lua_State *L, struct baton_process *process, enum baton_debt debt);
+/* Raises what the process owes now. */
 void baton_lua_raise_owed(lua_State *L, struct baton_process *process);
 int baton_lua_kill_is_due(struct baton_process *process);
 /* Raises the process's kill, whatever holds it back. From outside the VM. */

@@ -19,17 +19,11 @@ static int rwlock_lock(lua_State *L, int writes) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_RWLOCK);
   baton_timeout timeout = baton_lua_check_timeout(L, 2);
   struct baton_process *caller = baton_lua_waiter(L, timeout);
-  struct baton_wake wake;
-  baton_enter(L);
-  wake = baton_rs_rwlock_lock(handle->vm->executor, handle->id, writes, timeout);
-  baton_leave(L);
-  if (wake.reason == BATON_MISUSE) luaL_error(L, "the lock is already held by this process (it is not recursive)");
-  if ((wake.reason == BATON_DONE || wake.reason == BATON_ABANDONED) && baton_lua_kill_is_due(caller)) {
-    baton_enter(L); /* got it, but is to die before it can use it */
-    (void)baton_rs_rwlock_unlock(handle->vm->executor, handle->id);
-    baton_leave(L);
-  }
-  return baton_lua_push_outcome(L, baton_lua_after_wait(L, caller, wake));
+  int reason;
+  BATON_WAIT_FOR(L, caller, baton_rs_rwlock_lock(handle->vm->executor, handle->id, writes, timeout),
+                 baton_rs_rwlock_unlock(handle->vm->executor, handle->id), reason);
+  if (reason == BATON_MISUSE) luaL_error(L, "the lock is already held by this process (it is not recursive)");
+  return baton_lua_push_outcome(L, reason);
 }
 
 static int rwlock_read(lua_State *L) { return rwlock_lock(L, 0); }

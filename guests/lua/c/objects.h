@@ -32,6 +32,24 @@ struct baton_process *baton_lua_waiter(lua_State *L, baton_timeout timeout);
     (reason) = baton_lua_after_wait(L, caller, wake_);      \
   } while (0)
 
+/* The same of a wait that hands something over: `give_back` does that with what the caller cannot use, since it raises before. */
+#define BATON_WAIT_FOR(L, caller, call, give_back, reason)                              \
+  do {                                                                                  \
+    struct baton_wake wake_;                                                            \
+    enum baton_debt debt_;                                                              \
+    baton_enter(L);                                                                     \
+    wake_ = (call);                                                                     \
+    baton_leave(L);                                                                     \
+    debt_ = baton_lua_debt(caller);                                                     \
+    if (debt_ != BATON_OWES_NOTHING && (wake_.reason == BATON_DONE || wake_.reason == BATON_ABANDONED)) { \
+      baton_enter(L);                                                                   \
+      (void)(give_back);                                                                \
+      baton_leave(L);                                                                   \
+      baton_lua_raise(L, caller, debt_);                                                \
+    }                                                                                   \
+    (reason) = baton_lua_after_wait(L, caller, wake_);                                  \
+  } while (0)
+
 /* locks_module.c */
 void baton_lua_open_locks(lua_State *L);
 

@@ -71,7 +71,8 @@ static int semaphore_wait(lua_State *L) {
   baton_timeout timeout = baton_lua_check_timeout(L, 2);
   struct baton_process *caller = baton_lua_waiter(L, timeout);
   int reason;
-  BATON_WAIT(L, caller, baton_rs_semaphore_wait(handle->vm->executor, handle->id, timeout), reason);
+  BATON_WAIT_FOR(L, caller, baton_rs_semaphore_wait(handle->vm->executor, handle->id, timeout),
+                 baton_rs_semaphore_signal(handle->vm->executor, handle->id, 1), reason);
   return baton_lua_push_outcome(L, reason);
 }
 
@@ -111,17 +112,11 @@ static int mutex_new(lua_State *L) {
 
 static int lock(lua_State *L, struct baton_handle *handle, baton_timeout timeout) {
   struct baton_process *caller = baton_lua_waiter(L, timeout);
-  struct baton_wake wake;
-  baton_enter(L);
-  wake = baton_rs_mutex_lock(handle->vm->executor, handle->id, timeout);
-  baton_leave(L);
-  if (wake.reason == BATON_MISUSE) luaL_error(L, "the mutex is already locked by this process (it is not recursive)");
-  if ((wake.reason == BATON_DONE || wake.reason == BATON_ABANDONED) && baton_lua_kill_is_due(caller)) {
-    baton_enter(L); /* got it, but is to die before it can use it */
-    (void)baton_rs_mutex_unlock(handle->vm->executor, handle->id);
-    baton_leave(L);
-  }
-  return baton_lua_after_wait(L, caller, wake);
+  int reason;
+  BATON_WAIT_FOR(L, caller, baton_rs_mutex_lock(handle->vm->executor, handle->id, timeout),
+                 baton_rs_mutex_unlock(handle->vm->executor, handle->id), reason);
+  if (reason == BATON_MISUSE) luaL_error(L, "the mutex is already locked by this process (it is not recursive)");
+  return reason;
 }
 
 static int mutex_lock(lua_State *L) {

@@ -440,9 +440,14 @@ void baton_lua_raise_kill(lua_State *L, struct baton_process *process) {
   raise_kill(L, process);
 }
 
-void baton_lua_raise_owed(lua_State *L, struct baton_process *process) {
-  if (baton_lua_kill_is_due(process)) baton_lua_raise_kill(L, process);
-  if (process->interrupted && process->killed == 0 && process->criticals == 0) {
+enum baton_debt baton_lua_debt(struct baton_process *process) {
+  if (baton_lua_kill_is_due(process)) return BATON_OWES_KILL;
+  return process->interrupted && process->killed == 0 && process->criticals == 0 ? BATON_OWES_INTERRUPT : BATON_OWES_NOTHING;
+}
+
+void baton_lua_raise(lua_State *L, struct baton_process *process, enum baton_debt debt) {
+  if (debt == BATON_OWES_KILL) baton_lua_raise_kill(L, process);
+  if (debt == BATON_OWES_INTERRUPT) {
     process->interrupted = 0;
     lua_lock(L);
     luaD_checkstack(L, LUA_MINSTACK); /* a Lua frame has none to spare */
@@ -450,6 +455,8 @@ void baton_lua_raise_owed(lua_State *L, struct baton_process *process) {
     luaL_error(L, "interrupted!");
   }
 }
+
+void baton_lua_raise_owed(lua_State *L, struct baton_process *process) { baton_lua_raise(L, process, baton_lua_debt(process)); }
 
 /* }====================================================== */
 

@@ -78,6 +78,26 @@ function check.becomes(p, status)
   check.eventually("the process is " .. status, function() return p:status() == status end)
 end
 
+-- The main process waits in `wait`, which `give` of another process ends; before it goes on an interrupt comes, and `wait` raises. `prepare`, if it is there,
+-- is called by that other process first. Once in a program.
+function check.interrupted(wait, give, prepare)
+  local process, ffi = require "baton.process", require "baton.ffi"
+  ffi.cdef "int raise(int);"
+  local is_prepared = process.event()
+  local other = process.spawn(function()
+    if prepare then prepare() end
+    is_prepared:set()
+    check.becomes(process.main, "waiting")
+    process.critical(function()
+      give()
+      check.equal(ffi.C.raise(2), 0)
+    end)
+  end)
+  is_prepared:wait()
+  check.raises("interrupted!", wait)
+  check.equal(other:join(), true)
+end
+
 -- The numbers of system calls in which a process may be stuck.
 local CALLS = { open = { x86_64 = 257, aarch64 = 56 }, read = { x86_64 = 0, aarch64 = 63 } }
 

@@ -68,6 +68,26 @@ function case.five_thousand_waiters_on_one_semaphore_all_pass()
   check.equal(s:count(), 0)
 end
 
+-- Guards against tokens that went with a process which was woken by one, and killed before it went on.
+function case.a_semaphore_gets_the_token_back_of_who_is_killed()
+  local s = process.semaphore(0)
+  local p, q = waiting(s.wait, s), waiting(s.wait, s)
+  process.critical(function()
+    s:signal(2)
+    p:kill()
+    q:kill()
+  end)
+  p:join()
+  q:join()
+  check.equal(s:count(), 2)
+end
+
+function case.a_semaphore_gets_the_token_back_of_who_is_interrupted()
+  local s = process.semaphore(0)
+  check.interrupted(function() s:wait() end, function() s:signal() end)
+  check.equal(s:count(), 1)
+end
+
 function case.a_semaphore_bounds_how_many_are_inside()
   process.params.slice = 0.001
   local s, inside, most, all = process.semaphore(3), 0, 0, {}
@@ -219,6 +239,20 @@ function case.killed_waiters_do_not_get_the_mutex()
   p:join()
   m:unlock()
   check.results("q", { true, true }, q:join())
+end
+
+-- Guards against a mutex that was handed to a process whose wait then raised.
+function case.who_is_interrupted_does_not_keep_the_mutex()
+  local m = process.mutex()
+  check.interrupted(function() m:lock() end, function() m:unlock() end, function() m:lock() end)
+  check.results("lock", { true }, m:lock(0))
+end
+
+function case.who_is_interrupted_does_not_keep_the_mutex_of_with()
+  local m, called = process.mutex(), false
+  check.interrupted(function() m:with(function() called = true end) end, function() m:unlock() end, function() m:lock() end)
+  check.equal(called, false)
+  check.results("lock", { true }, m:lock(0))
 end
 
 function case.a_process_that_ends_with_a_mutex_leaves_it_free_for_others()

@@ -144,6 +144,12 @@ function case.those_who_hold_a_lock_inherit_from_those_who_wait()
   check.list(order, { "high", "middle" })
 end
 
+function case.who_is_interrupted_does_not_keep_the_lock()
+  local l = process.rwlock()
+  check.interrupted(function() l:write() end, function() l:unlock() end, function() l:read() end)
+  check.results("lock", { true }, l:write(0))
+end
+
 function case.a_barrier_holds_until_all_have_come()
   local b, log, all = process.barrier(3), {}, {}
   check.without_slices()
