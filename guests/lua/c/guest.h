@@ -114,6 +114,8 @@ int baton_lua_finish(lua_State *L, int wait);
 
 /* process_module.c and its parts */
 int baton_lua_open_process(lua_State *L);
+/* Does what process.spawn does with the arguments on the stack, and leaves the handle in their place; gives way to nobody. */
+struct baton_process *baton_lua_spawn(lua_State *L);
 void baton_lua_open_objects(lua_State *L);
 void baton_lua_open_timers(lua_State *L);
 void baton_lua_open_settings(lua_State *L);

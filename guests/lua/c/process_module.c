@@ -107,7 +107,7 @@ static struct baton_process *make_process(lua_State *L, struct baton_process *ca
   return process;
 }
 
-static int process_spawn(lua_State *L) {
+struct baton_process *baton_lua_spawn(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   struct baton_spawn options;
   int name = 0;
@@ -122,7 +122,12 @@ static int process_spawn(lua_State *L) {
   } else {
     luaL_checktype(L, 1, LUA_TFUNCTION);
   }
-  make_process(L, caller, &options, name);
+  return make_process(L, caller, &options, name);
+}
+
+static int process_spawn(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L);
+  baton_lua_spawn(L);
   baton_enter(L);
   baton_rs_give_way(caller->vm->executor);
   baton_leave(L);

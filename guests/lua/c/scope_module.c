@@ -6,6 +6,40 @@ static int is_killed(lua_State *L) {
   return 1;
 }
 
+static int is_set(lua_State *L, int scope, const char *field) {
+  int is = lua_getfield(L, scope, field) != LUA_TNIL;
+  lua_pop(L, 1);
+  return is;
+}
+
+/*
+** As process.spawn, for the scope that is upvalue 1: the process is among its children when it first runs, or when a kill comes to the caller. Answers
+** nothing if the scope takes nobody any more.
+*/
+static int spawn_child(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L), *child = baton_lua_spawn(L);
+  const int scope = lua_upvalueindex(1);
+  if (is_set(L, scope, "is_over") || is_set(L, scope, "failure")) {
+    baton_lua_end_unstarted(L, child);
+    return 0;
+  }
+  lua_getfield(L, scope, "children");
+  lua_pushvalue(L, 1);
+  lua_pushboolean(L, 1);
+  lua_rawset(L, -3);
+  lua_settop(L, 1);
+  baton_enter(L);
+  baton_rs_give_way(caller->vm->executor);
+  baton_leave(L);
+  return 1;
+}
+
+static int spawner_of(lua_State *L) {
+  lua_settop(L, 1);
+  lua_pushcclosure(L, spawn_child, 1);
+  return 1;
+}
+
 /* The module's table is on the top of the stack. */
 void baton_lua_open_scope(lua_State *L) {
   size_t size;
@@ -14,5 +48,6 @@ void baton_lua_open_scope(lua_State *L) {
   lua_pushvalue(L, -2);
   lua_pushcfunction(L, is_killed);
   lua_pushcfunction(L, baton_lua_end_process);
-  lua_call(L, 3, 0);
+  lua_pushcfunction(L, spawner_of);
+  lua_call(L, 4, 0);
 }

@@ -1,5 +1,5 @@
 -- process.scope(f): processes that do not outlive the call that they were spawned in.
-local process, is_killed, end_process = ...
+local process, is_killed, end_process, spawner_of = ...
 
 local methods = {}
 local Scope = { __index = methods, __name = "scope" }
@@ -47,13 +47,11 @@ function methods:spawn(...)
   local options, f, first = {}, (...), 2
   if type(f) == "table" then options, f, first = f, (select(2, ...)), 3 end
   if type(f) ~= "function" then refuse(first - 1, "spawn", "function", f) end
-  if self.is_over then error("the scope has ended", 2) end
-  if self.failure then error("a process of the scope has failed", 2) end
   local own = { quiet = true }
   for name, value in pairs(options) do own[name] = value end
-  local child = process.spawn(own, live, self, f, select(first, ...))
-  self.children[child] = true
-  if self.is_over or self.failure then end_process(child) end -- since the question above
+  local spawn = self.spawner
+  local child = spawn(own, live, self, f, select(first, ...))
+  if not child then error(self.is_over and "the scope has ended" or "a process of the scope has failed", 2) end
   return child
 end
 
@@ -66,6 +64,7 @@ end
 
 local function run(f)
   local scope <close> = setmetatable({ children = {} }, Scope)
+  scope.spawner = spawner_of(scope)
   local results = table.pack(f(scope))
   join_all(scope)
   if scope.failure then error(scope.failure[1], 0) end

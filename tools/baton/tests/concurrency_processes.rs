@@ -51,6 +51,7 @@ cases! {
         the_traceback_of_a_failed_process_names_its_function,
         an_error_in_the_function_ends_the_processes,
         a_kill_of_the_caller_ends_the_processes,
+        a_kill_between_two_instructions_leaves_no_child,
         a_process_that_is_killed_is_no_failure,
         scopes_nest,
         nothing_is_spawned_after_the_end_or_a_failure,

@@ -91,6 +91,29 @@ function case.a_kill_of_the_caller_ends_the_processes()
   check.equal(child:status(), "dead")
 end
 
+-- Guards against children of which the scope did not know yet when a kill came.
+function case.a_kill_between_two_instructions_leaves_no_child()
+  process.params.slice = 0.0001
+  for _ = 1, 300 do
+    local children = {}
+    local function child()
+      children[process.current()] = true
+      for_ever()
+    end
+    local caller = process.spawn(process.scope, function(scope)
+      while true do
+        scope:spawn(child)
+        if #process.list() > 30 then process.sleep(0.001) end
+      end
+    end)
+    process.sleep(0.0002)
+    caller:kill()
+    caller:join()
+    for p in pairs(children) do check.equal(p:status(), "dead") end
+    check.equal(#process.list(), 1)
+  end
+end
+
 function case.a_process_that_is_killed_is_no_failure()
   check.equal(process.scope(function(scope)
     scope:spawn(for_ever):kill()
