@@ -128,8 +128,10 @@ static void handle(void *word, void *result, void **arguments) {
   memset(result, 0, callback->result_size);
   if (!__atomic_load_n(&callback->is_living, __ATOMIC_ACQUIRE)) {
     baton_ffi_refuse(callback, "a callback that has been freed (cb:free()), or whose program has ended");
-  } else if ((process = baton_gate_process()) == NULL) {
+  } else if ((process = baton_gate_process()) == NULL && baton_gate_here()->carrier == 0) {
     baton_ffi_visit(&visit);
+  } else if (process == NULL) { /* it would wait for the thread that it is on */
+    baton_ffi_refuse(callback, "on a thread of the VM that waits for work (from a signal handler?)");
   } else if ((baton_gate_here()->gate & 1) == 0) {
     baton_ffi_refuse(callback, "in the middle of Lua's own work (from a signal handler?)");
   } else {

@@ -55,11 +55,13 @@ function methods:spawn(...)
   return child
 end
 
--- Without a failure nobody is left by now.
+-- Without a failure nobody is left by now. What came first is raised: also instead of an error in the function, which may have come of it.
 function Scope:__close()
+  local failure = self.failure
   self.is_over = true
   kill_all(self)
   join_all(self)
+  if failure then error(failure[1], 0) end
 end
 
 local function run(f)
@@ -67,7 +69,6 @@ local function run(f)
   scope.spawner = spawner_of(scope)
   local results = table.pack(f(scope))
   join_all(scope)
-  if scope.failure then error(scope.failure[1], 0) end
   return table.unpack(results, 1, results.n)
 end
 

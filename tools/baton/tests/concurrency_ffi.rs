@@ -124,6 +124,19 @@ fn a_callback_that_is_freed_while_c_waits_to_enter_answers_zero() {
 }
 
 #[test]
+fn a_callback_from_a_signal_handler_while_everybody_waits_answers_zero() {
+    let outcome = run("local called = 0
+         local handler = ffi.cast('void (*)(int)', function() called = called + 1 end)
+         ffi.fn 'void *signal(int number, void (*handler)(int))'(14, handler)
+         ffi.fn 'unsigned ualarm(unsigned microseconds, unsigned interval)'(20000, 0)
+         process.sleep(0.1)
+         print('went on', called)");
+    outcome.succeeds();
+    assert_eq!(outcome.stdout, "went on\t0\n", "{outcome}");
+    assert!(outcome.stderr.contains("from a signal handler?"), "{outcome}");
+}
+
+#[test]
 fn an_error_in_a_visit_is_reported_and_answers_zero() {
     let outcome = run("print(subject.subject_call_from_threads(function(_, i)
            if i == 2 then error 'told' end

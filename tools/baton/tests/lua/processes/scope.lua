@@ -172,4 +172,16 @@ function case.a_scope_may_be_left_by_a_coroutine()
   check.equal(co(), "outside")
 end
 
+function case.a_failure_is_raised_although_the_function_fails_of_it()
+  check.raises("^the real reason$", process.scope, function(scope)
+    local p = scope:spawn(error, "the real reason", 0)
+    p:join()
+    scope:spawn(error, "too late", 0)
+  end)
+  check.raises("^the first$", process.scope, function(scope)
+    scope:spawn(error, "the first", 0):join()
+    error("the second", 0)
+  end)
+end
+
 check.run(case)
