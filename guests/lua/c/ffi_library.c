@@ -90,8 +90,8 @@ static int library_newindex(lua_State *L) {
 static int library_gc(lua_State *L) {
   struct ffi_vm *vm = lua_touserdata(L, lua_upvalueindex(1));
   struct library *library = check_library(L, 1);
-  /* At the end of the program finalizers that call into libraries may follow: these stay. */
-  if (library->handle != NULL && !vm->vm->closing) baton_ffi_library_close(library->handle);
+  if (vm->vm->closing) return 0; /* finalizers that call into libraries may follow: these stay */
+  if (library->handle != NULL) baton_ffi_library_close(library->handle);
   library->handle = NULL;
   return 0;
 }

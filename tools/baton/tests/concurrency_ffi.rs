@@ -186,6 +186,19 @@ fn a_finalizer_may_still_call_c_when_the_state_is_closed() {
     assert_eq!(outcome.stdout, "5\t6\n3\n");
 }
 
+/// Guards: the library had lost its handle, though it was still open.
+#[test]
+fn a_finalizer_may_still_look_functions_up_when_the_state_is_closed() {
+    let outcome = baton()
+        .process_code(
+            "older = setmetatable({}, {__gc = function() print(subject.subject_add(1, 2)) end})
+             subject = require 'ffi.subject'",
+        )
+        .run();
+    outcome.succeeds().quietly();
+    assert_eq!(outcome.stdout, "3\n");
+}
+
 #[test]
 fn who_waits_in_a_critical_section_for_a_thread_that_calls_back_is_told_and_can_be_interrupted() {
     let mut program = baton()
