@@ -339,15 +339,13 @@ static void initialize_array(lua_State *L, struct ffi_vm *vm, const struct ffi_t
     memcpy(to, text, bytes + ((int64_t)bytes < length));
     return;
   }
-  if (is_table && element->kind != FFI_RECORD && element->kind != FFI_ARRAY && lua_rawgeti(L, first, 0) != LUA_TNIL) {
-    baton_ffi_to_c(L, vm, element, to, -1, FFI_ASSIGN); /* a table that begins at 0 */
-    i = 1;
-    lua_pop(L, 1);
-  } else if (is_table && element->kind != FFI_RECORD && element->kind != FFI_ARRAY) {
-    lua_pop(L, 1);
-  }
   if (is_table) {
-    int64_t shift = i == 1 ? 0 : 1, given = (int64_t)lua_rawlen(L, first) + 1 - shift;
+    int64_t shift = 1, given;
+    if (element->kind != FFI_RECORD && element->kind != FFI_ARRAY) {
+      if (lua_rawgeti(L, first, 0) != LUA_TNIL) shift = 0; /* a table that begins at 0 */
+      lua_pop(L, 1);
+    }
+    given = (int64_t)lua_rawlen(L, first) + 1 - shift;
     if (given > length) luaL_error(L, "too many initializers for '%s': %I", type->name, (lua_Integer)given);
     for (; i < given; i++) {
       lua_rawgeti(L, first, i + shift);

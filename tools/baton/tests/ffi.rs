@@ -14,6 +14,7 @@ cases! {
         structures_are_initialized_by_lists_tables_and_copies,
         unions_share_their_memory,
         arrays_are_initialized_and_filled,
+        too_many_initializers_change_nothing,
         structures_of_variable_length_have_room_for_their_tail,
         enumerations_are_numbers_and_take_names,
         a_type_that_was_used_before_its_definition_is_known_after_it,

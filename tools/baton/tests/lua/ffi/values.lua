@@ -96,6 +96,13 @@ function case.arrays_are_initialized_and_filled()
   check.raises("too many initializers", ffi.new, "int[2]", 1, 2, 3)
 end
 
+-- Guards: the first element was stored before the length was looked at.
+function case.too_many_initializers_change_nothing()
+  local object = ffi.new("struct { int none[0]; int next; }", { next = 7 })
+  check.raises("too many initializers", function() object.none = { [0] = 5 } end)
+  check.equal(object.next, 7)
+end
+
 function case.structures_of_variable_length_have_room_for_their_tail()
   ffi.cdef "struct tail { int count; double values[?]; };"
   local tail = ffi.new("struct tail", 3, { 3 })
