@@ -5,28 +5,32 @@ use super::{Enum, Function, Kind, Length, Qualified, Record, TypeId, Types};
 /// Beyond this depth a name is cut short.
 const MAX_DEPTH: u32 = 64;
 
+/// And after so many types: parameters that are functions with such parameters double at each step.
+const MAX_PARTS: u32 = 1000;
+
 impl Types {
     /// The type as C writes it.
     pub fn name(&self, of: Qualified) -> String {
-        self.declare(of, "", 0)
+        self.declare(of, "", 0, &mut { MAX_PARTS })
     }
 
     /// The type of something called `name`, as C declares it.
     pub fn declaration(&self, of: Qualified, name: &str) -> String {
-        self.declare(of, name, 0)
+        self.declare(of, name, 0, &mut { MAX_PARTS })
     }
 
     /// Puts a type around what is declared with it.
-    fn declare(&self, of: Qualified, inner: &str, depth: u32) -> String {
-        if depth > MAX_DEPTH {
+    fn declare(&self, of: Qualified, inner: &str, depth: u32, parts: &mut u32) -> String {
+        if depth > MAX_DEPTH || *parts == 0 {
             return format!("...{inner}");
         }
+        *parts -= 1;
         match self.kind(of.id) {
             Kind::Pointer(to) => {
                 let star = format!("*{}{inner}", qualifiers_after(of, inner));
                 match self.kind(to.id) {
-                    Kind::Array(..) | Kind::Function(_) => self.declare(*to, &format!("({star})"), depth + 1),
-                    _ => self.declare(*to, &star, depth + 1),
+                    Kind::Array(..) | Kind::Function(_) => self.declare(*to, &format!("({star})"), depth + 1, parts),
+                    _ => self.declare(*to, &star, depth + 1, parts),
                 }
             }
             Kind::Array(element, length) => {
@@ -35,11 +39,11 @@ impl Types {
                     Length::Unknown => String::new(),
                     Length::Variable => "?".to_owned(),
                 };
-                self.declare(*element, &format!("{inner}[{length}]"), depth + 1)
+                self.declare(*element, &format!("{inner}[{length}]"), depth + 1, parts)
             }
             Kind::Function(function) => {
-                let parameters = self.parameters(function, depth);
-                self.declare(function.result, &format!("{inner}({parameters})"), depth + 1)
+                let parameters = self.parameters(function, depth, parts);
+                self.declare(function.result, &format!("{inner}({parameters})"), depth + 1, parts)
             }
             _ => {
                 let space = if inner.is_empty() || inner.starts_with('[') {
@@ -52,11 +56,11 @@ impl Types {
         }
     }
 
-    fn parameters(&self, function: &Function, depth: u32) -> String {
+    fn parameters(&self, function: &Function, depth: u32, parts: &mut u32) -> String {
         let mut list: Vec<String> = function
             .parameters
             .iter()
-            .map(|parameter| self.declare(*parameter, "", depth + 1))
+            .map(|parameter| self.declare(*parameter, "", depth + 1, parts))
             .collect();
         if function.is_variadic {
             list.push("...".to_owned());
@@ -112,6 +116,22 @@ fn qualifiers_after(of: Qualified, inner: &str) -> String {
 mod tests {
     use super::*;
     use crate::types::Scalar;
+
+    #[test]
+    fn long_names_are_cut_short() {
+        let mut types = Types::default();
+        let mut last: Qualified = types.scalar(Scalar::Int).into();
+        for _ in 0..60 {
+            let function = types.function(Function {
+                result: Types::VOID.into(),
+                parameters: vec![last, last],
+                is_variadic: false,
+            });
+            last = types.pointer(function.into()).into();
+        }
+        let name = types.name(last);
+        assert!(name.contains("...") && name.len() < 20_000, "{name}");
+    }
 
     #[test]
     fn types_are_written_as_c_writes_them() {
