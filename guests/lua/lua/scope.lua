@@ -20,12 +20,12 @@ local function join_all(scope)
   end
 end
 
--- The end of a child. The first failure counts, and ends the others; a kill is none.
+-- The end of a child. The first failure counts, whatever its value, and ends the others; a kill is none.
 local End = {}
 
 function End:__close(failure)
   local scope = self.scope
-  if failure == nil then
+  if self.has_returned then
     scope.children[process.current()] = nil
   elseif not is_killed() then
     process.critical(function() scope.failure = scope.failure or { failure } end)
@@ -33,9 +33,14 @@ function End:__close(failure)
   end
 end
 
+local function returned(ending, ...)
+  ending.has_returned = true
+  return ...
+end
+
 local function live(scope, f, ...)
-  local _ <close> = setmetatable({ scope = scope }, End)
-  return f(...)
+  local ending <close> = setmetatable({ scope = scope }, End)
+  return returned(ending, f(...))
 end
 
 local function refuse(number, name, wanted, got)

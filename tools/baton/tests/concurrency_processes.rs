@@ -49,6 +49,7 @@ cases! {
         processes_spawn_others_into_their_scope,
         the_first_failure_ends_the_others_and_is_raised,
         a_failure_is_raised_although_the_function_fails_of_it,
+        a_failure_may_be_nil,
         the_traceback_of_a_failed_process_names_its_function,
         an_error_in_the_function_ends_the_processes,
         a_kill_of_the_caller_ends_the_processes,

@@ -61,6 +61,15 @@ function case.the_first_failure_ends_the_others_and_is_raised()
   for i = 1, 5 do check.equal(all[i]:status(), "dead") end
 end
 
+function case.a_failure_may_be_nil()
+  local other
+  check.results("pcall", { n = 2, false, nil }, pcall(process.scope, function(scope)
+    other = scope:spawn(for_ever)
+    scope:spawn(error)
+  end))
+  check.results("the other", { false, "killed" }, other:join())
+end
+
 function case.the_traceback_of_a_failed_process_names_its_function()
   local p
   local function deliberate() error("on purpose") end
