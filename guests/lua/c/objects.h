@@ -17,7 +17,7 @@ struct baton_handle {
 struct baton_handle *baton_lua_new_handle(lua_State *L, int kind, size_t size, int values);
 /* The handle at index 1, or raises. */
 struct baton_handle *baton_lua_check_handle(lua_State *L, int kind);
-/* Makes the metatable of a kind of handle. `gc` may be NULL. */
+/* Makes the metatable of a kind of handle. `gc` may be NULL, and is called with the kind as its upvalue. */
 void baton_lua_open_kind(lua_State *L, int kind, const luaL_Reg *methods, lua_CFunction gc);
 /* The caller, if it may wait for as long as `timeout` says. */
 struct baton_process *baton_lua_waiter(lua_State *L, baton_timeout timeout);

@@ -34,8 +34,9 @@ struct baton_handle *baton_lua_check_handle(lua_State *L, int kind) {
   return handle;
 }
 
+/* Of the kind that is upvalue 1. */
 static int handle_gc(lua_State *L) {
-  struct baton_handle *handle = lua_touserdata(L, 1);
+  struct baton_handle *handle = luaL_checkudata(L, 1, type_names[lua_tointeger(L, lua_upvalueindex(1))]);
   if (handle->id != 0) {
     baton_enter(L);
     baton_rs_free(handle->vm->executor, handle->kind, handle->id);
@@ -305,7 +306,7 @@ static int channel_new(lua_State *L) {
 }
 
 static int channel_gc(lua_State *L) {
-  struct channel *channel = lua_touserdata(L, 1);
+  struct channel *channel = luaL_checkudata(L, 1, type_names[BATON_CHANNEL]);
   free(channel->free_tokens);
   channel->free_tokens = NULL;
   channel->free_count = channel->free_capacity = 0;
@@ -481,7 +482,8 @@ void baton_lua_open_kind(lua_State *L, int kind, const luaL_Reg *type_methods, l
   lua_newtable(L);
   luaL_setfuncs(L, type_methods, 0);
   lua_setfield(L, -2, "__index");
-  lua_pushcfunction(L, gc != NULL ? gc : handle_gc);
+  lua_pushinteger(L, kind);
+  lua_pushcclosure(L, gc != NULL ? gc : handle_gc, 1);
   lua_setfield(L, -2, "__gc");
   if (kind == BATON_CHANNEL) {
     lua_pushcfunction(L, channel_length);

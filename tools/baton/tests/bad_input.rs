@@ -20,6 +20,7 @@ cases! {
         semaphores_refuse_wrong_arguments,
         mutexes_conditions_and_events_refuse_wrong_arguments,
         a_condition_waits_only_under_its_mutex,
+        finalizers_refuse_what_is_not_theirs_and_may_be_called_twice,
         parameters_refuse_unknown_names_and_wrong_values,
         an_error_in_a_wrong_call_leaves_the_caller_sound,
         misuse_inside_a_process_is_an_ordinary_error;

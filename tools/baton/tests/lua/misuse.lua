@@ -174,6 +174,22 @@ function case.a_condition_waits_only_under_its_mutex()
   check.raises("", function() c:wait() end)
 end
 
+function case.finalizers_refuse_what_is_not_theirs_and_may_be_called_twice()
+  local mutex = process.mutex()
+  for _, object in ipairs {
+    mutex, process.semaphore(1), process.condition(mutex), process.event(), process.channel(1), process.rwlock(), process.barrier(2),
+    process.after(1000, print), process.current(),
+  } do
+    local gc = named("gc", getmetatable(object).__gc)
+    bad(1, "gc", "expected, got no value", gc)
+    bad(1, "gc", "expected, got number", function() gc(1) end)
+    bad(1, "gc", "expected, got file*", function() gc(io.stdout) end)
+    gc(object)
+    gc(object)
+  end
+  check.results("lock", { n = 2, nil, "closed" }, mutex:lock())
+end
+
 function case.parameters_refuse_unknown_names_and_wrong_values()
   local params = process.params
   check.raises("no_such_parameter", function() params.no_such_parameter = 1 end)
