@@ -415,10 +415,13 @@ static int process_select(lua_State *L) {
   struct baton_case *cases;
   struct channel **channels;
   struct baton_wake wake;
+  lua_Integer length;
   int i, count, reason;
   luaL_checktype(L, 1, LUA_TTABLE);
-  count = (int)luaL_len(L, 1);
-  luaL_argcheck(L, count <= MOST_CASES, 1, "too many cases (the limit is 10000)");
+  length = luaL_len(L, 1);
+  luaL_argcheck(L, length >= 0, 1, "number of cases must not be negative");
+  luaL_argcheck(L, length <= MOST_CASES, 1, "too many cases (the limit is 10000)");
+  count = (int)length;
   luaL_argcheck(L, count > 0 || timeout != BATON_FOREVER, 1, "no cases and no timeout: this would wait for ever");
   lua_settop(L, 2);
   cases = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *cases, 0);

@@ -129,6 +129,10 @@ function case.select_refuses_wrong_cases()
   bad(1, "select", "", function() process.select { { 1, 2 } } end)
   bad(1, "select", "", function() process.select { { ch } } end)
   bad(1, "select", "", function() process.select { process.mutex() } end)
+  for length, detail in pairs { [-1] = "negative", [math.mininteger] = "negative", [10001] = "too many", [1 << 32] = "too many", [math.maxinteger] = "too many" } do
+    local cases = setmetatable({}, { __len = function() return length end })
+    bad(1, "select", detail, function() process.select(cases, 0) end)
+  end
   bad(2, "select", "number expected, got string", function() process.select({ ch }, "soon") end)
   bad(2, "select", "", function() process.select({ ch }, nan) end)
   check.equal(#ch, 0, "nothing was sent")
