@@ -14,6 +14,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("lfunc.c", "BATON_IN_LFUNC"),
     ("lgc.c", "BATON_IN_LGC"),
     ("liolib.c", "BATON_IN_LIOLIB"),
+    ("loslib.c", "BATON_IN_LOSLIB"),
     ("lstate.c", "BATON_IN_LSTATE"),
 ];
 

@@ -226,6 +226,9 @@ void baton_lua_watch_signals(struct baton_vm *vm);
 int baton_lua_main(struct baton_process *process, lua_CFunction body, int argc, char **argv);
 void baton_lua_openlibs(lua_State *L);
 void baton_lua_set_interruptible(int on);
+/* The process that SIGINT is for, and whether it is not, for now. */
+struct baton_process *baton_lua_whom_to_interrupt(const struct baton_vm *vm);
+void baton_lua_leave_interrupts_to_command(int on);
 int baton_lua_wait_for_rest(lua_State *L);
 int baton_lua_end_as_main(struct baton_process *process);
 int baton_lua_main_was_killed(void);

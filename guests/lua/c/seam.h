@@ -148,6 +148,11 @@ unsigned baton_lua_hash_seed(const void *heap);
 #define luaD_closeprotected baton_close_protected
 #endif
 
+#if defined(BATON_IN_LOSLIB)
+int baton_run_command(const char *command);
+#define l_system baton_run_command
+#endif
+
 #if defined(BATON_IN_LIOLIB)
 #define l_popen(L, c, m) (baton_io_flush_all(), popen(c, m))
 #define l_pclose(L, file) ((void)(L), baton_io_close_by(pclose, file))

@@ -9,7 +9,7 @@
 /* The VM that signals are for: the program's. Set once. */
 static struct baton_vm *program;
 
-static volatile sig_atomic_t interrupt_wanted, report_wanted;
+static volatile sig_atomic_t interrupt_wanted, report_wanted, is_for_command;
 
 static void handle(int signal, void (*handler)(int)) {
   struct sigaction action;
@@ -31,6 +31,7 @@ static void ask_for_safepoint(void) {
 }
 
 static void on_interrupt(int signal) {
+  if (is_for_command) return;
   handle(signal, SIG_DFL); /* a second one ends the program */
   interrupt_wanted = 1;
   ask_for_safepoint();
@@ -57,9 +58,13 @@ int baton_lua_report_wanted(void) {
   return wanted;
 }
 
+void baton_lua_leave_interrupts_to_command(int on) { is_for_command = on; }
+
+struct baton_process *baton_lua_whom_to_interrupt(const struct baton_vm *vm) { return vm->heir != NULL ? vm->heir : vm->main_process; }
+
 /* Inside the VM, at a safepoint of any process or in the executor's loop. */
 void baton_lua_signalled(struct baton_vm *vm) {
-  struct baton_process *target = vm->heir != NULL ? vm->heir : vm->main_process;
+  struct baton_process *target = baton_lua_whom_to_interrupt(vm);
   if (!interrupt_wanted || target == NULL) return;
   interrupt_wanted = 0;
   target->interrupted = 1;

@@ -210,6 +210,32 @@ fn a_sigint_is_raised_in_main_whatever_main_waits_for() {
 }
 
 #[test]
+fn a_sigint_is_raised_in_main_while_another_process_runs_a_command() {
+    let mut program = baton()
+        .process_code(
+            "local p = process.spawn({ daemon = true }, os.execute, 'sleep 1')
+             repeat process.sleep(0.001) until p:status() == 'foreign'
+             io.stderr:write 'ready'
+             process.sleep(1000)",
+        )
+        .start();
+    program.await_stderr("ready");
+    program.signal("INT");
+    program.finish().ends_with(1).complained("interrupted!");
+}
+
+#[test]
+fn a_sigint_is_for_the_command_alone_that_main_runs() {
+    for interpreter in [Some(baton()), peer::lua()].into_iter().flatten() {
+        interpreter
+            .code("print(os.execute 'kill -INT $PPID; exit 3') while true do break end print 'went on'")
+            .run()
+            .succeeds()
+            .wrote("nil\texit\t3\nwent on\n");
+    }
+}
+
+#[test]
 fn a_second_sigint_ends_the_program() {
     let mut program = baton()
         .process_code(

@@ -25,8 +25,8 @@ struct Leaf {
     scalar: Scalar,
 }
 
-/// Most numbers that a structure passed in registers can have, and most types on the way to them: 16 bytes of bit-fields,
-/// one bit each, in unions of a few members.
+/// Most numbers that a structure passed in registers can have, and most types on the way to them: 16 bytes of
+/// bit-fields, one bit each, in unions of a few members.
 const MAX_LEAVES: usize = 4096;
 
 /// Bit-fields without a name decide which registers a structure is passed in, as GCC has it on x86-64. Clang passes over them; which of both is

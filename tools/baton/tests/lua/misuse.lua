@@ -179,10 +179,10 @@ function case.a_condition_waits_only_under_its_mutex()
 end
 
 function case.finalizers_refuse_what_is_not_theirs_and_may_be_called_twice()
-  local mutex = process.mutex()
+  local mutex, timer = process.mutex(), process.after(1000, print)
   for _, object in ipairs {
     mutex, process.semaphore(1), process.condition(mutex), process.event(), process.channel(1), process.rwlock(), process.barrier(2),
-    process.after(1000, print), process.current(),
+    timer, process.current(),
   } do
     local gc = named("gc", getmetatable(object).__gc)
     bad(1, "gc", "expected, got no value", gc)
@@ -192,6 +192,7 @@ function case.finalizers_refuse_what_is_not_theirs_and_may_be_called_twice()
     gc(object)
   end
   check.results("lock", { n = 2, nil, "closed" }, mutex:lock())
+  timer:cancel()
 end
 
 function case.parameters_refuse_unknown_names_and_wrong_values()
