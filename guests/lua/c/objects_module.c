@@ -80,10 +80,13 @@ static int semaphore_wait(lua_State *L) {
 static int semaphore_signal(lua_State *L) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_SEMAPHORE);
   lua_Integer n = luaL_optinteger(L, 2, 1);
+  int fits;
   luaL_argcheck(L, n >= 0, 2, "count must not be negative");
   baton_enter(L);
-  baton_rs_semaphore_signal(handle->vm->executor, handle->id, (uint64_t)n);
+  fits = baton_rs_semaphore_count(handle->vm->executor, handle->id) <= (uint64_t)(LUA_MAXINTEGER - n);
+  if (fits) baton_rs_semaphore_signal(handle->vm->executor, handle->id, (uint64_t)n);
   baton_leave(L);
+  luaL_argcheck(L, fits, 2, "count would be more than math.maxinteger");
   return 0;
 }
 
