@@ -91,6 +91,8 @@ function check.interrupted(wait, give, prepare)
     process.critical(function()
       give()
       check.equal(ffi.C.raise(2), 0)
+      local until_then = process.now() + 0.005 -- for a safepoint of a simulated run; else the next instruction is one
+      while process.now() < until_then do end
     end)
   end)
   is_prepared:wait()
