@@ -198,13 +198,15 @@ static int condition_wait(lua_State *L) {
   baton_timeout timeout = baton_lua_check_timeout(L, 2);
   struct baton_process *caller = baton_lua_waiter(L, timeout);
   struct baton_wake wake;
+  int reason;
   lua_getiuservalue(L, 1, 1);
   mutex = lua_touserdata(L, -1);
   baton_enter(L);
   wake = baton_rs_condition_wait(handle->vm->executor, handle->id, mutex->id, timeout);
   baton_leave(L);
   if (wake.reason == BATON_MISUSE) luaL_error(L, "the condition's mutex is not locked by this process");
-  return baton_lua_push_outcome(L, baton_lua_after_wait(L, caller, wake));
+  reason = baton_lua_after_wait(L, caller, wake);
+  return baton_lua_push_outcome(L, reason == BATON_DONE && wake.value != 0 ? BATON_ABANDONED : reason); /* the mutex was */
 }
 
 static int condition_wake(lua_State *L, int all) {

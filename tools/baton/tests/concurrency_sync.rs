@@ -73,6 +73,7 @@ cases! {
         a_signal_without_waiters_is_not_remembered,
         waiting_on_a_condition_without_its_mutex_raises,
         a_process_killed_on_a_condition_does_not_keep_the_mutex,
+        a_condition_says_that_the_mutex_was_abandoned,
         an_event_stays_set_until_cleared,
         an_event_wakes_five_thousand,
         who_was_woken_by_an_event_stays_woken_after_clear;
