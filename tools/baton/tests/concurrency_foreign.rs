@@ -254,7 +254,7 @@ fn a_close_method_runs_to_its_end_however_late_it_comes_to_run() {
         )
         .run()
         .succeeds()
-        .wrote("false\tkilled\nfalse\tkilled\ntrue\ntrue\ttrue\ttrue\n")
+        .wrote("false\tkilled\nfalse\tkilled\nfalse\tkilled\ntrue\ttrue\ttrue\n")
         .quietly();
 }
 
