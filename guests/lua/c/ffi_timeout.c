@@ -14,7 +14,7 @@ struct job {
   struct job *next;          /* of those that have returned too late; guarded by the yard's mutex */
   pthread_mutex_t mutex;
   int is_done, is_abandoned; /* guarded by it, like the next */
-  int left_errno;
+  int errno_of_call;         /* before it and after it */
   const struct ffi_prepared *prepared;
   void (*address)(void);
   void **arguments;
@@ -57,10 +57,10 @@ static void put_into_yard(struct job *job) {
 static void do_job(struct ffi_task *task) {
   struct job *job = (struct job *)(void *)task;
   int is_abandoned;
-  errno = 0;
+  errno = job->errno_of_call;
   baton_ffi_call_prepared(job->prepared, job->address, job->arguments, job->result);
   pthread_mutex_lock(&job->mutex);
-  job->left_errno = errno;
+  job->errno_of_call = errno;
   job->is_done = 1;
   is_abandoned = job->is_abandoned;
   if (!is_abandoned) baton_rs_visit(job->executor, 0, job->queue);
@@ -149,6 +149,7 @@ static struct job *new_job(lua_State *L, struct baton_process *process, const st
   job->address = function->address;
   job->arguments = arguments;
   job->result = result;
+  job->errno_of_call = process->ffi_errno;
   job->executor = process->vm->executor;
   baton_enter(L);
   job->queue = baton_rs_queue_new(job->executor);
@@ -202,7 +203,7 @@ void baton_ffi_call_timed(lua_State *L, struct ffi_function *function, const str
   begin_job(L, process, function, job);
   wake = await_job(L, function->vm, job, rest_of(function->timeout, began));
   if (wake.reason == BATON_DONE) {
-    process->ffi_errno = job->left_errno;
+    process->ffi_errno = job->errno_of_call;
     discard(L, job);
     baton_lua_after_wait(L, process, wake); /* a kill may have come just then */
     return;

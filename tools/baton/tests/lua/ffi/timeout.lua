@@ -17,6 +17,8 @@ function case.a_call_in_time_answers()
   check.equal(fresh("int subject_sum(int count, ...)", 60)(3, 1, 2, 3), 6)
   fresh("int subject_fail(int with)", 60)(44)
   check.equal(ffi.errno(), 44)
+  fresh("int subject_add(int a, int b)", 60)(1, 2)
+  check.equal(ffi.errno(), 44, "what a call leaves alone stays")
   check.raises("bad argument #2 to 'subject_add'", add, 1, "two")
 end
 
