@@ -281,6 +281,10 @@ const REAL_TIME_ONLY: &[(&str, &str)] = &[
     ("sync/rwlock.lua", "a_barrier_holds_until_all_have_come"),
     // A call of C stands where it is until it returns, and nobody runs meanwhile.
     ("processes/kill.lua", "a_kill_waits_for_the_return_of_a_c_function"),
+    (
+        "processes/kill.lua",
+        "a_kill_counts_though_the_process_had_nothing_left_to_do",
+    ),
     ("processes/states.lua", "a_process_in_a_long_c_call_is_foreign"),
     (
         "processes/suspend.lua",
