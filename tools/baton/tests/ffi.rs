@@ -22,6 +22,7 @@ cases! {
         pointers_are_compared_moved_and_subtracted,
         a_pointer_to_a_structure_is_indexed_like_it,
         conversions_between_pointers_are_checked,
+        pointers_to_integers_of_one_size_convert_whatever_their_signs,
         constants_are_not_written_to,
         strings_are_copied_between_lua_and_c,
         types_are_values,

@@ -196,6 +196,27 @@ function case.conversions_between_pointers_are_checked()
   check.raises("cannot convert 'number'", function() holder.any = 5 end)
 end
 
+-- Guards: a `uint8_t` buffer was refused where C takes a `char *`.
+function case.pointers_to_integers_of_one_size_convert_whatever_their_signs()
+  ffi.cdef "struct signs { unsigned *p; const char *text; unsigned **deep; bool *flag; float *real; enum { SIGN } *sign; };"
+  ffi.cdef "size_t strlen(const char *text); char *strcpy(char *to, const char *from);"
+  check.equal(ffi.C.strlen(ffi.new("uint8_t[4]", "abc")), 3)
+  local bytes = ffi.new "uint8_t[4]"
+  check.equal(ffi.string(ffi.C.strcpy(bytes, "ab")), "ab")
+  local signs, ints = ffi.new "struct signs", ffi.new("int[2]", 1, -1)
+  signs.p = ints
+  check.equal(signs.p[1], 4294967295)
+  signs.deep = ffi.new("int *[1]", { ints })
+  check.equal(signs.deep[0][0], 1)
+  signs.sign = ints
+  check.raises("cannot convert", function() signs.p = ffi.new "short[1]" end)
+  check.raises("cannot convert", function() signs.p = ffi.new "float[1]" end)
+  check.raises("cannot convert", function() signs.p = ffi.new "const int[1]" end)
+  check.raises("cannot convert", function() signs.deep = ffi.new "const int *[1]" end)
+  check.raises("cannot convert", function() signs.flag = bytes end)
+  check.raises("cannot convert", function() signs.real = ints end)
+end
+
 function case.constants_are_not_written_to()
   local text = ffi.cast("const char *", "text")
   check.equal(text[0], ("t"):byte())
