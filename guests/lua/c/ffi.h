@@ -232,6 +232,8 @@ void baton_ffi_initialize(lua_State *L, struct ffi_vm *vm, const struct ffi_type
 /* The address that a pointer, array, structure, string or function stands for; raises if `index` is none of them. */
 void *baton_ffi_address(lua_State *L, struct ffi_vm *vm, int index, int *is_const);
 int64_t baton_ffi_load_integer(const struct ffi_type *type, const void *from);
+/* An argument that is an integer, of Lua or of C; raises if it is neither. */
+lua_Integer baton_ffi_check_integer(lua_State *L, struct ffi_vm *vm, int index);
 
 /* ffi_number.c */
 void baton_ffi_open_numbers(lua_State *L, struct ffi_vm *vm);

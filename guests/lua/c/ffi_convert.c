@@ -60,6 +60,15 @@ static void store_floating(const struct ffi_type *type, void *to, double value) 
   }
 }
 
+lua_Integer baton_ffi_check_integer(lua_State *L, struct ffi_vm *vm, int index) {
+  struct ffi_cdata *cdata = baton_ffi_test_cdata(L, vm, index);
+  int64_t value;
+  if (cdata == NULL || cdata->type->kind != FFI_INTEGER) return luaL_checkinteger(L, index);
+  value = baton_ffi_load_integer(cdata->type, cdata->data);
+  luaL_argcheck(L, value >= 0 || cdata->type->is_signed, index, "number has no integer representation");
+  return value;
+}
+
 /* As a C compiler for this machine does it where C defines it, and without trapping where it does not. */
 static int64_t integer_of(double value) {
   if (value >= -9223372036854775808.0 && value < 9223372036854775808.0) return (int64_t)value;

@@ -148,7 +148,7 @@ static int new_object(lua_State *L, struct ffi_vm *vm, const struct ffi_type *ty
   int last = lua_gettop(L);
   void *data;
   if ((type->flags & FFI_IS_VARIABLE) || (type->kind == FFI_ARRAY && type->length == -1)) {
-    lua_Integer count = luaL_checkinteger(L, first++);
+    lua_Integer count = baton_ffi_check_integer(L, vm, first++);
     luaL_argcheck(L, count >= 0, first - 1, "a length of 0 or more expected");
     if (type->kind == FFI_ARRAY) (void)baton_ffi_size(L, type->element);
     baton_enter(L);
@@ -217,7 +217,7 @@ static int module_sizeof(lua_State *L) {
   const struct ffi_type *type = baton_ffi_check_type(L, vm, 1);
   int64_t size = type->size;
   if ((type->flags & FFI_IS_VARIABLE) && lua_gettop(L) > 1) {
-    lua_Integer count = luaL_checkinteger(L, 2);
+    lua_Integer count = baton_ffi_check_integer(L, vm, 2);
     baton_enter(L);
     size = baton_ffi_size_with(vm->state, type, (uint64_t)count);
     baton_leave(L);
@@ -323,7 +323,7 @@ static int module_string(lua_State *L) {
   const char *text = baton_ffi_address(L, vm, 1, &is_const);
   if (text == NULL) return luaL_argerror(L, 1, "a NULL pointer");
   if (!lua_isnoneornil(L, 2)) {
-    lua_Integer size = luaL_checkinteger(L, 2);
+    lua_Integer size = baton_ffi_check_integer(L, vm, 2);
     luaL_argcheck(L, size >= 0, 2, "a length of 0 or more expected");
     lua_pushlstring(L, text, (size_t)size);
   } else {
@@ -356,7 +356,7 @@ static int module_copy(lua_State *L) {
     lua_tolstring(L, 2, &size);
     size++; /* with the zero byte */
   } else {
-    lua_Integer given = luaL_checkinteger(L, 3);
+    lua_Integer given = baton_ffi_check_integer(L, vm, 3);
     luaL_argcheck(L, given >= 0, 3, "a length of 0 or more expected");
     size = (size_t)given;
   }
@@ -368,8 +368,8 @@ static int module_copy(lua_State *L) {
 static int module_fill(lua_State *L) {
   struct ffi_vm *vm = baton_ffi_vm(L);
   void *to = writable(L, vm);
-  lua_Integer size = luaL_checkinteger(L, 2);
-  int byte = (int)luaL_optinteger(L, 3, 0);
+  lua_Integer size = baton_ffi_check_integer(L, vm, 2);
+  int byte = lua_isnoneornil(L, 3) ? 0 : (int)baton_ffi_check_integer(L, vm, 3);
   luaL_argcheck(L, size >= 0, 2, "a length of 0 or more expected");
   if (size > 0 && to == NULL) return luaL_error(L, "a NULL pointer");
   memset(to, byte, (size_t)size);

@@ -25,6 +25,7 @@ cases! {
         pointers_to_integers_of_one_size_convert_whatever_their_signs,
         constants_are_not_written_to,
         strings_are_copied_between_lua_and_c,
+        lengths_may_be_integers_of_c,
         types_are_values,
         a_type_may_be_derived_any_number_of_times,
         metatypes_give_methods_and_operators,

@@ -239,6 +239,23 @@ function case.strings_are_copied_between_lua_and_c()
   check.raises("length", ffi.copy, buffer, ffi.new "char[4]")
 end
 
+-- Guards: a length had to be a number of Lua, which a `size_t` that was cast is not.
+function case.lengths_may_be_integers_of_c()
+  local three, buffer = ffi.cast("size_t", 3), ffi.new "char[8]"
+  check.equal(ffi.string("abcdef", three), "abc")
+  ffi.copy(buffer, "abcdef", ffi.new("int8_t", 2))
+  check.equal(ffi.string(buffer), "ab")
+  ffi.fill(buffer, three, ffi.cast("uint8_t", ("z"):byte()))
+  check.equal(ffi.string(buffer), "zzz")
+  check.equal(ffi.sizeof(ffi.new("int[?]", three)), 12)
+  check.equal(ffi.sizeof("int[?]", ffi.new("uint16_t", 3)), 12)
+  check.equal(ffi.sizeof(ffi.typeof "double[?]"(ffi.cast("int64_t", 2))), 16)
+  check.raises("length of 0 or more", ffi.string, "abc", ffi.new("int", -1))
+  check.raises("no integer representation", ffi.new, "int[?]", ffi.cast("uint64_t", -1))
+  check.raises("number expected", ffi.fill, buffer, buffer)
+  check.raises("number expected", ffi.new, "int[?]", ffi.new("double", 3))
+end
+
 function case.types_are_values()
   local point = ffi.typeof "struct { int x, y; }"
   local p = point(1, 2)
