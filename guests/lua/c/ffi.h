@@ -97,6 +97,7 @@ void baton_ffi_free_text(char *text);
 int baton_ffi_declare(void *state, const char *text, size_t size, const struct ffi_argument *list, size_t count, char **message);
 const struct ffi_type *baton_ffi_type(void *state, const char *text, size_t size, const struct ffi_argument *list, size_t count,
                                       char **message);
+uint64_t baton_ffi_definitions(void *state);
 int baton_ffi_symbol(void *state, const char *name, size_t size, struct ffi_symbol *found);
 int baton_ffi_prototype(void *state, const char *text, size_t size, struct ffi_symbol *found, char **message);
 int baton_ffi_enumerator(void *state, const struct ffi_type *type, const char *name, size_t size, int64_t *value);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const char vm_key = 'v';     /* registry: the VM's ffi */
-static const char types_key = 't';  /* registry: text -> type */
+static const char types_key = 't';  /* registry: text that defines nothing -> type */
 static const char type_name[] = "baton.ffi.type*";
 
 struct type_value {
@@ -67,6 +67,8 @@ static const struct ffi_type *parse_type(lua_State *L, struct ffi_vm *vm, int in
   size_t size, count;
   const char *text = lua_tolstring(L, index, &size);
   char *message = NULL;
+  uint64_t definitions;
+  int defines;
   if (arguments == 0) { /* seen before? */
     struct type_value *value = NULL;
     lua_rawgetp(L, LUA_REGISTRYINDEX, &types_key);
@@ -80,16 +82,20 @@ static const struct ffi_type *parse_type(lua_State *L, struct ffi_vm *vm, int in
     list = read_arguments(L, vm, arguments, &count);
   }
   baton_enter(L);
+  definitions = baton_ffi_definitions(vm->state);
   type = baton_ffi_type(vm->state, text, size, list, count, &message);
+  defines = baton_ffi_definitions(vm->state) != definitions;
   baton_leave(L);
   if (type == NULL) baton_ffi_raise(L, message);
-  if (arguments == 0) {
+  if (arguments != 0) {
+    lua_pop(L, 1);
+  } else if (!defines) { /* else it defines another type the next time */
     lua_rawgetp(L, LUA_REGISTRYINDEX, &types_key);
     lua_pushvalue(L, index);
     baton_ffi_push_type(L, vm, type);
     lua_rawset(L, -3);
+    lua_pop(L, 1);
   }
-  lua_pop(L, 1);
   return type;
 }
 

@@ -177,6 +177,13 @@ unsafe extern "C" fn baton_ffi_type(
     }
 }
 
+/// How many structures, unions and enumerations have been defined.
+// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_ffi_definitions(state: &State) -> u64 {
+    state.declared.types.definitions()
+}
+
 /// `struct ffi_symbol`.
 #[repr(C)]
 pub(crate) struct CSymbol {

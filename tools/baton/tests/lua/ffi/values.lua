@@ -268,6 +268,19 @@ function case.types_are_values()
   check.equal(ffi.sizeof "struct made_up", 8)
 end
 
+-- Guards: a text that had been seen stood for the type that it had defined before.
+function case.a_text_that_defines_a_type_defines_another_each_time()
+  local function module(name) return ffi.metatype("struct { double x, y; }", { __index = { who = name } }) end
+  local a, b = module "a", module "b"
+  check.list({ a(1, 2).who, b(1, 2).who }, { "a", "b" })
+  check.that(ffi.typeof "struct { int a; }" ~= ffi.typeof "struct { int a; }")
+  check.that(ffi.typeof "enum { ONE_OF_TWO }" ~= ffi.typeof "enum { ONE_OF_TWO }")
+  check.equal(ffi.istype("union { int a; }", ffi.new "union { int a; }"), false)
+  check.that(ffi.typeof "int *" == ffi.typeof "int *")
+  check.equal(ffi.sizeof "struct only_once { int a; }", 4)
+  check.raises("is defined already", ffi.sizeof, "struct only_once { int a; }")
+end
+
 -- Guards: descriptors were made by a recursion that overflowed the C stack of a process.
 function case.a_type_may_be_derived_any_number_of_times()
   local text = { "typedef int *p0; typedef void (*f0)(void);" }
