@@ -1,6 +1,6 @@
 //! What a program has declared: types, functions, variables and constants of C.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::error::DeclarationError;
 use crate::parse;
@@ -55,7 +55,8 @@ pub struct Prototype {
     pub external: External,
 }
 
-/// The names that every program knows, as <stddef.h>, <stdint.h>, <stdio.h> and others declare them for this platform.
+/// The names that every program knows, as <stddef.h>, <stdint.h>, <stdio.h> and others declare them for this platform. A program may
+/// declare them otherwise.
 const PRELUDE: &str = "
 typedef signed char int8_t; typedef unsigned char uint8_t;
 typedef short int16_t; typedef unsigned short uint16_t;
@@ -92,6 +93,8 @@ pub struct Declarations {
     /// The types.
     pub types: Types,
     pub(crate) symbols: HashMap<String, Symbol>,
+    /// Those of the prelude that the program has not declared itself.
+    pub(crate) predeclared: HashSet<String>,
     /// Structures, unions and enumerations share one name space.
     pub(crate) tags: HashMap<String, TypeId>,
 }
@@ -101,11 +104,13 @@ impl Default for Declarations {
         let mut declarations = Self {
             types: Types::default(),
             symbols: HashMap::new(),
+            predeclared: HashSet::new(),
             tags: HashMap::new(),
         };
         for text in [PRELUDE, PLATFORM] {
             declarations.declare(text, &[]).expect("the prelude is right");
         }
+        declarations.predeclared = declarations.symbols.keys().cloned().collect();
         declarations
     }
 }

@@ -56,6 +56,21 @@ fn declarators_are_read_from_the_inside_out() {
     }
 }
 
+/// Guards: headers that declare `FILE` or `int64_t` in their own way were refused.
+#[test]
+fn a_predeclared_name_may_be_declared_otherwise_but_once() {
+    let mut known = declared("typedef struct FILE FILE; typedef long long int64_t; typedef unsigned int off_t;");
+    assert_eq!(name_of(&mut known, "FILE *"), "struct FILE *");
+    assert_eq!(name_of(&mut known, "int64_t"), "long long");
+    assert_eq!(name_of(&mut known, "off_t"), "unsigned int");
+    for text in [
+        "typedef void FILE; typedef struct FILE FILE;",
+        "typedef unsigned long size_t; typedef unsigned int size_t;",
+    ] {
+        assert!(error(text).2.contains("is declared already"), "{text}");
+    }
+}
+
 #[test]
 fn functions_variables_and_assembler_names_are_remembered() {
     let known = declared(

@@ -127,6 +127,8 @@ static int module_cdef(lua_State *L) {
   baton_enter(L);
   done = baton_ffi_declare(vm->state, text, size, list, count, &message);
   baton_leave(L);
+  lua_newtable(L); /* a name that was predeclared may stand for another type now */
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &types_key);
   if (!done) baton_ffi_raise(L, message);
   return 0;
 }

@@ -18,6 +18,7 @@ cases! {
         structures_of_variable_length_have_room_for_their_tail,
         enumerations_are_numbers_and_take_names,
         a_type_that_was_used_before_its_definition_is_known_after_it,
+        a_predeclared_name_is_declared_by_the_program,
         a_type_without_a_definition_is_refused_where_a_size_is_needed,
         pointers_are_compared_moved_and_subtracted,
         a_pointer_to_a_structure_is_indexed_like_it,

@@ -114,10 +114,11 @@ impl Parser<'_> {
         self.remember(name, Symbol::Constant(Constant { value, scalar }), place)
     }
 
-    /// Notes what a name stands for. Saying the same thing again is allowed.
+    /// Notes what a name stands for. Saying the same thing again is allowed, and anything else of what is predeclared.
     pub(super) fn remember(&mut self, name: &str, symbol: Symbol, place: usize) -> Parsed<()> {
+        let was_predeclared = self.declared.predeclared.remove(name);
         match self.declared.symbols.get(name) {
-            Some(known) if !self.agree(known, &symbol) => {
+            Some(known) if !was_predeclared && !self.agree(known, &symbol) => {
                 let known = match known {
                     Symbol::Type(of) => format!("typedef {}", self.declared.types.declaration(*of, name)),
                     Symbol::External(known) => self.declared.types.declaration(known.of, name),

@@ -143,6 +143,14 @@ function case.a_type_that_was_used_before_its_definition_is_known_after_it()
   check.equal(ffi.sizeof "struct half", 4)
 end
 
+function case.a_predeclared_name_is_declared_by_the_program()
+  check.list({ ffi.sizeof "off_t", tostring(ffi.typeof "FILE *") }, { 8, "ctype<struct _IO_FILE *>" })
+  ffi.cdef "typedef int off_t; typedef struct FILE FILE; int fileno(FILE *file);"
+  check.list({ ffi.sizeof "off_t", tostring(ffi.typeof "FILE *") }, { 4, "ctype<struct FILE *>" })
+  check.equal(ffi.C.fileno(io.stderr), 2)
+  check.raises("'off_t' is declared already, as typedef int off_t", ffi.cdef, "typedef long off_t;")
+end
+
 function case.a_type_without_a_definition_is_refused_where_a_size_is_needed()
   ffi.cdef "enum missing; struct absent; extern enum missing optind;"
   check.raises("size of 'enum missing' is not known", ffi.cast, "enum missing", 1)
