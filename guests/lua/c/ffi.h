@@ -211,6 +211,8 @@ void baton_ffi_push_pointer(lua_State *L, struct ffi_vm *vm, const struct ffi_ty
 /* Pushes the object at `data`, which the value at `owner` keeps alive (0: nothing does). */
 void baton_ffi_push_reference(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, void *data, int owner);
 int64_t baton_ffi_size(lua_State *L, const struct ffi_type *type);
+/* The size of the cdata at `index`, with its part of variable length if it was made with it; negative: not known. */
+int64_t baton_ffi_whole_size(lua_State *L, int index, const struct ffi_cdata *cdata);
 const struct ffi_type *baton_ffi_derived(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, int how, uint64_t length);
 /* The metamethod of a type's own metatable; pushes it and returns 1, or nothing and 0. */
 int baton_ffi_own_metamethod(lua_State *L, const struct ffi_type *type, const char *event);

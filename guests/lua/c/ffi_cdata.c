@@ -37,12 +37,21 @@ static struct ffi_cdata *push_cdata(lua_State *L, struct ffi_vm *vm, const struc
   return cdata;
 }
 
+/* What an object needs beside its size, to be aligned: Lua's memory is aligned to 16. */
+static size_t spare_of(const struct ffi_type *type) { return type->align > 16 ? type->align : 0; }
+
 struct ffi_cdata *baton_ffi_push_new(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, size_t size) {
-  size_t spare = type->align > 16 ? type->align : 0; /* Lua's memory is aligned to 16 */
+  size_t spare = spare_of(type);
   struct ffi_cdata *cdata = push_cdata(L, vm, type, size + spare, 0);
   if (spare > 0) cdata->data = (void *)(((size_t)cdata->data + spare - 1) & ~(spare - 1));
   memset(cdata->data, 0, size);
   return cdata;
+}
+
+int64_t baton_ffi_whole_size(lua_State *L, int index, const struct ffi_cdata *cdata) {
+  const struct ffi_type *type = cdata->type;
+  int64_t made = (int64_t)(lua_rawlen(L, index) - sizeof *cdata) - (int64_t)spare_of(type); /* below 1, if it is somebody else's */
+  return type->kind == FFI_RECORD && (type->flags & FFI_IS_VARIABLE) && made > type->size ? made : type->size;
 }
 
 void baton_ffi_push_pointer(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, void *address) {

@@ -375,30 +375,39 @@ static void initialize_array(lua_State *L, struct ffi_vm *vm, const struct ffi_t
     for (; i < length; i++) memcpy(to + i * each, to, (size_t)each);
 }
 
-static void initialize_by_name(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, char *to, int table) {
+/* By the value at the top. The last member of an object of `size` bytes may be longer than its type says. */
+static void initialize_member(lua_State *L, struct ffi_vm *vm, const struct ffi_field *field, char *record, int64_t size) {
+  int value = lua_gettop(L);
+  if (field->type->kind == FFI_ARRAY && (field->type->flags & FFI_IS_VARIABLE))
+    baton_ffi_initialize(L, vm, field->type, record + field->offset, size - (int64_t)field->offset, value, value);
+  else
+    baton_ffi_store_field(L, vm, field, record, value);
+}
+
+static void initialize_by_name(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, char *to, int64_t size, int table) {
   lua_pushnil(L);
   while (lua_next(L, table)) {
     struct ffi_field field;
-    size_t size;
+    size_t length;
     const char *name;
     int found;
     if (lua_type(L, -2) != LUA_TSTRING) luaL_error(L, "the name of a member of '%s' expected as key, got %s", type->name, luaL_typename(L, -2));
-    name = lua_tolstring(L, -2, &size);
+    name = lua_tolstring(L, -2, &length);
     baton_enter(L);
-    found = baton_ffi_field(vm->state, type, name, size, &field);
+    found = baton_ffi_field(vm->state, type, name, length, &field);
     baton_leave(L);
     if (!found) luaL_error(L, "'%s' has no member '%s'", type->name, name);
-    baton_ffi_store_field(L, vm, &field, to, lua_gettop(L));
+    initialize_member(L, vm, &field, to, size);
     lua_pop(L, 1);
   }
 }
 
-static void initialize_record(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, char *to, int first, int last) {
+static void initialize_record(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, char *to, int64_t size, int first, int last) {
   int is_table = last == first && lua_type(L, first) == LUA_TTABLE;
   size_t i, given;
   if (is_table && lua_rawgeti(L, first, 1) == LUA_TNIL) {
     lua_pop(L, 1);
-    initialize_by_name(L, vm, type, to, first);
+    initialize_by_name(L, vm, type, to, size, first);
     return;
   }
   if (is_table) lua_pop(L, 1);
@@ -414,7 +423,7 @@ static void initialize_record(lua_State *L, struct ffi_vm *vm, const struct ffi_
       lua_rawgeti(L, first, (lua_Integer)i + 1);
     else
       lua_pushvalue(L, first + (int)i);
-    baton_ffi_store_field(L, vm, &field, to, lua_gettop(L));
+    initialize_member(L, vm, &field, to, size);
     lua_pop(L, 1);
   }
 }
@@ -425,11 +434,12 @@ void baton_ffi_initialize(lua_State *L, struct ffi_vm *vm, const struct ffi_type
   luaL_checkstack(L, 8, "nested initializers");
   cdata = last == first ? baton_ffi_test_cdata(L, vm, first) : NULL;
   if (cdata != NULL && cdata->type->plain == type->plain && cdata->type->size >= 0) {
-    memcpy(to, cdata->data, (size_t)cdata->type->size);
+    int64_t given = baton_ffi_whole_size(L, first, cdata);
+    memcpy(to, cdata->data, (size_t)(given < size ? given : size));
   } else if (type->kind == FFI_ARRAY) {
     initialize_array(L, vm, type, to, size, first, last);
   } else if (type->kind == FFI_RECORD && (cdata == NULL || cdata->type->kind != FFI_RECORD)) {
-    initialize_record(L, vm, type, to, first, last);
+    initialize_record(L, vm, type, to, size, first, last);
   } else if (type->flags & FFI_IS_COMPLEX) {
     if (last > first + 1) luaL_error(L, "too many initializers for '%s'", type->name);
     baton_ffi_to_c(L, vm, type->element, to, first, FFI_ASSIGN);

@@ -223,7 +223,8 @@ static int module_cast(lua_State *L) {
 static int module_sizeof(lua_State *L) {
   struct ffi_vm *vm = baton_ffi_vm(L);
   const struct ffi_type *type = baton_ffi_check_type(L, vm, 1);
-  int64_t size = type->size;
+  const struct ffi_cdata *cdata = baton_ffi_test_cdata(L, vm, 1);
+  int64_t size = cdata != NULL ? baton_ffi_whole_size(L, 1, cdata) : type->size;
   if ((type->flags & FFI_IS_VARIABLE) && lua_gettop(L) > 1) {
     lua_Integer count = baton_ffi_check_integer(L, vm, 2);
     baton_enter(L);

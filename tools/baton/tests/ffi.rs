@@ -16,6 +16,7 @@ cases! {
         arrays_are_initialized_and_filled,
         too_many_initializers_change_nothing,
         structures_of_variable_length_have_room_for_their_tail,
+        an_object_of_variable_length_has_the_size_that_it_was_made_with,
         enumerations_are_numbers_and_take_names,
         a_type_that_was_used_before_its_definition_is_known_after_it,
         a_predeclared_name_is_declared_by_the_program,

@@ -111,6 +111,25 @@ function case.structures_of_variable_length_have_room_for_their_tail()
   check.equal(ffi.sizeof("struct tail", 3), 32)
 end
 
+-- Guards: the size of such an object was that of its head, and its tail took no initializer.
+function case.an_object_of_variable_length_has_the_size_that_it_was_made_with()
+  local numbers = ffi.typeof "struct { int count; short values[?]; }"
+  local a = numbers(3, { 5, { 1, 2, 3 } })
+  check.list({ ffi.sizeof(numbers, 3), ffi.sizeof(a), ffi.sizeof(ffi.new(numbers, 0)) }, { 10, 10, 4 })
+  check.list({ a.count, a.values[0], a.values[1], a.values[2] }, { 5, 1, 2, 3 })
+  local b = numbers(3)
+  ffi.copy(b, a, ffi.sizeof(a))
+  check.list({ b.count, b.values[2] }, { 5, 3 })
+  check.equal(numbers(3, { values = { 7, 8, 9 } }).values[2], 9)
+  check.list({ numbers(3, a).values[2], numbers(2, a).values[1], ffi.sizeof(numbers(2, a)) }, { 3, 2, 8 })
+  check.raises("too many initializers", numbers, 3, { 5, { 1, 2, 3, 4 } })
+  local text = ffi.new("struct { int count; char text[?]; }", 10, { 3, "abc" })
+  check.equal(ffi.string(text.text), "abc")
+  check.equal(ffi.sizeof(ffi.cast(ffi.typeof("$ *", numbers), a)[0]), 4)
+  local aligned = ffi.typeof "struct { int count; short values[?]; } __attribute__((aligned(64)))"
+  check.equal(ffi.sizeof(aligned(100)), ffi.sizeof(aligned, 100))
+end
+
 function case.enumerations_are_numbers_and_take_names()
   ffi.cdef "enum fruit { APPLE, PEAR = 10, PLUM }; struct basket { enum fruit fruit; };"
   check.equal(ffi.C.PLUM, 11)
