@@ -321,11 +321,22 @@ static int cdata_gc(lua_State *L) {
   return 0;
 }
 
+/* Every cdata has a __call; it does something for a pointer to a function, and where its type has one. */
+static int is_callable(lua_State *L, struct ffi_vm *vm, int index) {
+  struct ffi_cdata *cdata = baton_ffi_test_cdata(L, vm, index);
+  int has_method;
+  if (cdata != NULL && cdata->type->kind == FFI_POINTER && cdata->type->element->kind == FFI_FUNCTION) return 1;
+  has_method = cdata != NULL ? baton_ffi_own_metamethod(L, cdata->type, "__call") : luaL_getmetafield(L, index, "__call") != LUA_TNIL;
+  if (has_method) lua_pop(L, 1);
+  return has_method || lua_isfunction(L, index);
+}
+
 /* ffi.gc(cdata, finalizer | nil) -> cdata */
 int baton_ffi_gc(lua_State *L) {
   struct ffi_vm *vm = vm_of(L);
   lua_settop(L, 2);
   if (baton_ffi_test_cdata(L, vm, 1) == NULL) return luaL_typeerror(L, 1, "cdata");
+  if (!lua_isnil(L, 2) && !is_callable(L, vm, 2)) return luaL_typeerror(L, 2, "function, callable object or nil");
   lua_rawgetp(L, LUA_REGISTRYINDEX, &finalizers_key);
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 2);

@@ -36,6 +36,7 @@ cases! {
         a_metamethod_for_new_members_gets_three_arguments,
         a_library_that_was_closed_by_hand_is_not_looked_into,
         finalizers_run_once_and_may_be_taken_back,
+        a_finalizer_can_be_called,
         a_member_keeps_its_structure_alive,
         complex_numbers_have_parts,
         wrong_declarations_are_reported_with_line_and_column,

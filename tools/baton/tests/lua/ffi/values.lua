@@ -417,6 +417,27 @@ function case.finalizers_run_once_and_may_be_taken_back()
   check.list(ended, { 1, 3 })
 end
 
+-- Guards: a finalizer that cannot be called was noticed when the object had ended.
+function case.a_finalizer_can_be_called()
+  for _, wrong in ipairs { 5, "x", {}, true, io.stdout, ffi.new "int", ffi.new "struct { int a; }" } do
+    check.raises("function, callable object or nil expected", ffi.gc, ffi.new "int[1]", wrong)
+  end
+  local ended = {}
+  local function finalizer(_, cdata) ended[#ended + 1] = cdata[0] end
+  local callable = ffi.metatype("struct { int a; }", { __call = finalizer })
+  do
+    local _ = ffi.gc(ffi.new("int[1]", 1), setmetatable({}, { __call = finalizer })), ffi.gc(ffi.new("int[1]", 2), callable())
+    ffi.cdef "void free(void *p); void *malloc(size_t size);"
+    _ = ffi.gc(ffi.C.malloc(1), ffi.C.free)
+    _ = ffi.gc(ffi.C.malloc(1), ffi.cast("void (*)(void *)", ffi.C.free))
+    _ = ffi.gc(ffi.new "int[1]", nil)
+  end
+  collectgarbage()
+  collectgarbage()
+  table.sort(ended)
+  check.list(ended, { 1, 2 })
+end
+
 function case.a_member_keeps_its_structure_alive()
   ffi.cdef "struct outer { struct { int deep[4]; } inner; };"
   local deep
