@@ -228,6 +228,8 @@ void baton_ffi_store_field(lua_State *L, struct ffi_vm *vm, const struct ffi_fie
 /* Pushes what the bytes of a type stand for. A structure or array is referred to, and `owner` kept alive by that. */
 void baton_ffi_to_lua(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, const void *from, int owner);
 void baton_ffi_push_field(lua_State *L, struct ffi_vm *vm, const struct ffi_field *field, char *record, int owner);
+/* Whether they are one type but for the signs of integers, which pointers do not look at, as LuaJIT's do not. */
+int baton_ffi_is_alike(const struct ffi_type *a, const struct ffi_type *b);
 /* Whether a pointer to it may be a string of Lua. */
 int baton_ffi_takes_strings(const struct ffi_type *pointee);
 /* Initializes an object by the values from `first` to `last`. */

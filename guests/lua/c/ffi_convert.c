@@ -197,12 +197,11 @@ static int as_floating(lua_State *L, struct ffi_vm *vm, int index, double *value
   return 0;
 }
 
-/* Whether they are one type but for the signs of integers, which pointers do not look at, as LuaJIT's do not. */
-static int is_alike(const struct ffi_type *a, const struct ffi_type *b) {
+int baton_ffi_is_alike(const struct ffi_type *a, const struct ffi_type *b) {
   if (a->plain == b->plain) return 1;
   if (a->kind != b->kind) return 0;
   if (a->kind == FFI_INTEGER) return a->size == b->size && a->size > 0;
-  return a->kind == FFI_POINTER && a->element->is_const == b->element->is_const && is_alike(a->element, b->element);
+  return a->kind == FFI_POINTER && a->element->is_const == b->element->is_const && baton_ffi_is_alike(a->element, b->element);
 }
 
 /* Whether a pointer to `from` may become one to `to` without a cast. */
@@ -210,7 +209,7 @@ static int is_compatible(const struct ffi_type *from, const struct ffi_type *to)
   if (from->is_const && !to->is_const) return 0;
   if (from->kind == FFI_VOID || to->kind == FFI_VOID) return 1;
   if (from->kind == FFI_ARRAY && to->kind == FFI_ARRAY) return is_compatible(from->element, to->element);
-  return is_alike(from, to);
+  return baton_ffi_is_alike(from, to);
 }
 
 int baton_ffi_takes_strings(const struct ffi_type *pointee) {

@@ -263,17 +263,26 @@ static int module_offsetof(lua_State *L) {
   return 3;
 }
 
+/* Whether ffi.istype takes something of type `b` for one of type `a`. */
+static int is_taken_for(const struct ffi_type *a, const struct ffi_type *b) {
+  if (a->plain == b->plain) return 1;
+  if (a->kind == FFI_RECORD && b->kind == FFI_POINTER) return b->element->plain == a->plain;
+  if (a->kind != b->kind) return 0;
+  switch (a->kind) {
+    case FFI_INTEGER: /* `long` and `long long` */
+      return a->size == b->size && a->is_signed == b->is_signed && !((a->flags | b->flags) & FFI_IS_ENUM);
+    case FFI_POINTER: return baton_ffi_is_alike(a->element, b->element);
+    case FFI_ARRAY: /* an object of variable length has one by now */
+      return ((a->flags & FFI_IS_VARIABLE) || a->length == b->length) && baton_ffi_is_alike(a->element, b->element);
+    default: return 0;
+  }
+}
+
 static int module_istype(lua_State *L) {
   struct ffi_vm *vm = baton_ffi_vm(L);
   const struct ffi_type *type = baton_ffi_check_type(L, vm, 1);
   struct ffi_cdata *cdata = baton_ffi_test_cdata(L, vm, 2);
-  int is = 0;
-  if (cdata != NULL) {
-    is = cdata->type->plain == type->plain;
-    /* A pointer to a structure is one of it, too. */
-    if (!is && type->kind == FFI_RECORD && cdata->type->kind == FFI_POINTER) is = cdata->type->element->plain == type->plain;
-  }
-  lua_pushboolean(L, is);
+  lua_pushboolean(L, cdata != NULL && is_taken_for(type, cdata->type));
   return 1;
 }
 

@@ -29,6 +29,7 @@ cases! {
         strings_are_copied_between_lua_and_c,
         lengths_may_be_integers_of_c,
         types_are_values,
+        istype_overlooks_qualifiers_and_what_pointers_overlook,
         a_text_that_defines_a_type_defines_another_each_time,
         a_type_may_be_derived_any_number_of_times,
         metatypes_give_methods_and_operators,

@@ -295,6 +295,17 @@ function case.types_are_values()
   check.equal(ffi.sizeof "struct made_up", 8)
 end
 
+function case.istype_overlooks_qualifiers_and_what_pointers_overlook()
+  local text = ffi.cast("char *", 0)
+  for _, type in ipairs { "char *", "const char *", "char *const", "unsigned char *" } do check.that(ffi.istype(type, text)) end
+  for _, type in ipairs { "void *", "bool *", "short *", "char **", "char[3]" } do check.that(not ffi.istype(type, text)) end
+  check.that(not ffi.istype("const char **", ffi.new "char **"))
+  check.that(ffi.istype("long long", ffi.new "int64_t") and ffi.istype("const int", ffi.new "int"))
+  check.that(not ffi.istype("unsigned", ffi.new "int") and not ffi.istype("int", ffi.new "enum { OF_ISTYPE }"))
+  check.that(ffi.istype("int[?]", ffi.new("int[?]", 3)) and ffi.istype("const int[3]", ffi.new "int[3]"))
+  check.that(not ffi.istype("int[2]", ffi.new "int[3]") and not ffi.istype("float[?]", ffi.new("int[?]", 3)))
+end
+
 -- Guards: a text that had been seen stood for the type that it had defined before.
 function case.a_text_that_defines_a_type_defines_another_each_time()
   local function module(name) return ffi.metatype("struct { double x, y; }", { __index = { who = name } }) end
