@@ -32,6 +32,7 @@ void baton_lua_forked(void) {
   baton_lua_park_in_child();
   vm->in_report = 0;
   vm->exiting = 0;
+  baton_lua_leave_interrupts_to_command(0); /* the command is the parent's */
   baton_lua_forget_calls(vm);
   baton_lua_keep_loads_of(survivor);
   baton_ffi_forget_visits(vm);

@@ -69,13 +69,21 @@ static int close_nothing(lua_State *L) {
   return 0;
 }
 
-/* While the function waited, another process has closed the file that was open. What would have closed it by itself has nothing to do any more. */
-static void meet_closed(lua_State *L, int index, luaL_Stream *stream) {
-  int closes_by_itself;
-  luaL_getmetafield(L, index, "__gc");
-  closes_by_itself = lua_tocfunction(L, -1) == baton_lua_running_function(L);
+static int is_metamethod(lua_State *L, int index, const char *name) {
+  int is;
+  if (luaL_getmetafield(L, index, name) == LUA_TNIL) return 0;
+  is = lua_tocfunction(L, -1) == baton_lua_running_function(L);
   lua_pop(L, 1);
-  if (!closes_by_itself) luaL_error(L, "attempt to use a closed file");
+  return is;
+}
+
+/*
+** While the function waited, another process has closed the file that was open. What would have closed it by itself has nothing to do any more, and __tostring says
+** what the file is now.
+*/
+static void meet_closed(lua_State *L, int index, luaL_Stream *stream) {
+  if (is_metamethod(L, index, "__tostring")) return;
+  if (!is_metamethod(L, index, "__gc")) luaL_error(L, "attempt to use a closed file");
   stream->closef = close_nothing;
 }
 

@@ -51,7 +51,8 @@ impl<C> Kernel<C> {
             return;
         };
         let process = &mut self.processes[index];
-        if process.holds_kills && !holds {
+        // What was abandoned, by a second kill, is over: another hold, or the way back to a condition's mutex.
+        if process.holds_kills != holds {
             process.kills = process.kills.min(1);
         }
         process.holds_kills = holds;

@@ -21,7 +21,7 @@
 //! *Closing*: whoever closes a descriptor says so before, or the number's next user would wait by a registration that is gone. All accesses that change a
 //! word are read-modify-write operations, so of `note_waits` and `descriptor_closes` one comes first. Either the owner finds that the edition is over,
 //! and registers anew; or who closes finds `WAITED`, and posts. The owner takes that post in when the process waits. Between the word and the
-//! closing the owner may register the file that goes. So whoever closes looks again afterwards, and ends a registration that was made since: whoever waits by it
+//! closing the owner may register the file that goes (it sets `REGISTERED` before it asks the poller). So whoever closes looks again afterwards, and ends a registration that was made since: whoever waits by it
 //! tries again, and finds the number closed, or its next user's file, which it registers anew. Tests: `tests/descriptors.rs`.
 
 use super::{Inner, Post, Vm};
@@ -227,20 +227,29 @@ impl Vm {
         if before & REGISTERED != 0 {
             return Ok(());
         }
-        let token = token_of(descriptor, edition_of(before));
-        let fd = descriptor.cast_signed();
-        if let Err(error) = self.poller.watch(fd, token) {
-            if error.kind() != io::ErrorKind::AlreadyExists {
-                return Err(error);
-            }
-            // A registration that nobody has removed, of the number's last user.
-            self.poller.remove(fd)?;
-            self.poller.watch(fd, token)?;
+        // First, so that whoever has closed it finds the registration and ends it.
+        // AcqRel: pairs with the exchange in `end_registration`.
+        let edition = edition_of(word.fetch_or(REGISTERED, Ordering::AcqRel));
+        let watched = self.watch_in_poller(descriptor.cast_signed(), token_of(descriptor, edition));
+        if watched.is_err() {
+            let take_back = |word| (edition_of(word) == edition).then_some(word & !REGISTERED);
+            // AcqRel, Acquire: as above; another edition is not this one's to take back.
+            let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, take_back);
+        } else {
+            self.counters.descriptors_registered.increment();
         }
-        self.counters.descriptors_registered.increment();
-        // Release: pairs with the acquire in `end_registration`.
-        word.fetch_or(REGISTERED, Ordering::Release);
-        Ok(())
+        watched
+    }
+
+    fn watch_in_poller(&self, fd: i32, token: u64) -> io::Result<()> {
+        match self.poller.watch(fd, token) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // A registration that nobody has removed, of the number's last user.
+                self.poller.remove(fd)?;
+                self.poller.watch(fd, token)
+            }
+            watched => watched,
+        }
     }
 
     /// Whoever ends one of the registrations knows of the wait from here on. Answers their editions, in `few` or `many`; none if one has ended

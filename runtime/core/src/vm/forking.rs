@@ -178,6 +178,9 @@ impl Vm {
         }
         // For a beat with a fixed period, the monitor's thread must be there.
         self.heed_beat();
+        if self.inner.with(|inner| inner.has_bells()) {
+            self.monitor.alert();
+        }
     }
 
     /// Makes the calling thread home and owner. Returns its loop, and the process whose call was retaken on it.

@@ -160,3 +160,31 @@ fn the_dead_are_not_killed_again() {
     assert_eq!(kernel.counters().kills, 0);
     assert!(!kernel.kill_is_due(a));
 }
+
+#[test]
+fn a_kill_that_was_not_put_off_again_can_be_put_off_by_the_next_hold() {
+    let mut kernel = kernel();
+    let mutex = kernel.mutex_new();
+    let condition = kernel.condition_new();
+    let a = spawn_running(&mut kernel);
+    assert_eq!(
+        reason(kernel.mutex_lock(mutex, Deadline::Never).unwrap()),
+        WakeReason::Done
+    );
+    assert_blocked(kernel.condition_wait(condition, mutex, Deadline::Never).unwrap());
+    let owner = spawn_running(&mut kernel);
+    assert_eq!(
+        reason(kernel.mutex_lock(mutex, Deadline::Never).unwrap()),
+        WakeReason::Done
+    );
+    // The second kill is for the way back to the mutex.
+    let _ = kernel.kill(a);
+    assert_eq!(kernel.kill(a), KillOutcome::Woken);
+    assert_eq!(kernel.mutex_owner(mutex), Some(owner));
+    assert_eq!(resume_with(&mut kernel, a).reason, WakeReason::Killed);
+    kernel.set_kill_hold(a, true);
+    assert!(!kernel.kill_is_due(a));
+    assert_blocked(kernel.sleep(at(5)));
+    kernel.set_kill_hold(a, false);
+    assert!(kernel.kill_is_due(a));
+}
