@@ -2,9 +2,9 @@
 
 mod mock_guest;
 
-use baton_core::kernel::WakeReason;
+use baton_core::kernel::{ProcessId, WakeReason};
 use baton_core::vm::Vm;
-use mock_guest::{Block, await_event, run_unbound, start};
+use mock_guest::{Block, Killed, Process, await_event, run_unbound, start};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -71,15 +71,21 @@ fn calls_beyond_the_bound_of_threads_wait_and_are_counted() {
     assert!(vm.counters.threads_started.get() <= 3 + MOST_ABOVE_THE_BOUND as u64);
 }
 
+/// Two processes that are out in calls until these are ended.
+fn two_calls(main: &Process) -> Result<(Vec<Block>, Vec<ProcessId>), Killed> {
+    let (blocks, calls): (Vec<_>, Vec<_>) = (0..2).map(|_| Block::new()).unzip();
+    let out = calls
+        .into_iter()
+        .map(|call| main.spawn(move |process| process.foreign(call)));
+    let out = out.collect();
+    main.yield_until(|| main.vm.kernel(|kernel| kernel.foreign_count()) == 2)?;
+    Ok((blocks, out))
+}
+
 #[test]
 fn those_who_wait_for_a_thread_come_to_it_in_order_though_their_calls_end_at_once() {
     run_unbound(two_threads_without_slices, |main| {
-        let (blocks, calls): (Vec<_>, Vec<_>) = (0..2).map(|_| Block::new()).unzip();
-        let out: Vec<_> = calls
-            .into_iter()
-            .map(|call| main.spawn(move |process| process.foreign(call)))
-            .collect();
-        main.yield_until(|| main.vm.kernel(|kernel| kernel.foreign_count()) == 2)?;
+        let (blocks, out) = two_calls(main)?;
         let order: Arc<Mutex<Vec<usize>>> = Arc::default();
         let brief = |number| {
             let order = Arc::clone(&order);
@@ -150,12 +156,7 @@ fn who_was_called_and_found_no_thread_keeps_its_place() {
 #[test]
 fn who_waits_for_a_thread_goes_on_when_the_bound_is_raised() {
     run_unbound(two_threads_without_slices, |main| {
-        let (blocks, calls): (Vec<_>, Vec<_>) = (0..2).map(|_| Block::new()).unzip();
-        let out: Vec<_> = calls
-            .into_iter()
-            .map(|call| main.spawn(move |process| process.foreign(call)))
-            .collect();
-        main.yield_until(|| main.vm.kernel(|kernel| kernel.foreign_count()) == 2)?;
+        let (blocks, out) = two_calls(main)?;
         let waiting: Vec<_> = (0..3)
             .map(|_| {
                 main.spawn(|process| {
