@@ -4,6 +4,7 @@ mod mock_guest;
 
 use baton_core::kernel::{Blocker, CarrierId, Deadline, Priority, ProcessId, SpawnOptions, State, WakeReason};
 use baton_core::vm::{HOME, SpawnError, Spawned, ThreadRefusal, Vm};
+use baton_sys::clock::Instant;
 use mock_guest::{Block, Life, Process, await_event, native_thread, run, run_unbound, run_with, start};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -207,12 +208,13 @@ fn a_named_thread_is_kept_as_long_as_somebody_is_bound_to_it() {
     run_unbound(
         |vm| vm.parameters.thread_idle.set(Duration::from_millis(1)),
         |main| {
+            // By sleeping: the process may be on the thread that is to be retired.
             let retired = |count| {
                 move |main: &Process| {
-                    let vm = Arc::clone(&main.vm);
-                    main.foreign(move || {
-                        await_event("a thread is retired", || vm.counters.threads_retired.get() >= count)
-                    })
+                    while main.vm.counters.threads_retired.get() < count {
+                        main.sleep_until(Instant::now() + Duration::from_millis(1))?;
+                    }
+                    Ok(())
                 }
             };
             let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
