@@ -11,6 +11,8 @@ cases! {
         waiting_processes_keep_no_thread_and_no_processor,
         hundreds_of_requests_to_a_slow_server_wait_side_by_side,
         who_waits_in_receive_can_be_killed,
+        a_kill_ends_a_sleep_of_the_library,
+        what_is_closed_only_at_exec_is_waited_for_on,
         a_timeout_of_a_socket_holds,
         closing_ends_the_wait_of_another_process,
         one_process_sends_while_another_one_receives,

@@ -192,6 +192,33 @@ function case.select_and_sleep_of_luasocket_let_others_run()
   ticker:kill()
 end
 
+-- LuaSocket sleeps on for as long as it is told that there is something left.
+function case.a_kill_ends_a_sleep_of_the_library()
+  local ticks = 0
+  local ticker = process.every(0.002, function() ticks = ticks + 1 end)
+  local p = process.spawn(socket.sleep, 60)
+  check.becomes(p, "sleeping")
+  p:kill "enough"
+  check.results("join", { false, "enough" }, p:join(20))
+  local before = ticks
+  process.sleep(0.02)
+  check.that(ticks > before)
+  ticker:cancel()
+end
+
+function case.what_is_closed_only_at_exec_is_waited_for_on()
+  local ffi = require "baton.ffi"
+  local client, peer = pair()
+  local reader = process.spawn(function() return (client:receive()) end)
+  waits(reader)
+  local CLOEXEC = 4
+  check.equal(ffi.fn "int close_range(unsigned first, unsigned last, int flags)"(client:getfd(), client:getfd(), CLOEXEC), 0)
+  process.sleep(0.01)
+  waits(reader)
+  peer:send "still open\n"
+  check.results("received", { true, "still open" }, reader:join())
+end
+
 function case.a_loop_does_not_starve_who_waits_for_a_socket()
   local client, peer = pair()
   local done = false
