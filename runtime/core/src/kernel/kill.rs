@@ -1,4 +1,4 @@
-//! Killing: a request that a process cannot refuse, only put off once.
+//! Killing: a request that a process cannot refuse, only put off.
 //!
 //! The kernel counts kills and ends waits; that the process then raises the kill is the executor's
 //! part. While a process *holds* kills, the first one changes nothing but that; a second one, while the first is put off, abandons the hold. Otherwise a second
