@@ -324,9 +324,11 @@ function case.a_scope_that_fails_lets_who_is_being_killed_close()
 end
 
 function case.a_kill_counts_though_the_process_had_nothing_left_to_do()
-  local p = process.spawn(os.execute, "sleep 0.05")
+  local path = check.scratch "go"
+  local p = process.spawn(os.execute, ("until [ -e '%s' ]; do sleep 0.01; done"):format(path))
   check.becomes(p, "foreign")
   check.equal(p:kill "enough", true)
+  check.write_file(path, "")
   check.results("join", { false, "enough" }, p:join())
 end
 
