@@ -24,10 +24,10 @@
 //! closing the owner may register the file that goes (it sets `REGISTERED` before it asks the poller). So whoever closes looks again afterwards, and ends a registration that was made since: whoever waits by it
 //! tries again, and finds the number closed, or its next user's file, which it registers anew. Tests: `tests/descriptors.rs`.
 
-use super::{Inner, Post, Vm};
-use crate::kernel::{Deadline, Edition, Readiness, Wake, WakeReason, Watch};
+use super::{Context, Post, Vm};
+use crate::kernel::{Deadline, Edition, Kernel, Readiness, Wake, WakeReason, Watch};
 use baton_sys::clock::Instant;
-use baton_sys::poller::Event;
+use baton_sys::poller::{Event, Events};
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -332,8 +332,7 @@ impl Vm {
     }
 
     /// Those go on who wait for what a wait in the poller has brought.
-    pub(super) fn take_in_ready(&self, inner: &mut Inner) {
-        let Inner { events, kernel, .. } = inner;
+    pub(super) fn take_in_ready(&self, kernel: &mut Kernel<Context>, events: &mut Events) {
         for event in events.drain() {
             if let Some(descriptor) = self.descriptors.registrations.descriptor_of(event.token) {
                 kernel.descriptor_is_ready(descriptor, readiness_of(event));

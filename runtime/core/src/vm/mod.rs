@@ -100,7 +100,8 @@ pub(crate) struct Inner {
     base: Option<Fiber>,
     stacks: StackPool,
     /// Buffer of the poller.
-    events: Events,
+    /// `None` while the owner waits with it.
+    events: Option<Events>,
     /// Whether to spin before parking.
     spin: Chooser,
     /// The stack of the process that ended last: it was still in use while it switched away.
@@ -228,7 +229,7 @@ impl Vm {
                 carrier: HOME,
                 base: None,
                 stacks: StackPool::new(parameters.stack_size())?,
-                events: Events::new(),
+                events: Some(Events::new()),
                 spin: Chooser::new(parameters.spinning()),
                 retired: None,
                 departing: None,

@@ -167,16 +167,16 @@ impl Vm {
     /// Waits in the poller, or asks it; takes in what it has brought.
     pub(super) fn wait_in_poller(&self, deadline: Option<Instant>) -> poller::Wait {
         self.descriptors.note_asked();
-        let mut events = self.inner.with(|inner| std::mem::take(&mut inner.events));
+        let mut events = self.inner.with(|inner| inner.events.take()).unwrap_or_default();
         let wait = self.poller.wait(&mut events, deadline).unwrap_or_else(|error| {
             eprintln!("baton: the poller failed: {error}");
             std::process::abort();
         });
         self.inner.with(|inner| {
-            inner.events = events;
             if wait.ready > 0 {
-                self.take_in_ready(inner);
+                self.take_in_ready(&mut inner.kernel, &mut events);
             }
+            inner.events = Some(events);
         });
         wait
     }
