@@ -4,12 +4,14 @@ use std::time::Duration;
 
 /// Bins per doubling. Finer ones choose better lengths and take longer to fill.
 const PER_OCTAVE: i32 = 4;
-/// From half a microsecond to 512 of them.
-const BINS: usize = 10 * PER_OCTAVE as usize + 1;
+/// From half a microsecond to 256 of them, which is beyond the longest spin.
+const BINS: usize = 9 * PER_OCTAVE as usize + 1;
 const FIRST_EDGE_NANOS: f32 = 500.0;
 
-/// What a wait's weight is multiplied with at each later one: about the last 32 count.
-const DECAY: f32 = 1.0 - 1.0 / 32.0;
+/// How much more a wait weighs than the one before it: about the last 32 count.
+const GROWTH: f32 = 32.0 / 31.0;
+/// At this weight of the newest wait all weights are scaled down.
+const HEAVIEST: f32 = 1e9;
 
 /// Before anything was seen, waits are long; this much of a wait says so.
 const PRIOR: f32 = 0.25;
@@ -20,8 +22,12 @@ pub struct Histogram {
     /// Upper edge of each bin, in nanoseconds, its own included.
     edges: [f32; BINS],
     weights: [f32; BINS],
+    /// Weight of all bins.
+    within: f32,
     /// Weight of the waits longer than the last edge.
     beyond: f32,
+    /// What the next wait weighs.
+    newest: f32,
 }
 
 impl Histogram {
@@ -31,25 +37,48 @@ impl Histogram {
         Histogram {
             edges: std::array::from_fn(edge),
             weights: [0.0; BINS],
+            within: 0.0,
             beyond: PRIOR,
+            newest: 1.0,
         }
     }
 
     /// Adds a wait.
     pub fn add(&mut self, waited: Duration) {
-        self.weights.iter_mut().for_each(|weight| *weight *= DECAY);
-        self.beyond *= DECAY;
         let nanos = waited.as_nanos() as f32;
-        match self.edges.iter().position(|&edge| nanos <= edge) {
-            Some(bin) => self.weights[bin] += 1.0,
-            None => self.beyond += 1.0,
+        let bin = self.edges.partition_point(|&edge| edge < nanos);
+        match self.weights.get_mut(bin) {
+            Some(weight) => {
+                *weight += self.newest;
+                self.within += self.newest;
+            }
+            None => self.beyond += self.newest,
         }
+        self.newest *= GROWTH;
+        if self.newest > HEAVIEST {
+            self.scale_down();
+        }
+    }
+
+    /// Has the next wait weigh one again, and forgets what has come to weigh nothing beside it.
+    #[cold]
+    fn scale_down(&mut self) {
+        let scale = 1.0 / self.newest;
+        let scaled = |weight: f32| if weight * scale < 1e-6 { 0.0 } else { weight * scale };
+        self.weights = self.weights.map(scaled);
+        self.within = self.weights.iter().sum();
+        self.beyond = scaled(self.beyond);
+        self.newest = 1.0;
     }
 
     /// The length of spin, at most `park_cost`, that would have cost least; zero: not to spin at all.
     pub fn best_spin(&self, park_cost: Duration) -> Duration {
         let park = park_cost.as_nanos() as f32;
-        let total = self.weights.iter().sum::<f32>() + self.beyond;
+        // The shortest spin costs more for the waits beyond all bins than the others could save.
+        if self.within * park <= self.beyond * FIRST_EDGE_NANOS {
+            return Duration::ZERO;
+        }
+        let total = self.within + self.beyond;
         let (mut best, mut least) = (0.0, total * park);
         // Weight, and time spun, of the waits that end within the spin.
         let (mut met, mut spun) = (0.0, 0.0);
@@ -142,5 +171,18 @@ mod tests {
             histogram.add(Duration::MAX);
         }
         assert!(histogram.best_spin(us(50)).is_zero());
+    }
+
+    #[test]
+    fn what_is_kept_between_two_scalings_makes_no_difference() {
+        let mut histogram = of(&[]);
+        for wait in [10, 1000].into_iter().cycle().take(10_000) {
+            histogram.add(us(wait));
+            assert!(histogram.newest <= HEAVIEST);
+        }
+        let expected = of(&[10, 1000].repeat(100));
+        assert_eq!(histogram.best_spin(us(50)), expected.best_spin(us(50)));
+        let share = |of: &Histogram| of.within / of.beyond;
+        assert!((share(&histogram) - share(&expected)).abs() < 0.01);
     }
 }
