@@ -57,12 +57,43 @@ pub(super) struct Watch {
     last_fixed_beat: Instant,
 }
 
+/// What the running process was asked to give way for, well before now, and has not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Unanswered {
+    /// The end of its slice.
+    slice: Option<Instant>,
+    /// The earliest deadline.
+    deadline: Option<Instant>,
+}
+
+impl Unanswered {
+    fn is_empty(self) -> bool {
+        self == Unanswered::default()
+    }
+
+    /// What is in both: what was asked for then and still is. All else was answered between.
+    fn since(self, before: Unanswered) -> Unanswered {
+        Unanswered {
+            slice: self.slice.filter(|_| self.slice == before.slice),
+            deadline: self.deadline.filter(|_| self.deadline == before.deadline),
+        }
+    }
+}
+
+/// Why a process does not give way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// An exclusive call, by its gate value.
+    Call(u64),
+    /// It does not answer this, though the gate may move.
+    Deaf(Unanswered),
+}
+
 /// The running process does not give way.
 #[derive(Debug, Clone, Copy)]
 struct Standstill {
     since: Instant,
-    /// The gate value of an exclusive call; none if beats are not answered, though the gate may move.
-    call: Option<u64>,
+    cause: Cause,
     /// What its thread had used of a processor by then.
     cpu: Duration,
     /// The gate value at the last look, when that was, and for how long it has been seen moving.
@@ -74,12 +105,15 @@ struct Standstill {
 }
 
 impl Standstill {
-    fn new(now: Instant, call: Option<u64>, thread: ThreadHandle) -> Standstill {
+    fn new(now: Instant, cause: Cause, thread: ThreadHandle) -> Standstill {
         Standstill {
             since: now,
-            call,
+            cause,
             cpu: thread.activity().map_or(Duration::ZERO, |activity| activity.cpu),
-            seen: call.unwrap_or(0),
+            seen: match cause {
+                Cause::Call(value) => value,
+                Cause::Deaf(_) => 0,
+            },
             seen_at: now,
             moving: Duration::ZERO,
             warned: false,
@@ -96,10 +130,9 @@ impl Standstill {
     /// Whether it has lasted for `patience`: standing in a call that waits or computes, or seen moving. A thread that the system does not let run is
     /// not to blame.
     fn is_due(&self, now: Instant, thread: ThreadHandle, patience: Duration) -> bool {
-        let lasted = if self.call.is_some() {
-            now.saturating_duration_since(self.since)
-        } else {
-            self.moving
+        let lasted = match self.cause {
+            Cause::Call(_) => now.saturating_duration_since(self.since),
+            Cause::Deaf(_) => self.moving,
         };
         if self.warned || lasted < patience {
             return false;
@@ -290,8 +323,8 @@ impl Vm {
             }
             Retake::Exclusive => {
                 watch.exclusive = value;
-                if watch.standstill.is_none_or(|standstill| standstill.call.is_none()) {
-                    watch.standstill = Some(Standstill::new(now, Some(value), thread));
+                if !matches!(watch.standstill, Some(Standstill { cause: Cause::Call(_), .. })) {
+                    watch.standstill = Some(Standstill::new(now, Cause::Call(value), thread));
                 }
             }
             Retake::Ended | Retake::NoThread => {}
@@ -306,10 +339,7 @@ impl Vm {
     /// Tells the user, once, of a function that keeps all others waiting. If the gate moves all the while, as the function uses the guest's API,
     /// the owner itself does at its next enter.
     fn watch_standstill(self: &Arc<Vm>, watch: &mut Watch, now: Instant, value: u64, thread: ThreadHandle) {
-        if watch
-            .standstill
-            .is_some_and(|standstill| standstill.call.is_some_and(|call| call != value))
-        {
+        if matches!(watch.standstill, Some(Standstill { cause: Cause::Call(call), .. }) if call != value) {
             watch.standstill = None;
         }
         let patience = self.parameters.warn_blocked.get();
@@ -320,12 +350,13 @@ impl Vm {
         if !standstill.is_due(now, thread, patience) {
             return;
         }
-        if standstill.call.is_none() {
-            self.have_owner_warn();
-            standstill.warned = true;
-        } else {
-            standstill.warned = self.retake(value, true) == Retake::Exclusive;
-        }
+        standstill.warned = match standstill.cause {
+            Cause::Deaf(_) => {
+                self.have_owner_warn();
+                true
+            }
+            Cause::Call(_) => self.retake(value, true) == Retake::Exclusive,
+        };
     }
 
     /// The heartbeat: asks the running process to give way, first by a flag, then by a signal.
@@ -338,7 +369,10 @@ impl Vm {
         let preemptive = self.parameters.preemptive() && view.standing.is_preemptible();
         let slice_over = preemptive && view.standing.has_rivals() && now >= slice_ends;
         let deadline = Instant::from_nanos(view.deadline);
-        let unanswered = slice_over && now >= slice_ends + SLOW_ANSWER || view.due && now >= deadline + SLOW_ANSWER;
+        let unanswered = Unanswered {
+            slice: Some(slice_ends).filter(|&ends| slice_over && now >= ends + SLOW_ANSWER),
+            deadline: Some(deadline).filter(|&deadline| view.due && now >= deadline + SLOW_ANSWER),
+        };
         watch.note_answers(now, unanswered, thread);
         if !(slice_over || view.posted || view.due || (preemptive && view.standing.is_outranked())) {
             watch.beat = None;
@@ -413,12 +447,20 @@ impl Watch {
         }
     }
 
-    /// The running process was asked, well before now, to give way: a standstill begins unless it is known already.
-    fn note_answers(&mut self, now: Instant, unanswered: bool, thread: ThreadHandle) {
-        match self.standstill {
-            None if unanswered => self.standstill = Some(Standstill::new(now, None, thread)),
-            Some(Standstill { call: None, .. }) if !unanswered => self.standstill = None,
-            _ => {}
+    /// What the running process has not answered: a standstill begins, or goes on as long as any of it is what it was. On a machine with too much to do, each
+    /// look may find something unanswered, though all of it is answered whenever the system lets the process run.
+    fn note_answers(&mut self, now: Instant, unanswered: Unanswered, thread: ThreadHandle) {
+        if let Some(Standstill { cause, .. }) = &mut self.standstill {
+            let Cause::Deaf(before) = cause else { return };
+            let left = unanswered.since(*before);
+            if !left.is_empty() {
+                *before = left;
+                return;
+            }
+            self.standstill = None;
+        }
+        if !unanswered.is_empty() {
+            self.standstill = Some(Standstill::new(now, Cause::Deaf(unanswered), thread));
         }
     }
 
@@ -441,5 +483,63 @@ impl Watch {
             self.standstill = None;
             self.beat = None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: u64) -> Instant {
+        Instant::from_nanos(micros * 1000)
+    }
+
+    fn deadline(micros: u64) -> Unanswered {
+        Unanswered {
+            deadline: Some(at(micros)),
+            ..Unanswered::default()
+        }
+    }
+
+    fn both(slice: u64, of_deadline: u64) -> Unanswered {
+        Unanswered {
+            slice: Some(at(slice)),
+            ..deadline(of_deadline)
+        }
+    }
+
+    /// When the standstill began that is seen after looks which find this unanswered, in microseconds.
+    fn began_after(looks: &[(u64, Unanswered)]) -> Option<u64> {
+        let mut watch = Watch::default();
+        for &(now, unanswered) in looks {
+            watch.note_answers(at(now), unanswered, ThreadHandle::current());
+        }
+        watch.standstill.map(|standstill| standstill.since.as_nanos() / 1000)
+    }
+
+    #[test]
+    fn a_standstill_lasts_while_the_same_is_unanswered() {
+        let looks = [(10, deadline(1)), (20, both(15, 1)), (30, both(15, 25)), (40, both(15, 35))];
+        assert_eq!(began_after(&looks), Some(10));
+        assert_eq!(began_after(&[(10, deadline(1)), (20, Unanswered::default())]), None);
+    }
+
+    #[test]
+    fn what_is_unanswered_for_the_first_time_at_each_look_is_no_standstill() {
+        let looks: Vec<_> = (1..100).map(|look| (10 * look, deadline(10 * look - 5))).collect();
+        assert_eq!(began_after(&looks), Some(990));
+        // The slice's end that came later has been answered, too.
+        let looks = [(10, deadline(1)), (20, both(15, 1)), (30, deadline(25))];
+        assert_eq!(began_after(&looks), Some(30));
+    }
+
+    #[test]
+    fn an_exclusive_call_is_not_answered_for() {
+        let mut watch = Watch::default();
+        let call = Standstill::new(at(5), Cause::Call(7), ThreadHandle::current());
+        watch.standstill = Some(call);
+        watch.note_answers(at(10), deadline(1), ThreadHandle::current());
+        watch.note_answers(at(20), Unanswered::default(), ThreadHandle::current());
+        assert!(watch.standstill.is_some_and(|standstill| standstill.cause == Cause::Call(7)));
     }
 }
