@@ -306,7 +306,7 @@ pub(crate) struct IdleOptions {
     #[arg(long, default_value = "5", value_parser = seconds)]
     pub(crate) settle: f64,
 
-    /// Seconds between the two looks
+    /// Seconds between the first look and the last
     #[arg(long, default_value = "60", value_parser = seconds)]
     pub(crate) seconds: f64,
 

@@ -56,6 +56,9 @@ pub(super) fn report(outcomes: &Outcomes, options: &IdleOptions, counts_energy: 
                 "Between looks {} s apart, after at least {} s to settle. A wake-up is a voluntary context switch.",
                 options.seconds, options.settle
             ),
+            "A look each second in between finds the threads that end: each counts as last seen, and one wake-up more. Only one that \
+             begins and ends between two looks is missed. A look reads what the kernel has counted, and wakes no program."
+                .to_string(),
             energy_note(counts_energy, options.apart).to_string(),
         ],
         tables,
@@ -221,8 +224,8 @@ mod tests {
                 1,
                 usage::Usage {
                     voluntary,
-                    involuntary: 0,
                     nanoseconds,
+                    ..usage::Usage::default()
                 },
             )]),
             seconds: 10.0,

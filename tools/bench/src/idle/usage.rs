@@ -15,6 +15,8 @@ pub(super) struct Usage {
     pub(super) voluntary: u64,
     pub(super) involuntary: u64,
     pub(super) nanoseconds: u64,
+    /// It was gone at a later look.
+    pub(super) has_ended: bool,
 }
 
 /// What every thread of a process has used, by thread number.
@@ -46,17 +48,51 @@ fn usage(task: &Path) -> Option<Usage> {
         voluntary: switches("voluntary_ctxt_switches")?,
         involuntary: switches("nonvoluntary_ctxt_switches")?,
         nanoseconds: schedule.split_ascii_whitespace().next()?.parse().ok()?,
+        has_ended: false,
     })
 }
 
+/// What the threads of a process use from a first look on, those included that end before the last one.
+pub(super) struct Watch {
+    first: Look,
+    /// The last that was seen of each thread.
+    last: Look,
+}
+
+impl Watch {
+    pub(super) fn from(first: Look) -> Self {
+        Self {
+            last: first.clone(),
+            first,
+        }
+    }
+
+    /// Takes another look. A thread that is gone keeps its last value, and has woken once more: to end.
+    pub(super) fn add(&mut self, now: Look) {
+        for (number, thread) in &mut self.last {
+            if !thread.has_ended && !now.contains_key(number) {
+                thread.has_ended = true;
+                thread.voluntary += 1;
+            }
+        }
+        self.last.extend(now);
+    }
+
+    /// What was used since the first look.
+    pub(super) fn used(&self) -> Look {
+        between(&self.first, &self.last)
+    }
+}
+
 /// What was used from one look to the next; a thread that began between counts from nothing.
-pub(super) fn between(before: &Look, after: &Look) -> Look {
+fn between(before: &Look, after: &Look) -> Look {
     let used = |(&number, late): (&u32, &Usage)| {
         let early = before.get(&number).copied().unwrap_or_default();
         let used = Usage {
             voluntary: late.voluntary.saturating_sub(early.voluntary),
             involuntary: late.involuntary.saturating_sub(early.involuntary),
             nanoseconds: late.nanoseconds.saturating_sub(early.nanoseconds),
+            has_ended: late.has_ended,
         };
         (number, used)
     };
@@ -71,6 +107,7 @@ pub(super) fn to_json(used: &Look) -> Value {
             "voluntary": used.voluntary,
             "involuntary": used.involuntary,
             "cpu_nanoseconds": used.nanoseconds,
+            "has_ended": used.has_ended,
         })
     };
     used.iter().map(of_one).collect()
@@ -91,26 +128,47 @@ mod tests {
         assert!(look(Path::new("/proc/0/task")).is_err());
     }
 
-    #[test]
-    fn a_thread_that_began_between_the_looks_counts_in_full() {
-        let usage = |voluntary| Usage {
+    fn usage(voluntary: u64) -> Usage {
+        Usage {
             voluntary,
             involuntary: 1,
             nanoseconds: voluntary * 10,
+            has_ended: false,
+        }
+    }
+
+    #[test]
+    fn a_thread_that_began_between_the_looks_counts_in_full() {
+        let mut watch = Watch::from(Look::from([(1, usage(5))]));
+        watch.add(Look::from([(1, usage(7)), (3, usage(4))]));
+        let used = watch.used();
+        let of_first = Usage {
+            voluntary: 2,
+            nanoseconds: 20,
+            ..Usage::default()
         };
-        let used = between(
-            &Look::from([(1, usage(5)), (2, usage(8))]),
-            &Look::from([(1, usage(7)), (3, usage(4))]),
-        );
-        assert_eq!(
-            used[&1],
-            Usage {
-                voluntary: 2,
-                involuntary: 0,
-                nanoseconds: 20
-            }
-        );
-        assert_eq!(used[&3], usage(4));
-        assert_eq!(used.len(), 2);
+        assert_eq!(used, Look::from([(1, of_first), (3, usage(4))]));
+    }
+
+    #[test]
+    fn threads_that_end_between_the_looks_count_as_last_seen_and_once_more() {
+        let mut watch = Watch::from(Look::from([(1, usage(5)), (2, usage(8))]));
+        // The second ends after three wake-ups, and the third begins; that one ends in its turn.
+        watch.add(Look::from([(1, usage(5)), (2, usage(11))]));
+        watch.add(Look::from([(1, usage(5)), (3, usage(4))]));
+        watch.add(Look::from([(1, usage(6))]));
+        watch.add(Look::from([(1, usage(6))]));
+        let used = watch.used();
+        let figures = |number: u32| {
+            (
+                used[&number].voluntary,
+                used[&number].nanoseconds,
+                used[&number].has_ended,
+            )
+        };
+        assert_eq!(figures(1), (1, 10, false));
+        assert_eq!(figures(2), (3 + 1, 30, true));
+        assert_eq!(figures(3), (4 + 1, 40, true));
+        assert_eq!(used.values().map(|used| used.voluntary).sum::<u64>(), 10);
     }
 }

@@ -11,12 +11,15 @@ use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 
 use super::energy::Energy;
-use super::usage::{self, Look};
+use super::usage::{self, Look, Watch};
 use crate::child::{self, Owned};
 use crate::contest::{Arm, Case};
 
 /// What a program says when it has nothing left to do but wait.
 const READY: &str = "ready";
+
+/// How long from look to look: a thread that ends is counted as the last one saw it. Reading what the kernel has counted wakes nobody.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How long programs may take to say so, all of one case together.
 const START_LIMIT: Duration = Duration::from_secs(180);
@@ -32,7 +35,7 @@ pub(super) struct Times {
 #[derive(Debug)]
 pub(super) struct Used {
     pub(super) threads: Look,
-    /// Seconds between the looks.
+    /// Seconds between the first look and the last.
     pub(super) seconds: f64,
     /// Joules of the whole machine, where they are counted and nothing else ran.
     pub(super) joules: Option<f64>,
@@ -84,15 +87,35 @@ pub(super) fn measure(
     bar.set_message("settling");
     thread::sleep(times.settle);
     bar.set_message("waiting");
-    let before: Vec<_> = waiting.iter().map(|started| (Instant::now(), started.look())).collect();
+    let mut watches: Vec<_> = waiting
+        .iter()
+        .map(|started| (Instant::now(), started.look().map(Watch::from)))
+        .collect();
     let first_energy = energy.and_then(Energy::read);
-    thread::sleep(times.between_looks);
+    look_in_between(&waiting, &mut watches, Instant::now() + times.between_looks);
     let joules = (|| Some(energy?.read()?.joules_since(first_energy.as_ref()?)))();
-    for (mut started, (began, before)) in waiting.into_iter().zip(before) {
-        done.push((started.place, started.used_since(began, before, joules)));
+    for (mut started, (began, watch)) in waiting.into_iter().zip(watches) {
+        done.push((started.place, started.used_since(began, watch, joules)));
         bar.inc(1);
     }
     done
+}
+
+/// Looks now and then until the time for the last look has come.
+fn look_in_between(waiting: &[Started], watches: &mut [(Instant, Result<Watch>)], end: Instant) {
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        thread::sleep(left.min(LOOK_EVERY));
+        if left <= LOOK_EVERY {
+            return;
+        }
+        for (started, (_, watch)) in waiting.iter().zip(&mut *watches) {
+            // One that has ended is found by the last look.
+            if let (Ok(watch), Ok(look)) = (watch, started.look()) {
+                watch.add(look);
+            }
+        }
+    }
 }
 
 /// Starts the programs of one case, and waits until all say that they are ready.
@@ -169,17 +192,20 @@ impl Started {
         usage::look(&PathBuf::from(format!("/proc/{}/task", self.program.inner.id())))
     }
 
-    fn used_since(&mut self, began: Instant, before: Result<Look>, joules: Option<f64>) -> Result<Used> {
-        let after = self.look();
+    fn used_since(&mut self, began: Instant, watch: Result<Watch>, joules: Option<f64>) -> Result<Used> {
+        let last = self.look();
         let seconds = began.elapsed().as_secs_f64();
         let is_alive = self.program.inner.try_wait()?.is_none();
-        match (before, after) {
-            (Ok(before), Ok(after)) if is_alive => Ok(Used {
-                threads: usage::between(&before, &after),
-                seconds,
-                joules,
-            }),
-            _ => Err(self.failure("it ended before the second look")),
+        match (watch, last) {
+            (Ok(mut watch), Ok(last)) if is_alive => {
+                watch.add(last);
+                Ok(Used {
+                    threads: watch.used(),
+                    seconds,
+                    joules,
+                })
+            }
+            _ => Err(self.failure("it ended before the last look")),
         }
     }
 
@@ -250,7 +276,7 @@ mod tests {
             errors[0].contains("'ready' was expected") && errors[0].ends_with("no"),
             "{errors:?}"
         );
-        assert!(errors[1].contains("ended before the second look"), "{errors:?}");
+        assert!(errors[1].contains("ended before the last look"), "{errors:?}");
         assert_eq!(errors[2], "get it");
     }
 }
