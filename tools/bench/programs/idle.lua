@@ -2,21 +2,13 @@
 local process = require "baton.process"
 local ffi = require "baton.ffi"
 
--- A listening socket, waited for as long as nobody comes.
+-- A listening socket, waited for as long as nobody comes: LuaSocket's accept, which parks its process, not a native thread.
 local function listen()
-  ffi.cdef [[
-    struct address { uint16_t family; uint16_t port; uint32_t host; char rest[8]; };
-    int socket(int domain, int type, int protocol);
-    int bind(int socket, const struct address *address, unsigned length);
-    int listen(int socket, int backlog);
-    int accept(int socket, void *address, void *length);
-  ]]
-  local INTERNET, STREAM, LOOPBACK = 2, 1, 0x0100007f
-  local socket = ffi.C.socket(INTERNET, STREAM, 0)
-  local address = ffi.new("struct address", { family = INTERNET, host = LOOPBACK })
-  assert(ffi.C.bind(socket, address, ffi.sizeof(address)) == 0 and ffi.C.listen(socket, 5) == 0, "cannot listen")
-  local accept = ffi.blocking(ffi.C.accept)
-  process.spawn(function() accept(socket, ffi.nullptr, ffi.nullptr) end)
+  local found, socket = pcall(require, "socket")
+  assert(found, "no LuaSocket: install lua-socket")
+  local server = assert(socket.bind("127.0.0.1", 0))
+  process.spawn(function() assert(server:accept()) end)
+  process.yield()
 end
 
 -- Two processes that take the CPU from each other.
