@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::usage;
+use super::usage::{self, Usage};
 use super::waiting::Used;
 use super::{BATON, Outcomes};
 use crate::chart::{Bars, Chart, Scale, Series};
@@ -94,27 +94,54 @@ fn by_case(outcomes: &Outcomes, caption: &str, shown: &dyn Fn(&Used) -> String) 
     table
 }
 
-/// Baton's threads one by one, in the order of their numbers: the first is the program's.
+/// How many threads of a program have rows of their own; the others have one together.
+const ROWS: usize = 4;
+
+/// Each system's threads that switch, the busiest first.
 fn threads(outcomes: &Outcomes) -> Table {
-    let header = ["case", "thread", "voluntary", "involuntary", "CPU us"];
-    let mut table = Table::new(
-        "baton's threads: context switches and CPU time between the looks",
-        &header,
-    );
-    for case in &outcomes.cases {
-        let used = outcomes.used_by(BATON, &case.name);
-        let threads = used.into_iter().flat_map(|used| used.threads.values());
-        for (number, thread) in (1..).zip(threads) {
-            table.row([
-                case.title.clone(),
-                format!("{number}"),
-                thread.voluntary.to_string(),
-                thread.involuntary.to_string(),
-                figure(Some(thread.nanoseconds as f64 / 1e3), 1, ""),
-            ]);
+    let header = ["case", "system", "thread", "voluntary", "involuntary", "CPU us"];
+    let caption = format!("switches and CPU time a second, by thread; the {ROWS} that switch most");
+    let mut table = Table::new(caption, &header);
+    for (number, case) in outcomes.cases.iter().enumerate() {
+        for (arm, of_arm) in outcomes.arms.iter().enumerate() {
+            let used = outcomes.used(arm, number);
+            for (thread, usage) in used.into_iter().flat_map(busiest) {
+                let seconds = used.map_or(f64::NAN, |used| used.seconds);
+                let each_second = |count: f64| figure(Some(count / seconds), 2, "");
+                table.row([
+                    case.title.clone(),
+                    of_arm.name.to_string(),
+                    thread,
+                    each_second(usage.voluntary as f64),
+                    each_second(usage.involuntary as f64),
+                    each_second(usage.nanoseconds as f64 / 1e3),
+                ]);
+            }
         }
     }
     table
+}
+
+/// The threads that switch most, and all others as one. They are numbered in the order in which they began: the first is the program's.
+fn busiest(used: &Used) -> Vec<(String, Usage)> {
+    let mut threads: Vec<(String, Usage)> = (1..)
+        .zip(used.threads.values())
+        .map(|(number, usage): (u32, &Usage)| {
+            let end = if usage.has_ended { ", ended" } else { "" };
+            (format!("{number}{end}"), *usage)
+        })
+        .collect();
+    threads.sort_by_key(|(_, usage)| std::cmp::Reverse((usage.voluntary + usage.involuntary, usage.nanoseconds)));
+    let switch = threads
+        .iter()
+        .take_while(|(_, usage)| usage.voluntary + usage.involuntary > 0);
+    let shown = switch.count().min(ROWS);
+    if threads.len() - shown > 1 {
+        let others = threads.split_off(shown);
+        let name = format!("{} others", others.len());
+        threads.push((name, others.iter().map(|(_, usage)| *usage).sum()));
+    }
+    threads
 }
 
 fn charts(outcomes: &Outcomes) -> Vec<Chart> {
@@ -222,10 +249,10 @@ mod tests {
         let used = |voluntary, nanoseconds| Used {
             threads: usage::Look::from([(
                 1,
-                usage::Usage {
+                Usage {
                     voluntary,
                     nanoseconds,
-                    ..usage::Usage::default()
+                    ..Usage::default()
                 },
             )]),
             seconds: 10.0,
@@ -292,5 +319,35 @@ mod tests {
             lines(&outcomes),
             ["met     the case second <= 1.1 wake-ups a second  (measured 1.000 wake-ups a second)"]
         );
+    }
+
+    #[test]
+    fn threads_that_switch_most_have_rows_and_the_others_one_together() {
+        let mut outcomes = outcomes("hour", &[(BATON, 0, 0), ("Go", 0, 0)]);
+        let usage = |voluntary| Usage {
+            voluntary,
+            nanoseconds: 1000,
+            ..Usage::default()
+        };
+        let counts = [(7, 10), (8, 50), (9, 0), (10, 30), (11, 20), (12, 40)];
+        if let Ok(used) = &mut outcomes.measured[1].1 {
+            used.threads = counts.map(|(number, voluntary)| (number, usage(voluntary))).into();
+        }
+        let table = threads(&outcomes).to_string();
+        let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+        let ends: Vec<String> = rows
+            .iter()
+            .map(|row| row[row.len().saturating_sub(5)..].join(" "))
+            .collect();
+        for row in [
+            "baton 1 0.00 0.00 0.00",
+            "Go 2 5.00 0.00 0.10",
+            "Go 6 4.00 0.00 0.10",
+            "Go 4 3.00 0.00 0.10",
+            "Go 5 2.00 0.00 0.10",
+            "2 others 1.00 0.00 0.20",
+        ] {
+            assert!(ends.iter().any(|end| end == row), "{row}: {table}");
+        }
     }
 }

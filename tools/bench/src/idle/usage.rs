@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::iter::Sum;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
@@ -17,6 +18,17 @@ pub(super) struct Usage {
     pub(super) nanoseconds: u64,
     /// It was gone at a later look.
     pub(super) has_ended: bool,
+}
+
+impl Sum for Usage {
+    fn sum<I: Iterator<Item = Usage>>(usages: I) -> Usage {
+        usages.fold(Usage::default(), |sum, one| Usage {
+            voluntary: sum.voluntary + one.voluntary,
+            involuntary: sum.involuntary + one.involuntary,
+            nanoseconds: sum.nanoseconds + one.nanoseconds,
+            has_ended: sum.has_ended && one.has_ended,
+        })
+    }
 }
 
 /// What every thread of a process has used, by thread number.
