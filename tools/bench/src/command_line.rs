@@ -318,9 +318,9 @@ pub(crate) struct IdleOptions {
     #[arg(long)]
     pub(crate) apart: bool,
 
-    /// Sleeps of 50 us and of 1 ms whose lateness is measured in the same run
-    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) sleeps: u32,
+    /// Sleeps of 50 us and of 1 ms whose lateness is measured in the same run; if not given, 500 and 1,000
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) sleeps: Option<u32>,
 }
 
 /// What a program waits for.
@@ -399,9 +399,9 @@ pub(crate) struct DelayOptions {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
 
-    /// Sleeps in each run
-    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) sleeps: u32,
+    /// Sleeps in each run; if not given, 500, and of 1 ms with nothing beside them a thousand
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) sleeps: Option<u32>,
 }
 
 #[derive(Debug, Args)]

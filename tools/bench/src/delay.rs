@@ -31,6 +31,12 @@ const LENGTHS: [(&str, &str); 4] = [
     ("0.01", "10 ms"),
 ];
 
+/// Sleeps in a run, where nobody says how many.
+const SLEEPS: u32 = 500;
+/// The case whose goal is about a thousand sleeps.
+const MILLISECOND: &str = "1 ms";
+const THOUSAND: u32 = 1000;
+
 /// The program in other systems.
 const SOURCES: [(&str, &str); 5] = [
     ("delay.py", include_str!("../programs/delay.py")),
@@ -57,7 +63,7 @@ pub(crate) fn run(bench: &Bench, options: &DelayOptions) -> Result<Report> {
 /// The cases that other experiments refer to: how exact short sleeps are in the same run.
 pub(crate) fn exactness(bench: &Bench, options: &DelayOptions) -> Result<Report> {
     let mut cases = cases(options.sleeps);
-    cases.retain(|case| ["50 us", "1 ms"].contains(&case.name.as_str()));
+    cases.retain(|case| ["50 us", MILLISECOND].contains(&case.name.as_str()));
     measure(bench, options, cases)
 }
 
@@ -102,16 +108,24 @@ fn arms(bench: &Bench) -> Result<Vec<Arm>> {
     Ok(arms)
 }
 
-const ALONE: [&str; 4] = ["50 us", "100 us", "1 ms", "10 ms"];
+const ALONE: [&str; 4] = ["50 us", "100 us", MILLISECOND, "10 ms"];
 
-fn cases(sleeps: u32) -> Vec<Case> {
+/// How many sleeps a case has.
+fn number(sleeps: Option<u32>, case: &str) -> u32 {
+    sleeps.unwrap_or(if case == MILLISECOND { THOUSAND } else { SLEEPS })
+}
+
+fn cases(sleeps: Option<u32>) -> Vec<Case> {
     let case = |&(seconds, name): &(&str, &str), beside: &str| Case {
         name: format!("{name}{beside}"),
         title: format!("sleeps of {name}{beside}"),
-        arguments: [seconds.to_string(), sleeps.to_string()]
-            .into_iter()
-            .chain((!beside.is_empty()).then(|| "busy".to_string()))
-            .collect(),
+        arguments: [
+            seconds.to_string(),
+            number(sleeps, &format!("{name}{beside}")).to_string(),
+        ]
+        .into_iter()
+        .chain((!beside.is_empty()).then(|| "busy".to_string()))
+        .collect(),
     };
     let alone = LENGTHS.iter().map(|length| case(length, ""));
     alone
@@ -168,18 +182,18 @@ fn chart(results: &Results) -> Chart {
     })
 }
 
-fn verdicts(results: &Results, sleeps: u32) -> Vec<Verdict> {
+fn verdicts(results: &Results, sleeps: Option<u32>) -> Vec<Verdict> {
     let lateness = |arm: &str, case: &str, percent| {
         let (arm, case) = (results.arm(arm)?, results.case(case)?);
         stats::percentile(&late(results, arm, case), percent)
     };
     let best_peer = |percent| {
-        let peers = scripts::names().filter_map(|peer| lateness(peer, "1 ms", percent));
+        let peers = scripts::names().filter_map(|peer| lateness(peer, MILLISECOND, percent));
         peers.reduce(f64::min)
     };
     let best_design = |percent| {
         let designs = peers::OPENSMALLTALK.iter();
-        let late = designs.filter_map(|(peer, _)| lateness(peer.name, "1 ms", percent));
+        let late = designs.filter_map(|(peer, _)| lateness(peer.name, MILLISECOND, percent));
         late.reduce(f64::min)
     };
     let mut verdicts = Vec::new();
@@ -190,17 +204,22 @@ fn verdicts(results: &Results, sleeps: u32) -> Vec<Verdict> {
             ratio("50 us", lateness(BARE, "50 us", percent)),
         ));
         let millisecond = format!("lateness of 1 ms, {name}");
-        verdicts.push(PEERS_GOAL.judge(&millisecond, ratio("1 ms", best_peer(percent))));
+        verdicts.push(PEERS_GOAL.judge(&millisecond, ratio(MILLISECOND, best_peer(percent))));
         // Where the designs are missing, that is a line of its own.
-        let design = best_design(percent).and_then(|late| ratio("1 ms", Some(late)));
+        let design = best_design(percent).and_then(|late| ratio(MILLISECOND, Some(late)));
         verdicts.extend(design.map(|ratio| DESIGNS_GOAL.judge(&millisecond, Some(ratio))));
     }
+    let slept = number(sleeps, MILLISECOND);
     let took = || {
-        let (arm, case) = (results.arm(BATON)?, results.case("1 ms")?);
+        let (arm, case) = (results.arm(BATON)?, results.case(MILLISECOND)?);
         let took: Vec<f64> = results.values(arm, case, "took_s");
-        Some(stats::median(&took)? * 1000.0 / f64::from(sleeps))
+        Some(stats::median(&took)? * f64::from(THOUSAND) / f64::from(slept))
     };
-    verdicts.push(THOUSAND_GOAL.judge("a thousand sleeps of 1 ms", took()));
+    let thousand = match slept {
+        THOUSAND => "a thousand sleeps of 1 ms".to_string(),
+        _ => format!("a thousand sleeps of 1 ms, reckoned from {slept}"),
+    };
+    verdicts.push(THOUSAND_GOAL.judge(&thousand, took()));
     verdicts
 }
 
@@ -230,11 +249,18 @@ mod tests {
 
     #[test]
     fn every_length_is_tried_alone_and_busy() {
-        let cases = cases(7);
+        let cases = cases(Some(7));
         let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
         assert_eq!(names[..4], ALONE);
         assert_eq!(names[4], "50 us, busy");
         assert_eq!(cases[0].arguments, ["0.00005", "7"]);
         assert_eq!(cases[7].arguments, ["0.01", "7", "busy"]);
+    }
+
+    #[test]
+    fn a_thousand_sleeps_of_a_millisecond_are_slept_unless_another_number_is_asked_for() {
+        let numbers: Vec<String> = cases(None).iter().map(|case| case.arguments[1].clone()).collect();
+        assert_eq!(numbers, ["500", "500", "1000", "500", "500", "500", "500", "500"]);
+        assert!(cases(Some(7)).iter().all(|case| case.arguments[1] == "7"));
     }
 }
