@@ -9,11 +9,12 @@ mod policies;
 mod traces;
 pub(crate) mod waits;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
 use baton_core::spin::replay::{self, Bill};
-use baton_core::spin::{Ema, Learned, Off, Policy, budget};
+use baton_core::spin::{Accuracy, Ema, Learned, Off, Policy, budget};
 use serde_json::{Value, json};
 
 use crate::chart::{Bars, Chart, Scale, Series};
@@ -38,10 +39,15 @@ const POLICIES: [&str; 5] = [
     "learned",
 ];
 
+/// Those of them that count how often they were right.
+const JUDGED: [&str; 2] = [POLICIES[1], POLICIES[4]];
+
 /// The bills of one trace, by policy.
 struct Row {
     trace: Trace,
     bills: Vec<Bill>,
+    /// In the order of [`JUDGED`].
+    accuracies: [Accuracy; 2],
 }
 
 /// Runs the experiment: both halves of it, or one trace.
@@ -74,14 +80,18 @@ fn replay(options: &SpinOptions) -> Result<Report> {
                 .iter_mut()
                 .map(|policy| replay::run(policy.as_mut(), &trace.events, park_cost))
                 .collect(),
+            accuracies: accuracies(&trace, park_cost),
             trace,
         })
         .collect();
     Ok(Report {
-        notes: vec![format!(
-            "A wait costs what is spun for it, and {park_cost:?} if the owner parks; hindsight pays the smaller of the wait and the park."
-        )],
-        tables: vec![table(&rows)],
+        notes: vec![
+            format!(
+                "A wait costs what is spun for it, and {park_cost:?} if the owner parks; hindsight pays the smaller of the wait and the park."
+            ),
+            RIGHT_AND_WRONG.to_string(),
+        ],
+        tables: vec![table(&rows), right_and_wrong(&rows)],
         charts: vec![chart(&rows)],
         samples: rows.iter().map(to_json).collect(),
         verdicts: rows.iter().flat_map(verdicts).collect(),
@@ -103,11 +113,47 @@ fn policies(park_cost: Duration) -> [Box<dyn Policy>; 5] {
     ]
 }
 
+/// Chromium's names for the ways that a wait can go.
+const RIGHT_AND_WRONG: &str = "TP: spun, and signalled; FP: spun, and not; TN: did not spin, and waited longer than the limit; FN: did not spin, \
+     and waited no longer. The limit is ema's 2 ms, and for learned what a park costs.";
+
+/// How often `ema` and `learned` are right about a trace.
+fn accuracies(trace: &Trace, park_cost: Duration) -> [Accuracy; 2] {
+    let mut ema = Ema::new(CHROMIUM_LIMIT);
+    let mut learned = Learned::new(BUDGET);
+    // As for the bills.
+    (0..300).for_each(|_| learned.learn_park_cost(park_cost));
+    let _ = replay::run(&mut ema, &trace.events, park_cost);
+    let _ = replay::run(&mut learned, &trace.events, park_cost);
+    [ema.accuracy(), learned.accuracy()]
+}
+
+fn right_and_wrong(rows: &[Row]) -> Table {
+    let mut header = vec!["waits"];
+    header.extend(JUDGED);
+    let mut table = Table::new("right and wrong: TP / FP / TN / FN", &header);
+    for Row { trace, accuracies, .. } in rows {
+        let counts = accuracies.map(|accuracy| counts(accuracy).map(|(_, count)| count.to_string()).join(" / "));
+        table.row(std::iter::once(trace.name.clone()).chain(counts));
+    }
+    table
+}
+
+/// The four counts, by name.
+fn counts(accuracy: Accuracy) -> [(&'static str, u64); 4] {
+    [
+        ("true_positives", accuracy.true_positives),
+        ("false_positives", accuracy.false_positives),
+        ("true_negatives", accuracy.true_negatives),
+        ("false_negatives", accuracy.false_negatives),
+    ]
+}
+
 fn table(rows: &[Row]) -> Table {
     let mut header = vec!["waits", "number"];
     header.extend(POLICIES);
     let mut table = Table::new("cost / optimum (share of all time that is spun)", &header);
-    for Row { trace, bills } in rows {
+    for Row { trace, bills, .. } in rows {
         let mut cells = vec![trace.name.clone(), trace.events.len().to_string()];
         cells.extend(
             bills
@@ -166,5 +212,26 @@ fn to_json(row: &Row) -> Value {
         })
     };
     let bills: Vec<Value> = POLICIES.iter().zip(&row.bills).map(of_one).collect();
-    json!({"trace": row.trace.name, "bills": bills})
+    let of_one = |(name, accuracy): (&&str, &Accuracy)| {
+        let counts: BTreeMap<&str, u64> = counts(*accuracy).into();
+        json!({ "policy": name, "counts": counts })
+    };
+    let accuracies: Vec<Value> = JUDGED.iter().zip(&row.accuracies).map(of_one).collect();
+    json!({"trace": row.trace.name, "bills": bills, "accuracies": accuracies})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_wait_of_a_trace_is_counted_as_right_or_wrong() {
+        let trace = traces::five().swap_remove(2);
+        assert_eq!(trace.events[0].after, Duration::from_micros(1900));
+        let [ema, learned] =
+            accuracies(&trace, Duration::from_micros(50)).map(|accuracy| counts(accuracy).map(|(_, count)| count));
+        let waits = trace.events.len() as u64;
+        assert_eq!(ema, [waits, 0, 0, 0], "it spins up to its limit");
+        assert_eq!(learned, [0, 0, waits, 0], "it parks for what is longer than a park");
+    }
 }

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use baton_core::spin::Accuracy;
 use baton_sys::processors;
 
 use crate::chart::{Bars, Chart, Scale, Series};
@@ -74,6 +75,12 @@ pub(super) fn run(options: &SpinOptions) -> Result<Report> {
                 &|_| true,
                 &|arm, case| figure(results.median(arm, case, "cpu_percent"), 2, ""),
             ),
+            table(
+                &results,
+                "right and wrong: TP / FP / TN / FN, of waits in the median of the rounds",
+                &|_| true,
+                &|arm, case| right_and_wrong(&results, arm, case),
+            ),
             table(&results, "tasks a second", &|case| case == APPLICATION, &|arm, case| {
                 figure(results.median(arm, case, "waits_per_second"), 0, "")
             }),
@@ -105,6 +112,16 @@ pub(super) fn run(options: &SpinOptions) -> Result<Report> {
         verdicts,
         ..Report::default()
     })
+}
+
+/// Who never spins is asked nothing, and counts nothing.
+fn right_and_wrong(results: &Results, arm: usize, case: usize) -> String {
+    match results.arms[arm].name {
+        OFF => "-".to_string(),
+        _ => super::counts(Accuracy::default())
+            .map(|(name, _)| figure(results.median(arm, case, name), 0, ""))
+            .join(" / "),
+    }
 }
 
 fn is_quiet(case: &str) -> bool {

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use baton_core::kernel::{Deadline, Readiness, SemaphoreId, Watch};
-use baton_core::spin::PolicyName;
+use baton_core::spin::{Accuracy, PolicyName};
 use baton_core::vm::Ring;
 use baton_sys::clock::{self, Instant};
 
@@ -50,6 +50,8 @@ struct Tally {
     took: Duration,
     /// Spun in all, the first part of the time included.
     spun: Duration,
+    /// How often the policy was right, the first part of the time included.
+    accuracy: Accuracy,
 }
 
 /// The policy of that name.
@@ -91,6 +93,9 @@ fn print(tally: &Tally) -> Result<()> {
         tally.waits as f64 / seconds,
         tally.spun.as_secs_f64(),
     );
+    for (name, count) in super::counts(tally.accuracy) {
+        lines.push_str(&format!("{name} {count}\n"));
+    }
     for (name, percent) in [("p50_us", 50.0), ("p99_us", 99.0)] {
         if let Some(late) = stats::percentile(&tally.late, percent) {
             lines.push_str(&format!("{name} {late}\n"));
@@ -139,7 +144,9 @@ fn measure(process: &Process, way: Way, whole: Duration) -> Tally {
     }
     tally.cpu = clock::thread_cpu_time() - cpu;
     tally.took = Instant::now() - began;
-    tally.spun = process.vm.spin_tally().spun;
+    let spin = process.vm.spin_tally();
+    tally.spun = spin.spun;
+    tally.accuracy = spin.accuracy;
     tally
 }
 
