@@ -4,6 +4,7 @@
 //! process, a message, an interrupt and so on; in the preemptive test five counts are eight switches. The interval is that of the clock; the
 //! rates are counts per second of CPU time, so that it matters little what else the machine does.
 
+mod calls;
 pub(crate) mod runtime;
 
 use std::path::Path;
@@ -75,7 +76,7 @@ const BARE_GOAL: Goal = Goal::at_most(2.0, "", 3);
 const SWITCH_GOAL: Goal = Goal::at_most(1.0 / 3.0, "", 3);
 const OTHER_GOAL: Goal = Goal::at_most(1.2, "", 3);
 
-const NOTES: [&str; 6] = [
+const NOTES: [&str; 7] = [
     "one count: a pass over 1024 words (basic), a turn of one of five processes (cooperative, preemptive), an interrupt handled, 16 bytes sent, \
      received and compared, a semaphore taken and given, 128 bytes allocated and freed (in Lua: a table of 120)",
     "checks, on in every interval: counters of processes in turn within one of their mean, no interrupt lost, no message changed",
@@ -83,6 +84,7 @@ const NOTES: [&str; 6] = [
     "rates are per second of CPU time, of all threads of a program; with a second thread, per second of the clock",
     "peers have no priorities and no suspension by others, so that they take part in the tests that need neither; all run on one thread, but for \
      POSIX threads, which share one CPU and take turns by semaphores: the system's order among equals is its own",
+    "in the runtime's own tests each measured call of the kernel is a real one: a function that is not inlined into the loop around it",
     "the bare switch counts as a turn does; beside the preemptive test, eight of its switches are five counts",
 ];
 

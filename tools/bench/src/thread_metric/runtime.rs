@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use baton_core::kernel::{Deadline, ProcessId};
+use baton_core::kernel::ProcessId;
 use baton_core::vm::{Bell, Ring};
 use baton_sys::fiber::{Fiber, ThreadFiber};
 use baton_sys::stack::StackPool;
@@ -16,6 +16,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, raise};
 use nix::sys::time::TimeValLike;
 
+use super::calls;
 use crate::lab::{Lab, Process};
 
 /// The reporter is more urgent than all others.
@@ -79,7 +80,7 @@ fn prepare(lab: &Lab, test: &str, counters: &Counters) -> Result<usize> {
                 let counters = Arc::clone(counters);
                 lab.spawn(40, false, move |process| {
                     loop {
-                        process.vm.yield_now();
+                        calls::yield_now(process);
                         count(&counters, number);
                         process.checkpoint();
                     }
@@ -111,7 +112,7 @@ fn prepare(lab: &Lab, test: &str, counters: &Counters) -> Result<usize> {
         "message" => spawn_counting(lab, counters, message()),
         "synchronization" => spawn_counting(lab, counters, synchronization()),
         "memory" => spawn_counting(lab, counters, |_: &Process| {
-            drop(black_box(Box::<[u8; 128]>::new_uninit()));
+            calls::free(black_box(calls::allocate()));
         }),
         _ => bail!("no such test: {test}"),
     }
@@ -159,11 +160,11 @@ fn preemptive(lab: &Lab, counters: &Counters) -> Result<usize> {
         next = Some(lab.spawn(priority, number > 0, move |process| {
             loop {
                 if let Some(next) = wakes {
-                    let _ = process.vm.operate(|kernel| kernel.resume(next));
+                    calls::resume(process, next);
                 }
                 count(&counters, number);
                 if number > 0 {
-                    let _ = process.vm.suspend(process.id);
+                    calls::suspend_self(process);
                 }
                 process.checkpoint();
             }
@@ -180,7 +181,7 @@ extern "C" fn on_interrupt(_signal: c_int) {
     // Relaxed: the bell orders it.
     INTERRUPTS.fetch_add(1, Ordering::Relaxed);
     if let Some(bell) = BELL.get() {
-        bell.ring();
+        calls::ring(bell);
     }
 }
 
@@ -193,9 +194,7 @@ fn interrupt(lab: &Lab, counters: &Counters, cause: impl Fn() -> bool + Send + '
         let _ = BELL.set(process.vm.hang_bell(Ring::Signal(semaphore)));
         loop {
             assert!(cause(), "an interrupt can be caused");
-            process
-                .vm
-                .attempt(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never));
+            calls::semaphore_wait(process, semaphore);
             count(&counters, 0);
             // Relaxed (both): the bell has ordered them.
             let handled = INTERRUPTS.load(Ordering::Relaxed);
@@ -213,7 +212,7 @@ fn interrupt_preemption(lab: &Lab, counters: &Counters) -> Result<usize> {
     let urgent = lab.spawn(60, true, move |process| {
         loop {
             count(&of_urgent, 1);
-            let _ = process.vm.suspend(process.id);
+            calls::suspend_self(process);
         }
     })?;
     let counters = Arc::clone(counters);
@@ -238,13 +237,9 @@ fn message() -> impl FnMut(&Process) + Send {
         let channel = *channel.get_or_insert_with(|| process.vm.kernel(|kernel| kernel.channel_new(10)));
         let place = sent as usize % PLACES;
         places[place] = [sent, !sent];
-        process
-            .vm
-            .attempt(|kernel| kernel.channel_send(channel, place as u64, Deadline::Never));
-        let wake = process
-            .vm
-            .attempt(|kernel| kernel.channel_receive(channel, Deadline::Never));
-        let received = black_box(places[wake.value as usize]);
+        calls::channel_send(process, channel, place as u64);
+        let place = calls::channel_receive(process, channel);
+        let received = black_box(places[place as usize]);
         assert_eq!(received, [sent, !sent], "a message is not what was sent");
         sent += 1;
     }
@@ -254,10 +249,8 @@ fn synchronization() -> impl FnMut(&Process) + Send {
     let mut semaphore = None;
     move |process| {
         let semaphore = *semaphore.get_or_insert_with(|| process.vm.kernel(|kernel| kernel.semaphore_new(1)));
-        process
-            .vm
-            .attempt(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never));
-        process.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+        calls::semaphore_wait(process, semaphore);
+        calls::semaphore_signal(process, semaphore);
     }
 }
 

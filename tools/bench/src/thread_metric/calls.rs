@@ -1,0 +1,66 @@
+//! The calls that Thread-Metric measures. Each is a function that no compiler merges with the loop around it, as the tests' rules ask for: the
+//! whole call is paid, and nothing of the kernel is computed once for many.
+
+use std::mem::MaybeUninit;
+
+use baton_core::kernel::{ChannelId, Deadline, ProcessId, SemaphoreId};
+use baton_core::vm::Bell;
+
+use crate::lab::Process;
+
+#[inline(never)]
+pub(super) fn yield_now(process: &Process) {
+    process.vm.yield_now();
+}
+
+#[inline(never)]
+pub(super) fn resume(process: &Process, other: ProcessId) {
+    let _ = process.vm.operate(|kernel| kernel.resume(other));
+}
+
+#[inline(never)]
+pub(super) fn suspend_self(process: &Process) {
+    let _ = process.vm.suspend(process.id);
+}
+
+#[inline(never)]
+pub(super) fn semaphore_wait(process: &Process, semaphore: SemaphoreId) {
+    process
+        .vm
+        .attempt(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never));
+}
+
+#[inline(never)]
+pub(super) fn semaphore_signal(process: &Process, semaphore: SemaphoreId) {
+    process.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+}
+
+#[inline(never)]
+pub(super) fn channel_send(process: &Process, channel: ChannelId, value: u64) {
+    process
+        .vm
+        .attempt(|kernel| kernel.channel_send(channel, value, Deadline::Never));
+}
+
+#[inline(never)]
+pub(super) fn channel_receive(process: &Process, channel: ChannelId) -> u64 {
+    let wake = process
+        .vm
+        .attempt(|kernel| kernel.channel_receive(channel, Deadline::Never));
+    wake.value
+}
+
+#[inline(never)]
+pub(super) fn ring(bell: &Bell) {
+    bell.ring();
+}
+
+#[inline(never)]
+pub(super) fn allocate() -> Box<MaybeUninit<[u8; 128]>> {
+    Box::new_uninit()
+}
+
+#[inline(never)]
+pub(super) fn free(block: Box<MaybeUninit<[u8; 128]>>) {
+    drop(block);
+}
