@@ -2,6 +2,7 @@
 #include <boost/fiber/all.hpp>
 #include <boost/version.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -179,6 +180,10 @@ Count metric_cooperative() {
     }));
   for (fibers::fiber &fiber : all)
     fiber.join();
+  // Counters of processes in turn are within one of their mean.
+  auto [least, most] = std::minmax_element(counters.begin(), counters.end());
+  if (*least == 0 || *most - *least > 1)
+    fail("the counters are more than one from each other: " + std::to_string(*least) + " to " + std::to_string(*most));
   return std::accumulate(counters.begin(), counters.end(), Count(0));
 }
 

@@ -29,7 +29,9 @@ run(["thread-metric", Test, Seconds]) ->
     erlang:send_after(Interval, self(), over),
     Counters = metric(Test),
     receive over -> ok end,
-    Counts = lists:sum([counters:get(C, 1) || C <- Counters]),
+    Read = [counters:get(C, 1) || C <- Counters],
+    check(Test, Read),
+    Counts = lists:sum(Read),
     Took = erlang:convert_time_unit(erlang:monotonic_time() - Start, native, microsecond) / 1.0e6,
     io:format("{\"counts\": ~b, \"seconds\": ~.6f, \"cpu\": ~.6f}~n", [Counts, Took, (cpu_time() - Cpu) / 1.0e9]);
 run(["scale", Count]) ->
@@ -97,6 +99,14 @@ metric_of("synchronization") ->
     end)];
 metric_of("memory") ->
     [counting(fun() -> fun(N) -> put(kept, erlang:make_tuple(15, N)) end end)].
+
+%% Counters of processes in turn are within one of their mean.
+check("cooperative", Counts) ->
+    case {lists:min(Counts), lists:max(Counts)} of
+        {Least, Most} when Least > 0, Most - Least =< 1 -> ok;
+        _ -> error({"the counters are more than one from each other", Counts})
+    end;
+check(_, _) -> ok.
 
 counting(Prepare) ->
     Counter = counters:new(1, [write_concurrency]),

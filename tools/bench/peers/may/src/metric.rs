@@ -22,22 +22,55 @@ pub fn run(test: &str, seconds: f64) -> Option<()> {
     });
     let running = match test {
         "basic" => vec![counting(basic())],
-        "cooperative" => (0..5).map(|_| counting(coroutine::yield_now)).collect(),
+        "cooperative" => in_turn(),
         "message" => vec![counting(message())],
         "synchronization" => vec![counting(synchronization())],
         "memory" => vec![counting(|| drop(black_box(Box::<[u8; 128]>::new_uninit())))],
         _ => return None,
     };
-    let mut sum = 0;
+    let mut counts = Vec::new();
     for (handle, counter) in running {
         handle.join().expect("a coroutine that ends well");
         // Relaxed: its writer has ended.
-        sum += counter.load(Ordering::Relaxed);
+        counts.push(counter.load(Ordering::Relaxed));
     }
+    if test == "cooperative" {
+        check_turns(&counts);
+    }
+    let sum: u64 = counts.iter().sum();
     let seconds = begin.elapsed().as_secs_f64();
     let cpu = (crate::cpu_time() - cpu) / 1e9;
     println!("{{\"counts\": {sum}, \"seconds\": {seconds:.6}, \"cpu\": {cpu:.6}}}");
     Some(())
+}
+
+/// Five coroutines that give way after each count. The worker runs while they are made: none begins before all are there.
+fn in_turn() -> Vec<(coroutine::JoinHandle<()>, Counter)> {
+    let all_are_there = Arc::new(AtomicBool::new(false));
+    let coroutines = (0..5).map(|_| {
+        let may_begin = all_are_there.clone();
+        let mut has_begun = false;
+        counting(move || {
+            // Relaxed: nothing else is read after it.
+            while !has_begun && !may_begin.load(Ordering::Relaxed) {
+                coroutine::yield_now();
+            }
+            has_begun = true;
+            coroutine::yield_now();
+        })
+    });
+    let coroutines = coroutines.collect();
+    all_are_there.store(true, Ordering::Relaxed);
+    coroutines
+}
+
+/// Counters of processes in turn are within one of their mean.
+fn check_turns(counts: &[u64]) {
+    let (least, most) = (counts.iter().min(), counts.iter().max());
+    let is_fair = least
+        .zip(most)
+        .is_some_and(|(least, most)| *least > 0 && most - least <= 1);
+    assert!(is_fair, "the counters are more than one from each other: {counts:?}");
 }
 
 fn counting(mut body: impl FnMut() + Send + 'static) -> (coroutine::JoinHandle<()>, Counter) {
