@@ -281,7 +281,7 @@ pub(crate) struct PhilosophersOptions {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
 
-    /// Seconds that the other program computes, and that it sleeps and wakes, beside each
+    /// Seconds that the other program computes, and that it sleeps and wakes in each of two ways, beside each
     #[arg(long, default_value = "3", value_parser = some_seconds)]
     pub(crate) seconds: f64,
 }

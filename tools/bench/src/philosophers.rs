@@ -40,7 +40,15 @@ const CASES: [(&str, &str); 6] = [
 struct Neighbours {
     /// Turns of its work a second, on one CPU.
     speeds: Vec<f64>,
-    /// Microseconds by which it woke late, on all CPUs.
+    /// On all CPUs, where it may have an idle one to itself.
+    wakes_on_all: Wakes,
+    /// On the one CPU that both share.
+    wakes_on_one: Wakes,
+}
+
+/// Microseconds by which the other program woke late, by round.
+#[derive(Default)]
+struct Wakes {
     p50: Vec<f64>,
     p99: Vec<f64>,
 }
@@ -73,7 +81,7 @@ pub(crate) fn run(bench: &Bench, options: &PhilosophersOptions) -> Result<Report
     Ok(Report {
         arms: vec![baton.found()],
         notes: vec![
-            "Philosophers beside another program: its work on one CPU, which they share, and how late it wakes on all CPUs.".to_string(),
+            "Philosophers beside another program: its work on one CPU, which they share, and how late it wakes, on that CPU and on all.".to_string(),
         ],
         tables: vec![table(&alone, &beside)],
         charts: charts(&alone, &beside),
@@ -83,15 +91,15 @@ pub(crate) fn run(bench: &Bench, options: &PhilosophersOptions) -> Result<Report
 }
 
 impl Neighbours {
-    /// One round: the other program computes, then it sleeps and wakes, each time beside new philosophers.
+    /// One round: the other program computes, then it sleeps and wakes in both ways, each time beside new philosophers.
     fn measure(&mut self, place: &Place, seconds: f64, command: impl Fn() -> Option<Command>) -> Result<()> {
         let figures = place.within(|| run_beside("compute", seconds, command()))?;
         let turns = first(&figures, "turns").zip(first(&figures, "seconds"));
         let (turns, seconds_of_it) = turns.context("the program beside told nothing")?;
         self.speeds.push(turns / seconds_of_it);
-        let figures = run_beside("wake", seconds, command())?;
-        self.p50.extend(first(&figures, "p50_us"));
-        self.p99.extend(first(&figures, "p99_us"));
+        self.wakes_on_all.add(&run_beside("wake", seconds, command())?);
+        let wake_here = || run_beside("wake", seconds, command());
+        self.wakes_on_one.add(&place.within(wake_here)?);
         Ok(())
     }
 
@@ -100,9 +108,34 @@ impl Neighbours {
         stats::median_of_ratios(&alone.speeds, &self.speeds)
     }
 
-    /// How many times as late it wakes as it did alone.
-    fn lateness(&self, alone: &Neighbours) -> Option<f64> {
+    /// How many times as late it wakes as it did alone, on all CPUs.
+    fn lateness_on_all(&self, alone: &Neighbours) -> Option<f64> {
+        self.wakes_on_all.lateness(&alone.wakes_on_all)
+    }
+
+    /// The same on the CPU that both share.
+    fn lateness_on_one(&self, alone: &Neighbours) -> Option<f64> {
+        self.wakes_on_one.lateness(&alone.wakes_on_one)
+    }
+}
+
+impl Wakes {
+    fn add(&mut self, figures: &Figures) {
+        self.p50.extend(first(figures, "p50_us"));
+        self.p99.extend(first(figures, "p99_us"));
+    }
+
+    fn lateness(&self, alone: &Wakes) -> Option<f64> {
         stats::median_of_ratios(&self.p99, &alone.p99)
+    }
+
+    /// The cells of the table: p50, p99, and p99 beside that of the program alone.
+    fn cells(&self, alone: &Wakes) -> [String; 3] {
+        [
+            figure(stats::median(&self.p50), 1, ""),
+            figure(stats::median(&self.p99), 1, ""),
+            figure(self.lateness(alone), 2, ""),
+        ]
     }
 }
 
@@ -124,17 +157,22 @@ fn run_beside(way: &str, seconds: f64, command: Option<Command>) -> Result<Figur
 }
 
 fn table(alone: &Neighbours, beside: &[Neighbours]) -> Table {
-    let header = ["philosophers", "slowdown", "wakes late us: p50", "p99", "p99 / alone"];
+    let header = [
+        "philosophers",
+        "slowdown",
+        "wakes late us, all CPUs: p50",
+        "p99",
+        "p99 / alone",
+        "wakes late us, same CPU: p50",
+        "p99",
+        "p99 / alone",
+    ];
     let mut table = Table::new("another program's work and wake-ups; medians over the rounds", &header);
     let titles = CASES.iter().map(|(_, title)| *title);
     for (title, of_one) in std::iter::once(("none", alone)).chain(titles.zip(beside)) {
-        table.row([
-            title.to_string(),
-            figure(of_one.slowdown(alone), 3, ""),
-            figure(stats::median(&of_one.p50), 1, ""),
-            figure(stats::median(&of_one.p99), 1, ""),
-            figure(of_one.lateness(alone), 2, ""),
-        ]);
+        let cells = [title.to_string(), figure(of_one.slowdown(alone), 3, "")].into_iter();
+        let wakes = of_one.wakes_on_all.cells(&alone.wakes_on_all).into_iter();
+        table.row(cells.chain(wakes).chain(of_one.wakes_on_one.cells(&alone.wakes_on_one)));
     }
     table
 }
@@ -169,9 +207,16 @@ fn charts(alone: &Neighbours, beside: &[Neighbours]) -> Vec<Chart> {
             SLOWDOWN_GOAL,
         ),
         chart(
-            "How late another program wakes beside philosophers",
+            "How late another program wakes beside philosophers, on all CPUs",
             "p99, times that of an idle machine",
-            Neighbours::lateness,
+            Neighbours::lateness_on_all,
+            "at most",
+            LATENCY_GOAL,
+        ),
+        chart(
+            "How late another program wakes beside philosophers, on the same CPU",
+            "p99, times that of an idle machine",
+            Neighbours::lateness_on_one,
             "at most",
             LATENCY_GOAL,
         ),
@@ -181,10 +226,11 @@ fn charts(alone: &Neighbours, beside: &[Neighbours]) -> Vec<Chart> {
 fn verdicts(alone: &Neighbours, beside: &[Neighbours]) -> Vec<Verdict> {
     let of_one = |((_, title), of_one): (&(&str, &str), &Neighbours)| {
         let slowdown = format!("{title}: slowdown of another program on the same CPU");
-        let lateness = format!("{title}: another program's wake-up latency, p99 / beside an idle machine");
+        let lateness = |cpus| format!("{title}: another program's wake-up latency on {cpus}, p99 / on an idle machine");
         [
             SLOWDOWN_GOAL.judge(&slowdown, of_one.slowdown(alone)),
-            LATENCY_GOAL.judge(&lateness, of_one.lateness(alone)),
+            LATENCY_GOAL.judge(&lateness("all CPUs"), of_one.lateness_on_all(alone)),
+            LATENCY_GOAL.judge(&lateness("the same CPU"), of_one.lateness_on_one(alone)),
         ]
     };
     CASES.iter().zip(beside).flat_map(of_one).collect()
@@ -197,8 +243,10 @@ fn samples(alone: &Neighbours, beside: &[Neighbours]) -> serde_json::Value {
         json!({
             "philosophers": title,
             "turns_per_second": of_one.speeds,
-            "p50_us": of_one.p50,
-            "p99_us": of_one.p99,
+            "p50_us": of_one.wakes_on_all.p50,
+            "p99_us": of_one.wakes_on_all.p99,
+            "same_cpu_p50_us": of_one.wakes_on_one.p50,
+            "same_cpu_p99_us": of_one.wakes_on_one.p99,
         })
     })
     .collect()
