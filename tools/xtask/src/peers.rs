@@ -101,7 +101,7 @@ const LUA_COPAS: Package = Package {
 const LUA_SOCKET: Package = lua_module(
     "lua-socket",
     "socket",
-    "the peer Copas, and the server that is compared with it",
+    "the peer Copas, the server that is compared with it, and the program that waits at a listening socket",
 );
 const LUA_CQUEUES: Package = lua_module("lua-cqueues", "cqueues", "the peers cqueues and lua-http");
 const LUA_HTTP: Package = Package {

@@ -138,7 +138,10 @@ fn busiest(used: &Used) -> Vec<(String, Usage)> {
     let shown = switch.count().min(ROWS);
     if threads.len() - shown > 1 {
         let others = threads.split_off(shown);
-        let name = format!("{} others", others.len());
+        let name = match shown {
+            0 => format!("all {}", others.len()),
+            _ => format!("{} others", others.len()),
+        };
         threads.push((name, others.iter().map(|(_, usage)| *usage).sum()));
     }
     threads
