@@ -60,6 +60,7 @@ fn in_turn() -> Vec<(coroutine::JoinHandle<()>, Counter)> {
         })
     });
     let coroutines = coroutines.collect();
+    // Relaxed: as above.
     all_are_there.store(true, Ordering::Relaxed);
     coroutines
 }
