@@ -71,12 +71,10 @@ impl Unanswered {
         self == Unanswered::default()
     }
 
-    /// What is in both: what was asked for then and still is. All else was answered between.
-    fn since(self, before: Unanswered) -> Unanswered {
-        Unanswered {
-            slice: self.slice.filter(|_| self.slice == before.slice),
-            deadline: self.deadline.filter(|_| self.deadline == before.deadline),
-        }
+    /// Whether something was unanswered before and still is.
+    fn goes_on(self, before: Unanswered) -> bool {
+        self.slice.is_some() && self.slice == before.slice
+            || self.deadline.is_some() && self.deadline == before.deadline
     }
 }
 
@@ -323,7 +321,13 @@ impl Vm {
             }
             Retake::Exclusive => {
                 watch.exclusive = value;
-                if !matches!(watch.standstill, Some(Standstill { cause: Cause::Call(_), .. })) {
+                if !matches!(
+                    watch.standstill,
+                    Some(Standstill {
+                        cause: Cause::Call(_),
+                        ..
+                    })
+                ) {
                     watch.standstill = Some(Standstill::new(now, Cause::Call(value), thread));
                 }
             }
@@ -452,9 +456,8 @@ impl Watch {
     fn note_answers(&mut self, now: Instant, unanswered: Unanswered, thread: ThreadHandle) {
         if let Some(Standstill { cause, .. }) = &mut self.standstill {
             let Cause::Deaf(before) = cause else { return };
-            let left = unanswered.since(*before);
-            if !left.is_empty() {
-                *before = left;
+            if unanswered.goes_on(*before) {
+                *before = unanswered;
                 return;
             }
             self.standstill = None;
@@ -519,7 +522,12 @@ mod tests {
 
     #[test]
     fn a_standstill_lasts_while_the_same_is_unanswered() {
-        let looks = [(10, deadline(1)), (20, both(15, 1)), (30, both(15, 25)), (40, both(15, 35))];
+        let looks = [
+            (10, deadline(1)),
+            (20, both(15, 1)),
+            (30, both(15, 25)),
+            (40, both(15, 35)),
+        ];
         assert_eq!(began_after(&looks), Some(10));
         assert_eq!(began_after(&[(10, deadline(1)), (20, Unanswered::default())]), None);
     }
@@ -540,6 +548,10 @@ mod tests {
         watch.standstill = Some(call);
         watch.note_answers(at(10), deadline(1), ThreadHandle::current());
         watch.note_answers(at(20), Unanswered::default(), ThreadHandle::current());
-        assert!(watch.standstill.is_some_and(|standstill| standstill.cause == Cause::Call(7)));
+        assert!(
+            watch
+                .standstill
+                .is_some_and(|standstill| standstill.cause == Cause::Call(7))
+        );
     }
 }
