@@ -12,6 +12,11 @@ use std::time::Duration;
 const PARK_COST: Duration = Duration::from_micros(50);
 const SHARE: f64 = 0.01;
 
+/// The policy where parks cost that.
+fn new() -> Learned {
+    Learned::new(SHARE).with_park_cost(PARK_COST)
+}
+
 /// A stretch of waits of one kind, in microseconds.
 #[derive(Clone, Debug)]
 enum Stretch {
@@ -94,7 +99,7 @@ proptest! {
 
     #[test]
     fn random_traces_cost_at_most_twice_the_optimum(trace in trace(stretch())) {
-        let bill = replay::run(&mut Learned::new(SHARE), &trace, PARK_COST);
+        let bill = replay::run(&mut new(), &trace, PARK_COST);
         prop_assert!(bill.paid <= bill.optimum * 2 + slack(&bill), "{bill:?}");
     }
 
@@ -102,15 +107,14 @@ proptest! {
     fn failed_spins_stay_inside_the_budget(
         trace in trace(prop_oneof![4 => stretch(), 1 => magnitude(0.5, 20_000.0).prop_map(Stretch::Timers)]),
     ) {
-        let bill = replay::run(&mut Learned::new(SHARE), &trace, PARK_COST);
+        let bill = replay::run(&mut new(), &trace, PARK_COST);
         prop_assert!(bill.failed <= allowed_failures(&bill), "{bill:?}");
     }
 
     #[test]
     fn no_spin_is_longer_than_a_park_costs(trace in trace(stretch()), park_cost in 3..150_u64) {
         let park_cost = Duration::from_micros(park_cost);
-        let mut policy = Learned::new(SHARE);
-        (0..300).for_each(|_| policy.learn_park_cost(park_cost));
+        let mut policy = Learned::new(SHARE).with_park_cost(park_cost);
         let mut bill = Bill::default();
         for event in trace {
             let longest = policy.park_cost();
@@ -158,7 +162,7 @@ impl Adversary {
 #[test]
 fn whoever_knows_the_policy_cannot_break_the_budget() {
     let mut adversary = Adversary {
-        policy: Learned::new(SHARE),
+        policy: new(),
         bill: Bill::default(),
         parked_for_nothing: 0,
     };
@@ -176,7 +180,7 @@ fn whoever_knows_the_policy_cannot_break_the_budget() {
 #[test]
 fn a_wait_just_longer_than_a_park_again_and_again_costs_no_more_than_parking() {
     let bill = replay::run(
-        &mut Learned::new(SHARE),
+        &mut new(),
         &vec![Event::signal(Duration::from_micros(51)); 100_000],
         PARK_COST,
     );
@@ -186,7 +190,7 @@ fn a_wait_just_longer_than_a_park_again_and_again_costs_no_more_than_parking() {
 #[test]
 fn the_adversary_of_fixed_limits_is_not_spun_for() {
     let bill = replay::run(
-        &mut Learned::new(SHARE),
+        &mut new(),
         &vec![Event::signal(Duration::from_micros(1900)); 30_000],
         PARK_COST,
     );
@@ -195,7 +199,7 @@ fn the_adversary_of_fixed_limits_is_not_spun_for() {
 
 #[test]
 fn a_timer_of_a_kilohertz_after_a_busy_hour_is_spun_for_briefly_and_never_again() {
-    let mut policy = Learned::new(SHARE);
+    let mut policy = new();
     replay::run(
         &mut policy,
         &vec![Event::signal(Duration::from_micros(10)); 100_000],

@@ -101,9 +101,8 @@ fn replay(options: &SpinOptions) -> Result<Report> {
 
 /// In the order of their names.
 fn policies(park_cost: Duration) -> [Box<dyn Policy>; 5] {
-    let mut learned = Learned::new(BUDGET);
     // Running, it learns this from its own wake-ups.
-    (0..300).for_each(|_| learned.learn_park_cost(park_cost));
+    let learned = Learned::new(BUDGET).with_park_cost(park_cost);
     [
         Box::new(Off),
         Box::new(Ema::new(CHROMIUM_LIMIT)),

@@ -391,7 +391,7 @@ function Barrier:wait(timeout) end
 ---@field window number seconds after which a call that blocks is taken to last, and others go on; 0: every 2 ms, whatever call there is
 ---@field spin "learned" | "ema" | "off" who decides whether to spin before waiting
 ---@field busy_loop_for number seconds that `"ema"` spins; 0: never
----@field spin_budget number share of all time, 0 to 1, that `"learned"` may spin for nothing
+---@field spin_budget number share of all time, 0 to 1, that `"learned"` may spin for nothing, beside what its other spins have saved
 ---@field timer_slack number seconds that deadlines may be met late, to be met together
 ---@field max_threads integer how many native threads there may be
 ---@field thread_idle number seconds after which an unused native thread ends
@@ -441,7 +441,7 @@ function Barrier:wait(timeout) end
 ---@field parks_short integer waits without a spin that one would have met
 ---@field spin_time number seconds
 ---@field spin_budget_left number seconds that `"learned"` may spin for nothing now
----@field park_cost number seconds from a wake-up until the program runs, as learned
+---@field park_cost number seconds from a wake-up until the program runs, at most as a rule, as learned
 ---@field handovers integer
 ---@field threads integer
 ---@field threads_named integer threads that processes are bound to by name, main not counted

@@ -2,6 +2,7 @@
 
 use super::surroundings::{Surroundings, Verdict};
 use super::{Accuracy, Decision, Ema, Learned, Outlook, Policy, PolicyName, Spun, Wait};
+use baton_sys::clock::Instant;
 use baton_sys::processors::Reading;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ pub struct Tally {
     pub spun: Duration,
     /// Time that `learned` may spin for nothing now.
     pub budget_left: Duration,
-    /// What a park costs, as far as is known.
+    /// What a park costs at most as a rule, as far as is known.
     pub park_cost: Duration,
 }
 
@@ -105,6 +106,11 @@ impl Chooser {
         }
     }
 
+    /// When that came which ended a park, where nobody noted it.
+    pub fn came_at(&self, parked: Instant, noticed: Instant) -> Instant {
+        self.learned.came_at(parked, noticed)
+    }
+
     /// A park took `took` from the kick to the owner running.
     pub fn learn_park_cost(&mut self, took: Duration) {
         self.learned.learn_park_cost(took);
@@ -116,7 +122,6 @@ mod tests {
     use super::*;
     use crate::spin::surroundings::HOLDS;
     use crate::spin::{Ended, Source};
-    use baton_sys::clock::Instant;
 
     const MANY: Reading = Reading {
         cpus: 4,

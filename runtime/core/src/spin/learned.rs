@@ -20,6 +20,7 @@ use super::histogram::Histogram;
 use super::ledger::{Freedom, Ledger};
 use super::park_cost::ParkCost;
 use super::{Accuracy, Decision, Ended, Outlook, Policy, Source, Spun, Wait};
+use baton_sys::clock::Instant;
 use std::time::Duration;
 
 /// What was learned, and the budget.
@@ -45,14 +46,29 @@ impl Learned {
         }
     }
 
+    /// This policy on a machine where each park has cost the same so far.
+    pub fn with_park_cost(self, cost: Duration) -> Learned {
+        Learned {
+            park_cost: ParkCost::steady(cost),
+            ..self
+        }
+    }
+
     /// Changes the budget's share of all time.
     pub fn set_share(&mut self, share: f64) {
         self.budget.set_share(share);
     }
 
-    /// What a park costs, as far as is known.
+    /// What a park costs at most as a rule, as far as is known. No spin is longer.
     pub fn park_cost(&self) -> Duration {
-        self.park_cost.estimate()
+        self.park_cost.bound()
+    }
+
+    /// When that came which ended a park, where nobody noted it: a park's mean cost before it was noticed. If that lies before the middle of the
+    /// park, the park was a cheap one, and the middle is the better guess.
+    pub fn came_at(&self, parked: Instant, noticed: Instant) -> Instant {
+        let middle = parked + (noticed - parked) / 2;
+        middle.max(noticed - self.park_cost.mean())
     }
 
     /// A park took `took` from the kick to the owner running.
@@ -99,8 +115,9 @@ impl Policy for Learned {
         match (wait.spun, wait.ended) {
             (Spun::Failed(spun), _) => self.budget.pay(spun),
             (Spun::Hit, Ended::Signalled) => self.budget.save(cost.saturating_sub(wait.waited)),
-            // Nobody came: it is neither a success nor, as the park was saved, a failure.
-            (Spun::Hit, Ended::Due) | (Spun::Not, _) => {}
+            // Nobody came before the time that was known beforehand.
+            (Spun::Hit, Ended::Due) => self.budget.pay(wait.waited),
+            (Spun::Not, _) => {}
         }
     }
 }
@@ -109,10 +126,14 @@ impl Policy for Learned {
 mod tests {
     use super::*;
     use crate::spin::replay::{self, Event};
-    use baton_sys::clock::Instant;
 
     const COST: Duration = Duration::from_micros(50);
     const SHARE: f64 = 0.01;
+
+    /// One that knows nothing of waits.
+    fn new() -> Learned {
+        Learned::new(SHARE).with_park_cost(COST)
+    }
 
     const fn us(n: u64) -> Duration {
         Duration::from_micros(n)
@@ -128,14 +149,14 @@ mod tests {
 
     /// A policy after this many waits of this length.
     fn after(count: usize, event: Event) -> Learned {
-        let mut policy = Learned::new(SHARE);
+        let mut policy = new();
         replay::run(&mut policy, &vec![event; count], COST);
         policy
     }
 
     #[test]
     fn new_it_parks() {
-        assert_eq!(decide(&mut Learned::new(SHARE), Source::Outside), Decision::Park);
+        assert_eq!(decide(&mut new(), Source::Outside), Decision::Park);
     }
 
     #[test]
@@ -183,7 +204,7 @@ mod tests {
 
     #[test]
     fn without_a_budget_it_parks() {
-        let mut policy = Learned::new(0.0);
+        let mut policy = Learned::new(0.0).with_park_cost(COST);
         let bill = replay::run(&mut policy, &[Event::signal(us(10)); 20], COST);
         assert_eq!(bill.spun, Duration::ZERO);
     }
@@ -204,5 +225,36 @@ mod tests {
         // Far more than the bucket holds.
         let bill = replay::run(&mut policy, &vec![Event::signal(us(10)); 10_000], COST);
         assert_eq!(bill.spun, us(100_000));
+    }
+
+    #[test]
+    fn waits_that_end_as_late_as_parks_now_and_then_take_are_spun_for() {
+        let mut policy = after(10, Event::signal(us(45)));
+        for took in [25, 35].into_iter().cycle().take(300) {
+            policy.learn_park_cost(us(took));
+        }
+        assert!(policy.park_cost() < us(51), "{:?}", policy.park_cost());
+        assert!(decide(&mut policy, Source::Outside).limit() >= us(45));
+        for _ in 0..300 {
+            policy.learn_park_cost(us(30));
+        }
+        assert_eq!(decide(&mut policy, Source::Outside), Decision::Park);
+    }
+
+    #[test]
+    fn what_nobody_noted_came_a_park_before_it_was_noticed_or_in_the_middle_of_a_cheap_one() {
+        let policy = new();
+        let came = |noticed| policy.came_at(Instant::from_nanos(0), Instant::from_nanos(0) + us(noticed));
+        assert_eq!(came(200), Instant::from_nanos(0) + us(150));
+        assert_eq!(came(100), Instant::from_nanos(0) + us(50));
+        assert_eq!(came(30), Instant::from_nanos(0) + us(15));
+    }
+
+    #[test]
+    fn short_timers_after_short_signals_are_not_spun_for_beyond_the_budget() {
+        let mut policy = after(10, Event::signal(us(45)));
+        let bill = replay::run(&mut policy, &vec![Event::timer(us(40)); 100_000], COST);
+        let allowed = (bill.elapsed + crate::spin::budget::FILL).mul_f64(SHARE) + us(1);
+        assert!(bill.spun <= allowed, "{:?} spun, {allowed:?} allowed", bill.spun);
     }
 }

@@ -15,7 +15,7 @@
 //! | `replay.rs` | what a policy pays for a recorded trace, beside what hindsight would pay |
 //!
 //! **The price of a wait.** A wait of length `w` met by a spin of at most `t` costs `w` if it ends in time, and `t + C` if not, where `C` is what
-//! parking costs: the time from the kick to the owner running again. Who knew `w` beforehand would pay the smaller of `w` and `C`. Always spinning
+//! parking costs: the time from the kick to the owner running again, at most as a rule (`park_cost.rs`). Who knew `w` beforehand would pay the smaller of `w` and `C`. Always spinning
 //! for `C` never pays more than twice that, and no fixed choice is safer (Karlin et al., "Competitive randomized algorithms for
 //! nonuniform problems", 1994).
 

@@ -1,42 +1,68 @@
 //! What a park costs on this machine: learned from the time between a kick and the owner running again.
+//!
+//! Parks differ: a processor that has just gone idle is back in 10 us, one in a deep sleep, or whose host has given it away, in 100. Whoever
+//! decides whether to spin asks what a park costs at most as a rule: the mean and four times the mean deviation, which is how long TCP
+//! waits for an answer (RFC 6298). A spin for the mean alone would give up on answers that come hardly later than that, and then pay for one of the
+//! dearer parks.
 
 use std::time::Duration;
 
-/// What it is taken for before it was seen: a wake-up of a halted virtual CPU.
-const ASSUMED: Duration = Duration::from_micros(50);
+/// What it is taken for before it was seen: wake-ups of a halted virtual CPU.
+const ASSUMED: ParkCost = ParkCost {
+    mean: Duration::from_micros(50),
+    deviation: Duration::from_micros(8),
+};
 /// A machine that wakes faster than this needs no spinning.
 const LEAST: Duration = Duration::from_micros(2);
 /// Beyond this it was not the park that took so long, but whoever else had the CPU.
 const MOST: Duration = Duration::from_micros(200);
 
-/// One sample counts as at most this many times the estimate.
-const OUTLIER: u32 = 4;
+/// One sample counts as at most this many times the bound.
+const OUTLIER: u32 = 2;
 /// The newest sample's weight is one in so many.
 const WEIGHT: u32 = 16;
+/// How many mean deviations above the mean the bound lies.
+const DEVIATIONS: u32 = 4;
 
-/// A moving average that outliers cannot carry away.
+/// Moving averages that outliers cannot carry away.
 #[derive(Debug)]
 pub struct ParkCost {
-    estimate: Duration,
+    mean: Duration,
+    /// The mean difference from the mean.
+    deviation: Duration,
 }
 
 impl ParkCost {
-    /// What a park costs, as far as is known.
-    pub fn estimate(&self) -> Duration {
-        self.estimate
+    /// What a park costs that has always taken `cost`.
+    pub fn steady(cost: Duration) -> ParkCost {
+        ParkCost {
+            mean: cost,
+            deviation: Duration::ZERO,
+        }
+    }
+
+    /// What a park costs at most, as a rule.
+    pub fn bound(&self) -> Duration {
+        (self.mean + self.deviation * DEVIATIONS).clamp(LEAST, MOST)
+    }
+
+    /// What a park costs on average.
+    pub fn mean(&self) -> Duration {
+        self.mean
     }
 
     /// A park took `took` from the kick to the owner running.
     pub fn learn(&mut self, took: Duration) {
-        let sample = took.min(self.estimate * OUTLIER);
-        let mean = (self.estimate * (WEIGHT - 1) + sample) / WEIGHT;
-        self.estimate = mean.clamp(LEAST, MOST);
+        let sample = took.min(self.bound() * OUTLIER).clamp(LEAST, MOST);
+        let moved = |average: Duration, sample: Duration| (average * (WEIGHT - 1) + sample) / WEIGHT;
+        self.deviation = moved(self.deviation, sample.abs_diff(self.mean));
+        self.mean = moved(self.mean, sample);
     }
 }
 
 impl Default for ParkCost {
     fn default() -> ParkCost {
-        ParkCost { estimate: ASSUMED }
+        ASSUMED
     }
 }
 
@@ -44,23 +70,40 @@ impl Default for ParkCost {
 mod tests {
     use super::*;
 
+    fn after(times: usize, samples: &[u64]) -> ParkCost {
+        let mut cost = ParkCost::default();
+        for &micros in samples.iter().cycle().take(times) {
+            cost.learn(Duration::from_micros(micros));
+        }
+        cost
+    }
+
+    fn near(measured: Duration, micros: f64) -> bool {
+        (measured.as_secs_f64() * 1e6 - micros).abs() < 2.0
+    }
+
     #[test]
     fn it_comes_near_what_is_seen() {
         for micros in [5, 20, 120] {
-            let mut cost = ParkCost::default();
-            for _ in 0..200 {
-                cost.learn(Duration::from_micros(micros));
-            }
-            let estimate = cost.estimate().as_secs_f64() * 1e6;
-            assert!((estimate - micros as f64).abs() < 0.5, "{estimate} for {micros} us");
+            let cost = after(300, &[micros]);
+            assert!(near(cost.mean(), micros as f64), "{cost:?} for {micros} us");
+            assert!(near(cost.bound(), micros as f64), "{cost:?} for {micros} us");
         }
     }
 
     #[test]
+    fn where_parks_differ_the_bound_lies_four_mean_deviations_above_the_mean() {
+        let cost = after(1000, &[20, 40]);
+        assert!(near(cost.mean(), 30.0), "{cost:?}");
+        assert!(near(cost.bound(), 70.0), "{cost:?}");
+    }
+
+    #[test]
     fn one_park_that_took_a_second_changes_little() {
+        let before = ParkCost::default().bound();
         let mut cost = ParkCost::default();
         cost.learn(Duration::from_secs(1));
-        assert!(cost.estimate() < ASSUMED * 5 / 4);
+        assert!(cost.bound() < before * 3 / 2, "{cost:?}");
     }
 
     #[test]
@@ -69,10 +112,10 @@ mod tests {
         for _ in 0..1000 {
             cost.learn(Duration::ZERO);
         }
-        assert_eq!(cost.estimate(), LEAST);
+        assert_eq!(cost.bound(), LEAST);
         for _ in 0..1000 {
             cost.learn(Duration::MAX);
         }
-        assert_eq!(cost.estimate(), MOST);
+        assert_eq!(cost.bound(), MOST);
     }
 }

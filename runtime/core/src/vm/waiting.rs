@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long a spinning owner looks for notifications alone before it asks the poller again.
-const BETWEEN_ASKING: Duration = Duration::from_micros(2);
+const BETWEEN_ASKING: Duration = Duration::from_nanos(500);
 
 /// How a part of the wait went.
 #[must_use]
@@ -43,31 +43,28 @@ impl Vm {
             return;
         }
         let began = Instant::now();
-        match self.decide(settings, source, began, deadline) {
-            None => {
-                if self.may_park()
-                    && let Came::Over(ended, at) = self.park_until(deadline, began)
-                {
-                    self.learn(settings, source, Spun::Not, ended, at - began);
-                }
-            }
+        let (spun, came) = match self.decide(settings, source, began, deadline) {
+            None if self.may_park() => (Spun::Not, self.park_until(deadline, began)),
+            None => (Spun::Not, Came::AtOnce),
             Some((limit, seat)) => {
                 let came = self.spin_until(began + limit, deadline);
                 drop(seat);
                 match came {
-                    // No park was saved, as it would not have come to one. Chromium's rule knows no such difference.
-                    Came::AtOnce if settings.policy == PolicyName::Ema => {
-                        self.learn(settings, source, Spun::Hit, Ended::Signalled, Duration::ZERO);
-                    }
-                    Came::AtOnce => {}
-                    Came::Over(ended, at) => self.learn(settings, source, Spun::Hit, ended, at - began),
-                    Came::Not(now) => {
-                        if let Came::Over(ended, at) = self.park_until(deadline, now) {
-                            self.learn(settings, source, Spun::Failed(now - began), ended, at - began);
-                        }
-                    }
+                    Came::Not(now) => (Spun::Failed(now - began), self.park_until(deadline, now)),
+                    came => (Spun::Hit, came),
                 }
             }
+        };
+        let learn = |ended, waited| self.learn(settings, source, spun, ended, waited);
+        match (settings.policy, came) {
+            // Chromium's rule counts a wait from its beginning until the program runs again, and knows no wait that is none.
+            (PolicyName::Ema, Came::AtOnce) => learn(Ended::Signalled, Duration::ZERO),
+            (PolicyName::Ema, Came::Over(ended, _)) => learn(ended, Instant::now() - began),
+            (_, Came::Over(ended, at)) => learn(ended, at - began),
+            // What was spun is paid for, though nothing is known of the wait.
+            (_, Came::Not(now)) if spun != Spun::Not => learn(Ended::Due, now - began),
+            // No park was saved, as it would not have come to one.
+            (_, Came::AtOnce | Came::Not(_)) => {}
         }
     }
 
@@ -158,7 +155,10 @@ impl Vm {
                 self.inner.with(|inner| inner.spin.learn_park_cost(now - kicked_at));
                 Came::Over(Ended::Signalled, kicked_at)
             }
-            _ if wait.ready > 0 => Came::Over(Ended::Signalled, now),
+            _ if wait.ready > 0 => {
+                let came = self.inner.with(|inner| inner.spin.came_at(since, now));
+                Came::Over(Ended::Signalled, came)
+            }
             Some(deadline) if deadline <= now => Came::Over(Ended::Due, deadline),
             _ => Came::Not(now),
         }

@@ -18,26 +18,42 @@ use super::traces::Chance;
 /// The last part of a gap is spun through; before that the partner sleeps.
 const EXACT: Duration = Duration::from_micros(300);
 
-/// A gap that is asked for, in nanoseconds and one; 0 while nobody asks.
+/// What is asked of a native thread, and when it answered.
 #[derive(Default)]
-pub(super) struct Asked(AtomicU64);
+pub(super) struct Asked {
+    /// A gap, in nanoseconds and one; 0 while nobody asks.
+    gap: AtomicU64,
+    answered: AtomicU64,
+}
 
 impl Asked {
     /// Asks for an answer after this gap.
     pub(super) fn ask(&self, gap: Duration) {
-        // Release: pairs with the swap in `answer`.
-        self.0.store(gap.as_nanos() as u64 + 1, Ordering::Release);
+        // Release: pairs with the swap in `take`.
+        self.gap.store(gap.as_nanos() as u64 + 1, Ordering::Release);
+    }
+
+    /// When the last answer was given.
+    pub(super) fn answered(&self) -> Instant {
+        // Relaxed: the bell orders it.
+        Instant::from_nanos(self.answered.load(Ordering::Relaxed))
     }
 
     fn take(&self) -> Option<Duration> {
         // AcqRel: pairs with the store in `ask`.
-        let asked = self.0.swap(0, Ordering::AcqRel);
+        let asked = self.gap.swap(0, Ordering::AcqRel);
         asked.checked_sub(1).map(Duration::from_nanos)
     }
 
     fn is_asked(&self) -> bool {
         // Relaxed: `take` orders it.
-        self.0.load(Ordering::Relaxed) != 0
+        self.gap.load(Ordering::Relaxed) != 0
+    }
+
+    /// The answer is given now.
+    fn note_answer(&self) {
+        // Relaxed: the bell orders it.
+        self.answered.store(Instant::now().as_nanos(), Ordering::Relaxed);
     }
 }
 
@@ -49,6 +65,7 @@ pub(super) fn answer(asked: Arc<Asked>, bell: Bell) {
             let now = Instant::now();
             if let Some(gap) = asked.take() {
                 pass(now + gap);
+                asked.note_answer();
                 bell.ring();
             }
         }
@@ -81,7 +98,7 @@ pub(super) fn compute(length: Duration) {
     let _ = pause::spin_until(Instant::now() + length, || false);
 }
 
-/// The other program: answers each byte that comes on standard input, which is a socket, after a gap, until that is closed.
+/// The other program: answers each byte that comes on standard input, which is a socket, after a gap with the time, until that is closed.
 pub(super) fn echo(gap: Duration) -> Result<()> {
     let input = std::io::stdin();
     let mut socket = UnixStream::from(input.as_fd().try_clone_to_owned()?);
@@ -91,7 +108,7 @@ pub(super) fn echo(gap: Duration) -> Result<()> {
             Ok(0) => return Ok(()),
             Ok(_) => {
                 pass(Instant::now() + gap);
-                if socket.write_all(&[1]).is_err() {
+                if socket.write_all(&Instant::now().as_nanos().to_ne_bytes()).is_err() {
                     return Ok(());
                 }
             }
@@ -109,11 +126,12 @@ pub(super) fn send(socket: &mut UnixStream) {
     }
 }
 
-/// Whether its answer has come, or never will.
-pub(super) fn receive(socket: &mut UnixStream) -> bool {
-    match socket.read(&mut [0]) {
-        Err(error) if error.kind() == ErrorKind::WouldBlock => false,
-        Ok(1) => true,
+/// When its answer was given, if that has come; both programs have one clock.
+pub(super) fn receive(socket: &mut UnixStream) -> Option<Instant> {
+    let mut answer = [0; 8];
+    match socket.read(&mut answer) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+        Ok(8) => Some(Instant::from_nanos(u64::from_ne_bytes(answer))),
         other => {
             eprintln!("baton-bench: the other program is gone: {other:?}");
             std::process::exit(1);

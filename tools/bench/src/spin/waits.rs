@@ -9,7 +9,8 @@
 //! | `timer` | a timer, once in so many microseconds; none, if that is zero |
 //! | `application` | a native thread that posts short tasks, each some time after the last one is done |
 //!
-//! Who answers does so by spinning, so that what is measured is this side's waiting alone.
+//! Who answers does so by spinning and notes when, so that what is measured is this side's waiting alone: an answer is late from the moment it is given
+//! until the process that waited for it runs.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -160,7 +161,7 @@ fn waiter(process: &Process, way: Way) -> Waiter<'_> {
             Box::new(move |_| Some(ask(gap)))
         }
         Way::Program { gap } => match other_program(gap) {
-            Ok(mut socket) => Box::new(move |_| Some(ask_program(process, &mut socket, gap))),
+            Ok(mut socket) => Box::new(move |_| Some(ask_program(process, &mut socket))),
             Err(error) => {
                 eprintln!("baton-bench: {error:#}");
                 std::process::exit(1);
@@ -205,16 +206,15 @@ fn waiter(process: &Process, way: Way) -> Waiter<'_> {
     }
 }
 
-/// Asks a native thread to answer after a gap; answers how much longer than that it took.
+/// Asks a native thread to answer after a gap; answers how late the answer was noticed.
 fn asker(process: &Process) -> impl FnMut(Duration) -> Duration + '_ {
     let asked = Arc::new(Asked::default());
     let of_thread = Arc::clone(&asked);
     let semaphore = rung_by(process, |bell| partners::answer(of_thread, bell));
     move |gap| {
-        let began = Instant::now();
         asked.ask(gap);
         wait_for(process, semaphore);
-        (Instant::now() - began).saturating_sub(gap)
+        Instant::now() - asked.answered()
     }
 }
 
@@ -247,21 +247,24 @@ fn other_program(gap: Duration) -> Result<UnixStream> {
     Ok(ours)
 }
 
-fn ask_program(process: &Process, socket: &mut UnixStream, gap: Duration) -> Duration {
-    let began = Instant::now();
+fn ask_program(process: &Process, socket: &mut UnixStream) -> Duration {
     let watches = [Watch {
         descriptor: socket.as_raw_fd().cast_unsigned(),
         wants: Readiness::READ,
     }];
     partners::send(socket);
-    let answered = process
-        .vm
-        .wait_ready(&watches, Deadline::Never, |_| partners::receive(socket));
-    if let Err(error) = answered {
-        eprintln!("baton-bench: the socket cannot be waited for: {error}");
-        std::process::exit(1);
+    let mut answered = None;
+    let waited = process.vm.wait_ready(&watches, Deadline::Never, |_| {
+        answered = partners::receive(socket);
+        answered.is_some()
+    });
+    match (waited, answered) {
+        (Ok(_), Some(answered)) => Instant::now() - answered,
+        (waited, _) => {
+            eprintln!("baton-bench: the socket cannot be waited for: {:?}", waited.err());
+            std::process::exit(1);
+        }
     }
-    (Instant::now() - began).saturating_sub(gap)
 }
 
 #[cfg(test)]
