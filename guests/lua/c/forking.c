@@ -30,6 +30,7 @@ void baton_lua_forked(void) {
   survivor->use.object = NULL;
   baton_lua_forget_objects(vm);
   baton_lua_park_in_child();
+  baton_lua_names_in_child();
   vm->in_report = 0;
   vm->exiting = 0;
   baton_lua_leave_interrupts_to_command(0); /* the command is the parent's */

@@ -162,6 +162,7 @@ void baton_lua_list_library(const char *low, const char *high);
 void baton_lua_park_for(const struct baton_vm *vm);
 /* In a fork's child. */
 void baton_lua_park_in_child(void);
+void baton_lua_names_in_child(void);
 
 /* io_objects.c */
 void baton_lua_open_io(lua_State *L);

@@ -4,6 +4,7 @@
 #ifndef BATON_SYSTEM_CALLS_H
 #define BATON_SYSTEM_CALLS_H
 
+#include <netdb.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -45,6 +46,10 @@
   X(ssize_t, sendmsg, (int, const struct msghdr *, int))                                                  \
   X(ssize_t, write, (int, const void *, size_t))                                                          \
   X(ssize_t, writev, (int, const struct iovec *, int))                                                    \
+  X(int, getaddrinfo, (const char *, const char *, const struct addrinfo *, struct addrinfo **))          \
+  X(int, getnameinfo, (const struct sockaddr *, socklen_t, char *, socklen_t, char *, socklen_t, int))    \
+  X(struct hostent *, gethostbyname, (const char *))                                                      \
+  X(struct hostent *, gethostbyaddr, (const void *, socklen_t, int))                                      \
   X(time_t, time, (time_t *))                                                                             \
   X(int, gettimeofday, (struct timeval *, void *))                                                        \
   X(clock_t, clock, (void))                                                                               \

@@ -37,6 +37,44 @@ cases! {
         wrong_options_are_refused;
 }
 
+/// A case of `parking/names.lua`, in which look-ups last until the case lets them end.
+#[cfg(target_os = "linux")]
+fn look_up(case: &str) {
+    let run = baton();
+    let lasts_until = run.scratch().join("slow-names");
+    run.env("LD_PRELOAD", harness::modules::dir().join("slow_names.so"))
+        .env("SLOW_NAMES", lasts_until)
+        .script("parking/names.lua")
+        .arg(case)
+        .run()
+        .succeeds()
+        .quietly();
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn others_go_on_while_a_name_is_looked_up() {
+    look_up("others_go_on_while_a_name_is_looked_up");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_killed_look_up_is_left_behind() {
+    look_up("a_killed_look_up_is_left_behind");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn more_look_ups_than_helpers_wait_for_their_turn() {
+    look_up("more_look_ups_than_helpers_wait_for_their_turn");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn answers_and_failures_of_look_ups_are_the_systems() {
+    look_up("answers_and_failures_are_the_systems");
+}
+
 /// A few rounds of `cargo xtask soak net`.
 #[test]
 fn nothing_is_left_of_sockets_that_go_wrong() {
