@@ -1,40 +1,79 @@
 /*
 ** What os.execute runs commands with. As system(3), which has the whole program ignore SIGINT and SIGQUIT meanwhile; here others run beside it, and signals
 ** are theirs too. Only while the process that SIGINT is for runs a command itself, the signal is the command's alone, as in Lua.
+**
+** To wait for a command keeps a native thread, and with it all processes that are parked on that thread. So as long as any are parked, the process waits in the
+** poller for the command's end, as they do for theirs (see io_waiting.c).
 */
-#include "guest.h"
+#include "internals.h"
+#include "parked.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 extern char **environ;
+
+/* A handler of the program's for SIGCHLD is not to take the command's end from it: the signal is held back on the thread then, which nobody else may run on. */
+static int is_child_signal_handled(void) {
+  struct sigaction action;
+  return sigaction(SIGCHLD, NULL, &action) != 0 || (action.sa_flags & SA_SIGINFO) != 0 || action.sa_handler != SIG_DFL;
+}
+
+/* Returns when the command has ended, or when the system is to wait for it: also after a kill, which counts once the command has ended. */
+static void await_end(pid_t pid) {
+#ifdef SYS_pidfd_open
+  struct baton_process *process = baton_gate_process();
+  struct pollfd asked = {-1, POLLIN, 0};
+  struct baton_watch watch;
+  lua_State *L;
+  if (process == NULL || baton_simulated || process->vm->parked == 0 || !baton_may_park(process)) return;
+  asked.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+  if (asked.fd < 0) return;
+  watch.descriptor = (uint32_t)asked.fd;
+  watch.wants = BATON_WANTS_READ;
+  L = baton_lua_innermost(process);
+  baton_enter(L);
+  (void)baton_rs_wait_ready(process->vm->executor, &watch, 1, BATON_NO_DEADLINE, baton_is_ready, &asked);
+  baton_leave(L);
+  close(asked.fd);
+#else
+  (void)pid;
+#endif
+}
+
+/* By the thread that the process is on by then. With a status, errno is 0: luaL_execresult takes any other for a failure of ours. */
+static __attribute__((noinline)) int take_status(pid_t pid) {
+  int status;
+  while (waitpid(pid, &status, 0) < 0)
+    if (errno != EINTR) return -1;
+  errno = 0;
+  return status;
+}
 
 /* A wait status, like system's: that of a shell which could not be run has the code 127. -1 with errno: it could not be waited for. */
 static int run(const char *command) {
   char *const arguments[] = {(char[]){"sh"}, (char[]){"-c"}, (char[]){"--"}, (char *)command, NULL};
   int status = 127 << 8;
+  const int is_handled = is_child_signal_handled();
   posix_spawnattr_t attributes;
   sigset_t child_ended, before;
   pid_t pid;
-  /* A handler of the program's for SIGCHLD is not to take the command's end from it. */
   sigemptyset(&child_ended);
-  sigaddset(&child_ended, SIGCHLD);
+  if (is_handled) sigaddset(&child_ended, SIGCHLD);
   pthread_sigmask(SIG_BLOCK, &child_ended, &before);
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setsigmask(&attributes, &before);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   if (posix_spawn(&pid, "/bin/sh", NULL, &attributes, arguments, environ) == 0) {
-    while (waitpid(pid, &status, 0) < 0) {
-      if (errno == EINTR) continue;
-      status = -1;
-      break;
-    }
+    if (!is_handled) await_end(pid);
+    status = take_status(pid);
   }
   posix_spawnattr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (is_handled) pthread_sigmask(SIG_SETMASK, &before, NULL);
   return status;
 }
 

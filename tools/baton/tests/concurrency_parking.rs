@@ -21,6 +21,7 @@ cases! {
         large_messages_pass_slow_readers,
         select_and_sleep_of_luasocket_let_others_run,
         a_loop_does_not_starve_who_waits_for_a_socket,
+        who_runs_a_command_does_not_keep_those_who_wait_for_sockets,
         who_reads_from_a_pipe_does_not_keep_those_who_wait_for_sockets,
         datagrams_are_waited_for,
         a_wait_in_a_coroutine_stops_its_process_only,

@@ -233,6 +233,27 @@ function case.a_loop_does_not_starve_who_waits_for_a_socket()
 end
 
 -- Guards against a read that blocks on the thread on which they are parked.
+function case.who_runs_a_command_does_not_keep_those_who_wait_for_sockets()
+  local function awaiting(path, code) return ("until [ -e '%s' ]; do sleep 0.01; done; exit %d"):format(path, code) end
+  local client, peer = pair()
+  local reader = process.spawn(function() return (client:receive()) end)
+  waits(reader)
+  local path, other = check.scratch "go", check.scratch "go"
+  local slow = process.spawn(os.execute, awaiting(path, 3))
+  local victim = process.spawn(os.execute, awaiting(other, 0))
+  waits(slow)
+  waits(victim)
+  peer:send("x\n")
+  check.results("reader", { true, "x" }, reader:join())
+  check.equal(slow:status(), "waiting")
+  check.write_file(path, "")
+  check.results("slow", { n = 4, true, nil, "exit", 3 }, slow:join())
+  victim:kill "enough"
+  check.that(victim:status() ~= "dead", "the kill counts once the command has ended")
+  check.write_file(other, "")
+  check.results("victim", { false, "enough" }, victim:join())
+end
+
 function case.who_reads_from_a_pipe_does_not_keep_those_who_wait_for_sockets()
   local client, peer = pair()
   local reader = process.spawn(function() return (client:receive()) end)
