@@ -97,6 +97,8 @@ pub(crate) enum Experiment {
     Timers(TimersOptions),
     /// A textbook server at up to 10,000 connections, echo and HTTP; beside Copas, cqueues, luv, nginx, Tarantool, Node, Go
     Net(NetOptions),
+    /// A thousand HTTP requests to a slow server at once, and how late parked processes are beside calls of C that last a second
+    Slow(SlowOptions),
     /// Every experiment above, one after another
     All(AllOptions),
     /// Print what earlier runs wrote with --json; with --html, several of them as one page
@@ -143,6 +145,7 @@ impl Experiment {
             Self::Threads(_) => "threads",
             Self::Timers(_) => "timers",
             Self::Net(_) => "net",
+            Self::Slow(_) => "slow",
             Self::Drive(_) => "drive",
             Self::All(_) => "all",
             Self::Report(_) => "report",
@@ -356,6 +359,17 @@ pub(crate) struct BlockingOptions {
     /// How many processes block at a time
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) processes: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SlowOptions {
+    /// Requests that wait at a time; each takes a descriptor here and one in the server
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) requests: u32,
+
+    /// Parked processes whose lateness is measured
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) parked: u32,
 }
 
 #[derive(Debug, Args)]

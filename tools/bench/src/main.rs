@@ -29,6 +29,7 @@ mod places;
 mod report;
 mod scale;
 mod scripts;
+mod slow;
 mod spin;
 mod stats;
 mod switch;
@@ -187,6 +188,7 @@ fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Re
         Experiment::Threads(options) => threads::run(bench, options),
         Experiment::Timers(options) => timers::run(bench, options),
         Experiment::Net(options) => net::run(bench, options),
+        Experiment::Slow(options) => slow::run(bench, options),
         Experiment::All(_)
         | Experiment::Drive(_)
         | Experiment::Report(_)

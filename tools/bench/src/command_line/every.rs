@@ -1,7 +1,7 @@
 //! What `baton-bench all` runs.
 
 /// The experiments in the order of `all`, each as words of a command line: its name, and what makes it quick.
-const EVERY_EXPERIMENT: [&[&str]; 16] = [
+const EVERY_EXPERIMENT: [&[&str]; 17] = [
     &["lua", "--rounds", "1", "--programs", "n_queens,pcall_loop", "--small"],
     &["switch", "--rounds", "1", "--iterations", "1000"],
     &["thread-metric", "--rounds", "1", "--seconds", "0.05"],
@@ -62,6 +62,7 @@ const EVERY_EXPERIMENT: [&[&str]; 16] = [
     ],
     &["timers", "--rounds", "1", "--largest", "1500"],
     &["net", "--rounds", "1", "--seconds", "0.1", "--most", "1"],
+    &["slow", "--requests", "10", "--parked", "2"],
 ];
 
 /// The words of every experiment's command line, with the program's name left out.
