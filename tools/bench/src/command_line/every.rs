@@ -33,7 +33,7 @@ const EVERY_EXPERIMENT: [&[&str]; 17] = [
         "3",
     ],
     &["blocking", "--processes", "2", "--seconds", "0.2"],
-    &["spin", "--rounds", "1", "--seconds", "0.05"],
+    &["spin", "--rounds", "1", "--seconds", "0.2"],
     &["delay", "--rounds", "1", "--sleeps", "3"],
     &[
         "gilda",

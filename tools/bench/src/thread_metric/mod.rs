@@ -79,10 +79,11 @@ const OTHER_GOAL: Goal = Goal::at_most(1.2, "", 3);
 const NOTES: [&str; 7] = [
     "one count: a pass over 1024 words (basic), a turn of one of five processes (cooperative, preemptive), an interrupt handled, 16 bytes sent, \
      received and compared, a semaphore taken and given, 128 bytes allocated and freed (in Lua: a table of 120)",
-    "checks, on in every interval: counters of processes in turn within one of their mean, no interrupt lost, no message changed",
+    "checks, on in every interval: counters of processes in turn within one of their mean (of Go, which does not promise turns, within a quarter), no \
+     interrupt lost, no message changed",
     "interrupts: SIGUSR1 raised by the running process, or a thread that the runtime does not know; both ring a bell of the runtime",
     "rates are per second of CPU time, of all threads of a program; with a second thread, per second of the clock",
-    "peers have no priorities and no suspension by others, so that they take part in the tests that need neither; all run on one thread, but for \
+    "in no peer does who resumes a more urgent process give way to it at once, so that they take part in the other tests; all run on one thread, but for \
      POSIX threads, which share one CPU and take turns by semaphores: the system's order among equals is its own",
     "in the runtime's own tests each measured call of the kernel is a real one: a function that is not inlined into the loop around it",
     "the bare switch counts as a turn does; beside the preemptive test, eight of its switches are five counts",
