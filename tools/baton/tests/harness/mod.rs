@@ -303,11 +303,11 @@ impl Started {
         assert!(sent.is_ok_and(|status| status.success()), "cannot send SIG{name}");
     }
 
-    /// Sends SIGINT again and again until the program ends: two that come before the first is taken in are one.
-    pub(crate) fn interrupt_until_it_ends(mut self) -> Outcome {
+    /// Sends a signal, by its name without `SIG`, every few milliseconds until the program ends.
+    pub(crate) fn signal_until_it_ends(mut self, name: &str) -> Outcome {
         while matches!(self.child.try_wait(), Ok(None)) && !self.time_left().is_zero() {
-            self.signal("INT");
-            std::thread::sleep(Duration::from_millis(20));
+            self.signal(name);
+            std::thread::sleep(Duration::from_millis(5));
         }
         self.finish()
     }
