@@ -2,9 +2,10 @@
 
 mod harness;
 
-use harness::{Run, baton, cases};
+use harness::{Run, Work, baton, cases};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 cases! {
     mod parameters from "idle/parameters.lua":
@@ -94,6 +95,79 @@ fn signals_do_not_lengthen_a_sleep() {
     sleeper.await_stdout("asleep\n");
     let outcome = sleeper.signal_until_it_ends("URG");
     outcome.succeeds().wrote("asleep\ntrue\ttrue\n").quietly();
+}
+
+/// Fails unless every thread of a program, the monitor's among them, sleeps through two seconds after the program has said that it is idle. What is still to be done
+/// then may come late on a busy machine: the best of five tries counts.
+fn stays_asleep(code: &str) {
+    let mut program = baton().process_code(code).start();
+    program.await_stdout("idle\n");
+    // The monitor looks a few times more before it sleeps, too.
+    std::thread::sleep(Duration::from_millis(100));
+    let mut tries = Vec::new();
+    for _ in 0..5 {
+        let work = program.work_while(|_| std::thread::sleep(Duration::from_secs(2)));
+        if work == Work::default() {
+            return;
+        }
+        tries.push(work);
+    }
+    panic!("the program did something in each of the tries: {tries:#?}");
+}
+
+#[test]
+fn a_program_that_sleeps_makes_no_wake_ups() {
+    stays_asleep(
+        "print 'idle' io.stdout:flush()
+         process.sleep(3600)",
+    );
+}
+
+#[test]
+fn a_program_that_waits_for_a_connection_makes_no_wake_ups() {
+    stays_asleep(
+        "local server = assert(require 'socket'.bind('127.0.0.1', 0))
+         local acceptor = process.spawn(server.accept, server)
+         repeat process.yield() until acceptor:status() == 'waiting'
+         print 'idle' io.stdout:flush()
+         acceptor:join()",
+    );
+}
+
+#[test]
+fn a_program_of_a_thousand_waiting_processes_makes_no_wake_ups() {
+    stays_asleep(
+        "local channel, semaphore, all = process.channel(0), process.semaphore(0), {}
+         for i = 1, 250 do
+           all[#all + 1] = process.spawn(process.sleep, 3600 + i)
+           all[#all + 1] = process.spawn(channel.receive, channel)
+           all[#all + 1] = process.spawn(semaphore.wait, semaphore, 3600 + i)
+           all[#all + 1] = process.spawn(process.main.join, process.main)
+         end
+         for _, each in ipairs(all) do
+           repeat process.yield() until each:status() == 'waiting' or each:status() == 'sleeping'
+         end
+         print 'idle' io.stdout:flush()
+         process.sleep(3600)",
+    );
+}
+
+/// Of preemptions, and of calls that blocked: both have set all that could go on ticking in motion.
+#[test]
+fn a_program_makes_no_wake_ups_after_a_busy_spell() {
+    stays_asleep(
+        "local function work()
+           local till = process.now() + 0.3
+           repeat until process.now() >= till
+           io.popen 'sleep 0.1':close()
+         end
+         local all = {}
+         for i = 1, 4 do all[i] = process.spawn(work) end
+         for _, each in ipairs(all) do each:join() end
+         assert(process.stats().beats > 0 and process.stats().retakes > 0)
+         print 'idle' io.stdout:flush()
+         process.sleep(3600)",
+    );
 }
 
 /// The first CPU that the tests may use.

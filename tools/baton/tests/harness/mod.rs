@@ -8,6 +8,7 @@
 pub(crate) mod modules;
 pub(crate) mod peer;
 mod stream;
+mod threads;
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -18,6 +19,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use stream::Stream;
+use threads::Threads;
+pub(crate) use threads::Work;
 
 /// How long one run may take before it counts as hung. The slowest needs 11 s of CPU in a debug build, and a busy machine may give it a tenth of one.
 pub(crate) const LIMIT: Duration = Duration::from_secs(180);
@@ -315,6 +318,13 @@ impl Started {
     /// The program's process number.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// What the program's threads do while `event` comes.
+    pub(crate) fn work_while(&mut self, event: impl FnOnce(&mut Self)) -> Work {
+        let before = Threads::of(self.pid());
+        event(self);
+        Threads::of(self.pid()).work_since(&before)
     }
 
     /// Waits for the program's end.

@@ -1,0 +1,62 @@
+//! What the system tells of the threads of a program that runs beside the test.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What each thread of a program has done so far, by the thread's directory.
+pub(crate) struct Threads(BTreeMap<PathBuf, Work>);
+
+/// What threads have done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Work {
+    /// How often they went to sleep: each wake-up ends with it.
+    pub(crate) sleeps: u64,
+    /// How often the processor was taken from them.
+    pub(crate) preemptions: u64,
+    /// Their time on the processor: who neither sleeps nor is disturbed has some, too.
+    pub(crate) time: Duration,
+}
+
+impl Threads {
+    /// Those of the program with this process number.
+    pub(crate) fn of(process: u32) -> Threads {
+        let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("the program runs");
+        // A thread may end meanwhile.
+        let look = |task: PathBuf| Some((task.clone(), work_of(&task)?));
+        Threads(tasks.flatten().filter_map(|task| look(task.path())).collect())
+    }
+
+    /// What they all have done since `before`. A thread that has ended since has woken up for it.
+    pub(crate) fn work_since(&self, before: &Threads) -> Work {
+        let ended = before.0.keys().filter(|&thread| !self.0.contains_key(thread)).count();
+        let mut sum = Work {
+            sleeps: ended as u64,
+            ..Work::default()
+        };
+        for (thread, now) in &self.0 {
+            let earlier = before.0.get(thread).copied().unwrap_or_default();
+            sum.sleeps += now.sleeps - earlier.sleeps;
+            sum.preemptions += now.preemptions - earlier.preemptions;
+            sum.time += now.time - earlier.time;
+        }
+        sum
+    }
+}
+
+/// Source: proc(5), `/proc/pid/status` and `schedstat`.
+fn work_of(thread: &Path) -> Option<Work> {
+    let status = std::fs::read_to_string(thread.join("status")).ok()?;
+    let count = |name: &str| {
+        let value = status.lines().find_map(|line| line.strip_prefix(name))?;
+        value.trim().parse().ok()
+    };
+    let times = std::fs::read_to_string(thread.join("schedstat")).ok()?;
+    // The first number: nanoseconds on the processor.
+    let nanoseconds = times.split(' ').next()?.parse().ok()?;
+    Some(Work {
+        sleeps: count("voluntary_ctxt_switches:")?,
+        preemptions: count("nonvoluntary_ctxt_switches:")?,
+        time: Duration::from_nanos(nanoseconds),
+    })
+}
