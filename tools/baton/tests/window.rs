@@ -109,41 +109,43 @@ fn a_window_in_a_process_bound_to_a_thread_of_its_own_is_drawn_and_handles_event
     show_a_window_on("screen");
 }
 
-/// How often the threads of a process have gone to sleep so far.
-fn sleeps(process: u32) -> u64 {
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("the program runs");
-    let sleeps = |task: std::fs::DirEntry| {
-        let status = std::fs::read_to_string(task.path().join("status")).ok()?;
-        let count = status
-            .lines()
-            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
-        count.trim().parse::<u64>().ok()
+/// How often the threads of a clock wake up during three ticks: the least of up to five tries, until one is at most `few`. On a busy machine a tick may last so
+/// long that the monitor looks at it; not every time.
+fn wake_ups_of_clock(clock: impl Fn() -> harness::Run, few: u64) -> u64 {
+    let wake_ups = || {
+        let mut clock = clock().start();
+        clock.await_stdout("ticking");
+        let work = clock.work_while(|clock| clock.await_stdout("ticked"));
+        clock.signal("KILL");
+        clock.finish().ended_by_signal(9);
+        work.sleeps
     };
-    tasks.flatten().filter_map(sleeps).sum()
+    let mut least = wake_ups();
+    for _ in 1..5 {
+        if least <= few {
+            break;
+        }
+        least = least.min(wake_ups());
+    }
+    least
 }
 
-/// How often the threads of a clock go to sleep during three ticks.
-fn sleeps_of_clock(clock: harness::Run) -> u64 {
-    let mut clock = clock.start();
-    clock.await_stdout("ticking");
-    let before = sleeps(clock.pid());
-    clock.await_stdout("ticked");
-    let slept = sleeps(clock.pid()) - before;
-    clock.signal("KILL");
-    clock.finish().ended_by_signal(9);
-    slept
-}
+/// Three ticks of one wake-up each, and some for the monitor.
+const FEW: u64 = 3 * 5;
 
-/// Three ticks, and some for what a loaded machine makes last longer than a moment, so that the monitor looks at it. Who polls, if only 50 times a second, is
-/// far above it.
-const FEW: u64 = 60;
+/// What a window may add to them: the X server's answers.
+const FEW_MORE: u64 = 3 * 2;
 
 #[test]
 fn a_clock_in_a_window_sleeps_between_its_ticks_as_one_without_a_window_does() {
     let clock = || baton().script("idle/clock.lua");
-    let alone = sleeps_of_clock(clock());
-    assert!((1..FEW).contains(&alone), "{alone} wake-ups without a window");
+    let alone = wake_ups_of_clock(clock, FEW);
+    assert!((1..=FEW).contains(&alone), "{alone} wake-ups without a window");
     let Some(screen) = Screen::start() else { return };
-    let shown = sleeps_of_clock(clock().arg("window").env("DISPLAY", &screen.display));
-    assert!((1..FEW).contains(&shown), "{shown} wake-ups with a window");
+    let few = FEW.min(alone + FEW_MORE);
+    let shown = wake_ups_of_clock(|| clock().arg("window").env("DISPLAY", &screen.display), few);
+    assert!(
+        (1..=few).contains(&shown),
+        "{shown} wake-ups with a window, {alone} without one"
+    );
 }
