@@ -5,7 +5,7 @@ mod mock_guest;
 use baton_core::kernel::SpawnOptions;
 use baton_core::vm::Vm;
 use baton_sys::clock::Instant;
-use mock_guest::{Mock, MockGuest, Process, run_with};
+use mock_guest::{Killed, Mock, MockGuest, Process, Running, run_with, start};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -120,4 +120,46 @@ fn a_beat_that_comes_seldom_keeps_nobody_waiting() {
         main.spin_until(|| has_run.load(Ordering::Relaxed))?;
         main.join(rival)
     });
+}
+
+/// How long a new process waits for its first turn beside one that computes.
+fn wait_for_a_turn(main: &Process) -> Result<Duration, Killed> {
+    let begin = Instant::now();
+    let has_run = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&has_run);
+    let rival = main.spawn(move |_| {
+        flag.store(true, Ordering::Relaxed);
+        Ok(())
+    });
+    main.spin_until(|| has_run.load(Ordering::Relaxed))?;
+    let waited = Instant::now() - begin;
+    main.join(rival)?;
+    Ok(waited)
+}
+
+/// The VMs take turns, each long enough for the monitor to have parked at its end. A busy machine makes some preemptions late; a monitor that nobody calls any more,
+/// or that is called a tick late, makes all of them late.
+#[test]
+fn the_first_preemption_after_all_vms_have_idled_comes_in_time() {
+    let _alone = alone();
+    const VMS: u32 = 4;
+    const TURN: Duration = Duration::from_millis(40);
+    let begin = Instant::now();
+    let preempt_in_time = move |main: &Process, number: u32| {
+        let bound = main.vm.parameters.slice.get() + Duration::from_millis(1);
+        let mut least = Duration::MAX;
+        for round in 1..=100 {
+            main.sleep_until(begin + TURN * (round * VMS + number))?;
+            least = least.min(wait_for_a_turn(main)?);
+            if least <= bound {
+                return Ok(());
+            }
+        }
+        panic!("VM {number}: at most {bound:?} expected, got {least:?} at best");
+    };
+    let start_one = |number| start(|_| {}, move |main| preempt_in_time(main, number));
+    let running: Vec<Running> = (0..VMS).map(start_one).collect();
+    for vm in running {
+        vm.finish();
+    }
 }

@@ -4,13 +4,14 @@ local process = require "baton.process"
 local params = process.params
 local case = {}
 
--- Tries until f returns at most `bound`, for a minute. A machine under load makes everything late; not every time.
-local function at_best(what, bound, f)
+-- Tries until f returns at most `bound`: so many times, or for a minute. A machine under load makes everything late; not every time.
+local function at_best(what, bound, f, tries)
   local least, deadline = math.huge, process.now() + 60
-  repeat
+  for _ = 1, tries or math.huge do
     least = math.min(least, f())
     if least <= bound then return end
-  until process.now() > deadline
+    if process.now() > deadline then break end
+  end
   error(("%s: at most %g expected, got %g at best"):format(what, bound, least))
 end
 
@@ -69,17 +70,17 @@ function case.a_wait_of_an_hour_does_not_keep_from_what_comes_sooner()
   timer:cancel()
 end
 
--- Preemption must not have gone to sleep with the program.
+-- Preemption must not have gone to sleep with the program. Each try begins with an idle that is well past the time after which the monitor parks. A busy machine
+-- makes some of them late; a monitor that nobody calls any more, or that is called a tick late, makes all of them late.
 function case.after_a_long_idle_the_first_slice_ends_in_time()
-  process.sleep(0.3)
-  at_best("seconds until an equal ran", params.slice + 0.002, function()
+  at_best("seconds until an equal ran", params.slice + 0.001, function()
+    process.sleep(0.03)
     local start, ran = process.now(), nil
     local equal = process.spawn(function() ran = process.now() end)
     while not ran do end
     equal:join()
-    process.sleep(0.05)
     return ran - start
-  end)
+  end, 100)
 end
 
 function case.the_clock_is_fresh_after_an_idle()
