@@ -2,7 +2,7 @@
 
 mod mock_guest;
 
-use baton_core::kernel::{Deadline, MutexId, Priority, SpawnOptions};
+use baton_core::kernel::{Deadline, MutexId, Priority, SpawnOptions, State};
 use baton_core::vm::Vm;
 use baton_sys::clock::Instant;
 use mock_guest::{Life, Process, run, run_with};
@@ -209,6 +209,54 @@ fn a_cooperative_program_is_not_preempted() {
         let counters = main.vm.kernel(|kernel| *kernel.counters());
         assert_eq!(counters.preemptions_by_slice + counters.preemptions_by_urgency, 0);
         Ok(())
+    });
+}
+
+/// Equals would not show it: what is due for somebody more urgent is taken in, and still nobody is interrupted.
+#[test]
+fn a_more_urgent_process_that_becomes_due_does_not_interrupt_a_cooperative_program() {
+    run(|main| {
+        main.vm.parameters.set_preemptive(false);
+        let ran = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&ran);
+        let urgent = main.spawn_with(with_priority(60), move |process| {
+            process.sleep_until(Instant::now() + Duration::from_millis(1))?;
+            flag.store(true, Ordering::Relaxed);
+            Ok(())
+        });
+        main.yield_now()?;
+        let state = || main.vm.kernel(|kernel| kernel.state(urgent));
+        main.spin_until(|| state() != State::Sleeping)?;
+        // It is there now, and every further look leaves it there.
+        for _ in 0..1000 {
+            main.vm.safepoint();
+        }
+        assert!(!ran.load(Ordering::Relaxed), "it interrupted the loop");
+        assert_eq!(state(), State::Runnable);
+        main.yield_now()?;
+        assert!(ran.load(Ordering::Relaxed));
+        main.join(urgent)
+    });
+}
+
+#[test]
+fn whoever_a_cooperative_program_wakes_waits_until_it_gives_way() {
+    run(|main| {
+        main.vm.parameters.set_preemptive(false);
+        let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+        let ran = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&ran);
+        let urgent = main.spawn_with(with_priority(60), move |process| {
+            process.wait(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))?;
+            flag.store(true, Ordering::Relaxed);
+            Ok(())
+        });
+        main.yield_now()?;
+        main.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+        assert!(!ran.load(Ordering::Relaxed), "it interrupted who woke it");
+        main.yield_now()?;
+        assert!(ran.load(Ordering::Relaxed));
+        main.join(urgent)
     });
 }
 

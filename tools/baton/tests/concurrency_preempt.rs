@@ -61,9 +61,21 @@ cases! {
         a_cooperative_process_is_not_preempted_by_equals,
         a_cooperative_process_is_not_preempted_by_the_more_urgent,
         a_cooperative_program_switches_only_where_it_waits,
+        the_more_urgent_do_not_interrupt_a_cooperative_program,
         increments_are_whole_in_a_cooperative_program,
         one_access_of_a_table_and_one_call_of_its_library_are_whole,
         a_switch_costs_the_same_at_any_depth;
+}
+
+#[test]
+fn the_more_urgent_do_not_interrupt_a_cooperative_program_in_a_simulated_run() {
+    let outcome = baton()
+        .arg("--simulate")
+        .arg("1-20")
+        .script("preempt/slices.lua")
+        .arg("the_more_urgent_do_not_interrupt_a_cooperative_program")
+        .run();
+    outcome.succeeds().complained("20 seeds, none failed");
 }
 
 #[test]

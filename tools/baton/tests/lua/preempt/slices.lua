@@ -102,6 +102,24 @@ function case.a_cooperative_program_switches_only_where_it_waits()
   see_an_equal_run()
 end
 
+-- Equals would not show it: what is due for somebody more urgent is taken in, and still nobody is interrupted.
+function case.the_more_urgent_do_not_interrupt_a_cooperative_program()
+  process.params.preemptive = false
+  local ran = false
+  local urgent = process.spawn({ priority = 60 }, function()
+    process.sleep(0.001)
+    ran = true
+  end)
+  process.yield()
+  repeat until urgent:status() ~= "sleeping"
+  busy_for(0.002)()
+  check.equal(ran, false)
+  check.equal(urgent:status(), "runnable")
+  process.yield()
+  check.equal(ran, true)
+  urgent:join()
+end
+
 function case.increments_are_whole_in_a_cooperative_program()
   process.params.preemptive = false
   process.params.slice = 0.0005
