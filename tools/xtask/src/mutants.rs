@@ -29,6 +29,10 @@ const SUITES: &[(&str, &[&str])] = &[
             "idle",
             "--test",
             "waiting",
+            "--test",
+            "consulting",
+            "--test",
+            "thread_manager",
         ],
     ),
     (
@@ -43,23 +47,37 @@ const SUITES: &[(&str, &[&str])] = &[
             "--test",
             "concurrency_preempt",
             "--test",
+            "concurrency_scheduling",
+            "--test",
             "simulation",
         ],
     ),
 ];
 
-/// A mutant may hang: then it is caught as well. The build of the sources as they are is not limited.
+/// A mutant may hang: then it is caught as well. Builds take as long as they take.
 const LIMIT: Duration = Duration::from_secs(400);
 
 /// How one suite took a mutant.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Passed,
-    /// The first test that failed, or what else happened.
-    Caught(String),
+    /// The first test that failed, or how the test program died.
+    Failed(String),
+    /// The tests were not done by [`LIMIT`].
+    Hung,
 }
 
-/// What the command line asks for: mutants whose fault contains this text.
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Verdict::Passed => f.write_str("SURVIVED"),
+            Verdict::Failed(test) => f.write_str(test),
+            Verdict::Hung => write!(f, "it hangs: no test has failed in {} s", LIMIT.as_secs()),
+        }
+    }
+}
+
+/// What the command line asks for: mutants whose fault or file contains this text.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let only = match arguments {
         [] => "",
@@ -70,30 +88,35 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     tree.check_originals()?;
     println!("the sources as they are:");
     for (name, suite) in SUITES {
-        tree.build(suite)?;
-        if let Verdict::Caught(why) = tree.judge(suite)? {
-            return Err(format!("mutants: the suite '{name}' fails without any fault: {why}"));
+        match tree.judge(suite)? {
+            Verdict::Passed => println!("    {name}: passed"),
+            why => return Err(format!("mutants: the suite '{name}' fails without any fault: {why}")),
         }
-        println!("    {name}: passed");
     }
-    let chosen: Vec<&Mutant> = MUTANTS.iter().filter(|mutant| mutant.fault.contains(only)).collect();
-    let mut survivors = Vec::new();
+    let is_meant = |mutant: &&Mutant| mutant.fault.contains(only) || mutant.file.contains(only);
+    let chosen: Vec<&Mutant> = MUTANTS.iter().filter(is_meant).collect();
+    let (mut survivors, mut hung) = (Vec::new(), Vec::new());
     for (number, mutant) in chosen.iter().enumerate() {
         let began = Instant::now();
-        let told = tree.with_fault(mutant, || tree.judge_by_all())?;
-        let told = told.unwrap_or_else(|| {
-            survivors.push(mutant.fault);
-            "SURVIVED".to_owned()
-        });
+        let (suite, verdict) = tree.with_fault(mutant, || tree.judge_by_all())?;
+        match verdict {
+            Verdict::Passed => survivors.push(mutant.fault),
+            Verdict::Hung => hung.push(mutant.fault),
+            Verdict::Failed(_) => {}
+        }
         let seconds = began.elapsed().as_secs();
         println!(
-            "{:>3}/{} {} [{seconds} s]: {told}",
+            "{:>3}/{} {} [{seconds} s]: {suite}: {verdict}",
             number + 1,
             chosen.len(),
             mutant.fault
         );
     }
-    println!("{} faults, {} caught", chosen.len(), chosen.len() - survivors.len());
+    let failed = chosen.len() - survivors.len() - hung.len();
+    println!("{} faults: {failed} fail a test, {} hang", chosen.len(), hung.len());
+    if !hung.is_empty() {
+        println!("only a hang shows: {}", hung.join("; "));
+    }
     match survivors.as_slice() {
         [] => Ok(()),
         survivors => Err(format!("mutants: no test notices: {}", survivors.join("; "))),
@@ -166,24 +189,26 @@ impl Tree {
         result
     }
 
-    /// Who caught it; `None` if nobody did.
-    fn judge_by_all(&self) -> Result<Option<String>, String> {
+    /// The first suite that does not pass, and how it took the fault; all of them if all pass.
+    fn judge_by_all(&self) -> Result<(&'static str, Verdict), String> {
         for (name, suite) in SUITES {
-            if let Verdict::Caught(by) = self.judge(suite)? {
-                return Ok(Some(format!("{name}: {by}")));
+            let verdict = self.judge(suite)?;
+            if verdict != Verdict::Passed {
+                return Ok((name, verdict));
             }
         }
-        Ok(None)
+        Ok(("all suites", Verdict::Passed))
     }
 
     fn build(&self, suite: &[&str]) -> Outcome {
-        let status = self.cargo(suite).arg("--no-run").status();
-        match status
-            .map_err(|why| format!("mutants: cannot run cargo: {why}"))?
-            .success()
-        {
+        let built = self.cargo(suite).arg("--no-run").output();
+        let built = built.map_err(|why| format!("mutants: cannot run cargo: {why}"))?;
+        match built.status.success() {
             true => Ok(()),
-            false => Err("mutants: the sources do not build".to_owned()),
+            false => Err(format!(
+                "mutants: it does not compile:\n{}",
+                String::from_utf8_lossy(&built.stderr)
+            )),
         }
     }
 
@@ -201,7 +226,9 @@ impl Tree {
         command
     }
 
+    /// Builds a suite and runs it.
     fn judge(&self, suite: &[&str]) -> Result<Verdict, String> {
+        self.build(suite)?;
         let log = self.target.with_extension("log");
         let output = std::fs::File::create(&log).map_err(|why| format!("mutants: {}: {why}", log.display()))?;
         let errors = output
@@ -231,14 +258,11 @@ impl Tree {
                 let group = format!("-{}", child.id());
                 let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
                 let _ = child.wait();
-                Ok(Verdict::Caught("it hangs".to_owned()))
+                Ok(first_failure(&text).map_or(Verdict::Hung, Verdict::Failed))
             }
             Some(status) if status.success() => Ok(Verdict::Passed),
-            Some(_) if text.contains("error: could not compile") => {
-                Err(format!("mutants: it does not compile:\n{text}"))
-            }
             Some(_) => first_failure(&text)
-                .map(Verdict::Caught)
+                .map(Verdict::Failed)
                 .ok_or(format!("mutants: the tests neither pass nor fail:\n{text}")),
         }
     }
