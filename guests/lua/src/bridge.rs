@@ -4,8 +4,7 @@
 //! None of them raises; Lua's errors are made by the callers. Those about synchronization objects and timers are in `objects`.
 
 use baton_core::kernel::{
-    Deadline, Kernel, KillOutcome, Priority, ProcessId, ResumeOutcome, SpawnOptions, State, SuspendOutcome, Wake,
-    WakeReason,
+    Deadline, KillOutcome, Priority, ProcessId, ResumeOutcome, SpawnOptions, State, SuspendOutcome, Wake, WakeReason,
 };
 use baton_core::vm::{Departure, Spawned, Vm};
 use baton_sys::clock::Instant;
@@ -120,7 +119,8 @@ bridge! {
 
     fn baton_rs_yield_to(vm, pid: u64) {
         match process(pid) {
-            Some(pid) => vm.yield_to(pid),
+            // Of one that has ended it is a yield.
+            Some(pid) => _ = vm.yield_to(pid),
             None => vm.yield_now(),
         }
     }
@@ -130,7 +130,9 @@ bridge! {
     }
 
     fn baton_rs_leave_critical(vm) {
-        vm.kernel(Kernel::leave_critical);
+        // C leaves what it has entered. In a scheduler or a switch hook that is nothing: nobody is current there.
+        let is_wrong = vm.kernel(|kernel| kernel.leave_critical().is_err() && kernel.current().is_some());
+        debug_assert!(!is_wrong, "a critical section is left that was not entered");
     }
 
     fn baton_rs_give_way(vm) {

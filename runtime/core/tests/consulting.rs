@@ -214,7 +214,9 @@ fn hook(main: &Process, log: &Log, named: &[(ProcessId, &'static str)]) {
             note(&log, format!("+{name}"));
         }
     });
-    named.iter().for_each(|&(pid, _)| main.vm.set_hooked(pid, true));
+    named
+        .iter()
+        .for_each(|&(pid, _)| assert!(main.vm.set_hooked(pid, true)));
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn nobody_else_runs_while_a_process_is_in_a_critical_section() {
             assert_eq!(count.load(Ordering::Relaxed), before);
             assert_eq!(main.vm.kernel(|kernel| kernel.state(woken)), State::Runnable);
             assert!(main.vm.counters.beats.get() <= beats + 1, "nobody is asked to give way");
-            main.vm.leave_critical();
+            main.vm.leave_critical().expect("it is inside");
             assert_eq!(main.vm.kernel(|kernel| kernel.state(woken)), State::Dead);
             kill(main, other)
         },
@@ -72,7 +72,7 @@ fn a_foreign_call_in_a_critical_section_keeps_the_vm() {
             }
         })?;
         assert_eq!(count.load(Ordering::Relaxed), before);
-        main.vm.leave_critical();
+        main.vm.leave_critical().expect("it is inside");
         kill(main, other)
     });
     assert_eq!(finished.vm.counters.retakes.get(), 0);
@@ -85,7 +85,7 @@ fn what_would_wait_in_a_critical_section_is_refused_and_goes_on() {
         main.vm.enter_critical();
         let wake = main.attempt(|kernel| kernel.wait(queue, Deadline::Never))?;
         assert_eq!(wake.reason, WakeReason::Forbidden);
-        main.vm.leave_critical();
+        main.vm.leave_critical().expect("it is inside");
         Ok(())
     });
 }
@@ -105,7 +105,7 @@ fn a_process_that_suspends_itself_is_back_in_its_section_when_it_goes_on() {
         main.vm.enter_critical();
         let _ = main.vm.suspend(me);
         assert!(main.vm.kernel(|kernel| kernel.is_critical()));
-        main.vm.leave_critical();
+        main.vm.leave_critical().expect("it is inside");
         main.join(resumer)
     });
 }

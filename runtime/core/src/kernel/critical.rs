@@ -5,7 +5,7 @@
 //! asking about critical sections. What would have to wait is told [`WakeReason::Forbidden`](super::WakeReason) instead.
 
 use super::slab::NIL;
-use super::{Kernel, ProcessId};
+use super::{Kernel, NotCritical, ProcessId};
 
 impl<C> Kernel<C> {
     /// The current process enters a critical section; they nest.
@@ -14,9 +14,15 @@ impl<C> Kernel<C> {
     }
 
     /// The current process leaves a critical section. Whether it has to give way then, `current_should_yield` says.
-    /// Does nothing outside of one.
-    pub fn leave_critical(&mut self) {
-        self.set_critical(|critical| critical.saturating_sub(1));
+    ///
+    /// # Errors
+    /// Outside of critical sections; nothing has changed then.
+    pub fn leave_critical(&mut self) -> Result<(), NotCritical> {
+        if !self.is_critical() {
+            return Err(NotCritical);
+        }
+        self.set_critical(|critical| critical - 1);
+        Ok(())
     }
 
     /// Whether the current process is in a critical section.

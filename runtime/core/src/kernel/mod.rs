@@ -119,8 +119,8 @@ pub use select::Case;
 pub use timer::TimerStats;
 pub use turn::Turn;
 pub use words::{
-    Attempt, Deadline, KillOutcome, Next, NotOwner, Preemption, Priority, ProcessLimit, Recursive, ResumeOutcome,
-    State, SuspendOutcome, Wake, WakeReason,
+    Attempt, Deadline, KillOutcome, Next, NotCritical, NotOwner, Preemption, Priority, ProcessLimit, Recursive,
+    ResumeOutcome, State, SuspendOutcome, Wake, WakeReason,
 };
 
 use deadlines::Deadlines;

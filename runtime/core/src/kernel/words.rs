@@ -243,6 +243,10 @@ pub struct Recursive;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotOwner;
 
+/// The current process is in no critical section that it could leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotCritical;
+
 impl std::fmt::Display for Recursive {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("the process holds this mutex already")
@@ -258,3 +262,11 @@ impl std::fmt::Display for NotOwner {
 }
 
 impl std::error::Error for NotOwner {}
+
+impl std::fmt::Display for NotCritical {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the process is not in a critical section")
+    }
+}
+
+impl std::error::Error for NotCritical {}

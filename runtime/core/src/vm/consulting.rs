@@ -32,18 +32,19 @@ impl Vm {
         });
     }
 
-    /// Whether [`Guest::switching`](crate::guest::Guest::switching) is told when `process` is left and continued. Inside the VM.
-    pub fn set_hooked(&self, process: ProcessId, on: bool) {
+    /// Whether [`Guest::switching`](crate::guest::Guest::switching) is told when `process` is left and continued. Says whether that lives. Inside the VM.
+    pub fn set_hooked(&self, process: ProcessId, on: bool) -> bool {
         self.inner.with(|inner| {
             if !inner.kernel.is_alive(process) {
-                return;
+                return false;
             }
             if let Some(context) = inner.kernel.payload_mut(process)
                 && std::mem::replace(&mut context.is_hooked, on) != on
             {
                 self.count_hooked(inner, on);
             }
-        });
+            true
+        })
     }
 
     /// A process that has not run is forgotten.

@@ -2,8 +2,8 @@
 
 use super::{Context, Inner, ThreadRefusal, Vm};
 use crate::kernel::{
-    Attempt, Deadline, Kernel, KillOutcome, Next, ProcessId, ProcessLimit, SpawnOptions, SuspendOutcome, Wake,
-    WakeReason,
+    Attempt, Deadline, Kernel, KillOutcome, Next, NotCritical, ProcessId, ProcessLimit, SpawnOptions, SuspendOutcome,
+    Wake, WakeReason,
 };
 use baton_sys::clock::Instant;
 use baton_sys::stack::{Stack, StackError, StackStats};
@@ -149,12 +149,16 @@ impl Vm {
     }
 
     /// Has a process run on home as long as home is there: while home is out in a surprise call of another process, this one goes elsewhere.
-    /// Only [`Vm::bind_to_thread`] keeps a process on a thread whatever happens. Before [`Vm::run`], or inside the VM.
-    pub fn prefer_home(&self, process: ProcessId) {
+    /// Only [`Vm::bind_to_thread`] keeps a process on a thread whatever happens. Before [`Vm::run`], or inside the VM. Says whether it lives.
+    pub fn prefer_home(&self, process: ProcessId) -> bool {
         self.inner.with_mutex_held(|inner| {
+            if !inner.kernel.is_alive(process) {
+                return false;
+            }
             inner.kernel.set_pin(process, Some(super::HOME));
             inner.prefers_home = Some(process);
-        });
+            true
+        })
     }
 
     /// Binds a process to a native thread, or frees it. The calling one moves at once.
@@ -223,14 +227,19 @@ impl Vm {
         self.take(jump);
     }
 
-    /// To the back of its level, and straight to `process` if that can run and nobody is more urgent; else as [`Vm::yield_now`].
-    pub fn yield_to(&self, process: ProcessId) {
-        let jump = self.inner.with(|inner| {
-            let me = inner.kernel.current()?;
-            let next = inner.kernel.yield_to(process);
-            self.plan_yield(inner, me, next)
+    /// To the back of its level, and straight to `process` if that can run and nobody is more urgent; else as [`Vm::yield_now`]. Says
+    /// whether `process` lived when it was asked.
+    pub fn yield_to(&self, process: ProcessId) -> bool {
+        let (lived, jump) = self.inner.with(|inner| {
+            let lived = inner.kernel.is_alive(process);
+            let jump = inner.kernel.current().and_then(|me| {
+                let next = inner.kernel.yield_to(process);
+                self.plan_yield(inner, me, next)
+            });
+            (lived, jump)
         });
         self.take(jump);
+        lived
     }
 
     /// The calling process enters a critical section: no other process of this VM runs until it has left it, its foreign calls keep the VM, and what
@@ -240,8 +249,11 @@ impl Vm {
     }
 
     /// The calling process leaves a critical section, and gives way if somebody more urgent became runnable meanwhile.
-    pub fn leave_critical(&self) {
-        self.operate(Kernel::leave_critical);
+    ///
+    /// # Errors
+    /// Outside of critical sections; nothing has changed then.
+    pub fn leave_critical(&self) -> Result<(), NotCritical> {
+        self.operate(Kernel::leave_critical)
     }
 
     /// Does what may block: the calling process waits if the kernel says so. Gives way afterwards if somebody more urgent was woken.
@@ -345,7 +357,7 @@ impl Vm {
             .with(|inner| inner.kernel.set_pinned(process, pinned.then_some(inner.carrier)));
     }
 
-    /// Time on the processor of a process so far.
+    /// Time on the processor of a process so far; none for a forgotten one.
     pub fn cpu_time(&self, process: ProcessId) -> Duration {
         let now = Instant::now().as_nanos();
         self.inner.with(|inner| Duration::from_nanos(inner.busy(process, now)))

@@ -10,15 +10,17 @@ use std::time::Duration;
 
 impl Vm {
     /// Gives a process slices of this length (from a microsecond to an hour), or with `None` those of the parameter `slice`. The slice
-    /// that it is in has the new length at once. Inside the VM.
-    pub fn set_slice(&self, process: ProcessId, slice: Option<Duration>) {
+    /// that it is in has the new length at once. Says whether it lives. Inside the VM.
+    pub fn set_slice(&self, process: ProcessId, slice: Option<Duration>) -> bool {
         const LONGEST: u128 = 3_600_000_000;
         let micros = slice.map_or(0, |slice| slice.as_micros().clamp(1, LONGEST) as u32);
         self.inner.with(|inner| {
-            if inner.kernel.is_alive(process) {
+            let lives = inner.kernel.is_alive(process);
+            if lives {
                 self.change_slice(inner, process, micros);
             }
-        });
+            lives
+        })
     }
 
     /// The length of a process's slices. Inside the VM.

@@ -370,7 +370,7 @@ impl Inner {
         self.run_started = self.run_started.max(now);
     }
 
-    /// Time on the processor of `pid`, in nanoseconds, at `now`.
+    /// Time on the processor of `pid`, in nanoseconds, at `now`; 0 if it was forgotten.
     pub(super) fn busy(&self, pid: ProcessId, now: u64) -> u64 {
         let running = self.kernel.current() == Some(pid);
         let since = if running {
@@ -378,7 +378,7 @@ impl Inner {
         } else {
             0
         };
-        self.context(pid).busy + since
+        self.kernel.payload(pid).map_or(0, |context| context.busy + since)
     }
 }
 

@@ -91,7 +91,7 @@ fn only_the_last_one_can_come_from_a_critical_section() {
         reason(kernel.barrier_wait(barrier, Deadline::Never)),
         WakeReason::Forbidden
     );
-    kernel.leave_critical();
+    kernel.leave_critical().expect("it is inside");
     waiting(&mut kernel, barrier);
     spawn_running(&mut kernel);
     kernel.enter_critical();

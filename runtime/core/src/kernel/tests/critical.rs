@@ -2,6 +2,7 @@
 
 use super::invariants::check;
 use super::*;
+use crate::kernel::NotCritical;
 use crate::kernel::{Case, KillOutcome, Preemption, State, SuspendOutcome};
 
 /// A process in a critical section.
@@ -36,7 +37,7 @@ fn who_became_runnable_meanwhile_runs_after_the_section() {
     let mut kernel = kernel();
     let me = critical(&mut kernel);
     let urgent = spawn_at(&mut kernel, 80);
-    kernel.leave_critical();
+    kernel.leave_critical().expect("it is inside");
     check(&kernel);
     assert!(!kernel.is_critical());
     assert!(kernel.current_should_yield());
@@ -51,17 +52,18 @@ fn critical_sections_nest() {
     critical(&mut kernel);
     let urgent = spawn_at(&mut kernel, 80);
     kernel.enter_critical();
-    kernel.leave_critical();
+    kernel.leave_critical().expect("it is inside");
     assert_eq!(kernel.schedule(), Next::Same);
-    kernel.leave_critical();
+    kernel.leave_critical().expect("it is inside");
     assert_eq!(kernel.schedule(), Next::Other(urgent));
 }
 
 #[test]
-fn leaving_more_often_than_entering_does_nothing() {
+fn leaving_more_often_than_entering_is_refused_and_changes_nothing() {
     let mut kernel = kernel();
+    assert_eq!(kernel.leave_critical(), Err(NotCritical), "nobody is current");
     let me = spawn_running(&mut kernel);
-    kernel.leave_critical();
+    assert_eq!(kernel.leave_critical(), Err(NotCritical));
     kernel.enter_critical();
     assert!(kernel.is_critical());
     assert_eq!(kernel.effective_priority(me), Priority::HIGHEST);
@@ -133,10 +135,10 @@ fn to_suspend_oneself_leaves_the_section_and_takes_it_again() {
     assert_eq!(kernel.yield_current(), Next::Other(me));
     kernel.reenter_critical();
     check(&kernel);
-    kernel.leave_critical();
+    kernel.leave_critical().expect("it is inside");
     assert!(kernel.is_critical(), "as deep as before");
     assert_eq!(kernel.yield_current(), Next::Same);
-    kernel.leave_critical();
+    kernel.leave_critical().expect("it is inside");
     assert_eq!(kernel.yield_current(), Next::Other(other));
 }
 
@@ -172,7 +174,7 @@ fn a_priority_set_inside_takes_effect_after() {
     let other = spawn(&mut kernel);
     kernel.set_priority(me, priority(10));
     assert_eq!(kernel.schedule(), Next::Same);
-    kernel.leave_critical();
+    kernel.leave_critical().expect("it is inside");
     check(&kernel);
     assert_eq!(kernel.schedule(), Next::Other(other));
 }
@@ -186,6 +188,6 @@ fn deadlines_that_pass_inside_make_processes_runnable_for_after() {
     kernel.expire(at(10));
     assert_eq!(kernel.state(sleeper), State::Runnable);
     assert_eq!(kernel.yield_current(), Next::Same);
-    kernel.leave_critical();
+    kernel.leave_critical().expect("it is inside");
     assert_eq!(kernel.yield_current(), Next::Other(sleeper));
 }

@@ -317,7 +317,8 @@ impl World {
             assert_eq!(self.kernel.yield_current(), Next::Same);
             assert_eq!(self.kernel.current(), Some(me));
         }
-        self.kernel.leave_critical();
+        let inside = self.kernel.is_critical();
+        assert_eq!(self.kernel.leave_critical().is_ok(), inside);
     }
 
     fn act_and_wait(&mut self, me: ProcessId) {

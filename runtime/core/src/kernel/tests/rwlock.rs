@@ -239,7 +239,7 @@ fn what_must_not_wait_does_not() {
     );
     kernel.enter_critical();
     assert_eq!(read(&mut kernel, lock), WakeReason::Forbidden);
-    kernel.leave_critical();
+    kernel.leave_critical().expect("it is inside");
     check(&kernel);
     unlock(&mut kernel, a, lock);
     assert_eq!(kernel.rwlock_holders(lock), (0, false));

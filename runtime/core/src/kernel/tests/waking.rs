@@ -142,7 +142,7 @@ fn the_target_has_its_turn_as_soon_as_the_section_is_left_and_its_priority_says_
             let (mut kernel, waker, target) = woken(way, level, in_section);
             if in_section {
                 assert_eq!(kernel.yield_current(), Next::Same, "{what}: a yield in a section");
-                kernel.leave_critical();
+                kernel.leave_critical().expect("it is inside");
                 assert_eq!(kernel.current_should_yield(), level > WAKER, "{what}");
             }
             let next = match then {
