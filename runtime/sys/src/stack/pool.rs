@@ -70,6 +70,8 @@ pub struct StackPool {
     free: Vec<NonNull<u8>>,
     /// This many slots at the beginning of `free` hold no memory.
     trimmed: usize,
+    /// Slots that were made and are not for use: guards in place, and no memory behind them.
+    set_aside: Vec<NonNull<u8>>,
     /// Stacks with a mapping of their own that were given back.
     own_free: Vec<Stack>,
     /// How many of them are kept.
@@ -119,6 +121,7 @@ impl StackPool {
             guarded: 0,
             free: Vec::new(),
             trimmed: 0,
+            set_aside: Vec::new(),
             own_free: Vec::new(),
             own_kept: OWN_MAPPINGS_KEPT,
             own_reserved: 0,
@@ -154,8 +157,8 @@ impl StackPool {
     ///
     /// # Errors
     ///
-    /// As for [`StackPool::allocate`], and if their guards would take nearly all of the kernel's maps. There are as many as before; but if the system refuses in the
-    /// middle, slots of the default size that were made by then stay.
+    /// As for [`StackPool::allocate`], and if their guards would take nearly all of the kernel's maps. There are as many as before: stacks that were made by then
+    /// go back to where they came from. Address space of which slots are made may stay reserved, with no memory behind it.
     pub fn reserve(&mut self, count: usize, size: Option<usize>) -> Result<(), StackError> {
         let missing = count.saturating_sub(self.premade(size)?);
         if self.guards == GuardKind::Mprotect && self.maps() + 2 * missing > self.map_limit - self.map_limit / MAPS_LEFT
@@ -165,20 +168,25 @@ impl StackPool {
                 source: io::Error::from_raw_os_error(libc::ENOMEM),
             });
         }
-        let peak = self.peak_in_use;
         let mut made = Vec::new();
-        let outcome = (0..missing).try_for_each(|_| {
-            made.push(self.make(size)?);
-            Ok(())
-        });
-        self.in_use += made.len();
-        if outcome.is_ok() && made.first().is_some_and(|stack| !stack.is_slot) {
+        for _ in 0..missing {
+            match self.make(size) {
+                Ok(stack) => made.push(stack),
+                Err(error) => {
+                    made.into_iter().rev().for_each(|stack| self.unmake(stack));
+                    return Err(error);
+                }
+            }
+        }
+        if made.first().is_some_and(|stack| !stack.is_slot) {
             self.own_kept = self.own_kept.max(self.own_free.len() + made.len());
         }
+        let peak = self.peak_in_use;
+        self.in_use += made.len();
         // In reverse, so that they are used in the order of their addresses.
         made.into_iter().rev().for_each(|stack| self.recycle(stack));
         self.peak_in_use = peak;
-        outcome
+        Ok(())
     }
 
     /// How many stacks of a size are ready.
@@ -203,6 +211,15 @@ impl StackPool {
             return Ok(self.stack_at(base, self.stride, true));
         }
         self.make_own(extent(self.guard, size))
+    }
+
+    /// A stack of [`StackPool::make`] that is not wanted: as if it had not been made. A slot is set aside with its guard, for the next one that is made.
+    fn unmake(&mut self, stack: Stack) {
+        if stack.is_slot {
+            self.set_aside.push(stack.base);
+        } else {
+            self.unmap_own(stack);
+        }
     }
 
     /// Takes back a stack that nothing runs on any more. It keeps its memory until [`StackPool::trim`]. A stack of another pool stays as
@@ -304,6 +321,9 @@ impl StackPool {
 
     #[cold]
     fn make_slot(&mut self) -> Result<NonNull<u8>, StackError> {
+        if let Some(base) = self.set_aside.pop() {
+            return Ok(base);
+        }
         if self.fresh.len() < self.stride {
             self.reserve_chunk()?;
         }
