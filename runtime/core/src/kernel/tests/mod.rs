@@ -24,6 +24,7 @@ mod rwlock;
 mod scheduling;
 mod select;
 mod semaphore;
+mod starvation;
 mod suspend;
 mod timer;
 mod waiters;
