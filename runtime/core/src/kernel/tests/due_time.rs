@@ -79,3 +79,13 @@ fn one_that_was_preempted_by_a_more_urgent_process_keeps_its_place() {
     kernel.exit_current();
     assert_eq!(kernel.schedule(), Next::Other(early));
 }
+
+#[test]
+fn the_latest_time_there_is_is_a_due_time_too() {
+    let mut kernel = kernel();
+    let plain = spawn(&mut kernel);
+    let last = due(&mut kernel, u64::MAX);
+    assert!(kernel.due_time(last).is_some());
+    assert_eq!(order_of_ends(&mut kernel), [last, plain]);
+    assert_eq!(kernel.with_due_time, 0);
+}

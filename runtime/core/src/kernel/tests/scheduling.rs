@@ -226,6 +226,29 @@ fn a_plain_turn_goes_to_the_next_equal_that_may_run_at_home() {
 }
 
 #[test]
+fn plain_turns_go_round_among_equals() {
+    let mut kernel = kernel();
+    let all = [0; 3].map(|_| spawn(&mut kernel));
+    run(&mut kernel, all[0]);
+    for next in [1, 2, 0, 1, 2, 0] {
+        assert!(kernel.yield_by_turn().is_some());
+        assert_eq!(kernel.current(), Some(all[next]));
+    }
+    assert_eq!(order_of_ends(&mut kernel), all);
+}
+
+/// The monitor is not told of a plain turn: it goes on to think of who runs what it thought of who was left.
+#[test]
+fn no_plain_turn_leads_between_one_that_is_preemptible_and_one_that_is_not() {
+    let mut kernel = kernel();
+    let [_, b] = [spawn_running(&mut kernel), spawn(&mut kernel)];
+    kernel.set_preemptible(b, false);
+    assert!(kernel.yield_by_turn().is_none());
+    assert_eq!(kernel.yield_current(), Next::Other(b));
+    assert!(kernel.yield_by_turn().is_none());
+}
+
+#[test]
 fn to_be_preemptible_or_not_is_a_change_and_to_take_what_is_free_is_none() {
     let mut kernel = kernel();
     let me = spawn_running(&mut kernel);
