@@ -100,6 +100,40 @@ fn an_urgent_sleeper_wakes_beside_a_busy_loop_many_times() {
     });
 }
 
+/// Interruptions do not keep a slice from ending: who wakes the more urgent often does not keep its equals waiting for longer.
+#[test]
+fn who_is_interrupted_all_the_while_gives_way_to_equals_when_its_slice_is_over() {
+    run(|main| {
+        let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&is_over);
+        let urgent = main.spawn_with(with_priority(70), move |process| {
+            while !flag.load(Ordering::Relaxed) {
+                process.wait(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))?;
+            }
+            Ok(())
+        });
+        main.yield_now()?;
+        let ran = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&ran);
+        let equal = main.spawn(move |_| {
+            flag.store(true, Ordering::Relaxed);
+            Ok(())
+        });
+        // A thousand slices.
+        let patience = main.vm.cpu_time(main.id) + Duration::from_secs(10);
+        let wake = || main.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+        main.spin_until(|| {
+            wake();
+            assert!(main.vm.cpu_time(main.id) < patience, "the equal has not run");
+            ran.load(Ordering::Relaxed)
+        })?;
+        is_over.store(true, Ordering::Relaxed);
+        wake();
+        main.join_all([urgent, equal])
+    });
+}
+
 /// The monitor that sleeps until a far deadline must hear of work that comes up meanwhile.
 #[test]
 fn a_far_deadline_does_not_put_preemption_off() {

@@ -3,7 +3,7 @@
 //! | row | test |
 //! |---|---|
 //! | equals | `behind_n_equals_a_process_runs_after_n_slices_whoever_comes_meanwhile` |
-//! | one that was interrupted | `one_preempted_by_the_more_urgent_keeps_its_place_at_the_head` in `scheduling` |
+//! | one that was interrupted | `one_preempted_by_the_more_urgent_keeps_its_place_at_the_head` in `scheduling`, `who_is_interrupted_all_the_while_gives_way_to_equals_when_its_slice_is_over` in `runtime/core/tests/preemption.rs` |
 //! | the less urgent | `the_less_urgent_never_run_while_the_more_urgent_can` |
 //! | who waits for an object | `behind_n_waiters_a_waiter_is_served_after_n_turns_whoever_comes_meanwhile` |
 //! | events and barriers | `setting_wakes_all_who_wait_in_order` in `event`, `all_pass_with_the_last_one_and_it_alone_is_told_so` in `barrier` |
