@@ -33,6 +33,8 @@ const SUITES: &[(&str, &[&str])] = &[
             "consulting",
             "--test",
             "thread_manager",
+            "--test",
+            "affinity",
         ],
     ),
     (

@@ -462,12 +462,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         " {",
     ),
     mutant(
-        "an interruption ends the slice, and a yield does not",
-        "vm/straight.rs",
-        "        if ends_slice {",
-        "        if !ends_slice {",
-    ),
-    mutant(
         "nobody is charged for the time before a turn",
         "vm/straight.rs",
         "        left.busy += now.saturating_sub(inner.run_started);\n",
