@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use crate::bench::{Bench, progress};
+use crate::chart::{Bars, Chart, Scale, Series};
 use crate::child::{self, Figures, Owned, figures, first};
 use crate::command_line::SlowOptions;
 use crate::interpreters::Interpreter;
@@ -74,9 +75,32 @@ pub(crate) fn run(bench: &Bench, options: &SlowOptions) -> Result<Report> {
             figure(first(&requests, "threads"), 0, "")
         )],
         tables: vec![table],
+        charts: vec![chart(&beside)],
         verdicts,
         samples: json!({"requests": requests, "beside": beside}),
         ..Report::default()
+    })
+}
+
+fn chart(beside: &Figures) -> Chart {
+    let series = [("median", "median"), ("at most", "most")];
+    Chart::Bars(Bars {
+        title: "Parked processes beside calls of a second".to_string(),
+        label: "how late they are, ms".to_string(),
+        scale: Scale::Log,
+        baseline: None,
+        marks: Vec::new(),
+        digits: 2,
+        rows: CALLS.iter().map(|(_, what, _)| (*what).to_string()).collect(),
+        series: series
+            .map(|(name, kind)| Series {
+                name: name.to_string(),
+                values: CALLS
+                    .iter()
+                    .map(|(call, ..)| first(beside, &format!("{call}_{kind}_ms")))
+                    .collect(),
+            })
+            .into(),
     })
 }
 
