@@ -57,9 +57,9 @@ impl Vm {
         };
         let learn = |ended, waited| self.learn(settings, source, spun, ended, waited);
         match (settings.policy, came) {
-            // Chromium's rule counts a wait from its beginning until the program runs again, and knows no wait that is none.
+            // Chromium's rule counts a wait that somebody ends until the program runs again, and knows no wait that is none.
             (PolicyName::Ema, Came::AtOnce) => learn(Ended::Signalled, Duration::ZERO),
-            (PolicyName::Ema, Came::Over(ended, _)) => learn(ended, Instant::now() - began),
+            (PolicyName::Ema, Came::Over(Ended::Signalled, _)) => learn(Ended::Signalled, Instant::now() - began),
             (_, Came::Over(ended, at)) => learn(ended, at - began),
             // What was spun is paid for, though nothing is known of the wait.
             (_, Came::Not(now)) if spun != Spun::Not => learn(Ended::Due, now - began),
