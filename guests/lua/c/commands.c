@@ -23,13 +23,15 @@ static int is_child_signal_handled(void) {
   return sigaction(SIGCHLD, NULL, &action) != 0 || (action.sa_flags & SA_SIGINFO) != 0 || action.sa_handler != SIG_DFL;
 }
 
-/* Returns when the command has ended, or when the system is to wait for it: also after a kill, which counts once the command has ended. */
+/* Returns when the command has ended, or when the system is to wait for it. A kill is held back until the command has ended; an interrupt counts then, too. */
 static void await_end(pid_t pid) {
 #ifdef SYS_pidfd_open
   struct baton_process *process = baton_gate_process();
   struct pollfd asked = {-1, POLLIN, 0};
   struct baton_watch watch;
+  struct baton_mark mark;
   lua_State *L;
+  int why;
   if (process == NULL || baton_simulated || process->vm->parked == 0 || !baton_may_park(process)) return;
   asked.fd = (int)syscall(SYS_pidfd_open, pid, 0);
   if (asked.fd < 0) return;
@@ -37,7 +39,12 @@ static void await_end(pid_t pid) {
   watch.wants = BATON_WANTS_READ;
   L = baton_lua_innermost(process);
   baton_enter(L);
-  (void)baton_rs_wait_ready(process->vm->executor, &watch, 1, BATON_NO_DEADLINE, baton_is_ready, &asked);
+  baton_lua_begin_hold(process, &mark, BATON_MARK_CLOSE);
+  while ((why = baton_rs_wait_ready(process->vm->executor, &watch, 1, BATON_NO_DEADLINE, baton_is_ready, &asked)) == BATON_INTERRUPTED) {
+    process->interrupted = 1;
+    baton_lua_arm(L);
+  }
+  baton_lua_end_hold(process);
   baton_leave(L);
   close(asked.fd);
 #else

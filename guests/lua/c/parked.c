@@ -63,7 +63,7 @@ void baton_lua_list_library(const char *low, const char *high) {
 /* Of the program, or of a fork's child that has gone on as one. In a child of vfork, which shares all else with its parent, it is another. */
 static pid_t program;
 
-static int is_program(void) { return (pid_t)syscall(SYS_getpid) == program; }
+int baton_is_program(void) { return (pid_t)syscall(SYS_getpid) == program; }
 
 __attribute__((constructor)) static void note_program(void) { program = getpid(); }
 
@@ -103,7 +103,7 @@ struct baton_process *baton_who_parks(const void *caller) {
 static int begin(lua_State *L, struct baton_process *process) {
   enum baton_lane lane;
   void *object;
-  if (!is_program()) return 0;
+  if (!baton_is_program()) return 0;
   baton_enter(L);
   if (!baton_lua_policy_lets_park(process, L, &object, &lane)) {
     baton_leave(L);
@@ -167,7 +167,7 @@ static enum baton_parked try_once(struct baton_process *process, baton_attempt a
 enum baton_parked baton_park_until(struct baton_process *process, const struct baton_watch *watches, size_t count, uint64_t deadline,
                                    baton_attempt attempt, void *argument) {
   lua_State *L = baton_lua_innermost(process);
-  if (baton_simulated && count > 0 && is_program()) return try_once(process, attempt, argument);
+  if (baton_simulated && count > 0 && baton_is_program()) return try_once(process, attempt, argument);
   if (!begin(L, process)) return BATON_PARK_REFUSED;
   return end(L, process, baton_rs_wait_ready(process->vm->executor, watches, count, deadline, attempt, argument));
 }
@@ -248,7 +248,7 @@ static const struct baton_vm *the_vm;
 void baton_lua_park_for(const struct baton_vm *vm) { the_vm = vm; }
 
 static int is_waited_for(int descriptor) {
-  return descriptor >= 0 && the_vm != NULL && baton_rs_is_registered(the_vm->executor, (uint32_t)descriptor) && is_program();
+  return descriptor >= 0 && the_vm != NULL && baton_rs_is_registered(the_vm->executor, (uint32_t)descriptor) && baton_is_program();
 }
 
 void baton_descriptor_closes(int descriptor) {

@@ -23,6 +23,9 @@ enum baton_parked {
 /* The process of the calling thread, if a call from code at `caller` may park; else NULL. */
 struct baton_process *baton_who_parks(const void *caller);
 
+/* Whether this is not a child of fork or vfork that has not gone on as a program of its own. */
+int baton_is_program(void);
+
 /* The same wherever it is called from. */
 int baton_may_park(const struct baton_process *process);
 /* A descriptor is about to be closed or replaced: processes that wait for it are told, and its number is free for another one. */

@@ -1,9 +1,11 @@
 /*
-** Look-ups of names: getaddrinfo and its relatives, which may ask servers in ways of their own. No descriptor tells when they are done, so a helper
+** Look-ups of names: getaddrinfo and getnameinfo, which may ask servers in ways of their own. No descriptor tells when they are done, so a helper
 ** thread makes the system's call while the process waits, by the rules of parked.c. All that the call reads and writes is in a task of its own: a killed process
 ** leaves that behind, and whoever of the two is done last frees it.
 **
-** At most MOST_HELPERS look-ups go on at a time; further ones wait in a queue. A helper that finds none ends.
+** At most MOST_HELPERS look-ups go on at a time, those of killed processes included; further ones wait in a queue. A helper that finds none ends.
+**
+** gethostbyname and gethostbyaddr are left to the system: their answers lie in memory that is shared by all who ask.
 */
 #include "parked.h"
 
@@ -18,31 +20,25 @@
 
 #define MOST_HELPERS 16
 
-/* Answers of gethostbyname: what LuaSocket's peers make do with; longer ones are asked for in place. */
-#define HOST_ROOM 8192
-
-enum kind { ADDRESSES, NAMES, HOST_BY_NAME, HOST_BY_ADDRESS };
+enum kind { ADDRESSES, NAMES };
 
 struct lookup {
   enum kind kind;
   atomic_int references; /* of the process, and of the queue or a helper */
   atomic_int is_done;    /* Release by the helper, Acquire by the process: what is below is there */
   int bell;              /* an eventfd that is readable once it is done */
-  int result, error, host_error;
+  int result, error;
   struct lookup *next;
   /* getaddrinfo */
   char *node, *service;
   struct addrinfo hints, *found;
   int has_hints;
-  /* getnameinfo, and gethostbyaddr */
+  /* getnameinfo */
   struct sockaddr_storage address;
   socklen_t size;
-  int flags, family;
+  int flags;
   socklen_t host_size, service_size; /* 0: not asked for */
   char host[NI_MAXHOST], port[NI_MAXSERV];
-  /* gethostbyname, gethostbyaddr: the answer's pointers lead into the room */
-  struct hostent entry, *answer;
-  char room[HOST_ROOM];
 };
 
 static void release(struct lookup *lookup) {
@@ -72,13 +68,6 @@ static void look_up(struct lookup *lookup) {
     case NAMES:
       lookup->result = system->getnameinfo((struct sockaddr *)&lookup->address, lookup->size, lookup->host_size > 0 ? lookup->host : NULL, lookup->host_size,
                                            lookup->service_size > 0 ? lookup->port : NULL, lookup->service_size, lookup->flags);
-      break;
-    case HOST_BY_NAME:
-      lookup->result = gethostbyname_r(lookup->node, &lookup->entry, lookup->room, sizeof lookup->room, &lookup->answer, &lookup->host_error);
-      break;
-    case HOST_BY_ADDRESS:
-      lookup->result = gethostbyaddr_r(&lookup->address, lookup->size, lookup->family, &lookup->entry, lookup->room, sizeof lookup->room, &lookup->answer,
-                                       &lookup->host_error);
       break;
   }
   lookup->error = errno;
@@ -172,6 +161,7 @@ static int is_done(void *argument, int which, unsigned ready) {
 static enum baton_parked await(struct baton_process *process, struct lookup *lookup) {
   const struct baton_watch watch = {(uint32_t)lookup->bell, BATON_WANTS_READ};
   enum baton_parked parked;
+  if (!baton_is_program()) return BATON_PARK_REFUSED; /* a child of fork has no helpers, and that of vfork shares them with its parent */
   atomic_store_explicit(&lookup->references, 2, memory_order_relaxed); /* Relaxed: nobody else has it yet */
   if (!give_to_helper(lookup)) {
     atomic_store_explicit(&lookup->references, 1, memory_order_relaxed); /* Relaxed: as before */
@@ -236,55 +226,6 @@ int getnameinfo(const struct sockaddr *address, socklen_t size, char *host, sock
     if (parked != BATON_PARK_REFUSED) return result;
   }
   return baton_system()->getnameinfo(address, size, host, host_size, service, service_size, flags);
-}
-
-/* The last answer on this native thread, which lasts until the next one, as that of the system's own call does. */
-static __thread struct lookup *kept;
-
-/* Of a look-up that may wait; NULL: with h_errno set, or, where `is_refused` is, with the call to be made in place. */
-static struct hostent *await_host(struct baton_process *process, struct lookup *lookup, int *is_refused) {
-  const enum baton_parked parked = await(process, lookup);
-  *is_refused = parked == BATON_PARK_REFUSED || (parked == BATON_PARK_DONE && lookup->result == ERANGE);
-  if (parked != BATON_PARK_DONE || lookup->result != 0 || lookup->answer == NULL) {
-    h_errno = parked == BATON_PARK_DONE ? lookup->host_error : TRY_AGAIN;
-    release(lookup);
-    return NULL;
-  }
-  if (kept != NULL) release(kept);
-  kept = lookup;
-  return lookup->answer;
-}
-
-struct hostent *gethostbyname(const char *name) {
-  struct baton_process *process = BATON_WHO_PARKS();
-  struct lookup *lookup = NULL;
-  int is_refused;
-  if (process != NULL && !baton_simulated && !is_number(name)) lookup = new_lookup(HOST_BY_NAME);
-  if (lookup != NULL) {
-    lookup->node = strdup(name);
-    if (lookup->node == NULL) release(lookup);
-    else {
-      struct hostent *answer = await_host(process, lookup, &is_refused);
-      if (!is_refused) return answer;
-    }
-  }
-  return baton_system()->gethostbyname(name);
-}
-
-struct hostent *gethostbyaddr(const void *address, socklen_t size, int family) {
-  struct baton_process *process = BATON_WHO_PARKS();
-  struct lookup *lookup = NULL;
-  int is_refused;
-  if (process != NULL && !baton_simulated && size <= sizeof lookup->address) lookup = new_lookup(HOST_BY_ADDRESS);
-  if (lookup != NULL) {
-    struct hostent *answer;
-    memcpy(&lookup->address, address, size);
-    lookup->size = size;
-    lookup->family = family;
-    answer = await_host(process, lookup, &is_refused);
-    if (!is_refused) return answer;
-  }
-  return baton_system()->gethostbyaddr(address, size, family);
 }
 
 /* }====================================================== */

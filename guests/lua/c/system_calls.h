@@ -48,8 +48,6 @@
   X(ssize_t, writev, (int, const struct iovec *, int))                                                    \
   X(int, getaddrinfo, (const char *, const char *, const struct addrinfo *, struct addrinfo **))          \
   X(int, getnameinfo, (const struct sockaddr *, socklen_t, char *, socklen_t, char *, socklen_t, int))    \
-  X(struct hostent *, gethostbyname, (const char *))                                                      \
-  X(struct hostent *, gethostbyaddr, (const void *, socklen_t, int))                                      \
   X(time_t, time, (time_t *))                                                                             \
   X(int, gettimeofday, (struct timeval *, void *))                                                        \
   X(clock_t, clock, (void))                                                                               \

@@ -25,7 +25,7 @@ cases! {
         learned_without_a_budget_does_not_spin,
         every_spin_and_every_park_is_counted_once;
     mod delays from "idle/delays.lua":
-        a_hundred_sleeps_of_a_millisecond_take_little_more_than_a_hundred,
+        twenty_sleeps_of_a_millisecond_take_little_more_than_twenty,
         sleeps_of_every_length_are_late_by_less_than_half_a_millisecond,
         an_urgent_sleeper_wakes_in_time_beside_busy_processes,
         a_sleep_shorter_than_a_millisecond_is_one_wait,

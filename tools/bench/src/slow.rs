@@ -78,7 +78,6 @@ pub(crate) fn run(bench: &Bench, options: &SlowOptions) -> Result<Report> {
         charts: vec![chart(&beside)],
         verdicts,
         samples: json!({"requests": requests, "beside": beside}),
-        ..Report::default()
     })
 }
 

@@ -24,7 +24,9 @@ impl Threads {
         let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("the program runs");
         // A thread may end meanwhile.
         let look = |task: PathBuf| Some((task.clone(), work_of(&task)?));
-        Threads(tasks.flatten().filter_map(|task| look(task.path())).collect())
+        let all: BTreeMap<_, _> = tasks.flatten().filter_map(|task| look(task.path())).collect();
+        assert!(!all.is_empty(), "the program has ended, or the system does not tell");
+        Threads(all)
     }
 
     /// What they all have done since `before`. A thread that has ended since has woken up for it.
@@ -47,6 +49,9 @@ impl Threads {
 /// Source: proc(5), `/proc/pid/status` and `schedstat`.
 fn work_of(thread: &Path) -> Option<Work> {
     let status = std::fs::read_to_string(thread.join("status")).ok()?;
+    if status.contains("State:\tZ") {
+        return None;
+    }
     let count = |name: &str| {
         let value = status.lines().find_map(|line| line.strip_prefix(name))?;
         value.trim().parse().ok()

@@ -248,8 +248,12 @@ function case.who_runs_a_command_does_not_keep_those_who_wait_for_sockets()
   check.equal(slow:status(), "waiting")
   check.write_file(path, "")
   check.results("slow", { n = 4, true, nil, "exit", 3 }, slow:join())
+  local again = process.spawn(function() return (client:receive()) end)
+  waits(again)
   victim:kill "enough"
-  check.that(victim:status() ~= "dead", "the kill counts once the command has ended")
+  peer:send("y\n")
+  check.results("beside a killed one", { true, "y" }, again:join())
+  check.equal(victim:status(), "waiting") -- the kill counts once the command has ended
   check.write_file(other, "")
   check.results("victim", { false, "enough" }, victim:join())
 end
