@@ -31,7 +31,6 @@ static void await_end(pid_t pid) {
   struct baton_watch watch;
   struct baton_mark mark;
   lua_State *L;
-  int why;
   if (process == NULL || baton_simulated || process->vm->parked == 0 || !baton_may_park(process)) return;
   asked.fd = (int)syscall(SYS_pidfd_open, pid, 0);
   if (asked.fd < 0) return;
@@ -40,7 +39,7 @@ static void await_end(pid_t pid) {
   L = baton_lua_innermost(process);
   baton_enter(L);
   baton_lua_begin_hold(process, &mark, BATON_MARK_CLOSE);
-  while ((why = baton_rs_wait_ready(process->vm->executor, &watch, 1, BATON_NO_DEADLINE, baton_is_ready, &asked)) == BATON_INTERRUPTED) {
+  while (baton_rs_wait_ready(process->vm->executor, &watch, 1, BATON_NO_DEADLINE, baton_is_ready, &asked) == BATON_INTERRUPTED) {
     process->interrupted = 1;
     baton_lua_arm(L);
   }

@@ -91,21 +91,6 @@ static void *help(void *argument) {
   return NULL;
 }
 
-/* Signals are for the threads that Lua runs on. */
-static int start_thread(struct ffi_helpers *helpers) {
-  pthread_t thread;
-  sigset_t all, before;
-  int failed;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  failed = pthread_create(&thread, NULL, help, helpers);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (failed) return 0;
-  pthread_setname_np(thread, "baton-helper");
-  pthread_detach(thread);
-  return 1;
-}
-
 /* }====================================================== */
 
 /* {======================================================
@@ -182,7 +167,7 @@ int baton_ffi_give_to_helper(lua_State *L, struct ffi_vm *vm, struct ffi_task *t
   helpers->patience.tv_sec = patience < 1e9 ? (time_t)patience : 1000000000;
   helpers->patience.tv_nsec = patience < 1e9 ? (long)((patience - (double)helpers->patience.tv_sec) * 1e9) : 0;
   if (helpers->idle <= helpers->queued) {
-    is_given = start_thread(helpers);
+    is_given = baton_start_helper("baton-helper", help, helpers);
     helpers->threads += is_given;
   }
   if (is_given) {

@@ -222,6 +222,8 @@ int baton_lua_report_overflow(uintptr_t address);
 void baton_lua_signalled(struct baton_vm *vm); /* inside the VM */
 int baton_lua_report_wanted(void);
 void baton_lua_watch_signals(struct baton_vm *vm);
+/* A native thread that no process runs on and no signal is delivered to, as those are for the threads that Lua runs on. Nobody waits for its end. 0: there is none. */
+int baton_start_helper(const char *name, void *(*run)(void *), void *argument);
 
 /* program.c */
 int baton_lua_main(struct baton_process *process, lua_CFunction body, int argc, char **argv);

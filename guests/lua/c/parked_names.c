@@ -94,27 +94,12 @@ static void *help(void *unused) {
   return NULL;
 }
 
-/* Signals are for the threads that Lua runs on. */
-static int start_helper(void) {
-  pthread_t thread;
-  sigset_t all, before;
-  int failed;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  failed = pthread_create(&thread, NULL, help, NULL);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (failed) return 0;
-  pthread_setname_np(thread, "baton-names");
-  pthread_detach(thread);
-  return 1;
-}
-
 /* Answers 0 if there is no thread for it. */
 static int give_to_helper(struct lookup *lookup) {
   int is_given = 1;
   pthread_mutex_lock(&mutex);
   if (helpers < MOST_HELPERS) {
-    if (start_helper()) helpers++;
+    if (baton_start_helper("baton-names", help, NULL)) helpers++;
     else is_given = helpers > 0;
   }
   if (is_given) {

@@ -3,6 +3,7 @@
 */
 #include "guest.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 
@@ -69,4 +70,18 @@ void baton_lua_signalled(struct baton_vm *vm) {
   interrupt_wanted = 0;
   target->interrupted = 1;
   if (!baton_rs_interrupt(vm->executor, target->kernel_id)) baton_lua_request_safepoint(target);
+}
+
+int baton_start_helper(const char *name, void *(*run)(void *), void *argument) {
+  pthread_t thread;
+  sigset_t all, before;
+  int failed;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  failed = pthread_create(&thread, NULL, run, argument);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (failed) return 0;
+  pthread_setname_np(thread, name);
+  pthread_detach(thread);
+  return 1;
 }

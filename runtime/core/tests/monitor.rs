@@ -111,14 +111,7 @@ fn a_beat_that_comes_seldom_keeps_nobody_waiting() {
         main.sleep_until(Instant::now() + Duration::from_millis(20))?;
         let begin = baton_sys::clock::thread_cpu_time();
         main.spin_until(|| baton_sys::clock::thread_cpu_time() - begin >= Duration::from_millis(20))?;
-        let has_run = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&has_run);
-        let rival = main.spawn(move |_| {
-            flag.store(true, Ordering::Relaxed);
-            Ok(())
-        });
-        main.spin_until(|| has_run.load(Ordering::Relaxed))?;
-        main.join(rival)
+        wait_for_a_turn(main).map(drop)
     });
 }
 
