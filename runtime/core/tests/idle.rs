@@ -5,7 +5,8 @@ mod mock_guest;
 use baton_core::kernel::{Deadline, WaitQueueId, WakeReason};
 use baton_core::vm::Vm;
 use baton_sys::clock::Instant;
-use mock_guest::{Process, Running, await_event, run, start};
+use mock_guest::{Life, Process, Running, await_event, run, run_with, start};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -185,6 +186,35 @@ fn a_pending_deadline_or_foreign_call_is_no_deadlock() {
         main.join(caller)
     });
     assert_eq!(finished.mock.deadlocks.load(Ordering::Relaxed), 0);
+}
+
+fn is_told_when_busy(main: &Process) -> Life {
+    main.spin_until(|| main.mock.signals.load(Ordering::Relaxed) >= 1)
+}
+
+#[test]
+fn what_a_signal_handler_asks_for_before_the_vm_runs_reaches_the_guest() {
+    // Others may have the monitor look before it knows of this VM.
+    for _ in 0..20 {
+        run_with(Vm::request_signalled, is_told_when_busy);
+    }
+}
+
+/// Alone in a program: nobody else has started the monitor.
+#[test]
+fn requests_of_signal_handlers_need_no_monitor_that_others_have_started() {
+    let program = std::env::current_exe().expect("the test program has a path");
+    let mut alone = Command::new(program);
+    alone.args([
+        "--exact",
+        "requests_of_signal_handlers_reach_the_guest_asleep_and_awake",
+    ]);
+    let output = alone.output().expect("it starts again");
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains("1 passed"),
+        "{output:?}"
+    );
 }
 
 #[test]

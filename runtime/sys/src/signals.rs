@@ -173,6 +173,12 @@ impl ThreadHandle {
         self.thread
     }
 
+    /// Whether it is the program's first thread, which the kernel prefers for signals to the program.
+    #[must_use]
+    pub fn is_first(self) -> bool {
+        self.thread == self.program
+    }
+
     /// Sends [`PREEMPT_SIGNAL`] to the thread. Async-signal-safe.
     pub fn interrupt(self) -> Interrupted {
         // SAFETY: tgkill takes three integers; it cannot reach another program, since it checks `program` and `thread` together.

@@ -94,6 +94,11 @@ impl Vm {
             state.owner = Some(HOME);
         }
         self.monitor.add(self);
+        // The handlers of signals run on another thread then, as a rule, and cannot start who brings to this one what they ask for. What they
+        // asked for before now was brought to nobody.
+        if !ThreadHandle::current().is_first() || self.signal_is_due() {
+            self.monitor.alert();
+        }
         self.carry(HOME);
         self.monitor.remove(self);
     }
