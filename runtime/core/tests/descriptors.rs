@@ -478,3 +478,30 @@ fn a_wait_that_began_while_the_descriptor_was_closed_does_not_spoil_its_number()
         Ok(())
     });
 }
+
+/// It is nobody's news: the owner's wait goes on, and no policy learns that a spin was right.
+#[test]
+fn readiness_for_what_nobody_wants_ends_no_spin() {
+    let endless_spins = |vm: &Vm| {
+        vm.parameters.set_spin(PolicyName::Ema);
+        vm.parameters.busy_loop_for.set(LONG);
+    };
+    run_with(endless_spins, |main| {
+        let (a, b) = pair();
+        while (&a).write(&[0; 4096]).is_ok() {}
+        let spins_were_right = || main.vm.spin_tally().accuracy.true_positives;
+        let before = spins_were_right();
+        let peer = std::thread::spawn(move || {
+            // Each read makes room, so that the other end can be written to again and again.
+            while (&b).read(&mut [0; 4096]).is_ok() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            write(&b, b"x");
+            b
+        });
+        assert_eq!(read_some(main, &a), b"x");
+        assert!(spins_were_right() <= before + 1);
+        peer.join().expect("it has written");
+        Ok(())
+    });
+}

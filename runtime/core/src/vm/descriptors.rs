@@ -331,23 +331,26 @@ impl Vm {
         word.fetch_update(Ordering::AcqRel, Ordering::Acquire, end).ok()
     }
 
-    /// Those go on who wait for what a wait in the poller has brought.
-    pub(super) fn take_in_ready(&self, kernel: &mut Kernel<Context>, events: &mut Events) {
+    /// Those go on who wait for what a wait in the poller has brought. Says how many they are: a descriptor that has become ready for what nobody wants, as one that
+    /// can be written to again, is nobody's news.
+    pub(super) fn take_in_ready(&self, kernel: &mut Kernel<Context>, events: &mut Events) -> usize {
+        let mut woken = 0;
         for event in events.drain() {
             if let Some(descriptor) = self.descriptors.registrations.descriptor_of(event.token) {
-                kernel.descriptor_is_ready(descriptor, readiness_of(event));
+                woken += kernel.descriptor_is_ready(descriptor, readiness_of(event));
             }
         }
+        woken
     }
 
-    /// Asks the poller what has come, if anybody waits for a descriptor; says whether there was anything.
+    /// Asks the poller what has come, if anybody waits for a descriptor; says whether somebody goes on by it.
     pub(super) fn look_for_ready(&self) -> bool {
         let watched = self.inner.with(|inner| inner.kernel.watching() > 0);
         if !watched {
             self.descriptors.note_watched(false);
             return false;
         }
-        self.wait_in_poller(Some(Instant::from_nanos(0))).ready > 0
+        self.wait_in_poller(Some(Instant::from_nanos(0))).woken > 0
     }
 }
 

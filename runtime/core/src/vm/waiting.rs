@@ -14,7 +14,7 @@ use super::seats::{SEATS, Seat};
 use crate::spin::{Decision, Ended, Outlook, PolicyName, Settings, Source, Spun, Tally, Wait};
 use baton_sys::clock::Instant;
 use baton_sys::parking::Prepared;
-use baton_sys::{pause, poller, processors};
+use baton_sys::{pause, processors};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -30,6 +30,15 @@ enum Came {
     Over(Ended, Instant),
     /// It is not over; it is this late now.
     Not(Instant),
+}
+
+/// What a wait in the poller has brought.
+#[must_use]
+pub(super) struct Brought {
+    /// Somebody kicked the poller.
+    kicked: bool,
+    /// So many processes go on, as descriptors have become ready for what they want.
+    pub(super) woken: usize,
 }
 
 impl Vm {
@@ -143,7 +152,7 @@ impl Vm {
     fn park_until(&self, deadline: Option<Instant>, since: Instant) -> Came {
         self.counters.idle_waits.increment();
         self.call_monitor_off(deadline);
-        let wait = self.wait_in_poller(deadline);
+        let brought = self.wait_in_poller(deadline);
         if since == Instant::FAR_FUTURE {
             return Came::Not(since);
         }
@@ -151,11 +160,11 @@ impl Vm {
         // Relaxed: statistics; a time of another wait lies before this one.
         let kicked_at = Instant::from_nanos(self.kicked_at.load(Ordering::Relaxed));
         match deadline {
-            _ if wait.kicked && kicked_at >= since => {
+            _ if brought.kicked && kicked_at >= since => {
                 self.inner.with(|inner| inner.spin.learn_park_cost(now - kicked_at));
                 Came::Over(Ended::Signalled, kicked_at)
             }
-            _ if wait.ready > 0 => {
+            _ if brought.woken > 0 => {
                 let came = self.inner.with(|inner| inner.spin.came_at(since, now));
                 Came::Over(Ended::Signalled, came)
             }
@@ -165,20 +174,25 @@ impl Vm {
     }
 
     /// Waits in the poller, or asks it; takes in what it has brought.
-    pub(super) fn wait_in_poller(&self, deadline: Option<Instant>) -> poller::Wait {
+    pub(super) fn wait_in_poller(&self, deadline: Option<Instant>) -> Brought {
         self.descriptors.note_asked();
         let mut events = self.inner.with(|inner| inner.events.take()).unwrap_or_default();
         let wait = self.poller.wait(&mut events, deadline).unwrap_or_else(|error| {
             eprintln!("baton: the poller failed: {error}");
             std::process::abort();
         });
-        self.inner.with(|inner| {
-            if wait.ready > 0 {
-                self.take_in_ready(&mut inner.kernel, &mut events);
-            }
+        let woken = self.inner.with(|inner| {
+            let woken = match wait.ready {
+                0 => 0,
+                _ => self.take_in_ready(&mut inner.kernel, &mut events),
+            };
             inner.events = Some(events);
+            woken
         });
-        wait
+        Brought {
+            kicked: wait.kicked,
+            woken,
+        }
     }
 
     /// Ends the owner's wait in the poller. Async-signal-safe.
