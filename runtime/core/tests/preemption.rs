@@ -2,7 +2,7 @@
 
 mod mock_guest;
 
-use baton_core::kernel::{Deadline, MutexId, Priority, SpawnOptions, State};
+use baton_core::kernel::{Deadline, MutexId, Priority, ResumeOutcome, SpawnOptions, State, SuspendOutcome};
 use baton_core::vm::Vm;
 use baton_sys::clock::Instant;
 use mock_guest::{Life, Process, run, run_with};
@@ -96,6 +96,32 @@ fn an_urgent_sleeper_wakes_beside_a_busy_loop_many_times() {
         main.spin_until(|| done.load(Ordering::Relaxed))?;
         main.join(sleeper)?;
         assert!(main.vm.kernel(|kernel| kernel.counters().preemptions_by_urgency) >= 25);
+        Ok(())
+    });
+}
+
+/// A process that suspends itself goes a way of its own, on which the monitor is told little.
+#[test]
+fn those_who_run_after_a_suspension_are_preempted() {
+    run_with(short_slices, |main| {
+        for _ in 0..50 {
+            let ran = Arc::new(AtomicBool::new(false));
+            let flag = Arc::clone(&ran);
+            let equal = main.spawn(move |_| {
+                flag.store(true, Ordering::Relaxed);
+                Ok(())
+            });
+            let urgent = main.spawn_with(with_priority(70), |process| {
+                assert_eq!(process.vm.suspend(process.id), SuspendOutcome::CurrentMustSwitch);
+                process.checkpoint()
+            });
+            main.vm.operate(|_| ());
+            assert_eq!(main.vm.kernel(|kernel| kernel.state(urgent)), State::Suspended);
+            main.spin_until(|| ran.load(Ordering::Relaxed))?;
+            let resumed = main.vm.operate(|kernel| kernel.resume(urgent));
+            assert_eq!(resumed, ResumeOutcome::Resumed);
+            main.join_all([equal, urgent])?;
+        }
         Ok(())
     });
 }

@@ -1,10 +1,11 @@
 //! Turns: switches from one process to another about which nothing else is to be decided, as most are.
 //!
 //! The next process runs on home, where the caller is, and no scheduler of the user's is asked. What a turn leaves out are the questions that have the same answer
-//! each time then. A process that cannot be met by a turn is left as it is, and [`Kernel::yield_current`], [`Kernel::preempt_current`] or
-//! [`Kernel::schedule`] decides.
+//! each time then. A process that cannot be met by a turn is left as it is, and [`Kernel::yield_current`], [`Kernel::preempt_current`],
+//! [`Kernel::suspend`] or [`Kernel::schedule`] decides.
 
 use super::Kernel;
+use super::process::Phase;
 use super::slab::NIL;
 
 /// A switch that was made between two processes, by their indices.
@@ -66,6 +67,37 @@ impl<C> Kernel<C> {
             return None;
         }
         self.turn_to(self.last, self.run_queue.head(level))
+    }
+
+    /// The current process suspends itself, and the most urgent one of the others runs, which is preempted as the current one is. It is in no critical
+    /// section, and nobody has killed it.
+    #[inline]
+    pub fn suspend_by_turn(&mut self) -> Option<Turn> {
+        let from = self.current;
+        let process = self.processes.slots.get(from as usize)?;
+        let level = process.priority.get();
+        let is_simple = self.run_queue.top() == level
+            && self.run_queue.head(level) == from
+            && process.critical == 0
+            && process.kills == 0;
+        if !is_simple {
+            return None;
+        }
+        let to = if process.next == from {
+            self.run_queue.head(self.run_queue.top_below(level))
+        } else {
+            process.next
+        };
+        if self.processes.slots.get(to as usize)?.preemptible != process.preemptible {
+            return None;
+        }
+        let turn = self.turn_to(from, to)?;
+        self.run_queue.remove(&mut self.processes.slots, from);
+        self.set_phase(from, Phase::Halted);
+        let process = &mut self.processes[from];
+        process.suspended = true;
+        process.has_wake = false;
+        Some(turn)
     }
 
     /// What the executor keeps with the two processes of a turn: the one that was left, and the one that runs.

@@ -304,7 +304,27 @@ impl Vm {
 
     /// Suspends a process; the calling one returns when it is resumed. It leaves its critical sections in the same step, and is inside of them again
     /// when it returns.
+    #[inline]
     pub fn suspend(&self, process: ProcessId) -> SuspendOutcome {
+        let straight = self.inner.with(
+            #[inline(always)]
+            |inner| match inner.kernel.current() {
+                Some(me) if me == process => self.suspend_straight(inner),
+                _ => None,
+            },
+        );
+        match straight {
+            Some(_) => {
+                self.take(straight);
+                SuspendOutcome::CurrentMustSwitch
+            }
+            None => self.suspend_in_general(process),
+        }
+    }
+
+    /// A suspension that is more than a turn to the next process.
+    #[inline(never)]
+    fn suspend_in_general(&self, process: ProcessId) -> SuspendOutcome {
         let (outcome, jump, left) = self.inner.with(|inner| {
             let me = inner.kernel.current();
             let outcome = inner.kernel.suspend(process);

@@ -1,6 +1,7 @@
 //! What the owner shows the monitor: plain stores, read without order. Nothing in it is needed for correctness, only for when the monitor looks.
 
 use super::{Inner, Vm};
+use crate::kernel;
 use baton_sys::clock::Instant;
 use baton_sys::membarrier;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -30,6 +31,15 @@ mod standing {
     pub(super) const RIVALS: u8 = 2;
     pub(super) const OUTRANKED: u8 = 4;
     pub(super) const PREEMPTIBLE: u8 = 8;
+}
+
+/// What is shown of who could run; `preemptible` is its bit, or 0.
+#[inline]
+fn bits_of(standing: kernel::Standing, preemptible: u8) -> u8 {
+    (u8::from(standing.runnable) * standing::RUNNABLE)
+        | (u8::from(standing.rivals) * standing::RIVALS)
+        | (u8::from(standing.outranked) * standing::OUTRANKED)
+        | preemptible
 }
 
 /// What [`Published`] says of who could run, read once.
@@ -91,13 +101,11 @@ impl Vm {
             // Relaxed: the owner's own.
             None => self.published.standing.load(Ordering::Relaxed) & standing::PREEMPTIBLE,
         };
-        let bits = (u8::from(standing.runnable) * standing::RUNNABLE)
-            | (u8::from(standing.rivals) * standing::RIVALS)
-            | (u8::from(standing.outranked) * standing::OUTRANKED)
-            | preemptible;
         // Relaxed (all): hints; the monitor reads them again after its own barrier before it parks.
         let published = &self.published;
-        published.standing.store(bits, Ordering::Relaxed);
+        published
+            .standing
+            .store(bits_of(standing, preemptible), Ordering::Relaxed);
         published.deadline.store(deadline, Ordering::Relaxed);
         let switches = kernel.counters().switches;
         published.switches.store(switches, Ordering::Relaxed);
@@ -107,5 +115,18 @@ impl Vm {
         if self.monitor.looks_too_late(work_waits, deadline) && kernel.current().is_some() {
             self.call_monitor(work_waits, deadline);
         }
+    }
+
+    /// As [`Vm::publish`], where all was published before, and then one process fewer was runnable, and who runs is preempted as the one before was.
+    #[inline]
+    pub(super) fn publish_fewer(&self, inner: &mut Inner) {
+        inner.published = inner.kernel.changes();
+        let published = &self.published;
+        // Relaxed (all): hints, the first of which is the owner's own; whatever the monitor would look at later than before was shown before.
+        let preemptible = published.standing.load(Ordering::Relaxed) & standing::PREEMPTIBLE;
+        let bits = bits_of(inner.kernel.standing(), preemptible);
+        published.standing.store(bits, Ordering::Relaxed);
+        let switches = inner.kernel.counters().switches;
+        published.switches.store(switches, Ordering::Relaxed);
     }
 }

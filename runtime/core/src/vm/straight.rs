@@ -55,6 +55,19 @@ impl Vm {
         Some(jump)
     }
 
+    /// The calling process suspends itself, and the most urgent one of the others runs. One fewer is runnable then, which is all that the monitor has to be told: no
+    /// deadline has changed, and it was called for more than is left.
+    #[inline(always)]
+    pub(super) fn suspend_straight(&self, inner: &mut Inner) -> Option<Jump> {
+        if !self.goes_straight(inner) || inner.has_changed() {
+            return None;
+        }
+        let turn = inner.kernel.suspend_by_turn()?;
+        let jump = self.carry_out(inner, turn, true);
+        self.publish_fewer(inner);
+        Some(jump)
+    }
+
     /// Charges the process that was left for its time, whose slice may have ended with it, and shows the monitor the one that runs.
     #[inline(always)]
     fn carry_out(&self, inner: &mut Inner, turn: Turn, ends_slice: bool) -> Jump {

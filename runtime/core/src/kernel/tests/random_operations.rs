@@ -148,7 +148,10 @@ impl World {
                 let _ = self.kernel.kill(pid);
             }
             5 => {
-                let _ = self.kernel.suspend(pid);
+                let is_me = self.kernel.current() == Some(pid);
+                if !is_me || self.kernel.suspend_by_turn().is_none() {
+                    let _ = self.kernel.suspend(pid);
+                }
             }
             6 | 7 => {
                 let _ = self.kernel.resume(pid);

@@ -106,3 +106,49 @@ fn the_dead_are_neither_suspended_nor_resumed() {
     assert_eq!(kernel.resume(a), ResumeOutcome::Dead);
     assert!(!kernel.is_suspended(a));
 }
+
+#[test]
+fn a_turn_by_suspension_goes_where_the_long_way_does() {
+    let mut kernel = kernel();
+    let low = spawn(&mut kernel);
+    let [a, b] = [60, 60].map(|level| spawn_at(&mut kernel, level));
+    run(&mut kernel, a);
+    let before = kernel.changes();
+    assert!(kernel.suspend_by_turn().is_some());
+    assert_ne!(kernel.changes(), before, "one fewer is runnable");
+    assert_eq!((kernel.current(), kernel.state(a)), (Some(b), State::Suspended));
+    assert!(kernel.suspend_by_turn().is_some(), "to the next level");
+    assert_eq!((kernel.current(), kernel.runnable_count()), (Some(low), 0));
+    assert!(kernel.suspend_by_turn().is_none(), "nobody else could run");
+    assert_eq!(kernel.state(low), State::Running);
+    assert_eq!(kernel.counters().switches, 3);
+
+    assert_eq!(kernel.resume(b), ResumeOutcome::Resumed);
+    assert!(kernel.suspend_by_turn().is_none(), "somebody is more urgent");
+    assert_eq!(kernel.schedule(), Next::Other(b));
+    assert_eq!(kernel.resume(a), ResumeOutcome::Resumed);
+    assert_eq!(order_of_ends(&mut kernel), [b, a, low]);
+}
+
+#[test]
+fn a_suspension_about_which_more_is_to_be_decided_is_no_turn() {
+    let mut kernel = kernel();
+    let [me, other] = [spawn(&mut kernel), spawn(&mut kernel)];
+    run(&mut kernel, me);
+    kernel.enter_critical();
+    assert!(kernel.suspend_by_turn().is_none(), "it leaves a critical section");
+    kernel.leave_critical().unwrap();
+    kernel.set_preemptible(other, false);
+    assert!(
+        kernel.suspend_by_turn().is_none(),
+        "the monitor must hear who is preempted"
+    );
+    kernel.set_preemptible(other, true);
+    kernel.set_pin(other, Some(CarrierId(1)));
+    assert!(kernel.suspend_by_turn().is_none(), "the next one may not run at home");
+    kernel.set_pin(other, None);
+    let _ = kernel.kill(me);
+    assert!(kernel.suspend_by_turn().is_none(), "it was killed");
+    assert_eq!(kernel.suspend(me), SuspendOutcome::Killed);
+    assert_eq!(kernel.current(), Some(me));
+}
