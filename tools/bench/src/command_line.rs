@@ -83,6 +83,9 @@ pub(crate) enum Experiment {
     /// One test of Thread-Metric at the runtime's interface, for `thread-metric` to run
     #[command(hide = true)]
     Runtime(RuntimeOptions),
+    /// One operation of the runtime so many times, for `thread-metric --count` to run
+    #[command(hide = true)]
+    Operation(OperationOptions),
     /// What each spin policy pays: computed for traces of waits, and measured at waits for threads, programs, frames, timers
     Spin(SpinOptions),
     /// How late sleeps of 50 us to 10 ms end, beside a bare timer, asyncio, Node, Go, Java, Erlang
@@ -128,6 +131,7 @@ impl Experiment {
             Self::Switch(_) => "switch",
             Self::ThreadMetric(_) => "thread-metric",
             Self::Runtime(_) => "runtime",
+            Self::Operation(_) => "operation",
             Self::Scale(_) => "scale",
             Self::Latency(_) => "latency",
             Self::Fairness(_) => "fairness",
@@ -222,6 +226,19 @@ pub(crate) struct ThreadMetricOptions {
     /// Seconds that each counts; the original counts for 30
     #[arg(long, default_value_t = 3.0)]
     pub(crate) seconds: f64,
+
+    /// Count the instructions of the runtime's operations (valgrind) instead
+    #[arg(long)]
+    pub(crate) count: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OperationOptions {
+    /// The operation
+    pub(crate) name: String,
+
+    /// How often it is done
+    pub(crate) times: u64,
 }
 
 #[derive(Debug, Args)]

@@ -44,14 +44,26 @@ impl Lab {
         suspended: bool,
         body: impl FnOnce(&Process) + Send + 'static,
     ) -> anyhow::Result<ProcessId> {
-        let mut bodies = self.closures.bodies.lock().unwrap_or_else(PoisonError::into_inner);
-        bodies.push(Some(Box::new(body)));
         let options = SpawnOptions {
             priority: Priority::new(priority).unwrap_or_default(),
             suspended,
+            ..SpawnOptions::default()
+        };
+        self.spawn_with(options, body)
+    }
+
+    /// The same, with what else can be said of a process.
+    pub(crate) fn spawn_with(
+        &self,
+        options: SpawnOptions,
+        body: impl FnOnce(&Process) + Send + 'static,
+    ) -> anyhow::Result<ProcessId> {
+        let mut bodies = self.closures.bodies.lock().unwrap_or_else(PoisonError::into_inner);
+        bodies.push(Some(Box::new(body)));
+        let options = SpawnOptions {
             pin: Some(HOME),
             guest: bodies.len() - 1,
-            ..SpawnOptions::default()
+            ..options
         };
         Ok(self.vm.spawn_first(options, None, Spawned::Now)?)
     }

@@ -77,6 +77,10 @@ fn run(line: &CommandLine) -> Result<ExitCode> {
             thread_metric::runtime::run(test, options.seconds)?;
             return Ok(ExitCode::SUCCESS);
         }
+        Experiment::Operation(options) => {
+            thread_metric::operations::run(&options.name, options.times)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         Experiment::BareTimer(options) => {
             delay::bare_timer(options)?;
             return Ok(ExitCode::SUCCESS);
@@ -193,6 +197,7 @@ fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Re
         | Experiment::Drive(_)
         | Experiment::Report(_)
         | Experiment::Runtime(_)
+        | Experiment::Operation(_)
         | Experiment::BareTimer(_)
         | Experiment::Waits(_)
         | Experiment::Neighbour(_)

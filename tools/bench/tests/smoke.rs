@@ -127,6 +127,26 @@ fn every_experiment_runs_and_is_written_as_json_charts_and_page() {
     assert_eq!(files, charts);
 }
 
+/// What `thread-metric --count` has valgrind count.
+#[test]
+fn every_operation_comes_to_its_end() {
+    let names = [
+        "switch",
+        "yield",
+        "hand-off",
+        "preemption",
+        "once-yield",
+        "once-suspend",
+        "once-suspend-in-general",
+        "once-wait",
+    ];
+    for name in names {
+        let output = Command::new(BENCH).args(["operation", name, "100"]).output();
+        let output = output.expect("the program to start");
+        assert!(output.status.success(), "{name}: {}", shown(&output));
+    }
+}
+
 #[test]
 fn a_peer_that_is_missing_stays_in_the_table_and_one_that_is_there_is_compared() {
     let directory = tempfile::tempdir().expect("a directory");

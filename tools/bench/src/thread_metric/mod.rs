@@ -5,6 +5,8 @@
 //! rates are counts per second of CPU time, so that it matters little what else the machine does.
 
 mod calls;
+mod instructions;
+pub(crate) mod operations;
 pub(crate) mod runtime;
 
 use std::path::Path;
@@ -91,6 +93,9 @@ const NOTES: [&str; 7] = [
 
 /// Runs the experiment.
 pub(crate) fn run(bench: &Bench, options: &ThreadMetricOptions) -> Result<Report> {
+    if options.count {
+        return instructions::run(bench);
+    }
     let case = |(name, title, _): Test| Case {
         name: name.to_string(),
         title: title.to_string(),

@@ -260,6 +260,25 @@ thread_local! {
 
 /// The switch of stacks alone, there and back: what no scheduler can be faster than.
 fn bare(interval: Duration) -> Result<(u64, Duration)> {
+    const AT_A_TIME: u64 = 10_000;
+    let begin = Instant::now();
+    let mut switches = 0;
+    with_a_fiber(|go| {
+        while begin.elapsed() < interval {
+            go(AT_A_TIME);
+            switches += 2 * AT_A_TIME;
+        }
+    })?;
+    Ok((switches, begin.elapsed()))
+}
+
+/// So many switches of stacks, one half there and the other half back.
+pub(super) fn switch_stacks(times: u64) -> Result<()> {
+    with_a_fiber(|go| go(times / 2))
+}
+
+/// Has a fiber to go to and come back from, so many times as `go` is told.
+fn with_a_fiber(f: impl FnOnce(&dyn Fn(u64))) -> Result<()> {
     fn back(_word: usize) -> ! {
         let Some((here, there)) = THERE_AND_BACK.get() else {
             std::process::abort()
@@ -268,21 +287,17 @@ fn bare(interval: Duration) -> Result<(u64, Duration)> {
             there.switch_to(here);
         }
     }
-    const AT_A_TIME: u64 = 10_000;
     let mut pool = StackPool::new(64 * 1024)?;
     let stack = pool.allocate(None)?;
     let thread = ThreadFiber::new();
     let (here, there) = (thread.fiber(), Fiber::prepare(&stack, back, 0));
     THERE_AND_BACK.set(Some((here, there)));
-    let begin = Instant::now();
-    let mut switches = 0;
-    while begin.elapsed() < interval {
-        for _ in 0..AT_A_TIME {
+    f(&|times| {
+        for _ in 0..times {
             here.switch_to(there);
         }
-        switches += 2 * AT_A_TIME;
-    }
-    Ok((switches, begin.elapsed()))
+    });
+    Ok(())
 }
 
 #[cfg(test)]

@@ -148,6 +148,36 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "due.as_nanos().min(NO_DUE_TIME - 1)",
         "due.as_nanos()",
     ),
+    mutant(
+        "a process that suspends itself stays in its ring",
+        "kernel/turn.rs",
+        "        self.run_queue.remove(&mut self.processes.slots, from);\n",
+        "",
+    ),
+    mutant(
+        "a critical section is left by a suspension, and never entered again",
+        "kernel/turn.rs",
+        "            && process.critical == 0\n",
+        "",
+    ),
+    mutant(
+        "a process that was killed suspends itself",
+        "kernel/turn.rs",
+        "            && process.kills == 0;",
+        ";",
+    ),
+    mutant(
+        "a suspension goes to an equal past a more urgent one",
+        "kernel/turn.rs",
+        "        let is_simple = self.run_queue.top() == level\n            && self.run_queue.head(level) == from\n            && process.critical == 0",
+        "        let is_simple = self.run_queue.head(level) == from\n            && process.critical == 0",
+    ),
+    mutant(
+        "a suspension that hands over to one that is preempted otherwise is kept from the monitor",
+        "kernel/turn.rs",
+        "        if self.processes.slots.get(to as usize)?.preemptible != process.preemptible {",
+        "        if self.processes.slots.get(to as usize).is_none() {",
+    ),
     // Wait queues
     mutant(
         "the more urgent waiter does not come first",
@@ -502,6 +532,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "vm/bell.rs",
         "        is_hung || bell.rung.load(Ordering::Relaxed) != 0",
         "        is_hung",
+    ),
+    mutant(
+        "the monitor thinks that nobody could run after a suspension",
+        "vm/publishing.rs",
+        "        let bits = bits_of(inner.kernel.standing(), preemptible);",
+        "        let bits = preemptible;",
+    ),
+    mutant(
+        "readiness for what nobody wants ends a wait",
+        "vm/descriptors.rs",
+        "                woken += kernel.descriptor_is_ready(descriptor, readiness_of(event));",
+        "                woken += 1 + kernel.descriptor_is_ready(descriptor, readiness_of(event));",
     ),
     mutant(
         "a process's own slices are as long as all others'",

@@ -1,0 +1,126 @@
+//! One operation of the runtime so many times, for its instructions to be counted: `baton-bench operation NAME TIMES`.
+//!
+//! Some operations can be repeated for ever: two processes yield to each other. One that leaves a process waiting cannot, without another that wakes it. So
+//! each of many processes does it once, and is the first to run of those that are left; what it costs beyond a yield in its place is the operation's.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use baton_core::kernel::{Priority, SemaphoreId, SpawnOptions};
+
+use super::calls;
+use crate::lab::{Lab, Process};
+
+/// What a process does once, with a semaphore that nobody signals.
+type Once = fn(&Process, SemaphoreId);
+
+/// Does it.
+pub(crate) fn run(name: &str, times: u64) -> Result<()> {
+    match name {
+        "switch" => super::runtime::switch_stacks(times)?,
+        "yield" => yields(times)?,
+        "hand-off" => hand_off(times)?,
+        "preemption" => preemption(times)?,
+        "once-yield" => once(times, false, |process, _| calls::yield_now(process))?,
+        "once-suspend" => once(times, false, |process, _| calls::suspend_self(process))?,
+        "once-suspend-in-general" => once(times, true, |process, _| calls::suspend_self(process))?,
+        "once-wait" => once(times, false, calls::semaphore_wait)?,
+        _ => bail!("no such operation: {name}"),
+    }
+    Ok(())
+}
+
+/// A process that is more urgent than all others makes two semaphores. It waits until the monitor is at work, as it is beside processes that run for more than a
+/// moment, so that the runtime asks it for the time and not the system.
+fn prepare(lab: &Lab) -> Result<Arc<OnceLock<[SemaphoreId; 2]>>> {
+    let made = Arc::new(OnceLock::new());
+    let place = Arc::clone(&made);
+    lab.spawn(80, false, move |process| {
+        let _ = place.set([0, 0].map(|count| process.vm.kernel(|kernel| kernel.semaphore_new(count))));
+        std::thread::sleep(Duration::from_millis(50));
+    })?;
+    Ok(made)
+}
+
+/// Two processes take turns.
+fn yields(times: u64) -> Result<()> {
+    let lab = Lab::new()?;
+    prepare(&lab)?;
+    let left = Arc::new(AtomicU64::new(times));
+    for _ in 0..2 {
+        let left = Arc::clone(&left);
+        lab.spawn(40, false, move |process| {
+            until_none_is_left(process, &left, || calls::yield_now(process))
+        })?;
+    }
+    lab.vm.run();
+    Ok(())
+}
+
+/// The last one stops the VM.
+fn until_none_is_left(process: &Process, left: &AtomicU64, mut step: impl FnMut()) {
+    // Relaxed: all on one thread.
+    while left.load(Ordering::Relaxed) > 0 {
+        left.store(left.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        step();
+        process.checkpoint();
+    }
+    process.vm.stop();
+}
+
+/// Two processes wake each other by a semaphore each, and wait for their own.
+fn hand_off(times: u64) -> Result<()> {
+    let lab = Lab::new()?;
+    let semaphores = prepare(&lab)?;
+    let left = Arc::new(AtomicU64::new(times));
+    for number in 0..2 {
+        let (left, semaphores) = (Arc::clone(&left), Arc::clone(&semaphores));
+        lab.spawn(40, false, move |process| {
+            let semaphores = semaphores.wait();
+            until_none_is_left(process, &left, || {
+                calls::semaphore_signal(process, semaphores[1 - number]);
+                calls::semaphore_wait(process, semaphores[number]);
+            });
+        })?;
+    }
+    lab.vm.run();
+    Ok(())
+}
+
+/// A process resumes a more urgent one, which runs at once and suspends itself.
+fn preemption(times: u64) -> Result<()> {
+    let lab = Lab::new()?;
+    prepare(&lab)?;
+    let urgent = lab.spawn(60, true, |process| {
+        loop {
+            calls::suspend_self(process);
+        }
+    })?;
+    let left = Arc::new(AtomicU64::new(times));
+    lab.spawn(40, false, move |process| {
+        until_none_is_left(process, &left, || calls::resume(process, urgent));
+    })?;
+    lab.vm.run();
+    Ok(())
+}
+
+/// So many processes run in turn, and each does it once; one more stops the VM, before any of them goes on. In `turns` each is preempted otherwise than the one before, so that
+/// more is to be decided.
+fn once(times: u64, turns: bool, operation: Once) -> Result<()> {
+    let lab = Lab::new()?;
+    let semaphores = prepare(&lab)?;
+    for number in 0..times {
+        let options = SpawnOptions {
+            priority: Priority::DEFAULT,
+            preemptible: !turns || number % 2 == 0,
+            ..SpawnOptions::default()
+        };
+        let semaphores = Arc::clone(&semaphores);
+        lab.spawn_with(options, move |process| operation(process, semaphores.wait()[0]))?;
+    }
+    lab.spawn(Priority::DEFAULT.get(), false, |process| process.vm.stop())?;
+    lab.vm.run();
+    Ok(())
+}
