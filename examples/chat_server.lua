@@ -17,6 +17,7 @@ local socket = require "socket"
 
 local OUTBOX = 1000 -- messages that may wait for one client
 local PATIENCE = 1 -- seconds for what was said to arrive at the end
+local BREAK = 0.05 -- seconds without accepting anybody, when there are too many
 
 local clients = {} -- name -> client
 local room = process.mutex() -- held by who changes `clients`, or goes through it
@@ -111,8 +112,21 @@ local function serve(scope, connection)
   end
 end
 
-local function accept(scope, server, readers)
-  for connection in function() return (server:accept()) end do
+local has_complained = false
+
+-- The next connection; nothing once the server is closed. Most likely there are no descriptors left: some come back when clients leave.
+local function accept(server)
+  while true do
+    local connection, why = server:accept()
+    if connection or server:getfd() < 0 then return connection end
+    if not has_complained then io.stderr:write("chat_server: cannot accept: ", why, "\n") end
+    has_complained = true
+    process.sleep(BREAK)
+  end
+end
+
+local function accept_all(scope, server, readers)
+  for connection in accept, server do
     local reader = scope:spawn({ name = "a client" }, serve, scope, connection)
     readers[reader] = true
   end
@@ -124,7 +138,7 @@ local function run(port, address)
   io.stdout:flush()
   process.scope(function(scope)
     local readers = setmetatable({}, { __mode = "k" })
-    local acceptor = scope:spawn({ name = "acceptor" }, accept, scope, server, readers)
+    local acceptor = scope:spawn({ name = "acceptor" }, accept_all, scope, server, readers)
     repeat until not io.read "L"
     server:close()
     acceptor:join()

@@ -1,19 +1,22 @@
 //! The chat: its server, and the many clients that put it under load.
 
-use super::{example, has_lines};
-use crate::harness::Started;
+use super::{complained_once, connect_crowd, example, example_with_few_descriptors, has_lines};
+use crate::harness::{LIMIT, Run, Started};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 
-/// A server on a port of its own, which ends with its standard input.
+const HERE: [&str; 2] = ["-b", "127.0.0.1"];
+
 fn start_server() -> (Started, u16) {
+    start(example("chat_server.lua", &HERE))
+}
+
+/// The server on a port of its own, which ends with its standard input.
+fn start(server: Run) -> (Started, u16) {
     let free = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
     let port = free.local_addr().expect("it is bound").port();
     drop(free);
-    let mut server = example("chat_server.lua", &["-b", "127.0.0.1", "-p"])
-        .arg(port.to_string())
-        .open_stdin()
-        .start();
+    let mut server = server.arg("-p").arg(port.to_string()).open_stdin().start();
     server.await_stdout(&format!("port {port}\n"));
     (server, port)
 }
@@ -24,6 +27,7 @@ struct Talker(BufReader<TcpStream>);
 impl Talker {
     fn enter(port: u16, name: &str) -> Talker {
         let stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
+        stream.set_read_timeout(Some(LIMIT)).expect("a limit can be set");
         let mut talker = Talker(BufReader::new(stream));
         talker.hears("* your name?");
         talker.says(name);
@@ -36,9 +40,25 @@ impl Talker {
     }
 
     fn hears(&mut self, expected: &str) {
+        assert_eq!(self.next_line(), expected);
+    }
+
+    /// The line comes, whatever comes before it.
+    fn hears_at_last(&mut self, expected: &str) {
+        loop {
+            let line = self.next_line();
+            if line == expected {
+                return;
+            }
+            assert!(!line.is_empty(), "the server never said {expected:?}");
+        }
+    }
+
+    /// Empty at the end.
+    fn next_line(&mut self) -> String {
         let mut line = String::new();
         self.0.read_line(&mut line).expect("the server writes");
-        assert_eq!(line.trim_end(), expected);
+        line.trim_end().to_owned()
     }
 }
 
@@ -66,6 +86,48 @@ fn everybody_in_the_chat_hears_what_one_says_until_the_server_ends() {
     ann.hears("* the server ends");
     ann.hears("");
     server.finish().succeeds().quietly();
+}
+
+#[test]
+fn guests_come_and_go_while_others_talk() {
+    const GUESTS: usize = 8;
+    const VISITS: usize = 20;
+    // With slices this short, many a message is interrupted on its way to everybody.
+    let (mut server, port) = start(example("chat_server.lua", &HERE).env("BATON_SLICE", "0.00005"));
+    let visit = move |guest| {
+        for number in 0..VISITS {
+            let name = format!("guest-{guest}-{number}");
+            let mut talker = Talker::enter(port, &name);
+            talker.hears_at_last(&format!("* {name} has joined"));
+            talker.says("hello");
+            talker.hears_at_last(&format!("{name}: hello"));
+            talker.says("/quit");
+            talker.hears_at_last("");
+        }
+    };
+    let guests: Vec<_> = (0..GUESTS)
+        .map(|guest| std::thread::spawn(move || visit(guest)))
+        .collect();
+    for guest in guests {
+        guest.join().expect("the guest is served");
+    }
+    server.close_stdin();
+    server.finish().succeeds().quietly();
+}
+
+#[test]
+fn the_chat_goes_on_when_there_were_no_descriptors_left() {
+    let (mut server, port) = start(example_with_few_descriptors("chat_server.lua", &HERE));
+    let crowd = connect_crowd(port);
+    server.await_stderr("chat_server: cannot accept: ");
+    drop(crowd);
+    let mut ann = Talker::enter(port, "ann");
+    ann.hears("* ann has joined");
+    server.close_stdin();
+    ann.hears("* the server ends");
+    let outcome = server.finish();
+    outcome.succeeds();
+    complained_once(&outcome, "chat_server");
 }
 
 #[test]
