@@ -18,6 +18,7 @@ local driver = require "luasql.postgres"
 local json = require "cjson"
 
 local GRACE = 5 -- seconds for requests at the end
+local BREAK = 0.05 -- seconds without accepting anybody, when there are too many
 local LARGEST = 1 << 20 -- bytes of a request's body
 
 local REASONS = {
@@ -164,6 +165,19 @@ end
 
 -- }======================================================
 
+local has_complained = false
+
+-- The next client; nothing once the server is closed. Most likely there are no descriptors left: some come back when clients leave.
+local function accept(server)
+  while true do
+    local client, why = server:accept()
+    if client or server:getfd() < 0 then return client end
+    if not has_complained then io.stderr:write("notes_service: cannot accept: ", why, "\n") end
+    has_complained = true
+    process.sleep(BREAK)
+  end
+end
+
 local function run(port, size, source)
   local environment = assert(driver.postgres())
   local pool = open_pool(environment, source, size)
@@ -176,7 +190,7 @@ local function run(port, size, source)
   process.scope(function(scope)
     local clients = setmetatable({}, { __mode = "k" })
     local acceptor = scope:spawn({ name = "acceptor" }, function()
-      for client in function() return (server:accept()) end do
+      for client in accept, server do
         local state = {}
         clients[scope:spawn({ name = "a client" }, serve, client, pool, state)] = state
       end

@@ -1,7 +1,7 @@
 //! The service that keeps notes in PostgreSQL.
 
-use super::{example, has_lines};
-use crate::harness::{LIMIT, Started, baton};
+use super::{complained_once, connect_crowd, example, example_with_few_descriptors, has_lines};
+use crate::harness::{LIMIT, Run, Started, baton};
 use crate::server::Server;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -26,8 +26,12 @@ impl Service {
     }
 }
 
-/// None, said loudly, where there is no PostgreSQL.
 fn start_service() -> Option<Service> {
+    start(example)
+}
+
+/// None, said loudly, where there is no PostgreSQL.
+fn start(example: fn(&str, &[&str]) -> Run) -> Option<Service> {
     let database = Server::postgres()?;
     let free = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
     let port = free.local_addr().expect("it is bound").port();
@@ -127,4 +131,22 @@ fn no_connection_is_lost_while_the_database_cannot_be_reached() {
     }
     service.program.close_stdin();
     service.program.finish().succeeds().complained("notes_service: ");
+}
+
+#[test]
+fn the_service_goes_on_when_there_were_no_descriptors_left() {
+    const ATTEMPTS: usize = 1000;
+    let Some(mut service) = start(example_with_few_descriptors) else {
+        return;
+    };
+    let port = service.port;
+    let crowd = connect_crowd(port);
+    service.program.await_stderr("notes_service: cannot accept: ");
+    drop(crowd);
+    // As long as some of the crowd are there, the database may get none.
+    assert!((0..ATTEMPTS).any(|_| ask(port, "GET /notes", "").0 == "HTTP/1.1 200 OK"));
+    service.program.close_stdin();
+    let outcome = service.program.finish();
+    outcome.succeeds();
+    complained_once(&outcome, "notes_service");
 }
