@@ -8,29 +8,43 @@
 --
 -- Each client has two processes. One waits in socket:receive and hands each line to all outboxes; the other one takes from its client's
 -- outbox and waits in socket:send. Nobody waits for a slow reader: whose outbox is full is thrown out.
+--
+-- All of them share one table of clients. Who goes through it with `pairs` must not meet somebody who enters meanwhile, and a switch may come anywhere:
+-- so a mutex is held by whoever changes the table or copies it. To tell something, a process goes through a copy, and keeps nobody out.
 
 local process = require "baton.process"
 local socket = require "socket"
 
 local OUTBOX = 1000 -- messages that may wait for one client
 local PATIENCE = 1 -- seconds for what was said to arrive at the end
+local BREAK = 0.05 -- seconds without accepting anybody, when there are too many
 
 local clients = {} -- name -> client
+local room = process.mutex() -- held by who changes `clients`, or goes through it
+
+local function everybody()
+  return room:with(function()
+    local list = {}
+    for _, client in pairs(clients) do list[#list + 1] = client end
+    return list
+  end)
+end
 
 local function tell(client, text)
-  if client.outbox:send(text, 0) or client.thrown_out then return end
+  local _, why = client.outbox:send(text, 0)
+  if why ~= "timeout" or client.thrown_out then return end -- said, or the client has left
   client.thrown_out = true
   print(client.name .. " does not read, and is thrown out")
   client.socket:close() -- which ends its reader's wait, and a writer's
 end
 
 local function tell_all(text)
-  for _, client in pairs(clients) do tell(client, text) end
+  for _, client in ipairs(everybody()) do tell(client, text) end
 end
 
 local function names()
   local list = {}
-  for name in pairs(clients) do list[#list + 1] = name end
+  for i, client in ipairs(everybody()) do list[i] = client.name end
   table.sort(list)
   return table.concat(list, " ")
 end
@@ -42,10 +56,20 @@ local function write(client)
 end
 
 -- Nobody else has the name from here on. Asking and taking is one step.
-local function take_name(client, name)
-  return process.critical(function()
+local function enter(client, name)
+  return room:with(function()
     if clients[name] then return false end
-    client.name, clients[name] = name, client
+    client.name = name
+    clients[name] = client
+    return true
+  end)
+end
+
+-- Whether the client was there.
+local function leave(client)
+  return room:with(function()
+    if clients[client.name] ~= client then return false end -- gone, or killed, before it had entered
+    clients[client.name] = nil
     return true
   end)
 end
@@ -53,7 +77,7 @@ end
 local function ask_name(client)
   client.socket:send("* your name?\n")
   for name in function() return client.socket:receive() end do
-    if name:find("^[%w_-]+$") and take_name(client, name) then return true end
+    if name:find("^[%w_-]+$") and enter(client, name) then return true end
     client.socket:send("* that name will not do; another one?\n")
   end
 end
@@ -74,8 +98,7 @@ local function serve(scope, connection)
   local client = { socket = connection, outbox = process.channel(OUTBOX) }
   local writer
   local _ <close> = setmetatable({}, { __close = function()
-    if client.name then
-      clients[client.name] = nil
+    if leave(client) then
       client.outbox:close()
       tell_all("* " .. client.name .. " has left")
       if writer then writer:join(PATIENCE) end -- what was said before
@@ -89,8 +112,21 @@ local function serve(scope, connection)
   end
 end
 
-local function accept(scope, server, readers)
-  for connection in function() return (server:accept()) end do
+local has_complained = false
+
+-- The next connection; nothing once the server is closed. Most likely there are no descriptors left: some come back when clients leave.
+local function accept(server)
+  while true do
+    local connection, why = server:accept()
+    if connection or server:getfd() < 0 then return connection end
+    if not has_complained then io.stderr:write("chat_server: cannot accept: ", why, "\n") end
+    has_complained = true
+    process.sleep(BREAK)
+  end
+end
+
+local function accept_all(scope, server, readers)
+  for connection in accept, server do
     local reader = scope:spawn({ name = "a client" }, serve, scope, connection)
     readers[reader] = true
   end
@@ -102,7 +138,7 @@ local function run(port, address)
   io.stdout:flush()
   process.scope(function(scope)
     local readers = setmetatable({}, { __mode = "k" })
-    local acceptor = scope:spawn({ name = "acceptor" }, accept, scope, server, readers)
+    local acceptor = scope:spawn({ name = "acceptor" }, accept_all, scope, server, readers)
     repeat until not io.read "L"
     server:close()
     acceptor:join()

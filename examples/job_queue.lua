@@ -96,8 +96,10 @@ end
 function Queue:cancel()
   self.cancelled = true
   self.jobs:close()
-  local commands = {} -- a copy, as the set changes while we wait
-  for command in pairs(self.running) do commands[#commands + 1] = command end
+  local commands = {} -- a copy, as the set changes while we wait; made in one piece, as workers add to it at any time
+  process.critical(function()
+    for command in pairs(self.running) do commands[#commands + 1] = command end
+  end)
   for _, command in ipairs(commands) do command:stop() end
 end
 

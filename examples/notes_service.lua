@@ -9,7 +9,8 @@
 -- come to their end, for five seconds at most.
 --
 -- Each client has a process, which waits for its socket. A request takes a connection to the database out of a channel and puts it back; while the
--- database works, the process waits for that. All of it is one native thread.
+-- database works, the process waits for that. All of it is one native thread. A connection is made when it is first needed, and again after a failure: as long
+-- as the database cannot be reached, the answer is 503.
 
 local process = require "baton.process"
 local socket = require "socket"
@@ -17,11 +18,12 @@ local driver = require "luasql.postgres"
 local json = require "cjson"
 
 local GRACE = 5 -- seconds for requests at the end
+local BREAK = 0.05 -- seconds without accepting anybody, when there are too many
 local LARGEST = 1 << 20 -- bytes of a request's body
 
 local REASONS = {
   [200] = "OK", [201] = "Created", [204] = "No Content", [400] = "Bad Request", [404] = "Not Found", [405] = "Method Not Allowed",
-  [413] = "Content Too Large", [500] = "Internal Server Error",
+  [413] = "Content Too Large", [500] = "Internal Server Error", [503] = "Service Unavailable",
 }
 
 -- {======================================================
@@ -31,23 +33,32 @@ local REASONS = {
 local Pool = {}
 Pool.__index = Pool
 
+-- `free` has a place for each connection, whether or not it is connected.
 local function open_pool(environment, source, size)
   local pool = setmetatable({ free = process.channel(size), source = source, environment = environment }, Pool)
-  for _ = 1, size do assert(pool.free:send(assert(environment:connect(source)))) end
+  for _ = 1, size do pool.free:send {} end
   return pool
 end
 
--- Calls f(connection) with one that nobody else has meanwhile. After an error, or a kill, nobody knows its state: another one takes its place.
+-- What is raised if the database cannot be reached.
+local Unreachable = { __tostring = function(failure) return tostring(failure.why) end }
+
+function Pool:connect()
+  local connection, why = self.environment:connect(self.source)
+  return connection or error(setmetatable({ why = why }, Unreachable))
+end
+
+-- Calls f(connection) with one that nobody else has meanwhile. After an error, or a kill, nobody knows its state: who has the place next connects again.
 function Pool:with(f)
-  local connection = self.free:receive()
+  local place = self.free:receive()
   local _ <close> = setmetatable({}, { __close = function(_, failure)
-    if failure then
-      connection:close()
-      connection = assert(self.environment:connect(self.source))
-    end
-    self.free:send(connection)
+    local connection = place.connection
+    if failure then place.connection = nil end
+    self.free:send(place) -- first, whatever comes of the rest; there is always room
+    if failure and connection then connection:close() end
   end })
-  return f(connection)
+  place.connection = place.connection or self:connect()
+  return f(place.connection)
 end
 
 -- The rows of a query as tables.
@@ -106,8 +117,9 @@ local function answer(pool, method, path, body)
   if not route then return 405, { error = "not that way" } end
   local ok, status, value = pcall(route, pool, math.tointeger(tonumber(id)), body)
   if ok then return status, value end
-  io.stderr:write("notes_service: ", tostring(status), "\n")
-  return 500, { error = "the database does not answer" }
+  local failure = status
+  io.stderr:write("notes_service: ", tostring(failure), "\n")
+  return getmetatable(failure) == Unreachable and 503 or 500, { error = "the database does not answer" }
 end
 
 -- }======================================================
@@ -153,6 +165,19 @@ end
 
 -- }======================================================
 
+local has_complained = false
+
+-- The next client; nothing once the server is closed. Most likely there are no descriptors left: some come back when clients leave.
+local function accept(server)
+  while true do
+    local client, why = server:accept()
+    if client or server:getfd() < 0 then return client end
+    if not has_complained then io.stderr:write("notes_service: cannot accept: ", why, "\n") end
+    has_complained = true
+    process.sleep(BREAK)
+  end
+end
+
 local function run(port, size, source)
   local environment = assert(driver.postgres())
   local pool = open_pool(environment, source, size)
@@ -165,7 +190,7 @@ local function run(port, size, source)
   process.scope(function(scope)
     local clients = setmetatable({}, { __mode = "k" })
     local acceptor = scope:spawn({ name = "acceptor" }, function()
-      for client in function() return (server:accept()) end do
+      for client in accept, server do
         local state = {}
         clients[scope:spawn({ name = "a client" }, serve, client, pool, state)] = state
       end

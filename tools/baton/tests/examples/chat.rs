@@ -1,19 +1,22 @@
 //! The chat: its server, and the many clients that put it under load.
 
-use super::{example, has_lines};
-use crate::harness::Started;
+use super::{complained_once, connect_crowd, example, example_with_few_descriptors, has_lines, with_example};
+use crate::harness::{LIMIT, Run, Started, baton};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 
-/// A server on a port of its own, which ends with its standard input.
+const HERE: [&str; 2] = ["-b", "127.0.0.1"];
+
 fn start_server() -> (Started, u16) {
+    start(example("chat_server.lua", &HERE))
+}
+
+/// The server on a port of its own, which ends with its standard input.
+fn start(server: Run) -> (Started, u16) {
     let free = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
     let port = free.local_addr().expect("it is bound").port();
     drop(free);
-    let mut server = example("chat_server.lua", &["-b", "127.0.0.1", "-p"])
-        .arg(port.to_string())
-        .open_stdin()
-        .start();
+    let mut server = server.arg("-p").arg(port.to_string()).open_stdin().start();
     server.await_stdout(&format!("port {port}\n"));
     (server, port)
 }
@@ -24,6 +27,7 @@ struct Talker(BufReader<TcpStream>);
 impl Talker {
     fn enter(port: u16, name: &str) -> Talker {
         let stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
+        stream.set_read_timeout(Some(LIMIT)).expect("a limit can be set");
         let mut talker = Talker(BufReader::new(stream));
         talker.hears("* your name?");
         talker.says(name);
@@ -66,6 +70,29 @@ fn everybody_in_the_chat_hears_what_one_says_until_the_server_ends() {
     ann.hears("* the server ends");
     ann.hears("");
     server.finish().succeeds().quietly();
+}
+
+/// Chance decides where they are interrupted: whoever goes through the clients must not meet one who comes.
+#[test]
+fn guests_come_and_go_while_others_talk() {
+    let simulated = baton().arg("--simulate").arg("1-200").script("examples/chat.lua");
+    let outcome = with_example(simulated, "chat_server.lua", &[]).run();
+    outcome.succeeds().wrote("").complained("200 seeds, none failed");
+}
+
+#[test]
+fn the_chat_goes_on_when_there_were_no_descriptors_left() {
+    let (mut server, port) = start(example_with_few_descriptors("chat_server.lua", &HERE));
+    let crowd = connect_crowd(port);
+    server.await_stderr("chat_server: cannot accept: ");
+    drop(crowd);
+    let mut ann = Talker::enter(port, "ann");
+    ann.hears("* ann has joined");
+    server.close_stdin();
+    ann.hears("* the server ends");
+    let outcome = server.finish();
+    outcome.succeeds();
+    complained_once(&outcome, "chat_server");
 }
 
 #[test]

@@ -13,16 +13,45 @@ mod web_server;
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use harness::{Outcome, Run, baton};
+use harness::{Outcome, Run, baton, baton_path};
 use web_server::WebServer;
 
 fn example(name: &str, arguments: &[&str]) -> Run {
+    with_example(baton(), name, arguments)
+}
+
+/// The same of a program that may have but a few descriptors, [`CROWD`] at a time.
+fn example_with_few_descriptors(name: &str, arguments: &[&str]) -> Run {
+    let run = Run::of(Path::new("/bin/sh"))
+        .arg("-c")
+        .arg(format!("ulimit -n {CROWD}; exec \"$0\" \"$@\""))
+        .arg(baton_path());
+    with_example(run, name, arguments)
+}
+
+/// As many connections as these are too many for a program with few descriptors, as it has others.
+const CROWD: usize = 40;
+
+fn with_example(run: Run, name: &str, arguments: &[&str]) -> Run {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let run = baton().arg(examples.join(name));
+    let run = run.arg(examples.join(name));
     arguments.iter().fold(run, |run, argument| run.arg(argument))
+}
+
+/// Connections of as many clients as the program cannot have, who say nothing.
+fn connect_crowd(port: u16) -> Vec<TcpStream> {
+    let connect = |_| TcpStream::connect(("127.0.0.1", port)).expect("the program listens");
+    (0..CROWD).map(connect).collect()
+}
+
+/// It said that it could not accept somebody, and said so once.
+fn complained_once(outcome: &Outcome, name: &str) {
+    let complaint = format!("{name}: cannot accept: ");
+    assert_eq!(outcome.stderr.matches(&complaint).count(), 1, "{outcome}");
 }
 
 /// The program wrote these lines, in this order, possibly with others between them.

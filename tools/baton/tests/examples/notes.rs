@@ -1,25 +1,43 @@
 //! The service that keeps notes in PostgreSQL.
 
-use super::{example, has_lines};
-use crate::harness::Started;
+use super::{complained_once, connect_crowd, example, example_with_few_descriptors, has_lines};
+use crate::harness::{LIMIT, Run, Started, baton};
 use crate::server::Server;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
+const CONNECTIONS: usize = 3;
+
 struct Service {
     program: Started,
     port: u16,
-    _database: Server,
+    database: Server,
+}
+
+impl Service {
+    /// A command for the database server, by a program and a connection of its own.
+    fn administer(&self, command: &str) {
+        let source = format!("host={} user=baton dbname=template1", self.database.dir().display());
+        let connect = format!("local server = assert(require 'luasql.postgres'.postgres():connect '{source}')");
+        baton()
+            .code(&format!("{connect} assert(server:execute [[{command}]])"))
+            .run()
+            .succeeds();
+    }
+}
+
+fn start_service() -> Option<Service> {
+    start(example)
 }
 
 /// None, said loudly, where there is no PostgreSQL.
-fn start_service() -> Option<Service> {
+fn start(example: fn(&str, &[&str]) -> Run) -> Option<Service> {
     let database = Server::postgres()?;
     let free = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
     let port = free.local_addr().expect("it is bound").port();
     drop(free);
     let source = format!("host={} user=baton dbname=postgres", database.dir().display());
-    let mut program = example("notes_service.lua", &["-c", "3", "-p"])
+    let mut program = example("notes_service.lua", &["-c", &CONNECTIONS.to_string(), "-p"])
         .arg(port.to_string())
         .arg(source)
         .open_stdin()
@@ -28,13 +46,14 @@ fn start_service() -> Option<Service> {
     Some(Service {
         program,
         port,
-        _database: database,
+        database,
     })
 }
 
 /// One request; the status line and the body of its answer.
 fn ask(port: u16, request: &str, body: &str) -> (String, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the service listens");
+    stream.set_read_timeout(Some(LIMIT)).expect("a limit can be set");
     let length = body.len();
     let text = format!("{request} HTTP/1.1\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
     stream.write_all(text.as_bytes()).expect("the service reads");
@@ -81,4 +100,53 @@ fn a_client_that_says_nothing_does_not_keep_the_service_from_ending() {
     service.program.close_stdin();
     assert_eq!(silent.read(&mut [0]).expect("the service closes"), 0);
     service.program.finish().succeeds().quietly();
+}
+
+#[test]
+fn no_connection_is_lost_while_the_database_cannot_be_reached() {
+    const ROUNDS: usize = 2;
+    const ATTEMPTS: usize = 1000;
+    let Some(mut service) = start_service() else { return };
+    let port = service.port;
+    let get = || ask(port, "GET /notes", "").0;
+    service.administer("ALTER DATABASE postgres WITH ALLOW_CONNECTIONS false");
+    service.administer("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres'");
+    // The connections come in turn, and end soon. Then all of them are tried again and again, and each request is answered.
+    let mut refused = 0;
+    for _ in 0..ATTEMPTS {
+        let status = get();
+        refused = if status == "HTTP/1.1 503 Service Unavailable" {
+            refused + 1
+        } else {
+            0
+        };
+        if refused == ROUNDS * CONNECTIONS {
+            break;
+        }
+    }
+    assert_eq!(refused, ROUNDS * CONNECTIONS);
+    service.administer("ALTER DATABASE postgres WITH ALLOW_CONNECTIONS true");
+    for _ in 0..ROUNDS * CONNECTIONS {
+        assert_eq!(get(), "HTTP/1.1 200 OK");
+    }
+    service.program.close_stdin();
+    service.program.finish().succeeds().complained("notes_service: ");
+}
+
+#[test]
+fn the_service_goes_on_when_there_were_no_descriptors_left() {
+    const ATTEMPTS: usize = 1000;
+    let Some(mut service) = start(example_with_few_descriptors) else {
+        return;
+    };
+    let port = service.port;
+    let crowd = connect_crowd(port);
+    service.program.await_stderr("notes_service: cannot accept: ");
+    drop(crowd);
+    // As long as some of the crowd are there, the database may get none.
+    assert!((0..ATTEMPTS).any(|_| ask(port, "GET /notes", "").0 == "HTTP/1.1 200 OK"));
+    service.program.close_stdin();
+    let outcome = service.program.finish();
+    outcome.succeeds();
+    complained_once(&outcome, "notes_service");
 }

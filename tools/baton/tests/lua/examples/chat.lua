@@ -1,0 +1,67 @@
+-- Guests come to a chat server, talk and go: chat.lua SERVER, for `baton --simulate`. The sockets are channels, as nothing may come from outside there.
+local process = require "baton.process"
+
+local GUESTS, VISITS = 4, 8
+
+local arrivals = process.channel(GUESTS)
+
+local Socket = {}
+Socket.__index = Socket
+
+local function new_socket() return setmetatable({ lines = process.channel(1000) }, Socket) end
+
+local function connect()
+  local here, there = new_socket(), new_socket()
+  here.peer, there.peer = there, here
+  arrivals:send(there)
+  return here
+end
+
+function Socket:receive() return self.lines:receive() end
+
+function Socket:send(line) return self.peer.lines:send((line:gsub("\n", ""))) end
+
+function Socket:close()
+  self.lines:close()
+  self.peer.lines:close()
+end
+
+local server = {}
+
+function server:accept() return arrivals:receive() end
+
+function server:close() arrivals:close() end
+
+function server:getfd() return -1 end
+
+function server:getsockname() return "*", 4000 end
+
+package.loaded.socket = { bind = function() return server end }
+
+local function visit(name)
+  local connection <const> = connect()
+  connection:send(name .. "\n")
+  repeat
+    local line = assert(connection:receive())
+  until line == "* " .. name .. " has joined"
+  connection:send "hello\n"
+  connection:send "/quit\n"
+  while connection:receive() do end
+end
+
+local nobody_comes = process.event()
+function io.read() nobody_comes:wait() end
+function print() end
+
+local example = assert(loadfile(arg[1]))
+arg = {}
+local running = process.spawn({ name = "server" }, example)
+local guests = {}
+for i = 1, GUESTS do
+  guests[i] = process.spawn(function()
+    for number = 1, VISITS do visit("guest-" .. i .. "-" .. number) end
+  end)
+end
+for _, guest in ipairs(guests) do assert(guest:join()) end
+nobody_comes:set()
+assert(running:join())
