@@ -92,6 +92,7 @@ fn a_server_goes_on_when_there_are_no_descriptors_left() {
         .arg(harness::baton_path())
         .arg(soak)
         .arg("2")
+        .arg("few")
         .run()
         .succeeds()
         .quietly();
