@@ -29,6 +29,14 @@ cases! {
 }
 
 cases! {
+    mod datagrams from "parking/datagrams.lua":
+        a_hundred_processes_exchange_datagrams_at_once,
+        a_timeout_ends_the_wait_of_its_process_only,
+        who_waits_for_a_datagram_can_be_killed,
+        a_killed_process_may_close_the_socket_it_waited_for;
+}
+
+cases! {
     mod calls from "parking/calls.lua":
         the_answers_are_those_of_the_system,
         a_declared_module_parks_and_an_undeclared_one_does_not,
