@@ -48,7 +48,9 @@ cases! {
         waits_end_by_kills_and_timeouts,
         a_handshake_that_gets_no_answer_stops_nobody,
         closing_ends_the_handshake_of_another_process,
-        a_timeout_of_a_handshake_holds;
+        a_timeout_of_a_handshake_holds,
+        requests_by_https_trust_one_server_and_refuse_another,
+        a_request_by_https_can_be_killed_and_times_out;
     mod copas from "network/copas.lua" with copas_setup:
         processes_talk_to_a_server_of_copas,
         others_run_while_the_loop_waits,
