@@ -38,6 +38,10 @@ cases! {
         a_message_reaches_all_subscribers,
         who_waits_for_the_server_can_be_killed,
         a_timeout_ends_the_wait_of_its_process_only;
+    mod postgres from "network/postgres.lua" with postgres_setup:
+        many_processes_connect_and_ask_at_once,
+        a_statement_timeout_ends_the_query_of_its_connection_only,
+        who_waits_for_a_query_can_be_killed_and_its_connection_closed;
     mod smtp from "network/smtp.lua" with smtp_setup:
         many_processes_send_at_once,
         a_large_message_stops_nobody,
@@ -110,6 +114,16 @@ fn redis_setup() -> Option<Setup> {
     }
     let server = Server::redis()?;
     let run = with_older_libraries().env("PORT", server.port().to_string());
+    let _server = Some(server);
+    Some(Setup { run, _server })
+}
+
+fn postgres_setup() -> Option<Setup> {
+    if !is_installed("luasql.postgres", "lua-sql-postgres") {
+        return None;
+    }
+    let server = Server::postgres()?;
+    let run = baton().env("SERVER", server.dir());
     let _server = Some(server);
     Some(Setup { run, _server })
 }
