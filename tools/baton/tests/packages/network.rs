@@ -61,6 +61,7 @@ cases! {
         a_handler_may_wait_for_another_process,
         threads_of_copas_and_processes_share_the_program,
         the_loop_can_be_killed_and_begun_again,
+        clients_that_time_out_or_are_killed_leave_the_loop_alone,
         a_step_times_out_beside_others;
     mod cqueues from "network/cqueues.lua" with cqueues_setup:
         loops_of_several_processes_do_not_meet,
