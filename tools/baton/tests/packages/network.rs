@@ -94,6 +94,7 @@ cases! {
         a_callback_that_computes_is_preempted,
         a_kill_waits_for_the_callback,
         timers_count_from_now_after_a_long_callback,
+        a_timer_gives_up_a_connection_that_is_silent,
         callbacks_nest_without_a_word;
 }
 
