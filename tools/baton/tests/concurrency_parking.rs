@@ -38,6 +38,16 @@ cases! {
 }
 
 cases! {
+    mod closing from "parking/closing.lua":
+        who_receives_from_what_dup2_replaces_is_told_so,
+        who_receives_from_what_dup3_replaces_is_told_so,
+        who_accepts_sends_or_waits_for_a_datagram_is_told_of_a_replacement,
+        a_select_ends_when_one_of_its_sockets_is_replaced,
+        who_waits_for_what_a_range_closes_is_told_so,
+        numbers_that_go_round_mix_nobody_up;
+}
+
+cases! {
     mod calls from "parking/calls.lua":
         the_answers_are_those_of_the_system,
         a_declared_module_parks_and_an_undeclared_one_does_not,
