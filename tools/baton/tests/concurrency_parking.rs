@@ -57,6 +57,14 @@ cases! {
         wrong_options_are_refused;
 }
 
+cases! {
+    mod rust from "parking/rust.lua":
+        threads_get_the_systems_calls_of_a_library_that_parks,
+        threads_run_beside_processes_that_park_in_the_same_library,
+        a_process_gets_the_systems_calls_of_a_library_that_does_not_park,
+        a_process_parks_in_a_library_of_which_that_is_declared;
+}
+
 /// A case of `parking/names.lua`, in which look-ups last until the case lets them end.
 #[cfg(target_os = "linux")]
 fn look_up(case: &str) {
