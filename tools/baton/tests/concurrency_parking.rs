@@ -44,6 +44,7 @@ cases! {
         who_accepts_sends_or_waits_for_a_datagram_is_told_of_a_replacement,
         a_select_ends_when_one_of_its_sockets_is_replaced,
         who_waits_for_what_a_range_closes_is_told_so,
+        a_call_that_fails_ends_no_wait,
         numbers_that_go_round_mix_nobody_up;
 }
 

@@ -107,6 +107,20 @@ function case.who_waits_for_what_a_range_closes_is_told_so()
   check.results("reader", { true, "x" }, reader:join())
 end
 
+function case.a_call_that_fails_ends_no_wait()
+  local client, peer = pair()
+  local reader = process.spawn(function() return (client:receive()) end)
+  check.becomes(reader, "waiting")
+  local number, nobodys = client:getfd(), 1000000
+  check.equal(ffi.C.dup2(nobodys, number), -1)
+  check.equal(ffi.C.dup3(nobodys, number, 0), -1)
+  check.equal(ffi.C.dup3(peer:getfd(), number, 1), -1) -- no such flag
+  check.equal(ffi.C.dup2(number, number), number) -- which changes nothing
+  check.equal(ffi.C.close_range(number, number, 1 << 20), -1) -- no such flag
+  peer:send "x\n"
+  check.results("reader", { true, "x" }, reader:join())
+end
+
 -- Numbers go round while processes wait: none gets another's line, and none waits for ever.
 function case.numbers_that_go_round_mix_nobody_up()
   check.join_all(check.spawn_all(10, function(i)
