@@ -138,7 +138,9 @@ end
 -- One request for each connection, answered with its path when `wait(path)` has returned.
 local function serve_https(files, wait)
   local port = serve_by(files, function(connection)
-    local path, line = connection:receive():match "^GET (%S+)"
+    local request, line = connection:receive()
+    if not request then return end
+    local path = request:match "^GET (%S+)"
     repeat line = connection:receive() until line == "" or line == nil
     if wait then wait(path, connection) end
     connection:send(("HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s"):format(#path, path))
