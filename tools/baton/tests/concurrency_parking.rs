@@ -10,7 +10,7 @@ cases! {
         a_textbook_echo_server_holds_hundreds_of_connections_on_few_threads,
         waiting_processes_keep_no_thread_and_no_processor,
         hundreds_of_requests_to_a_slow_server_wait_side_by_side,
-        the_connection_of_a_killed_request_is_closed,
+        a_request_that_is_killed_or_times_out_gives_its_connection_up,
         who_waits_in_receive_can_be_killed,
         a_kill_ends_a_sleep_of_the_library,
         what_is_closed_only_at_exec_is_waited_for_on,
