@@ -273,9 +273,12 @@ int close(int descriptor) {
   return result;
 }
 
+/* Whether `to` is closed. Else the call fails, or changes nothing: those who wait for `to` wait on. */
+static int replaces(int from, int to, int flags) { return from != to && (flags & ~O_CLOEXEC) == 0 && fcntl(from, F_GETFD) >= 0; }
+
 int dup2(int from, int to) {
   int result;
-  if (from == to) return baton_system()->dup2(from, to);
+  if (!replaces(from, to, 0)) return baton_system()->dup2(from, to);
   baton_descriptor_closes(to);
   result = baton_system()->dup2(from, to);
   baton_descriptor_has_closed(to);
@@ -284,7 +287,7 @@ int dup2(int from, int to) {
 
 int dup3(int from, int to, int flags) {
   int result;
-  if (from == to) return baton_system()->dup3(from, to, flags);
+  if (!replaces(from, to, flags)) return baton_system()->dup3(from, to, flags);
   baton_descriptor_closes(to);
   result = baton_system()->dup3(from, to, flags);
   baton_descriptor_has_closed(to);
@@ -296,7 +299,7 @@ int dup3(int from, int to, int flags) {
 int close_range(unsigned first, unsigned last, int flags) {
   unsigned i;
   int result;
-  if (flags & CLOSE_RANGE_CLOEXEC) return baton_system()->close_range(first, last, flags); /* which closes nothing yet */
+  if (flags & ~CLOSE_RANGE_UNSHARE) return baton_system()->close_range(first, last, flags); /* which closes nothing, or nothing yet */
   for (i = first; i <= last && i < MOST_DESCRIPTORS; i++) baton_descriptor_closes((int)i);
   result = baton_system()->close_range(first, last, flags);
   for (i = first; i <= last && i < MOST_DESCRIPTORS; i++) baton_descriptor_has_closed((int)i);

@@ -10,6 +10,7 @@ cases! {
         a_textbook_echo_server_holds_hundreds_of_connections_on_few_threads,
         waiting_processes_keep_no_thread_and_no_processor,
         hundreds_of_requests_to_a_slow_server_wait_side_by_side,
+        a_request_that_is_killed_or_times_out_gives_its_connection_up,
         who_waits_in_receive_can_be_killed,
         a_kill_ends_a_sleep_of_the_library,
         what_is_closed_only_at_exec_is_waited_for_on,
@@ -29,6 +30,25 @@ cases! {
 }
 
 cases! {
+    mod datagrams from "parking/datagrams.lua":
+        a_hundred_processes_exchange_datagrams_at_once,
+        a_timeout_ends_the_wait_of_its_process_only,
+        who_waits_for_a_datagram_can_be_killed,
+        a_killed_process_may_close_the_socket_it_waited_for;
+}
+
+cases! {
+    mod closing from "parking/closing.lua":
+        who_receives_from_what_dup2_replaces_is_told_so,
+        who_receives_from_what_dup3_replaces_is_told_so,
+        who_accepts_sends_or_waits_for_a_datagram_is_told_of_a_replacement,
+        a_select_ends_when_one_of_its_sockets_is_replaced,
+        who_waits_for_what_a_range_closes_is_told_so,
+        a_call_that_fails_ends_no_wait,
+        numbers_that_go_round_mix_nobody_up;
+}
+
+cases! {
     mod calls from "parking/calls.lua":
         the_answers_are_those_of_the_system,
         a_declared_module_parks_and_an_undeclared_one_does_not,
@@ -36,6 +56,14 @@ cases! {
         other_threads_children_and_signal_handlers_get_the_systems_calls,
         a_kill_ends_a_parked_wait_at_once,
         wrong_options_are_refused;
+}
+
+cases! {
+    mod rust from "parking/rust.lua":
+        threads_get_the_systems_calls_of_a_library_that_parks,
+        threads_run_beside_processes_that_park_in_the_same_library,
+        a_process_gets_the_systems_calls_of_a_library_that_does_not_park,
+        a_process_parks_in_a_library_of_which_that_is_declared;
 }
 
 /// A case of `parking/names.lua`, in which look-ups last until the case lets them end.
@@ -92,6 +120,7 @@ fn a_server_goes_on_when_there_are_no_descriptors_left() {
         .arg(harness::baton_path())
         .arg(soak)
         .arg("2")
+        .arg("few")
         .run()
         .succeeds()
         .quietly();

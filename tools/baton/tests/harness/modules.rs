@@ -1,4 +1,4 @@
-//! Compiles the Lua modules in C under tests/modules, once, into cargo's directory for the files of tests.
+//! Compiles the Lua modules in C under tests/modules, once, into cargo's directory for the files of tests. Rust of the same name becomes a part of one.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -32,28 +32,57 @@ fn build(source: &Path, target: &Path) {
         .to_string_lossy()
         .into_owned();
     let module = target.join(format!("{stem}.so"));
-    if modified(&module).is_some_and(|built| modified(source).is_some_and(|changed| built > changed)) {
+    let in_rust = source.with_extension("rs");
+    let changed = modified(source).max(modified(&in_rust));
+    if modified(&module).is_some_and(|built| changed.is_some_and(|changed| built > changed)) {
         return;
     }
     let fresh = target.join(format!("{stem}.{}.new", std::process::id()));
+    let archive = in_rust.exists().then(|| build_archive(&in_rust, &fresh));
     let include = option_env!("BATON_LUA_INCLUDE").unwrap_or("/usr/include/lua5.4");
     let mut compiler = Command::new("cc");
     compiler
         .args(["-O2", "-shared", "-fPIC", "-Wall", "-I", include, "-o"])
         .arg(&fresh)
         .arg(source)
+        .args(&archive)
         .arg("-pthread");
     if cfg!(target_os = "macos") {
         compiler.args(["-undefined", "dynamic_lookup"]);
+    } else {
+        // Else the module's standard library of Rust would call that of the program under test.
+        compiler.arg("-Wl,--exclude-libs,ALL");
     }
-    let output = compiler.output().expect("the C compiler `cc` can be started");
+    run(&mut compiler, source);
+    std::fs::rename(&fresh, &module).expect("the module can be put in its place");
+    if let Some(archive) = archive {
+        // A left-over file only takes room in the target directory.
+        let _ = std::fs::remove_file(archive);
+    }
+}
+
+/// Compiles Rust, with its standard library, to be linked with C.
+fn build_archive(source: &Path, fresh: &Path) -> PathBuf {
+    let archive = fresh.with_extension("a");
+    let mut compiler = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    compiler
+        .args(["--edition", "2021", "--crate-type", "staticlib", "-o"])
+        .arg(&archive)
+        .arg(source);
+    run(&mut compiler, source);
+    archive
+}
+
+fn run(compiler: &mut Command, source: &Path) {
+    let output = compiler.output();
+    let output = output.unwrap_or_else(|why| panic!("cannot start {}: {why}", compiler.get_program().display()));
     assert!(
         output.status.success(),
-        "cc failed on {}: {}",
+        "{} failed on {}: {}",
+        compiler.get_program().display(),
         source.display(),
         String::from_utf8_lossy(&output.stderr)
     );
-    std::fs::rename(&fresh, &module).expect("the module can be put in its place");
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {

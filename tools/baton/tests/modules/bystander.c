@@ -45,12 +45,13 @@ static int status_of(lua_State *L, pid_t child) {
   return 1;
 }
 
-/* vfork(descriptor): the child waits, and closes the descriptor, which its parent keeps. */
+/* vfork(descriptor): the child waits, replaces the descriptor, and closes it, which its parent keeps. */
 static int bystander_vfork(lua_State *L) {
   const int descriptor = (int)luaL_checkinteger(L, 1);
   const pid_t child = vfork();
   if (child == 0) {
     wait_a_little();
+    dup2(STDIN_FILENO, descriptor);
     close(descriptor);
     _exit(7);
   }
@@ -62,6 +63,7 @@ static int bystander_fork(lua_State *L) {
   const pid_t child = fork();
   if (child == 0) {
     wait_a_little();
+    dup2(STDIN_FILENO, descriptor);
     close(descriptor);
     _exit(8);
   }
@@ -75,6 +77,7 @@ static int bystander_spawn(lua_State *L) {
   pid_t child;
   int error;
   posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, descriptor);
   posix_spawn_file_actions_addclose(&actions, descriptor);
   error = posix_spawnp(&child, "sh", &actions, NULL, arguments, environ);
   posix_spawn_file_actions_destroy(&actions);

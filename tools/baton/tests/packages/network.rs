@@ -38,6 +38,10 @@ cases! {
         a_message_reaches_all_subscribers,
         who_waits_for_the_server_can_be_killed,
         a_timeout_ends_the_wait_of_its_process_only;
+    mod postgres from "network/postgres.lua" with postgres_setup:
+        many_processes_connect_and_ask_at_once,
+        a_statement_timeout_ends_the_query_of_its_connection_only,
+        who_waits_for_a_query_can_be_killed_and_its_connection_closed;
     mod smtp from "network/smtp.lua" with smtp_setup:
         many_processes_send_at_once,
         a_large_message_stops_nobody,
@@ -48,13 +52,16 @@ cases! {
         waits_end_by_kills_and_timeouts,
         a_handshake_that_gets_no_answer_stops_nobody,
         closing_ends_the_handshake_of_another_process,
-        a_timeout_of_a_handshake_holds;
+        a_timeout_of_a_handshake_holds,
+        requests_by_https_trust_one_server_and_refuse_another,
+        a_request_by_https_can_be_killed_and_times_out;
     mod copas from "network/copas.lua" with copas_setup:
         processes_talk_to_a_server_of_copas,
         others_run_while_the_loop_waits,
         a_handler_may_wait_for_another_process,
         threads_of_copas_and_processes_share_the_program,
         the_loop_can_be_killed_and_begun_again,
+        clients_that_time_out_or_are_killed_leave_the_loop_alone,
         a_step_times_out_beside_others;
     mod cqueues from "network/cqueues.lua" with cqueues_setup:
         loops_of_several_processes_do_not_meet,
@@ -87,6 +94,7 @@ cases! {
         a_callback_that_computes_is_preempted,
         a_kill_waits_for_the_callback,
         timers_count_from_now_after_a_long_callback,
+        a_timer_gives_up_a_connection_that_is_silent,
         callbacks_nest_without_a_word;
 }
 
@@ -108,6 +116,16 @@ fn redis_setup() -> Option<Setup> {
     }
     let server = Server::redis()?;
     let run = with_older_libraries().env("PORT", server.port().to_string());
+    let _server = Some(server);
+    Some(Setup { run, _server })
+}
+
+fn postgres_setup() -> Option<Setup> {
+    if !is_installed("luasql.postgres", "lua-sql-postgres") {
+        return None;
+    }
+    let server = Server::postgres()?;
+    let run = baton().env("SERVER", server.dir());
     let _server = Some(server);
     Some(Setup { run, _server })
 }

@@ -5,13 +5,16 @@ local copas = require "copas"
 local socket = require "socket"
 local case = {}
 
--- A server of Copas's that answers lines with `answer(line)`, in a process of its own.
+-- A server of Copas's that answers lines with `answer(line)`, or not where that is nil, in a process of its own.
 local function serve(answer)
   local server = assert(socket.bind("127.0.0.1", 0, 64))
   local _, port = server:getsockname()
   copas.addserver(server, function(client)
     local wrapped = copas.wrap(client)
-    for line in function() return wrapped:receive() end do wrapped:send(answer(line) .. "\n") end
+    for line in function() return wrapped:receive() end do
+      local answered = answer(line)
+      if answered then wrapped:send(answered .. "\n") end
+    end
   end)
   return port, process.spawn({ daemon = true, name = "copas" }, copas.loop)
 end
@@ -77,6 +80,31 @@ function case.the_loop_can_be_killed_and_begun_again()
   check.becomes(question, "waiting")
   process.spawn({ daemon = true }, copas.loop)
   check.results("question", { true, "TWO" }, question:join())
+end
+
+function case.clients_that_time_out_or_are_killed_leave_the_loop_alone()
+  local port, loop = serve(function(line) return line ~= "silence" and line or nil end)
+  local victims = check.spawn_all(5, function()
+    local client = assert(socket.connect("127.0.0.1", port))
+    local _ <close> = check.closing(function() client:close() end)
+    client:send "silence\n"
+    client:receive()
+  end)
+  check.join_all(check.spawn_all(5, function(i)
+    local client = assert(socket.connect("127.0.0.1", port))
+    client:settimeout(0.05)
+    client:send "silence\n"
+    check.equal(select(2, client:receive()), "timeout")
+    client:settimeout(nil)
+    client:send("line " .. i .. "\n")
+    check.equal(client:receive(), "line " .. i)
+    client:close()
+  end))
+  for i = 1, 5 do check.becomes(victims[i], "waiting") end
+  for i = 1, 5 do check.equal(victims[i]:kill(), true) end
+  for i = 1, 5 do check.results("victim", { false, "killed" }, victims[i]:join()) end
+  check.equal(ask(port, "after"), "after")
+  check.becomes(loop, "waiting")
 end
 
 function case.a_step_times_out_beside_others()

@@ -200,6 +200,30 @@ function case.timers_count_from_now_after_a_long_callback()
   check.within(fired, 0.299, 60)
 end
 
+function case.a_timer_gives_up_a_connection_that_is_silent()
+  local silent = assert(socket.bind("127.0.0.1", 0))
+  local _, port = silent:getsockname()
+  local other = assert(socket.connect("127.0.0.1", port))
+  local peer = assert(silent:accept())
+  local reader = process.spawn(function() return (other:receive()) end)
+  check.becomes(reader, "waiting")
+  local client, timer, log = uv.new_tcp(), uv.new_timer(), {}
+  client:connect("127.0.0.1", port, function(why)
+    assert(not why, why)
+    client:read_start(function() log[#log + 1] = "data" end)
+    timer:start(50, 0, function()
+      log[#log + 1] = "timeout"
+      client:close()
+      timer:close()
+    end)
+  end)
+  check.equal(uv.run(), false)
+  check.list(log, { "timeout" })
+  check.equal(reader:status(), "waiting")
+  peer:send "x\n"
+  check.results("reader", { true, "x" }, reader:join())
+end
+
 function case.callbacks_nest_without_a_word()
   local timer, walked = uv.new_timer(), 0
   timer:start(0, 0, function()

@@ -3,6 +3,8 @@ local check = require "check"
 local process = require "baton.process"
 local socket = require "socket"
 local ssl = require "ssl"
+local https = require "ssl.https"
+local ltn12 = require "ltn12"
 local make_certificate = require "packages.certificate"
 local case = {}
 
@@ -13,7 +15,7 @@ local function new_certificate()
   return { key = dir .. "/key.pem", certificate = dir .. "/certificate.pem" }
 end
 
-local function serve(files, answer)
+local function serve_by(files, talk)
   local context = assert(ssl.newcontext { mode = "server", protocol = "any", key = files.key, certificate = files.certificate })
   local server = assert(socket.bind("127.0.0.1", 0, 64))
   process.spawn({ daemon = true, name = "server" }, function()
@@ -23,12 +25,17 @@ local function serve(files, answer)
         local connection <close> = setmetatable({ socket = assert(ssl.wrap(plain, context)) }, {
           __close = function(self) self.socket:close() end,
         })
-        if not connection.socket:dohandshake() then return end
-        for line in function() return connection.socket:receive() end do connection.socket:send(answer(line) .. "\n") end
+        if connection.socket:dohandshake() then talk(connection.socket) end
       end)
     end
   end)
-  return select(2, server:getsockname())
+  return (select(2, server:getsockname()))
+end
+
+local function serve(files, answer)
+  return serve_by(files, function(connection)
+    for line in function() return connection:receive() end do connection:send(answer(line) .. "\n") end
+  end)
 end
 
 local function connect(port, trusted)
@@ -126,6 +133,70 @@ function case.a_timeout_of_a_handshake_holds()
     check.within(process.now() - before, 0.049, 30)
     connection:settimeout(nil, mode)
   end
+end
+
+-- One request for each connection, answered with its path when `wait(path)` has returned.
+local function serve_https(files, wait)
+  local port = serve_by(files, function(connection)
+    local request, line = connection:receive()
+    if not request then return end
+    local path = request:match "^GET (%S+)"
+    repeat line = connection:receive() until line == "" or line == nil
+    if wait then wait(path, connection) end
+    connection:send(("HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s"):format(#path, path))
+  end)
+  return "https://127.0.0.1:" .. port
+end
+
+local function get(address, trusted)
+  local parts = {}
+  local ok, status = https.request { url = address, sink = ltn12.sink.table(parts), verify = "peer", cafile = trusted }
+  if not ok then return nil, status end
+  check.equal(status, 200)
+  return table.concat(parts)
+end
+
+function case.requests_by_https_trust_one_server_and_refuse_another()
+  local files, others = new_certificate(), new_certificate()
+  local trusted, stranger = serve_https(files), serve_https(others)
+  together(10, function(i)
+    if i % 2 == 0 then
+      check.equal(get(trusted .. "/" .. i, files.certificate), "/" .. i)
+    else
+      local body, why = get(stranger .. "/" .. i, files.certificate)
+      check.equal(body, nil)
+      check.matches(why, "certificate verify failed")
+    end
+  end)
+end
+
+function case.a_request_by_https_can_be_killed_and_times_out()
+  local files = new_certificate()
+  local asked, closed, may_answer = process.semaphore(0), process.semaphore(0), process.event()
+  local base = serve_https(files, function(path, connection)
+    asked:signal()
+    if path == "/later" then may_answer:wait() end
+    if path ~= "/never" then return end
+    check.equal((connection:receive()), nil) -- until the other side has gone
+    closed:signal()
+  end)
+  local victims = {}
+  for i = 1, 5 do victims[i] = process.spawn(get, base .. "/never", files.certificate) end
+  local other = process.spawn(get, base .. "/later", files.certificate)
+  for _ = 1, 6 do asked:wait() end
+  for i = 1, 5 do check.becomes(victims[i], "waiting") end
+  for i = 1, 5 do check.equal(victims[i]:kill(), true) end
+  for i = 1, 5 do check.results("victim", { false, "killed" }, victims[i]:join()) end
+  victims = nil
+  check.eventually("the server sees the connections closed", function()
+    collectgarbage()
+    return closed:count() == 5
+  end)
+  https.TIMEOUT = 0.05
+  check.results("request", { n = 2, nil, "wantread" }, get(base .. "/never", files.certificate))
+  https.TIMEOUT = 60
+  may_answer:set()
+  check.results("other", { true, "/later" }, other:join())
 end
 
 check.run(case)

@@ -1,19 +1,72 @@
 -- Puts sockets under load that go wrong in every way, round by round, and checks after each round that nothing is left of it: no process, no
--- descriptor, no memory. baton soak.lua SECONDS; under a low `ulimit -n` it runs out of descriptors as well. Prints one line for each round.
+-- descriptor, no memory; and at the end that everything that is to go wrong did so, and that no more memory is resident than after the first rounds.
+-- baton soak.lua SECONDS [few]; `few` says that the limit of descriptors is low, so that the load must have run out of them. Prints one line for each
+-- round, and one with all counts at the end.
 local process = require "baton.process"
 local socket = require "socket"
 
 local SECONDS = assert(tonumber(arg[1]), "seconds expected")
+local FEW = arg[2] == "few"
+assert(FEW or arg[2] == nil, "nothing or 'few' expected after the seconds")
 local LONGEST_ROUND = 60 -- seconds: no machine needs that, so something hangs
 local CLIENTS = 60
 local LARGE = ("0123456789abcdef"):rep(40000)
+local KILLS, KILLS_IN = 1000, 600 -- so many of processes that wait in receive, in so many seconds; in a shorter run as many fewer
+local FIRST, LAST = 3, 2 -- rounds, of which the most, and the least, that was resident is compared; the first ones include that which warms up
+local GROWTH, ROOM = 1.1, 8192 -- of what is resident, and KiB on top
+
+-- {======================================================
+-- What has happened
+-- ======================================================
+
+local EVENTS = {
+  "accepted", "refused", "out of descriptors", "killed in receive", "killed elsewhere", "read slowly", "half-closed", "reset", "stopped under load",
+}
+local counts, served = {}, 0 -- how many connections are being served
+for _, what in ipairs(EVENTS) do counts[what] = 0 end
+
+local function count(what) process.critical(function() counts[what] = counts[what] + 1 end) end
+
+local function describe()
+  local texts = {}
+  for i, what in ipairs(EVENTS) do texts[i] = counts[what] .. " " .. what end
+  return table.concat(texts, ", ")
+end
+
+-- How often each must have happened in the whole run.
+local function expected()
+  return {
+    ["killed in receive"] = math.ceil(KILLS * SECONDS / KILLS_IN),
+    ["out of descriptors"] = FEW and 1 or 0,
+    ["read slowly"] = 1,
+    ["half-closed"] = 1,
+    ["reset"] = 1,
+    ["stopped under load"] = 1,
+  }
+end
+
+local function check_counts()
+  for what, least in pairs(expected()) do
+    assert(counts[what] >= least, ("%d times %s, and %d are the least; %s"):format(counts[what], what, least, describe()))
+  end
+end
+
+-- }======================================================
 
 -- {======================================================
 -- The server: echoes lines; "large" asks for a lot, "none" for silence.
 -- ======================================================
 
+local function is_served(more) process.critical(function() served = served + more end) end
+
 local function serve(client)
-  local _ <close> = setmetatable({}, { __close = function() client:close() end })
+  is_served(1)
+  local _ <close> = setmetatable({}, {
+    __close = function()
+      client:close()
+      is_served(-1)
+    end,
+  })
   for line in function() return client:receive() end do
     if line == "large" then
       if not client:send(LARGE) then break end
@@ -22,10 +75,6 @@ local function serve(client)
     end
   end
 end
-
-local counts = { accepted = 0, refused = 0, ["out of descriptors"] = 0, killed = 0 }
-
-local function count(what) process.critical(function() counts[what] = counts[what] + 1 end) end
 
 -- Until the socket is closed.
 local function accept(scope, server)
@@ -66,6 +115,7 @@ function kinds.reads_slowly(client)
     if not client:receive(4000) then return end
     process.sleep(math.random() / 200)
   end
+  count "read slowly"
 end
 
 function kinds.half_closes(client)
@@ -74,12 +124,13 @@ function kinds.half_closes(client)
   local lines = 0
   while client:receive() do lines = lines + 1 end
   assert(lines <= 2, lines)
+  if lines == 2 then count "half-closed" end
 end
 
 function kinds.resets(client)
   client:send "large\n"
-  client:receive(10)
-  client:setoption("linger", { on = true, timeout = 0 })
+  local has_begun = client:receive(10)
+  if client:setoption("linger", { on = true, timeout = 0 }) and has_begun then count "reset" end
 end
 
 function kinds.loses_patience(client)
@@ -99,16 +150,26 @@ function kinds.is_closed_by_another(client)
   assert(not client:receive())
 end
 
+-- Either wherever it has come to, or once it waits.
 function kinds.is_killed(client)
   local victim = process.spawn({ quiet = true }, function()
     client:send "none\n"
     client:receive()
     client:receive()
   end)
-  process.sleep(math.random() / 300)
-  victim:kill()
-  victim:join()
-  count "killed"
+  local patiently = math.random(2) == 1
+  repeat
+    process.sleep(math.random() / 300)
+  until not patiently or victim:status() == "waiting" or victim:status() == "dead"
+  local waits, is_killed
+  process.critical(function()
+    waits = victim:status() == "waiting"
+    is_killed = victim:kill()
+  end)
+  local _, why = victim:join()
+  if not is_killed then return end -- the server has ended
+  assert(not waits or why == "killed", tostring(why))
+  count(waits and "killed in receive" or "killed elsewhere")
 end
 
 function kinds.shares(client)
@@ -156,14 +217,29 @@ local function descriptors()
   return select(2, text:gsub("\n", "")), text
 end
 
+-- In KiB; nil where the system does not tell.
+local function resident()
+  local file <close> = io.open "/proc/self/status"
+  return file and tonumber(file:read("a"):match "VmRSS:%s*(%d+)")
+end
+
 local function memory()
   collectgarbage()
   collectgarbage()
   return collectgarbage "count"
 end
 
+-- By the number of the round.
+local function compare_resident(after, last)
+  if not after[0] then return "what is resident is not told" end
+  local first, now = math.max(table.unpack(after, 0, FIRST - 1)), math.min(table.unpack(after, last - LAST + 1, last))
+  local text = ("%d KiB resident after the first rounds, %d after the last"):format(first, now)
+  return assert(now <= first * GROWTH + ROOM and text, "memory is left: " .. text)
+end
+
 local function end_under_load(scope, server, running, acceptor)
   process.sleep(0.3 + math.random() / 5)
+  if served > 0 then count "stopped under load" end
   server:close()
   acceptor:join()
   process.sleep(0.05) -- clients go on with what they have, or are refused
@@ -198,9 +274,10 @@ local function watch(seconds, body)
   watchdog:cancel()
 end
 
-local until_then, number = process.now() + SECONDS, 0
+local began, number = process.now(), 0
 watch(LONGEST_ROUND, round) -- whatever is made once is there now
 local processes, open, first = #process.list(), descriptors(), memory()
+local resident_after = { [0] = resident() }
 repeat
   number = number + 1
   watch(LONGEST_ROUND, round)
@@ -210,9 +287,12 @@ repeat
   assert(now == open, ("descriptors are left: %d after %d at first\n%s"):format(now, open, what))
   local used = memory()
   assert(used < first + 1000, ("memory is left: %.0f KiB after %.0f at first"):format(used, first))
-  print(("round %d: %d accepted, %d refused, %d times out of descriptors, %d killed; %.0f KiB, %d threads"):format(
-    number, counts.accepted, counts.refused, counts["out of descriptors"], counts.killed, used, process.threads()))
-until process.now() > until_then
+  resident_after[number] = resident()
+  print(("round %d: %s; %.0f KiB, %s resident, %d threads"):format(number, describe(), used, resident_after[number], process.threads()))
+until process.now() - began > SECONDS and number + 1 >= FIRST + LAST
 os.remove(listing)
+check_counts()
+print(("%d rounds in %.0f s: %s; %d descriptors before and after; %s"):format(
+  number, process.now() - began, describe(), open, compare_resident(resident_after, number)))
 
 -- }======================================================

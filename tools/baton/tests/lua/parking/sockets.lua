@@ -87,6 +87,44 @@ function case.hundreds_of_requests_to_a_slow_server_wait_side_by_side()
   check.within(process.now() - before, 0.5, 60, "seconds, one after the other it were 100")
 end
 
+-- After a kill the library does not get to close it: the collector does.
+function case.a_request_that_is_killed_or_times_out_gives_its_connection_up()
+  local http = require "socket.http"
+  local server, port = listen()
+  local asked, closed, may_answer = process.semaphore(0), process.semaphore(0), process.event()
+  serve(server, function(client)
+    local request, line = client:receive()
+    if not request then return end
+    repeat line = client:receive() until line == "" or line == nil
+    asked:signal()
+    if request:find "/never" then
+      check.equal(select(2, client:receive()), "closed")
+      closed:signal()
+    else
+      may_answer:wait()
+      client:send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
+    end
+  end)
+  local base = "http://127.0.0.1:" .. port
+  local victims = check.spawn_all(10, function() http.request(base .. "/never") end)
+  local other = process.spawn(function() return (http.request(base .. "/later")) end)
+  for _ = 1, 11 do asked:wait() end
+  for i = 1, 10 do waits(victims[i]) end
+  for i = 1, 10 do check.equal(victims[i]:kill(), true) end
+  for i = 1, 10 do check.results("victim", { false, "killed" }, victims[i]:join()) end
+  victims = nil
+  check.eventually("the server sees the connections closed", function()
+    collectgarbage()
+    return closed:count() == 10
+  end)
+  http.TIMEOUT = 0.05
+  check.results("request", { n = 2, nil, "timeout" }, http.request(base .. "/never"))
+  http.TIMEOUT = 60
+  may_answer:set()
+  check.results("other", { true, "hi" }, other:join())
+  check.equal(http.request(base .. "/after"), "hi")
+end
+
 function case.who_waits_in_receive_can_be_killed()
   local peers, all = {}, {}
   for i = 1, 100 do
