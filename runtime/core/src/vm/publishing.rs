@@ -107,6 +107,7 @@ impl Vm {
             .standing
             .store(bits_of(standing, preemptible), Ordering::Relaxed);
         published.deadline.store(deadline, Ordering::Relaxed);
+        // Relaxed: as above.
         let switches = kernel.counters().switches;
         published.switches.store(switches, Ordering::Relaxed);
         // Pairs with `heavy` in the monitor's parking: either it sees these stores, or the load below sees it parked.
