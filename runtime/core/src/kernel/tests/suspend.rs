@@ -123,11 +123,12 @@ fn a_turn_by_suspension_goes_where_the_long_way_does() {
     assert_eq!(kernel.state(low), State::Running);
     assert_eq!(kernel.counters().switches, 3);
 
+    let equal = spawn(&mut kernel);
     assert_eq!(kernel.resume(b), ResumeOutcome::Resumed);
     assert!(kernel.suspend_by_turn().is_none(), "somebody is more urgent");
     assert_eq!(kernel.schedule(), Next::Other(b));
     assert_eq!(kernel.resume(a), ResumeOutcome::Resumed);
-    assert_eq!(order_of_ends(&mut kernel), [b, a, low]);
+    assert_eq!(order_of_ends(&mut kernel), [b, a, low, equal]);
 }
 
 #[test]
