@@ -1,5 +1,5 @@
--- Waking a process, in all combinations of who wakes whom, how, inside of a critical section or not, and what the waker does then. In the spirit of Zephyr's
--- tests/kernel/sched/preempt.
+-- Waking a process, in all combinations of who wakes whom, how, which of the two may be interrupted, inside of a critical section or not, and what the waker
+-- does then. In the spirit of Zephyr's tests/kernel/sched/preempt.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
@@ -86,21 +86,37 @@ function ways.deadline(attempt)
   }
 end
 
--- When the target runs: in which part of the waker's life.
+-- When the target runs: in which part of the waker's life. That does not depend on whether the target may be interrupted itself.
 local function wanted(is_preemptible, level, is_locked, act)
   if is_preemptible and level > LEVEL then return is_locked and "leaving" or "waking" end
   if act == "sleep" or act == "yield" and level >= LEVEL then return "acting" end
   return "ended"
 end
 
-local function try(way, is_preemptible, level, is_locked, act, attempt)
-  local what = ("%s, a %s waker, target of level %d, %s, then %s"):format(
-    way, is_preemptible and "preemptible" or "cooperative", level, is_locked and "in a section" or "outside", act
+local kinds = { [true] = "preemptible", [false] = "cooperative" }
+
+-- For the woken process: whether somebody more urgent interrupts it. If not, it gives way when it yields.
+local function is_interrupted()
+  local came = false
+  local intruder = process.spawn({ priority = 80 }, function() came = true end)
+  local at_once = came
+  process.yield()
+  check.equal(came, true, "somebody more urgent runs when it yields")
+  intruder:join()
+  return at_once
+end
+
+local function try(way, waker_is_preemptible, target_is_preemptible, level, is_locked, act, attempt)
+  local what = ("%s, a %s waker, a %s target of level %d, %s, then %s"):format(
+    way, kinds[waker_is_preemptible], kinds[target_is_preemptible], level, is_locked and "in a section" or "outside", act
   )
-  local expected = wanted(is_preemptible, level, is_locked, act)
-  local how, phase, ran_in, is_late = ways[way](attempt), "before", nil, false
-  local target = process.spawn({ priority = how.level or level, quiet = true }, function()
-    local _ <close> = check.closing(function() ran_in = phase end)
+  local expected = wanted(waker_is_preemptible, level, is_locked, act)
+  local how, phase, ran_in, was_interrupted, is_late = ways[way](attempt), "before", nil, nil, false
+  local target = process.spawn({ priority = how.level or level, preemptible = target_is_preemptible, quiet = true }, function()
+    local _ <close> = check.closing(function()
+      ran_in = phase
+      was_interrupted = is_interrupted()
+    end)
     how.wait()
   end)
   if not how.level then
@@ -134,7 +150,7 @@ local function try(way, is_preemptible, level, is_locked, act, attempt)
       repeat process.sleep(0.001) until ran_in
     end,
   }
-  local waker = process.spawn({ priority = LEVEL, preemptible = is_preemptible }, function()
+  local waker = process.spawn({ priority = LEVEL, preemptible = waker_is_preemptible }, function()
     phase = "waking"
     if is_locked then
       process.critical(function()
@@ -152,17 +168,20 @@ local function try(way, is_preemptible, level, is_locked, act, attempt)
   end)
   check.results(what, { true }, waker:join())
   target:join()
-  if is_late then return try(way, is_preemptible, level, is_locked, act, attempt + 1) end
+  if is_late then return try(way, waker_is_preemptible, target_is_preemptible, level, is_locked, act, attempt + 1) end
   check.equal(ran_in, expected, what)
+  check.equal(was_interrupted, target_is_preemptible, what .. ": the target is interrupted")
 end
 
 local function try_all(way)
   check.without_slices()
-  for _, is_preemptible in ipairs { true, false } do
-    for level = LEVEL - 1, LEVEL + 1 do
-      for _, is_locked in ipairs { false, true } do
-        for _, act in ipairs { "nothing", "yield", "sleep" } do
-          try(way, is_preemptible, level, is_locked, act, 1)
+  for _, waker_is_preemptible in ipairs { true, false } do
+    for _, target_is_preemptible in ipairs { true, false } do
+      for level = LEVEL - 1, LEVEL + 1 do
+        for _, is_locked in ipairs { false, true } do
+          for _, act in ipairs { "nothing", "yield", "sleep" } do
+            try(way, waker_is_preemptible, target_is_preemptible, level, is_locked, act, 1)
+          end
         end
       end
     end
