@@ -21,6 +21,28 @@
 //! | `calling.rs` | how the owner calls the monitor, and calls it off |
 //! | `forking.rs` | what is left of it in a fork's child |
 //!
+//! What a process has used can be asked for, and times are absolute within:
+//!
+//! ```
+//! use baton_core::kernel::Deadline;
+//! use baton_core::vm::Vm;
+//! use std::time::{Duration, Instant};
+//! # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+//! closures::run(|main| {
+//!     let begin = Instant::now();
+//!     while begin.elapsed() < Duration::from_millis(2) {}
+//!     assert!(main.vm.cpu_time(main.id) >= Duration::from_millis(1));
+//!
+//!     let used = main.vm.stack_high_water(main.id).expect("it runs");
+//!     let (lowest, highest) = main.vm.stack_bounds(main.id).expect("it lives");
+//!     assert!(used > 0 && used < highest - lowest);
+//! });
+//!
+//! assert_eq!(Vm::deadline(None), Deadline::Never);
+//! assert_eq!(Vm::deadline(Some(Duration::ZERO)), Deadline::Now);
+//! assert!(matches!(Vm::deadline(Some(Duration::from_secs(1))), Deadline::At(_)));
+//! ```
+//!
 //! **Who touches what.** `inner` is the owner's; other threads post to `inbox` and kick. `lock` is the VM's
 //! mutex: it guards who owns the VM and the list of carriers. `published` is written by the owner and read by the
 //! monitor; nothing in it is needed for correctness, only for when the monitor looks.
@@ -269,6 +291,14 @@ impl Vm {
 
     /// Reads or changes the scheduler's state; the calling process is inside the VM.
     /// Operations that may block go through [`Vm::attempt`].
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let me = main.vm.kernel(|kernel| kernel.current());
+    ///     assert_eq!(me, Some(main.id));
+    /// });
+    /// ```
     pub fn kernel<R>(&self, f: impl FnOnce(&mut Kernel<Context>) -> R) -> R {
         self.inner.with(|inner| {
             let result = f(&mut inner.kernel);
@@ -285,6 +315,15 @@ impl Vm {
     }
 
     /// How many native threads the VM has, home included.
+    ///
+    /// ```
+    /// use baton_core::vm::HOME;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     assert_eq!(main.vm.current_carrier(), HOME);
+    ///     assert_eq!(main.vm.threads(), 1);
+    /// });
+    /// ```
     pub fn threads(&self) -> usize {
         self.lock_state().live_threads()
     }
@@ -317,6 +356,16 @@ impl Vm {
 
     /// Stops scheduling for good: no other process runs again, no call is retaken, threads that return sleep for ever.
     /// Inside the VM; the caller goes on alone.
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     main.spawn(|process| process.note("never"));
+    ///     main.vm.stop();
+    ///     main.vm.yield_now();
+    ///     assert!(main.vm.is_stopped() && main.noted().is_empty());
+    /// });
+    /// ```
     pub fn stop(&self) {
         // Release: pairs with the acquire loads in the carriers' loops.
         self.exceptions.fetch_or(exception::ENDED, Ordering::Release);

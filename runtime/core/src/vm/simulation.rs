@@ -27,6 +27,20 @@ const BEGINNING: Instant = Instant::from_nanos(1_000_000_000);
 
 impl Vm {
     /// Makes this run a simulated one; the whole program has its time from now on, so there is no other VM. Before [`Vm::run`].
+    ///
+    /// ```standalone_crate
+    /// use baton_sys::clock::Instant;
+    /// use std::time::Duration;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run_with(
+    ///     |vm| vm.simulate(17),
+    ///     |main| {
+    ///         let a_year_later = Instant::now() + Duration::from_secs(31_536_000);
+    ///         main.vm.sleep_until(a_year_later); // it takes a moment
+    ///         assert!(Instant::now() >= a_year_later);
+    ///     },
+    /// );
+    /// ```
     pub fn simulate(&self, seed: u64) {
         clock::simulate(BEGINNING);
         self.parameters.set_spin(PolicyName::Off);
