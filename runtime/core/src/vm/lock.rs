@@ -157,6 +157,16 @@ impl Vm {
     }
 
     /// Leaves the VM before a foreign call (the guest's own fast path does the same by the gate alone).
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     main.vm.leave();
+    ///     let result = 6 * 7; // here nothing of the guest is touched: others may be inside
+    ///     main.vm.enter();
+    ///     assert_eq!(result, 42);
+    /// });
+    /// ```
     #[inline]
     pub fn leave(&self) {
         gate::here().leave();

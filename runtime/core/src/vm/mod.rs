@@ -21,6 +21,24 @@
 //! | `calling.rs` | how the owner calls the monitor, and calls it off |
 //! | `forking.rs` | what is left of it in a fork's child |
 //!
+//! Processes wait by [`Vm::attempt`], and here, for one of several things, by [`Vm::attempt_random`]:
+//!
+//! ```
+//! use baton_core::kernel::{Case, Deadline};
+//! # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+//! closures::run(|main| {
+//!     let (left, right) = main.vm.kernel(|kernel| (kernel.channel_new(0), kernel.channel_new(0)));
+//!     let sender = main.spawn(move |process| {
+//!         process.vm.attempt(|kernel| kernel.channel_send(right, 42, Deadline::Never));
+//!     });
+//!     let cases = [Case::Receive(left), Case::Receive(right)];
+//!     let wake = main.vm.attempt_random(|kernel, random| kernel.select(&cases, Deadline::Never, random));
+//!     assert_eq!((wake.case, wake.value), (1, 42));
+//!     main.join(sender);
+//!     main.vm.forget(sender); // its place is free for another one
+//! });
+//! ```
+//!
 //! What a process has used can be asked for, and times are absolute within:
 //!
 //! ```
@@ -334,6 +352,15 @@ impl Vm {
     }
 
     /// To be called inside the VM after parameters were set: whoever waits by what they were before looks again, or is woken.
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     main.vm.parameters.set_max_threads(8);
+    ///     main.vm.parameters_changed();
+    ///     assert_eq!(main.vm.threads_for_calls(), 8);
+    /// });
+    /// ```
     pub fn parameters_changed(&self) {
         self.inner.with(|inner| {
             // There may be more native threads now, and deadlines may be met sooner.

@@ -60,7 +60,7 @@ impl Vm {
         self.inner.with(|inner| self.spawn_in(inner, options, stack_size, when))
     }
 
-    /// As [`Vm::spawn`], on a stack that is ready: nothing is asked of the system.
+    /// As [`Vm::spawn`], on a stack that is ready: nothing is asked of the system. [`Vm::reserve_stacks`] has an example.
     ///
     /// # Errors
     /// [`SpawnError::NonePremade`] if no stack of that size is ready, else as for [`Vm::spawn`].
@@ -337,7 +337,7 @@ impl Vm {
         }
     }
 
-    /// Does what may wake others, and gives way if one of them is more urgent than the calling process.
+    /// Does what may wake others, and gives way if one of them is more urgent than the calling process. [`Vm::attempt`] has an example.
     pub fn operate<R>(&self, f: impl FnOnce(&mut Kernel<Context>) -> R) -> R {
         let (result, jump) = self.inner.with(|inner| {
             let result = f(&mut inner.kernel);

@@ -62,6 +62,22 @@ impl Vm {
 
     /// The running process has made so many steps: their time passes, and its slice may have ended. The guest calls [`Vm::safepoint`] next. Answers after how many
     /// steps it is to do so again. Inside the VM.
+    ///
+    /// ```standalone_crate
+    /// use baton_sys::clock::Instant;
+    /// use std::time::Duration;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run_with(
+    ///     |vm| vm.simulate(17),
+    ///     |main| {
+    ///         let begin = Instant::now();
+    ///         let steps = main.vm.count_steps(1000);
+    ///         main.vm.safepoint();
+    ///         assert_eq!(Instant::now() - begin, Duration::from_millis(1));
+    ///         assert!(steps > 0);
+    ///     },
+    /// );
+    /// ```
     pub fn count_steps(&self, steps: u32) -> u32 {
         clock::advance(STEP.saturating_mul(steps));
         let (ends, next) = self.inner.with(|inner| {
