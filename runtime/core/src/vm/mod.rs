@@ -39,6 +39,26 @@
 //! });
 //! ```
 //!
+//! And here for a descriptor, by [`Vm::wait_ready`], which tries again each time that it may be ready:
+//!
+//! ```
+//! use baton_core::kernel::{Deadline, Readiness, WakeReason, Watch};
+//! use std::io::{Read, Write};
+//! use std::os::fd::AsRawFd;
+//! use std::os::unix::net::UnixStream;
+//! # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+//! closures::run(|main| {
+//!     let (mut near, mut far) = UnixStream::pair().expect("a pair of sockets");
+//!     near.set_nonblocking(true).expect("a socket may be so");
+//!     main.spawn(move |_| far.write_all(b"hello").expect("somebody listens"));
+//!     let watch = Watch { descriptor: near.as_raw_fd() as u32, wants: Readiness::READ };
+//!     let mut bytes = [0; 5];
+//!     let wake = main.vm.wait_ready(&[watch], Deadline::Never, |_| near.read_exact(&mut bytes).is_ok());
+//!     assert_eq!(wake.expect("sockets can be waited for").reason, WakeReason::Done);
+//!     assert_eq!(&bytes, b"hello");
+//! });
+//! ```
+//!
 //! What a process has used can be asked for, and times are absolute within:
 //!
 //! ```
@@ -54,6 +74,9 @@
 //!     let used = main.vm.stack_high_water(main.id).expect("it runs");
 //!     let (lowest, highest) = main.vm.stack_bounds(main.id).expect("it lives");
 //!     assert!(used > 0 && used < highest - lowest);
+//!     let guard = main.vm.stack_guard(main.id).expect("it lives");
+//!     assert_eq!(guard.end, lowest);
+//!     assert_eq!(main.vm.stack_stats().in_use, 1);
 //! });
 //!
 //! assert_eq!(Vm::deadline(None), Deadline::Never);
