@@ -35,6 +35,17 @@ impl DurationParameter {
 }
 
 /// Parameters of one VM.
+///
+/// ```
+/// use baton_core::parameters::Parameters;
+/// use std::time::Duration;
+///
+/// let parameters = Parameters::default();
+/// parameters.slice.set(Duration::from_millis(1));
+/// assert_eq!(parameters.slice.get(), Duration::from_millis(1));
+/// parameters.set_preemptive(false); // the whole program is cooperative from now on
+/// assert!(!parameters.preemptive());
+/// ```
 #[derive(Debug)]
 pub struct Parameters {
     /// How long a process runs while an equal one is runnable. Default 10 ms.

@@ -62,6 +62,49 @@ fn the_summary_and_the_directory_have_the_same_pages() {
     assert_eq!(listed, pages_there());
 }
 
+/// What the paths of tests in the mapping tables begin with, and where that is, from the book's source.
+const PLACES_OF_TESTS: [(&str, &str); 5] = [
+    ("kernel/", "../../../runtime/core/src/kernel/tests/"),
+    ("vm/", "../../../runtime/core/tests/"),
+    ("sys/", "../../../runtime/sys/tests/"),
+    ("lua/", "../../../tools/baton/tests/lua/"),
+    ("baton/", "../../../tools/baton/tests/"),
+];
+
+#[test]
+fn the_tests_that_the_mapping_names_are_there() {
+    let page = read("mapping.md");
+    let (_, section) = page
+        .split_once("## Zephyr's test suites")
+        .expect("the section is there");
+    let rows = section.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let mut named = 0;
+    for row in rows {
+        let answers = row.rsplit('|').nth(1).expect("a last column");
+        let mut file = None;
+        for word in answers.split('`').skip(1).step_by(2) {
+            if word.contains('/') {
+                file = Some((word, read(&place_of_test(word))));
+                continue;
+            }
+            let (path, text) = file.as_ref().expect("a file comes before its tests");
+            let is_there = [format!("fn {word}("), format!("function case.{word}(")];
+            assert!(is_there.iter().any(|line| text.contains(line)), "no {word} in {path}");
+            named += 1;
+        }
+        assert!(file.is_some(), "no file in {row}");
+    }
+    assert!(named > 50, "{named} tests are named");
+}
+
+fn place_of_test(path: &str) -> String {
+    let place = PLACES_OF_TESTS.iter().find_map(|(prefix, place)| {
+        let rest = path.strip_prefix(prefix)?;
+        Some(format!("{place}{rest}"))
+    });
+    place.unwrap_or_else(|| panic!("{path} is in none of the places of tests"))
+}
+
 #[test]
 fn a_block_that_breaks_the_rules_is_found() {
     let refused = |page: &str| examples_in(page).expect_err("the page breaks a rule");

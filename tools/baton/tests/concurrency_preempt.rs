@@ -65,6 +65,18 @@ cases! {
         increments_are_whole_in_a_cooperative_program,
         one_access_of_a_table_and_one_call_of_its_library_are_whole,
         a_switch_costs_the_same_at_any_depth;
+    mod interrupts from "preempt/interrupts.lua":
+        by_a_timer,
+        by_a_timer_that_fires_again_and_again,
+        by_a_call_that_returns,
+        by_a_callback_of_a_foreign_thread,
+        the_signal_lets_a_more_urgent_main_process_interrupt,
+        the_signal_does_not_let_an_equal_main_process_interrupt,
+        an_equal_main_process_has_its_turn_when_the_other_yields,
+        a_less_urgent_main_process_does_not_have_its_turn_by_a_yield,
+        a_less_urgent_main_process_has_its_turn_when_the_other_sleeps,
+        the_signal_does_not_interrupt_a_cooperative_process,
+        a_more_urgent_main_process_has_its_turn_when_a_cooperative_one_yields;
 }
 
 #[test]
@@ -76,6 +88,20 @@ fn the_more_urgent_do_not_interrupt_a_cooperative_program_in_a_simulated_run() {
         .arg("the_more_urgent_do_not_interrupt_a_cooperative_program")
         .run();
     outcome.succeeds().complained("20 seeds, none failed");
+}
+
+/// Of what comes from outside, a simulated run has the timers.
+#[test]
+fn timers_interrupt_in_simulated_runs_as_in_others() {
+    for case in ["by_a_timer", "by_a_timer_that_fires_again_and_again"] {
+        let outcome = baton()
+            .arg("--simulate")
+            .arg("1-3")
+            .script("preempt/interrupts.lua")
+            .arg(case)
+            .run();
+        outcome.succeeds().complained("3 seeds, none failed");
+    }
 }
 
 #[test]

@@ -74,6 +74,7 @@ cases! {
         a_process_can_print_its_own_traceback,
         a_traceback_of_a_process_inside_a_coroutine_is_text,
         the_cpu_time_of_a_process_counts_its_work,
+        the_stack_that_a_process_has_used_at_most_is_told,
         the_counters_of_the_program_are_numbers_and_grow,
         threads_are_counted_and_main_runs_on_main,
         bind_to_main_keeps_a_process_on_the_first_thread,

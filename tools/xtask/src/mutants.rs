@@ -34,6 +34,8 @@ const SUITES: &[(&str, &[&str])] = &[
             "--test",
             "thread_manager",
             "--test",
+            "waking",
+            "--test",
             "affinity",
         ],
     ),

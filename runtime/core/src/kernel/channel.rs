@@ -22,6 +22,22 @@ pub(super) struct Channel {
 impl<C> Kernel<C> {
     /// A new channel that holds `capacity` values that nobody waits for; 0 makes each sender meet its
     /// receiver. The buffer grows as it fills.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Attempt, Deadline, Kernel, SpawnOptions, WakeReason};
+    ///
+    /// let mut kernel: Kernel<()> = Kernel::new(10);
+    /// kernel.spawn(SpawnOptions::default(), ())?;
+    /// let _ = kernel.schedule();
+    /// let channel = kernel.channel_new(1);
+    /// assert!(matches!(kernel.channel_send(channel, 7, Deadline::Never), Attempt::Ready(_)));
+    /// assert!(kernel.channel_close(channel));
+    /// for wanted in [(WakeReason::Done, 7), (WakeReason::Closed, 0)] {
+    ///     let Attempt::Ready(wake) = kernel.channel_receive(channel, Deadline::Never) else { panic!("it is closed") };
+    ///     assert_eq!((wake.reason, wake.value), wanted);
+    /// }
+    /// # Ok::<(), baton_core::kernel::ProcessLimit>(())
+    /// ```
     pub fn channel_new(&mut self, capacity: usize) -> ChannelId {
         let receivers = self.waiters.make_queue();
         let senders = self.waiters.make_queue();

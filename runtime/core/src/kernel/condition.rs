@@ -11,6 +11,21 @@ pub(super) struct Condition {
 
 impl<C> Kernel<C> {
     /// A new condition. Its mutex is named in each wait.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Attempt, Deadline, Kernel, SpawnOptions};
+    ///
+    /// let mut kernel: Kernel<()> = Kernel::new(10);
+    /// let waiter = kernel.spawn(SpawnOptions::default(), ())?;
+    /// let _ = kernel.schedule();
+    /// let (mutex, condition) = (kernel.mutex_new(), kernel.condition_new());
+    /// assert!(matches!(kernel.mutex_lock(mutex, Deadline::Never), Ok(Attempt::Ready(_))));
+    /// assert_eq!(kernel.condition_wait(condition, mutex, Deadline::Never), Ok(Attempt::Blocked));
+    /// assert_eq!(kernel.mutex_owner(mutex), None);
+    /// assert!(kernel.condition_signal(condition));
+    /// assert_eq!(kernel.mutex_owner(mutex), Some(waiter));
+    /// # Ok::<(), baton_core::kernel::ProcessLimit>(())
+    /// ```
     pub fn condition_new(&mut self) -> ConditionId {
         let waiters = self.waiters.make_queue();
         ConditionId(self.conditions.insert(Condition { waiters }))

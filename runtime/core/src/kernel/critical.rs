@@ -9,6 +9,21 @@ use super::{Kernel, NotCritical, ProcessId};
 
 impl<C> Kernel<C> {
     /// The current process enters a critical section; they nest.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Kernel, Next, Priority, SpawnOptions};
+    ///
+    /// let mut kernel: Kernel<()> = Kernel::new(10);
+    /// kernel.spawn(SpawnOptions::default(), ())?;
+    /// let _ = kernel.schedule();
+    /// kernel.enter_critical();
+    /// let options = SpawnOptions { priority: Priority::HIGHEST, ..SpawnOptions::default() };
+    /// let urgent = kernel.spawn(options, ())?;
+    /// assert_eq!(kernel.schedule(), Next::Same);
+    /// kernel.leave_critical().expect("it is inside");
+    /// assert_eq!(kernel.schedule(), Next::Other(urgent));
+    /// # Ok::<(), baton_core::kernel::ProcessLimit>(())
+    /// ```
     pub fn enter_critical(&mut self) {
         self.set_critical(|critical| critical + 1);
     }

@@ -12,6 +12,23 @@ pub(super) struct Event {
 
 impl<C> Kernel<C> {
     /// A new event, not set.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Attempt, Deadline, Kernel, SpawnOptions};
+    ///
+    /// let mut kernel: Kernel<()> = Kernel::new(10);
+    /// let event = kernel.event_new();
+    /// for _ in 0..2 {
+    ///     kernel.spawn(SpawnOptions::default(), ())?;
+    ///     let _ = kernel.schedule();
+    ///     assert_eq!(kernel.event_wait(event, Deadline::Never), Attempt::Blocked);
+    /// }
+    /// assert_eq!(kernel.event_set(event), 2); // all were woken
+    /// assert!(kernel.event_is_set(event));
+    /// kernel.event_clear(event);
+    /// assert_eq!(kernel.runnable_count(), 2); // and stay so
+    /// # Ok::<(), baton_core::kernel::ProcessLimit>(())
+    /// ```
     pub fn event_new(&mut self) -> EventId {
         let waiters = self.waiters.make_queue();
         EventId(self.events.insert(Event { is_set: false, waiters }))

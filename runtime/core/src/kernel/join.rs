@@ -10,6 +10,21 @@ use super::{Attempt, Deadline, Kernel, ProcessId, Wake, WakeReason};
 
 impl<C> Kernel<C> {
     /// Waits until `target` has ended: `Done`, at once if it has. Joining oneself is `Dead`.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Attempt, Deadline, Kernel, Next, SpawnOptions, WakeReason};
+    ///
+    /// let mut kernel: Kernel<()> = Kernel::new(10);
+    /// let waiter = kernel.spawn(SpawnOptions::default(), ())?;
+    /// let target = kernel.spawn(SpawnOptions::default(), ())?;
+    /// let _ = kernel.schedule();
+    /// assert_eq!(kernel.join(target, Deadline::Never), Attempt::Blocked);
+    /// assert_eq!(kernel.schedule(), Next::Other(target));
+    /// assert_eq!(kernel.exit_current(), Some(target));
+    /// assert_eq!(kernel.schedule(), Next::Other(waiter));
+    /// assert_eq!(kernel.take_wake(waiter).reason, WakeReason::Done);
+    /// # Ok::<(), baton_core::kernel::ProcessLimit>(())
+    /// ```
     pub fn join(&mut self, target: ProcessId, deadline: Deadline) -> Attempt {
         let me = match self.may_wait() {
             Ok(me) => me,
@@ -64,6 +79,20 @@ impl<C> Kernel<C> {
     }
 
     /// Sleeps until then: `Done`.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Attempt, Kernel, Next, SpawnOptions};
+    /// use baton_sys::clock::Instant;
+    ///
+    /// let mut kernel: Kernel<()> = Kernel::new(10);
+    /// let sleeper = kernel.spawn(SpawnOptions::default(), ())?;
+    /// let _ = kernel.schedule();
+    /// assert_eq!(kernel.sleep(Instant::from_nanos(1000)), Attempt::Blocked);
+    /// assert_eq!(kernel.expire(Instant::from_nanos(999)), 0);
+    /// assert_eq!(kernel.expire(Instant::from_nanos(1000)), 1);
+    /// assert_eq!(kernel.schedule(), Next::Other(sleeper));
+    /// # Ok::<(), baton_core::kernel::ProcessLimit>(())
+    /// ```
     pub fn sleep(&mut self, until: Instant) -> Attempt {
         match self.may_wait() {
             Ok(me) => {

@@ -9,6 +9,21 @@ use super::{Kernel, KillOutcome, ProcessId, Wake, WakeReason};
 
 impl<C> Kernel<C> {
     /// Kills a process.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Attempt, Kernel, KillOutcome, Next, SpawnOptions, WakeReason};
+    /// use baton_sys::clock::Instant;
+    ///
+    /// let mut kernel: Kernel<()> = Kernel::new(10);
+    /// let sleeper = kernel.spawn(SpawnOptions::default(), ())?;
+    /// let _ = kernel.schedule();
+    /// assert_eq!(kernel.sleep(Instant::from_nanos(1000)), Attempt::Blocked);
+    /// assert_eq!(kernel.kill(sleeper), KillOutcome::Woken);
+    /// assert_eq!(kernel.schedule(), Next::Other(sleeper));
+    /// assert_eq!(kernel.take_wake(sleeper).reason, WakeReason::Killed);
+    /// assert!(kernel.kill_is_due(sleeper)); // until it has ended
+    /// # Ok::<(), baton_core::kernel::ProcessLimit>(())
+    /// ```
     pub fn kill(&mut self, pid: ProcessId) -> KillOutcome {
         let Some(index) = self.processes.find_alive(pid) else {
             return KillOutcome::AlreadyDead;

@@ -67,6 +67,20 @@ impl<C> Kernel<C> {
 
     /// The current process ends: its mutexes go to those who wait for them, its joiners are woken, and
     /// nobody is current. Returns who it was.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Kernel, SpawnOptions, State};
+    ///
+    /// let mut kernel: Kernel<()> = Kernel::new(10);
+    /// let process = kernel.spawn(SpawnOptions::default(), ())?;
+    /// let _ = kernel.schedule();
+    /// assert_eq!(kernel.state(process), State::Running);
+    /// assert_eq!(kernel.exit_current(), Some(process));
+    /// assert_eq!(kernel.state(process), State::Dead);
+    /// assert_eq!(kernel.live_count(), 0);
+    /// assert!(kernel.forget(process)); // there is room for another one again
+    /// # Ok::<(), baton_core::kernel::ProcessLimit>(())
+    /// ```
     pub fn exit_current(&mut self) -> Option<ProcessId> {
         let pid = self.current()?;
         let index = pid.index;

@@ -84,6 +84,19 @@ impl<C> Kernel<C> {
     }
 
     /// What a process waits for; `None` if it does not wait.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Blocker, Deadline, Kernel, SpawnOptions, State};
+    ///
+    /// let mut kernel: Kernel<()> = Kernel::new(10);
+    /// let waiter = kernel.spawn(SpawnOptions::default(), ())?;
+    /// let _ = kernel.schedule();
+    /// let event = kernel.event_new();
+    /// let _ = kernel.event_wait(event, Deadline::Never);
+    /// assert_eq!(kernel.state(waiter), State::Waiting);
+    /// assert_eq!(kernel.blocker(waiter), Some(Blocker::Event(event)));
+    /// # Ok::<(), baton_core::kernel::ProcessLimit>(())
+    /// ```
     pub fn blocker(&self, pid: ProcessId) -> Option<Blocker> {
         let index = self.processes.find(pid)?;
         let process = &self.processes[index];

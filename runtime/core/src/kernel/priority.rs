@@ -27,6 +27,19 @@ impl<C> Kernel<C> {
 
     /// Gives a process another priority. It goes to the back of its new level wherever it stands; the
     /// current process to the head. Says whether it lives.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Kernel, Next, Priority, SpawnOptions};
+    ///
+    /// let mut kernel: Kernel<()> = Kernel::new(10);
+    /// let first = kernel.spawn(SpawnOptions::default(), ())?;
+    /// let second = kernel.spawn(SpawnOptions::default(), ())?;
+    /// assert_eq!(kernel.schedule(), Next::Other(first));
+    /// assert!(kernel.set_priority(second, Priority::HIGHEST));
+    /// assert!(kernel.current_should_yield());
+    /// assert_eq!(kernel.schedule(), Next::Other(second));
+    /// # Ok::<(), baton_core::kernel::ProcessLimit>(())
+    /// ```
     pub fn set_priority(&mut self, pid: ProcessId, priority: Priority) -> bool {
         let Some(index) = self.processes.find_alive(pid) else {
             return false;

@@ -5,6 +5,20 @@ use super::{Attempt, Deadline, Kernel, ProcessId, WaitQueueId, Wake, WakeReason}
 
 impl<C> Kernel<C> {
     /// A new, empty queue.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Attempt, Deadline, Kernel, Next, SpawnOptions, WakeReason};
+    ///
+    /// let mut kernel: Kernel<()> = Kernel::new(10);
+    /// let waiter = kernel.spawn(SpawnOptions::default(), ())?;
+    /// let _ = kernel.schedule();
+    /// let queue = kernel.wait_queue_new();
+    /// assert_eq!(kernel.wait(queue, Deadline::Never), Attempt::Blocked);
+    /// assert_eq!(kernel.wake_one(queue, WakeReason::Done, 42), Some(waiter));
+    /// assert_eq!(kernel.schedule(), Next::Other(waiter));
+    /// assert_eq!(kernel.take_wake(waiter).value, 42);
+    /// # Ok::<(), baton_core::kernel::ProcessLimit>(())
+    /// ```
     pub fn wait_queue_new(&mut self) -> WaitQueueId {
         let queue = self.waiters.make_queue();
         WaitQueueId(self.queues.insert(queue))

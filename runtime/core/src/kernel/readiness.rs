@@ -75,6 +75,22 @@ fn edition_of(value: u64) -> Edition {
 impl<C> Kernel<C> {
     /// Waits until one of the descriptors is ready: `Wake::case` says which, `Wake::value` for what. [`WakeReason::Closed`] if one of
     /// them was closed. Without any it waits for its deadline only.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Attempt, Deadline, Edition, Kernel, Readiness, SpawnOptions, Watch};
+    ///
+    /// let mut kernel: Kernel<()> = Kernel::new(10);
+    /// let waiter = kernel.spawn(SpawnOptions::default(), ())?;
+    /// let _ = kernel.schedule();
+    /// let watch = Watch { descriptor: 3, wants: Readiness::READ };
+    /// let attempt = kernel.wait_ready([(watch, Edition::default())], Deadline::Never);
+    /// assert_eq!(attempt, Attempt::Blocked);
+    /// assert_eq!(kernel.descriptor_is_ready(3, Readiness::WRITE), 0);
+    /// assert_eq!(kernel.descriptor_is_ready(3, Readiness::READ), 1);
+    /// let _ = kernel.schedule();
+    /// assert_eq!(kernel.take_wake(waiter).value, u64::from(Readiness::READ.bits()));
+    /// # Ok::<(), baton_core::kernel::ProcessLimit>(())
+    /// ```
     pub fn wait_ready(&mut self, watches: impl IntoIterator<Item = (Watch, Edition)>, deadline: Deadline) -> Attempt {
         let me = match self.may_wait() {
             Ok(me) => me,

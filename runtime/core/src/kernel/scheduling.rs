@@ -35,6 +35,19 @@ impl<C> Kernel<C> {
     }
 
     /// The current process goes to the back of its level. `Same` if no other is as urgent.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Kernel, Next, SpawnOptions};
+    ///
+    /// let mut kernel: Kernel<()> = Kernel::new(10);
+    /// let first = kernel.spawn(SpawnOptions::default(), ())?;
+    /// assert_eq!(kernel.schedule(), Next::Other(first));
+    /// assert_eq!(kernel.yield_current(), Next::Same);
+    /// let second = kernel.spawn(SpawnOptions::default(), ())?;
+    /// assert_eq!(kernel.yield_current(), Next::Other(second));
+    /// assert_eq!(kernel.yield_current(), Next::Other(first));
+    /// # Ok::<(), baton_core::kernel::ProcessLimit>(())
+    /// ```
     #[inline]
     pub fn yield_current(&mut self) -> Next {
         let next = self.rotate();
@@ -108,6 +121,22 @@ impl<C> Kernel<C> {
     }
 
     /// The current process is made to give way.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Kernel, Next, Preemption, Priority, SpawnOptions};
+    ///
+    /// let mut kernel: Kernel<()> = Kernel::new(10);
+    /// let first = kernel.spawn(SpawnOptions::default(), ())?;
+    /// let second = kernel.spawn(SpawnOptions::default(), ())?;
+    /// let options = SpawnOptions { priority: Priority::HIGHEST, ..SpawnOptions::default() };
+    /// assert_eq!(kernel.schedule(), Next::Other(first));
+    /// let urgent = kernel.spawn(options, ())?;
+    /// assert_eq!(kernel.preempt_current(Preemption::MoreUrgent), Next::Other(urgent));
+    /// kernel.exit_current();
+    /// assert_eq!(kernel.schedule(), Next::Other(first)); // it has kept its place
+    /// assert_eq!(kernel.preempt_current(Preemption::SliceExpired), Next::Other(second));
+    /// # Ok::<(), baton_core::kernel::ProcessLimit>(())
+    /// ```
     pub fn preempt_current(&mut self, cause: Preemption) -> Next {
         let next = match cause {
             Preemption::MoreUrgent => self.schedule(),

@@ -21,6 +21,20 @@ impl<C> Kernel<C> {
     /// Completes exactly one of the cases, and says which in `Wake::case`: a random one among those
     /// that are ready, chosen by `random`, or the first to become so. A case of a closed channel is
     /// ready, with `Closed`. Without any case it waits for its deadline only.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Attempt, Case, Deadline, Kernel, SpawnOptions};
+    ///
+    /// let mut kernel: Kernel<()> = Kernel::new(10);
+    /// kernel.spawn(SpawnOptions::default(), ())?;
+    /// let _ = kernel.schedule();
+    /// let (empty, full) = (kernel.channel_new(1), kernel.channel_new(1));
+    /// let _ = kernel.channel_send(full, 7, Deadline::Now);
+    /// let cases = [Case::Receive(empty), Case::Receive(full)];
+    /// let Attempt::Ready(wake) = kernel.select(&cases, Deadline::Never, 42) else { panic!("the second case is ready") };
+    /// assert_eq!((wake.case, wake.value), (1, 7));
+    /// # Ok::<(), baton_core::kernel::ProcessLimit>(())
+    /// ```
     pub fn select(&mut self, cases: &[Case], deadline: Deadline, random: u64) -> Attempt {
         let me = match self.may_wait() {
             Ok(me) => me,

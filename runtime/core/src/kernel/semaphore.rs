@@ -13,6 +13,22 @@ pub(super) struct Semaphore {
 
 impl<C> Kernel<C> {
     /// A new semaphore that `count` waits pass.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Attempt, Deadline, Kernel, Next, SpawnOptions, WakeReason};
+    ///
+    /// let mut kernel: Kernel<()> = Kernel::new(10);
+    /// let waiter = kernel.spawn(SpawnOptions::default(), ())?;
+    /// let _ = kernel.schedule();
+    /// let semaphore = kernel.semaphore_new(1);
+    /// assert!(matches!(kernel.semaphore_wait(semaphore, Deadline::Never), Attempt::Ready(_)));
+    /// assert_eq!(kernel.semaphore_wait(semaphore, Deadline::Never), Attempt::Blocked);
+    /// assert_eq!(kernel.semaphore_signal(semaphore, 3), 1); // so many were woken
+    /// assert_eq!(kernel.semaphore_count(semaphore), 2);
+    /// assert_eq!(kernel.schedule(), Next::Other(waiter));
+    /// assert_eq!(kernel.take_wake(waiter).reason, WakeReason::Done);
+    /// # Ok::<(), baton_core::kernel::ProcessLimit>(())
+    /// ```
     pub fn semaphore_new(&mut self, count: u64) -> SemaphoreId {
         let waiters = self.waiters.make_queue();
         SemaphoreId(self.semaphores.insert(Semaphore { count, waiters }))

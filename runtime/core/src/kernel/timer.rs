@@ -41,6 +41,21 @@ pub struct TimerStats {
 impl<C> Kernel<C> {
     /// A timer that fires `prepared` at `first`; a periodic one then wants the next process by
     /// `timer_prepare`. A period of less than a nanosecond is one of a nanosecond.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Kernel, Next, SpawnOptions};
+    /// use baton_sys::clock::Instant;
+    ///
+    /// let mut kernel: Kernel<()> = Kernel::new(10);
+    /// let prepared = kernel.spawn_prepared(SpawnOptions::default(), ())?;
+    /// let due = Instant::from_nanos(1000);
+    /// kernel.timer_new(due, None, prepared);
+    /// assert_eq!(kernel.schedule(), Next::Nothing);
+    /// assert_eq!(kernel.next_deadline(), Some(due));
+    /// kernel.expire(due);
+    /// assert_eq!(kernel.schedule(), Next::Other(prepared));
+    /// # Ok::<(), baton_core::kernel::ProcessLimit>(())
+    /// ```
     pub fn timer_new(&mut self, first: Instant, period: Option<Duration>, prepared: ProcessId) -> TimerId {
         let period = period.map(|period| u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1));
         let key = self.timers.insert(Timer {

@@ -35,6 +35,15 @@ impl Priority {
     }
 
     /// Whether a process of this priority goes before one of `other`.
+    ///
+    /// ```
+    /// use baton_core::kernel::Priority;
+    ///
+    /// let urgent = Priority::new(60).expect("from 1 to 80");
+    /// assert!(urgent.is_more_urgent_than(Priority::DEFAULT));
+    /// assert!(!urgent.is_more_urgent_than(urgent));
+    /// assert_eq!(Priority::new(81), None);
+    /// ```
     #[inline]
     pub const fn is_more_urgent_than(self, other: Priority) -> bool {
         self.0 > other.0

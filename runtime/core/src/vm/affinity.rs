@@ -70,6 +70,18 @@ impl Names {
 impl Vm {
     /// Binds a process to the native thread of a name, which is made if there is none; `None` frees it. The calling process moves at once.
     ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let child = main.spawn(|process| {
+    ///         process.vm.bind_to_thread(process.id, Some("drawing")).expect("there is room for a thread");
+    ///         let name = process.vm.thread_name(process.vm.current_carrier());
+    ///         assert_eq!(name.as_deref(), Some("drawing"));
+    ///     });
+    ///     main.join(child);
+    /// });
+    /// ```
+    ///
     /// # Errors
     /// When there can be no thread for another name; then nothing has changed.
     pub fn bind_to_thread(&self, process: ProcessId, name: Option<&str>) -> Result<(), ThreadRefusal> {
@@ -82,6 +94,19 @@ impl Vm {
     }
 
     /// As [`Vm::spawn`], of a process that is bound to the native thread of a name.
+    ///
+    /// ```
+    /// use baton_core::vm::Spawned;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let options = main.options(|process| {
+    ///         let named = process.vm.thread_names();
+    ///         assert_eq!(named[&process.vm.current_carrier()], "sound");
+    ///     });
+    ///     let child = main.vm.spawn_on_thread("sound", options, None, Spawned::Now);
+    ///     main.join(child.expect("there is room"));
+    /// });
+    /// ```
     ///
     /// # Errors
     /// As [`Vm::spawn`], and when there can be no thread for another name.

@@ -54,6 +54,19 @@ impl Bell {
 
 impl Vm {
     /// Hangs a bell. Inside the VM. The monitor is there from now on, as nobody who rings can start it.
+    ///
+    /// ```
+    /// use baton_core::kernel::Deadline;
+    /// use baton_core::vm::Ring;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+    ///     let bell = main.vm.hang_bell(Ring::Signal(semaphore));
+    ///     let thread = std::thread::spawn(move || bell.ring()); // or a signal handler
+    ///     main.vm.attempt(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never));
+    ///     thread.join().expect("it rings, and ends");
+    /// });
+    /// ```
     pub fn hang_bell(self: &Arc<Vm>, does: Ring) -> Bell {
         let hung = Arc::new(Hung {
             does,

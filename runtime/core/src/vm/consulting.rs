@@ -25,6 +25,18 @@ pub(super) struct Consulting {
 
 impl Vm {
     /// Whether [`Guest::choose`](crate::guest::Guest::choose) is asked at each decision. Inside the VM.
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     main.spawn(|process| process.note("first"));
+    ///     main.prefer(main.spawn(|process| process.note("second"))); // this guest's `choose` answers it
+    ///     main.vm.set_choosing(true);
+    ///     main.vm.yield_now();
+    ///     main.vm.set_choosing(false);
+    ///     assert_eq!(main.noted(), ["second", "first"]);
+    /// });
+    /// ```
     pub fn set_choosing(&self, on: bool) {
         self.inner.with(|inner| {
             inner.consulting.chooses = on;
@@ -33,6 +45,16 @@ impl Vm {
     }
 
     /// Whether [`Guest::switching`](crate::guest::Guest::switching) is told when `process` is left and continued. Says whether that lives. Inside the VM.
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     main.spawn(|process| process.note("another one"));
+    ///     assert!(main.vm.set_hooked(main.id, true));
+    ///     main.vm.yield_now();
+    ///     assert_eq!(main.noted(), ["a switch", "another one", "a switch"]); // this guest's `switching` notes them
+    /// });
+    /// ```
     pub fn set_hooked(&self, process: ProcessId, on: bool) -> bool {
         self.inner.with(|inner| {
             if !inner.kernel.is_alive(process) {

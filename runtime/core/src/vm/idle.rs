@@ -45,22 +45,70 @@ impl Vm {
     }
 
     /// Wakes one waiter of `queue` with `value`, from any native thread.
+    ///
+    /// ```
+    /// use baton_core::kernel::Deadline;
+    /// use std::sync::Arc;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let queue = main.vm.kernel(|kernel| kernel.wait_queue_new());
+    ///     let vm = Arc::clone(&main.vm);
+    ///     let thread = std::thread::spawn(move || vm.wake_from_outside(queue, 42));
+    ///     let wake = main.vm.attempt(|kernel| kernel.wait(queue, Deadline::Never));
+    ///     assert_eq!(wake.value, 42);
+    ///     thread.join().expect("it posts, and ends");
+    /// });
+    /// ```
     pub fn wake_from_outside(&self, queue: crate::kernel::WaitQueueId, value: u64) {
         self.post(Post::Wake(queue, value));
     }
 
     /// Lets a suspended process go on, from any native thread.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let (vm, me) = (Arc::clone(&main.vm), main.id);
+    ///     let thread = std::thread::spawn(move || vm.resume_from_outside(me));
+    ///     // It is heard by who waits, or comes to a safepoint: not before this.
+    ///     let _ = main.vm.suspend(main.id);
+    ///     thread.join().expect("it posts, and ends");
+    /// });
+    /// ```
     pub fn resume_from_outside(&self, process: crate::kernel::ProcessId) {
         self.post(Post::Resume(process));
     }
 
     /// Signals a semaphore once, from any native thread.
+    ///
+    /// ```
+    /// use baton_core::kernel::Deadline;
+    /// use std::sync::Arc;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+    ///     let vm = Arc::clone(&main.vm);
+    ///     let thread = std::thread::spawn(move || vm.signal_from_outside(semaphore));
+    ///     main.vm.attempt(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never));
+    ///     thread.join().expect("it posts, and ends");
+    /// });
+    /// ```
     pub fn signal_from_outside(&self, semaphore: crate::kernel::SemaphoreId) {
         self.post(Post::Signal(semaphore));
     }
 
     /// Has [`Guest::signalled`](crate::guest::Guest::signalled) called inside the VM soon. For signal handlers: it only sets a
     /// bit and kicks.
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     main.vm.request_signalled();
+    ///     main.vm.safepoint();
+    ///     assert_eq!(main.noted(), ["a signal"]); // by this guest's `signalled`
+    /// });
+    /// ```
     pub fn request_signalled(&self) {
         self.request(super::request::SIGNALLED);
     }

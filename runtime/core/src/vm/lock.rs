@@ -157,6 +157,16 @@ impl Vm {
     }
 
     /// Leaves the VM before a foreign call (the guest's own fast path does the same by the gate alone).
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     main.vm.leave();
+    ///     let result = 6 * 7; // here nothing of the guest is touched: others may be inside
+    ///     main.vm.enter();
+    ///     assert_eq!(result, 42);
+    /// });
+    /// ```
     #[inline]
     pub fn leave(&self) {
         gate::here().leave();
@@ -171,6 +181,18 @@ impl Vm {
     }
 
     /// Runs a foreign call: outside the VM, so that it may be taken when the call lasts.
+    ///
+    /// ```
+    /// use std::sync::mpsc::channel;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let (give, take) = channel();
+    ///     main.spawn(move |_| give.send("meanwhile").expect("somebody listens"));
+    ///     // It waits in the system, outside of the VM. So the other one runs.
+    ///     let heard = main.vm.foreign(|| take.recv());
+    ///     assert_eq!(heard, Ok("meanwhile"));
+    /// });
+    /// ```
     pub fn foreign<R>(&self, f: impl FnOnce() -> R) -> R {
         self.leave();
         let result = f();

@@ -21,6 +21,69 @@
 //! | `calling.rs` | how the owner calls the monitor, and calls it off |
 //! | `forking.rs` | what is left of it in a fork's child |
 //!
+//! Processes wait by [`Vm::attempt`], and here, for one of several things, by [`Vm::attempt_random`]:
+//!
+//! ```
+//! use baton_core::kernel::{Case, Deadline};
+//! # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+//! closures::run(|main| {
+//!     let (left, right) = main.vm.kernel(|kernel| (kernel.channel_new(0), kernel.channel_new(0)));
+//!     let sender = main.spawn(move |process| {
+//!         process.vm.attempt(|kernel| kernel.channel_send(right, 42, Deadline::Never));
+//!     });
+//!     let cases = [Case::Receive(left), Case::Receive(right)];
+//!     let wake = main.vm.attempt_random(|kernel, random| kernel.select(&cases, Deadline::Never, random));
+//!     assert_eq!((wake.case, wake.value), (1, 42));
+//!     main.join(sender);
+//!     main.vm.forget(sender); // its place is free for another one
+//! });
+//! ```
+//!
+//! And here for a descriptor, by [`Vm::wait_ready`], which tries again each time that it may be ready:
+//!
+//! ```
+//! use baton_core::kernel::{Deadline, Readiness, WakeReason, Watch};
+//! use std::io::{Read, Write};
+//! use std::os::fd::AsRawFd;
+//! use std::os::unix::net::UnixStream;
+//! # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+//! closures::run(|main| {
+//!     let (mut near, mut far) = UnixStream::pair().expect("a pair of sockets");
+//!     near.set_nonblocking(true).expect("a socket may be so");
+//!     main.spawn(move |_| far.write_all(b"hello").expect("somebody listens"));
+//!     let watch = Watch { descriptor: near.as_raw_fd() as u32, wants: Readiness::READ };
+//!     let mut bytes = [0; 5];
+//!     let wake = main.vm.wait_ready(&[watch], Deadline::Never, |_| near.read_exact(&mut bytes).is_ok());
+//!     assert_eq!(wake.expect("sockets can be waited for").reason, WakeReason::Done);
+//!     assert_eq!(&bytes, b"hello");
+//! });
+//! ```
+//!
+//! What a process has used can be asked for, and times are absolute within:
+//!
+//! ```
+//! use baton_core::kernel::Deadline;
+//! use baton_core::vm::Vm;
+//! use std::time::{Duration, Instant};
+//! # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+//! closures::run(|main| {
+//!     let begin = Instant::now();
+//!     while begin.elapsed() < Duration::from_millis(2) {}
+//!     assert!(main.vm.cpu_time(main.id) >= Duration::from_millis(1));
+//!
+//!     let used = main.vm.stack_high_water(main.id).expect("it runs");
+//!     let (lowest, highest) = main.vm.stack_bounds(main.id).expect("it lives");
+//!     assert!(used > 0 && used < highest - lowest);
+//!     let guard = main.vm.stack_guard(main.id).expect("it lives");
+//!     assert_eq!(guard.end, lowest);
+//!     assert_eq!(main.vm.stack_stats().in_use, 1);
+//! });
+//!
+//! assert_eq!(Vm::deadline(None), Deadline::Never);
+//! assert_eq!(Vm::deadline(Some(Duration::ZERO)), Deadline::Now);
+//! assert!(matches!(Vm::deadline(Some(Duration::from_secs(1))), Deadline::At(_)));
+//! ```
+//!
 //! **Who touches what.** `inner` is the owner's; other threads post to `inbox` and kick. `lock` is the VM's
 //! mutex: it guards who owns the VM and the list of carriers. `published` is written by the owner and read by the
 //! monitor; nothing in it is needed for correctness, only for when the monitor looks.
@@ -269,6 +332,14 @@ impl Vm {
 
     /// Reads or changes the scheduler's state; the calling process is inside the VM.
     /// Operations that may block go through [`Vm::attempt`].
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let me = main.vm.kernel(|kernel| kernel.current());
+    ///     assert_eq!(me, Some(main.id));
+    /// });
+    /// ```
     pub fn kernel<R>(&self, f: impl FnOnce(&mut Kernel<Context>) -> R) -> R {
         self.inner.with(|inner| {
             let result = f(&mut inner.kernel);
@@ -285,6 +356,15 @@ impl Vm {
     }
 
     /// How many native threads the VM has, home included.
+    ///
+    /// ```
+    /// use baton_core::vm::HOME;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     assert_eq!(main.vm.current_carrier(), HOME);
+    ///     assert_eq!(main.vm.threads(), 1);
+    /// });
+    /// ```
     pub fn threads(&self) -> usize {
         self.lock_state().live_threads()
     }
@@ -295,6 +375,15 @@ impl Vm {
     }
 
     /// To be called inside the VM after parameters were set: whoever waits by what they were before looks again, or is woken.
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     main.vm.parameters.set_max_threads(8);
+    ///     main.vm.parameters_changed();
+    ///     assert_eq!(main.vm.threads_for_calls(), 8);
+    /// });
+    /// ```
     pub fn parameters_changed(&self) {
         self.inner.with(|inner| {
             // There may be more native threads now, and deadlines may be met sooner.
@@ -317,6 +406,16 @@ impl Vm {
 
     /// Stops scheduling for good: no other process runs again, no call is retaken, threads that return sleep for ever.
     /// Inside the VM; the caller goes on alone.
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     main.spawn(|process| process.note("never"));
+    ///     main.vm.stop();
+    ///     main.vm.yield_now();
+    ///     assert!(main.vm.is_stopped() && main.noted().is_empty());
+    /// });
+    /// ```
     pub fn stop(&self) {
         // Release: pairs with the acquire loads in the carriers' loops.
         self.exceptions.fetch_or(exception::ENDED, Ordering::Release);

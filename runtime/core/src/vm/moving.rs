@@ -46,6 +46,22 @@ pub enum Departure {
 impl Vm {
     /// Moves the calling process to another native thread for its coming foreign call. It is inside the VM, and has no foreign frames on its stack.
     /// When it has moved it is outside, and [`Vm::enter`] brings it back.
+    ///
+    /// ```
+    /// use baton_core::vm::Departure;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let call = || 6 * 7; // one that lasts
+    ///     let result = if main.vm.move_out() == Departure::Moved {
+    ///         let result = call();
+    ///         main.vm.enter();
+    ///         result
+    ///     } else {
+    ///         main.vm.foreign(call)
+    ///     };
+    ///     assert_eq!(result, 42);
+    /// });
+    /// ```
     pub fn move_out(&self) -> Departure {
         let vm = super::carrier::vm_of_this_thread();
         match self.inner.with(|inner| vm.plan_departure(inner)) {

@@ -60,7 +60,7 @@ impl Vm {
         self.inner.with(|inner| self.spawn_in(inner, options, stack_size, when))
     }
 
-    /// As [`Vm::spawn`], on a stack that is ready: nothing is asked of the system.
+    /// As [`Vm::spawn`], on a stack that is ready: nothing is asked of the system. [`Vm::reserve_stacks`] has an example.
     ///
     /// # Errors
     /// [`SpawnError::NonePremade`] if no stack of that size is ready, else as for [`Vm::spawn`].
@@ -80,6 +80,17 @@ impl Vm {
 
     /// Has `count` stacks of a size (or of the parameter `stack_size`) ready for processes to come: all of them, or none. Those that are ready
     /// already count. Stacks of processes that have ended are ready for others of the same size.
+    ///
+    /// ```
+    /// use baton_core::vm::Spawned;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let size = Some(256 * 1024);
+    ///     main.vm.reserve_stacks(2, size).expect("there is room");
+    ///     main.vm.spawn_premade(main.options(|_| {}), size, Spawned::Now).expect("two are ready");
+    ///     assert_eq!(main.vm.premade_stacks(size).ok(), Some(1));
+    /// });
+    /// ```
     ///
     /// # Errors
     /// When the system refuses, or the size is beyond the limit: as for [`StackPool::reserve`](baton_sys::stack::StackPool::reserve).
@@ -203,6 +214,16 @@ impl Vm {
     }
 
     /// To the back of its level; continues equals or more urgent ones first.
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     main.spawn(|process| process.note("another one"));
+    ///     main.note("main");
+    ///     main.vm.yield_now();
+    ///     assert_eq!(main.noted(), ["main", "another one"]);
+    /// });
+    /// ```
     #[inline]
     pub fn yield_now(&self) {
         let turn = self.inner.with(
@@ -229,6 +250,16 @@ impl Vm {
 
     /// To the back of its level, and straight to `process` if that can run and nobody is more urgent; else as [`Vm::yield_now`]. Says
     /// whether `process` lived when it was asked.
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     main.spawn(|process| process.note("first"));
+    ///     let second = main.spawn(|process| process.note("second"));
+    ///     assert!(main.vm.yield_to(second));
+    ///     assert_eq!(main.noted(), ["second", "first"]);
+    /// });
+    /// ```
     pub fn yield_to(&self, process: ProcessId) -> bool {
         let (lived, jump) = self.inner.with(|inner| {
             let lived = inner.kernel.is_alive(process);
@@ -244,6 +275,21 @@ impl Vm {
 
     /// The calling process enters a critical section: no other process of this VM runs until it has left it, its foreign calls keep the VM, and what
     /// would have to wait is told [`WakeReason::Forbidden`]. Sections nest. Only [`Vm::suspend`] of the process itself leaves them meanwhile.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Deadline, WakeReason};
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let child = main.spawn(|process| process.note("child"));
+    ///     main.vm.enter_critical();
+    ///     main.vm.yield_now();
+    ///     assert!(main.noted().is_empty());
+    ///     let wake = main.vm.attempt(|kernel| kernel.join(child, Deadline::Never));
+    ///     assert_eq!(wake.reason, WakeReason::Forbidden);
+    ///     main.vm.leave_critical().expect("it is inside");
+    ///     main.join(child);
+    /// });
+    /// ```
     pub fn enter_critical(&self) {
         self.kernel(Kernel::enter_critical);
     }
@@ -257,6 +303,20 @@ impl Vm {
     }
 
     /// Does what may block: the calling process waits if the kernel says so. Gives way afterwards if somebody more urgent was woken.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Deadline, WakeReason};
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+    ///     let wait = |deadline| main.vm.attempt(|kernel| kernel.semaphore_wait(semaphore, deadline));
+    ///     assert_eq!(wait(Deadline::Now).reason, WakeReason::TimedOut);
+    ///     main.spawn(move |process| {
+    ///         process.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+    ///     });
+    ///     assert_eq!(wait(Deadline::Never).reason, WakeReason::Done);
+    /// });
+    /// ```
     pub fn attempt(&self, f: impl FnOnce(&mut Kernel<Context>) -> Attempt) -> Wake {
         let outcome = self.inner.with(|inner| {
             let Some(me) = inner.kernel.current() else {
@@ -277,7 +337,7 @@ impl Vm {
         }
     }
 
-    /// Does what may wake others, and gives way if one of them is more urgent than the calling process.
+    /// Does what may wake others, and gives way if one of them is more urgent than the calling process. [`Vm::attempt`] has an example.
     pub fn operate<R>(&self, f: impl FnOnce(&mut Kernel<Context>) -> R) -> R {
         let (result, jump) = self.inner.with(|inner| {
             let result = f(&mut inner.kernel);
@@ -294,6 +354,17 @@ impl Vm {
     }
 
     /// Sleeps until `until`; at once back if that has passed.
+    ///
+    /// ```
+    /// use baton_sys::clock::Instant;
+    /// use std::time::Duration;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let until = Instant::now() + Duration::from_millis(1);
+    ///     main.vm.sleep_until(until);
+    ///     assert!(Instant::now() >= until);
+    /// });
+    /// ```
     pub fn sleep_until(&self, until: Instant) -> Wake {
         if until <= Instant::now() {
             self.safepoint();
@@ -304,6 +375,22 @@ impl Vm {
 
     /// Suspends a process; the calling one returns when it is resumed. It leaves its critical sections in the same step, and is inside of them again
     /// when it returns.
+    ///
+    /// ```
+    /// use baton_core::kernel::{ResumeOutcome, State};
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let child = main.spawn(|process| {
+    ///         let _ = process.vm.suspend(process.id);
+    ///         process.note("goes on");
+    ///     });
+    ///     main.vm.yield_now();
+    ///     assert_eq!(main.vm.kernel(|kernel| kernel.state(child)), State::Suspended);
+    ///     assert_eq!(main.vm.operate(|kernel| kernel.resume(child)), ResumeOutcome::Resumed);
+    ///     main.join(child);
+    ///     assert_eq!(main.noted(), ["goes on"]);
+    /// });
+    /// ```
     #[inline]
     pub fn suspend(&self, process: ProcessId) -> SuspendOutcome {
         let straight = self.inner.with(
@@ -348,6 +435,22 @@ impl Vm {
     }
 
     /// Kills a process. What must be raised in it is the guest's to do: it is asked for a safepoint there.
+    ///
+    /// ```
+    /// use baton_core::kernel::{KillOutcome, WakeReason};
+    /// use baton_sys::clock::Instant;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let child = main.spawn(|process| {
+    ///         let wake = process.vm.sleep_until(Instant::FAR_FUTURE);
+    ///         assert_eq!(wake.reason, WakeReason::Killed); // a guest raises an error of its language now
+    ///     });
+    ///     main.vm.yield_now();
+    ///     assert_eq!(main.vm.kill(child), KillOutcome::Woken);
+    ///     main.join(child);
+    ///     assert_eq!(main.vm.kill(child), KillOutcome::AlreadyDead);
+    /// });
+    /// ```
     pub fn kill(&self, process: ProcessId) -> KillOutcome {
         let (outcome, jump) = self.inner.with(|inner| {
             let outcome = inner.kernel.kill(process);

@@ -27,6 +27,20 @@ const BEGINNING: Instant = Instant::from_nanos(1_000_000_000);
 
 impl Vm {
     /// Makes this run a simulated one; the whole program has its time from now on, so there is no other VM. Before [`Vm::run`].
+    ///
+    /// ```standalone_crate
+    /// use baton_sys::clock::Instant;
+    /// use std::time::Duration;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run_with(
+    ///     |vm| vm.simulate(17),
+    ///     |main| {
+    ///         let a_year_later = Instant::now() + Duration::from_secs(31_536_000);
+    ///         main.vm.sleep_until(a_year_later); // it takes a moment
+    ///         assert!(Instant::now() >= a_year_later);
+    ///     },
+    /// );
+    /// ```
     pub fn simulate(&self, seed: u64) {
         clock::simulate(BEGINNING);
         self.parameters.set_spin(PolicyName::Off);
@@ -48,6 +62,22 @@ impl Vm {
 
     /// The running process has made so many steps: their time passes, and its slice may have ended. The guest calls [`Vm::safepoint`] next. Answers after how many
     /// steps it is to do so again. Inside the VM.
+    ///
+    /// ```standalone_crate
+    /// use baton_sys::clock::Instant;
+    /// use std::time::Duration;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run_with(
+    ///     |vm| vm.simulate(17),
+    ///     |main| {
+    ///         let begin = Instant::now();
+    ///         let steps = main.vm.count_steps(1000);
+    ///         main.vm.safepoint();
+    ///         assert_eq!(Instant::now() - begin, Duration::from_millis(1));
+    ///         assert!(steps > 0);
+    ///     },
+    /// );
+    /// ```
     pub fn count_steps(&self, steps: u32) -> u32 {
         clock::advance(STEP.saturating_mul(steps));
         let (ends, next) = self.inner.with(|inner| {

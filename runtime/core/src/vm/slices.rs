@@ -11,6 +11,17 @@ use std::time::Duration;
 impl Vm {
     /// Gives a process slices of this length (from a microsecond to an hour), or with `None` those of the parameter `slice`. The slice
     /// that it is in has the new length at once. Says whether it lives. Inside the VM.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     assert!(main.vm.set_slice(main.id, Some(Duration::from_millis(2))));
+    ///     assert_eq!(main.vm.slice(main.id), Duration::from_millis(2));
+    ///     main.vm.set_slice(main.id, None);
+    ///     assert_eq!(main.vm.slice(main.id), main.vm.parameters.slice.get());
+    /// });
+    /// ```
     pub fn set_slice(&self, process: ProcessId, slice: Option<Duration>) -> bool {
         const LONGEST: u128 = 3_600_000_000;
         let micros = slice.map_or(0, |slice| slice.as_micros().clamp(1, LONGEST) as u32);

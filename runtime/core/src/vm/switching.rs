@@ -184,6 +184,20 @@ impl Vm {
 
     /// Asks at a safepoint whether the calling process must give way, and does so. Inside the VM.
     /// Also takes in what other threads posted and what is due.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Priority, SpawnOptions};
+    /// use baton_core::vm::Spawned;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let options = main.options(|process| process.note("urgent"));
+    ///     let urgent = SpawnOptions { priority: Priority::HIGHEST, ..options };
+    ///     main.vm.spawn(urgent, None, Spawned::Now).expect("there is room");
+    ///     main.note("main");
+    ///     main.vm.safepoint();
+    ///     assert_eq!(main.noted(), ["main", "urgent"]);
+    /// });
+    /// ```
     pub fn safepoint(&self) {
         gate::here().clear_attention();
         self.harvest();

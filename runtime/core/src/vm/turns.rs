@@ -47,6 +47,15 @@ impl Turns {
 impl Vm {
     /// Waits until a foreign call by the calling process has a native thread, after those that have asked before. Processes that
     /// are bound, or prefer home, do not wait: nobody could run in their place.
+    ///
+    /// ```
+    /// use baton_core::kernel::WakeReason;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     assert_eq!(main.vm.wait_for_thread().reason, WakeReason::Done); // or it was killed meanwhile, say
+    ///     assert_eq!(main.vm.foreign(|| 6 * 7), 42);
+    /// });
+    /// ```
     pub fn wait_for_thread(&self) -> Wake {
         let mut place = None;
         // Without giving way, so that nobody else is let in between this look and the call.

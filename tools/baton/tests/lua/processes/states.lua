@@ -126,6 +126,29 @@ function case.the_cpu_time_of_a_process_counts_its_work()
   check.that(p:stats().cpu > idle:stats().cpu)
 end
 
+function case.the_stack_that_a_process_has_used_at_most_is_told()
+  local function descend(n)
+    if n == 0 then return process.suspend() end
+    string.gsub("x", ".", function() descend(n - 1) end)
+  end
+  local p = process.spawn(function()
+    process.suspend()
+    descend(100)
+    process.suspend()
+  end)
+  local used = {}
+  for i = 1, 3 do
+    check.becomes(p, "suspended")
+    used[i] = p:stats().stack_used
+    p:resume()
+  end
+  check.equal(p:join(), true)
+  check.that(used[1] > 0)
+  check.that(used[2] > used[1], "it grows with the depth")
+  check.equal(used[3], used[2], "the most is kept")
+  check.that(used[3] < process.params.stack_size)
+end
+
 function case.the_counters_of_the_program_are_numbers_and_grow()
   local before = process.stats()
   for _ = 1, 100 do process.spawn(function() process.yield() end):join() end

@@ -1,13 +1,9 @@
--- Waking a process, in all combinations of who wakes whom, how, inside of a critical section or not, and what the waker does then. In the spirit of Zephyr's
--- tests/kernel/sched/preempt.
+-- Waking a process, in each way in which one process can wake another, and by the clock: see waking_matrix.lua.
 local check = require "check"
 local process = require "baton.process"
+local matrix = require "waking_matrix"
 local case = {}
 
-local LEVEL = 40 -- the waker's
-local LONG = 120 -- seconds: it does not come to that
-
--- Ways to wait and to be woken. `wait()` is the target's part, `wake(target)` the waker's, `is_late()`, if there is one, says that the target was not woken in time by it.
 local ways = {}
 
 function ways.signal()
@@ -63,7 +59,7 @@ function ways.resume()
 end
 
 function ways.kill()
-  return { wait = function() process.sleep(LONG) end, wake = function(target) target:kill() end }
+  return { wait = function() process.sleep(matrix.LONG) end, wake = function(target) target:kill() end }
 end
 
 function ways.priority() -- it is runnable, and becomes more urgent or less
@@ -86,100 +82,17 @@ function ways.deadline(attempt)
   }
 end
 
--- When the target runs: in which part of the waker's life.
-local function wanted(is_preemptible, level, is_locked, act)
-  if is_preemptible and level > LEVEL then return is_locked and "leaving" or "waking" end
-  if act == "sleep" or act == "yield" and level >= LEVEL then return "acting" end
-  return "ended"
-end
-
-local function try(way, is_preemptible, level, is_locked, act, attempt)
-  local what = ("%s, a %s waker, target of level %d, %s, then %s"):format(
-    way, is_preemptible and "preemptible" or "cooperative", level, is_locked and "in a section" or "outside", act
-  )
-  local expected = wanted(is_preemptible, level, is_locked, act)
-  local how, phase, ran_in, is_late = ways[way](attempt), "before", nil, false
-  local target = process.spawn({ priority = how.level or level, quiet = true }, function()
-    local _ <close> = check.closing(function() ran_in = phase end)
-    how.wait()
-  end)
-  if not how.level then
-    check.eventually(what .. ": the target waits", function()
-      local status = target:status()
-      return status == "waiting" or status == "sleeping" or status == "suspended" or how.is_late and status == "dead"
-    end)
-  end
-
-  -- Until the target has run, if it must in this phase.
-  local function linger()
-    local limit = process.now() + LONG
-    while phase == expected and not ran_in and process.now() < limit do end
-  end
-
-  local function wake()
-    is_late = how.is_late ~= nil and how.is_late()
-    if not is_late then how.wake(target, level) end
-  end
-
-  local acts = {
-    nothing = function() end,
-    yield = function()
-      local times = expected == "acting" and math.huge or 10
-      repeat
-        process.yield()
-        times = times - 1
-      until ran_in or times == 0
-    end,
-    sleep = function()
-      repeat process.sleep(0.001) until ran_in
-    end,
-  }
-  local waker = process.spawn({ priority = LEVEL, preemptible = is_preemptible }, function()
-    phase = "waking"
-    if is_locked then
-      process.critical(function()
-        wake()
-        phase = "leaving"
-      end)
-    else
-      wake()
-    end
-    if is_late then return end
-    linger()
-    phase = "acting"
-    acts[act]()
-    phase = "ended"
-  end)
-  check.results(what, { true }, waker:join())
-  target:join()
-  if is_late then return try(way, is_preemptible, level, is_locked, act, attempt + 1) end
-  check.equal(ran_in, expected, what)
-end
-
-local function try_all(way)
-  check.without_slices()
-  for _, is_preemptible in ipairs { true, false } do
-    for level = LEVEL - 1, LEVEL + 1 do
-      for _, is_locked in ipairs { false, true } do
-        for _, act in ipairs { "nothing", "yield", "sleep" } do
-          try(way, is_preemptible, level, is_locked, act, 1)
-        end
-      end
-    end
-  end
-end
-
-function case.by_a_signal() try_all "signal" end
-function case.by_a_value() try_all "send" end
-function case.by_taking_a_value() try_all "receive" end
-function case.by_closing_a_channel() try_all "close" end
-function case.out_of_a_choice() try_all "select" end
-function case.by_an_event() try_all "event" end
-function case.by_a_condition() try_all "condition" end
-function case.by_the_last_one_at_a_barrier() try_all "barrier" end
-function case.by_resuming() try_all "resume" end
-function case.by_a_kill() try_all "kill" end
-function case.by_a_priority() try_all "priority" end
-function case.by_the_clock() try_all "deadline" end
+function case.by_a_signal() matrix.try_all(ways, "signal") end
+function case.by_a_value() matrix.try_all(ways, "send") end
+function case.by_taking_a_value() matrix.try_all(ways, "receive") end
+function case.by_closing_a_channel() matrix.try_all(ways, "close") end
+function case.out_of_a_choice() matrix.try_all(ways, "select") end
+function case.by_an_event() matrix.try_all(ways, "event") end
+function case.by_a_condition() matrix.try_all(ways, "condition") end
+function case.by_the_last_one_at_a_barrier() matrix.try_all(ways, "barrier") end
+function case.by_resuming() matrix.try_all(ways, "resume") end
+function case.by_a_kill() matrix.try_all(ways, "kill") end
+function case.by_a_priority() matrix.try_all(ways, "priority") end
+function case.by_the_clock() matrix.try_all(ways, "deadline") end
 
 check.run(case)

@@ -1,0 +1,140 @@
+// The guest of the examples in this crate's documentation, each of which includes it as a module: its processes are closures, as in the example at the head of the
+// crate, and know themselves. It does as little as a guest may.
+
+use baton_core::guest::{Guest, Judgement};
+use baton_core::kernel::{Deadline, ProcessId, SpawnOptions};
+use baton_core::vm::{Spawned, Vm};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
+
+type Body = Box<dyn FnOnce(&Process) + Send>;
+
+/// What the guest and all its processes share.
+#[derive(Default)]
+struct Shared {
+    vm: OnceLock<Weak<Vm>>,
+    /// By the word that a process is spawned with.
+    bodies: Mutex<Vec<Option<Body>>>,
+    notes: Mutex<Vec<&'static str>>,
+    preferred: Mutex<Option<ProcessId>>,
+}
+
+impl Shared {
+    fn options(&self, body: impl FnOnce(&Process) + Send + 'static) -> SpawnOptions {
+        let mut bodies = self.bodies.lock().unwrap();
+        bodies.push(Some(Box::new(body)));
+        SpawnOptions {
+            guest: bodies.len() - 1,
+            ..SpawnOptions::default()
+        }
+    }
+
+    fn note(&self, what: &'static str) {
+        self.notes.lock().unwrap().push(what);
+    }
+}
+
+struct Closures(Arc<Shared>);
+
+impl Guest for Closures {
+    fn run(&self, id: ProcessId, word: usize) {
+        let body = self.0.bodies.lock().unwrap()[word].take().expect("a process runs once");
+        let vm = self
+            .0
+            .vm
+            .get()
+            .and_then(Weak::upgrade)
+            .expect("it lives while its processes run");
+        body(&Process {
+            vm,
+            id,
+            shared: Arc::clone(&self.0),
+        });
+    }
+
+    fn switched(&self, _from: Option<usize>, _to: Option<usize>) {}
+
+    fn judge(&self, _word: usize) -> Judgement {
+        Judgement::Retake { pinned: false }
+    }
+
+    fn warn_blocked(&self, _word: usize) {}
+
+    fn request_safepoint(&self, _word: usize) {}
+
+    fn choose(&self, _current: Option<usize>, _suggested: usize) -> Option<ProcessId> {
+        *self.0.preferred.lock().unwrap()
+    }
+
+    fn switching(&self, _from: Option<usize>, _to: Option<usize>) {
+        self.0.note("a switch");
+    }
+
+    /// Another thread may yet wake somebody.
+    fn deadlocked(&self) -> Option<Duration> {
+        None
+    }
+
+    fn signalled(&self) {
+        self.0.note("a signal");
+    }
+}
+
+/// A running process, as its body sees itself.
+pub struct Process {
+    pub vm: Arc<Vm>,
+    pub id: ProcessId,
+    shared: Arc<Shared>,
+}
+
+impl Process {
+    /// What a process is spawned with that is to run `body`.
+    pub fn options(&self, body: impl FnOnce(&Process) + Send + 'static) -> SpawnOptions {
+        self.shared.options(body)
+    }
+
+    /// A new process with the usual options.
+    pub fn spawn(&self, body: impl FnOnce(&Process) + Send + 'static) -> ProcessId {
+        self.vm
+            .spawn(self.options(body), None, Spawned::Now)
+            .expect("there is room")
+    }
+
+    /// Waits for the end of a process.
+    pub fn join(&self, other: ProcessId) {
+        self.vm.attempt(|kernel| kernel.join(other, Deadline::Never));
+    }
+
+    pub fn note(&self, what: &'static str) {
+        self.shared.note(what);
+    }
+
+    /// What was noted so far.
+    pub fn noted(&self) -> Vec<&'static str> {
+        self.shared.notes.lock().unwrap().clone()
+    }
+
+    /// Sets what the guest answers when it is asked who is to run.
+    pub fn prefer(&self, process: ProcessId) {
+        *self.shared.preferred.lock().unwrap() = Some(process);
+    }
+}
+
+/// Runs a VM whose first process runs `main`; it ends with that.
+pub fn run(main: impl FnOnce(&Process) + Send + 'static) {
+    run_with(|_| {}, main);
+}
+
+/// The same, of a VM that `configure` has seen before it runs.
+pub fn run_with(configure: impl FnOnce(&Vm), main: impl FnOnce(&Process) + Send + 'static) {
+    let shared = Arc::new(Shared::default());
+    let vm = Vm::new(Arc::new(Closures(Arc::clone(&shared)))).expect("a VM can be made");
+    shared.vm.set(Arc::downgrade(&vm)).expect("it is the only one");
+    configure(&vm);
+    let first = shared.options(move |process| {
+        main(process);
+        process.vm.stop();
+    });
+    vm.spawn_first(first, None, Spawned::Now).expect("there is room");
+    vm.run();
+}

@@ -1,0 +1,416 @@
+//! Waking a process, in all combinations of what interrupts the waker, of the priority of the target, of which of the two may be interrupted, of a critical section
+//! around it, and of what the waker does then. In the spirit of Zephyr's tests/kernel/sched/preempt, through the executor: src/kernel/tests/waking.rs asks the
+//! scheduler alone, and tests/lua/processes/waking.lua of `tools/baton` asks from Lua.
+//!
+//! What is expected follows from the rules: the most urgent runs, of equals who has waited longest; who becomes runnable interrupts the less urgent, and never an
+//! equal; who is not preemptible gives way only where it waits or yields.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use super::mock_guest::{Killed, Life, Process, run_with};
+use baton_core::kernel::{Deadline, Priority, ProcessId, ResumeOutcome, SemaphoreId, SpawnOptions, State};
+use baton_core::vm::{Bell, Ring, Vm};
+use baton_sys::clock::Instant;
+use baton_sys::signals;
+use nix::sys::signal::{Signal, raise};
+use std::cmp::Reverse;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// The priority of the waker.
+const WAKER: u8 = 40;
+
+/// Who wakes the target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Interrupt {
+    /// Nobody interrupts the waker: it does it itself, by an operation.
+    None,
+    /// A signal's handler, which interrupts the waker on its own native thread.
+    Signal,
+    /// A native thread that the VM has never seen.
+    Thread,
+}
+
+/// What keeps the target from running.
+#[derive(Clone, Copy, Debug)]
+enum Obstacle {
+    Semaphore,
+    Suspension,
+}
+
+/// What the waker does when the target has been woken.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    Nothing,
+    Yield,
+    Sleep,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    interrupt: Interrupt,
+    obstacle: Obstacle,
+    level: u8,
+    target_is_preemptible: bool,
+    waker_is_preemptible: bool,
+    is_locked: bool,
+    then: Then,
+}
+
+/// A part of the waker's life.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Phase {
+    #[default]
+    Before,
+    Waking,
+    /// It leaves its critical section.
+    Leaving,
+    /// It does what it does then.
+    Acting,
+    Ended,
+}
+
+impl Case {
+    fn all(interrupt: Interrupt) -> Vec<Case> {
+        let mut all = Vec::new();
+        let flags = [false, true];
+        for obstacle in [Obstacle::Semaphore, Obstacle::Suspension] {
+            for level in [WAKER - 1, WAKER, WAKER + 1] {
+                for (target_is_preemptible, waker_is_preemptible) in
+                    flags.iter().flat_map(|&target| flags.map(|waker| (target, waker)))
+                {
+                    for is_locked in flags {
+                        all.extend([Then::Nothing, Then::Yield, Then::Sleep].map(|then| Case {
+                            interrupt,
+                            obstacle,
+                            level,
+                            target_is_preemptible,
+                            waker_is_preemptible,
+                            is_locked,
+                            then,
+                        }));
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// In which part of the waker's life the target runs, by the rules.
+    fn wanted(&self) -> Phase {
+        let interrupts = self.level > WAKER && self.waker_is_preemptible;
+        let waker_gives_way = match self.then {
+            Then::Nothing => false,
+            Then::Yield => self.level >= WAKER,
+            Then::Sleep => true,
+        };
+        match (interrupts, self.is_locked) {
+            (true, false) => Phase::Waking,
+            (true, true) => Phase::Leaving,
+            (false, _) if waker_gives_way => Phase::Acting,
+            (false, _) => Phase::Ended,
+        }
+    }
+}
+
+fn options(level: u8, preemptible: bool) -> SpawnOptions {
+    SpawnOptions {
+        priority: Priority::new(level).expect("a level of the scale"),
+        preemptible,
+        ..SpawnOptions::default()
+    }
+}
+
+/// What happened in one case.
+#[derive(Clone, Copy, Default)]
+struct Course {
+    phase: Phase,
+    /// The phase in which the target ran.
+    ran_in: Option<Phase>,
+}
+
+/// The course of a case, for both processes of it.
+#[derive(Clone, Default)]
+struct Record(Arc<Mutex<Course>>);
+
+impl Record {
+    fn enter(&self, phase: Phase) {
+        self.0.lock().expect("nobody panics").phase = phase;
+    }
+
+    fn note_run(&self) {
+        let mut course = self.0.lock().expect("nobody panics");
+        course.ran_in = Some(course.phase);
+    }
+
+    fn ran_in(&self) -> Option<Phase> {
+        self.0.lock().expect("nobody panics").ran_in
+    }
+
+    fn has_run(&self) -> bool {
+        self.ran_in().is_some()
+    }
+}
+
+/// Equals take turns only where they yield.
+fn without_slices(vm: &Vm) {
+    vm.parameters.slice.set(Duration::from_secs(3600));
+}
+
+/// All cases with this interrupt, one after the other, by a process that is less urgent than all others.
+pub(crate) fn all_run_when_they_must(interrupt: Interrupt) {
+    all_run_when_they_must_in(|_| {}, interrupt);
+}
+
+/// The same in a VM that `configure` has seen.
+pub(crate) fn all_run_when_they_must_in(configure: impl FnOnce(&Vm), interrupt: Interrupt) {
+    let configure = |vm: &Vm| {
+        configure(vm);
+        without_slices(vm);
+    };
+    run_with(configure, move |main| {
+        main.vm.kernel(|kernel| kernel.set_priority(main.id, Priority::LOWEST));
+        for case in Case::all(interrupt) {
+            assert_eq!(ran_in(main, case)?, Some(case.wanted()), "{case:?}");
+        }
+        Ok(())
+    });
+}
+
+/// In which part of the waker's life the target ran.
+fn ran_in(main: &Process, case: Case) -> Result<Option<Phase>, Killed> {
+    let record = Record::default();
+    let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+    let of_target = record.clone();
+    let target = main.spawn_with(options(case.level, case.target_is_preemptible), move |process| {
+        be_target(process, case, semaphore, &of_target)
+    });
+    // It is more urgent than this process, and runs until it waits.
+    main.yield_now()?;
+    let (waits, ring) = match case.obstacle {
+        Obstacle::Semaphore => (State::Waiting, Ring::Signal(semaphore)),
+        Obstacle::Suspension => (State::Suspended, Ring::Resume(target)),
+    };
+    assert_eq!(main.vm.kernel(|kernel| kernel.state(target)), waits, "{case:?}");
+    let waking = Waking::new(main, case.interrupt, ring);
+    let of_waker = record.clone();
+    let waker = main.spawn_with(options(WAKER, case.waker_is_preemptible), move |process| {
+        be_waker(process, case, target, waking, &of_waker)
+    });
+    main.join_all([waker, target])?;
+    Ok(record.ran_in())
+}
+
+fn be_target(process: &Process, case: Case, semaphore: SemaphoreId, record: &Record) -> Life {
+    match case.obstacle {
+        Obstacle::Semaphore => {
+            process.wait(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))?;
+        }
+        Obstacle::Suspension => {
+            let _ = process.vm.suspend(process.id);
+        }
+    }
+    record.note_run();
+    // Whether it may be interrupted itself is another matter than whether it interrupts.
+    let intruder = process.spawn_with(options(80, true), |_| Ok(()));
+    let has_come = || process.vm.kernel(|kernel| kernel.state(intruder)) == State::Dead;
+    process.vm.safepoint();
+    assert_eq!(has_come(), case.target_is_preemptible, "{case:?}: it is interrupted");
+    process.yield_now()?;
+    assert!(has_come(), "{case:?}: it gives way when it yields");
+    Ok(())
+}
+
+fn be_waker(process: &Process, case: Case, target: ProcessId, waking: Waking, record: &Record) -> Life {
+    record.enter(Phase::Waking);
+    if case.is_locked {
+        process.vm.enter_critical();
+    }
+    waking.make(process, 1);
+    if case.wanted() == Phase::Waking {
+        await_interruption(process, case.interrupt, record)?;
+    } else {
+        // More instructions than it needs to hear of it.
+        for _ in 0..100 {
+            process.vm.safepoint();
+            process.checkpoint()?;
+        }
+        let state = process.vm.kernel(|kernel| kernel.state(target));
+        assert_eq!(state, State::Runnable, "{case:?}: the target was woken");
+    }
+    if case.is_locked {
+        record.enter(Phase::Leaving);
+        process.vm.leave_critical().expect("it is inside");
+    }
+    record.enter(Phase::Acting);
+    match case.then {
+        Then::Nothing => {}
+        Then::Yield => process.yield_now()?,
+        Then::Sleep => loop {
+            process.sleep_until(Instant::now() + Duration::from_micros(100))?;
+            // If the machine stands still before the sleep, its time is over when it would begin.
+            if record.has_run() {
+                break;
+            }
+        },
+    }
+    record.enter(Phase::Ended);
+    Ok(())
+}
+
+/// The target is there as soon as each kind of interrupt is heard of.
+fn await_interruption(process: &Process, interrupt: Interrupt, record: &Record) -> Life {
+    match interrupt {
+        // The operation itself gave way.
+        Interrupt::None => {}
+        // The handler was on this very thread: the next instruction looks.
+        Interrupt::Signal => process.checkpoint()?,
+        Interrupt::Thread => process.spin_until(|| record.has_run())?,
+    }
+    assert!(record.has_run(), "{interrupt:?} is not heard of in time");
+    Ok(())
+}
+
+/// How to wake a process, by whatever interrupts.
+enum Waking {
+    Operation(Ring),
+    Signal(Bell),
+    Thread(Bell),
+}
+
+impl Waking {
+    fn new(process: &Process, interrupt: Interrupt, ring: Ring) -> Waking {
+        match interrupt {
+            Interrupt::None => Waking::Operation(ring),
+            Interrupt::Signal => Waking::Signal(process.vm.hang_bell(ring)),
+            Interrupt::Thread => Waking::Thread(process.vm.hang_bell(ring)),
+        }
+    }
+
+    /// Wakes so many `times`. When this returns it has been done, though the VM may hear of it later.
+    fn make(&self, process: &Process, times: usize) {
+        match self {
+            Waking::Operation(ring) => (0..times).for_each(|_| do_as_ring_does(process, *ring)),
+            Waking::Signal(bell) => {
+                set_bell_of_handler(bell);
+                (0..times).for_each(|_| raise(Signal::SIGUSR1).expect("a signal that exists"));
+            }
+            Waking::Thread(bell) => {
+                let bell = bell.clone();
+                let thread = std::thread::spawn(move || (0..times).for_each(|_| bell.ring()));
+                thread.join().expect("a thread that ends well");
+            }
+        }
+    }
+}
+
+fn do_as_ring_does(process: &Process, ring: Ring) {
+    match ring {
+        Ring::Signal(semaphore) => {
+            process.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+        }
+        Ring::Resume(target) => {
+            let resumed = process.vm.operate(|kernel| kernel.resume(target));
+            assert_eq!(resumed, ResumeOutcome::Resumed);
+        }
+    }
+}
+
+/// More bells than the tests hang for the handler.
+const MOST_BELLS: usize = 200;
+
+/// Bells of the handler, which live as long as it is installed.
+static BELLS: [OnceLock<Bell>; MOST_BELLS] = [const { OnceLock::new() }; MOST_BELLS];
+
+/// How many of them are hung; the handler rings the last one.
+static HUNG: AtomicUsize = AtomicUsize::new(0);
+
+/// One test at a time has the handler.
+static HANDLER: Mutex<()> = Mutex::new(());
+
+extern "C" fn ring_last_bell(_signal: i32) {
+    let last = HUNG.load(Ordering::Acquire).wrapping_sub(1);
+    if let Some(bell) = BELLS.get(last).and_then(OnceLock::get) {
+        bell.ring();
+    }
+}
+
+fn set_bell_of_handler(bell: &Bell) {
+    let next = HUNG.load(Ordering::Relaxed);
+    BELLS[next].set(bell.clone()).expect("nobody else hangs bells");
+    HUNG.store(next + 1, Ordering::Release);
+}
+
+/// Runs a test that has the handler to itself.
+pub(crate) fn with_handler(test: impl FnOnce(Interrupt)) {
+    let _mine = HANDLER.lock().unwrap_or_else(PoisonError::into_inner);
+    signals::watch(Signal::SIGUSR1 as i32, ring_last_bell).expect("a signal that can be caught");
+    test(Interrupt::Signal);
+}
+
+/// Several wait for one semaphore, and are woken together in a critical section: by priority, and then as they came. The waker is among them, before its equals.
+pub(crate) fn several_run_in_order(interrupt: Interrupt) {
+    for waker_is_preemptible in [true, false] {
+        assert_eq!(
+            order_of_several(interrupt, waker_is_preemptible),
+            wanted_order(waker_is_preemptible),
+            "{interrupt:?}, the waker is preemptible: {waker_is_preemptible}"
+        );
+    }
+}
+
+/// The levels of those who wait, in the order in which they came.
+const LEVELS: [u8; 6] = [WAKER, WAKER - 1, WAKER + 1, WAKER, WAKER + 2, WAKER + 1];
+
+/// The number of the waker; those who wait have theirs from 0.
+const OF_WAKER: usize = LEVELS.len();
+
+fn wanted_order(waker_is_preemptible: bool) -> Vec<usize> {
+    let mut targets: Vec<usize> = (0..LEVELS.len()).collect();
+    targets.sort_by_key(|&number| Reverse(LEVELS[number]));
+    let before_the_waker = if waker_is_preemptible {
+        targets.iter().filter(|&&number| LEVELS[number] > WAKER).count()
+    } else {
+        0
+    };
+    targets.insert(before_the_waker, OF_WAKER);
+    targets
+}
+
+fn order_of_several(interrupt: Interrupt, waker_is_preemptible: bool) -> Vec<usize> {
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let of_all = Arc::clone(&order);
+    run_with(without_slices, move |main| {
+        main.vm.kernel(|kernel| kernel.set_priority(main.id, Priority::LOWEST));
+        let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+        let noting = |number: usize| {
+            let order = Arc::clone(&of_all);
+            move || order.lock().expect("nobody panics").push(number)
+        };
+        let mut all = Vec::new();
+        for (number, level) in LEVELS.into_iter().enumerate() {
+            let note = noting(number);
+            all.push(main.spawn_with(options(level, true), move |process| {
+                process.wait(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))?;
+                note();
+                Ok(())
+            }));
+            // It waits before the next one comes.
+            main.yield_now()?;
+        }
+        let waking = Waking::new(main, interrupt, Ring::Signal(semaphore));
+        let note = noting(OF_WAKER);
+        all.push(main.spawn_with(options(WAKER, waker_is_preemptible), move |process| {
+            process.vm.enter_critical();
+            waking.make(process, LEVELS.len());
+            // It hears of all of it inside.
+            process.vm.safepoint();
+            process.vm.leave_critical().expect("it is inside");
+            note();
+            Ok(())
+        }));
+        main.join_all(all)
+    });
+    order.lock().expect("nobody panics").clone()
+}
