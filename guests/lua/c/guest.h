@@ -162,6 +162,8 @@ void baton_lua_list_library(const char *low, const char *high);
 void baton_lua_park_for(const struct baton_vm *vm);
 /* In a fork's child. */
 void baton_lua_park_in_child(void);
+/* Ends the waits of processes that are parked on threads where signal handlers of modules have run meanwhile. Inside the VM. */
+void baton_lua_end_waits_for_handlers(const struct baton_vm *vm);
 void baton_lua_names_in_child(void);
 
 /* io_objects.c */
@@ -219,6 +221,8 @@ const char *baton_lua_name_for_report(struct baton_process *process);
 int baton_lua_report_overflow(uintptr_t address);
 
 /* signals.c */
+/* A signal handler of a module's has returned on the calling thread. Async-signal-safe. */
+void baton_lua_handler_has_run(void);
 void baton_lua_signalled(struct baton_vm *vm); /* inside the VM */
 int baton_lua_report_wanted(void);
 void baton_lua_watch_signals(struct baton_vm *vm);

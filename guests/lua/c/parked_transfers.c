@@ -43,7 +43,7 @@ static int park_receive(struct baton_process *process, int descriptor, struct ms
   struct transfer call = {descriptor, flags, message, -1};
   if (!baton_is_nonblocking(descriptor)) {
     const uint64_t deadline = baton_deadline_of_socket(descriptor, SO_RCVTIMEO);
-    const enum baton_parked parked = baton_park_until(process, &watch, 1, deadline, try_receive, &call);
+    const enum baton_parked parked = baton_park_until(process, &watch, 1, deadline, baton_transfer_ends_by(deadline), try_receive, &call);
     if (parked == BATON_PARK_REFUSED) return 0;
     if (parked == BATON_PARK_TIMEOUT) errno = EAGAIN;
     if (parked != BATON_PARK_DONE) call.result = -1;
@@ -173,6 +173,7 @@ static int park_send(struct baton_process *process, int descriptor, const struct
   const struct baton_watch watch = {(uint32_t)descriptor, BATON_WANTS_WRITE};
   struct sending sending = {descriptor, flags, 0, *message, {{NULL, 0}}, 0, 0};
   enum baton_parked parked;
+  uint64_t deadline;
   if (message->msg_iovlen > MOST_PIECES) return 0;
   memcpy(sending.pieces, message->msg_iov, message->msg_iovlen * sizeof *sending.pieces);
   sending.message.msg_iov = sending.pieces;
@@ -184,7 +185,8 @@ static int park_send(struct baton_process *process, int descriptor, const struct
     return 1;
   }
   sending.is_stream = *result >= 0 || is_stream(descriptor);
-  parked = baton_park_until(process, &watch, 1, baton_deadline_of_socket(descriptor, SO_SNDTIMEO), try_send, &sending);
+  deadline = baton_deadline_of_socket(descriptor, SO_SNDTIMEO);
+  parked = baton_park_until(process, &watch, 1, deadline, baton_transfer_ends_by(deadline), try_send, &sending);
   if (parked == BATON_PARK_REFUSED && sending.sent == 0) return 0;
   if (parked == BATON_PARK_TIMEOUT) sending.error = EAGAIN;
   if (parked == BATON_PARK_FAILED) sending.error = errno;

@@ -1,5 +1,5 @@
 /*
-** The C library's functions of whose names the executable exports its own (parked_*.c, simulation.c): for all calls that do not park, and for the true time.
+** The C library's functions of whose names the executable exports its own (parked*.c, handlers.c, simulation.c): for all calls that do not park, and for the true time.
 */
 #ifndef BATON_SYSTEM_CALLS_H
 #define BATON_SYSTEM_CALLS_H
@@ -51,6 +51,8 @@
   X(time_t, time, (time_t *))                                                                             \
   X(int, gettimeofday, (struct timeval *, void *))                                                        \
   X(clock_t, clock, (void))                                                                               \
+  X(int, sigaction, (int, const struct sigaction *, struct sigaction *))                                  \
+  X(__sighandler_t, signal, (int, __sighandler_t))                                                        \
   X(int, close, (int))                                                                                    \
   X(int, dup2, (int, int))                                                                                \
   X(int, dup3, (int, int, int))                                                                           \

@@ -1,11 +1,12 @@
 /*
-** Blocking calls from where nothing may park, made by a library that is listed: other threads, signal handlers' stacks, children. And a call that parks.
+** Blocking calls from where nothing may park, made by a library that is listed: other threads, signal handlers, children. And a call that parks.
 */
 #define _GNU_SOURCE
 #include <lauxlib.h>
 #include <lua.h>
 #include <poll.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -105,14 +106,59 @@ static int bystander_signal(lua_State *L) {
   return 1;
 }
 
+/* A handler on the stack of what it interrupts. */
+static int bystander_signal_here(lua_State *L) {
+  struct sigaction action = {.sa_flags = 0}, old;
+  handled = 0;
+  action.sa_handler = handle;
+  if (sigaction(SIGUSR2, &action, &old) != 0) return luaL_error(L, "no handler");
+  pthread_kill(pthread_self(), SIGUSR2);
+  sigaction(SIGUSR2, &old, NULL);
+  lua_pushboolean(L, handled);
+  return 1;
+}
+
+/* The same, set by `signal`. */
+static int bystander_old_signal(lua_State *L) {
+  void (*const old)(int) = signal(SIGUSR2, handle);
+  handled = 0;
+  pthread_kill(pthread_self(), SIGUSR2);
+  lua_pushboolean(L, signal(SIGUSR2, old) == handle && handled);
+  return 1;
+}
+
+static sigjmp_buf before_signal;
+
+static void leave(int signal) {
+  (void)signal;
+  siglongjmp(before_signal, 1);
+}
+
+/* jump(ms): parks, after a handler that does not return */
+static int bystander_jump(lua_State *L) {
+  void (*const old)(int) = signal(SIGUSR2, leave);
+  if (sigsetjmp(before_signal, 1) == 0) pthread_kill(pthread_self(), SIGUSR2);
+  signal(SIGUSR2, old);
+  lua_pushinteger(L, poll(NULL, 0, (int)luaL_checkinteger(L, 1)));
+  return 1;
+}
+
 /* wait(ms): parks */
 static int bystander_wait(lua_State *L) {
   lua_pushinteger(L, poll(NULL, 0, (int)luaL_checkinteger(L, 1)));
   return 1;
 }
 
-static const luaL_Reg functions[] = {{"thread", bystander_thread}, {"vfork", bystander_vfork},   {"fork", bystander_fork},
-                                     {"spawn", bystander_spawn},   {"signal", bystander_signal}, {"wait", bystander_wait}, {NULL, NULL}};
+static const luaL_Reg functions[] = {{"thread", bystander_thread},
+                                     {"vfork", bystander_vfork},
+                                     {"fork", bystander_fork},
+                                     {"spawn", bystander_spawn},
+                                     {"signal", bystander_signal},
+                                     {"signal_here", bystander_signal_here},
+                                     {"old_signal", bystander_old_signal},
+                                     {"jump", bystander_jump},
+                                     {"wait", bystander_wait},
+                                     {NULL, NULL}};
 
 int luaopen_bystander(lua_State *L) {
   luaL_newlib(L, functions);

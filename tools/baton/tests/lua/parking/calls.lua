@@ -52,6 +52,11 @@ function case.other_threads_children_and_signal_handlers_get_the_systems_calls()
   local socket = require "socket"
   process.concurrent("bystander", "concurrent", { parks = true })
   local bystander = require "bystander"
+  local none = waits_so_far()
+  check.equal(bystander.signal(), true)
+  check.equal(bystander.signal_here(), true)
+  check.equal(bystander.old_signal(), true)
+  check.equal(waits_so_far(), none)
   local server = assert(socket.bind("127.0.0.1", 0))
   local _, port = server:getsockname()
   local client = assert(socket.connect("127.0.0.1", port))
@@ -62,12 +67,32 @@ function case.other_threads_children_and_signal_handlers_get_the_systems_calls()
   check.equal(bystander.thread(), true)
   check.equal(bystander.vfork(descriptor), 7)
   check.equal(bystander.spawn(descriptor), 9)
-  check.equal(bystander.signal(), true)
   check.equal(bystander.fork(descriptor), 8)
   check.equal(waits_so_far(), before)
   check.equal(reader:status(), "waiting")
   peer:send("still there\n")
   check.results("reader", { true, "still there" }, reader:join())
+end
+
+function case.a_handler_that_was_left_by_a_jump_keeps_nobody_from_parking()
+  process.concurrent("bystander", "concurrent", { parks = true })
+  local bystander = require "bystander"
+  local before = waits_so_far()
+  for i = 1, 3 do check.equal(bystander.jump(5), 0) end
+  check.equal(waits_so_far(), before + 3)
+end
+
+function case.a_handler_ends_the_waits_of_its_thread_and_no_sleep_of_baton()
+  process.concurrent("bystander", "concurrent", { parks = true })
+  local bystander = require "bystander"
+  local began = process.now()
+  local waiter = process.spawn(bystander.wait, 30000)
+  local sleeper = process.spawn(function() process.sleep(0.05) end)
+  check.becomes(waiter, "waiting")
+  check.equal(bystander.signal_here(), true)
+  check.results("waiter", { true, -1 }, waiter:join())
+  check.results("sleeper", { true }, sleeper:join())
+  check.within(process.now() - began, 0.05, 20)
 end
 
 function case.a_kill_ends_a_parked_wait_at_once()
