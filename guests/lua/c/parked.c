@@ -111,6 +111,12 @@ static int is_ended_by_handler(const struct baton_process *process) {
   return handlers_so_far(process) != process->handlers_before;
 }
 
+void baton_end_by_any_handler(struct baton_process *process) {
+  if (process->parked_on == NULL || process->ended_by == BATON_BY_ANY_HANDLER) return;
+  process->ended_by = BATON_BY_ANY_HANDLER;
+  process->handlers_before = handlers_so_far(process);
+}
+
 void baton_lua_end_waits_for_handlers(const struct baton_vm *vm) {
   struct baton_process *process;
   if (vm->parked == 0) return;
@@ -271,6 +277,17 @@ uint64_t baton_deadline_after(const struct timespec *timeout) {
 }
 
 int baton_is_nonblocking(int descriptor) { return (fcntl(descriptor, F_GETFL) & O_NONBLOCK) != 0; }
+
+int baton_is_stream(int descriptor) {
+  int type = 0;
+  socklen_t size = sizeof type;
+  return getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+}
+
+short baton_ready_for(int descriptor, short events) {
+  struct pollfd asked = {descriptor, events, 0};
+  return baton_system()->poll(&asked, 1, 0) > 0 ? asked.revents : 0;
+}
 
 uint64_t baton_deadline_of_socket(int descriptor, int option) {
   struct timeval limit = {0, 0};

@@ -70,9 +70,15 @@ static inline enum baton_ended_by baton_transfer_ends_by(uint64_t deadline) {
 /* An attempt: whether poll finds what its argument, a `struct pollfd`, asks for. */
 int baton_is_ready(void *argument, int which, unsigned ready);
 
+/* From here on any handler ends the process's wait, if it is parked. Inside the VM then. */
+void baton_end_by_any_handler(struct baton_process *process);
+
 unsigned baton_wants(short events); /* of poll */
 uint64_t baton_deadline_after(const struct timespec *timeout); /* NULL: never */
 int baton_is_nonblocking(int descriptor);
+int baton_is_stream(int descriptor);
+/* What poll finds now of these events, and of POLLERR, POLLHUP and POLLNVAL. */
+short baton_ready_for(int descriptor, short events);
 /* When a call on the socket times out, by SO_RCVTIMEO or SO_SNDTIMEO. */
 uint64_t baton_deadline_of_socket(int descriptor, int option);
 

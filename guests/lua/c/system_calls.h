@@ -44,6 +44,8 @@
   X(ssize_t, send, (int, const void *, size_t, int))                                                      \
   X(ssize_t, sendto, (int, const void *, size_t, int, const struct sockaddr *, socklen_t))                \
   X(ssize_t, sendmsg, (int, const struct msghdr *, int))                                                  \
+  X(int, recvmmsg, (int, struct mmsghdr *, unsigned, int, struct timespec *))                             \
+  X(int, sendmmsg, (int, struct mmsghdr *, unsigned, int))                                                \
   X(ssize_t, write, (int, const void *, size_t))                                                          \
   X(ssize_t, writev, (int, const struct iovec *, int))                                                    \
   X(int, getaddrinfo, (const char *, const char *, const struct addrinfo *, struct addrinfo **))          \

@@ -31,6 +31,7 @@ cases! {
 cases! {
     mod calls from "parking/calls.lua":
         the_answers_are_those_of_the_system,
+        what_another_program_has_taken_keeps_no_thread,
         a_declared_module_parks_and_an_undeclared_one_does_not,
         a_module_that_holds_a_mutex_across_a_wait_does_not_deadlock,
         other_threads_children_and_signal_handlers_get_the_systems_calls,

@@ -257,6 +257,77 @@ static void limit_time(int descriptor, int option, long ms) {
   setsockopt(descriptor, SOL_SOCKET, option, &limit, sizeof limit);
 }
 
+/* MSG_WAITALL: what has come stays what it answers, whatever ends the wait. */
+static void wholes(int a[2]) {
+  char room[64];
+  struct iovec pieces[2] = {{room, 1}, {room + 1, 1}};
+  struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
+  struct errand errand;
+  int b[2];
+#define THERE(descriptor) (write(descriptor, "x", 1) == 1 ? (void)0 : abort())
+#define THEN_LATER(what, call) (THERE(a[1]), soon(&errand, 'w', a[1]), begin(), tell(what, call, 5), done(&errand))
+  THEN_LATER("recvfrom all", recvfrom(a[0], room, 2, MSG_WAITALL, NULL, NULL));
+  THEN_LATER("recvmsg all", recvmsg(a[0], &message, MSG_WAITALL));
+  say("%zu %d\n", pieces[0].iov_len, pieces[1].iov_base == room + 1);
+  begin(), tell("recv all without waiting", recv(a[0], room, 2, MSG_WAITALL | MSG_DONTWAIT), 0);
+  THERE(a[1]);
+  begin(), tell("recv a part without waiting", recv(a[0], room, 2, MSG_WAITALL | MSG_DONTWAIT), 0);
+  limit_time(a[0], SO_RCVTIMEO, 15);
+  begin(), tell("recv all in vain", recv(a[0], room, 2, MSG_WAITALL), 15);
+  THERE(a[1]);
+  begin(), tell("recv a part in vain", recv(a[0], room, 2, MSG_WAITALL), 15);
+  THERE(a[1]);
+  begin(), tell("recv all and leave", recv(a[0], room, 2, MSG_WAITALL | MSG_PEEK), 0);
+  begin(), tell("recv what was left", recv(a[0], room, 2, 0), 0);
+  limit_time(a[0], SO_RCVTIMEO, 0);
+  make_pair(b);
+  THERE(b[1]);
+  soon(&errand, 'c', b[1]);
+  begin(), tell("recv all until the end", recv(b[0], room, 9, MSG_WAITALL), 5);
+  done(&errand);
+  begin(), tell("recv all after the end", recv(b[0], room, 9, MSG_WAITALL), 0);
+  close(b[0]);
+}
+
+/* Several datagrams by one call. */
+static void batches(void) {
+  char room[2][8];
+  struct iovec pieces[2] = {{room[0], sizeof room[0]}, {room[1], sizeof room[1]}};
+  struct mmsghdr all[2] = {{.msg_hdr = {.msg_iov = &pieces[0], .msg_iovlen = 1}}, {.msg_hdr = {.msg_iov = &pieces[1], .msg_iovlen = 1}}};
+  struct timespec second = {1, 0};
+  struct errand errand;
+  int a[2];
+  if (socketpair(AF_UNIX, SOCK_DGRAM, 0, a) != 0) abort();
+  THERE(a[1]);
+  soon(&errand, 'w', a[1]);
+  begin(), tell("recvmmsg", recvmmsg(a[0], all, 2, 0, NULL), 5);
+  done(&errand);
+  say("%u %u\n", all[0].msg_len, all[1].msg_len);
+  soon(&errand, 'w', a[1]);
+  begin(), tell("recvmmsg one", recvmmsg(a[0], all, 2, MSG_WAITFORONE, NULL), 5);
+  done(&errand);
+  begin(), tell("recvmmsg without waiting", recvmmsg(a[0], all, 2, MSG_DONTWAIT, NULL), 0);
+  THERE(a[1]);
+  begin(), tell("recvmmsg with a limit", recvmmsg(a[0], all, 1, 0, &second), 0);
+  limit_time(a[0], SO_RCVTIMEO, 15);
+  begin(), tell("recvmmsg in vain", recvmmsg(a[0], all, 2, 0, NULL), 15);
+  THERE(a[1]);
+  begin(), tell("recvmmsg one in vain", recvmmsg(a[0], all, 2, 0, NULL), 15);
+  fcntl(a[0], F_SETFL, O_NONBLOCK);
+  begin(), tell("recvmmsg from what does not block", recvmmsg(a[0], all, 2, 0, NULL), 0);
+  begin(), tell("sendmmsg", sendmmsg(a[1], all, 2, 0), 0);
+  say("%u %u\n", all[0].msg_len, all[1].msg_len);
+  fcntl(a[1], F_SETFL, O_NONBLOCK);
+  while (send(a[1], room[0], 8, 0) > 0) {
+  }
+  fcntl(a[1], F_SETFL, 0);
+  limit_time(a[1], SO_SNDTIMEO, 15);
+  begin(), tell("sendmmsg in vain", sendmmsg(a[1], all, 2, 0), 15);
+  close(a[0]);
+  begin(), tell("sendmmsg to nobody", sendmmsg(a[1], all, 2, 0), 0);
+  close(a[1]);
+}
+
 static void receives(void) {
   char room[64];
   struct iovec pieces[2] = {{room, 1}, {room + 1, 60}};
@@ -278,6 +349,7 @@ static void receives(void) {
   begin(), tell("recv what was left", recv(a[0], room, sizeof room, 0), 0);
   if (write(a[1], "x", 1) != 1) abort();
   LATER("recv all", recv(a[0], room, 2, MSG_WAITALL));
+  wholes(a);
   begin(), tell("recv without waiting", recv(a[0], room, 9, MSG_DONTWAIT), 0);
   limit_time(a[0], SO_RCVTIMEO, 15);
   begin(), tell("recv in vain", recv(a[0], room, 9, 0), 15);
@@ -337,6 +409,7 @@ static void sends(void) {
   if (pipe(ends) != 0) abort();
   soon(&errand, 'd', ends[0]);
   begin(), tell("write to a pipe", write(ends[1], large, sizeof large), 5);
+  begin(), tell("writev to a pipe", writev(ends[1], pieces, 2), 0);
   close(ends[1]);
   done(&errand);
   close(ends[0]);
@@ -370,6 +443,7 @@ static void connections(void) {
   client = socket(AF_INET, SOCK_STREAM, 0);
   begin(), tell("connect", connect(client, (struct sockaddr *)&address, sizeof address), 0);
   say("%d\n", fcntl(client, F_GETFL) & O_NONBLOCK);
+  begin(), tell("accept from what does not listen", accept(client, NULL, NULL), 0);
   begin(), tell("connect again", connect(client, (struct sockaddr *)&address, sizeof address), 0);
   close(client);
   fcntl(server, F_SETFL, O_NONBLOCK);
@@ -496,6 +570,26 @@ static void pipes_broken_off(void) {
   close_both(ends);
 }
 
+/* What has begun is not begun again: it answers how far it came. */
+static void broken_midway(void) {
+  char room[64];
+  struct errand errand;
+  int a[2], ends[2];
+  ssize_t sent;
+  make_pair(a);
+  if (write(a[1], "x", 1) != 1) abort();
+  BROKEN("recv all broken off", recv(a[0], room, sizeof room, MSG_WAITALL));
+  after_signals(&errand, -1, '-', -1);
+  begin();
+  sent = send(a[0], large, sizeof large, 0);
+  done(&errand);
+  say("send broken off midway %d\n", sent > 0 && sent < (ssize_t)sizeof large);
+  close_both(a);
+  if (pipe(ends) != 0) abort();
+  BROKEN("write to a pipe broken off midway", write(ends[1], large, sizeof large));
+  close_both(ends);
+}
+
 static void gone_on(void) {
   char room[64];
   struct errand errand;
@@ -532,12 +626,14 @@ static void gone_on(void) {
   close_both(a);
 }
 
-/* Sending to who has gone raises SIGPIPE. */
+/* Sending to who has gone raises SIGPIPE, unless something was sent. */
 static void broken_pipes(void) {
   struct iovec piece = {large, 10};
   struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
   struct sigaction before;
+  struct errand errand;
   int a[2], ends[2];
+  ssize_t sent;
   sigaction(SIGPIPE, NULL, &before);
   catch(SIGPIPE, 0);
   make_pair(a);
@@ -553,6 +649,19 @@ static void broken_pipes(void) {
   TO_NOBODY("write to a pipe that nobody reads", write(ends[1], large, 10));
   close(a[0]);
   close(ends[1]);
+  make_pair(a);
+  soon(&errand, 'c', a[1]);
+  begin();
+  sent = send(a[0], large, sizeof large, 0);
+  done(&errand);
+  say("send to who leaves %d, caught %d\n", sent > 0 && sent < (ssize_t)sizeof large, (int)caught);
+  close(a[0]);
+  make_pair(a);
+  fill(a[0]);
+  soon(&errand, 'c', a[1]);
+  TO_NOBODY("send to who leaves without having read", send(a[0], large, 10, 0));
+  done(&errand);
+  close(a[0]);
   sigaction(SIGPIPE, &before, NULL);
 }
 
@@ -560,8 +669,10 @@ static void signals(void) {
   broken_waits(0);
   broken_transfers();
   pipes_broken_off();
+  broken_midway();
   broken_waits(SA_RESTART);
   gone_on();
+  broken_midway();
   say("%d\n", signal(SIGUSR1, SIG_DFL) == on_signal);
   broken_pipes();
 }
@@ -576,6 +687,7 @@ static int conformance_run(lua_State *L) {
   epolls();
   sleeps();
   receives();
+  batches();
   sends();
   connections();
   signals();

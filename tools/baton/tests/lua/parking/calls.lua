@@ -21,6 +21,38 @@ function case.the_answers_are_those_of_the_system()
   for i = 1, math.max(#of_system, #ours) do check.equal(ours[i], of_system[i], "answer " .. i) end
 end
 
+-- A byte wakes whoever waits for it, in both programs: who comes too late waits on, and keeps no thread meanwhile.
+function case.what_another_program_has_taken_keeps_no_thread()
+  process.concurrent("rivals", "concurrent", { parks = true })
+  local rivals = require "rivals"
+  for _, kind in ipairs { "pipe", "socket" } do
+    rivals.begin(kind)
+    local all, taken, pauses = {}, 0, 0
+    for i = 1, 3 do
+      all[i] = process.spawn(function()
+        while rivals.take() == 1 do taken = taken + 1 end
+      end)
+    end
+    all[4] = process.spawn(function()
+      while true do
+        rivals.pause(1)
+        pauses = pauses + 1
+      end
+    end)
+    for _ = 1, 1000 do
+      check.equal(rivals.give(), true)
+      process.sleep(0.0001)
+    end
+    while taken + rivals.taken() < 1000 do process.sleep(0.001) end
+    local before = pauses
+    repeat process.sleep(0.001) until pauses > before + 3
+    for i = 1, 4 do all[i]:kill() end
+    for i = 1, 4 do all[i]:join() end
+    check.equal(taken + rivals.taken(), 1000, kind)
+    rivals.finish()
+  end
+end
+
 function case.a_declared_module_parks_and_an_undeclared_one_does_not()
   local bystander = require "bystander"
   local before = waits_so_far()
