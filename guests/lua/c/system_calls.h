@@ -1,5 +1,5 @@
 /*
-** The C library's functions of whose names the executable exports its own (parked*.c, handlers.c, simulation.c): for all calls that do not park, and for the true time.
+** The C library's functions of whose names the executable exports its own (parked*.c, closing.c, handlers.c, simulation.c): for all calls that do not park, and for the true time.
 */
 #ifndef BATON_SYSTEM_CALLS_H
 #define BATON_SYSTEM_CALLS_H
@@ -7,6 +7,7 @@
 #include <netdb.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -58,6 +59,11 @@
   X(int, close, (int))                                                                                    \
   X(int, dup2, (int, int))                                                                                \
   X(int, dup3, (int, int, int))                                                                           \
+  X(void, closefrom, (int))                                                                               \
+  X(int, fclose, (FILE *))                                                                                \
+  X(int, pclose, (FILE *))                                                                                \
+  X(FILE *, freopen, (const char *, const char *, FILE *))                                                \
+  X(FILE *, freopen64, (const char *, const char *, FILE *))                                              \
   X(int, close_range, (unsigned, unsigned, int))
 
 struct baton_system_calls {

@@ -1,16 +1,22 @@
 /*
-** Blocking calls from where nothing may park, made by a library that is listed: other threads, signal handlers, children. And a call that parks.
+** Blocking calls from where nothing may park, made by a library that is listed: other threads, signal handlers, children. And calls that park, and ways to
+** close what they wait for.
 */
 #define _GNU_SOURCE
 #include <lauxlib.h>
 #include <lua.h>
+
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -149,6 +155,50 @@ static int bystander_wait(lua_State *L) {
   return 1;
 }
 
+/* read(descriptor) -> a byte, or why there is none. Parks */
+static int bystander_read(lua_State *L) {
+  char byte;
+  const ssize_t result = read((int)luaL_checkinteger(L, 1), &byte, 1);
+  if (result < 0) lua_pushstring(L, strerror(errno));
+  else lua_pushlstring(L, &byte, (size_t)result);
+  return 1;
+}
+
+#define HIGH 500 /* above all that the program has open */
+
+/* pair() -> two sockets, the first of which has a high number */
+static int bystander_pair(lua_State *L) {
+  int pair[2], high;
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0 || (high = fcntl(pair[0], F_DUPFD, HIGH)) < 0) return luaL_error(L, "no sockets");
+  close(pair[0]);
+  lua_pushinteger(L, high);
+  lua_pushinteger(L, pair[1]);
+  return 2;
+}
+
+static int bystander_close(lua_State *L) {
+  lua_pushboolean(L, close((int)luaL_checkinteger(L, 1)) == 0);
+  return 1;
+}
+
+static int bystander_closefrom(lua_State *L) {
+  closefrom((int)luaL_checkinteger(L, 1));
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* These make a file of the descriptor first. */
+static int bystander_fclose(lua_State *L) {
+  lua_pushboolean(L, fclose(fdopen((int)luaL_checkinteger(L, 1), "r")) == 0);
+  return 1;
+}
+
+static int bystander_freopen(lua_State *L) {
+  FILE *file = freopen("/dev/null", "r", fdopen((int)luaL_checkinteger(L, 1), "r"));
+  lua_pushboolean(L, file != NULL && fclose(file) == 0);
+  return 1;
+}
+
 static const luaL_Reg functions[] = {{"thread", bystander_thread},
                                      {"vfork", bystander_vfork},
                                      {"fork", bystander_fork},
@@ -158,6 +208,12 @@ static const luaL_Reg functions[] = {{"thread", bystander_thread},
                                      {"old_signal", bystander_old_signal},
                                      {"jump", bystander_jump},
                                      {"wait", bystander_wait},
+                                     {"read", bystander_read},
+                                     {"pair", bystander_pair},
+                                     {"close", bystander_close},
+                                     {"closefrom", bystander_closefrom},
+                                     {"fclose", bystander_fclose},
+                                     {"freopen", bystander_freopen},
                                      {NULL, NULL}};
 
 int luaopen_bystander(lua_State *L) {

@@ -127,6 +127,19 @@ function case.a_handler_ends_the_waits_of_its_thread_and_no_sleep_of_baton()
   check.within(process.now() - began, 0.05, 20)
 end
 
+function case.whatever_closes_a_descriptor_ends_the_waits_for_it()
+  process.concurrent("bystander", "concurrent", { parks = true })
+  local bystander = require "bystander"
+  for _, how in ipairs { "close", "fclose", "freopen", "closefrom" } do
+    local mine, its = bystander.pair()
+    local reader = process.spawn(bystander.read, mine)
+    check.becomes(reader, "waiting")
+    check.equal(bystander[how](mine), true)
+    check.results(how, { true, "Bad file descriptor" }, reader:join())
+    check.equal(bystander.close(its), true)
+  end
+end
+
 function case.a_kill_ends_a_parked_wait_at_once()
   process.concurrent("bystander", "concurrent", { parks = true })
   local bystander = require "bystander"
