@@ -158,11 +158,15 @@ void baton_lua_forget_objects(struct baton_vm *vm);
 /* parked.c */
 /* Calls by code between the two addresses may park. Inside the VM. */
 void baton_lua_list_library(const char *low, const char *high);
-/* The VM whose processes' descriptors are closed by whatever thread. */
-void baton_lua_park_for(const struct baton_vm *vm);
 /* In a fork's child. */
 void baton_lua_park_in_child(void);
+/* Ends the waits of processes that are parked on threads where signal handlers of modules have run meanwhile. Inside the VM. */
+void baton_lua_end_waits_for_handlers(const struct baton_vm *vm);
 void baton_lua_names_in_child(void);
+
+/* closing.c */
+/* The VM whose processes' descriptors are closed by whatever thread. */
+void baton_lua_park_for(const struct baton_vm *vm);
 
 /* io_objects.c */
 void baton_lua_open_io(lua_State *L);
@@ -170,9 +174,6 @@ void baton_lua_open_io(lua_State *L);
 int baton_lua_is_waited_for(const struct baton_process *process);
 void baton_lua_before_blocking(lua_State *L, struct baton_process *process);
 int baton_lua_print(lua_State *L);
-
-/* io_waiting.c */
-int baton_io_close_by(int (*close)(FILE *), FILE *file);
 
 /* console.c: for a host that edits a line on the terminal */
 /* Is given what is written to stdout, or to stderr; answers whether it has taken it. On any thread, outside the VM. */
@@ -219,6 +220,8 @@ const char *baton_lua_name_for_report(struct baton_process *process);
 int baton_lua_report_overflow(uintptr_t address);
 
 /* signals.c */
+/* A signal handler of a module's has returned on the calling thread. Async-signal-safe. */
+void baton_lua_handler_has_run(void);
 void baton_lua_signalled(struct baton_vm *vm); /* inside the VM */
 int baton_lua_report_wanted(void);
 void baton_lua_watch_signals(struct baton_vm *vm);

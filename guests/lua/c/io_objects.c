@@ -123,7 +123,7 @@ void baton_io_flush_all(void) {
 int baton_io_fclose(FILE *file) {
   struct baton_process *process = baton_gate_process();
   if (process != NULL && process->vm->closing && baton_lua_is_busy(process, file, BATON_ALONE)) return 0;
-  return baton_io_close_by(fclose, file);
+  return fclose(file);
 }
 
 /* }====================================================== */

@@ -73,13 +73,3 @@ size_t baton_io_fread(void *data, size_t size, size_t count, FILE *file) {
   }
   return got;
 }
-
-/* By `close`, which is fclose or pclose: the descriptor is free for another file then. */
-int baton_io_close_by(int (*close)(FILE *), FILE *file) {
-  const int descriptor = fileno(file);
-  int result;
-  baton_descriptor_closes(descriptor);
-  result = close(file);
-  baton_descriptor_has_closed(descriptor);
-  return result;
-}

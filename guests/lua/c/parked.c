@@ -6,7 +6,7 @@
 **
 **   - its return address lies in a library that is listed: known (policies.c), or declared by process.concurrent. Code that holds
 **     a mutex across a wait deadlocks with the next process on its thread, so nobody is listed by default
-**   - it is made by a process, on its own stack, outside the VM: not by another thread, a signal handler on its stack, or a child of fork or vfork
+**   - it is made by a process, on its own stack, outside the VM: not by another thread, a signal handler, or a child of fork or vfork
 **   - the C function that the process is in is a module's whose policy allows other calls meanwhile. That excludes all that runs while a library is
 **     loaded: then it is a function of ours, or one that opens a module
 **   - not in a critical section, in a finalizer, in a scheduler or a switch hook, in a call on another process's state, nor at the end of the program
@@ -90,7 +90,7 @@ int baton_may_park(const struct baton_process *process) {
 
 struct baton_process *baton_who_parks(const void *caller) {
   struct baton_process *process = baton_gate_process();
-  return process != NULL && is_listed(caller) && baton_may_park(process) ? process : NULL;
+  return process != NULL && is_listed(caller) && baton_may_park(process) && !baton_is_in_handler(process) ? process : NULL;
 }
 
 /* }====================================================== */
@@ -99,8 +99,33 @@ struct baton_process *baton_who_parks(const void *caller) {
 ** Parking
 ** ======================================================= */
 
+static unsigned handlers_so_far(const struct baton_process *process) {
+  struct baton_handled *on = process->parked_on;
+  /* Relaxed (both): the thread's own, or released by the handler's request. */
+  return atomic_load_explicit(process->ended_by == BATON_BY_ANY_HANDLER ? &on->ran : &on->broke_off, memory_order_relaxed);
+}
+
+/* Whether the process is parked, and a handler has run on its thread since it began to be that ends its wait. */
+static int is_ended_by_handler(const struct baton_process *process) {
+  if (process->parked_on == NULL || process->ended_by == BATON_BY_NO_HANDLER) return 0;
+  return handlers_so_far(process) != process->handlers_before;
+}
+
+void baton_end_by_any_handler(struct baton_process *process) {
+  if (process->parked_on == NULL || process->ended_by == BATON_BY_ANY_HANDLER) return;
+  process->ended_by = BATON_BY_ANY_HANDLER;
+  process->handlers_before = handlers_so_far(process);
+}
+
+void baton_lua_end_waits_for_handlers(const struct baton_vm *vm) {
+  struct baton_process *process;
+  if (vm->parked == 0) return;
+  for (process = vm->main_process; process != NULL; process = process->next_live)
+    if (is_ended_by_handler(process)) baton_rs_interrupt(vm->executor, process->kernel_id); /* who is on its way finds out by itself */
+}
+
 /* Enters the VM to park. 0: the process is in a C function that must not be left; it has not entered then. */
-static int begin(lua_State *L, struct baton_process *process) {
+static int begin(lua_State *L, struct baton_process *process, enum baton_ended_by ended_by) {
   enum baton_lane lane;
   void *object;
   if (!baton_is_program()) return 0;
@@ -115,6 +140,10 @@ static int begin(lua_State *L, struct baton_process *process) {
   }
   baton_lua_use_begins(&process->use, process, object, lane);
   process->vm->parked++;
+  baton_signal_fence(); /* a handler that runs from here on asks for a look at who is parked */
+  process->parked_on = baton_handled_here();
+  process->ended_by = ended_by;
+  process->handlers_before = handlers_so_far(process);
   return 1;
 }
 
@@ -133,13 +162,19 @@ static __attribute__((noinline)) int get_errno(void) {
 static enum baton_parked end(lua_State *L, struct baton_process *process, int why) {
   int error = get_errno();
   enum baton_parked parked = BATON_PARK_FAILED;
+  const int by_handler = is_ended_by_handler(process);
   baton_lua_use_ends(&process->use);
+  process->parked_on = NULL;
   process->vm->parked--;
   switch (why) {
     case BATON_DONE: parked = BATON_PARK_DONE; break;
     case BATON_TIMED_OUT: parked = BATON_PARK_TIMEOUT; break;
     case BATON_CLOSED: error = EBADF; break;
     case BATON_INTERRUPTED: /* raised once the C function has returned */
+      if (by_handler && !process->interrupted) {
+        error = EINTR;
+        break;
+      }
       process->interrupted = 1;
       baton_lua_arm(L);
       error = ECANCELED;
@@ -164,12 +199,29 @@ static enum baton_parked try_once(struct baton_process *process, baton_attempt a
   return BATON_PARK_FAILED;
 }
 
+/* An attempt that is the last one if a handler has run between two: it has found no wait to end then. */
+struct tries {
+  const struct baton_process *process;
+  baton_attempt attempt;
+  void *argument;
+  int has_succeeded;
+};
+
+static int try_unless_ended(void *argument, int which, unsigned ready) {
+  struct tries *tries = argument;
+  tries->has_succeeded = tries->attempt(tries->argument, which, ready);
+  return tries->has_succeeded || is_ended_by_handler(tries->process);
+}
+
 enum baton_parked baton_park_until(struct baton_process *process, const struct baton_watch *watches, size_t count, uint64_t deadline,
-                                   baton_attempt attempt, void *argument) {
+                                   enum baton_ended_by ended_by, baton_attempt attempt, void *argument) {
   lua_State *L = baton_lua_innermost(process);
+  struct tries tries = {process, attempt, argument, 0};
+  int why;
   if (baton_simulated && count > 0 && baton_is_program()) return try_once(process, attempt, argument);
-  if (!begin(L, process)) return BATON_PARK_REFUSED;
-  return end(L, process, baton_rs_wait_ready(process->vm->executor, watches, count, deadline, attempt, argument));
+  if (!begin(L, process, ended_by)) return BATON_PARK_REFUSED;
+  why = baton_rs_wait_ready(process->vm->executor, watches, count, deadline, try_unless_ended, &tries);
+  return end(L, process, why == BATON_DONE && !tries.has_succeeded ? BATON_INTERRUPTED : why);
 }
 
 /*
@@ -186,9 +238,9 @@ static int sleeps_again(struct baton_process *process) {
 enum baton_parked baton_park_asleep(struct baton_process *process, uint64_t deadline) {
   lua_State *L = baton_lua_innermost(process);
   enum baton_parked parked;
-  if (sleeps_again(process) || !begin(L, process)) return BATON_PARK_REFUSED;
+  if (sleeps_again(process) || !begin(L, process, BATON_BY_ANY_HANDLER)) return BATON_PARK_REFUSED;
   parked = end(L, process, (int)baton_rs_sleep_until(process->vm->executor, process->interrupted ? 0 : deadline).reason);
-  if (parked == BATON_PARK_FAILED) process->has_slept_short = 1;
+  if (parked == BATON_PARK_FAILED && get_errno() == ECANCELED) process->has_slept_short = 1;
   return parked;
 }
 
@@ -201,7 +253,7 @@ int baton_is_ready(void *argument, int which, unsigned ready) {
 enum baton_parked baton_park_for(struct baton_process *process, int descriptor, short events, uint64_t deadline) {
   struct pollfd asked = {descriptor, events, 0};
   struct baton_watch watch = {(uint32_t)descriptor, baton_wants(events)};
-  return baton_park_until(process, &watch, 1, deadline, baton_is_ready, &asked);
+  return baton_park_until(process, &watch, 1, deadline, baton_transfer_ends_by(deadline), baton_is_ready, &asked);
 }
 
 /* }====================================================== */
@@ -226,6 +278,17 @@ uint64_t baton_deadline_after(const struct timespec *timeout) {
 
 int baton_is_nonblocking(int descriptor) { return (fcntl(descriptor, F_GETFL) & O_NONBLOCK) != 0; }
 
+int baton_is_stream(int descriptor) {
+  int type = 0;
+  socklen_t size = sizeof type;
+  return getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+}
+
+short baton_ready_for(int descriptor, short events) {
+  struct pollfd asked = {descriptor, events, 0};
+  return baton_system()->poll(&asked, 1, 0) > 0 ? asked.revents : 0;
+}
+
 uint64_t baton_deadline_of_socket(int descriptor, int option) {
   struct timeval limit = {0, 0};
   socklen_t size = sizeof limit;
@@ -234,76 +297,6 @@ uint64_t baton_deadline_of_socket(int descriptor, int option) {
   timeout.tv_sec = limit.tv_sec;
   timeout.tv_nsec = limit.tv_usec * 1000;
   return baton_deadline_after(&timeout);
-}
-
-/* }====================================================== */
-
-/* {======================================================
-** Closing
-** ======================================================= */
-
-/* The VM of the program: descriptors are its, whoever closes them. */
-static const struct baton_vm *the_vm;
-
-void baton_lua_park_for(const struct baton_vm *vm) { the_vm = vm; }
-
-static int is_waited_for(int descriptor) {
-  return descriptor >= 0 && the_vm != NULL && baton_rs_is_registered(the_vm->executor, (uint32_t)descriptor) && baton_is_program();
-}
-
-void baton_descriptor_closes(int descriptor) {
-  const int saved_errno = errno;
-  if (!is_waited_for(descriptor)) return;
-  baton_rs_descriptor_closes(the_vm->executor, (uint32_t)descriptor);
-  errno = saved_errno;
-}
-
-void baton_descriptor_has_closed(int descriptor) {
-  const int saved_errno = errno;
-  if (!is_waited_for(descriptor)) return;
-  baton_rs_descriptor_has_closed(the_vm->executor, (uint32_t)descriptor);
-  errno = saved_errno;
-}
-
-int close(int descriptor) {
-  int result;
-  baton_descriptor_closes(descriptor);
-  result = baton_system()->close(descriptor);
-  baton_descriptor_has_closed(descriptor);
-  return result;
-}
-
-/* Whether `to` is closed. Else the call fails, or changes nothing: those who wait for `to` wait on. */
-static int replaces(int from, int to, int flags) { return from != to && (flags & ~O_CLOEXEC) == 0 && fcntl(from, F_GETFD) >= 0; }
-
-int dup2(int from, int to) {
-  int result;
-  if (!replaces(from, to, 0)) return baton_system()->dup2(from, to);
-  baton_descriptor_closes(to);
-  result = baton_system()->dup2(from, to);
-  baton_descriptor_has_closed(to);
-  return result;
-}
-
-int dup3(int from, int to, int flags) {
-  int result;
-  if (!replaces(from, to, flags)) return baton_system()->dup3(from, to, flags);
-  baton_descriptor_closes(to);
-  result = baton_system()->dup3(from, to, flags);
-  baton_descriptor_has_closed(to);
-  return result;
-}
-
-#define MOST_DESCRIPTORS (1u << 20) /* that can be waited for */
-
-int close_range(unsigned first, unsigned last, int flags) {
-  unsigned i;
-  int result;
-  if (flags & ~CLOSE_RANGE_UNSHARE) return baton_system()->close_range(first, last, flags); /* which closes nothing, or nothing yet */
-  for (i = first; i <= last && i < MOST_DESCRIPTORS; i++) baton_descriptor_closes((int)i);
-  result = baton_system()->close_range(first, last, flags);
-  for (i = first; i <= last && i < MOST_DESCRIPTORS; i++) baton_descriptor_has_closed((int)i);
-  return result;
 }
 
 /* }====================================================== */

@@ -1,7 +1,11 @@
 /*
-** Calls that move data or make connections: recv, send, read, write, accept, connect and their relatives, on blocking sockets and pipes, by the rules of
-** parked.c. The process waits until the call will not block, for as long as the socket's own timeouts allow; then the call is made. On all other
-** descriptors (files, terminals, what is set to be non-blocking) the calls are the system's own.
+** Calls that move data: recv, send, read, write and their relatives, on blocking sockets and pipes, by the rules of parked.c. Each is tried without waiting;
+** if it would wait, the process waits for the descriptor, for as long as the socket's own timeouts allow, and tries again. So it never holds up its thread, even
+** if another program is faster to take what has come. On all other descriptors (files, terminals, what is set to be non-blocking) the calls are
+** the system's own.
+**
+** Pipes that have a name in the file system (and all, before Linux 6.4) cannot be tried, only asked whether they would wait, and then the system's call be
+** made. There another program that is faster has the thread wait.
 */
 #include "parked.h"
 
@@ -9,28 +13,136 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 /* Of messages in more pieces the call is the system's own. */
 #define MOST_PIECES 16
 
+enum kind { PLAIN, PIPE, SOCKET };
+
+/* What reads and writes would wait for; PLAIN if they would not, or the system is to wait. */
+static enum kind kind_of(int descriptor) {
+  struct stat status;
+  if (fstat(descriptor, &status) != 0) return PLAIN;
+  if (S_ISSOCK(status.st_mode)) return SOCKET;
+  return S_ISFIFO(status.st_mode) ? PIPE : PLAIN;
+}
+
 static int would_block(ssize_t result) { return result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK); }
+
+/* Of a pipe, and of the call that is tried: it cannot be told not to wait. */
+static int cannot_be_tried(ssize_t result) { return result < 0 && (errno == EOPNOTSUPP || errno == ENOSYS); }
+
+/* {======================================================
+** Without waiting
+** ======================================================= */
+
+static ssize_t receive_now(enum kind kind, int descriptor, struct msghdr *message, int flags) {
+  if (kind == PIPE) return preadv2(descriptor, message->msg_iov, (int)message->msg_iovlen, -1, RWF_NOWAIT);
+  return baton_system()->recvmsg(descriptor, message, flags | MSG_DONTWAIT);
+}
+
+static ssize_t send_now(enum kind kind, int descriptor, const struct msghdr *message, int flags) {
+  if (kind == PIPE) return pwritev2(descriptor, message->msg_iov, (int)message->msg_iovlen, -1, RWF_NOWAIT);
+  return baton_system()->sendmsg(descriptor, message, flags | MSG_DONTWAIT);
+}
+
+/* What is left of a message that is sent, or filled, bit by bit. */
+struct rest {
+  struct msghdr message;
+  struct iovec pieces[MOST_PIECES];
+};
+
+/* 0: it has too many pieces. */
+static int begin_rest(struct rest *rest, const struct msghdr *message) {
+  if (message->msg_iovlen > MOST_PIECES) return 0;
+  rest->message = *message;
+  memcpy(rest->pieces, message->msg_iov, message->msg_iovlen * sizeof *rest->pieces);
+  rest->message.msg_iov = rest->pieces;
+  return 1;
+}
+
+/* So much is done; answers whether that was all. Control data goes with the first byte. */
+static int advance(struct rest *rest, size_t count) {
+  struct msghdr *message = &rest->message;
+  message->msg_control = NULL;
+  message->msg_controllen = 0;
+  while (message->msg_iovlen > 0 && count >= message->msg_iov->iov_len) {
+    count -= message->msg_iov->iov_len;
+    message->msg_iov++;
+    message->msg_iovlen--;
+  }
+  if (message->msg_iovlen == 0) return 1;
+  message->msg_iov->iov_base = (char *)message->msg_iov->iov_base + count;
+  message->msg_iov->iov_len -= count;
+  return 0;
+}
+
+/* A transfer in several steps. */
+struct transfer {
+  struct baton_process *process;
+  enum kind kind;
+  int descriptor, flags;
+  struct rest rest;
+  ssize_t done;
+  int error;
+};
+
+/* Some of it is done. A call that has begun answers how far it has come when a handler runs, whatever its flags. Answers whether that was all. */
+static int note_progress(struct transfer *transfer, size_t count) {
+  transfer->done += (ssize_t)count;
+  if (transfer->done > 0) baton_end_by_any_handler(transfer->process);
+  return advance(&transfer->rest, count);
+}
+
+/* What a blocking call answers: how much was done before an error, else the error. */
+static ssize_t outcome_of(const struct transfer *transfer) {
+  if (transfer->done > 0 || transfer->error == 0) return transfer->done;
+  errno = transfer->error;
+  return -1;
+}
+
+/* Waits until the attempt has succeeded; 0: the system is to wait. */
+static int park_transfer(struct transfer *transfer, unsigned wants, baton_attempt attempt) {
+  const struct baton_watch watch = {(uint32_t)transfer->descriptor, wants};
+  uint64_t deadline = BATON_NO_DEADLINE;
+  enum baton_ended_by ended_by;
+  if (transfer->kind == SOCKET) deadline = baton_deadline_of_socket(transfer->descriptor, wants == BATON_WANTS_READ ? SO_RCVTIMEO : SO_SNDTIMEO);
+  ended_by = transfer->done > 0 ? BATON_BY_ANY_HANDLER : baton_transfer_ends_by(deadline);
+  switch (baton_park_until(transfer->process, &watch, 1, deadline, ended_by, attempt, transfer)) {
+    case BATON_PARK_TIMEOUT: transfer->error = EAGAIN; break;
+    case BATON_PARK_FAILED: transfer->error = errno; break;
+    case BATON_PARK_REFUSED: return 0;
+    default: break;
+  }
+  return 1;
+}
+
+/* The system has waited, after some was done. */
+static void note_last(struct transfer *transfer, ssize_t result) {
+  if (result >= 0) transfer->done += result;
+  else transfer->error = errno;
+}
+
+/* }====================================================== */
 
 /* {======================================================
 ** Receiving from sockets
 ** ======================================================= */
 
-struct transfer {
+struct receiving {
+  enum kind kind;
   int descriptor, flags;
   struct msghdr *message;
   ssize_t result;
 };
 
 static int try_receive(void *argument, int which, unsigned ready) {
-  struct transfer *call = argument;
+  struct receiving *call = argument;
   (void)which;
   (void)ready;
-  call->result = baton_system()->recvmsg(call->descriptor, call->message, call->flags | MSG_DONTWAIT);
+  call->result = receive_now(call->kind, call->descriptor, call->message, call->flags);
   return !would_block(call->result);
 }
 
@@ -38,12 +150,12 @@ static int try_receive(void *argument, int which, unsigned ready) {
 ** After a first attempt that would have blocked, as errno says. Answers nonzero if the call is over, with `result` and errno; zero if
 ** it is to be left to the system, which will wait.
 */
-static int park_receive(struct baton_process *process, int descriptor, struct msghdr *message, int flags, ssize_t *result) {
+static int park_receive(struct baton_process *process, enum kind kind, int descriptor, struct msghdr *message, int flags, ssize_t *result) {
   const struct baton_watch watch = {(uint32_t)descriptor, BATON_WANTS_READ};
-  struct transfer call = {descriptor, flags, message, -1};
+  struct receiving call = {kind, descriptor, flags, message, -1};
   if (!baton_is_nonblocking(descriptor)) {
-    const uint64_t deadline = baton_deadline_of_socket(descriptor, SO_RCVTIMEO);
-    const enum baton_parked parked = baton_park_until(process, &watch, 1, deadline, try_receive, &call);
+    const uint64_t deadline = kind == SOCKET ? baton_deadline_of_socket(descriptor, SO_RCVTIMEO) : BATON_NO_DEADLINE;
+    const enum baton_parked parked = baton_park_until(process, &watch, 1, deadline, baton_transfer_ends_by(deadline), try_receive, &call);
     if (parked == BATON_PARK_REFUSED) return 0;
     if (parked == BATON_PARK_TIMEOUT) errno = EAGAIN;
     if (parked != BATON_PARK_DONE) call.result = -1;
@@ -54,18 +166,63 @@ static int park_receive(struct baton_process *process, int descriptor, struct ms
   return 1;
 }
 
-/* What waits for more than one arrival of data is left to the system. */
-static int may_receive(int flags) { return !(flags & (MSG_DONTWAIT | MSG_WAITALL | MSG_ERRQUEUE)); }
+/* An error that came after all of the data: who asks next is to hear of it. */
+static int is_failed_and_empty(int descriptor) {
+  int waiting = 0;
+  return (baton_ready_for(descriptor, POLLIN) & POLLERR) && ioctl(descriptor, FIONREAD, &waiting) == 0 && waiting == 0;
+}
+
+/* Nonzero: it is over, with all there, at the end of the stream or with an error. */
+static int try_fill(void *argument, int which, unsigned ready) {
+  struct transfer *transfer = argument;
+  (void)which;
+  (void)ready;
+  for (;;) {
+    ssize_t result;
+    if (transfer->done > 0 && is_failed_and_empty(transfer->descriptor)) return 1;
+    result = receive_now(SOCKET, transfer->descriptor, &transfer->rest.message, transfer->flags);
+    if (would_block(result)) return 0;
+    if (result < 0) transfer->error = errno;
+    if (result <= 0 || note_progress(transfer, (size_t)result)) return 1;
+  }
+}
+
+/* MSG_WAITALL, of a stream. Answers nonzero if the call is over, as for park_receive. Leftovers and control data end such a call early: those are the system's. */
+static int park_fill(struct baton_process *process, int descriptor, struct msghdr *message, int flags, ssize_t *result) {
+  struct transfer transfer = {.process = process, .kind = SOCKET, .descriptor = descriptor, .flags = flags & ~MSG_WAITALL};
+  if ((flags & (MSG_PEEK | MSG_OOB)) || message->msg_controllen > 0 || !begin_rest(&transfer.rest, message)) return 0;
+  if (!try_fill(&transfer, -1, 0)) {
+    if (baton_is_nonblocking(descriptor)) {
+      transfer.error = EAGAIN;
+    } else if (!park_transfer(&transfer, BATON_WANTS_READ, try_fill)) {
+      if (transfer.done == 0) return 0;
+      note_last(&transfer, baton_system()->recvmsg(descriptor, &transfer.rest.message, flags));
+    }
+  }
+  message->msg_namelen = transfer.rest.message.msg_namelen;
+  message->msg_flags = transfer.rest.message.msg_flags;
+  *result = outcome_of(&transfer);
+  return 1;
+}
+
+static int may_receive(int flags) { return !(flags & (MSG_DONTWAIT | MSG_ERRQUEUE)); }
 
 static ssize_t receive(struct baton_process *process, int descriptor, void *data, size_t size, int flags, struct sockaddr *address,
                        socklen_t *address_size) {
   const struct baton_system_calls *system = baton_system();
   struct iovec piece = {data, size};
   struct msghdr message = {address, address != NULL && address_size != NULL ? *address_size : 0, &piece, 1, NULL, 0, 0};
-  ssize_t result = system->recvfrom(descriptor, data, size, flags | MSG_DONTWAIT, address, address_size);
-  if (!would_block(result)) return result;
-  if (!park_receive(process, descriptor, &message, flags, &result)) return system->recvfrom(descriptor, data, size, flags, address, address_size);
-  if (result >= 0 && address_size != NULL) *address_size = message.msg_namelen;
+  ssize_t result;
+  int is_over;
+  if ((flags & MSG_WAITALL) && baton_is_stream(descriptor)) {
+    is_over = park_fill(process, descriptor, &message, flags, &result);
+  } else {
+    result = system->recvfrom(descriptor, data, size, flags | MSG_DONTWAIT, address, address_size);
+    if (!would_block(result)) return result;
+    is_over = park_receive(process, SOCKET, descriptor, &message, flags, &result);
+  }
+  if (!is_over) return system->recvfrom(descriptor, data, size, flags, address, address_size);
+  if (result >= 0 && address != NULL && address_size != NULL) *address_size = message.msg_namelen;
   return result;
 }
 
@@ -98,10 +255,17 @@ ssize_t recvmsg(int descriptor, struct msghdr *message, int flags) {
   struct baton_process *process = may_receive(flags) ? BATON_WHO_PARKS() : NULL;
   if (process != NULL) {
     const struct msghdr asked = *message;
-    ssize_t result = baton_system()->recvmsg(descriptor, message, flags | MSG_DONTWAIT);
-    if (!would_block(result)) return result;
-    *message = asked;
-    if (park_receive(process, descriptor, message, flags, &result)) return result;
+    ssize_t result;
+    int is_over;
+    if ((flags & MSG_WAITALL) && baton_is_stream(descriptor)) {
+      is_over = park_fill(process, descriptor, message, flags, &result);
+    } else {
+      result = baton_system()->recvmsg(descriptor, message, flags | MSG_DONTWAIT);
+      if (!would_block(result)) return result;
+      *message = asked;
+      is_over = park_receive(process, SOCKET, descriptor, message, flags, &result);
+    }
+    if (is_over) return result;
     *message = asked;
   }
   return baton_system()->recvmsg(descriptor, message, flags);
@@ -110,114 +274,170 @@ ssize_t recvmsg(int descriptor, struct msghdr *message, int flags) {
 /* }====================================================== */
 
 /* {======================================================
-** Sending to sockets
+** Sending
 ** ======================================================= */
 
-/* A message that is sent bit by bit: the pieces that are left. */
-struct sending {
-  int descriptor, flags, is_stream;
-  struct msghdr message;
-  struct iovec pieces[MOST_PIECES];
-  ssize_t sent;
-  int error;
-};
-
-static int is_stream(int descriptor) {
-  int type = 0;
-  socklen_t size = sizeof type;
-  return getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+static int error_of(int descriptor) {
+  int error = 0;
+  socklen_t size = sizeof error;
+  return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : 0;
 }
 
-/* So much has gone; answers whether that was all. Control data goes with the first byte. */
-static int advance(struct sending *sending, size_t count) {
-  struct msghdr *message = &sending->message;
-  sending->sent += (ssize_t)count;
-  message->msg_control = NULL;
-  message->msg_controllen = 0;
-  while (message->msg_iovlen > 0 && count >= message->msg_iov->iov_len) {
-    count -= message->msg_iov->iov_len;
-    message->msg_iov++;
-    message->msg_iovlen--;
-  }
-  if (message->msg_iovlen == 0) return 1;
-  message->msg_iov->iov_base = (char *)message->msg_iov->iov_base + count;
-  message->msg_iov->iov_len -= count;
-  return 0;
-}
-
-/* Sends as much as there is room for. Nonzero: it is over, with all sent or with an error. */
+/*
+** Sends as much as there is room for. Nonzero: it is over, with all sent or with an error. As of a call that has waited: an error that has come meanwhile goes before
+** the end of the connection; and after a part was sent there is no SIGPIPE from a socket, and who sends next is to hear of the error.
+*/
 static int try_send(void *argument, int which, unsigned ready) {
-  struct sending *sending = argument;
-  (void)which;
-  (void)ready;
+  struct transfer *transfer = argument;
+  const int is_failed = which >= 0 && (ready & BATON_IS_FAILED) && transfer->kind == SOCKET;
+  if (is_failed && transfer->done > 0 && (baton_ready_for(transfer->descriptor, POLLOUT) & POLLERR)) return 1;
+  if (is_failed && transfer->done == 0 && (transfer->error = error_of(transfer->descriptor)) != 0) return 1;
   for (;;) {
-    const ssize_t result = baton_system()->sendmsg(sending->descriptor, &sending->message, sending->flags | MSG_DONTWAIT);
+    const int silence = transfer->done > 0 ? MSG_NOSIGNAL : 0;
+    const ssize_t result = send_now(transfer->kind, transfer->descriptor, &transfer->rest.message, transfer->flags | silence);
     if (would_block(result)) return 0;
     if (result < 0) {
-      sending->error = errno;
+      transfer->error = errno;
       return 1;
     }
-    if (advance(sending, (size_t)result) || !sending->is_stream) return 1;
+    if (note_progress(transfer, (size_t)result)) return 1;
   }
 }
 
-/* What a blocking call answers: how much was sent before an error, else the error. */
-static ssize_t outcome_of(const struct sending *sending) {
-  if (sending->sent > 0 || sending->error == 0) return sending->sent;
-  errno = sending->error;
-  return -1;
+/* After a first attempt that has sent all that there was room for. Answers nonzero if the call is over, as for park_receive. */
+static int park_rest(struct transfer *transfer, ssize_t *result) {
+  if (!park_transfer(transfer, BATON_WANTS_WRITE, try_send)) {
+    const struct msghdr *rest = &transfer->rest.message;
+    if (transfer->done == 0) return 0;
+    if (transfer->kind == PIPE) note_last(transfer, baton_system()->writev(transfer->descriptor, rest->msg_iov, (int)rest->msg_iovlen));
+    else note_last(transfer, baton_system()->sendmsg(transfer->descriptor, rest, transfer->flags | MSG_NOSIGNAL));
+  }
+  *result = outcome_of(transfer);
+  return 1;
 }
 
-/* Answers nonzero if the call is over, as for park_receive. */
-static int park_send(struct baton_process *process, int descriptor, const struct msghdr *message, int flags, ssize_t *result) {
-  const struct baton_watch watch = {(uint32_t)descriptor, BATON_WANTS_WRITE};
-  struct sending sending = {descriptor, flags, 0, *message, {{NULL, 0}}, 0, 0};
-  enum baton_parked parked;
-  if (message->msg_iovlen > MOST_PIECES) return 0;
-  memcpy(sending.pieces, message->msg_iov, message->msg_iovlen * sizeof *sending.pieces);
-  sending.message.msg_iov = sending.pieces;
-  *result = baton_system()->sendmsg(descriptor, message, flags | MSG_DONTWAIT);
+/* The same of the whole call. */
+static int park_send(struct baton_process *process, enum kind kind, int descriptor, const struct msghdr *message, int flags, ssize_t *result) {
+  struct transfer transfer = {.process = process, .kind = kind, .descriptor = descriptor, .flags = flags};
+  if (!begin_rest(&transfer.rest, message)) return 0;
+  *result = send_now(kind, descriptor, message, flags);
+  if (kind == PIPE && cannot_be_tried(*result)) return 0;
   if (*result < 0 && !would_block(*result)) return 1;
-  if (*result >= 0 && (advance(&sending, (size_t)*result) || !is_stream(descriptor))) return 1;
+  if (*result >= 0 && (note_progress(&transfer, (size_t)*result) || (kind == SOCKET && !baton_is_stream(descriptor)))) return 1;
   if (baton_is_nonblocking(descriptor)) {
     if (*result < 0) errno = EAGAIN;
     return 1;
   }
-  sending.is_stream = *result >= 0 || is_stream(descriptor);
-  parked = baton_park_until(process, &watch, 1, baton_deadline_of_socket(descriptor, SO_SNDTIMEO), try_send, &sending);
-  if (parked == BATON_PARK_REFUSED && sending.sent == 0) return 0;
-  if (parked == BATON_PARK_TIMEOUT) sending.error = EAGAIN;
-  if (parked == BATON_PARK_FAILED) sending.error = errno;
-  *result = outcome_of(&sending);
-  return 1;
+  return park_rest(&transfer, result);
 }
 
-static int park_send_bytes(struct baton_process *process, int descriptor, const void *data, size_t size, int flags, const struct sockaddr *address,
-                           socklen_t address_size, ssize_t *result) {
+static int park_send_bytes(struct baton_process *process, enum kind kind, int descriptor, const void *data, size_t size, int flags,
+                           const struct sockaddr *address, socklen_t address_size, ssize_t *result) {
   struct iovec piece = {(void *)(uintptr_t)data, size};
   const struct msghdr message = {(void *)(uintptr_t)address, address_size, &piece, 1, NULL, 0, 0};
-  return park_send(process, descriptor, &message, flags, result);
+  return park_send(process, kind, descriptor, &message, flags, result);
 }
 
 ssize_t send(int descriptor, const void *data, size_t size, int flags) {
   struct baton_process *process = flags & MSG_DONTWAIT ? NULL : BATON_WHO_PARKS();
   ssize_t result;
-  if (process != NULL && park_send_bytes(process, descriptor, data, size, flags, NULL, 0, &result)) return result;
+  if (process != NULL && park_send_bytes(process, SOCKET, descriptor, data, size, flags, NULL, 0, &result)) return result;
   return baton_system()->send(descriptor, data, size, flags);
 }
 
 ssize_t sendto(int descriptor, const void *data, size_t size, int flags, const struct sockaddr *address, socklen_t address_size) {
   struct baton_process *process = flags & MSG_DONTWAIT ? NULL : BATON_WHO_PARKS();
   ssize_t result;
-  if (process != NULL && park_send_bytes(process, descriptor, data, size, flags, address, address_size, &result)) return result;
+  if (process != NULL && park_send_bytes(process, SOCKET, descriptor, data, size, flags, address, address_size, &result)) return result;
   return baton_system()->sendto(descriptor, data, size, flags, address, address_size);
 }
 
 ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags) {
   struct baton_process *process = flags & MSG_DONTWAIT ? NULL : BATON_WHO_PARKS();
   ssize_t result;
-  if (process != NULL && park_send(process, descriptor, message, flags, &result)) return result;
+  if (process != NULL && park_send(process, SOCKET, descriptor, message, flags, &result)) return result;
   return baton_system()->sendmsg(descriptor, message, flags);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Several messages
+** ======================================================= */
+
+#define MOST_SENT 1024 /* UIO_MAXIOV: the system sends no more at once */
+
+struct messages {
+  int descriptor, flags, is_sent;
+  struct mmsghdr *all;
+  unsigned count, done;
+  int error;
+};
+
+static int transfer_messages(const struct messages *call, int flags) {
+  struct mmsghdr *rest = call->all + call->done;
+  if (call->is_sent) return baton_system()->sendmmsg(call->descriptor, rest, call->count - call->done, flags);
+  return baton_system()->recvmmsg(call->descriptor, rest, call->count - call->done, flags, NULL);
+}
+
+static void note_messages(struct messages *call, int result) {
+  if (result < 0) call->error = errno;
+  else call->done += (unsigned)result;
+}
+
+static int try_messages(void *argument, int which, unsigned ready) {
+  struct messages *call = argument;
+  const int result = transfer_messages(call, call->flags | MSG_DONTWAIT);
+  (void)which;
+  (void)ready;
+  if (would_block(result)) return 0;
+  note_messages(call, result);
+  return 1;
+}
+
+static int are_done(const struct messages *call) {
+  return call->error != 0 || call->done == call->count || (call->done > 0 && (call->flags & MSG_WAITFORONE));
+}
+
+/* Waits for one message after the other. Answers nonzero if the call is over, as for park_receive. */
+static int park_messages(struct baton_process *process, struct messages *call, int *result) {
+  const struct baton_watch watch = {(uint32_t)call->descriptor, call->is_sent ? BATON_WANTS_WRITE : BATON_WANTS_READ};
+  if (!try_messages(call, -1, 0) && baton_is_nonblocking(call->descriptor)) call->error = EAGAIN;
+  while (!are_done(call) && !(call->done > 0 && baton_is_nonblocking(call->descriptor))) {
+    const uint64_t deadline = baton_deadline_of_socket(call->descriptor, call->is_sent ? SO_SNDTIMEO : SO_RCVTIMEO);
+    const enum baton_ended_by ended_by = call->done > 0 ? BATON_BY_ANY_HANDLER : baton_transfer_ends_by(deadline);
+    switch (baton_park_until(process, &watch, 1, deadline, ended_by, try_messages, call)) {
+      case BATON_PARK_TIMEOUT: call->error = EAGAIN; break;
+      case BATON_PARK_FAILED: call->error = errno; break;
+      case BATON_PARK_REFUSED:
+        if (call->done == 0) return 0;
+        note_messages(call, transfer_messages(call, call->flags));
+        break;
+      default: break;
+    }
+  }
+  *result = call->done > 0 ? (int)call->done : -1;
+  if (call->done == 0) errno = call->error;
+  return 1;
+}
+
+/* With a limit of time, which is looked at after each message alone, it is the system's own. */
+int recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags, struct timespec *timeout) {
+  const int parks = count > 0 && timeout == NULL && may_receive(flags) && !(flags & (MSG_WAITALL | MSG_OOB));
+  struct baton_process *process = parks ? BATON_WHO_PARKS() : NULL;
+  struct messages call = {.descriptor = descriptor, .flags = flags, .all = messages, .count = count};
+  int result;
+  if (process != NULL && park_messages(process, &call, &result)) return result;
+  return baton_system()->recvmmsg(descriptor, messages, count, flags, timeout);
+}
+
+/* Streams may take a part of a message: those are the system's own. */
+int sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags) {
+  struct baton_process *process = count > 0 && !(flags & MSG_DONTWAIT) ? BATON_WHO_PARKS() : NULL;
+  struct messages call = {.descriptor = descriptor, .flags = flags, .is_sent = 1, .all = messages, .count = count < MOST_SENT ? count : MOST_SENT};
+  int result;
+  if (process != NULL && !baton_is_stream(descriptor) && park_messages(process, &call, &result)) return result;
+  return baton_system()->sendmmsg(descriptor, messages, count, flags);
 }
 
 /* }====================================================== */
@@ -226,60 +446,69 @@ ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags) {
 ** Reading and writing
 ** ======================================================= */
 
-enum kind { PLAIN, PIPE, SOCKET };
-
-/* What reads and writes would wait for; PLAIN if they would not, or the system is to wait. */
-static enum kind kind_of(int descriptor) {
-  struct stat status;
-  if (fstat(descriptor, &status) != 0) return PLAIN;
-  if (S_ISSOCK(status.st_mode)) return SOCKET;
-  return S_ISFIFO(status.st_mode) ? PIPE : PLAIN;
-}
-
-static int is_ready_now(int descriptor, short events) {
-  struct pollfd asked = {descriptor, events, 0};
-  return baton_system()->poll(&asked, 1, 0) != 0;
-}
-
 /*
-** Waits until a read, or a write of at most PIPE_BUF bytes, will not block, unless somebody else is faster: then the system waits. Answers 0 if that is so
+** Waits until a transfer by a pipe that cannot be tried will not block, unless another program is faster: then the system waits. Answers 0 if that is so
 ** or the call is to be left to the system; -1 if it has failed.
 */
-static int await_transfer(struct baton_process *process, int descriptor, short events) {
-  enum baton_parked parked;
-  uint64_t deadline = BATON_NO_DEADLINE;
-  enum kind kind;
-  if (is_ready_now(descriptor, events) || baton_is_nonblocking(descriptor) || (kind = kind_of(descriptor)) == PLAIN) return 0;
-  if (kind == SOCKET) deadline = baton_deadline_of_socket(descriptor, events == POLLIN ? SO_RCVTIMEO : SO_SNDTIMEO);
-  parked = baton_park_for(process, descriptor, events, deadline);
-  if (parked == BATON_PARK_TIMEOUT) errno = EAGAIN;
-  return parked == BATON_PARK_TIMEOUT || parked == BATON_PARK_FAILED ? -1 : 0;
+static int await_pipe(struct baton_process *process, int descriptor, short events) {
+  if (baton_ready_for(descriptor, events) != 0 || baton_is_nonblocking(descriptor)) return 0;
+  return baton_park_for(process, descriptor, events, BATON_NO_DEADLINE) == BATON_PARK_FAILED ? -1 : 0;
+}
+
+/* Answers nonzero if the call is over, as for park_receive. */
+static int park_read(struct baton_process *process, int descriptor, const struct iovec *pieces, int count, ssize_t *result) {
+  const enum kind kind = kind_of(descriptor);
+  struct msghdr message = {NULL, 0, (struct iovec *)(uintptr_t)pieces, (size_t)count, NULL, 0, 0};
+  if (kind == PLAIN) return 0;
+  *result = receive_now(kind, descriptor, &message, 0);
+  if (kind == PIPE && cannot_be_tried(*result)) {
+    *result = await_pipe(process, descriptor, POLLIN);
+    return *result < 0;
+  }
+  if (!would_block(*result)) return 1;
+  return park_receive(process, kind, descriptor, &message, 0, result);
+}
+
+static int park_read_bytes(struct baton_process *process, int descriptor, void *data, size_t size, ssize_t *result) {
+  const struct iovec piece = {data, size};
+  return size > 0 && park_read(process, descriptor, &piece, 1, result);
 }
 
 ssize_t read(int descriptor, void *data, size_t size) {
   struct baton_process *process = BATON_WHO_PARKS();
-  if (process != NULL && await_transfer(process, descriptor, POLLIN) != 0) return -1;
+  ssize_t result;
+  if (process != NULL && park_read_bytes(process, descriptor, data, size, &result)) return result;
   return baton_system()->read(descriptor, data, size);
 }
 
 ssize_t __read_chk(int descriptor, void *data, size_t size, size_t room) {
   struct baton_process *process = size <= room ? BATON_WHO_PARKS() : NULL;
-  if (process != NULL && await_transfer(process, descriptor, POLLIN) != 0) return -1;
+  ssize_t result;
+  if (process != NULL && park_read_bytes(process, descriptor, data, size, &result)) return result;
   return baton_system()->__read_chk(descriptor, data, size, room);
 }
 
+/* Without bytes to read, reading waits for nothing. */
+static int has_room(const struct iovec *pieces, int count) {
+  int i;
+  for (i = 0; i < count; i++)
+    if (pieces[i].iov_len > 0) return 1;
+  return 0;
+}
+
 ssize_t readv(int descriptor, const struct iovec *pieces, int count) {
-  struct baton_process *process = BATON_WHO_PARKS();
-  if (process != NULL && await_transfer(process, descriptor, POLLIN) != 0) return -1;
+  struct baton_process *process = has_room(pieces, count) ? BATON_WHO_PARKS() : NULL;
+  ssize_t result;
+  if (process != NULL && park_read(process, descriptor, pieces, count, &result)) return result;
   return baton_system()->readv(descriptor, pieces, count);
 }
 
-/* A pipe takes PIPE_BUF bytes at once where it is writable; more are written in several steps, as the system itself would. */
-static ssize_t write_to_pipe(struct baton_process *process, int descriptor, const char *data, size_t size) {
+/* A pipe that cannot be tried takes PIPE_BUF bytes at once where it is writable; more are written in several steps, as the system itself would. */
+static ssize_t write_in_steps(struct baton_process *process, int descriptor, const char *data, size_t size) {
   size_t written = 0;
   do {
     const size_t step = size - written < PIPE_BUF ? size - written : PIPE_BUF;
-    ssize_t result = await_transfer(process, descriptor, POLLOUT);
+    ssize_t result = await_pipe(process, descriptor, POLLOUT);
     if (result == 0) result = baton_system()->write(descriptor, data + written, step);
     if (result < 0) return written > 0 ? (ssize_t)written : -1;
     written += (size_t)result;
@@ -291,69 +520,20 @@ ssize_t write(int descriptor, const void *data, size_t size) {
   struct baton_process *process = BATON_WHO_PARKS();
   const enum kind kind = process != NULL && size > 0 ? kind_of(descriptor) : PLAIN;
   ssize_t result;
-  if (kind == SOCKET && park_send_bytes(process, descriptor, data, size, 0, NULL, 0, &result)) return result;
-  if (kind == PIPE && !baton_is_nonblocking(descriptor)) return write_to_pipe(process, descriptor, data, size);
+  if (kind != PLAIN && park_send_bytes(process, kind, descriptor, data, size, 0, NULL, 0, &result)) return result;
+  if (kind == PIPE && cannot_be_tried(-1) && !baton_is_nonblocking(descriptor)) return write_in_steps(process, descriptor, data, size);
   return baton_system()->write(descriptor, data, size);
 }
 
 ssize_t writev(int descriptor, const struct iovec *pieces, int count) {
-  struct baton_process *process = BATON_WHO_PARKS();
-  if (process != NULL && count > 0 && kind_of(descriptor) == SOCKET) {
+  struct baton_process *process = has_room(pieces, count) ? BATON_WHO_PARKS() : NULL;
+  const enum kind kind = process != NULL ? kind_of(descriptor) : PLAIN;
+  if (kind != PLAIN) {
     const struct msghdr message = {NULL, 0, (struct iovec *)(uintptr_t)pieces, (size_t)count, NULL, 0, 0};
     ssize_t result;
-    if (park_send(process, descriptor, &message, 0, &result)) return result;
+    if (park_send(process, kind, descriptor, &message, 0, &result)) return result;
   }
   return baton_system()->writev(descriptor, pieces, count);
-}
-
-/* }====================================================== */
-
-/* {======================================================
-** Connections
-** ======================================================= */
-
-int accept(int descriptor, struct sockaddr *address, socklen_t *size) {
-  struct baton_process *process = BATON_WHO_PARKS();
-  if (process != NULL && await_transfer(process, descriptor, POLLIN) != 0) return -1;
-  return baton_system()->accept(descriptor, address, size);
-}
-
-int accept4(int descriptor, struct sockaddr *address, socklen_t *size, int flags) {
-  struct baton_process *process = BATON_WHO_PARKS();
-  if (process != NULL && await_transfer(process, descriptor, POLLIN) != 0) return -1;
-  return baton_system()->accept4(descriptor, address, size, flags);
-}
-
-/* Begins to connect: the socket does not block meanwhile. */
-static int begin_connection(int descriptor, const struct sockaddr *address, socklen_t size) {
-  const int flags = fcntl(descriptor, F_GETFL);
-  int result, error;
-  if (flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) != 0) return -1;
-  result = baton_system()->connect(descriptor, address, size);
-  error = errno;
-  if (fcntl(descriptor, F_SETFL, flags) != 0) return -1;
-  errno = error;
-  return result;
-}
-
-/* Sockets of other kinds connect at once, or wait for something that cannot be polled for. */
-static int connects_over_network(const struct sockaddr *address, socklen_t size) {
-  return size >= sizeof address->sa_family && (address->sa_family == AF_INET || address->sa_family == AF_INET6);
-}
-
-int connect(int descriptor, const struct sockaddr *address, socklen_t size) {
-  struct baton_process *process = BATON_WHO_PARKS();
-  if (process == NULL || address == NULL || !connects_over_network(address, size) || baton_is_nonblocking(descriptor) || !is_stream(descriptor))
-    return baton_system()->connect(descriptor, address, size);
-  if (begin_connection(descriptor, address, size) == 0) return 0;
-  if (errno != EINPROGRESS) return -1;
-  switch (baton_park_for(process, descriptor, POLLOUT, baton_deadline_of_socket(descriptor, SO_SNDTIMEO))) {
-    case BATON_PARK_TIMEOUT: errno = EINPROGRESS; return -1;
-    case BATON_PARK_FAILED: return -1;
-    default: break;
-  }
-  /* Says what has come of it; waits for that if the process could not. */
-  return baton_system()->connect(descriptor, address, size);
 }
 
 /* }====================================================== */

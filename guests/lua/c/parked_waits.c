@@ -80,7 +80,7 @@ static int park_poll(struct baton_process *process, struct poll_call *call, uint
   if (!make_room(&watches, call->count)) return 0;
   for (i = 0; i < call->count; i++)
     if (call->fds[i].fd >= 0) add_watch(&watches, call->fds[i].fd, baton_wants(call->fds[i].events));
-  parked = baton_park_until(process, watches.all, watches.count, deadline, try_poll, call);
+  parked = baton_park_until(process, watches.all, watches.count, deadline, BATON_BY_ANY_HANDLER, try_poll, call);
   free_watches(&watches);
   if (parked == BATON_PARK_FAILED) call->result = -1;
   return parked != BATON_PARK_REFUSED; /* after a timeout the last attempt has cleared all and answered 0 */
@@ -171,7 +171,7 @@ static int park_select(struct baton_process *process, struct select_call *call, 
   for (i = 0; i < 3; i++)
     if (call->sets[i] != NULL) call->asked[i] = *call->sets[i];
   watch_set_bits(call, &watches);
-  parked = baton_park_until(process, watches.all, watches.count, deadline, try_select, call);
+  parked = baton_park_until(process, watches.all, watches.count, deadline, BATON_BY_ANY_HANDLER, try_select, call);
   free_watches(&watches);
   if (parked == BATON_PARK_REFUSED || parked == BATON_PARK_FAILED) /* the sets are as they were given, then */
     for (i = 0; i < 3; i++)
@@ -234,7 +234,7 @@ static int try_epoll(void *argument, int which, unsigned ready) {
 static int park_epoll(struct baton_process *process, struct epoll_call *call, int timeout) {
   const struct baton_watch watch = {(uint32_t)call->epoll, BATON_WANTS_READ};
   const uint64_t deadline = timeout < 0 ? BATON_NO_DEADLINE : baton_rs_now() + (uint64_t)timeout * 1000000u;
-  enum baton_parked parked = baton_park_until(process, &watch, 1, deadline, try_epoll, call);
+  enum baton_parked parked = baton_park_until(process, &watch, 1, deadline, BATON_BY_ANY_HANDLER, try_epoll, call);
   if (parked == BATON_PARK_FAILED) call->result = -1;
   return parked != BATON_PARK_REFUSED;
 }
@@ -264,44 +264,69 @@ int epoll_pwait(int epoll, struct epoll_event *events, int room, int timeout, co
 ** ======================================================= */
 
 /*
-** Answers nonzero if the process has slept. After a kill or an interrupt the sleep is over: libraries that are told of a rest sleep on for that long, and could
-** not be ended.
+** After a kill or an interrupt the sleep is over: libraries that are told of a rest sleep on for that long, and could not be ended. After a signal handler
+** they are told.
 */
-static int park_sleep(struct baton_process *process, uint64_t deadline) {
+enum sleep { NO_SLEEP, SLEPT, BROKEN_OFF };
+
+static enum sleep park_sleep(struct baton_process *process, uint64_t deadline) {
   const int saved_errno = errno;
   const enum baton_parked parked = baton_park_asleep(process, deadline);
+  const int is_broken_off = parked == BATON_PARK_FAILED && errno == EINTR;
   baton_set_errno(saved_errno);
-  return parked != BATON_PARK_REFUSED;
+  if (parked == BATON_PARK_REFUSED) return NO_SLEEP;
+  return is_broken_off ? BROKEN_OFF : SLEPT;
 }
 
 int nanosleep(const struct timespec *time, struct timespec *left) {
   struct baton_process *process = time != NULL && is_time(time) ? BATON_WHO_PARKS() : NULL;
-  if (process != NULL && park_sleep(process, baton_deadline_after(time))) return 0;
-  return baton_system()->nanosleep(time, left);
+  const uint64_t deadline = process != NULL ? baton_deadline_after(time) : 0;
+  switch (process != NULL ? park_sleep(process, deadline) : NO_SLEEP) {
+    case SLEPT: return 0;
+    case BROKEN_OFF:
+      if (left != NULL) *left = time_until(deadline);
+      errno = EINTR;
+      return -1;
+    default: return baton_system()->nanosleep(time, left);
+  }
 }
 
 int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, struct timespec *left) {
   const int parks = time != NULL && is_time(time) && (clock == CLOCK_MONOTONIC || (clock == CLOCK_REALTIME && !(flags & TIMER_ABSTIME)));
   struct baton_process *process = parks ? BATON_WHO_PARKS() : NULL;
+  uint64_t deadline = 0;
   if (process != NULL) {
     const uint64_t until = (uint64_t)time->tv_sec * NANOSECONDS + (uint64_t)time->tv_nsec;
-    if (park_sleep(process, flags & TIMER_ABSTIME ? until : baton_deadline_after(time))) return 0;
+    deadline = flags & TIMER_ABSTIME ? until : baton_deadline_after(time);
   }
-  return baton_system()->clock_nanosleep(clock, flags, time, left);
+  switch (process != NULL ? park_sleep(process, deadline) : NO_SLEEP) {
+    case SLEPT: return 0;
+    case BROKEN_OFF:
+      if (left != NULL && !(flags & TIMER_ABSTIME)) *left = time_until(deadline);
+      return EINTR;
+    default: return baton_system()->clock_nanosleep(clock, flags, time, left);
+  }
 }
 
 unsigned sleep(unsigned seconds) {
   struct baton_process *process = BATON_WHO_PARKS();
   const struct timespec time = {(time_t)seconds, 0};
-  if (process != NULL && park_sleep(process, baton_deadline_after(&time))) return 0;
-  return baton_system()->sleep(seconds);
+  const uint64_t deadline = process != NULL ? baton_deadline_after(&time) : 0;
+  switch (process != NULL ? park_sleep(process, deadline) : NO_SLEEP) {
+    case SLEPT: return 0;
+    case BROKEN_OFF: errno = EINTR; return (unsigned)time_until(deadline).tv_sec;
+    default: return baton_system()->sleep(seconds);
+  }
 }
 
 int usleep(useconds_t microseconds) {
   struct baton_process *process = BATON_WHO_PARKS();
   const struct timespec time = {(time_t)(microseconds / 1000000u), (long)(microseconds % 1000000u) * 1000};
-  if (process != NULL && park_sleep(process, baton_deadline_after(&time))) return 0;
-  return baton_system()->usleep(microseconds);
+  switch (process != NULL ? park_sleep(process, baton_deadline_after(&time)) : NO_SLEEP) {
+    case SLEPT: return 0;
+    case BROKEN_OFF: errno = EINTR; return -1;
+    default: return baton_system()->usleep(microseconds);
+  }
 }
 
 /* }====================================================== */

@@ -149,6 +149,7 @@ void baton_lua_end_in_place(struct baton_process *process) {
   process->foreign_states = 0;
   process->retaken = 0;
   process->use.object = NULL;
+  process->parked_on = NULL;
   process->waiting_for = NULL;
   if (process != process->vm->main_process) let_go_of_handle(process);
 }

@@ -9,6 +9,7 @@
 struct lua_State;
 struct global_State;
 struct baton_process;
+struct baton_handled;
 
 /* Marks on the C stack of what a process is inside of; an error that jumps over them removes them. */
 enum baton_mark_kind { BATON_MARK_CLOSE, BATON_MARK_FINALIZER, BATON_MARK_FOREIGN_STATE, BATON_MARK_CRITICAL, BATON_MARK_COLLECTOR };
@@ -95,6 +96,9 @@ struct baton_process {
   uint64_t id;                  /* what the program sees */
   struct baton_process *next_live, *previous_live;
   struct baton_use use;         /* what its retaken or parked call is about */
+  struct baton_handled *parked_on; /* while it is parked: what handlers have done on its thread; how often, when it began; and which of them end its wait */
+  unsigned handlers_before;
+  int ended_by;
   void *object;                 /* the file that a library function is about (see io_objects.c) */
   int (*object_of)(struct lua_State *); /* and the function which noted that */
   void *exceptions[2];          /* the C++ runtime's per-thread globals */

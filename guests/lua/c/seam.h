@@ -155,10 +155,9 @@ int baton_run_command(const char *command);
 
 #if defined(BATON_IN_LIOLIB)
 #define l_popen(L, c, m) (baton_io_flush_all(), popen(c, m))
-#define l_pclose(L, file) ((void)(L), baton_io_close_by(pclose, file))
+#define l_pclose(L, file) ((void)(L), pclose(file))
 struct _IO_FILE;
 int baton_io_refill(struct _IO_FILE *file);
-int baton_io_close_by(int (*close)(struct _IO_FILE *), struct _IO_FILE *file);
 void baton_io_flush_all(void);
 #define luaL_checkudata baton_io_checkudata
 #define lua_touserdata baton_io_touserdata

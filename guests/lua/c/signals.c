@@ -31,6 +31,10 @@ static void ask_for_safepoint(void) {
   baton_rs_request_signalled(program->executor);
 }
 
+void baton_lua_handler_has_run(void) {
+  if (program != NULL && __atomic_load_n(&program->parked, __ATOMIC_RELAXED) > 0) ask_for_safepoint(); /* Relaxed: who parks later waits for later handlers */
+}
+
 static void on_interrupt(int signal) {
   if (is_for_command) return;
   handle(signal, SIG_DFL); /* a second one ends the program */
@@ -66,6 +70,7 @@ struct baton_process *baton_lua_whom_to_interrupt(const struct baton_vm *vm) { r
 /* Inside the VM, at a safepoint of any process or in the executor's loop. */
 void baton_lua_signalled(struct baton_vm *vm) {
   struct baton_process *target = baton_lua_whom_to_interrupt(vm);
+  baton_lua_end_waits_for_handlers(vm);
   if (!interrupt_wanted || target == NULL) return;
   interrupt_wanted = 0;
   target->interrupted = 1;

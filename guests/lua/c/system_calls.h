@@ -1,5 +1,5 @@
 /*
-** The C library's functions of whose names the executable exports its own (parked_*.c, simulation.c): for all calls that do not park, and for the true time.
+** The C library's functions of whose names the executable exports its own (parked*.c, closing.c, handlers.c, simulation.c): for all calls that do not park, and for the true time.
 */
 #ifndef BATON_SYSTEM_CALLS_H
 #define BATON_SYSTEM_CALLS_H
@@ -7,6 +7,7 @@
 #include <netdb.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -44,6 +45,8 @@
   X(ssize_t, send, (int, const void *, size_t, int))                                                      \
   X(ssize_t, sendto, (int, const void *, size_t, int, const struct sockaddr *, socklen_t))                \
   X(ssize_t, sendmsg, (int, const struct msghdr *, int))                                                  \
+  X(int, recvmmsg, (int, struct mmsghdr *, unsigned, int, struct timespec *))                             \
+  X(int, sendmmsg, (int, struct mmsghdr *, unsigned, int))                                                \
   X(ssize_t, write, (int, const void *, size_t))                                                          \
   X(ssize_t, writev, (int, const struct iovec *, int))                                                    \
   X(int, getaddrinfo, (const char *, const char *, const struct addrinfo *, struct addrinfo **))          \
@@ -51,9 +54,16 @@
   X(time_t, time, (time_t *))                                                                             \
   X(int, gettimeofday, (struct timeval *, void *))                                                        \
   X(clock_t, clock, (void))                                                                               \
+  X(int, sigaction, (int, const struct sigaction *, struct sigaction *))                                  \
+  X(__sighandler_t, signal, (int, __sighandler_t))                                                        \
   X(int, close, (int))                                                                                    \
   X(int, dup2, (int, int))                                                                                \
   X(int, dup3, (int, int, int))                                                                           \
+  X(void, closefrom, (int))                                                                               \
+  X(int, fclose, (FILE *))                                                                                \
+  X(int, pclose, (FILE *))                                                                                \
+  X(FILE *, freopen, (const char *, const char *, FILE *))                                                \
+  X(FILE *, freopen64, (const char *, const char *, FILE *))                                              \
   X(int, close_range, (unsigned, unsigned, int))
 
 struct baton_system_calls {

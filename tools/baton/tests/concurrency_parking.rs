@@ -51,9 +51,13 @@ cases! {
 cases! {
     mod calls from "parking/calls.lua":
         the_answers_are_those_of_the_system,
+        what_another_program_has_taken_keeps_no_thread,
         a_declared_module_parks_and_an_undeclared_one_does_not,
         a_module_that_holds_a_mutex_across_a_wait_does_not_deadlock,
         other_threads_children_and_signal_handlers_get_the_systems_calls,
+        a_handler_that_was_left_by_a_jump_keeps_nobody_from_parking,
+        a_handler_ends_the_waits_of_its_thread_and_no_sleep_of_baton,
+        whatever_closes_a_descriptor_ends_the_waits_for_it,
         a_kill_ends_a_parked_wait_at_once,
         wrong_options_are_refused;
 }

@@ -1,6 +1,6 @@
 /*
-** What blocking system calls answer, written down: results, errno, timeouts, what is left of the arguments. Run with calls that park and with
-** the system's own, the two texts must be the same. Other threads do what the calls wait for.
+** What blocking system calls answer, written down: results, errno, timeouts, what is left of the arguments, which signals end them. Run with calls that
+** park and with the system's own, the two texts must be the same. Other threads do what the calls wait for.
 */
 #define _GNU_SOURCE
 #include <lauxlib.h>
@@ -11,7 +11,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +32,7 @@ extern ssize_t __recv_chk(int, void *, size_t, size_t, int);
 extern ssize_t __recvfrom_chk(int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *);
 extern ssize_t __read_chk(int, void *, size_t, size_t);
 
-static char text[16384];
+static char text[32768];
 static size_t length;
 
 static void say(const char *format, ...) {
@@ -71,9 +73,11 @@ static void tell(const char *what, long result, long at_least) {
 ** ======================================================= */
 
 struct errand {
-  pthread_t thread;
+  pthread_t thread, caller;
+  int signals; /* that it first sends to the caller, one after the other; -1: until the call is over */
+  atomic_int is_over;
   int descriptor;
-  char what; /* 'w'rites a byte, 'c'loses its end, 'd'rains, 'k'nocks at a port */
+  char what; /* 'w'rites a byte, 'c'loses its end, 'd'rains, 'k'nocks at a port; or '-', nothing */
   struct sockaddr_in address;
 };
 
@@ -86,8 +90,14 @@ static void pause_ms(long ms) {
 static void *run(void *argument) {
   struct errand *errand = argument;
   char room[65536];
+  int left;
   pause_ms(10);
+  for (left = errand->signals; left != 0 && !errand->is_over; left--) {
+    pthread_kill(errand->caller, SIGUSR1);
+    pause_ms(10);
+  }
   switch (errand->what) {
+    case '-': break;
     case 'w': if (write(errand->descriptor, "x", 1) != 1) abort(); break;
     case 'c': close(errand->descriptor); break;
     case 'd': while (read(errand->descriptor, room, sizeof room) > 0) {} break;
@@ -100,13 +110,21 @@ static void *run(void *argument) {
   return NULL;
 }
 
-static void soon(struct errand *errand, char what, int descriptor) {
+static void after_signals(struct errand *errand, int signals, char what, int descriptor) {
+  errand->caller = pthread_self();
+  errand->signals = signals;
+  errand->is_over = 0;
   errand->what = what;
   errand->descriptor = descriptor;
   if (pthread_create(&errand->thread, NULL, run, errand) != 0) abort();
 }
 
-static void done(struct errand *errand) { pthread_join(errand->thread, NULL); }
+static void soon(struct errand *errand, char what, int descriptor) { after_signals(errand, 0, what, descriptor); }
+
+static void done(struct errand *errand) {
+  errand->is_over = 1;
+  pthread_join(errand->thread, NULL);
+}
 
 static void make_pair(int pair[2]) {
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) abort();
@@ -239,6 +257,77 @@ static void limit_time(int descriptor, int option, long ms) {
   setsockopt(descriptor, SOL_SOCKET, option, &limit, sizeof limit);
 }
 
+/* MSG_WAITALL: what has come stays what it answers, whatever ends the wait. */
+static void wholes(int a[2]) {
+  char room[64];
+  struct iovec pieces[2] = {{room, 1}, {room + 1, 1}};
+  struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
+  struct errand errand;
+  int b[2];
+#define THERE(descriptor) (write(descriptor, "x", 1) == 1 ? (void)0 : abort())
+#define THEN_LATER(what, call) (THERE(a[1]), soon(&errand, 'w', a[1]), begin(), tell(what, call, 5), done(&errand))
+  THEN_LATER("recvfrom all", recvfrom(a[0], room, 2, MSG_WAITALL, NULL, NULL));
+  THEN_LATER("recvmsg all", recvmsg(a[0], &message, MSG_WAITALL));
+  say("%zu %d\n", pieces[0].iov_len, pieces[1].iov_base == room + 1);
+  begin(), tell("recv all without waiting", recv(a[0], room, 2, MSG_WAITALL | MSG_DONTWAIT), 0);
+  THERE(a[1]);
+  begin(), tell("recv a part without waiting", recv(a[0], room, 2, MSG_WAITALL | MSG_DONTWAIT), 0);
+  limit_time(a[0], SO_RCVTIMEO, 15);
+  begin(), tell("recv all in vain", recv(a[0], room, 2, MSG_WAITALL), 15);
+  THERE(a[1]);
+  begin(), tell("recv a part in vain", recv(a[0], room, 2, MSG_WAITALL), 15);
+  THERE(a[1]);
+  begin(), tell("recv all and leave", recv(a[0], room, 2, MSG_WAITALL | MSG_PEEK), 0);
+  begin(), tell("recv what was left", recv(a[0], room, 2, 0), 0);
+  limit_time(a[0], SO_RCVTIMEO, 0);
+  make_pair(b);
+  THERE(b[1]);
+  soon(&errand, 'c', b[1]);
+  begin(), tell("recv all until the end", recv(b[0], room, 9, MSG_WAITALL), 5);
+  done(&errand);
+  begin(), tell("recv all after the end", recv(b[0], room, 9, MSG_WAITALL), 0);
+  close(b[0]);
+}
+
+/* Several datagrams by one call. */
+static void batches(void) {
+  char room[2][8];
+  struct iovec pieces[2] = {{room[0], sizeof room[0]}, {room[1], sizeof room[1]}};
+  struct mmsghdr all[2] = {{.msg_hdr = {.msg_iov = &pieces[0], .msg_iovlen = 1}}, {.msg_hdr = {.msg_iov = &pieces[1], .msg_iovlen = 1}}};
+  struct timespec second = {1, 0};
+  struct errand errand;
+  int a[2];
+  if (socketpair(AF_UNIX, SOCK_DGRAM, 0, a) != 0) abort();
+  THERE(a[1]);
+  soon(&errand, 'w', a[1]);
+  begin(), tell("recvmmsg", recvmmsg(a[0], all, 2, 0, NULL), 5);
+  done(&errand);
+  say("%u %u\n", all[0].msg_len, all[1].msg_len);
+  soon(&errand, 'w', a[1]);
+  begin(), tell("recvmmsg one", recvmmsg(a[0], all, 2, MSG_WAITFORONE, NULL), 5);
+  done(&errand);
+  begin(), tell("recvmmsg without waiting", recvmmsg(a[0], all, 2, MSG_DONTWAIT, NULL), 0);
+  THERE(a[1]);
+  begin(), tell("recvmmsg with a limit", recvmmsg(a[0], all, 1, 0, &second), 0);
+  limit_time(a[0], SO_RCVTIMEO, 15);
+  begin(), tell("recvmmsg in vain", recvmmsg(a[0], all, 2, 0, NULL), 15);
+  THERE(a[1]);
+  begin(), tell("recvmmsg one in vain", recvmmsg(a[0], all, 2, 0, NULL), 15);
+  fcntl(a[0], F_SETFL, O_NONBLOCK);
+  begin(), tell("recvmmsg from what does not block", recvmmsg(a[0], all, 2, 0, NULL), 0);
+  begin(), tell("sendmmsg", sendmmsg(a[1], all, 2, 0), 0);
+  say("%u %u\n", all[0].msg_len, all[1].msg_len);
+  fcntl(a[1], F_SETFL, O_NONBLOCK);
+  while (send(a[1], room[0], 8, 0) > 0) {
+  }
+  fcntl(a[1], F_SETFL, 0);
+  limit_time(a[1], SO_SNDTIMEO, 15);
+  begin(), tell("sendmmsg in vain", sendmmsg(a[1], all, 2, 0), 15);
+  close(a[0]);
+  begin(), tell("sendmmsg to nobody", sendmmsg(a[1], all, 2, 0), 0);
+  close(a[1]);
+}
+
 static void receives(void) {
   char room[64];
   struct iovec pieces[2] = {{room, 1}, {room + 1, 60}};
@@ -260,6 +349,7 @@ static void receives(void) {
   begin(), tell("recv what was left", recv(a[0], room, sizeof room, 0), 0);
   if (write(a[1], "x", 1) != 1) abort();
   LATER("recv all", recv(a[0], room, 2, MSG_WAITALL));
+  wholes(a);
   begin(), tell("recv without waiting", recv(a[0], room, 9, MSG_DONTWAIT), 0);
   limit_time(a[0], SO_RCVTIMEO, 15);
   begin(), tell("recv in vain", recv(a[0], room, 9, 0), 15);
@@ -319,6 +409,7 @@ static void sends(void) {
   if (pipe(ends) != 0) abort();
   soon(&errand, 'd', ends[0]);
   begin(), tell("write to a pipe", write(ends[1], large, sizeof large), 5);
+  begin(), tell("writev to a pipe", writev(ends[1], pieces, 2), 0);
   close(ends[1]);
   done(&errand);
   close(ends[0]);
@@ -352,6 +443,7 @@ static void connections(void) {
   client = socket(AF_INET, SOCK_STREAM, 0);
   begin(), tell("connect", connect(client, (struct sockaddr *)&address, sizeof address), 0);
   say("%d\n", fcntl(client, F_GETFL) & O_NONBLOCK);
+  begin(), tell("accept from what does not listen", accept(client, NULL, NULL), 0);
   begin(), tell("connect again", connect(client, (struct sockaddr *)&address, sizeof address), 0);
   close(client);
   fcntl(server, F_SETFL, O_NONBLOCK);
@@ -364,6 +456,229 @@ static void connections(void) {
   begin(), tell("connect what is closed", connect(client, (struct sockaddr *)&address, sizeof address), 0);
 }
 
+/* {======================================================
+** Signals
+** ======================================================= */
+
+static volatile sig_atomic_t caught;
+
+static void on_signal(int number) {
+  (void)number;
+  caught++;
+}
+
+static void catch(int number, int flags) {
+  struct sigaction action = {.sa_flags = flags}, now;
+  action.sa_handler = on_signal;
+  caught = 0;
+  if (sigaction(number, &action, NULL) != 0 || sigaction(number, NULL, &now) != 0) abort();
+  say("caught by %s, %s\n", now.sa_handler == on_signal ? "the handler" : "another", now.sa_flags & SA_RESTART ? "restarts" : "breaks off");
+}
+
+/* Signals until the call has returned; or a few, and then what the call waits for. */
+#define BROKEN(what, call) (after_signals(&errand, -1, '-', -1), begin(), tell(what, call, 5), done(&errand))
+#define GONE_ON(what, action, descriptor, call) (after_signals(&errand, 3, action, descriptor), begin(), tell(what, call, 15), done(&errand))
+
+/* Whatever the handler's flags say. */
+static void broken_waits(int flags) {
+  struct timespec five = {5, 0}, left = {9, 9}, until;
+  struct timeval time = {5, 0};
+  struct epoll_event event = {EPOLLIN, {.u32 = 7}}, came;
+  struct pollfd asked;
+  struct errand errand;
+  fd_set reads, writes;
+  int a[2], epoll = epoll_create1(0);
+  make_pair(a);
+  epoll_ctl(epoll, EPOLL_CTL_ADD, a[0], &event);
+  catch(SIGUSR1, flags);
+  asked.fd = a[0];
+  asked.events = POLLIN;
+  asked.revents = 77;
+  BROKEN("poll broken off", poll(&asked, 1, 5000));
+  say("%d, caught %d\n", asked.revents, caught > 0);
+  BROKEN("poll nothing broken off", poll(NULL, 0, 5000));
+  BROKEN("ppoll broken off", ppoll(&asked, 1, &five, NULL));
+  set_one(&reads, &writes, a[0]);
+  BROKEN("select broken off", select(a[0] + 1, &reads, &writes, NULL, &time));
+  say("%d, time left %d\n", !!FD_ISSET(a[0], &reads), time.tv_sec == 4);
+  BROKEN("pselect broken off", pselect(a[0] + 1, &reads, NULL, NULL, &five, NULL));
+  BROKEN("epoll_wait broken off", epoll_wait(epoll, &came, 1, 5000));
+  BROKEN("epoll_pwait broken off", epoll_pwait(epoll, &came, 1, 5000, NULL));
+  BROKEN("nanosleep broken off", nanosleep(&five, &left));
+  say("time left %d\n", left.tv_sec == 4);
+  BROKEN("clock_nanosleep broken off", clock_nanosleep(CLOCK_MONOTONIC, 0, &five, &left));
+  say("time left %d\n", left.tv_sec == 4);
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_sec += 5;
+  left.tv_sec = 9;
+  BROKEN("clock_nanosleep until then broken off", clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, &left));
+  say("time left %ld\n", (long)left.tv_sec);
+  BROKEN("usleep broken off", usleep(900000));
+  BROKEN("sleep broken off", (long)sleep(5));
+  close(epoll);
+  close_both(a);
+}
+
+/* Leaves no room in it. */
+static void fill(int descriptor) {
+  fcntl(descriptor, F_SETFL, O_NONBLOCK);
+  while (write(descriptor, large, sizeof large) > 0) {
+  }
+  fcntl(descriptor, F_SETFL, 0);
+}
+
+static void listen_at(int server, struct sockaddr_in *address) {
+  socklen_t size = sizeof *address;
+  memset(address, 0, sizeof *address);
+  address->sin_family = AF_INET;
+  address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (bind(server, (struct sockaddr *)address, size) != 0 || listen(server, 5) != 0) abort();
+  getsockname(server, (struct sockaddr *)address, &size);
+}
+
+/* Without SA_RESTART. */
+static void broken_transfers(void) {
+  char room[64];
+  struct iovec pieces[2] = {{room, 1}, {room + 1, 60}};
+  struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
+  struct errand errand;
+  struct sockaddr_in address;
+  int a[2], server = socket(AF_INET, SOCK_STREAM, 0);
+  make_pair(a);
+  listen_at(server, &address);
+  BROKEN("recv broken off", recv(a[0], room, sizeof room, 0));
+  BROKEN("recvfrom broken off", recvfrom(a[0], room, sizeof room, 0, NULL, NULL));
+  BROKEN("recvmsg broken off", recvmsg(a[0], &message, 0));
+  BROKEN("read broken off", read(a[0], room, sizeof room));
+  BROKEN("readv broken off", readv(a[0], pieces, 2));
+  BROKEN("accept broken off", accept(server, NULL, NULL));
+  fill(a[0]);
+  BROKEN("send broken off", send(a[0], large, 10, 0));
+  BROKEN("write broken off", write(a[0], large, 10));
+  close(server);
+  close_both(a);
+}
+
+static void pipes_broken_off(void) {
+  char room[64];
+  struct errand errand;
+  int ends[2];
+  if (pipe(ends) != 0) abort();
+  BROKEN("read a pipe broken off", read(ends[0], room, sizeof room));
+  fill(ends[1]);
+  BROKEN("write to a pipe broken off", write(ends[1], large, 10));
+  close_both(ends);
+}
+
+/* What has begun is not begun again: it answers how far it came. */
+static void broken_midway(void) {
+  char room[64];
+  struct errand errand;
+  int a[2], ends[2];
+  ssize_t sent;
+  make_pair(a);
+  if (write(a[1], "x", 1) != 1) abort();
+  BROKEN("recv all broken off", recv(a[0], room, sizeof room, MSG_WAITALL));
+  after_signals(&errand, -1, '-', -1);
+  begin();
+  sent = send(a[0], large, sizeof large, 0);
+  done(&errand);
+  say("send broken off midway %d\n", sent > 0 && sent < (ssize_t)sizeof large);
+  close_both(a);
+  if (pipe(ends) != 0) abort();
+  BROKEN("write to a pipe broken off midway", write(ends[1], large, sizeof large));
+  close_both(ends);
+}
+
+static void gone_on(void) {
+  char room[64];
+  struct errand errand;
+  int a[2], ends[2], server = socket(AF_INET, SOCK_STREAM, 0), accepted;
+  make_pair(a);
+  if (pipe(ends) != 0) abort();
+  listen_at(server, &errand.address);
+  GONE_ON("recv goes on", 'w', a[1], recv(a[0], room, sizeof room, 0));
+  GONE_ON("read goes on", 'w', a[1], read(a[0], room, sizeof room));
+  GONE_ON("read of a pipe goes on", 'w', ends[1], read(ends[0], room, sizeof room));
+  after_signals(&errand, 3, 'k', -1);
+  begin(), accepted = accept(server, NULL, NULL);
+  tell("accept goes on", accepted >= 0, 15);
+  done(&errand);
+  close(accepted);
+  fill(a[0]);
+  after_signals(&errand, 3, 'd', a[1]);
+  begin(), tell("send goes on", send(a[0], large, 10, 0), 15);
+  say("caught %d\n", caught > 0);
+  shutdown(a[0], SHUT_WR);
+  done(&errand);
+  close_both(a);
+  make_pair(a);
+  limit_time(server, SO_RCVTIMEO, 900);
+  limit_time(a[0], SO_RCVTIMEO, 900);
+  limit_time(a[0], SO_SNDTIMEO, 900);
+  BROKEN("recv with a limit does not", recv(a[0], room, sizeof room, 0));
+  BROKEN("read with a limit does not", read(a[0], room, sizeof room));
+  BROKEN("accept with a limit does not", accept(server, NULL, NULL));
+  fill(a[0]);
+  BROKEN("send with a limit does not", send(a[0], large, 10, 0));
+  close(server);
+  close_both(ends);
+  close_both(a);
+}
+
+/* Sending to who has gone raises SIGPIPE, unless something was sent. */
+static void broken_pipes(void) {
+  struct iovec piece = {large, 10};
+  struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+  struct sigaction before;
+  struct errand errand;
+  int a[2], ends[2];
+  ssize_t sent;
+  sigaction(SIGPIPE, NULL, &before);
+  catch(SIGPIPE, 0);
+  make_pair(a);
+  if (pipe(ends) != 0) abort();
+  close(a[1]);
+  close(ends[0]);
+#define TO_NOBODY(what, call) (begin(), tell(what, call, 0), say("caught %d\n", (int)caught))
+  TO_NOBODY("send to nobody", send(a[0], large, 10, 0));
+  TO_NOBODY("send to nobody, silently", send(a[0], large, 10, MSG_NOSIGNAL));
+  TO_NOBODY("sendmsg to nobody", sendmsg(a[0], &message, 0));
+  TO_NOBODY("write to nobody", write(a[0], large, 10));
+  TO_NOBODY("writev to nobody", writev(a[0], &piece, 1));
+  TO_NOBODY("write to a pipe that nobody reads", write(ends[1], large, 10));
+  close(a[0]);
+  close(ends[1]);
+  make_pair(a);
+  soon(&errand, 'c', a[1]);
+  begin();
+  sent = send(a[0], large, sizeof large, 0);
+  done(&errand);
+  say("send to who leaves %d, caught %d\n", sent > 0 && sent < (ssize_t)sizeof large, (int)caught);
+  close(a[0]);
+  make_pair(a);
+  fill(a[0]);
+  soon(&errand, 'c', a[1]);
+  TO_NOBODY("send to who leaves without having read", send(a[0], large, 10, 0));
+  done(&errand);
+  close(a[0]);
+  sigaction(SIGPIPE, &before, NULL);
+}
+
+static void signals(void) {
+  broken_waits(0);
+  broken_transfers();
+  pipes_broken_off();
+  broken_midway();
+  broken_waits(SA_RESTART);
+  gone_on();
+  broken_midway();
+  say("%d\n", signal(SIGUSR1, SIG_DFL) == on_signal);
+  broken_pipes();
+}
+
+/* }====================================================== */
+
 /* run() -> the text of all answers */
 static int conformance_run(lua_State *L) {
   length = 0;
@@ -372,8 +687,10 @@ static int conformance_run(lua_State *L) {
   epolls();
   sleeps();
   receives();
+  batches();
   sends();
   connections();
+  signals();
   lua_pushlstring(L, text, length);
   return 1;
 }
