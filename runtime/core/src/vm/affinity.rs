@@ -11,9 +11,8 @@
 //! within that limit is never refused because calls are out just then: its thread is started above the bound, if there must be one, and as long as
 //! there are too many no other is started.
 
-use super::operations::SpawnError;
-use super::{HOME, Inner, Spawned, Vm};
-use crate::kernel::{CarrierId, ProcessId, SpawnOptions};
+use super::{HOME, Inner, SpawnError, Spawned, Vm};
+use crate::kernel::{CarrierId, Next, ProcessId, SpawnOptions};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -68,6 +67,45 @@ impl Names {
 }
 
 impl Vm {
+    /// Has a process run on home as long as home is there: while home is out in a surprise call of another process, this one goes elsewhere.
+    /// Only [`Vm::bind_to_thread`] keeps a process on a thread whatever happens. Before [`Vm::run`], or inside the VM. Says whether it lives.
+    pub fn prefer_home(&self, process: ProcessId) -> bool {
+        self.inner.with_mutex_held(|inner| {
+            if !inner.kernel.is_alive(process) {
+                return false;
+            }
+            inner.kernel.set_pin(process, Some(HOME));
+            inner.prefers_home = Some(process);
+            true
+        })
+    }
+
+    /// Binds a process to a native thread, or frees it. The calling one moves at once.
+    fn bind(&self, process: ProcessId, carrier: Option<CarrierId>) {
+        let jump = self.inner.with(|inner| {
+            inner.kernel.set_pin(process, carrier);
+            if inner.prefers_home == Some(process) {
+                inner.prefers_home = None;
+            }
+            self.let_go_of_threads(inner);
+            if let Some(carrier) = carrier {
+                self.let_go_unless_bound(inner, carrier);
+            }
+            let me = inner.kernel.current()?;
+            let leaves = carrier.is_some_and(|carrier| carrier != inner.carrier) || self.should_go_home(inner, me);
+            if me != process || !leaves {
+                return self.plan(inner, me, Next::Same);
+            }
+            let next = match inner.kernel.schedule() {
+                // It can run where it is bound to: the loop hands the VM over.
+                Next::Same => Next::Nothing,
+                next => next,
+            };
+            self.plan(inner, me, next)
+        });
+        self.take(jump);
+    }
+
     /// Binds a process to the native thread of a name, which is made if there is none; `None` frees it. The calling process moves at once.
     ///
     /// ```
@@ -214,5 +252,16 @@ impl Vm {
         }
         // It is for everybody again.
         inner.call_next();
+    }
+}
+
+impl Inner {
+    /// Home goes out in a call of `process`, or has come back from it.
+    pub(super) fn home_is_out(&mut self, process: ProcessId, out: bool) {
+        if let Some(homebody) = self.prefers_home
+            && homebody != process
+        {
+            self.kernel.set_pin(homebody, (!out).then_some(HOME));
+        }
     }
 }

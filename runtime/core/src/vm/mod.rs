@@ -3,7 +3,8 @@
 //! | file | what it does |
 //! |---|---|
 //! | `mod.rs` | the VM's face: making it, running it, asking it |
-//! | `operations.rs` | what a running process may do: yield, wait, spawn, kill |
+//! | `spawning.rs` | new processes, their stacks, and the end of what is kept of them |
+//! | `operations.rs` | what a running process may do: yield, wait, suspend, kill |
 //! | `switching.rs`, `straight.rs` | from one process to the next; the same where little is to be decided |
 //! | `publishing.rs` | what the owner shows the monitor |
 //! | `consulting.rs` | a scheduler and switch hooks of the guest's users |
@@ -106,6 +107,7 @@ mod publishing;
 mod seats;
 mod simulation;
 mod slices;
+mod spawning;
 mod straight;
 mod switching;
 mod turns;
@@ -116,7 +118,7 @@ pub use affinity::{HOME_NAME, ThreadRefusal};
 pub use bell::{Bell, Ring};
 pub use descriptors::MOST_DESCRIPTORS;
 pub use moving::Departure;
-pub use operations::{SpawnError, Spawned};
+pub use spawning::{SpawnError, Spawned};
 
 use crate::counters::Counters;
 use crate::guest::Guest;

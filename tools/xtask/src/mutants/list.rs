@@ -511,7 +511,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "a stack is made where only one that is ready was asked for",
-        "vm/operations.rs",
+        "vm/spawning.rs",
         "                return Err(SpawnError::NonePremade);\n            }\n            self.spawn_in",
         "            }\n            self.spawn_in",
     ),
