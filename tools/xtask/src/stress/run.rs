@@ -40,7 +40,10 @@ impl Placement {
             Self::Loaded => Command::new(&program.executable),
             Self::Pinned => {
                 let mut command = Command::new("taskset");
-                command.arg("-c").arg(first_allowed_cpu()).arg(&program.executable);
+                command
+                    .arg("-c")
+                    .arg(allowed_cpus()[0].to_string())
+                    .arg(&program.executable);
                 command
             }
         }
@@ -116,12 +119,26 @@ fn wait(child: &mut Child) -> Result<Option<ExitStatus>, String> {
     Ok(None)
 }
 
-/// The first CPU that we may run on, which need not be 0 in a container.
-fn first_allowed_cpu() -> String {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+/// The CPUs that we may run on; the first need not be 0 in a container.
+pub(super) fn allowed_cpus() -> Vec<u32> {
+    allowed_cpus_of("/proc/self/status")
+}
+
+/// By the status of a program or a thread. The first CPU if it says nothing.
+pub(super) fn allowed_cpus_of(status: &str) -> Vec<u32> {
+    let status = fs::read_to_string(status).unwrap_or_default();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    let first = list.unwrap_or("0").trim().split([',', '-']).next();
-    first.unwrap_or("0").to_owned()
+    let cpus = cpus_of(list.unwrap_or_default());
+    if cpus.is_empty() { vec![0] } else { cpus }
+}
+
+/// From a list such as `0-3,8`.
+fn cpus_of(list: &str) -> Vec<u32> {
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    list.trim().split(',').filter_map(range).flatten().collect()
 }
 
 #[cfg(test)]
@@ -135,6 +152,13 @@ mod checks {
             executable: executable.into(),
             directory: PathBuf::from("/"),
         }
+    }
+
+    #[test]
+    fn lists_of_cpus_are_read() {
+        assert_eq!(cpus_of("\t0-3,8\n"), [0, 1, 2, 3, 8]);
+        assert_eq!(cpus_of("5"), [5]);
+        assert_eq!(cpus_of(""), [0; 0]);
     }
 
     #[test]
