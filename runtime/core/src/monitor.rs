@@ -204,7 +204,7 @@ impl Monitor {
         refused_until == 0 || Instant::now().as_nanos() >= refused_until
     }
 
-    /// The same for signal handlers: async-signal-safe. While the thread has not been started, no bell hangs, and the VM has one thread, which is the program's first: a
+    /// The same for signal handlers: async-signal-safe. While the thread has not been started, no bell hangs, and the VM is on the program's first thread: a
     /// signal interrupts that one, whose guest's handler asks for a safepoint.
     pub(crate) fn alert_from_signal_handler(&self) {
         self.alert_if_started();

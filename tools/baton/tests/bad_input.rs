@@ -151,6 +151,17 @@ fn a_sigint_wakes_the_main_process_and_raises_in_it() {
         .complained("stack traceback:");
 }
 
+/// The signal comes to the first thread, which the main process has left.
+#[test]
+fn a_sigint_raises_in_a_main_process_that_is_bound_elsewhere() {
+    let mut program = baton()
+        .process_code("process.main:bind 'elsewhere' io.stderr:write 'ready' while true do end")
+        .start();
+    program.await_stderr("ready");
+    program.signal("INT");
+    program.finish().ends_with(1).complained("interrupted!");
+}
+
 #[test]
 fn a_sigint_raises_in_main_while_others_run() {
     let mut program = baton()

@@ -222,8 +222,11 @@ impl Vm {
         if let Some(entry) = state.entry(carrier) {
             entry.is_named = true;
         }
+        drop(state);
         inner.names.0.insert(name.into(), carrier);
         self.set_named(inner, carrier, true);
+        // Signals come to the first thread, while the VM may be here: what their handlers ask for, the monitor brings.
+        self.monitor.alert();
         Ok(carrier)
     }
 

@@ -48,8 +48,11 @@ pub(crate) fn run_with(configure: impl FnOnce(&Vm), main: impl FnOnce(&Process) 
     start(configure, main).finish()
 }
 
-/// Starts a VM, for a test that does something beside it.
-pub(crate) fn start(configure: impl FnOnce(&Vm), main: impl FnOnce(&Process) -> Life + Send + 'static) -> Running {
+/// A VM that is ready to run, and the word of its first process.
+fn make(
+    configure: impl FnOnce(&Vm),
+    main: impl FnOnce(&Process) -> Life + Send + 'static,
+) -> (Arc<Vm>, Arc<Mock>, usize) {
     prepare_program();
     let mock = Mock::new();
     let vm = Vm::new(Arc::new(MockGuest(Arc::clone(&mock)))).expect("a VM can be made");
@@ -61,6 +64,19 @@ pub(crate) fn start(configure: impl FnOnce(&Vm), main: impl FnOnce(&Process) -> 
         process.vm.stop();
         lived
     });
+    (vm, mock, word)
+}
+
+/// As [`run_with`], on the calling thread, without a limit.
+pub(crate) fn run_here(configure: impl FnOnce(&Vm), main: impl FnOnce(&Process) -> Life + Send + 'static) -> Finished {
+    let (vm, mock, word) = make(configure, main);
+    live_at_home(&vm, word);
+    Finished { vm, mock }
+}
+
+/// Starts a VM, for a test that does something beside it.
+pub(crate) fn start(configure: impl FnOnce(&Vm), main: impl FnOnce(&Process) -> Life + Send + 'static) -> Running {
+    let (vm, mock, word) = make(configure, main);
     let (done, ended) = channel();
     let of_home = Arc::clone(&vm);
     let home = std::thread::spawn(move || {

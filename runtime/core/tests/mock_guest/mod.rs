@@ -9,7 +9,7 @@ mod driver;
 mod process;
 
 pub(crate) use block::Block;
-pub(crate) use driver::{Finished, Running, await_event, run, run_unbound, run_with, start};
+pub(crate) use driver::{Finished, Running, await_event, run, run_here, run_unbound, run_with, start};
 pub(crate) use process::{Killed, Life, Process, native_thread};
 
 use baton_core::guest::{Guest, Judgement};
