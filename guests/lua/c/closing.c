@@ -63,13 +63,17 @@ int dup3(int from, int to, int flags) {
 
 #define MOST_DESCRIPTORS (1u << 20) /* that can be waited for */
 
+static int may_be_waited_for(void) { return the_vm != NULL && baton_is_program(); }
+
 static void range_closes(unsigned first, unsigned last) {
   unsigned i;
+  if (!may_be_waited_for()) return;
   for (i = first; i <= last && i < MOST_DESCRIPTORS; i++) baton_descriptor_closes((int)i);
 }
 
 static void range_has_closed(unsigned first, unsigned last) {
   unsigned i;
+  if (!may_be_waited_for()) return;
   for (i = first; i <= last && i < MOST_DESCRIPTORS; i++) baton_descriptor_has_closed((int)i);
 }
 

@@ -18,7 +18,7 @@ static int would_wait(int descriptor, struct pollfd *asked) {
   asked->fd = descriptor;
   asked->events = POLLIN;
   asked->revents = 0;
-  return baton_system()->poll(asked, 1, 0) == 0;
+  return baton_poll_now(asked, 1) == 0;
 }
 
 /* Returns when there is something to read, or when the system is to wait for it; raises a kill. */

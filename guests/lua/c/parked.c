@@ -105,6 +105,19 @@ static unsigned handlers_so_far(const struct baton_process *process) {
   return atomic_load_explicit(process->ended_by == BATON_BY_ANY_HANDLER ? &on->ran : &on->broke_off, memory_order_relaxed);
 }
 
+struct baton_since baton_since_now(void) {
+  struct baton_handled *on = baton_handled_here();
+  /* Relaxed (both): the thread's own. */
+  const struct baton_since since = {on, atomic_load_explicit(&on->ran, memory_order_relaxed), atomic_load_explicit(&on->broke_off, memory_order_relaxed)};
+  return since;
+}
+
+/* From when on handlers end the wait that begins: the call may have begun before. What has run on a thread that the process has left since does not count. */
+static unsigned handlers_before(const struct baton_process *process, const struct baton_since *since) {
+  if (since == NULL || since->on != process->parked_on) return handlers_so_far(process);
+  return process->ended_by == BATON_BY_ANY_HANDLER ? since->ran : since->broke_off;
+}
+
 /* Whether the process is parked, and a handler has run on its thread since it began to be that ends its wait. */
 static int is_ended_by_handler(const struct baton_process *process) {
   if (process->parked_on == NULL || process->ended_by == BATON_BY_NO_HANDLER) return 0;
@@ -112,7 +125,7 @@ static int is_ended_by_handler(const struct baton_process *process) {
 }
 
 void baton_end_by_any_handler(struct baton_process *process) {
-  if (process->parked_on == NULL || process->ended_by == BATON_BY_ANY_HANDLER) return;
+  if (process->parked_on == NULL || process->ended_by == BATON_BY_ANY_HANDLER || is_ended_by_handler(process)) return;
   process->ended_by = BATON_BY_ANY_HANDLER;
   process->handlers_before = handlers_so_far(process);
 }
@@ -125,10 +138,12 @@ void baton_lua_end_waits_for_handlers(const struct baton_vm *vm) {
 }
 
 /* Enters the VM to park. 0: the process is in a C function that must not be left; it has not entered then. */
-static int begin(lua_State *L, struct baton_process *process, enum baton_ended_by ended_by) {
+static int begin(lua_State *L, struct baton_process *process, enum baton_ended_by ended_by, const struct baton_since *since) {
+  const lua_CFunction function = baton_lua_running_function(L);
   enum baton_lane lane;
   void *object;
-  if (!baton_is_program()) return 0;
+  /* A function of ours is refused before the VM is entered: who comes in may be continued on another thread, and a library may have frames on the stack. */
+  if (!baton_is_program() || function == NULL || baton_lua_is_ours(function)) return 0;
   baton_enter(L);
   if (!baton_lua_policy_lets_park(process, L, &object, &lane)) {
     baton_leave(L);
@@ -143,7 +158,7 @@ static int begin(lua_State *L, struct baton_process *process, enum baton_ended_b
   baton_signal_fence(); /* a handler that runs from here on asks for a look at who is parked */
   process->parked_on = baton_handled_here();
   process->ended_by = ended_by;
-  process->handlers_before = handlers_so_far(process);
+  process->handlers_before = handlers_before(process, since);
   return 1;
 }
 
@@ -214,12 +229,12 @@ static int try_unless_ended(void *argument, int which, unsigned ready) {
 }
 
 enum baton_parked baton_park_until(struct baton_process *process, const struct baton_watch *watches, size_t count, uint64_t deadline,
-                                   enum baton_ended_by ended_by, baton_attempt attempt, void *argument) {
+                                   enum baton_ended_by ended_by, const struct baton_since *since, baton_attempt attempt, void *argument) {
   lua_State *L = baton_lua_innermost(process);
   struct tries tries = {process, attempt, argument, 0};
   int why;
   if (baton_simulated && count > 0 && baton_is_program()) return try_once(process, attempt, argument);
-  if (!begin(L, process, ended_by)) return BATON_PARK_REFUSED;
+  if (!begin(L, process, ended_by, since)) return BATON_PARK_REFUSED;
   why = baton_rs_wait_ready(process->vm->executor, watches, count, deadline, try_unless_ended, &tries);
   return end(L, process, why == BATON_DONE && !tries.has_succeeded ? BATON_INTERRUPTED : why);
 }
@@ -238,22 +253,31 @@ static int sleeps_again(struct baton_process *process) {
 enum baton_parked baton_park_asleep(struct baton_process *process, uint64_t deadline) {
   lua_State *L = baton_lua_innermost(process);
   enum baton_parked parked;
-  if (sleeps_again(process) || !begin(L, process, BATON_BY_ANY_HANDLER)) return BATON_PARK_REFUSED;
+  if (sleeps_again(process) || !begin(L, process, BATON_BY_ANY_HANDLER, NULL)) return BATON_PARK_REFUSED;
   parked = end(L, process, (int)baton_rs_sleep_until(process->vm->executor, process->interrupted ? 0 : deadline).reason);
   if (parked == BATON_PARK_FAILED && get_errno() == ECANCELED) process->has_slept_short = 1;
   return parked;
 }
 
+int baton_poll_now(struct pollfd *fds, nfds_t count) {
+  int result;
+  do {
+    result = baton_system()->poll(fds, count, 0);
+  } while (result < 0 && errno == EINTR);
+  return result;
+}
+
 int baton_is_ready(void *argument, int which, unsigned ready) {
   (void)which;
   (void)ready;
-  return baton_system()->poll(argument, 1, 0) != 0;
+  return baton_poll_now(argument, 1) != 0;
 }
 
-enum baton_parked baton_park_for(struct baton_process *process, int descriptor, short events, uint64_t deadline) {
+enum baton_parked baton_park_for(struct baton_process *process, int descriptor, short events, uint64_t deadline, enum baton_ended_by ended_by,
+                                 const struct baton_since *since) {
   struct pollfd asked = {descriptor, events, 0};
   struct baton_watch watch = {(uint32_t)descriptor, baton_wants(events)};
-  return baton_park_until(process, &watch, 1, deadline, baton_transfer_ends_by(deadline), baton_is_ready, &asked);
+  return baton_park_until(process, &watch, 1, deadline, ended_by, since, baton_is_ready, &asked);
 }
 
 /* }====================================================== */
@@ -286,7 +310,7 @@ int baton_is_stream(int descriptor) {
 
 short baton_ready_for(int descriptor, short events) {
   struct pollfd asked = {descriptor, events, 0};
-  return baton_system()->poll(&asked, 1, 0) > 0 ? asked.revents : 0;
+  return baton_poll_now(&asked, 1) > 0 ? asked.revents : 0;
 }
 
 uint64_t baton_deadline_of_socket(int descriptor, int option) {

@@ -34,6 +34,14 @@ int baton_is_in_handler(const struct baton_process *process);
 /* Which handlers end a wait with EINTR (signal(7)). */
 enum baton_ended_by { BATON_BY_NO_HANDLER, BATON_BY_ANY_HANDLER, BATON_BY_HANDLERS_THAT_BREAK_OFF };
 
+/* What handlers had done on the calling thread when a call began that may wait several times, or do something before it waits. */
+struct baton_since {
+  struct baton_handled *on;
+  unsigned ran, broke_off;
+};
+
+struct baton_since baton_since_now(void);
+
 /* The process of the calling thread, if a call from code at `caller` may park; else NULL. */
 struct baton_process *baton_who_parks(const void *caller);
 
@@ -52,21 +60,25 @@ void baton_descriptor_has_closed(int descriptor);
 
 /*
 ** The process waits until `attempt` answers nonzero, which must not block. It is called at once, with -1, and each time that one of the descriptors
-** may be ready, with its index in `watches` and what it is ready for. `deadline` is absolute. Errno is as the last attempt left it.
+** may be ready, with its index in `watches` and what it is ready for. `deadline` is absolute. Handlers end the wait that have run since then; NULL: since
+** now. Errno is as the last attempt left it.
 */
 enum baton_parked baton_park_until(struct baton_process *process, const struct baton_watch *watches, size_t count, uint64_t deadline,
-                                   enum baton_ended_by ended_by, baton_attempt attempt, void *argument);
+                                   enum baton_ended_by ended_by, const struct baton_since *since, baton_attempt attempt, void *argument);
 /* On the calling thread as it is by then: the process may have come to another one. */
 void baton_set_errno(int value);
 /* The process sleeps, until then or until any signal handler has run. */
 enum baton_parked baton_park_asleep(struct baton_process *process, uint64_t deadline);
 /* The process waits until one descriptor is ready for one of POLLIN, POLLOUT, POLLPRI. */
-enum baton_parked baton_park_for(struct baton_process *process, int descriptor, short events, uint64_t deadline);
+enum baton_parked baton_park_for(struct baton_process *process, int descriptor, short events, uint64_t deadline, enum baton_ended_by ended_by,
+                                 const struct baton_since *since);
 /* Calls that move data or connect are made again after a handler with SA_RESTART, unless they time out. */
 static inline enum baton_ended_by baton_transfer_ends_by(uint64_t deadline) {
   return deadline == BATON_NO_DEADLINE ? BATON_BY_HANDLERS_THAT_BREAK_OFF : BATON_BY_ANY_HANDLER;
 }
 
+/* As poll without waiting. Whatever handler comes between, it says what is ready: that a handler ends the call is known otherwise. */
+int baton_poll_now(struct pollfd *fds, nfds_t count);
 /* An attempt: whether poll finds what its argument, a `struct pollfd`, asks for. */
 int baton_is_ready(void *argument, int which, unsigned ready);
 

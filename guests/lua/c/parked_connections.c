@@ -19,7 +19,7 @@ static int await_connection(struct baton_process *process, int descriptor) {
   enum baton_parked parked;
   if (baton_ready_for(descriptor, POLLIN) != 0 || baton_is_nonblocking(descriptor) || !is_listening(descriptor)) return 0;
   deadline = baton_deadline_of_socket(descriptor, SO_RCVTIMEO);
-  parked = baton_park_for(process, descriptor, POLLIN, deadline);
+  parked = baton_park_for(process, descriptor, POLLIN, deadline, baton_transfer_ends_by(deadline), NULL);
   if (parked == BATON_PARK_TIMEOUT) errno = EAGAIN;
   return parked == BATON_PARK_TIMEOUT || parked == BATON_PARK_FAILED ? -1 : 0;
 }
@@ -55,12 +55,18 @@ static int connects_over_network(const struct sockaddr *address, socklen_t size)
 
 int connect(int descriptor, const struct sockaddr *address, socklen_t size) {
   struct baton_process *process = BATON_WHO_PARKS();
+  struct baton_since since;
+  uint64_t deadline;
+  int in_vain;
   if (process == NULL || address == NULL || !connects_over_network(address, size) || baton_is_nonblocking(descriptor) || !baton_is_stream(descriptor))
     return baton_system()->connect(descriptor, address, size);
+  since = baton_since_now();
   if (begin_connection(descriptor, address, size) == 0) return 0;
-  if (errno != EINPROGRESS) return -1;
-  switch (baton_park_for(process, descriptor, POLLOUT, baton_deadline_of_socket(descriptor, SO_SNDTIMEO))) {
-    case BATON_PARK_TIMEOUT: errno = EINPROGRESS; return -1;
+  in_vain = errno;
+  if (in_vain != EINPROGRESS && in_vain != EALREADY) return -1; /* EALREADY: an earlier call has begun, and was broken off */
+  deadline = baton_deadline_of_socket(descriptor, SO_SNDTIMEO);
+  switch (baton_park_for(process, descriptor, POLLOUT, deadline, baton_transfer_ends_by(deadline), &since)) {
+    case BATON_PARK_TIMEOUT: errno = in_vain; return -1;
     case BATON_PARK_FAILED: return -1;
     default: break;
   }

@@ -152,7 +152,7 @@ static enum baton_parked await(struct baton_process *process, struct lookup *loo
     atomic_store_explicit(&lookup->references, 1, memory_order_relaxed); /* Relaxed: as before */
     return BATON_PARK_REFUSED;
   }
-  parked = baton_park_until(process, &watch, 1, BATON_NO_DEADLINE, BATON_BY_NO_HANDLER, is_done, lookup);
+  parked = baton_park_until(process, &watch, 1, BATON_NO_DEADLINE, BATON_BY_NO_HANDLER, NULL, is_done, lookup);
   if (parked == BATON_PARK_DONE) baton_set_errno(lookup->error);
   return parked;
 }

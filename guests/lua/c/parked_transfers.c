@@ -82,6 +82,7 @@ static int advance(struct rest *rest, size_t count) {
 /* A transfer in several steps. */
 struct transfer {
   struct baton_process *process;
+  struct baton_since since;
   enum kind kind;
   int descriptor, flags;
   struct rest rest;
@@ -110,7 +111,7 @@ static int park_transfer(struct transfer *transfer, unsigned wants, baton_attemp
   enum baton_ended_by ended_by;
   if (transfer->kind == SOCKET) deadline = baton_deadline_of_socket(transfer->descriptor, wants == BATON_WANTS_READ ? SO_RCVTIMEO : SO_SNDTIMEO);
   ended_by = transfer->done > 0 ? BATON_BY_ANY_HANDLER : baton_transfer_ends_by(deadline);
-  switch (baton_park_until(transfer->process, &watch, 1, deadline, ended_by, attempt, transfer)) {
+  switch (baton_park_until(transfer->process, &watch, 1, deadline, ended_by, &transfer->since, attempt, transfer)) {
     case BATON_PARK_TIMEOUT: transfer->error = EAGAIN; break;
     case BATON_PARK_FAILED: transfer->error = errno; break;
     case BATON_PARK_REFUSED: return 0;
@@ -155,7 +156,7 @@ static int park_receive(struct baton_process *process, enum kind kind, int descr
   struct receiving call = {kind, descriptor, flags, message, -1};
   if (!baton_is_nonblocking(descriptor)) {
     const uint64_t deadline = kind == SOCKET ? baton_deadline_of_socket(descriptor, SO_RCVTIMEO) : BATON_NO_DEADLINE;
-    const enum baton_parked parked = baton_park_until(process, &watch, 1, deadline, baton_transfer_ends_by(deadline), try_receive, &call);
+    const enum baton_parked parked = baton_park_until(process, &watch, 1, deadline, baton_transfer_ends_by(deadline), NULL, try_receive, &call);
     if (parked == BATON_PARK_REFUSED) return 0;
     if (parked == BATON_PARK_TIMEOUT) errno = EAGAIN;
     if (parked != BATON_PARK_DONE) call.result = -1;
@@ -189,8 +190,9 @@ static int try_fill(void *argument, int which, unsigned ready) {
 
 /* MSG_WAITALL, of a stream. Answers nonzero if the call is over, as for park_receive. Leftovers and control data end such a call early: those are the system's. */
 static int park_fill(struct baton_process *process, int descriptor, struct msghdr *message, int flags, ssize_t *result) {
-  struct transfer transfer = {.process = process, .kind = SOCKET, .descriptor = descriptor, .flags = flags & ~MSG_WAITALL};
-  if ((flags & (MSG_PEEK | MSG_OOB)) || message->msg_controllen > 0 || !begin_rest(&transfer.rest, message)) return 0;
+  struct transfer transfer = {
+      .process = process, .since = baton_since_now(), .kind = SOCKET, .descriptor = descriptor, .flags = flags & ~MSG_WAITALL};
+  if ((flags & MSG_PEEK) || message->msg_controllen > 0 || !begin_rest(&transfer.rest, message)) return 0;
   if (!try_fill(&transfer, -1, 0)) {
     if (baton_is_nonblocking(descriptor)) {
       transfer.error = EAGAIN;
@@ -205,7 +207,8 @@ static int park_fill(struct baton_process *process, int descriptor, struct msghd
   return 1;
 }
 
-static int may_receive(int flags) { return !(flags & (MSG_DONTWAIT | MSG_ERRQUEUE)); }
+/* Urgent data is never waited for. */
+static int may_receive(int flags) { return !(flags & (MSG_DONTWAIT | MSG_ERRQUEUE | MSG_OOB)); }
 
 static ssize_t receive(struct baton_process *process, int descriptor, void *data, size_t size, int flags, struct sockaddr *address,
                        socklen_t *address_size) {
@@ -277,6 +280,18 @@ ssize_t recvmsg(int descriptor, struct msghdr *message, int flags) {
 ** Sending
 ** ======================================================= */
 
+/* A connection that is made with the first data cannot be tried without waiting for it. */
+static int may_send(int flags) { return !(flags & (MSG_DONTWAIT | MSG_FASTOPEN)); }
+
+/* The same, if the socket was told so before. */
+static int would_block_sending(ssize_t result) { return would_block(result) || (result < 0 && errno == EINPROGRESS); }
+
+/* A socket of the system's own that is not connected is always said to be writable, however full the receiver is: only the system can wait for that. */
+static int cannot_be_awaited(const struct msghdr *message) {
+  const struct sockaddr *address = message->msg_name;
+  return address != NULL && message->msg_namelen >= sizeof address->sa_family && address->sa_family == AF_UNIX;
+}
+
 static int error_of(int descriptor) {
   int error = 0;
   socklen_t size = sizeof error;
@@ -295,7 +310,7 @@ static int try_send(void *argument, int which, unsigned ready) {
   for (;;) {
     const int silence = transfer->done > 0 ? MSG_NOSIGNAL : 0;
     const ssize_t result = send_now(transfer->kind, transfer->descriptor, &transfer->rest.message, transfer->flags | silence);
-    if (would_block(result)) return 0;
+    if (would_block_sending(result)) return 0;
     if (result < 0) {
       transfer->error = errno;
       return 1;
@@ -318,14 +333,17 @@ static int park_rest(struct transfer *transfer, ssize_t *result) {
 
 /* The same of the whole call. */
 static int park_send(struct baton_process *process, enum kind kind, int descriptor, const struct msghdr *message, int flags, ssize_t *result) {
-  struct transfer transfer = {.process = process, .kind = kind, .descriptor = descriptor, .flags = flags};
+  struct transfer transfer = {.process = process, .since = baton_since_now(), .kind = kind, .descriptor = descriptor, .flags = flags};
+  int error;
   if (!begin_rest(&transfer.rest, message)) return 0;
   *result = send_now(kind, descriptor, message, flags);
   if (kind == PIPE && cannot_be_tried(*result)) return 0;
-  if (*result < 0 && !would_block(*result)) return 1;
+  if (*result < 0 && !would_block_sending(*result)) return 1;
+  if (*result < 0 && cannot_be_awaited(message)) return 0;
   if (*result >= 0 && (note_progress(&transfer, (size_t)*result) || (kind == SOCKET && !baton_is_stream(descriptor)))) return 1;
+  error = errno;
   if (baton_is_nonblocking(descriptor)) {
-    if (*result < 0) errno = EAGAIN;
+    if (*result < 0) errno = error;
     return 1;
   }
   return park_rest(&transfer, result);
@@ -339,21 +357,21 @@ static int park_send_bytes(struct baton_process *process, enum kind kind, int de
 }
 
 ssize_t send(int descriptor, const void *data, size_t size, int flags) {
-  struct baton_process *process = flags & MSG_DONTWAIT ? NULL : BATON_WHO_PARKS();
+  struct baton_process *process = may_send(flags) ? BATON_WHO_PARKS() : NULL;
   ssize_t result;
   if (process != NULL && park_send_bytes(process, SOCKET, descriptor, data, size, flags, NULL, 0, &result)) return result;
   return baton_system()->send(descriptor, data, size, flags);
 }
 
 ssize_t sendto(int descriptor, const void *data, size_t size, int flags, const struct sockaddr *address, socklen_t address_size) {
-  struct baton_process *process = flags & MSG_DONTWAIT ? NULL : BATON_WHO_PARKS();
+  struct baton_process *process = may_send(flags) ? BATON_WHO_PARKS() : NULL;
   ssize_t result;
   if (process != NULL && park_send_bytes(process, SOCKET, descriptor, data, size, flags, address, address_size, &result)) return result;
   return baton_system()->sendto(descriptor, data, size, flags, address, address_size);
 }
 
 ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags) {
-  struct baton_process *process = flags & MSG_DONTWAIT ? NULL : BATON_WHO_PARKS();
+  struct baton_process *process = may_send(flags) ? BATON_WHO_PARKS() : NULL;
   ssize_t result;
   if (process != NULL && park_send(process, SOCKET, descriptor, message, flags, &result)) return result;
   return baton_system()->sendmsg(descriptor, message, flags);
@@ -368,6 +386,7 @@ ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags) {
 #define MOST_SENT 1024 /* UIO_MAXIOV: the system sends no more at once */
 
 struct messages {
+  struct baton_since since;
   int descriptor, flags, is_sent;
   struct mmsghdr *all;
   unsigned count, done;
@@ -387,9 +406,14 @@ static void note_messages(struct messages *call, int result) {
 
 static int try_messages(void *argument, int which, unsigned ready) {
   struct messages *call = argument;
-  const int result = transfer_messages(call, call->flags | MSG_DONTWAIT);
+  int result;
   (void)which;
   (void)ready;
+  if (!call->is_sent && call->done > 0 && (baton_ready_for(call->descriptor, POLLIN) & POLLERR)) { /* who asks next is to hear of it */
+    call->error = EIO;
+    return 1;
+  }
+  result = transfer_messages(call, call->flags | MSG_DONTWAIT);
   if (would_block(result)) return 0;
   note_messages(call, result);
   return 1;
@@ -406,7 +430,7 @@ static int park_messages(struct baton_process *process, struct messages *call, i
   while (!are_done(call) && !(call->done > 0 && baton_is_nonblocking(call->descriptor))) {
     const uint64_t deadline = baton_deadline_of_socket(call->descriptor, call->is_sent ? SO_SNDTIMEO : SO_RCVTIMEO);
     const enum baton_ended_by ended_by = call->done > 0 ? BATON_BY_ANY_HANDLER : baton_transfer_ends_by(deadline);
-    switch (baton_park_until(process, &watch, 1, deadline, ended_by, try_messages, call)) {
+    switch (baton_park_until(process, &watch, 1, deadline, ended_by, &call->since, try_messages, call)) {
       case BATON_PARK_TIMEOUT: call->error = EAGAIN; break;
       case BATON_PARK_FAILED: call->error = errno; break;
       case BATON_PARK_REFUSED:
@@ -423,20 +447,28 @@ static int park_messages(struct baton_process *process, struct messages *call, i
 
 /* With a limit of time, which is looked at after each message alone, it is the system's own. */
 int recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags, struct timespec *timeout) {
-  const int parks = count > 0 && timeout == NULL && may_receive(flags) && !(flags & (MSG_WAITALL | MSG_OOB));
+  const int parks = count > 0 && timeout == NULL && may_receive(flags) && !(flags & MSG_WAITALL);
   struct baton_process *process = parks ? BATON_WHO_PARKS() : NULL;
-  struct messages call = {.descriptor = descriptor, .flags = flags, .all = messages, .count = count};
+  struct messages call = {.since = baton_since_now(), .descriptor = descriptor, .flags = flags, .all = messages, .count = count};
   int result;
   if (process != NULL && park_messages(process, &call, &result)) return result;
   return baton_system()->recvmmsg(descriptor, messages, count, flags, timeout);
 }
 
+static int can_all_be_awaited(const struct messages *call) {
+  unsigned i;
+  for (i = 0; i < call->count; i++)
+    if (cannot_be_awaited(&call->all[i].msg_hdr)) return 0;
+  return 1;
+}
+
 /* Streams may take a part of a message: those are the system's own. */
 int sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags) {
-  struct baton_process *process = count > 0 && !(flags & MSG_DONTWAIT) ? BATON_WHO_PARKS() : NULL;
-  struct messages call = {.descriptor = descriptor, .flags = flags, .is_sent = 1, .all = messages, .count = count < MOST_SENT ? count : MOST_SENT};
+  struct baton_process *process = count > 0 && may_send(flags) ? BATON_WHO_PARKS() : NULL;
+  struct messages call = {.since = baton_since_now(), .descriptor = descriptor, .flags = flags, .is_sent = 1, .all = messages};
   int result;
-  if (process != NULL && !baton_is_stream(descriptor) && park_messages(process, &call, &result)) return result;
+  call.count = count < MOST_SENT ? count : MOST_SENT;
+  if (process != NULL && !baton_is_stream(descriptor) && can_all_be_awaited(&call) && park_messages(process, &call, &result)) return result;
   return baton_system()->sendmmsg(descriptor, messages, count, flags);
 }
 
@@ -450,9 +482,9 @@ int sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags
 ** Waits until a transfer by a pipe that cannot be tried will not block, unless another program is faster: then the system waits. Answers 0 if that is so
 ** or the call is to be left to the system; -1 if it has failed.
 */
-static int await_pipe(struct baton_process *process, int descriptor, short events) {
+static int await_pipe(struct baton_process *process, int descriptor, short events, enum baton_ended_by ended_by, const struct baton_since *since) {
   if (baton_ready_for(descriptor, events) != 0 || baton_is_nonblocking(descriptor)) return 0;
-  return baton_park_for(process, descriptor, events, BATON_NO_DEADLINE) == BATON_PARK_FAILED ? -1 : 0;
+  return baton_park_for(process, descriptor, events, BATON_NO_DEADLINE, ended_by, since) == BATON_PARK_FAILED ? -1 : 0;
 }
 
 /* Answers nonzero if the call is over, as for park_receive. */
@@ -462,7 +494,7 @@ static int park_read(struct baton_process *process, int descriptor, const struct
   if (kind == PLAIN) return 0;
   *result = receive_now(kind, descriptor, &message, 0);
   if (kind == PIPE && cannot_be_tried(*result)) {
-    *result = await_pipe(process, descriptor, POLLIN);
+    *result = await_pipe(process, descriptor, POLLIN, BATON_BY_HANDLERS_THAT_BREAK_OFF, NULL);
     return *result < 0;
   }
   if (!would_block(*result)) return 1;
@@ -505,10 +537,12 @@ ssize_t readv(int descriptor, const struct iovec *pieces, int count) {
 
 /* A pipe that cannot be tried takes PIPE_BUF bytes at once where it is writable; more are written in several steps, as the system itself would. */
 static ssize_t write_in_steps(struct baton_process *process, int descriptor, const char *data, size_t size) {
+  const struct baton_since since = baton_since_now();
   size_t written = 0;
   do {
     const size_t step = size - written < PIPE_BUF ? size - written : PIPE_BUF;
-    ssize_t result = await_pipe(process, descriptor, POLLOUT);
+    const enum baton_ended_by ended_by = written > 0 ? BATON_BY_ANY_HANDLER : BATON_BY_HANDLERS_THAT_BREAK_OFF;
+    ssize_t result = await_pipe(process, descriptor, POLLOUT, ended_by, &since);
     if (result == 0) result = baton_system()->write(descriptor, data + written, step);
     if (result < 0) return written > 0 ? (ssize_t)written : -1;
     written += (size_t)result;

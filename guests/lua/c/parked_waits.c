@@ -68,7 +68,7 @@ static int try_poll(void *argument, int which, unsigned ready) {
       return call->result = 1;
     }
   }
-  call->result = baton_system()->poll(call->fds, call->count, 0);
+  call->result = baton_poll_now(call->fds, call->count);
   return call->result != 0;
 }
 
@@ -80,7 +80,7 @@ static int park_poll(struct baton_process *process, struct poll_call *call, uint
   if (!make_room(&watches, call->count)) return 0;
   for (i = 0; i < call->count; i++)
     if (call->fds[i].fd >= 0) add_watch(&watches, call->fds[i].fd, baton_wants(call->fds[i].events));
-  parked = baton_park_until(process, watches.all, watches.count, deadline, BATON_BY_ANY_HANDLER, try_poll, call);
+  parked = baton_park_until(process, watches.all, watches.count, deadline, BATON_BY_ANY_HANDLER, NULL, try_poll, call);
   free_watches(&watches);
   if (parked == BATON_PARK_FAILED) call->result = -1;
   return parked != BATON_PARK_REFUSED; /* after a timeout the last attempt has cleared all and answered 0 */
@@ -141,13 +141,15 @@ struct select_call {
 
 static int try_select(void *argument, int which, unsigned ready) {
   struct select_call *call = argument;
-  struct timeval at_once = {0, 0};
   int i;
   (void)which;
   (void)ready;
-  for (i = 0; i < 3; i++)
-    if (call->sets[i] != NULL) *call->sets[i] = call->asked[i];
-  call->result = baton_system()->select(call->limit, call->sets[0], call->sets[1], call->sets[2], &at_once);
+  do { /* again if a handler comes between, as baton_poll_now */
+    struct timeval at_once = {0, 0};
+    for (i = 0; i < 3; i++)
+      if (call->sets[i] != NULL) *call->sets[i] = call->asked[i];
+    call->result = baton_system()->select(call->limit, call->sets[0], call->sets[1], call->sets[2], &at_once);
+  } while (call->result < 0 && errno == EINTR);
   return call->result != 0;
 }
 
@@ -171,7 +173,7 @@ static int park_select(struct baton_process *process, struct select_call *call, 
   for (i = 0; i < 3; i++)
     if (call->sets[i] != NULL) call->asked[i] = *call->sets[i];
   watch_set_bits(call, &watches);
-  parked = baton_park_until(process, watches.all, watches.count, deadline, BATON_BY_ANY_HANDLER, try_select, call);
+  parked = baton_park_until(process, watches.all, watches.count, deadline, BATON_BY_ANY_HANDLER, NULL, try_select, call);
   free_watches(&watches);
   if (parked == BATON_PARK_REFUSED || parked == BATON_PARK_FAILED) /* the sets are as they were given, then */
     for (i = 0; i < 3; i++)
@@ -234,7 +236,7 @@ static int try_epoll(void *argument, int which, unsigned ready) {
 static int park_epoll(struct baton_process *process, struct epoll_call *call, int timeout) {
   const struct baton_watch watch = {(uint32_t)call->epoll, BATON_WANTS_READ};
   const uint64_t deadline = timeout < 0 ? BATON_NO_DEADLINE : baton_rs_now() + (uint64_t)timeout * 1000000u;
-  enum baton_parked parked = baton_park_until(process, &watch, 1, deadline, BATON_BY_ANY_HANDLER, try_epoll, call);
+  enum baton_parked parked = baton_park_until(process, &watch, 1, deadline, BATON_BY_ANY_HANDLER, NULL, try_epoll, call);
   if (parked == BATON_PARK_FAILED) call->result = -1;
   return parked != BATON_PARK_REFUSED;
 }

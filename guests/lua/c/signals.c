@@ -32,6 +32,7 @@ static void ask_for_safepoint(void) {
 }
 
 void baton_lua_handler_has_run(void) {
+  if (baton_gate_here()->carrier == 0) return; /* a thread of a module's: nobody is parked on it */
   if (program != NULL && __atomic_load_n(&program->parked, __ATOMIC_RELAXED) > 0) ask_for_safepoint(); /* Relaxed: who parks later waits for later handlers */
 }
 

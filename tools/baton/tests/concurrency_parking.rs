@@ -70,6 +70,19 @@ cases! {
         a_process_parks_in_a_library_of_which_that_is_declared;
 }
 
+/// As `calls::the_answers_are_those_of_the_system`, where signals come between whenever a descriptor is looked at.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_signal_that_comes_while_a_descriptor_is_looked_at_changes_no_answer() {
+    baton()
+        .env("LD_PRELOAD", harness::modules::dir().join("interrupted_polls.so"))
+        .script("parking/calls.lua")
+        .arg("the_answers_are_those_of_the_system")
+        .run()
+        .succeeds()
+        .quietly();
+}
+
 /// A case of `parking/names.lua`, in which look-ups last until the case lets them end.
 #[cfg(target_os = "linux")]
 fn look_up(case: &str) {

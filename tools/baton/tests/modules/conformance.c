@@ -77,7 +77,8 @@ struct errand {
   int signals; /* that it first sends to the caller, one after the other; -1: until the call is over */
   atomic_int is_over;
   int descriptor;
-  char what; /* 'w'rites a byte, 'c'loses its end, 'd'rains, 'k'nocks at a port; or '-', nothing */
+  char what; /* 'w'rites a byte, 'c'loses its end, 'd'rains, 'k'nocks at a port, 'r'efuses what the `other` sends; or '-', nothing */
+  int other;
   struct sockaddr_in address;
 };
 
@@ -100,6 +101,7 @@ static void *run(void *argument) {
     case '-': break;
     case 'w': if (write(errand->descriptor, "x", 1) != 1) abort(); break;
     case 'c': close(errand->descriptor); break;
+    case 'r': close(errand->descriptor); if (send(errand->other, "x", 1, 0) != 1) abort(); break;
     case 'd': while (read(errand->descriptor, room, sizeof room) > 0) {} break;
     default: {
       int s = socket(AF_INET, SOCK_STREAM, 0);
@@ -290,6 +292,31 @@ static void wholes(int a[2]) {
 }
 
 /* Several datagrams by one call. */
+static int datagram_socket(struct sockaddr_in *address) {
+  socklen_t size = sizeof *address;
+  int s = socket(AF_INET, SOCK_DGRAM, 0);
+  address->sin_family = AF_INET;
+  address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address->sin_port = 0;
+  if (bind(s, (struct sockaddr *)address, size) != 0 || getsockname(s, (struct sockaddr *)address, &size) != 0) abort();
+  return s;
+}
+
+/* An error after the first message is the next call's. */
+static void refused_batch(struct mmsghdr *all) {
+  struct sockaddr_in of_one, of_other;
+  struct errand errand;
+  int one = datagram_socket(&of_one), other = datagram_socket(&of_other);
+  if (connect(one, (struct sockaddr *)&of_other, sizeof of_other) != 0) abort();
+  if (sendto(other, "x", 1, 0, (struct sockaddr *)&of_one, sizeof of_one) != 1) abort();
+  errand.other = one;
+  soon(&errand, 'r', other);
+  begin(), tell("recvmmsg until refused", recvmmsg(one, all, 2, 0, NULL), 5);
+  done(&errand);
+  begin(), tell("recv after that", recv(one, text, 0, MSG_DONTWAIT), 0);
+  close(one);
+}
+
 static void batches(void) {
   char room[2][8];
   struct iovec pieces[2] = {{room[0], sizeof room[0]}, {room[1], sizeof room[1]}};
@@ -326,6 +353,7 @@ static void batches(void) {
   close(a[0]);
   begin(), tell("sendmmsg to nobody", sendmmsg(a[1], all, 2, 0), 0);
   close(a[1]);
+  refused_batch(all);
 }
 
 static void receives(void) {
@@ -454,6 +482,26 @@ static void connections(void) {
   begin(), tell("connect to nobody", connect(client, (struct sockaddr *)&address, sizeof address), 0);
   close(client);
   begin(), tell("connect what is closed", connect(client, (struct sockaddr *)&address, sizeof address), 0);
+}
+
+/* A server whose queue is full answers nobody. What has begun is waited for by the next call. */
+static void connections_in_vain(void) {
+  struct sockaddr_in address = {.sin_family = AF_INET};
+  socklen_t size = sizeof address;
+  int server = socket(AF_INET, SOCK_STREAM, 0), first = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (bind(server, (struct sockaddr *)&address, size) != 0 || listen(server, 0) != 0) abort();
+  getsockname(server, (struct sockaddr *)&address, &size);
+  if (connect(first, (struct sockaddr *)&address, size) != 0) abort();
+  limit_time(client, SO_SNDTIMEO, 15);
+  begin(), tell("connect in vain", connect(client, (struct sockaddr *)&address, size), 15);
+  begin(), tell("connect in vain again", connect(client, (struct sockaddr *)&address, size), 15);
+  close(accept(server, NULL, NULL));
+  limit_time(client, SO_SNDTIMEO, 0);
+  begin(), tell("connect at last", connect(client, (struct sockaddr *)&address, size), 0);
+  close(client);
+  close(first);
+  close(server);
 }
 
 /* {======================================================
@@ -690,6 +738,7 @@ static int conformance_run(lua_State *L) {
   batches();
   sends();
   connections();
+  connections_in_vain();
   signals();
   lua_pushlstring(L, text, length);
   return 1;
