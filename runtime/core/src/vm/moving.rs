@@ -51,15 +51,16 @@ impl Vm {
     /// use baton_core::vm::Departure;
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
     /// closures::run(|main| {
-    ///     let call = || 6 * 7; // one that lasts
-    ///     let result = if main.vm.move_out() == Departure::Moved {
+    ///     let call = || std::thread::current().id(); // one that lasts
+    ///     let home = call();
+    ///     let thread_of_call = if main.vm.move_out() == Departure::Moved {
     ///         let result = call();
     ///         main.vm.enter();
     ///         result
     ///     } else {
     ///         main.vm.foreign(call)
     ///     };
-    ///     assert_eq!(result, 42);
+    ///     assert_ne!(thread_of_call, home);
     /// });
     /// ```
     pub fn move_out(&self) -> Departure {
