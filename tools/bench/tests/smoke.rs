@@ -141,7 +141,8 @@ fn every_operation_comes_to_its_end() {
         "once-wait",
     ];
     for name in names {
-        let output = Command::new(BENCH).args(["operation", name, "100"]).output();
+        let mut limited = Command::new("timeout");
+        let output = limited.args(["60", BENCH, "operation", name, "100"]).output();
         let output = output.expect("the program to start");
         assert!(output.status.success(), "{name}: {}", shown(&output));
     }

@@ -37,6 +37,8 @@ const SUITES: &[(&str, &[&str])] = &[
             "waking",
             "--test",
             "affinity",
+            "--test",
+            "descriptors",
         ],
     ),
     (

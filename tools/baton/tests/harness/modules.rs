@@ -1,7 +1,7 @@
 //! Compiles the Lua modules in C under tests/modules, once, into cargo's directory for the files of tests. Rust of the same name becomes a part of one.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
@@ -53,12 +53,13 @@ fn build(source: &Path, target: &Path) {
         // Else the module's standard library of Rust would call that of the program under test.
         compiler.arg("-Wl,--exclude-libs,ALL");
     }
-    run(&mut compiler, source);
-    std::fs::rename(&fresh, &module).expect("the module can be put in its place");
+    let outcome = compiler.output();
     if let Some(archive) = archive {
         // A left-over file only takes room in the target directory.
         let _ = std::fs::remove_file(archive);
     }
+    check(&compiler, outcome, source);
+    std::fs::rename(&fresh, &module).expect("the module can be put in its place");
 }
 
 /// Compiles Rust, with its standard library, to be linked with C.
@@ -75,6 +76,10 @@ fn build_archive(source: &Path, fresh: &Path) -> PathBuf {
 
 fn run(compiler: &mut Command, source: &Path) {
     let output = compiler.output();
+    check(compiler, output, source);
+}
+
+fn check(compiler: &Command, output: std::io::Result<Output>, source: &Path) {
     let output = output.unwrap_or_else(|why| panic!("cannot start {}: {why}", compiler.get_program().display()));
     assert!(
         output.status.success(),
