@@ -38,7 +38,7 @@ fn build(source: &Path, target: &Path) {
         return;
     }
     let fresh = target.join(format!("{stem}.{}.new", std::process::id()));
-    let archive = in_rust.exists().then(|| build_archive(&in_rust, &fresh));
+    let archive = in_rust.exists().then(|| build_archive(&in_rust, target, &stem));
     let include = option_env!("BATON_LUA_INCLUDE").unwrap_or("/usr/include/lua5.4");
     let mut compiler = Command::new("cc");
     compiler
@@ -62,9 +62,10 @@ fn build(source: &Path, target: &Path) {
     std::fs::rename(&fresh, &module).expect("the module can be put in its place");
 }
 
-/// Compiles Rust, with its standard library, to be linked with C.
-fn build_archive(source: &Path, fresh: &Path) -> PathBuf {
-    let archive = fresh.with_extension("a");
+/// Compiles Rust, with its standard library, to be linked with C. The compiler names its own files by what stands before the first dot: that must be this
+/// program's alone.
+fn build_archive(source: &Path, target: &Path, stem: &str) -> PathBuf {
+    let archive = target.join(format!("{stem}-{}.a", std::process::id()));
     let mut compiler = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     compiler
         .args(["--edition", "2021", "--crate-type", "staticlib", "-o"])
