@@ -124,22 +124,21 @@ int pclose(FILE *file) {
 }
 
 /* The new file mostly gets the old one's number. */
-FILE *freopen(const char *restrict name, const char *restrict mode, FILE *restrict file) {
+static FILE *reopened(FILE *(*of_system)(const char *, const char *, FILE *), const char *name, const char *mode, FILE *file) {
   const int descriptor = descriptor_of(file);
   FILE *result;
   baton_descriptor_closes(descriptor);
-  result = baton_system()->freopen(name, mode, file);
+  result = of_system(name, mode, file);
   baton_descriptor_has_closed(descriptor);
   return result;
 }
 
+FILE *freopen(const char *restrict name, const char *restrict mode, FILE *restrict file) {
+  return reopened(baton_system()->freopen, name, mode, file);
+}
+
 FILE *freopen64(const char *restrict name, const char *restrict mode, FILE *restrict file) {
-  const int descriptor = descriptor_of(file);
-  FILE *result;
-  baton_descriptor_closes(descriptor);
-  result = baton_system()->freopen64(name, mode, file);
-  baton_descriptor_has_closed(descriptor);
-  return result;
+  return reopened(baton_system()->freopen64, name, mode, file);
 }
 
 /* }====================================================== */
