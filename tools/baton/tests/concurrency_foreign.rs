@@ -132,18 +132,24 @@ fn a_print_that_calls_tostring_is_one_line_too() {
 
 #[test]
 fn an_unknown_module_that_blocks_is_warned_about_once_by_its_name() {
-    let outcome = baton()
+    // The monitor may not be let run during a call or two.
+    let mut program = baton()
         .process_code(
             "local blocker = require 'blocker'
              process.spawn({ daemon = true, name = 'other' }, function() while true do process.sleep(0.001) end end)
+             local was_warned = os.getenv 'SCRATCH' .. '/was_warned'
              local p = process.spawn({ name = 'the blocked' }, function()
                process.sleep(0.005)
+               repeat blocker.block_ms(400) until io.open(was_warned)
                blocker.block_ms(400)
                blocker.block_ms(400)
              end)
              print(p:join())",
         )
-        .run();
+        .start();
+    program.await_stderr("block_ms");
+    std::fs::write(program.scratch().join("was_warned"), "").expect("the directory of the run is there");
+    let outcome = program.finish();
     outcome
         .succeeds()
         .wrote("true\n")
@@ -162,21 +168,29 @@ fn an_unknown_module_that_blocks_is_warned_about_once_by_its_name() {
 
 #[test]
 fn a_function_that_keeps_the_vm_while_it_uses_the_api_is_warned_about_too() {
-    let outcome = baton()
+    // The monitor may not be let run while a list or two are sorted.
+    let mut program = baton()
         .process_code(
             "process.params.warn_blocked = 0.02
              process.spawn({ daemon = true }, function() while true do process.sleep(0.001) end end)
              process.yield()
+             local was_warned = os.getenv 'SCRATCH' .. '/was_warned'
              local list, size = {}, 200000
-             repeat
+             local function sort()
                for i = 1, size do list[i] = i * 7919 % 1000003 end
-               local start = process.now()
                table.sort(list)
-               size = size * 2
-             until process.now() - start > 0.4
+             end
+             repeat
+               sort()
+               size = math.min(size * 2, 1600000)
+             until io.open(was_warned)
+             sort()
              print 'sorted'",
         )
-        .run();
+        .start();
+    program.await_stderr("'sort' keeps all other processes waiting");
+    std::fs::write(program.scratch().join("was_warned"), "").expect("the directory of the run is there");
+    let outcome = program.finish();
     outcome.succeeds().wrote("sorted\n");
     assert_eq!(
         outcome

@@ -89,7 +89,7 @@ fn signals_do_not_lengthen_a_sleep() {
              print 'asleep' io.stdout:flush()
              process.sleep(0.5)
              local slept = process.now() - start
-             print(slept >= 0.5, slept < 5)",
+             print(slept >= 0.5, slept < 60)",
         )
         .start();
     sleeper.await_stdout("asleep\n");
@@ -161,10 +161,11 @@ fn a_program_makes_no_wake_ups_after_a_busy_spell() {
            repeat until process.now() >= till
            io.popen 'sleep 0.1':close()
          end
-         local all = {}
-         for i = 1, 4 do all[i] = process.spawn(work) end
-         for _, each in ipairs(all) do each:join() end
-         assert(process.stats().beats > 0 and process.stats().retakes > 0)
+         repeat -- the monitor may not be let run in one spell
+           local all = {}
+           for i = 1, 4 do all[i] = process.spawn(work) end
+           for _, each in ipairs(all) do each:join() end
+         until process.stats().beats > 0 and process.stats().retakes > 0
          print 'idle' io.stdout:flush()
          process.sleep(3600)",
     );

@@ -103,12 +103,13 @@ end
 -- The numbers of system calls in which a process may be stuck.
 local CALLS = { open = { x86_64 = 257, aarch64 = 56 }, read = { x86_64 = 0, aarch64 = 63 } }
 
--- Whether a native thread of this program is inside of the system's call of this number.
+-- Whether a native thread of this program waits in the system's call of this number. The one that asks is in a call, too, but runs.
 local function somebody_calls(pid, number)
   local threads <close> = io.popen("ls /proc/" .. pid .. "/task")
   for thread in threads:lines() do
     local file <close> = io.open("/proc/self/task/" .. thread .. "/syscall") -- gone when the thread is
-    if file and file:read "n" == number then return true end
+    local stat <close> = io.open("/proc/self/task/" .. thread .. "/stat")
+    if file and stat and file:read "n" == number and (stat:read "a" or ""):find "%) S" then return true end
   end
   return false
 end

@@ -87,16 +87,23 @@ int subject_sleep_ms(int ms) {
   return ms;
 }
 
+static int awaiting;
+
 /* Lasts until somebody else has set the flag. */
 int subject_await(const volatile char *flag) {
   int looks = 0;
+  __atomic_add_fetch(&awaiting, 1, __ATOMIC_SEQ_CST);
   while (*flag == 0) {
     struct timespec rest = {0, 200000};
     nanosleep(&rest, NULL);
     looks++;
   }
+  __atomic_sub_fetch(&awaiting, 1, __ATOMIC_SEQ_CST);
   return looks;
 }
+
+/* How many threads are in there. */
+int subject_awaiting(void) { return __atomic_load_n(&awaiting, __ATOMIC_SEQ_CST); }
 
 /* Sleeps, and fills its memory at the end. */
 void subject_fill_later(int ms, char *to, int byte, size_t size) {

@@ -12,8 +12,9 @@ struct latch {
 static int inside, most;
 
 static void enter(int *count, int *highest) {
-  int now = __atomic_add_fetch(count, 1, __ATOMIC_SEQ_CST);
-  if (now > __atomic_load_n(highest, __ATOMIC_SEQ_CST)) __atomic_store_n(highest, now, __ATOMIC_SEQ_CST);
+  int now = __atomic_add_fetch(count, 1, __ATOMIC_SEQ_CST), before = __atomic_load_n(highest, __ATOMIC_SEQ_CST);
+  while (now > before && !__atomic_compare_exchange_n(highest, &before, now, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+  }
 }
 
 static void leave(int *count) { __atomic_sub_fetch(count, 1, __ATOMIC_SEQ_CST); }

@@ -23,9 +23,15 @@ function case.the_main_process_may_call_long()
   check.that(subject.subject_await(flag_after_ticks()) > 0)
 end
 
+-- Waits until so many calls of subject_await are inside of it: before that their processes may be foreign for a moment only.
+local function are_inside(count)
+  check.eventually("so many await their flag", function() return subject.subject_awaiting() == count end)
+end
+
 function case.ten_long_calls_overlap()
   local flag, all = ffi.new "char[1]", {}
   for i = 1, 10 do all[i] = process.spawn(subject.subject_await, flag) end
+  are_inside(10)
   for i = 1, 10 do check.becomes(all[i], "foreign") end
   for i = 1, 10 do check.equal(all[i]:status(), "foreign") end
   flag[0] = 1
@@ -70,6 +76,7 @@ function case.a_kill_takes_effect_when_the_call_returns()
     subject.subject_await(flag)
     error "not reached"
   end)
+  are_inside(1)
   check.becomes(p, "foreign")
   p:kill "enough"
   check.equal(p:status(), "foreign")

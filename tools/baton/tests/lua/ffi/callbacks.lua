@@ -63,19 +63,25 @@ function case.callbacks_nest_to_any_depth()
 end
 
 function case.callbacks_of_many_processes_return_in_any_order()
-  local order, all = {}, {}
+  local gates, order, wanted, all = {}, {}, {}, {}
   for i = 1, 20 do
+    gates[i] = process.event()
     all[i] = process.spawn(function()
       return subject.subject_call_and_compare(function(n)
-        process.sleep((i * 7 % 20) * 0.002)
+        gates[i]:wait()
         order[#order + 1] = i
         return n + i
       end, 100)
     end)
   end
-  for i = 1, 20 do check.results("call " .. i, { true, 100 + i }, all[i]:join()) end
-  check.equal(#order, 20)
-  check.that(order[1] ~= 1 or order[2] ~= 2 or order[3] ~= 3, "they returned as they came")
+  for i = 1, 20 do check.becomes(all[i], "waiting") end
+  for k = 1, 20 do
+    local i = k * 7 % 20 + 1
+    wanted[k] = i
+    gates[i]:set()
+    check.results("call " .. i, { true, 100 + i }, all[i]:join())
+  end
+  check.list(order, wanted)
 end
 
 function case.callbacks_in_random_nests_and_orders_keep_their_frames()
@@ -181,7 +187,7 @@ function case.a_kill_in_a_callback_lets_c_return_first()
     local _ <close> = check.closing(function() log[#log + 1] = "closed" end)
     subject.subject_call_often(function(i)
       log[#log + 1] = i
-      process.sleep(i == 1 and 10 or 0)
+      process.sleep(i == 1 and 1000 or 0)
       return 0
     end, 3)
     log[#log + 1] = "not reached"
@@ -212,16 +218,16 @@ function case.freeing_a_callback_in_use_raises()
     return n
   end)
   check.equal(subject.subject_call(f, 4), 4)
-  local sleeping = process.event()
+  local may_return = process.event()
   local slow
   slow = ffi.cast("unary", function(n)
-    sleeping:set()
-    process.sleep(0.02)
+    may_return:wait()
     return n
   end)
   local p = process.spawn(subject.subject_call, slow, 6)
-  sleeping:wait()
+  check.becomes(p, "waiting")
   check.raises("in use", slow.free, slow)
+  may_return:set()
   check.results("call", { true, 6 }, p:join())
   slow:free()
   f:free()

@@ -137,7 +137,7 @@ function case.beyond_the_bound_on_threads_calls_wait_for_their_turn()
   local all, start = {}, process.now()
   for i = 1, 16 do all[i] = process.spawn(sleep, 50) end
   for i = 1, 16 do check.results("call", { true, 50 }, all[i]:join()) end
-  check.within(process.now() - start, 0.2, 20)
+  check.that(process.now() - start >= 0.2)
   check.that(process.stats().thread_bound_hits > 0)
   -- On a busy machine any call may last, and those that nobody expected to last take up to five threads more.
   check.within(process.threads(), 1, 5 + 5)
@@ -175,10 +175,12 @@ function case.functions_known_to_be_short_do_not_wait_for_a_thread()
   local flag, all = ffi.new "char[1]", {}
   for i = 1, 4 do all[i] = process.spawn(fresh "int subject_await(const volatile char *flag)", flag) end
   check.eventually("the bound is hit", function() return process.stats().thread_bound_hits >= 1 end)
-  local hits = process.stats().thread_bound_hits
-  local p = process.spawn(function() for i = 1, 2000 do check.equal(add(i, 1), i + 1) end end)
-  check.results("join", { true }, p:join())
-  check.equal(process.stats().thread_bound_hits, hits)
+  check.eventually("none of its calls asks for a thread", function() -- unless the machine stands still in one
+    local hits = process.stats().thread_bound_hits
+    local p = process.spawn(function() for i = 1, 2000 do check.equal(add(i, 1), i + 1) end end)
+    check.results("join", { true }, p:join())
+    return process.stats().thread_bound_hits == hits
+  end)
   flag[0] = 1
   for i = 1, 4 do check.equal(all[i]:join(), true) end
 end

@@ -32,6 +32,7 @@ int subject_eight(int a, int b, int c, int d, int e, int f, int g, int h);
 int subject_fail(int with);
 int subject_sleep_ms(int ms);
 int subject_await(const volatile char *flag);
+int subject_awaiting(void);
 void subject_fill_later(int ms, char *to, int byte, size_t size);
 uintptr_t subject_thread(void);
 

@@ -8,43 +8,53 @@ local case = {}
 -- On a machine under load a thread that calls back, and keeps a lock for a moment, may not be let run for long.
 process.params.warn_blocked = 60
 
+-- Counts who comes and goes, in one piece: a switch may come in the middle of `n = n + 1`. Answers how many are there.
+local function counter()
+  local self = { at_once = 0, most = 0 }
+  function self.add(more)
+    return process.critical(function()
+      self.at_once = self.at_once + more
+      self.most = math.max(self.most, self.at_once)
+      return self.at_once
+    end)
+  end
+  return self
+end
+
 function case.eight_threads_call_back_at_once()
-  local calls, at_once, most = {}, 0, 0
+  local calls, inside, all_there = {}, counter(), process.event()
   local sum = subject.subject_call_from_threads(function(thread, i)
-    at_once = at_once + 1
-    most = math.max(most, at_once)
+    if inside.add(1) == 8 then all_there:set() end
+    if i == 1 then all_there:wait() end
     if i % 50 == 0 then process.sleep(0.001) end
     calls[thread] = (calls[thread] or 0) + 1
-    at_once = at_once - 1
+    inside.add(-1)
     return thread
   end, 8, 500)
   check.equal(sum, 500 * 36)
   for thread = 1, 8 do check.equal(calls[thread], 500) end
-  check.that(most > 1, "callbacks overlap")
+  check.equal(inside.most, 8, "callbacks overlap")
 end
 
 function case.visits_may_wait_for_each_other()
-  local arrived, all_there = 0, process.event()
+  local arrived, all_there = counter(), process.event()
   check.equal(subject.subject_call_from_threads(function()
-    arrived = arrived + 1
-    if arrived == 20 then all_there:set() end
+    if arrived.add(1) == 20 then all_there:set() end
     all_there:wait()
     return 1
   end, 20, 3), 60)
 end
 
 function case.beyond_the_bound_threads_wait_for_their_turn()
-  local at_once, most, enough = 0, 0, process.event()
+  local inside, enough = counter(), process.event()
   check.equal(subject.subject_call_from_threads(function()
-    at_once = at_once + 1
-    most = math.max(most, at_once)
-    if at_once == 20 then enough:set() end
+    if inside.add(1) == 20 then enough:set() end
     enough:wait()
     process.sleep(0.05)
-    at_once = at_once - 1
+    inside.add(-1)
     return 1
   end, 100, 1), 100)
-  check.within(most, 20, 64)
+  check.within(inside.most, 20, 64)
 end
 
 function case.others_go_on_while_threads_call_back()

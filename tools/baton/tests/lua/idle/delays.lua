@@ -4,14 +4,15 @@ local process = require "baton.process"
 local params = process.params
 local case = {}
 
--- Tries until f returns at most `bound`: so many times, or for a minute. A machine under load makes everything late; not every time.
-local function at_best(what, bound, f, tries)
-  local least, deadline = math.huge, process.now() + 60
-  for _ = 1, tries or math.huge do
+local give_up_at = process.now() + 150 -- before the test is taken to hang
+
+-- Tries until f returns at most `bound`, as long as there is time. A machine under load makes everything late; not every time.
+local function at_best(what, bound, f)
+  local least = math.huge
+  repeat
     least = math.min(least, f())
     if least <= bound then return end
-    if process.now() > deadline then break end
-  end
+  until process.now() > give_up_at
   error(("%s: at most %g expected, got %g at best"):format(what, bound, least))
 end
 
@@ -88,7 +89,7 @@ function case.after_a_long_idle_the_first_slice_ends_in_time()
     while not ran do end
     equal:join()
     return ran - start
-  end, 100)
+  end)
 end
 
 function case.the_clock_is_fresh_after_an_idle()
@@ -107,7 +108,7 @@ function case.a_thousand_timers_that_are_set_and_cancelled_leave_no_wake_up()
   for i = 1, 1000 do process.after(0.01 + i * 1e-5, function() fired = fired + 1 end):cancel() end
   local before = process.stats().idle_waits
   process.sleep(0.1)
-  check.within(process.stats().idle_waits - before, 1, 2 + fired)
+  check.within(process.stats().idle_waits - before, 0, 2 + fired) -- none if the time was over before the wait
   check.that(fired < 100, fired .. " of 1000 fired")
 end
 

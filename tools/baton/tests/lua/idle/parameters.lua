@@ -104,7 +104,7 @@ function case.deadlines_within_the_slack_are_met_together()
     end)
   end
   for _, p in ipairs(all) do check.equal(p:join(), true) end
-  check.within(process.stats().idle_waits - before, 1, 3)
+  check.within(process.stats().idle_waits - before, 0, 3) -- none if a busy machine let all deadlines pass before
 end
 
 check.run(case)

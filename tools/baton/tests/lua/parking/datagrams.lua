@@ -31,7 +31,7 @@ function case.a_hundred_processes_exchange_datagrams_at_once()
     own:close()
   end)
   check.join_all(all)
-  check.within(most, 1, process.features().poller == "polling" and 64 or 8, "threads")
+  check.within(most, 1, process.features().poller == "polling" and 64 or 16, "threads")
   check.that(process.stats().descriptor_waits > 0)
 end
 

