@@ -256,14 +256,16 @@ fn a_finalizer_that_fails_after_a_wait_is_warned_about_and_the_others_run() {
     let outcome = baton()
         .process_code(
             "warn '@on'
-             process.spawn({ daemon = true }, function()
-               while true do collectgarbage 'step' process.yield() end
+             local stops, others = false, 0
+             local collector = process.spawn(function()
+               while not stops do collectgarbage 'step' process.yield() end
              end)
-             local others = 0
              for _ = 1, 3 do setmetatable({}, { __gc = function() others = others + 1 end }) end
              setmetatable({}, { __gc = function() process.sleep(0.005) error 'after a wait' end })
              collectgarbage()
              while others < 3 do collectgarbage() end
+             stops = true
+             collector:join() -- it may be in the one that fails
              print(others, debug.gethook())",
         )
         .run();
@@ -504,8 +506,8 @@ fn processes_run_from_a_script_file_stdin_and_several_chunks() {
         .wrote("from stdin\n")
         .quietly();
     baton()
-        .process_code("process.spawn(function() process.sleep(0.005) print 'one' end)")
-        .process_code("process.spawn(function() process.sleep(0.1) print 'two' end)")
+        .process_code("first = process.spawn(function() process.sleep(0.005) print 'one' end)")
+        .process_code("process.spawn(function() first:join() print 'two' end)")
         .run()
         .succeeds()
         .wrote("one\ntwo\n")

@@ -72,7 +72,7 @@ function case.those_that_wait_while_the_mode_changes_do_no_harm()
   end)
 end
 
--- As in Lua: of all that could not be reached before it. Another process may be in the middle of one.
+-- As in Lua: of all that could not be reached before it. Another process may be in the middle of one, and have yet to count it.
 function case.a_full_collection_calls_all_finalizers_though_they_wait()
   local called = 0
   local busy = process.spawn({ daemon = true }, function()
@@ -92,7 +92,8 @@ function case.a_full_collection_calls_all_finalizers_though_they_wait()
       })
     end
     collectgarbage()
-    check.equal(called, 100, mode)
+    check.within(called, 99, 100, mode)
+    check.eventually("the last one counts", function() return called == 100 end)
   end
   busy:kill()
 end

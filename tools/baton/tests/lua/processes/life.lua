@@ -60,7 +60,10 @@ function case.an_error_says_where_it_happened()
 end
 
 function case.a_failure_that_is_awaited_is_not_printed()
-  local p = process.spawn(function() process.sleep(0.01) error("awaited", 0) end)
+  local p = process.spawn(function()
+    check.becomes(process.main, "waiting")
+    error("awaited", 0)
+  end)
   check.results("join", { false, "awaited" }, p:join())
 end
 

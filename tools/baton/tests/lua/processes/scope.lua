@@ -9,7 +9,7 @@ function case.a_scope_waits_for_all_its_processes_and_returns_the_results_of_its
   local ended = 0
   local function later(n)
     process.sleep(n / 1000)
-    ended = ended + 1
+    process.critical(function() ended = ended + 1 end)
   end
   local a, b, c = process.scope(function(scope)
     for i = 1, 10 do scope:spawn(later, i) end

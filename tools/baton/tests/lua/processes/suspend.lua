@@ -3,6 +3,28 @@ local check = require "check"
 local process = require "baton.process"
 local case = {}
 
+-- A process that is suspended while it is in f(seconds), which waits so long, with this status; and the time at which that is over, or a bit later. If the
+-- machine stood still and it comes too late for that, all is begun again, with more time.
+local function suspended_in(status, f)
+  local seconds = 0.05
+  while true do
+    local due
+    local p = process.spawn(function()
+      due = process.now() + seconds
+      return f(seconds)
+    end)
+    check.eventually(status .. ", or too late", function()
+      local found = p:status()
+      return found == status or found == "dead"
+    end)
+    p:suspend()
+    if process.now() < due then return p, due end
+    p:kill()
+    p:join()
+    seconds = 2 * seconds
+  end
+end
+
 function case.a_process_spawned_suspended_starts_when_resumed()
   local started = false
   local p = process.spawn({ suspended = true }, function(x) started = x end, "argument")
@@ -42,16 +64,16 @@ function case.a_busy_loop_is_held_by_suspend()
 end
 
 function case.a_sleeper_whose_time_comes_while_suspended_stays_suspended()
-  local woke = false
-  local p = process.spawn(function() process.sleep(0.3) woke = true end)
-  check.eventually("sleeping", function() return p:status() == "sleeping" end)
-  p:suspend()
-  process.sleep(0.35)
-  check.equal(woke, false)
+  local p, due = suspended_in("sleeping", function(seconds)
+    process.sleep(seconds)
+    process.current().data.woke = true
+  end)
+  process.sleep_until(due + 0.05)
+  check.equal(p.data.woke, nil)
   check.equal(p:status(), "suspended")
   p:resume()
   p:join()
-  check.equal(woke, true)
+  check.equal(p.data.woke, true)
 end
 
 function case.a_receiver_that_is_suspended_gets_its_value_when_resumed()
@@ -167,10 +189,8 @@ end
 
 function case.a_timeout_that_passes_while_suspended_is_reported_after_resume()
   local ch = process.channel()
-  local p = process.spawn(function() return ch:receive(0.3) end)
-  check.eventually("waiting", function() return p:status() == "waiting" end)
-  p:suspend()
-  process.sleep(0.35)
+  local p, due = suspended_in("waiting", function(seconds) return ch:receive(seconds) end)
+  process.sleep_until(due + 0.05)
   p:resume()
   check.results("join", { n = 3, true, nil, "timeout" }, p:join())
 end

@@ -15,10 +15,11 @@ local function occupy(name)
 end
 
 function case.bound_processes_run_on_the_thread_of_the_name()
-  local all = {}
+  local all, goes_on = {}, process.event()
   for i = 1, 6 do
     local name = i % 2 == 0 and "even" or "odd"
     all[i] = process.spawn({ thread = name }, function()
+      goes_on:wait()
       for _ = 1, 20 do
         check.equal(process.thread(), name)
         process.sleep(0.0002)
@@ -27,6 +28,7 @@ function case.bound_processes_run_on_the_thread_of_the_name()
     check.equal(all[i]:stats().thread, name)
   end
   check.equal(process.stats().threads_named, 2)
+  goes_on:set()
   for i = 1, 6 do check.results("join", { true }, all[i]:join()) end
   check.equal(process.stats().threads_named, 0)
 end

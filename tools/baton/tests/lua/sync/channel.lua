@@ -161,16 +161,11 @@ function case.the_more_urgent_receiver_is_served_first()
   local function receiver(name, priority)
     return waiting(function()
       process.current():set_priority(priority)
-      ch:receive()
-      log[#log + 1] = name
+      log[ch:receive()] = name
     end)
   end
   local all = { receiver("low 1", 30), receiver("high 1", 60), receiver("low 2", 30), receiver("high 2", 60) }
-  process.current():set_priority(80)
-  for _ = 1, 4 do
-    ch:send(true)
-    process.sleep(0.005)
-  end
+  for i = 1, 4 do ch:send(i) end
   for _, p in ipairs(all) do p:join() end
   check.list(log, { "high 1", "high 2", "low 1", "low 2" })
 end
