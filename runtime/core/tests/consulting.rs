@@ -44,6 +44,11 @@ fn noting(main: &Process, log: &Log, name: &'static str, times: usize) -> Proces
     })
 }
 
+/// Processes take turns only where they yield: else one that the machine has stopped for a slice's time would give way once more.
+fn without_slices(vm: &Vm) {
+    vm.parameters.slice.set(Duration::from_secs(3600));
+}
+
 fn resume_all(main: &Process, processes: &[ProcessId]) {
     for &process in processes {
         let _ = main.vm.operate(|kernel| kernel.resume(process));
@@ -71,7 +76,7 @@ fn a_scheduler_chooses_among_those_that_can_run() {
 
 #[test]
 fn a_scheduler_that_declines_or_names_one_that_cannot_run_leaves_the_order_as_it_is() {
-    run(|main| {
+    run_with(without_slices, |main| {
         let dead = main.spawn(|_| Ok(()));
         main.join(dead)?;
         for answer in [None, Some(dead), Some(main.id)] {
@@ -90,7 +95,7 @@ fn a_scheduler_that_declines_or_names_one_that_cannot_run_leaves_the_order_as_it
 
 #[test]
 fn a_scheduler_sees_who_was_left_and_who_would_be_next() {
-    run(|main| {
+    run_with(without_slices, |main| {
         let log = log_of();
         let [a, b] = ["a", "b"].map(|name| noting(main, &log, name, 1));
         resume_all(main, &[a, b]);
@@ -221,7 +226,7 @@ fn hook(main: &Process, log: &Log, named: &[(ProcessId, &'static str)]) {
 
 #[test]
 fn hooks_hear_of_each_switch_of_their_process_and_of_no_other() {
-    run(|main| {
+    run_with(without_slices, |main| {
         let log = log_of();
         let all = ["a", "b", "c"].map(|name| noting(main, &log, name, 2));
         hook(main, &log, &[(all[0], "a")]);

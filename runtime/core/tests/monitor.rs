@@ -43,7 +43,7 @@ fn time_of_thread(name: &str) -> Option<Duration> {
 }
 
 /// Processes that cannot be preempted have used up their slices, and others wait: nothing can be done about it, and so nothing is
-/// done. Processor times are compared, so that the machine's load does not matter.
+/// done. The monitor still looks once a tick, however little of the processor a loaded machine gives to the process: its time is compared with the clock's.
 #[test]
 fn the_monitor_rests_while_a_process_cannot_be_preempted() {
     let _alone = alone();
@@ -55,6 +55,7 @@ fn the_monitor_rests_while_a_process_cannot_be_preempted() {
             ..SpawnOptions::default()
         };
         let cooperative = main.spawn_with(options, |process| {
+            let began = Instant::now();
             // Its thread starts with the first need.
             let before = time_of_thread("baton-monitor").unwrap_or_default();
             let begin = baton_sys::clock::thread_cpu_time();
@@ -63,8 +64,8 @@ fn the_monitor_rests_while_a_process_cannot_be_preempted() {
             // A busy machine may not have let it begin.
             process.spin_until(|| time_of_thread("baton-monitor").is_some())?;
             let after = time_of_thread("baton-monitor").expect("it does not end");
-            let spent = after - before;
-            assert!(spent < BUSY / 4, "the monitor took {spent:?} beside {BUSY:?}");
+            let (spent, passed) = (after - before, Instant::now() - began);
+            assert!(spent < passed / 4, "the monitor took {spent:?} of {passed:?}");
             Ok(())
         });
         let rival = main.spawn(Process::checkpoint);
@@ -87,11 +88,21 @@ fn the_monitor_rests_while_a_vm_is_not_run_yet() {
             main.join(rival)?;
             main.sleep_until(Instant::now() + Duration::from_millis(20))?;
             let wake_ups = || voluntary_switches_of_thread("baton-monitor").expect("it does not end");
-            let before = wake_ups();
-            main.sleep_until(Instant::now() + WHILE)?;
-            let made = wake_ups() - before;
-            assert!(made < 20, "the monitor woke up {made} times in {WHILE:?}");
-            Ok(())
+            loop {
+                let before = wake_ups();
+                let until = Instant::now() + WHILE;
+                main.sleep_until(until)?;
+                let late = Instant::now() - until;
+                let made = wake_ups() - before;
+                if made < 20 {
+                    return Ok(());
+                }
+                // Who is stopped between its wake-up and what is due is asked for it again and again: then once more.
+                assert!(
+                    late > Duration::from_micros(500),
+                    "the monitor woke up {made} times in {WHILE:?}"
+                );
+            }
         },
     );
     drop(waiting);
@@ -130,18 +141,20 @@ fn wait_for_a_turn(main: &Process) -> Result<Duration, Killed> {
     Ok(used)
 }
 
-/// The VMs take turns, each long enough for the monitor to have parked at its end. A busy machine makes some preemptions late; a monitor that nobody calls any more,
-/// or that is called a tick late, makes all of them late.
+/// The VMs take turns, each long enough for the monitor to have parked at its end. A busy machine makes some preemptions late, a very busy
+/// one nearly all; a monitor that nobody calls any more, or that is called a tick late, makes all of them late.
 #[test]
 fn the_first_preemption_after_all_vms_have_idled_comes_in_time() {
     let _alone = alone();
     const VMS: u32 = 4;
     const TURN: Duration = Duration::from_millis(40);
+    // Some two minutes.
+    const ROUNDS: u32 = 800;
     let begin = Instant::now();
     let preempt_in_time = move |main: &Process, number: u32| {
         let bound = main.vm.parameters.slice.get() + Duration::from_millis(1);
         let mut least = Duration::MAX;
-        for round in 1..=100 {
+        for round in 1..=ROUNDS {
             main.sleep_until(begin + TURN * (round * VMS + number))?;
             least = least.min(wait_for_a_turn(main)?);
             if least <= bound {

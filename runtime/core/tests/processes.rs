@@ -357,21 +357,30 @@ fn the_time_of_a_busy_process_is_charged_to_it() {
     );
 }
 
-/// The accounts follow the monitor's clock, which stands while the monitor is parked.
+/// The accounts follow the monitor's clock, which stands while the monitor is parked. It also stands while the system does not let the monitor run: then again.
 #[test]
 fn the_time_of_a_process_alone_is_charged_when_it_gives_way() {
     const BUSY: Duration = Duration::from_millis(100);
+    const TRIES: usize = 50;
     run(|main| {
-        let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
-        let alone = main.spawn_with(urgent(20), move |process| {
-            process.spin_until(|| process.vm.cpu_time(process.id) >= BUSY)?;
-            process.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
-            Ok(())
-        });
-        // More urgent, so that it runs as soon as it is woken.
-        main.wait(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))?;
-        assert!(main.vm.cpu_time(alone) >= BUSY / 2);
-        main.join(alone)
+        let mut charged = Vec::new();
+        for _ in 0..TRIES {
+            let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+            let alone = main.spawn_with(urgent(20), move |process| {
+                process.spin_until(|| process.vm.cpu_time(process.id) >= BUSY)?;
+                process.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+                Ok(())
+            });
+            // More urgent, so that it runs as soon as it is woken.
+            main.wait(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))?;
+            let time = main.vm.cpu_time(alone);
+            main.join(alone)?;
+            if time >= BUSY / 2 {
+                return Ok(());
+            }
+            charged.push(time);
+        }
+        panic!("{BUSY:?} expected: {charged:?}");
     });
 }
 
