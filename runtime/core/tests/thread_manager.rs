@@ -2,10 +2,10 @@
 
 mod mock_guest;
 
-use baton_core::kernel::{Deadline, Priority, ProcessId, SpawnOptions, State};
+use baton_core::kernel::{Deadline, KillOutcome, Priority, ProcessId, SpawnOptions, State};
 use baton_core::vm::{Ring, SpawnError, Spawned};
 use baton_sys::clock::Instant;
-use mock_guest::{Life, Process, await_event, run, run_with};
+use mock_guest::{Killed, Life, Process, await_event, run, run_with};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -106,6 +106,49 @@ fn a_process_may_have_slices_of_its_own() {
                 "forgotten with the process"
             );
             Ok(())
+        },
+    );
+}
+
+/// Computes for so long, by its account.
+fn compute(process: &Process, time: Duration) -> Life {
+    let begin = process.vm.cpu_time(process.id);
+    process.spin_until(|| process.vm.cpu_time(process.id) - begin >= time)
+}
+
+/// Switches go a longer way while anyone has a slice of its own. A machine that stands still ends any slice: then it is tried again.
+#[test]
+fn who_gave_way_has_a_whole_slice_then() {
+    const SLICE: Duration = Duration::from_millis(100);
+    run_with(
+        |vm| vm.parameters.slice.set(SLICE),
+        |main| {
+            main.vm.set_slice(main.id, Some(SLICE));
+            let turns = Arc::new(AtomicU64::new(0));
+            let counted = Arc::clone(&turns);
+            let rival = main.spawn(move |process| {
+                loop {
+                    // Relaxed: both run on one thread.
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    process.yield_now()?;
+                }
+            });
+            let is_undisturbed = || -> Result<bool, Killed> {
+                main.yield_now()?;
+                main.yield_now()?;
+                compute(main, Duration::from_millis(60))?;
+                main.yield_now()?;
+                let before = turns.load(Ordering::Relaxed);
+                compute(main, Duration::from_millis(60))?;
+                Ok(turns.load(Ordering::Relaxed) == before)
+            };
+            let mut tries = 1;
+            while !is_undisturbed()? {
+                assert!(tries < 50, "its slice ended sooner each time");
+                tries += 1;
+            }
+            assert_eq!(main.vm.kill(rival), KillOutcome::Pending);
+            main.join(rival)
         },
     );
 }

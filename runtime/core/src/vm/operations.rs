@@ -356,12 +356,14 @@ impl Vm {
 
     #[inline]
     fn plan_yield(&self, inner: &mut Inner, me: ProcessId, next: Next) -> Option<super::switching::Jump> {
-        match next {
-            Next::Other(_) => inner.begin_slice(me),
-            Next::Same if self.exceptions() != 0 => return self.plan_to_ask(inner, me),
-            _ => {}
+        if next == Next::Same && self.exceptions() != 0 {
+            return self.plan_to_ask(inner, me);
         }
-        self.plan(inner, me, next)
+        let jump = self.plan(inner, me, next);
+        if matches!(next, Next::Other(_)) {
+            inner.begin_slice(me);
+        }
+        jump
     }
 
     /// The calling process waits: somebody else runs.

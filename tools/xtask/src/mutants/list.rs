@@ -504,6 +504,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "self.exceptions() == 0",
     ),
     mutant(
+        "who gave way the long way pays for the time before once more",
+        "vm/operations.rs",
+        "        let jump = self.plan(inner, me, next);\n        if matches!(next, Next::Other(_)) {\n            inner.begin_slice(me);\n        }\n        jump",
+        "        if matches!(next, Next::Other(_)) {\n            inner.begin_slice(me);\n        }\n        self.plan(inner, me, next)",
+    ),
+    mutant(
         "who suspended itself in a section does not take it again",
         "vm/operations.rs",
         "        if left {\n            self.kernel(Kernel::reenter_critical);\n        }\n",
