@@ -37,14 +37,14 @@ bridge! {
 
     fn baton_rs_semaphore_wait(vm, id: u64, timeout: i64) -> CWake {
         match SemaphoreId::from_bits(id) {
-            Some(id) => vm.attempt(|kernel| kernel.semaphore_wait(id, deadline(timeout))).into(),
+            Some(id) => vm.semaphore_wait(id, deadline(timeout)).into(),
             None => Wake::because(WakeReason::Closed).into(),
         }
     }
 
     fn baton_rs_semaphore_signal(vm, id: u64, n: u64) {
         if let Some(id) = SemaphoreId::from_bits(id) {
-            vm.operate(|kernel| kernel.semaphore_signal(id, n));
+            vm.semaphore_signal(id, n);
         }
     }
 
@@ -157,14 +157,14 @@ bridge! {
 
     fn baton_rs_channel_send(vm, id: u64, value: u64, timeout: i64) -> CWake {
         match ChannelId::from_bits(id) {
-            Some(id) => vm.attempt(|kernel| kernel.channel_send(id, value, deadline(timeout))).into(),
+            Some(id) => vm.channel_send(id, value, deadline(timeout)).into(),
             None => Wake::because(WakeReason::Closed).into(),
         }
     }
 
     fn baton_rs_channel_receive(vm, id: u64, timeout: i64) -> CWake {
         match ChannelId::from_bits(id) {
-            Some(id) => vm.attempt(|kernel| kernel.channel_receive(id, deadline(timeout))).into(),
+            Some(id) => vm.channel_receive(id, deadline(timeout)).into(),
             None => Wake::because(WakeReason::Closed).into(),
         }
     }

@@ -36,6 +36,13 @@ impl<C> Kernel<C> {
         Ok(self.current)
     }
 
+    /// Whether [`Kernel::may_wait`] would let the current process wait.
+    #[inline]
+    pub(super) fn current_may_wait(&self) -> bool {
+        let current = self.processes.slots.get(self.current as usize);
+        current.is_some_and(|process| !process.kill_is_due())
+    }
+
     /// Puts the current process into `queue`, unless it must not wait.
     pub(super) fn wait_in(&mut self, me: u32, queue: WaitQueue, ticket: Ticket, deadline: Deadline) -> Attempt {
         if let Some(refusal) = self.refusal_to_block(me, deadline) {

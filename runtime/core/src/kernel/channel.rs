@@ -52,6 +52,39 @@ impl<C> Kernel<C> {
         ChannelId(self.channels.insert(channel))
     }
 
+    /// Puts a value into the buffer, if the current process may wait and need not, and no receiver waits: nothing changes by which others
+    /// decide. Says whether it did.
+    #[inline]
+    pub(crate) fn channel_put(&mut self, id: ChannelId, value: u64) -> bool {
+        if !self.current_may_wait() {
+            return false;
+        }
+        match self.channels.get_mut(id.0) {
+            Some(channel)
+                if channel.buffer.len() < channel.capacity
+                    && !channel.is_closed
+                    && self.waiters.is_empty(channel.receivers) =>
+            {
+                channel.buffer.push_back(value);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes the first value of the buffer, if the current process may wait and need not, and no sender waits for its place.
+    #[inline]
+    pub(crate) fn channel_take(&mut self, id: ChannelId) -> Option<u64> {
+        if !self.current_may_wait() {
+            return None;
+        }
+        let channel = self.channels.get_mut(id.0)?;
+        if !self.waiters.is_empty(channel.senders) {
+            return None;
+        }
+        channel.buffer.pop_front()
+    }
+
     /// Sends a value: `Done` once it is in the buffer or with a receiver; else the value was not sent.
     pub fn channel_send(&mut self, id: ChannelId, value: u64, deadline: Deadline) -> Attempt {
         let me = match self.may_wait() {

@@ -34,6 +34,33 @@ impl<C> Kernel<C> {
         SemaphoreId(self.semaphores.insert(Semaphore { count, waiters }))
     }
 
+    /// Takes one of the count, if the current process may wait and need not: nothing changes by which others decide. Says whether it did.
+    #[inline]
+    pub(crate) fn semaphore_take(&mut self, id: SemaphoreId) -> bool {
+        if !self.current_may_wait() {
+            return false;
+        }
+        match self.semaphores.get_mut(id.0) {
+            Some(semaphore) if semaphore.count > 0 => {
+                semaphore.count -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Adds to the count, which stops at its highest value, if nobody waits for it. Says whether it did.
+    #[inline]
+    pub(crate) fn semaphore_put(&mut self, id: SemaphoreId, n: u64) -> bool {
+        match self.semaphores.get_mut(id.0) {
+            Some(semaphore) if self.waiters.is_empty(semaphore.waiters) => {
+                semaphore.count = semaphore.count.saturating_add(n);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Waits until the count is above 0, and takes one: `Done`.
     pub fn semaphore_wait(&mut self, id: SemaphoreId, deadline: Deadline) -> Attempt {
         let me = match self.may_wait() {

@@ -5,6 +5,7 @@
 //! | `mod.rs` | the VM's face: making it, running it, asking it |
 //! | `spawning.rs` | new processes, their stacks, and the end of what is kept of them |
 //! | `operations.rs` | what a running process may do: yield, wait, suspend, kill |
+//! | `at_once.rs` | semaphores and channels where nothing is to be decided |
 //! | `switching.rs`, `straight.rs` | from one process to the next; the same where little is to be decided |
 //! | `publishing.rs` | what the owner shows the monitor |
 //! | `consulting.rs` | a scheduler and switch hooks of the guest's users |
@@ -93,6 +94,7 @@
 //! except for [`Guest::judge`] and [`Guest::warn_blocked`].
 
 mod affinity;
+mod at_once;
 mod bell;
 mod calling;
 mod carrier;

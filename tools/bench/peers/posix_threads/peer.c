@@ -35,14 +35,16 @@ static void await(sem_t *semaphore) {
 static sem_t turns[THREADS];
 static uint64_t counters[THREADS];
 
-/* One token goes round. Who sees the end passes it on, so that the others see it too. */
+/* One token goes round. Who sees the end before its turn sends another one, so that nobody waits for ever. */
 static void *take_turns(void *argument) {
   int number = (int)(intptr_t)argument;
+  sem_t *next = &turns[(number + 1) % THREADS];
   while (goes_on()) {
     await(&turns[number]);
-    counters[number]++;
-    sem_post(&turns[(number + 1) % THREADS]);
+    if (goes_on()) counters[number]++;
+    sem_post(next);
   }
+  sem_post(next);
   return NULL;
 }
 

@@ -25,29 +25,22 @@ pub(super) fn suspend_self(process: &Process) {
 
 #[inline(never)]
 pub(super) fn semaphore_wait(process: &Process, semaphore: SemaphoreId) {
-    process
-        .vm
-        .attempt(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never));
+    process.vm.semaphore_wait(semaphore, Deadline::Never);
 }
 
 #[inline(never)]
 pub(super) fn semaphore_signal(process: &Process, semaphore: SemaphoreId) {
-    process.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+    process.vm.semaphore_signal(semaphore, 1);
 }
 
 #[inline(never)]
 pub(super) fn channel_send(process: &Process, channel: ChannelId, value: u64) {
-    process
-        .vm
-        .attempt(|kernel| kernel.channel_send(channel, value, Deadline::Never));
+    process.vm.channel_send(channel, value, Deadline::Never);
 }
 
 #[inline(never)]
 pub(super) fn channel_receive(process: &Process, channel: ChannelId) -> u64 {
-    let wake = process
-        .vm
-        .attempt(|kernel| kernel.channel_receive(channel, Deadline::Never));
-    wake.value
+    process.vm.channel_receive(channel, Deadline::Never).value
 }
 
 #[inline(never)]

@@ -504,6 +504,30 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "self.exceptions() == 0",
     ),
     mutant(
+        "a signal at once passes over who waits",
+        "kernel/semaphore.rs",
+        "Some(semaphore) if self.waiters.is_empty(semaphore.waiters) =>",
+        "Some(semaphore) =>",
+    ),
+    mutant(
+        "a value goes into the buffer past who waits for it",
+        "kernel/channel.rs",
+        "                    && self.waiters.is_empty(channel.receivers) =>",
+        "                    =>",
+    ),
+    mutant(
+        "a value is taken at once and its place left empty",
+        "kernel/channel.rs",
+        "        if !self.waiters.is_empty(channel.senders) {\n            return None;\n        }\n        channel.buffer.pop_front()",
+        "        channel.buffer.pop_front()",
+    ),
+    mutant(
+        "who is killed may take at once",
+        "kernel/blocking.rs",
+        "current.is_some_and(|process| !process.kill_is_due())",
+        "current.is_some()",
+    ),
+    mutant(
         "who gave way the long way pays for the time before once more",
         "vm/operations.rs",
         "        let jump = self.plan(inner, me, next);\n        if matches!(next, Next::Other(_)) {\n            inner.begin_slice(me);\n        }\n        jump",

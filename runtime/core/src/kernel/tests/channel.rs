@@ -1,7 +1,7 @@
 //! Channels.
 
 use super::*;
-use crate::kernel::{Blocker, ChannelId};
+use crate::kernel::{Blocker, ChannelId, KillOutcome};
 
 fn sending(kernel: &mut Kernel<()>, channel: ChannelId, value: u64) -> ProcessId {
     let pid = spawn_running(kernel);
@@ -171,4 +171,33 @@ fn a_huge_capacity_costs_nothing_until_it_is_used() {
     spawn_running(&mut kernel);
     assert_eq!(send(&mut kernel, channel, 1), WakeReason::Done);
     assert_eq!(receive(&mut kernel, channel), Ok(1));
+}
+
+#[test]
+fn at_once_values_go_through_the_buffer_only_where_nobody_is_concerned() {
+    let mut kernel = kernel();
+    let channel = kernel.channel_new(2);
+    assert!(!kernel.channel_put(channel, 0), "nobody runs");
+    let receiver = receiving(&mut kernel, channel);
+    spawn_running(&mut kernel);
+    assert!(!kernel.channel_put(channel, 1), "somebody waits for it");
+    assert_eq!(send(&mut kernel, channel, 1), WakeReason::Done);
+    assert_eq!(resume_with(&mut kernel, receiver).value, 1);
+    assert_eq!(kernel.channel_take(channel), None);
+    assert!(kernel.channel_put(channel, 2));
+    assert!(kernel.channel_put(channel, 3));
+    assert!(!kernel.channel_put(channel, 4), "it is full");
+    assert_eq!(kernel.channel_take(channel), Some(2));
+    assert!(kernel.channel_put(channel, 4));
+    sending(&mut kernel, channel, 5);
+    spawn_running(&mut kernel);
+    assert_eq!(kernel.channel_take(channel), None, "somebody waits for the place");
+    assert_eq!(receive(&mut kernel, channel), Ok(3));
+    kernel.channel_close(channel);
+    assert_eq!(kernel.channel_take(channel), Some(4));
+    assert!(!kernel.channel_put(channel, 6), "it is closed");
+    let me = kernel.current().expect("it runs");
+    assert_eq!(kernel.kill(me), KillOutcome::IsCurrent);
+    assert_eq!(kernel.channel_take(channel), None, "it is killed");
+    assert_eq!(kernel.channel_free(channel), [5]);
 }

@@ -1,7 +1,7 @@
 //! Semaphores.
 
 use super::*;
-use crate::kernel::{Blocker, State};
+use crate::kernel::{Blocker, KillOutcome, State};
 
 #[test]
 fn a_wait_passes_while_the_count_lasts() {
@@ -116,4 +116,27 @@ fn freeing_tells_those_who_wait_that_it_is_closed() {
     );
     assert_eq!(kernel.semaphore_signal(semaphore, 1), 0);
     assert_eq!(kernel.semaphore_count(other), 9);
+}
+
+#[test]
+fn at_once_nothing_is_done_that_concerns_who_waits_or_who_must_not() {
+    let mut kernel = kernel();
+    let semaphore = kernel.semaphore_new(1);
+    assert!(!kernel.semaphore_take(semaphore), "nobody runs");
+    let waiting = spawn_running(&mut kernel);
+    assert!(kernel.semaphore_take(semaphore));
+    assert!(!kernel.semaphore_take(semaphore));
+    assert!(kernel.semaphore_put(semaphore, u64::MAX));
+    assert!(kernel.semaphore_put(semaphore, 1));
+    assert_eq!(kernel.semaphore_count(semaphore), u64::MAX);
+    let empty = kernel.semaphore_new(0);
+    assert_blocked(kernel.semaphore_wait(empty, Deadline::Never));
+    let killed = spawn_running(&mut kernel);
+    assert!(!kernel.semaphore_put(empty, 1));
+    assert_eq!(kernel.semaphore_count(empty), 0);
+    assert_eq!(kernel.state(waiting), State::Waiting);
+    assert_eq!(kernel.kill(killed), KillOutcome::IsCurrent);
+    assert!(!kernel.semaphore_take(semaphore));
+    kernel.semaphore_free(semaphore);
+    assert!(!kernel.semaphore_put(semaphore, 1));
 }

@@ -1,0 +1,91 @@
+//! What processes do most: semaphores and channels. Where nobody has to wait or to be woken nothing is to be decided, and the call ends with the count
+//! or the buffer; else it goes the way of all waits, in functions of their own: what saves registers for that is not paid by the others.
+
+use super::Vm;
+use crate::kernel::{ChannelId, Deadline, SemaphoreId, Wake, WakeReason};
+
+impl Vm {
+    /// Waits until the semaphore's count is above 0, and takes one: `Done`; else why not. Inside the VM.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Deadline, WakeReason};
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(1));
+    ///     assert_eq!(main.vm.semaphore_wait(semaphore, Deadline::Now).reason, WakeReason::Done);
+    ///     assert_eq!(main.vm.semaphore_wait(semaphore, Deadline::Now).reason, WakeReason::TimedOut);
+    ///     main.spawn(move |process| assert_eq!(process.vm.semaphore_signal(semaphore, 1), 1));
+    ///     assert_eq!(main.vm.semaphore_wait(semaphore, Deadline::Never).reason, WakeReason::Done);
+    /// });
+    /// ```
+    #[inline]
+    pub fn semaphore_wait(&self, semaphore: SemaphoreId, deadline: Deadline) -> Wake {
+        if self.inner.with(|inner| inner.kernel.semaphore_take(semaphore)) {
+            return Wake::because(WakeReason::Done);
+        }
+        self.semaphore_wait_long(semaphore, deadline)
+    }
+
+    #[inline(never)]
+    fn semaphore_wait_long(&self, semaphore: SemaphoreId, deadline: Deadline) -> Wake {
+        self.attempt(|kernel| kernel.semaphore_wait(semaphore, deadline))
+    }
+
+    /// Lets `n` more waits pass; what nobody waits for is added to the count, which stops at its highest value. Says how many were woken, and gives way
+    /// if one of them is more urgent than the calling process. Inside the VM. [`Vm::semaphore_wait`] has an example.
+    #[inline]
+    pub fn semaphore_signal(&self, semaphore: SemaphoreId, n: u64) -> usize {
+        if self.inner.with(|inner| inner.kernel.semaphore_put(semaphore, n)) {
+            return 0;
+        }
+        self.semaphore_signal_waiters(semaphore, n)
+    }
+
+    #[inline(never)]
+    fn semaphore_signal_waiters(&self, semaphore: SemaphoreId, n: u64) -> usize {
+        self.operate(|kernel| kernel.semaphore_signal(semaphore, n))
+    }
+
+    /// Sends a value: `Done` once it is in the buffer or with a receiver; else the value was not sent. Inside the VM.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Deadline, WakeReason};
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let channel = main.vm.kernel(|kernel| kernel.channel_new(1));
+    ///     assert_eq!(main.vm.channel_send(channel, 7, Deadline::Now).reason, WakeReason::Done);
+    ///     assert_eq!(main.vm.channel_send(channel, 8, Deadline::Now).reason, WakeReason::TimedOut);
+    ///     assert_eq!(main.vm.channel_receive(channel, Deadline::Now).value, 7);
+    /// });
+    /// ```
+    #[inline]
+    pub fn channel_send(&self, channel: ChannelId, value: u64, deadline: Deadline) -> Wake {
+        if self.inner.with(|inner| inner.kernel.channel_put(channel, value)) {
+            return Wake::because(WakeReason::Done);
+        }
+        self.channel_send_long(channel, value, deadline)
+    }
+
+    #[inline(never)]
+    fn channel_send_long(&self, channel: ChannelId, value: u64, deadline: Deadline) -> Wake {
+        self.attempt(|kernel| kernel.channel_send(channel, value, deadline))
+    }
+
+    /// Receives a value: `Done`, with the value. After a close the values of the buffer still come, then `Closed`. Inside the VM.
+    /// [`Vm::channel_send`] has an example.
+    #[inline]
+    pub fn channel_receive(&self, channel: ChannelId, deadline: Deadline) -> Wake {
+        match self.inner.with(|inner| inner.kernel.channel_take(channel)) {
+            Some(value) => Wake {
+                value,
+                ..Wake::because(WakeReason::Done)
+            },
+            None => self.channel_receive_long(channel, deadline),
+        }
+    }
+
+    #[inline(never)]
+    fn channel_receive_long(&self, channel: ChannelId, deadline: Deadline) -> Wake {
+        self.attempt(|kernel| kernel.channel_receive(channel, deadline))
+    }
+}
