@@ -1,7 +1,5 @@
-//! The calls that Thread-Metric measures. Each is a function that no compiler merges with the loop around it, as the tests' rules ask for: the
-//! whole call is paid, and nothing of the kernel is computed once for many.
-
-use std::mem::MaybeUninit;
+//! The calls of the kernel that Thread-Metric measures. Each is a function that no compiler merges with the loop around it, as the tests' rules ask for: the
+//! whole call is paid, and nothing of the kernel is computed once for many. (Memory comes from the C library, whose functions are such anyway.)
 
 use baton_core::kernel::{ChannelId, Deadline, ProcessId, SemaphoreId};
 use baton_core::vm::Bell;
@@ -46,14 +44,4 @@ pub(super) fn channel_receive(process: &Process, channel: ChannelId) -> u64 {
 #[inline(never)]
 pub(super) fn ring(bell: &Bell) {
     bell.ring();
-}
-
-#[inline(never)]
-pub(super) fn allocate() -> Box<MaybeUninit<[u8; 128]>> {
-    Box::new_uninit()
-}
-
-#[inline(never)]
-pub(super) fn free(block: Box<MaybeUninit<[u8; 128]>>) {
-    drop(block);
 }
