@@ -284,7 +284,8 @@ fn an_exclusive_call_keeps_the_vm_and_is_warned_about_once() {
 #[test]
 fn a_call_that_comes_in_all_the_while_is_warned_about_once_too() {
     const PATIENCE: Duration = Duration::from_millis(1);
-    loop {
+    let mut all = Vec::new();
+    while all.len() < 50 {
         let noticed_after = Arc::new(Mutex::new(Duration::MAX));
         let note = Arc::clone(&noticed_after);
         let running = start(
@@ -318,11 +319,14 @@ fn a_call_that_comes_in_all_the_while_is_warned_about_once_too() {
         let finished = running.finish();
         assert_eq!(finished.vm.counters.retakes.get(), 0);
         // If the machine stops it before it has noticed, it may well be warned about again: then once more.
-        if *noticed_after.lock().expect("nobody panics") < PATIENCE {
+        let noticed_after = *noticed_after.lock().expect("nobody panics");
+        if noticed_after < PATIENCE {
             assert_eq!(finished.mock.warnings.load(Ordering::Relaxed), 1);
             return;
         }
+        all.push(noticed_after);
     }
+    panic!("it never noticed within {PATIENCE:?}: {all:?}");
 }
 
 /// The words of each thread's gate count that thread's own calls: two threads may show the same value.

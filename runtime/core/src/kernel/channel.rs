@@ -55,6 +55,7 @@ impl<C> Kernel<C> {
     /// Puts a value into the buffer, if the current process may wait and need not, and no receiver waits: nothing changes by which others
     /// decide. Says whether it did.
     #[inline]
+    #[must_use]
     pub(crate) fn channel_put(&mut self, id: ChannelId, value: u64) -> bool {
         if !self.current_may_wait() {
             return false;
@@ -74,6 +75,7 @@ impl<C> Kernel<C> {
 
     /// Takes the first value of the buffer, if the current process may wait and need not, and no sender waits for its place.
     #[inline]
+    #[must_use]
     pub(crate) fn channel_take(&mut self, id: ChannelId) -> Option<u64> {
         if !self.current_may_wait() {
             return None;

@@ -36,6 +36,7 @@ impl<C> Kernel<C> {
 
     /// Takes one of the count, if the current process may wait and need not: nothing changes by which others decide. Says whether it did.
     #[inline]
+    #[must_use]
     pub(crate) fn semaphore_take(&mut self, id: SemaphoreId) -> bool {
         if !self.current_may_wait() {
             return false;
@@ -51,6 +52,7 @@ impl<C> Kernel<C> {
 
     /// Adds to the count, which stops at its highest value, if nobody waits for it. Says whether it did.
     #[inline]
+    #[must_use]
     pub(crate) fn semaphore_put(&mut self, id: SemaphoreId, n: u64) -> bool {
         match self.semaphores.get_mut(id.0) {
             Some(semaphore) if self.waiters.is_empty(semaphore.waiters) => {

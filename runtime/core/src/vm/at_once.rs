@@ -5,7 +5,7 @@ use super::Vm;
 use crate::kernel::{ChannelId, Deadline, SemaphoreId, Wake, WakeReason};
 
 impl Vm {
-    /// Waits until the semaphore's count is above 0, and takes one: `Done`; else why not. Inside the VM.
+    /// Waits until the semaphore's count is above 0, and takes one: `Done`; else `TimedOut`, `Closed`, `Killed` or `Forbidden`. Inside the VM.
     ///
     /// ```
     /// use baton_core::kernel::{Deadline, WakeReason};
@@ -23,11 +23,11 @@ impl Vm {
         if self.inner.with(|inner| inner.kernel.semaphore_take(semaphore)) {
             return Wake::because(WakeReason::Done);
         }
-        self.semaphore_wait_long(semaphore, deadline)
+        self.semaphore_wait_in_general(semaphore, deadline)
     }
 
     #[inline(never)]
-    fn semaphore_wait_long(&self, semaphore: SemaphoreId, deadline: Deadline) -> Wake {
+    fn semaphore_wait_in_general(&self, semaphore: SemaphoreId, deadline: Deadline) -> Wake {
         self.attempt(|kernel| kernel.semaphore_wait(semaphore, deadline))
     }
 
@@ -38,15 +38,16 @@ impl Vm {
         if self.inner.with(|inner| inner.kernel.semaphore_put(semaphore, n)) {
             return 0;
         }
-        self.semaphore_signal_waiters(semaphore, n)
+        self.semaphore_signal_in_general(semaphore, n)
     }
 
     #[inline(never)]
-    fn semaphore_signal_waiters(&self, semaphore: SemaphoreId, n: u64) -> usize {
+    fn semaphore_signal_in_general(&self, semaphore: SemaphoreId, n: u64) -> usize {
         self.operate(|kernel| kernel.semaphore_signal(semaphore, n))
     }
 
-    /// Sends a value: `Done` once it is in the buffer or with a receiver; else the value was not sent. Inside the VM.
+    /// Sends a value: `Done` once it is in the buffer or with a receiver, to whom the caller gives way if that is more urgent; else (`TimedOut`, `Closed`, `Killed`,
+    /// `Forbidden`) the value was not sent. Inside the VM.
     ///
     /// ```
     /// use baton_core::kernel::{Deadline, WakeReason};
@@ -63,15 +64,16 @@ impl Vm {
         if self.inner.with(|inner| inner.kernel.channel_put(channel, value)) {
             return Wake::because(WakeReason::Done);
         }
-        self.channel_send_long(channel, value, deadline)
+        self.channel_send_in_general(channel, value, deadline)
     }
 
     #[inline(never)]
-    fn channel_send_long(&self, channel: ChannelId, value: u64, deadline: Deadline) -> Wake {
+    fn channel_send_in_general(&self, channel: ChannelId, value: u64, deadline: Deadline) -> Wake {
         self.attempt(|kernel| kernel.channel_send(channel, value, deadline))
     }
 
-    /// Receives a value: `Done`, with the value. After a close the values of the buffer still come, then `Closed`. Inside the VM.
+    /// Receives a value: `Done`, with the value; else `TimedOut`, `Killed` or `Forbidden`. After a close the values of the buffer still come, then `Closed`. Gives
+    /// way to a more urgent sender that could go on. Inside the VM.
     /// [`Vm::channel_send`] has an example.
     #[inline]
     pub fn channel_receive(&self, channel: ChannelId, deadline: Deadline) -> Wake {
@@ -80,12 +82,12 @@ impl Vm {
                 value,
                 ..Wake::because(WakeReason::Done)
             },
-            None => self.channel_receive_long(channel, deadline),
+            None => self.channel_receive_in_general(channel, deadline),
         }
     }
 
     #[inline(never)]
-    fn channel_receive_long(&self, channel: ChannelId, deadline: Deadline) -> Wake {
+    fn channel_receive_in_general(&self, channel: ChannelId, deadline: Deadline) -> Wake {
         self.attempt(|kernel| kernel.channel_receive(channel, deadline))
     }
 }

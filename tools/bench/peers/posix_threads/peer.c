@@ -35,7 +35,7 @@ static void await(sem_t *semaphore) {
 static sem_t turns[THREADS];
 static uint64_t counters[THREADS];
 
-/* One token goes round. Who sees the end before its turn sends another one, so that nobody waits for ever. */
+/* One token goes round. Who leaves sends one more, so that nobody waits for ever. */
 static void *take_turns(void *argument) {
   int number = (int)(intptr_t)argument;
   sem_t *next = &turns[(number + 1) % THREADS];

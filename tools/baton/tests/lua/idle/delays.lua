@@ -26,18 +26,15 @@ local function lateness(seconds)
 end
 
 function case.twenty_sleeps_of_a_millisecond_take_little_more_than_twenty()
-  local least = {}
-  for i = 1, 20 do least[i] = math.huge end
-  -- Of each sleep the shortest in all tries: twenty in a row that nobody disturbs may never come.
-  at_best("seconds for 20 sleeps of 1 ms", 0.0212, function()
-    local sum = 0
-    for i = 1, 20 do
+  -- A busy machine hardly lets twenty in a row undisturbed, but three quarters of them at times.
+  at_best("late ones of 20 sleeps of 1 ms", 5, function()
+    local late = 0
+    for _ = 1, 20 do
       local start = process.now()
       process.sleep(0.001)
-      least[i] = math.min(least[i], process.now() - start)
-      sum = sum + least[i]
+      if process.now() - start > 0.00106 then late = late + 1 end
     end
-    return sum
+    return late
   end)
 end
 

@@ -212,12 +212,12 @@ end
 local listing = os.tmpname()
 
 -- By a program that writes to a file: of a pipe, this program would have one or two ends open meanwhile. Also answers what they are. Without what the monitor
--- reads about a thread, which is open for a moment.
+-- reads about a thread, which is open for a moment, one file at a time.
 local function descriptors()
   collectgarbage() -- closes what was left to it, before the count and not during it
   assert(os.execute(("ls -l /proc/%d/fd > %s"):format(number_of_program(), listing)))
   local file <close> = assert(io.open(listing))
-  local text = file:read "a":gsub("[^\n]*/task/[^\n]*\n", "")
+  local text = file:read "a":gsub("[^\n]*/proc/%d+/task/[^\n]*\n", "", 1)
   return select(2, text:gsub("\n", "")), text
 end
 
