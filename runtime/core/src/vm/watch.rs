@@ -51,59 +51,10 @@ pub(super) struct Watch {
     slice_since: Instant,
     /// The unanswered beat: gate value and time.
     beat: Option<(u64, Instant)>,
-    pace: Pace,
     hot_until: Instant,
     retaken_at: Instant,
     /// When the last beat of the fixed period was due.
     last_fixed_beat: Instant,
-}
-
-/// How soon after one deadline the owner is asked for the next one. With many timers others are due whenever some have been taken in, so that every look would find
-/// some; the more looks in a row find what has had to wait for its look, the longer is the time between them.
-#[derive(Debug)]
-struct Pace {
-    /// The deadline, in nanoseconds, that the owner was last asked for, and when.
-    asked_for: u64,
-    asked_at: Instant,
-    gap: Duration,
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        Pace {
-            asked_for: 0,
-            asked_at: Instant::from_nanos(0),
-            gap: BEAT_TICK,
-        }
-    }
-}
-
-impl Pace {
-    /// The longest time between two deadlines.
-    const LONGEST: Duration = Duration::from_millis(1);
-
-    /// From when on the owner may be asked for a deadline: at once, if it has not answered for this one.
-    fn may_ask(&self, deadline: u64) -> Instant {
-        if deadline == self.asked_for {
-            self.asked_at
-        } else {
-            self.asked_at + self.gap
-        }
-    }
-
-    fn note_asked(&mut self, deadline: u64, now: Instant) {
-        if deadline == self.asked_for {
-            return;
-        }
-        let has_waited = Instant::from_nanos(deadline) < self.asked_at + self.gap;
-        self.gap = if has_waited {
-            (2 * self.gap).min(Self::LONGEST)
-        } else {
-            BEAT_TICK
-        };
-        self.asked_for = deadline;
-        self.asked_at = now;
-    }
 }
 
 /// What the running process was asked to give way for, well before now, and has not.
@@ -427,19 +378,13 @@ impl Vm {
             deadline: Some(deadline).filter(|&deadline| view.due && now >= deadline + SLOW_ANSWER),
         };
         watch.note_answers(now, unanswered, thread);
-        let may_ask = watch.pace.may_ask(view.deadline);
-        let due = view.due && now >= may_ask;
-        if !(slice_over || view.posted || due || (preemptive && view.standing.is_outranked())) {
+        if !(slice_over || view.posted || view.due || (preemptive && view.standing.is_outranked())) {
             watch.beat = None;
-            let next = if preemptive && view.standing.has_rivals() {
+            return if preemptive && view.standing.has_rivals() {
                 slice_ends
             } else {
                 now + TICK
             };
-            return if view.due { next.min(may_ask) } else { next };
-        }
-        if view.due {
-            watch.pace.note_asked(view.deadline, now);
         }
         if slice_over {
             // Release: pairs with the swap in `safepoint`.
@@ -486,7 +431,6 @@ impl Default for Watch {
             switches: 0,
             slice_since: start,
             beat: None,
-            pace: Pace::default(),
             hot_until: start,
             retaken_at: start,
             last_fixed_beat: start,
@@ -551,36 +495,6 @@ mod tests {
 
     fn at(micros: u64) -> Instant {
         Instant::from_nanos(micros * 1000)
-    }
-
-    /// Asks for a deadline as soon as that may be done. Answers when, in microseconds.
-    fn ask(pace: &mut Pace, due: u64) -> u64 {
-        let now = pace.may_ask(at(due).as_nanos()).max(at(due));
-        pace.note_asked(at(due).as_nanos(), now);
-        now.as_nanos() / 1000
-    }
-
-    #[test]
-    fn the_more_deadlines_have_to_wait_the_longer_they_wait() {
-        let mut pace = Pace::default();
-        let mut asked = vec![ask(&mut pace, 10_000)];
-        for _ in 0..8 {
-            let last = asked[asked.len() - 1];
-            asked.push(ask(&mut pace, last + 1));
-        }
-        let gaps: Vec<u64> = asked.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        assert_eq!(gaps, [50, 100, 200, 400, 800, 1000, 1000, 1000]);
-        // One that nobody has had to ask for later ends that.
-        assert_eq!(ask(&mut pace, 90_000), 90_000);
-        assert_eq!(ask(&mut pace, 90_060), 90_060);
-    }
-
-    #[test]
-    fn who_does_not_answer_is_asked_again_at_once() {
-        let mut pace = Pace::default();
-        assert_eq!(ask(&mut pace, 10_000), 10_000);
-        assert_eq!(ask(&mut pace, 10_000), 10_000);
-        assert_eq!(ask(&mut pace, 10_001), 10_050);
     }
 
     fn deadline(micros: u64) -> Unanswered {

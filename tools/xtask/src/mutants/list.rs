@@ -534,12 +534,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "",
     ),
     mutant(
-        "the pace of deadlines never slackens",
-        "vm/watch.rs",
-        "            (2 * self.gap).min(Self::LONGEST)",
-        "            self.gap",
-    ),
-    mutant(
         "who gave way the long way pays for the time before once more",
         "vm/operations.rs",
         "        let jump = self.plan(inner, me, next);\n        if matches!(next, Next::Other(_)) {\n            inner.begin_slice(me);\n        }\n        jump",
