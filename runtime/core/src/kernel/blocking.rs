@@ -27,13 +27,13 @@ impl<C> Kernel<C> {
     /// for nothing any more.
     #[inline]
     pub(super) fn may_wait(&self) -> Result<u32, Attempt> {
-        if self.current == NIL {
-            return Err(Attempt::because(WakeReason::Dead));
+        if self.current_may_wait() {
+            return Ok(self.current);
         }
-        if self.processes[self.current].kill_is_due() {
-            return Err(Attempt::because(WakeReason::Killed));
-        }
-        Ok(self.current)
+        Err(Attempt::because(match self.current {
+            NIL => WakeReason::Dead,
+            _ => WakeReason::Killed,
+        }))
     }
 
     /// Whether [`Kernel::may_wait`] would let the current process wait.

@@ -219,8 +219,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "a process that was killed waits once more",
         "kernel/blocking.rs",
-        "        if self.processes[self.current].kill_is_due() {",
-        "        if false {",
+        "current.is_some_and(|process| !process.kill_is_due())",
+        "current.is_some()",
     ),
     mutant(
         "a wait without time blocks",
@@ -520,12 +520,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "kernel/channel.rs",
         "        if !self.waiters.is_empty(channel.senders) {\n            return None;\n        }\n        channel.buffer.pop_front()",
         "        channel.buffer.pop_front()",
-    ),
-    mutant(
-        "who is killed may take at once",
-        "kernel/blocking.rs",
-        "current.is_some_and(|process| !process.kill_is_due())",
-        "current.is_some()",
     ),
     mutant(
         "accounts follow a clock that nobody sets any more",
