@@ -5,7 +5,7 @@ mod mock_guest;
 use baton_core::kernel::SpawnOptions;
 use baton_core::vm::Vm;
 use baton_sys::clock::Instant;
-use mock_guest::{Killed, Mock, MockGuest, Process, Running, run_with, start};
+use mock_guest::{Killed, Mock, MockGuest, Process, Running, run_unbound, run_with, start};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -106,6 +106,50 @@ fn the_monitor_rests_while_a_vm_is_not_run_yet() {
         },
     );
     drop(waiting);
+}
+
+/// With many timers some are due whenever others have been taken in. The monitor asks for them at its pace, and is not called for each.
+#[test]
+fn the_monitor_takes_its_time_with_many_deadlines() {
+    let _alone = alone();
+    const BUSY: Duration = Duration::from_millis(200);
+    const SLEEPERS: u64 = 300;
+    // A look in a millisecond meets what is due; two or more are made where the pace never slackens, or the owner calls all the same. Who is stopped is asked
+    // more often, hence the tries.
+    const MOST: f64 = 1.5;
+    const TRIES: u32 = 50;
+    run_unbound(
+        |_| {},
+        |main| {
+            let sleepers: Vec<_> = (0..SLEEPERS)
+                .map(|i| {
+                    main.spawn(move |process| {
+                        let mut at = Instant::now() + Duration::from_micros(10 * i);
+                        loop {
+                            at = at + Duration::from_micros(3000);
+                            process.sleep_until(at)?;
+                        }
+                    })
+                })
+                .collect();
+            let looks = || voluntary_switches_of_thread("baton-monitor").unwrap_or(0);
+            let mut least = f64::INFINITY;
+            for _ in 0..TRIES {
+                let (begin, before) = (Instant::now(), looks());
+                main.spin_until(|| Instant::now() >= begin + BUSY)?;
+                let elapsed = (Instant::now() - begin).as_secs_f64() * 1e3;
+                least = least.min((looks() - before) as f64 / elapsed);
+                if least <= MOST {
+                    break;
+                }
+            }
+            assert!(least <= MOST, "the monitor looks {least:.2} times in a millisecond");
+            for sleeper in sleepers {
+                let _ = main.vm.kill(sleeper);
+            }
+            Ok(())
+        },
+    );
 }
 
 /// What needs the monitor before the next beat calls it.

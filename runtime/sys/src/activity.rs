@@ -3,7 +3,8 @@
 
 use crate::signals::ThreadHandle;
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ impl ThreadHandle {
         if cfg!(baton_portable) {
             return None;
         }
-        let state = fs::read_to_string(format!("/proc/self/task/{}/stat", self.id())).ok()?;
+        let state = read_line(format!("/proc/self/task/{}/stat", self.id()))?;
         Some(state_of(&state)? != 'R')
     }
 
@@ -53,8 +54,8 @@ impl ThreadHandle {
         }
         let mut path = String::new();
         write!(path, "/proc/self/task/{}/", self.id()).ok()?;
-        let state = fs::read_to_string(format!("{path}stat")).ok()?;
-        let times = fs::read_to_string(format!("{path}schedstat")).ok()?;
+        let state = read_line(format!("{path}stat"))?;
+        let times = read_line(format!("{path}schedstat"))?;
         Some(Activity {
             is_runnable: state_of(&state)? == 'R',
             cpu: Duration::from_nanos(times.split_ascii_whitespace().next()?.parse().ok()?),
@@ -75,6 +76,14 @@ pub fn threads_of_this_program() -> Option<usize> {
         .ok()?
         .checked_sub(2)
         .filter(|&threads| threads > 0)
+}
+
+/// The one line of a file of the kernel's, in as few system calls as can be: it is handed out whole by the first read that has room for it.
+fn read_line(path: String) -> Option<String> {
+    let mut line = vec![0; 1024];
+    let length = File::open(path).ok()?.read(&mut line).ok()?;
+    line.truncate(length);
+    Some(String::from_utf8_lossy(&line).into_owned())
 }
 
 /// The letter behind the name, which stands in parentheses and may itself contain some.

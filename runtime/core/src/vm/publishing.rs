@@ -21,6 +21,8 @@ pub(super) struct Published {
     pub(super) slice: AtomicU32,
     /// The monitor's clock reading at its last look, in nanoseconds.
     pub(super) coarse_now: AtomicU64,
+    /// Until when the monitor, which wrote it, asks for no deadline, in nanoseconds: who has many is not asked for each.
+    pub(super) deadlines_from: AtomicU64,
     /// Threads with names.
     pub(super) named_threads: AtomicUsize,
 }
@@ -77,6 +79,7 @@ impl Published {
             slice_used: AtomicU64::new(0),
             slice: AtomicU32::new(0),
             coarse_now: AtomicU64::new(0),
+            deadlines_from: AtomicU64::new(0),
             named_threads: AtomicUsize::new(0),
         }
     }
@@ -112,9 +115,11 @@ impl Vm {
         published.switches.store(switches, Ordering::Relaxed);
         // Pairs with `heavy` in the monitor's parking: either it sees these stores, or the load below sees it parked.
         membarrier::light();
+        // Relaxed: a hint; the monitor looks at that time at the latest.
+        let wanted = deadline.max(published.deadlines_from.load(Ordering::Relaxed));
         let work_waits = standing.runnable || (kernel.watching() > 0 && !self.descriptors.are_armed());
-        if self.monitor.looks_too_late(work_waits, deadline) && kernel.current().is_some() {
-            self.call_monitor(work_waits, deadline);
+        if self.monitor.looks_too_late(work_waits, wanted) && kernel.current().is_some() {
+            self.call_monitor(work_waits, wanted);
         }
     }
 

@@ -49,12 +49,92 @@ pub(super) struct Watch {
     /// Switch count seen, and since when it has stood: the running process's slice.
     switches: u64,
     slice_since: Instant,
-    /// The unanswered beat: gate value and time.
-    beat: Option<(u64, Instant)>,
+    /// The unanswered beat.
+    beat: Option<Beat>,
+    pace: Pace,
     hot_until: Instant,
     retaken_at: Instant,
     /// When the last beat of the fixed period was due.
     last_fixed_beat: Instant,
+}
+
+/// The running process was asked to give way. Its thread hears a signal whenever it runs, so that each further one is given more time: the thread may have to wait
+/// for another program's turn, which looks would only make longer.
+#[derive(Debug, Clone, Copy)]
+struct Beat {
+    /// The gate's value, which an answer changes.
+    gate: u64,
+    /// When the next signal is due, and by how much later the one after it.
+    signal_at: Instant,
+    gap: Duration,
+}
+
+impl Beat {
+    fn new(gate: u64, now: Instant, patience: Duration) -> Beat {
+        Beat {
+            gate,
+            signal_at: now + patience,
+            gap: 4 * BEAT_TICK,
+        }
+    }
+
+    fn note_signal(&mut self, now: Instant) {
+        self.signal_at = now + self.gap;
+        self.gap = (4 * self.gap).min(TICK);
+    }
+}
+
+/// How soon after one deadline the owner is asked for the next one. With many timers others are due whenever some have been taken in, so that every look would find
+/// some; the more looks in a row find what has had to wait for its look, the longer is the time between them.
+#[derive(Debug)]
+struct Pace {
+    /// The deadline, in nanoseconds, that the owner was last asked for, and when.
+    asked_for: u64,
+    asked_at: Instant,
+    gap: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Pace {
+            asked_for: 0,
+            asked_at: Instant::from_nanos(0),
+            gap: BEAT_TICK,
+        }
+    }
+}
+
+impl Pace {
+    /// The longest time between two deadlines.
+    const LONGEST: Duration = Duration::from_millis(1);
+
+    /// From when on the owner may be asked for a deadline: at once, if it has not answered for this one.
+    fn may_ask(&self, deadline: u64) -> Instant {
+        if deadline == self.asked_for {
+            self.asked_at
+        } else {
+            self.asked_at + self.gap
+        }
+    }
+
+    /// From when on, if the pace has slackened.
+    fn asks_from(&self) -> Option<Instant> {
+        (self.gap > BEAT_TICK).then(|| self.asked_at + self.gap)
+    }
+
+    fn note_asked(&mut self, deadline: u64, now: Instant) {
+        if deadline == self.asked_for {
+            return;
+        }
+        let has_waited = Instant::from_nanos(deadline) < self.asked_at + self.gap;
+        self.gap = if has_waited {
+            (2 * self.gap).min(Self::LONGEST)
+        } else {
+            (self.gap / 2).max(BEAT_TICK)
+        };
+        self.asked_for = deadline;
+        self.asked_at = now;
+    }
 }
 
 /// What the running process was asked to give way for, well before now, and has not.
@@ -240,7 +320,7 @@ impl Vm {
         if !(view.standing.somebody_is_runnable() || view.posted || view.due) {
             watch.beat = None;
             let deadline = Some(view.deadline).filter(|&deadline| deadline != u64::MAX);
-            let due = deadline.map(|deadline| before_deadline(now, deadline, window));
+            let due = deadline.map(|deadline| watch.look_for_deadline(now, deadline, window));
             return if view.watched && !self.hears_of_news(watch, now) {
                 NextLook::At(due.map_or(now + TICK, |due| due.min(now + TICK)))
             } else {
@@ -254,7 +334,7 @@ impl Vm {
         next = next.min(self.beat(watch, now, value, view, thread));
         self.watch_standstill(watch, now, value, thread);
         if view.deadline > now.as_nanos() && view.deadline != u64::MAX {
-            next = next.min(before_deadline(now, view.deadline, window));
+            next = next.min(watch.look_for_deadline(now, view.deadline, window));
         }
         NextLook::At(next)
     }
@@ -378,34 +458,46 @@ impl Vm {
             deadline: Some(deadline).filter(|&deadline| view.due && now >= deadline + SLOW_ANSWER),
         };
         watch.note_answers(now, unanswered, thread);
-        if !(slice_over || view.posted || view.due || (preemptive && view.standing.is_outranked())) {
+        let may_ask = watch.pace.may_ask(view.deadline);
+        let due = view.due && now >= may_ask;
+        let is_outranked = preemptive && view.standing.is_outranked();
+        if !(slice_over || view.posted || due || is_outranked) {
             watch.beat = None;
-            return if preemptive && view.standing.has_rivals() {
+            let next = if preemptive && view.standing.has_rivals() {
                 slice_ends
             } else {
                 now + TICK
             };
+            return if view.due { next.min(may_ask) } else { next };
+        }
+        if view.due {
+            watch.pace.note_asked(view.deadline, now);
+            let asks_from = watch.pace.asks_from().map_or(0, Instant::as_nanos);
+            // Relaxed: a hint; who reads an old value calls the monitor in vain, or is asked a longest pace later.
+            self.published.deadlines_from.store(asks_from, Ordering::Relaxed);
         }
         if slice_over {
             // Release: pairs with the swap in `safepoint`.
             self.requests.fetch_or(request::SLICE, Ordering::Release);
         }
-        match watch.beat {
-            Some((at, since)) if at == value && value & 1 == 0 => {
-                if now >= since + BEAT_TICK {
+        let only_due = !(slice_over || view.posted || is_outranked);
+        let patience = if only_due { watch.pace.gap } else { BEAT_TICK };
+        match &mut watch.beat {
+            Some(beat) if beat.gate == value && value & 1 == 1 => now + TICK,
+            Some(beat) if beat.gate == value => {
+                if now >= beat.signal_at {
                     self.counters.signals.increment();
                     let _ = thread.interrupt();
-                    watch.beat = Some((value, now + 4 * BEAT_TICK));
+                    beat.note_signal(now);
                 }
+                beat.signal_at
             }
-            Some((at, _)) if at == value => return now + TICK,
-            _ => {
+            unanswered => {
                 self.counters.beats.increment();
                 self.request_attention_of_owner();
-                watch.beat = Some((value, now));
+                unanswered.insert(Beat::new(value, now, patience)).signal_at
             }
         }
-        now + BEAT_TICK
     }
 
     fn request_attention_of_owner(&self) {
@@ -431,6 +523,7 @@ impl Default for Watch {
             switches: 0,
             slice_since: start,
             beat: None,
+            pace: Pace::default(),
             hot_until: start,
             retaken_at: start,
             last_fixed_beat: start,
@@ -475,6 +568,16 @@ impl Watch {
         cpu.saturating_sub(before) < window && thread.is_waiting() == Some(false)
     }
 
+    /// When to look for a deadline that is to come. A call is not paced: it has not been asked for anything.
+    fn look_for_deadline(&self, now: Instant, deadline: u64, window: Duration) -> Instant {
+        let at = before_deadline(now, deadline, window);
+        if self.gate & 1 == 1 {
+            at
+        } else {
+            at.max(self.pace.may_ask(deadline))
+        }
+    }
+
     fn note(&mut self, gate: u64, switches: u64, now: Instant) {
         if gate != self.gate {
             self.gate = gate;
@@ -495,6 +598,37 @@ mod tests {
 
     fn at(micros: u64) -> Instant {
         Instant::from_nanos(micros * 1000)
+    }
+
+    /// Asks for a deadline as soon as that may be done. Answers when, in microseconds.
+    fn ask(pace: &mut Pace, due: u64) -> u64 {
+        let now = pace.may_ask(at(due).as_nanos()).max(at(due));
+        pace.note_asked(at(due).as_nanos(), now);
+        now.as_nanos() / 1000
+    }
+
+    #[test]
+    fn the_more_deadlines_have_to_wait_the_longer_they_wait() {
+        let mut pace = Pace::default();
+        let mut asked = vec![ask(&mut pace, 10_000)];
+        for _ in 0..8 {
+            let last = asked[asked.len() - 1];
+            asked.push(ask(&mut pace, last + 1));
+        }
+        let gaps: Vec<u64> = asked.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert_eq!(gaps, [50, 100, 200, 400, 800, 1000, 1000, 1000]);
+        // Those that have not had to wait end that.
+        for rare in [20_000, 30_000, 40_000, 50_000, 60_000, 60_060] {
+            assert_eq!(ask(&mut pace, rare), rare);
+        }
+    }
+
+    #[test]
+    fn who_does_not_answer_is_asked_again_at_once() {
+        let mut pace = Pace::default();
+        assert_eq!(ask(&mut pace, 10_000), 10_000);
+        assert_eq!(ask(&mut pace, 10_000), 10_000);
+        assert_eq!(ask(&mut pace, 10_001), 10_050);
     }
 
     fn deadline(micros: u64) -> Unanswered {

@@ -528,6 +528,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "",
     ),
     mutant(
+        "the pace of deadlines never slackens",
+        "vm/watch.rs",
+        "            (2 * self.gap).min(Self::LONGEST)",
+        "            self.gap",
+    ),
+    mutant(
+        "who has many deadlines calls the monitor for each",
+        "vm/publishing.rs",
+        "deadline.max(published.deadlines_from.load(Ordering::Relaxed))",
+        "deadline",
+    ),
+    mutant(
         "who gave way the long way pays for the time before once more",
         "vm/operations.rs",
         "        let jump = self.plan(inner, me, next);\n        if matches!(next, Next::Other(_)) {\n            inner.begin_slice(me);\n        }\n        jump",
