@@ -4,7 +4,7 @@
 use crate::signals::ThreadHandle;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
@@ -80,8 +80,14 @@ pub fn threads_of_this_program() -> Option<usize> {
 
 /// The one line of a file of the kernel's, in as few system calls as can be: it is handed out whole by the first read that has room for it.
 fn read_line(path: String) -> Option<String> {
+    let mut file = File::open(path).ok()?;
     let mut line = vec![0; 1024];
-    let length = File::open(path).ok()?.read(&mut line).ok()?;
+    let length = loop {
+        match file.read(&mut line) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            answer => break answer.ok()?,
+        }
+    };
     line.truncate(length);
     Some(String::from_utf8_lossy(&line).into_owned())
 }

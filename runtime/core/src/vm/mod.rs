@@ -19,7 +19,7 @@
 //! | `descriptors.rs` | waiting for descriptors |
 //! | `idle.rs` | posts of other threads; deadlines; when nothing is runnable |
 //! | `waiting.rs`, `seats.rs` | the owner's wait: spinning, then parking; how many owners may spin at once |
-//! | `watch.rs` | what the monitor does for this VM |
+//! | `watch.rs`, `beat.rs` | what the monitor does for this VM; what it remembers of its questions |
 //! | `calling.rs` | how the owner calls the monitor, and calls it off |
 //! | `forking.rs` | what is left of it in a fork's child |
 //!
@@ -95,6 +95,7 @@
 
 mod affinity;
 mod at_once;
+mod beat;
 mod bell;
 mod calling;
 mod carrier;

@@ -6,7 +6,7 @@ use baton_sys::clock::Instant;
 use baton_sys::membarrier;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// Written by the owner, and read by the monitor.
+/// Written by the owner, and read by the monitor; two words go the other way.
 #[derive(Debug)]
 pub(super) struct Published {
     /// Who could run instead of the running process, and whether it lets itself be preempted: bits of [`standing`].
@@ -21,7 +21,7 @@ pub(super) struct Published {
     pub(super) slice: AtomicU32,
     /// The monitor's clock reading at its last look, in nanoseconds.
     pub(super) coarse_now: AtomicU64,
-    /// Until when the monitor, which wrote it, asks for no deadline, in nanoseconds: who has many is not asked for each.
+    /// From when on the monitor, which wrote it, asks for the next deadline, in nanoseconds: who has many is not asked for each.
     pub(super) deadlines_from: AtomicU64,
     /// Threads with names.
     pub(super) named_threads: AtomicUsize,
@@ -115,7 +115,7 @@ impl Vm {
         published.switches.store(switches, Ordering::Relaxed);
         // Pairs with `heavy` in the monitor's parking: either it sees these stores, or the load below sees it parked.
         membarrier::light();
-        // Relaxed: a hint; the monitor looks at that time at the latest.
+        // Relaxed: a hint; the monitor would not ask for it before, and is called unless it looks by then.
         let wanted = deadline.max(published.deadlines_from.load(Ordering::Relaxed));
         let work_waits = standing.runnable || (kernel.watching() > 0 && !self.descriptors.are_armed());
         if self.monitor.looks_too_late(work_waits, wanted) && kernel.current().is_some() {

@@ -7,9 +7,10 @@
 //! | odd | a window (if that is zero: any time, once a tick), in which its thread has computed or waits | runnable, due or posted | the call is retaken |
 //! | any | a slice (in switches) | an equal one is runnable | a beat: `ATTENTION` |
 //! | any | - | something due, posted, or more urgent; a descriptor that is ready | a beat |
-//! | even | a tick after a beat | | a signal to the thread |
+//! | even | 50 us after a beat | the same | a signal to the thread |
 //! | any | the parameter `beat`, if it is not zero | - | a beat |
 
+use super::beat::{BEAT_TICK, Beat, Pace, Wanted};
 use super::calling::before_deadline;
 use super::lock::Retake;
 use super::publishing::Standing;
@@ -20,9 +21,6 @@ use baton_sys::signals::ThreadHandle;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// How long a beat may go unnoticed before a signal is sent.
-const BEAT_TICK: Duration = Duration::from_micros(50);
 
 /// A beat that was not answered for so long is worth asking the kernel about the thread.
 const SLOW_ANSWER: Duration = Duration::from_millis(10);
@@ -56,85 +54,6 @@ pub(super) struct Watch {
     retaken_at: Instant,
     /// When the last beat of the fixed period was due.
     last_fixed_beat: Instant,
-}
-
-/// The running process was asked to give way. Its thread hears a signal whenever it runs, so that each further one is given more time: the thread may have to wait
-/// for another program's turn, which looks would only make longer.
-#[derive(Debug, Clone, Copy)]
-struct Beat {
-    /// The gate's value, which an answer changes.
-    gate: u64,
-    /// When the next signal is due, and by how much later the one after it.
-    signal_at: Instant,
-    gap: Duration,
-}
-
-impl Beat {
-    fn new(gate: u64, now: Instant, patience: Duration) -> Beat {
-        Beat {
-            gate,
-            signal_at: now + patience,
-            gap: 4 * BEAT_TICK,
-        }
-    }
-
-    fn note_signal(&mut self, now: Instant) {
-        self.signal_at = now + self.gap;
-        self.gap = (4 * self.gap).min(TICK);
-    }
-}
-
-/// How soon after one deadline the owner is asked for the next one. With many timers others are due whenever some have been taken in, so that every look would find
-/// some; the more looks in a row find what has had to wait for its look, the longer is the time between them.
-#[derive(Debug)]
-struct Pace {
-    /// The deadline, in nanoseconds, that the owner was last asked for, and when.
-    asked_for: u64,
-    asked_at: Instant,
-    gap: Duration,
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        Pace {
-            asked_for: 0,
-            asked_at: Instant::from_nanos(0),
-            gap: BEAT_TICK,
-        }
-    }
-}
-
-impl Pace {
-    /// The longest time between two deadlines.
-    const LONGEST: Duration = Duration::from_millis(1);
-
-    /// From when on the owner may be asked for a deadline: at once, if it has not answered for this one.
-    fn may_ask(&self, deadline: u64) -> Instant {
-        if deadline == self.asked_for {
-            self.asked_at
-        } else {
-            self.asked_at + self.gap
-        }
-    }
-
-    /// From when on, if the pace has slackened.
-    fn asks_from(&self) -> Option<Instant> {
-        (self.gap > BEAT_TICK).then(|| self.asked_at + self.gap)
-    }
-
-    fn note_asked(&mut self, deadline: u64, now: Instant) {
-        if deadline == self.asked_for {
-            return;
-        }
-        let has_waited = Instant::from_nanos(deadline) < self.asked_at + self.gap;
-        self.gap = if has_waited {
-            (2 * self.gap).min(Self::LONGEST)
-        } else {
-            (self.gap / 2).max(BEAT_TICK)
-        };
-        self.asked_for = deadline;
-        self.asked_at = now;
-    }
 }
 
 /// What the running process was asked to give way for, well before now, and has not.
@@ -460,42 +379,46 @@ impl Vm {
         watch.note_answers(now, unanswered, thread);
         let may_ask = watch.pace.may_ask(view.deadline);
         let due = view.due && now >= may_ask;
-        let is_outranked = preemptive && view.standing.is_outranked();
-        if !(slice_over || view.posted || due || is_outranked) {
-            watch.beat = None;
-            let next = if preemptive && view.standing.has_rivals() {
-                slice_ends
-            } else {
-                now + TICK
-            };
-            return if view.due { next.min(may_ask) } else { next };
+        let wanted = Wanted {
+            slice_over,
+            posted: view.posted,
+            outranked: preemptive && view.standing.is_outranked(),
+            deadline: if due { view.deadline } else { 0 },
+        };
+        let will_end = preemptive && view.standing.has_rivals() && !slice_over;
+        let mut next = if will_end { slice_ends } else { now + TICK };
+        if view.due && !due {
+            next = next.min(may_ask);
         }
-        if view.due {
+        if wanted.is_nothing() {
+            watch.beat = None;
+            return next;
+        }
+        if due {
             watch.pace.note_asked(view.deadline, now);
             let asks_from = watch.pace.asks_from().map_or(0, Instant::as_nanos);
-            // Relaxed: a hint; who reads an old value calls the monitor in vain, or is asked a longest pace later.
+            // Relaxed: a hint; who reads an old value calls the monitor in vain, or is looked at a pace later.
             self.published.deadlines_from.store(asks_from, Ordering::Relaxed);
         }
         if slice_over {
             // Release: pairs with the swap in `safepoint`.
             self.requests.fetch_or(request::SLICE, Ordering::Release);
         }
-        let only_due = !(slice_over || view.posted || is_outranked);
-        let patience = if only_due { watch.pace.gap } else { BEAT_TICK };
         match &mut watch.beat {
-            Some(beat) if beat.gate == value && value & 1 == 1 => now + TICK,
-            Some(beat) if beat.gate == value => {
+            Some(beat) if beat.gate == value && value & 1 == 1 => next,
+            Some(beat) if beat.gate == value && !wanted.adds_to(beat.wanted) => {
+                beat.wanted = wanted;
                 if now >= beat.signal_at {
                     self.counters.signals.increment();
                     let _ = thread.interrupt();
-                    beat.note_signal(now);
+                    beat.note_signal(now, thread.cpu_time());
                 }
-                beat.signal_at
+                next.min(beat.signal_at)
             }
-            unanswered => {
+            answered => {
                 self.counters.beats.increment();
                 self.request_attention_of_owner();
-                unanswered.insert(Beat::new(value, now, patience)).signal_at
+                next.min(answered.insert(Beat::new(value, wanted, now)).signal_at)
             }
         }
     }
@@ -568,7 +491,7 @@ impl Watch {
         cpu.saturating_sub(before) < window && thread.is_waiting() == Some(false)
     }
 
-    /// When to look for a deadline that is to come. A call is not paced: it has not been asked for anything.
+    /// When to look for a deadline that is to come. A call that has been seen is not paced: it has not been asked for anything.
     fn look_for_deadline(&self, now: Instant, deadline: u64, window: Duration) -> Instant {
         let at = before_deadline(now, deadline, window);
         if self.gate & 1 == 1 {
@@ -598,37 +521,6 @@ mod tests {
 
     fn at(micros: u64) -> Instant {
         Instant::from_nanos(micros * 1000)
-    }
-
-    /// Asks for a deadline as soon as that may be done. Answers when, in microseconds.
-    fn ask(pace: &mut Pace, due: u64) -> u64 {
-        let now = pace.may_ask(at(due).as_nanos()).max(at(due));
-        pace.note_asked(at(due).as_nanos(), now);
-        now.as_nanos() / 1000
-    }
-
-    #[test]
-    fn the_more_deadlines_have_to_wait_the_longer_they_wait() {
-        let mut pace = Pace::default();
-        let mut asked = vec![ask(&mut pace, 10_000)];
-        for _ in 0..8 {
-            let last = asked[asked.len() - 1];
-            asked.push(ask(&mut pace, last + 1));
-        }
-        let gaps: Vec<u64> = asked.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        assert_eq!(gaps, [50, 100, 200, 400, 800, 1000, 1000, 1000]);
-        // Those that have not had to wait end that.
-        for rare in [20_000, 30_000, 40_000, 50_000, 60_000, 60_060] {
-            assert_eq!(ask(&mut pace, rare), rare);
-        }
-    }
-
-    #[test]
-    fn who_does_not_answer_is_asked_again_at_once() {
-        let mut pace = Pace::default();
-        assert_eq!(ask(&mut pace, 10_000), 10_000);
-        assert_eq!(ask(&mut pace, 10_000), 10_000);
-        assert_eq!(ask(&mut pace, 10_001), 10_050);
     }
 
     fn deadline(micros: u64) -> Unanswered {

@@ -15,9 +15,9 @@ end
 -- The program's resident memory in KiB, where the system tells it; without pages of files, as of code that runs for the first time, and without what is free:
 -- how much of that the C library keeps depends on where the last small piece in use lies, and on which threads the VM has run (docs/adr/0032).
 local function resident()
-  ffi.C.malloc_trim(0)
   local file = io.open "/proc/self/status"
   if not file then return nil end
+  ffi.C.malloc_trim(0)
   local text = file:read "a"
   file:close()
   return tonumber(text:match "RssAnon:%s*(%d+)")

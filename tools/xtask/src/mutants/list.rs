@@ -529,15 +529,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "the pace of deadlines never slackens",
-        "vm/watch.rs",
+        "vm/beat.rs",
         "            (2 * self.gap).min(Self::LONGEST)",
         "            self.gap",
     ),
     mutant(
-        "who has many deadlines calls the monitor for each",
-        "vm/publishing.rs",
-        "deadline.max(published.deadlines_from.load(Ordering::Relaxed))",
-        "deadline",
+        "what is asked for anew waits for the old signal",
+        "vm/watch.rs",
+        "beat.gate == value && !wanted.adds_to(beat.wanted)",
+        "beat.gate == value",
     ),
     mutant(
         "who gave way the long way pays for the time before once more",

@@ -1,0 +1,217 @@
+//! What the monitor remembers of what it has asked the running process for: when it is asked again, and for what.
+
+use crate::monitor::TICK;
+use baton_sys::clock::Instant;
+use std::time::Duration;
+
+/// How long a beat may go unnoticed before a signal is sent; and the shortest time between two questions for deadlines.
+pub(super) const BEAT_TICK: Duration = Duration::from_micros(50);
+
+/// The running process was asked to give way, first by a flag, then by signals.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Beat {
+    /// The gate's value then. An answer changes it, or the switch count, or what is asked for.
+    pub(super) gate: u64,
+    pub(super) wanted: Wanted,
+    /// When the next signal is due, and how long after it the one after that.
+    pub(super) signal_at: Instant,
+    gap: Duration,
+    /// What its thread had used of a processor at the last signal.
+    cpu: Option<Duration>,
+}
+
+/// What the running process is asked to give way for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// Its slice is over, something is posted, somebody is more urgent.
+    pub(super) slice_over: bool,
+    pub(super) posted: bool,
+    pub(super) outranked: bool,
+    /// A deadline that is due, in nanoseconds; 0: none.
+    pub(super) deadline: u64,
+}
+
+impl Wanted {
+    pub(super) fn is_nothing(self) -> bool {
+        !(self.slice_over || self.posted || self.outranked || self.deadline != 0)
+    }
+
+    /// Whether there is anything in it that was not in `before`. Another deadline is due only after the one before was answered.
+    pub(super) fn adds_to(self, before: Wanted) -> bool {
+        self.slice_over && !before.slice_over
+            || self.posted && !before.posted
+            || self.outranked && !before.outranked
+            || self.deadline != 0 && self.deadline != before.deadline
+    }
+}
+
+impl Beat {
+    const GAP: Duration = Duration::from_micros(200);
+
+    pub(super) fn new(gate: u64, wanted: Wanted, now: Instant) -> Beat {
+        Beat {
+            gate,
+            wanted,
+            signal_at: now + BEAT_TICK,
+            gap: Self::GAP,
+            cpu: None,
+        }
+    }
+
+    /// A signal is sent; `cpu` is what the thread has used by now. A thread that has not run since the last one hears that as soon as it does: each look before makes
+    /// it wait longer for another program's turn to end.
+    pub(super) fn note_signal(&mut self, now: Instant, cpu: Option<Duration>) {
+        let stands = cpu.is_some() && cpu == self.cpu;
+        self.gap = if stands { (4 * self.gap).min(TICK) } else { Self::GAP };
+        self.signal_at = now + self.gap;
+        self.cpu = cpu;
+    }
+}
+
+/// How soon after one deadline the owner is asked for the next one. With many timers others are due whenever some have been taken in, so that every look would find
+/// some; the more looks in a row find what has had to wait for its look, the longer is the time between them.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// The deadline, in nanoseconds, that the owner was last asked for, and when.
+    asked_for: u64,
+    asked_at: Instant,
+    gap: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Pace {
+            asked_for: 0,
+            asked_at: Instant::from_nanos(0),
+            gap: BEAT_TICK,
+        }
+    }
+}
+
+impl Pace {
+    /// The longest time between two deadlines.
+    const LONGEST: Duration = Duration::from_millis(1);
+
+    /// From when on the owner may be asked for a deadline: at once, if it has not answered for this one.
+    pub(super) fn may_ask(&self, deadline: u64) -> Instant {
+        if deadline == self.asked_for {
+            self.asked_at
+        } else {
+            self.asked_at + self.gap
+        }
+    }
+
+    /// From when on, if the pace has slackened.
+    pub(super) fn asks_from(&self) -> Option<Instant> {
+        (self.gap > BEAT_TICK).then(|| self.asked_at + self.gap)
+    }
+
+    pub(super) fn note_asked(&mut self, deadline: u64, now: Instant) {
+        if deadline == self.asked_for {
+            return;
+        }
+        let due = Instant::from_nanos(deadline);
+        self.gap = if due < self.asked_at + self.gap {
+            (2 * self.gap).min(Self::LONGEST)
+        } else if due < self.asked_at + 4 * Self::LONGEST {
+            (self.gap / 2).max(BEAT_TICK)
+        } else {
+            BEAT_TICK
+        };
+        self.asked_for = deadline;
+        self.asked_at = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: u64) -> Instant {
+        Instant::from_nanos(micros * 1000)
+    }
+
+    /// Asks for a deadline as soon as that may be done. Answers when, in microseconds.
+    fn ask(pace: &mut Pace, due: u64) -> u64 {
+        let now = pace.may_ask(at(due).as_nanos()).max(at(due));
+        pace.note_asked(at(due).as_nanos(), now);
+        now.as_nanos() / 1000
+    }
+
+    #[test]
+    fn the_more_deadlines_have_to_wait_the_longer_they_wait() {
+        let mut pace = Pace::default();
+        let mut asked = vec![ask(&mut pace, 10_000)];
+        for _ in 0..8 {
+            let last = asked[asked.len() - 1];
+            asked.push(ask(&mut pace, last + 1));
+        }
+        let gaps: Vec<u64> = asked.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert_eq!(gaps, [50, 100, 200, 400, 800, 1000, 1000, 1000]);
+        // Those that have not had to wait end that.
+        for rare in [20_000, 30_000, 40_000, 50_000, 60_000, 60_060] {
+            assert_eq!(ask(&mut pace, rare), rare);
+        }
+    }
+
+    #[test]
+    fn who_does_not_answer_is_asked_again_at_once() {
+        let mut pace = Pace::default();
+        assert_eq!(ask(&mut pace, 10_000), 10_000);
+        assert_eq!(ask(&mut pace, 10_000), 10_000);
+        assert_eq!(ask(&mut pace, 10_001), 10_050);
+    }
+
+    const NOTHING: Wanted = Wanted {
+        slice_over: false,
+        posted: false,
+        outranked: false,
+        deadline: 0,
+    };
+
+    #[test]
+    fn a_thread_that_does_not_run_is_signalled_ever_more_rarely() {
+        let mut beat = Beat::new(4, NOTHING, at(0));
+        let mut times = vec![beat.signal_at.as_nanos() / 1000];
+        // It runs once, and then not.
+        for cpu in [1, 2, 2, 2, 2, 3] {
+            beat.note_signal(beat.signal_at, Some(Duration::from_micros(cpu)));
+            times.push(beat.signal_at.as_nanos() / 1000);
+        }
+        let gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert_eq!((times[0], gaps), (50, vec![200, 200, 800, 2000, 2000, 200]));
+        // Where the system does not say it may have run.
+        for _ in 0..3 {
+            beat.note_signal(at(0), None);
+            assert_eq!(beat.signal_at, at(200));
+        }
+    }
+
+    #[test]
+    fn what_is_new_is_asked_for_anew_and_what_is_not_is_not() {
+        let posted = Wanted {
+            posted: true,
+            ..NOTHING
+        };
+        let due = Wanted { deadline: 7, ..NOTHING };
+        let both = Wanted { deadline: 7, ..posted };
+        let later = Wanted { deadline: 8, ..NOTHING };
+        assert!(NOTHING.is_nothing() && !posted.is_nothing() && !due.is_nothing());
+        for new in [posted, due, both] {
+            assert!(new.adds_to(NOTHING) && !new.adds_to(new) && !NOTHING.adds_to(new));
+        }
+        assert!(later.adds_to(due) && both.adds_to(due) && both.adds_to(posted) && !due.adds_to(both));
+        for other in [
+            Wanted {
+                slice_over: true,
+                ..both
+            },
+            Wanted {
+                outranked: true,
+                ..both
+            },
+        ] {
+            assert!(other.adds_to(both) && !both.adds_to(other));
+        }
+    }
+}
