@@ -108,16 +108,17 @@ fn the_monitor_rests_while_a_vm_is_not_run_yet() {
     drop(waiting);
 }
 
-/// With many timers some are due whenever others have been taken in. The monitor asks for them at its pace, and is not called for each; who is more urgent
-/// than who runs is met all the same.
+/// With many timers some are due whenever others have been taken in. The monitor asks for them at its pace; who is more urgent than who runs is
+/// met all the same.
 #[test]
 fn the_monitor_takes_its_time_with_many_deadlines() {
     let _alone = alone();
     const BUSY: Duration = Duration::from_millis(100);
     const SLEEPERS: u64 = 100;
     const PERIOD: Duration = Duration::from_millis(3);
-    // Questions and calls in a millisecond of the owner's: one is needed. Who is stopped between is asked more often, hence the tries.
-    const MOST: f64 = 1.5;
+    // Questions in a millisecond of the owner's: one is needed, and without a pace there are more than three. Who is stopped between is asked more often for the
+    // time that it has, hence the tries.
+    const MOST: f64 = 2.0;
     const LATEST: Duration = Duration::from_micros(1500);
     const TRIES: u32 = 300;
     run_unbound(
@@ -150,7 +151,7 @@ fn the_monitor_takes_its_time_with_many_deadlines() {
                     times.lock().expect("nobody panics with it").push(Instant::now() - at);
                 }
             }));
-            let asked = || main.vm.counters.beats.get() + main.vm.counters.monitor_alerts.get();
+            let asked = || main.vm.counters.beats.get();
             let (mut least, mut earliest) = (f64::INFINITY, Duration::MAX);
             for _ in 0..TRIES {
                 let (begin, before, turns_before) = (clock::thread_cpu_time(), asked(), turns.load(Ordering::Relaxed));
@@ -165,7 +166,7 @@ fn the_monitor_takes_its_time_with_many_deadlines() {
                     break;
                 }
             }
-            assert!(least <= MOST, "{least:.2} questions and calls in a millisecond");
+            assert!(least <= MOST, "{least:.2} questions in a millisecond");
             assert!(
                 earliest <= LATEST,
                 "an urgent process is {earliest:?} late in the median, at best"
