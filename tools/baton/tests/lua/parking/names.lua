@@ -23,11 +23,21 @@ local function server()
 end
 
 
+-- The program's descriptors, listed by another one. That fails if one is closed just then, and is done again.
+local function list()
+  for _ = 1, 100 do
+    local pipe = io.popen(("ls -l /proc/%d/fd 2>/dev/null"):format(ffi.fn "int getpid(void)"()))
+    local lines = pipe:read "a"
+    if pipe:close() then return lines end
+  end
+  error "the descriptors could not be listed"
+end
+
 -- Without what the monitor reads about a thread, which is open for a moment, one file at a time.
 local function descriptors()
   collectgarbage()
   local count, of_monitor = 0, 0
-  for line in io.popen(("ls -l /proc/%d/fd"):format(ffi.fn "int getpid(void)"())):lines() do
+  for line in list():gmatch "[^\n]+" do
     if line:find "/proc/%d+/task/" then of_monitor = of_monitor + 1 else count = count + 1 end
   end
   return count + math.max(of_monitor - 1, 0)

@@ -211,11 +211,16 @@ end
 
 local listing = os.tmpname()
 
--- By a program that writes to a file: of a pipe, this program would have one or two ends open meanwhile. Also answers what they are. Without what the monitor
--- reads about a thread, which is open for a moment, one file at a time.
+-- By a program that writes to a file: of a pipe, this program would have one or two ends open meanwhile. It fails if one is closed just then, and is run again. Also
+-- answers what they are. Without what the monitor reads about a thread, which is open for a moment, one file at a time.
 local function descriptors()
   collectgarbage() -- closes what was left to it, before the count and not during it
-  assert(os.execute(("ls -l /proc/%d/fd > %s"):format(number_of_program(), listing)))
+  local list = ("ls -l /proc/%d/fd 2>/dev/null > %s"):format(number_of_program(), listing)
+  local tries = 1
+  while not os.execute(list) do
+    assert(tries < 100, "the descriptors could not be listed")
+    tries = tries + 1
+  end
   local file <close> = assert(io.open(listing))
   local text = file:read "a":gsub("[^\n]*/proc/%d+/task/[^\n]*\n", "", 1)
   return select(2, text:gsub("\n", "")), text
