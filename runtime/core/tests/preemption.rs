@@ -65,6 +65,44 @@ fn a_busy_process_is_preempted_again_and_again() {
     });
 }
 
+/// A function that lets nobody in for thirty slices: its process is passed over until the others have had as much. What a machine that stands still adds to one of them
+/// at the end is not made up for yet, hence the tries.
+#[test]
+fn who_has_had_too_much_is_passed_over_until_the_others_have_had_as_much() {
+    const TOO_MUCH: Duration = Duration::from_millis(30);
+    const TRIES: usize = 20;
+    run_with(
+        |vm| vm.parameters.slice.set(Duration::from_millis(1)),
+        |main| {
+            let mut apart = Vec::new();
+            for _ in 0..TRIES {
+                let ends = Arc::new(AtomicBool::new(false));
+                let all = [true, false, false].map(|greedy| {
+                    let ends = Arc::clone(&ends);
+                    main.spawn(move |process| {
+                        let begin = Instant::now();
+                        while greedy && Instant::now() < begin + TOO_MUCH {}
+                        process.spin_until(|| ends.load(Ordering::Relaxed))
+                    })
+                });
+                let begin = Instant::now();
+                main.sleep_until(begin + TOO_MUCH)?;
+                // Twice as much as it takes the others to have had as much as the greedy one.
+                main.sleep_until(begin + 6 * TOO_MUCH)?;
+                let [greedy, one, other] = all.map(|pid| main.vm.cpu_time(pid));
+                ends.store(true, Ordering::Relaxed);
+                ends.store(true, Ordering::Relaxed);
+                main.join_all(all)?;
+                apart.push(greedy.abs_diff(one).max(greedy.abs_diff(other)));
+                if apart.last().is_some_and(|&apart| apart < TOO_MUCH / 3) {
+                    return Ok(());
+                }
+            }
+            panic!("{apart:?} between the greedy one and the others");
+        },
+    );
+}
+
 #[test]
 fn a_timer_fires_its_urgent_process_beside_a_busy_loop() {
     run(|main| {

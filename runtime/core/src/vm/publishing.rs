@@ -4,7 +4,7 @@ use super::{Inner, Vm};
 use crate::kernel;
 use baton_sys::clock::Instant;
 use baton_sys::membarrier;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Written by the owner, and read by the monitor; two words go the other way.
 #[derive(Debug)]
@@ -15,8 +15,8 @@ pub(super) struct Published {
     pub(super) deadline: AtomicU64,
     /// Changes with each switch.
     pub(super) switches: AtomicU64,
-    /// How much of its slice the running process had used when it was continued, in nanoseconds.
-    pub(super) slice_used: AtomicU64,
+    /// How much of its slice the running process had used when it was continued, in nanoseconds; less than nothing if it had some to its credit.
+    pub(super) slice_used: AtomicI64,
     /// The length of its slices in microseconds; 0: the parameter.
     pub(super) slice: AtomicU32,
     /// The monitor's clock reading at its last look, in nanoseconds.
@@ -76,7 +76,7 @@ impl Published {
             standing: AtomicU8::new(0),
             deadline: AtomicU64::new(u64::MAX),
             switches: AtomicU64::new(0),
-            slice_used: AtomicU64::new(0),
+            slice_used: AtomicI64::new(0),
             slice: AtomicU32::new(0),
             coarse_now: AtomicU64::new(0),
             deadlines_from: AtomicU64::new(0),

@@ -82,9 +82,7 @@ impl Vm {
             left.slice_began = left.busy;
         }
         // Relaxed: a hint.
-        self.published
-            .slice_used
-            .store(run.busy - run.slice_began, Ordering::Relaxed);
+        self.published.slice_used.store(run.slice_used(), Ordering::Relaxed);
         let from = left.fiber.unwrap_or_else(|| broken("a process runs that has no fiber"));
         let to = match run.fiber {
             Some(fiber) => fiber,

@@ -1,5 +1,6 @@
 //! From one process straight to the next, on the owner's thread.
 
+use super::slices::nanos;
 use super::{Context, HOME, Inner, Vm};
 use crate::kernel::{CarrierId, Next, Preemption, ProcessId};
 use baton_sys::clock::Instant;
@@ -113,9 +114,7 @@ impl Vm {
     fn publish_slice(&self, inner: &Inner, pid: ProcessId) {
         let context = inner.context(pid);
         // Relaxed: a hint.
-        self.published
-            .slice_used
-            .store(context.busy - context.slice_began, Ordering::Relaxed);
+        self.published.slice_used.store(context.slice_used(), Ordering::Relaxed);
         if self.exceptions() & super::exception::SLICED != 0 {
             // Relaxed: a hint.
             self.published.slice.store(context.slice, Ordering::Relaxed);
@@ -222,8 +221,7 @@ impl Vm {
                 self.note_interrupted(inner, me);
                 inner.kernel.preempt_current(Preemption::MoreUrgent)
             } else if asked && (self.is_simulated() || inner.slice_is_over(me, self.slice_of(inner, me))) {
-                inner.begin_slice(me);
-                inner.kernel.preempt_current(Preemption::SliceExpired)
+                self.end_slice(inner, me)
             } else if self.should_go_home(inner, me) {
                 Next::Nothing
             } else {
@@ -320,7 +318,7 @@ impl Inner {
     }
 
     #[inline]
-    fn context_mut(&mut self, pid: ProcessId) -> &mut Context {
+    pub(super) fn context_mut(&mut self, pid: ProcessId) -> &mut Context {
         self.kernel
             .payload_mut(pid)
             .unwrap_or_else(|| broken("a process has no context"))
@@ -373,7 +371,7 @@ impl Inner {
     fn slice_is_over(&mut self, pid: ProcessId, slice: Duration) -> bool {
         self.account(pid, Instant::now().as_nanos());
         let context = self.context(pid);
-        Duration::from_nanos(context.busy - context.slice_began) + SLICE_TOLERANCE >= slice
+        context.slice_used().saturating_add(nanos(SLICE_TOLERANCE)) >= nanos(slice)
     }
 
     /// Charges the time since the last switch to `pid`; `now` may be a coarse reading.

@@ -366,8 +366,14 @@ impl Vm {
     fn beat(&self, watch: &mut Watch, now: Instant, value: u64, view: View, thread: ThreadHandle) -> Instant {
         let slice = self.published_slice();
         // Relaxed: a hint; the safepoint asks the accounts.
-        let used = Duration::from_nanos(self.published.slice_used.load(Ordering::Relaxed));
-        let slice_ends = watch.slice_since + slice.saturating_sub(used);
+        let used = self.published.slice_used.load(Ordering::Relaxed);
+        let amount = Duration::from_nanos(used.unsigned_abs());
+        let left = if used < 0 {
+            slice + amount
+        } else {
+            slice.saturating_sub(amount)
+        };
+        let slice_ends = watch.slice_since + left;
         // Relaxed: a hint; the safepoint asks the kernel itself.
         let preemptive = self.parameters.preemptive() && view.standing.is_preemptible();
         let slice_over = preemptive && view.standing.has_rivals() && now >= slice_ends;

@@ -540,6 +540,30 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "beat.gate == value",
     ),
     mutant(
+        "what was too much of one slice is forgotten in the next",
+        "vm/slices.rs",
+        "        context.settle_slice(length_of(context));",
+        "        inner.begin_slice(me);",
+    ),
+    mutant(
+        "who has had its slice before has its turn all the same",
+        "vm/slices.rs",
+        "        self.slice_used() > slice / 2",
+        "        self.slice_used() > i64::MAX / 2 + slice",
+    ),
+    mutant(
+        "who passes pays nothing for it",
+        "vm/slices.rs",
+        "            .end_slice(owes, |context| context.settle_slice(length_of(context)))",
+        "            .end_slice(owes, |_| ())",
+    ),
+    mutant(
+        "what all owe is never forgiven",
+        "kernel/scheduling.rs",
+        "            if all_owe && self.owes(current, &owes) {",
+        "            if all_owe && !all_owe {",
+    ),
+    mutant(
         "who gave way the long way pays for the time before once more",
         "vm/operations.rs",
         "        let jump = self.plan(inner, me, next);\n        if matches!(next, Next::Other(_)) {\n            inner.begin_slice(me);\n        }\n        jump",

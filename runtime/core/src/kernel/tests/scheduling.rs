@@ -42,6 +42,61 @@ fn yields_go_round_among_equals() {
     assert_eq!(kernel.counters().switches, 7);
 }
 
+fn debtor(kernel: &mut Kernel<u32>, level: u8, owed: u32) -> ProcessId {
+    let options = SpawnOptions {
+        priority: Priority::new(level).expect("a level of the scale"),
+        ..SpawnOptions::default()
+    };
+    kernel.spawn(options, owed).expect("there is room")
+}
+
+/// The next one, where who owes passes for one.
+fn end_slice(kernel: &mut Kernel<u32>) -> Next {
+    kernel.end_slice(|owed| *owed > 0, |owed| *owed -= 1)
+}
+
+#[test]
+fn who_passes_pays_once_in_a_round() {
+    let mut kernel: Kernel<u32> = Kernel::new(10);
+    let [a, b, c, d] = [0, 2, 1, 0].map(|owed| debtor(&mut kernel, 40, owed));
+    assert_eq!(kernel.schedule(), Next::Other(a));
+    for next in [d, a, c, d, a, b, c, d, a] {
+        assert_eq!(end_slice(&mut kernel), Next::Other(next));
+    }
+    assert_eq!(kernel.counters().switches, 10);
+    assert_eq!(kernel.counters().preemptions_by_slice, 9);
+}
+
+#[test]
+fn who_owes_runs_where_all_others_do() {
+    let mut kernel: Kernel<u32> = Kernel::new(10);
+    let [a, b, c] = [0, 5, 5].map(|owed| debtor(&mut kernel, 40, owed));
+    let owed = |kernel: &Kernel<u32>| [a, b, c].map(|pid| *kernel.payload(pid).expect("it lives"));
+    assert_eq!(kernel.schedule(), Next::Other(a));
+    assert_eq!(end_slice(&mut kernel), Next::Other(b));
+    assert_eq!(owed(&kernel), [0, 5, 5]);
+    // What all owe is forgiven.
+    *kernel.payload_mut(a).expect("it lives") = 3;
+    assert_eq!(end_slice(&mut kernel), Next::Other(c));
+    assert_eq!(owed(&kernel), [2, 4, 4]);
+}
+
+#[test]
+fn nobody_passes_for_who_is_more_urgent_or_alone() {
+    let mut kernel: Kernel<u32> = Kernel::new(10);
+    assert_eq!(end_slice(&mut kernel), Next::Nothing);
+    let a = debtor(&mut kernel, 40, 0);
+    let less_urgent = debtor(&mut kernel, 39, 0);
+    assert_eq!(kernel.schedule(), Next::Other(a));
+    assert_eq!(end_slice(&mut kernel), Next::Same);
+    let urgent = debtor(&mut kernel, 41, 7);
+    let b = debtor(&mut kernel, 40, 0);
+    assert_eq!(end_slice(&mut kernel), Next::Other(urgent));
+    kernel.exit_current();
+    assert_eq!(kernel.schedule(), Next::Other(b));
+    assert_eq!(kernel.payload(less_urgent), Some(&0));
+}
+
 #[test]
 fn a_yield_does_not_go_to_the_less_urgent() {
     let mut kernel = kernel();
