@@ -65,40 +65,105 @@ fn a_busy_process_is_preempted_again_and_again() {
     });
 }
 
-/// A function that lets nobody in for thirty slices: its process is passed over until the others have had as much. What a machine that stands still adds to one of them
-/// at the end is not made up for yet, hence the tries.
+/// What each process computes in `window`, in milliseconds of its own account. What a machine that stands still adds to one of them at the end is not made up for yet: so
+/// this is tried until it `is_right`.
+fn compute_beside_each_other<const N: usize>(
+    each: [fn(&Process); N],
+    window: Duration,
+    is_right: fn([u128; N]) -> bool,
+) {
+    run_with(
+        |vm| vm.parameters.slice.set(Duration::from_millis(1)),
+        move |main| {
+            let mut seen = Vec::new();
+            for _ in 0..20 {
+                let ends = Arc::new(AtomicBool::new(false));
+                let all = each.map(|compute| {
+                    let ends = Arc::clone(&ends);
+                    main.spawn(move |process| {
+                        compute(process);
+                        process.spin_until(|| {
+                            compute(process);
+                            ends.load(Ordering::Relaxed)
+                        })
+                    })
+                });
+                main.sleep_until(Instant::now() + window)?;
+                let had = all.map(|pid| main.vm.cpu_time(pid).as_millis());
+                ends.store(true, Ordering::Relaxed);
+                main.join_all(all)?;
+                if is_right(had) {
+                    return Ok(());
+                }
+                seen.push(had);
+            }
+            panic!("milliseconds: {seen:?}");
+        },
+    );
+}
+
+/// Does not let itself be interrupted.
+fn compute_deafly(time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {}
+}
+
+fn compute_deafly_at_first(process: &Process) {
+    if process.vm.cpu_time(process.id) < Duration::from_millis(1) {
+        compute_deafly(Duration::from_millis(30));
+    }
+}
+
+/// A function that lets nobody in for thirty slices, once.
 #[test]
-fn who_has_had_too_much_is_passed_over_until_the_others_have_had_as_much() {
-    const TOO_MUCH: Duration = Duration::from_millis(30);
-    const TRIES: usize = 20;
+fn who_has_had_too_much_passes_until_the_others_have_had_as_much() {
+    compute_beside_each_other(
+        [compute_deafly_at_first, |_| (), |_| ()],
+        Duration::from_millis(180),
+        |[greedy, one, other]| greedy > 40 && greedy.abs_diff(one).max(greedy.abs_diff(other)) < 10,
+    );
+}
+
+/// The same all the while, and beside it a single one, which goes on while the other passes.
+#[test]
+fn who_has_one_rival_that_has_had_too_much_goes_on_itself() {
+    compute_beside_each_other(
+        [|_| compute_deafly(Duration::from_millis(30)), |_| ()],
+        Duration::from_millis(400),
+        |[greedy, other]| other > 120 && greedy > 120,
+    );
+}
+
+/// Fifty slices alone, then two rivals: they do not have as much before it runs again.
+#[test]
+fn who_had_no_rivals_owes_them_nothing() {
+    const ALONE: Duration = Duration::from_millis(50);
+    const TOGETHER: Duration = Duration::from_millis(36);
     run_with(
         |vm| vm.parameters.slice.set(Duration::from_millis(1)),
         |main| {
-            let mut apart = Vec::new();
-            for _ in 0..TRIES {
+            let mut seen = Vec::new();
+            for _ in 0..20 {
                 let ends = Arc::new(AtomicBool::new(false));
-                let all = [true, false, false].map(|greedy| {
+                let spawn = || {
                     let ends = Arc::clone(&ends);
-                    main.spawn(move |process| {
-                        let begin = Instant::now();
-                        while greedy && Instant::now() < begin + TOO_MUCH {}
-                        process.spin_until(|| ends.load(Ordering::Relaxed))
-                    })
-                });
-                let begin = Instant::now();
-                main.sleep_until(begin + TOO_MUCH)?;
-                // Twice as much as it takes the others to have had as much as the greedy one.
-                main.sleep_until(begin + 6 * TOO_MUCH)?;
-                let [greedy, one, other] = all.map(|pid| main.vm.cpu_time(pid));
+                    main.spawn(move |process| process.spin_until(|| ends.load(Ordering::Relaxed)))
+                };
+                let first = spawn();
+                main.sleep_until(Instant::now() + ALONE)?;
+                let alone = main.vm.cpu_time(first);
+                let rivals = [spawn(), spawn()];
+                main.sleep_until(Instant::now() + TOGETHER)?;
+                let together = main.vm.cpu_time(first) - alone;
                 ends.store(true, Ordering::Relaxed);
-                ends.store(true, Ordering::Relaxed);
-                main.join_all(all)?;
-                apart.push(greedy.abs_diff(one).max(greedy.abs_diff(other)));
-                if apart.last().is_some_and(|&apart| apart < TOO_MUCH / 3) {
+                main.join(first)?;
+                main.join_all(rivals)?;
+                if alone > ALONE / 2 && together > TOGETHER / 6 {
                     return Ok(());
                 }
+                seen.push((alone, together));
             }
-            panic!("{apart:?} between the greedy one and the others");
+            panic!("{seen:?}");
         },
     );
 }

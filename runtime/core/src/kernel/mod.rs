@@ -58,7 +58,7 @@
 //! 3. Waiter nodes belong to processes in the phase `Waiting` only; a wait ends once.
 //! 4. A process whose kill is due is not blocked. One exception: a process that was killed in a
 //!    condition's wait gets its mutex back first; a second kill spares it that.
-//! 5. Within one priority everything is first come, first served, but for turns of processes with due times.
+//! 5. Within one priority everything is first come, first served, but for turns of processes with due times, and turns that are passed at the end of a slice.
 //! 6. A stale id is answered as a dead process, a freed object as a closed one; nothing panics.
 //!
 //! # Words

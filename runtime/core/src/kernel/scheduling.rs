@@ -154,77 +154,48 @@ impl<C> Kernel<C> {
         next
     }
 
-    /// As [`Kernel::preempt_current`] at the end of a slice, but those that come next pass, as long as `owes` says so of them: each has its turn without running, and
-    /// pays with `pass`. Where all others owe (at most a thousand are asked), the next one runs; and if the current one owes as well, all of them pay. Where the
-    /// current process is not the first of the most urgent level, or has a due time, nobody passes.
+    /// As [`Kernel::preempt_current`] at the end of a slice, but those of whom `owes` says so pass: each has its turn without running, and pays for it with `pass`. The
+    /// current process is the last to be asked: `Same` if all others pass, and it does not. At most a thousand pass, then the next one runs. Where the current process
+    /// is not the first of the most urgent level, or any process has a due time, nobody passes.
     ///
     /// ```
     /// use baton_core::kernel::{Kernel, Next, SpawnOptions};
     ///
     /// let mut kernel: Kernel<u32> = Kernel::new(10);
-    /// let [a, b, c] = [0, 1, 0].map(|owed| kernel.spawn(SpawnOptions::default(), owed).unwrap());
+    /// let [a, b] = [0, 2].map(|owed| kernel.spawn(SpawnOptions::default(), owed).unwrap());
     /// assert_eq!(kernel.schedule(), Next::Other(a));
-    /// let order = [0; 5].map(|_| kernel.end_slice(|owed| *owed > 0, |owed| *owed -= 1));
-    /// assert_eq!(order, [c, a, b, c, a].map(Next::Other));
+    /// let turns = [0; 4].map(|_| kernel.end_slice(|owed| *owed > 0, |owed| *owed -= 1));
+    /// assert_eq!(turns, [Next::Same, Next::Same, Next::Other(b), Next::Other(a)]);
     /// ```
     pub fn end_slice(&mut self, owes: impl Fn(&C) -> bool, mut pass: impl FnMut(&mut C)) -> Next {
         let current = self.current;
-        if current != NIL && self.next_is_equal(current) {
-            let first = self.processes[current].next;
-            let chosen = self.first_that_owes_nothing(current, &owes);
-            let all_owe = chosen == current;
-            if all_owe && self.owes(current, &owes) {
-                self.have_pass(current, current, &mut pass);
-            } else if !all_owe && chosen != first {
-                self.have_pass(first, chosen, &mut pass);
-            }
-            if !all_owe {
-                self.run_queue.turn_to(self.processes[current].priority.get(), chosen);
-                self.counters.preemptions_by_slice += 1;
-                return self.run(chosen);
-            }
+        if current == NIL || !self.takes_turns(current) {
+            return self.preempt_current(Preemption::SliceExpired);
         }
-        self.preempt_current(Preemption::SliceExpired)
+        let mut chosen = self.processes[current].next;
+        for _ in 0..MOST_PASSED {
+            match &mut self.payloads[chosen as usize] {
+                Some(payload) if owes(payload) => pass(payload),
+                _ => break,
+            }
+            chosen = self.processes[chosen].next;
+        }
+        if chosen == current {
+            return Next::Same;
+        }
+        self.run_queue.turn_to(self.processes[current].priority.get(), chosen);
+        self.counters.preemptions_by_slice += 1;
+        self.run(chosen)
     }
 
     /// Whether its turn would simply go to the next in its ring.
-    fn next_is_equal(&self, current: u32) -> bool {
+    fn takes_turns(&self, current: u32) -> bool {
         let process = &self.processes[current];
         let level = process.priority.get();
-        process.due == NO_DUE_TIME
+        self.with_due_time == 0
             && process.next != current
             && self.run_queue.top() == level
             && self.run_queue.head(level) == current
-    }
-
-    fn owes(&self, index: u32, owes: impl Fn(&C) -> bool) -> bool {
-        self.payloads[index as usize].as_ref().is_some_and(owes)
-    }
-
-    /// Of those after the current one; itself if there is none.
-    fn first_that_owes_nothing(&self, current: u32, owes: impl Fn(&C) -> bool) -> u32 {
-        let mut index = self.processes[current].next;
-        for _ in 0..MOST_PASSED {
-            if index == current || !self.owes(index, &owes) {
-                break;
-            }
-            index = self.processes[index].next;
-        }
-        index
-    }
-
-    /// From `first` to the one before `end`; all of the ring if they are the same.
-    fn have_pass(&mut self, first: u32, end: u32, mut pass: impl FnMut(&mut C)) {
-        let mut index = first;
-        loop {
-            if let Some(payload) = &mut self.payloads[index as usize] {
-                pass(payload);
-            }
-            index = self.processes[index].next;
-            if index == end {
-                return;
-            }
-        }
     }
 
     /// The current process goes to the back of its level, and `pid` runs: if it is runnable and

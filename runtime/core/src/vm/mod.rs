@@ -149,9 +149,11 @@ pub struct Context {
     stack: Option<Stack>,
     /// Time on the processor up to the last switch, in nanoseconds.
     busy: u64,
-    /// What `busy` was when its slice began. More urgent processes interrupt a slice, they do not begin another one. Earlier, if it owes of the slices before; later, if
+    /// What `busy` was when its slice began. More urgent processes interrupt a slice, they do not begin another one. Earlier, if it has had some of it before; later, if
     /// it has some to its credit (`slices.rs`).
     slice_began: u64,
+    /// What `busy` was when its last slice was settled.
+    settled: u64,
     /// The length of its slices in microseconds; 0: the parameter.
     slice: u32,
     /// The guest is told when it is left and continued.

@@ -6,7 +6,7 @@ use baton_sys::clock::Instant;
 use baton_sys::membarrier;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// Written by the owner, and read by the monitor; two words go the other way.
+/// Written by the owner, and read by the monitor; three words go the other way.
 #[derive(Debug)]
 pub(super) struct Published {
     /// Who could run instead of the running process, and whether it lets itself be preempted: bits of [`standing`].
@@ -15,6 +15,8 @@ pub(super) struct Published {
     pub(super) deadline: AtomicU64,
     /// Changes with each switch.
     pub(super) switches: AtomicU64,
+    /// Slices at whose end nobody else ran: a new one of the same process began.
+    pub(super) slices_renewed: AtomicU64,
     /// How much of its slice the running process had used when it was continued, in nanoseconds; less than nothing if it had some to its credit.
     pub(super) slice_used: AtomicI64,
     /// The length of its slices in microseconds; 0: the parameter.
@@ -23,6 +25,8 @@ pub(super) struct Published {
     pub(super) coarse_now: AtomicU64,
     /// From when on the monitor, which wrote it, asks for the next deadline, in nanoseconds: who has many is not asked for each.
     pub(super) deadlines_from: AtomicU64,
+    /// When the monitor, which wrote it, last found that the running process had no rivals, or found the first ones, in nanoseconds.
+    pub(super) alone_until: AtomicU64,
     /// Threads with names.
     pub(super) named_threads: AtomicUsize,
 }
@@ -76,10 +80,12 @@ impl Published {
             standing: AtomicU8::new(0),
             deadline: AtomicU64::new(u64::MAX),
             switches: AtomicU64::new(0),
+            slices_renewed: AtomicU64::new(0),
             slice_used: AtomicI64::new(0),
             slice: AtomicU32::new(0),
             coarse_now: AtomicU64::new(0),
             deadlines_from: AtomicU64::new(0),
+            alone_until: AtomicU64::new(0),
             named_threads: AtomicUsize::new(0),
         }
     }

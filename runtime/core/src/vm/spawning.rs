@@ -141,6 +141,7 @@ impl Vm {
             stack: Some(stack),
             busy: 0,
             slice_began: 0,
+            settled: 0,
             slice: 0,
             is_hooked: false,
             is_interrupted: false,

@@ -1,6 +1,5 @@
 //! From one process straight to the next, on the owner's thread.
 
-use super::slices::nanos;
 use super::{Context, HOME, Inner, Vm};
 use crate::kernel::{CarrierId, Next, Preemption, ProcessId};
 use baton_sys::clock::Instant;
@@ -8,10 +7,6 @@ use baton_sys::fiber::Fiber;
 use baton_sys::gate;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
-
-/// A slice may end this much early: the monitor's clock and the accounts differ a little.
-const SLICE_TOLERANCE: Duration = Duration::from_micros(100);
 
 /// A switch that has been decided and is to be carried out once the owner's data is no longer borrowed.
 ///
@@ -111,7 +106,7 @@ impl Vm {
 
     /// Shows the monitor how much of its slice the process to run has used.
     #[inline]
-    fn publish_slice(&self, inner: &Inner, pid: ProcessId) {
+    pub(super) fn publish_slice(&self, inner: &Inner, pid: ProcessId) {
         let context = inner.context(pid);
         // Relaxed: a hint.
         self.published.slice_used.store(context.slice_used(), Ordering::Relaxed);
@@ -217,11 +212,14 @@ impl Vm {
             }
             let asked = requests & super::request::SLICE != 0;
             self.stir(inner, Some(me));
-            let next = if inner.kernel.current_should_yield() {
+            let outranked = inner.kernel.current_should_yield();
+            if outranked {
                 self.note_interrupted(inner, me);
+            }
+            let next = if asked && self.slice_is_over(inner, me, outranked) {
+                return self.end_slice(inner, me);
+            } else if outranked {
                 inner.kernel.preempt_current(Preemption::MoreUrgent)
-            } else if asked && (self.is_simulated() || inner.slice_is_over(me, self.slice_of(inner, me))) {
-                self.end_slice(inner, me)
             } else if self.should_go_home(inner, me) {
                 Next::Nothing
             } else {
@@ -284,6 +282,7 @@ impl Vm {
             let next = inner.kernel.schedule();
             let to = match next {
                 Next::Other(pid) if !self.leaves_straight_way(inner, pid) && self.may_run_here(inner, pid) => {
+                    self.publish_slice(inner, pid);
                     inner.fiber_of(pid)
                 }
                 _ => inner.base_fiber(),
@@ -358,20 +357,6 @@ impl Inner {
     #[inline]
     pub(super) fn base_fiber(&self) -> Fiber {
         self.base.unwrap_or_else(|| broken("the owner's thread has no loop"))
-    }
-
-    /// The next slice of `pid` begins when it is continued.
-    #[inline]
-    pub(super) fn begin_slice(&mut self, pid: ProcessId) {
-        let context = self.context_mut(pid);
-        context.slice_began = context.busy;
-    }
-
-    /// Whether the running process has had its slice; charges its time so far. A request for it may have been meant for another one.
-    fn slice_is_over(&mut self, pid: ProcessId, slice: Duration) -> bool {
-        self.account(pid, Instant::now().as_nanos());
-        let context = self.context(pid);
-        context.slice_used().saturating_add(nanos(SLICE_TOLERANCE)) >= nanos(slice)
     }
 
     /// Charges the time since the last switch to `pid`; `now` may be a coarse reading.

@@ -44,9 +44,11 @@ pub(super) struct Watch {
     exclusive: u64,
     /// Since when the others wait for the running process without an answer: an exclusive call, or one that keeps coming back into the VM.
     standstill: Option<Standstill>,
-    /// Switch count seen, and since when it has stood: the running process's slice.
+    /// Count of switches and renewed slices seen, and since when it has stood: the running process's slice.
     switches: u64,
     slice_since: Instant,
+    /// The running process had rivals at the last look.
+    had_rivals: bool,
     /// The unanswered beat.
     beat: Option<Beat>,
     pace: Pace,
@@ -212,6 +214,7 @@ impl Vm {
         let mut watch = self.watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if self.has_ended() || self.park.is_waiting() {
             watch.beat = None;
+            watch.had_rivals = false;
             return NextLook::Quiet(None);
         }
         let owner = {
@@ -231,9 +234,15 @@ impl Vm {
     fn look_at_owner(self: &Arc<Vm>, watch: &mut Watch, now: Instant, value: u64, thread: ThreadHandle) -> NextLook {
         let mut view = self.view(now);
         watch.note_owner(thread, value, now);
-        // Relaxed: a hint.
+        // Relaxed (both): hints.
         let switches = self.published.switches.load(Ordering::Relaxed);
-        watch.note(value, switches, now);
+        let renewed = self.published.slices_renewed.load(Ordering::Relaxed);
+        watch.note(value, switches.wrapping_add(renewed), now);
+        let has_rivals = view.standing.has_rivals();
+        if !(std::mem::replace(&mut watch.had_rivals, has_rivals) && has_rivals) {
+            // Relaxed: who reads an old value takes a little more for rivals' time.
+            self.published.alone_until.store(now.as_nanos(), Ordering::Relaxed);
+        }
         let window = self.parameters.window.get();
         view.posted |= view.watched && self.owner_misses_news(watch);
         if !(view.standing.somebody_is_runnable() || view.posted || view.due) {
@@ -367,13 +376,7 @@ impl Vm {
         let slice = self.published_slice();
         // Relaxed: a hint; the safepoint asks the accounts.
         let used = self.published.slice_used.load(Ordering::Relaxed);
-        let amount = Duration::from_nanos(used.unsigned_abs());
-        let left = if used < 0 {
-            slice + amount
-        } else {
-            slice.saturating_sub(amount)
-        };
-        let slice_ends = watch.slice_since + left;
+        let slice_ends = watch.slice_since + left_of(slice, used);
         // Relaxed: a hint; the safepoint asks the kernel itself.
         let preemptive = self.parameters.preemptive() && view.standing.is_preemptible();
         let slice_over = preemptive && view.standing.has_rivals() && now >= slice_ends;
@@ -438,6 +441,16 @@ impl Vm {
     }
 }
 
+/// Of a slice of which so many nanoseconds have been used, or are to its credit.
+fn left_of(slice: Duration, used: i64) -> Duration {
+    let amount = Duration::from_nanos(used.unsigned_abs());
+    if used < 0 {
+        slice + amount
+    } else {
+        slice.saturating_sub(amount)
+    }
+}
+
 impl Default for Watch {
     fn default() -> Self {
         let start = Instant::from_nanos(0);
@@ -451,6 +464,7 @@ impl Default for Watch {
             standstill: None,
             switches: 0,
             slice_since: start,
+            had_rivals: false,
             beat: None,
             pace: Pace::default(),
             hot_until: start,
@@ -550,6 +564,14 @@ mod tests {
             watch.note_answers(at(now), unanswered, ThreadHandle::current());
         }
         watch.standstill.map(|standstill| standstill.since.as_nanos() / 1000)
+    }
+
+    #[test]
+    fn what_was_used_shortens_a_slice_and_credit_lengthens_it() {
+        let slice = Duration::from_millis(10);
+        for (used, left) in [(0, 10_000), (3_000_000, 7_000), (-50_000, 10_050), (20_000_000, 0)] {
+            assert_eq!(left_of(slice, used), Duration::from_micros(left));
+        }
     }
 
     #[test]

@@ -67,34 +67,57 @@ fn who_passes_pays_once_in_a_round() {
     assert_eq!(kernel.counters().preemptions_by_slice, 9);
 }
 
-#[test]
-fn who_owes_runs_where_all_others_do() {
-    let mut kernel: Kernel<u32> = Kernel::new(10);
-    let [a, b, c] = [0, 5, 5].map(|owed| debtor(&mut kernel, 40, owed));
-    let owed = |kernel: &Kernel<u32>| [a, b, c].map(|pid| *kernel.payload(pid).expect("it lives"));
-    assert_eq!(kernel.schedule(), Next::Other(a));
-    assert_eq!(end_slice(&mut kernel), Next::Other(b));
-    assert_eq!(owed(&kernel), [0, 5, 5]);
-    // What all owe is forgiven.
-    *kernel.payload_mut(a).expect("it lives") = 3;
-    assert_eq!(end_slice(&mut kernel), Next::Other(c));
-    assert_eq!(owed(&kernel), [2, 4, 4]);
+fn owed(kernel: &Kernel<u32>, all: &[ProcessId]) -> Vec<u32> {
+    all.iter().map(|&pid| *kernel.payload(pid).expect("it lives")).collect()
 }
 
 #[test]
-fn nobody_passes_for_who_is_more_urgent_or_alone() {
+fn who_owes_nothing_goes_on_where_all_others_owe() {
+    let mut kernel: Kernel<u32> = Kernel::new(10);
+    let all = [0, 2, 1].map(|owed| debtor(&mut kernel, 40, owed));
+    assert_eq!(kernel.schedule(), Next::Other(all[0]));
+    assert_eq!(end_slice(&mut kernel), Next::Same);
+    assert_eq!(owed(&kernel, &all), [0, 1, 0]);
+    assert_eq!(kernel.current(), Some(all[0]));
+    assert_eq!(end_slice(&mut kernel), Next::Other(all[2]));
+    assert_eq!(kernel.counters().preemptions_by_slice, 1);
+}
+
+#[test]
+fn what_all_owe_keeps_nobody_waiting() {
+    let mut kernel: Kernel<u32> = Kernel::new(10);
+    let all = [3, 5, 4].map(|owed| debtor(&mut kernel, 40, owed));
+    assert_eq!(kernel.schedule(), Next::Other(all[0]));
+    assert_eq!(end_slice(&mut kernel), Next::Same);
+    assert_eq!(owed(&kernel, &all), [0, 1, 0]);
+}
+
+#[test]
+fn at_most_a_thousand_pass() {
+    let mut kernel: Kernel<u32> = Kernel::new(10);
+    let all = [0; 3].map(|_| debtor(&mut kernel, 40, 10_000));
+    assert_eq!(kernel.schedule(), Next::Other(all[0]));
+    assert_eq!(end_slice(&mut kernel), Next::Other(all[2]));
+    assert_eq!(owed(&kernel, &all), [9667, 9666, 9667]);
+}
+
+#[test]
+fn nobody_passes_for_who_is_more_urgent_or_alone_or_where_due_times_say_who_is_next() {
     let mut kernel: Kernel<u32> = Kernel::new(10);
     assert_eq!(end_slice(&mut kernel), Next::Nothing);
-    let a = debtor(&mut kernel, 40, 0);
-    let less_urgent = debtor(&mut kernel, 39, 0);
+    let a = debtor(&mut kernel, 40, 1);
+    debtor(&mut kernel, 39, 0);
     assert_eq!(kernel.schedule(), Next::Other(a));
     assert_eq!(end_slice(&mut kernel), Next::Same);
     let urgent = debtor(&mut kernel, 41, 7);
-    let b = debtor(&mut kernel, 40, 0);
+    let b = debtor(&mut kernel, 40, 1);
     assert_eq!(end_slice(&mut kernel), Next::Other(urgent));
     kernel.exit_current();
+    // The one that was outranked at the end of its slice has gone to the back.
     assert_eq!(kernel.schedule(), Next::Other(b));
-    assert_eq!(kernel.payload(less_urgent), Some(&0));
+    kernel.set_due_time(a, Some(Instant::from_nanos(10)));
+    assert_eq!(end_slice(&mut kernel), Next::Other(a));
+    assert_eq!(owed(&kernel, &[a, b]), [1, 1]);
 }
 
 #[test]
