@@ -134,6 +134,20 @@ fn who_has_one_rival_that_has_had_too_much_goes_on_itself() {
     );
 }
 
+/// The same beside one that is woken all the while, behind which the greedy one comes to its turn when that waits again.
+#[test]
+fn who_has_had_too_much_passes_when_another_one_waits() {
+    compute_beside_each_other(
+        [
+            |_| compute_deafly(Duration::from_millis(30)),
+            |_| (),
+            |process| _ = process.sleep_until(Instant::now() + Duration::from_millis(1)),
+        ],
+        Duration::from_millis(400),
+        |[greedy, other, _]| other > 100 && greedy > 100,
+    );
+}
+
 /// Fifty slices alone, then two rivals: they do not have as much before it runs again.
 #[test]
 fn who_had_no_rivals_owes_them_nothing() {

@@ -155,8 +155,8 @@ impl<C> Kernel<C> {
     }
 
     /// As [`Kernel::preempt_current`] at the end of a slice, but those of whom `owes` says so pass: each has its turn without running, and pays for it with `pass`. The
-    /// current process is the last to be asked: `Same` if all others pass, and it does not. At most a thousand pass, then the next one runs. Where the current process
-    /// is not the first of the most urgent level, or any process has a due time, nobody passes.
+    /// current process is the last to be asked: `Same` if all others pass, and it does not. At most a thousand pass, then the next one runs. Nobody passes whose
+    /// priority is raised, as somebody waits for it; nor where a more urgent process is next, or due times say who is.
     ///
     /// ```
     /// use baton_core::kernel::{Kernel, Next, SpawnOptions};
@@ -167,25 +167,41 @@ impl<C> Kernel<C> {
     /// let turns = [0; 4].map(|_| kernel.end_slice(|owed| *owed > 0, |owed| *owed -= 1));
     /// assert_eq!(turns, [Next::Same, Next::Same, Next::Other(b), Next::Other(a)]);
     /// ```
-    pub fn end_slice(&mut self, owes: impl Fn(&C) -> bool, mut pass: impl FnMut(&mut C)) -> Next {
+    pub fn end_slice(&mut self, owes: impl FnMut(&C) -> bool, pass: impl FnMut(&mut C)) -> Next {
         let current = self.current;
+        if self.current_should_yield() {
+            self.turn_current_to_back();
+            return self.preempt_current(Preemption::MoreUrgent);
+        }
         if current == NIL || !self.takes_turns(current) {
             return self.preempt_current(Preemption::SliceExpired);
         }
-        let mut chosen = self.processes[current].next;
-        for _ in 0..MOST_PASSED {
-            match &mut self.payloads[chosen as usize] {
-                Some(payload) if owes(payload) => pass(payload),
-                _ => break,
+        let next = self.processes[current].next;
+        match self.first_that_does_not_pass(next, owes, pass) {
+            chosen if chosen == current => Next::Same,
+            chosen => {
+                self.counters.preemptions_by_slice += 1;
+                self.run(chosen)
             }
-            chosen = self.processes[chosen].next;
         }
-        if chosen == current {
-            return Next::Same;
+    }
+
+    /// The current process has been chosen, but has not run yet: it passes, and others after it, as at [the end of a slice](Kernel::end_slice). Answers who is current then.
+    ///
+    /// ```
+    /// use baton_core::kernel::{Kernel, SpawnOptions};
+    ///
+    /// let mut kernel: Kernel<u32> = Kernel::new(10);
+    /// let [_, b] = [1, 0].map(|owed| kernel.spawn(SpawnOptions::default(), owed).unwrap());
+    /// kernel.schedule();
+    /// assert_eq!(kernel.pass_over(|owed| *owed > 0, |owed| *owed -= 1), Some(b));
+    /// ```
+    pub fn pass_over(&mut self, owes: impl FnMut(&C) -> bool, pass: impl FnMut(&mut C)) -> Option<ProcessId> {
+        let current = self.current;
+        if current != NIL && self.takes_turns(current) {
+            self.current = self.first_that_does_not_pass(current, owes, pass);
         }
-        self.run_queue.turn_to(self.processes[current].priority.get(), chosen);
-        self.counters.preemptions_by_slice += 1;
-        self.run(chosen)
+        self.current()
     }
 
     /// Whether its turn would simply go to the next in its ring.
@@ -196,6 +212,27 @@ impl<C> Kernel<C> {
             && process.next != current
             && self.run_queue.top() == level
             && self.run_queue.head(level) == current
+    }
+
+    /// From `first` on, round and round; it is the head of its level then.
+    fn first_that_does_not_pass(
+        &mut self,
+        first: u32,
+        mut owes: impl FnMut(&C) -> bool,
+        mut pass: impl FnMut(&mut C),
+    ) -> u32 {
+        let mut chosen = first;
+        for _ in 0..MOST_PASSED {
+            let process = &self.processes[chosen];
+            let is_raised = process.priority != process.own_priority;
+            match &mut self.payloads[chosen as usize] {
+                Some(payload) if !is_raised && owes(payload) => pass(payload),
+                _ => break,
+            }
+            chosen = process.next;
+        }
+        self.run_queue.turn_to(self.processes[chosen].priority.get(), chosen);
+        chosen
     }
 
     /// The current process goes to the back of its level, and `pid` runs: if it is runnable and

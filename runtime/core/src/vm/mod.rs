@@ -100,6 +100,7 @@ mod bell;
 mod calling;
 mod carrier;
 mod consulting;
+mod debts;
 mod descriptors;
 mod forking;
 mod idle;
@@ -150,17 +151,22 @@ pub struct Context {
     /// Time on the processor up to the last switch, in nanoseconds.
     busy: u64,
     /// What `busy` was when its slice began. More urgent processes interrupt a slice, they do not begin another one. Earlier, if it has had some of it before; later, if
-    /// it has some to its credit (`slices.rs`).
+    /// it has some to its credit (`debts.rs`).
     slice_began: u64,
-    /// What `busy` was when its last slice was settled.
-    settled: u64,
     /// The length of its slices in microseconds; 0: the parameter.
     slice: u32,
     /// The guest is told when it is left and continued.
     is_hooked: bool,
     /// It gave way to a more urgent one in a simulated run, and has not gone on since.
     is_interrupted: bool,
+    /// Its last slice was settled, and the next one has not been interrupted.
+    is_settled: bool,
+    /// It has had its next slice before, and has not run since; see [`Debts`](debts::Debts).
+    debtor: u8,
 }
+
+// A line of the cache: a switch looks at two of them.
+const _: () = assert!(size_of::<Context>() <= 64);
 
 /// The owner's data.
 pub(crate) struct Inner {
@@ -190,6 +196,7 @@ pub(crate) struct Inner {
     names: affinity::Names,
     /// Processes with slices of their own length.
     sliced: usize,
+    debts: debts::Debts,
     bells: Vec<Arc<bell::Hung>>,
     /// State of the generator of `select`'s choices, and of a simulated run.
     random: u64,
@@ -217,6 +224,8 @@ mod exception {
     pub(super) const SLICED: u8 = 4;
     /// The run is a simulated one (see `simulation.rs`).
     pub(super) const SIMULATED: u8 = 8;
+    /// A process has had its next slice before (see `debts.rs`).
+    pub(super) const OWING: u8 = 16;
 }
 
 /// What other threads ask of the owner.
@@ -309,6 +318,7 @@ impl Vm {
                 consulting: consulting::Consulting::default(),
                 names: affinity::Names::default(),
                 sliced: 0,
+                debts: debts::Debts::new(),
                 published: u64::MAX,
                 bells: Vec::new(),
                 random: baton_sys::clock::Instant::now().as_nanos() | 1,

@@ -40,7 +40,16 @@ impl Vm {
             let me = inner.kernel.current()?;
             self.stir(inner, Some(me));
             let next = inner.kernel.yield_current();
-            self.plan_yield(inner, me, next)
+            match self.pass_over(inner, next) {
+                Next::Other(pid) if pid == me => {
+                    // All others pass.
+                    inner.begin_slice(me);
+                    self.renew_slice(inner, me);
+                    self.publish(inner);
+                    None
+                }
+                next => self.plan_yield(inner, me, next),
+            }
         });
         self.take(jump);
     }
@@ -219,6 +228,7 @@ impl Vm {
                     inner.kernel.has_left_critical(me),
                 ),
                 _ => {
+                    self.forgive(inner, process);
                     self.publish(inner);
                     (outcome, None, false)
                 }
@@ -251,6 +261,7 @@ impl Vm {
     pub fn kill(&self, process: ProcessId) -> KillOutcome {
         let (outcome, jump) = self.inner.with(|inner| {
             let outcome = inner.kernel.kill(process);
+            self.forgive(inner, process);
             if matches!(outcome, KillOutcome::Woken | KillOutcome::Pending) && inner.kernel.kill_is_due(process) {
                 self.guest.request_safepoint(inner.kernel.guest(process));
             }
@@ -378,7 +389,7 @@ impl Vm {
     #[inline(never)]
     fn plan_successor(&self, inner: &mut Inner, me: ProcessId) -> Option<super::switching::Jump> {
         self.stir(inner, Some(me));
-        let next = match inner.kernel.schedule() {
+        let next = match self.schedule(inner) {
             Next::Other(pid) if pid == me => Next::Same,
             other => other,
         };

@@ -6,7 +6,7 @@ use baton_sys::clock::Instant;
 use baton_sys::membarrier;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// Written by the owner, and read by the monitor; three words go the other way.
+/// Written by the owner, and read by the monitor, but for what [the monitor](Asked) writes.
 #[derive(Debug)]
 pub(super) struct Published {
     /// Who could run instead of the running process, and whether it lets itself be preempted: bits of [`standing`].
@@ -25,10 +25,36 @@ pub(super) struct Published {
     pub(super) coarse_now: AtomicU64,
     /// From when on the monitor, which wrote it, asks for the next deadline, in nanoseconds: who has many is not asked for each.
     pub(super) deadlines_from: AtomicU64,
-    /// When the monitor, which wrote it, last found that the running process had no rivals, or found the first ones, in nanoseconds.
-    pub(super) alone_until: AtomicU64,
+    pub(super) asked: Asked,
     /// Threads with names.
     pub(super) named_threads: AtomicUsize,
+}
+
+/// What the monitor, which wrote it before it asked for the end of a slice, knew of that. Times are in nanoseconds.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    /// The turn that it asked in.
+    pub(super) turn: AtomicU64,
+    /// When it first saw that the running process had rivals, which had none in this turn before; 0: it had them from the beginning on.
+    pub(super) contested_from: AtomicU64,
+    /// When the slice was over, by what it had seen: the turn began before.
+    pub(super) over_from: AtomicU64,
+}
+
+impl Asked {
+    /// For how long, at `now`, the running process has run at the cost of others, though its slice was over; at most, if it has a `whole` slice by an exact clock: the time that it
+    /// was too long is known then.
+    pub(super) fn at_others_cost(&self, turn: u64, is_whole: bool, now: u64) -> i64 {
+        // Relaxed (all): the request, which was taken with Acquire, orders them.
+        let from = if self.turn.load(Ordering::Relaxed) != turn {
+            now
+        } else if is_whole {
+            self.contested_from.load(Ordering::Relaxed)
+        } else {
+            self.over_from.load(Ordering::Relaxed)
+        };
+        i64::try_from(now.saturating_sub(from)).unwrap_or(i64::MAX)
+    }
 }
 
 /// Bits of one word, so that one store shows all.
@@ -85,9 +111,23 @@ impl Published {
             slice: AtomicU32::new(0),
             coarse_now: AtomicU64::new(0),
             deadlines_from: AtomicU64::new(0),
-            alone_until: AtomicU64::new(0),
+            asked: Asked::default(),
             named_threads: AtomicUsize::new(0),
         }
+    }
+
+    /// The number of the running process's turn.
+    pub(super) fn turn(&self) -> u64 {
+        // Relaxed (both): the owner's own, and hints to the monitor.
+        let switches = self.switches.load(Ordering::Relaxed);
+        switches.wrapping_add(self.slices_renewed.load(Ordering::Relaxed))
+    }
+
+    /// The running process has a new slice.
+    pub(super) fn renew_slice(&self) {
+        // Relaxed (both): as above.
+        let renewed = self.slices_renewed.load(Ordering::Relaxed);
+        self.slices_renewed.store(renewed.wrapping_add(1), Ordering::Relaxed);
     }
 
     pub(super) fn standing(&self) -> Standing {
@@ -140,5 +180,36 @@ impl Vm {
         published.standing.store(bits, Ordering::Relaxed);
         let switches = inner.kernel.counters().switches;
         published.switches.store(switches, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_in_another_turn_says_nothing() {
+        let asked = Asked::default();
+        // Relaxed (all): one thread.
+        asked.turn.store(5, Ordering::Relaxed);
+        asked.contested_from.store(100, Ordering::Relaxed);
+        asked.over_from.store(130, Ordering::Relaxed);
+        let cost = |turn, is_whole, now| asked.at_others_cost(turn, is_whole, now);
+        assert_eq!(
+            [cost(5, true, 140), cost(5, false, 140), cost(5, false, 120)],
+            [40, 10, 0]
+        );
+        assert_eq!([cost(4, true, 140), cost(6, false, 140)], [0, 0]);
+    }
+
+    #[test]
+    fn a_switch_begins_another_turn_and_so_does_a_new_slice() {
+        let published = Published::new();
+        let first = published.turn();
+        published.switches.store(1, Ordering::Relaxed);
+        let second = published.turn();
+        published.renew_slice();
+        let third = published.turn();
+        assert!(first != second && second != third && first != third);
     }
 }

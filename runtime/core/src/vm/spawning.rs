@@ -141,10 +141,11 @@ impl Vm {
             stack: Some(stack),
             busy: 0,
             slice_began: 0,
-            settled: 0,
             slice: 0,
             is_hooked: false,
             is_interrupted: false,
+            is_settled: false,
+            debtor: 0,
         };
         let spawned = match when {
             Spawned::Now => inner.kernel.spawn(options, context),
@@ -164,6 +165,7 @@ impl Vm {
                 inner.stacks.recycle(stack);
             }
             self.unhook(inner, process);
+            self.forgive(inner, process);
             self.change_slice(inner, process, 0);
             inner.kernel.forget(process);
         });

@@ -44,11 +44,10 @@ pub(super) struct Watch {
     exclusive: u64,
     /// Since when the others wait for the running process without an answer: an exclusive call, or one that keeps coming back into the VM.
     standstill: Option<Standstill>,
-    /// Count of switches and renewed slices seen, and since when it has stood: the running process's slice.
-    switches: u64,
+    /// The turn seen, and since when it has been: the running process's slice.
+    turn: u64,
     slice_since: Instant,
-    /// The running process had rivals at the last look.
-    had_rivals: bool,
+    rivals: Rivals,
     /// The unanswered beat.
     beat: Option<Beat>,
     pace: Pace,
@@ -214,7 +213,7 @@ impl Vm {
         let mut watch = self.watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if self.has_ended() || self.park.is_waiting() {
             watch.beat = None;
-            watch.had_rivals = false;
+            watch.rivals.note_pause();
             return NextLook::Quiet(None);
         }
         let owner = {
@@ -234,19 +233,13 @@ impl Vm {
     fn look_at_owner(self: &Arc<Vm>, watch: &mut Watch, now: Instant, value: u64, thread: ThreadHandle) -> NextLook {
         let mut view = self.view(now);
         watch.note_owner(thread, value, now);
-        // Relaxed (both): hints.
-        let switches = self.published.switches.load(Ordering::Relaxed);
-        let renewed = self.published.slices_renewed.load(Ordering::Relaxed);
-        watch.note(value, switches.wrapping_add(renewed), now);
-        let has_rivals = view.standing.has_rivals();
-        if !(std::mem::replace(&mut watch.had_rivals, has_rivals) && has_rivals) {
-            // Relaxed: who reads an old value takes a little more for rivals' time.
-            self.published.alone_until.store(now.as_nanos(), Ordering::Relaxed);
-        }
+        let is_new = watch.note(value, self.published.turn(), now);
+        watch.rivals.note(view.standing.has_rivals(), is_new, now);
         let window = self.parameters.window.get();
         view.posted |= view.watched && self.owner_misses_news(watch);
         if !(view.standing.somebody_is_runnable() || view.posted || view.due) {
             watch.beat = None;
+            watch.rivals.note_pause();
             let deadline = Some(view.deadline).filter(|&deadline| deadline != u64::MAX);
             let due = deadline.map(|deadline| watch.look_for_deadline(now, deadline, window));
             return if view.watched && !self.hears_of_news(watch, now) {
@@ -410,6 +403,13 @@ impl Vm {
             self.published.deadlines_from.store(asks_from, Ordering::Relaxed);
         }
         if slice_over {
+            let contested_from = watch.rivals.since.map_or(0, Instant::as_nanos);
+            let asked = &self.published.asked;
+            // Relaxed (all): the request orders them; who answers in another turn looks at none of them.
+            asked.turn.store(watch.turn, Ordering::Relaxed);
+            asked.contested_from.store(contested_from, Ordering::Relaxed);
+            let over_from = slice_ends.as_nanos().max(contested_from);
+            asked.over_from.store(over_from, Ordering::Relaxed);
             // Release: pairs with the swap in `safepoint`.
             self.requests.fetch_or(request::SLICE, Ordering::Release);
         }
@@ -462,9 +462,9 @@ impl Default for Watch {
             asked: 0,
             exclusive: 0,
             standstill: None,
-            switches: 0,
+            turn: 0,
             slice_since: start,
-            had_rivals: false,
+            rivals: Rivals::default(),
             beat: None,
             pace: Pace::default(),
             hot_until: start,
@@ -521,17 +521,47 @@ impl Watch {
         }
     }
 
-    fn note(&mut self, gate: u64, switches: u64, now: Instant) {
+    /// Says whether the turn is another one than at the last look.
+    fn note(&mut self, gate: u64, turn: u64, now: Instant) -> bool {
         if gate != self.gate {
             self.gate = gate;
             self.gate_since = now;
         }
-        if switches != self.switches {
-            self.switches = switches;
+        let is_new = turn != self.turn;
+        if is_new {
+            self.turn = turn;
             self.slice_since = now;
             self.standstill = None;
             self.beat = None;
         }
+        is_new
+    }
+}
+
+/// Since when the running process has had others beside it that want to run.
+#[derive(Debug, Default)]
+struct Rivals {
+    /// When they were first seen, if there were none in this turn before.
+    since: Option<Instant>,
+    were_there: bool,
+    /// Nobody has looked for a while: whatever was there then may have come and gone.
+    was_unseen: bool,
+}
+
+impl Rivals {
+    /// No look is made until there are some, or something else is to be done.
+    fn note_pause(&mut self) {
+        self.was_unseen = true;
+    }
+
+    fn note(&mut self, are_there: bool, is_new_turn: bool, now: Instant) {
+        let was_unseen = std::mem::take(&mut self.was_unseen);
+        if is_new_turn && !was_unseen {
+            self.since = None;
+        } else if was_unseen || !self.were_there {
+            self.since = Some(now);
+        }
+        self.were_there = are_there;
     }
 }
 
@@ -572,6 +602,35 @@ mod tests {
         for (used, left) in [(0, 10_000), (3_000_000, 7_000), (-50_000, 10_050), (20_000_000, 0)] {
             assert_eq!(left_of(slice, used), Duration::from_micros(left));
         }
+    }
+
+    /// Since when there are rivals after looks which find these, in microseconds: when the look is, whether there are some, whether the turn is another one.
+    fn rivals_after(looks: &[(u64, bool, bool)]) -> Option<u64> {
+        let mut rivals = Rivals::default();
+        for &(now, are_there, is_new_turn) in looks {
+            rivals.note(are_there, is_new_turn, at(now));
+        }
+        rivals.since.map(|since| since.as_nanos() / 1000)
+    }
+
+    #[test]
+    fn rivals_are_there_from_the_beginning_of_a_turn_or_since_they_were_first_seen_in_it() {
+        assert_eq!(rivals_after(&[(1, true, true), (2, true, false)]), None);
+        assert_eq!(
+            rivals_after(&[(1, false, true), (2, true, false), (3, true, false)]),
+            Some(2)
+        );
+        // An urgent process had none, which says nothing of the one that it interrupted.
+        assert_eq!(
+            rivals_after(&[(1, true, true), (2, false, true), (3, true, true)]),
+            None
+        );
+        let mut rivals = Rivals::default();
+        rivals.note(false, true, at(1));
+        rivals.note_pause();
+        rivals.note(true, true, at(9));
+        rivals.note(true, false, at(10));
+        assert_eq!(rivals.since, Some(at(9)));
     }
 
     #[test]

@@ -244,12 +244,21 @@ impl World {
 
     /// The process that runs does something, once it has seen how its wait ended.
     fn act(&mut self) {
-        let _ = match self.random.below(4) {
+        let random = &mut self.random;
+        let _ = match random.below(6) {
             0 => self.kernel.yield_current(),
             1 => self.kernel.preempt_current(Preemption::MoreUrgent),
             2 => match self.any_process() {
                 Some(pid) => self.kernel.yield_to(pid),
                 None => Next::Nothing,
+            },
+            3 => self.kernel.end_slice(|()| random.one_in(2), |()| ()),
+            4 => match self.kernel.schedule() {
+                Next::Other(_) => self
+                    .kernel
+                    .pass_over(|()| random.one_in(2), |()| ())
+                    .map_or(Next::Nothing, Next::Other),
+                next => next,
             },
             _ => self.kernel.schedule(),
         };
@@ -498,7 +507,7 @@ fn random_operations_keep_every_invariant_and_lose_nothing() {
 
 #[test]
 fn random_operations_reach_every_kind_of_event() {
-    let mut world = World::new(7);
+    let mut world = World::new(9);
     for _ in 0..20_000 {
         world.step();
     }
@@ -507,6 +516,7 @@ fn random_operations_reach_every_kind_of_event() {
         counters.switches,
         counters.yields,
         counters.preemptions_by_urgency,
+        counters.preemptions_by_slice,
         counters.wakes,
         counters.timeouts,
         counters.sleeps,
@@ -519,5 +529,6 @@ fn random_operations_reach_every_kind_of_event() {
         counters.priorities_inherited,
     ];
     assert!(counts.iter().all(|&count| count > 20), "{counters:?}");
-    assert!(world.received.len() > 100);
+    let received = world.received.len();
+    assert!(received > 100, "{received}");
 }

@@ -121,6 +121,45 @@ fn nobody_passes_for_who_is_more_urgent_or_alone_or_where_due_times_say_who_is_n
 }
 
 #[test]
+fn who_was_chosen_and_owes_passes_before_it_runs() {
+    let mut kernel: Kernel<u32> = Kernel::new(10);
+    let all = [0, 1, 0].map(|owed| debtor(&mut kernel, 40, owed));
+    let pass_over = |kernel: &mut Kernel<u32>| kernel.pass_over(|owed| *owed > 0, |owed| *owed -= 1);
+    assert_eq!(pass_over(&mut kernel), None);
+    assert_eq!(kernel.schedule(), Next::Other(all[0]));
+    assert_eq!(pass_over(&mut kernel), Some(all[0]));
+    kernel.exit_current();
+    assert_eq!(kernel.schedule(), Next::Other(all[1]));
+    assert_eq!(pass_over(&mut kernel), Some(all[2]));
+    assert_eq!(kernel.current(), Some(all[2]));
+    kernel.exit_current();
+    *kernel.payload_mut(all[1]).expect("it lives") = 7;
+    assert_eq!(kernel.schedule(), Next::Other(all[1]));
+    assert_eq!(pass_over(&mut kernel), Some(all[1]), "nobody else is there");
+    assert_eq!(owed(&kernel, &all[1..2]), [7]);
+}
+
+#[test]
+fn nobody_passes_for_whom_the_more_urgent_wait() {
+    let mut kernel: Kernel<u32> = Kernel::new(10);
+    let owner = debtor(&mut kernel, 40, 9);
+    assert_eq!(kernel.schedule(), Next::Other(owner));
+    let mutex = kernel.mutex_new();
+    assert!(matches!(
+        kernel.mutex_lock(mutex, Deadline::Never),
+        Ok(Attempt::Ready(_))
+    ));
+    let waiter = debtor(&mut kernel, 60, 0);
+    assert_eq!(kernel.schedule(), Next::Other(waiter));
+    assert_eq!(kernel.mutex_lock(mutex, Deadline::Never), Ok(Attempt::Blocked));
+    assert_eq!(kernel.schedule(), Next::Other(owner));
+    let other = debtor(&mut kernel, 60, 0);
+    assert_eq!(end_slice(&mut kernel), Next::Other(other));
+    assert_eq!(end_slice(&mut kernel), Next::Other(owner));
+    assert_eq!(owed(&kernel, &[owner]), [9]);
+}
+
+#[test]
 fn a_yield_does_not_go_to_the_less_urgent() {
     let mut kernel = kernel();
     let a = spawn_running(&mut kernel);

@@ -3,7 +3,7 @@
 //! | row | test |
 //! |---|---|
 //! | equals | `behind_n_equals_a_process_runs_after_n_slices_whoever_comes_meanwhile` |
-//! | who has had too much | `who_passes_pays_once_in_a_round`, `who_owes_nothing_goes_on_where_all_others_owe` and `at_most_a_thousand_pass` in `scheduling` |
+//! | who has had too much | `who_passes_pays_once_in_a_round`, `who_owes_nothing_goes_on_where_all_others_owe`, `at_most_a_thousand_pass` and `nobody_passes_for_whom_the_more_urgent_wait` in `scheduling` |
 //! | one that was interrupted | `one_preempted_by_the_more_urgent_keeps_its_place_at_the_head` in `scheduling`, `who_is_interrupted_all_the_while_gives_way_to_equals_when_its_slice_is_over` in `runtime/core/tests/preemption.rs` |
 //! | the less urgent | `the_less_urgent_never_run_while_the_more_urgent_can` |
 //! | who waits for an object | `behind_n_waiters_a_waiter_is_served_after_n_turns_whoever_comes_meanwhile` |
