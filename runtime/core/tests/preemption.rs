@@ -2,7 +2,7 @@
 
 mod mock_guest;
 
-use baton_core::kernel::{Deadline, MutexId, Priority, ResumeOutcome, SpawnOptions, State, SuspendOutcome};
+use baton_core::kernel::{Deadline, MutexId, Priority, ProcessId, ResumeOutcome, SpawnOptions, State, SuspendOutcome};
 use baton_core::vm::Vm;
 use baton_sys::clock::Instant;
 use mock_guest::{Life, Process, run, run_with};
@@ -145,6 +145,77 @@ fn who_has_had_too_much_passes_when_another_one_waits() {
         ],
         Duration::from_millis(400),
         |[greedy, other, _]| other > 100 && greedy > 100,
+    );
+}
+
+/// The same beside one that gives way by itself, and goes on while the other passes.
+#[test]
+fn who_has_had_too_much_passes_when_another_one_yields() {
+    compute_beside_each_other(
+        [
+            |_| compute_deafly(Duration::from_millis(30)),
+            |process| {
+                compute_deafly(Duration::from_micros(100));
+                _ = process.yield_now();
+            },
+        ],
+        Duration::from_millis(400),
+        |[greedy, other]| other > 10 && greedy > 100,
+    );
+}
+
+/// How long it takes a process that has had thirty slices too much, beside one that computes, to do as it is told. Tried until it is soon.
+fn obeys_at_once(tell: fn(&Process, ProcessId), has_obeyed: fn(&Process, ProcessId, Duration) -> bool) {
+    run_with(
+        |vm| vm.parameters.slice.set(Duration::from_millis(1)),
+        move |main| {
+            let mut seen = Vec::new();
+            for _ in 0..20 {
+                let ends = Arc::new(AtomicBool::new(false));
+                let until_the_end =
+                    |process: &Process, ends: &AtomicBool| process.spin_until(|| ends.load(Ordering::Relaxed));
+                let [ends_greedy, ends_other] = [Arc::clone(&ends), Arc::clone(&ends)];
+                let greedy = main.spawn(move |process| {
+                    compute_deafly(Duration::from_millis(30));
+                    until_the_end(process, &ends_greedy)
+                });
+                let other = main.spawn(move |process| until_the_end(process, &ends_other));
+                main.sleep_until(Instant::now() + Duration::from_millis(1))?;
+                let had = main.vm.cpu_time(greedy);
+                let begin = Instant::now();
+                tell(main, greedy);
+                while !has_obeyed(main, greedy, had) {
+                    main.yield_now()?;
+                }
+                let took = Instant::now().saturating_duration_since(begin);
+                ends.store(true, Ordering::Relaxed);
+                main.join_all([greedy, other])?;
+                if had > Duration::from_millis(29) && took < Duration::from_millis(12) {
+                    return Ok(());
+                }
+                seen.push((had, took));
+            }
+            panic!("{seen:?}");
+        },
+    );
+}
+
+#[test]
+fn who_is_killed_owes_nothing_any_more() {
+    obeys_at_once(
+        |main, greedy| _ = main.vm.kill(greedy),
+        |main, greedy, _| main.vm.kernel(|kernel| kernel.state(greedy)) == State::Dead,
+    );
+}
+
+#[test]
+fn who_is_suspended_by_another_owes_nothing_any_more() {
+    obeys_at_once(
+        |main, greedy| {
+            let _ = main.vm.suspend(greedy);
+            assert_eq!(main.vm.operate(|kernel| kernel.resume(greedy)), ResumeOutcome::Resumed);
+        },
+        |main, greedy, had| main.vm.cpu_time(greedy) > had + Duration::from_micros(500),
     );
 }
 

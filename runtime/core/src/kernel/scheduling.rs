@@ -200,6 +200,7 @@ impl<C> Kernel<C> {
         let current = self.current;
         if current != NIL && self.takes_turns(current) {
             self.current = self.first_that_does_not_pass(current, owes, pass);
+            self.counters.switches += u64::from(self.current != current);
         }
         self.current()
     }

@@ -15,9 +15,8 @@
 //! How long a slice was too long is known to the accounts, if it was one uninterrupted turn, and began when another slice was settled. Else the accounts may have been made
 //! with the coarse clock, which charges the one who runs for a tick of the one before; then it is what the monitor saw.
 //!
-//! While anybody owes a slice, which is seldom, switches do not go their straight way: where somebody waits or yields as well, those pass whose turn it would be. If nobody who
-//! owes comes to its turn for long, as more urgent processes run, all is forgiven, and switches go straight again.
-//
+//! After a debt was made, switches do not go their straight way for a while: where somebody waits or yields as well, those pass whose turn it would be. When nobody has come to its
+//! turn who owes in a thousand decisions, they go straight again, and debts are paid at the ends of slices alone.
 
 use super::slices::tolerance;
 use super::switching::Jump;
@@ -29,20 +28,19 @@ use std::sync::atomic::Ordering;
 /// not kept waiting for as long.
 const MOST_OWED: i64 = 100_000_000;
 
+/// The most turns that are passed, for those whose slices are short: others may have longer ones.
+const MOST_TURNS: i64 = 100;
+
 /// Who passes pays at least this: a monitor's look takes as long, so that slices are no shorter, whatever the user has asked for.
 const LEAST_PAID: i64 = 100_000;
 
-/// So many decisions in a row at which nobody passed end all debts.
+/// So many decisions in a row at which nobody passed, until switches go straight again.
 const PATIENCE: u32 = 1000;
 
-/// What all processes owe. A process that owes has the number of the present amnesty in its context.
+/// What the owner knows of its processes' debts, beside their contexts.
 #[derive(Debug)]
 pub(super) struct Debts {
-    /// How many owe a slice.
-    debtors: usize,
-    /// From 1 on; old debts are void.
-    amnesty: u8,
-    /// Decisions since somebody passed.
+    /// Decisions since a debt was made, or somebody passed; `PATIENCE`: nobody is expected to.
     in_vain: u32,
     /// The number of the turn whose process has a whole slice, by an exact clock.
     whole_turn: u64,
@@ -51,58 +49,52 @@ pub(super) struct Debts {
 impl Debts {
     pub(super) fn new() -> Debts {
         Debts {
-            debtors: 0,
-            amnesty: 1,
-            in_vain: 0,
+            in_vain: PATIENCE,
             whole_turn: u64::MAX,
         }
     }
 
-    fn is_debtor(&self, context: &Context) -> bool {
-        context.debtor == self.amnesty
+    /// A debt was made, or paid by passing: there may be more.
+    fn expect_more(&mut self) {
+        self.in_vain = 0;
     }
 
-    fn note(&mut self, context: &mut Context, owes: bool) {
-        let before = self.is_debtor(context);
-        context.debtor = if owes { self.amnesty } else { 0 };
-        // A number that comes round again may be of a debt that was forgiven long ago.
-        self.debtors = (self.debtors + usize::from(owes)).saturating_sub(usize::from(before));
+    fn note_decision(&mut self) {
+        self.in_vain = (self.in_vain + 1).min(PATIENCE);
     }
 
-    fn note_decision(&mut self, passed: bool) {
-        self.in_vain = if passed { 0 } else { self.in_vain + 1 };
-        if self.in_vain >= PATIENCE {
-            *self = Debts {
-                amnesty: self.amnesty.checked_add(1).unwrap_or(1),
-                whole_turn: self.whole_turn,
-                ..Debts::new()
-            };
-        }
+    fn are_expected(&self) -> bool {
+        self.in_vain < PATIENCE
+    }
+
+    /// The accounts of the present turn are of no use for debts any more.
+    pub(super) fn note_change(&mut self) {
+        self.whole_turn = u64::MAX;
     }
 }
 
 impl Context {
-    /// Its slice is over, and was too long by `excess`, or too short. Says whether it has had the next one before.
-    fn settle(&mut self, excess: i64, slice: i64) -> bool {
-        self.is_settled = true;
-        self.set_owed(excess, slice)
-    }
-
-    /// It gives its turn to the next one. Says whether it has had the next one as well.
-    fn pass(&mut self, slice: i64) -> bool {
-        self.set_owed(self.slice_used() - slice.max(LEAST_PAID), slice)
-    }
-
-    /// It has not begun its next slice, and has had so much of it before.
-    fn set_owed(&mut self, owed: i64, slice: i64) -> bool {
-        let owed = owed.clamp(-tolerance(slice), MOST_OWED);
+    /// Its slice is over, and was too long by `excess`, or too short.
+    fn settle(&mut self, excess: i64, slice: i64) {
+        let most = MOST_OWED.min(slice.saturating_mul(MOST_TURNS)).max(LEAST_PAID);
+        let owed = excess.clamp(-tolerance(slice), most);
         self.slice_began = self.busy.wrapping_add_signed(-owed);
-        owed > slice - tolerance(slice)
+        self.settled_at = self.busy;
     }
 
-    /// It has a whole slice before it, or all that is left of one.
+    /// It has had its next slice before, which it has not begun.
+    fn owes(&self, slice: i64) -> bool {
+        self.settled_at == self.busy && self.slice_used() > slice - tolerance(slice)
+    }
+
+    /// It gives its turn to the next one.
+    fn pass(&mut self, slice: i64) {
+        self.settle(self.slice_used() - slice.max(LEAST_PAID), slice);
+    }
+
+    /// It has a whole slice before it, or what is left of one by its debt.
     fn is_at_its_start(&self) -> bool {
-        self.is_settled || self.slice_began == self.busy
+        self.settled_at == self.busy || self.slice_began == self.busy
     }
 }
 
@@ -116,14 +108,13 @@ impl Vm {
             return self.plan(inner, me, next);
         }
         self.settle_slice(inner, me);
-        let next = match self.have_pass(inner, |kernel, owes, pass| kernel.end_slice(owes, pass)) {
-            Next::Same if self.should_go_home(inner, me) => Next::Nothing,
-            Next::Same => {
-                self.renew_slice(inner, me);
-                Next::Same
+        let mut next = self.have_pass(inner, |kernel, owes, pass| kernel.end_slice(owes, pass));
+        if next == Next::Same {
+            self.renew_slice(inner, me);
+            if self.should_go_home(inner, me) {
+                next = Next::Nothing;
             }
-            other => other,
-        };
+        }
         let current = inner.kernel.current();
         let is_whole = current.is_some_and(|pid| inner.context(pid).is_at_its_start());
         let jump = self.plan(inner, me, next);
@@ -135,13 +126,12 @@ impl Vm {
         let turn = self.published.turn();
         let is_whole = inner.debts.whole_turn == turn;
         let at_others_cost = self.published.asked.at_others_cost(turn, is_whole, inner.run_started);
-        let Some(context) = inner.kernel.payload_mut(me) else {
-            return;
-        };
+        let context = inner.context_mut(me);
         let slice = context.length_of_slice(self.parameters.slice.get());
-        let owes = context.settle((context.slice_used() - slice).min(at_others_cost), slice);
-        inner.debts.note(context, owes);
-        self.show_debts(inner);
+        context.settle((context.slice_used() - slice).min(at_others_cost), slice);
+        if context.owes(slice) {
+            inner.debts.expect_more();
+        }
     }
 
     /// The running process goes on with a new slice.
@@ -176,6 +166,19 @@ impl Vm {
         })
     }
 
+    /// As [`Vm::pass_over`], after `me` has given way: if all others pass, it goes on with a new slice.
+    pub(super) fn pass_over_after(&self, inner: &mut Inner, me: ProcessId, next: Next) -> Next {
+        let next = self.pass_over(inner, next);
+        if next != Next::Other(me) {
+            return next;
+        }
+        inner.account(me, self.coarse_now());
+        inner.begin_slice(me);
+        self.renew_slice(inner, me);
+        self.publish(inner);
+        Next::Same
+    }
+
     /// A decision at which those pass that owe a slice.
     fn have_pass(
         &self,
@@ -183,55 +186,30 @@ impl Vm {
         choose: impl FnOnce(&mut Kernel<Context>, &dyn Fn(&Context) -> bool, &mut dyn FnMut(&mut Context)) -> Next,
     ) -> Next {
         let usual = self.parameters.slice.get();
-        let (amnesty, mut passed) = (inner.debts.amnesty, false);
         let debts = &mut inner.debts;
+        debts.note_decision();
         let next = choose(
             &mut inner.kernel,
-            &|context| context.debtor == amnesty,
+            &|context| context.owes(context.length_of_slice(usual)),
             &mut |context| {
-                let owes = context.pass(context.length_of_slice(usual));
-                debts.note(context, owes);
-                passed = true;
+                context.pass(context.length_of_slice(usual));
+                debts.expect_more();
             },
         );
-        inner.debts.note_decision(passed);
-        self.show_debts(inner);
+        let exceptions = self.exceptions();
+        if inner.debts.are_expected() != (exceptions & exception::OWING != 0) {
+            // Relaxed: the owner's alone, but for `ENDED`.
+            self.exceptions.fetch_xor(exception::OWING, Ordering::Relaxed);
+        }
         next
     }
 
-    /// A process is about to run, though it may not have paid: all others owe as well.
-    #[inline]
-    pub(super) fn note_run(&self, inner: &mut Inner, process: ProcessId) {
-        if self.exceptions() & exception::OWING != 0 {
-            self.end_debt(inner, process, false);
-        }
-    }
-
-    /// What a process owes is forgotten: others stop it, or it is no more.
+    /// What a process owes is forgotten: others stop it.
     pub(super) fn forgive(&self, inner: &mut Inner, process: ProcessId) {
-        if self.exceptions() & exception::OWING != 0 {
-            self.end_debt(inner, process, true);
-        }
-    }
-
-    #[cold]
-    fn end_debt(&self, inner: &mut Inner, process: ProcessId, is_forgotten: bool) {
-        let Some(context) = inner.kernel.payload_mut(process) else {
-            return;
-        };
-        if is_forgotten && inner.debts.is_debtor(context) {
+        if let Some(context) = inner.kernel.payload_mut(process)
+            && context.settled_at == context.busy
+        {
             context.slice_began = context.busy;
-        }
-        inner.debts.note(context, false);
-        self.show_debts(inner);
-    }
-
-    fn show_debts(&self, inner: &Inner) {
-        if inner.debts.debtors > 0 {
-            // Relaxed (all): the owner's alone, but for `ENDED`.
-            self.exceptions.fetch_or(exception::OWING, Ordering::Relaxed);
-        } else {
-            self.exceptions.fetch_and(!exception::OWING, Ordering::Relaxed);
         }
     }
 }
@@ -242,15 +220,15 @@ mod tests {
 
     const SLICE: i64 = 10_000_000;
 
-    /// Has computed for a while, and then its slice was settled, which was too long by so much; and whether it owes the next one.
-    fn settled(excess: i64) -> (Context, bool) {
+    /// Has computed for a while, and then its slice was settled, which was too long by so much.
+    fn settled(excess: i64, slice: i64) -> Context {
         let mut context = Context {
             busy: 500_000_000,
             slice_began: 77,
             ..Context::default()
         };
-        let owes = context.settle(excess, SLICE);
-        (context, owes)
+        context.settle(excess, slice);
+        context
     }
 
     #[test]
@@ -263,65 +241,72 @@ mod tests {
             (9_900_000, 9_900_000, false),
             (9_950_000, 9_950_000, true),
             (85_000_000, 85_000_000, true),
-            (500_000_000, MOST_OWED, true),
+            (500_000_000, 100_000_000, true),
         ] {
-            let (context, owed) = settled(excess);
-            assert_eq!((context.slice_used(), owed), (used, owes), "{excess}");
+            let context = settled(excess, SLICE);
+            assert_eq!((context.slice_used(), context.owes(SLICE)), (used, owes), "{excess}");
         }
-        let mut short = Context::default();
-        assert!(!short.settle(-1_000, 1_000));
-        assert_eq!(short.slice_used(), -500);
+    }
+
+    #[test]
+    fn with_short_slices_less_is_owed_and_there_is_less_credit() {
+        for (slice, excess, used) in [
+            (1_000, -1_000, -500),
+            (1_000_000, 200_000_000, 100_000_000),
+            (100_000, 200_000_000, 10_000_000),
+            (0, 200_000_000, 100_000),
+            (0, -1, 0),
+        ] {
+            assert_eq!(settled(excess, slice).slice_used(), used, "{slice}");
+        }
+    }
+
+    #[test]
+    fn what_was_used_of_an_unfinished_slice_is_not_owed() {
+        let mut context = settled(3_000_000, SLICE);
+        assert!(context.is_at_its_start());
+        context.busy += 20_000_000;
+        assert_eq!(context.slice_used(), 23_000_000);
+        assert!(!context.owes(SLICE) && !context.is_at_its_start());
+        context.slice_began = context.busy;
+        assert!(!context.owes(SLICE) && context.is_at_its_start());
     }
 
     #[test]
     fn who_passes_pays_a_slice() {
-        let (mut context, _) = settled(25_000_000);
-        for (left, owes) in [(15_000_000, true), (5_000_000, false)] {
-            assert_eq!(context.pass(SLICE), owes);
+        let mut context = settled(25_000_000, SLICE);
+        for left in [15_000_000, 5_000_000] {
+            assert!(context.owes(SLICE));
+            context.pass(SLICE);
             assert_eq!(context.slice_used(), left);
         }
+        assert!(!context.owes(SLICE));
     }
 
     #[test]
     fn slices_shorter_than_a_look_are_paid_for_as_long_as_one() {
-        let (mut context, _) = settled(250_000);
-        for (slice, left, owes) in [(0, 150_000, true), (1_000, 50_000, true), (1_000, -500, false)] {
-            assert_eq!(context.pass(slice), owes);
+        let mut context = settled(150_000, 2_000);
+        for (slice, left) in [(2_000, 50_000), (2_000, -1_000)] {
+            assert!(context.owes(slice));
+            context.pass(slice);
             assert_eq!(context.slice_used(), left);
         }
+        assert!(!context.owes(2_000));
     }
 
     #[test]
-    fn debtors_are_counted_until_they_have_paid() {
+    fn debtors_are_expected_for_a_thousand_decisions_after_the_last_one() {
         let mut debts = Debts::new();
-        let [mut one, mut other] = [0; 2].map(|_| Context::default());
-        for (owes, debtors) in [(true, 1), (true, 1), (false, 0), (false, 0), (true, 1)] {
-            debts.note(&mut one, owes);
-            assert_eq!((debts.is_debtor(&one), debts.debtors), (owes, debtors));
-        }
-        debts.note(&mut other, true);
-        assert_eq!(debts.debtors, 2);
-    }
-
-    #[test]
-    fn all_is_forgiven_when_nobody_has_passed_for_long() {
-        let mut debts = Debts::new();
-        let [mut one, mut other] = [0; 2].map(|_| Context::default());
-        for _ in 0..300 {
-            debts.note(&mut one, true);
-            for decision in 1..2 * PATIENCE - 1 {
-                assert!(debts.is_debtor(&one), "{decision}");
-                // Somebody passes once.
-                debts.note_decision(decision == PATIENCE - 1);
+        debts.note_decision();
+        assert!(!debts.are_expected());
+        for _ in 0..2 {
+            debts.expect_more();
+            for _ in 1..PATIENCE {
+                debts.note_decision();
+                assert!(debts.are_expected());
             }
-            assert!(debts.is_debtor(&one));
-            debts.note_decision(false);
-            assert!(!debts.is_debtor(&one) && debts.debtors == 0);
-            // An old debt is none, and is not counted twice when it ends.
-            debts.note(&mut other, true);
-            debts.note(&mut one, false);
-            assert_eq!(debts.debtors, 1);
-            debts.note(&mut other, false);
         }
+        debts.note_decision();
+        assert!(!debts.are_expected());
     }
 }

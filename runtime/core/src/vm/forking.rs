@@ -218,7 +218,6 @@ impl Vm {
             let survivor = out.or_else(|| inner.kernel.current())?;
             inner.prefers_home = inner.prefers_home.filter(|&homebody| homebody == survivor);
             for dead in inner.kernel.end_all_but(survivor, HOME) {
-                self.forgive(inner, dead);
                 let Some(context) = inner.kernel.payload_mut(dead) else {
                     continue;
                 };

@@ -159,14 +159,9 @@ pub struct Context {
     is_hooked: bool,
     /// It gave way to a more urgent one in a simulated run, and has not gone on since.
     is_interrupted: bool,
-    /// Its last slice was settled, and the next one has not been interrupted.
-    is_settled: bool,
-    /// It has had its next slice before, and has not run since; see [`Debts`](debts::Debts).
-    debtor: u8,
+    /// What `busy` was when its last slice was settled.
+    settled_at: u64,
 }
-
-// A line of the cache: a switch looks at two of them.
-const _: () = assert!(size_of::<Context>() <= 64);
 
 /// The owner's data.
 pub(crate) struct Inner {

@@ -40,16 +40,8 @@ impl Vm {
             let me = inner.kernel.current()?;
             self.stir(inner, Some(me));
             let next = inner.kernel.yield_current();
-            match self.pass_over(inner, next) {
-                Next::Other(pid) if pid == me => {
-                    // All others pass.
-                    inner.begin_slice(me);
-                    self.renew_slice(inner, me);
-                    self.publish(inner);
-                    None
-                }
-                next => self.plan_yield(inner, me, next),
-            }
+            let next = self.pass_over_after(inner, me, next);
+            self.plan_yield(inner, me, next)
         });
         self.take(jump);
     }
@@ -70,7 +62,10 @@ impl Vm {
         let (lived, jump) = self.inner.with(|inner| {
             let lived = inner.kernel.is_alive(process);
             let jump = inner.kernel.current().and_then(|me| {
-                let next = inner.kernel.yield_to(process);
+                let next = match inner.kernel.yield_to(process) {
+                    Next::Other(pid) if pid != process => self.pass_over_after(inner, me, Next::Other(pid)),
+                    next => next,
+                };
                 self.plan_yield(inner, me, next)
             });
             (lived, jump)

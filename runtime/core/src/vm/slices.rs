@@ -87,6 +87,9 @@ impl Vm {
         if inner.kernel.current() == Some(process) {
             // Relaxed: a hint.
             self.published.slice.store(micros, Ordering::Relaxed);
+            // What it has had was no debt by the old length.
+            inner.debts.note_change();
+            self.published.renew_slice();
         }
     }
 

@@ -144,8 +144,7 @@ impl Vm {
             slice: 0,
             is_hooked: false,
             is_interrupted: false,
-            is_settled: false,
-            debtor: 0,
+            settled_at: 0,
         };
         let spawned = match when {
             Spawned::Now => inner.kernel.spawn(options, context),
@@ -165,7 +164,6 @@ impl Vm {
                 inner.stacks.recycle(stack);
             }
             self.unhook(inner, process);
-            self.forgive(inner, process);
             self.change_slice(inner, process, 0);
             inner.kernel.forget(process);
         });

@@ -66,7 +66,6 @@ impl Vm {
         };
         let consults = inner.must_consult(Some(from), to);
         let to = to.filter(|_| !consults);
-        to.into_iter().for_each(|to| self.note_run(inner, to));
         Some(self.plan_jump(inner, from, to))
     }
 
@@ -164,7 +163,6 @@ impl Vm {
 
     /// Continues a process on the owner's thread.
     pub(super) fn plan_run(&self, inner: &mut Inner, pid: ProcessId) -> Jump {
-        self.note_run(inner, pid);
         let to = inner.fiber_of(pid);
         inner.run_started = Instant::now().as_nanos();
         self.publish_slice(inner, pid);
@@ -221,7 +219,6 @@ impl Vm {
             let next = if asked && self.slice_is_over(inner, me, outranked) {
                 return self.end_slice(inner, me);
             } else if outranked {
-                inner.context_mut(me).is_settled = false;
                 inner.kernel.preempt_current(Preemption::MoreUrgent)
             } else if self.should_go_home(inner, me) {
                 Next::Nothing
@@ -285,7 +282,6 @@ impl Vm {
             let next = self.schedule(inner);
             let to = match next {
                 Next::Other(pid) if !self.leaves_straight_way(inner, pid) && self.may_run_here(inner, pid) => {
-                    self.note_run(inner, pid);
                     self.publish_slice(inner, pid);
                     inner.fiber_of(pid)
                 }

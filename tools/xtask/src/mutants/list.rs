@@ -554,8 +554,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "who has had its slice before has its turn all the same",
         "vm/debts.rs",
-        "context.debtor == amnesty",
-        "context.debtor == amnesty && amnesty == 0",
+        "&|context| context.owes(context.length_of_slice(usual)),",
+        "&|_| false,",
     ),
     mutant(
         "who owes has its turn where another one waits",
@@ -566,8 +566,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "who passes pays nothing for it",
         "vm/debts.rs",
-        "self.set_owed(self.slice_used() - slice.max(LEAST_PAID), slice)",
-        "self.set_owed(self.slice_used() - slice.max(LEAST_PAID) * 0, slice)",
+        "self.settle(self.slice_used() - slice.max(LEAST_PAID), slice);",
+        "self.settle(self.slice_used() - slice.max(LEAST_PAID) * 0, slice);",
+    ),
+    mutant(
+        "who is stopped by another owes all the same",
+        "vm/debts.rs",
+        "&& context.settled_at == context.busy",
+        "&& context.settled_at > context.busy",
+    ),
+    mutant(
+        "who yields goes on with the slice that it had if all others pass",
+        "vm/debts.rs",
+        "        if next != Next::Other(me) {",
+        "        if next != Next::Nothing {",
     ),
     mutant(
         "a process passes for which the more urgent wait",
