@@ -6,7 +6,7 @@ use baton_core::kernel::{Deadline, KillOutcome, Priority, ProcessId, SpawnOption
 use baton_core::vm::{Ring, SpawnError, Spawned};
 use baton_sys::clock::Instant;
 use mock_guest::{Killed, Life, Process, await_event, run, run_with};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -114,6 +114,35 @@ fn a_process_may_have_slices_of_its_own() {
 fn compute(process: &Process, time: Duration) -> Life {
     let begin = process.vm.cpu_time(process.id);
     process.spin_until(|| process.vm.cpu_time(process.id) - begin >= time)
+}
+
+/// However short: nobody else is charged for it.
+#[test]
+fn what_is_computed_between_two_sleeps_is_charged_to_who_sleeps() {
+    run(|main| {
+        let ends = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&ends);
+        let busy = main.spawn(move |process| process.spin_until(|| seen.load(Ordering::Relaxed)));
+        let options = SpawnOptions {
+            priority: Priority::HIGHEST,
+            ..SpawnOptions::default()
+        };
+        let urgent = main.spawn_with(options, |process| {
+            let mut worked = Duration::ZERO;
+            for _ in 0..100 {
+                let begin = Instant::now();
+                while Instant::now() < begin + Duration::from_micros(300) {}
+                worked += Instant::now() - begin;
+                process.sleep_until(Instant::now() + Duration::from_micros(500))?;
+            }
+            let charged = process.vm.cpu_time(process.id);
+            assert!(charged >= worked, "{charged:?} for {worked:?}");
+            Ok(())
+        });
+        main.join(urgent)?;
+        ends.store(true, Ordering::Relaxed);
+        main.join(busy)
+    });
 }
 
 /// Switches go a longer way while anyone has a slice of its own. A machine that stands still ends any slice: then it is tried again.

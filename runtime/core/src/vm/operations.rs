@@ -167,10 +167,17 @@ impl Vm {
     /// });
     /// ```
     pub fn sleep_until(&self, until: Instant) -> Wake {
-        if until <= Instant::now() {
+        let now = Instant::now();
+        if until <= now {
             self.safepoint();
             return Wake::because(WakeReason::Done);
         }
+        // The clock has been read anyway. The coarse one is from before it began to run, where it sleeps again within a tick: it would never be charged.
+        self.inner.with(|inner| {
+            if let Some(me) = inner.kernel.current() {
+                inner.account(me, now.as_nanos());
+            }
+        });
         self.attempt(|kernel| kernel.sleep(until))
     }
 

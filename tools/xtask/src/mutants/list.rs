@@ -540,6 +540,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "beat.gate == value",
     ),
     mutant(
+        "who sleeps is charged by the coarse clock",
+        "vm/operations.rs",
+        "                inner.account(me, now.as_nanos());",
+        "                inner.account(me, self.coarse_now());",
+    ),
+    mutant(
         "what was too much of one slice is forgotten in the next",
         "vm/debts.rs",
         "        self.slice_began = self.busy.wrapping_add_signed(-owed);",
