@@ -1,14 +1,15 @@
 -- A calculation of a fixed amount beside a main event loop, after the 1997 analysis of the Thread Manager's performance:
--- `calculation.lua METHOD ROUNDS [SLICE]`. METHOD says how the calculation lets the event loop run:
---   never        not at all: nobody else is there
+-- `calculation.lua METHOD ROUNDS SLICE GROUPS`. METHOD says how the calculation lets the event loop run:
 --   time         it yields when a third of a second has passed since it last did
 --   count        it yields every 4096 rounds
 --   preemptive   it never yields, and is preempted
 --   urgent       the same, and the event loop is more urgent
 --   balance      the same, and the event loop spins without yielding
--- Prints seconds elapsed, CPU seconds, switches, and how late the loop handled its events. `calibrate SECONDS` prints rounds a second.
+-- The same work is done by itself, never yielding, in turns with it: a machine is seldom as fast a second later. A group is one part by itself, two
+-- beside the event loop, and one by itself. Prints for each group the seconds and CPU seconds beside the loop and by itself, and for all of them the switches beside
+-- the loop, and how late it handled its events. `calibrate SECONDS` prints rounds a second.
 local process = require "baton.process"
-local method, amount, slice = arg[1], tonumber(arg[2]), tonumber(arg[3])
+local method, amount, slice, groups = arg[1], tonumber(arg[2]), tonumber(arg[3]), tonumber(arg[4])
 
 local THIRD = 20 / 60 -- the article's 20 ticks
 local PASS = 64 -- rounds between looks at the clock: to look costs a good part of one
@@ -68,23 +69,33 @@ local function never(passes)
   return sum
 end
 
+-- Seconds of the parts beside the event loop: this clock stands still during the others.
+local stopped_at, cut = process.now(), 0
+local function clock() return (stopped_at or process.now()) - cut end
+
+local last_yield = clock()
 local function by_time(passes)
-  local sum, last = 0, process.now()
+  local sum = 0
   for number = 1, passes do
     sum = sum + pass(number)
-    if process.now() - last > THIRD then
+    if clock() - last_yield > THIRD then
       process.yield()
-      last = process.now()
+      last_yield = clock()
     end
   end
   return sum
 end
 
+local done_since_yield = 0
 local function by_count(passes)
   local sum = 0
   for number = 1, passes do
     sum = sum + pass(number)
-    if number * PASS % COUNT == 0 then process.yield() end
+    done_since_yield = done_since_yield + PASS
+    if done_since_yield >= COUNT then
+      process.yield()
+      done_since_yield = 0
+    end
   end
   return sum
 end
@@ -99,48 +110,93 @@ if method == "calibrate" then
   os.exit(0)
 end
 
-local calculations = { never = never, time = by_time, count = by_count }
-local calculation = calculations[method] or never
-process.params.preemptive = calculations[method] == nil
-if slice then process.params.slice = slice end
+local calculation = ({ time = by_time, count = by_count })[method] or never
+process.params.preemptive = calculation == never
+process.params.slice = slice
 
-local done, late = false, {}
+local goes_on, is_waiting, done = process.event(), false, false
+local late = {}
+
+local function wait_for_next_part()
+  is_waiting = true
+  goes_on:wait()
+  is_waiting = false
+end
 
 -- The main event loop: events are due at set times, whether or not it is ready for them, and each is handled when it is.
 local function handle_events()
-  local due = process.now() + PERIOD
+  local due = clock() + PERIOD
   while not done do
-    process.sleep_until(due)
-    late[#late + 1] = process.now() - due
-    due = due + PERIOD
+    if stopped_at then wait_for_next_part() end
+    process.sleep_until(due + cut)
+    if not stopped_at and clock() >= due then
+      late[#late + 1] = clock() - due
+      due = due + PERIOD
+    end
   end
 end
 
 local function spin()
-  while not done do end
+  while not done do
+    if stopped_at then wait_for_next_part() end
+  end
+end
+
+local function stop_the_loop()
+  stopped_at = process.now()
+  goes_on:clear()
+  while not is_waiting do process.sleep(0.001) end
+end
+
+-- After a sleep, so that the calculation has a whole slice before it.
+local function let_the_loop_run()
+  process.sleep(0.00001)
+  stopped_at, cut = nil, cut + process.now() - stopped_at
+  goes_on:set()
+end
+
+local function timed(f, ...)
+  local start, cpu = process.now(), os.clock()
+  f(...)
+  return process.now() - start, os.clock() - cpu
+end
+
+local found = { seconds = {}, cpu = {}, never_seconds = {}, never_cpu = {} }
+local switches = 0
+
+local function group(passes)
+  local alone, alone_cpu = timed(never, passes)
+  local before = process.stats().switches
+  let_the_loop_run()
+  local beside, beside_cpu = timed(calculation, passes)
+  local other, other_cpu = timed(function()
+    -- Once the calculation has the first slice, once the loop.
+    if method == "balance" then process.yield() end
+    calculation(passes)
+  end)
+  stop_the_loop()
+  switches = switches + process.stats().switches - before
+  local later, later_cpu = timed(never, passes)
+  local figures =
+    { seconds = beside + other, cpu = beside_cpu + other_cpu, never_seconds = alone + later, never_cpu = alone_cpu + later_cpu }
+  for name, figure in pairs(figures) do table.insert(found[name], figure) end
 end
 
 never(16)
 collectgarbage()
-local before, start, cpu = process.stats(), process.now(), os.clock()
-local elapsed
 local worker = process.spawn({ name = "calculation", priority = 40 }, function()
-  local sum = calculation(math.ceil(amount / PASS))
-  elapsed, cpu, done = process.now() - start, os.clock() - cpu, true
-  return sum
+  while not is_waiting do process.sleep(0.001) end
+  for _ = 1, groups do group(math.ceil(amount / PASS / groups / 2)) end
+  done, stopped_at = true, nil
+  goes_on:set()
 end)
 process.current():set_priority(method == "urgent" and 41 or 40)
-if method == "balance" then
-  spin()
-elseif method ~= "never" then
-  handle_events()
-end
-local _, sum = assert(worker:join())
+local loop = method == "balance" and spin or handle_events
+loop()
+assert(worker:join())
 
-print("seconds", elapsed)
-print("cpu", cpu)
-print("sum", sum)
-print("switches", process.stats().switches - before.switches)
+for name, figures in pairs(found) do print(name, table.concat(figures, " ")) end
+print("switches", switches)
 table.sort(late)
 local function percentile(share) return late[math.max(1, math.ceil(#late * share))] * 1e3 end
 if #late > 0 then print("late_ms", percentile(0.5), percentile(0.99), percentile(1)) end

@@ -1,6 +1,6 @@
 //! The article's figures, by method, by machine and in the worst case, with its values beside ours; latencies, and what is concluded.
 
-use super::article::{Ground, Results, SLICES, Trial};
+use super::article::{Ground, Results, SLICES, Trial, sum};
 use crate::chart::{Bars, Chart, Mark, Scale, Series};
 use crate::child::{Figures, first};
 use crate::command_line::FairnessOptions;
@@ -52,11 +52,12 @@ fn of_slice(method: &'static str, slice: u32) -> Trial {
 pub(super) fn notes(results: &Results, options: &FairnessOptions) -> Vec<String> {
     let mut notes = vec![
         format!(
-            "A calculation of {} s beside an event loop, {} runs after one that is discarded; its score is its time / that of the same \
-             work never yielding.",
+            "A calculation of {} s beside an event loop, {} runs after one that is discarded. In each run the same work is done never yielding in turns with it; the score is \
+             the median of the quotients of the turns.",
             options.work, options.runs
         ),
-        "Foreground and unloaded: elapsed time. In the background, beside an event loop of another program, and under load: CPU time."
+        "Foreground and unloaded: elapsed time. In the background, beside an event loop of another program, and under load: CPU time, all turns beside the other program. \
+         By elapsed time: divided by that of turns without the event loop of another program, so that its share is included."
             .to_string(),
         "1997: means of nine machines, as published; that of elapsed time, other programs' share included.".to_string(),
     ];
@@ -94,7 +95,7 @@ fn scores(results: &Results, place: usize) -> Table {
     for (title, trial) in usual(place) {
         let mut row = vec![title];
         row.extend(summary(&results.scores(trial)));
-        row.push(figure(stats::mean(&results.ratios(trial, "seconds")), 4, ""));
+        row.push(figure(stats::mean(&results.elapsed(trial)), 4, ""));
         row.push(figure(published(trial.ground, trial.method), 3, ""));
         table.row(row);
     }
@@ -268,7 +269,7 @@ pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {
 /// the machine held up.
 fn still_preempts(runs: &[Figures], slice: u32) -> bool {
     let enough = |run: &Figures| -> Option<bool> {
-        let slices = first(run, "cpu")? * 1e3 / f64::from(slice);
+        let slices = sum(run, "cpu")? * 1e3 / f64::from(slice);
         Some(first(run, "switches")? >= (slices / 2.0).floor())
     };
     !runs.is_empty() && runs.iter().all(|run| enough(run) == Some(true))
