@@ -12,7 +12,7 @@ local process = require "baton.process"
 local method, amount, slice, groups = arg[1], tonumber(arg[2]), tonumber(arg[3]), tonumber(arg[4])
 
 local THIRD = 20 / 60 -- the article's 20 ticks
-local PASS = 64 -- rounds between looks at the clock: to look costs a good part of one
+local PASS = 256 -- rounds between looks at the clock: to look costs a good part of one
 local COUNT = 4096
 local PERIOD = 0.02 -- seconds between events
 
