@@ -5,7 +5,7 @@ mod mock_guest;
 use baton_core::kernel::{Deadline, MutexId, Priority, ProcessId, ResumeOutcome, SpawnOptions, State, SuspendOutcome};
 use baton_core::vm::Vm;
 use baton_sys::clock::Instant;
-use mock_guest::{Life, Process, run, run_with};
+use mock_guest::{Killed, Life, Process, run, run_with};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -164,40 +164,87 @@ fn who_has_had_too_much_passes_when_another_one_yields() {
     );
 }
 
-/// How long it takes a process that has had thirty slices too much, beside one that computes, to do as it is told. Tried until it is soon.
+fn wait_natively(process: &Process) {
+    let had = process.vm.cpu_time(process.id);
+    if had > Duration::from_millis(3) && had < Duration::from_millis(5) {
+        std::thread::sleep(Duration::from_millis(30));
+    }
+}
+
+/// As a machine that stands still in somebody's turn. The accounts go on, but a turn that has been waited away is not paid for by thirty others.
+#[test]
+fn who_has_not_computed_in_its_turn_owes_nothing_for_it() {
+    compute_beside_each_other(
+        [wait_natively, |_| (), |_| ()],
+        Duration::from_millis(100),
+        |[waited, one, other]| waited > 40 && waited.abs_diff(one).min(waited.abs_diff(other)) > 20,
+    );
+}
+
+/// Each of its slices has a new length before it ends.
+#[test]
+fn who_changes_the_length_of_its_slices_again_and_again_is_interrupted_as_ever() {
+    compute_beside_each_other(
+        [
+            |process| {
+                compute_deafly(Duration::from_micros(200));
+                process.vm.set_slice(process.id, Some(Duration::from_millis(1)));
+            },
+            |_| (),
+        ],
+        Duration::from_millis(60),
+        |[changing, other]| other > 20 && changing > 20,
+    );
+}
+
+/// How long it takes a process that has had thirty slices too much, beside one that computes, to run again after it was told something. Tried until it is soon, and is not soon
+/// where it is told nothing.
 fn obeys_at_once(tell: fn(&Process, ProcessId), has_obeyed: fn(&Process, ProcessId, Duration) -> bool) {
     run_with(
         |vm| vm.parameters.slice.set(Duration::from_millis(1)),
         move |main| {
             let mut seen = Vec::new();
             for _ in 0..20 {
-                let ends = Arc::new(AtomicBool::new(false));
-                let until_the_end =
-                    |process: &Process, ends: &AtomicBool| process.spin_until(|| ends.load(Ordering::Relaxed));
-                let [ends_greedy, ends_other] = [Arc::clone(&ends), Arc::clone(&ends)];
-                let greedy = main.spawn(move |process| {
-                    compute_deafly(Duration::from_millis(30));
-                    until_the_end(process, &ends_greedy)
-                });
-                let other = main.spawn(move |process| until_the_end(process, &ends_other));
-                main.sleep_until(Instant::now() + Duration::from_millis(1))?;
-                let had = main.vm.cpu_time(greedy);
-                let begin = Instant::now();
-                tell(main, greedy);
-                while !has_obeyed(main, greedy, had) {
-                    main.yield_now()?;
-                }
-                let took = Instant::now().saturating_duration_since(begin);
-                ends.store(true, Ordering::Relaxed);
-                main.join_all([greedy, other])?;
-                if had > Duration::from_millis(29) && took < Duration::from_millis(12) {
+                let ignored = time_to_obey(main, |_, _| (), has_run)?;
+                let took = time_to_obey(main, tell, has_obeyed)?;
+                if took < ignored / 2 && ignored > Duration::from_millis(10) {
                     return Ok(());
                 }
-                seen.push((had, took));
+                seen.push((ignored, took));
             }
             panic!("{seen:?}");
         },
     );
+}
+
+fn has_run(main: &Process, greedy: ProcessId, had: Duration) -> bool {
+    main.vm.cpu_time(greedy) > had + Duration::from_micros(500)
+}
+
+fn time_to_obey(
+    main: &Process,
+    tell: fn(&Process, ProcessId),
+    has_obeyed: fn(&Process, ProcessId, Duration) -> bool,
+) -> Result<Duration, Killed> {
+    let ends = Arc::new(AtomicBool::new(false));
+    let until_the_end = |process: &Process, ends: &AtomicBool| process.spin_until(|| ends.load(Ordering::Relaxed));
+    let [ends_greedy, ends_other] = [Arc::clone(&ends), Arc::clone(&ends)];
+    let greedy = main.spawn(move |process| {
+        compute_deafly(Duration::from_millis(30));
+        until_the_end(process, &ends_greedy)
+    });
+    let other = main.spawn(move |process| until_the_end(process, &ends_other));
+    main.sleep_until(Instant::now() + Duration::from_millis(1))?;
+    let had = main.vm.cpu_time(greedy);
+    let begin = Instant::now();
+    tell(main, greedy);
+    while !has_obeyed(main, greedy, had) {
+        main.yield_now()?;
+    }
+    let took = Instant::now().saturating_duration_since(begin);
+    ends.store(true, Ordering::Relaxed);
+    main.join_all([greedy, other])?;
+    Ok(took)
 }
 
 #[test]
@@ -215,7 +262,7 @@ fn who_is_suspended_by_another_owes_nothing_any_more() {
             let _ = main.vm.suspend(greedy);
             assert_eq!(main.vm.operate(|kernel| kernel.resume(greedy)), ResumeOutcome::Resumed);
         },
-        |main, greedy, had| main.vm.cpu_time(greedy) > had + Duration::from_micros(500),
+        has_run,
     );
 }
 

@@ -16,6 +16,7 @@ pub(super) struct Beat {
     /// When the next signal is due, and how long after it the one after that.
     pub(super) signal_at: Instant,
     gap: Duration,
+    signals: u32,
     /// What its thread had used of a processor at the last signal.
     cpu: Option<Duration>,
 }
@@ -54,8 +55,20 @@ impl Beat {
             wanted,
             signal_at: now + BEAT_TICK,
             gap: Self::GAP,
+            signals: 0,
             cpu: None,
         }
+    }
+
+    /// The first signal is sent, to a thread that has heard the last ones: it is looked at no sooner than after this time.
+    pub(super) fn note_signal_to_who_hears(&mut self, now: Instant, next_look: Duration) {
+        self.signals += 1;
+        self.signal_at = now + next_look;
+    }
+
+    /// How many signals have been sent.
+    pub(super) fn signals(&self) -> u32 {
+        self.signals
     }
 
     /// A signal is sent; `cpu` is what the thread has used by now. A thread that has not run since the last one hears that as soon as it does: each look before makes
@@ -64,6 +77,7 @@ impl Beat {
         let stands = cpu.is_some() && cpu == self.cpu;
         self.gap = if stands { (4 * self.gap).min(TICK) } else { Self::GAP };
         self.signal_at = now + self.gap;
+        self.signals += 1;
         self.cpu = cpu;
     }
 }
@@ -185,6 +199,16 @@ mod tests {
             beat.note_signal(at(0), None);
             assert_eq!(beat.signal_at, at(200));
         }
+    }
+
+    #[test]
+    fn who_hears_signals_is_given_more_time_for_the_first() {
+        let mut beat = Beat::new(4, NOTHING, at(0));
+        assert_eq!(beat.signals(), 0);
+        beat.note_signal_to_who_hears(at(10), Duration::from_millis(1));
+        assert_eq!((beat.signals(), beat.signal_at), (1, at(1_010)));
+        beat.note_signal(at(1_010), None);
+        assert_eq!((beat.signals(), beat.signal_at), (2, at(1_210)));
     }
 
     #[test]

@@ -13,15 +13,17 @@
 //! killed or suspended by another owes nothing any more.
 //!
 //! How long a slice was too long is known to the accounts, if it was one uninterrupted turn, and began when another slice was settled. Else the accounts may have been made
-//! with the coarse clock, which charges the one who runs for a tick of the one before; then it is what the monitor saw.
+//! with the coarse clock, which charges the one who runs for a tick of the one before; then it is what the monitor saw. Only what its thread has computed is owed: when the
+//! system does not let it run, or a call waits, the accounts go on, but that is nobody's gain.
 //!
 //! After a debt was made, switches do not go their straight way for a while: where somebody waits or yields as well, those pass whose turn it would be. When nobody has come to its
 //! turn who owes in a thousand decisions, they go straight again, and debts are paid at the ends of slices alone.
 
 use super::slices::tolerance;
-use super::switching::Jump;
-use super::{Context, Inner, Vm, exception};
-use crate::kernel::{Kernel, Next, Preemption, ProcessId};
+use super::switching::{Jump, broken};
+use super::{Context, HOME, Inner, Vm, exception};
+use crate::kernel::{CarrierId, Kernel, Next, Preemption, ProcessId};
+use baton_sys::clock;
 use std::sync::atomic::Ordering;
 
 /// In nanoseconds, as all lengths of slices here: the most that is taken from later slices. Who has had more (in a function that computes for seconds and lets nobody in) is
@@ -42,15 +44,61 @@ const PATIENCE: u32 = 1000;
 pub(super) struct Debts {
     /// Decisions since a debt was made, or somebody passed; `PATIENCE`: nobody is expected to.
     in_vain: u32,
-    /// The number of the turn whose process has a whole slice, by an exact clock.
-    whole_turn: u64,
+    last: Settlement,
+}
+
+/// When the last slice ended, by exact clocks.
+#[derive(Debug)]
+struct Settlement {
+    at: u64,
+    /// What its thread had computed by then, in nanoseconds.
+    cpu: u64,
+    carrier: CarrierId,
+    /// The number of the turn that began then, if its process has all of its slice before it.
+    begins: Option<u64>,
+}
+
+/// What is known of a slice that is over; times in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ended {
+    slice: i64,
+    used: i64,
+    /// Of that it has had before this turn, beyond its slice.
+    carried: i64,
+    /// For how long this turn has been at others' cost.
+    at_others_cost: i64,
+    /// The turn is all that there was since the last settlement.
+    is_whole: bool,
+    /// The time since then.
+    elapsed: i64,
+    /// What the thread has computed in it, if it is the same.
+    computed: Option<i64>,
+}
+
+impl Ended {
+    /// By how much it was too long.
+    fn excess(self) -> i64 {
+        let computed = self.computed.unwrap_or(i64::MAX);
+        let idle = if self.is_whole {
+            (self.elapsed - computed).max(0)
+        } else {
+            0
+        };
+        let excess = self.used - self.slice - idle;
+        excess.min(self.carried.saturating_add(self.at_others_cost.min(computed)))
+    }
 }
 
 impl Debts {
     pub(super) fn new() -> Debts {
         Debts {
             in_vain: PATIENCE,
-            whole_turn: u64::MAX,
+            last: Settlement {
+                at: 0,
+                cpu: 0,
+                carrier: HOME,
+                begins: None,
+            },
         }
     }
 
@@ -69,7 +117,7 @@ impl Debts {
 
     /// The accounts of the present turn are of no use for debts any more.
     pub(super) fn note_change(&mut self) {
-        self.whole_turn = u64::MAX;
+        self.last.begins = None;
     }
 }
 
@@ -80,6 +128,20 @@ impl Context {
         let owed = excess.clamp(-tolerance(slice), most);
         self.slice_began = self.busy.wrapping_add_signed(-owed);
         self.settled_at = self.busy;
+    }
+
+    /// A little has been charged after it was settled, at this time of its own.
+    fn stay_settled(&mut self, at: u64) {
+        if self.settled_at == at {
+            self.slice_began = self.slice_began.wrapping_add(self.busy - at);
+            self.settled_at = self.busy;
+        }
+    }
+
+    /// What it had had beyond its slice when it was continued, having used so much of it.
+    fn carried(&self, used: i64, slice: i64) -> i64 {
+        let was_settled = self.settled_at == self.slice_began.wrapping_add_signed(used);
+        if was_settled { (used - slice).max(0) } else { 0 }
     }
 
     /// It has had its next slice before, which it has not begun.
@@ -107,7 +169,8 @@ impl Vm {
             let next = inner.kernel.preempt_current(Preemption::SliceExpired);
             return self.plan(inner, me, next);
         }
-        self.settle_slice(inner, me);
+        let cpu = clock::thread_cpu_time().as_nanos() as u64;
+        let settled_at = self.settle_slice(inner, me, cpu);
         let mut next = self.have_pass(inner, |kernel, owes, pass| kernel.end_slice(owes, pass));
         if next == Next::Same {
             self.renew_slice(inner, me);
@@ -118,20 +181,49 @@ impl Vm {
         let current = inner.kernel.current();
         let is_whole = current.is_some_and(|pid| inner.context(pid).is_at_its_start());
         let jump = self.plan(inner, me, next);
-        inner.debts.whole_turn = if is_whole { self.published.turn() } else { u64::MAX };
+        inner.context_mut(me).stay_settled(settled_at);
+        self.published.note_beginning(inner.run_started);
+        inner.debts.last = Settlement {
+            at: inner.run_started,
+            cpu,
+            carrier: inner.carrier,
+            begins: is_whole.then(|| self.published.turn()),
+        };
         jump
     }
 
-    fn settle_slice(&self, inner: &mut Inner, me: ProcessId) {
+    /// Answers when, by the process's own time.
+    fn settle_slice(&self, inner: &mut Inner, me: ProcessId, cpu: u64) -> u64 {
         let turn = self.published.turn();
-        let is_whole = inner.debts.whole_turn == turn;
-        let at_others_cost = self.published.asked.at_others_cost(turn, is_whole, inner.run_started);
-        let context = inner.context_mut(me);
+        let now = inner.run_started;
+        let last = &inner.debts.last;
+        let on_the_same_thread = last.carrier == inner.carrier;
+        let is_whole = on_the_same_thread && last.begins == Some(turn);
+        let context = inner
+            .kernel
+            .payload(me)
+            .unwrap_or_else(|| broken("a process has no context"));
         let slice = context.length_of_slice(self.parameters.slice.get());
-        context.settle((context.slice_used() - slice).min(at_others_cost), slice);
-        if context.owes(slice) {
+        let ended = Ended {
+            slice,
+            used: context.slice_used(),
+            // Relaxed: the owner's own.
+            carried: context.carried(self.published.slice_used.load(Ordering::Relaxed), slice),
+            at_others_cost: self.published.asked.at_others_cost(turn, is_whole, now),
+            is_whole,
+            elapsed: now.saturating_sub(last.at) as i64,
+            computed: cpu
+                .checked_sub(last.cpu)
+                .filter(|_| on_the_same_thread)
+                .map(|time| time as i64),
+        };
+        let context = inner.context_mut(me);
+        context.settle(ended.excess(), slice);
+        let (owes, settled_at) = (context.owes(slice), context.settled_at);
+        if owes {
             inner.debts.expect_more();
         }
+        settled_at
     }
 
     /// The running process goes on with a new slice.
@@ -292,6 +384,85 @@ mod tests {
             assert_eq!(context.slice_used(), left);
         }
         assert!(!context.owes(2_000));
+    }
+
+    /// A whole slice of 10 ms that has lasted for 30, all of them computed, beside rivals.
+    const LONG: Ended = Ended {
+        slice: SLICE,
+        used: 3 * SLICE,
+        carried: 0,
+        at_others_cost: 5 * SLICE,
+        is_whole: true,
+        elapsed: 3 * SLICE,
+        computed: Some(3 * SLICE),
+    };
+
+    #[test]
+    fn what_was_not_computed_is_not_owed() {
+        let computed = |computed, is_whole| Ended {
+            computed,
+            is_whole,
+            ..LONG
+        };
+        assert_eq!(LONG.excess(), 2 * SLICE);
+        assert_eq!(computed(Some(SLICE), true).excess(), 0);
+        assert_eq!(computed(Some(SLICE / 2), true).excess(), -SLICE / 2);
+        // The thread's clock is a little ahead, or it is another thread.
+        assert_eq!(computed(Some(4 * SLICE), true).excess(), 2 * SLICE);
+        assert_eq!(computed(None, false).excess(), 2 * SLICE);
+        // Others ran as well since the last settlement: what this one computed was no more than all of it.
+        assert_eq!(computed(Some(SLICE), false).excess(), SLICE);
+        let after_a_pause = Ended {
+            elapsed: 100 * SLICE,
+            ..computed(Some(3 * SLICE), false)
+        };
+        assert_eq!(after_a_pause.excess(), 2 * SLICE);
+    }
+
+    #[test]
+    fn a_debt_from_before_is_owed_whether_or_not_this_turn_was_at_others_cost() {
+        let alone = Ended {
+            at_others_cost: 0,
+            ..LONG
+        };
+        assert_eq!(alone.excess(), 0);
+        let carried = SLICE + 7;
+        assert_eq!(Ended { carried, ..alone }.excess(), SLICE + 7);
+        assert_eq!(
+            Ended {
+                carried: 9 * SLICE,
+                ..alone
+            }
+            .excess(),
+            2 * SLICE
+        );
+    }
+
+    #[test]
+    fn a_debt_is_carried_into_a_turn_and_what_was_used_before_an_interruption_is_not() {
+        let mut context = settled(25_000_000, SLICE);
+        let used = context.slice_used();
+        context.busy += 4_000_000;
+        assert_eq!(context.carried(used, SLICE), 15_000_000);
+        let used = context.slice_used();
+        context.busy += 4_000_000;
+        assert_eq!(context.carried(used, SLICE), 0);
+        assert_eq!(settled(3_000_000, SLICE).carried(3_000_000, SLICE), 0);
+        assert_eq!(settled(-50_000, SLICE).carried(-50_000, SLICE), 0);
+    }
+
+    #[test]
+    fn what_is_charged_after_a_settlement_changes_no_debt() {
+        let mut context = settled(25_000_000, SLICE);
+        let at = context.busy;
+        context.busy += 3_000;
+        assert!(!context.owes(SLICE));
+        context.stay_settled(at);
+        assert_eq!((context.owes(SLICE), context.slice_used()), (true, 25_000_000));
+        // It was not settled then.
+        context.busy += 5_000;
+        context.stay_settled(at);
+        assert_eq!((context.owes(SLICE), context.slice_used()), (false, 25_005_000));
     }
 
     #[test]

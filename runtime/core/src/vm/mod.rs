@@ -10,7 +10,8 @@
 //! | `publishing.rs` | what the owner shows the monitor |
 //! | `consulting.rs` | a scheduler and switch hooks of the guest's users |
 //! | `simulation.rs` | runs that a seed gives again |
-//! | `slices.rs`, `bell.rs` | slices of a process's own; what signal handlers may ring |
+//! | `slices.rs`, `debts.rs` | slices of a process's own; the ends of slices, and what is owed for them |
+//! | `bell.rs` | what signal handlers may ring |
 //! | `carrier.rs` | native threads: the loop on their own stacks, hand-over, retirement |
 //! | `affinity.rs` | native threads with names, for processes that are bound to them |
 //! | `moving.rs` | calls that are known to be long: the caller goes to another thread |

@@ -19,6 +19,9 @@ pub(super) struct Published {
     pub(super) slices_renewed: AtomicU64,
     /// How much of its slice the running process had used when it was continued, in nanoseconds; less than nothing if it had some to its credit.
     pub(super) slice_used: AtomicI64,
+    /// The turn, as [`Published::turn`], that began with the end of another one's slice, and when, in nanoseconds: by an exact clock.
+    exact_turn: AtomicU64,
+    exact_from: AtomicU64,
     /// The length of its slices in microseconds; 0: the parameter.
     pub(super) slice: AtomicU32,
     /// The monitor's clock reading at its last look, in nanoseconds.
@@ -108,6 +111,8 @@ impl Published {
             switches: AtomicU64::new(0),
             slices_renewed: AtomicU64::new(0),
             slice_used: AtomicI64::new(0),
+            exact_turn: AtomicU64::new(u64::MAX),
+            exact_from: AtomicU64::new(0),
             slice: AtomicU32::new(0),
             coarse_now: AtomicU64::new(0),
             deadlines_from: AtomicU64::new(0),
@@ -128,6 +133,21 @@ impl Published {
         // Relaxed (both): as above.
         let renewed = self.slices_renewed.load(Ordering::Relaxed);
         self.slices_renewed.store(renewed.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// The present turn began now, by an exact clock.
+    pub(super) fn note_beginning(&self, now: u64) {
+        // Relaxed: ordered by the store below.
+        self.exact_from.store(now, Ordering::Relaxed);
+        // Release: pairs with the load in `turn_began`.
+        self.exact_turn.store(self.turn(), Ordering::Release);
+    }
+
+    /// When the turn with this number began, if that is known exactly.
+    pub(super) fn turn_began(&self, turn: u64) -> Option<Instant> {
+        // Acquire: pairs with the store in `note_beginning`. Relaxed: a later turn's beginning is no harm.
+        let is_known = self.exact_turn.load(Ordering::Acquire) == turn;
+        is_known.then(|| Instant::from_nanos(self.exact_from.load(Ordering::Relaxed)))
     }
 
     pub(super) fn standing(&self) -> Standing {
@@ -200,6 +220,17 @@ mod tests {
             [40, 10, 0]
         );
         assert_eq!([cost(4, true, 140), cost(6, false, 140)], [0, 0]);
+    }
+
+    #[test]
+    fn when_a_turn_began_is_known_of_the_one_that_was_noted() {
+        let published = Published::new();
+        assert_eq!(published.turn_began(published.turn()), None);
+        published.switches.store(7, Ordering::Relaxed);
+        published.note_beginning(500);
+        assert_eq!(published.turn_began(published.turn()), Some(Instant::from_nanos(500)));
+        published.renew_slice();
+        assert_eq!(published.turn_began(published.turn()), None);
     }
 
     #[test]

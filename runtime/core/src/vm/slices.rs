@@ -89,7 +89,8 @@ impl Vm {
             self.published.slice.store(micros, Ordering::Relaxed);
             // What it has had was no debt by the old length.
             inner.debts.note_change();
-            self.published.renew_slice();
+            inner.account(process, Instant::now().as_nanos());
+            self.renew_slice(inner, process);
         }
     }
 

@@ -50,6 +50,8 @@ pub(super) struct Watch {
     rivals: Rivals,
     /// The unanswered beat.
     beat: Option<Beat>,
+    /// The owner has answered the last signals at the first.
+    hears: bool,
     pace: Pace,
     hot_until: Instant,
     retaken_at: Instant,
@@ -233,7 +235,8 @@ impl Vm {
     fn look_at_owner(self: &Arc<Vm>, watch: &mut Watch, now: Instant, value: u64, thread: ThreadHandle) -> NextLook {
         let mut view = self.view(now);
         watch.note_owner(thread, value, now);
-        let is_new = watch.note(value, self.published.turn(), now);
+        let turn = self.published.turn();
+        let is_new = watch.note(value, turn, self.published.turn_began(turn), now);
         watch.rivals.note(view.standing.has_rivals(), is_new, now);
         let window = self.parameters.window.get();
         view.posted |= view.watched && self.owner_misses_news(watch);
@@ -372,7 +375,7 @@ impl Vm {
         let slice_ends = watch.slice_since + left_of(slice, used);
         // Relaxed: a hint; the safepoint asks the kernel itself.
         let preemptive = self.parameters.preemptive() && view.standing.is_preemptible();
-        let slice_over = preemptive && view.standing.has_rivals() && now >= slice_ends;
+        let slice_over = preemptive && view.standing.has_rivals() && now + early(slice) >= slice_ends;
         let deadline = Instant::from_nanos(view.deadline);
         let unanswered = Unanswered {
             slice: Some(slice_ends).filter(|&ends| slice_over && now >= ends + SLOW_ANSWER),
@@ -418,18 +421,33 @@ impl Vm {
             Some(beat) if beat.gate == value && !wanted.adds_to(beat.wanted) => {
                 beat.wanted = wanted;
                 if now >= beat.signal_at {
-                    self.counters.signals.increment();
-                    let _ = thread.interrupt();
+                    self.signal(thread);
+                    watch.hears = beat.signals() == 0;
                     beat.note_signal(now, thread.cpu_time());
                 }
                 next.min(beat.signal_at)
             }
-            answered => {
+            _ => {
                 self.counters.beats.increment();
                 self.request_attention_of_owner();
-                next.min(answered.insert(Beat::new(value, wanted, now)).signal_at)
+                let mut beat = Beat::new(value, wanted, now);
+                if value & 1 == 0 && watch.has_computed_since(now) {
+                    self.signal(thread);
+                    if watch.hears {
+                        beat.note_signal_to_who_hears(now, slice.min(TICK));
+                    } else {
+                        watch.hears = true;
+                        beat.note_signal(now, thread.cpu_time());
+                    }
+                }
+                next.min(watch.beat.insert(beat).signal_at)
             }
         }
+    }
+
+    fn signal(&self, thread: ThreadHandle) {
+        self.counters.signals.increment();
+        let _ = thread.interrupt();
     }
 
     fn request_attention_of_owner(&self) {
@@ -439,6 +457,11 @@ impl Vm {
             gate.request_attention();
         }
     }
+}
+
+/// By how much a slice may be ended before its time, rather than to look once more. What it is too short is added to the next one.
+fn early(slice: Duration) -> Duration {
+    (slice / 40).min(Duration::from_micros(25))
 }
 
 /// Of a slice of which so many nanoseconds have been used, or are to its credit.
@@ -466,6 +489,7 @@ impl Default for Watch {
             slice_since: start,
             rivals: Rivals::default(),
             beat: None,
+            hears: false,
             pace: Pace::default(),
             hot_until: start,
             retaken_at: start,
@@ -484,6 +508,7 @@ impl Watch {
             self.exclusive = 0;
             self.standstill = None;
             self.beat = None;
+            self.hears = false;
         }
     }
 
@@ -501,6 +526,11 @@ impl Watch {
         if !unanswered.is_empty() {
             self.standstill = Some(Standstill::new(now, Cause::Deaf(unanswered), thread));
         }
+    }
+
+    /// It was not seen to pass the gate or to switch in the last while, where it would notice a flag: it takes a signal.
+    fn has_computed_since(&self, now: Instant) -> bool {
+        now >= self.gate_since.max(self.slice_since) + BEAT_TICK
     }
 
     /// The call has not lasted yet, only its thread has not been let run: another thread would have to wait just so. See docs/adr/0016.
@@ -521,8 +551,8 @@ impl Watch {
         }
     }
 
-    /// Says whether the turn is another one than at the last look.
-    fn note(&mut self, gate: u64, turn: u64, now: Instant) -> bool {
+    /// Says whether the turn is another one than at the last look; `began`: when, if that is known.
+    fn note(&mut self, gate: u64, turn: u64, began: Option<Instant>, now: Instant) -> bool {
         if gate != self.gate {
             self.gate = gate;
             self.gate_since = now;
@@ -530,7 +560,7 @@ impl Watch {
         let is_new = turn != self.turn;
         if is_new {
             self.turn = turn;
-            self.slice_since = now;
+            self.slice_since = began.unwrap_or(now);
             self.standstill = None;
             self.beat = None;
         }
@@ -602,6 +632,34 @@ mod tests {
         for (used, left) in [(0, 10_000), (3_000_000, 7_000), (-50_000, 10_050), (20_000_000, 0)] {
             assert_eq!(left_of(slice, used), Duration::from_micros(left));
         }
+    }
+
+    #[test]
+    fn who_has_stood_inside_for_a_while_without_a_switch_takes_a_signal() {
+        let mut watch = Watch::default();
+        watch.note(4, 1, None, at(1_000));
+        for (gate, turn, now, computes) in [
+            (4, 1, 1_010, false),
+            (4, 1, 1_050, true),
+            (6, 1, 1_100, false),
+            (6, 1, 1_160, true),
+            (6, 2, 1_170, false),
+            (6, 2, 1_230, true),
+        ] {
+            watch.note(gate, turn, None, at(now));
+            assert_eq!(watch.has_computed_since(at(now)), computes, "{now}");
+        }
+        assert!(watch.note(6, 3, Some(at(1_250)), at(1_300)) && !watch.note(6, 3, None, at(1_310)));
+        assert_eq!(watch.slice_since, at(1_250));
+    }
+
+    #[test]
+    fn a_slice_is_ended_a_little_early_at_most() {
+        let [micro, milli, ten, hundred] = [1, 1_000, 10_000, 100_000].map(Duration::from_micros);
+        assert_eq!(
+            [micro, milli, ten, hundred].map(early).map(|time| time.as_nanos()),
+            [25, 25_000, 25_000, 25_000]
+        );
     }
 
     /// Since when there are rivals after looks which find these, in microseconds: when the look is, whether there are some, whether the turn is another one.

@@ -554,8 +554,32 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "what was used without rivals is owed",
         "vm/debts.rs",
-        "(context.slice_used() - slice).min(at_others_cost)",
-        "(context.slice_used() - slice).min(at_others_cost | i64::MAX)",
+        "excess.min(self.carried.saturating_add(self.at_others_cost.min(computed)))",
+        "excess.min(self.carried.saturating_add(computed))",
+    ),
+    mutant(
+        "what a thread has waited is owed like what it has computed",
+        "vm/debts.rs",
+        "        let excess = self.used - self.slice - idle;",
+        "        let excess = self.used - self.slice - 0 * idle;",
+    ),
+    mutant(
+        "a debt is known no more if a moment is charged after its settlement",
+        "vm/debts.rs",
+        "            self.settled_at = self.busy;\n        }\n    }\n\n    /// What it had had",
+        "        }\n    }\n\n    /// What it had had",
+    ),
+    mutant(
+        "a process that changes the length of its slices begins another one",
+        "vm/slices.rs",
+        "            self.renew_slice(inner, process);",
+        "            self.published.renew_slice();",
+    ),
+    mutant(
+        "who has passed the gate a moment ago is signalled at once",
+        "vm/watch.rs",
+        "now >= self.gate_since.max(self.slice_since) + BEAT_TICK",
+        "now >= self.gate_since.min(self.slice_since) + BEAT_TICK",
     ),
     mutant(
         "who has had its slice before has its turn all the same",
