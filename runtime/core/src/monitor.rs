@@ -6,7 +6,7 @@
 //! | state | `next_look` | left by |
 //! |---|---|---|
 //! | looking | the past or the present | the end of the round |
-//! | ticking | a time at most a tick ahead | its arrival, an alarm, or `Monitor::alert` |
+//! | ticking | a time at most a tick ahead, or a few while a process computes | its arrival, an alarm, or `Monitor::alert` |
 //! | parked until a deadline | that time with `PARKED` | its arrival, an alarm, or `Monitor::alert` |
 //! | parked | `u64::MAX` | an alarm, or `Monitor::alert` |
 //!
@@ -14,7 +14,7 @@
 //! reads what every VM published once more. An owner stores what it publishes, runs the light half and reads `next_look`. Either the
 //! monitor sees the work and does not park, or the owner sees `PARKED` and calls it: by an alert, or by an alarm that goes off in time
 //! (`vm/calling.rs`). What is published while the monitor looks or
-//! ticks is seen a tick later at most.
+//! ticks is seen at the next look; what other threads post is seen a tick later at most, as they call the monitor if it looks later than that.
 
 use crate::vm::Vm;
 use baton_sys::clock::{self, Instant};
@@ -33,7 +33,7 @@ const SLICE_OF_THREAD: Duration = Duration::from_micros(100);
 /// for. An owner that is busy for moments only does not call (`vm/calling.rs`).
 const QUIET: Duration = Duration::from_millis(4);
 
-/// The longest time between two looks while anything may need watching.
+/// The longest time between two looks while anything may need watching, but for a process that only computes while others wait: `vm/watch.rs`.
 pub(crate) const TICK: Duration = Duration::from_millis(2);
 
 /// How long the system is left alone that has refused the monitor's thread.

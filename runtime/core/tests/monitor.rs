@@ -73,6 +73,27 @@ fn the_monitor_rests_while_a_process_cannot_be_preempted() {
     });
 }
 
+/// A process computes and another one waits, which is not its turn before the first has yielded: there is nothing to do but to notice foreign calls.
+#[test]
+fn the_longer_a_process_computes_the_more_rarely_the_monitor_looks() {
+    let _alone = alone();
+    const BUSY: Duration = Duration::from_millis(200);
+    run_with(
+        |vm| vm.parameters.set_preemptive(false),
+        |main| {
+            let rival = main.spawn(Process::checkpoint);
+            main.spin_until(|| time_of_thread("baton-monitor").is_some())?;
+            let before = voluntary_switches_of_thread("baton-monitor").expect("it does not end");
+            let begin = Instant::now();
+            while Instant::now() - begin < BUSY {}
+            let looks = voluntary_switches_of_thread("baton-monitor").expect("it does not end") - before;
+            // Each 2 ms at first, and each 8 ms after a while.
+            assert!(looks < 50, "{looks} looks in {BUSY:?}");
+            main.join(rival)
+        },
+    );
+}
+
 /// Nobody runs it, so there is nothing to look at.
 #[test]
 fn the_monitor_rests_while_a_vm_is_not_run_yet() {

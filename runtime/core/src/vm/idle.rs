@@ -2,6 +2,7 @@
 
 use super::{HOME, Inner, Post, Vm};
 use crate::kernel::{Readiness, WakeReason};
+use crate::monitor::TICK;
 use crate::spin::Source;
 use baton_sys::clock::Instant;
 use baton_sys::membarrier;
@@ -31,15 +32,15 @@ impl Vm {
             Notify::MustKick => self.kick_poller(),
             Notify::OwnerSpins => {}
             Notify::OwnerIsRunning => self.monitor.alert(),
-            Notify::AlreadyNotified => self.alert_parked_monitor(),
+            Notify::AlreadyNotified => self.alert_sleeping_monitor(),
         }
     }
 
     /// The earlier notification may have been for a post that was taken in before it, so that the monitor found nothing and parked.
-    fn alert_parked_monitor(&self) {
+    fn alert_sleeping_monitor(&self) {
         // Pairs with `heavy` in the monitor's parking: it sees the post, or is seen parked.
         membarrier::light();
-        if self.monitor.is_parked() {
+        if self.monitor.looks_too_late(true, (Instant::now() + TICK).as_nanos()) {
             self.monitor.alert();
         }
     }

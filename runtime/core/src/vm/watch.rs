@@ -25,6 +25,9 @@ use std::time::Duration;
 /// A beat that was not answered for so long is worth asking the kernel about the thread.
 const SLOW_ANSWER: Duration = Duration::from_millis(10);
 
+/// The longest time between two looks at a process that computes while others wait.
+const LONGEST_TICK: Duration = Duration::from_millis(8);
+
 /// After a retake the monitor looks every window for this long: another one is likely.
 const HOT: Duration = Duration::from_millis(10);
 
@@ -47,6 +50,8 @@ pub(super) struct Watch {
     /// The turn seen, and since when it has been: the running process's slice.
     turn: u64,
     slice_since: Instant,
+    /// Since when neither the gate was passed nor a turn ended but at the end of a slice: nobody does anything but compute.
+    computes_since: Instant,
     rivals: Rivals,
     /// The unanswered beat.
     beat: Option<Beat>,
@@ -251,7 +256,9 @@ impl Vm {
                 NextLook::Quiet(due)
             };
         }
-        let mut next = now + TICK;
+        // Who waits for a descriptor is not told to the monitor, but found by a look.
+        let tick = if view.watched { TICK } else { watch.tick(now) };
+        let mut next = now + tick;
         if value & 1 == 1 {
             next = next.min(self.watch_call(watch, now, value, window, thread));
         }
@@ -391,7 +398,7 @@ impl Vm {
             deadline: if due { view.deadline } else { 0 },
         };
         let will_end = preemptive && view.standing.has_rivals() && !slice_over;
-        let mut next = if will_end { slice_ends } else { now + TICK };
+        let mut next = if will_end { slice_ends } else { now + LONGEST_TICK };
         if view.due && !due {
             next = next.min(may_ask);
         }
@@ -431,7 +438,7 @@ impl Vm {
                 self.counters.beats.increment();
                 self.request_attention_of_owner();
                 let mut beat = Beat::new(value, wanted, now);
-                if value & 1 == 0 && watch.has_computed_since(now) {
+                if value & 1 == 0 && watch.takes_a_signal(now) {
                     self.signal(thread);
                     if watch.hears {
                         beat.note_signal_to_who_hears(now, slice.min(TICK));
@@ -487,6 +494,7 @@ impl Default for Watch {
             standstill: None,
             turn: 0,
             slice_since: start,
+            computes_since: start,
             rivals: Rivals::default(),
             beat: None,
             hears: false,
@@ -505,6 +513,7 @@ impl Watch {
             self.owner = Some(thread);
             self.gate = gate;
             self.gate_since = now;
+            self.computes_since = now;
             self.exclusive = 0;
             self.standstill = None;
             self.beat = None;
@@ -528,9 +537,16 @@ impl Watch {
         }
     }
 
-    /// It was not seen to pass the gate or to switch in the last while, where it would notice a flag: it takes a signal.
-    fn has_computed_since(&self, now: Instant) -> bool {
-        now >= self.gate_since.max(self.slice_since) + BEAT_TICK
+    /// It has not been where it would notice a flag lately: it takes a signal.
+    fn takes_a_signal(&self, now: Instant) -> bool {
+        now >= self.computes_since + BEAT_TICK
+    }
+
+    /// How long a look can wait that is for foreign calls alone: for the longer, the longer there has been none. A call that comes then is noticed a quarter of the time
+    /// later for which the process has computed before.
+    fn tick(&self, now: Instant) -> Duration {
+        let computes_for = now.saturating_duration_since(self.computes_since);
+        (computes_for / 4).clamp(TICK, LONGEST_TICK)
     }
 
     /// The call has not lasted yet, only its thread has not been let run: another thread would have to wait just so. See docs/adr/0016.
@@ -556,9 +572,13 @@ impl Watch {
         if gate != self.gate {
             self.gate = gate;
             self.gate_since = now;
+            self.computes_since = now;
         }
         let is_new = turn != self.turn;
         if is_new {
+            if began.is_none() || turn != self.turn.wrapping_add(1) {
+                self.computes_since = now;
+            }
             self.turn = turn;
             self.slice_since = began.unwrap_or(now);
             self.standstill = None;
@@ -635,22 +655,34 @@ mod tests {
     }
 
     #[test]
-    fn who_has_stood_inside_for_a_while_without_a_switch_takes_a_signal() {
+    fn who_neither_passes_the_gate_nor_switches_takes_a_signal() {
         let mut watch = Watch::default();
         watch.note(4, 1, None, at(1_000));
-        for (gate, turn, now, computes) in [
-            (4, 1, 1_010, false),
-            (4, 1, 1_050, true),
-            (6, 1, 1_100, false),
-            (6, 1, 1_160, true),
-            (6, 2, 1_170, false),
-            (6, 2, 1_230, true),
+        for (gate, turn, began, now, takes) in [
+            (4, 1, None, 1_010, false),
+            (4, 1, None, 1_050, true),
+            (6, 1, None, 1_100, false),
+            (6, 1, None, 1_160, true),
+            (6, 2, None, 1_170, false),
+            (6, 2, None, 1_230, true),
+            // At the end of a slice; then there was another switch before.
+            (6, 3, Some(at(1_235)), 1_240, true),
+            (6, 5, Some(at(1_255)), 1_260, false),
         ] {
-            watch.note(gate, turn, None, at(now));
-            assert_eq!(watch.has_computed_since(at(now)), computes, "{now}");
+            watch.note(gate, turn, began, at(now));
+            assert_eq!(watch.takes_a_signal(at(now)), takes, "{now}");
         }
-        assert!(watch.note(6, 3, Some(at(1_250)), at(1_300)) && !watch.note(6, 3, None, at(1_310)));
-        assert_eq!(watch.slice_since, at(1_250));
+        assert_eq!(watch.slice_since, at(1_255));
+    }
+
+    #[test]
+    fn the_longer_a_process_computes_the_more_rarely_it_is_looked_at() {
+        let mut watch = Watch::default();
+        watch.note(4, 1, None, at(0));
+        let ticks = [0, 8_000, 20_000, 32_000, 1_000_000].map(|now| watch.tick(at(now)).as_micros());
+        assert_eq!(ticks, [2_000, 2_000, 5_000, 8_000, 8_000]);
+        watch.note(5, 1, None, at(1_000_000));
+        assert_eq!(watch.tick(at(1_000_000)), TICK);
     }
 
     #[test]

@@ -578,8 +578,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "who has passed the gate a moment ago is signalled at once",
         "vm/watch.rs",
-        "now >= self.gate_since.max(self.slice_since) + BEAT_TICK",
-        "now >= self.gate_since.min(self.slice_since) + BEAT_TICK",
+        "            if began.is_none() || turn != self.turn.wrapping_add(1) {\n                self.computes_since = now;",
+        "            if began.is_none() || turn != self.turn.wrapping_add(1) {\n                self.computes_since = self.computes_since.min(now);",
     ),
     mutant(
         "who has had its slice before has its turn all the same",
