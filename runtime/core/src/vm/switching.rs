@@ -210,9 +210,11 @@ impl Vm {
                 self.publish(inner);
                 return None;
             }
-            let asked = requests & super::request::SLICE != 0;
             self.stir(inner, Some(me));
             let outranked = inner.kernel.current_should_yield();
+            // Whom an equal joins now that has had its slice, the monitor would have to look at once more.
+            let is_joined = !self.is_simulated() && inner.kernel.standing().rivals;
+            let asked = requests & super::request::SLICE != 0 || is_joined;
             if outranked {
                 self.note_interrupted(inner, me);
             }

@@ -50,7 +50,9 @@ pub(super) struct Watch {
     /// The turn seen, and since when it has been: the running process's slice.
     turn: u64,
     slice_since: Instant,
-    /// Since when neither the gate was passed nor a turn ended but at the end of a slice: nobody does anything but compute.
+    /// Since when neither the gate was passed nor a turn ended but at the end of a slice.
+    stands_since: Instant,
+    /// When a foreign call was last seen, or a turn that had ended otherwise: since then, as far as is known, nobody does anything but compute.
     computes_since: Instant,
     rivals: Rivals,
     /// The unanswered beat.
@@ -494,6 +496,7 @@ impl Default for Watch {
             standstill: None,
             turn: 0,
             slice_since: start,
+            stands_since: start,
             computes_since: start,
             rivals: Rivals::default(),
             beat: None,
@@ -513,6 +516,7 @@ impl Watch {
             self.owner = Some(thread);
             self.gate = gate;
             self.gate_since = now;
+            self.stands_since = now;
             self.computes_since = now;
             self.exclusive = 0;
             self.standstill = None;
@@ -539,11 +543,11 @@ impl Watch {
 
     /// It has not been where it would notice a flag lately: it takes a signal.
     fn takes_a_signal(&self, now: Instant) -> bool {
-        now >= self.computes_since + BEAT_TICK
+        now >= self.stands_since + BEAT_TICK
     }
 
-    /// How long a look can wait that is for foreign calls alone: for the longer, the longer there has been none. A call that comes then is noticed a quarter of the time
-    /// later for which the process has computed before.
+    /// How long a look can wait that is for foreign calls alone: for the longer, the longer none has been seen. One that lasts is noticed a quarter of the time later
+    /// for which the process has computed before.
     fn tick(&self, now: Instant) -> Duration {
         let computes_for = now.saturating_duration_since(self.computes_since);
         (computes_for / 4).clamp(TICK, LONGEST_TICK)
@@ -572,11 +576,15 @@ impl Watch {
         if gate != self.gate {
             self.gate = gate;
             self.gate_since = now;
+            self.stands_since = now;
+        }
+        if gate & 1 == 1 {
             self.computes_since = now;
         }
         let is_new = turn != self.turn;
         if is_new {
             if began.is_none() || turn != self.turn.wrapping_add(1) {
+                self.stands_since = now;
                 self.computes_since = now;
             }
             self.turn = turn;
@@ -681,8 +689,16 @@ mod tests {
         watch.note(4, 1, None, at(0));
         let ticks = [0, 8_000, 20_000, 32_000, 1_000_000].map(|now| watch.tick(at(now)).as_micros());
         assert_eq!(ticks, [2_000, 2_000, 5_000, 8_000, 8_000]);
-        watch.note(5, 1, None, at(1_000_000));
-        assert_eq!(watch.tick(at(1_000_000)), TICK);
+        // Short calls are not seen. One is, and then a yield.
+        for (now, gate, turn, tick) in [
+            (2_000_000, 6, 1, LONGEST_TICK),
+            (2_000_010, 7, 1, TICK),
+            (3_000_000, 8, 1, LONGEST_TICK),
+            (3_000_010, 8, 2, TICK),
+        ] {
+            watch.note(gate, turn, None, at(now));
+            assert_eq!(watch.tick(at(now)), tick, "{now}");
+        }
     }
 
     #[test]

@@ -578,8 +578,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "who has passed the gate a moment ago is signalled at once",
         "vm/watch.rs",
-        "            if began.is_none() || turn != self.turn.wrapping_add(1) {\n                self.computes_since = now;",
-        "            if began.is_none() || turn != self.turn.wrapping_add(1) {\n                self.computes_since = self.computes_since.min(now);",
+        "            self.gate_since = now;\n            self.stands_since = now;\n        }",
+        "            self.gate_since = now;\n        }",
     ),
     mutant(
         "who has had its slice before has its turn all the same",
