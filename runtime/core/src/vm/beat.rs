@@ -13,11 +13,10 @@ pub(super) struct Beat {
     /// The gate's value then. An answer changes it, or the switch count, or what is asked for.
     pub(super) gate: u64,
     pub(super) wanted: Wanted,
-    /// When the next signal is due, and how long after it the one after that.
+    /// When the next signal is due.
     pub(super) signal_at: Instant,
-    gap: Duration,
     signals: u32,
-    /// What its thread had used of a processor at the last signal.
+    /// What its thread had used of a processor at the last question, the flag or a signal.
     cpu: Option<Duration>,
 }
 
@@ -37,6 +36,10 @@ impl Wanted {
         !(self.slice_over || self.posted || self.outranked || self.deadline != 0)
     }
 
+    pub(super) fn is_a_deadline_alone(self) -> bool {
+        self.deadline != 0 && !(self.slice_over || self.posted || self.outranked)
+    }
+
     /// Whether there is anything in it that was not in `before`. Another deadline is due only after the one before was answered.
     pub(super) fn adds_to(self, before: Wanted) -> bool {
         self.slice_over && !before.slice_over
@@ -49,12 +52,11 @@ impl Wanted {
 impl Beat {
     const GAP: Duration = Duration::from_micros(200);
 
-    pub(super) fn new(gate: u64, wanted: Wanted, now: Instant) -> Beat {
+    pub(super) fn new(gate: u64, wanted: Wanted, signal_at: Instant) -> Beat {
         Beat {
             gate,
             wanted,
-            signal_at: now + BEAT_TICK,
-            gap: Self::GAP,
+            signal_at,
             signals: 0,
             cpu: None,
         }
@@ -71,12 +73,17 @@ impl Beat {
         self.signals
     }
 
+    /// A flag is set; as [`Beat::note_signal`].
+    pub(super) fn note_flag(&mut self, cpu: Option<Duration>) {
+        self.cpu = cpu;
+    }
+
     /// A signal is sent; `cpu` is what the thread has used by now. A thread that has not run since the last one hears that as soon as it does: each look before makes
     /// it wait longer for another program's turn to end.
     pub(super) fn note_signal(&mut self, now: Instant, cpu: Option<Duration>) {
         let stands = cpu.is_some() && cpu == self.cpu;
-        self.gap = if stands { (4 * self.gap).min(TICK) } else { Self::GAP };
-        self.signal_at = now + self.gap;
+        let gap = if stands { TICK } else { Self::GAP };
+        self.signal_at = now + gap;
         self.signals += 1;
         self.cpu = cpu;
     }
@@ -113,6 +120,11 @@ impl Pace {
         } else {
             self.asked_at + self.gap
         }
+    }
+
+    /// The shortest time between two deadlines at present.
+    pub(super) fn gap(&self) -> Duration {
+        self.gap
     }
 
     /// From when on, if the pace has slackened.
@@ -184,8 +196,8 @@ mod tests {
     };
 
     #[test]
-    fn a_thread_that_does_not_run_is_signalled_ever_more_rarely() {
-        let mut beat = Beat::new(4, NOTHING, at(0));
+    fn a_thread_that_does_not_run_is_signalled_once_a_tick() {
+        let mut beat = Beat::new(4, NOTHING, at(50));
         let mut times = vec![beat.signal_at.as_nanos() / 1000];
         // It runs once, and then not.
         for cpu in [1, 2, 2, 2, 2, 3] {
@@ -193,7 +205,11 @@ mod tests {
             times.push(beat.signal_at.as_nanos() / 1000);
         }
         let gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        assert_eq!((times[0], gaps), (50, vec![200, 200, 800, 2000, 2000, 200]));
+        assert_eq!((times[0], gaps), (50, vec![200, 200, 2000, 2000, 2000, 200]));
+        let mut beat = Beat::new(4, NOTHING, at(50));
+        beat.note_flag(Some(Duration::from_micros(9)));
+        beat.note_signal(at(50), Some(Duration::from_micros(9)));
+        assert_eq!(beat.signal_at, at(2_050));
         // Where the system does not say it may have run.
         for _ in 0..3 {
             beat.note_signal(at(0), None);
@@ -221,6 +237,7 @@ mod tests {
         let both = Wanted { deadline: 7, ..posted };
         let later = Wanted { deadline: 8, ..NOTHING };
         assert!(NOTHING.is_nothing() && !posted.is_nothing() && !due.is_nothing());
+        assert!(due.is_a_deadline_alone() && !both.is_a_deadline_alone() && !posted.is_a_deadline_alone());
         for new in [posted, due, both] {
             assert!(new.adds_to(NOTHING) && !new.adds_to(new) && !NOTHING.adds_to(new));
         }

@@ -57,8 +57,9 @@ pub(super) struct Watch {
     rivals: Rivals,
     /// The unanswered beat.
     beat: Option<Beat>,
-    /// The owner has answered the last signals at the first.
-    hears: bool,
+    /// The owner has answered the last signal that was the first, and the last flag.
+    hears_signals: bool,
+    heeds_flags: bool,
     pace: Pace,
     hot_until: Instant,
     retaken_at: Instant,
@@ -321,7 +322,7 @@ impl Vm {
             return watch.gate_since + window;
         }
         if !window.is_zero() && watch.is_kept_from_running(thread, window) {
-            return now + window;
+            return now + age.clamp(window, TICK);
         }
         // Without a window there is no age to look for, and looks that are for something else would take calls as well.
         if window.is_zero() && now < watch.retaken_at + TICK {
@@ -431,7 +432,7 @@ impl Vm {
                 beat.wanted = wanted;
                 if now >= beat.signal_at {
                     self.signal(thread);
-                    watch.hears = beat.signals() == 0;
+                    (watch.hears_signals, watch.heeds_flags) = (beat.signals() == 0, false);
                     beat.note_signal(now, thread.cpu_time());
                 }
                 next.min(beat.signal_at)
@@ -439,15 +440,17 @@ impl Vm {
             _ => {
                 self.counters.beats.increment();
                 self.request_attention_of_owner();
-                let mut beat = Beat::new(value, wanted, now);
+                let mut beat = Beat::new(value, wanted, now + watch.time_for_flag(wanted));
                 if value & 1 == 0 && watch.takes_a_signal(now) {
                     self.signal(thread);
-                    if watch.hears {
+                    if std::mem::replace(&mut watch.hears_signals, true) {
                         beat.note_signal_to_who_hears(now, slice.min(TICK));
                     } else {
-                        watch.hears = true;
                         beat.note_signal(now, thread.cpu_time());
                     }
+                } else {
+                    beat.note_flag(thread.cpu_time());
+                    watch.heeds_flags = true;
                 }
                 next.min(watch.beat.insert(beat).signal_at)
             }
@@ -500,7 +503,8 @@ impl Default for Watch {
             computes_since: start,
             rivals: Rivals::default(),
             beat: None,
-            hears: false,
+            hears_signals: false,
+            heeds_flags: false,
             pace: Pace::default(),
             hot_until: start,
             retaken_at: start,
@@ -521,7 +525,8 @@ impl Watch {
             self.exclusive = 0;
             self.standstill = None;
             self.beat = None;
-            self.hears = false;
+            self.hears_signals = false;
+            self.heeds_flags = false;
         }
     }
 
@@ -544,6 +549,15 @@ impl Watch {
     /// It has not been where it would notice a flag lately: it takes a signal.
     fn takes_a_signal(&self, now: Instant) -> bool {
         now >= self.stands_since + BEAT_TICK
+    }
+
+    /// How long a flag is waited for before a signal is sent. Who has many deadlines and has heeded the last flag is not looked at before the next one is asked for.
+    fn time_for_flag(&self, wanted: Wanted) -> Duration {
+        if self.heeds_flags && wanted.is_a_deadline_alone() {
+            self.pace.gap()
+        } else {
+            BEAT_TICK
+        }
     }
 
     /// How long a look can wait that is for foreign calls alone: for the longer, the longer none has been seen. One that lasts is noticed a quarter of the time later
@@ -699,6 +713,29 @@ mod tests {
             watch.note(gate, turn, None, at(now));
             assert_eq!(watch.tick(at(now)), tick, "{now}");
         }
+    }
+
+    #[test]
+    fn who_heeds_flags_is_given_the_pace_of_its_deadlines_for_the_next() {
+        let deadline = Wanted {
+            slice_over: false,
+            posted: false,
+            outranked: false,
+            deadline: 77,
+        };
+        let mut watch = Watch::default();
+        for due in 10..14 {
+            watch.pace.note_asked(due, watch.pace.may_ask(due));
+        }
+        assert!(watch.pace.gap() > BEAT_TICK);
+        assert_eq!(watch.time_for_flag(deadline), BEAT_TICK);
+        watch.heeds_flags = true;
+        assert_eq!(watch.time_for_flag(deadline), watch.pace.gap());
+        let urgent = Wanted {
+            outranked: true,
+            ..deadline
+        };
+        assert_eq!(watch.time_for_flag(urgent), BEAT_TICK);
     }
 
     #[test]
