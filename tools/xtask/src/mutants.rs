@@ -24,6 +24,8 @@ const SUITES: &[(&str, &[&str])] = &[
             "--test",
             "scheduling",
             "--test",
+            "debts",
+            "--test",
             "preemption",
             "--test",
             "idle",

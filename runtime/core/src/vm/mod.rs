@@ -21,6 +21,7 @@
 //! | `idle.rs` | posts of other threads; deadlines; when nothing is runnable |
 //! | `waiting.rs`, `seats.rs` | the owner's wait: spinning, then parking; how many owners may spin at once |
 //! | `watch.rs`, `beat.rs` | what the monitor does for this VM; what it remembers of its questions |
+//! | `standstill.rs` | a process that does not give way, of which the user is told |
 //! | `calling.rs` | how the owner calls the monitor, and calls it off |
 //! | `forking.rs` | what is left of it in a fork's child |
 //!
@@ -113,6 +114,7 @@ mod seats;
 mod simulation;
 mod slices;
 mod spawning;
+mod standstill;
 mod straight;
 mod switching;
 mod turns;

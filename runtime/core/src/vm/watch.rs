@@ -14,6 +14,7 @@ use super::beat::{BEAT_TICK, Beat, Pace, Wanted};
 use super::calling::before_deadline;
 use super::lock::Retake;
 use super::publishing::Standing;
+use super::standstill::{Cause, Standstill, Unanswered, note_answers};
 use super::{Vm, request};
 use crate::monitor::{NextLook, TICK};
 use baton_sys::clock::Instant;
@@ -65,91 +66,6 @@ pub(super) struct Watch {
     retaken_at: Instant,
     /// When the last beat of the fixed period was due.
     last_fixed_beat: Instant,
-}
-
-/// What the running process was asked to give way for, well before now, and has not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Unanswered {
-    /// The end of its slice.
-    slice: Option<Instant>,
-    /// The earliest deadline.
-    deadline: Option<Instant>,
-}
-
-impl Unanswered {
-    fn is_empty(self) -> bool {
-        self == Unanswered::default()
-    }
-
-    /// Whether something was unanswered before and still is.
-    fn goes_on(self, before: Unanswered) -> bool {
-        self.slice.is_some() && self.slice == before.slice
-            || self.deadline.is_some() && self.deadline == before.deadline
-    }
-}
-
-/// Why a process does not give way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cause {
-    /// An exclusive call, by its gate value.
-    Call(u64),
-    /// It does not answer this, though the gate may move.
-    Deaf(Unanswered),
-}
-
-/// The running process does not give way.
-#[derive(Debug, Clone, Copy)]
-struct Standstill {
-    since: Instant,
-    cause: Cause,
-    /// What its thread had used of a processor by then.
-    cpu: Duration,
-    /// The gate value at the last look, when that was, and for how long it has been seen moving.
-    seen: u64,
-    seen_at: Instant,
-    moving: Duration,
-    /// It was reported.
-    warned: bool,
-}
-
-impl Standstill {
-    fn new(now: Instant, cause: Cause, thread: ThreadHandle) -> Standstill {
-        Standstill {
-            since: now,
-            cause,
-            cpu: thread.activity().map_or(Duration::ZERO, |activity| activity.cpu),
-            seen: match cause {
-                Cause::Call(value) => value,
-                Cause::Deaf(_) => 0,
-            },
-            seen_at: now,
-            moving: Duration::ZERO,
-            warned: false,
-        }
-    }
-
-    fn note(&mut self, now: Instant, value: u64) {
-        let elapsed = now.saturating_duration_since(std::mem::replace(&mut self.seen_at, now));
-        if std::mem::replace(&mut self.seen, value) != value {
-            self.moving += elapsed.min(TICK);
-        }
-    }
-
-    /// Whether it has lasted for `patience`: standing in a call that waits or computes, or seen moving. A thread that the system does not let run is
-    /// not to blame.
-    fn is_due(&self, now: Instant, thread: ThreadHandle, patience: Duration) -> bool {
-        let lasted = match self.cause {
-            Cause::Call(_) => now.saturating_duration_since(self.since),
-            Cause::Deaf(_) => self.moving,
-        };
-        if self.warned || lasted < patience {
-            return false;
-        }
-        match thread.activity() {
-            Some(activity) if activity.is_runnable => activity.cpu.saturating_sub(self.cpu) + TICK >= patience,
-            _ => true,
-        }
-    }
 }
 
 /// What the owner has published, read once.
@@ -391,7 +307,7 @@ impl Vm {
             slice: Some(slice_ends).filter(|&ends| slice_over && now >= ends + SLOW_ANSWER),
             deadline: Some(deadline).filter(|&deadline| view.due && now >= deadline + SLOW_ANSWER),
         };
-        watch.note_answers(now, unanswered, thread);
+        note_answers(&mut watch.standstill, now, unanswered, thread);
         let may_ask = watch.pace.may_ask(view.deadline);
         let due = view.due && now >= may_ask;
         let wanted = Wanted {
@@ -530,22 +446,6 @@ impl Watch {
         }
     }
 
-    /// What the running process has not answered: a standstill begins, or goes on as long as any of it is what it was. On a machine with too much to do, each
-    /// look may find something unanswered, though all of it is answered whenever the system lets the process run.
-    fn note_answers(&mut self, now: Instant, unanswered: Unanswered, thread: ThreadHandle) {
-        if let Some(Standstill { cause, .. }) = &mut self.standstill {
-            let Cause::Deaf(before) = cause else { return };
-            if unanswered.goes_on(*before) {
-                *before = unanswered;
-                return;
-            }
-            self.standstill = None;
-        }
-        if !unanswered.is_empty() {
-            self.standstill = Some(Standstill::new(now, Cause::Deaf(unanswered), thread));
-        }
-    }
-
     /// It has not been where it would notice a flag lately: it takes a signal.
     fn takes_a_signal(&self, now: Instant) -> bool {
         now >= self.stands_since + BEAT_TICK
@@ -643,29 +543,6 @@ mod tests {
 
     fn at(micros: u64) -> Instant {
         Instant::from_nanos(micros * 1000)
-    }
-
-    fn deadline(micros: u64) -> Unanswered {
-        Unanswered {
-            deadline: Some(at(micros)),
-            ..Unanswered::default()
-        }
-    }
-
-    fn both(slice: u64, of_deadline: u64) -> Unanswered {
-        Unanswered {
-            slice: Some(at(slice)),
-            ..deadline(of_deadline)
-        }
-    }
-
-    /// When the standstill began that is seen after looks which find this unanswered, in microseconds.
-    fn began_after(looks: &[(u64, Unanswered)]) -> Option<u64> {
-        let mut watch = Watch::default();
-        for &(now, unanswered) in looks {
-            watch.note_answers(at(now), unanswered, ThreadHandle::current());
-        }
-        watch.standstill.map(|standstill| standstill.since.as_nanos() / 1000)
     }
 
     #[test]
@@ -774,40 +651,5 @@ mod tests {
         rivals.note(true, true, at(9));
         rivals.note(true, false, at(10));
         assert_eq!(rivals.since, Some(at(9)));
-    }
-
-    #[test]
-    fn a_standstill_lasts_while_the_same_is_unanswered() {
-        let looks = [
-            (10, deadline(1)),
-            (20, both(15, 1)),
-            (30, both(15, 25)),
-            (40, both(15, 35)),
-        ];
-        assert_eq!(began_after(&looks), Some(10));
-        assert_eq!(began_after(&[(10, deadline(1)), (20, Unanswered::default())]), None);
-    }
-
-    #[test]
-    fn what_is_unanswered_for_the_first_time_at_each_look_is_no_standstill() {
-        let looks: Vec<_> = (1..100).map(|look| (10 * look, deadline(10 * look - 5))).collect();
-        assert_eq!(began_after(&looks), Some(990));
-        // The slice's end that came later has been answered, too.
-        let looks = [(10, deadline(1)), (20, both(15, 1)), (30, deadline(25))];
-        assert_eq!(began_after(&looks), Some(30));
-    }
-
-    #[test]
-    fn an_exclusive_call_is_not_answered_for() {
-        let mut watch = Watch::default();
-        let call = Standstill::new(at(5), Cause::Call(7), ThreadHandle::current());
-        watch.standstill = Some(call);
-        watch.note_answers(at(10), deadline(1), ThreadHandle::current());
-        watch.note_answers(at(20), Unanswered::default(), ThreadHandle::current());
-        assert!(
-            watch
-                .standstill
-                .is_some_and(|standstill| standstill.cause == Cause::Call(7))
-        );
     }
 }
