@@ -6,7 +6,8 @@
 //! | state | `next_look` | left by |
 //! |---|---|---|
 //! | looking | the past or the present | the end of the round |
-//! | ticking | a time at most a tick ahead, or a few while a process computes | its arrival, an alarm, or `Monitor::alert` |
+//! | ticking | a time at most a tick ahead | its arrival, an alarm, or `Monitor::alert` |
+//! | ticking seldom | that time, some ticks ahead, with `SELDOM` | its arrival, an alarm, or `Monitor::alert` |
 //! | parked until a deadline | that time with `PARKED` | its arrival, an alarm, or `Monitor::alert` |
 //! | parked | `u64::MAX` | an alarm, or `Monitor::alert` |
 //!
@@ -14,7 +15,7 @@
 //! reads what every VM published once more. An owner stores what it publishes, runs the light half and reads `next_look`. Either the
 //! monitor sees the work and does not park, or the owner sees `PARKED` and calls it: by an alert, or by an alarm that goes off in time
 //! (`vm/calling.rs`). What is published while the monitor looks or
-//! ticks is seen at the next look; what other threads post is seen a tick later at most, as they call the monitor if it looks later than that.
+//! ticks is seen at the next look, a tick later at most. While it ticks seldom, those call it who begin to wait for a descriptor, as do other threads that post; and the owner reads the clock itself.
 
 use crate::vm::Vm;
 use baton_sys::clock::{self, Instant};
@@ -41,6 +42,9 @@ const BEFORE_TRYING_AGAIN: Duration = Duration::from_secs(1);
 
 /// The bit of `next_look` that says that work must be alerted for. Times do not reach it for 292 years.
 const PARKED: u64 = 1 << 63;
+
+/// The bit that says that the next look is more than a tick away, though work waits. Times do not reach it for 146 years.
+const SELDOM: u64 = 1 << 62;
 
 /// When a VM wants to be looked at next.
 #[must_use]
@@ -167,17 +171,31 @@ impl Monitor {
 
     /// Whether an owner with this much work must alert the monitor.
     #[inline]
-    pub(crate) fn looks_too_late(&self, work_waits: bool, deadline: u64) -> bool {
+    pub(crate) fn looks_too_late(&self, work_waits: bool, is_watched: bool, deadline: u64) -> bool {
         // Relaxed: ordered by the asymmetric barrier (see the module's text).
         let next = self.next_look.load(Ordering::Relaxed);
-        (work_waits && next & PARKED != 0) || deadline < next & !PARKED
+        (work_waits && next & PARKED != 0) || (is_watched && next & SELDOM != 0) || deadline < next & !(PARKED | SELDOM)
     }
 
-    /// Whether the monitor does not look regularly, so that the time of its last look says nothing.
+    /// Whether it waits until it is called, or until a deadline.
     #[inline]
     pub(crate) fn is_parked(&self) -> bool {
         // Relaxed: a hint.
         self.next_look.load(Ordering::Relaxed) & PARKED != 0
+    }
+
+    /// Whether the monitor looks once a tick, so that the time of its last look is about the present.
+    #[inline]
+    pub(crate) fn ticks(&self) -> bool {
+        // Relaxed: a hint.
+        self.next_look.load(Ordering::Relaxed) & (PARKED | SELDOM) == 0
+    }
+
+    /// Whether its next look may be more than a tick away: it is, or that is just being decided.
+    pub(crate) fn may_look_late(&self) -> bool {
+        // Relaxed: ordered by the asymmetric barrier (see the module's text).
+        let next = self.next_look.load(Ordering::Relaxed);
+        next == 0 || next & (PARKED | SELDOM) != 0
     }
 
     /// Whether there is a thread that hears alarms.
@@ -281,8 +299,10 @@ impl Monitor {
     }
 
     fn wait(&self, events: &mut Events, until: Instant) {
+        let is_seldom = until.saturating_duration_since(Instant::now()) > TICK;
+        let flag = if is_seldom { SELDOM } else { 0 };
         // Relaxed: a late reader alerts needlessly, an early one waits for the next tick.
-        self.next_look.store(until.as_nanos(), Ordering::Relaxed);
+        self.next_look.store(until.as_nanos() | flag, Ordering::Relaxed);
         let _ = self.sleep(events, Some(until));
     }
 

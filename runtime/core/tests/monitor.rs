@@ -2,10 +2,11 @@
 
 mod mock_guest;
 
-use baton_core::kernel::{Priority, SpawnOptions};
+use baton_core::kernel::{Deadline, Priority, Readiness, SpawnOptions, Watch};
 use baton_core::vm::Vm;
 use baton_sys::clock::{self, Instant};
 use mock_guest::{Killed, Mock, MockGuest, Process, Running, run_unbound, run_with, start};
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -83,15 +84,57 @@ fn the_longer_a_process_computes_the_more_rarely_the_monitor_looks() {
         |main| {
             let rival = main.spawn(Process::checkpoint);
             main.spin_until(|| time_of_thread("baton-monitor").is_some())?;
-            let before = voluntary_switches_of_thread("baton-monitor").expect("it does not end");
-            let begin = Instant::now();
-            while Instant::now() - begin < BUSY {}
-            let looks = voluntary_switches_of_thread("baton-monitor").expect("it does not end") - before;
+            let looks = looks_while_computing(BUSY);
             // Each 2 ms at first, and each 8 ms after a while.
             assert!(looks < 50, "{looks} looks in {BUSY:?}");
             main.join(rival)
         },
     );
+}
+
+/// As before, but a third one waits for a descriptor: that it is ready, a look finds. It begins to wait when the monitor looks more rarely already.
+#[test]
+fn who_waits_for_a_descriptor_is_looked_for_as_often_as_ever() {
+    let _alone = alone();
+    const BUSY: Duration = Duration::from_millis(100);
+    run_with(
+        |vm| vm.parameters.set_preemptive(false),
+        |main| {
+            let (near, _far) = std::os::unix::net::UnixStream::pair().expect("a pair of sockets");
+            let (descriptor, kept) = (near.as_raw_fd() as u32, near);
+            let rival = main.spawn(|process| process.yield_until(|| false));
+            compute(2 * BUSY);
+            let waiting = main.spawn(move |process| {
+                let watch = Watch {
+                    descriptor,
+                    wants: Readiness::READ,
+                };
+                let wake = process.vm.wait_ready(&[watch], Deadline::Never, |_| false);
+                drop(kept);
+                wake.map(drop).map_err(|_| Killed)
+            });
+            main.yield_now()?;
+            main.yield_now()?;
+            let most = (0..20).map(|_| looks_while_computing(BUSY)).find(|&looks| looks >= 30);
+            assert!(most.is_some(), "seldom or never 30 looks in {BUSY:?}");
+            for process in [rival, waiting] {
+                let _ = main.vm.kill(process);
+            }
+            Ok(())
+        },
+    );
+}
+
+fn compute(time: Duration) {
+    let begin = Instant::now();
+    while Instant::now() - begin < time {}
+}
+
+fn looks_while_computing(time: Duration) -> u64 {
+    let looks = || voluntary_switches_of_thread("baton-monitor").expect("it does not end");
+    let before = looks();
+    compute(time);
+    looks() - before
 }
 
 /// Nobody runs it, so there is nothing to look at.

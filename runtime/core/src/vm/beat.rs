@@ -7,7 +7,7 @@ use std::time::Duration;
 /// How long a beat may go unnoticed before a signal is sent; and the shortest time between two questions for deadlines.
 pub(super) const BEAT_TICK: Duration = Duration::from_micros(50);
 
-/// The running process was asked to give way, first by a flag, then by signals.
+/// The running process was asked to give way, by a flag, and by signals if it does not notice that.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Beat {
     /// The gate's value then. An answer changes it, or the switch count, or what is asked for.

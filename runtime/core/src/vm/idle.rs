@@ -2,7 +2,6 @@
 
 use super::{HOME, Inner, Post, Vm};
 use crate::kernel::{Readiness, WakeReason};
-use crate::monitor::TICK;
 use crate::spin::Source;
 use baton_sys::clock::Instant;
 use baton_sys::membarrier;
@@ -40,7 +39,7 @@ impl Vm {
     fn alert_sleeping_monitor(&self) {
         // Pairs with `heavy` in the monitor's parking: it sees the post, or is seen parked.
         membarrier::light();
-        if self.monitor.looks_too_late(true, (Instant::now() + TICK).as_nanos()) {
+        if self.monitor.may_look_late() {
             self.monitor.alert();
         }
     }

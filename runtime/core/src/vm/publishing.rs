@@ -183,8 +183,9 @@ impl Vm {
         membarrier::light();
         // Relaxed: a hint; the monitor would not ask for it before, and is called unless it looks by then.
         let wanted = deadline.max(published.deadlines_from.load(Ordering::Relaxed));
-        let work_waits = standing.runnable || (kernel.watching() > 0 && !self.descriptors.are_armed());
-        if self.monitor.looks_too_late(work_waits, wanted) && kernel.current().is_some() {
+        let is_watched = kernel.watching() > 0 && !self.descriptors.are_armed();
+        let work_waits = standing.runnable || is_watched;
+        if self.monitor.looks_too_late(work_waits, is_watched, wanted) && kernel.current().is_some() {
             self.call_monitor(work_waits, wanted);
         }
     }

@@ -5,6 +5,7 @@
 
 use super::{Context, Inner, Vm, exception};
 use crate::kernel::ProcessId;
+use crate::monitor::TICK;
 use baton_sys::clock::Instant;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -45,6 +46,18 @@ impl Vm {
         let context = inner.context(me);
         let slice = context.length_of_slice(self.parameters.slice.get());
         context.slice_used().saturating_add(tolerance(slice)) >= slice
+    }
+
+    /// Whether it has had more than its slice, however little is known of the end of the turn before, and an equal is there. That one has come just now, as nobody has asked for the
+    /// end of the slice: the monitor would have to look once more.
+    pub(super) fn slice_is_long_over(&self, inner: &mut Inner, me: ProcessId) -> bool {
+        if self.is_simulated() || !inner.kernel.standing().rivals {
+            return false;
+        }
+        inner.account(me, Instant::now().as_nanos());
+        let context = inner.context(me);
+        let slice = context.length_of_slice(self.parameters.slice.get());
+        context.slice_used() >= slice.saturating_add(nanos(TICK))
     }
 
     /// Gives a process slices of this length (from a microsecond to an hour), or with `None` those of the parameter `slice`. The slice

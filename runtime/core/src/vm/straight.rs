@@ -91,10 +91,10 @@ impl Vm {
         Jump { from, to }
     }
 
-    /// The time for accounts, at most a tick behind: the monitor's, as long as it looks at the clock.
+    /// The time for accounts, at most a tick behind: the monitor's, as long as it looks at the clock once a tick.
     #[inline]
     pub(super) fn coarse_now(&self) -> u64 {
-        if self.monitor.is_parked() {
+        if !self.monitor.ticks() {
             return Instant::now().as_nanos();
         }
         // Relaxed: a coarse clock orders nothing.

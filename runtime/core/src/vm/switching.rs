@@ -212,13 +212,15 @@ impl Vm {
             }
             self.stir(inner, Some(me));
             let outranked = inner.kernel.current_should_yield();
-            // Whom an equal joins now that has had its slice, the monitor would have to look at once more.
-            let is_joined = !self.is_simulated() && inner.kernel.standing().rivals;
-            let asked = requests & super::request::SLICE != 0 || is_joined;
             if outranked {
                 self.note_interrupted(inner, me);
             }
-            let next = if asked && self.slice_is_over(inner, me, outranked) {
+            let is_over = if requests & super::request::SLICE != 0 {
+                self.slice_is_over(inner, me, outranked)
+            } else {
+                !outranked && self.slice_is_long_over(inner, me)
+            };
+            let next = if is_over {
                 return self.end_slice(inner, me);
             } else if outranked {
                 inner.kernel.preempt_current(Preemption::MoreUrgent)

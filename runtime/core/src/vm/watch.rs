@@ -5,9 +5,9 @@
 //! | gate | unchanged for | work waits | done |
 //! |---|---|---|---|
 //! | odd | a window (if that is zero: any time, once a tick), in which its thread has computed or waits | runnable, due or posted | the call is retaken |
-//! | any | a slice (in switches) | an equal one is runnable | a beat: `ATTENTION` |
+//! | any | a slice, or 25 us less (in switches) | an equal one is runnable | a beat: `ATTENTION` |
 //! | any | - | something due, posted, or more urgent; a descriptor that is ready | a beat |
-//! | even | 50 us after a beat | the same | a signal to the thread |
+//! | even | 50 us before a beat, or after it | the same | a signal to the thread |
 //! | any | the parameter `beat`, if it is not zero | - | a beat |
 
 use super::beat::{BEAT_TICK, Beat, Pace, Wanted};
@@ -15,7 +15,7 @@ use super::calling::before_deadline;
 use super::lock::Retake;
 use super::publishing::Standing;
 use super::standstill::{Cause, Standstill, Unanswered, note_answers};
-use super::{Vm, request};
+use super::{Vm, exception, request};
 use crate::monitor::{NextLook, TICK};
 use baton_sys::clock::Instant;
 use baton_sys::signals::ThreadHandle;
@@ -51,7 +51,9 @@ pub(super) struct Watch {
     /// The turn seen, and since when it has been: the running process's slice.
     turn: u64,
     slice_since: Instant,
-    /// Since when neither the gate was passed nor a turn ended but at the end of a slice.
+    /// How often the owner had waited.
+    waits: u64,
+    /// Since when neither the gate was passed, nor the owner waited, nor a turn ended but at the end of a slice.
     stands_since: Instant,
     /// When a foreign call was last seen, or a turn that had ended otherwise: since then, as far as is known, nobody does anything but compute.
     computes_since: Instant,
@@ -61,6 +63,10 @@ pub(super) struct Watch {
     /// The owner has answered the last signal that was the first, and the last flag.
     hears_signals: bool,
     heeds_flags: bool,
+    /// A flag is set of which it is not known whether it is heeded.
+    flag_is_out: bool,
+    /// Nobody has looked for a while.
+    has_paused: bool,
     pace: Pace,
     hot_until: Instant,
     retaken_at: Instant,
@@ -139,7 +145,7 @@ impl Vm {
         let mut watch = self.watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if self.has_ended() || self.park.is_waiting() {
             watch.beat = None;
-            watch.rivals.note_pause();
+            watch.note_pause();
             return NextLook::Quiet(None);
         }
         let owner = {
@@ -161,12 +167,13 @@ impl Vm {
         watch.note_owner(thread, value, now);
         let turn = self.published.turn();
         let is_new = watch.note(value, turn, self.published.turn_began(turn), now);
+        watch.note_waits(self.counters.idle_waits.get(), now);
         watch.rivals.note(view.standing.has_rivals(), is_new, now);
         let window = self.parameters.window.get();
         view.posted |= view.watched && self.owner_misses_news(watch);
         if !(view.standing.somebody_is_runnable() || view.posted || view.due) {
             watch.beat = None;
-            watch.rivals.note_pause();
+            watch.note_pause();
             let deadline = Some(view.deadline).filter(|&deadline| deadline != u64::MAX);
             let due = deadline.map(|deadline| watch.look_for_deadline(now, deadline, window));
             return if view.watched && !self.hears_of_news(watch, now) {
@@ -175,8 +182,10 @@ impl Vm {
                 NextLook::Quiet(due)
             };
         }
-        // Who waits for a descriptor is not told to the monitor, but found by a look.
-        let tick = if view.watched { TICK } else { watch.tick(now) };
+        // That a descriptor is ready, a look finds; when a slice ends that no equal waits for, it does not know, and one may come.
+        let knows_the_end = view.standing.has_rivals() || !self.parameters.preemptive();
+        let looks_for_calls_alone = !view.watched && knows_the_end && !window.is_zero();
+        let tick = if looks_for_calls_alone { watch.tick(now) } else { TICK };
         let mut next = now + tick;
         if value & 1 == 1 {
             next = next.min(self.watch_call(watch, now, value, window, thread));
@@ -238,7 +247,7 @@ impl Vm {
             return watch.gate_since + window;
         }
         if !window.is_zero() && watch.is_kept_from_running(thread, window) {
-            return now + age.clamp(window, TICK);
+            return now + while_kept_from_running(age, window);
         }
         // Without a window there is no age to look for, and looks that are for something else would take calls as well.
         if window.is_zero() && now < watch.retaken_at + TICK {
@@ -293,7 +302,7 @@ impl Vm {
         };
     }
 
-    /// The heartbeat: asks the running process to give way, first by a flag, then by a signal.
+    /// The heartbeat: asks the running process to give way, by a flag, and by a signal if it does not notice that.
     fn beat(&self, watch: &mut Watch, now: Instant, value: u64, view: View, thread: ThreadHandle) -> Instant {
         let slice = self.published_slice();
         // Relaxed: a hint; the safepoint asks the accounts.
@@ -321,6 +330,8 @@ impl Vm {
         if view.due && !due {
             next = next.min(may_ask);
         }
+        let is_unanswered = !wanted.is_nothing() && watch.beat.as_ref().is_some_and(|beat| beat.gate == value);
+        watch.note_flag(is_unanswered);
         if wanted.is_nothing() {
             watch.beat = None;
             return next;
@@ -348,7 +359,8 @@ impl Vm {
                 beat.wanted = wanted;
                 if now >= beat.signal_at {
                     self.signal(thread);
-                    (watch.hears_signals, watch.heeds_flags) = (beat.signals() == 0, false);
+                    watch.hears_signals = beat.signals() == 0;
+                    (watch.flag_is_out, watch.heeds_flags) = (false, false);
                     beat.note_signal(now, thread.cpu_time());
                 }
                 next.min(beat.signal_at)
@@ -359,14 +371,15 @@ impl Vm {
                 let mut beat = Beat::new(value, wanted, now + watch.time_for_flag(wanted));
                 if value & 1 == 0 && watch.takes_a_signal(now) {
                     self.signal(thread);
-                    if std::mem::replace(&mut watch.hears_signals, true) {
-                        beat.note_signal_to_who_hears(now, slice.min(TICK));
+                    let slices_differ = self.exceptions() & (exception::SLICED | exception::OWING) != 0;
+                    if std::mem::replace(&mut watch.hears_signals, true) && !slices_differ {
+                        beat.note_signal_to_who_hears(now, slice.clamp(BEAT_TICK, TICK));
                     } else {
                         beat.note_signal(now, thread.cpu_time());
                     }
                 } else {
                     beat.note_flag(thread.cpu_time());
-                    watch.heeds_flags = true;
+                    watch.flag_is_out = true;
                 }
                 next.min(watch.beat.insert(beat).signal_at)
             }
@@ -385,6 +398,11 @@ impl Vm {
             gate.request_attention();
         }
     }
+}
+
+/// When to look again at a call of this age whose thread is not let run.
+fn while_kept_from_running(age: Duration, window: Duration) -> Duration {
+    age.min(TICK).max(window)
 }
 
 /// By how much a slice may be ended before its time, rather than to look once more. What it is too short is added to the next one.
@@ -415,12 +433,15 @@ impl Default for Watch {
             standstill: None,
             turn: 0,
             slice_since: start,
+            waits: 0,
             stands_since: start,
             computes_since: start,
             rivals: Rivals::default(),
             beat: None,
             hears_signals: false,
             heeds_flags: false,
+            flag_is_out: false,
+            has_paused: true,
             pace: Pace::default(),
             hot_until: start,
             retaken_at: start,
@@ -443,6 +464,28 @@ impl Watch {
             self.beat = None;
             self.hears_signals = false;
             self.heeds_flags = false;
+            self.flag_is_out = false;
+        }
+    }
+
+    /// Who has just waited sees for itself what is due, before it runs a process.
+    fn note_waits(&mut self, waits: u64, now: Instant) {
+        if std::mem::replace(&mut self.waits, waits) != waits {
+            self.stands_since = now;
+            self.computes_since = now;
+        }
+    }
+
+    /// No look is made until there is something to do.
+    fn note_pause(&mut self) {
+        self.has_paused = true;
+        self.rivals.note_pause();
+    }
+
+    /// A flag that is no longer waited for was heeded.
+    fn note_flag(&mut self, is_unanswered: bool) {
+        if self.flag_is_out && !is_unanswered {
+            (self.flag_is_out, self.heeds_flags) = (false, true);
         }
     }
 
@@ -492,7 +535,7 @@ impl Watch {
             self.gate_since = now;
             self.stands_since = now;
         }
-        if gate & 1 == 1 {
+        if gate & 1 == 1 || std::mem::take(&mut self.has_paused) {
             self.computes_since = now;
         }
         let is_new = turn != self.turn;
@@ -572,6 +615,11 @@ mod tests {
             assert_eq!(watch.takes_a_signal(at(now)), takes, "{now}");
         }
         assert_eq!(watch.slice_since, at(1_255));
+        assert!(watch.takes_a_signal(at(1_310)));
+        watch.note_waits(1, at(1_310));
+        assert!(!watch.takes_a_signal(at(1_310)));
+        watch.note_waits(1, at(1_360));
+        assert!(watch.takes_a_signal(at(1_360)));
     }
 
     #[test]
@@ -580,7 +628,7 @@ mod tests {
         watch.note(4, 1, None, at(0));
         let ticks = [0, 8_000, 20_000, 32_000, 1_000_000].map(|now| watch.tick(at(now)).as_micros());
         assert_eq!(ticks, [2_000, 2_000, 5_000, 8_000, 8_000]);
-        // Short calls are not seen. One is, and then a yield.
+        // Short calls are not seen. One is, and then a yield, and what was done while nobody looked.
         for (now, gate, turn, tick) in [
             (2_000_000, 6, 1, LONGEST_TICK),
             (2_000_010, 7, 1, TICK),
@@ -590,6 +638,10 @@ mod tests {
             watch.note(gate, turn, None, at(now));
             assert_eq!(watch.tick(at(now)), tick, "{now}");
         }
+        assert_eq!(watch.tick(at(4_000_000)), LONGEST_TICK);
+        watch.note_pause();
+        watch.note(8, 2, None, at(4_000_000));
+        assert_eq!(watch.tick(at(4_000_000)), TICK);
     }
 
     #[test]
@@ -606,13 +658,29 @@ mod tests {
         }
         assert!(watch.pace.gap() > BEAT_TICK);
         assert_eq!(watch.time_for_flag(deadline), BEAT_TICK);
-        watch.heeds_flags = true;
+        watch.flag_is_out = true;
+        watch.note_flag(true);
+        assert_eq!(watch.time_for_flag(deadline), BEAT_TICK);
+        watch.note_flag(false);
         assert_eq!(watch.time_for_flag(deadline), watch.pace.gap());
         let urgent = Wanted {
             outranked: true,
             ..deadline
         };
         assert_eq!(watch.time_for_flag(urgent), BEAT_TICK);
+    }
+
+    #[test]
+    fn a_call_whose_thread_is_not_let_run_is_looked_at_more_and_more_rarely() {
+        for (age, window, next) in [
+            (100, 100, 100),
+            (800, 100, 800),
+            (50_000, 100, 2_000),
+            (5_000, 5_000, 5_000),
+        ] {
+            let [age, window, next] = [age, window, next].map(Duration::from_micros);
+            assert_eq!(while_kept_from_running(age, window), next);
+        }
     }
 
     #[test]

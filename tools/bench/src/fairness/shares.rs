@@ -18,15 +18,11 @@ use crate::verdict::{Goal, Verdict};
 
 const GOAL: Goal = Goal::at_most(1.0, " %", 2);
 
-/// How many processes, seconds of a slice, and rounds. Looking cuts a round in two: more rounds than are asked for make that small,
-/// and shorter slices keep many processes from taking minutes.
-const STEPS: [(u32, f64, u32); 5] = [
-    (2, 0.001, 1000),
-    (10, 0.001, 500),
-    (50, 0.001, 300),
-    (200, 0.000_5, 250),
-    (1000, 0.000_1, 250),
-];
+/// Seconds.
+const SLICE: f64 = 0.001;
+
+/// How many processes, and rounds. Looking cuts a round in two: more rounds than are asked for make that small.
+const STEPS: [(u32, u32); 5] = [(2, 1000), (10, 500), (50, 300), (200, 250), (1000, 200)];
 
 /// What the two urgent processes of the mixed case ask for: 5 ms of work, then 45 ms of sleep.
 const WORK: f64 = 0.005;
@@ -35,7 +31,6 @@ const SLEEP: f64 = 0.045;
 /// Shares of one number of processes.
 struct Step {
     number: u32,
-    slice: f64,
     rounds: u32,
     seconds: Vec<f64>,
 }
@@ -54,23 +49,22 @@ impl Step {
 pub(super) fn run(bench: &Bench, baton: &Interpreter, options: &FairnessOptions) -> Result<Report> {
     let script = bench.script("shares", include_str!("../../programs/shares.lua"))?;
     let is_small = options.most < 10;
-    let steps = STEPS.iter().filter(|(number, ..)| *number <= options.most.max(2));
+    let steps = STEPS.iter().filter(|(number, _)| *number <= options.most.max(2));
     let bar = progress(steps.clone().count() + 1);
     let mut list = Vec::new();
-    for &(number, slice, rounds) in steps {
+    for &(number, rounds) in steps {
         bar.set_message(format!("{number} equal processes"));
         let rounds = if is_small { 20 } else { rounds };
         let words = [
             "equal".to_string(),
             number.to_string(),
-            slice.to_string(),
+            SLICE.to_string(),
             rounds.to_string(),
         ];
-        let mut found = measure(baton, &script, &words, f64::from(number * rounds) * slice)?;
+        let mut found = measure(baton, &script, &words, f64::from(number * rounds) * SLICE)?;
         let seconds = found.remove("cpu").unwrap_or_default();
         list.push(Step {
             number,
-            slice,
             rounds,
             seconds,
         });
@@ -105,14 +99,13 @@ fn measure(baton: &Interpreter, script: &Path, words: &[String], seconds: f64) -
 }
 
 fn table(list: &[Step]) -> Table {
-    let caption = "shares of equal endless processes in % of the fair share";
-    let header = ["processes", "slice ms", "rounds", "smallest", "largest", "farthest off"];
+    let caption = "shares of equal endless processes in % of the fair share, slices of 1 ms";
+    let header = ["processes", "rounds", "smallest", "largest", "farthest off"];
     let mut table = Table::new(caption, &header);
     for step in list {
         let least = step.seconds.iter().copied().reduce(f64::min);
         table.row([
             step.number.to_string(),
-            figure(Some(step.slice * 1e3), 1, ""),
             step.rounds.to_string(),
             figure(step.share(least), 2, ""),
             figure(step.share(stats::maximum(&step.seconds)), 2, ""),
