@@ -343,15 +343,7 @@ impl Vm {
             self.published.deadlines_from.store(asks_from, Ordering::Relaxed);
         }
         if slice_over {
-            let contested_from = watch.rivals.since.map_or(0, Instant::as_nanos);
-            let asked = &self.published.asked;
-            // Relaxed (all): the request orders them; who answers in another turn looks at none of them.
-            asked.turn.store(watch.turn, Ordering::Relaxed);
-            asked.contested_from.store(contested_from, Ordering::Relaxed);
-            let over_from = slice_ends.as_nanos().max(contested_from);
-            asked.over_from.store(over_from, Ordering::Relaxed);
-            // Release: pairs with the swap in `safepoint`.
-            self.requests.fetch_or(request::SLICE, Ordering::Release);
+            self.request_end_of_slice(watch, slice_ends);
         }
         match &mut watch.beat {
             Some(beat) if beat.gate == value && value & 1 == 1 => next,
@@ -366,23 +358,42 @@ impl Vm {
                 next.min(beat.signal_at)
             }
             _ => {
-                self.counters.beats.increment();
-                self.request_attention_of_owner();
                 let mut beat = Beat::new(value, wanted, now + watch.time_for_flag(wanted));
-                if value & 1 == 0 && watch.takes_a_signal(now) {
-                    self.signal(thread);
-                    let slices_differ = self.exceptions() & (exception::SLICED | exception::OWING) != 0;
-                    if std::mem::replace(&mut watch.hears_signals, true) && !slices_differ {
-                        beat.note_signal_to_who_hears(now, slice.clamp(BEAT_TICK, TICK));
-                    } else {
-                        beat.note_signal(now, thread.cpu_time());
-                    }
-                } else {
-                    beat.note_flag(thread.cpu_time());
-                    watch.flag_is_out = true;
-                }
+                self.ask_anew(watch, &mut beat, now, slice, thread);
                 next.min(watch.beat.insert(beat).signal_at)
             }
+        }
+    }
+
+    /// Asks the running process for the end of its slice, and tells what is known of that.
+    fn request_end_of_slice(&self, watch: &Watch, slice_ends: Instant) {
+        let contested_from = watch.rivals.since.map_or(0, Instant::as_nanos);
+        let asked = &self.published.asked;
+        // Relaxed (all): the request orders them; who answers in another turn looks at none of them.
+        asked.turn.store(watch.turn, Ordering::Relaxed);
+        asked.contested_from.store(contested_from, Ordering::Relaxed);
+        let over_from = slice_ends.as_nanos().max(contested_from);
+        asked.over_from.store(over_from, Ordering::Relaxed);
+        // Release: pairs with the swap in `safepoint`.
+        self.requests.fetch_or(request::SLICE, Ordering::Release);
+    }
+
+    /// By a flag, or also by a signal, if it would not notice that.
+    fn ask_anew(&self, watch: &mut Watch, beat: &mut Beat, now: Instant, slice: Duration, thread: ThreadHandle) {
+        self.counters.beats.increment();
+        self.request_attention_of_owner();
+        if beat.gate & 1 == 1 || !watch.takes_a_signal(now) {
+            beat.note_flag(thread.cpu_time());
+            watch.flag_is_out = true;
+            return;
+        }
+        self.signal(thread);
+        // The next slice may be a shorter one.
+        let slices_differ = self.exceptions() & (exception::SLICED | exception::OWING) != 0;
+        if std::mem::replace(&mut watch.hears_signals, true) && !slices_differ {
+            beat.note_signal_to_who_hears(now, slice.clamp(BEAT_TICK, TICK));
+        } else {
+            beat.note_signal(now, thread.cpu_time());
         }
     }
 
