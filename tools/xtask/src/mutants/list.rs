@@ -524,7 +524,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "accounts follow a clock that nobody sets any more",
         "vm/straight.rs",
-        "        if self.monitor.is_parked() {\n            return Instant::now().as_nanos();\n        }\n",
+        "        if !self.monitor.ticks() {\n            return Instant::now().as_nanos();\n        }\n",
         "",
     ),
     mutant(
