@@ -62,6 +62,11 @@ impl Beat {
         }
     }
 
+    /// It is not answered, and asks for all that is wanted now.
+    pub(super) fn asks_for(&self, gate: u64, wanted: Wanted) -> bool {
+        self.gate == gate && !wanted.adds_to(self.wanted)
+    }
+
     /// The first signal is sent, to a thread that has heard the last ones: it is looked at no sooner than after this time.
     pub(super) fn note_signal_to_who_hears(&mut self, now: Instant, next_look: Duration) {
         self.signals += 1;
@@ -241,6 +246,8 @@ mod tests {
         for new in [posted, due, both] {
             assert!(new.adds_to(NOTHING) && !new.adds_to(new) && !NOTHING.adds_to(new));
         }
+        let beat = Beat::new(4, due, at(50));
+        assert!(beat.asks_for(4, due) && !beat.asks_for(6, due) && !beat.asks_for(4, later) && !beat.asks_for(4, both));
         assert!(later.adds_to(due) && both.adds_to(due) && both.adds_to(posted) && !due.adds_to(both));
         for other in [
             Wanted {

@@ -347,7 +347,7 @@ impl Vm {
         }
         match &mut watch.beat {
             Some(beat) if beat.gate == value && value & 1 == 1 => next,
-            Some(beat) if beat.gate == value && !wanted.adds_to(beat.wanted) => {
+            Some(beat) if beat.asks_for(value, wanted) => {
                 beat.wanted = wanted;
                 if now >= beat.signal_at {
                     self.signal(thread);

@@ -535,9 +535,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "what is asked for anew waits for the old signal",
-        "vm/watch.rs",
-        "beat.gate == value && !wanted.adds_to(beat.wanted)",
-        "beat.gate == value",
+        "vm/beat.rs",
+        "self.gate == gate && !wanted.adds_to(self.wanted)",
+        "self.gate == gate",
     ),
     mutant(
         "who sleeps is charged by the coarse clock",
