@@ -123,16 +123,17 @@ local function wait_for_next_part()
   is_waiting = false
 end
 
--- The main event loop: events are due at set times, whether or not it is ready for them, and each is handled when it is.
+-- The main event loop: events are due at set times, whether or not it is ready for them. It handles all that are due, and then waits for the next: a sleep
+-- until a time that is past would give the calculation another slice for each of them.
 local function handle_events()
   local due = clock() + PERIOD
   while not done do
     if stopped_at then wait_for_next_part() end
-    process.sleep_until(due + cut)
-    if not stopped_at and clock() >= due then
+    while not stopped_at and clock() >= due do
       late[#late + 1] = clock() - due
       due = due + PERIOD
     end
+    process.sleep_until(due + cut)
   end
 end
 
