@@ -36,6 +36,10 @@ impl Wanted {
         !(self.slice_over || self.posted || self.outranked || self.deadline != 0)
     }
 
+    pub(super) fn is_a_slice_alone(self) -> bool {
+        self.slice_over && !(self.posted || self.outranked || self.deadline != 0)
+    }
+
     pub(super) fn is_a_deadline_alone(self) -> bool {
         self.deadline != 0 && !(self.slice_over || self.posted || self.outranked)
     }
@@ -242,6 +246,12 @@ mod tests {
         let both = Wanted { deadline: 7, ..posted };
         let later = Wanted { deadline: 8, ..NOTHING };
         assert!(NOTHING.is_nothing() && !posted.is_nothing() && !due.is_nothing());
+        let slice = Wanted {
+            slice_over: true,
+            ..NOTHING
+        };
+        let slice_and_post = Wanted { posted: true, ..slice };
+        assert!(slice.is_a_slice_alone() && !due.is_a_slice_alone() && !slice_and_post.is_a_slice_alone());
         assert!(due.is_a_deadline_alone() && !both.is_a_deadline_alone() && !posted.is_a_deadline_alone());
         for new in [posted, due, both] {
             assert!(new.adds_to(NOTHING) && !new.adds_to(new) && !NOTHING.adds_to(new));

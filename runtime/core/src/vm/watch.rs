@@ -29,6 +29,9 @@ const SLOW_ANSWER: Duration = Duration::from_millis(10);
 /// The longest time between two looks at a process that computes while others wait.
 const LONGEST_TICK: Duration = Duration::from_millis(8);
 
+/// The longest time between two looks at a call whose thread is not let run.
+const LONGEST_PATIENCE: Duration = Duration::from_micros(500);
+
 /// After a retake the monitor looks every window for this long: another one is likely.
 const HOT: Duration = Duration::from_millis(10);
 
@@ -388,9 +391,10 @@ impl Vm {
             return;
         }
         self.signal(thread);
-        // The next slice may be a shorter one.
+        // The next slice may be a shorter one. And who is woken by a deadline, or is more urgent, waits for this look if one signal in a hundred is not heard.
         let slices_differ = self.exceptions() & (exception::SLICED | exception::OWING) != 0;
-        if std::mem::replace(&mut watch.hears_signals, true) && !slices_differ {
+        let can_wait = beat.wanted.is_a_slice_alone() && !slices_differ;
+        if std::mem::replace(&mut watch.hears_signals, true) && can_wait {
             beat.note_signal_to_who_hears(now, slice.clamp(BEAT_TICK, TICK));
         } else {
             beat.note_signal(now, thread.cpu_time());
@@ -413,7 +417,7 @@ impl Vm {
 
 /// When to look again at a call of this age whose thread is not let run.
 fn while_kept_from_running(age: Duration, window: Duration) -> Duration {
-    age.min(TICK).max(window)
+    age.min(LONGEST_PATIENCE).max(window)
 }
 
 /// By how much a slice may be ended before its time, rather than to look once more. What it is too short is added to the next one.
@@ -685,8 +689,8 @@ mod tests {
     fn a_call_whose_thread_is_not_let_run_is_looked_at_more_and_more_rarely() {
         for (age, window, next) in [
             (100, 100, 100),
-            (800, 100, 800),
-            (50_000, 100, 2_000),
+            (300, 100, 300),
+            (50_000, 100, 500),
             (5_000, 5_000, 5_000),
         ] {
             let [age, window, next] = [age, window, next].map(Duration::from_micros);
