@@ -42,10 +42,8 @@ impl Vm {
         if self.is_simulated() {
             return !outranked;
         }
-        inner.account(me, Instant::now().as_nanos());
-        let context = inner.context(me);
-        let slice = context.length_of_slice(self.parameters.slice.get());
-        context.slice_used().saturating_add(tolerance(slice)) >= slice
+        let (used, slice) = self.slice_so_far(inner, me);
+        used.saturating_add(tolerance(slice)) >= slice
     }
 
     /// Whether it has had more than its slice, however little is known of the end of the turn before, and an equal is there. That one has come just now, as nobody has asked for the
@@ -54,10 +52,18 @@ impl Vm {
         if self.is_simulated() || !inner.kernel.standing().rivals {
             return false;
         }
+        let (used, slice) = self.slice_so_far(inner, me);
+        used >= slice.saturating_add(nanos(TICK))
+    }
+
+    /// How much of its slice the running process has used, whose time so far is charged, and how long that is.
+    fn slice_so_far(&self, inner: &mut Inner, me: ProcessId) -> (i64, i64) {
         inner.account(me, Instant::now().as_nanos());
         let context = inner.context(me);
-        let slice = context.length_of_slice(self.parameters.slice.get());
-        context.slice_used() >= slice.saturating_add(nanos(TICK))
+        (
+            context.slice_used(),
+            context.length_of_slice(self.parameters.slice.get()),
+        )
     }
 
     /// Gives a process slices of this length (from a microsecond to an hour), or with `None` those of the parameter `slice`. The slice

@@ -171,7 +171,8 @@ impl Vm {
         let turn = self.published.turn();
         let is_new = watch.note(value, turn, self.published.turn_began(turn), now);
         watch.note_waits(self.counters.idle_waits.get(), now);
-        watch.rivals.note(view.standing.has_rivals(), is_new, now);
+        let was_unseen = watch.end_pause(now);
+        watch.rivals.note(view.standing.has_rivals(), is_new, was_unseen, now);
         let window = self.parameters.window.get();
         view.posted |= view.watched && self.owner_misses_news(watch);
         if !(view.standing.somebody_is_runnable() || view.posted || view.due) {
@@ -456,7 +457,7 @@ impl Default for Watch {
             hears_signals: false,
             heeds_flags: false,
             flag_is_out: false,
-            has_paused: true,
+            has_paused: false,
             pace: Pace::default(),
             hot_until: start,
             retaken_at: start,
@@ -494,7 +495,15 @@ impl Watch {
     /// No look is made until there is something to do.
     fn note_pause(&mut self) {
         self.has_paused = true;
-        self.rivals.note_pause();
+    }
+
+    /// Whether no look was made for a while: what was done meanwhile is not known.
+    fn end_pause(&mut self, now: Instant) -> bool {
+        let has_paused = std::mem::take(&mut self.has_paused);
+        if has_paused {
+            self.computes_since = now;
+        }
+        has_paused
     }
 
     /// A flag that is no longer waited for was heeded.
@@ -550,7 +559,7 @@ impl Watch {
             self.gate_since = now;
             self.stands_since = now;
         }
-        if gate & 1 == 1 || std::mem::take(&mut self.has_paused) {
+        if gate & 1 == 1 {
             self.computes_since = now;
         }
         let is_new = turn != self.turn;
@@ -574,18 +583,11 @@ struct Rivals {
     /// When they were first seen, if there were none in this turn before.
     since: Option<Instant>,
     were_there: bool,
-    /// Nobody has looked for a while: whatever was there then may have come and gone.
-    was_unseen: bool,
 }
 
 impl Rivals {
-    /// No look is made until there are some, or something else is to be done.
-    fn note_pause(&mut self) {
-        self.was_unseen = true;
-    }
-
-    fn note(&mut self, are_there: bool, is_new_turn: bool, now: Instant) {
-        let was_unseen = std::mem::take(&mut self.was_unseen);
+    /// `was_unseen`: nobody has looked for a while; whatever was there then may have come and gone.
+    fn note(&mut self, are_there: bool, is_new_turn: bool, was_unseen: bool, now: Instant) {
         if is_new_turn && !was_unseen {
             self.since = None;
         } else if was_unseen || !self.were_there {
@@ -656,6 +658,7 @@ mod tests {
         assert_eq!(watch.tick(at(4_000_000)), LONGEST_TICK);
         watch.note_pause();
         watch.note(8, 2, None, at(4_000_000));
+        assert!(watch.end_pause(at(4_000_000)) && !watch.end_pause(at(4_000_000)));
         assert_eq!(watch.tick(at(4_000_000)), TICK);
     }
 
@@ -711,7 +714,7 @@ mod tests {
     fn rivals_after(looks: &[(u64, bool, bool)]) -> Option<u64> {
         let mut rivals = Rivals::default();
         for &(now, are_there, is_new_turn) in looks {
-            rivals.note(are_there, is_new_turn, at(now));
+            rivals.note(are_there, is_new_turn, false, at(now));
         }
         rivals.since.map(|since| since.as_nanos() / 1000)
     }
@@ -729,10 +732,9 @@ mod tests {
             None
         );
         let mut rivals = Rivals::default();
-        rivals.note(false, true, at(1));
-        rivals.note_pause();
-        rivals.note(true, true, at(9));
-        rivals.note(true, false, at(10));
+        rivals.note(false, true, false, at(1));
+        rivals.note(true, true, true, at(9));
+        rivals.note(true, false, false, at(10));
         assert_eq!(rivals.since, Some(at(9)));
     }
 }
