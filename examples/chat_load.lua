@@ -2,7 +2,8 @@
 --
 --   baton examples/chat_load.lua [-n CLIENTS] [-m MESSAGES] [-p PORT] [-h HOST]
 --
--- Prints how long it took, and how many messages arrived in a second. The status is 1 if one is missing.
+-- Prints how long it took, and how many messages arrived in a second. The status is 1 if one is
+-- missing.
 
 local process = require "baton.process"
 local socket = require "socket"
@@ -13,7 +14,8 @@ for i = 1, #arg, 2 do
     io.stderr:write "usage: chat_load.lua [-n CLIENTS] [-m MESSAGES] [-p PORT] [-h HOST]\n"
     os.exit(2)
   end
-  options[arg[i]] = arg[i] == "-h" and arg[i + 1] or assert(math.tointeger(tonumber(arg[i + 1])), arg[i] .. ": a number expected")
+  options[arg[i]] = arg[i] == "-h" and arg[i + 1]
+    or assert(math.tointeger(tonumber(arg[i + 1])), arg[i] .. ": a number expected")
 end
 local count, messages = options["-n"], options["-m"]
 
@@ -55,4 +57,11 @@ process.scope(function(scope)
 end)
 local took = process.now() - before
 local arrived = count * count * messages
-print(("%d clients, %d messages arrived in %.2f s: %d a second"):format(count, arrived, took, arrived // took))
+print(
+  ("%d clients, %d messages arrived in %.2f s: %d a second"):format(
+    count,
+    arrived,
+    took,
+    arrived // took
+  )
+)

@@ -2,15 +2,17 @@
 --
 --   baton examples/chat_server.lua [-p PORT] [-b ADDRESS]
 --
--- Then, for instance: nc localhost 4000. The first line that a client sends is its name; "/who" lists who is there, "/quit"
--- leaves. The server prints its port, and ends when its standard input does (Ctrl-D): it accepts nobody any more, lets
--- what was said arrive within a second, and ends.
+-- Then, for instance: nc localhost 4000. The first line that a client sends is its name; "/who"
+-- lists who is there, "/quit" leaves. The server prints its port, and ends when its standard input
+-- does (Ctrl-D): it accepts nobody any more, lets what was said arrive within a second, and ends.
 --
--- Each client has two processes. One waits in socket:receive and hands each line to all outboxes; the other one takes from its client's
--- outbox and waits in socket:send. Nobody waits for a slow reader: whose outbox is full is thrown out.
+-- Each client has two processes. One waits in socket:receive and hands each line to all outboxes;
+-- the other one takes from its client's outbox and waits in socket:send. Nobody waits for a slow
+-- reader: whose outbox is full is thrown out.
 --
--- All of them share one table of clients. Who goes through it with `pairs` must not meet somebody who enters meanwhile, and a switch may come anywhere:
--- so a mutex is held by whoever changes the table or copies it. To tell something, a process goes through a copy, and keeps nobody out.
+-- All of them share one table of clients. Who goes through it with `pairs` must not meet somebody
+-- who enters meanwhile, and a switch may come anywhere: so a mutex is held by whoever changes the
+-- table or copies it. To tell something, a process goes through a copy, and keeps nobody out.
 
 local process = require "baton.process"
 local socket = require "socket"
@@ -68,7 +70,8 @@ end
 -- Whether the client was there.
 local function leave(client)
   return room:with(function()
-    if clients[client.name] ~= client then return false end -- gone, or killed, before it had entered
+    -- gone, or killed, before it had entered
+    if clients[client.name] ~= client then return false end
     clients[client.name] = nil
     return true
   end)
@@ -114,7 +117,8 @@ end
 
 local has_complained = false
 
--- The next connection; nothing once the server is closed. Most likely there are no descriptors left: some come back when clients leave.
+-- The next connection; nothing once the server is closed. Most likely there are no descriptors
+-- left: some come back when clients leave.
 local function accept(server)
   while true do
     local connection, why = server:accept()

@@ -2,27 +2,29 @@
 --
 --   baton examples/job_queue.lua [-n JOBS AT ONCE] [-t SECONDS] [-x] [FILE]
 --
--- The commands come from FILE or from the standard input, one on a line, and start as they come; "5: make" has a limit
--- of five seconds of its own. With -x the first failure cancels everything else, as does Ctrl-C in any case. The status
--- is 1 if a command failed.
+-- The commands come from FILE or from the standard input, one on a line, and start as they come;
+-- "5: make" has a limit of five seconds of its own. With -x the first failure cancels everything
+-- else, as does Ctrl-C in any case. The status is 1 if a command failed.
 --
--- A worker waits for its command in plain io.popen and pipe:read, and nobody else does. A timer ends a command that
--- takes too long. To cancel, we end the commands, and the workers find out: killing the workers themselves might strike
--- one that has just started its command and not yet noted it.
+-- A worker waits for its command in plain io.popen and pipe:read, and nobody else does. A timer
+-- ends a command that takes too long. To cancel, we end the commands, and the workers find out:
+-- killing the workers themselves might strike one that has just started its command and not yet
+-- noted it.
 
 local process = require "baton.process"
 
 local USAGE = "usage: job_queue.lua [-n JOBS] [-t SECONDS] [-x] [FILE]"
 local GRACE = 1 -- seconds between SIGTERM and SIGKILL
 
--- A running command. Its shell leads a process group of its own, so that one signal reaches all that it has started.
+-- A running command. Its shell leads a process group of its own, so that one signal reaches all
+-- that it has started.
 local Command = {}
 Command.__index = Command
 
 local function quoted(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 
--- The outer shell stays until the command has ended, and holds the pipe open: when the output ends, so has the command,
--- but its number is not free for others before pipe:close().
+-- The outer shell stays until the command has ended, and holds the pipe open: when the output ends,
+-- so has the command, but its number is not free for others before pipe:close().
 local SHELL = [[exec setsid sh -c 'echo $$; sh -c "$0" </dev/null 2>&1; exit $?' ]]
 
 local function start(text)
@@ -40,7 +42,8 @@ function Command:stop()
   process.after(GRACE, self.signal, self, "KILL")
 end
 
--- Waits for the command's end; returns its output, and whether and how it ended, as os.execute does.
+-- Waits for the command's end; returns its output, and whether and how it ended, as os.execute
+-- does.
 function Command:wait()
   local output = self.pipe:read("a")
   self.ended = true
@@ -96,7 +99,8 @@ end
 function Queue:cancel()
   self.cancelled = true
   self.jobs:close()
-  local commands = {} -- a copy, as the set changes while we wait; made in one piece, as workers add to it at any time
+  -- a copy, as the set changes while we wait; made in one piece, as workers add to it at any time
+  local commands = {}
   process.critical(function()
     for command in pairs(self.running) do commands[#commands + 1] = command end
   end)
@@ -117,7 +121,12 @@ local function read_options(arguments)
     end
   end
   options.file = arguments[i]
-  if arguments[i + 1] or not options.seconds or math.type(options.jobs) ~= "integer" or options.jobs < 1 then
+  if
+    arguments[i + 1]
+    or not options.seconds
+    or math.type(options.jobs) ~= "integer"
+    or options.jobs < 1
+  then
     io.stderr:write(USAGE, "\n")
     os.exit(2)
   end

@@ -1,11 +1,13 @@
--- Checks the links of a web page, many at the same time, with plain LuaSocket: one process for each link.
+-- Checks the links of a web page, many at the same time, with plain LuaSocket: one process for each
+-- link.
 --
 --   baton examples/link_checker.lua [-t SECONDS] [-n CONNECTIONS] URL
 --
--- Each process is written as if it were alone: it asks, waits, follows redirections, and returns what it found. There
--- are no callbacks and no event loop, and socket.http is the one that every Lua program uses. It blocks in C, and only
--- the process that called it waits: Baton knows that calls about different sockets may overlap. What this example shows
--- besides: a semaphore as a limit, timeouts, results by join, and an error that ends one process only.
+-- Each process is written as if it were alone: it asks, waits, follows redirections, and returns
+-- what it found. There are no callbacks and no event loop, and socket.http is the one that every
+-- Lua program uses. It blocks in C, and only the process that called it waits: Baton knows that
+-- calls about different sockets may overlap. What this example shows besides: a semaphore as a
+-- limit, timeouts, results by join, and an error that ends one process only.
 
 local process = require "baton.process"
 local http = require "socket.http"
@@ -28,12 +30,28 @@ local function links_of(html, base)
   return links
 end
 
+-- What a server answers about a page: true, the status and the headers; or nil and why there is no
+-- answer. HEAD asks for the headers only, but there are servers that do not know it: they answer
+-- with an error, or close the connection. Then GET has the last word, about the first byte of the
+-- page.
+local function ask(target)
+  local answered, status, headers = http.request { url = target, method = "HEAD", redirect = false }
+  local is_refused = not answered and status == "closed" or answered and status >= 400
+  if not is_refused then return answered, status, headers end
+  return http.request {
+    url = target,
+    redirect = false,
+    headers = { range = "bytes=0-0" },
+    sink = ltn12.sink.null(),
+  }
+end
+
 -- "ok", "dead" or "skipped", and why.
 local function check(target)
   for _ = 0, MOST_REDIRECTIONS do
     local scheme = url.parse(target).scheme
     if scheme ~= "http" then return "skipped", ("no %s here"):format(scheme) end
-    local answered, status, headers = http.request { url = target, method = "HEAD", redirect = false }
+    local answered, status, headers = ask(target)
     if not answered then return "dead", status end
     local leads_to = status >= 300 and status < 400 and headers.location
     if not leads_to then return status < 400 and "ok" or "dead", ("status %d"):format(status) end

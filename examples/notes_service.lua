@@ -1,16 +1,19 @@
--- A small HTTP service that keeps notes in PostgreSQL and speaks JSON: LuaSocket, lua-sql-postgres and lua-cjson, as they are.
+-- A small HTTP service that keeps notes in PostgreSQL and speaks JSON: LuaSocket, lua-sql-postgres
+-- and lua-cjson, as they are.
 --
 --   baton examples/notes_service.lua [-p PORT] [-c CONNECTIONS] 'host=... dbname=... user=...'
 --
 --   POST /notes {"text": "..."}    201, the note with its id      GET /notes       all notes
 --   GET /notes/ID                  the note, or 404               DELETE /notes/ID 204, or 404
 --
--- It prints its port, and ends when its standard input does (Ctrl-D): it accepts nobody any more, and lets requests that are being answered
--- come to their end, for five seconds at most.
+-- It prints its port, and ends at SIGTERM or Ctrl-C: it accepts nobody any more, and lets requests
+-- that are being answered come to their end, for five seconds at most. A second one ends it at
+-- once.
 --
--- Each client has a process, which waits for its socket. A request takes a connection to the database out of a channel and puts it back; while the
--- database works, the process waits for that. All of it is one native thread. A connection is made when it is first needed, and again after a failure: as long
--- as the database cannot be reached, the answer is 503.
+-- Each client has a process, which waits for its socket. A request takes a connection to the
+-- database out of a channel and puts it back; while the database works, the process waits for that,
+-- and no other does. A connection is made when it is first needed, and again after a failure: as
+-- long as the database cannot be reached, the answer is 503.
 
 local process = require "baton.process"
 local socket = require "socket"
@@ -22,7 +25,8 @@ local BREAK = 0.05 -- seconds without accepting anybody, when there are too many
 local LARGEST = 1 << 20 -- bytes of a request's body
 
 local REASONS = {
-  [200] = "OK", [201] = "Created", [204] = "No Content", [400] = "Bad Request", [404] = "Not Found", [405] = "Method Not Allowed",
+  [200] = "OK", [201] = "Created", [204] = "No Content", [400] = "Bad Request", [404] = "Not Found",
+  [405] = "Method Not Allowed",
   [413] = "Content Too Large", [500] = "Internal Server Error", [503] = "Service Unavailable",
 }
 
@@ -35,7 +39,8 @@ Pool.__index = Pool
 
 -- `free` has a place for each connection, whether or not it is connected.
 local function open_pool(environment, source, size)
-  local pool = setmetatable({ free = process.channel(size), source = source, environment = environment }, Pool)
+  local pool =
+    setmetatable({ free = process.channel(size), source = source, environment = environment }, Pool)
   for _ = 1, size do pool.free:send {} end
   return pool
 end
@@ -48,7 +53,8 @@ function Pool:connect()
   return connection or error(setmetatable({ why = why }, Unreachable))
 end
 
--- Calls f(connection) with one that nobody else has meanwhile. After an error, or a kill, nobody knows its state: who has the place next connects again.
+-- Calls f(connection) with one that nobody else has meanwhile. After an error, or a kill, nobody
+-- knows its state: who has the place next connects again.
 function Pool:with(f)
   local place = self.free:receive()
   local _ <close> = setmetatable({}, { __close = function(_, failure)
@@ -86,26 +92,41 @@ local routes = {}
 local EMPTY = "[]" -- which cjson would take for an object
 
 routes["GET /notes"] = function(pool)
-  local notes = pool:with(function(connection) return (rows(connection, "SELECT id, text FROM notes ORDER BY id")) end)
+  local notes = pool:with(
+    function(connection) return (rows(connection, "SELECT id, text FROM notes ORDER BY id")) end
+  )
   return 200, notes[1] and notes or EMPTY
 end
 
 routes["POST /notes"] = function(pool, _, body)
   local ok, note = pcall(json.decode, body)
-  if not ok or type(note) ~= "table" or type(note.text) ~= "string" then return 400, { error = 'an object with a "text" expected' } end
+  if not ok or type(note) ~= "table" or type(note.text) ~= "string" then
+    return 400, { error = 'an object with a "text" expected' }
+  end
   return 201, pool:with(function(connection)
-    return rows(connection, ("INSERT INTO notes (text) VALUES ('%s') RETURNING id, text"):format(connection:escape(note.text)))[1]
+    return rows(
+      connection,
+      ("INSERT INTO notes (text) VALUES ('%s') RETURNING id, text"):format(
+        connection:escape(note.text)
+      )
+    )[1]
   end)
 end
 
 routes["GET /notes/ID"] = function(pool, id)
-  local note = pool:with(function(connection) return rows(connection, ("SELECT id, text FROM notes WHERE id = %d"):format(id))[1] end)
+  local note = pool:with(
+    function(connection)
+      return rows(connection, ("SELECT id, text FROM notes WHERE id = %d"):format(id))[1]
+    end
+  )
   if note then return 200, note end
   return 404, { error = "no such note" }
 end
 
 routes["DELETE /notes/ID"] = function(pool, id)
-  local _, count = pool:with(function(connection) return rows(connection, ("DELETE FROM notes WHERE id = %d"):format(id)) end)
+  local _, count = pool:with(
+    function(connection) return rows(connection, ("DELETE FROM notes WHERE id = %d"):format(id)) end
+  )
   if count == 1 then return 204 end
   return 404, { error = "no such note" }
 end
@@ -119,7 +140,8 @@ local function answer(pool, method, path, body)
   if ok then return status, value end
   local failure = status
   io.stderr:write("notes_service: ", tostring(failure), "\n")
-  return getmetatable(failure) == Unreachable and 503 or 500, { error = "the database does not answer" }
+  return getmetatable(failure) == Unreachable and 503 or 500,
+    { error = "the database does not answer" }
 end
 
 -- }======================================================
@@ -147,8 +169,10 @@ end
 
 local function reply(client, status, value, keep)
   local body = value == nil and "" or (value == EMPTY and value or json.encode(value)) .. "\n"
-  return client:send(("HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: %s\r\n\r\n%s"):format(
-    status, REASONS[status], #body, keep and "keep-alive" or "close", body))
+  local head = "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\n"
+    .. "Content-Length: %d\r\nConnection: %s\r\n\r\n"
+  local connection = keep and "keep-alive" or "close"
+  return client:send(head:format(status, REASONS[status], #body, connection) .. body)
 end
 
 local function serve(client, pool, state)
@@ -167,7 +191,8 @@ end
 
 local has_complained = false
 
--- The next client; nothing once the server is closed. Most likely there are no descriptors left: some come back when clients leave.
+-- The next client; nothing once the server is closed. Most likely there are no descriptors left:
+-- some come back when clients leave.
 local function accept(server)
   while true do
     local client, why = server:accept()
@@ -182,8 +207,11 @@ local function run(port, size, source)
   local environment = assert(driver.postgres())
   local pool = open_pool(environment, source, size)
   pool:with(function(connection)
-    assert(connection:execute "CREATE TABLE IF NOT EXISTS notes (id serial PRIMARY KEY, text text NOT NULL)")
+    assert(connection:execute [[
+      CREATE TABLE IF NOT EXISTS notes (id serial PRIMARY KEY, text text NOT NULL)
+    ]])
   end)
+  local ends = process.signals("TERM", "INT")
   local server = assert(socket.bind("127.0.0.1", port, 1024))
   print("port " .. select(2, server:getsockname()))
   io.stdout:flush()
@@ -195,7 +223,8 @@ local function run(port, size, source)
         clients[scope:spawn({ name = "a client" }, serve, client, pool, state)] = state
       end
     end)
-    repeat until not io.read "L"
+    ends:receive()
+    ends:close() -- a second one ends the program at once
     server:close()
     acceptor:join()
     for client, state in pairs(clients) do -- who says nothing has nothing to wait for
@@ -221,7 +250,10 @@ while arg[i] do
   i = i + 1
 end
 if not source or not options["-p"] or not options["-c"] then
-  io.stderr:write "usage: notes_service.lua [-p PORT] [-c CONNECTIONS] 'host=... dbname=... user=...'\n"
+  io.stderr:write(
+    "usage: notes_service.lua [-p PORT] [-c CONNECTIONS] ",
+    "'host=... dbname=... user=...'\n"
+  )
   os.exit(2)
 end
 run(options["-p"], options["-c"], source)

@@ -1,21 +1,27 @@
--- Philosophers around a table: each thinks, takes the fork at its left and the one at its right, eats, and puts them back.
+-- Philosophers around a table: each thinks, takes the fork at its left and the one at its right,
+-- eats, and puts them back.
 --
---   baton examples/philosophers.lua [-n PHILOSOPHERS] [-m MEALS] [-t SECONDS] [--monitor] [--symmetric]
+--   baton examples/philosophers.lua [-n PHILOSOPHERS] [-m MEALS] [-t SECONDS] [--monitor]
+--   [--symmetric]
 --
--- There are forty of them if nothing else is said, or forty thousand; each eats ten meals, and thinks and eats for up to
--- -t seconds each time. The forks are semaphores, or with --monitor things of a monitor: a mutex with conditions. The last
--- philosopher takes the right fork first, so that there is always somebody who can eat. With --symmetric it does as the
--- others do, and all take their left forks at the same moment: nobody can go on, and Baton says so, and who waits where.
+-- There are forty of them if nothing else is said, or forty thousand; each eats ten meals, and
+-- thinks and eats for up to -t seconds each time. The forks are semaphores, or with --monitor
+-- things of a monitor: a mutex with conditions. The last philosopher takes the right fork first, so
+-- that there is always somebody who can eat. With --symmetric it does as the others do, and all
+-- take their left forks at the same moment: nobody can go on, and Baton says so, and who waits
+-- where.
 --
 -- On a terminal one sees them: "." thinks, "h" is hungry, "E" eats.
 
 local process = require "baton.process"
 
-local USAGE = "usage: philosophers.lua [-n PHILOSOPHERS] [-m MEALS] [-t SECONDS] [--monitor] [--symmetric]"
+local USAGE =
+  "usage: philosophers.lua [-n PHILOSOPHERS] [-m MEALS] [-t SECONDS] [--monitor] [--symmetric]"
 local SHOWN = 400 -- philosophers on the terminal
 local FRAME = 0.05 -- seconds between two pictures
 
--- Forks as semaphores: each is there once. With `reach`, a barrier, nobody takes the second fork before all have the first.
+-- Forks as semaphores: each is there once. With `reach`, a barrier, nobody takes the second fork
+-- before all have the first.
 local function semaphores(number)
   local forks = {}
   for i = 1, number do forks[i] = process.semaphore(1) end
@@ -32,9 +38,10 @@ local function semaphores(number)
   return hands
 end
 
--- Forks in a monitor: whoever looks at them or changes them has its mutex, and who finds a fork taken waits for its condition.
--- Both are taken in one stay where that can be: who had to queue for the mutex in between would do so behind all who want
--- their first fork, and soon everybody would hold one and wait for the neighbour.
+-- Forks in a monitor: whoever looks at them or changes them has its mutex, and who finds a fork
+-- taken waits for its condition. Both are taken in one stay where that can be: who had to queue for
+-- the mutex in between would do so behind all who want their first fork, and soon everybody would
+-- hold one and wait for the neighbour.
 local function monitor(number)
   local mutex, taken, put_back = process.mutex(), {}, {}
   for i = 1, number do put_back[i] = process.condition(mutex) end
@@ -91,7 +98,8 @@ function View:draw(again)
   io.flush()
 end
 
--- Draws when something has changed, and not otherwise: a clock that went on ticking would hide that nobody can go on.
+-- Draws when something has changed, and not otherwise: a clock that went on ticking would hide that
+-- nobody can go on.
 function View:watch()
   local again = false
   while true do
@@ -147,7 +155,15 @@ local function read_options(arguments)
   end
   local function whole(n, least) return math.type(n) == "integer" and n >= least end
   local seconds = options.seconds
-  if not (understood and whole(options.number, 2) and whole(options.meals, 1) and seconds and seconds >= 0) then
+  if
+    not (
+      understood
+      and whole(options.number, 2)
+      and whole(options.meals, 1)
+      and seconds
+      and seconds >= 0
+    )
+  then
     io.stderr:write(USAGE, "\n")
     os.exit(2)
   end
@@ -169,7 +185,8 @@ local start = process.now()
 
 local philosophers = {}
 for i = 1, options.number do
-  philosophers[i] = process.spawn({ name = "philosopher " .. i }, live, i, options, hands, view, reach)
+  philosophers[i] =
+    process.spawn({ name = "philosopher " .. i }, live, i, options, hands, view, reach)
 end
 local meals = 0
 for _, philosopher in ipairs(philosophers) do
@@ -183,4 +200,11 @@ if viewer then
   view:draw(true)
 end
 local way = options.monitor and "a monitor" or "semaphores"
-print(("%d philosophers with %s have eaten %d meals in %.1f s"):format(options.number, way, meals, process.now() - start))
+print(
+  ("%d philosophers with %s have eaten %d meals in %.1f s"):format(
+    options.number,
+    way,
+    meals,
+    process.now() - start
+  )
+)

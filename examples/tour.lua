@@ -70,8 +70,10 @@ do
 end
 
 part(3, "A loop without end",
-  "This process never yields, sleeps or calls anything. It is preempted nevertheless, as the heartbeat asks it to",
-  "give way at the next instruction; and it can be killed, upon which its <close> variables are closed.")
+  "This process never yields, sleeps or calls anything. It is preempted nevertheless, as the "
+    .. "heartbeat asks it to",
+  "give way at the next instruction; and it can be killed, upon which its <close> variables "
+    .. "are closed.")
 do
   local turns, closed = 0, false
   local loop = process.spawn({ name = "endless" }, function()
@@ -83,7 +85,11 @@ do
     process.sleep(0.1)
     naps = naps + 1
   end
-  show("it has turned more than a thousand times: %s; we were woken %d times meanwhile", turns > 1000, naps)
+  show(
+    "it has turned more than a thousand times: %s; we were woken %d times meanwhile",
+    turns > 1000,
+    naps
+  )
   loop:kill("no more of this")
   local ok, reason = loop:join()
   show("killed: join gives %s, %q; its variable was closed: %s", ok, reason, closed)

@@ -1,13 +1,15 @@
--- Counts the lines, words and bytes of many files at the same time, and names the most frequent words.
+-- Counts the lines, words and bytes of many files at the same time, and names the most frequent
+-- words.
 --
 --   baton examples/word_count.lua [-n FILES] [-w WORDS] FILE...
 --
--- One process for each file reads it with io.open and file:read, as any Lua program does. A read that blocks (a slow
--- disk, a file system over the network, a pipe that nobody has written to yet) stops its own process only; the others
--- go on reading and counting. Each file's line is printed when it is known, so that slow files come last.
+-- One process for each file reads it with io.open and file:read, as any Lua program does. A read
+-- that blocks (a slow disk, a file system over the network, a pipe that nobody has written to yet)
+-- stops its own process only; the others go on reading and counting. Each file's line is printed
+-- when it is known, so that slow files come last.
 --
--- Every process counts into a table of its own, and the main process adds these up: where nothing is shared, nothing
--- needs a lock.
+-- Every process counts into a table of its own, and the main process adds these up: where nothing
+-- is shared, nothing needs a lock.
 
 local process = require "baton.process"
 
@@ -41,8 +43,12 @@ local function show(counts, name)
 end
 
 local function add(total, counts)
-  for _, what in ipairs { "lines", "words", "bytes" } do total[what] = total[what] + counts[what] end
-  for word, times in pairs(counts.frequency) do total.frequency[word] = (total.frequency[word] or 0) + times end
+  for _, what in ipairs { "lines", "words", "bytes" } do
+    total[what] = total[what] + counts[what]
+  end
+  for word, times in pairs(counts.frequency) do
+    total.frequency[word] = (total.frequency[word] or 0) + times
+  end
 end
 
 local function show_most_frequent(frequency, wanted)
@@ -52,7 +58,9 @@ local function show_most_frequent(frequency, wanted)
     if frequency[a] ~= frequency[b] then return frequency[a] > frequency[b] end
     return a < b
   end)
-  for i = 1, math.min(wanted, #words) do print(("%8d  %s"):format(frequency[words[i]], words[i])) end
+  for i = 1, math.min(wanted, #words) do
+    print(("%8d  %s"):format(frequency[words[i]], words[i]))
+  end
 end
 
 local function read_options(arguments)

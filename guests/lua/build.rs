@@ -14,8 +14,38 @@ const RENAMED: &[(&str, &str)] = &[
     ("lfunc.c", "BATON_IN_LFUNC"),
     ("lgc.c", "BATON_IN_LGC"),
     ("liolib.c", "BATON_IN_LIOLIB"),
+    ("loadlib.c", "BATON_IN_LOADLIB"),
     ("loslib.c", "BATON_IN_LOSLIB"),
     ("lstate.c", "BATON_IN_LSTATE"),
+];
+
+/// Our file that holds a second copy of ldebug.c.
+const UNLOCKED: &str = "seam/called_name.c";
+
+/// What ldebug.c exports: renamed in the second copy.
+const EXPORTED_BY_LDEBUG: &[&str] = &[
+    "luaG_addinfo",
+    "luaG_callerror",
+    "luaG_concaterror",
+    "luaG_errormsg",
+    "luaG_findlocal",
+    "luaG_forerror",
+    "luaG_getfuncline",
+    "luaG_opinterror",
+    "luaG_ordererror",
+    "luaG_runerror",
+    "luaG_tointerror",
+    "luaG_tracecall",
+    "luaG_traceexec",
+    "luaG_typeerror",
+    "lua_gethook",
+    "lua_gethookcount",
+    "lua_gethookmask",
+    "lua_getinfo",
+    "lua_getlocal",
+    "lua_getstack",
+    "lua_sethook",
+    "lua_setlocal",
 ];
 
 fn main() {
@@ -23,10 +53,16 @@ fn main() {
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=c");
     println!("cargo::rerun-if-env-changed=CFLAGS");
-    let manifest = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
+    let manifest = PathBuf::from(
+        std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"),
+    );
     let source = lua_source::lua_source_directory();
-    let gate = PathBuf::from(std::env::var_os("DEP_BATON_GATE_INCLUDE").expect("baton-sys says where gate.h is"));
-    let direct = PathBuf::from(std::env::var_os("DEP_BATON_FFI_INCLUDE").expect("baton-ffi says where direct.h is"));
+    let gate = PathBuf::from(
+        std::env::var_os("DEP_BATON_GATE_INCLUDE").expect("baton-sys says where gate.h is"),
+    );
+    let direct = PathBuf::from(
+        std::env::var_os("DEP_BATON_FFI_INCLUDE").expect("baton-ffi says where direct.h is"),
+    );
     compile_lua(&source, &[gate, direct], &manifest.join("c"));
     export_headers(&source);
 }
@@ -39,6 +75,16 @@ fn files_of(directory: &Path) -> Vec<PathBuf> {
         .collect();
     files.sort();
     files
+}
+
+fn folders_of(directory: &Path) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = std::fs::read_dir(directory)
+        .expect("the directory is readable")
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.is_dir())
+        .collect();
+    folders.sort();
+    folders
 }
 
 fn compile_lua(source: &Path, headers: &[PathBuf], own: &Path) {
@@ -58,7 +104,7 @@ fn compile_lua(source: &Path, headers: &[PathBuf], own: &Path) {
         }
         build
     };
-    let seam = own.join("seam.h");
+    let seam = own.join("seam/seam.h");
     let mut objects = Vec::new();
     for file in files_of(source) {
         let name = file
@@ -66,12 +112,26 @@ fn compile_lua(source: &Path, headers: &[PathBuf], own: &Path) {
             .map(|name| name.to_string_lossy().into_owned())
             .unwrap_or_default();
         let mut build = base();
-        build.warnings(false).flag("-include").flag(&seam).file(&file);
+        build
+            .warnings(false)
+            .flag("-include")
+            .flag(&seam)
+            .file(&file);
         if let Some((_, define)) = RENAMED.iter().find(|(renamed, _)| *renamed == name) {
             build.define(define, None);
         }
         objects.extend(build.compile_intermediates());
     }
+    let mut build = base();
+    build
+        .warnings(false)
+        .flag("-include")
+        .flag(&seam)
+        .file(own.join(UNLOCKED));
+    for name in EXPORTED_BY_LDEBUG {
+        build.define(name, format!("baton_unlocked_{name}").as_str());
+    }
+    objects.extend(build.compile_intermediates());
     let mut build = base();
     build
         .warnings(true)
@@ -80,7 +140,13 @@ fn compile_lua(source: &Path, headers: &[PathBuf], own: &Path) {
         .flag("-include")
         .flag(&seam)
         .define("_GNU_SOURCE", None);
-    build.files(files_of(own));
+    for folder in folders_of(own) {
+        build.files(
+            files_of(&folder)
+                .iter()
+                .filter(|file| !file.ends_with(UNLOCKED)),
+        );
+    }
     objects.extend(build.compile_intermediates());
     archive(&objects);
 }
@@ -102,7 +168,8 @@ fn archive(objects: &[PathBuf]) {
 
 /// The four public headers, for the standalone and for tests that compile modules.
 fn export_headers(source: &Path) {
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("include");
+    let out =
+        PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("include");
     std::fs::create_dir_all(&out).expect("OUT_DIR is writable");
     for header in ["lua.h", "luaconf.h", "lauxlib.h", "lualib.h"] {
         std::fs::copy(source.join(header), out.join(header)).expect("OUT_DIR is writable");

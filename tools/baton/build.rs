@@ -18,7 +18,10 @@ fn main() {
             "c/terminal.c",
         ])
         .include(include)
-        .define("BATON_VERSION", format!("\"{}\"", env!("CARGO_PKG_VERSION")).as_str())
+        .define(
+            "BATON_VERSION",
+            format!("\"{}\"", env!("CARGO_PKG_VERSION")).as_str(),
+        )
         .warnings(true)
         .extra_warnings(true)
         .compile("baton_standalone");

@@ -1,8 +1,11 @@
-/* The direct call as a function, for callers that are not C. */
+/* The direct call as an exported function, for callers that are not written in C. */
 #include "direct.h"
 
-uint64_t baton_ffi_direct(void (*function)(void), int kind, int answer, const struct baton_ffi_registers *registers);
+uint64_t baton_ffi_direct(
+    void (*function)(void), int kind, int answer, const struct baton_ffi_registers *registers);
 
-uint64_t baton_ffi_direct(void (*function)(void), int kind, int answer, const struct baton_ffi_registers *registers) {
-  return baton_ffi_call_direct(function, (enum baton_ffi_kind)kind, (enum baton_ffi_answer)answer, registers);
+uint64_t baton_ffi_direct(
+    void (*function)(void), int kind, int answer, const struct baton_ffi_registers *registers) {
+  return baton_ffi_call_direct(
+      function, (enum baton_ffi_kind)kind, (enum baton_ffi_answer)answer, registers);
 }

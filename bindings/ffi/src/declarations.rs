@@ -1,4 +1,4 @@
-//! What a program has declared: types, functions, variables and constants of C.
+//! Holds what a program has declared: types, functions, variables and constants of C.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,14 +6,14 @@ use crate::error::DeclarationError;
 use crate::parse;
 use crate::types::{Qualified, Scalar, TypeId, Types};
 
-/// What a name stands for.
+/// The meaning of a declared name.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Symbol {
     /// A `typedef`.
     Type(Qualified),
     /// A function or variable of a library.
     External(External),
-    /// A number: of an enumeration, or a `static const`.
+    /// A number: a constant of an enumeration, or a `static const`.
     Constant(Constant),
 }
 
@@ -22,20 +22,20 @@ pub enum Symbol {
 pub struct External {
     /// Its type.
     pub of: Qualified,
-    /// The name that the library has it under, if `__asm__("name")` says another one.
+    /// The name in the library, if `__asm__("name")` gave another one than the program uses.
     pub link_name: Option<String>,
 }
 
-/// An integer that is known at once.
+/// An integer constant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Constant {
-    /// Its value; one of `unsigned long` above the middle is negative here.
+    /// Its value. A large value of `unsigned long` is negative here, since it has the same bits.
     pub value: i64,
     /// Its type.
     pub scalar: Scalar,
 }
 
-/// What a `$` in a declaration stands for.
+/// An argument that replaces a `$` in a declaration.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Argument {
     /// A type.
@@ -46,17 +46,18 @@ pub enum Argument {
     Name(String),
 }
 
-/// A function or variable by its name.
+/// The declaration of one function or variable.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Prototype {
-    /// The name that the program knows it under.
+    /// The name that the program uses for it.
     pub name: String,
-    /// The rest.
+    /// Its type and its name in the library.
     pub external: External,
 }
 
-/// The names that every program knows, as <stddef.h>, <stdint.h>, <stdio.h> and others declare them for this platform. A program may
-/// declare them otherwise.
+/// The names that every program knows without declaring them. They have the meaning that
+/// <stddef.h>, <stdint.h>, <stdio.h> and other headers give them on this platform. A program may
+/// declare them differently.
 const PRELUDE: &str = "
 typedef signed char int8_t; typedef unsigned char uint8_t;
 typedef short int16_t; typedef unsigned short uint16_t;
@@ -68,7 +69,8 @@ typedef signed char int_least8_t; typedef unsigned char uint_least8_t;
 typedef short int_least16_t; typedef unsigned short uint_least16_t;
 typedef int int_least32_t; typedef unsigned int uint_least32_t;
 typedef long int_least64_t; typedef unsigned long uint_least64_t;
-typedef long ptrdiff_t; typedef unsigned long size_t; typedef long ssize_t; typedef long off_t; typedef long time_t;
+typedef long ptrdiff_t; typedef unsigned long size_t; typedef long ssize_t; typedef long off_t; \
+typedef long time_t;
 typedef unsigned short char16_t; typedef unsigned int char32_t;
 typedef __int128 __int128_t; typedef unsigned __int128 __uint128_t;
 typedef struct _IO_FILE FILE;
@@ -76,7 +78,8 @@ typedef struct _IO_FILE FILE;
 
 #[cfg(target_arch = "x86_64")]
 const PLATFORM: &str = "typedef int wchar_t; typedef unsigned int wint_t;
-typedef struct { unsigned int gp_offset, fp_offset; void *overflow_arg_area, *reg_save_area; } __builtin_va_list[1];
+typedef struct { unsigned int gp_offset, fp_offset; void *overflow_arg_area, *reg_save_area; } \
+__builtin_va_list[1];
 typedef __builtin_va_list va_list; typedef __builtin_va_list __gnuc_va_list;";
 
 #[cfg(all(target_arch = "aarch64", not(target_vendor = "apple")))]
@@ -84,18 +87,22 @@ const PLATFORM: &str = "typedef unsigned int wchar_t; typedef unsigned int wint_
 typedef struct { void *stack, *gr_top, *vr_top; int gr_offs, vr_offs; } __builtin_va_list;
 typedef __builtin_va_list va_list; typedef __builtin_va_list __gnuc_va_list;";
 
-#[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", not(target_vendor = "apple")))))]
+#[cfg(not(any(
+    target_arch = "x86_64",
+    all(target_arch = "aarch64", not(target_vendor = "apple"))
+)))]
 const PLATFORM: &str = "typedef int wchar_t; typedef int wint_t;
-typedef char *__builtin_va_list; typedef __builtin_va_list va_list; typedef __builtin_va_list __gnuc_va_list;";
+typedef char *__builtin_va_list; typedef __builtin_va_list va_list; typedef __builtin_va_list \
+__gnuc_va_list;";
 
-/// The declarations of one VM. Owned by it, and read and changed by its owner alone.
+/// All declarations of one VM. Only the VM's owner reads or changes them.
 pub struct Declarations {
     /// The types.
     pub types: Types,
     pub(crate) symbols: HashMap<String, Symbol>,
-    /// Those of the prelude that the program has not declared itself.
+    /// Names of the prelude that the program has not declared itself.
     pub(crate) predeclared: HashSet<String>,
-    /// Structures, unions and enumerations share one name space.
+    /// The tags of structures, unions and enumerations, which share one name space.
     pub(crate) tags: HashMap<String, TypeId>,
 }
 
@@ -108,7 +115,9 @@ impl Default for Declarations {
             tags: HashMap::new(),
         };
         for text in [PRELUDE, PLATFORM] {
-            declarations.declare(text, &[]).expect("the prelude is right");
+            declarations
+                .declare(text, &[])
+                .expect("the prelude is right");
         }
         declarations.predeclared = declarations.symbols.keys().cloned().collect();
         declarations
@@ -116,22 +125,28 @@ impl Default for Declarations {
 }
 
 impl Declarations {
-    /// Takes in what a text of C declares; each `$` in it stands for the next argument. What was declared before an error stays.
+    /// Adds the declarations of a text. Each `$` in it takes the next argument. If there is an
+    /// error, the declarations before it remain.
     pub fn declare(&mut self, text: &str, arguments: &[Argument]) -> Result<(), DeclarationError> {
         parse::declarations(self, text, arguments)
     }
 
     /// The type that a text names, such as `struct point *[3]`.
-    pub fn type_name(&mut self, text: &str, arguments: &[Argument]) -> Result<Qualified, DeclarationError> {
+    pub fn type_name(
+        &mut self,
+        text: &str,
+        arguments: &[Argument],
+    ) -> Result<Qualified, DeclarationError> {
         parse::type_name(self, text, arguments)
     }
 
-    /// The one function or variable that a text declares; nothing is remembered under its name.
+    /// The one function or variable that a text declares. The name is not added to the
+    /// declarations.
     pub fn prototype(&mut self, text: &str) -> Result<Prototype, DeclarationError> {
         parse::prototype(self, text)
     }
 
-    /// What a name stands for.
+    /// The meaning of a name; `None` if it is not declared.
     pub fn symbol(&self, name: &str) -> Option<&Symbol> {
         self.symbols.get(name)
     }

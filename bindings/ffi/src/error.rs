@@ -1,20 +1,20 @@
-//! What is wrong with a declaration, and where.
+//! The error for a wrong declaration, with its place in the text.
 
 use std::fmt;
 
-/// What is wrong with a text of C declarations.
+/// An error in a text of C declarations.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeclarationError {
-    /// The line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// The column in characters, from 1.
+    /// The column in characters, counted from 1.
     pub column: usize,
-    /// What was expected, what came, and what to do.
+    /// The message: what was expected, what was found, and what to do.
     pub message: String,
 }
 
 impl DeclarationError {
-    /// An error at a byte of a text.
+    /// An error at a byte offset of a text.
     pub(crate) fn at(text: &str, offset: usize, message: impl Into<String>) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

@@ -1,61 +1,66 @@
-//! Which functions are known to be long: learned from how long they take.
+//! Learns which functions are slow, from how long their calls take.
 //!
-//! A call may be made where the caller is, or moved to another native thread. Staying costs nothing if the call is short; if it lasts
-//! longer than the watchdog's window, others wait for the window and for the hand-over. Moving always costs a hand-over. So a function is
-//! *long* when calls beyond the window are frequent enough that moving all costs less than being surprised by some.
+//! A call may run on its caller's native thread, or be offloaded to another one. Staying costs
+//! nothing if the call is short. If it outlasts the watchdog's window, other processes wait for the
+//! window and for the VM to be handed over. Offloading always costs a handover. So a function is
+//! *long* when calls beyond the window are so frequent that offloading all of them costs less.
 //!
-//! Pure: the caller measures, and this decides. So that a short call costs no more than a count, the caller may make some calls without asking
-//! ([`Policy::calls_to_skip`]), and tells how many before it asks again ([`Policy::skipped`]).
-//! While a function is known to be short, hardly any call is measured: 1 of `MOST_APART`.
-//! What the watchdog retakes is told besides, so that a change is noticed with the first call that made somebody wait.
+//! This file only decides; the caller measures. Short calls must cost no more than a counter. So
+//! the caller may make several calls without asking ([`Policy::calls_to_skip`]), and then reports
+//! their number ([`Policy::skipped`]). Of a short function's calls, only one in `MOST_APART` is
+//! measured. The caller also reports each call that the watchdog retakes. So a change is noticed at
+//! the first call that made other processes wait.
 
 use std::time::Duration;
 
-/// What is known of a function.
+/// The class of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
-    /// Its calls stay.
+    /// Its calls stay on the caller's thread.
     Short,
-    /// Its calls are moved.
+    /// Its calls are offloaded to another thread.
     Long,
 }
 
-/// What to do with the next call.
+/// How to make the next call.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
-    /// Make it here, without looking at the clock.
+    /// Make it here, and do not measure it.
     Stay,
-    /// Make it here, and say how long it took.
+    /// Make it here, and report how long it took.
     StayAndMeasure,
-    /// The same, but it may well last: nothing is known yet, or calls have lasted lately. A single one among many does not count: its thread may not
-    /// have been let run.
+    /// Make it here and report how long it took, but expect that it may be long. Either nothing is
+    /// known yet, or recent calls were long. One long call among many does not count, because the
+    /// kernel may simply not have run its thread.
     Try,
-    /// Make it elsewhere, and say how long it took.
+    /// Make it on another thread, and report how long it took.
     Move,
 }
 
-/// Shares of calls, in 1/65536.
+/// A share of the calls, in units of 1/65536.
 type Share = u32;
 const ONE: Share = 1 << 16;
 
-/// Above this share of long calls a function is long: a hand-over costs about a fifth of a window and hand-over.
+/// Above this share of long calls, a function becomes long. The value fits a handover that costs
+/// about a fifth of the window and handover together.
 const BECOMES_LONG: Share = ONE / 4;
-/// Below this share it is short again.
+/// Below this share of long calls, a long function becomes short again.
 const BECOMES_SHORT: Share = ONE / 8;
-/// A sample's weight is 1 / (number of samples), and from this number on 1 / this.
+/// The number of samples after which the weight of a sample stops shrinking. A sample's weight is 1
+/// / (number of samples) before, and 1 / `MEMORY` from then on.
 const MEMORY: u32 = 8;
-/// The most calls from one measured call of a short function to the next.
+/// The largest distance, in calls, between two measured calls of a short function.
 const MOST_APART: u32 = 256;
 
-/// What has been learned of one function. Changed by the VM's owner.
+/// The estimate for one function. Only the VM's owner changes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Estimate {
     long_share: Share,
     samples: u32,
-    /// Calls from one measurement to the next, while it is short.
+    /// The distance between two measured calls, while the function is short.
     apart: u32,
-    /// Calls since the last measurement.
+    /// The number of calls since the last measured one.
     unmeasured: u32,
     class: Class,
 }
@@ -73,12 +78,12 @@ impl Default for Estimate {
 }
 
 impl Estimate {
-    /// What is known now.
+    /// The function's class, as known now.
     pub fn class(&self) -> Class {
         self.class
     }
 
-    /// What to do with the next call.
+    /// How to make the next call.
     #[inline]
     pub fn choose(&mut self) -> Choice {
         if self.class == Class::Long {
@@ -95,7 +100,7 @@ impl Estimate {
         Choice::StayAndMeasure
     }
 
-    /// How many of the next calls stay: nobody need ask about them.
+    /// How many of the next calls may stay on the thread without asking.
     pub fn calls_to_skip(&self) -> u32 {
         match self.class {
             Class::Long => 0,
@@ -103,19 +108,25 @@ impl Estimate {
         }
     }
 
-    /// So many calls were made without asking.
+    /// Reports that `calls` calls were made without asking.
     pub fn skipped(&mut self, calls: u32) {
         self.unmeasured = self.unmeasured.saturating_add(calls);
     }
 
-    /// A measured call took so long, where calls beyond `window` are retaken.
+    /// Reports that a measured call took `duration`. `window` is the time after which calls are
+    /// retaken.
     pub fn measured(&mut self, duration: Duration, window: Duration) {
         let is_long = duration >= window;
         self.sample(is_long);
-        self.apart = if is_long { 1 } else { (self.apart * 2).min(MOST_APART) };
+        self.apart = if is_long {
+            1
+        } else {
+            (self.apart * 2).min(MOST_APART)
+        };
     }
 
-    /// A call that was not measured was retaken: it lasted, and others waited. The calls before it that were not measured were not.
+    /// Reports that an unmeasured call was retaken: it was long, and other processes waited. The
+    /// unmeasured calls before it were not retaken.
     pub fn retaken(&mut self) {
         for _ in 1..self.unmeasured.min(MEMORY * 8) {
             self.long_share -= self.long_share / MEMORY;
@@ -128,7 +139,7 @@ impl Estimate {
     fn sample(&mut self, is_long: bool) {
         self.samples = (self.samples + 1).min(MEMORY);
         let sample = if is_long { ONE } else { 0 };
-        // A moving average that begins as a plain one.
+        // A moving average. It begins as a plain average of the samples so far.
         self.long_share = self.long_share - self.long_share / self.samples + sample / self.samples;
         self.class = match self.class {
             Class::Short if self.long_share > BECOMES_LONG => Class::Long,
@@ -138,12 +149,12 @@ impl Estimate {
     }
 }
 
-/// How a function's calls are made: as was declared, or as is learned.
+/// How a function's calls are made: as declared, or as learned.
 #[derive(Clone, Copy, Debug)]
 pub enum Policy {
-    /// It is said to be short, or long.
+    /// The program declared the function short or long.
     Declared(Class),
-    /// `auto`.
+    /// The program declared `auto`, so the class is learned.
     Learned(Estimate),
 }
 
@@ -154,7 +165,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// What to do with the next call.
+    /// How to make the next call.
     #[inline]
     pub fn choose(&mut self) -> Choice {
         match self {
@@ -203,8 +214,13 @@ mod tests {
     const SHORT: Duration = Duration::from_micros(1);
     const LONG: Duration = Duration::from_millis(10);
 
-    /// Makes calls of these lengths, as a caller would; answers how many were measured and how many moved.
-    fn run(estimate: &mut Estimate, lengths: impl IntoIterator<Item = Duration>, others_wait: bool) -> (u32, u32) {
+    /// Makes calls of these lengths, as a caller would. Returns how many were measured and how many
+    /// were offloaded.
+    fn run(
+        estimate: &mut Estimate,
+        lengths: impl IntoIterator<Item = Duration>,
+        others_wait: bool,
+    ) -> (u32, u32) {
         let (mut measured, mut moved) = (0, 0);
         for length in lengths {
             match estimate.choose() {
@@ -234,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_made_without_asking_come_to_the_same() {
+    fn calls_made_without_asking_give_the_same_estimate() {
         let (mut asked, mut skipping) = (Policy::default(), Policy::default());
         let mut ahead = 0;
         for call in 0..10_000 {
@@ -258,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn one_call_that_lasted_among_many_makes_none_wait() {
+    fn one_long_call_among_many_offloads_none() {
         let mut estimate = Estimate::default();
         let _ = run(&mut estimate, times(SHORT, 5_000), true);
         estimate.measured(LONG, WINDOW);
@@ -282,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_becomes_long_while_nobody_waits_is_noticed_by_measuring() {
+    fn a_function_that_becomes_long_is_noticed_by_measuring_if_no_process_waits() {
         let mut estimate = Estimate::default();
         run(&mut estimate, times(SHORT, 10_000), false);
         let (_, moved) = run(&mut estimate, times(LONG, 600), false);
@@ -314,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_declared_is_not_learned() {
+    fn a_declared_class_is_not_learned() {
         let mut policy = Policy::Declared(Class::Short);
         policy.retaken();
         policy.measured(LONG, WINDOW);

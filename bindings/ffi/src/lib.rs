@@ -2,12 +2,12 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`declarations`] | what a program has declared, read from C |
-//! | [`types`] | the types of C: size, alignment, members, names |
-//! | [`call`] | prepared signatures, calls and callbacks |
-//! | [`library`] | shared libraries and their symbols |
-//! | [`learning`] | which functions are known to be long |
-//! | [`error`] | what is wrong with a declaration, with line and column |
+//! | [`declarations`] | holds what a program has declared, as read from C |
+//! | [`types`] | describes the types of C: size, alignment, members, names |
+//! | [`call`] | prepares signatures, makes calls and callbacks |
+//! | [`library`] | loads shared libraries and finds their symbols |
+//! | [`learning`] | learns which functions are long |
+//! | [`error`] | reports a wrong declaration, with line and column |
 //!
 //! ```
 //! use baton_ffi::declarations::Declarations;

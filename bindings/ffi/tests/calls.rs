@@ -1,4 +1,4 @@
-//! Calls into compiled C, and callbacks out of it.
+//! Tests calls into compiled C, and callbacks from it.
 
 mod compiler;
 mod generator;
@@ -23,7 +23,8 @@ struct Trial {
 fn trial(source: &str, declarations: &str) -> Trial {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let path = compiler::library(source, directory.path());
-    let library = Library::load(&path.to_string_lossy(), false).unwrap_or_else(|error| panic!("{error}"));
+    let library =
+        Library::load(&path.to_string_lossy(), false).unwrap_or_else(|error| panic!("{error}"));
     let mut declared = Declarations::default();
     declared
         .declare(declarations, &[])
@@ -52,24 +53,37 @@ impl Trial {
             .iter()
             .map(|text| self.declared.type_name(text, &[]).expect("it is C"))
             .collect();
-        Plan::new(&mut self.declared.types, &function, &further).unwrap_or_else(|error| panic!("{error}"))
+        Plan::new(&mut self.declared.types, &function, &further)
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 
     fn address(&self, name: &str) -> *const c_void {
-        self.library.symbol(name).unwrap_or_else(|error| panic!("{error}"))
+        self.library
+            .symbol(name)
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Calls through libffi; each argument is the bytes of a value.
+    /// Calls through libffi. Each argument is the bytes of a value.
     fn call(&mut self, name: &str, further: &[&str], arguments: &mut [Vec<u8>]) -> Vec<u8> {
         let plan = self.plan(name, further);
         assert_eq!(plan.arguments().len(), arguments.len(), "{name}");
         for (slot, bytes) in plan.arguments().iter().zip(arguments.iter()) {
             assert_eq!(slot.size, bytes.len(), "{name}");
         }
-        let mut addresses: Vec<*mut c_void> = arguments.iter_mut().map(|bytes| bytes.as_mut_ptr().cast()).collect();
+        let mut addresses: Vec<*mut c_void> = arguments
+            .iter_mut()
+            .map(|bytes| bytes.as_mut_ptr().cast())
+            .collect();
         let mut result = vec![0_u64; plan.result().size.div_ceil(8)];
-        // SAFETY: the function was declared as it is defined, and all places have the slots' sizes.
-        unsafe { plan.call(self.address(name), addresses.as_mut_ptr(), result.as_mut_ptr().cast()) };
+        // SAFETY: the function was declared as it is defined, and all buffers have the slots'
+        // sizes.
+        unsafe {
+            plan.call(
+                self.address(name),
+                addresses.as_mut_ptr(),
+                result.as_mut_ptr().cast(),
+            )
+        };
         result.iter().flat_map(|word| word.to_ne_bytes()).collect()
     }
 }
@@ -114,7 +128,11 @@ fn every_kind_of_number_is_passed_and_returned() {
         } else {
             (1..=size as u8).map(|byte| byte | 0x80).collect()
         };
-        let result = trial.call(&format!("same{index}"), &[], &mut [vec![0; size], value.clone()]);
+        let result = trial.call(
+            &format!("same{index}"),
+            &[],
+            &mut [vec![0; size], value.clone()],
+        );
         assert_eq!(result[..size], value, "{scalar}");
         if *scalar == "short" {
             assert_eq!(result[2..], [0xff; 6], "an integer result is extended");
@@ -129,7 +147,7 @@ fn mark(types: &Types, id: TypeId, at: usize, mask: &mut [bool]) -> bool {
             body.fields.iter().all(|field| {
                 let place = at + field.found.offset as usize;
                 match field.found.bits {
-                    // What shares a byte with padding is left out.
+                    // A byte that also holds padding is left out.
                     Some(bits) if bits.first == 0 => {
                         mask[place..place + bits.width as usize / 8].fill(true);
                         true
@@ -143,7 +161,7 @@ fn mark(types: &Types, id: TypeId, at: usize, mask: &mut [bool]) -> bool {
             let size = types.size_of(of.id).unwrap_or(0) as usize;
             (0..*length as usize).all(|index| mark(types, of.id, at + index * size, mask))
         }
-        // Not every pattern of bits survives a register of the x87.
+        // An x87 register does not preserve every bit pattern.
         Kind::Scalar(Scalar::LongDouble | Scalar::Int128) => false,
         _ => {
             let size = types.size_of(id).unwrap_or(0) as usize;
@@ -163,13 +181,20 @@ fn generated_structures_are_passed_and_returned_by_value() {
     );
     for index in 0..300 {
         let (definition, name) = generator.definition(index);
-        let leading: String = (0..index % 8).map(|number| format!("long a{number}, ")).collect();
-        let prototype = format!("{name} back{index}({leading}{name} x, double d, {name} y, long z)");
+        let leading: String = (0..index % 8)
+            .map(|number| format!("long a{number}, "))
+            .collect();
+        let prototype =
+            format!("{name} back{index}({leading}{name} x, double d, {name} y, long z)");
         let isolated = definition.contains("typedef");
         writeln!(source, "{definition}").expect("it is a string");
         writeln!(text, "{definition}").expect("it is a string");
         if !isolated {
-            writeln!(source, "{prototype} {{ sum = z + (long)d; return z == 1 ? x : y; }}").expect("it is a string");
+            writeln!(
+                source,
+                "{prototype} {{ sum = z + (long)d; return z == 1 ? x : y; }}"
+            )
+            .expect("it is a string");
             writeln!(text, "{prototype};").expect("it is a string");
             names.push((index, name));
         }
@@ -177,7 +202,10 @@ fn generated_structures_are_passed_and_returned_by_value() {
     let mut trial = trial(&source, &text);
     let mut compared = 0;
     for (index, name) in names {
-        let of = trial.declared.type_name(&name, &[]).expect("it is declared");
+        let of = trial
+            .declared
+            .type_name(&name, &[])
+            .expect("it is declared");
         let size = trial.declared.types.size_of(of.id).expect("it is defined") as usize;
         let mut mask = vec![false; size];
         let is_refused = trial.declared.types.align_of(of) > 16;
@@ -212,8 +240,10 @@ fn generated_structures_are_passed_and_returned_by_value() {
 #[test]
 fn long_doubles_and_packed_structures_are_passed_by_value() {
     let text = "struct ld { long double v; }; union lu { long double v; int i; };\n\
-                struct __attribute__((packed)) odd { char c; int i; }; struct h { float a, b, c; };\n\
-                int odd(struct odd o, int x); long double twice(long double x); void plus(struct ld a, union lu b, long double *sum);\n\
+                struct __attribute__((packed)) odd { char c; int i; }; struct h { float a, b, c; \
+                };\n\
+                int odd(struct odd o, int x); long double twice(long double x); void plus(struct \
+                ld a, union lu b, long double *sum);\n\
                 struct h turn(struct h h, float f); double _Complex conj(double _Complex z);";
     let source = format!(
         "{}\nint odd(struct odd o, int x) {{ return o.c * 1000 + o.i * 10 + x; }}\n\
@@ -235,20 +265,31 @@ fn long_doubles_and_packed_structures_are_passed_by_value() {
     let place = (sum.as_mut_ptr() as usize).to_ne_bytes().to_vec();
     trial.call("plus", &[], &mut [one.clone(), one, place]);
     assert_eq!(sum[..10], two[..10]);
-    let floats = |list: &[f32]| list.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<u8>>();
-    let turned = trial.call("turn", &[], &mut [floats(&[1.0, 2.0, 3.0]), floats(&[10.0])]);
+    let floats = |list: &[f32]| {
+        list.iter()
+            .flat_map(|value| value.to_ne_bytes())
+            .collect::<Vec<u8>>()
+    };
+    let turned = trial.call(
+        "turn",
+        &[],
+        &mut [floats(&[1.0, 2.0, 3.0]), floats(&[10.0])],
+    );
     assert_eq!(turned[..12], floats(&[3.0, 10.0, 2.0]));
     let conjugate = trial.call("conj", &[], &mut [[double(1.5), double(2.5)].concat()]);
     assert_eq!(conjugate, [double(1.5), double(-2.5)].concat());
 }
 
-/// Guards against registers that were counted for padding, and against the reverse.
+/// A regression test: registers were counted for padding, and registers were not counted for data.
 #[test]
 fn padding_and_unions_take_the_registers_that_the_compiler_gives_them() {
-    let text = "struct roomy { int i; } __attribute__((aligned(16))); struct coarse { double d; } __attribute__((aligned(16)));\n\
-                struct lean { float f; unsigned char : 7; }; union both { long double v; unsigned parts[4]; };\n\
+    let text = "struct roomy { int i; } __attribute__((aligned(16))); struct coarse { double d; } \
+                __attribute__((aligned(16)));\n\
+                struct lean { float f; unsigned char : 7; }; union both { long double v; unsigned \
+                parts[4]; };\n\
                 unsigned both(union both a, int x);\n\
-                int roomy(struct roomy a, int x); double coarse(struct coarse a, double x); double lean(struct lean a, double x);";
+                int roomy(struct roomy a, int x); double coarse(struct coarse a, double x); double \
+                lean(struct lean a, double x);";
     let source = format!(
         "{text}\nint roomy(struct roomy a, int x) {{ return a.i * 100 + x; }}\n\
          double coarse(struct coarse a, double x) {{ return a.d * 100 + x; }}\n\
@@ -257,13 +298,28 @@ fn padding_and_unions_take_the_registers_that_the_compiler_gives_them() {
     );
     let mut trial = trial(&source, text);
     let padded = |bytes: &[u8], size: usize| [bytes, &vec![0xaa; size - bytes.len()]].concat();
-    let answer = trial.call("roomy", &[], &mut [padded(&7_i32.to_ne_bytes(), 16), int(5)]);
+    let answer = trial.call(
+        "roomy",
+        &[],
+        &mut [padded(&7_i32.to_ne_bytes(), 16), int(5)],
+    );
     assert_eq!(answer[..4], int(705));
-    let answer = trial.call("coarse", &[], &mut [padded(&7_f64.to_ne_bytes(), 16), double(5.0)]);
+    let answer = trial.call(
+        "coarse",
+        &[],
+        &mut [padded(&7_f64.to_ne_bytes(), 16), double(5.0)],
+    );
     assert_eq!(answer, double(705.0));
-    let answer = trial.call("lean", &[], &mut [padded(&7_f32.to_ne_bytes(), 8), double(5.0)]);
+    let answer = trial.call(
+        "lean",
+        &[],
+        &mut [padded(&7_f32.to_ne_bytes(), 8), double(5.0)],
+    );
     assert_eq!(answer, double(705.0));
-    let parts: Vec<u8> = [1_i32, 2, 3, 7].into_iter().flat_map(i32::to_ne_bytes).collect();
+    let parts: Vec<u8> = [1_i32, 2, 3, 7]
+        .into_iter()
+        .flat_map(i32::to_ne_bytes)
+        .collect();
     assert_eq!(trial.call("both", &[], &mut [parts, int(5)])[..4], int(705));
     for (name, is_taken) in [("roomy", false), ("coarse", false), ("lean", true)] {
         let plan = Arc::new(trial.plan(name, &[]));
@@ -275,8 +331,10 @@ fn padding_and_unions_take_the_registers_that_the_compiler_gives_them() {
 
 #[test]
 fn further_arguments_are_promoted() {
-    let source = "#include <stdarg.h>\ndouble sum(const char *kinds, ...) { va_list list; double s = 0; va_start(list, kinds);\n\
-                  for (; *kinds; kinds++) s += *kinds == 'd' ? va_arg(list, double) : *kinds == 'l' ? va_arg(list, long) : va_arg(list, int);\n\
+    let source = "#include <stdarg.h>\ndouble sum(const char *kinds, ...) { va_list list; double s \
+                  = 0; va_start(list, kinds);\n\
+                  for (; *kinds; kinds++) s += *kinds == 'd' ? va_arg(list, double) : *kinds == \
+                  'l' ? va_arg(list, long) : va_arg(list, int);\n\
                   va_end(list); return s; }";
     let mut trial = trial(source, "double sum(const char *kinds, ...);");
     let kinds = c"dilidd";
@@ -305,15 +363,24 @@ fn further_arguments_are_promoted() {
     assert!(Plan::new(&mut trial.declared.types, &plain, &[long]).is_err());
 }
 
+const COMMON: &str = "int neg(int a); \
+    long six(long a, char b, short c, unsigned d, void *e, long f); \
+    double half(double x); float add(float a, float b);\n\
+    double mixed(int a, float b, long c, double d, double e, int f); void none(void); \
+    int seven(int, int, int, int, int, int, int);\n\
+    int many(const char *, ...);";
+
+const COMMON_DEFINED: &str = "int neg(int a) { return -a; }\n\
+    long six(long a, char b, short c, unsigned d, void *e, long f) { \
+    return a + 2 * b + 3 * c + 4L * d + 5 * (long)e + 6 * f; }\n\
+    double half(double x) { return x / 2; }\n\
+    float add(float a, float b) { return a + b; }\nvoid none(void) {}\n\
+    double mixed(int a, float b, long c, double d, double e, int f) { \
+    return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f; }";
+
 #[test]
 fn common_signatures_are_called_without_libffi() {
-    let text = "int neg(int a); long six(long a, char b, short c, unsigned d, void *e, long f); double half(double x); float add(float a, float b);\n\
-                double mixed(int a, float b, long c, double d, double e, int f); void none(void); int seven(int, int, int, int, int, int, int);\n\
-                int many(const char *, ...);";
-    let source = "int neg(int a) { return -a; }\nlong six(long a, char b, short c, unsigned d, void *e, long f) { return a + 2 * b + 3 * c + 4L * d + 5 * (long)e + 6 * f; }\n\
-                  double half(double x) { return x / 2; }\nfloat add(float a, float b) { return a + b; }\nvoid none(void) {}\n\
-                  double mixed(int a, float b, long c, double d, double e, int f) { return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f; }";
-    let mut trial = trial(source, text);
+    let mut trial = trial(COMMON_DEFINED, COMMON);
     let single = |value: f32| u64::from(value.to_bits());
     for (name, kind, answer, integers, floatings, expected) in [
         (
@@ -324,7 +391,14 @@ fn common_signatures_are_called_without_libffi() {
             vec![],
             u64::from((-5_i32) as u32),
         ),
-        ("none", DirectKind::FewIntegers, Answer::Integer, vec![], vec![], 0),
+        (
+            "none",
+            DirectKind::FewIntegers,
+            Answer::Integer,
+            vec![],
+            vec![],
+            0,
+        ),
         (
             "six",
             DirectKind::IntegersOnly,
@@ -368,7 +442,11 @@ fn common_signatures_are_called_without_libffi() {
         registers.floating[..floatings.len()].copy_from_slice(&floatings);
         // SAFETY: the function was declared as it is defined.
         let bits = unsafe { Plan::call_direct(direct, trial.address(name), &registers) };
-        let bits = if name == "neg" { u64::from(bits as u32) } else { bits };
+        let bits = if name == "neg" {
+            u64::from(bits as u32)
+        } else {
+            bits
+        };
         assert!(bits == expected || name == "none", "{name}: {bits:#x}");
     }
     for name in ["seven", "many"] {
@@ -376,8 +454,13 @@ fn common_signatures_are_called_without_libffi() {
     }
 }
 
-unsafe extern "C" fn compare_backwards(word: *mut c_void, result: *mut c_void, arguments: *mut *mut c_void) {
-    // SAFETY: the test's callback has the signature int(const int *, const int *), and its word is a counter.
+unsafe extern "C" fn compare_backwards(
+    word: *mut c_void,
+    result: *mut c_void,
+    arguments: *mut *mut c_void,
+) {
+    // SAFETY: the test's callback has the signature int(const int *, const int *), and its `word`
+    // points to a counter.
     unsafe {
         *word.cast::<u32>() += 1;
         let value = |index: usize| **(*arguments.add(index)).cast::<*const i32>();
@@ -396,20 +479,26 @@ fn c_calls_back() {
     };
     let plan = Arc::new(Plan::new(&mut declared.types, &function, &[]).expect("it can be called"));
     let mut calls = 0_u32;
-    let callback = Callback::new(plan, compare_backwards, (&raw mut calls).cast()).expect("there is memory");
+    let callback =
+        Callback::new(plan, compare_backwards, (&raw mut calls).cast()).expect("there is memory");
     let mut numbers = [3, 1, 4, 1, 5, 9, 2, 6];
     // SAFETY: the callback has the signature that qsort expects.
     unsafe {
-        let compare = std::mem::transmute::<*const c_void, unsafe extern "C" fn(*const c_void, *const c_void) -> i32>(
-            callback.code(),
-        );
+        let compare = std::mem::transmute::<
+            *const c_void,
+            unsafe extern "C" fn(*const c_void, *const c_void) -> i32,
+        >(callback.code());
         libc::qsort(numbers.as_mut_ptr().cast(), numbers.len(), 4, Some(compare));
     }
     assert_eq!(numbers, [9, 6, 5, 4, 3, 2, 1, 1]);
     assert!(calls > 7);
 }
 
-unsafe extern "C" fn answer_word(word: *mut c_void, result: *mut c_void, _arguments: *mut *mut c_void) {
+unsafe extern "C" fn answer_word(
+    word: *mut c_void,
+    result: *mut c_void,
+    _arguments: *mut *mut c_void,
+) {
     // SAFETY: the test's callbacks return long.
     unsafe { result.cast::<i64>().write(word as i64) };
 }
@@ -423,17 +512,23 @@ fn there_can_be_many_callbacks() {
     };
     let plan = Arc::new(Plan::new(&mut declared.types, &function, &[]).expect("it can be called"));
     let callbacks: Vec<Callback> = (0..20_000_usize)
-        .map(|index| Callback::new(Arc::clone(&plan), answer_word, index as *mut c_void).expect("there is memory"))
+        .map(|index| {
+            Callback::new(Arc::clone(&plan), answer_word, index as *mut c_void)
+                .expect("there is memory")
+        })
         .collect();
     for (index, callback) in callbacks.iter().enumerate() {
         // SAFETY: the callback has this signature.
-        let call = unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn() -> i64>(callback.code()) };
+        let call = unsafe {
+            std::mem::transmute::<*const c_void, unsafe extern "C" fn() -> i64>(callback.code())
+        };
         // SAFETY: as above.
         assert_eq!(unsafe { call() }, index as i64);
     }
 }
 
-/// Guards against looking at each of 2^62 elements, and at each way to the inmost of 40 structures.
+/// A regression test: visiting each of 2^62 elements, or each path to the innermost of 40
+/// structures, would never end.
 #[test]
 fn members_without_bytes_are_passed_over() {
     let text = "struct none {}; struct many { struct none a[4611686018427387904]; int x; };\n\
@@ -442,10 +537,14 @@ fn members_without_bytes_are_passed_over() {
         "struct many { int x; }; int many(struct many a, int x) { return a.x * 100 + x; }",
         text,
     );
-    assert_eq!(trial.call("many", &[], &mut [int(7), int(5)])[..4], int(705));
+    assert_eq!(
+        trial.call("many", &[], &mut [int(7), int(5)])[..4],
+        int(705)
+    );
     let mut text = "struct n0 {};".to_owned();
     for depth in 1..=40 {
-        write!(text, "struct n{depth} {{ struct n{} a, b; }};", depth - 1).expect("a string takes it");
+        write!(text, "struct n{depth} {{ struct n{} a, b; }};", depth - 1)
+            .expect("a string takes it");
     }
     text.push_str("struct nested { struct n40 a; int x; };");
     trial.declared.declare(&text, &[]).expect("it is C");
@@ -453,9 +552,11 @@ fn members_without_bytes_are_passed_over() {
 }
 
 #[test]
-fn what_is_made_of_too_many_parts_is_refused() {
+fn a_type_of_too_many_parts_cannot_be_passed() {
     let mut declared = Declarations::default();
-    declared.declare("union u0 { int : 8; };", &[]).expect("it is C");
+    declared
+        .declare("union u0 { int : 8; };", &[])
+        .expect("it is C");
     for depth in 1..=40 {
         let text = format!("union u{depth} {{ union u{} a, b; }};", depth - 1);
         declared.declare(&text, &[]).expect("it is C");
@@ -463,7 +564,7 @@ fn what_is_made_of_too_many_parts_is_refused() {
     assert!(passes(&mut declared, "int (union u40)").is_err());
 }
 
-/// Whether a signature can be called.
+/// Prepares a signature; the error says why it cannot be called.
 fn passes(declared: &mut Declarations, text: &str) -> Result<Plan, SignatureError> {
     let of = declared.type_name(text, &[]).expect("it is C");
     let Kind::Function(function) = declared.types.kind(of.id).clone() else {
@@ -473,11 +574,12 @@ fn passes(declared: &mut Declarations, text: &str) -> Result<Plan, SignatureErro
 }
 
 #[test]
-fn what_cannot_be_passed_is_refused() {
+fn types_that_cannot_be_passed_are_refused() {
     let mut declared = Declarations::default();
     declared
         .declare(
-            "struct later; typedef float v4 __attribute__((vector_size(16))); struct none {}; struct wide { int a __attribute__((aligned(32))); }; struct ld { long double v; };",
+            "struct later; typedef float v4 __attribute__((vector_size(16))); struct none {}; \
+             struct wide { int a __attribute__((aligned(32))); }; struct ld { long double v; };",
             &[],
         )
         .expect("it is C");
@@ -490,7 +592,9 @@ fn what_cannot_be_passed_is_refused() {
         "void (struct wide)",
         "struct ld (void)",
     ] {
-        let error = passes(&mut declared, text).err().unwrap_or_else(|| panic!("{text}"));
+        let error = passes(&mut declared, text)
+            .err()
+            .unwrap_or_else(|| panic!("{text}"));
         assert!(error.to_string().contains("by value"), "{error}");
     }
 }
@@ -500,10 +604,17 @@ fn names_and_scripts_lead_to_libraries() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let path = compiler::library("int answer(void) { return 42; }", directory.path());
     let script = directory.path().join("libscript.so");
-    std::fs::write(&script, format!("/* GNU ld script */\nGROUP ( {} )\n", path.display())).expect("it is writable");
-    let library = Library::load(&script.to_string_lossy(), false).unwrap_or_else(|error| panic!("{error}"));
+    std::fs::write(
+        &script,
+        format!("/* GNU ld script */\nGROUP ( {} )\n", path.display()),
+    )
+    .expect("it is writable");
+    let library =
+        Library::load(&script.to_string_lossy(), false).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(library.name(), path.to_string_lossy());
-    library.symbol("answer").unwrap_or_else(|error| panic!("{error}"));
+    library
+        .symbol("answer")
+        .unwrap_or_else(|error| panic!("{error}"));
     std::fs::write(
         &script,
         "no library at all, and long enough to hold what a library's head would need ....",

@@ -1,4 +1,5 @@
-//! Sizes, alignments, offsets and bits of generated declarations, compared with what the C compiler answers.
+//! Compares the layout of generated declarations with the C compiler: sizes, alignments, offsets
+//! and bits.
 
 mod compiler;
 mod generator;
@@ -13,14 +14,14 @@ use generator::Generator;
 /// How many types are compared in one run.
 const TYPES: usize = 400;
 
-/// A member that both sides are asked about: how C names it, and where it is.
+/// A member to compare: its name in C, and its place.
 struct Asked {
     path: String,
     offset: u64,
     bits: Option<(u64, u64)>,
 }
 
-/// All members of a structure that have a name, those of anonymous members included.
+/// All members of a structure that have a name, including those of anonymous members.
 fn members(types: &Types, id: TypeId, offset: u64, found: &mut Vec<Asked>) {
     let fields: &[Field] = types.body(id).map_or(&[], |body| &body.fields);
     for field in fields {
@@ -42,10 +43,12 @@ fn members(types: &Types, id: TypeId, offset: u64, found: &mut Vec<Asked>) {
 /// A C program that prints a line for each type and for each of its members.
 fn program(text: &str, types: &[(String, Qualified)], declared: &Declarations) -> String {
     let mut source = format!(
-        "#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <string.h>\n{text}\n\
+        "#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n#include \
+         <string.h>\n{text}\n\
          static void bits(const char *name, const unsigned char *bytes, size_t size) {{\n\
            size_t i, first = 0, count = 0;\n\
-           for (i = 0; i < size * 8; i++) if (bytes[i / 8] >> i % 8 & 1) {{ if (!count) first = i; count++; }}\n\
+           for (i = 0; i < size * 8; i++) if (bytes[i / 8] >> i % 8 & 1) {{ if (!count) first = i; \
+           count++; }}\n\
            printf(\"%s %zu %zu\\n\", name, first, count);\n}}\nint main(void) {{\n"
     );
     for (name, of) in types {
@@ -60,10 +63,14 @@ fn program(text: &str, types: &[(String, Qualified)], declared: &Declarations) -
             if bits.is_some() {
                 writeln!(
                     source,
-                    "{{ static {name} x; x.{path} = -1; bits(\"{name}.{path}\", (void *)&x, sizeof x); }}"
+                    "{{ static {name} x; x.{path} = -1; bits(\"{name}.{path}\", (void *)&x, sizeof \
+                     x); }}"
                 )
             } else {
-                writeln!(source, "printf(\"{name}.{path} %zu 0\\n\", offsetof({name}, {path}));")
+                writeln!(
+                    source,
+                    "printf(\"{name}.{path} %zu 0\\n\", offsetof({name}, {path}));"
+                )
             }
             .expect("it is a string");
         }
@@ -78,7 +85,12 @@ fn answers(output: &str) -> HashMap<&str, (u64, u64)> {
             .expect("the program prints numbers")
     };
     let lines = output.lines().map(|line| {
-        let at = line.len() - line.rsplitn(3, ' ').take(2).map(|word| word.len() + 1).sum::<usize>();
+        let at = line.len()
+            - line
+                .rsplitn(3, ' ')
+                .take(2)
+                .map(|word| word.len() + 1)
+                .sum::<usize>();
         let mut words = line[at..].split_whitespace();
         (&line[..at], (number(words.next()), number(words.next())))
     });
@@ -95,7 +107,9 @@ fn compare(seed: u64) {
         if let Err(error) = declared.declare(&definition, &[]) {
             panic!("seed {seed}: {error} in\n{definition}");
         }
-        let of = declared.type_name(&name, &[]).expect("it was just declared");
+        let of = declared
+            .type_name(&name, &[])
+            .expect("it was just declared");
         text.push_str(&definition);
         text.push('\n');
         types.push((name, of));

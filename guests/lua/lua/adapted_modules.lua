@@ -1,15 +1,20 @@
 -- Compiled modules whose waits are made by processes: for what cannot wait in C as it is.
 --
--- A module was written for programs with one thread. Where it notes something for the whole program (which loop runs, whose handshake this is), a process
--- that waits inside of it would keep all others out, or be taken for another one. These modules can also be asked not to wait, and tell what
--- they would wait for: so the process waits, outside of the module, and calls again.
+-- A module was written for programs with one thread. Where it notes something for the whole program
+-- (which loop runs, whose handshake this is), a process that waits inside of it would keep all
+-- others out, or be taken for another one. These modules can also be asked not to wait, and tell
+-- what they would wait for: so the process waits, outside of the module, and calls again.
 --
 -- What C lends:
---   here()                               the running process; nil where there are none any more, as the program ends
---   await(descriptor, timeout, writes)   waits until there is something to read, or room to write, for so many seconds at most (nil: for ever). Returns "ready"
---                                        or "timeout"; nil at once where a process cannot wait, such as in a critical section or a finalizer
+--   here()                               the running process; nil where there are none any more, as
+--                                        the program ends
+--   await(descriptor, timeout, writes)   waits until there is something to read, or room to write,
+--                                        for so many seconds at most (nil: for ever). Returns
+--                                        "ready" or "timeout"; nil at once where a process cannot
+--                                        wait, such as in a critical section or a finalizer
 --   hold_kills(f, ...)                   calls f, and puts a kill off until it has returned
---   shut_down(descriptor)                ends a connection in both directions: who waits for it goes on
+--   shut_down(descriptor)                ends a connection in both directions: who waits for it
+--                                        goes on
 --   metatable_of(name)                   of the registry
 local name, module, process, here, await, hold_kills, shut_down, metatable_of = ...
 
@@ -17,7 +22,8 @@ local name, module, process, here, await, hold_kills, shut_down, metatable_of = 
 local function new_turn()
   local mutex = process.mutex()
   local lock, unlock = mutex.lock, mutex.unlock
-  local inside = setmetatable({}, { __mode = "k" }) -- processes that are, or are about to be: a finalizer may come in between
+  -- processes that are, or are about to be: a finalizer may come in between
+  local inside = setmetatable({}, { __mode = "k" })
   local stays = setmetatable({}, { __mode = "k" }) -- by process: what ends its stay
   local Stay = { __close = function(stay)
     pcall(unlock, mutex) -- if it had come to that
@@ -84,7 +90,8 @@ function adapt._cqueues(core)
   step = core.interpose("step", function(controller, timeout)
     local limit = timeout
     if limit ~= limit then limit = nil end -- not a number is for ever, too
-    local is_wrong = core.type(controller) ~= "controller" or limit ~= nil and type(limit) ~= "number"
+    local is_wrong = core.type(controller) ~= "controller"
+      or limit ~= nil and type(limit) ~= "number"
     if turn.is_mine() or is_wrong then return turn.take(step, controller, timeout) end
     local wait = waits[controller] or new_turn()
     waits[controller] = waits[controller] or wait -- others may have come meanwhile
@@ -94,7 +101,8 @@ function adapt._cqueues(core)
   end)
 end
 
--- Outside of a loop, cqueues waits by a controller of its own, which is one for the whole program: here, for each wait.
+-- Outside of a loop, cqueues waits by a controller of its own, which is one for the whole program:
+-- here, for each wait.
 function adapt.cqueues(core)
   if not (core.poll and core.new and core.running) then return end
   local poll = core.poll
@@ -121,12 +129,26 @@ function adapt.cqueues(core)
   end
 end
 
--- The loop of libuv. A kill inside of a callback would be an error that nobody catches, for which luv ends the program.
+-- The loop of libuv. A kill inside of a callback would be an error that nobody catches, for which
+-- luv ends the program.
 function adapt.luv(uv)
-  if not (uv.run and uv.stop and uv.backend_fd and uv.backend_timeout and uv.update_time) then return end
+  if not (uv.run and uv.stop and uv.backend_fd and uv.backend_timeout and uv.update_time) then
+    return
+  end
   local turn, running = new_turn(), new_turn()
-  local run, stop = uv.run, uv.stop
+  local run, stop, loop_mode = uv.run, uv.stop, uv.loop_mode
   local stops, stops_seen = 0, 0
+  local asked -- the mode that the program has the loop run in
+
+  local function run_as(mode)
+    local before = asked
+    asked = mode
+    return setmetatable({}, { __close = function() asked = before end })
+  end
+
+  if loop_mode then
+    function uv.loop_mode() return asked or loop_mode() end
+  end
 
   function uv.stop()
     stops = stops + 1
@@ -142,6 +164,11 @@ function adapt.luv(uv)
     return is_alive, was_stopped
   end
 
+  local function run_once(mode)
+    local _ <close> = run_as(mode)
+    return run_here(mode)
+  end
+
   local function wait()
     uv.update_time()
     local timeout = uv.backend_timeout()
@@ -150,6 +177,7 @@ function adapt.luv(uv)
   end
 
   local function run_to_the_end()
+    local _ <close> = run_as "default"
     while true do
       local is_alive, was_stopped = turn.take(run_here, "nowait")
       if not is_alive or was_stopped then return is_alive end
@@ -164,71 +192,9 @@ function adapt.luv(uv)
       return is_alive
     end
     if mode == nil or mode == "default" then return running.take(run_to_the_end) end
-    if mode == "once" or mode == "nowait" then return (turn.take(run_here, mode)) end
+    if mode == "once" or mode == "nowait" then return (turn.take(run_once, mode)) end
     local refused = run(mode)
     return refused
-  end
-end
-
--- The handshakes of LuaSec, which note in the context of a connection on which state they run.
-adapt["ssl.core"] = function()
-  local metatable = metatable_of "SSL:Connection"
-  if not metatable then return end
-  local methods = metatable.__index
-  local dohandshake, settimeout, close = methods.dohandshake, methods.settimeout, methods.close
-  local limits = setmetatable({}, { __mode = "k" }) -- of connections: seconds, or nil
-  local shaking = setmetatable({}, { __mode = "k" }) -- connections that shake hands now, each with a turn
-
-  function methods.settimeout(connection, seconds, mode)
-    local result = settimeout(connection, seconds, mode)
-    local limit = limits[connection] or {}
-    seconds = tonumber(seconds)
-    if seconds and seconds < 0 then seconds = nil end
-    limit[(mode or "b"):sub(1, 1) == "b" and "each" or "all"] = seconds
-    limits[connection] = limit
-    return result
-  end
-
-  -- Closing ends the handshake first.
-  function methods.close(connection, ...)
-    local turn = shaking[connection]
-    if not turn or turn.is_mine() then return close(connection, ...) end
-    turn.is_closing = true
-    shut_down(connection:getfd())
-    return turn.take(close, connection, ...)
-  end
-
-  local function shake(connection, limit)
-    local turn = shaking[connection]
-    local last = limit.all and process.now() + limit.all
-    while true do
-      if turn.is_closing then return false, "closed" end
-      local done, why = dohandshake(connection)
-      if done then return done end
-      if why ~= "wantread" and why ~= "wantwrite" then return done, why end
-      local came = await(connection:getfd(), shorter(limit.each, last and last - process.now()), why == "wantwrite")
-      if came ~= "ready" then return done, why, came == nil end
-    end
-  end
-
-  local function shake_without_waiting(connection, limit)
-    local _ <close> = setmetatable({}, { __close = function()
-      shaking[connection] = nil
-      settimeout(connection, limits[connection] and limits[connection].each, "b")
-    end })
-    settimeout(connection, 0, "b")
-    return shake(connection, limit)
-  end
-
-  function methods.dohandshake(connection)
-    local limit = limits[connection] or {}
-    if here() == nil or getmetatable(connection) ~= metatable or limit.each == 0 or shaking[connection] then return dohandshake(connection) end
-    local turn = new_turn()
-    shaking[connection] = turn
-    local done, why, must_block = turn.take(shake_without_waiting, connection, limit)
-    if must_block then return dohandshake(connection) end
-    if done then return done end
-    return done, why
   end
 end
 

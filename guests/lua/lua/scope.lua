@@ -1,5 +1,6 @@
--- process.scope(f): processes that do not outlive the call that they were spawned in.
-local process, is_killed, end_process, spawner_of = ...
+-- process.scope([options,] f) and process.timeout(s, f, ...): processes that do not outlive the
+-- call that they were spawned in.
+local process, is_killed, end_process, spawner_of, ending_of, raise = ...
 
 local methods = {}
 local Scope = { __index = methods, __name = "scope" }
@@ -20,7 +21,8 @@ local function join_all(scope)
   end
 end
 
--- The end of a child. The first failure counts, whatever its value, and ends the others; a kill is none.
+-- The end of a child. The first failure counts, whatever its value, and ends the others; a kill is
+-- none.
 local End = {}
 
 function End:__close(failure)
@@ -28,7 +30,11 @@ function End:__close(failure)
   if self.has_returned then
     scope.children[process.current()] = nil
   elseif not is_killed() then
-    process.critical(function() scope.failure = scope.failure or { failure } end)
+    process.critical(function()
+      if not scope.cancelled then
+        scope.failure = scope.failure or { failure, from = process.current() }
+      end
+    end)
     kill_all(scope)
   end
 end
@@ -44,7 +50,24 @@ local function live(scope, f, ...)
 end
 
 local function refuse(number, name, wanted, got)
-  error(("bad argument #%d to '%s' (%s expected, got %s)"):format(number, name, wanted, type(got)), 3)
+  error(
+    ("bad argument #%d to '%s' (%s expected, got %s)"):format(number, name, wanted, type(got)),
+    3
+  )
+end
+
+local function why_nobody_is_taken(scope)
+  if scope.is_over then return "the scope has ended" end
+  return scope.cancelled and "the scope was cancelled" or "a process of the scope has failed"
+end
+
+-- The name of the scope's next process that has none of its own.
+local function next_name(scope)
+  if not scope.name then return nil end
+  return process.critical(function()
+    scope.unnamed = (scope.unnamed or 0) + 1
+    return scope.name .. "/" .. scope.unnamed
+  end)
 end
 
 -- As process.spawn. Nobody but the scope reports a failure.
@@ -54,30 +77,161 @@ function methods:spawn(...)
   if type(f) ~= "function" then refuse(first - 1, "spawn", "function", f) end
   local own = { quiet = true }
   for name, value in pairs(options) do own[name] = value end
+  if own.name == nil then own.name = next_name(self) end
   local spawn = self.spawner
   local child = spawn(own, live, self, f, select(first, ...))
-  if not child then error(self.is_over and "the scope has ended" or "a process of the scope has failed", 2) end
+  if not child then error(why_nobody_is_taken(self), 2) end
   return child
 end
 
--- Without a failure nobody is left by now. What came first is raised: also instead of an error in the function, which may have come of it.
+-- Ends all processes of the scope: its call returns nil and the reason of the first cancel. A
+-- process of the scope that calls this ends here.
+function methods:cancel(reason)
+  if reason == nil then reason = "cancelled" end
+  local is_first = process.critical(function()
+    if self.is_over then return nil end
+    local first = not self.cancelled and not self.failure
+    if first then self.cancelled = { reason } end
+    return first
+  end)
+  if is_first == nil then return false, "dead" end
+  kill_all(self)
+  local me = process.current()
+  if self.children[me] then end_process(me) end
+  return true
+end
+
+-- Raises what a process of the scope has failed with. A message handler's traceback goes on with
+-- that of the process.
+local function raise_failure(failure)
+  local from = failure.from
+  local trace = from:traceback():gsub(
+    "^stack traceback:",
+    function() return ("raised in process '%s':"):format(from.name) end
+  )
+  raise(failure[1], trace)
+end
+
+-- Without a failure nobody is left by now. What came first is raised: also instead of an error in
+-- the function, which may have come of it.
 function Scope:__close()
-  local failure = self.failure
   self.is_over = true
   kill_all(self)
   join_all(self)
-  if failure then error(failure[1], 0) end
+  if self.failure then raise_failure(self.failure) end
+end
+
+local function make(options)
+  local scope = setmetatable({ children = {}, name = options.name }, Scope)
+  scope.spawner = spawner_of(scope)
+  return scope
+end
+
+-- What the caller of a scope that was cancelled gets, else the function's results.
+local function results_of(scope, ...)
+  if scope.cancelled then return nil, scope.cancelled[1] end
+  return ...
 end
 
 local function run(f)
-  local scope <close> = setmetatable({ children = {} }, Scope)
-  scope.spawner = spawner_of(scope)
+  local scope <close> = make {}
   local results = table.pack(f(scope))
   join_all(scope)
-  return table.unpack(results, 1, results.n)
+  return results_of(scope, table.unpack(results, 1, results.n))
 end
 
-function process.scope(f)
-  if type(f) ~= "function" then refuse(1, "scope", "function", f) end
-  return run(f)
+-- Waits for the process until the deadline; answers whether it has ended.
+local function has_ended(child, deadline)
+  return child:join(deadline and deadline - process.now()) ~= nil
+end
+
+-- As join_all, with an end to it. A process that comes later is waited for as well.
+local function join_all_until(scope, deadline)
+  local child = next(scope.children)
+  while child do
+    if not has_ended(child, deadline) then
+      scope:cancel "timeout"
+      return join_all(scope)
+    end
+    scope.children[child] = nil
+    child = next(scope.children)
+  end
+end
+
+local function deadline_of(timeout)
+  return timeout and timeout < math.huge and process.now() + timeout or nil
+end
+
+-- What the first process of a scope has come to, as the call's results.
+local function outcome(scope, body, ended_well, ...)
+  -- a failure is raised when the scope is left
+  if ended_well or ending_of(body) == "failed" then return results_of(scope, ...) end
+  return results_of(scope, nil, ...)
+end
+
+-- The function is a process of the scope, too, so that it can be ended.
+local function run_with(options, f)
+  local scope <close> = make(options)
+  local deadline = deadline_of(options.timeout)
+  local body = scope:spawn({ name = options.name }, f, scope)
+  join_all_until(scope, deadline)
+  return outcome(scope, body, body:join())
+end
+
+local option_types = { timeout = "number", name = "string" }
+
+local function check_options(options)
+  for name, value in pairs(options) do
+    local wanted = option_types[name]
+    if not wanted then
+      error(("bad argument #1 to 'scope' (unknown option '%s')"):format(tostring(name)), 3)
+    end
+    if type(value) ~= wanted then
+      error(
+        ("bad argument #1 to 'scope' (option '%s': %s expected, got %s)"):format(
+          name,
+          wanted,
+          type(value)
+        ),
+        3
+      )
+    end
+    if value ~= value then
+      error("bad argument #1 to 'scope' (option 'timeout': number expected, got NaN)", 3)
+    end
+  end
+end
+
+function process.scope(options, f)
+  if type(options) == "table" then
+    check_options(options)
+    if type(f) ~= "function" then refuse(2, "scope", "function", f) end
+    if options.timeout and options.timeout <= 0 then return nil, "timeout" end
+    return run_with(options, f)
+  end
+  if type(options) ~= "function" then refuse(1, "scope", "function", options) end
+  return run(options)
+end
+
+-- The child's results count when it has ended in time, or had ended when its kill came.
+local function outcome_of_timeout(child, ended_well, ...)
+  if ended_well then return true, ... end
+  if ending_of(child) == "failed" then return end -- raised when the scope is left
+  return nil, ...
+end
+
+local function run_timeout(seconds, f, ...)
+  local scope <close> = make {}
+  local deadline = deadline_of(seconds)
+  local child = scope:spawn(f, ...)
+  if not has_ended(child, deadline) then child:kill "timeout" end
+  return outcome_of_timeout(child, child:join())
+end
+
+function process.timeout(seconds, f, ...)
+  if type(seconds) ~= "number" then refuse(1, "timeout", "number", seconds) end
+  if seconds ~= seconds then error("bad argument #1 to 'timeout' (number expected, got NaN)", 2) end
+  if type(f) ~= "function" then refuse(2, "timeout", "function", f) end
+  if seconds <= 0 then return nil, "timeout" end
+  return run_timeout(seconds, f, ...)
 end

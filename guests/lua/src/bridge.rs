@@ -1,13 +1,16 @@
 //! What the C half asks of the runtime: the functions of `c/runtime.h`.
 //!
-//! All take the executor as a pointer that `program` handed to the C half, and are called inside the VM unless said otherwise there.
-//! None of them raises; Lua's errors are made by the callers. Those about synchronization objects and timers are in `objects`.
+//! All take the executor as a pointer that `program` handed to the C half, and are called inside
+//! the VM unless said otherwise there. None of them raises; Lua's errors are made by the callers.
+//! Those about synchronization objects and timers are in `objects`.
 
-use baton_core::kernel::{
-    Deadline, KillOutcome, Priority, ProcessId, ResumeOutcome, SpawnOptions, State, SuspendOutcome, Wake, WakeReason,
+use baton_core::sched::{
+    ChannelId, Deadline, KillOutcome, Priority, ProcessId, ResumeOutcome, Scheduler, SpawnOptions,
+    State, SuspendOutcome, Wake, WakeReason,
 };
-use baton_core::vm::{Departure, Spawned, Vm};
+use baton_core::vm::{Offloaded, Spawned, Vm};
 use baton_sys::clock::Instant;
+use baton_sys::reserve;
 use std::ffi::{CStr, c_char, c_int};
 use std::time::Duration;
 
@@ -22,7 +25,7 @@ pub(crate) struct CWake {
 /// `struct baton_spawn`.
 #[repr(C)]
 pub(crate) struct CSpawn {
-    word: usize,
+    user_data: usize,
     stack_size: usize,
     priority: c_int,
     preemptible: c_int,
@@ -31,6 +34,13 @@ pub(crate) struct CSpawn {
     suspended: c_int,
     thread: [u8; threads::NAME_SIZE],
     by_timer: c_int,
+}
+
+/// Seconds.
+#[repr(C)]
+struct CTimeUsed {
+    running: f64,
+    cpu: f64,
 }
 
 const MISUSE: u32 = 7;
@@ -77,7 +87,9 @@ fn process(bits: u64) -> Option<ProcessId> {
 /// # Safety
 /// `buffer` is writable for `size` bytes.
 pub(crate) unsafe fn write_message(buffer: *mut c_char, size: usize, message: &str) {
-    let Some(room) = size.checked_sub(1) else { return };
+    let Some(room) = size.checked_sub(1) else {
+        return;
+    };
     let length = message.len().min(room);
     // SAFETY: the caller's condition; `length + 1 <= size`.
     unsafe {
@@ -88,7 +100,11 @@ pub(crate) unsafe fn write_message(buffer: *mut c_char, size: usize, message: &s
 
 /// Defines the functions that C calls; each gets the executor as `vm: &Vm`.
 macro_rules! bridge {
-    ($($(#[$doc:meta])* fn $name:ident($vm:ident $(, $argument:ident: $type:ty)* $(,)?) $(-> $result:ty)? $body:block)*) => {$(
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident($vm:ident $(, $argument:ident: $type:ty)* $(,)?) $(-> $result:ty)?
+        $body:block
+    )*) => {$(
         $(#[$doc])*
         // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
         #[unsafe(no_mangle)]
@@ -98,6 +114,7 @@ macro_rules! bridge {
 
 mod descriptors;
 mod objects;
+mod select;
 mod threads;
 
 bridge! {
@@ -107,9 +124,9 @@ bridge! {
         }
     }
 
-    fn baton_rs_set_word(vm, pid: u64, word: usize) {
+    fn baton_rs_set_word(vm, pid: u64, user_data: usize) {
         if let Some(pid) = process(pid) {
-            vm.set_word(pid, word);
+            vm.set_user_data(pid, user_data);
         }
     }
 
@@ -130,27 +147,33 @@ bridge! {
     }
 
     fn baton_rs_leave_critical(vm) {
-        // C leaves what it has entered. In a scheduler or a switch hook that is nothing: nobody is current there.
-        let is_wrong = vm.kernel(|kernel| kernel.leave_critical().is_err() && kernel.current().is_some());
+        // C leaves what it has entered. In a scheduler or a switch hook that is nothing: nobody is
+        // current there.
+        let is_wrong =
+            vm.sched(|sched| sched.leave_critical().is_err() && sched.current().is_some());
         debug_assert!(!is_wrong, "a critical section is left that was not entered");
     }
 
     fn baton_rs_give_way(vm) {
-        vm.operate(|_| ());
+        vm.with_sched(|_| ());
     }
 
     fn baton_rs_set_choosing(vm, on: c_int) {
-        vm.set_choosing(on != 0);
+        vm.set_scheduler_hook(on != 0);
     }
 
     fn baton_rs_set_hooked(vm, pid: u64, on: c_int) {
         if let Some(pid) = process(pid) {
-            vm.set_hooked(pid, on != 0);
+            vm.set_switch_hook(pid, on != 0);
         }
     }
 
     fn baton_rs_safepoint(vm) {
         vm.safepoint();
+    }
+
+    fn baton_rs_safepoint_in_call(vm) {
+        vm.safepoint_in_call();
     }
 
     fn baton_rs_count_steps(vm, steps: u32) -> u32 {
@@ -165,11 +188,15 @@ bridge! {
         u64::try_from(vm.parameters.window.get().as_nanos()).unwrap_or(u64::MAX)
     }
 
+    fn baton_rs_warn_blocked(vm) -> u64 {
+        u64::try_from(vm.parameters.warn_blocked.get().as_nanos()).unwrap_or(u64::MAX)
+    }
+
     fn baton_rs_move_out(vm) -> c_int {
-        match vm.move_out() {
-            Departure::Moved => 0,
-            Departure::Stays => 1,
-            Departure::NoThread => 2,
+        match vm.offload() {
+            Offloaded::Moved => 0,
+            Offloaded::Stays => 1,
+            Offloaded::NoThread => 2,
         }
     }
 
@@ -183,22 +210,22 @@ bridge! {
 
     fn baton_rs_join(vm, pid: u64, timeout: i64) -> CWake {
         match process(pid) {
-            Some(pid) => vm.attempt(|kernel| kernel.join(pid, deadline(timeout))).into(),
+            Some(pid) => vm.block_on(|sched| sched.join(pid, deadline(timeout))).into(),
             None => Wake::because(WakeReason::Done).into(),
         }
     }
 
     fn baton_rs_wait_for_rest(vm, timeout: i64) -> CWake {
-        vm.attempt(|kernel| kernel.wait_for_rest(deadline(timeout))).into()
+        vm.block_on(|sched| sched.wait_for_rest(deadline(timeout))).into()
     }
 
     fn baton_rs_joiners(vm, pid: u64) -> c_int {
-        process(pid).map_or(0, |pid| vm.kernel(|kernel| kernel.joiner_count(pid)) as c_int)
+        process(pid).map_or(0, |pid| vm.sched(|sched| sched.joiner_count(pid)) as c_int)
     }
 
     fn baton_rs_release_joiners(vm, pid: u64) {
         if let Some(pid) = process(pid) {
-            vm.operate(|kernel| kernel.release_joiners_of(pid));
+            vm.with_sched(|sched| sched.release_joiners_of(pid));
         }
     }
 
@@ -206,12 +233,16 @@ bridge! {
         match process(pid).map(|pid| vm.suspend(pid)) {
             None | Some(SuspendOutcome::Dead) => 1,
             Some(SuspendOutcome::Killed) => 2,
-            Some(SuspendOutcome::Suspended | SuspendOutcome::CurrentMustSwitch | SuspendOutcome::Already) => 0,
+            Some(
+                SuspendOutcome::Suspended
+                | SuspendOutcome::CurrentMustSwitch
+                | SuspendOutcome::Already,
+            ) => 0,
         }
     }
 
     fn baton_rs_resume(vm, pid: u64) -> c_int {
-        match process(pid).map(|pid| vm.operate(|kernel| kernel.resume(pid))) {
+        match process(pid).map(|pid| vm.with_sched(|sched| sched.resume(pid))) {
             None | Some(ResumeOutcome::Dead) => 1,
             Some(ResumeOutcome::Resumed | ResumeOutcome::NotSuspended) => 0,
         }
@@ -226,18 +257,18 @@ bridge! {
     }
 
     fn baton_rs_end_unstarted(vm, pid: u64) -> c_int {
-        process(pid).is_some_and(|pid| vm.operate(|kernel| kernel.end_unstarted(pid))).into()
+        process(pid).is_some_and(|pid| vm.with_sched(|sched| sched.end_unstarted(pid))).into()
     }
 
     fn baton_rs_set_kill_hold(vm, pid: u64, holds: c_int) {
         if let Some(pid) = process(pid) {
-            vm.kernel(|kernel| kernel.set_kill_hold(pid, holds != 0));
+            vm.sched(|sched| sched.set_kill_hold(pid, holds != 0));
         }
     }
 
     fn baton_rs_pardon(vm, pid: u64) {
         if let Some(pid) = process(pid) {
-            vm.kernel(|kernel| kernel.pardon(pid));
+            vm.sched(|sched| sched.pardon(pid));
         }
     }
 
@@ -246,17 +277,17 @@ bridge! {
     }
 
     fn baton_rs_interrupt(vm, pid: u64) -> c_int {
-        process(pid).is_some_and(|pid| vm.kernel(|kernel| kernel.interrupt(pid))).into()
+        process(pid).is_some_and(|pid| vm.sched(|sched| sched.interrupt(pid))).into()
     }
 
     fn baton_rs_priority(vm, pid: u64) -> c_int {
-        process(pid).map_or(0, |pid| c_int::from(vm.kernel(|kernel| kernel.priority(pid)).get()))
+        process(pid).map_or(0, |pid| c_int::from(vm.sched(|sched| sched.priority(pid)).get()))
     }
 
     fn baton_rs_set_priority(vm, pid: u64, priority: c_int) {
         let level = u8::try_from(priority).ok().and_then(Priority::new);
         if let (Some(pid), Some(priority)) = (process(pid), level) {
-            vm.operate(|kernel| kernel.set_priority(pid, priority));
+            vm.with_sched(|sched| sched.set_priority(pid, priority));
         }
     }
 
@@ -266,8 +297,13 @@ bridge! {
         }
     }
 
+    fn baton_rs_thread_is_needed(vm) -> c_int {
+        let carrier = vm.current_carrier();
+        vm.sched(|sched| sched.is_pinned_to(carrier)).into()
+    }
+
     fn baton_rs_state(vm, pid: u64) -> c_int {
-        let state = process(pid).map_or(State::Dead, |pid| vm.kernel(|kernel| kernel.state(pid)));
+        let state = process(pid).map_or(State::Dead, |pid| vm.sched(|sched| sched.state(pid)));
         match state {
             State::Running => 0,
             State::Runnable => 1,
@@ -279,8 +315,9 @@ bridge! {
         }
     }
 
-    fn baton_rs_cpu_time(vm, pid: u64) -> f64 {
-        process(pid).map_or(0.0, |pid| vm.cpu_time(pid).as_secs_f64())
+    fn baton_rs_time_used(vm, pid: u64) -> CTimeUsed {
+        let used = process(pid).map(|pid| vm.time_used(pid)).unwrap_or_default();
+        CTimeUsed { running: used.running.as_secs_f64(), cpu: used.cpu.as_secs_f64() }
     }
 
     fn baton_rs_stack_used(vm, pid: u64) -> usize {
@@ -302,10 +339,21 @@ bridge! {
 /// `options` is readable, `message` writable for `size` bytes.
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_spawn(vm: &Vm, options: *const CSpawn, message: *mut c_char, size: usize) -> u64 {
+unsafe extern "C" fn baton_rs_spawn(
+    vm: &Vm,
+    options: *const CSpawn,
+    message: *mut c_char,
+    size: usize,
+) -> u64 {
     // SAFETY: the caller's condition.
     let asked = unsafe { &*options };
-    let inherited = || vm.kernel(|kernel| kernel.current().map_or(Priority::DEFAULT, |pid| kernel.priority(pid)));
+    let inherited = || {
+        vm.sched(|sched| {
+            sched
+                .current()
+                .map_or(Priority::DEFAULT, |pid| sched.priority(pid))
+        })
+    };
     let options = SpawnOptions {
         priority: u8::try_from(asked.priority)
             .ok()
@@ -316,7 +364,7 @@ unsafe extern "C" fn baton_rs_spawn(vm: &Vm, options: *const CSpawn, message: *m
         quiet: asked.quiet != 0,
         suspended: asked.suspended != 0,
         pin: None,
-        guest: asked.word,
+        user_data: asked.user_data,
     };
     let stack_size = (asked.stack_size > 0).then_some(asked.stack_size);
     let when = if asked.by_timer != 0 {
@@ -334,13 +382,20 @@ unsafe extern "C" fn baton_rs_spawn(vm: &Vm, options: *const CSpawn, message: *m
     }
 }
 
-/// Lowest and highest address of the C stack of a living process, and where the guard below it begins.
+/// Lowest and highest address of the C stack of a living process, and where the guard below it
+/// begins.
 ///
 /// # Safety
 /// `guard`, `low` and `high` are writable.
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_stack_bounds(vm: &Vm, pid: u64, guard: *mut usize, low: *mut usize, high: *mut usize) {
+unsafe extern "C" fn baton_rs_stack_bounds(
+    vm: &Vm,
+    pid: u64,
+    guard: *mut usize,
+    low: *mut usize,
+    high: *mut usize,
+) {
     let bounds = process(pid).and_then(|pid| Some((vm.stack_guard(pid)?, vm.stack_bounds(pid)?)));
     if let Some((below, (bottom, top))) = bounds {
         // SAFETY: the caller's condition.
@@ -359,17 +414,50 @@ unsafe extern "C" fn baton_rs_stack_bounds(vm: &Vm, pid: u64, guard: *mut usize,
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_rs_list(vm: &Vm, words: *mut usize, capacity: usize) -> usize {
-    vm.kernel(|kernel| {
+    vm.sched(|sched| {
         let mut count = 0;
-        for pid in kernel.iter() {
+        for pid in sched.iter() {
             if count < capacity {
                 // SAFETY: the caller's condition; `count < capacity`.
-                unsafe { words.add(count).write(kernel.guest(pid)) };
+                unsafe { words.add(count).write(sched.user_data(pid)) };
             }
             count += 1;
         }
         count
     })
+}
+
+/// Whether the reserve of memory is there (again).
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_rs_replenish() -> c_int {
+    reserve::replenish().into()
+}
+
+/// Whether there is some reserve (again), so that others than the Rust half may have memory.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_rs_hold_least() -> c_int {
+    reserve::hold_least().into()
+}
+
+/// The same for one more object or process, or one more value in a channel (0: none): of each table
+/// only the next place is needed. Inside the VM.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_rs_replenish_for_object(vm: &Vm, channel: u64) -> c_int {
+    let channel = ChannelId::from_bits(channel);
+    let make_room = |sched: &mut Scheduler<_>| {
+        sched.make_room() && channel.is_none_or(|channel| sched.channel_make_room(channel))
+    };
+    reserve::replenish_for(|| vm.sched(make_room)).into()
+}
+
+/// Whether so many bytes more could be had.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_rs_has_room(size: usize) -> c_int {
+    reserve::has_room(size).into()
 }
 
 /// The monotonic clock in nanoseconds.
@@ -390,6 +478,7 @@ unsafe extern "C" fn baton_rs_lua_source(name: *const c_char, size: *mut usize) 
     let source = match unsafe { CStr::from_ptr(name) }.to_bytes() {
         b"adapted_modules" => include_str!("../lua/adapted_modules.lua"),
         b"scope" => include_str!("../lua/scope.lua"),
+        b"supervise" => include_str!("../lua/supervise.lua"),
         _ => "",
     };
     // SAFETY: the caller's condition.

@@ -1,12 +1,12 @@
 //! Lua as a guest of the runtime.
 
-use baton_core::guest::{Guest, Judgement};
-use baton_core::kernel::{Blocker, CarrierId, Kernel, ProcessId, State};
-use baton_core::vm::{Context, Vm};
+use crate::waits::describe;
+use baton_core::guest::{Guest, RetakePolicy};
+use baton_core::sched::ProcessId;
+use baton_core::vm::Vm;
 use baton_sys::activity::threads_of_this_program;
-use std::collections::HashMap;
-use std::ffi::{CString, c_char, c_int, c_void};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{OnceLock, Weak};
 use std::time::Duration;
 
@@ -16,6 +16,8 @@ unsafe extern "C" {
     fn baton_lua_arrived(process: *mut c_void);
     fn baton_lua_judge(process: *mut c_void) -> c_int;
     fn baton_lua_warn_blocked(process: *mut c_void);
+    fn baton_lua_has_delayed(vm: *const c_void) -> c_int;
+    fn baton_lua_warn_thread(holder: *mut c_void, waiter: *mut c_void, is_bound: c_int);
     fn baton_lua_request_safepoint(process: *mut c_void);
     fn baton_lua_signalled(vm: *mut c_void);
     fn baton_lua_report_wanted() -> c_int;
@@ -25,7 +27,15 @@ unsafe extern "C" {
     fn baton_lua_exit_status() -> c_int;
     fn baton_ffi_may_wake(vm: *const c_void) -> c_int;
     fn baton_ffi_threads(vm: *const c_void) -> c_int;
-    fn baton_lua_report_process(process: *mut c_void, state: *const c_char, blocker: *const c_char);
+    fn baton_lua_title(process: *const c_void, text: *mut c_char) -> *const c_char;
+    fn baton_lua_begin_report(heading: *const c_char);
+    fn baton_lua_end_report(is_last: c_int);
+    fn baton_lua_report_process(
+        process: *mut c_void,
+        state: *const c_char,
+        blocker: *const c_char,
+        since: f64,
+    );
 }
 
 /// The guest of one VM.
@@ -37,20 +47,24 @@ pub(crate) struct LuaGuest {
     switches_at_look: AtomicU64,
     /// How often nobody could go on since then.
     looks: AtomicU32,
+    /// A report is being made. To read a process's state enters the VM, where the next request for
+    /// a report may be found: that one is answered by this report.
+    is_reporting: AtomicBool,
 }
 
-/// How long nothing happens before the program's threads are counted; each time after twice as long as before.
+/// How long nothing happens before the program's threads are counted; each time after twice as long
+/// as before.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 const MOST_DOUBLINGS: u32 = 12;
 
 /// What `baton_ffi_may_wake` answers if there is a callback, and no call that can be given up.
 const MAY_CALL_BACK: c_int = 1;
 
-/// Names of native threads.
-type ThreadNames = HashMap<CarrierId, String>;
+/// `BATON_TITLE` of the C half.
+const TITLE: usize = 80;
 
-fn pointer(word: usize) -> *mut c_void {
-    word as *mut c_void
+fn pointer(user_data: usize) -> *mut c_void {
+    user_data as *mut c_void
 }
 
 impl LuaGuest {
@@ -60,13 +74,16 @@ impl LuaGuest {
             vm: OnceLock::new(),
             switches_at_look: AtomicU64::new(u64::MAX),
             looks: AtomicU32::new(0),
+            is_reporting: AtomicBool::new(false),
         }
     }
 
-    /// When to look again whether a thread that is none of ours may yet wake a process, by calling back or by ending a call; `None` if none may.
+    /// When to look again whether a thread that is none of ours may yet wake a process, by calling
+    /// back or by ending a call; `None` if none may.
     ///
-    /// As long as there is neither a callback nor such a call, that is certain. Else it takes another thread: the program's threads are counted,
-    /// once nothing has happened for a while, so that who is called back often does not pay for it, and threads that were ending have ended.
+    /// As long as there is neither a callback nor such a call, that is certain. Else it takes
+    /// another thread: the program's threads are counted, once nothing has happened for a while, so
+    /// that who is called back often does not pay for it, and threads that were ending have ended.
     fn hopes(&self) -> Option<Duration> {
         let vm = self.vm()?;
         let record = pointer(self.record);
@@ -75,8 +92,9 @@ impl LuaGuest {
         if may_wake == 0 {
             return None;
         }
-        let switches = vm.kernel(|kernel| kernel.counters().switches);
-        // Relaxed (all): the owner's alone; the VM lock orders one owner's accesses before the next one's.
+        let switches = vm.sched(|sched| sched.counters().switches);
+        // Relaxed (all): the owner's alone; the VM lock orders one owner's accesses before the next
+        // one's.
         if self.switches_at_look.swap(switches, Ordering::Relaxed) != switches {
             self.looks.store(0, Ordering::Relaxed);
             return Some(FIRST_LOOK);
@@ -93,118 +111,129 @@ impl LuaGuest {
         self.vm.get()?.upgrade()
     }
 
-    /// Writes what every process is doing to standard error. Inside the VM.
-    fn report(&self, heading: &str) {
+    /// Says on standard error what every process is doing. Nobody waits until that is read, unless
+    /// it is the last thing that the program says. Inside the VM.
+    fn report(&self, heading: &str, is_last: bool) {
         let Some(vm) = self.vm() else { return };
+        // Relaxed: inside the VM, whose lock orders it.
+        if self.is_reporting.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let names = vm.thread_names();
-        let lines: Vec<(usize, &'static str, String)> = vm.kernel(|kernel| {
-            let processes: Vec<ProcessId> = kernel.iter().collect();
-            processes.into_iter().map(|pid| describe(kernel, &names, pid)).collect()
-        });
+        let processes: Vec<ProcessId> = vm.sched(|sched| sched.iter().collect());
+        let describe = |pid| {
+            (
+                vm.sched(|sched| describe(sched, &names, pid)),
+                vm.idle_for(pid),
+            )
+        };
+        let lines: Vec<_> = processes.into_iter().map(describe).collect();
         // Nobody else gets the VM while the C half reads the states.
         vm.set_retaking(false);
         vm.foreign(|| {
-            eprintln!("baton: {heading}");
-            for (word, state, blocker) in &lines {
+            if let Ok(heading) = CString::new(heading) {
+                // SAFETY: a C string; the report that begins is ended below.
+                unsafe { baton_lua_begin_report(heading.as_ptr()) };
+            }
+            for ((user_data, state, blocker), since) in &lines {
                 let (state, blocker) = (CString::new(*state), CString::new(blocker.as_str()));
                 let (Ok(state), Ok(blocker)) = (state, blocker) else {
                     continue;
                 };
-                // SAFETY: the word is a live record (the list was taken from the kernel inside the VM, and nobody has run since), and
-                // the function only reads the states of processes that are parked or outside.
-                unsafe { baton_lua_report_process(pointer(*word), state.as_ptr(), blocker.as_ptr()) };
+                let since = since.map_or(-1.0, |since| since.as_secs_f64());
+                // SAFETY: the user data is a live record (the list was taken from the scheduler
+                // inside the VM, and nobody has run since), and the function only reads the states
+                // of processes that wait or are outside.
+                unsafe {
+                    baton_lua_report_process(
+                        pointer(*user_data),
+                        state.as_ptr(),
+                        blocker.as_ptr(),
+                        since,
+                    )
+                };
             }
+            // SAFETY: it was begun above.
+            unsafe { baton_lua_end_report(is_last.into()) };
         });
         vm.set_retaking(true);
+        // Relaxed: as above.
+        self.is_reporting.store(false, Ordering::Relaxed);
     }
 }
 
-fn describe(kernel: &Kernel<Context>, names: &ThreadNames, pid: ProcessId) -> (usize, &'static str, String) {
-    let state = match kernel.state(pid) {
-        State::Running => "running",
-        State::Runnable => "runnable",
-        State::Waiting => "waiting",
-        State::Sleeping => "sleeping",
-        State::Suspended => "suspended",
-        State::Foreign => "foreign",
-        State::Dead => "dead",
-    };
-    (kernel.guest(pid), state, blocker(kernel, names, pid))
-}
-
-/// What a process waits for, as reports say it; empty if it waits for nothing.
-pub(crate) fn blocker(kernel: &Kernel<Context>, names: &ThreadNames, pid: ProcessId) -> String {
-    match kernel.blocker(pid) {
-        None => String::new(),
-        Some(Blocker::Sleep) => "until a time".into(),
-        Some(Blocker::Join(_)) => "for the end of another process (join)".into(),
-        Some(Blocker::Rest) => "for the end of all other processes".into(),
-        Some(Blocker::Semaphore(_)) => "for a semaphore".into(),
-        Some(Blocker::Mutex(_)) => "for a mutex".into(),
-        Some(Blocker::Condition(_)) => "for a condition".into(),
-        Some(Blocker::Event(_)) => "for an event".into(),
-        Some(Blocker::Read(_)) => "to read under a lock".into(),
-        Some(Blocker::Write(_)) => "to write under a lock".into(),
-        Some(Blocker::Barrier(_)) => "for others at a barrier".into(),
-        Some(Blocker::Send(_)) => "to send to a channel".into(),
-        Some(Blocker::Receive(_)) => "to receive from a channel".into(),
-        Some(Blocker::Select(cases)) => format!("in a select of {cases} cases"),
-        Some(Blocker::Queue(_)) => "for a file or a module in use".into(),
-        Some(Blocker::Descriptor(number)) => format!("for descriptor {number}"),
-        Some(Blocker::Descriptors(count)) => format!("for one of {count} descriptors"),
-        Some(Blocker::Thread(carrier)) => match names.get(&carrier) {
-            Some(name) => format!("for the thread '{name}', which is out in a call of another process"),
-            None => "for its native thread, which is out in a call of another process".into(),
-        },
-    }
+/// How messages name a process: "process 7", or "process 7 'name'" with what a terminal would act
+/// on escaped.
+pub(crate) fn title(user_data: usize) -> String {
+    let mut text: [c_char; TITLE] = [0; TITLE];
+    // SAFETY: the user data is a live record; the text has room for the longest title, and is ended
+    // by a zero byte.
+    let title = unsafe { CStr::from_ptr(baton_lua_title(pointer(user_data), text.as_mut_ptr())) };
+    title.to_string_lossy().into_owned()
 }
 
 impl Guest for LuaGuest {
-    fn run(&self, _process: ProcessId, word: usize) {
-        // SAFETY: the word is the record of the process that starts on this stack, inside the VM.
-        unsafe { baton_lua_run(pointer(word)) };
+    fn run(&self, _process: ProcessId, user_data: usize) {
+        // SAFETY: the user data is the record of the process that starts on this stack, inside the
+        // VM.
+        unsafe { baton_lua_run(pointer(user_data)) };
         if self.vm().is_some_and(|vm| vm.is_stopped()) {
-            // The main process has closed Lua's state. The program ends here, on whatever thread: home may be out in a
-            // call that never returns.
-            // SAFETY: no conditions.
+            // The main process has closed Lua's state. The program ends here, on whatever thread:
+            // home may be out in a call that never returns. SAFETY: no conditions.
             std::process::exit(unsafe { baton_lua_exit_status() });
         }
     }
 
     fn switched(&self, from: Option<usize>, to: Option<usize>) {
-        // SAFETY: the words are records of live processes; the caller owns the VM and is on the thread that switches.
+        // SAFETY: the words are records of live processes; the caller owns the VM and is on the
+        // thread that switches.
         unsafe { baton_lua_switched(pointer(from.unwrap_or(0)), pointer(to.unwrap_or(0))) }
     }
 
-    fn arrived(&self, word: usize) {
+    fn arrived(&self, user_data: usize) {
         // SAFETY: the record of a process that continues on this thread, and on no other.
-        unsafe { baton_lua_arrived(pointer(word)) }
+        unsafe { baton_lua_arrived(pointer(user_data)) }
     }
 
-    fn judge(&self, word: usize) -> Judgement {
+    fn retake_policy(&self, user_data: usize) -> RetakePolicy {
         // SAFETY: the process is outside, the VM was taken from it, and so its states are still.
-        match unsafe { baton_lua_judge(pointer(word)) } {
-            0 => Judgement::Stay,
-            verdict => Judgement::Retake { pinned: verdict == 2 },
+        match unsafe { baton_lua_judge(pointer(user_data)) } {
+            0 => RetakePolicy::Stay,
+            policy => RetakePolicy::Retake {
+                pinned: policy == 2,
+            },
         }
     }
 
-    fn warn_blocked(&self, word: usize) {
-        // SAFETY: as for `judge`.
-        unsafe { baton_lua_warn_blocked(pointer(word)) }
+    fn warn_blocked(&self, user_data: usize) {
+        // SAFETY: as for `retake_policy`.
+        unsafe { baton_lua_warn_blocked(pointer(user_data)) }
     }
 
-    fn request_safepoint(&self, word: usize) {
+    fn has_delayed(&self) -> bool {
+        // SAFETY: the record of the VM outlives it; inside the VM.
+        unsafe { baton_lua_has_delayed(pointer(self.record)) != 0 }
+    }
+
+    fn warn_thread(&self, holder: usize, waiter: usize, is_bound: bool) {
+        // SAFETY: the words are records of living processes; nobody else can get the VM.
+        unsafe { baton_lua_warn_thread(pointer(holder), pointer(waiter), c_int::from(is_bound)) }
+    }
+
+    fn request_safepoint(&self, user_data: usize) {
         // SAFETY: the record is that of a live process that is not running; the caller owns the VM.
-        unsafe { baton_lua_request_safepoint(pointer(word)) }
+        unsafe { baton_lua_request_safepoint(pointer(user_data)) }
     }
 
-    fn choose(&self, current: Option<usize>, suggested: usize) -> Option<ProcessId> {
-        // SAFETY: the words are records of living processes; inside the VM, and no process runs on this thread.
-        ProcessId::from_bits(unsafe { baton_lua_choose(pointer(current.unwrap_or(0)), pointer(suggested)) })
+    fn scheduler_hook(&self, current: Option<usize>, suggested: usize) -> Option<ProcessId> {
+        // SAFETY: the words are records of living processes; inside the VM, and no process runs on
+        // this thread.
+        ProcessId::from_bits(unsafe {
+            baton_lua_choose(pointer(current.unwrap_or(0)), pointer(suggested))
+        })
     }
 
-    fn switching(&self, from: Option<usize>, to: Option<usize>) {
+    fn switch_hook(&self, from: Option<usize>, to: Option<usize>) {
         // SAFETY: as for `choose`; the runtime names one of the two at least.
         unsafe { baton_lua_tell_switch(pointer(from.unwrap_or(0)), pointer(to.unwrap_or(0))) }
     }
@@ -213,13 +242,14 @@ impl Guest for LuaGuest {
         if let Some(later) = self.hopes() {
             return Some(later);
         }
-        self.report("deadlock: no process can ever run again");
+        self.report("deadlock: no process can ever run again", true);
         std::process::exit(1);
     }
 
     fn forked(&self, _word: usize) {
-        // SAFETY: a process has forked and is the calling one, so its record is that of this thread's gate (while the state is being closed, the
-        // kernel's word is no longer one); inside the VM, and no other process runs any more.
+        // SAFETY: a process has forked and is the calling one, so its record is that of this
+        // thread's gate (while the state is being closed, the scheduler's user_data is no longer
+        // one); inside the VM, and no other process runs any more.
         unsafe { baton_lua_forked() }
     }
 
@@ -228,7 +258,7 @@ impl Guest for LuaGuest {
         unsafe { baton_lua_signalled(pointer(self.record)) };
         // SAFETY: no conditions.
         if unsafe { baton_lua_report_wanted() } != 0 {
-            self.report("processes");
+            self.report("processes", false);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Lua 5.4 on the Baton runtime.
 //!
-//! Lua's sources are compiled unmodified with one force-included header (`c/seam.h`). A Lua error is a longjmp and must
-//! not cross Rust frames, so every function that Lua calls is C (`c/`); it asks the runtime through the functions of `bridge`, which only return values.
+//! Lua's sources are compiled unmodified with one force-included header (`c/seam/seam.h`). A Lua
+//! error is a longjmp and must not cross Rust frames, so every function that Lua calls is C (`c/`);
+//! it asks the runtime through the functions of `bridge`, which only return values.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -17,5 +18,7 @@ mod guest;
 mod parameters;
 mod program;
 mod settings;
+mod waits;
 
+pub use baton_sys::reserve::ReservingAllocator;
 pub use program::run_program;

@@ -20,6 +20,12 @@ enum Access {
     Share(fn(&Parameters) -> f64, fn(&Parameters, f64)),
     /// On or off.
     Switch(fn(&Parameters) -> bool, fn(&Parameters, bool)),
+    /// One of two words: the second one if it is on.
+    Choice(
+        [&'static CStr; 2],
+        fn(&Parameters) -> bool,
+        fn(&Parameters, bool),
+    ),
     /// The policy of spinning.
     Policy(fn(&Parameters) -> PolicyName, fn(&Parameters, PolicyName)),
 }
@@ -75,7 +81,12 @@ static PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: c"max_threads",
-        access: Access::Count(Parameters::max_threads, Parameters::set_max_threads, 1.0, 30_000.0),
+        access: Access::Count(
+            Parameters::max_threads,
+            Parameters::set_max_threads,
+            1.0,
+            30_000.0,
+        ),
     },
     Parameter {
         name: c"thread_idle",
@@ -98,6 +109,14 @@ static PARAMETERS: &[Parameter] = &[
         name: c"preemptive",
         access: Access::Switch(Parameters::preemptive, Parameters::set_preemptive),
     },
+    Parameter {
+        name: c"deadlock",
+        access: Access::Choice(
+            [c"warn", c"raise"],
+            Parameters::refuses_deadlock,
+            Parameters::set_refuses_deadlock,
+        ),
+    },
 ];
 
 fn find(name: &CStr) -> Option<&'static Parameter> {
@@ -114,10 +133,13 @@ const fn word(policy: PolicyName) -> &'static CStr {
 
 fn get(parameters: &Parameters, access: &Access) -> Value<'static> {
     match access {
-        Access::Seconds(of, ..) | Access::Period(of, ..) => Value::Number(of(parameters).get().as_secs_f64()),
+        Access::Seconds(of, ..) | Access::Period(of, ..) => {
+            Value::Number(of(parameters).get().as_secs_f64())
+        }
         Access::Count(of, ..) => Value::Whole(of(parameters) as f64),
         Access::Share(of, _) => Value::Number(of(parameters)),
         Access::Switch(of, _) => Value::Switch(of(parameters)),
+        Access::Choice(words, of, _) => Value::Word(words[usize::from(of(parameters))]),
         Access::Policy(of, _) => Value::Word(word(of(parameters))),
     }
 }
@@ -146,6 +168,9 @@ fn set(parameters: &Parameters, access: &Access, value: &Value<'_>) -> Result<()
             set(parameters, *value);
         }
         (Access::Switch(_, set), Value::Switch(on)) => set(parameters, *on),
+        (Access::Choice(words, _, set), Value::Word(text)) => {
+            set(parameters, choice(*words, text)?)
+        }
         (Access::Policy(_, set), Value::Word(text)) => set(parameters, policy(text)?),
         _ => return Err(format!("{} expected", kind(access))),
     }
@@ -163,20 +188,40 @@ fn check(value: f64, low: f64, high: f64, unit: &str) -> Result<(), String> {
 }
 
 fn policy(text: &CStr) -> Result<PolicyName, String> {
-    let named = PolicyName::ALL.into_iter().find(|&policy| word(policy) == text);
-    named.ok_or_else(|| format!("'off', 'ema' or 'learned' expected, got '{}'", text.to_string_lossy()))
+    let named = PolicyName::ALL
+        .into_iter()
+        .find(|&policy| word(policy) == text);
+    named.ok_or_else(|| {
+        format!(
+            "'off', 'ema' or 'learned' expected, got '{}'",
+            text.to_string_lossy()
+        )
+    })
+}
+
+/// Whether a text is the second of two words.
+fn choice(words: [&CStr; 2], text: &CStr) -> Result<bool, String> {
+    let [first, second] = words.map(CStr::to_string_lossy);
+    let place = words.iter().position(|&word| word == text);
+    let got = text.to_string_lossy();
+    place
+        .map(|place| place == 1)
+        .ok_or_else(|| format!("'{first}' or '{second}' expected, got '{got}'"))
 }
 
 /// The Lua type of a parameter.
 const fn kind(access: &Access) -> &'static str {
     match access {
-        Access::Seconds(..) | Access::Period(..) | Access::Count(..) | Access::Share(..) => "number",
+        Access::Seconds(..) | Access::Period(..) | Access::Count(..) | Access::Share(..) => {
+            "number"
+        }
         Access::Switch(..) => "boolean",
-        Access::Policy(..) => "string",
+        Access::Policy(..) | Access::Choice(..) => "string",
     }
 }
 
-/// Reads a parameter: 0 unknown; a number, a whole number or a boolean in `value`, or a word in `text`.
+/// Reads a parameter: 0 unknown; a number, a whole number or a boolean in `value`, or a word in
+/// `text`.
 ///
 /// # Safety
 /// `name` is a C string, `value` and `text` are writable.
@@ -206,7 +251,8 @@ unsafe extern "C" fn baton_rs_parameter(
     kind
 }
 
-/// Sets a parameter to a word if `text` is not null, else to `value`: 1 done, 0 refused with a message.
+/// Sets a parameter to a word if `text` is not null, else to `value`: 1 done, 0 refused with a
+/// message.
 ///
 /// # Safety
 /// `name` is a C string, `text` too if it is not null, `message` writable for `size` bytes.
@@ -263,7 +309,8 @@ fn read_environment(parameters: &Parameters) -> Result<(), String> {
             continue;
         };
         let text = text.to_string_lossy();
-        set_from_text(parameters, &parameter.access, &text).map_err(|why| format!("{variable}: {why}"))?;
+        set_from_text(parameters, &parameter.access, &text)
+            .map_err(|why| format!("{variable}: {why}"))?;
     }
     Ok(())
 }
@@ -279,12 +326,14 @@ fn set_from_text(parameters: &Parameters, access: &Access, text: &str) -> Result
             };
             set(parameters, access, &Value::Switch(on))
         }
-        Access::Policy(..) => {
+        Access::Policy(..) | Access::Choice(..) => {
             let word = CString::new(trimmed).unwrap_or_default();
             set(parameters, access, &Value::Word(&word))
         }
         Access::Seconds(..) | Access::Period(..) | Access::Count(..) | Access::Share(..) => {
-            let number = trimmed.parse().map_err(|_| format!("number expected, got '{text}'"))?;
+            let number = trimmed
+                .parse()
+                .map_err(|_| format!("number expected, got '{text}'"))?;
             set(parameters, access, &Value::Number(number))
         }
     }
@@ -296,10 +345,14 @@ fn set_from_text(parameters: &Parameters, access: &Access, text: &str) -> Result
 /// `message` is writable for `size` bytes.
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_read_environment(vm: &Vm, message: *mut c_char, size: usize) -> c_int {
+unsafe extern "C" fn baton_rs_read_environment(
+    vm: &Vm,
+    message: *mut c_char,
+    size: usize,
+) -> c_int {
     match read_environment(&vm.parameters) {
         Ok(()) => {
-            vm.heed_beat();
+            vm.beat_changed();
             0
         }
         Err(why) => {

@@ -1,19 +1,28 @@
 //! A program: one VM, its main process on the program's first thread, and the exit status.
 
 use crate::guest::LuaGuest;
-use baton_core::kernel::SpawnOptions;
+use baton_core::sched::SpawnOptions;
 use baton_core::vm::{Spawned, Vm};
-use baton_sys::{overflow, signals};
+use baton_sys::{overflow, reserve, signals};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Arc, OnceLock};
 
 /// A `lua_CFunction`.
 pub(crate) type LuaFunction = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
 
+/// Says what the error on the top of a `lua_State`'s stack is, and pops it.
+pub(crate) type ErrorReport = unsafe extern "C" fn(*mut c_void);
+
 unsafe extern "C" {
     fn baton_lua_preempt();
     fn baton_lua_new_vm(executor: *const c_void, progname: *const c_char) -> *mut c_void;
-    fn baton_lua_new_main(vm: *mut c_void, body: LuaFunction, argc: c_int, argv: *mut *mut c_char) -> *mut c_void;
+    fn baton_lua_new_main(
+        vm: *mut c_void,
+        body: LuaFunction,
+        report: ErrorReport,
+        argc: c_int,
+        argv: *mut *mut c_char,
+    ) -> *mut c_void;
     fn baton_lua_set_main_id(process: *mut c_void, id: u64);
     fn baton_lua_simulate(seed: u64);
     fn baton_lua_report_overflow(address: usize) -> c_int;
@@ -31,7 +40,8 @@ extern "C" fn preempt() {
 }
 
 extern "C" fn describe_overflow(address: usize) -> bool {
-    // SAFETY: it reads the calling thread's own words, and the record of the process that the thread carries.
+    // SAFETY: it reads the calling thread's own words, and the record of the process that the
+    // thread carries.
     unsafe { baton_lua_report_overflow(address) != 0 }
 }
 
@@ -40,17 +50,34 @@ fn fail(what: &str, error: &dyn std::fmt::Display) -> c_int {
     1
 }
 
-/// Runs the program whose main process calls `main(L)` with the integer `argc` and the light userdata `argv`, on a fresh Lua state, and returns
-/// the exit status: what `main` returned, or 1 after an error. With a seed to `simulate` by, the run is a simulated one.
+/// Runs the program whose main process calls `main(L)` with the integer `argc` and the light
+/// userdata `argv`, on a fresh Lua state, and returns the exit status: what `main` returned, or 1
+/// after an error, which `report` tells. With a seed to `simulate` by, the run is a simulated one.
 ///
 /// # Safety
-/// `argv` holds `argc` C strings and a null, valid until the program ends. `main` is a `lua_CFunction`.
-pub unsafe fn run_program(main: LuaFunction, argc: c_int, argv: *mut *mut c_char, simulate: Option<u64>) -> c_int {
+/// `argv` holds `argc` C strings and a null, valid until the program ends. `main` is a
+/// `lua_CFunction`. `report` takes a `lua_State` with an error on its top, which it pops.
+pub unsafe fn run_program(
+    main: LuaFunction,
+    report: ErrorReport,
+    argc: c_int,
+    argv: *mut *mut c_char,
+    simulate: Option<u64>,
+) -> c_int {
     if let Err(error) = signals::install_preempt_handler(preempt) {
         return fail("cannot handle the preemption signal", &error);
     }
+    if !reserve::replenish() {
+        return fail("cannot start", &"not enough memory");
+    }
     // SAFETY: argv is as the caller promises.
-    let first = unsafe { if argc > 0 { *argv } else { std::ptr::null_mut() } };
+    let first = unsafe {
+        if argc > 0 {
+            *argv
+        } else {
+            std::ptr::null_mut()
+        }
+    };
     let progname = if first.is_null() {
         c"baton".as_ptr()
     } else {
@@ -73,12 +100,13 @@ pub unsafe fn run_program(main: LuaFunction, argc: c_int, argv: *mut *mut c_char
     if let Err(error) = overflow::set_describe(describe_overflow) {
         return fail("cannot handle stack overflows", &error);
     }
-    // SAFETY: the record is fresh; the executor outlives it (PROGRAM holds it until the program ends).
+    // SAFETY: the record is fresh; the executor outlives it (PROGRAM holds it until the program
+    // ends).
     unsafe { set_executor(record, &vm) };
     // SAFETY: as promised by the caller; the record lives as long as the program.
-    let process = unsafe { baton_lua_new_main(record, main, argc, argv) };
+    let process = unsafe { baton_lua_new_main(record, main, report, argc, argv) };
     let options = SpawnOptions {
-        guest: process as usize,
+        user_data: process as usize,
         ..SpawnOptions::default()
     };
     match vm.spawn_first(options, Some(MAIN_STACK), Spawned::Now) {

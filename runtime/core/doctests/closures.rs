@@ -1,8 +1,9 @@
-// The guest of the examples in this crate's documentation, each of which includes it as a module: its processes are closures, as in the example at the head of the
-// crate, and know themselves. It does as little as a guest may.
+// The guest of the examples in this crate's documentation, each of which includes it as a module:
+// its processes are closures, as in the example at the head of the crate, and know themselves. It
+// does as little as a guest may.
 
-use baton_core::guest::{Guest, Judgement};
-use baton_core::kernel::{Deadline, ProcessId, SpawnOptions};
+use baton_core::guest::{Guest, RetakePolicy};
+use baton_core::sched::{Deadline, ProcessId, SpawnOptions};
 use baton_core::vm::{Spawned, Vm};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
@@ -13,7 +14,7 @@ type Body = Box<dyn FnOnce(&Process) + Send>;
 #[derive(Default)]
 struct Shared {
     vm: OnceLock<Weak<Vm>>,
-    /// By the word that a process is spawned with.
+    /// By the user data that a process is spawned with.
     bodies: Mutex<Vec<Option<Body>>>,
     notes: Mutex<Vec<&'static str>>,
     preferred: Mutex<Option<ProcessId>>,
@@ -24,7 +25,7 @@ impl Shared {
         let mut bodies = self.bodies.lock().unwrap();
         bodies.push(Some(Box::new(body)));
         SpawnOptions {
-            guest: bodies.len() - 1,
+            user_data: bodies.len() - 1,
             ..SpawnOptions::default()
         }
     }
@@ -37,8 +38,8 @@ impl Shared {
 struct Closures(Arc<Shared>);
 
 impl Guest for Closures {
-    fn run(&self, id: ProcessId, word: usize) {
-        let body = self.0.bodies.lock().unwrap()[word].take().expect("a process runs once");
+    fn run(&self, id: ProcessId, user_data: usize) {
+        let body = self.0.bodies.lock().unwrap()[user_data].take().expect("a process runs once");
         let vm = self
             .0
             .vm
@@ -54,19 +55,19 @@ impl Guest for Closures {
 
     fn switched(&self, _from: Option<usize>, _to: Option<usize>) {}
 
-    fn judge(&self, _word: usize) -> Judgement {
-        Judgement::Retake { pinned: false }
+    fn retake_policy(&self, _user_data: usize) -> RetakePolicy {
+        RetakePolicy::Retake { pinned: false }
     }
 
-    fn warn_blocked(&self, _word: usize) {}
+    fn warn_blocked(&self, _user_data: usize) {}
 
-    fn request_safepoint(&self, _word: usize) {}
+    fn request_safepoint(&self, _user_data: usize) {}
 
-    fn choose(&self, _current: Option<usize>, _suggested: usize) -> Option<ProcessId> {
+    fn scheduler_hook(&self, _current: Option<usize>, _suggested: usize) -> Option<ProcessId> {
         *self.0.preferred.lock().unwrap()
     }
 
-    fn switching(&self, _from: Option<usize>, _to: Option<usize>) {
+    fn switch_hook(&self, _from: Option<usize>, _to: Option<usize>) {
         self.0.note("a switch");
     }
 
@@ -102,7 +103,7 @@ impl Process {
 
     /// Waits for the end of a process.
     pub fn join(&self, other: ProcessId) {
-        self.vm.attempt(|kernel| kernel.join(other, Deadline::Never));
+        self.vm.block_on(|sched| sched.join(other, Deadline::Never));
     }
 
     pub fn note(&self, what: &'static str) {

@@ -27,7 +27,8 @@ impl Counter {
     }
 }
 
-/// What the executor of one VM counts; the kernel's own counts are in [`crate::kernel::Counters`].
+/// What the executor of one VM counts; the scheduler's own counts are in
+/// [`crate::sched::SchedCounters`].
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Requests of the monitor that the running process give way.
@@ -36,6 +37,8 @@ pub struct Counters {
     pub signals: Counter,
     /// Foreign calls that the VM was taken from.
     pub retakes: Counter,
+    /// Times that a foreign call gave way in its middle.
+    pub gave_way_in_calls: Counter,
     /// Foreign calls that were made on another native thread from the beginning.
     pub moves: Counter,
     /// Takes that were given up because the call ended meanwhile.

@@ -50,11 +50,14 @@ impl DurationParameter {
 pub struct Parameters {
     /// How long a process runs while an equal one is runnable. Default 10 ms.
     pub slice: DurationParameter,
-    /// How often the running process is asked for a safepoint in any case. Default zero: only when others need it.
+    /// How often the running process is asked for a safepoint in any case. Default zero: only when
+    /// others need it.
     pub beat: DurationParameter,
-    /// How late a deadline may be met, so that others can be met with the same wake-up. Default zero.
+    /// How late a deadline may be met, so that others can be met with the same wake-up. Default
+    /// zero.
     pub timer_slack: DurationParameter,
-    /// Age at which a foreign call may be retaken. Default 100 us. Zero: whatever call a look finds, as GildaVM does.
+    /// Age at which a foreign call may be retaken. Default 100 us. Zero: whatever call a look
+    /// finds, as GildaVM does.
     pub window: DurationParameter,
     /// How long a native thread without work is kept. Default 10 s.
     pub thread_idle: DurationParameter,
@@ -72,9 +75,12 @@ pub struct Parameters {
     stack_size: AtomicUsize,
     /// Whether slices and more urgent processes preempt.
     preemptive: AtomicBool,
+    /// Whether a process that would close a cycle of locks is refused, instead of warned about.
+    refuses_deadlock: AtomicBool,
 }
 
-/// C stack of a process, in bytes, unless said otherwise: what Lua's limit of 200 C levels needs, and as much again.
+/// C stack of a process, in bytes, unless said otherwise: what Lua's limit of 200 C levels needs,
+/// and as much again.
 pub const DEFAULT_STACK_SIZE: usize = 1 << 20;
 
 impl Default for Parameters {
@@ -93,6 +99,7 @@ impl Default for Parameters {
             max_threads: AtomicUsize::new((4 * cpus).max(64)),
             stack_size: AtomicUsize::new(DEFAULT_STACK_SIZE),
             preemptive: AtomicBool::new(true),
+            refuses_deadlock: AtomicBool::new(false),
         }
     }
 }
@@ -165,5 +172,17 @@ impl Parameters {
     pub fn set_preemptive(&self, on: bool) {
         // Relaxed: a parameter orders nothing.
         self.preemptive.store(on, Ordering::Relaxed);
+    }
+
+    /// Whether a process that would close a cycle of locks is refused, instead of warned about.
+    pub fn refuses_deadlock(&self) -> bool {
+        // Relaxed: a parameter orders nothing.
+        self.refuses_deadlock.load(Ordering::Relaxed)
+    }
+
+    /// Has guests refuse what would close a cycle of locks, or warn of it.
+    pub fn set_refuses_deadlock(&self, on: bool) {
+        // Relaxed: a parameter orders nothing.
+        self.refuses_deadlock.store(on, Ordering::Relaxed);
     }
 }

@@ -1,22 +1,31 @@
-//! Processes bound to native threads with names: they run there and nowhere else, and nobody else waits for such a thread.
+//! Processes bound to native threads with names: they run there and nowhere else, and nobody else
+//! waits for such a thread.
 
 mod mock_guest;
 
-use baton_core::kernel::{Blocker, CarrierId, Deadline, Priority, ProcessId, SpawnOptions, State, WakeReason};
+use baton_core::sched::{
+    Blocker, CarrierId, Deadline, Priority, ProcessId, SpawnOptions, State, WakeReason,
+};
 use baton_core::vm::{HOME, SpawnError, Spawned, ThreadRefusal, Vm};
 use baton_sys::clock::Instant;
-use mock_guest::{Block, Life, Process, await_event, native_thread, run, run_unbound, run_with, start};
+use mock_guest::{
+    Block, Life, Process, await_event, native_thread, run, run_unbound, run_with, start,
+};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 use std::time::Duration;
 
 /// A process bound to the thread `name`.
-fn bound(parent: &Process, name: &str, body: impl FnOnce(&Process) -> Life + Send + 'static) -> ProcessId {
+fn bound(
+    parent: &Process,
+    name: &str,
+    body: impl FnOnce(&Process) -> Life + Send + 'static,
+) -> ProcessId {
     let process = parent.spawn_with(suspended(), body);
     let done = parent.vm.bind_to_thread(process, Some(name));
     done.expect("there is a thread for the name");
-    let _ = parent.vm.operate(|kernel| kernel.resume(process));
+    let _ = parent.vm.with_sched(|sched| sched.resume(process));
     process
 }
 
@@ -28,12 +37,12 @@ fn suspended() -> SpawnOptions {
 }
 
 fn state(process: &Process, other: ProcessId) -> State {
-    process.vm.kernel(|kernel| kernel.state(other))
+    process.vm.sched(|sched| sched.state(other))
 }
 
 /// The thread that a process is kept aside for.
 fn waits_for(process: &Process, other: ProcessId) -> Option<String> {
-    match process.vm.kernel(|kernel| kernel.blocker(other)) {
+    match process.vm.sched(|sched| sched.blocker(other)) {
         Some(Blocker::Thread(carrier)) => process.vm.thread_name(carrier),
         _ => None,
     }
@@ -64,15 +73,27 @@ fn all_that_are_bound_to_a_name_run_on_its_one_thread() {
                             seen.lock().expect("nobody panics").push(place);
                             process.yield_now()?;
                         }
-                        process.foreign(|| seen.lock().expect("nobody panics").push((number % 2, native_thread())))
+                        process.foreign(|| {
+                            seen.lock()
+                                .expect("nobody panics")
+                                .push((number % 2, native_thread()))
+                        })
                     })
                 })
                 .collect();
             main.join_all(processes)?;
             let seen = seen.lock().expect("nobody panics");
-            let mut threads = [0, 1].map(|name| seen.iter().filter(move |place| place.0 == name).map(|place| place.1));
-            let [left, right] = threads.each_mut().map(|threads| threads.next().expect("they ran"));
-            assert!(threads[0].all(|thread| thread == left) && threads[1].all(|thread| thread == right));
+            let mut threads = [0, 1].map(|name| {
+                seen.iter()
+                    .filter(move |place| place.0 == name)
+                    .map(|place| place.1)
+            });
+            let [left, right] = threads
+                .each_mut()
+                .map(|threads| threads.next().expect("they ran"));
+            assert!(
+                threads[0].all(|thread| thread == left) && threads[1].all(|thread| thread == right)
+            );
             assert!(left != right && left != here && right != here);
             Ok(())
         },
@@ -86,12 +107,20 @@ fn the_calling_process_moves_at_once_and_is_free_again() {
         |main| {
             let home = native_thread();
             for _ in 0..10 {
-                main.vm.bind_to_thread(main.id, Some("other")).expect("a thread");
+                main.vm
+                    .bind_to_thread(main.id, Some("other"))
+                    .expect("a thread");
                 assert_ne!(native_thread(), home);
-                main.vm.bind_to_thread(main.id, Some("main")).expect("home is there");
+                main.vm
+                    .bind_to_thread(main.id, Some("main"))
+                    .expect("home is there");
                 assert_eq!(native_thread(), home);
-                main.vm.bind_to_thread(main.id, Some("other")).expect("a thread");
-                main.vm.bind_to_thread(main.id, None).expect("nothing can refuse");
+                main.vm
+                    .bind_to_thread(main.id, Some("other"))
+                    .expect("a thread");
+                main.vm
+                    .bind_to_thread(main.id, None)
+                    .expect("nothing can refuse");
                 // Home may be on its way to wait for the VM.
                 while native_thread() != home {
                     main.join(main.spawn(|_| Ok(())))?;
@@ -115,11 +144,14 @@ fn a_busy_thread_holds_up_only_those_that_are_bound_to_it() {
                 ran.store(true, Ordering::Relaxed);
                 Ok(())
             });
-            main.vm.operate(|kernel| kernel.set_priority(waiting, urgent));
+            main.vm
+                .with_sched(|sched| sched.set_priority(waiting, urgent));
             assert_eq!(state(main, waiting), State::Runnable);
             assert_eq!(waits_for(main, waiting).as_deref(), Some("device"));
             // A thousand turns of processes that are bound to nothing, or to another thread.
-            let elsewhere = bound(main, "other", |process| (0..1000).try_for_each(|_| process.yield_now()));
+            let elsewhere = bound(main, "other", |process| {
+                (0..1000).try_for_each(|_| process.yield_now())
+            });
             let anywhere = main.spawn(|process| (0..1000).try_for_each(|_| process.yield_now()));
             main.join_all([anywhere, elsewhere])?;
             assert!(!has_run.load(Ordering::Relaxed));
@@ -144,7 +176,10 @@ fn a_process_that_binds_itself_to_a_busy_thread_waits_for_it_alone() {
                     .expect("it is there");
                 process.mock.touch();
                 assert_eq!(
-                    process.vm.thread_name(process.vm.current_carrier()).as_deref(),
+                    process
+                        .vm
+                        .thread_name(process.vm.current_carrier())
+                        .as_deref(),
                     Some("device")
                 );
                 Ok(())
@@ -173,11 +208,14 @@ fn those_bound_to_one_thread_take_turns_at_their_calls() {
                     let taken = Arc::clone(&taken);
                     bound(main, "shared", move |process| {
                         for _ in 0..10 {
-                            // Retaken while it lasts, so that the others come to wait for the thread.
+                            // Retaken while it lasts, so that the others come to wait for the
+                            // thread.
                             let vm = Arc::clone(&process.vm);
                             let retakes = vm.counters.retakes.get();
                             process.foreign(|| {
-                                await_event("the call is retaken", || vm.counters.retakes.get() > retakes)
+                                await_event("the call is retaken", || {
+                                    vm.counters.retakes.get() > retakes
+                                })
                             })?;
                             taken.lock().expect("nobody panics").push(number);
                         }
@@ -188,7 +226,8 @@ fn those_bound_to_one_thread_take_turns_at_their_calls() {
             // Somebody who can run all the time has each call retaken.
             let over = Arc::new(AtomicBool::new(false));
             let end = Arc::clone(&over);
-            let busy = main.spawn(move |process| process.yield_until(|| end.load(Ordering::Relaxed)));
+            let busy =
+                main.spawn(move |process| process.yield_until(|| end.load(Ordering::Relaxed)));
             main.join_all(processes)?;
             over.store(true, Ordering::Relaxed);
             main.join(busy)
@@ -196,7 +235,12 @@ fn those_bound_to_one_thread_take_turns_at_their_calls() {
     );
     let turns = turns.lock().expect("nobody panics");
     for taken in 0..turns.len() {
-        let of = |number| turns[..taken].iter().filter(|&&turn| turn == number).count();
+        let of = |number| {
+            turns[..taken]
+                .iter()
+                .filter(|&&turn| turn == number)
+                .count()
+        };
         let counts = [0, 1, 2, 3].map(of);
         let (most, least) = (counts.iter().max(), counts.iter().min());
         assert!(most <= least.map(|least| least + 2).as_ref(), "{turns:?}");
@@ -217,10 +261,10 @@ fn a_named_thread_is_kept_as_long_as_somebody_is_bound_to_it() {
                     Ok(())
                 }
             };
-            let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+            let semaphore = main.vm.sched(|sched| sched.semaphore_new(0));
             let keeper = bound(main, "kept", move |process| {
                 let before = native_thread();
-                process.wait(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))?;
+                process.wait(|sched| sched.semaphore_wait(semaphore, Deadline::Never))?;
                 assert_eq!(native_thread(), before);
                 Ok(())
             });
@@ -230,17 +274,24 @@ fn a_named_thread_is_kept_as_long_as_somebody_is_bound_to_it() {
             let names = main.vm.thread_names();
             assert!(names.values().any(|name| name == "kept"), "{names:?}");
             assert!(names.values().all(|name| name != "passing"), "{names:?}");
-            main.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+            main.vm
+                .with_sched(|sched| sched.semaphore_signal(semaphore, 1));
             main.join(keeper)?;
             // One that never ran, and one that was bound elsewhere while it waited, let go as well.
             let unstarted = main.spawn_with(suspended(), |_| Ok(()));
-            main.vm.bind_to_thread(unstarted, Some("unused")).expect("a thread");
-            assert!(main.vm.operate(|kernel| kernel.end_unstarted(unstarted)));
+            main.vm
+                .bind_to_thread(unstarted, Some("unused"))
+                .expect("a thread");
+            assert!(main.vm.with_sched(|sched| sched.end_unstarted(unstarted)));
             let moved = main.spawn_with(suspended(), |_| Ok(()));
-            main.vm.bind_to_thread(moved, Some("first")).expect("a thread");
-            main.vm.bind_to_thread(moved, Some("main")).expect("home is there");
+            main.vm
+                .bind_to_thread(moved, Some("first"))
+                .expect("a thread");
+            main.vm
+                .bind_to_thread(moved, Some("main"))
+                .expect("home is there");
             assert_eq!(main.vm.thread_names().len(), 1);
-            let _ = main.vm.operate(|kernel| kernel.resume(moved));
+            let _ = main.vm.with_sched(|sched| sched.resume(moved));
             main.join(moved)?;
             retired(2)(main)
         },
@@ -255,7 +306,10 @@ fn the_dead_are_bound_to_nothing() {
         main.vm
             .bind_to_thread(dead, Some("grave"))
             .expect("a thread could be had");
-        assert_eq!(main.vm.thread_names().into_keys().collect::<Vec<_>>(), [HOME]);
+        assert_eq!(
+            main.vm.thread_names().into_keys().collect::<Vec<_>>(),
+            [HOME]
+        );
         Ok(())
     });
 }
@@ -266,9 +320,9 @@ fn the_bound_on_threads_limits_how_many_have_names() {
     run_unbound(
         |vm| vm.parameters.set_max_threads(4),
         move |main| {
-            let end = main.vm.kernel(|kernel| kernel.event_new());
+            let end = main.vm.sched(|sched| sched.event_new());
             let wait = move |process: &Process| {
-                process.wait(|kernel| kernel.event_wait(end, Deadline::Never))?;
+                process.wait(|sched| sched.event_wait(end, Deadline::Never))?;
                 Ok(())
             };
             let first = [
@@ -277,16 +331,18 @@ fn the_bound_on_threads_limits_how_many_have_names() {
                 bound(main, "one", wait),
             ];
             assert_eq!(main.vm.bind_to_thread(main.id, Some("three")), Err(refused));
-            let spawned = main
-                .vm
-                .spawn_on_thread("three", SpawnOptions::default(), None, Spawned::Now);
+            let spawned =
+                main.vm
+                    .spawn_on_thread("three", SpawnOptions::default(), None, Spawned::Now);
             assert!(matches!(spawned, Err(SpawnError::Thread(refusal)) if refusal == refused));
-            main.vm.operate(|kernel| kernel.event_set(end));
+            main.vm.with_sched(|sched| sched.event_set(end));
             main.join_all(first)?;
             main.vm
                 .bind_to_thread(main.id, Some("three"))
                 .expect("the others have been let go");
-            main.vm.bind_to_thread(main.id, None).expect("nothing can refuse");
+            main.vm
+                .bind_to_thread(main.id, None)
+                .expect("nothing can refuse");
             Ok(())
         },
     );
@@ -298,9 +354,9 @@ fn with_every_thread_out_or_named_calls_still_come_to_their_turn() {
         |vm| vm.parameters.set_max_threads(4),
         |main| {
             let (one, first) = occupy(main, "one")?;
-            let end = main.vm.kernel(|kernel| kernel.event_new());
+            let end = main.vm.sched(|sched| sched.event_new());
             let idle = bound(main, "two", move |process| {
-                process.wait(|kernel| kernel.event_wait(end, Deadline::Never))?;
+                process.wait(|sched| sched.event_wait(end, Deadline::Never))?;
                 Ok(())
             });
             let calls = Arc::new(AtomicU64::new(0));
@@ -322,7 +378,7 @@ fn with_every_thread_out_or_named_calls_still_come_to_their_turn() {
             main.join_all(callers)?;
             assert_eq!(calls.load(Ordering::Relaxed), 12);
             one.end();
-            main.vm.operate(|kernel| kernel.event_set(end));
+            main.vm.with_sched(|sched| sched.event_set(end));
             main.join_all([first, idle])
         },
     );
@@ -366,24 +422,28 @@ fn a_kill_a_suspension_and_a_priority_reach_who_waits_for_a_thread() {
         |main| {
             let (block, caller) = occupy(main, "device")?;
             let order: Arc<Mutex<Vec<&str>>> = Arc::default();
-            let [killed, suspended, late, urgent] = ["killed", "suspended", "late", "urgent"].map(|name| {
-                let order = Arc::clone(&order);
-                bound(main, "device", move |process| {
-                    process.checkpoint()?;
-                    order.lock().expect("nobody panics").push(name);
-                    Ok(())
-                })
-            });
+            let [killed, suspended, late, urgent] =
+                ["killed", "suspended", "late", "urgent"].map(|name| {
+                    let order = Arc::clone(&order);
+                    bound(main, "device", move |process| {
+                        process.checkpoint()?;
+                        order.lock().expect("nobody panics").push(name);
+                        Ok(())
+                    })
+                });
             let _ = main.vm.kill(killed);
             let _ = main.vm.suspend(suspended);
             assert_eq!(state(main, suspended), State::Suspended);
             let high = Priority::new(60).expect("from 1 to 80");
-            main.vm.operate(|kernel| kernel.set_priority(urgent, high));
+            main.vm.with_sched(|sched| sched.set_priority(urgent, high));
             block.end();
             main.join_all([killed, urgent, late, caller])?;
-            let _ = main.vm.operate(|kernel| kernel.resume(suspended));
+            let _ = main.vm.with_sched(|sched| sched.resume(suspended));
             main.join(suspended)?;
-            assert_eq!(*order.lock().expect("nobody panics"), ["urgent", "late", "suspended"]);
+            assert_eq!(
+                *order.lock().expect("nobody panics"),
+                ["urgent", "late", "suspended"]
+            );
             Ok(())
         },
     );
@@ -396,16 +456,20 @@ fn the_vm_ends_while_named_threads_are_out_or_wait() {
         |_: &Vm| {},
         move |main| {
             let caller = bound(main, "out", move |process| process.foreign(call));
-            let forever = main.vm.kernel(|kernel| kernel.event_new());
+            let forever = main.vm.sched(|sched| sched.event_new());
             let idle = bound(main, "waiting", move |process| {
-                process.wait(|kernel| kernel.event_wait(forever, Deadline::Never))?;
+                process.wait(|sched| sched.event_wait(forever, Deadline::Never))?;
                 Ok(())
             });
-            main.yield_until(|| state(main, caller) == State::Foreign && state(main, idle) == State::Waiting)
+            main.yield_until(|| {
+                state(main, caller) == State::Foreign && state(main, idle) == State::Waiting
+            })
         },
     );
     let finished = running.finish();
-    await_event("the waiting thread has ended", || finished.vm.threads() <= 1);
+    await_event("the waiting thread has ended", || {
+        finished.vm.threads() <= 1
+    });
     // Its thread finds the VM ended, and sleeps for ever.
     block.end();
 }
@@ -416,13 +480,13 @@ fn a_process_spawned_for_a_thread_begins_there() {
         |_| {},
         |main| {
             let home = native_thread();
-            let word = main.mock.add(move |process| {
+            let user_data = main.mock.add(move |process| {
                 assert_ne!(native_thread(), home);
                 assert_ne!(process.vm.current_carrier(), HOME);
                 Ok(())
             });
             let options = SpawnOptions {
-                guest: word,
+                user_data,
                 ..SpawnOptions::default()
             };
             let spawned = main.vm.spawn_on_thread("own", options, None, Spawned::Now);

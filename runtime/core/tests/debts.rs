@@ -1,246 +1,348 @@
-//! What was too much of one slice is taken from the next ones.
+//! The part of a slice that was too long is taken from the next ones.
+//!
+//! Nothing here is judged by a clock on the wall. A round is one turn of a greedy process, and what
+//! its rivals have until its next turn. That is counted in turns and laps, or read from the
+//! accounts of the VM. A machine that does not let the test run adds to a rival's account, but to
+//! no count. It takes nothing away, as each slice lasts as long as ever on the wall. The monitor
+//! may be kept waiting as well, so that one slice ends late. So the middle round of nine is judged.
 
 mod mock_guest;
 
-use baton_core::kernel::{ProcessId, ResumeOutcome, State};
-use baton_sys::clock::Instant;
+use baton_core::sched::{ProcessId, ResumeOutcome, State};
+use baton_sys::clock;
 use mock_guest::{Killed, Process, run_with};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What each process computes in `window`, in milliseconds of its own account. What a machine that stands still adds to one of them at the end is not made up for yet: so
-/// this is tried until it `is_right`.
-fn compute_beside_each_other<const N: usize>(
-    each: [fn(&Process); N],
-    window: Duration,
-    is_right: fn([u128; N]) -> bool,
-) {
-    run_with(
-        |vm| vm.parameters.slice.set(Duration::from_millis(1)),
-        move |main| {
-            let mut seen = Vec::new();
-            for _ in 0..20 {
-                let ends = Arc::new(AtomicBool::new(false));
-                let all = each.map(|compute| {
-                    let ends = Arc::clone(&ends);
-                    main.spawn(move |process| {
-                        compute(process);
-                        process.spin_until(|| {
-                            compute(process);
-                            ends.load(Ordering::Relaxed)
-                        })
-                    })
-                });
-                main.sleep_until(Instant::now() + window)?;
-                let had = all.map(|pid| main.vm.cpu_time(pid).as_millis());
-                ends.store(true, Ordering::Relaxed);
-                main.join_all(all)?;
-                if is_right(had) {
-                    return Ok(());
-                }
-                seen.push(had);
-            }
-            panic!("milliseconds: {seen:?}");
-        },
-    );
+const SLICE: Duration = Duration::from_millis(1);
+
+/// How long a greedy process computes without a safepoint.
+const DEAF: Duration = SLICE.saturating_mul(30);
+
+const ROUNDS: usize = 9;
+
+/// What the processes note of their turns. All of them run on one native thread.
+#[derive(Default)]
+struct Notes {
+    /// The number of the process that ran last; 0: one that counts no laps.
+    last: AtomicUsize,
+    turns: AtomicU64,
+    laps: AtomicU64,
+    is_over: AtomicBool,
 }
 
-/// Does not let itself be interrupted.
+impl Notes {
+    /// A process that counts no laps runs.
+    fn note_another(&self) {
+        // Relaxed: one thread.
+        self.last.store(0, Ordering::Relaxed);
+    }
+
+    /// Process `number` does another lap.
+    fn lap(&self, number: usize) {
+        // Relaxed (all): one thread.
+        self.laps.fetch_add(1, Ordering::Relaxed);
+        if self.last.swap(number, Ordering::Relaxed) != number {
+            self.turns.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+}
+
+/// What the rivals have had between two turns of the greedy process.
+#[derive(Debug, Clone)]
+struct Round {
+    /// Turns of all of them.
+    turns: u64,
+    /// Laps of all of them.
+    laps: u64,
+    /// The time of each, as a clock on the wall counts.
+    accounts: Vec<Duration>,
+    /// Processor time of all of them.
+    computed: Duration,
+}
+
+/// The middle one of some values.
+fn middle<T: Ord + Copy>(values: impl Iterator<Item = T>) -> T {
+    let mut values: Vec<T> = values.collect();
+    values.sort_unstable();
+    values[values.len() / 2]
+}
+
+fn spawn_rivals<const N: usize>(
+    main: &Process,
+    notes: &Arc<Notes>,
+    rivals: [fn(&Process); N],
+) -> [ProcessId; N] {
+    let mut number = 0;
+    rivals.map(|lap| {
+        number += 1;
+        let (notes, number) = (Arc::clone(notes), number);
+        main.spawn(move |process| {
+            process.spin_until(|| {
+                notes.lap(number);
+                lap(process);
+                notes.is_over.load(Ordering::Relaxed)
+            })
+        })
+    })
+}
+
+/// Lets `greed` be done at the beginning of each turn of a process that has these rivals. They do
+/// their laps all the while.
+fn rounds<const N: usize>(greed: fn(&Process), rivals: [fn(&Process); N]) -> Vec<Round> {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let into = Arc::clone(&seen);
+    run_with(
+        |vm| vm.parameters.slice.set(SLICE),
+        move |main| {
+            let notes = Arc::new(Notes::default());
+            let rivals = spawn_rivals(main, &notes, rivals);
+            let greedy = main.spawn(move |process| {
+                let look = || {
+                    let laps = notes.laps.load(Ordering::Relaxed);
+                    let accounts = rivals.map(|rival| process.vm.running_time(rival));
+                    (notes.turns(), laps, accounts, clock::thread_cpu_time())
+                };
+                // A turn whose beginning the accounts know exactly.
+                process.spin_until(|| {
+                    notes.note_another();
+                    notes.turns() >= 2 * N as u64
+                })?;
+                for _ in 0..ROUNDS {
+                    greed(process);
+                    notes.note_another();
+                    let before = look();
+                    process.spin_until(|| notes.turns() > before.0)?;
+                    let after = look();
+                    into.lock().expect("nobody panics").push(Round {
+                        turns: after.0 - before.0,
+                        laps: after.1 - before.1,
+                        accounts: (0..N).map(|i| after.2[i] - before.2[i]).collect(),
+                        computed: after.3 - before.3,
+                    });
+                }
+                notes.is_over.store(true, Ordering::Relaxed);
+                Ok(())
+            });
+            main.join(greedy)?;
+            main.join_all(rivals)
+        },
+    );
+    std::mem::take(&mut *seen.lock().expect("nobody panics"))
+}
+
+/// Computes, and does not let itself be interrupted.
 fn compute_deafly(time: Duration) {
-    let end = Instant::now() + time;
-    while Instant::now() < end {}
+    let begin = clock::thread_cpu_time();
+    while clock::thread_cpu_time() - begin < time {}
 }
 
-fn compute_deafly_at_first(process: &Process) {
-    if process.vm.cpu_time(process.id) < Duration::from_millis(1) {
-        compute_deafly(Duration::from_millis(30));
-    }
+/// Each turn of the greedy process costs it the next 29 slices; `N` rivals have them.
+fn assert_made_up_for<const N: usize>(rivals: [fn(&Process); N]) {
+    let rounds = rounds(|_| compute_deafly(DEAF), rivals);
+    let first = middle(rounds.iter().map(|round| round.accounts[0]));
+    let computed = middle(rounds.iter().map(|round| round.computed));
+    assert!(first >= SLICE * 20, "{first:?} for a rival: {rounds:#?}");
+    let most = SLICE * 45 * N as u32;
+    assert!(computed <= most, "{computed:?} for rivals: {rounds:#?}");
 }
 
-/// A function that lets nobody in for thirty slices, once.
 #[test]
-fn who_has_had_too_much_passes_until_the_others_have_had_as_much() {
-    compute_beside_each_other(
-        [compute_deafly_at_first, |_| (), |_| ()],
-        Duration::from_millis(180),
-        |[greedy, one, other]| greedy > 40 && greedy.abs_diff(one).max(greedy.abs_diff(other)) < 10,
-    );
+fn a_process_that_overran_its_slice_is_skipped_until_the_others_have_had_as_much() {
+    assert_made_up_for([|_| (), |_| ()]);
 }
 
-/// The same all the while, and beside it a single one, which goes on while the other passes.
+/// The single rival goes on while the other process is skipped.
 #[test]
-fn who_has_one_rival_that_has_had_too_much_goes_on_itself() {
-    compute_beside_each_other(
-        [|_| compute_deafly(Duration::from_millis(30)), |_| ()],
-        Duration::from_millis(400),
-        |[greedy, other]| other > 120 && greedy > 120,
-    );
+fn a_single_rival_goes_on_itself_while_the_other_process_is_skipped() {
+    assert_made_up_for([|_| ()]);
 }
 
-/// The same beside one that is woken all the while, behind which the greedy one comes to its turn when that waits again.
+/// The second rival is woken all the while. When it waits again, the greedy process is next.
 #[test]
-fn who_has_had_too_much_passes_when_another_one_waits() {
-    compute_beside_each_other(
-        [
-            |_| compute_deafly(Duration::from_millis(30)),
-            |_| (),
-            |process| _ = process.sleep_until(Instant::now() + Duration::from_millis(1)),
-        ],
-        Duration::from_millis(400),
-        |[greedy, other, _]| other > 100 && greedy > 100,
-    );
+fn a_process_that_overran_is_skipped_when_another_one_waits() {
+    assert_made_up_for([
+        |_| (),
+        |process| _ = process.sleep_until(clock::Instant::now() + SLICE),
+    ]);
 }
 
-/// The same beside one that gives way by itself, and goes on while the other passes.
+/// The rival gives way by itself, and goes on while the other process is skipped. Each time costs
+/// the other one a slice: the laps count them.
 #[test]
-fn who_has_had_too_much_passes_when_another_one_yields() {
-    compute_beside_each_other(
-        [
-            |_| compute_deafly(Duration::from_millis(30)),
-            |process| {
-                compute_deafly(Duration::from_micros(100));
-                _ = process.yield_now();
-            },
-        ],
-        Duration::from_millis(400),
-        |[greedy, other]| other > 10 && greedy > 100,
+fn a_process_that_overran_is_skipped_when_another_one_yields() {
+    let rounds = rounds(
+        |_| compute_deafly(DEAF),
+        [|process| {
+            compute_deafly(SLICE / 10);
+            _ = process.yield_now();
+        }],
     );
+    let laps = middle(rounds.iter().map(|round| round.laps));
+    assert!((15..=45).contains(&laps), "{laps} laps: {rounds:#?}");
 }
 
-fn wait_natively(process: &Process) {
-    let had = process.vm.cpu_time(process.id);
-    if had > Duration::from_millis(3) && had < Duration::from_millis(5) {
-        std::thread::sleep(Duration::from_millis(30));
-    }
-}
-
-/// As a machine that stands still in somebody's turn. The accounts go on, but a turn that has been waited away is not paid for by thirty others.
+/// As a machine that stands still in a process's turn. The accounts go on, but thirty turns of the
+/// others do not pay for a turn that was waited away.
 #[test]
-fn who_has_not_computed_in_its_turn_owes_nothing_for_it() {
-    compute_beside_each_other(
-        [wait_natively, |_| (), |_| ()],
-        Duration::from_millis(100),
-        |[waited, one, other]| waited > 40 && waited.abs_diff(one).min(waited.abs_diff(other)) > 20,
-    );
+fn a_process_that_has_not_computed_in_its_turn_is_not_skipped_for_it() {
+    let rounds = rounds(|_| std::thread::sleep(DEAF), [|_| (), |_| ()]);
+    let turns = middle(rounds.iter().map(|round| round.turns));
+    assert!(turns <= 6, "{turns} turns of two rivals: {rounds:#?}");
 }
 
-/// Each of its slices has a new length before it ends.
+/// Fifty slices alone, then two rivals: their turns do not pay for them.
 #[test]
-fn who_changes_the_length_of_its_slices_again_and_again_is_interrupted_as_ever() {
-    compute_beside_each_other(
-        [
-            |process| {
-                compute_deafly(Duration::from_micros(200));
-                process.vm.set_slice(process.id, Some(Duration::from_millis(1)));
-            },
-            |_| (),
-        ],
-        Duration::from_millis(60),
-        |[changing, other]| other > 20 && changing > 20,
-    );
-}
-
-/// How long it takes a process that has had thirty slices too much, beside one that computes, to run again after it was told something. Tried until it was soon three times, and
-/// not where it was told nothing.
-fn obeys_at_once(tell: fn(&Process, ProcessId), has_obeyed: fn(&Process, ProcessId, Duration) -> bool) {
+fn a_process_that_had_no_rivals_is_not_skipped_for_the_time_alone() {
+    const ALONE: Duration = SLICE.saturating_mul(50);
     run_with(
-        |vm| vm.parameters.slice.set(Duration::from_millis(1)),
-        move |main| {
-            let (mut seen, mut good) = (Vec::new(), 0);
-            for _ in 0..30 {
-                let ignored = time_to_obey(main, |_, _| (), has_run)?;
-                let took = time_to_obey(main, tell, has_obeyed)?;
-                good += u32::from(took < ignored / 2 && ignored > Duration::from_millis(10));
-                if good == 3 {
-                    return Ok(());
+        |vm| vm.parameters.slice.set(SLICE),
+        |main| {
+            let mut turns = Vec::new();
+            for _ in 0..ROUNDS {
+                let notes = Arc::new(Notes::default());
+                let of_first = Arc::clone(&notes);
+                let first = main.spawn(move |process| {
+                    process.spin_until(|| of_first.is_over.load(Ordering::Relaxed))
+                });
+                // Not by short sleeps: main is a rival, too, when it is awake.
+                while main.vm.cpu_time(first) < ALONE {
+                    main.sleep_until(clock::Instant::now() + ALONE)?;
                 }
-                seen.push((ignored, took));
+                let had = main.vm.running_time(first);
+                let rivals = spawn_rivals(main, &notes, [|_| (), |_| ()]);
+                while main.vm.running_time(first) == had {
+                    main.yield_now()?;
+                }
+                turns.push(notes.turns());
+                notes.is_over.store(true, Ordering::Relaxed);
+                main.join(first)?;
+                main.join_all(rivals)?;
             }
-            panic!("{seen:?}");
+            let usual = middle(turns.iter().copied());
+            assert!(usual <= 6, "{usual} turns of two rivals: {turns:?}");
+            Ok(())
         },
     );
 }
 
-fn has_run(main: &Process, greedy: ProcessId, had: Duration) -> bool {
-    main.vm.cpu_time(greedy) > had + Duration::from_micros(500)
+/// Each of its slices has a new length before it ends. What it computes in a turn is judged by its
+/// thread's own clock.
+#[test]
+fn a_process_that_changes_the_length_of_its_slices_all_the_while_is_interrupted_as_ever() {
+    const MOST: Duration = SLICE.saturating_mul(5);
+    run_with(
+        |vm| vm.parameters.slice.set(SLICE),
+        |main| {
+            let notes = Arc::new(Notes::default());
+            let rivals = spawn_rivals(main, &notes, [|_| ()]);
+            let changing = main.spawn(move |process| {
+                let mut turns = Vec::new();
+                while turns.len() < 30 {
+                    let (turn, begin) = (notes.turns(), clock::thread_cpu_time());
+                    let mut computed = Duration::ZERO;
+                    notes.note_another();
+                    process.spin_until(|| {
+                        // Before the next look, or the rival's turn would be counted in.
+                        if notes.turns() == turn {
+                            computed = clock::thread_cpu_time() - begin;
+                            compute_deafly(SLICE / 5);
+                            process.vm.set_slice(process.id, Some(SLICE));
+                        }
+                        notes.turns() != turn
+                    })?;
+                    turns.push(computed);
+                }
+                notes.is_over.store(true, Ordering::Relaxed);
+                let usual = middle(turns.iter().copied());
+                assert!(usual <= MOST, "{usual:?} in a turn: {turns:?}");
+                Ok(())
+            });
+            main.join(changing)?;
+            main.join_all(rivals)
+        },
+    );
 }
 
-fn time_to_obey(
+/// How many turns another process has until one that owes 29 slices has obeyed.
+fn turns_to_obey(
     main: &Process,
     tell: fn(&Process, ProcessId),
     has_obeyed: fn(&Process, ProcessId, Duration) -> bool,
-) -> Result<Duration, Killed> {
-    let ends = Arc::new(AtomicBool::new(false));
-    let until_the_end = |process: &Process, ends: &AtomicBool| process.spin_until(|| ends.load(Ordering::Relaxed));
-    let [ends_greedy, ends_other] = [Arc::clone(&ends), Arc::clone(&ends)];
+) -> Result<u64, Killed> {
+    let notes = Arc::new(Notes::default());
+    let was_deaf = Arc::new(AtomicBool::new(false));
+    let [other] = spawn_rivals(main, &notes, [|_| ()]);
+    let (flag, of_greedy) = (Arc::clone(&was_deaf), Arc::clone(&notes));
     let greedy = main.spawn(move |process| {
-        compute_deafly(Duration::from_millis(30));
-        until_the_end(process, &ends_greedy)
+        compute_deafly(DEAF);
+        flag.store(true, Ordering::Relaxed);
+        process.spin_until(|| of_greedy.is_over.load(Ordering::Relaxed))
     });
-    let other = main.spawn(move |process| until_the_end(process, &ends_other));
-    main.sleep_until(Instant::now() + Duration::from_millis(1))?;
-    let had = main.vm.cpu_time(greedy);
-    let begin = Instant::now();
+    main.yield_until(|| was_deaf.load(Ordering::Relaxed))?;
+    let had = main.vm.running_time(greedy);
+    let before = notes.turns();
     tell(main, greedy);
-    while !has_obeyed(main, greedy, had) {
-        main.yield_now()?;
-    }
-    let took = Instant::now().saturating_duration_since(begin);
-    ends.store(true, Ordering::Relaxed);
+    main.yield_until(|| {
+        notes.note_another();
+        has_obeyed(main, greedy, had)
+    })?;
+    let turns = notes.turns() - before;
+    notes.is_over.store(true, Ordering::Relaxed);
     main.join_all([greedy, other])?;
-    Ok(took)
+    Ok(turns)
 }
 
-#[test]
-fn who_is_killed_owes_nothing_any_more() {
-    obeys_at_once(
-        |main, greedy| _ = main.vm.kill(greedy),
-        |main, greedy, _| main.vm.kernel(|kernel| kernel.state(greedy)) == State::Dead,
+fn has_run(main: &Process, greedy: ProcessId, had: Duration) -> bool {
+    main.vm.running_time(greedy) > had
+}
+
+/// It obeys in its next turn. Without a word it is skipped for many.
+fn assert_obeys_at_once(
+    tell: fn(&Process, ProcessId),
+    has_obeyed: fn(&Process, ProcessId, Duration) -> bool,
+) {
+    run_with(
+        |vm| vm.parameters.slice.set(SLICE),
+        move |main| {
+            let (mut untold, mut told) = (Vec::new(), Vec::new());
+            for _ in 0..ROUNDS {
+                untold.push(turns_to_obey(main, |_, _| (), has_run)?);
+                told.push(turns_to_obey(main, tell, has_obeyed)?);
+            }
+            let middles = (middle(untold.iter().copied()), middle(told.iter().copied()));
+            assert!(
+                middles.0 >= 10 && middles.1 <= 3,
+                "{middles:?} turns: {untold:?}, {told:?}"
+            );
+            Ok(())
+        },
     );
 }
 
 #[test]
-fn who_is_suspended_by_another_owes_nothing_any_more() {
-    obeys_at_once(
+fn a_process_that_is_killed_is_not_skipped_any_more() {
+    assert_obeys_at_once(
+        |main, greedy| _ = main.vm.kill(greedy),
+        |main, greedy, _| main.vm.sched(|sched| sched.state(greedy)) == State::Dead,
+    );
+}
+
+#[test]
+fn a_process_that_another_one_suspends_is_not_skipped_any_more() {
+    assert_obeys_at_once(
         |main, greedy| {
             let _ = main.vm.suspend(greedy);
-            assert_eq!(main.vm.operate(|kernel| kernel.resume(greedy)), ResumeOutcome::Resumed);
+            assert_eq!(
+                main.vm.with_sched(|sched| sched.resume(greedy)),
+                ResumeOutcome::Resumed
+            );
         },
         has_run,
-    );
-}
-
-/// Fifty slices alone, then two rivals: they do not have as much before it runs again.
-#[test]
-fn who_had_no_rivals_owes_them_nothing() {
-    const ALONE: Duration = Duration::from_millis(50);
-    const TOGETHER: Duration = Duration::from_millis(36);
-    run_with(
-        |vm| vm.parameters.slice.set(Duration::from_millis(1)),
-        |main| {
-            let mut seen = Vec::new();
-            for _ in 0..20 {
-                let ends = Arc::new(AtomicBool::new(false));
-                let spawn = || {
-                    let ends = Arc::clone(&ends);
-                    main.spawn(move |process| process.spin_until(|| ends.load(Ordering::Relaxed)))
-                };
-                let first = spawn();
-                main.sleep_until(Instant::now() + ALONE)?;
-                let alone = main.vm.cpu_time(first);
-                let rivals = [spawn(), spawn()];
-                main.sleep_until(Instant::now() + TOGETHER)?;
-                let together = main.vm.cpu_time(first) - alone;
-                ends.store(true, Ordering::Relaxed);
-                main.join(first)?;
-                main.join_all(rivals)?;
-                if alone > ALONE / 2 && together > TOGETHER / 6 {
-                    return Ok(());
-                }
-                seen.push((alone, together));
-            }
-            panic!("{seen:?}");
-        },
     );
 }

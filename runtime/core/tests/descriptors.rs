@@ -2,10 +2,11 @@
 
 mod mock_guest;
 
-use baton_core::kernel::{Deadline, KillOutcome, Readiness, State, Wake, WakeReason, Watch};
+use baton_core::sched::{Deadline, KillOutcome, Readiness, State, Wake, WakeReason, Watch};
 use baton_core::spin::PolicyName;
-use baton_core::vm::Vm;
-use mock_guest::{Life, Process, native_thread, run, run_with, start};
+use baton_core::vm::{Keep, Vm};
+use baton_sys::clock::Instant;
+use mock_guest::{Life, Process, native_thread, run, run_with};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -21,12 +22,14 @@ const LONG: Duration = Duration::from_secs(3600);
 fn pair() -> (UnixStream, UnixStream) {
     let (a, b) = UnixStream::pair().expect("a socket pair opens");
     for end in [&a, &b] {
-        end.set_nonblocking(true).expect("sockets can be made non-blocking");
+        end.set_nonblocking(true)
+            .expect("sockets can be made non-blocking");
     }
     (a, b)
 }
 
-/// A new pair whose first end takes the place of `old` at its number: closed and given out again in one step, so that no other thread gets it between.
+/// A new pair whose first end takes the place of `old` at its number: closed and given out again in
+/// one step, so that no other thread gets it between.
 fn pair_in_place_of(old: UnixStream) -> (UnixStream, UnixStream) {
     let (a, b) = pair();
     let mut place = OwnedFd::from(old);
@@ -46,7 +49,11 @@ fn watch(fd: RawFd, wants: Readiness) -> Watch {
 }
 
 /// Reads what is there, waiting for it if there is nothing.
-fn read(process: &Process, stream: &UnixStream, deadline: Deadline) -> io::Result<Result<Vec<u8>, Wake>> {
+fn read(
+    process: &Process,
+    stream: &UnixStream,
+    deadline: Deadline,
+) -> io::Result<Result<Vec<u8>, Wake>> {
     let watches = [watch(stream.as_raw_fd(), Readiness::READ)];
     let mut outcome = None;
     let mut stream = stream;
@@ -70,12 +77,36 @@ fn read_some(process: &Process, stream: &UnixStream) -> Vec<u8> {
     came.expect("nobody ends the wait")
 }
 
+/// The same, by a registration that is kept.
+fn read_kept(
+    process: &Process,
+    mut stream: &UnixStream,
+    deadline: Deadline,
+) -> Result<Vec<u8>, Wake> {
+    let watches = [watch(stream.as_raw_fd(), Readiness::READ)];
+    loop {
+        let harvests = process.vm.harvests();
+        let mut bytes = [0; 64];
+        match stream.read(&mut bytes) {
+            Ok(count) => return Ok(bytes[..count].to_vec()),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+        }
+        let wake = process
+            .vm
+            .await_ready(&watches, Keep::UntilClosed, harvests, deadline);
+        let wake = wake.expect("a socket can be waited for");
+        if wake.reason != WakeReason::Done {
+            return Err(wake);
+        }
+    }
+}
+
 fn write(mut stream: &UnixStream, bytes: &[u8]) {
     stream.write_all(bytes).expect("there is room");
 }
 
 fn await_waiters(process: &Process, count: u32) -> Life {
-    process.yield_until(|| process.vm.kernel(|kernel| kernel.watching()) == count)
+    process.yield_until(|| process.vm.sched(|sched| sched.watching()) == count)
 }
 
 /// Writes a byte once the owner sleeps, from another thread.
@@ -101,26 +132,99 @@ fn a_process_sleeps_until_its_descriptor_is_ready() {
 }
 
 #[test]
-fn two_processes_talk_thousands_of_times_by_two_registrations() {
+fn two_processes_talk_thousands_of_times_by_two_kept_registrations() {
     const ROUNDS: u32 = 5000;
     let finished = run(|main| {
         let (a, b) = pair();
+        let read = |process: &Process, stream: &UnixStream| {
+            read_kept(process, stream, Deadline::Never).expect("it comes")
+        };
         let echo = main.spawn(move |process| {
             for _ in 0..ROUNDS {
-                write(&b, &read_some(process, &b));
+                write(&b, &read(process, &b));
             }
             Ok(())
         });
         for round in 0..ROUNDS {
             let bytes = round.to_le_bytes();
             write(&a, &bytes);
-            assert_eq!(read_some(main, &a), bytes);
+            assert_eq!(read(main, &a), bytes);
         }
         main.join(echo)
     });
     let counters = &finished.vm.counters;
     assert_eq!(counters.descriptors_registered.get(), 2);
     assert!(counters.descriptor_waits.get() >= u64::from(ROUNDS));
+}
+
+/// The event of what comes between an attempt and the wait is taken out of the poller while nobody
+/// waits for it.
+#[test]
+fn an_event_that_is_taken_between_the_attempt_and_the_wait_is_not_lost() {
+    run(|main| {
+        let (a, b) = pair();
+        let soon = || Vm::deadline(Some(Duration::from_millis(1)));
+        assert!(
+            read_kept(main, &a, soon()).is_err(),
+            "from here on it is registered"
+        );
+        for keep in [Keep::UntilClosed, Keep::ForThisWait] {
+            let harvests = main.vm.harvests();
+            write(&b, b"x");
+            while main.vm.harvests() == harvests {
+                main.vm
+                    .sleep_until(Instant::now() + Duration::from_millis(1));
+            }
+            let watches = [watch(a.as_raw_fd(), Readiness::READ)];
+            let wake = main
+                .vm
+                .await_ready(&watches, keep, harvests, Vm::deadline(Some(LONG)));
+            assert_eq!(wake.expect("it can be waited for").reason, WakeReason::Done);
+            assert_eq!(read_some(main, &a), b"x");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn events_of_a_kept_registration_are_counted_also_while_nobody_waits() {
+    run(|main| {
+        let (a, b) = pair();
+        let soon = || Vm::deadline(Some(Duration::from_millis(1)));
+        assert_eq!(main.vm.descriptor_news(number(a.as_raw_fd())), None);
+        assert!(read_kept(main, &a, soon()).is_err());
+        let before = main.vm.descriptor_news(number(a.as_raw_fd()));
+        assert!(before.is_some());
+        write(&b, b"x");
+        let harvests = main.vm.harvests();
+        while main.vm.harvests() == harvests {
+            main.vm
+                .sleep_until(Instant::now() + Duration::from_millis(1));
+        }
+        assert_ne!(main.vm.descriptor_news(number(a.as_raw_fd())), before);
+        main.vm.descriptor_closes(number(a.as_raw_fd()));
+        assert_eq!(main.vm.descriptor_news(number(a.as_raw_fd())), None);
+        Ok(())
+    });
+}
+
+/// Nobody tells of the closing: a registration that is renewed for each wait does without.
+#[test]
+fn a_number_that_goes_to_another_file_untold_works_for_its_next_user() {
+    run(|main| {
+        let (mut a, mut b) = pair();
+        for _ in 0..100 {
+            write(&b, b"x");
+            assert_eq!(read_some(main, &a), b"x");
+            let fd = a.as_raw_fd();
+            (a, b) = pair_in_place_of(a);
+            assert_eq!(a.as_raw_fd(), fd);
+            let writer = write_to_sleeper(&main.vm, b);
+            assert_eq!(read_some(main, &a), b"x");
+            b = writer.join().expect("it has written");
+        }
+        Ok(())
+    });
 }
 
 #[test]
@@ -150,13 +254,16 @@ fn waits_for_reading_and_for_writing_end_each_for_its_own_reason() {
             let wrote = process
                 .vm
                 .wait_ready(&watches, Deadline::Never, |_| (&*a).write(b"y").is_ok());
-            assert_eq!(wrote.expect("it can be waited for").reason, WakeReason::Done);
+            assert_eq!(
+                wrote.expect("it can be waited for").reason,
+                WakeReason::Done
+            );
             Ok(())
         });
         await_waiters(main, 2)?;
         write(&b, b"x");
         main.join(reader)?;
-        assert_eq!(main.vm.kernel(|kernel| kernel.state(writer)), State::Waiting);
+        assert_eq!(main.vm.sched(|sched| sched.state(writer)), State::Waiting);
         while (&b).read(&mut [0; 4096]).is_ok() {}
         main.join(writer)
     });
@@ -208,7 +315,7 @@ fn a_wait_times_out_and_is_killed() {
         await_waiters(main, 1)?;
         assert_eq!(main.vm.kill(victim), KillOutcome::Woken);
         main.join(victim)?;
-        assert_eq!(main.vm.kernel(|kernel| kernel.watching()), 0);
+        assert_eq!(main.vm.sched(|sched| sched.watching()), 0);
         Ok(())
     });
 }
@@ -228,7 +335,10 @@ fn one_process_waits_for_many_descriptors_and_is_told_which_is_ready() {
             told = last;
             last.is_some()
         });
-        assert_eq!(ready.expect("sockets can be waited for").reason, WakeReason::Done);
+        assert_eq!(
+            ready.expect("sockets can be waited for").reason,
+            WakeReason::Done
+        );
         assert_eq!(told.map(|wake| wake.case), Some(41));
         writer.join().expect("it has written");
         Ok(())
@@ -243,7 +353,8 @@ fn who_waits_for_what_is_being_closed_is_told_and_the_number_works_for_its_next_
             let (fd, of_waiter) = (a.as_raw_fd(), Arc::new(a));
             let stays = Arc::clone(&of_waiter);
             let waiter = main.spawn(move |process| {
-                let wake = read(process, &of_waiter, Deadline::Never).expect("it can be waited for");
+                let wake =
+                    read(process, &of_waiter, Deadline::Never).expect("it can be waited for");
                 assert_eq!(wake.map_err(|wake| wake.reason), Err(WakeReason::Closed));
                 Ok(())
             });
@@ -276,33 +387,14 @@ fn events_of_a_closed_descriptor_whose_duplicate_lives_on_reach_nobody() {
         let (c, d) = pair_in_place_of(a);
         assert_eq!(c.as_raw_fd(), fd);
         write(&b, b"for the duplicate");
-        let wake = read(main, &c, Vm::deadline(Some(Duration::from_millis(20)))).expect("it can be waited for");
+        let wake = read(main, &c, Vm::deadline(Some(Duration::from_millis(20))))
+            .expect("it can be waited for");
         assert_eq!(wake.map_err(|wake| wake.reason), Err(WakeReason::TimedOut));
         write(&d, b"y");
         assert_eq!(read_some(main, &c), b"y");
         drop(duplicate);
         Ok(())
     });
-}
-
-#[test]
-fn another_thread_may_close_what_a_process_waits_for() {
-    let (hand_out, handed_out) = channel();
-    let (a, _b) = pair();
-    let fd = number(a.as_raw_fd());
-    let running = start(
-        |_| {},
-        move |main| {
-            hand_out.send(()).expect("the test waits for it");
-            let wake = read(main, &a, Deadline::Never).expect("it can be waited for");
-            assert_eq!(wake.map_err(|wake| wake.reason), Err(WakeReason::Closed));
-            Ok(())
-        },
-    );
-    handed_out.recv().expect("main is about to wait");
-    mock_guest::await_event("main sleeps", || running.vm.counters.idle_waits.get() > 0);
-    running.vm.descriptor_closes(fd);
-    running.finish();
 }
 
 #[test]
@@ -322,7 +414,12 @@ fn what_cannot_be_waited_for_is_an_error_unless_the_attempt_succeeds() {
             wants: Readiness::READ,
         };
         let refused = main.vm.wait_ready(&[beyond], Deadline::Never, |_| false);
-        assert!(refused.expect_err("the table ends").to_string().contains("1048576"));
+        assert!(
+            refused
+                .expect_err("the table ends")
+                .to_string()
+                .contains("1048576")
+        );
         Ok(())
     });
 }
@@ -351,7 +448,8 @@ fn a_process_that_computes_does_not_starve_one_that_waits_for_a_descriptor() {
     });
 }
 
-/// Guards the monitor's parking: it sleeps while a process computes for long, and hears of the descriptor all the same.
+/// Guards the monitor's parking: it sleeps while a process computes for long, and hears of the
+/// descriptor all the same.
 #[test]
 fn a_descriptor_is_noticed_after_a_process_has_computed_for_long() {
     run(|main| {
@@ -365,7 +463,7 @@ fn a_descriptor_is_noticed_after_a_process_has_computed_for_long() {
         // Longer than the monitor keeps looking around.
         main.spin_until(|| begin.elapsed() > Duration::from_millis(100))?;
         write(&b, b"x");
-        main.spin_until(|| !main.vm.kernel(|kernel| kernel.is_alive(reader)))
+        main.spin_until(|| !main.vm.sched(|sched| sched.is_alive(reader)))
     });
 }
 
@@ -415,7 +513,11 @@ fn an_owner_that_spins_looks_at_descriptors() {
         writer.join().expect("it has written");
         Ok(())
     });
-    assert_eq!(finished.vm.counters.idle_waits.get(), 0, "it has never parked");
+    assert_eq!(
+        finished.vm.counters.idle_waits.get(),
+        0,
+        "it has never parked"
+    );
 }
 
 /// The VM is taken from a call, and those who wait go on elsewhere.
@@ -431,51 +533,13 @@ fn a_foreign_call_does_not_keep_the_others_from_their_descriptors() {
             Ok(())
         });
         await_waiters(main, 1)?;
-        b.set_nonblocking(false).expect("sockets can be made blocking");
+        b.set_nonblocking(false)
+            .expect("sockets can be made blocking");
         main.foreign(|| {
             write(&b, b"x");
             (&b).read_exact(&mut [0]).expect("the reader answers");
         })?;
         main.join(reader)
-    });
-}
-
-#[test]
-fn a_wait_that_began_while_the_descriptor_was_closed_does_not_spoil_its_number() {
-    run(|main| {
-        let (a, b) = pair();
-        let fd = a.as_raw_fd();
-        // Somebody says that it closes, and before it does, a process begins to wait for what is still open.
-        main.vm.descriptor_closes(number(fd));
-        let waiter = main.spawn(move |process| {
-            let watches = [watch(fd, Readiness::READ)];
-            let is_next_users =
-                |_| std::fs::read_link(format!("/proc/self/fd/{fd}")).is_ok_and(|file| file == *"/dev/null");
-            let wake = process
-                .vm
-                .wait_ready(&watches, Deadline::Never, is_next_users)
-                .expect("it can be waited for");
-            assert_eq!(
-                wake.reason,
-                WakeReason::Done,
-                "it has tried again, and found another file"
-            );
-            Ok(())
-        });
-        await_waiters(main, 1)?;
-        let file = File::open("/dev/null").expect("it is always there");
-        let mut place = OwnedFd::from(a);
-        nix::unistd::dup2(&file, &mut place).expect("both are open");
-        main.vm.descriptor_has_closed(number(fd));
-        main.join(waiter)?;
-        drop(b);
-        // The number's next user hears of what comes.
-        let (c, d) = pair_in_place_of(UnixStream::from(place));
-        assert_eq!(c.as_raw_fd(), fd);
-        let writer = write_to_sleeper(&main.vm, d);
-        assert_eq!(read_some(main, &c), b"x");
-        writer.join().expect("it has written");
-        Ok(())
     });
 }
 

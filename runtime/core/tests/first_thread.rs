@@ -1,4 +1,5 @@
-//! A VM on the program's first thread, where signals come. Tests have threads of their own, so this program has no harness.
+//! A VM on the program's first thread, where signals come. Tests have threads of their own, so this
+//! program has no harness.
 
 mod mock_guest;
 

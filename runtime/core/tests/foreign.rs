@@ -2,10 +2,13 @@
 
 mod mock_guest;
 
-use baton_core::kernel::{Deadline, KillOutcome, ProcessId, State, SuspendOutcome, WakeReason};
+use baton_core::sched::{Deadline, KillOutcome, ProcessId, State, SuspendOutcome, WakeReason};
 use baton_core::vm::Vm;
 use baton_sys::gate;
-use mock_guest::{Block, Killed, Life, Policy, Process, await_event, native_thread, run, run_unbound, run_with, start};
+use mock_guest::{
+    Block, Killed, Life, Policy, Process, await_event, native_thread, run, run_unbound, run_with,
+    start,
+};
 use std::cell::Cell;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 fn state(process: &Process, other: ProcessId) -> State {
-    process.vm.kernel(|kernel| kernel.state(other))
+    process.vm.sched(|sched| sched.state(other))
 }
 
 #[test]
@@ -102,7 +105,8 @@ fn an_unbound_process_goes_home_once_home_is_free() {
     });
 }
 
-/// One process makes a call that is retaken, and returns while another thread has the VM; says where it was before and after.
+/// One process makes a call that is retaken, and returns while another thread has the VM; says
+/// where it was before and after.
 fn threads_around_a_retaken_call(policy: Policy) -> bool {
     let stayed = Arc::new(AtomicBool::new(false));
     let result = Arc::clone(&stayed);
@@ -184,7 +188,8 @@ fn a_thread_goes_on_with_the_call_that_came_back_before_it_runs_another_process(
 
 #[test]
 fn a_process_without_foreign_frames_may_continue_elsewhere() {
-    // Home is where everything gathers that is not pinned, and the caller was out on another thread.
+    // Home is where everything gathers that is not pinned, and the caller was out on another
+    // thread.
     assert!(!threads_around_a_retaken_call(Policy::Retake));
 }
 
@@ -193,13 +198,13 @@ fn a_thread_with_a_pinned_process_is_not_retired() {
     let brief = |vm: &Vm| vm.parameters.thread_idle.set(Duration::from_micros(1));
     run_with(brief, |main| {
         for _ in 0..10 {
-            let queue = main.vm.kernel(|kernel| kernel.wait_queue_new());
+            let queue = main.vm.sched(|sched| sched.wait_queue_new());
             let (block, call) = Block::new();
             let (main_block, main_call) = Block::new();
             let pinned = main.spawn(move |process| {
                 let before = native_thread();
                 process.foreign_as(Policy::RetakePinned, call)?;
-                process.wait(|kernel| kernel.wait(queue, Deadline::Never))?;
+                process.wait(|sched| sched.wait(queue, Deadline::Never))?;
                 assert_eq!(native_thread(), before);
                 process.unpin();
                 Ok(())
@@ -212,11 +217,12 @@ fn a_thread_with_a_pinned_process_is_not_retired() {
             });
             main.foreign(main_call)?;
             main.join(helper)?;
-            main.yield_until(|| main.vm.kernel(|kernel| kernel.wait_queue_len(queue)) == 1)?;
+            main.yield_until(|| main.vm.sched(|sched| sched.wait_queue_len(queue)) == 1)?;
             // Other threads retire meanwhile.
             let others: Vec<_> = (0..3).map(|_| main.spawn(brief_retaken_call)).collect();
             main.join_all(others)?;
-            main.vm.operate(|kernel| kernel.wake_one(queue, WakeReason::Done, 0));
+            main.vm
+                .with_sched(|sched| sched.wake_one(queue, WakeReason::Done, 0));
             main.join(pinned)?;
         }
         let retired = || main.vm.counters.threads_retired.get() > 0;
@@ -256,7 +262,8 @@ fn an_exclusive_call_keeps_the_vm_and_is_warned_about_once() {
     let running = start(
         |vm| {
             vm.parameters.warn_blocked.set(Duration::from_millis(1));
-            // No slice ends, so that a caller that the machine stops before its call is not warned about for that.
+            // No slice ends, so that a caller that the machine stops before its call is not warned
+            // about for that.
             vm.parameters.slice.set(Duration::from_secs(3600));
         },
         |main| {
@@ -271,7 +278,10 @@ fn an_exclusive_call_keeps_the_vm_and_is_warned_about_once() {
                 })
             });
             main.yield_now()?;
-            assert!(ended.load(Ordering::Relaxed), "main ran during an exclusive call");
+            assert!(
+                ended.load(Ordering::Relaxed),
+                "main ran during an exclusive call"
+            );
             main.join(caller)
         },
     );
@@ -318,7 +328,8 @@ fn a_call_that_comes_in_all_the_while_is_warned_about_once_too() {
         );
         let finished = running.finish();
         assert_eq!(finished.vm.counters.retakes.get(), 0);
-        // If the machine stops it before it has noticed, it may well be warned about again: then once more.
+        // If the machine stops it before it has noticed, it may well be warned about again: then
+        // once more.
         let noticed_after = *noticed_after.lock().expect("nobody panics");
         if noticed_after < PATIENCE {
             assert_eq!(finished.mock.warnings.load(Ordering::Relaxed), 1);
@@ -329,7 +340,8 @@ fn a_call_that_comes_in_all_the_while_is_warned_about_once_too() {
     panic!("it never noticed within {PATIENCE:?}: {all:?}");
 }
 
-/// The words of each thread's gate count that thread's own calls: two threads may show the same value.
+/// The words of each thread's gate count that thread's own calls: two threads may show the same
+/// value.
 #[test]
 fn an_exclusive_call_on_one_thread_says_nothing_about_calls_on_another() {
     let never = |vm: &Vm| vm.parameters.warn_blocked.set(Duration::from_secs(3600));
@@ -341,14 +353,18 @@ fn an_exclusive_call_on_one_thread_says_nothing_about_calls_on_another() {
         let callers = main.spawn(move |process| {
             // On the second thread, its first call is exclusive.
             process.foreign_as(Policy::Stay, || {
-                await_event("the call is judged", || judged.counters.exclusive_calls.get() > 0);
+                await_event("the call is judged", || {
+                    judged.counters.exclusive_calls.get() > 0
+                });
             })?;
             process.foreign(first_call)
         });
         // On the third thread, its first call may be taken.
         let other = main.spawn(move |process| process.foreign(second_call));
         let helper = main.spawn(move |process| {
-            process.yield_until(|| main_block.has_begun() && first.has_begun() && second.has_begun())?;
+            process.yield_until(|| {
+                main_block.has_begun() && first.has_begun() && second.has_begun()
+            })?;
             first.end();
             second.end();
             main_block.end();
@@ -399,10 +415,10 @@ fn a_process_suspended_in_a_foreign_call_stands_still_when_the_call_has_ended() 
             process.yield_until(|| block.has_begun())?;
             assert_eq!(process.vm.suspend(caller), SuspendOutcome::Suspended);
             block.end();
-            process.yield_until(|| !process.vm.kernel(|kernel| kernel.is_foreign(caller)))?;
+            process.yield_until(|| !process.vm.sched(|sched| sched.is_foreign(caller)))?;
             (0..20).try_for_each(|_| process.yield_now())?;
             assert!(!returned.load(Ordering::Relaxed));
-            let _ = process.vm.operate(|kernel| kernel.resume(caller));
+            let _ = process.vm.with_sched(|sched| sched.resume(caller));
             process.join(caller)?;
             assert!(returned.load(Ordering::Relaxed));
             Ok(())
@@ -494,7 +510,9 @@ fn without_a_window_the_vm_is_taken_even_from_short_calls() {
     run_with(ageless, |main| {
         let short_calls = |process: &Process| {
             while process.vm.counters.retakes.get() < 10 {
-                process.foreign(|| assert_eq!((0..20_000).map(std::hint::black_box).count(), 20_000))?;
+                process.foreign(|| {
+                    assert_eq!((0..20_000).map(std::hint::black_box).count(), 20_000)
+                })?;
             }
             Ok(())
         };
@@ -506,7 +524,9 @@ fn without_a_window_the_vm_is_taken_even_from_short_calls() {
 fn racing_calls(process: &Process, number: u64) -> Result<(), Killed> {
     let mut random = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(number + 1);
     for _ in 0..300 {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         let turns = (random >> 33) % 40_000;
         let policy = match random >> 62 {
             0 => Policy::RetakePinned,
@@ -550,13 +570,16 @@ fn a_vm_stops_while_calls_are_out_and_they_never_come_back() {
     for release in &releases {
         release.send(()).expect("the calls wait");
     }
-    await_event("all calls have ended", || ended.load(Ordering::Relaxed) == 5);
+    await_event("all calls have ended", || {
+        ended.load(Ordering::Relaxed) == 5
+    });
     // Another VM comes and goes; the threads of the first one sleep for ever.
     run(Process::yield_now);
     assert_eq!(came_back.load(Ordering::Relaxed), 0);
 }
 
-/// A process that has gone elsewhere while home was out stops the VM just when home is back: what runs the VM must wait for it.
+/// A process that has gone elsewhere while home was out stops the VM just when home is back: what
+/// runs the VM must wait for it.
 #[test]
 fn a_vm_that_is_stopped_on_another_thread_runs_until_that_process_has_ended() {
     let has_ended = Arc::new(AtomicBool::new(false));
@@ -566,11 +589,14 @@ fn a_vm_that_is_stopped_on_another_thread_runs_until_that_process_has_ended() {
         main.spawn(move |process| {
             process.yield_until(|| block.has_begun())?;
             block.end();
-            // Home asks for attention when it is back. This process does not give it, so that it stays where it is.
-            await_event("home is back", || gate::here().slow() & gate::ATTENTION != 0);
+            // Home asks for attention when it is back. This process does not give it, so that it
+            // stays where it is.
+            await_event("home is back", || {
+                gate::here().slow() & gate::ATTENTION != 0
+            });
             process.vm.stop();
-            let busy = process.vm.cpu_time(process.id) + Duration::from_millis(20);
-            while process.vm.cpu_time(process.id) < busy {}
+            let busy = process.vm.running_time(process.id) + Duration::from_millis(20);
+            while process.vm.running_time(process.id) < busy {}
             flag.store(true, Ordering::Release);
             Ok(())
         });

@@ -1,14 +1,17 @@
-//! Ids of processes that are dead, forgotten or another VM's, given to whatever takes one: an answer each, no panic, and nobody else is disturbed.
+//! Ids of processes that are dead, forgotten or another VM's, given to whatever takes one: an
+//! answer each, no panic, and nobody else is disturbed. And calls from a native thread that is not
+//! inside the VM.
 //!
-//! An id of another VM is told from this VM's own by its slot and generation alone: here it names a slot that this VM has not used.
+//! An id of another VM is told from this VM's own by its slot and generation alone: here it names a
+//! slot that this VM has not used.
 
 mod mock_guest;
 
-use baton_core::kernel::{
-    CarrierId, Deadline, KillOutcome, Next, NotCritical, Priority, ProcessId, ResumeOutcome, SpawnOptions, State,
-    SuspendOutcome, WakeReason,
+use baton_core::sched::{
+    CarrierId, Deadline, KillOutcome, Next, NotCritical, Priority, ProcessId, ResumeOutcome,
+    SpawnOptions, State, SuspendOutcome, WakeReason,
 };
-use baton_core::vm::Ring;
+use baton_core::vm::{Spawned, Vm, WakeAction};
 use baton_sys::clock::Instant;
 use mock_guest::{Life, Process, run};
 use std::sync::Arc;
@@ -27,14 +30,22 @@ fn foreign_id() -> ProcessId {
 }
 
 /// One that has ended, one that was forgotten too, and one of another VM.
-fn strangers(main: &Process, foreign: ProcessId) -> Result<[(&'static str, ProcessId); 3], mock_guest::Killed> {
+fn strangers(
+    main: &Process,
+    foreign: ProcessId,
+) -> Result<[(&'static str, ProcessId); 3], mock_guest::Killed> {
     let [dead, forgotten] = [(); 2].map(|()| main.spawn(|_| Ok(())));
     main.join_all([dead, forgotten])?;
     main.vm.forget(forgotten);
-    Ok([("dead", dead), ("forgotten", forgotten), ("foreign", foreign)])
+    Ok([
+        ("dead", dead),
+        ("forgotten", forgotten),
+        ("foreign", foreign),
+    ])
 }
 
-/// What could be disturbed: two who take turns, one that waits, one that sleeps, one that is suspended.
+/// What could be disturbed: two who take turns, one that waits, one that sleeps, one that is
+/// suspended.
 struct Others {
     over: Arc<AtomicBool>,
     rounds: Arc<AtomicU64>,
@@ -45,7 +56,7 @@ impl Others {
     fn new(main: &Process) -> Result<Others, mock_guest::Killed> {
         let over = Arc::new(AtomicBool::new(false));
         let rounds = Arc::new(AtomicU64::new(0));
-        let queue = main.vm.kernel(|kernel| kernel.wait_queue_new());
+        let queue = main.vm.sched(|sched| sched.wait_queue_new());
         let mut all: Vec<_> = (0..2)
             .map(|_| {
                 let (over, rounds) = (Arc::clone(&over), Arc::clone(&rounds));
@@ -57,8 +68,14 @@ impl Others {
                 })
             })
             .collect();
-        all.push(main.spawn(move |process| process.wait(|kernel| kernel.wait(queue, Deadline::Never)).map(|_| ())));
-        all.push(main.spawn(|process| process.sleep_until(Instant::now() + Duration::from_secs(3600))));
+        all.push(main.spawn(move |process| {
+            process
+                .wait(|sched| sched.wait(queue, Deadline::Never))
+                .map(|_| ())
+        }));
+        all.push(
+            main.spawn(|process| process.sleep_until(Instant::now() + Duration::from_secs(3600))),
+        );
         all.push(main.spawn_with(
             SpawnOptions {
                 suspended: true,
@@ -73,12 +90,12 @@ impl Others {
     fn seen(&self, main: &Process) -> Vec<(State, Priority, Option<Instant>, bool, Duration)> {
         let look = |&pid: &ProcessId| {
             let slice = main.vm.slice(pid);
-            main.vm.kernel(|kernel| {
+            main.vm.sched(|sched| {
                 (
-                    kernel.state(pid),
-                    kernel.effective_priority(pid),
-                    kernel.due_time(pid),
-                    kernel.is_preemptible(pid),
+                    sched.state(pid),
+                    sched.effective_priority(pid),
+                    sched.due_time(pid),
+                    sched.is_preemptible(pid),
                     slice,
                 )
             })
@@ -110,7 +127,11 @@ fn with_strangers(f: impl Fn(&Process, &str, ProcessId) + Send + 'static) {
             let before = others.seen(main);
             f(main, what, stranger);
             assert_eq!(others.seen(main), before, "{what}");
-            assert_eq!(main.vm.kernel(|kernel| kernel.current()), Some(main.id), "{what}");
+            assert_eq!(
+                main.vm.sched(|sched| sched.current()),
+                Some(main.id),
+                "{what}"
+            );
             main.vm.safepoint();
         }
         others.end(main)
@@ -125,7 +146,7 @@ fn what_the_vm_is_asked_about_strangers_has_answers() {
         assert_eq!(vm.stack_bounds(stranger), None, "{what}");
         assert_eq!(vm.stack_guard(stranger), None, "{what}");
         assert_eq!(vm.slice(stranger), Duration::from_secs(3600), "{what}");
-        let cpu = vm.cpu_time(stranger);
+        let cpu = vm.running_time(stranger);
         assert!(what == "dead" || cpu == Duration::ZERO, "{what}: {cpu:?}");
     });
 }
@@ -134,22 +155,29 @@ fn what_the_vm_is_asked_about_strangers_has_answers() {
 fn what_the_vm_is_told_to_do_to_strangers_changes_nothing_and_it_says_so() {
     with_strangers(|main, what, stranger| {
         let vm = &main.vm;
-        assert!(!vm.set_slice(stranger, Some(Duration::from_millis(1))), "{what}");
-        assert!(!vm.set_hooked(stranger, true), "{what}");
+        assert!(
+            !vm.set_slice(stranger, Some(Duration::from_millis(1))),
+            "{what}"
+        );
+        assert!(!vm.set_switch_hook(stranger, true), "{what}");
         assert!(!vm.prefer_home(stranger), "{what}");
         assert_eq!(vm.kill(stranger), KillOutcome::AlreadyDead, "{what}");
         assert_eq!(vm.suspend(stranger), SuspendOutcome::Dead, "{what}");
-        vm.set_word(stranger, 7);
+        vm.set_user_data(stranger, 7);
         vm.set_pinned(stranger, true);
         vm.set_pinned(stranger, false);
         vm.bind_to_thread(stranger, Some("another"))
             .expect("there is room for a thread");
-        vm.bind_to_thread(stranger, None).expect("nothing is asked for");
-        assert!(!vm.thread_names().values().any(|name| name == "another"), "{what}");
+        vm.bind_to_thread(stranger, None)
+            .expect("nothing is asked for");
+        assert!(
+            !vm.thread_names().values().any(|name| name == "another"),
+            "{what}"
+        );
         vm.resume_from_outside(stranger);
-        let bell = vm.hang_bell(Ring::Resume(stranger));
-        bell.ring();
-        drop(bell);
+        let waker = vm.new_waker(WakeAction::Resume(stranger));
+        waker.wake();
+        drop(waker);
     });
 }
 
@@ -177,34 +205,42 @@ fn a_directed_yield_to_a_stranger_is_a_yield_and_it_says_so() {
 #[test]
 fn what_the_kernel_is_asked_about_strangers_has_answers() {
     with_strangers(|main, what, stranger| {
-        main.vm.kernel(|kernel| {
-            assert_eq!(kernel.state(stranger), State::Dead, "{what}");
-            assert_eq!(kernel.is_started(stranger), what == "dead", "{what}");
-            assert_eq!(kernel.blocker(stranger), None, "{what}");
-            assert_eq!(kernel.due_time(stranger), None, "{what}");
-            assert_eq!(kernel.effective_carrier(stranger), None, "{what}");
-            assert_eq!((kernel.pin(stranger), kernel.pinned(stranger)), (None, None), "{what}");
+        main.vm.sched(|sched| {
+            assert_eq!(sched.state(stranger), State::Dead, "{what}");
+            assert_eq!(sched.is_started(stranger), what == "dead", "{what}");
+            assert_eq!(sched.blocker(stranger), None, "{what}");
+            assert_eq!(sched.due_time(stranger), None, "{what}");
+            assert_eq!(sched.effective_carrier(stranger), None, "{what}");
             assert_eq!(
-                (kernel.kill_count(stranger), kernel.joiner_count(stranger)),
+                (sched.pin(stranger), sched.pinned(stranger)),
+                (None, None),
+                "{what}"
+            );
+            assert_eq!(
+                (sched.kill_count(stranger), sched.joiner_count(stranger)),
                 (0, 0),
                 "{what}"
             );
             for answer in [
-                kernel.is_alive(stranger),
-                kernel.is_foreign(stranger),
-                kernel.is_daemon(stranger),
-                kernel.is_quiet(stranger),
-                kernel.is_suspended(stranger),
-                kernel.has_left_critical(stranger),
-                kernel.kill_is_due(stranger),
-                kernel.holds_kills(stranger),
+                sched.is_alive(stranger),
+                sched.is_foreign(stranger),
+                sched.is_daemon(stranger),
+                sched.is_quiet(stranger),
+                sched.is_suspended(stranger),
+                sched.has_left_critical(stranger),
+                sched.kill_is_due(stranger),
+                sched.holds_kills(stranger),
             ] {
                 assert!(!answer, "{what}");
             }
-            let _ = (kernel.priority(stranger), kernel.effective_priority(stranger));
-            let _ = (kernel.is_preemptible(stranger), kernel.guest(stranger));
-            assert_eq!(kernel.payload(stranger).is_some(), what == "dead", "{what}");
-            assert_eq!(kernel.payload_mut(stranger).is_some(), what == "dead", "{what}");
+            let _ = (sched.priority(stranger), sched.effective_priority(stranger));
+            let _ = (sched.is_preemptible(stranger), sched.user_data(stranger));
+            assert_eq!(sched.payload(stranger).is_some(), what == "dead", "{what}");
+            assert_eq!(
+                sched.payload_mut(stranger).is_some(),
+                what == "dead",
+                "{what}"
+            );
         });
     });
 }
@@ -213,38 +249,43 @@ fn what_the_kernel_is_asked_about_strangers_has_answers() {
 fn what_the_kernel_is_told_to_do_to_strangers_changes_nothing() {
     with_strangers(|main, what, stranger| {
         let (soon, carrier) = (Instant::now(), Some(CarrierId(0)));
-        main.vm.kernel(|kernel| {
-            let queue = kernel.wait_queue_new();
-            assert!(!kernel.set_due_time(stranger, Some(soon)), "{what}");
-            assert!(!kernel.set_priority(stranger, Priority::HIGHEST), "{what}");
-            assert!(!kernel.interrupt(stranger), "{what}");
-            assert!(!kernel.end_unstarted(stranger), "{what}");
-            assert!(!kernel.begin_foreign(stranger, CarrierId(0)), "{what}");
-            assert!(!kernel.end_foreign(stranger), "{what}");
-            assert!(!kernel.wake_this(queue, stranger, WakeReason::Done, 0), "{what}");
-            assert_eq!(kernel.kill(stranger), KillOutcome::AlreadyDead, "{what}");
-            assert_eq!(kernel.suspend(stranger), SuspendOutcome::Dead, "{what}");
-            assert_eq!(kernel.resume(stranger), ResumeOutcome::Dead, "{what}");
-            kernel.set_kill_hold(stranger, true);
-            kernel.set_kill_hold(stranger, false);
-            kernel.pardon(stranger);
-            kernel.set_pin(stranger, carrier);
-            kernel.set_pinned(stranger, carrier);
-            kernel.occupy(CarrierId(0), stranger);
-            assert_eq!(kernel.occupant(CarrierId(0)), None, "{what}");
-            kernel.set_preemptible(stranger, false);
-            kernel.mark_started(stranger);
-            kernel.release_joiners_of(stranger);
-            let _ = kernel.take_wake(stranger);
-            kernel.wait_queue_free(queue);
-            let timer = kernel.timer_new(soon, None, stranger);
-            assert!(!kernel.timer_prepare(timer, stranger), "{what}");
-            kernel.timer_cancel(timer);
-            kernel.timer_free(timer);
-            assert_eq!(kernel.pending_timers(), 0, "{what}");
-            assert_eq!(kernel.switch_to(stranger), Next::Same, "{what}");
+        main.vm.sched(|sched| {
+            let queue = sched.wait_queue_new();
+            assert!(!sched.set_due_time(stranger, Some(soon)), "{what}");
+            assert!(!sched.set_priority(stranger, Priority::HIGHEST), "{what}");
+            assert!(!sched.interrupt(stranger), "{what}");
+            assert!(!sched.end_unstarted(stranger), "{what}");
+            assert!(!sched.begin_foreign(stranger, CarrierId(0)), "{what}");
+            assert!(!sched.end_foreign(stranger), "{what}");
+            assert!(
+                !sched.wake_this(queue, stranger, WakeReason::Done, 0),
+                "{what}"
+            );
+            assert_eq!(sched.kill(stranger), KillOutcome::AlreadyDead, "{what}");
+            assert_eq!(sched.suspend(stranger), SuspendOutcome::Dead, "{what}");
+            assert_eq!(sched.resume(stranger), ResumeOutcome::Dead, "{what}");
+            sched.set_kill_hold(stranger, true);
+            sched.set_kill_hold(stranger, false);
+            sched.pardon(stranger);
+            sched.set_pin(stranger, carrier);
+            sched.set_pinned(stranger, carrier);
+            sched.occupy(CarrierId(0), stranger);
+            assert_eq!(sched.occupant(CarrierId(0)), None, "{what}");
+            sched.set_preemptible(stranger, false);
+            sched.mark_started(stranger);
+            sched.release_joiners_of(stranger);
+            let _ = sched.take_wake(stranger);
+            sched.wait_queue_free(queue);
+            let timer = sched.timer_new(soon, None, stranger);
+            assert!(!sched.timer_prepare(timer, stranger), "{what}");
+            sched.timer_cancel(timer);
+            sched.timer_free(timer);
+            assert_eq!(sched.pending_timers(), 0, "{what}");
+            assert_eq!(sched.switch_to(stranger), Next::Same, "{what}");
         });
-        let wake = main.vm.attempt(|kernel| kernel.join(stranger, Deadline::Never));
+        let wake = main
+            .vm
+            .block_on(|sched| sched.join(stranger, Deadline::Never));
         assert!(
             matches!(wake.reason, WakeReason::Done | WakeReason::Dead),
             "{what}: {wake:?}"
@@ -258,12 +299,14 @@ fn a_stranger_is_forgotten_twice() {
     with_strangers(|main, what, stranger| {
         main.vm.forget(stranger);
         main.vm.forget(stranger);
-        assert!(!main.vm.kernel(|kernel| kernel.forget(stranger)), "{what}");
+        assert!(!main.vm.sched(|sched| sched.forget(stranger)), "{what}");
         assert!(
-            main.vm.kernel(|kernel| kernel.take_payload(stranger)).is_none(),
+            main.vm
+                .sched(|sched| sched.take_payload(stranger))
+                .is_none(),
             "{what}"
         );
-        assert_eq!(main.vm.cpu_time(stranger), Duration::ZERO, "{what}");
+        assert_eq!(main.vm.running_time(stranger), Duration::ZERO, "{what}");
     });
 }
 
@@ -275,5 +318,188 @@ fn the_end_of_a_section_that_was_not_begun_is_refused() {
         assert_eq!(main.vm.leave_critical(), Ok(()));
         assert_eq!(main.vm.leave_critical(), Err(NotCritical));
         Ok(())
+    });
+}
+
+/// What a call on a native thread of its own, which is not inside the VM, says when it is refused;
+/// `None` if it is not.
+fn refusal(vm: &Arc<Vm>, me: ProcessId, call: fn(&Arc<Vm>, ProcessId)) -> Option<String> {
+    let vm = Arc::clone(vm);
+    let refused = std::thread::spawn(move || call(&vm, me)).join().err()?;
+    let text = refused.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| refused.downcast_ref::<&str>().map(|&text| text.to_owned()));
+    Some(text.unwrap_or_default())
+}
+
+type Call = (&'static str, fn(&Arc<Vm>, ProcessId));
+
+/// Calls that may block or switch.
+const SWITCHES: [Call; 13] = [
+    ("yield_now", |vm, _| vm.yield_now()),
+    ("yield_to", |vm, me| _ = vm.yield_to(me)),
+    ("sleep_until", |vm, _| {
+        _ = vm.sleep_until(Instant::now() + Duration::from_secs(3600));
+    }),
+    ("suspend", |vm, me| _ = vm.suspend(me)),
+    ("kill", |vm, me| _ = vm.kill(me)),
+    ("with_sched", |vm, _| vm.with_sched(|_| ())),
+    ("block_on", |vm, me| {
+        _ = vm.block_on(|sched| sched.join(me, Deadline::Now));
+    }),
+    ("block_on_random", |vm, me| {
+        _ = vm.block_on_random(|sched, _| sched.join(me, Deadline::Now));
+    }),
+    ("select", |vm, _| _ = vm.select(&mut [], &[], Deadline::Now)),
+    ("wait_ready", |vm, _| {
+        _ = vm.wait_ready(&[], Deadline::Now, |_| false);
+    }),
+    ("wait_for_thread", |vm, _| _ = vm.wait_for_thread()),
+    ("enter_critical", |vm, _| vm.enter_critical()),
+    ("leave_critical", |vm, _| _ = vm.leave_critical()),
+];
+
+/// Calls that make or end something.
+const CHANGES: [Call; 12] = [
+    ("spawn", |vm, _| {
+        _ = vm.spawn(SpawnOptions::default(), None, Spawned::Now);
+    }),
+    ("spawn_premade", |vm, _| {
+        _ = vm.spawn_premade(SpawnOptions::default(), None, Spawned::Now);
+    }),
+    ("reserve_stacks", |vm, _| _ = vm.reserve_stacks(1, None)),
+    ("forget", |vm, me| vm.forget(me)),
+    ("set_slice", |vm, me| {
+        _ = vm.set_slice(me, Some(Duration::from_millis(1)));
+    }),
+    ("set_user_data", |vm, me| vm.set_user_data(me, 7)),
+    ("set_pinned", |vm, me| vm.set_pinned(me, true)),
+    ("set_switch_hook", |vm, me| _ = vm.set_switch_hook(me, true)),
+    ("set_scheduler_hook", |vm, _| vm.set_scheduler_hook(true)),
+    ("bind_to_thread", |vm, me| _ = vm.bind_to_thread(me, None)),
+    ("new_waker", |vm, me| {
+        drop(vm.new_waker(WakeAction::Resume(me)));
+    }),
+    ("parameters_changed", |vm, _| vm.parameters_changed()),
+];
+
+/// Calls that only ask.
+const QUESTIONS: [Call; 14] = [
+    ("sched", |vm, _| _ = vm.sched(|sched| sched.current())),
+    ("slice", |vm, me| _ = vm.slice(me)),
+    ("time_used", |vm, me| _ = vm.time_used(me)),
+    ("running_time", |vm, me| _ = vm.running_time(me)),
+    ("cpu_time", |vm, me| _ = vm.cpu_time(me)),
+    ("idle_for", |vm, me| _ = vm.idle_for(me)),
+    ("stack_high_water", |vm, me| _ = vm.stack_high_water(me)),
+    ("stack_bounds", |vm, me| _ = vm.stack_bounds(me)),
+    ("stack_guard", |vm, me| _ = vm.stack_guard(me)),
+    ("stack_stats", |vm, _| _ = vm.stack_stats()),
+    ("premade_stacks", |vm, _| _ = vm.premade_stacks(None)),
+    ("current_carrier", |vm, _| _ = vm.current_carrier()),
+    ("thread_names", |vm, _| _ = vm.thread_names()),
+    ("spin_tally", |vm, _| _ = vm.spin_tally()),
+];
+
+/// Only builds with debug assertions check this, as the check would slow each switch. Nothing of
+/// the VM is touched before the refusal.
+#[test]
+fn what_a_process_does_is_refused_on_a_thread_that_is_not_inside_the_vm() {
+    if cfg!(not(debug_assertions)) {
+        return;
+    }
+    run(|main| {
+        let others = Others::new(main)?;
+        main.vm.parameters.slice.set(Duration::from_secs(3600));
+        let before = others.seen(main);
+        for (name, call) in SWITCHES.into_iter().chain(CHANGES).chain(QUESTIONS) {
+            let refusal = refusal(&main.vm, main.id, call);
+            assert!(
+                refusal
+                    .as_ref()
+                    .is_some_and(|text| text.contains("touched from outside the VM")),
+                "{name}: {refusal:?}"
+            );
+            assert_eq!(others.seen(main), before, "{name}");
+            assert_eq!(main.vm.sched(|sched| sched.current()), Some(main.id));
+        }
+        others.end(main)
+    });
+}
+
+/// Of the objects of the VM, channels and semaphores have calls of their own.
+#[test]
+fn an_object_is_not_used_on_a_thread_that_is_not_inside_the_vm() {
+    if cfg!(not(debug_assertions)) {
+        return;
+    }
+    run(|main| {
+        let (semaphore, channel) = main
+            .vm
+            .sched(|sched| (sched.semaphore_new(1), sched.channel_new(1)));
+        type CallOfObject = Box<dyn Fn(&Vm) + Send>;
+        let calls: [(&str, CallOfObject); 4] = [
+            (
+                "semaphore_wait",
+                Box::new(move |vm| {
+                    _ = vm.semaphore_wait(semaphore, Deadline::Now);
+                }),
+            ),
+            (
+                "semaphore_signal",
+                Box::new(move |vm| {
+                    _ = vm.semaphore_signal(semaphore, 1);
+                }),
+            ),
+            (
+                "channel_send",
+                Box::new(move |vm| {
+                    _ = vm.channel_send(channel, 7, Deadline::Now);
+                }),
+            ),
+            (
+                "channel_receive",
+                Box::new(move |vm| {
+                    _ = vm.channel_receive(channel, Deadline::Now);
+                }),
+            ),
+        ];
+        for (name, call) in calls {
+            let vm = Arc::clone(&main.vm);
+            let refused = std::thread::spawn(move || call(&vm)).join();
+            assert!(refused.is_err(), "{name}");
+        }
+        let taken = [(); 2].map(|()| main.vm.semaphore_wait(semaphore, Deadline::Now).reason);
+        assert_eq!(taken, [WakeReason::Done, WakeReason::TimedOut]);
+        let received = main.vm.channel_receive(channel, Deadline::Now).reason;
+        assert_eq!(received, WakeReason::TimedOut);
+        Ok(())
+    });
+}
+
+/// Calls for any thread.
+const FROM_ANYWHERE: [Call; 9] = [
+    ("kick", |vm, _| vm.kick()),
+    ("request_signalled", |vm, _| vm.request_signalled()),
+    ("resume_from_outside", |vm, me| vm.resume_from_outside(me)),
+    ("beat_changed", |vm, _| vm.beat_changed()),
+    ("threads", |vm, _| _ = vm.threads()),
+    ("own_threads", |vm, _| _ = vm.own_threads()),
+    ("threads_for_calls", |vm, _| _ = vm.threads_for_calls()),
+    ("is_stopped", |vm, _| assert!(!vm.is_stopped())),
+    ("is_simulated", |vm, _| assert!(!vm.is_simulated())),
+];
+
+#[test]
+fn what_any_thread_may_call_is_not_refused_and_disturbs_nobody() {
+    run(|main| {
+        let others = Others::new(main)?;
+        main.vm.parameters.slice.set(Duration::from_secs(3600));
+        let before = others.seen(main);
+        for (name, call) in FROM_ANYWHERE {
+            assert_eq!(refusal(&main.vm, main.id, call), None, "{name}");
+            assert_eq!(others.seen(main), before, "{name}");
+        }
+        main.vm.safepoint();
+        others.end(main)
     });
 }

@@ -2,7 +2,9 @@
 
 mod mock_guest;
 
-use baton_core::kernel::{Deadline, MutexId, Priority, ResumeOutcome, SpawnOptions, State, SuspendOutcome};
+use baton_core::sched::{
+    Deadline, MutexId, Priority, ResumeOutcome, SpawnOptions, State, SuspendOutcome,
+};
 use baton_core::vm::Vm;
 use baton_sys::clock::Instant;
 use mock_guest::{Life, Process, run, run_with};
@@ -32,13 +34,15 @@ fn busy_processes_share_the_processor() {
                     process.spin_until(|| {
                         turns[number].fetch_add(1, Ordering::Relaxed);
                         // Over when everybody has run: nobody gives way by itself.
-                        turns.iter().all(|turns| turns.load(Ordering::Relaxed) > 1000)
+                        turns
+                            .iter()
+                            .all(|turns| turns.load(Ordering::Relaxed) > 1000)
                     })
                 })
             })
             .collect();
         main.join_all(children)?;
-        assert!(main.vm.kernel(|kernel| kernel.counters().preemptions_by_slice) >= 3);
+        assert!(main.vm.sched(|sched| sched.counters().preemptions_by_slice) >= 3);
         Ok(())
     });
     // A signal that comes late may do what another beat would have done.
@@ -54,7 +58,8 @@ fn a_busy_process_is_preempted_again_and_again() {
                 let turn = Arc::clone(&turn);
                 main.spawn(move |process| {
                     for round in 0..100 {
-                        process.spin_until(|| turn.load(Ordering::Relaxed) >= 2 * round + number)?;
+                        process
+                            .spin_until(|| turn.load(Ordering::Relaxed) >= 2 * round + number)?;
                         turn.fetch_add(1, Ordering::Relaxed);
                     }
                     Ok(())
@@ -75,7 +80,7 @@ fn a_timer_fires_its_urgent_process_beside_a_busy_loop() {
             Ok(())
         });
         let due = Instant::now() + Duration::from_millis(2);
-        main.vm.kernel(|kernel| kernel.timer_new(due, None, urgent));
+        main.vm.sched(|sched| sched.timer_new(due, None, urgent));
         main.spin_until(|| fired.load(Ordering::Relaxed))?;
         assert!(Instant::now() >= due);
         main.join(urgent)
@@ -96,7 +101,11 @@ fn an_urgent_sleeper_wakes_beside_a_busy_loop_many_times() {
         });
         main.spin_until(|| done.load(Ordering::Relaxed))?;
         main.join(sleeper)?;
-        assert!(main.vm.kernel(|kernel| kernel.counters().preemptions_by_urgency) >= 25);
+        assert!(
+            main.vm
+                .sched(|sched| sched.counters().preemptions_by_urgency)
+                >= 25
+        );
         Ok(())
     });
 }
@@ -113,13 +122,16 @@ fn those_who_run_after_a_suspension_are_preempted() {
                 Ok(())
             });
             let urgent = main.spawn_with(with_priority(70), |process| {
-                assert_eq!(process.vm.suspend(process.id), SuspendOutcome::CurrentMustSwitch);
+                assert_eq!(
+                    process.vm.suspend(process.id),
+                    SuspendOutcome::CurrentMustSwitch
+                );
                 process.checkpoint()
             });
-            main.vm.operate(|_| ());
-            assert_eq!(main.vm.kernel(|kernel| kernel.state(urgent)), State::Suspended);
+            main.vm.with_sched(|_| ());
+            assert_eq!(main.vm.sched(|sched| sched.state(urgent)), State::Suspended);
             main.spin_until(|| ran.load(Ordering::Relaxed))?;
-            let resumed = main.vm.operate(|kernel| kernel.resume(urgent));
+            let resumed = main.vm.with_sched(|sched| sched.resume(urgent));
             assert_eq!(resumed, ResumeOutcome::Resumed);
             main.join_all([equal, urgent])?;
         }
@@ -127,16 +139,17 @@ fn those_who_run_after_a_suspension_are_preempted() {
     });
 }
 
-/// Interruptions do not keep a slice from ending: who wakes the more urgent often does not keep its equals waiting for longer.
+/// Interruptions do not keep a slice from ending: who wakes the more urgent often does not keep its
+/// equals waiting for longer.
 #[test]
 fn who_is_interrupted_all_the_while_gives_way_to_equals_when_its_slice_is_over() {
     run(|main| {
-        let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+        let semaphore = main.vm.sched(|sched| sched.semaphore_new(0));
         let is_over = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&is_over);
         let urgent = main.spawn_with(with_priority(70), move |process| {
             while !flag.load(Ordering::Relaxed) {
-                process.wait(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))?;
+                process.wait(|sched| sched.semaphore_wait(semaphore, Deadline::Never))?;
             }
             Ok(())
         });
@@ -148,11 +161,17 @@ fn who_is_interrupted_all_the_while_gives_way_to_equals_when_its_slice_is_over()
             Ok(())
         });
         // A thousand slices.
-        let patience = main.vm.cpu_time(main.id) + Duration::from_secs(10);
-        let wake = || main.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+        let patience = main.vm.running_time(main.id) + Duration::from_secs(10);
+        let wake = || {
+            main.vm
+                .with_sched(|sched| sched.semaphore_signal(semaphore, 1))
+        };
         main.spin_until(|| {
             wake();
-            assert!(main.vm.cpu_time(main.id) < patience, "the equal has not run");
+            assert!(
+                main.vm.running_time(main.id) < patience,
+                "the equal has not run"
+            );
             ran.load(Ordering::Relaxed)
         })?;
         is_over.store(true, Ordering::Relaxed);
@@ -165,10 +184,12 @@ fn who_is_interrupted_all_the_while_gives_way_to_equals_when_its_slice_is_over()
 #[test]
 fn a_far_deadline_does_not_put_preemption_off() {
     run_with(short_slices, |main| {
-        let sleeper = main.spawn(|process| process.sleep_until(Instant::now() + Duration::from_secs(3600)));
+        let sleeper =
+            main.spawn(|process| process.sleep_until(Instant::now() + Duration::from_secs(3600)));
         main.yield_now()?;
         for _ in 0..40 {
-            // Alone for as long as the monitor needs to find nothing to do but to wait for the deadline.
+            // Alone for as long as the monitor needs to find nothing to do but to wait for the
+            // deadline.
             let alone_until = Instant::now() + Duration::from_millis(1);
             main.spin_until(|| Instant::now() >= alone_until)?;
             let ran = Arc::new(AtomicBool::new(false));
@@ -208,12 +229,12 @@ fn preemption_begins_again_after_a_long_time_alone() {
 #[test]
 fn a_wake_from_another_thread_interrupts_a_busy_loop() {
     run(|main| {
-        let queue = main.vm.kernel(|kernel| kernel.wait_queue_new());
+        let queue = main.vm.sched(|sched| sched.wait_queue_new());
         let count = Arc::new(AtomicU64::new(0));
         let of_child = Arc::clone(&count);
         let urgent = main.spawn_with(with_priority(70), move |process| {
             for _ in 0..50 {
-                process.wait(|kernel| kernel.wait(queue, Deadline::Never))?;
+                process.wait(|sched| sched.wait(queue, Deadline::Never))?;
                 of_child.fetch_add(1, Ordering::Release);
             }
             Ok(())
@@ -248,7 +269,10 @@ fn a_process_that_is_not_preemptible_runs_until_it_gives_way() {
         let flag = Arc::clone(&others_ran);
         let cooperative = main.spawn_with(options, move |process| {
             spin_without_signals(process, Duration::from_millis(5))?;
-            assert!(!flag.load(Ordering::Relaxed), "another process ran meanwhile");
+            assert!(
+                !flag.load(Ordering::Relaxed),
+                "another process ran meanwhile"
+            );
             Ok(())
         });
         let rival = main.spawn(move |_| {
@@ -267,13 +291,17 @@ fn a_cooperative_program_is_not_preempted() {
             .map(|_| main.spawn(|process| spin_without_signals(process, Duration::from_millis(5))))
             .collect();
         main.join_all(children)?;
-        let counters = main.vm.kernel(|kernel| *kernel.counters());
-        assert_eq!(counters.preemptions_by_slice + counters.preemptions_by_urgency, 0);
+        let counters = main.vm.sched(|sched| *sched.counters());
+        assert_eq!(
+            counters.preemptions_by_slice + counters.preemptions_by_urgency,
+            0
+        );
         Ok(())
     });
 }
 
-/// Equals would not show it: what is due for somebody more urgent is taken in, and still nobody is interrupted.
+/// Equals would not show it: what is due for somebody more urgent is taken in, and still nobody is
+/// interrupted.
 #[test]
 fn a_more_urgent_process_that_becomes_due_does_not_interrupt_a_cooperative_program() {
     run(|main| {
@@ -287,13 +315,13 @@ fn a_more_urgent_process_that_becomes_due_does_not_interrupt_a_cooperative_progr
                 Ok(())
             });
             main.yield_now()?;
-            if main.vm.kernel(|kernel| kernel.is_alive(urgent)) {
+            if main.vm.sched(|sched| sched.is_alive(urgent)) {
                 break urgent;
             }
             // A busy machine has let the time pass before the sleep.
             ran.store(false, Ordering::Relaxed);
         };
-        let state = || main.vm.kernel(|kernel| kernel.state(urgent));
+        let state = || main.vm.sched(|sched| sched.state(urgent));
         main.spin_until(|| state() != State::Sleeping)?;
         // It is there now, and every further look leaves it there.
         for _ in 0..1000 {
@@ -311,16 +339,17 @@ fn a_more_urgent_process_that_becomes_due_does_not_interrupt_a_cooperative_progr
 fn whoever_a_cooperative_program_wakes_waits_until_it_gives_way() {
     run(|main| {
         main.vm.parameters.set_preemptive(false);
-        let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+        let semaphore = main.vm.sched(|sched| sched.semaphore_new(0));
         let ran = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&ran);
         let urgent = main.spawn_with(with_priority(60), move |process| {
-            process.wait(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))?;
+            process.wait(|sched| sched.semaphore_wait(semaphore, Deadline::Never))?;
             flag.store(true, Ordering::Relaxed);
             Ok(())
         });
         main.yield_now()?;
-        main.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+        main.vm
+            .with_sched(|sched| sched.semaphore_signal(semaphore, 1));
         assert!(!ran.load(Ordering::Relaxed), "it interrupted who woke it");
         main.yield_now()?;
         assert!(ran.load(Ordering::Relaxed));
@@ -328,11 +357,12 @@ fn whoever_a_cooperative_program_wakes_waits_until_it_gives_way() {
     });
 }
 
-/// Runs for several slices' time. One signal may still have been meant for the process that ran before.
+/// Runs for several slices' time. One signal may still have been meant for the process that ran
+/// before.
 fn spin_without_signals(process: &Process, busy: Duration) -> Life {
     let signals = &process.vm.counters.signals;
     let before = signals.get();
-    process.spin_until(|| process.vm.cpu_time(process.id) >= busy)?;
+    process.spin_until(|| process.vm.running_time(process.id) >= busy)?;
     assert!(
         signals.get() <= before + 1,
         "a signal was sent to a process that keeps its turn"
@@ -346,11 +376,14 @@ fn a_less_urgent_busy_process_waits_until_the_urgent_one_is_done() {
         let done = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&done);
         let humble = main.spawn_with(with_priority(10), move |_| {
-            assert!(flag.load(Ordering::Relaxed), "a less urgent process ran before");
+            assert!(
+                flag.load(Ordering::Relaxed),
+                "a less urgent process ran before"
+            );
             Ok(())
         });
         let busy = Duration::from_millis(3);
-        main.spin_until(|| main.vm.cpu_time(main.id) >= busy)?;
+        main.spin_until(|| main.vm.running_time(main.id) >= busy)?;
         done.store(true, Ordering::Relaxed);
         main.join(humble)
     });
@@ -359,18 +392,24 @@ fn a_less_urgent_busy_process_waits_until_the_urgent_one_is_done() {
 #[test]
 fn the_owner_of_a_mutex_inherits_the_urgency_of_those_who_wait_for_it() {
     run_with(short_slices, |main| {
-        let mutex = main.vm.kernel(|kernel| kernel.mutex_new());
-        let is_held = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+        let mutex = main.vm.sched(|sched| sched.mutex_new());
+        let is_held = main.vm.sched(|sched| sched.semaphore_new(0));
         let humble = main.spawn_with(with_priority(10), move |process| {
             lock(process, mutex)?;
-            process.vm.operate(|kernel| kernel.semaphore_signal(is_held, 1));
-            let priority = || process.vm.kernel(|kernel| kernel.effective_priority(process.id));
+            process
+                .vm
+                .with_sched(|sched| sched.semaphore_signal(is_held, 1));
+            let priority = || {
+                process
+                    .vm
+                    .sched(|sched| sched.effective_priority(process.id))
+            };
             process.spin_until(|| priority().get() == 70)?;
             unlock(process, mutex);
             assert_eq!(priority().get(), 10);
             Ok(())
         });
-        main.wait(|kernel| kernel.semaphore_wait(is_held, Deadline::Never))?;
+        main.wait(|sched| sched.semaphore_wait(is_held, Deadline::Never))?;
         // Keeps the owner from running for as long as nobody lends it a priority.
         let is_over = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&is_over);
@@ -387,8 +426,8 @@ fn the_owner_of_a_mutex_inherits_the_urgency_of_those_who_wait_for_it() {
 }
 
 fn lock(process: &Process, mutex: MutexId) -> Life {
-    process.wait(|kernel| {
-        kernel
+    process.wait(|sched| {
+        sched
             .mutex_lock(mutex, Deadline::Never)
             .expect("the process does not hold it")
     })?;
@@ -396,6 +435,6 @@ fn lock(process: &Process, mutex: MutexId) -> Life {
 }
 
 fn unlock(process: &Process, mutex: MutexId) {
-    let unlocked = process.vm.operate(|kernel| kernel.mutex_unlock(mutex));
+    let unlocked = process.vm.with_sched(|sched| sched.mutex_unlock(mutex));
     unlocked.expect("the process holds it");
 }

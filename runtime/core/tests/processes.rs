@@ -2,11 +2,12 @@
 
 mod mock_guest;
 
-use baton_core::kernel::{
-    Deadline, KillOutcome, Priority, ProcessId, ResumeOutcome, SpawnOptions, State, SuspendOutcome, WakeReason,
+use baton_core::sched::{
+    Deadline, KillOutcome, Priority, ProcessId, ResumeOutcome, SpawnOptions, State, SuspendOutcome,
+    WakeReason,
 };
 use baton_core::vm::{SpawnError, Spawned, Vm};
-use baton_sys::clock::Instant;
+use baton_sys::clock::{self, Instant};
 use mock_guest::{Life, Process, run, run_with};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -60,9 +61,9 @@ fn a_thousand_processes_run_in_the_order_of_their_making_and_are_joined() {
             })
             .collect();
         main.join_all(all.iter().copied())?;
-        main.vm.kernel(|kernel| {
-            assert_eq!(kernel.live_count(), 1);
-            assert!(all.iter().all(|&process| !kernel.is_alive(process)));
+        main.vm.sched(|sched| {
+            assert_eq!(sched.live_count(), 1);
+            assert!(all.iter().all(|&process| !sched.is_alive(process)));
         });
         all.iter().for_each(|&process| main.vm.forget(process));
         Ok(())
@@ -115,7 +116,8 @@ fn the_more_urgent_process_runs_first() {
     let diary = Diary::default();
     let of_all = diary.clone();
     run(move |main| {
-        main.vm.kernel(|kernel| kernel.set_priority(main.id, Priority::HIGHEST));
+        main.vm
+            .sched(|sched| sched.set_priority(main.id, Priority::HIGHEST));
         let children: Vec<_> = [10, 60, 30, 79]
             .into_iter()
             .map(|level| {
@@ -136,15 +138,16 @@ fn waking_a_more_urgent_process_gives_way_to_it_at_once() {
     let diary = Diary::default();
     let of_all = diary.clone();
     run(move |main| {
-        let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+        let semaphore = main.vm.sched(|sched| sched.semaphore_new(0));
         let diary = of_all.clone();
         let listener = main.spawn_with(urgent(50), move |process| {
-            process.wait(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))?;
+            process.wait(|sched| sched.semaphore_wait(semaphore, Deadline::Never))?;
             diary.write(1);
             Ok(())
         });
-        main.yield_until(|| main.vm.kernel(|kernel| kernel.waiting_count()) == 1)?;
-        main.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+        main.yield_until(|| main.vm.sched(|sched| sched.waiting_count()) == 1)?;
+        main.vm
+            .with_sched(|sched| sched.semaphore_signal(semaphore, 1));
         of_all.write(2);
         main.join(listener)
     });
@@ -157,15 +160,16 @@ fn a_woken_equal_does_not_preempt() {
     let of_all = diary.clone();
     run(move |main| {
         main.vm.parameters.slice.set(Duration::from_secs(3600));
-        let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+        let semaphore = main.vm.sched(|sched| sched.semaphore_new(0));
         let diary = of_all.clone();
         let listener = main.spawn(move |process| {
-            process.wait(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))?;
+            process.wait(|sched| sched.semaphore_wait(semaphore, Deadline::Never))?;
             diary.write(1);
             Ok(())
         });
-        main.yield_until(|| main.vm.kernel(|kernel| kernel.waiting_count()) == 1)?;
-        main.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+        main.yield_until(|| main.vm.sched(|sched| sched.waiting_count()) == 1)?;
+        main.vm
+            .with_sched(|sched| sched.semaphore_signal(semaphore, 1));
         of_all.write(2);
         main.join(listener)
     });
@@ -175,11 +179,11 @@ fn a_woken_equal_does_not_preempt() {
 #[test]
 fn a_killed_waiter_ends_and_the_others_do_not_notice() {
     run(|main| {
-        let queue = main.vm.kernel(|kernel| kernel.wait_queue_new());
+        let queue = main.vm.sched(|sched| sched.wait_queue_new());
         let past_the_wait = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&past_the_wait);
         let waiter = main.spawn(move |process| {
-            process.attempt(|kernel| kernel.wait(queue, Deadline::Never))?;
+            process.block_on(|sched| sched.wait(queue, Deadline::Never))?;
             flag.store(true, Ordering::Relaxed);
             Ok(())
         });
@@ -209,12 +213,16 @@ fn a_kill_is_held_back_until_the_hold_ends() {
         let steps = Arc::new(AtomicU64::new(0));
         let of_child = Arc::clone(&steps);
         let child = main.spawn(move |process| {
-            process.vm.kernel(|kernel| kernel.set_kill_hold(process.id, true));
+            process
+                .vm
+                .sched(|sched| sched.set_kill_hold(process.id, true));
             of_child.store(1, Ordering::Relaxed);
             process.yield_now()?;
             process.yield_now()?;
             of_child.store(2, Ordering::Relaxed);
-            process.vm.kernel(|kernel| kernel.set_kill_hold(process.id, false));
+            process
+                .vm
+                .sched(|sched| sched.set_kill_hold(process.id, false));
             process.checkpoint()?;
             of_child.store(3, Ordering::Relaxed);
             Ok(())
@@ -243,8 +251,9 @@ fn suspended_processes_stand_still_until_they_are_resumed() {
     run(|main| {
         let count = Arc::new(AtomicU64::new(0));
         let of_child = Arc::clone(&count);
-        let child =
-            main.spawn(move |process| process.yield_until(|| of_child.fetch_add(1, Ordering::Relaxed) == u64::MAX));
+        let child = main.spawn(move |process| {
+            process.yield_until(|| of_child.fetch_add(1, Ordering::Relaxed) == u64::MAX)
+        });
         main.yield_until(|| count.load(Ordering::Relaxed) > 10)?;
         assert_eq!(main.vm.suspend(child), SuspendOutcome::Suspended);
         assert_eq!(main.vm.suspend(child), SuspendOutcome::Already);
@@ -253,8 +262,11 @@ fn suspended_processes_stand_still_until_they_are_resumed() {
             main.yield_now()?;
         }
         assert_eq!(count.load(Ordering::Relaxed), before);
-        assert_eq!(main.vm.kernel(|kernel| kernel.state(child)), State::Suspended);
-        assert_eq!(main.vm.operate(|kernel| kernel.resume(child)), ResumeOutcome::Resumed);
+        assert_eq!(main.vm.sched(|sched| sched.state(child)), State::Suspended);
+        assert_eq!(
+            main.vm.with_sched(|sched| sched.resume(child)),
+            ResumeOutcome::Resumed
+        );
         main.yield_until(|| count.load(Ordering::Relaxed) > before)?;
         let _ = main.vm.kill(child);
         main.join(child)
@@ -273,9 +285,9 @@ fn a_process_that_suspends_itself_continues_when_resumed() {
             diary.write(3);
             Ok(())
         });
-        main.yield_until(|| main.vm.kernel(|kernel| kernel.is_suspended(child)))?;
+        main.yield_until(|| main.vm.sched(|sched| sched.is_suspended(child)))?;
         of_all.write(2);
-        let _ = main.vm.operate(|kernel| kernel.resume(child));
+        let _ = main.vm.with_sched(|sched| sched.resume(child));
         main.join(child)
     });
     assert_eq!(diary.read(), [1, 2, 3]);
@@ -284,7 +296,8 @@ fn a_process_that_suspends_itself_continues_when_resumed() {
 #[test]
 fn sleepers_wake_in_the_order_of_their_deadlines_and_never_early() {
     run(|main| {
-        // A busy machine may need longer to put all to sleep than until the first is due: then again, with more time.
+        // A busy machine may need longer to put all to sleep than until the first is due: then
+        // again, with more time.
         let mut lead = Duration::from_millis(5);
         loop {
             let begin = Instant::now() + lead;
@@ -299,7 +312,8 @@ fn sleepers_wake_in_the_order_of_their_deadlines_and_never_early() {
                     Ok(())
                 })
             });
-            let sleeps = |pid: &ProcessId| main.vm.kernel(|kernel| kernel.state(*pid)) != State::Runnable;
+            let sleeps =
+                |pid: &ProcessId| main.vm.sched(|sched| sched.state(*pid)) != State::Runnable;
             main.yield_until(|| sleepers.iter().all(sleeps))?;
             let in_time = Instant::now() < begin;
             main.join_all(sleepers)?;
@@ -317,9 +331,9 @@ fn a_join_with_a_deadline_times_out_and_the_process_lives_on() {
     run(|main| {
         let child = main.spawn(|process| process.yield_until(|| false));
         let deadline = Vm::deadline(Some(Duration::from_millis(1)));
-        let wake = main.attempt(|kernel| kernel.join(child, deadline))?;
+        let wake = main.block_on(|sched| sched.join(child, deadline))?;
         assert_eq!(wake.reason, WakeReason::TimedOut);
-        assert!(main.vm.kernel(|kernel| kernel.is_alive(child)));
+        assert!(main.vm.sched(|sched| sched.is_alive(child)));
         let _ = main.vm.kill(child);
         main.join(child)
     });
@@ -336,8 +350,8 @@ fn a_process_made_for_a_timer_begins_when_it_fires() {
             of_child.store(true, Ordering::Relaxed);
             Ok(())
         });
-        main.vm.kernel(|kernel| kernel.timer_new(due, None, child));
-        main.wait(|kernel| kernel.wait_for_rest(Deadline::Never))?;
+        main.vm.sched(|sched| sched.timer_new(due, None, child));
+        main.wait(|sched| sched.wait_for_rest(Deadline::Never))?;
         assert!(fired.load(Ordering::Relaxed));
         Ok(())
     });
@@ -349,15 +363,18 @@ fn the_time_of_a_busy_process_is_charged_to_it() {
         |vm| vm.parameters.slice.set(Duration::from_millis(1)),
         |main| {
             let enough = Duration::from_millis(5);
-            let busy = main.spawn(move |process| process.spin_until(|| process.vm.cpu_time(process.id) >= enough));
+            let busy = main.spawn(move |process| {
+                process.spin_until(|| process.vm.running_time(process.id) >= enough)
+            });
             main.join(busy)?;
-            assert!(main.vm.cpu_time(busy) >= enough);
+            assert!(main.vm.running_time(busy) >= enough);
             Ok(())
         },
     );
 }
 
-/// The accounts follow the monitor's clock, which stands while the monitor is parked. It also stands while the system does not let the monitor run: then again.
+/// The accounts follow the monitor's clock, which stands while the monitor is parked. It also
+/// stands while the system does not let the monitor run: then again.
 #[test]
 fn the_time_of_a_process_alone_is_charged_when_it_gives_way() {
     const BUSY: Duration = Duration::from_millis(100);
@@ -365,15 +382,17 @@ fn the_time_of_a_process_alone_is_charged_when_it_gives_way() {
     run(|main| {
         let mut charged = Vec::new();
         for _ in 0..TRIES {
-            let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+            let semaphore = main.vm.sched(|sched| sched.semaphore_new(0));
             let alone = main.spawn_with(urgent(20), move |process| {
-                process.spin_until(|| process.vm.cpu_time(process.id) >= BUSY)?;
-                process.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+                process.spin_until(|| process.vm.running_time(process.id) >= BUSY)?;
+                process
+                    .vm
+                    .with_sched(|sched| sched.semaphore_signal(semaphore, 1));
                 Ok(())
             });
             // More urgent, so that it runs as soon as it is woken.
-            main.wait(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))?;
-            let time = main.vm.cpu_time(alone);
+            main.wait(|sched| sched.semaphore_wait(semaphore, Deadline::Never))?;
+            let time = main.vm.running_time(alone);
             main.join(alone)?;
             if time >= BUSY / 2 {
                 return Ok(());
@@ -387,7 +406,10 @@ fn the_time_of_a_process_alone_is_charged_when_it_gives_way() {
 /// Keeps processes busy until the VM is stopped; none may run after that.
 fn run_until_stopped(stopped: &AtomicBool, process: &Process) -> Life {
     process.yield_until(|| {
-        assert!(!stopped.load(Ordering::Relaxed), "a process ran in a stopped VM");
+        assert!(
+            !stopped.load(Ordering::Relaxed),
+            "a process ran in a stopped VM"
+        );
         false
     })
 }
@@ -415,15 +437,103 @@ fn no_process_runs_once_the_vm_was_stopped() {
 #[test]
 fn a_spawn_beyond_the_limit_keeps_no_stack() {
     run(|main| {
-        let limit = main.vm.kernel(|kernel| kernel.process_limit());
-        main.vm.kernel(|kernel| kernel.set_process_limit(1));
+        let limit = main.vm.sched(|sched| sched.process_limit());
+        main.vm.sched(|sched| sched.set_process_limit(1));
         let before = main.vm.stack_stats().in_use;
         for _ in 0..10 {
             let refused = main.vm.spawn(SpawnOptions::default(), None, Spawned::Now);
             assert!(matches!(refused, Err(SpawnError::Limit(_))), "{refused:?}");
         }
         assert_eq!(main.vm.stack_stats().in_use, before);
-        main.vm.kernel(|kernel| kernel.set_process_limit(limit));
+        main.vm.sched(|sched| sched.set_process_limit(limit));
+        Ok(())
+    });
+}
+
+/// Ends threads that only compute.
+struct BusyThreads {
+    end: Arc<AtomicBool>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl BusyThreads {
+    /// Three for each processor, so that a thread beside them has a quarter of one.
+    fn start() -> BusyThreads {
+        let end = Arc::new(AtomicBool::new(false));
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let spin = |end: Arc<AtomicBool>| move || while !end.load(Ordering::Relaxed) {};
+        let threads = (0..3 * processors)
+            .map(|_| std::thread::spawn(spin(Arc::clone(&end))))
+            .collect();
+        BusyThreads { end, threads }
+    }
+
+    fn end(self) {
+        self.end.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            thread.join().expect("it only computes");
+        }
+    }
+}
+
+#[test]
+fn beside_busy_threads_processor_time_is_what_the_thread_has_computed() {
+    const BUSY: Duration = Duration::from_millis(50);
+    run(|main| {
+        let others = BusyThreads::start();
+        // Both are on this thread: what both have computed is at most what the thread has.
+        let begin = clock::thread_cpu_time();
+        let all = [(); 2].map(|()| {
+            main.spawn(move |process| {
+                process.spin_until(|| process.vm.time_used(process.id).cpu >= BUSY)
+            })
+        });
+        for pid in all {
+            main.join(pid)?;
+        }
+        let computed = clock::thread_cpu_time() - begin;
+        others.end();
+        let used = all.map(|pid| main.vm.time_used(pid));
+        for one in used {
+            assert!(one.cpu >= BUSY && one.cpu <= one.running, "{used:?}");
+        }
+        let (cpu, running) = (used[0].cpu + used[1].cpu, used[0].running + used[1].running);
+        assert!(
+            cpu >= computed / 2 && cpu <= computed * 3 / 2,
+            "{computed:?}: {used:?}"
+        );
+        assert!(cpu <= running * 4 / 5, "the machine was busy: {used:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_process_never_has_used_less_time_than_before() {
+    run(|main| {
+        let look = |process: &Process| process.vm.time_used(process.id);
+        let all = [(); 2].map(|()| {
+            main.spawn(move |process| {
+                for _ in 0..50 {
+                    let before = look(process);
+                    std::thread::sleep(Duration::from_micros(100));
+                    let inside = look(process);
+                    process.vm.yield_now();
+                    let after = look(process);
+                    let [cpu, running] = [
+                        [before, inside, after].map(|used| used.cpu),
+                        [before, inside, after].map(|used| used.running),
+                    ];
+                    assert!(
+                        cpu.is_sorted() && running.is_sorted(),
+                        "{cpu:?} {running:?}"
+                    );
+                }
+                Ok(())
+            })
+        });
+        for pid in all {
+            main.join(pid)?;
+        }
         Ok(())
     });
 }

@@ -2,14 +2,14 @@
 
 mod mock_guest;
 
-use baton_core::kernel::{Deadline, Priority, SpawnOptions, State, WakeReason};
+use baton_core::sched::{Deadline, Priority, SpawnOptions, State, WakeReason};
 use mock_guest::{Life, Process, run, run_with};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// A process that counts as often as it is let, until it is killed; the count.
-fn counter(main: &Process) -> (Arc<AtomicU64>, baton_core::kernel::ProcessId) {
+fn counter(main: &Process) -> (Arc<AtomicU64>, baton_core::sched::ProcessId) {
     let count = Arc::new(AtomicU64::new(0));
     let of_counter = Arc::clone(&count);
     let process = main.spawn(move |process| {
@@ -21,7 +21,7 @@ fn counter(main: &Process) -> (Arc<AtomicU64>, baton_core::kernel::ProcessId) {
     (count, process)
 }
 
-fn kill(main: &Process, other: baton_core::kernel::ProcessId) -> Life {
+fn kill(main: &Process, other: baton_core::sched::ProcessId) -> Life {
     let _ = main.vm.kill(other);
     main.join(other)
 }
@@ -48,10 +48,13 @@ fn nobody_else_runs_while_a_process_is_in_a_critical_section() {
                 main.vm.safepoint();
             }
             assert_eq!(count.load(Ordering::Relaxed), before);
-            assert_eq!(main.vm.kernel(|kernel| kernel.state(woken)), State::Runnable);
-            assert!(main.vm.counters.beats.get() <= beats + 1, "nobody is asked to give way");
+            assert_eq!(main.vm.sched(|sched| sched.state(woken)), State::Runnable);
+            assert!(
+                main.vm.counters.beats.get() <= beats + 1,
+                "nobody is asked to give way"
+            );
             main.vm.leave_critical().expect("it is inside");
-            assert_eq!(main.vm.kernel(|kernel| kernel.state(woken)), State::Dead);
+            assert_eq!(main.vm.sched(|sched| sched.state(woken)), State::Dead);
             kill(main, other)
         },
     );
@@ -81,9 +84,9 @@ fn a_foreign_call_in_a_critical_section_keeps_the_vm() {
 #[test]
 fn what_would_wait_in_a_critical_section_is_refused_and_goes_on() {
     run(|main| {
-        let queue = main.vm.kernel(|kernel| kernel.wait_queue_new());
+        let queue = main.vm.sched(|sched| sched.wait_queue_new());
         main.vm.enter_critical();
-        let wake = main.attempt(|kernel| kernel.wait(queue, Deadline::Never))?;
+        let wake = main.block_on(|sched| sched.wait(queue, Deadline::Never))?;
         assert_eq!(wake.reason, WakeReason::Forbidden);
         main.vm.leave_critical().expect("it is inside");
         Ok(())
@@ -95,16 +98,16 @@ fn a_process_that_suspends_itself_is_back_in_its_section_when_it_goes_on() {
     run(|main| {
         let me = main.id;
         let resumer = main.spawn(move |process| {
-            let is_critical = process.vm.kernel(|kernel| kernel.is_critical());
+            let is_critical = process.vm.sched(|sched| sched.is_critical());
             assert!(!is_critical);
-            process
-                .vm
-                .operate(|kernel| assert_eq!(kernel.resume(me), baton_core::kernel::ResumeOutcome::Resumed));
+            process.vm.with_sched(|sched| {
+                assert_eq!(sched.resume(me), baton_core::sched::ResumeOutcome::Resumed)
+            });
             Ok(())
         });
         main.vm.enter_critical();
         let _ = main.vm.suspend(me);
-        assert!(main.vm.kernel(|kernel| kernel.is_critical()));
+        assert!(main.vm.sched(|sched| sched.is_critical()));
         main.vm.leave_critical().expect("it is inside");
         main.join(resumer)
     });

@@ -128,10 +128,10 @@ fn one_vm_wakes_another() {
     let listener = start(
         |_| {},
         move |main| {
-            let queue = main.vm.kernel(|kernel| kernel.wait_queue_new());
+            let queue = main.vm.sched(|sched| sched.wait_queue_new());
             hand_out.send(queue).expect("the test waits for it");
             for _ in 0..ROUNDS {
-                main.wait(|kernel| kernel.wait(queue, Vm::deadline(None)))?;
+                main.wait(|sched| sched.wait(queue, Vm::deadline(None)))?;
                 of_listener.fetch_add(1, Ordering::Release);
             }
             Ok(())
@@ -152,7 +152,8 @@ fn one_vm_wakes_another() {
 #[test]
 fn a_native_thread_runs_one_vm_at_a_time() {
     run(|main| {
-        let another = Vm::new(Arc::new(MockGuest(Mock::new()))).expect("the system gives it a poller");
+        let another =
+            Vm::new(Arc::new(MockGuest(Mock::new()))).expect("the system gives it a poller");
         let refused = main.foreign(|| catch_unwind(AssertUnwindSafe(|| another.run())))?;
         assert!(refused.is_err());
         Ok(())

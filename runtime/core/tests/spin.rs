@@ -1,5 +1,5 @@
-//! What the learned spin policy promises, on random and adversarial traces: at most twice the offline optimum and 1 ms per minute, and
-//! failed spins inside the budget.
+//! What the learned spin policy promises, on random and adversarial traces: at most twice the
+//! offline optimum and 1 ms per minute, and failed spins inside the budget.
 
 use baton_core::spin::budget;
 use baton_core::spin::replay::{self, Bill, Event};
@@ -66,8 +66,14 @@ impl Stretch {
             Stretch::Exponential(mean) => signal(-mean * (1.0 - chance).ln()),
             Stretch::Periodic(length) => signal(length),
             Stretch::Alternating(a, b) => signal(if number % 2 == 0 { a } else { b }),
-            Stretch::Bursts(short, count, pause) => signal(if number % (count + 1) == count { pause } else { short }),
-            Stretch::Anything(least, most) => signal((least.ln() + chance * (most / least).ln()).exp()),
+            Stretch::Bursts(short, count, pause) => signal(if number % (count + 1) == count {
+                pause
+            } else {
+                short
+            }),
+            Stretch::Anything(least, most) => {
+                signal((least.ln() + chance * (most / least).ln()).exp())
+            }
             Stretch::Timers(length) => Event::timer(micros(length)),
         };
         numbered.map(make).collect()
@@ -105,7 +111,10 @@ proptest! {
 
     #[test]
     fn failed_spins_stay_inside_the_budget(
-        trace in trace(prop_oneof![4 => stretch(), 1 => magnitude(0.5, 20_000.0).prop_map(Stretch::Timers)]),
+        trace in trace(prop_oneof![
+            4 => stretch(),
+            1 => magnitude(0.5, 20_000.0).prop_map(Stretch::Timers),
+        ]),
     ) {
         let bill = replay::run(&mut new(), &trace, PARK_COST);
         prop_assert!(bill.failed <= allowed_failures(&bill), "{bill:?}");
@@ -157,8 +166,8 @@ impl Adversary {
     }
 }
 
-/// No policy with a budget can keep the factor against who knows it (see `learned.rs`). What holds even then: the budget, and at most
-/// a park for each refusal beyond the factor.
+/// No policy with a budget can keep the factor against who knows it (see `learned.rs`). What holds
+/// even then: the budget, and at most a park for each refusal beyond the factor.
 #[test]
 fn whoever_knows_the_policy_cannot_break_the_budget() {
     let mut adversary = Adversary {
@@ -205,7 +214,11 @@ fn a_timer_of_a_kilohertz_after_a_busy_hour_is_spun_for_briefly_and_never_again(
         &vec![Event::signal(Duration::from_micros(10)); 100_000],
         PARK_COST,
     );
-    let mut bill = replay::run(&mut policy, &[Event::timer(Duration::from_millis(1)); 200], PARK_COST);
+    let mut bill = replay::run(
+        &mut policy,
+        &[Event::timer(Duration::from_millis(1)); 200],
+        PARK_COST,
+    );
     assert!(bill.failed < Duration::from_millis(3), "{bill:?}");
     bill = replay::run(
         &mut policy,

@@ -1,8 +1,9 @@
-//! Spinning before parking, through the executor: who wakes a spinning owner makes no system call, and what came of it is counted.
+//! Spinning before parking, through the executor: who wakes a spinning owner makes no system call,
+//! and what came of it is counted.
 
 mod mock_guest;
 
-use baton_core::kernel::{Deadline, WaitQueueId};
+use baton_core::sched::{Deadline, WaitQueueId};
 use baton_core::spin::{PolicyName, Tally};
 use baton_core::vm::Vm;
 use baton_sys::clock::Instant;
@@ -15,16 +16,17 @@ use std::time::Duration;
 /// Far longer than any test takes: the owner never parks.
 const ENDLESS: Duration = Duration::from_secs(3600);
 
-/// A VM whose first process waits `rounds` times in the queue that it hands out; the count goes up with each wake.
+/// A VM whose first process waits `rounds` times in the queue that it hands out; the count goes up
+/// with each wake.
 fn listener(rounds: u64, prepare: fn(&Vm)) -> (Running, WaitQueueId, Arc<AtomicU64>) {
     let (hand_out, handed_out) = channel();
     let received = Arc::new(AtomicU64::new(0));
     let of_main = Arc::clone(&received);
     let running = start(prepare, move |main| {
-        let queue = main.vm.kernel(|kernel| kernel.wait_queue_new());
+        let queue = main.vm.sched(|sched| sched.wait_queue_new());
         hand_out.send(queue).expect("the test waits for it");
         for _ in 0..rounds {
-            main.wait(|kernel| kernel.wait(queue, Deadline::Never))?;
+            main.wait(|sched| sched.wait(queue, Deadline::Never))?;
             of_main.fetch_add(1, Ordering::Release);
         }
         Ok(())
@@ -45,14 +47,17 @@ fn sleep_often(count: u32, length: Duration, prepare: fn(&Vm)) -> (Tally, u64) {
         for _ in 0..count {
             main.sleep_until(Instant::now() + length)?;
         }
-        hand_out.send(main.vm.spin_tally()).expect("the test waits for it");
+        hand_out
+            .send(main.vm.spin_tally())
+            .expect("the test waits for it");
         Ok(())
     });
     let tally = handed_out.recv().expect("main hands it out");
     (tally, finished.vm.counters.idle_waits.get())
 }
 
-/// Guards also against a notification that was taken back between the look for a deadlock and the spin.
+/// Guards also against a notification that was taken back between the look for a deadlock and the
+/// spin.
 #[test]
 fn an_owner_that_spins_hears_every_wake_without_ever_parking() {
     const ROUNDS: u64 = 500;
@@ -104,9 +109,13 @@ fn no_wake_is_lost_where_spinning_and_parking_alternate() {
 fn a_spin_ends_when_something_is_due() {
     let (tally, parks) = sleep_often(20, Duration::from_micros(300), spin_without_end);
     assert_eq!(tally.accuracy.true_positives, 0);
-    // On a machine so busy that a deadline passes before the wait there is no spin, but a look in the poller, or not even that.
+    // On a machine so busy that a deadline passes before the wait there is no spin, but a look in
+    // the poller, or not even that.
     let spins = tally.accuracy.false_positives;
-    assert!(spins >= 1 && spins + parks <= 20, "{parks} parks, {tally:?}");
+    assert!(
+        spins >= 1 && spins + parks <= 20,
+        "{parks} parks, {tally:?}"
+    );
     assert!(tally.spun <= Duration::from_micros(300) * 20, "{tally:?}");
 }
 
@@ -135,7 +144,10 @@ fn off_never_spins_and_counts_nothing() {
         vm.parameters.set_spin(PolicyName::Off)
     });
     assert!(parks >= 1);
-    assert_eq!((tally.spun, tally.accuracy), (Duration::ZERO, Default::default()));
+    assert_eq!(
+        (tally.spun, tally.accuracy),
+        (Duration::ZERO, Default::default())
+    );
 }
 
 #[test]
@@ -145,7 +157,9 @@ fn the_policy_can_be_changed_while_it_runs() {
     await_event("the owner sleeps", || parks.get() == 1);
     spin_without_end(&running.vm);
     running.vm.wake_from_outside(queue, 0);
-    await_event("the wake has come through", || received.load(Ordering::Acquire) == 1);
+    await_event("the wake has come through", || {
+        received.load(Ordering::Acquire) == 1
+    });
     running.vm.wake_from_outside(queue, 0);
     assert_eq!(running.finish().vm.counters.idle_waits.get(), 1);
 }
@@ -153,5 +167,8 @@ fn the_policy_can_be_changed_while_it_runs() {
 #[test]
 fn a_learned_spin_for_sleeps_never_comes() {
     let (tally, _) = sleep_often(50, Duration::from_micros(200), |_| {});
-    assert_eq!((tally.spun, tally.accuracy.false_positives), (Duration::ZERO, 0));
+    assert_eq!(
+        (tally.spun, tally.accuracy.false_positives),
+        (Duration::ZERO, 0)
+    );
 }

@@ -1,8 +1,9 @@
-//! The bound on native threads: as many calls are out as there are threads, and the others come to their turn.
+//! The bound on native threads: as many calls are out as there are threads, and the others come to
+//! their turn.
 
 mod mock_guest;
 
-use baton_core::kernel::{ProcessId, WakeReason};
+use baton_core::sched::{ProcessId, WakeReason};
 use baton_core::vm::Vm;
 use mock_guest::{Block, Killed, Process, await_event, run_unbound, start};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +23,8 @@ fn two_threads_without_slices(vm: &Vm) {
 /// Calls of many processes at once, each released when all of the first `wanted` are out.
 fn calls_at_once(processes: usize, wanted: usize, bound: usize) -> Arc<Vm> {
     let out = Arc::new(AtomicU64::new(0));
-    let (releases, released): (Vec<Sender<()>>, Vec<Receiver<()>>) = (0..processes).map(|_| channel()).unzip();
+    let (releases, released): (Vec<Sender<()>>, Vec<Receiver<()>>) =
+        (0..processes).map(|_| channel()).unzip();
     let of_calls = Arc::clone(&out);
     let released = Mutex::new(released);
     let running = start(
@@ -44,7 +46,9 @@ fn calls_at_once(processes: usize, wanted: usize, bound: usize) -> Arc<Vm> {
             main.join_all(callers)
         },
     );
-    await_event("enough calls are out", || out.load(Ordering::Relaxed) >= wanted as u64);
+    await_event("enough calls are out", || {
+        out.load(Ordering::Relaxed) >= wanted as u64
+    });
     if processes > bound {
         let hits = &running.vm.counters.thread_bound_hits;
         await_event("the bound is hit", || hits.get() > 0);
@@ -78,7 +82,7 @@ fn two_calls(main: &Process) -> Result<(Vec<Block>, Vec<ProcessId>), Killed> {
         .into_iter()
         .map(|call| main.spawn(move |process| process.foreign(call)));
     let out = out.collect();
-    main.yield_until(|| main.vm.kernel(|kernel| kernel.foreign_count()) == 2)?;
+    main.yield_until(|| main.vm.sched(|sched| sched.foreign_count()) == 2)?;
     Ok((blocks, out))
 }
 
@@ -98,12 +102,16 @@ fn those_who_wait_for_a_thread_come_to_it_in_order_though_their_calls_end_at_onc
         let first = brief(0);
         main.yield_until(|| main.vm.counters.thread_bound_hits.get() >= 1)?;
         blocks[0].end();
-        // Those who come when the first one has been called, but has not gone on yet, do not overtake it.
+        // Those who come when the first one has been called, but has not gone on yet, do not
+        // overtake it.
         let late: Vec<_> = (1..20).map(brief).collect();
-        main.spin_until(|| main.vm.kernel(|kernel| kernel.foreign_count()) == 1)?;
+        main.spin_until(|| main.vm.sched(|sched| sched.foreign_count()) == 1)?;
         main.join(first)?;
         main.join_all(late)?;
-        assert!(order.lock().expect("nobody panics").is_sorted(), "{order:?}");
+        assert!(
+            order.lock().expect("nobody panics").is_sorted(),
+            "{order:?}"
+        );
         blocks[1].end();
         main.join_all(out)
     });
@@ -116,7 +124,7 @@ fn who_was_called_and_found_no_thread_keeps_its_place() {
         let mut out = calls
             .into_iter()
             .map(|call| main.spawn(move |process| process.foreign(call)));
-        let are_out = |count: usize| move || main.vm.kernel(|kernel| kernel.foreign_count()) == count;
+        let are_out = |count: usize| move || main.vm.sched(|sched| sched.foreign_count()) == count;
         let have_waited = |times: u64| move || main.vm.counters.thread_bound_hits.get() >= times;
         let first_two: Vec<_> = out.by_ref().take(2).collect();
         main.yield_until(are_out(2))?;
@@ -138,7 +146,7 @@ fn who_was_called_and_found_no_thread_keeps_its_place() {
         }
         let last_two: Vec<_> = out.collect();
         main.yield_until(are_out(2))?;
-        let resume = |pid| main.vm.operate(|kernel| kernel.resume(pid));
+        let resume = |pid| main.vm.with_sched(|sched| sched.resume(pid));
         let _ = resume(one);
         main.yield_until(have_waited(3))?;
         // The second one looks before the first one, who is called again.

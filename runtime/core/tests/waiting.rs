@@ -1,8 +1,11 @@
-//! What processes wait for, through the executor: who waits is switched away from, and comes back with what it waited for.
+//! What processes wait for, through the executor: who waits is switched away from, and comes back
+//! with what it waited for.
 
 mod mock_guest;
 
-use baton_core::kernel::{Case, ChannelId, Deadline, KillOutcome, MutexId, Priority, SpawnOptions, Wake, WakeReason};
+use baton_core::sched::{
+    Case, ChannelId, Deadline, KillOutcome, MutexId, Priority, SpawnOptions, Wake, WakeReason,
+};
 use baton_core::vm::Vm;
 use mock_guest::{Killed, Life, Process, run, run_with};
 use std::sync::Arc;
@@ -14,24 +17,24 @@ fn soon() -> Deadline {
 }
 
 fn lock(process: &Process, mutex: MutexId, deadline: Deadline) -> Result<Wake, Killed> {
-    process.attempt(|kernel| {
-        let attempt = kernel.mutex_lock(mutex, deadline);
+    process.block_on(|sched| {
+        let attempt = sched.mutex_lock(mutex, deadline);
         attempt.expect("the process does not hold it")
     })
 }
 
 fn unlock(process: &Process, mutex: MutexId) {
-    let unlocked = process.vm.operate(|kernel| kernel.mutex_unlock(mutex));
+    let unlocked = process.vm.with_sched(|sched| sched.mutex_unlock(mutex));
     unlocked.expect("the process holds it");
 }
 
 fn send(process: &Process, channel: ChannelId, value: u64) -> Life {
-    process.wait(|kernel| kernel.channel_send(channel, value, Deadline::Never))?;
+    process.wait(|sched| sched.channel_send(channel, value, Deadline::Never))?;
     Ok(())
 }
 
 fn receive(process: &Process, channel: ChannelId) -> Result<Wake, Killed> {
-    process.attempt(|kernel| kernel.channel_receive(channel, Deadline::Never))
+    process.block_on(|sched| sched.channel_receive(channel, Deadline::Never))
 }
 
 /// Slices so short that everything is interrupted everywhere.
@@ -42,25 +45,27 @@ fn tiny_slices(vm: &Vm) {
 #[test]
 fn a_semaphore_lets_as_many_pass_as_were_signalled() {
     run(|main| {
-        let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(2));
+        let semaphore = main.vm.sched(|sched| sched.semaphore_new(2));
         let passed = Arc::new(AtomicU64::new(0));
         let children: Vec<_> = (0..5)
             .map(|_| {
                 let passed = Arc::clone(&passed);
                 main.spawn(move |process| {
-                    process.wait(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))?;
+                    process.wait(|sched| sched.semaphore_wait(semaphore, Deadline::Never))?;
                     passed.fetch_add(1, Ordering::Relaxed);
                     Ok(())
                 })
             })
             .collect();
-        let blocked = || main.vm.kernel(|kernel| kernel.waiting_count());
+        let blocked = || main.vm.sched(|sched| sched.waiting_count());
         main.yield_until(|| blocked() == 3)?;
         assert_eq!(passed.load(Ordering::Relaxed), 2);
-        main.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+        main.vm
+            .with_sched(|sched| sched.semaphore_signal(semaphore, 1));
         main.yield_until(|| passed.load(Ordering::Relaxed) == 3)?;
         assert_eq!(blocked(), 2);
-        main.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 2));
+        main.vm
+            .with_sched(|sched| sched.semaphore_signal(semaphore, 2));
         main.join_all(children)
     });
 }
@@ -68,19 +73,24 @@ fn a_semaphore_lets_as_many_pass_as_were_signalled() {
 #[test]
 fn every_wait_times_out() {
     run(|main| {
-        let (semaphore, event, channel, queue) = main.vm.kernel(|kernel| {
-            let (semaphore, event) = (kernel.semaphore_new(0), kernel.event_new());
-            (semaphore, event, kernel.channel_new(0), kernel.wait_queue_new())
+        let (semaphore, event, channel, queue) = main.vm.sched(|sched| {
+            let (semaphore, event) = (sched.semaphore_new(0), sched.event_new());
+            (
+                semaphore,
+                event,
+                sched.channel_new(0),
+                sched.wait_queue_new(),
+            )
         });
         let cases = [Case::Receive(channel), Case::Send(channel, 1)];
         let wakes = [
-            main.attempt(|kernel| kernel.semaphore_wait(semaphore, soon()))?,
-            main.attempt(|kernel| kernel.event_wait(event, soon()))?,
-            main.attempt(|kernel| kernel.channel_receive(channel, soon()))?,
-            main.attempt(|kernel| kernel.channel_send(channel, 1, soon()))?,
-            main.attempt(|kernel| kernel.wait(queue, soon()))?,
-            main.attempt(|kernel| kernel.select(&cases, soon(), 0))?,
-            main.attempt(|kernel| kernel.select(&cases, Deadline::Now, 0))?,
+            main.block_on(|sched| sched.semaphore_wait(semaphore, soon()))?,
+            main.block_on(|sched| sched.event_wait(event, soon()))?,
+            main.block_on(|sched| sched.channel_receive(channel, soon()))?,
+            main.block_on(|sched| sched.channel_send(channel, 1, soon()))?,
+            main.block_on(|sched| sched.wait(queue, soon()))?,
+            main.block_on(|sched| sched.select(&cases, soon(), 0))?,
+            main.block_on(|sched| sched.select(&cases, Deadline::Now, 0))?,
         ];
         assert!(
             wakes.iter().all(|wake| wake.reason == WakeReason::TimedOut),
@@ -93,7 +103,7 @@ fn every_wait_times_out() {
 #[test]
 fn a_mutex_keeps_the_others_out_however_often_its_holder_is_preempted() {
     run_with(tiny_slices, |main| {
-        let mutex = main.vm.kernel(|kernel| kernel.mutex_new());
+        let mutex = main.vm.sched(|sched| sched.mutex_new());
         let inside = Arc::new(AtomicU64::new(0));
         let children: Vec<_> = (0..4)
             .map(|_| {
@@ -118,16 +128,19 @@ fn a_mutex_keeps_the_others_out_however_often_its_holder_is_preempted() {
 #[test]
 fn a_mutex_whose_owner_was_killed_is_handed_on_as_abandoned() {
     run(|main| {
-        let mutex = main.vm.kernel(|kernel| kernel.mutex_new());
+        let mutex = main.vm.sched(|sched| sched.mutex_new());
         let holder = main.spawn(move |process| {
             lock(process, mutex, Deadline::Never)?;
             process.yield_until(|| false)
         });
-        let is_held = || main.vm.kernel(|kernel| kernel.mutex_owner(mutex)) == Some(holder);
+        let is_held = || main.vm.sched(|sched| sched.mutex_owner(mutex)) == Some(holder);
         main.yield_until(is_held)?;
         assert_eq!(lock(main, mutex, soon())?.reason, WakeReason::TimedOut);
         assert_eq!(main.vm.kill(holder), KillOutcome::Pending);
-        assert_eq!(lock(main, mutex, Deadline::Never)?.reason, WakeReason::Abandoned);
+        assert_eq!(
+            lock(main, mutex, Deadline::Never)?.reason,
+            WakeReason::Abandoned
+        );
         unlock(main, mutex);
         Ok(())
     });
@@ -137,15 +150,17 @@ fn a_mutex_whose_owner_was_killed_is_handed_on_as_abandoned() {
 fn producers_and_consumers_meet_at_a_condition() {
     const ITEMS: u64 = 300;
     run_with(tiny_slices, |main| {
-        let (mutex, filled) = main.vm.kernel(|kernel| (kernel.mutex_new(), kernel.condition_new()));
+        let (mutex, filled) = main
+            .vm
+            .sched(|sched| (sched.mutex_new(), sched.condition_new()));
         let stock = Arc::new(AtomicU64::new(0));
         let of_consumer = Arc::clone(&stock);
         let consumer = main.spawn(move |process| {
             for _ in 0..ITEMS {
                 lock(process, mutex, Deadline::Never)?;
                 while of_consumer.load(Ordering::Relaxed) == 0 {
-                    process.wait(|kernel| {
-                        let attempt = kernel.condition_wait(filled, mutex, Deadline::Never);
+                    process.wait(|sched| {
+                        let attempt = sched.condition_wait(filled, mutex, Deadline::Never);
                         attempt.expect("the process holds the mutex")
                     })?;
                 }
@@ -157,7 +172,7 @@ fn producers_and_consumers_meet_at_a_condition() {
         for _ in 0..ITEMS {
             lock(main, mutex, Deadline::Never)?;
             stock.fetch_add(1, Ordering::Relaxed);
-            main.vm.operate(|kernel| kernel.condition_signal(filled));
+            main.vm.with_sched(|sched| sched.condition_signal(filled));
             unlock(main, mutex);
         }
         main.join(consumer)?;
@@ -169,18 +184,18 @@ fn producers_and_consumers_meet_at_a_condition() {
 #[test]
 fn an_event_lets_everybody_pass_once_it_is_set() {
     run(|main| {
-        let event = main.vm.kernel(|kernel| kernel.event_new());
+        let event = main.vm.sched(|sched| sched.event_new());
         let children: Vec<_> = (0..50)
             .map(|_| {
                 main.spawn(move |process| {
-                    process.wait(|kernel| kernel.event_wait(event, Deadline::Never))?;
+                    process.wait(|sched| sched.event_wait(event, Deadline::Never))?;
                     Ok(())
                 })
             })
             .collect();
-        main.yield_until(|| main.vm.kernel(|kernel| kernel.waiting_count()) == 50)?;
-        assert_eq!(main.vm.operate(|kernel| kernel.event_set(event)), 50);
-        main.wait(|kernel| kernel.event_wait(event, Deadline::Never))?;
+        main.yield_until(|| main.vm.sched(|sched| sched.waiting_count()) == 50)?;
+        assert_eq!(main.vm.with_sched(|sched| sched.event_set(event)), 50);
+        main.wait(|sched| sched.event_wait(event, Deadline::Never))?;
         main.join_all(children)
     });
 }
@@ -190,10 +205,10 @@ fn values_go_through_channels_of_any_size_in_order_and_none_is_lost() {
     const VALUES: u64 = 500;
     for capacity in [0, 1, 7] {
         run_with(tiny_slices, move |main| {
-            let channel = main.vm.kernel(|kernel| kernel.channel_new(capacity));
+            let channel = main.vm.sched(|sched| sched.channel_new(capacity));
             let sender = main.spawn(move |process| {
                 (0..VALUES).try_for_each(|value| send(process, channel, value))?;
-                process.vm.operate(|kernel| kernel.channel_close(channel));
+                process.vm.with_sched(|sched| sched.channel_close(channel));
                 Ok(())
             });
             for value in 0..VALUES {
@@ -208,7 +223,7 @@ fn values_go_through_channels_of_any_size_in_order_and_none_is_lost() {
 #[test]
 fn a_send_gives_way_at_once_to_a_more_urgent_receiver() {
     run(|main| {
-        let channel = main.vm.kernel(|kernel| kernel.channel_new(0));
+        let channel = main.vm.sched(|sched| sched.channel_new(0));
         let heard = Arc::new(AtomicU64::new(0));
         let of_receiver = Arc::clone(&heard);
         let options = SpawnOptions {
@@ -221,7 +236,7 @@ fn a_send_gives_way_at_once_to_a_more_urgent_receiver() {
             }
             Ok(())
         });
-        main.yield_until(|| main.vm.kernel(|kernel| kernel.waiting_count()) == 1)?;
+        main.yield_until(|| main.vm.sched(|sched| sched.waiting_count()) == 1)?;
         for value in 1..=3 {
             send(main, channel, value)?;
             assert_eq!(heard.load(Ordering::Relaxed), value);
@@ -233,10 +248,14 @@ fn a_send_gives_way_at_once_to_a_more_urgent_receiver() {
 #[test]
 fn many_senders_and_receivers_share_a_channel() {
     run_with(tiny_slices, |main| {
-        let channel = main.vm.kernel(|kernel| kernel.channel_new(3));
+        let channel = main.vm.sched(|sched| sched.channel_new(3));
         let sum = Arc::new(AtomicU64::new(0));
         let senders: Vec<_> = (0..4)
-            .map(|_| main.spawn(move |process| (1..=100).try_for_each(|value| send(process, channel, value))))
+            .map(|_| {
+                main.spawn(move |process| {
+                    (1..=100).try_for_each(|value| send(process, channel, value))
+                })
+            })
             .collect();
         let receivers: Vec<_> = (0..4)
             .map(|_| {
@@ -253,7 +272,7 @@ fn many_senders_and_receivers_share_a_channel() {
             })
             .collect();
         main.join_all(senders)?;
-        main.vm.operate(|kernel| kernel.channel_close(channel));
+        main.vm.with_sched(|sched| sched.channel_close(channel));
         main.join_all(receivers)?;
         assert_eq!(sum.load(Ordering::Relaxed), 4 * 5050);
         Ok(())
@@ -263,7 +282,9 @@ fn many_senders_and_receivers_share_a_channel() {
 #[test]
 fn a_select_takes_what_comes_first_and_leaves_the_other_alone() {
     run(|main| {
-        let (one, other) = main.vm.kernel(|kernel| (kernel.channel_new(0), kernel.channel_new(0)));
+        let (one, other) = main
+            .vm
+            .sched(|sched| (sched.channel_new(0), sched.channel_new(0)));
         let child = main.spawn(move |process| {
             for (turn, channel) in [(0, one), (1, other), (2, one)] {
                 send(process, channel, turn)?;
@@ -274,8 +295,11 @@ fn a_select_takes_what_comes_first_and_leaves_the_other_alone() {
             let cases = [Case::Receive(one), Case::Receive(other)];
             let wake = main
                 .vm
-                .attempt_random(|kernel, random| kernel.select(&cases, Deadline::Never, random));
-            assert_eq!((wake.reason, wake.case, wake.value), (WakeReason::Done, case, turn));
+                .block_on_random(|sched, random| sched.select(&cases, Deadline::Never, random));
+            assert_eq!(
+                (wake.reason, wake.case, wake.value),
+                (WakeReason::Done, case, turn)
+            );
         }
         main.join(child)
     });
@@ -284,18 +308,20 @@ fn a_select_takes_what_comes_first_and_leaves_the_other_alone() {
 #[test]
 fn a_select_among_ready_cases_takes_each_of_them_sometimes() {
     run(|main| {
-        let channels = main.vm.kernel(|kernel| [kernel.channel_new(1), kernel.channel_new(1)]);
+        let channels = main
+            .vm
+            .sched(|sched| [sched.channel_new(1), sched.channel_new(1)]);
         let mut taken = [0; 2];
         while taken.contains(&0) {
             for channel in channels {
-                main.vm.operate(|kernel| {
-                    let _ = kernel.channel_send(channel, 1, Deadline::Now);
+                main.vm.with_sched(|sched| {
+                    let _ = sched.channel_send(channel, 1, Deadline::Now);
                 });
             }
             let cases = channels.map(Case::Receive);
             let wake = main
                 .vm
-                .attempt_random(|kernel, random| kernel.select(&cases, Deadline::Never, random));
+                .block_on_random(|sched, random| sched.select(&cases, Deadline::Never, random));
             taken[wake.case as usize] += 1;
         }
         Ok(())
@@ -305,9 +331,9 @@ fn a_select_among_ready_cases_takes_each_of_them_sometimes() {
 #[test]
 fn a_killed_waiter_takes_nothing_with_it() {
     run(|main| {
-        let channel = main.vm.kernel(|kernel| kernel.channel_new(0));
+        let channel = main.vm.sched(|sched| sched.channel_new(0));
         let killed = main.spawn(move |process| receive(process, channel).map(drop));
-        main.yield_until(|| main.vm.kernel(|kernel| kernel.waiting_count()) == 1)?;
+        main.yield_until(|| main.vm.sched(|sched| sched.waiting_count()) == 1)?;
         assert_eq!(main.vm.kill(killed), KillOutcome::Woken);
         let receiver = main.spawn(move |process| {
             assert_eq!(receive(process, channel)?.value, 9);
@@ -321,24 +347,26 @@ fn a_killed_waiter_takes_nothing_with_it() {
 #[test]
 fn freed_objects_tell_those_who_wait_that_they_are_closed() {
     run(|main| {
-        let (semaphore, event) = main.vm.kernel(|kernel| (kernel.semaphore_new(0), kernel.event_new()));
+        let (semaphore, event) = main
+            .vm
+            .sched(|sched| (sched.semaphore_new(0), sched.event_new()));
         let expect_closed = |wake: Wake| assert_eq!(wake.reason, WakeReason::Closed);
         let children = [
             main.spawn(move |process| {
                 process
-                    .attempt(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))
+                    .block_on(|sched| sched.semaphore_wait(semaphore, Deadline::Never))
                     .map(expect_closed)
             }),
             main.spawn(move |process| {
                 process
-                    .attempt(|kernel| kernel.event_wait(event, Deadline::Never))
+                    .block_on(|sched| sched.event_wait(event, Deadline::Never))
                     .map(expect_closed)
             }),
         ];
-        main.yield_until(|| main.vm.kernel(|kernel| kernel.waiting_count()) == 2)?;
-        main.vm.operate(|kernel| {
-            assert!(kernel.semaphore_free(semaphore));
-            assert!(kernel.event_free(event));
+        main.yield_until(|| main.vm.sched(|sched| sched.waiting_count()) == 2)?;
+        main.vm.with_sched(|sched| {
+            assert!(sched.semaphore_free(semaphore));
+            assert!(sched.event_free(event));
         });
         main.join_all(children)
     });
@@ -356,7 +384,7 @@ fn a_process_that_waits_for_the_rest_goes_on_when_all_others_have_ended() {
                 Ok(())
             });
         }
-        main.wait(|kernel| kernel.wait_for_rest(Deadline::Never))?;
+        main.wait(|sched| sched.wait_for_rest(Deadline::Never))?;
         assert_eq!(ended.load(Ordering::Relaxed), 20);
         Ok(())
     });

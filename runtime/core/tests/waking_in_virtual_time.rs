@@ -1,5 +1,6 @@
-//! Who is woken by an operation runs when the rules say in simulated runs too: see `waking_matrix`. In real time: `waking.rs`. The clock of such a run is the whole
-//! program's, so this is the only test of its program.
+//! Who is woken by an operation runs when the rules say in simulated runs too: see `waking_matrix`.
+//! In real time: `waking.rs`. The clock of such a run is the whole program's, so this is the only
+//! test of its program.
 
 mod mock_guest;
 mod waking_matrix;

@@ -110,19 +110,23 @@ static inline uint32_t baton_gate_enter(void) {
   return __atomic_load_n(&here->slow, __ATOMIC_ACQUIRE);
 }
 
-static inline uint32_t baton_gate_slow(void) { return __atomic_load_n(&baton_gate_here()->slow, __ATOMIC_ACQUIRE); }
+static inline uint32_t baton_gate_slow(void) {
+  return __atomic_load_n(&baton_gate_here()->slow, __ATOMIC_ACQUIRE);
+}
 static inline void *baton_gate_process(void) { return baton_gate_here()->process; }
 static inline void baton_gate_set_process(void *process) { baton_gate_here()->process = process; }
 
 #endif
 
 /*
-** Whether the VM was taken from the call that the calling thread is in, or is just being taken. What was stored before is seen by whoever takes it
-** after a "no". With the fence-free lock the taker's membarrier sees to that; the compare-and-swap variant needs a fence of its own.
+** Whether the VM was taken from the call that the calling thread is in, or is just being taken.
+** What was stored before is seen by whoever takes it after a "no". With the fence-free lock the
+** taker's membarrier sees to that; the compare-and-swap variant needs a fence of its own.
 */
 static inline int baton_gate_is_revoked(void) {
   if (baton_gate_slow() & BATON_SLOW_CAS) {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the exchange of `claim` in take_by_claim */
+    /* pairs with the exchange of `claim` in take_by_claim */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (__atomic_load_n(&baton_gate_here()->claim, __ATOMIC_ACQUIRE) == BATON_CLAIM_TAKEN) return 1;
   }
   __asm__ volatile("" ::: "memory");

@@ -1,5 +1,5 @@
-//! What native threads have been doing, as the kernel counts it: to tell a thread that blocks or computes from one that the
-//! system does not let run, and how many there are.
+//! What native threads have been doing, as the kernel counts it: to tell a thread that blocks or
+//! computes from one that the system does not let run, and how many there are.
 
 use crate::signals::ThreadHandle;
 use std::fmt::Write as _;
@@ -18,9 +18,11 @@ pub struct Activity {
 }
 
 impl ThreadHandle {
-    /// The thread's time on a processor; `None` where the system does not say, and with `--cfg baton_portable`. A fraction of a microsecond.
+    /// The thread's time on a processor; `None` where the system does not say, and with `--cfg
+    /// baton_portable`. A fraction of a microsecond.
     ///
-    /// Source: clock_getcpuclockid(3); the number of a thread's clock is part of Linux's interface (`include/linux/posix-timers.h`).
+    /// Source: clock_getcpuclockid(3); the number of a thread's clock is part of Linux's interface
+    /// (`include/linux/posix-timers.h`).
     #[must_use]
     pub fn cpu_time(self) -> Option<Duration> {
         if cfg!(any(baton_portable, not(target_os = "linux"))) {
@@ -28,13 +30,17 @@ impl ThreadHandle {
         }
         const CLOCK_OF_THREAD: i32 = 4 | 2;
         let clock = !self.id() << 3 | CLOCK_OF_THREAD;
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
         // SAFETY: the kernel writes one timespec, or refuses a thread that is gone.
         let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
         (result == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
     }
 
-    /// Whether the thread waits for something; `None` as for [`ThreadHandle::activity`], of which this is the cheaper half.
+    /// Whether the thread waits for something; `None` as for [`ThreadHandle::activity`], of which
+    /// this is the cheaper half.
     #[must_use]
     pub fn is_waiting(self) -> Option<bool> {
         if cfg!(baton_portable) {
@@ -44,9 +50,11 @@ impl ThreadHandle {
         Some(state_of(&state)? != 'R')
     }
 
-    /// What the thread does now; `None` where the system does not say (no `/proc`, or the thread is gone), and with `--cfg baton_portable`.
+    /// What the thread does now; `None` where the system does not say (no `/proc`, or the thread is
+    /// gone), and with `--cfg baton_portable`.
     ///
-    /// Source: proc(5), `/proc/pid/task/tid/stat` and `schedstat`. Reads two small files: some ten microseconds.
+    /// Source: proc(5), `/proc/pid/task/tid/stat` and `schedstat`. Reads two small files: some ten
+    /// microseconds.
     #[must_use]
     pub fn activity(self) -> Option<Activity> {
         if cfg!(baton_portable) {
@@ -63,9 +71,11 @@ impl ThreadHandle {
     }
 }
 
-/// How many native threads this program has; one that is ending may count for a moment more. `None` as for [`ThreadHandle::activity`].
+/// How many native threads this program has; one that is ending may count for a moment more. `None`
+/// as for [`ThreadHandle::activity`].
 ///
-/// Source: Linux, `fs/proc/base.c`: the directory of threads has a link for each, beside its own two. Costs one system call.
+/// Source: Linux, `fs/proc/base.c`: the directory of threads has a link for each, beside its own
+/// two. Costs one system call.
 #[must_use]
 pub fn threads_of_this_program() -> Option<usize> {
     if cfg!(baton_portable) {
@@ -78,7 +88,8 @@ pub fn threads_of_this_program() -> Option<usize> {
         .filter(|&threads| threads > 0)
 }
 
-/// The one line of a file of the kernel's, in as few system calls as can be: it is handed out whole by the first read that has room for it.
+/// The one line of a file of the kernel's, in as few system calls as can be: it is handed out whole
+/// by the first read that has room for it.
 fn read_line(path: String) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let mut line = vec![0; 1024];
@@ -111,7 +122,10 @@ mod tests {
     #[test]
     fn a_system_without_proc_says_nothing() {
         let me = ThreadHandle::current();
-        assert_eq!((me.activity(), me.cpu_time(), me.is_waiting()), (None, None, None));
+        assert_eq!(
+            (me.activity(), me.cpu_time(), me.is_waiting()),
+            (None, None, None)
+        );
     }
 
     #[cfg(not(baton_portable))]
@@ -132,7 +146,8 @@ mod tests {
         let (tell, told) = std::sync::mpsc::channel();
         let (release, released) = std::sync::mpsc::channel::<()>();
         let waiting = std::thread::spawn(move || {
-            tell.send(ThreadHandle::current()).expect("the test listens");
+            tell.send(ThreadHandle::current())
+                .expect("the test listens");
             let _ = released.recv();
         });
         let handle = told.recv().expect("the thread runs");

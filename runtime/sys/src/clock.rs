@@ -1,11 +1,11 @@
 //! Monotonic time, in nanoseconds, as one machine word.
 //!
-//! `std::time::Instant` is two words and hides its value. The scheduler sorts deadlines and hands them to the
-//! kernel as absolute nanoseconds, so this one shows them. All arithmetic saturates: a deadline that cannot be
-//! represented lies in the far future, never in the past.
+//! `std::time::Instant` is two words and hides its value. The scheduler sorts deadlines and hands
+//! them to the kernel as absolute nanoseconds, so this one shows them. All arithmetic saturates: a
+//! deadline that cannot be represented lies in the far future, never in the past.
 //!
-//! A program may have a clock of its own in place of the system's: [`simulate`] starts it, and then time stands still but for [`advance`]. There
-//! is no way back.
+//! A program may have a clock of its own in place of the system's: [`simulate`] starts it, and then
+//! time stands still but for [`advance`]. There is no way back.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -17,8 +17,8 @@ const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 /// What the program's own clock shows, in nanoseconds; 0: the system's is used.
 static SIMULATED: AtomicU64 = AtomicU64::new(0);
 
-/// From now on the whole program has a clock of its own, which shows `start`, or a nanosecond after the origin if that is earlier. Before there are
-/// other threads that read it.
+/// From now on the whole program has a clock of its own, which shows `start`, or a nanosecond after
+/// the origin if that is earlier. Before there are other threads that read it.
 pub fn simulate(start: Instant) {
     // Relaxed: no other thread reads it yet.
     SIMULATED.store(start.0.max(1), Ordering::Relaxed);
@@ -42,8 +42,8 @@ pub fn advance(by: Duration) {
 
 /// A point in monotonic time: nanoseconds of `CLOCK_MONOTONIC`.
 ///
-/// Comparable between all threads of the machine since its start; not between machines or boots. The value fits
-/// until 584 years after the start of the machine.
+/// Comparable between all threads of the machine since its start; not between machines or boots.
+/// The value fits until 584 years after the start of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
@@ -51,7 +51,8 @@ impl Instant {
     /// The latest instant: a deadline that never comes.
     pub const FAR_FUTURE: Instant = Instant(u64::MAX);
 
-    /// The present instant: one call into the vDSO, no system call where the vDSO has the clock; or what the program's own clock shows.
+    /// The present instant: one call into the vDSO, no system call where the vDSO has the clock; or
+    /// what the program's own clock shows.
     #[inline]
     #[must_use]
     pub fn now() -> Instant {
@@ -131,7 +132,10 @@ impl fmt::Debug for Instant {
         if *self == Instant::FAR_FUTURE {
             return formatter.write_str("Instant(far future)");
         }
-        let (seconds, rest) = (self.0 / NANOSECONDS_PER_SECOND, self.0 % NANOSECONDS_PER_SECOND);
+        let (seconds, rest) = (
+            self.0 / NANOSECONDS_PER_SECOND,
+            self.0 % NANOSECONDS_PER_SECOND,
+        );
         write!(formatter, "Instant({seconds}.{rest:09} s)")
     }
 }
@@ -146,9 +150,12 @@ pub fn thread_cpu_time() -> Duration {
 
 #[inline]
 fn read_clock(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for writes. Both clocks that are read here always exist on Linux (man clock_gettime),
-    // so the call cannot fail; if it did, `time` would still be initialised.
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is valid for writes. Both clocks that are read here always exist on Linux (man
+    // clock_gettime), so the call cannot fail; if it did, `time` would still be initialised.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     // Both clocks count up from zero, so neither field is negative.
     (time.tv_sec as u64)
@@ -186,7 +193,10 @@ mod tests {
     #[test]
     fn adding_too_much_saturates_in_the_far_future() {
         assert_eq!(Instant::now() + Duration::MAX, Instant::FAR_FUTURE);
-        assert_eq!(Instant::FAR_FUTURE + Duration::from_nanos(1), Instant::FAR_FUTURE);
+        assert_eq!(
+            Instant::FAR_FUTURE + Duration::from_nanos(1),
+            Instant::FAR_FUTURE
+        );
         let mut deadline = Instant::from_nanos(u64::MAX - 1);
         deadline += Duration::from_secs(1);
         assert_eq!(deadline, Instant::FAR_FUTURE);

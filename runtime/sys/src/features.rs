@@ -10,11 +10,13 @@ use crate::stack::GuardKind;
 /// The mechanisms in use, for `baton --version --verbose`, reports of errors and the statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
-    /// Whether the VM lock's fast path rests on `membarrier`; otherwise it is the compare-and-swap variant.
+    /// Whether the VM lock's fast path rests on `membarrier`; otherwise it is the compare-and-swap
+    /// variant.
     pub membarrier: bool,
     /// How stack guards are made: `"madvise"` or `"mprotect"`.
     pub guard_pages: &'static str,
-    /// How deadlines reach the kernel: `"epoll_pwait2"`, `"timerfd"` or `"polling"`; `"none"` when no poller can be opened.
+    /// How deadlines reach the kernel: `"epoll_pwait2"`, `"timerfd"` or `"polling"`; `"none"` when
+    /// no poller can be opened.
     pub poller: &'static str,
     /// The clock of all deadlines: `"CLOCK_MONOTONIC"`, or `"simulated"`.
     pub clock: &'static str,
@@ -57,7 +59,8 @@ impl fmt::Display for Features {
         } = self;
         write!(
             formatter,
-            "lock: {lock}, guards: {guard_pages}, poller: {poller}, clock: {clock}, architecture: {architecture}"
+            "lock: {lock}, guards: {guard_pages}, poller: {poller}, clock: {clock}, architecture: \
+             {architecture}"
         )
     }
 }

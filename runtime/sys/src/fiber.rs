@@ -1,8 +1,8 @@
 //! Fibers: execution contexts with a C stack of their own, and the switch between them.
 //!
-//! The switch is symmetric: it goes straight from one fiber to another. It saves the callee-saved registers
-//! on the stack that it leaves and its stack pointer in the fiber's header, which stands at the top of the
-//! fiber's own stack, so that a parked fiber touches one page.
+//! The switch is symmetric: it goes straight from one fiber to another. It saves the callee-saved
+//! registers on the stack that it leaves and its stack pointer in the fiber's header, which stands
+//! at the top of the fiber's own stack, so that a parked fiber touches one page.
 //!
 //! ```text
 //!   top of the stack ->  +---------------------+
@@ -13,9 +13,15 @@
 //!   saved stack ptr  ->  | callee-saved regs   |
 //! ```
 //!
-//! A fiber may continue on another native thread than the one it was left on. Code that runs on fibers
-//! therefore keeps nothing across a switch that belongs to a thread: no address of a thread-local, no lock
-//! guard. This cannot be said in types; it is a rule of the project (DESIGN, "Pinning").
+//! A fiber may continue on another native thread than the one it was left on. Code that runs on
+//! fibers therefore keeps nothing across a switch that belongs to a thread: no address of a
+//! thread-local, no lock guard. This cannot be said in types; it is an invariant of the project
+//! (`ARCHITECTURE.md`).
+//!
+//! The state word checks the executor's bookkeeping. It publishes nothing: the switch writes the
+//! stack pointer and the registers after the state. What another native thread needs to continue
+//! a fiber reaches it with the VM: the executor hands the VM, or news of the fiber, to another
+//! thread only after the fiber was left, under a mutex or through the inbox.
 
 mod sanitizer;
 
@@ -42,12 +48,13 @@ struct FiberHeader {
 
 /// A handle to a fiber; a plain word.
 ///
-/// The memory behind it belongs to whoever owns the stack (or the [`ThreadFiber`]); using a handle after
-/// that was recycled is caught only where the state word still tells.
+/// The memory behind it belongs to whoever owns the stack (or the [`ThreadFiber`]); using a handle
+/// after that was recycled is caught only where the state word still tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fiber(NonNull<FiberHeader>);
 
-// SAFETY: a fiber is a suspended context; the protocol of the executor (one owner at a time) says who switches.
+// SAFETY: a fiber is a suspended context; the protocol of the executor (one owner at a time) says
+// who switches.
 unsafe impl Send for Fiber {}
 // SAFETY: as above.
 unsafe impl Sync for Fiber {}
@@ -94,8 +101,9 @@ impl Fiber {
         let top = stack.top() as usize;
         let header = (top - std::mem::size_of::<FiberHeader>()) & !63;
         let pointer = header as *mut FiberHeader;
-        // SAFETY: the stack is writable up to `top`, nobody runs on it (it was just allocated), and the
-        // header's place is aligned and inside it; `prepare_frames` writes just below the header.
+        // SAFETY: the stack is writable up to `top`, nobody runs on it (it was just allocated), and
+        // the header's place is aligned and inside it; `prepare_frames` writes just below the
+        // header.
         unsafe {
             pointer.write(FiberHeader {
                 stack_pointer: arch::prepare_frames(header as *mut u8),
@@ -108,50 +116,53 @@ impl Fiber {
         }
     }
 
-    /// Leaves the calling fiber `self` and continues `to`. Returns when somebody switches to `self` again,
-    /// perhaps on another native thread.
+    /// Leaves the calling fiber `self` and continues `to`. Returns when somebody switches to `self`
+    /// again, perhaps on another native thread.
     ///
     /// # Panics
     /// If `to` is running or has ended: the executor's bookkeeping is broken.
     #[inline]
     pub fn switch_to(self, to: Fiber) {
-        // SAFETY: both headers are alive by the handle's contract. The states (checked here) make sure that
-        // `to` is parked, so its stack pointer is one that a switch or `prepare` left; nobody else continues it,
-        // since only the owner of the VM switches between fibers.
+        // SAFETY: both headers are alive by the handle's contract. Only the owner of the VM, or the
+        // one thread that the executor gave `to`, continues it. It received `to` after that was
+        // left, so the stack pointer is one that a switch or `prepare` wrote.
         unsafe {
             let from_header = self.0.as_ptr();
             let to_header = to.0.as_ptr();
-            // Acquire: pairs with the release store below on the thread that left `to`.
-            if (*to_header).state.load(Ordering::Acquire) != PARKED {
+            // Relaxed (all): only checks; the VM's hand-over orders them (see the module's text).
+            if (*to_header).state.load(Ordering::Relaxed) != PARKED {
                 refuse(to);
             }
-            // Relaxed: published by the release store of PARKED when `to` is left again.
             (*to_header).state.store(RUNNING, Ordering::Relaxed);
-            // Release: pairs with the acquire load above on the thread that continues `self`.
-            (*from_header).state.store(PARKED, Ordering::Release);
+            (*from_header).state.store(PARKED, Ordering::Relaxed);
             (*to_header).watched.continues();
-            arch::switch(&raw mut (*from_header).stack_pointer, (*to_header).stack_pointer);
+            arch::switch(
+                &raw mut (*from_header).stack_pointer,
+                (*to_header).stack_pointer,
+            );
             sanitizer::forget_the_ended();
         }
     }
 
-    /// Leaves the calling fiber for good and continues `to`; the stack of `self` may then be recycled.
+    /// Leaves the calling fiber for good and continues `to`; the stack of `self` may then be
+    /// recycled.
     pub fn end(self, to: Fiber) -> ! {
         // SAFETY: as in `switch_to`; `self` is marked ended, so no switch continues it.
         unsafe {
             let from_header = self.0.as_ptr();
             let to_header = to.0.as_ptr();
-            // Acquire: pairs with the release store in `switch_to`.
-            if (*to_header).state.load(Ordering::Acquire) != PARKED {
+            // Relaxed (all): as in `switch_to`.
+            if (*to_header).state.load(Ordering::Relaxed) != PARKED {
                 refuse(to);
             }
-            // Relaxed: published by the release store of PARKED when `to` is left again.
             (*to_header).state.store(RUNNING, Ordering::Relaxed);
-            // Release: pairs with the acquire load in `switch_to` of a broken executor.
-            (*from_header).state.store(ENDED, Ordering::Release);
+            (*from_header).state.store(ENDED, Ordering::Relaxed);
             (*from_header).watched.ends();
             (*to_header).watched.continues();
-            arch::switch(&raw mut (*from_header).stack_pointer, (*to_header).stack_pointer);
+            arch::switch(
+                &raw mut (*from_header).stack_pointer,
+                (*to_header).stack_pointer,
+            );
         }
         unreachable!("a fiber that had ended was continued");
     }
@@ -159,7 +170,8 @@ impl Fiber {
     /// The argument of [`Fiber::prepare`]: a word that goes with the fiber.
     #[inline]
     pub fn argument(self) -> usize {
-        // SAFETY: the header is alive by the handle's contract; the word is changed by the owner of the VM alone.
+        // SAFETY: the header is alive by the handle's contract; the word is changed by the owner of
+        // the VM alone.
         unsafe { (*self.0.as_ptr()).argument }
     }
 
@@ -172,8 +184,8 @@ impl Fiber {
     /// Whether the fiber has been left (for assertions).
     pub fn is_parked(self) -> bool {
         // SAFETY: the header is alive by the handle's contract.
-        // Acquire: pairs with the release store in `switch_to`.
-        unsafe { (*self.0.as_ptr()).state.load(Ordering::Acquire) == PARKED }
+        // Relaxed: only a check; it does not make the stack of the fiber readable.
+        unsafe { (*self.0.as_ptr()).state.load(Ordering::Relaxed) == PARKED }
     }
 }
 
@@ -210,7 +222,8 @@ mod arch {
     use super::FiberHeader;
     use std::arch::{asm, naked_asm};
 
-    /// Writes the frame that the first switch pops, right below `header`, and returns its stack pointer.
+    /// Writes the frame that the first switch pops, right below `header`, and returns its stack
+    /// pointer.
     ///
     /// # Safety
     /// 128 bytes below `header` must be writable; `header` is 64-aligned.
@@ -241,15 +254,17 @@ mod arch {
 
     /// Saves where to continue and the stack pointer to `*from`, and continues at `to`.
     ///
-    /// In line and without `call` and `ret`: the processor's prediction of returns stays balanced whichever fiber continues,
-    /// and the compiler saves only the registers that live across this place.
+    /// In line and without `call` and `ret`: the processor's prediction of returns stays balanced
+    /// whichever fiber continues, and the compiler saves only the registers that live across this
+    /// place.
     ///
     /// # Safety
     /// `to` is a stack pointer left by this function or made by [`prepare_frames`], continued once.
     #[inline(always)]
     pub(super) unsafe fn switch(from: *mut *mut u8, to: *mut u8) {
-        // SAFETY: all registers that the compiler may use are given up, and the two that it may not give up are saved on the
-        // stack that is left; the place behind the jump is reached when somebody switches back. The rest is the caller's condition.
+        // SAFETY: all registers that the compiler may use are given up, and the two that it may not
+        // give up are saved on the stack that is left; the place behind the jump is reached when
+        // somebody switches back. The rest is the caller's condition.
         unsafe {
             asm!(
                 "lea rax, [rip + 2f]",

@@ -18,7 +18,8 @@ pub struct AtFork {
 
 static CALLS: OnceLock<AtFork> = OnceLock::new();
 
-/// Has `calls` made around every `fork` from now on. The functions must not unwind. Only the first `calls` of the program count.
+/// Has `calls` made around every `fork` from now on. The functions must not unwind. Only the first
+/// `calls` of the program count.
 ///
 /// # Errors
 ///
@@ -27,8 +28,8 @@ pub fn at_fork(calls: AtFork) -> io::Result<()> {
     if CALLS.set(calls).is_err() {
         return Ok(());
     }
-    // SAFETY: the three functions are defined below, live as long as the program, and do not unwind (a panic in an `extern "C"`
-    // function ends the program).
+    // SAFETY: the three functions are defined below, live as long as the program, and do not unwind
+    // (a panic in an `extern "C"` function ends the program).
     let error = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     if error == 0 {
         Ok(())

@@ -1,38 +1,42 @@
 //! The gate of a native thread: the fast half of the VM lock.
 //!
-//! Every native thread has one set of words. Leaving the VM and entering it again are plain stores to the
-//! thread's own `gate`; whoever wants to take the VM from a thread that stays outside pays instead.
+//! Every native thread has one set of words. Leaving the VM and entering it again are plain stores
+//! to the thread's own `gate`; whoever wants to take the VM from a thread that stays outside pays
+//! instead.
 //!
 //! | gate | slow | meaning |
 //! |---|---|---|
 //! | even | - | the thread is inside: it owns the VM (or is about to find out that it does not) |
 //! | odd | - | the thread is outside: in a foreign call, or without a VM |
-//! | any | `REVOKED` | the thread does not own the VM, or may not: the next enter must ask under the VM's mutex |
+//! | any | `REVOKED` | it may not own the VM: the next enter must ask under the VM's mutex |
 //! | any | `ATTENTION` | the monitor asks the running process to give way |
 //! | any | `CAS` | the compare-and-swap variant is in use: every enter claims |
 //! | any | `FORKED` | this is the child of a fork: the next enter rebuilds the VM |
 //!
 //! | edge | made by | ordering |
 //! |---|---|---|
-//! | even -> odd | [`GateWords::leave`], `baton_gate_leave` | release; pairs with the acquire load in `take_*` |
-//! | odd -> even | [`GateWords::begin_enter`], `baton_gate_enter` | relaxed, then a read of `slow` |
+//! | even -> odd | [`GateWords::leave`], `baton_gate_leave` | release, for the load in `take_*` |
+//! | odd -> even | [`GateWords::begin_enter`], `baton_gate_enter` | relaxed, before `slow` |
 //! | `REVOKED` set | [`GateWords::take_fence_free`], [`GateWords::take_by_claim`] | see below |
 //! | `REVOKED` cleared | [`GateWords::own`] | under the VM's mutex |
-//! | `slow`, `claim` read in a call | `baton_gate_is_revoked` | after a note for the taker: as in an enter, or with a fence |
+//! | `slow`, `claim` read in a call | `baton_gate_is_revoked` | as in an enter, or with a fence |
 //!
-//! **Fence-free variant.** Enter stores the even gate and then reads `slow`; take sets `REVOKED`, runs
-//! `membarrier`, and then reads the gate. The barrier falls somewhere between two instructions of the other
-//! thread. If it falls before the store of the even gate, the read of `slow` comes after it and sees
-//! `REVOKED`; if it falls after the store, take reads the even gate and gives up. So there is no execution in
-//! which the VM is taken and the thread goes on inside. `runtime/core/tests/store_buffer.rs` explores all of them on a
-//! store-buffer machine, and fails when the barrier is removed.
+//! **Fence-free variant.** Enter stores the even gate and then reads `slow`; take sets `REVOKED`,
+//! runs `membarrier`, and then reads the gate. The barrier falls somewhere between two instructions
+//! of the other thread. If it falls before the store of the even gate, the read of `slow` comes
+//! after it and sees `REVOKED`; if it falls after the store, take reads the even gate and gives up.
+//! So there is no execution in which the VM is taken and the thread goes on inside.
+//! `runtime/core/tests/store_buffer.rs` explores all of them on a store-buffer machine, and fails
+//! when the barrier is removed.
 //!
-//! **Compare-and-swap variant** (no membarrier, or `--cfg baton_cas`). `slow` always holds `CAS`, so every
-//! enter takes the cold path, where it moves `claim` from the gate value of its last enter to that of this one. Take moves
-//! the same word to [`TAKEN`]. One of the two compare-and-swaps fails. `tests/loom_gate.rs` explores it.
+//! **Compare-and-swap variant** (no membarrier, or `--cfg baton_cas`). `slow` always holds `CAS`,
+//! so every enter takes the cold path, where it moves `claim` from the gate value of its last enter
+//! to that of this one. Take moves the same word to [`TAKEN`]. One of the two compare-and-swaps
+//! fails. `tests/loom_gate.rs` explores it.
 //!
-//! Leaving makes the value odd, entering makes it the next even one, whatever it was before: parity does not depend on every lock of a
-//! guest having its unlock. A value never repeats, so "unchanged" means "the same foreign call".
+//! Leaving makes the value odd, entering makes it the next even one, whatever it was before: parity
+//! does not depend on every lock of a guest having its unlock. A value never repeats, so
+//! "unchanged" means "the same foreign call".
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
@@ -74,7 +78,8 @@ pub struct GateWords {
 pub enum Take {
     /// The thread will not go on inside before it was given the VM again.
     Taken,
-    /// The thread came back in the meantime; it stays the owner and clears `REVOKED` at its next enter.
+    /// The thread came back in the meantime; it stays the owner and clears `REVOKED` at its next
+    /// enter.
     GaveUp,
 }
 
@@ -112,7 +117,8 @@ impl GateWords {
     pub fn leave(&self) {
         // Relaxed: the word is written by this thread alone.
         let gate = self.gate.load(Ordering::Relaxed);
-        // Release: pairs with the acquire load in `take_*`, so that the taker sees all that was done inside.
+        // Release: pairs with the acquire load in `take_*`, so that the taker sees all that was
+        // done inside.
         self.gate.store(gate | 1, Ordering::Release);
     }
 
@@ -125,7 +131,7 @@ impl GateWords {
         self.gate.store((gate | 1) + 1, Ordering::Relaxed);
         // SeqCst, for the compiler alone: pairs with the membarrier in `take_fence_free`.
         std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
-        // Acquire: pairs with the bit set in `take_*` and `request_attention`.
+        // Acquire: pairs with the bit set in `take_*` and `set_attention`.
         self.slow.load(Ordering::Acquire)
     }
 
@@ -162,10 +168,11 @@ impl GateWords {
         self.slow.load(Ordering::Acquire)
     }
 
-    /// Takes the VM from a thread that still shows the odd value `seen`, with `barrier` = membarrier.
-    /// The caller holds the VM's mutex.
+    /// Takes the VM from a thread that still shows the odd value `seen`, with `barrier` =
+    /// membarrier. The caller holds the VM's mutex.
     pub fn take_fence_free(&self, seen: u64, barrier: impl FnOnce()) -> Take {
-        // Release: pairs with the acquire load in `begin_enter`; ordered before the load below by `barrier`.
+        // Release: pairs with the acquire load in `begin_enter`; ordered before the load below by
+        // `barrier`.
         self.slow.fetch_or(REVOKED, Ordering::Release);
         barrier();
         // Acquire: pairs with the release store in `leave`.
@@ -176,8 +183,8 @@ impl GateWords {
         }
     }
 
-    /// Takes the VM from a thread that still shows the odd value `seen`, in the compare-and-swap variant.
-    /// The caller holds the VM's mutex.
+    /// Takes the VM from a thread that still shows the odd value `seen`, in the compare-and-swap
+    /// variant. The caller holds the VM's mutex.
     pub fn take_by_claim(&self, seen: u64) -> Take {
         // Acquire: pairs with the release store in `leave`.
         if self.gate.load(Ordering::Acquire) != seen {
@@ -188,18 +195,21 @@ impl GateWords {
             .claim
             .compare_exchange(seen - 1, TAKEN, Ordering::AcqRel, Ordering::Acquire)
         {
-            // The second: taken before and left to the same call, which cannot come in without the mutex.
+            // The second: taken before and left to the same call, which cannot come in without the
+            // mutex.
             Ok(_) | Err(TAKEN) => {}
             Err(_) => return Take::GaveUp,
         }
-        // SeqCst: pairs with the fence in `baton_gate_is_revoked`: what was noted before a look at `claim` that missed the exchange is seen from here on.
+        // SeqCst: pairs with the fence in `baton_gate_is_revoked`: what was noted before a look at
+        // `claim` that missed the exchange is seen from here on.
         fence(Ordering::SeqCst);
         // Release: pairs with the acquire load in `begin_enter`.
         self.slow.fetch_or(REVOKED, Ordering::Release);
         Take::Taken
     }
 
-    /// Makes the calling thread the owner again, inside. The caller holds the VM's mutex and is this gate's thread.
+    /// Makes the calling thread the owner again, inside. The caller holds the VM's mutex and is
+    /// this gate's thread.
     pub fn own(&self) {
         // Relaxed: the word is written by this thread alone.
         let gate = self.gate.load(Ordering::Relaxed);
@@ -212,7 +222,8 @@ impl GateWords {
         self.slow.fetch_and(!REVOKED, Ordering::AcqRel);
     }
 
-    /// Gives the VM up: outside and revoked. The caller holds the VM's mutex and is this gate's thread.
+    /// Gives the VM up: outside and revoked. The caller holds the VM's mutex and is this gate's
+    /// thread.
     pub fn disown(&self) {
         // Release: pairs with the acquire load in `begin_enter`.
         self.slow.fetch_or(REVOKED, Ordering::Release);
@@ -222,19 +233,21 @@ impl GateWords {
         self.gate.store(gate | 1, Ordering::Release);
     }
 
-    /// Asks the process on this thread to give way at its next enter or virtual machine instruction.
-    pub fn request_attention(&self) {
+    /// Asks the process on this thread to give way at its next enter or virtual machine
+    /// instruction.
+    pub fn set_attention(&self) {
         // Release: pairs with the acquire load in `begin_enter`.
         self.slow.fetch_or(ATTENTION, Ordering::Release);
     }
 
     /// Takes the request for attention back, and says whether there was one.
     pub fn clear_attention(&self) -> bool {
-        // AcqRel: pairs with `request_attention`.
+        // AcqRel: pairs with `set_attention`.
         self.slow.fetch_and(!ATTENTION, Ordering::AcqRel) & ATTENTION != 0
     }
 
-    /// Sets the bits of `slow` that stay: [`CAS`] when the variant is chosen, [`FORKED`] after a fork.
+    /// Sets the bits of `slow` that stay: [`CAS`] when the variant is chosen, [`FORKED`] after a
+    /// fork.
     pub fn set_slow(&self, bits: u32) {
         // Release: pairs with the acquire load in `begin_enter`.
         self.slow.fetch_or(bits, Ordering::Release);
@@ -281,8 +294,8 @@ mod of_threads {
 
     /// A native thread's gate, to be read by others.
     ///
-    /// Its holder must drop it before that thread ends: an executor lists its carriers under the VM's
-    /// mutex, and a carrier strikes itself off the list before its thread returns.
+    /// Its holder must drop it before that thread ends: an executor lists its carriers under the
+    /// VM's mutex, and a carrier strikes itself off the list before its thread returns.
     #[derive(Debug, Clone, Copy)]
     pub struct Gate(NonNull<GateWords>);
 

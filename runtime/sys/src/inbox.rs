@@ -1,8 +1,9 @@
 //! A lock-free inbox: any thread posts, one owner takes everything.
 //!
-//! A list of nodes, newest first, behind one atomic pointer. Posting pushes by compare-and-swap; taking swaps the whole list out
-//! and turns it round. Nodes are never taken out one by one, so that no address can come back in the middle of an exchange (the ABA
-//! problem): a compare-and-swap that succeeds has linked its node to exactly the list that was there.
+//! A list of nodes, newest first, behind one atomic pointer. Posting pushes by compare-and-swap;
+//! taking swaps the whole list out and turns it round. Nodes are never taken out one by one, so
+//! that no address can come back in the middle of an exchange (the ABA problem): a compare-and-swap
+//! that succeeds has linked its node to exactly the list that was there.
 //!
 //! | `newest` | edge | made by |
 //! |---|---|---|
@@ -10,8 +11,8 @@
 //! | node -> newer node | [`Posted::Behind`] | [`Inbox::post`] |
 //! | any -> null | the list changes hands | [`Inbox::take_all`], `drop` |
 //!
-//! Posting alone wakes nobody: see `parking` for the protocol that goes with it, and why no wake-up is lost.
-//! Checked by the loom test `tests/loom_inbox.rs`.
+//! Posting alone wakes nobody: see `parking` for the protocol that goes with it, and why no wake-up
+//! is lost. Checked by the loom test `tests/loom_inbox.rs`.
 
 #[cfg(loom)]
 use loom::sync::atomic::AtomicPtr;
@@ -40,12 +41,14 @@ pub struct Inbox<T: Send> {
 #[derive(Debug)]
 struct Node<T> {
     message: T,
-    /// The node posted before this one, or null. Written before the node is published, then never until it is taken.
+    /// The node posted before this one, or null. Written before the node is published, then never
+    /// until it is taken.
     older: *mut Node<T>,
 }
 
-// SAFETY: nodes are reached through `newest` alone; a node belongs to its poster until published and to its taker after the swap, so that
-// no two threads ever use one at the same time. Messages cross threads, hence `T: Send`; none is shared, so `T: Sync` is not needed.
+// SAFETY: nodes are reached through `newest` alone; a node belongs to its poster until published
+// and to its taker after the swap, so that no two threads ever use one at the same time. Messages
+// cross threads, hence `T: Send`; none is shared, so `T: Sync` is not needed.
 unsafe impl<T: Send> Sync for Inbox<T> {}
 // SAFETY: as above; the nodes go where the inbox goes.
 unsafe impl<T: Send> Send for Inbox<T> {}
@@ -70,12 +73,15 @@ impl<T: Send> Inbox<T> {
         loop {
             // SAFETY: the node is not published yet, so it is ours alone.
             unsafe { (*node).older = newest };
-            // Release: publishes the node's contents; pairs with the Acquire swap in `swap_out`. The nodes behind it were published by
-            // exchanges that this one continues (a release sequence), so that one swap acquires them all.
-            match self
-                .newest
-                .compare_exchange_weak(newest, node, Ordering::Release, Ordering::Relaxed)
-            {
+            // Release: publishes the node's contents; pairs with the Acquire swap in `swap_out`.
+            // The nodes behind it were published by exchanges that this one continues (a release
+            // sequence), so that one swap acquires them all.
+            match self.newest.compare_exchange_weak(
+                newest,
+                node,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
                 Ok(previous) if previous.is_null() => return Posted::First,
                 Ok(_) => return Posted::Behind,
                 Err(actual) => newest = actual,
@@ -83,7 +89,8 @@ impl<T: Send> Inbox<T> {
         }
     }
 
-    /// Takes all messages, in the order in which they were posted. Those that the iterator is not asked for are dropped with it.
+    /// Takes all messages, in the order in which they were posted. Those that the iterator is not
+    /// asked for are dropped with it.
     #[must_use = "the messages were taken out; those not iterated over are lost"]
     pub fn take_all(&self) -> Messages<T> {
         if self.is_empty() {
@@ -94,7 +101,8 @@ impl<T: Send> Inbox<T> {
         let mut node = self.swap_out();
         let mut oldest = ptr::null_mut();
         while !node.is_null() {
-            // SAFETY: the list was swapped out, so it is ours; its nodes come from `Box::into_raw` and are linked once each.
+            // SAFETY: the list was swapped out, so it is ours; its nodes come from `Box::into_raw`
+            // and are linked once each.
             let older = unsafe { std::mem::replace(&mut (*node).older, oldest) };
             oldest = node;
             node = older;
@@ -102,11 +110,13 @@ impl<T: Send> Inbox<T> {
         Messages { oldest }
     }
 
-    /// Whether nothing is waiting. For an owner that is about to sleep, the answer counts only after `Park::prepare`.
+    /// Whether nothing is waiting. For an owner that is about to sleep, the answer counts only
+    /// after `Park::prepare`.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        // Relaxed: nothing is read through the pointer. The order against a parking owner's state comes from that state's exchanges.
+        // Relaxed: nothing is read through the pointer. The order against a parking owner's state
+        // comes from that state's exchanges.
         self.newest.load(Ordering::Relaxed).is_null()
     }
 
@@ -146,7 +156,8 @@ impl<T> Iterator for Messages<T> {
         if self.oldest.is_null() {
             return None;
         }
-        // SAFETY: the node came from `Box::into_raw`, belongs to this iterator, and is forgotten by the next line.
+        // SAFETY: the node came from `Box::into_raw`, belongs to this iterator, and is forgotten by
+        // the next line.
         let node = unsafe { Box::from_raw(self.oldest) };
         self.oldest = node.older;
         Some(node.message)

@@ -1,4 +1,5 @@
-//! The unsafe fence of the Baton runtime: everything that talks to the processor or the operating system.
+//! The unsafe fence of the Baton runtime: everything that talks to the processor or the operating
+//! system.
 //!
 //! | module | what it wraps |
 //! |---|---|
@@ -15,6 +16,7 @@
 //! | [`poller`] | the owner's wait |
 //! | [`processors`] | how many processors there are, and who else gets their time |
 //! | [`signals`] | preemption signal, watched signals, alternate stacks |
+//! | [`reserve`] | memory kept in reserve for Rust's collections |
 //! | [`stack`] | stacks for processes |
 //!
 //! It knows no scheduler and no language; `baton-core` builds on it without unsafe code.
@@ -49,6 +51,8 @@ pub mod poller;
 pub mod processors;
 #[cfg(not(loom))]
 pub mod promptness;
+#[cfg(not(loom))]
+pub mod reserve;
 #[cfg(not(loom))]
 pub mod signals;
 #[cfg(not(loom))]

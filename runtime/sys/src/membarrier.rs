@@ -2,26 +2,28 @@
 //!
 //! # Why the pair is as good as two sequentially consistent fences
 //!
-//! The frequent side does `store A; light(); load B`, the rare side `store B; heavy(); load A`. What must not
-//! happen is that both loads miss the other's store (store buffering).
+//! The frequent side does `store A; light(); load B`, the rare side `store B; heavy(); load A`.
+//! What must not happen is that both loads miss the other's store (store buffering).
 //!
-//! `light()` keeps the compiler from moving the load before the store, nothing more: the processor may still
-//! hold `A` in its store buffer while it loads `B`. `heavy()` is `membarrier(PRIVATE_EXPEDITED)`: before it returns,
-//! every processor that runs a thread of this program has executed a full barrier at some moment between the
-//! call and its return, and a thread that was not running passed one when it was switched out or in (man
-//! membarrier). Take that moment on the frequent side's processor:
+//! `light()` keeps the compiler from moving the load before the store, nothing more: the processor
+//! may still hold `A` in its store buffer while it loads `B`. `heavy()` is
+//! `membarrier(PRIVATE_EXPEDITED)`: before it returns, every processor that runs a thread of this
+//! program has executed a full barrier at some moment between the call and its return, and a thread
+//! that was not running passed one when it was switched out or in (man membarrier). Take that
+//! moment on the frequent side's processor:
 //!
-//! - it comes after the store to `A` in program order: the barrier drained the store before `heavy()` returned, so the
-//!   rare side's load sees it;
-//! - it comes before the store to `A`: then it also comes before the load of `B`, and the rare side's store to `B` was
-//!   visible before the barrier was asked for, so the load sees it.
+//! - it comes after the store to `A` in program order: the barrier drained the store before
+//!   `heavy()` returned, so the rare side's load sees it;
+//! - it comes before the store to `A`: then it also comes before the load of `B`, and the rare
+//!   side's store to `B` was visible before the barrier was asked for, so the load sees it.
 //!
-//! There is no third case. Since `light()` forbids the compiler to reorder the two accesses, the moment cannot lie
-//! "between" them in the wrong order.
+//! There is no third case. Since `light()` forbids the compiler to reorder the two accesses, the
+//! moment cannot lie "between" them in the wrong order.
 //!
-//! Where the system call is missing (kernels before 4.14, some sandboxes, or `--cfg baton_cas`) both sides are
-//! sequentially consistent fences, which give the same guarantee by the memory model of the language. Whoever
-//! inlines the light side elsewhere asks [`available`] once and takes another protocol when it says no.
+//! Where the system call is missing (kernels before 4.14, some sandboxes, or `--cfg baton_cas`)
+//! both sides are sequentially consistent fences, which give the same guarantee by the memory model
+//! of the language. Whoever inlines the light side elsewhere asks [`available`] once and takes
+//! another protocol when it says no.
 
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
 
@@ -29,16 +31,16 @@ const UNKNOWN: u8 = 0;
 const AVAILABLE: u8 = 1;
 const MISSING: u8 = 2;
 
-/// What the kernel answered. Guarded by nothing: every thread that finds `UNKNOWN` asks and writes the same answer.
-/// Relaxed everywhere, since the value publishes no other memory.
+/// What the kernel answered. Guarded by nothing: every thread that finds `UNKNOWN` asks and writes
+/// the same answer. Relaxed everywhere, since the value publishes no other memory.
 static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
 
 // include/uapi/linux/membarrier.h
 const COMMAND_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
 const COMMAND_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
-/// Whether [`heavy`] is a real `membarrier`, so that [`light`] costs nothing. The answer never changes while the program
-/// runs. The first call registers the program with the kernel.
+/// Whether [`heavy`] is a real `membarrier`, so that [`light`] costs nothing. The answer never
+/// changes while the program runs. The first call registers the program with the kernel.
 #[inline]
 #[must_use]
 pub fn available() -> bool {
@@ -50,7 +52,8 @@ pub fn available() -> bool {
     }
 }
 
-/// The frequent side: stands between its store and its load. See the module's documentation for what it pairs with.
+/// The frequent side: stands between its store and its load. See the module's documentation for
+/// what it pairs with.
 #[inline]
 pub fn light() {
     // SeqCst: either fence pairs with the one in `heavy`.
@@ -61,8 +64,8 @@ pub fn light() {
     }
 }
 
-/// The rare side: stands between its store and its load. Costs some microseconds and interrupts every processor that runs a
-/// thread of this program.
+/// The rare side: stands between its store and its load. Costs some microseconds and interrupts
+/// every processor that runs a thread of this program.
 pub fn heavy() {
     // SeqCst: pairs with the fence in `light`.
     fence(Ordering::SeqCst);
@@ -72,8 +75,9 @@ pub fn heavy() {
     if membarrier(COMMAND_PRIVATE_EXPEDITED) {
         return;
     }
-    // The registration is lost only if some kernel does not pass it on to a fork's child. The light side may already
-    // rely on it, so there is no falling back: without the barrier the program would be unsound.
+    // The registration is lost only if some kernel does not pass it on to a fork's child. The light
+    // side may already rely on it, so there is no falling back: without the barrier the program
+    // would be unsound.
     register_after_fork();
     if !membarrier(COMMAND_PRIVATE_EXPEDITED) {
         std::process::abort();
@@ -90,8 +94,9 @@ pub fn register_after_fork() {
 
 #[cold]
 fn ask_kernel() -> bool {
-    let registered =
-        !cfg!(baton_cas) && membarrier(COMMAND_REGISTER_PRIVATE_EXPEDITED) && membarrier(COMMAND_PRIVATE_EXPEDITED);
+    let registered = !cfg!(baton_cas)
+        && membarrier(COMMAND_REGISTER_PRIVATE_EXPEDITED)
+        && membarrier(COMMAND_PRIVATE_EXPEDITED);
     let answer = if registered { AVAILABLE } else { MISSING };
     // Relaxed: every thread that asks is told the same.
     ANSWER.store(answer, Ordering::Relaxed);
@@ -100,7 +105,8 @@ fn ask_kernel() -> bool {
 
 /// True when the kernel did what was asked.
 fn membarrier(command: libc::c_int) -> bool {
-    // SAFETY: the call takes two integers and a processor number that is ignored without a flag; it touches no memory of ours.
+    // SAFETY: the call takes two integers and a processor number that is ignored without a flag; it
+    // touches no memory of ours.
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
@@ -144,8 +150,12 @@ mod tests {
                 heavy();
                 saw_a.store(a.load(Ordering::Relaxed), Ordering::Relaxed);
                 start.wait();
-                let missed_both = saw_a.load(Ordering::Relaxed) != round && saw_b.load(Ordering::Relaxed) != round;
-                assert!(!missed_both, "both sides missed the other's store in round {round}");
+                let missed_both = saw_a.load(Ordering::Relaxed) != round
+                    && saw_b.load(Ordering::Relaxed) != round;
+                assert!(
+                    !missed_both,
+                    "both sides missed the other's store in round {round}"
+                );
             }
         });
     }

@@ -1,4 +1,5 @@
-//! Address space: the few calls on mappings that stacks need, with page-sized arithmetic in one place.
+//! Address space: the few calls on mappings that stacks need, with page-sized arithmetic in one
+//! place.
 
 use std::io;
 use std::ptr::{self, NonNull};
@@ -23,16 +24,26 @@ pub(crate) fn page_size() -> usize {
     size
 }
 
-/// Reserves `size` bytes (a multiple of the page size) of zeroed memory, not backed by anything until touched and never by huge
-/// pages, of which a parked process would waste all but 4 KiB.
+/// Reserves `size` bytes (a multiple of the page size) of zeroed memory, not backed by anything
+/// until touched and never by huge pages, of which a parked process would waste all but 4 KiB.
 pub(crate) fn map(size: usize) -> io::Result<NonNull<u8>> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
     // SAFETY: a new anonymous mapping at an address that the kernel chooses overlaps nothing.
-    let address = unsafe { libc::mmap(ptr::null_mut(), size, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    let address = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            size,
+            libc::PROT_READ | libc::PROT_WRITE,
+            flags,
+            -1,
+            0,
+        )
+    };
     if address == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the range was just mapped; the advice changes no contents. Kernels without huge pages refuse it, with no loss.
+    // SAFETY: the range was just mapped; the advice changes no contents. Kernels without huge pages
+    // refuse it, with no loss.
     unsafe { libc::madvise(address, size, libc::MADV_NOHUGEPAGE) };
     NonNull::new(address.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
 }
@@ -43,11 +54,13 @@ pub(crate) fn map(size: usize) -> io::Result<NonNull<u8>> {
 ///
 /// `[start, start + size)` must be pages that [`map`] returned and that nothing uses any more.
 pub(crate) unsafe fn unmap(start: NonNull<u8>, size: usize) {
-    // SAFETY: the caller answers for the range. Failure (the map limit, when a mapping is split) leaks it, which harms nobody.
+    // SAFETY: the caller answers for the range. Failure (the map limit, when a mapping is split)
+    // leaks it, which harms nobody.
     unsafe { libc::munmap(start.as_ptr().cast(), size) };
 }
 
-/// Makes `size` bytes from `start` inaccessible by `mprotect`, which splits the kernel's map of the range in two.
+/// Makes `size` bytes from `start` inaccessible by `mprotect`, which splits the kernel's map of the
+/// range in two.
 ///
 /// # Safety
 ///
@@ -65,7 +78,8 @@ pub(crate) unsafe fn forbid_access(start: NonNull<u8>, size: usize) -> io::Resul
 /// include/uapi/asm-generic/mman-common.h; the crate `libc` does not have it.
 const MADV_GUARD_INSTALL: libc::c_int = 102;
 
-/// Makes `size` bytes from `start` fault on access by markers in the page table (Linux 6.13), which costs no further map.
+/// Makes `size` bytes from `start` fault on access by markers in the page table (Linux 6.13), which
+/// costs no further map.
 ///
 /// # Errors
 ///
@@ -87,14 +101,21 @@ pub(crate) unsafe fn install_guard(start: NonNull<u8>, size: usize) -> io::Resul
 /// How many guards one call of [`install_guards`] makes at most.
 pub(crate) const GUARDS_AT_ONCE: usize = 16;
 
-/// As [`install_guard`], for `count` ranges of `size` bytes, each `stride` bytes after the one before, in one system call (Linux 6.15).
-/// Returns how many were made, from the first on: none where the kernel does not offer it.
+/// As [`install_guard`], for `count` ranges of `size` bytes, each `stride` bytes after the one
+/// before, in one system call (Linux 6.15). Returns how many were made, from the first on: none
+/// where the kernel does not offer it.
 ///
 /// # Safety
 ///
 /// All ranges must be pages that [`map`] returned and that nothing uses.
-pub(crate) unsafe fn install_guards(start: NonNull<u8>, size: usize, stride: usize, count: usize) -> usize {
-    /// The calling process, without a descriptor (include/uapi/linux/pidfd.h): right also in a fork's child.
+pub(crate) unsafe fn install_guards(
+    start: NonNull<u8>,
+    size: usize,
+    stride: usize,
+    count: usize,
+) -> usize {
+    /// The calling process, without a descriptor (include/uapi/linux/pidfd.h): right also in a
+    /// fork's child.
     const PIDFD_SELF: libc::c_int = -10_000;
     const NO_FLAGS: libc::c_uint = 0;
     let count = count.min(GUARDS_AT_ONCE);
@@ -105,7 +126,8 @@ pub(crate) unsafe fn install_guards(start: NonNull<u8>, size: usize, stride: usi
     for (number, range) in ranges[..count].iter_mut().enumerate() {
         range.iov_base = start.as_ptr().wrapping_add(number * stride).cast();
     }
-    // SAFETY: the caller answers for the ranges, whose contents are lost; the kernel reads `count` of the vector's elements.
+    // SAFETY: the caller answers for the ranges, whose contents are lost; the kernel reads `count`
+    // of the vector's elements.
     let bytes = unsafe {
         libc::syscall(
             libc::SYS_process_madvise,
@@ -120,18 +142,20 @@ pub(crate) unsafe fn install_guards(start: NonNull<u8>, size: usize, stride: usi
     usize::try_from(bytes).unwrap_or(0) / size
 }
 
-/// Gives the memory behind `size` bytes from `start` back to the system; they read as zero afterwards. Guards stay.
+/// Gives the memory behind `size` bytes from `start` back to the system; they read as zero
+/// afterwards. Guards stay.
 ///
 /// # Safety
 ///
 /// The range must be pages that [`map`] returned, whose contents nobody needs.
 pub(crate) unsafe fn discard(start: NonNull<u8>, size: usize) {
-    // SAFETY: the caller answers for the contents. Failure leaves the memory in use, which is only a waste.
+    // SAFETY: the caller answers for the contents. Failure leaves the memory in use, which is only
+    // a waste.
     unsafe { libc::madvise(start.as_ptr().cast(), size, libc::MADV_DONTNEED) };
 }
 
-/// The distance from `start` to the first page in `size` bytes that has memory behind it; `size` when none has, or when the kernel
-/// does not say.
+/// The distance from `start` to the first page in `size` bytes that has memory behind it; `size`
+/// when none has, or when the kernel does not say.
 pub(crate) fn untouched_prefix(start: NonNull<u8>, size: usize) -> usize {
     const PAGES_PER_CALL: usize = 512;
     let page = page_size();
@@ -140,8 +164,8 @@ pub(crate) fn untouched_prefix(start: NonNull<u8>, size: usize) -> usize {
     while offset < size {
         let pages = ((size - offset) / page).clamp(1, PAGES_PER_CALL);
         let address = start.as_ptr().wrapping_add(offset).cast();
-        // SAFETY: mincore reads no memory of the range, and fails when some of it is not mapped; it writes one byte per page to
-        // `residency`, which has room for `PAGES_PER_CALL`.
+        // SAFETY: mincore reads no memory of the range, and fails when some of it is not mapped; it
+        // writes one byte per page to `residency`, which has room for `PAGES_PER_CALL`.
         let result = unsafe { libc::mincore(address, pages * page, residency.as_mut_ptr()) };
         if result != 0 {
             return size;

@@ -1,12 +1,13 @@
-//! The end of a program whose process overflowed its stack inside C code: nothing can unwind a fault inside malloc, but the
-//! report can say who it was.
+//! The end of a program whose process overflowed its stack inside C code: nothing can unwind a
+//! fault inside malloc, but the report can say who it was.
 //!
-//! A fault asks the registered function whether the address is a process's guard. If so, the function has written its report, and
-//! the program aborts. Every other fault goes on to whatever handled it before (Rust's own report for native threads' stacks, a
-//! debugger's or sanitizer's handler) as if this module were not there.
+//! A fault asks the registered function whether the address is a process's guard. If so, the
+//! function has written its report, and the program aborts. Every other fault goes on to whatever
+//! handled it before (Rust's own report for native threads' stacks, a debugger's or sanitizer's
+//! handler) as if this module were not there.
 //!
-//! Handlers run on the alternate stack (`signals::AltStack`), since the faulting stack has no room, and call async-signal-safe
-//! functions only.
+//! Handlers run on the alternate stack (`signals::AltStack`), since the faulting stack has no room,
+//! and call async-signal-safe functions only.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -16,11 +17,13 @@ use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// Asked on the alternate stack of the faulting thread: is `fault_address` in the guard of a process's stack? If so it writes its
-/// report to descriptor 2 and says true. Async-signal-safe; must not unwind.
+/// Asked on the alternate stack of the faulting thread: is `fault_address` in the guard of a
+/// process's stack? If so it writes its report to descriptor 2 and says true. Async-signal-safe;
+/// must not unwind.
 pub type Describe = extern "C" fn(fault_address: usize) -> bool;
 
-/// The function, or null. Written with Release by [`set_describe`], read with Acquire by the handler.
+/// The function, or null. Written with Release by [`set_describe`], read with Acquire by the
+/// handler.
 static DESCRIBE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
 static FOR_SEGV: Previous = Previous::new();
@@ -29,11 +32,13 @@ static FOR_BUS: Previous = Previous::new();
 /// The action that a signal had before ours.
 struct Previous {
     action: UnsafeCell<MaybeUninit<libc::sigaction>>,
-    /// Set with Release after `action` was written, read with Acquire by the handler; never cleared.
+    /// Set with Release after `action` was written, read with Acquire by the handler; never
+    /// cleared.
     known: AtomicBool,
 }
 
-// SAFETY: `action` is written once, under `INSTALLING` and before `known` is set, and only read afterwards.
+// SAFETY: `action` is written once, under `INSTALLING` and before `known` is set, and only read
+// afterwards.
 unsafe impl Sync for Previous {}
 
 /// Held while handlers are installed; guards the writing of both `Previous`.
@@ -67,7 +72,9 @@ impl Previous {
 pub fn set_describe(describe: Describe) -> io::Result<()> {
     // Release: pairs with the load in `is_described`.
     DESCRIBE.store(describe as *mut (), Ordering::Release);
-    let installing = INSTALLING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let installing = INSTALLING
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     install(libc::SIGSEGV, &FOR_SEGV)?;
     install(libc::SIGBUS, &FOR_BUS)?;
     drop(installing);
@@ -83,7 +90,8 @@ fn install(signal: c_int, previous: &Previous) -> io::Result<()> {
     let mut old = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: no new action is passed; the old one is written to `old`.
     check(unsafe { libc::sigaction(signal, ptr::null(), old.as_mut_ptr()) })?;
-    // SAFETY: `INSTALLING` is held by the caller and `known` is false, so nobody reads or writes `action`.
+    // SAFETY: `INSTALLING` is held by the caller and `known` is false, so nobody reads or writes
+    // `action`.
     unsafe { *previous.action.get() = old };
     // Release: pairs with the load in `get`.
     previous.known.store(true, Ordering::Release);
@@ -92,7 +100,8 @@ fn install(signal: c_int, previous: &Previous) -> io::Result<()> {
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = on_fault as *const () as libc::sighandler_t;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: `action` is initialised, and `on_fault` has the three parameters that SA_SIGINFO asks for.
+    // SAFETY: `action` is initialised, and `on_fault` has the three parameters that SA_SIGINFO asks
+    // for.
     check(unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) })
 }
 
@@ -105,7 +114,8 @@ fn check(result: c_int) -> io::Result<()> {
 }
 
 extern "C" fn on_fault(signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: glibc's and musl's errno address is valid for the calling thread; a handler stays on its thread.
+    // SAFETY: glibc's and musl's errno address is valid for the calling thread; a handler stays on
+    // its thread.
     let (errno, saved) = unsafe { (libc::__errno_location(), *libc::__errno_location()) };
     // SAFETY: the kernel passes valid information to a handler with SA_SIGINFO.
     let by_kernel = unsafe { (*information).si_code > 0 };
@@ -117,10 +127,15 @@ extern "C" fn on_fault(signal: c_int, information: *mut libc::siginfo_t, context
             unsafe { libc::abort() };
         }
     }
-    let previous = if signal == libc::SIGBUS { &FOR_BUS } else { &FOR_SEGV };
+    let previous = if signal == libc::SIGBUS {
+        &FOR_BUS
+    } else {
+        &FOR_SEGV
+    };
     match previous.get().map(|action| (action.sa_sigaction, action)) {
         None | Some((libc::SIG_DFL, _)) => end_by_default(signal, by_kernel),
-        // An ignored fault would repeat for ever; the kernel kills for it, and so do we. One sent by `kill` has no effect.
+        // An ignored fault would repeat for ever; the kernel kills for it, and so do we. One sent
+        // by `kill` has no effect.
         Some((libc::SIG_IGN, _)) if by_kernel => end_by_default(signal, by_kernel),
         Some((libc::SIG_IGN, _)) => (),
         Some((_, action)) => call_previous(action, signal, information, context),
@@ -140,9 +155,15 @@ fn is_described(address: usize) -> bool {
     describe(address)
 }
 
-fn call_previous(action: &libc::sigaction, signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
+fn call_previous(
+    action: &libc::sigaction,
+    signal: c_int,
+    information: *mut libc::siginfo_t,
+    context: *mut c_void,
+) {
     if action.sa_flags & libc::SA_SIGINFO != 0 {
-        // SAFETY: an action with SA_SIGINFO that is neither default nor ignored holds a function of this type.
+        // SAFETY: an action with SA_SIGINFO that is neither default nor ignored holds a function of
+        // this type.
         let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
             unsafe { std::mem::transmute(action.sa_sigaction) };
         handler(signal, information, context);
@@ -153,8 +174,8 @@ fn call_previous(action: &libc::sigaction, signal: c_int, information: *mut libc
     }
 }
 
-/// Restores the default action. A fault repeats when the handler returns, and then kills; a signal that was sent is sent again, and
-/// kills when the handler's return unblocks it.
+/// Restores the default action. A fault repeats when the handler returns, and then kills; a signal
+/// that was sent is sent again, and kills when the handler's return unblocks it.
 fn end_by_default(signal: c_int, by_kernel: bool) {
     // SAFETY: signal and raise are async-signal-safe and take integers.
     unsafe {

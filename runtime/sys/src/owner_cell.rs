@@ -4,10 +4,11 @@ use std::cell::{Cell, UnsafeCell};
 
 /// A cell whose contents belong to whoever owns the VM.
 ///
-/// The VM lock gives ownership to one native thread at a time and orders one owner's accesses before the
-/// next one's (its proofs are in [`crate::gate`]). This cell trusts that protocol: callers access it only
-/// while their thread is inside the VM, or while they hold the VM's mutex after a take. What it checks by itself is that
-/// accesses do not nest, and, in builds with debug assertions, that the calling thread is inside.
+/// The VM lock gives ownership to one native thread at a time and orders one owner's accesses
+/// before the next one's (its proofs are in [`crate::gate`]). This cell trusts that protocol:
+/// callers access it only while their thread is inside the VM, or while they hold the VM's mutex
+/// after a take. What it checks by itself is that accesses do not nest, and, in builds with debug
+/// assertions, that the calling thread is inside.
 #[derive(Debug)]
 pub struct OwnerCell<T> {
     value: UnsafeCell<T>,
@@ -60,7 +61,8 @@ impl<T> OwnerCell<T> {
             nested();
         }
         let _borrow = Borrow(&self.borrowed);
-        // SAFETY: the contract says that no other thread accesses the value; the flag says that this one does not.
+        // SAFETY: the contract says that no other thread accesses the value; the flag says that
+        // this one does not.
         f(unsafe { &mut *self.value.get() })
     }
 }

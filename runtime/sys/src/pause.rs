@@ -1,13 +1,16 @@
-//! Spinning by time: the processor's pause, measured, as one takes from 5 to 50 ns depending on the model.
+//! Spinning by time: the processor's pause, measured, as one takes from 5 to 50 ns depending on the
+//! model.
 
 use crate::clock::Instant;
 use std::hint;
 use std::sync::OnceLock;
 
-/// How long to pause between two looks at the clock, in nanoseconds: a few times what such a look costs.
+/// How long to pause between two looks at the clock, in nanoseconds: a few times what such a look
+/// costs.
 const BETWEEN_CLOCK_READINGS: u64 = 200;
 
-/// Pauses that are timed at once, and how often; the shortest time counts, as others were interrupted.
+/// Pauses that are timed at once, and how often; the shortest time counts, as others were
+/// interrupted.
 const TIMED: u32 = 64;
 const TRIALS: u32 = 5;
 

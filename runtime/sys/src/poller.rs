@@ -2,29 +2,37 @@
 //!
 //! The contract, which every backend keeps:
 //!
-//! - [`Poller::wait`] returns at the deadline or later (never earlier by the clock of [`Instant`]), when a descriptor is ready,
-//!   when it was kicked, or for no reason: the caller looks at everything again after each return. A signal handler alone may or may
-//!   not end it: one that wants to kicks. It does not sleep when
-//!   the deadline is past, and it sleeps without any wake-up when nothing is due.
-//! - Registrations are *one-shot* and *level-triggered*: a descriptor that is ready at [`Poller::add`] or [`Poller::modify`], or becomes
-//!   so later, is reported once; then it is silent until [`Poller::modify`] arms it again.
-//! - [`Poller::watch`] registers otherwise: for all directions, and *by edges*. What the descriptor is ready for then is reported, and again whatever it
-//!   is ready for each time that something new has come. Nobody arms it again.
-//! - A [`Poller::kick`] before, during or after the decision to wait ends the wait, or the next one. Kicks coalesce.
-//! - Closing a descriptor ends its registration, if no duplicate of it is open; [`Poller::remove`] first is the clean order.
+//! - [`Poller::wait`] returns at the deadline or later (never earlier by the clock of [`Instant`]),
+//!   when a descriptor is ready, when it was kicked, or for no reason: the caller looks at
+//!   everything again after each return. A signal handler alone may or may not end it: one that
+//!   wants to kicks. It does not sleep when the deadline is past, and it sleeps without any wake-up
+//!   when nothing is due.
+//! - Registrations are *one-shot* and *level-triggered*: a descriptor that is ready at
+//!   [`Poller::add`] or [`Poller::modify`], or becomes so later, is reported once; then it is
+//!   silent until [`Poller::modify`] arms it again.
+//! - [`Poller::watch`] registers otherwise: for all directions, and *by edges*. What the descriptor
+//!   is ready for then is reported, and again whatever it is ready for each time that something new
+//!   has come. Nobody arms it again. [`Poller::renew`] does so for some directions. It may be
+//!   called again and again, also after the descriptor's number went to another file.
+//! - A [`Poller::kick`] before, during or after the decision to wait ends the wait, or the next
+//!   one. Kicks coalesce.
+//! - Closing a descriptor ends its registration, if no duplicate of it is open; [`Poller::remove`]
+//!   first is the clean order.
 //! - One thread waits at a time. The other methods may be called on any thread at any moment.
 //!
 //! | module | for | deadlines |
 //! |---|---|---|
-//! | `epoll` | Linux | `epoll_pwait2`, or a timer descriptor on kernels before 5.11 and with `--cfg baton_timerfd` |
-//! | `portable` | kqueue on macOS and the BSDs, and Linux with `--cfg baton_portable` | what the crate `polling` does |
+//! | `epoll` | Linux | `epoll_pwait2`; a timer descriptor before 5.11 or by `--cfg baton_timerfd` |
+//! | `portable` | macOS, the BSDs, Linux by `--cfg baton_portable` | those of the crate `polling` |
 //!
-//! An [`Alarm`] wakes the waiter of a poller at a time that another thread sets, without waking it before. Where systems have no timers that are
-//! descriptors, there is none (`no_alarm.rs`), and its users kick instead.
+//! An [`WakeUpTimer`] wakes the waiter of a poller at a time that another thread sets, without
+//! waking it before. Where systems have no timers that are descriptors, there is none
+//! (`no_wake_up_timer.rs`), and its users kick instead.
 //!
 //! One suite, `tests/poller.rs`, holds whichever of them this build has to the contract.
 //!
-//! System calls are made raw, because the executable exports functions called `poll`, `epoll_wait` and so on of its own.
+//! System calls are made raw. So a library that defines functions called `poll` or `epoll_wait` for
+//! the whole program changes nothing here, and the newer calls need no newer C library.
 
 #[cfg(all(target_os = "linux", not(baton_portable)))]
 #[path = "poller/epoll.rs"]
@@ -34,14 +42,14 @@ mod backend;
 mod backend;
 
 #[cfg(all(target_os = "linux", not(baton_portable)))]
-#[path = "poller/alarm.rs"]
-mod alarm;
+#[path = "poller/wake_up_timer.rs"]
+mod wake_up_timer;
 #[cfg(any(not(target_os = "linux"), baton_portable))]
-#[path = "poller/no_alarm.rs"]
-mod alarm;
+#[path = "poller/no_wake_up_timer.rs"]
+mod wake_up_timer;
 
-pub use alarm::Alarm;
 pub use backend::{Events, Poller};
+pub use wake_up_timer::WakeUpTimer;
 
 use std::io;
 
@@ -94,7 +102,8 @@ pub struct Event {
     pub writable: bool,
     /// Out-of-band data.
     pub priority: bool,
-    /// An error or hang-up (`POLLERR`, `POLLHUP`); the two directions are set as well, so that whoever waits finds out.
+    /// An error or hang-up (`POLLERR`, `POLLHUP`); the two directions are set as well, so that
+    /// whoever waits finds out.
     pub failed: bool,
 }
 
@@ -109,7 +118,8 @@ pub struct Wait {
 }
 
 impl Poller {
-    /// Whether a wait would bring something at once, timers aside: for another thread than the one that waits.
+    /// Whether a wait would bring something at once, timers aside: for another thread than the one
+    /// that waits.
     #[must_use]
     pub fn has_news(&self) -> bool {
         let mut asked = libc::pollfd {
@@ -121,11 +131,13 @@ impl Poller {
     }
 }
 
+/// Asks about one descriptor without waiting: positive if it is ready or not open.
 #[cfg(target_os = "linux")]
 fn ask_now(asked: &mut libc::pollfd) -> libc::c_long {
     const NO_SIGNAL_SET: usize = 0;
     let at_once = [0_i64; 2];
-    // SAFETY: one pollfd, which the kernel writes to, and a time that it may write to are valid for the call; there is no signal set.
+    // SAFETY: one pollfd, which the kernel writes to, and a time that it may write to are valid for
+    // the call; there is no signal set.
     unsafe {
         libc::syscall(
             libc::SYS_ppoll,
@@ -142,6 +154,35 @@ fn ask_now(asked: &mut libc::pollfd) -> libc::c_long {
 fn ask_now(asked: &mut libc::pollfd) -> libc::c_long {
     // SAFETY: one pollfd, which the kernel writes to, is valid for the call.
     libc::c_long::from(unsafe { libc::poll(asked, 1, 0) })
+}
+
+/// What a descriptor is ready for at this moment, of what `interest` asks; `None` if it is not
+/// open. The token of the answer is 0.
+#[must_use]
+pub fn readiness_now(fd: i32, interest: Interest) -> Option<Event> {
+    let wanted = [
+        (interest.readable, libc::POLLIN),
+        (interest.writable, libc::POLLOUT),
+        (interest.priority, libc::POLLPRI),
+    ];
+    let events = wanted.into_iter().filter(|&(is_wanted, _)| is_wanted);
+    let mut asked = libc::pollfd {
+        fd,
+        events: events.fold(0, |all, (_, bit)| all | bit),
+        revents: 0,
+    };
+    if ask_now(&mut asked) <= 0 {
+        asked.revents = 0;
+    }
+    let has = |bits| asked.revents & bits != 0;
+    let failed = has(libc::POLLERR | libc::POLLHUP);
+    (!has(libc::POLLNVAL)).then_some(Event {
+        token: 0,
+        readable: failed || has(libc::POLLIN),
+        writable: failed || has(libc::POLLOUT),
+        priority: has(libc::POLLPRI),
+        failed,
+    })
 }
 
 fn check_token(token: u64) -> io::Result<()> {

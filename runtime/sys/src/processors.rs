@@ -10,8 +10,9 @@ pub struct Reading {
     pub cpus: usize,
     /// Whether a control group limits its CPU time.
     pub quota: bool,
-    /// Share of the last ten seconds, from 0 to 1, in which some thread of the machine waited for a CPU; where the kernel does not keep account
-    /// of that, 1 if more threads are runnable now than there are CPUs, and 0 otherwise.
+    /// Share of the last ten seconds, from 0 to 1, in which some thread of the machine waited for a
+    /// CPU; where the kernel does not keep account of that, 1 if more threads are runnable now than
+    /// there are CPUs, and 0 otherwise.
     pub pressure: f64,
     /// Time that the hypervisor took away, in ticks since the start of the machine; all CPUs.
     pub stolen: u64,
@@ -19,7 +20,8 @@ pub struct Reading {
     pub total: u64,
 }
 
-/// Asks the system. What it does not tell (no control groups, no `/proc`, or `--cfg baton_portable`) counts as not there.
+/// Asks the system. What it does not tell (no control groups, no `/proc`, or `--cfg
+/// baton_portable`) counts as not there.
 #[must_use]
 pub fn read() -> Reading {
     let text = |path: &str| {
@@ -41,17 +43,22 @@ pub fn read() -> Reading {
     }
 }
 
-/// The files that may hold a quota: one for each control group that the program is in, from the innermost outwards (man cgroups).
+/// The files that may hold a quota: one for each control group that the program is in, from the
+/// innermost outwards (man cgroups).
 fn quota_files(cgroups: &str) -> Vec<String> {
     let mut files = Vec::new();
     for line in cgroups.lines() {
         let mut parts = line.splitn(3, ':');
-        let (Some(number), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
+        let (Some(number), Some(controllers), Some(path)) =
+            (parts.next(), parts.next(), parts.next())
+        else {
             continue;
         };
         let (root, file) = match controllers {
             "" if number == "0" => ("/sys/fs/cgroup", "cpu.max"),
-            _ if controllers.split(',').any(|name| name == "cpu") => ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us"),
+            _ if controllers.split(',').any(|name| name == "cpu") => {
+                ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us")
+            }
             _ => continue,
         };
         let mut group = path.trim_end_matches('/');
@@ -74,17 +81,24 @@ fn limits(quota: &str) -> bool {
         .is_some_and(|quota| quota >= 0)
 }
 
-/// The ten-second average of the line `some` of `/proc/pressure/cpu`, in percent (Documentation/accounting/psi.rst of the kernel).
+/// The ten-second average of the line `some` of `/proc/pressure/cpu`, in percent
+/// (Documentation/accounting/psi.rst of the kernel).
 fn pressure(cpu: &str) -> Option<f64> {
-    let average = cpu.lines().find_map(|line| line.strip_prefix("some avg10="))?;
+    let average = cpu
+        .lines()
+        .find_map(|line| line.strip_prefix("some avg10="))?;
     let percent: f64 = average.split_ascii_whitespace().next()?.parse().ok()?;
     Some(percent / 100.0)
 }
 
 /// From `/proc/stat`: one line for each CPU, and `procs_running`, this thread included.
 fn pressure_now(stat: &str) -> f64 {
-    let running = stat.lines().find_map(|line| line.strip_prefix("procs_running "));
-    let running: usize = running.and_then(|count| count.trim().parse().ok()).unwrap_or(0);
+    let running = stat
+        .lines()
+        .find_map(|line| line.strip_prefix("procs_running "));
+    let running: usize = running
+        .and_then(|count| count.trim().parse().ok())
+        .unwrap_or(0);
     let cpus = stat.lines().filter(|line| line.starts_with("cpu")).count();
     // One line more is the sum of all.
     if running > cpus.saturating_sub(1).max(1) {
@@ -94,7 +108,8 @@ fn pressure_now(stat: &str) -> f64 {
     }
 }
 
-/// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal; guest time is in user time already.
+/// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal; guest
+/// time is in user time already.
 fn stolen_and_total(stat: &str) -> (u64, u64) {
     let line = stat.lines().next().unwrap_or_default();
     let ticks: Vec<u64> = line
@@ -150,15 +165,20 @@ mod tests {
 
     #[test]
     fn pressure_is_the_average_of_the_last_ten_seconds() {
-        let cpu = "some avg10=22.50 avg60=27.53 avg300=14.63 total=2166046165\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
+        let cpu = "some avg10=22.50 avg60=27.53 avg300=14.63 total=2166046165\nfull avg10=0.00 \
+                   avg60=0.00 avg300=0.00 total=0\n";
         assert_eq!(pressure(cpu), Some(0.225));
         assert_eq!(pressure(""), None);
     }
 
     #[test]
     fn without_an_account_of_pressure_runnable_threads_are_counted() {
-        let stat = |running| format!("cpu 1 2\ncpu0 1 2\ncpu1 1 2\nintr 5\nprocs_running {running}\n");
-        assert_eq!([1, 2, 3].map(|running| pressure_now(&stat(running))), [0.0, 0.0, 1.0]);
+        let stat =
+            |running| format!("cpu 1 2\ncpu0 1 2\ncpu1 1 2\nintr 5\nprocs_running {running}\n");
+        assert_eq!(
+            [1, 2, 3].map(|running| pressure_now(&stat(running))),
+            [0.0, 0.0, 1.0]
+        );
         assert_eq!(pressure_now(""), 0.0);
     }
 

@@ -1,10 +1,11 @@
-//! How promptly the kernel wakes the calling thread and lets it run. Systems other than Linux, and builds with `--cfg baton_portable`, cannot be
-//! told.
+//! How promptly the kernel wakes the calling thread and lets it run. Systems other than Linux, and
+//! builds with `--cfg baton_portable`, cannot be told.
 
 use std::io;
 use std::time::Duration;
 
-/// How much later than its deadline the kernel may wake the calling thread, to save power: 50 us unless told otherwise.
+/// How much later than its deadline the kernel may wake the calling thread, to save power: 50 us
+/// unless told otherwise.
 ///
 /// # Errors
 ///
@@ -26,14 +27,17 @@ pub fn set_timer_slack(slack: Duration) -> io::Result<()> {
     }
 }
 
-/// The kernel's slice for the calling thread, as an ordinary thread: Linux takes 100 us to 100 ms, 3 ms or less unless told otherwise.
+/// The kernel's slice for the calling thread, as an ordinary thread: Linux takes 100 us to 100 ms,
+/// 3 ms or less unless told otherwise.
 ///
-/// A thread with a shorter slice has the same share of a CPU, in smaller pieces; in return, when it wakes up on a CPU that is in use, it
-/// does not wait for the end of the other thread's slice (since Linux 6.12; older kernels take the value and do not mind it).
+/// A thread with a shorter slice has the same share of a CPU, in smaller pieces; in return, when it
+/// wakes up on a CPU that is in use, it does not wait for the end of the other thread's slice
+/// (since Linux 6.12; older kernels take the value and do not mind it).
 ///
 /// # Errors
 ///
-/// What `sched_getattr` and `sched_setattr` say, such as that the value is out of range, or that a sandbox forbids them.
+/// What `sched_getattr` and `sched_setattr` say, such as that the value is out of range, or that a
+/// sandbox forbids them.
 pub fn set_slice(slice: Duration) -> io::Result<()> {
     if cfg!(baton_portable) {
         return Ok(());
@@ -59,7 +63,14 @@ pub fn set_slice(slice: Duration) -> io::Result<()> {
     }
     attributes.sched_runtime = nanoseconds;
     // SAFETY: the kernel reads the structure, whose size it has just written.
-    let set = unsafe { libc::syscall(libc::SYS_sched_setattr, CALLING_THREAD, &raw const attributes, NO_FLAGS) };
+    let set = unsafe {
+        libc::syscall(
+            libc::SYS_sched_setattr,
+            CALLING_THREAD,
+            &raw const attributes,
+            NO_FLAGS,
+        )
+    };
     if set == 0 {
         Ok(())
     } else {

@@ -1,7 +1,9 @@
-//! Signals: the one that preempts, those that a program watches, and the stack that their handlers run on.
+//! Signals: the one that preempts, those that a program watches, and the stack that their handlers
+//! run on.
 //!
-//! Handlers run on an alternate stack, because a process may have any amount of its own stack left, down to none. They
-//! call nothing but the registered function and keep `errno`; that function must be async-signal-safe.
+//! Handlers run on an alternate stack, because a process may have any amount of its own stack left,
+//! down to none. They call nothing but the registered function and keep `errno`; that function must
+//! be async-signal-safe.
 
 use std::ffi::c_int;
 use std::io;
@@ -11,20 +13,22 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::memory;
 
-/// The signal that asks a native thread to preempt its process. Its default action is to be ignored, and programs hardly
-/// use it, so that a stray one harms nobody.
+/// The signal that asks a native thread to preempt its process. Its default action is to be
+/// ignored, and programs hardly use it, so that a stray one harms nobody.
 pub const PREEMPT_SIGNAL: c_int = libc::SIGURG;
 
 const SIGNAL_LIMIT: usize = 65;
 
-/// Functions registered by [`install_preempt_handler`] and [`watch`], by signal number. Written before the handler is
-/// installed (Release), read in handlers (Acquire).
-static HANDLERS: [AtomicPtr<()>; SIGNAL_LIMIT] = [const { AtomicPtr::new(ptr::null_mut()) }; SIGNAL_LIMIT];
+/// Functions registered by [`install_preempt_handler`] and [`watch`], by signal number. Written
+/// before the handler is installed (Release), read in handlers (Acquire).
+static HANDLERS: [AtomicPtr<()>; SIGNAL_LIMIT] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; SIGNAL_LIMIT];
 
 /// Lets [`PREEMPT_SIGNAL`] call `preempt` on the thread that was interrupted.
 ///
-/// System calls restart (`SA_RESTART`) where the kernel restarts any; `errno` is kept. `preempt` decides whether there is anything to
-/// do: the signal may come late, twice, or from elsewhere. It must be async-signal-safe and must not unwind.
+/// System calls restart (`SA_RESTART`) where the kernel restarts any; `errno` is kept. `preempt`
+/// decides whether there is anything to do: the signal may come late, twice, or from elsewhere. It
+/// must be async-signal-safe and must not unwind.
 ///
 /// # Errors
 ///
@@ -39,12 +43,14 @@ pub fn install_preempt_handler(preempt: extern "C" fn()) -> io::Result<()> {
     )
 }
 
-/// Calls `handler` with the signal's number whenever `signal` arrives, on whichever thread it arrives; meant for SIGINT and
-/// SIGQUIT. `handler` must be async-signal-safe (post to an atomic, kick a poller) and must not unwind.
+/// Calls `handler` with the signal's number whenever `signal` arrives, on whichever thread it
+/// arrives; meant for SIGINT and SIGQUIT. `handler` must be async-signal-safe (post to an atomic,
+/// kick a poller) and must not unwind.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a number that is no signal or that cannot be caught; otherwise what `sigaction` says.
+/// `EINVAL` for a number that is no signal or that cannot be caught; otherwise what `sigaction`
+/// says.
 pub fn watch(signal: c_int, handler: extern "C" fn(c_int)) -> io::Result<()> {
     let slot = slot_of(signal)?;
     // Release: pairs with the load in `on_watched`.
@@ -89,7 +95,8 @@ fn set_action(signal: c_int, handler: libc::sighandler_t, flags: c_int) -> io::R
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler;
     action.sa_flags = flags;
-    // SAFETY: `action` is initialised; the handlers passed here have the type that their flags ask for (no SA_SIGINFO: one integer).
+    // SAFETY: `action` is initialised; the handlers passed here have the type that their flags ask
+    // for (no SA_SIGINFO: one integer).
     let result = unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
     if result == 0 {
         Ok(())
@@ -103,8 +110,9 @@ extern "C" fn on_preempt(_signal: c_int) {
         // Acquire: pairs with the store in `install_preempt_handler`.
         let handler = HANDLERS[PREEMPT_SIGNAL as usize].load(Ordering::Acquire);
         if !handler.is_null() {
-            // SAFETY: `install_preempt_handler` alone writes this slot unless somebody watches the same signal, which replaces the
-            // action with `on_watched`; the pointer came from a function of this very type.
+            // SAFETY: `install_preempt_handler` alone writes this slot unless somebody watches the
+            // same signal, which replaces the action with `on_watched`; the pointer came from a
+            // function of this very type.
             let preempt: extern "C" fn() = unsafe { std::mem::transmute(handler) };
             preempt();
         }
@@ -116,14 +124,16 @@ extern "C" fn on_watched(signal: c_int) {
         // Acquire: pairs with the store in `watch`.
         let handler = HANDLERS[signal as usize].load(Ordering::Acquire);
         if !handler.is_null() {
-            // SAFETY: the kernel passes a signal for which `watch` installed this handler, after `watch` wrote a function of this type.
+            // SAFETY: the kernel passes a signal for which `watch` installed this handler, after
+            // `watch` wrote a function of this type.
             let handler: extern "C" fn(c_int) = unsafe { std::mem::transmute(handler) };
             handler(signal);
         }
     });
 }
 
-/// Runs `body` and leaves `errno` as it was. One address serves before and after, since a handler stays on its thread.
+/// Runs `body` and leaves `errno` as it was. One address serves before and after, since a handler
+/// stays on its thread.
 fn keeping_errno(body: impl FnOnce()) {
     // SAFETY: glibc's and musl's errno address is valid for the calling thread as long as it lives.
     let errno = unsafe { libc::__errno_location() };
@@ -136,9 +146,9 @@ fn keeping_errno(body: impl FnOnce()) {
 
 /// Names a native thread, so that others can interrupt it.
 ///
-/// Valid while the thread lives. When it has ended, its number may be given to another thread of this program, which would then
-/// be interrupted in its place: harmless for [`PREEMPT_SIGNAL`], whose receiver decides, but pointless. In a fork's child, take a
-/// new handle.
+/// Valid while the thread lives. When it has ended, its number may be given to another thread of
+/// this program, which would then be interrupted in its place: harmless for [`PREEMPT_SIGNAL`],
+/// whose receiver decides, but pointless. In a fork's child, take a new handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ThreadHandle {
     program: libc::pid_t,
@@ -173,7 +183,8 @@ impl ThreadHandle {
         self.thread
     }
 
-    /// Whether it is the program's first thread, which the kernel prefers for signals to the program.
+    /// Whether it is the program's first thread, which the kernel prefers for signals to the
+    /// program.
     #[must_use]
     pub fn is_first(self) -> bool {
         self.thread == self.program
@@ -181,8 +192,10 @@ impl ThreadHandle {
 
     /// Sends [`PREEMPT_SIGNAL`] to the thread. Async-signal-safe.
     pub fn interrupt(self) -> Interrupted {
-        // SAFETY: tgkill takes three integers; it cannot reach another program, since it checks `program` and `thread` together.
-        let result = unsafe { libc::syscall(libc::SYS_tgkill, self.program, self.thread, PREEMPT_SIGNAL) };
+        // SAFETY: tgkill takes three integers; it cannot reach another program, since it checks
+        // `program` and `thread` together.
+        let result =
+            unsafe { libc::syscall(libc::SYS_tgkill, self.program, self.thread, PREEMPT_SIGNAL) };
         if result == 0 {
             Interrupted::Sent
         } else {
@@ -191,8 +204,8 @@ impl ThreadHandle {
     }
 }
 
-/// The stack that handlers of the calling thread run on: installed by [`AltStack::install`], taken away on drop. Must be dropped
-/// on the thread that installed it, hence neither `Send` nor `Sync`.
+/// The stack that handlers of the calling thread run on: installed by [`AltStack::install`], taken
+/// away on drop. Must be dropped on the thread that installed it, hence neither `Send` nor `Sync`.
 pub struct AltStack {
     mapping: NonNull<u8>,
     previous: libc::stack_t,
@@ -203,7 +216,8 @@ impl AltStack {
     /// Bytes for handlers: enough for every register the processor may save and for a report.
     pub const SIZE: usize = 64 * 1024;
 
-    /// Installs an alternate stack of [`AltStack::SIZE`] bytes, with a guard page below it, on the calling thread.
+    /// Installs an alternate stack of [`AltStack::SIZE`] bytes, with a guard page below it, on the
+    /// calling thread.
     ///
     /// # Errors
     ///
@@ -241,7 +255,8 @@ impl Drop for AltStack {
     fn drop(&mut self) {
         // Fails only while a handler runs on this stack; it must then stay mapped.
         if exchange_alternate_stack(&self.previous).is_ok() {
-            // SAFETY: the mapping is ours, and the kernel no longer uses it on this thread; no other thread ever did.
+            // SAFETY: the mapping is ours, and the kernel no longer uses it on this thread; no
+            // other thread ever did.
             unsafe { memory::unmap(self.mapping, memory::page_size() + Self::SIZE) };
         }
     }
@@ -253,8 +268,8 @@ fn exchange_alternate_stack(next: &libc::stack_t) -> io::Result<libc::stack_t> {
         ss_flags: 0,
         ss_size: 0,
     };
-    // SAFETY: `next` names memory that stays mapped until another stack is set (or is the one that the thread had before, or says
-    // SS_DISABLE); `previous` is valid for writes.
+    // SAFETY: `next` names memory that stays mapped until another stack is set (or is the one that
+    // the thread had before, or says SS_DISABLE); `previous` is valid for writes.
     let result = unsafe { libc::sigaltstack(next, &raw mut previous) };
     if result == 0 {
         Ok(previous)

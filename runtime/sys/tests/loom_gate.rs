@@ -1,7 +1,8 @@
-//! Explores the compare-and-swap variant of the VM lock: a native thread that leaves and enters, and a watchdog that takes
-//! the VM from it for a new owner. Two accesses to the guest state at once, or an owner that never gets the VM back, show as
-//! a failure of loom's.
-//! Run with `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p baton-sys --release --test loom_gate`.
+//! Explores the compare-and-swap variant of the VM lock: a native thread that leaves and enters,
+//! and a watchdog that takes the VM from it for a new owner. Two accesses to the guest state at
+//! once, or an owner that never gets the VM back, show as a failure of loom's. Run with
+//! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p baton-sys --release --test
+//! loom_gate`.
 #![cfg(loom)]
 
 use baton_sys::gate::{CAS, Claim, GateWords, REVOKED, Take};
@@ -147,8 +148,14 @@ fn two_takes_in_a_row_never_let_two_threads_inside() {
 fn a_take_that_gave_up_leaves_the_caller_inside() {
     explore(|vm| {
         let first = vm.take();
-        let second = if first == Some(Take::GaveUp) { vm.take() } else { None };
-        let heirs = [first, second].into_iter().filter(|&take| take == Some(Take::Taken));
+        let second = if first == Some(Take::GaveUp) {
+            vm.take()
+        } else {
+            None
+        };
+        let heirs = [first, second]
+            .into_iter()
+            .filter(|&take| take == Some(Take::Taken));
         let heirs = heirs.count();
         if heirs > 0 {
             vm.run_and_give_back();

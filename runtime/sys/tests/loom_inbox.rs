@@ -8,8 +8,9 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-/// Takers give way between two looks (`yield_now`), both because they would spin and because loom's reduction remembers only the last
-/// access to an atomic: a poster's own load would hide from it that a taker's earlier load could have come later.
+/// Takers give way between two looks (`yield_now`), both because they would spin and because loom's
+/// reduction remembers only the last access to an atomic: a poster's own load would hide from it
+/// that a taker's earlier load could have come later.
 fn explore(body: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);

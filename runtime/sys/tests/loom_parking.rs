@@ -79,7 +79,8 @@ impl Owner {
         }
     }
 
-    /// The limit of the spin is two looks: short ones are explored together with long ones, as loom may suspend the owner anywhere.
+    /// The limit of the spin is two looks: short ones are explored together with long ones, as loom
+    /// may suspend the owner anywhere.
     fn spin_and_sleep(&self) {
         if self.park.prepare_to_spin() == Prepared::MaySleep {
             for _ in 0..2 {
@@ -151,8 +152,9 @@ fn nobody_kicks_while_the_owner_spins() {
             let owner = Arc::clone(&owner);
             thread::spawn(move || owner.post(1))
         };
-        let slept =
-            owner.park.prepare_to_spin() == Prepared::MaySleep && owner.park.stop_spinning() == Prepared::MaySleep && {
+        let slept = owner.park.prepare_to_spin() == Prepared::MaySleep
+            && owner.park.stop_spinning() == Prepared::MaySleep
+            && {
                 owner.sleep();
                 owner.park.finish();
                 true
@@ -187,8 +189,8 @@ fn a_post_after_an_acknowledged_harvest_alerts_again() {
     });
 }
 
-/// Why who finds the owner notified still has to see to it that the monitor is awake: the notification may stand for a message that
-/// was taken before it.
+/// Why who finds the owner notified still has to see to it that the monitor is awake: the
+/// notification may stand for a message that was taken before it.
 #[test]
 fn a_notification_can_be_for_a_message_that_was_taken_before_it() {
     static WAS_FOUND: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);

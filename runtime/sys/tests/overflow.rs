@@ -1,4 +1,5 @@
-//! What becomes of faults. Each test runs itself again as a child program that faults, and looks at its end.
+//! What becomes of faults. Each test runs itself again as a child program that faults, and looks at
+//! its end.
 #![cfg(not(loom))]
 
 use std::os::unix::process::ExitStatusExt;
@@ -54,7 +55,8 @@ extern "C" fn describe(fault_address: usize) -> bool {
 }
 
 fn write_to(address: usize) {
-    // SAFETY: the callers pass an address in a stack that nothing runs on, or one that faults, which is the purpose and ends the program.
+    // SAFETY: the callers pass an address in a stack that nothing runs on, or one that faults,
+    // which is the purpose and ends the program.
     unsafe { std::ptr::write_volatile(address as *mut u8, 1) };
 }
 
@@ -80,7 +82,11 @@ fn the_guards_ends_fault_and_the_stacks_ends_do_not() {
         match role("the_guards_ends_fault_and_the_stacks_ends_do_not", case) {
             Role::Child(case) => return touch_an_end_of_a_guard(&case),
             Role::Parent(output) => {
-                assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{case}: {output:?}");
+                assert_eq!(
+                    output.status.signal(),
+                    Some(libc::SIGSEGV),
+                    "{case}: {output:?}"
+                );
                 assert!(
                     String::from_utf8_lossy(&output.stderr).contains("stacks are fine"),
                     "{output:?}"
@@ -100,7 +106,11 @@ fn touch_an_end_of_a_guard(case: &str) {
     }
     eprintln!("stacks are fine");
     let guard = second.guard();
-    write_to(if case == "lowest" { guard.start } else { guard.end - 1 });
+    write_to(if case == "lowest" {
+        guard.start
+    } else {
+        guard.end - 1
+    });
 }
 
 #[test]
@@ -170,7 +180,8 @@ fn an_earlier_handler_is_called_for_faults_that_are_not_ours() {
 #[test]
 fn a_sent_signal_kills_where_the_default_action_stood() {
     let Some(output) = as_child("a_sent_signal_kills_where_the_default_action_stood") else {
-        // SAFETY: restores the default action and sends the signal to this thread; both take integers.
+        // SAFETY: restores the default action and sends the signal to this thread; both take
+        // integers.
         unsafe {
             libc::signal(libc::SIGBUS, libc::SIG_DFL);
         }

@@ -41,7 +41,8 @@ fn next_event(poller: &Poller) -> Event {
 
 fn pair() -> (UnixStream, UnixStream) {
     let (a, b) = UnixStream::pair().expect("a socket pair opens");
-    a.set_nonblocking(true).expect("sockets can be made non-blocking");
+    a.set_nonblocking(true)
+        .expect("sockets can be made non-blocking");
     (a, b)
 }
 
@@ -50,7 +51,10 @@ fn await_sleep(thread: ThreadHandle) {
     let path = format!("/proc/self/task/{}/stat", thread.id());
     loop {
         let stat = std::fs::read_to_string(&path).expect("the thread lives");
-        let after_name = stat.rsplit(") ").next().expect("the name is in parentheses");
+        let after_name = stat
+            .rsplit(") ")
+            .next()
+            .expect("the name is in parentheses");
         if after_name.starts_with('S') {
             return;
         }
@@ -78,7 +82,10 @@ fn deadlines_are_never_early_and_short_ones_do_not_become_a_busy_loop() {
         }
     }
     // One return for each; a few more where the kernel's timer and its clock disagree by a tick.
-    assert!(returns <= 2 * DEADLINES, "{returns} returns for {DEADLINES} deadlines");
+    assert!(
+        returns <= 2 * DEADLINES,
+        "{returns} returns for {DEADLINES} deadlines"
+    );
 }
 
 #[test]
@@ -97,7 +104,8 @@ fn a_deadline_that_was_given_up_does_not_wake_a_later_wait() {
     std::thread::scope(|scope| {
         let (poller, (send, receive)) = (&poller, mpsc::channel());
         let owner = scope.spawn(move || {
-            send.send(ThreadHandle::current()).expect("the test waits for it");
+            send.send(ThreadHandle::current())
+                .expect("the test waits for it");
             ask(poller, None)
         });
         await_sleep(receive.recv().expect("the owner sends its handle"));
@@ -125,7 +133,8 @@ fn a_kick_during_a_wait_ends_it() {
     std::thread::scope(|scope| {
         let (poller, (send, receive)) = (&poller, mpsc::channel());
         let owner = scope.spawn(move || {
-            send.send(ThreadHandle::current()).expect("the test waits for it");
+            send.send(ThreadHandle::current())
+                .expect("the test waits for it");
             while !ask(poller, None).0.kicked {}
         });
         await_sleep(receive.recv().expect("the owner sends its handle"));
@@ -154,7 +163,8 @@ fn a_signal_handler_can_kick() {
     std::thread::scope(|scope| {
         let (send, receive) = mpsc::channel();
         let owner = scope.spawn(move || {
-            send.send(ThreadHandle::current()).expect("the test waits for it");
+            send.send(ThreadHandle::current())
+                .expect("the test waits for it");
             while !ask(poller, None).0.kicked {}
         });
         let handle = receive.recv().expect("the owner sends its handle");
@@ -171,7 +181,8 @@ fn signals_neither_lengthen_nor_shorten_a_wait_for_a_deadline() {
     std::thread::scope(|scope| {
         let (poller, (send, receive)) = (&poller, mpsc::channel());
         let owner = scope.spawn(move || {
-            send.send(ThreadHandle::current()).expect("the test waits for it");
+            send.send(ThreadHandle::current())
+                .expect("the test waits for it");
             let deadline = Instant::now() + Duration::from_millis(50);
             while Instant::now() < deadline {
                 assert_eq!(ask(poller, Some(deadline)).0, NOTHING);
@@ -215,7 +226,11 @@ fn a_registration_reports_once_and_again_when_armed_again() {
     poller
         .modify(a.as_raw_fd(), Interest::READABLE, 8)
         .expect("a registered socket can be armed");
-    assert_eq!(next_event(&poller).token, 8, "level-triggered: readable when armed");
+    assert_eq!(
+        next_event(&poller).token,
+        8,
+        "level-triggered: readable when armed"
+    );
     a.read_exact(&mut [0]).expect("one byte is there");
     poller
         .modify(a.as_raw_fd(), Interest::READABLE, 9)
@@ -254,7 +269,10 @@ fn a_hang_up_wakes_both_directions() {
         .add(a.as_raw_fd(), Interest::READABLE, 1)
         .expect("a socket can be added");
     let event = next_event(&poller);
-    assert!(event.readable && event.writable && event.failed, "{event:?}");
+    assert!(
+        event.readable && event.writable && event.failed,
+        "{event:?}"
+    );
 }
 
 #[test]
@@ -296,7 +314,9 @@ fn a_closed_descriptor_is_forgotten_and_its_number_can_be_used_again() {
     drop(a);
     assert_eq!(ask(&poller, PAST).0, NOTHING);
     // EBADF, or ENOENT if another test has opened something with the same number meanwhile.
-    let error = poller.modify(number, Interest::READABLE, 2).expect_err("it is closed");
+    let error = poller
+        .modify(number, Interest::READABLE, 2)
+        .expect_err("it is closed");
     assert!(
         [Some(libc::EBADF), Some(libc::ENOENT)].contains(&error.raw_os_error()),
         "{error}"
@@ -346,7 +366,10 @@ fn what_cannot_be_waited_for_is_refused() {
         code(poller.add(file.as_raw_fd(), Interest::READABLE, 1)),
         Some(libc::EPERM)
     );
-    assert_eq!(code(poller.add(-1, Interest::READABLE, 1)), Some(libc::EBADF));
+    assert_eq!(
+        code(poller.add(-1, Interest::READABLE, 1)),
+        Some(libc::EBADF)
+    );
     let (a, _b) = pair();
     assert_eq!(
         code(poller.add(a.as_raw_fd(), Interest::READABLE, FIRST_RESERVED_TOKEN)),
@@ -389,7 +412,8 @@ fn a_forks_child_has_a_poller_of_its_own() {
         .add(a.as_raw_fd(), Interest::READABLE, 1)
         .expect("a socket can be added");
     let mut events = Events::new();
-    // SAFETY: the child makes system calls and allocates nothing, then ends without running anything of the parent's.
+    // SAFETY: the child makes system calls and allocates nothing, then ends without running
+    // anything of the parent's.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let ok = poller.reopen_after_fork().is_ok()
@@ -405,7 +429,9 @@ fn a_forks_child_has_a_poller_of_its_own() {
                 poller.kick();
                 poller.wait(&mut events, None).is_ok_and(|wait| wait.kicked)
             }
-            && poller.wait(&mut events, PAST).is_ok_and(|wait| wait == NOTHING);
+            && poller
+                .wait(&mut events, PAST)
+                .is_ok_and(|wait| wait == NOTHING);
         // SAFETY: ends the child at once.
         unsafe { libc::_exit(if ok { 0 } else { 1 }) };
     }
@@ -445,7 +471,10 @@ fn what_is_watched_is_reported_at_each_change_without_being_armed_again() {
     b.write_all(b"xy").expect("there is room");
     assert!(next_event(&poller).readable);
     b.write_all(b"z").expect("there is room");
-    assert!(next_event(&poller).readable, "more has come, whatever is left");
+    assert!(
+        next_event(&poller).readable,
+        "more has come, whatever is left"
+    );
     drop(b);
     let event = next_event(&poller);
     assert!(event.readable && event.writable && event.failed);
@@ -458,9 +487,13 @@ fn room_to_write_is_reported_when_a_full_socket_is_read_from() {
     poller.watch(a.as_raw_fd(), 9).expect("it is registered");
     let _ = next_event(&poller);
     let full = std::iter::repeat_with(|| a.write(&[0; 4096])).find_map(Result::err);
-    assert_eq!(full.map(|error| error.kind()), Some(io::ErrorKind::WouldBlock));
+    assert_eq!(
+        full.map(|error| error.kind()),
+        Some(io::ErrorKind::WouldBlock)
+    );
     assert_eq!(reported(&poller), []);
-    b.set_nonblocking(true).expect("sockets can be made non-blocking");
+    b.set_nonblocking(true)
+        .expect("sockets can be made non-blocking");
     while b.read(&mut [0; 4096]).is_ok() {}
     assert!(next_event(&poller).writable);
 }

@@ -40,5 +40,9 @@ fn the_slice_can_be_set_for_this_thread_and_nothing_else_changes() {
         (before.sched_policy, before.sched_nice)
     );
     // Before Linux 6.12 an ordinary thread has no slice of its own.
-    assert!([0, 500_000].contains(&after.sched_runtime), "{}", after.sched_runtime);
+    assert!(
+        [0, 500_000].contains(&after.sched_runtime),
+        "{}",
+        after.sched_runtime
+    );
 }

@@ -45,7 +45,8 @@ fn a_preemption_interrupts_the_named_thread_and_keeps_errno() {
             let bottom = alternate_stack().ss_sp as usize;
             // SAFETY: this thread's errno.
             unsafe { *errno() = 7 };
-            send.send(ThreadHandle::current()).expect("the test waits for it");
+            send.send(ThreadHandle::current())
+                .expect("the test waits for it");
             // SAFETY: as above.
             unsafe { *errno() = 7 };
             while COUNT.load(Ordering::Acquire) < 10 {

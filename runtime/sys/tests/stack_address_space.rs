@@ -1,4 +1,5 @@
-//! Reservations that the system refuses in the middle. The limit on address space is the whole program's, so this test has it to itself.
+//! Reservations that the system refuses in the middle. The limit on address space is the whole
+//! program's, so this test has it to itself.
 #![cfg(all(target_os = "linux", not(loom)))]
 
 use baton_sys::stack::{Stack, StackError, StackPool};
@@ -24,10 +25,12 @@ fn limit_address_space(bytes: u64) -> u64 {
         rlim_max: 0,
     };
     // SAFETY: a structure of this frame.
-    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) }, 0);
+    let got = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+    assert_eq!(got, 0);
     let before = std::mem::replace(&mut limit.rlim_cur, bytes);
     // SAFETY: as above; the hard limit stays.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    let set = unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) };
+    assert_eq!(set, 0);
     before
 }
 
@@ -42,7 +45,10 @@ fn a_reservation_that_is_refused_in_the_middle_leaves_as_many_stacks_as_before()
         let own = pool.stats();
         for _ in 0..3 {
             let refused = pool.reserve(1000, size);
-            assert!(matches!(refused, Err(StackError::NoAddressSpace { .. })), "{refused:?}");
+            assert!(
+                matches!(refused, Err(StackError::NoAddressSpace { .. })),
+                "{refused:?}"
+            );
             assert_eq!(premade(&pool), 5);
         }
         let now = pool.stats();
@@ -54,7 +60,9 @@ fn a_reservation_that_is_refused_in_the_middle_leaves_as_many_stacks_as_before()
         pool.reserve(10, size).expect("there is room for so many");
         limit_address_space(before);
         pool.reserve(200, size).expect("there is room");
-        let stacks: Vec<Stack> = (0..200).map(|_| pool.allocate(size).expect("it is ready")).collect();
+        let stacks: Vec<Stack> = (0..200)
+            .map(|_| pool.allocate(size).expect("it is ready"))
+            .collect();
         assert_eq!(premade(&pool), 0);
         let mut bottoms: Vec<_> = stacks.iter().map(|stack| stack.bottom() as usize).collect();
         bottoms.sort_unstable();

@@ -1,4 +1,5 @@
-//! The limit that guards made by `mprotect` run into. Alone in its program, since it uses up the maps of the whole program.
+//! The limit that guards made by `mprotect` run into. Alone in its program, since it uses up the
+//! maps of the whole program.
 #![cfg(all(not(loom), baton_mprotect_guards))]
 
 use baton_sys::stack::{GuardKind, StackError, StackPool};
@@ -11,11 +12,18 @@ fn the_map_limit_is_told_once_before_stacks_are_refused() {
     let mut pool = StackPool::new(64 * 1024).expect("the size is legal");
     assert_eq!(pool.stats().guards, GuardKind::Mprotect);
     // A reservation that would use them all up is refused, and nothing is made.
-    let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").expect("the system has a limit");
+    let limit =
+        std::fs::read_to_string("/proc/sys/vm/max_map_count").expect("the system has a limit");
     let limit: usize = limit.trim().parse().expect("it is a number");
-    assert!(matches!(pool.reserve(limit / 2, None), Err(StackError::NoGuard { .. })));
+    assert!(matches!(
+        pool.reserve(limit / 2, None),
+        Err(StackError::NoGuard { .. })
+    ));
     assert_eq!(
-        (pool.premade(None).expect("a size in bounds"), pool.stats().in_use),
+        (
+            pool.premade(None).expect("a size in bounds"),
+            pool.stats().in_use
+        ),
         (0, 0)
     );
     let mut told = Vec::new();

@@ -4,7 +4,9 @@
 use std::collections::HashSet;
 use std::os::fd::AsRawFd;
 
-use baton_sys::stack::{GUARD_SIZE, GuardKind, MAXIMUM_SIZE, MINIMUM_SIZE, Stack, StackError, StackPool};
+use baton_sys::stack::{
+    GUARD_SIZE, GuardKind, MAXIMUM_SIZE, MINIMUM_SIZE, Stack, StackError, StackPool,
+};
 
 const DEFAULT: usize = 1 << 20;
 
@@ -44,14 +46,23 @@ fn a_stack_is_what_it_says() {
 #[test]
 fn tops_of_neighbours_spread_over_the_caches_sets() {
     let mut pool = pool();
-    let stacks: Vec<Stack> = (0..8).map(|_| pool.allocate(None).expect("there is room")).collect();
-    let offsets: HashSet<usize> = stacks.iter().map(|stack| stack.top() as usize % page()).collect();
+    let stacks: Vec<Stack> = (0..8)
+        .map(|_| pool.allocate(None).expect("there is room"))
+        .collect();
+    let offsets: HashSet<usize> = stacks
+        .iter()
+        .map(|stack| stack.top() as usize % page())
+        .collect();
     assert_eq!(offsets.len(), 8, "each has its own offset in its page");
     let pages: HashSet<usize> = stacks
         .iter()
         .map(|stack| stack.bottom() as usize / page() % 8)
         .collect();
-    assert_eq!(pages.len(), 8, "each has its own low bits of the page number");
+    assert_eq!(
+        pages.len(),
+        8,
+        "each has its own low bits of the page number"
+    );
 }
 
 #[test]
@@ -74,7 +85,9 @@ fn the_last_recycled_stack_is_the_first_used_again_with_its_memory() {
 #[test]
 fn trimming_gives_back_the_memory_of_free_stacks() {
     let mut pool = pool();
-    let stacks: Vec<Stack> = (0..3).map(|_| pool.allocate(None).expect("there is room")).collect();
+    let stacks: Vec<Stack> = (0..3)
+        .map(|_| pool.allocate(None).expect("there is room"))
+        .collect();
     let mut tops = Vec::new();
     for stack in &stacks {
         touch(stack, 1);
@@ -132,16 +145,25 @@ fn other_sizes_have_mappings_of_their_own() {
     pool.trim();
     assert_eq!(pool.stats().reserved, 0);
     assert_eq!(
-        (pool.stats().in_use, pool.stats().free, pool.stats().peak_in_use),
+        (
+            pool.stats().in_use,
+            pool.stats().free,
+            pool.stats().peak_in_use
+        ),
         (0, 0, 1)
     );
 }
 
 #[test]
 fn illegal_sizes_are_refused_with_the_limit() {
-    let error = pool().allocate(Some(MAXIMUM_SIZE + 1)).expect_err("too large");
+    let error = pool()
+        .allocate(Some(MAXIMUM_SIZE + 1))
+        .expect_err("too large");
     assert!(matches!(error, StackError::TooLarge { .. }));
-    assert!(error.to_string().contains(&MAXIMUM_SIZE.to_string()), "{error}");
+    assert!(
+        error.to_string().contains(&MAXIMUM_SIZE.to_string()),
+        "{error}"
+    );
     assert!(pool().allocate(Some(usize::MAX)).is_err());
     assert!(StackPool::new(usize::MAX).is_err());
 }
@@ -173,7 +195,10 @@ fn is_readable(address: usize) -> bool {
     // SAFETY: the kernel checks the address, and reads one byte of a stack that nothing runs on.
     let written = unsafe { libc::write(writer.as_raw_fd(), address as *const libc::c_void, 1) };
     if written < 0 {
-        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EFAULT));
+        assert_eq!(
+            std::io::Error::last_os_error().raw_os_error(),
+            Some(libc::EFAULT)
+        );
     }
     written == 1
 }
@@ -181,10 +206,15 @@ fn is_readable(address: usize) -> bool {
 #[test]
 fn each_of_many_stacks_has_its_whole_guard_and_nothing_more() {
     let mut pool = pool();
-    let stacks: Vec<Stack> = (0..200).map(|_| pool.allocate(None).expect("there is room")).collect();
+    let stacks: Vec<Stack> = (0..200)
+        .map(|_| pool.allocate(None).expect("there is room"))
+        .collect();
     for stack in &stacks {
         let guard = stack.guard();
-        assert!(!guard.clone().step_by(page()).any(is_readable), "{guard:x?}");
+        assert!(
+            !guard.clone().step_by(page()).any(is_readable),
+            "{guard:x?}"
+        );
         assert!(!is_readable(guard.end - 1));
         assert!(is_readable(stack.bottom() as usize) && is_readable(stack.top() as usize - 1));
     }
@@ -219,7 +249,11 @@ fn very_many_stacks_fit() {
         pool.recycle(stack);
     }
     assert_eq!(
-        (pool.stats().in_use, pool.stats().free, pool.stats().peak_in_use),
+        (
+            pool.stats().in_use,
+            pool.stats().free,
+            pool.stats().peak_in_use
+        ),
         (0, many, many)
     );
 }
@@ -231,8 +265,13 @@ fn reserved_stacks_are_ready_all_or_none() {
         pool.reserve(40, size).expect("there is room");
         assert_eq!(pool.premade(size).expect("a size in bounds"), 40);
         let maps = pool.stats().maps;
-        let stacks: Vec<_> = (0..40).map(|_| pool.allocate(size).expect("it is ready")).collect();
-        assert_eq!((pool.stats().maps, pool.premade(size).expect("as before")), (maps, 0));
+        let stacks: Vec<_> = (0..40)
+            .map(|_| pool.allocate(size).expect("it is ready"))
+            .collect();
+        assert_eq!(
+            (pool.stats().maps, pool.premade(size).expect("as before")),
+            (maps, 0)
+        );
         stacks.iter().for_each(|stack| touch(stack, 1));
         for stack in stacks {
             pool.recycle(stack);
@@ -247,7 +286,10 @@ fn reserved_stacks_are_ready_all_or_none() {
     }
     assert_eq!((pool.stats().in_use, pool.stats().peak_in_use), (0, 40));
     let too_large = Some(64 << 30);
-    assert!(matches!(pool.reserve(1, too_large), Err(StackError::TooLarge { .. })));
+    assert!(matches!(
+        pool.reserve(1, too_large),
+        Err(StackError::TooLarge { .. })
+    ));
     assert!(pool.premade(too_large).is_err());
     // More address space than a processor has.
     let huge = Some(16 << 30);

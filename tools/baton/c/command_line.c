@@ -148,6 +148,7 @@ void baton_print_usage(const char *program_name, const Invocation *call) {
           "  -v        show version information\n"
           "  -E        ignore environment variables\n"
           "  -W        turn warnings on\n"
+          "  --simulate seed  run in virtual time, as the seed says\n"
           "  --        stop handling options\n"
           "  -         stop handling options and execute stdin\n",
           program_name);

@@ -34,6 +34,10 @@ void baton_editor_remember(baton_editor *editor, const char *text,
 /* Hears what is written to stdout or stderr; see baton_lua_set_console. */
 int baton_editor_console(int is_error, const char *text, size_t length);
 
+/* The source of what shows values at the prompt: lua/prompt.lua. Not ended by a
+   zero. */
+const char *baton_prompt_source(size_t *length);
+
 /* Is given each completion of the name that begins at `start`. */
 typedef void (*baton_candidate)(void *context, size_t start, const char *name,
                                 size_t length);

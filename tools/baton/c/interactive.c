@@ -20,6 +20,10 @@ typedef struct Source {
   baton_editor *editor; /* NULL: the standard input, as it comes */
 } Source;
 
+/* Keys of the registry: what lua/prompt.lua returns, and the `print` that there
+   was at the start. They are set on a terminal only. */
+static const char show_key = 's', farewell_key = 'f', print_key = 'p';
+
 /* What became of an input. */
 typedef enum Input {
   COMPILED,
@@ -192,12 +196,69 @@ static Input read_input(lua_State *L, const Source *source) {
 
 /* ---- The conversation ------------------------------------------------ */
 
+static int has_rest(lua_State *L) {
+  lua_pushboolean(L, baton_lua_has_rest(L));
+  return 1;
+}
+
+/* Keeps what shows values, if a person is to see them: another program reads
+   what `lua` would write. */
+static void prepare_to_show(lua_State *L) {
+  size_t length;
+  const char *source;
+  if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+    return;
+  source = baton_prompt_source(&length);
+  lua_pushcfunction(L, has_rest);
+  if (luaL_loadbufferx(L, source, length, "=(prompt)", "t") != LUA_OK)
+    lua_error(L);
+  lua_insert(L, -2);
+  lua_call(L, 1, 2);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &farewell_key);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &show_key);
+  lua_getglobal(L, "print");
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &print_key);
+}
+
+/* Puts text in place of the tables among all values on the stack. A program
+   with a 'print' of its own gets the tables. */
+static void show_tables(lua_State *L) {
+  int count = lua_gettop(L), is_ours;
+  lua_getglobal(L, "print");
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &print_key);
+  is_ours = lua_rawequal(L, -1, -2);
+  lua_settop(L, count);
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &show_key) != LUA_TFUNCTION || !is_ours
+      || !lua_checkstack(L, count + LUA_MINSTACK)) {
+    lua_settop(L, count);
+    return;
+  }
+  for (int i = 1; i <= count; i++)
+    lua_pushvalue(L, i);
+  if (baton_standalone_call(L, count, count) != LUA_OK) {
+    lua_settop(L, count); /* a __tostring failed: print has its say */
+    return;
+  }
+  for (int i = count; i >= 1; i--)
+    lua_replace(L, i);
+}
+
+/* Says what the program waits for when no more input comes. */
+static void say_what_is_left(lua_State *L) {
+  lua_settop(L, 0);
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &farewell_key) != LUA_TFUNCTION)
+    return;
+  if (baton_standalone_call(L, 0, 1) == LUA_OK && lua_isstring(L, -1))
+    baton_standalone_say(lua_tostring(L, -1));
+}
+
 /* Shows all values on the stack through the global 'print'. */
 static void print_results(lua_State *L) {
   int count = lua_gettop(L);
   if (count == 0)
     return;
   luaL_checkstack(L, LUA_MINSTACK, "too many results to print");
+  show_tables(L);
   lua_getglobal(L, "print");
   lua_insert(L, 1);
   if (lua_pcall(L, count, 0, 0) != LUA_OK)
@@ -220,6 +281,7 @@ void baton_interactive(lua_State *L, int no_environment) {
     source.editor = baton_editor_open(L, no_environment);
   if (source.editor != NULL)
     baton_lua_set_console(baton_editor_console);
+  prepare_to_show(L);
   while ((input = read_input(L, &source)) != ENDED) {
     int status = input == WRONG ? LUA_ERRSYNTAX : LUA_OK;
     if (input == ABANDONED)
@@ -233,4 +295,6 @@ void baton_interactive(lua_State *L, int no_environment) {
   if (source.editor == NULL) /* an editor has ended its line */
     putchar('\n');
   fflush(stdout);
+  say_what_is_left(L);
+  lua_settop(L, 0);
 }

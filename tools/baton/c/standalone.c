@@ -275,7 +275,11 @@ static int status_of(lua_State *L, const Invocation *call, Errand errand) {
 }
 
 int baton_standalone(lua_State *L) {
+  static int has_begun;
   Invocation call = {0};
+  if (has_begun) /* by a program that has found it with debug.getinfo */
+    return luaL_error(L, "the command line has been read");
+  has_begun = 1;
   call.argc = (int)lua_tointeger(L, 1);
   call.argv = (char **)lua_touserdata(L, 2);
   luaL_checkversion(L);

@@ -45,6 +45,9 @@ void baton_lua_set_interruptible(int on);
    that nobody joined. May raise ("interrupted!"); it is called interruptible. */
 int baton_lua_wait_for_rest(lua_State *L);
 
+/* Whether baton_lua_wait_for_rest would wait now. May raise as it does. */
+int baton_lua_has_rest(lua_State *L);
+
 /* Whether the main process is being killed by another one: what it fails with
    then is no error of the program, and is not reported. Never raises. */
 int baton_lua_main_was_killed(void);

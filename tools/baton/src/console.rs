@@ -1,6 +1,6 @@
-//! Output while a line is edited. Written straight to the terminal it would run into the line. So as long as the
-//! editor has the terminal, what processes write is kept, and a thread of its own passes each whole line to the
-//! editor, which shows it above the prompt.
+//! Output while a line is edited. Written straight to the terminal it would run into the line. So
+//! as long as the editor has the terminal, what processes write is kept, and a thread of its own
+//! passes each whole line to the editor, which shows it above the prompt.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,8 @@ use rustyline::ExternalPrinter;
 /// Text that may wait for the editor, in bytes; a process that writes more waits.
 const MOST_WAITING: usize = 1 << 18;
 
-/// A writer waits no longer than this: the editor may be waiting for the very VM that the writer keeps.
+/// A writer waits no longer than this: the editor may be waiting for the very VM that the writer
+/// keeps.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// A line that gets longer than this, in bytes, is passed on in pieces.
@@ -27,7 +28,8 @@ struct State {
     stderr_is_terminal: bool,
 }
 
-/// Guarded by itself: written by every thread that prints, by the editor's and by the one that passes on.
+/// Guarded by itself: written by every thread that prints, by the editor's and by the one that
+/// passes on.
 static STATE: Mutex<State> = Mutex::new(State {
     editing: false,
     waiting: Vec::new(),
@@ -80,7 +82,8 @@ pub(crate) fn write(is_error: bool, text: &[u8]) -> bool {
     now.editing
 }
 
-/// The editor takes the terminal. A line that somebody has left unfinished is ended: the editor would overwrite it.
+/// The editor takes the terminal. A line that somebody has left unfinished is ended: the editor
+/// would overwrite it.
 pub(crate) fn begin_editing() {
     let mut now = state();
     if !now.at_line_start {
@@ -121,7 +124,10 @@ fn pass_on(mut printer: impl ExternalPrinter) {
         let lines = std::mem::replace(&mut now.waiting, rest);
         CHANGED.notify_all();
         drop(now);
-        if printer.print(String::from_utf8_lossy(&lines).into_owned()).is_err() {
+        if printer
+            .print(String::from_utf8_lossy(&lines).into_owned())
+            .is_err()
+        {
             return; // the editor is gone, and with it the prompt
         }
     }

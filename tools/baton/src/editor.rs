@@ -1,4 +1,5 @@
-//! The line editor of the interactive mode: rustyline, with a history of its own file and completion by the guest.
+//! The line editor of the interactive mode: rustyline, with a history of its own file and
+//! completion by the guest.
 
 use std::env;
 use std::io;
@@ -16,7 +17,8 @@ use rustyline::{CompletionType, Config, Context, Helper};
 use crate::console;
 use crate::history::{self, History};
 
-/// Finds what can stand at the end of a line: where the name that is to be completed begins, and the names.
+/// Finds what can stand at the end of a line: where the name that is to be completed begins, and
+/// the names.
 pub(crate) type Names = Box<dyn Fn(&str) -> Vec<(usize, String)>>;
 
 /// How reading a line ended.
@@ -54,7 +56,9 @@ impl Editor {
         rustyline.set_max_history_size(history::MOST_ENTRIES)?;
         rustyline.set_helper(Some(Completion { names }));
         console::open(rustyline.create_external_printer()?)?;
-        let history = History::locate(ignore_environment, |name| env::var_os(name).map(PathBuf::from));
+        let history = History::locate(ignore_environment, |name| {
+            env::var_os(name).map(PathBuf::from)
+        });
         let mut editor = Self {
             rustyline,
             history,
@@ -109,7 +113,8 @@ impl Editor {
     /// Says once why there is no history in a file, and goes on without.
     fn give_up_history(&mut self, what: &str, error: &io::Error) {
         eprintln!(
-            "baton: warning: cannot {what} the history {}: {error}; set BATON_HISTORY to another file, or to nothing",
+            "baton: warning: cannot {what} the history {}: {error}; set BATON_HISTORY to another \
+             file, or to nothing",
             self.history.name()
         );
         self.history = History::none();
@@ -124,9 +129,18 @@ struct Completion {
 impl Completer for Completion {
     type Candidate = String;
 
-    fn complete(&self, line: &str, position: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
+    fn complete(
+        &self,
+        line: &str,
+        position: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
         let before = &line[..position];
-        if before.rsplit('\n').next().is_none_or(|last| last.trim().is_empty()) {
+        if before
+            .rsplit('\n')
+            .next()
+            .is_none_or(|last| last.trim().is_empty())
+        {
             return Ok((position, vec!["  ".into()])); // a step of indentation
         }
         let found = (self.names)(before);

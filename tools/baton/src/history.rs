@@ -1,5 +1,5 @@
-//! The history's file: one input a line, oldest first, in which a backslash and a line end are escaped. Several
-//! programs may append to it at a time: each adds a line in one write.
+//! The history's file: one input a line, oldest first, in which a backslash and a line end are
+//! escaped. Several programs may append to it at a time: each adds a line in one write.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -15,10 +15,13 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// The file that `BATON_HISTORY` names, unless the environment is to be ignored: none if it is empty. Else
-    /// `baton/history` in `$XDG_STATE_HOME`, or in `~/.local/state`, which stands in for it (XDG Base Directory
-    /// Specification 0.8).
-    pub(crate) fn locate(ignore_environment: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Self {
+    /// The file that `BATON_HISTORY` names, unless the environment is to be ignored: none if it is
+    /// empty. Else `baton/history` in `$XDG_STATE_HOME`, or in `~/.local/state`, which stands in
+    /// for it (XDG Base Directory Specification 0.8).
+    pub(crate) fn locate(
+        ignore_environment: bool,
+        variable: impl Fn(&str) -> Option<PathBuf>,
+    ) -> Self {
         let named = variable("BATON_HISTORY").filter(|_| !ignore_environment);
         let path = named.or_else(|| {
             let state = variable("XDG_STATE_HOME").filter(|path| path.is_absolute());
@@ -65,14 +68,24 @@ impl History {
             return Ok(());
         };
         if let Some(directory) = path.parent() {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+            fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(directory)?;
         }
-        private().append(true).open(path)?.write_all(escape(entry).as_bytes())
+        private()
+            .append(true)
+            .open(path)?
+            .write_all(escape(entry).as_bytes())
     }
 
     /// The file's name, for messages.
     pub(crate) fn name(&self) -> String {
-        self.path.as_deref().unwrap_or(Path::new("none")).display().to_string()
+        self.path
+            .as_deref()
+            .unwrap_or(Path::new("none"))
+            .display()
+            .to_string()
     }
 }
 

@@ -1,8 +1,8 @@
 //! `baton`: runs Lua 5.4 programs as preemptive processes; a drop-in for the standalone `lua`.
 //!
-//! The entry is C's `main`, not Rust's: Rust's start-up ignores SIGPIPE and opens /dev/null in place of closed
-//! standard streams, and a Lua program must see both as its parent left them. All that the command line does is in
-//! `c/standalone.c`, called by the runtime in the main process.
+//! The entry is C's `main`, not Rust's: Rust's start-up ignores SIGPIPE and opens /dev/null in
+//! place of closed standard streams, and a Lua program must see both as its parent left them. All
+//! that the command line does is in `c/standalone.c`, called by the runtime in the main process.
 
 #![no_main]
 
@@ -15,7 +15,17 @@ use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::slice;
 
+use baton_lua::ReservingAllocator;
 use editor::{Editor, Line};
+
+/// Running out of memory is an error that a program can catch.
+#[global_allocator]
+static ALLOCATOR: ReservingAllocator = ReservingAllocator;
+
+unsafe extern "C" {
+    /// Says what the error on the top of a `lua_State`'s stack is; see `c/standalone.h`.
+    fn baton_standalone_report(state: *mut c_void);
+}
 
 unsafe extern "C-unwind" {
     /// Interprets the command line on the given `lua_State`; see `c/standalone.h`.
@@ -29,21 +39,29 @@ unsafe extern "C-unwind" {
         last: *mut u64,
     ) -> c_int;
     /// Offers the completions of a line; see `c/editor.h`.
-    fn baton_complete(state: *mut c_void, line: *const u8, length: usize, offer: Candidate, context: *mut c_void);
+    fn baton_complete(
+        state: *mut c_void,
+        line: *const u8,
+        length: usize,
+        offer: Candidate,
+        context: *mut c_void,
+    );
 }
 
 /// The program's entry, called by the C runtime. Returns the exit status.
 // SAFETY: the only definition of `main` in the program, with the signature that C gives it.
 #[unsafe(no_mangle)]
 extern "C" fn main(argc: c_int, argv: *mut *mut c_char) -> c_int {
-    // SAFETY: argc and argv are as the C runtime passed them: argc strings and a NULL, valid until the program ends.
+    // SAFETY: argc and argv are as the C runtime passed them: argc strings and a NULL, valid until
+    // the program ends.
     let seed = match unsafe { simulation_asked(argc, argv) }.map(|call| call.begin()) {
         None => None,
         Some(simulation::Next::Run(seed)) => Some(seed),
         Some(simulation::Next::Done(status)) => return status,
     };
-    // SAFETY: as above. `baton_standalone` is a lua_CFunction that takes these two as its arguments.
-    unsafe { baton_lua::run_program(baton_standalone, argc, argv, seed) }
+    // SAFETY: as above. `baton_standalone` is a lua_CFunction that takes these two as its
+    // arguments, and `baton_standalone_report` pops the error that it tells.
+    unsafe { baton_lua::run_program(baton_standalone, baton_standalone_report, argc, argv, seed) }
 }
 
 /// Whether the command line asks for simulated runs, and how.
@@ -53,14 +71,18 @@ extern "C" fn main(argc: c_int, argv: *mut *mut c_char) -> c_int {
 unsafe fn simulation_asked(argc: c_int, argv: *mut *mut c_char) -> Option<simulation::Call> {
     let (mut seeds_at, mut first, mut last) = (0, 0, 0);
     // SAFETY: the caller's condition; the others are writable.
-    let asked = unsafe { baton_asks_for_simulation(argc, argv, &raw mut seeds_at, &raw mut first, &raw mut last) };
+    let asked = unsafe {
+        baton_asks_for_simulation(argc, argv, &raw mut seeds_at, &raw mut first, &raw mut last)
+    };
     let argument = |i: usize| {
         // SAFETY: the caller's condition; `i` is below `argc`.
         let text = unsafe { CStr::from_ptr(*argv.add(i)) };
         OsStr::from_bytes(text.to_bytes()).to_owned()
     };
     (asked != 0).then(|| simulation::Call {
-        arguments: (0..usize::try_from(argc).unwrap_or(0)).map(argument).collect(),
+        arguments: (0..usize::try_from(argc).unwrap_or(0))
+            .map(argument)
+            .collect(),
         seeds_at: usize::try_from(seeds_at).unwrap_or(0),
         first,
         last,
@@ -68,7 +90,8 @@ unsafe fn simulation_asked(argc: c_int, argv: *mut *mut c_char) -> Option<simula
 }
 
 /// `baton_candidate` of `c/editor.h`.
-type Candidate = unsafe extern "C" fn(context: *mut c_void, start: usize, name: *const u8, length: usize);
+type Candidate =
+    unsafe extern "C" fn(context: *mut c_void, start: usize, name: *const u8, length: usize);
 
 /// A `lua_State`, for completion.
 struct Guest(*mut c_void);
@@ -78,8 +101,14 @@ struct Guest(*mut c_void);
 /// # Safety
 /// `context` is the `Vec` that `names` passed, `name` is readable for `length` bytes.
 unsafe extern "C" fn add_name(context: *mut c_void, start: usize, name: *const u8, length: usize) {
-    // SAFETY: the caller's conditions; `names` touches the vector only after the call that this is called from.
-    let (found, name) = unsafe { (&mut *context.cast::<Vec<(usize, String)>>(), bytes(name, length)) };
+    // SAFETY: the caller's conditions; `names` touches the vector only after the call that this is
+    // called from.
+    let (found, name) = unsafe {
+        (
+            &mut *context.cast::<Vec<(usize, String)>>(),
+            bytes(name, length),
+        )
+    };
     if let Ok(name) = std::str::from_utf8(name) {
         found.push((start, name.to_owned()));
     }
@@ -88,9 +117,18 @@ unsafe extern "C" fn add_name(context: *mut c_void, start: usize, name: *const u
 impl Guest {
     fn names(&self, line: &str) -> Vec<(usize, String)> {
         let mut found: Vec<(usize, String)> = Vec::new();
-        // SAFETY: the state lives as long as the program, and this is its main process, which called the editor. No error
-        // crosses this frame (`c/completion.c` is protected), and the process stays on its thread meanwhile.
-        unsafe { baton_complete(self.0, line.as_ptr(), line.len(), add_name, (&raw mut found).cast()) };
+        // SAFETY: the state lives as long as the program, and this is its main process, which
+        // called the editor. No error crosses this frame (`c/completion.c` is protected), and the
+        // process stays on its thread meanwhile.
+        unsafe {
+            baton_complete(
+                self.0,
+                line.as_ptr(),
+                line.len(),
+                add_name,
+                (&raw mut found).cast(),
+            )
+        };
         found
     }
 }
@@ -113,14 +151,16 @@ unsafe fn bytes<'a>(text: *const u8, length: usize) -> &'a [u8] {
 extern "C" fn baton_editor_open(state: *mut c_void, ignore_environment: c_int) -> *mut Editor {
     let guest = Guest(state);
     let names = Box::new(move |line: &str| guest.names(line));
-    Editor::open(ignore_environment != 0, names).map_or(std::ptr::null_mut(), |editor| Box::into_raw(Box::new(editor)))
+    Editor::open(ignore_environment != 0, names).map_or(std::ptr::null_mut(), |editor| {
+        Box::into_raw(Box::new(editor))
+    })
 }
 
 /// Reads a line; see `c/editor.h`.
 ///
 /// # Safety
-/// `editor` is what `baton_editor_open` returned, and nobody else uses it meanwhile; `prompt` is readable for
-/// `prompt_length` bytes; `text` and `length` are writable.
+/// `editor` is what `baton_editor_open` returned, and nobody else uses it meanwhile; `prompt` is
+/// readable for `prompt_length` bytes; `text` and `length` are writable.
 // SAFETY: the only definition of this symbol, with the signature of `c/editor.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_editor_read(
@@ -138,7 +178,8 @@ unsafe extern "C" fn baton_editor_read(
         Line::Ended => (2, ""),
         Line::Failed(message) => (3, message),
     };
-    // SAFETY: the caller's conditions. The line is the editor's, which leaves it alone until the next call.
+    // SAFETY: the caller's conditions. The line is the editor's, which leaves it alone until the
+    // next call.
     unsafe {
         text.write(line.as_ptr());
         length.write(line.len());
@@ -158,13 +199,30 @@ unsafe extern "C" fn baton_editor_remember(editor: *mut Editor, text: *const u8,
     editor.remember(&String::from_utf8_lossy(text));
 }
 
+/// The source of what shows values at the prompt; see `c/editor.h`.
+///
+/// # Safety
+/// `length` is writable.
+// SAFETY: the only definition of this symbol, with the signature of `c/editor.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_prompt_source(length: *mut usize) -> *const u8 {
+    let source = include_str!("../lua/prompt.lua");
+    // SAFETY: the caller's condition.
+    unsafe { length.write(source.len()) };
+    source.as_ptr()
+}
+
 /// Hears what is written to the standard streams; see `c/editor.h`.
 ///
 /// # Safety
 /// `text` is readable for `length` bytes.
 // SAFETY: the only definition of this symbol, with the signature of `c/editor.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_editor_console(is_error: c_int, text: *const u8, length: usize) -> c_int {
+unsafe extern "C" fn baton_editor_console(
+    is_error: c_int,
+    text: *const u8,
+    length: usize,
+) -> c_int {
     // SAFETY: the caller's condition.
     let text = unsafe { bytes(text, length) };
     c_int::from(console::write(is_error != 0, text))

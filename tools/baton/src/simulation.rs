@@ -1,4 +1,5 @@
-//! `--simulate`: where things lie in memory is made the same for each run, and a range of seeds is run one by one.
+//! `--simulate`: where things lie in memory is made the same for each run, and a range of seeds is
+//! run one by one.
 
 use nix::sys::personality::{self, Persona};
 use nix::unistd::execv;
@@ -29,7 +30,8 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Does what is to be done before the program can run, or in its place. May replace the program by itself.
+    /// Does what is to be done before the program can run, or in its place. May replace the program
+    /// by itself.
     pub(crate) fn begin(&self) -> Next {
         if self.first < self.last {
             return Next::Done(self.run_all());
@@ -47,7 +49,11 @@ impl Call {
         if let Some((name, arguments)) = self.arguments.split_first() {
             command.arg0(name);
             for (i, argument) in arguments.iter().enumerate() {
-                command.arg(if i + 1 == self.seeds_at { seeds } else { argument });
+                command.arg(if i + 1 == self.seeds_at {
+                    seeds
+                } else {
+                    argument
+                });
             }
         }
         command
@@ -57,16 +63,22 @@ impl Call {
     fn start_again_with_fixed_addresses(&self, now: nix::Result<Persona>) {
         let fixed = now.and_then(|now| personality::set(now | Persona::ADDR_NO_RANDOMIZE));
         // Not by a `Command`, which would change how signals are handled.
-        let arguments = self.arguments.iter().map(|argument| CString::new(argument.as_bytes()));
+        let arguments = self
+            .arguments
+            .iter()
+            .map(|argument| CString::new(argument.as_bytes()));
         let arguments: Result<Vec<CString>, _> = arguments.collect();
-        let Err(error) = fixed.and_then(|_| execv(THIS_PROGRAM, &arguments.map_err(|_| nix::Error::EINVAL)?));
+        let Err(error) =
+            fixed.and_then(|_| execv(THIS_PROGRAM, &arguments.map_err(|_| nix::Error::EINVAL)?));
         eprintln!(
-            "baton: addresses differ from run to run here ({error}): a program whose order of doing things depends on them, as that of `pairs` \
+            "baton: addresses differ from run to run here ({error}): a program whose order of \
+             doing things depends on them, as that of `pairs` \
              over tables with objects as keys does, may not repeat itself"
         );
     }
 
-    /// Runs the program with each seed, up to the first that fails; shows what that one has written. Returns the exit status.
+    /// Runs the program with each seed, up to the first that fails; shows what that one has
+    /// written. Returns the exit status.
     fn run_all(&self) -> c_int {
         let (first, last) = (self.first, self.last);
         let shows_progress = std::io::stderr().is_terminal();

@@ -1,8 +1,10 @@
-//! The language and its library, where a host could break them: each area under lua/behaviour has hundreds of assertions.
+//! The language and its library, where a host could break them: each area under lua/behaviour has
+//! hundreds of assertions.
 //!
-//! `lua/behaviour/driver.lua` runs one file in one mode: plain, preempted beside busy processes, in a process of its own, and in
-//! a crowd of processes that all run it. The system's own `lua5.4` runs each file too, so that what is expected is Lua's own
-//! behaviour and not ours. `BATON_BEHAVIOUR_RUNS=20` in the environment runs everything so many times.
+//! `lua/behaviour/driver.lua` runs one file in one mode: plain, preempted beside busy processes, in
+//! a process of its own, and in a crowd of processes that all run it. The system's own `lua5.4`
+//! runs each file too, so that what is expected is Lua's own behaviour and not ours.
+//! `BATON_BEHAVIOUR_RUNS=20` in the environment runs everything so many times.
 
 mod harness;
 
@@ -12,7 +14,9 @@ use harness::{Outcome, Run, baton, lua_dir, peer};
 
 /// How many times each file runs.
 fn runs() -> usize {
-    std::env::var("BATON_BEHAVIOUR_RUNS").map_or(1, |text| text.parse().expect("BATON_BEHAVIOUR_RUNS is a number"))
+    std::env::var("BATON_BEHAVIOUR_RUNS").map_or(1, |text| {
+        text.parse().expect("BATON_BEHAVIOUR_RUNS is a number")
+    })
 }
 
 /// A directory of files about one thing.
@@ -49,7 +53,11 @@ impl Area {
             } else {
                 self.least
             };
-            assert!(count >= least, "{} had {count} assertions, and not {least}", self.name);
+            assert!(
+                count >= least,
+                "{} had {count} assertions, and not {least}",
+                self.name
+            );
         }
     }
 }
@@ -135,8 +143,16 @@ fn no_file_is_left_out() {
             continue;
         }
         for file in std::fs::read_dir(&directory).expect("an area can be listed") {
-            let path = file.expect("an area can be listed").path().with_extension("");
-            there.insert(path.strip_prefix(&root).expect("it is inside").display().to_string());
+            let path = file
+                .expect("an area can be listed")
+                .path()
+                .with_extension("");
+            there.insert(
+                path.strip_prefix(&root)
+                    .expect("it is inside")
+                    .display()
+                    .to_string(),
+            );
         }
     }
     let mut named = BTreeSet::new();
@@ -153,11 +169,12 @@ fn no_file_is_left_out() {
     assert_eq!(there, named);
 }
 
-/// The suite in a debug build sees each lock of the VM without its unlock, and the reverse; a release build does not look.
+/// The suite in a debug build sees each lock of the VM without its unlock, and the reverse; a
+/// release build does not look.
 #[test]
 fn a_debug_build_asserts_that_enter_and_leave_alternate() {
     let program = std::fs::read(harness::baton_path()).expect("the program can be read");
     let check = b"(a lock or unlock is missing)";
     let has_checks = program.windows(check.len()).any(|bytes| bytes == check);
-    assert_eq!(has_checks, cfg!(debug_assertions));
+    assert_eq!(has_checks, harness::program::has_assertions());
 }

@@ -1,4 +1,5 @@
-//! The ffi among processes: calls beside each other, callbacks on the calling thread and from others.
+//! The ffi among processes: calls beside each other, callbacks on the calling thread and from
+//! others.
 
 mod harness;
 
@@ -71,6 +72,7 @@ cases! {
         ten_long_calls_overlap,
         results_of_a_call_that_was_retaken_are_right,
         many_processes_call_shortly_while_others_call_long,
+        a_first_long_call_does_not_delay_a_callback_that_waits,
         a_kill_takes_effect_when_the_call_returns,
         a_bound_process_makes_its_calls_on_its_thread,
         a_forks_child_makes_calls_that_last;
@@ -94,13 +96,17 @@ fn a_freed_callback_answers_zero_and_is_reported_once() {
     outcome.succeeds();
     assert_eq!(outcome.stdout, "0\n0\n0\n");
     assert_eq!(
-        outcome.stderr.matches("a callback that has been freed").count(),
+        outcome
+            .stderr
+            .matches("a callback that has been freed")
+            .count(),
         1,
         "{outcome}"
     );
 }
 
-/// Guards: C had found the callback living, waited to enter, and then called the function that had come to its place.
+/// Guards: C had found the callback living, waited to enter, and then called the function that had
+/// come to its place.
 #[test]
 fn a_callback_that_is_freed_while_c_waits_to_enter_answers_zero() {
     let outcome = run("local flag = ffi.new 'char[1]'
@@ -118,7 +124,9 @@ fn a_callback_that_is_freed_while_c_waits_to_enter_answers_zero() {
     outcome.succeeds();
     assert_eq!(outcome.stdout, "true\t0\n", "{outcome}");
     assert!(
-        outcome.stderr.contains("a callback that was freed meanwhile"),
+        outcome
+            .stderr
+            .contains("a callback that was freed meanwhile"),
         "{outcome}"
     );
 }
@@ -135,7 +143,11 @@ fn a_callback_from_a_signal_handler_while_everybody_waits_answers_zero() {
                  print('went on', called)");
         outcome.succeeds();
         let is_refused = outcome.stderr.contains("from a signal handler?");
-        let answer = if is_refused { "went on\t0\n" } else { "went on\t1\n" };
+        let answer = if is_refused {
+            "went on\t0\n"
+        } else {
+            "went on\t1\n"
+        };
         assert_eq!(outcome.stdout, answer, "{outcome}");
         is_refused
     };
@@ -152,8 +164,11 @@ fn an_error_in_a_visit_is_reported_and_answers_zero() {
            return 1
          end, 1, 3))");
     assert_eq!(outcome.stdout, "2\n", "{outcome}");
-    assert!(outcome.stderr.contains("process 'callbacks' failed: "), "{outcome}");
-    assert!(outcome.stderr.contains("told\nstack traceback:"), "{outcome}");
+    assert!(outcome.stderr.contains("'callbacks' failed: "), "{outcome}");
+    assert!(
+        outcome.stderr.contains("told\nstack traceback:"),
+        "{outcome}"
+    );
     outcome.ends_with(1);
 }
 
@@ -173,24 +188,35 @@ fn threads_that_call_back_while_the_program_ends_do_no_harm() {
              while calls < 50 do process.sleep(0.001) end
              {end}"
         ));
-        outcome.without_panic().ends_with(i32::from(end.starts_with("error")));
+        outcome
+            .without_panic()
+            .ends_with(i32::from(end.starts_with("error")));
     }
 }
 
 #[test]
 fn a_callback_after_the_vm_has_ended_is_refused() {
-    let outcome = run("subject.subject_keep(function() print 'called' return 1 end)
+    let outcome = run(
+        "subject.subject_keep(function() print 'called' return 1 end)
          subject.subject_call_kept_at_exit()
-         os.exit(0, true)");
+         os.exit(0, true)",
+    );
     outcome.succeeds();
     assert_eq!(outcome.stdout, "");
-    assert!(outcome.stderr.contains("whose program has ended"), "{outcome}");
+    assert!(
+        outcome.stderr.contains("whose program has ended"),
+        "{outcome}"
+    );
 }
 
 #[test]
 fn a_finalizer_may_still_call_c_when_the_state_is_closed() {
-    let outcome = run("older = setmetatable({}, {__gc = function() print(subject.subject_add(1, 2)) end})
-         younger = ffi.gc(ffi.new('int[1]', 5), function(p) print(p[0], subject.subject_call(function(n) return n end, 6)) end)");
+    let outcome = run(
+        "older = setmetatable({}, {__gc = function() print(subject.subject_add(1, \
+                       2)) end})
+         younger = ffi.gc(ffi.new('int[1]', 5), function(p) print(p[0], \
+         subject.subject_call(function(n) return n end, 6)) end)",
+    );
     outcome.succeeds().quietly();
     assert_eq!(outcome.stdout, "5\t6\n3\n");
 }
@@ -213,11 +239,13 @@ fn who_waits_in_a_critical_section_for_a_thread_that_calls_back_is_told_and_can_
     let mut program = baton()
         .process_code(
             "local subject = require 'ffi.subject'
-             process.critical(function() subject.subject_call_from_threads(function() return 1 end, 1, 1) end)",
+             process.critical(function() subject.subject_call_from_threads(function() return 1 \
+             end, 1, 1) end)",
         )
         .start();
     program.await_stderr(
-        "called inside process.critical, keeps all other processes, and a callback from another thread, waiting",
+        "called inside process.critical, keeps all other processes, and a callback from another \
+         thread, waiting",
     );
     program.await_stderr("If it waits for that thread, it waits for ever.");
     // Two that come before the first is taken in are one.
@@ -255,7 +283,8 @@ fn a_deadlock_is_reported_once_the_last_thread_that_could_call_back_has_ended() 
 #[test]
 fn a_deadlock_is_reported_although_an_abandoned_call_goes_on() {
     let outcome = run("local flag = ffi.new 'char[1]'
-         print(pcall(ffi.timeout(ffi.fn('int subject_await(const volatile char *flag)', subject), 0.01), flag))
+         print(pcall(ffi.timeout(ffi.fn('int subject_await(const volatile char *flag)', subject), \
+         0.01), flag))
          process.event():wait()");
     outcome
         .ends_with(1)

@@ -32,6 +32,10 @@ cases! {
         a_file_closed_by_one_process_is_closed_for_all,
         opening_closing_and_using_files_at_random_is_safe,
         default_files_are_shared_by_all_processes;
+    mod loading from "foreign/loading.lua":
+        by_the_ffi,
+        by_package_loadlib,
+        by_require;
 }
 
 /// Ticks on stderr each millisecond, as a daemon.
@@ -41,7 +45,8 @@ const TICKER: &str = "process.spawn({ daemon = true }, function()
 
 #[test]
 fn a_print_into_a_full_pipe_does_not_stop_the_others_and_loses_nothing() {
-    let code = format!("{TICKER} print(('x'):rep(1000000)) io.stderr:write 'printed' os.exit(0, true)");
+    let code =
+        format!("{TICKER} print(('x'):rep(1000000)) io.stderr:write 'printed' os.exit(0, true)");
     let mut program = baton().process_code(&code).hold_stdout().start();
     program.await_stderr("tick 100 ");
     program.read_stdout();
@@ -54,7 +59,11 @@ fn a_print_into_a_full_pipe_does_not_stop_the_others_and_loses_nothing() {
 
 #[test]
 fn many_writes_into_a_full_pipe_do_not_stop_the_others_and_lose_nothing() {
-    for print in ["print(line)", "io.write(line, '\\n')", "io.stdout:write(line, '\\n')"] {
+    for print in [
+        "print(line)",
+        "io.write(line, '\\n')",
+        "io.stdout:write(line, '\\n')",
+    ] {
         let code = format!(
             "{TICKER}
              local all = {{}}
@@ -110,7 +119,10 @@ fn one_print_is_one_line_whoever_else_prints() {
     assert_eq!(outcome.stdout.lines().count(), 4000);
     for line in outcome.stdout.lines() {
         let words: Vec<_> = line.split('\t').collect();
-        let whole = words.len() == 5 && words[0] == "process" && words[2] == "line" && words[4] == "z".repeat(50);
+        let whole = words.len() == 5
+            && words[0] == "process"
+            && words[2] == "line"
+            && words[4] == "z".repeat(50);
         assert!(whole, "a line was torn: {line:?}");
     }
 }
@@ -120,7 +132,8 @@ fn a_print_that_calls_tostring_is_one_line_too() {
     let outcome = baton()
         .process_code(
             "process.params.slice = 0.0005
-             local slow = setmetatable({}, { __tostring = function() process.yield() return 'slow' end })
+             local slow = setmetatable({}, { __tostring = function() process.yield() return 'slow' \
+             end })
              for i = 1, 20 do
                process.spawn(function() for k = 1, 20 do print('a', slow, 'b', slow, 'c') end end)
              end",
@@ -136,7 +149,8 @@ fn an_unknown_module_that_blocks_is_warned_about_once_by_its_name() {
     let mut program = baton()
         .process_code(
             "local blocker = require 'blocker'
-             process.spawn({ daemon = true, name = 'other' }, function() while true do process.sleep(0.001) end end)
+             process.spawn({ daemon = true, name = 'other' }, function() while true do \
+             process.sleep(0.001) end end)
              local was_warned = os.getenv 'SCRATCH' .. '/was_warned'
              local p = process.spawn({ name = 'the blocked' }, function()
                process.sleep(0.005)
@@ -148,7 +162,8 @@ fn an_unknown_module_that_blocks_is_warned_about_once_by_its_name() {
         )
         .start();
     program.await_stderr("block_ms");
-    std::fs::write(program.scratch().join("was_warned"), "").expect("the directory of the run is there");
+    std::fs::write(program.scratch().join("was_warned"), "")
+        .expect("the directory of the run is there");
     let outcome = program.finish();
     outcome
         .succeeds()
@@ -189,7 +204,8 @@ fn a_function_that_keeps_the_vm_while_it_uses_the_api_is_warned_about_too() {
         )
         .start();
     program.await_stderr("'sort' keeps all other processes waiting");
-    std::fs::write(program.scratch().join("was_warned"), "").expect("the directory of the run is there");
+    std::fs::write(program.scratch().join("was_warned"), "")
+        .expect("the directory of the run is there");
     let outcome = program.finish();
     outcome.succeeds().wrote("sorted\n");
     assert_eq!(
@@ -209,8 +225,10 @@ fn an_unknown_module_keeps_the_program_to_itself_while_it_runs() {
             "local blocker = require 'blocker'
              process.params.warn_blocked = 10
              local n = 0
-             process.spawn({ daemon = true }, function() while true do process.sleep(0.001) n = n + 1 end end)
-             process.spawn({ daemon = true, priority = 60 }, function() while true do process.sleep(0.001) n = n + 1 end end)
+             process.spawn({ daemon = true }, function() while true do process.sleep(0.001) n = n \
+             + 1 end end)
+             process.spawn({ daemon = true, priority = 60 }, function() while true do \
+             process.sleep(0.001) n = n + 1 end end)
              process.sleep(0.01)
              local worker = process.spawn({ priority = 70 }, function()
                local before = n
@@ -227,8 +245,8 @@ fn an_unknown_module_keeps_the_program_to_itself_while_it_runs() {
         .quietly();
 }
 
-/// A kill is held back for five seconds of a `__close` method's own: the time in which others do not let the process run is not its fault. Such
-/// a method was once left in its middle.
+/// A kill is held back for five seconds of a `__close` method's own: the time in which others do
+/// not let the process run is not its fault. Such a method was once left in its middle.
 #[test]
 fn a_close_method_runs_to_its_end_however_late_it_comes_to_run() {
     baton()
@@ -282,7 +300,8 @@ fn functions_of_unknown_modules_that_call_back_let_others_run_in_any_order() {
              for i = 1, 10 do
                all[i] = process.spawn(function()
                  return blocker.call_and_return(function(x)
-                   local y = blocker.call_and_return(function(z) gates[i]:wait() return z + 1 end, x)
+                   local y = blocker.call_and_return(function(z) gates[i]:wait() return z + 1 end, \
+                   x)
                    log[#log + 1] = i
                    return y
                  end, i * 100)
@@ -290,7 +309,8 @@ fn functions_of_unknown_modules_that_call_back_let_others_run_in_any_order() {
              end
              local check = require 'check'
              for i = 1, 10 do check.becomes(all[i], 'waiting') end
-             for _, i in ipairs { 3, 1, 10, 5, 2, 9, 4, 8, 6, 7 } do gates[i]:set() check.becomes(all[i], 'dead') end
+             for _, i in ipairs { 3, 1, 10, 5, 2, 9, 4, 8, 6, 7 } do gates[i]:set() \
+             check.becomes(all[i], 'dead') end
              for i = 1, 10 do
                local ok, result = all[i]:join()
                assert(ok and result == i * 100 + 1, result)

@@ -1,4 +1,5 @@
-//! Policies: which calls of C modules may overlap, declared by the program, by the environment, or built in.
+//! Policies: which calls of C modules may overlap, declared by the program, by the environment, or
+//! built in.
 
 mod harness;
 
@@ -20,7 +21,36 @@ cases! {
         wrong_declarations_are_refused;
 }
 
-/// One process waits in the module until a more important one, which ticks, lets it go: without a policy that allows it, nobody ever would.
+cases! {
+    mod in_call from "foreign/in_call.lua":
+        one_that_is_concurrent_lets_others_run,
+        so_does_the_main_process,
+        several_are_in_their_middle_at_once,
+        a_second_call_about_its_object_waits_and_calls_about_others_do_not,
+        one_that_is_exclusive_keeps_its_atomicity,
+        one_that_is_not_exclusive_is_interrupted,
+        none_gives_way_in_a_critical_section,
+        none_gives_way_in_a_hook,
+        none_gives_way_in_a_finalizer,
+        one_that_is_not_preemptible_keeps_the_vm,
+        a_more_urgent_process_does_not_wait_for_the_end_of_the_slice,
+        a_kill_takes_effect_when_it_returns,
+        its_traceback_shows_the_function,
+        it_can_be_suspended_in_its_middle,
+        processes_that_are_bound_to_its_thread_go_on_while_it_is_suspended,
+        a_bound_process_goes_on_on_its_own_thread,
+        in_a_coroutine_too,
+        callbacks_run_and_wait_in_between,
+        what_they_make_is_right_beside_a_collector_and_others_that_allocate,
+        where_there_can_be_no_other_thread_it_keeps_the_vm_and_ends,
+        calls_that_block_and_calls_that_knead_share_the_threads,
+        a_scheduler_of_the_users_chooses_who_goes_on,
+        a_substitution_by_a_table_lets_others_run,
+        reading_a_large_source_lets_others_run;
+}
+
+/// One process waits in the module until a more important one, which ticks, lets it go: without a
+/// policy that allows it, nobody ever would.
 const RELEASED_BY_ANOTHER: &str = "local latch = require 'latch'
     local object, path = latch.new()
     local p = process.spawn(object.wait, object)
@@ -49,7 +79,9 @@ fn the_environment_declares_modules() {
 #[test]
 fn a_module_is_declared_before_it_is_loaded() {
     baton()
-        .process_code(&format!("process.concurrent('latch', 'object')\n{RELEASED_BY_ANOTHER}"))
+        .process_code(&format!(
+            "process.concurrent('latch', 'object')\n{RELEASED_BY_ANOTHER}"
+        ))
         .run()
         .succeeds()
         .wrote("true\tx\n")
@@ -89,4 +121,99 @@ fn the_warning_about_a_module_that_keeps_the_vm_names_the_remedy() {
         .start();
     program.await_stderr("'block_ms' of the module 'blocker' keeps all other processes waiting");
     program.await_stderr("process.concurrent('blocker', 'object')");
+}
+
+/// What a program writes to stderr first of all, of which these texts are to be a part; its end is
+/// that of the test.
+fn warns(code: &str, parts: &[&str]) {
+    let mut program = baton()
+        .process_code(&format!(
+            "process.params.warn_blocked = 0.02
+             process.spawn({{ daemon = true }}, function() while true do process.sleep(0.001) end \
+             end)
+             process.yield()
+             {code}"
+        ))
+        .start();
+    for part in parts {
+        program.await_stderr(part);
+    }
+}
+
+#[test]
+fn the_warning_about_a_module_that_was_declared_does_not_say_to_declare_it() {
+    warns(
+        "process.concurrent('kneader', 'exclusive')
+         local kneader = require 'kneader'
+         while true do kneader.for_ms(400) end",
+        &[
+            "'for_ms' of the module 'kneader', which is declared exclusive, keeps all other \
+             processes waiting. Give it less at a time",
+        ],
+    );
+    warns(
+        "process.concurrent('kneader', 'concurrent')
+         local kneader = require 'kneader'
+         while true do
+           setmetatable({}, { __gc = function() kneader.for_ms(400) end })
+           collectgarbage()
+         end",
+        &["although its policy lets them run: it is called in a finalizer. Call it elsewhere"],
+    );
+}
+
+#[test]
+fn a_call_that_gives_way_is_not_warned_of() {
+    baton()
+        .process_code(
+            "process.params.warn_blocked = 0.2
+             process.concurrent('kneader', 'concurrent')
+             local kneader = require 'kneader'
+             process.spawn({ daemon = true }, function() while true do process.sleep(0.001) end end)
+             process.yield()
+             kneader.for_ms(600)
+             print 'done'",
+        )
+        .run()
+        .succeeds()
+        .wrote("done\n")
+        .quietly();
+}
+
+#[test]
+fn a_long_piece_of_the_collectors_work_is_warned_of_by_name() {
+    warns(
+        "local all = {}
+         for i = 1, 1000000 do all[i] = { i } end
+         while true do collectgarbage() process.sleep(0.001) end",
+        &[
+            "the garbage collector keeps all processes waiting",
+            "collectgarbage 'step'",
+        ],
+    );
+}
+
+#[test]
+fn a_call_that_keeps_its_thread_from_others_is_warned_of() {
+    for call in [
+        "kneader.until_told()",                 // gives way
+        "require('blocker').block_ms(3600000)", // was retaken
+    ] {
+        warns(
+            &format!(
+                "process.concurrent('kneader', 'concurrent')
+                 process.concurrent('blocker', 'concurrent')
+                 local kneader = require 'kneader'
+                 process.spawn({{ thread = 'drawing', name = 'painter' }}, function() {call} end)
+                 process.sleep(0.01)
+                 process.spawn({{ thread = 'drawing', name = 'printer' }}, print)
+                 process.sleep(3600)"
+            ),
+            &[
+                "'painter'",
+                "has the native thread of process 4 'printer', which is bound to it, and keeps it \
+                 waiting",
+            ],
+        );
+    }
 }

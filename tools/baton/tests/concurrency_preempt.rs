@@ -107,8 +107,17 @@ fn timers_interrupt_in_simulated_runs_as_in_others() {
 #[test]
 fn the_environment_sets_parameters_and_dash_e_ignores_it() {
     let code = harness::with_process("print(process.params.slice, process.params.preemptive)");
-    let run = || baton().env("BATON_SLICE", "0.025").env("BATON_PREEMPTIVE", "false");
-    run().code(&code).run().succeeds().wrote("0.025\tfalse\n").quietly();
+    let run = || {
+        baton()
+            .env("BATON_SLICE", "0.025")
+            .env("BATON_PREEMPTIVE", "false")
+    };
+    run()
+        .code(&code)
+        .run()
+        .succeeds()
+        .wrote("0.025\tfalse\n")
+        .quietly();
     run()
         .arg("-E")
         .code(&code)

@@ -1,4 +1,5 @@
-//! Processes: their life and states, killing, suspending, priorities, time, and the end of the program.
+//! Processes: their life and states, killing, suspending, priorities, time, and the end of the
+//! program.
 
 mod harness;
 
@@ -34,6 +35,28 @@ cases! {
         a_wait_inside_a_coroutine_stops_its_whole_process,
         what_closes_a_coroutine_may_wait_and_is_preempted,
         variadic_spawn_options_do_not_reach_the_function;
+    mod ends from "processes/ends.lua":
+        a_process_whose_error_is_being_printed_is_alive_and_can_be_killed,
+        the_end_of_the_program_kills_a_daemon_whose_error_is_being_printed,
+        one_that_waits_while_its_error_is_printed_is_joined_after_it,
+        the_thread_of_a_dead_process_is_dead,
+        a_function_among_the_results_is_not_called_by_a_resume,
+        the_thread_of_a_failed_or_killed_process_is_dead,
+        the_thread_of_a_living_process_can_be_neither_resumed_nor_closed,
+        a_join_waits_for_a_retaken_call_of_a_failing_process,
+        a_yield_at_the_base_of_a_process_is_outside_of_a_coroutine;
+    mod debugging from "processes/debugging.lua":
+        user_values_cannot_be_seen_or_set,
+        a_channel_and_a_condition_work_whatever_was_set,
+        a_foreign_metatable_makes_no_object_of_another_kind,
+        an_object_without_its_metatable_is_still_one,
+        upvalues_of_c_functions_cannot_be_set,
+        upvalues_of_lua_functions_are_set_as_ever,
+        slots_of_a_c_function_that_waits_cannot_be_set,
+        what_is_in_the_registry_can_be_lost,
+        a_metatable_s_functions_can_be_called_by_hand,
+        functions_found_by_getinfo_refuse_what_is_not_theirs,
+        a_scope_survives_what_is_done_to_its_table;
     mod finalizers from "processes/finalizers.lua":
         those_that_wait_in_a_generational_collection_do_no_harm,
         those_that_wait_in_an_incremental_collection_do_no_harm,
@@ -73,7 +96,9 @@ cases! {
         the_traceback_of_a_failed_process_shows_where_it_failed,
         a_process_can_print_its_own_traceback,
         a_traceback_of_a_process_inside_a_coroutine_is_text,
-        the_cpu_time_of_a_process_counts_its_work,
+        the_running_time_of_a_process_counts_its_work,
+        the_cpu_time_of_a_process_leaves_out_what_its_thread_did_not_compute,
+        a_process_in_a_call_that_sleeps_neither_runs_nor_computes,
         the_stack_that_a_process_has_used_at_most_is_told,
         the_counters_of_the_program_are_numbers_and_grow,
         threads_are_counted_and_main_runs_on_main,
@@ -189,7 +214,8 @@ cases! {
 fn the_program_goes_on_until_every_process_has_ended() {
     baton()
         .process_code(
-            "process.spawn(function() process.sleep(0.02) process.spawn(function() process.sleep(0.02) print 'last' end) end)
+            "process.spawn(function() process.sleep(0.02) process.spawn(function() \
+             process.sleep(0.02) print 'last' end) end)
              print 'main has returned'",
         )
         .run()
@@ -209,7 +235,8 @@ fn the_program_goes_on_while_a_timer_is_pending() {
     baton()
         .process_code(
             "local n, timer = 0
-             timer = process.every(0.005, function() n = n + 1 if n == 3 then timer:cancel() print(n) end end)",
+             timer = process.every(0.005, function() n = n + 1 if n == 3 then timer:cancel() \
+             print(n) end end)",
         )
         .run()
         .succeeds()
@@ -269,7 +296,10 @@ fn a_finalizer_that_fails_after_a_wait_is_warned_about_and_the_others_run() {
              print(others, debug.gethook())",
         )
         .run();
-    outcome.succeeds().wrote("3\tnil\n").complained("error in __gc");
+    outcome
+        .succeeds()
+        .wrote("3\tnil\n")
+        .complained("error in __gc");
     assert_eq!(
         outcome.stderr.matches("after a wait").count(),
         1,
@@ -297,7 +327,8 @@ fn a_daemon_whose_close_handler_never_ends_does_not_keep_the_program() {
         .process_code(
             "local ready = process.event()
              process.spawn({ daemon = true }, function()
-               local guard <close> = setmetatable({}, { __close = function() while true do process.sleep(0.01) end end })
+               local guard <close> = setmetatable({}, { __close = function() while true do \
+               process.sleep(0.01) end end })
                ready:set()
                process.sleep(1000)
              end)
@@ -347,10 +378,17 @@ fn os_exit_ends_the_program_at_once_from_any_process() {
              process.spawn(function() process.sleep(0.002) os.exit({argument}) end)
              process.sleep(1000)"
         );
-        baton().process_code(&code).run().ends_with(status).wrote("").quietly();
+        baton()
+            .process_code(&code)
+            .run()
+            .ends_with(status)
+            .wrote("")
+            .quietly();
     }
     baton()
-        .process_code("process.spawn(function() process.sleep(1000) end) process.yield() os.exit(5)")
+        .process_code(
+            "process.spawn(function() process.sleep(1000) end) process.yield() os.exit(5)",
+        )
         .run()
         .ends_with(5)
         .quietly();
@@ -375,7 +413,8 @@ fn os_exit_with_close_kills_the_others_first() {
             "local ready = process.event()
              local function leave() os.exit(7, true) end
              process.spawn(function()
-               local guard <close> = setmetatable({{}}, {{ __close = function() print 'closed' end }})
+               local guard <close> = setmetatable({{}}, {{ __close = function() print 'closed' end \
+               }})
                ready:set()
                while true do pcall(process.sleep, 1000) end
              end)
@@ -443,7 +482,9 @@ fn a_failure_that_is_joined_after_its_death_leaves_status_0() {
 #[test]
 fn a_failure_that_is_awaited_leaves_status_0_and_no_message() {
     baton()
-        .process_code("print(process.spawn({ priority = 39 }, function() error('awaited', 0) end):join())")
+        .process_code(
+            "print(process.spawn({ priority = 39 }, function() error('awaited', 0) end):join())",
+        )
         .run()
         .succeeds()
         .wrote("false\tawaited\n")
@@ -451,9 +492,49 @@ fn a_failure_that_is_awaited_leaves_status_0_and_no_message() {
 }
 
 #[test]
+fn a_quiet_failure_that_nobody_joins_leaves_the_status_alone() {
+    baton()
+        .process_code("process.spawn({ quiet = true }, error, 'x')")
+        .run()
+        .succeeds()
+        .quietly();
+    baton()
+        .process_code(
+            "local p = process.spawn({ quiet = true }, error, 'x')
+             process.sleep(0.01) p:join() process.spawn(error, 'loud')",
+        )
+        .run()
+        .ends_with(1)
+        .complained("loud");
+}
+
+#[test]
+fn a_failure_is_printed_before_whoever_joins_it_goes_on() {
+    let program = "local seen, go = process.event(), process.event()
+        local text = { __tostring = function() seen:set() go:wait() return 'its text' end }
+        local value = setmetatable({}, text)
+        local p = process.spawn(error, value)
+        seen:wait()
+        local joined = process.spawn(function()
+          local ok, same = p:join()
+          io.stderr:write(tostring(not ok and same == value), '\\n')
+        end)
+        process.yield() go:set() joined:join()";
+    let outcome = baton().process_code(program).run();
+    outcome.succeeds();
+    let (failure, joined) = (
+        outcome.stderr.find("failed: its text"),
+        outcome.stderr.find("\ntrue\n"),
+    );
+    assert!(failure.is_some() && failure < joined, "{outcome}");
+}
+
+#[test]
 fn a_quiet_failure_is_not_printed() {
     baton()
-        .process_code("process.spawn({ quiet = true }, error, 'never seen') process.sleep(0.01) print 'end'")
+        .process_code(
+            "process.spawn({ quiet = true }, error, 'never seen') process.sleep(0.01) print 'end'",
+        )
         .run()
         .wrote("end\n")
         .quietly();
@@ -478,7 +559,8 @@ fn a_failure_with_an_error_value_that_is_no_string_is_printed() {
         .complained("table");
     baton()
         .process_code(
-            "process.spawn(function() error(setmetatable({}, { __tostring = function() return 'as text' end })) end)",
+            "process.spawn(function() error(setmetatable({}, { __tostring = function() return 'as \
+             text' end })) end)",
         )
         .run()
         .ends_with(1)
@@ -488,7 +570,10 @@ fn a_failure_with_an_error_value_that_is_no_string_is_printed() {
 #[test]
 fn being_killed_is_no_error() {
     baton()
-        .process_code("local p = process.spawn(process.sleep, 1000) process.yield() p:kill() process.sleep(0.002)")
+        .process_code(
+            "local p = process.spawn(process.sleep, 1000) process.yield() p:kill() \
+                       process.sleep(0.002)",
+        )
         .run()
         .succeeds()
         .wrote("")
@@ -520,7 +605,8 @@ fn the_program_ends_from_a_named_thread_and_while_one_is_out() {
         let code = format!(
             "local check = require 'check'
              local path = check.fifo()
-             check.becomes_stuck(process.spawn({{ daemon = true, thread = 'out' }}, io.open, path), 'open')
+             check.becomes_stuck(process.spawn({{ daemon = true, thread = 'out' }}, io.open, \
+             path), 'open')
              process.spawn({{ daemon = true, thread = 'out' }}, print, 'not reached')
              process.spawn({{ daemon = true, thread = 'idle' }}, process.sleep, 1000)
              process.main:bind 'elsewhere'
@@ -537,7 +623,8 @@ fn a_report_says_which_thread_a_process_waits_for() {
     let mut program = baton()
         .process_code(
             "local check = require 'check'
-             check.becomes_stuck(process.spawn({ daemon = true, thread = 'device' }, io.open, check.fifo()), 'open')
+             check.becomes_stuck(process.spawn({ daemon = true, thread = 'device' }, io.open, \
+             check.fifo()), 'open')
              process.spawn({ name = 'patient', thread = 'device' }, print)
              process.yield()
              print 'ready'
@@ -546,5 +633,7 @@ fn a_report_says_which_thread_a_process_waits_for() {
         .start();
     program.await_stdout("ready");
     program.signal("QUIT");
-    program.await_stderr("runnable, for the thread 'device', which is out in a call of another process");
+    program.await_stderr(
+        "runnable, for the thread 'device', which is out in a call of another process",
+    );
 }

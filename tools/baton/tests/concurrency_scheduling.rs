@@ -30,6 +30,9 @@ cases! {
         by_taking_a_value,
         by_closing_a_channel,
         out_of_a_choice,
+        out_of_a_choice_by_an_event,
+        out_of_a_choice_by_a_semaphore,
+        by_setting_a_timer,
         by_an_event,
         by_a_condition,
         by_the_last_one_at_a_barrier,
@@ -63,7 +66,10 @@ fn complains_once(program: &str, complaint: &str) {
     outcome.succeeds().complained(complaint);
     let times = outcome.stderr.matches(complaint).count();
     assert_eq!(times, 1, "said {times} times\n{outcome}");
-    assert!(outcome.stdout.ends_with("goes on\n"), "did not go on\n{outcome}");
+    assert!(
+        outcome.stdout.ends_with("goes on\n"),
+        "did not go on\n{outcome}"
+    );
 }
 
 #[test]
@@ -82,7 +88,8 @@ fn a_scheduler_that_returns_rubbish_is_reported_and_removed() {
     complains_once(
         "process.set_scheduler(function() return 'rubbish' end)
          process.yield() process.yield() print 'goes on'",
-        "the scheduler returned rubbish: process or nil expected, got string; it is not used any more",
+        "the scheduler returned rubbish: process or nil expected, got string; it is not used any \
+         more",
     );
 }
 
@@ -111,10 +118,12 @@ fn an_error_in_a_scheduler_that_jumps_over_what_it_was_in_leaves_nothing_behind(
 #[test]
 fn a_switch_hook_that_fails_is_reported_and_removed() {
     complains_once(
-        "local p = process.spawn({ suspended = true, name = 'worker' }, function() for _ = 1, 3 do process.yield() end end)
+        "local p = process.spawn({ suspended = true, name = 'worker' }, function() for _ = 1, 3 do \
+         process.yield() end end)
          p:on_switch(function() error 'no' end, print)
          p:resume() assert(p:join()) print 'goes on'",
-        "process 'worker': its on_switch hook failed: (command line):3: no; it is not called any more",
+        "process 2 'worker': its on_switch hook failed: (command line):3: no; it is not called any \
+         more",
     );
 }
 
@@ -122,9 +131,10 @@ fn a_switch_hook_that_fails_is_reported_and_removed() {
 fn an_exit_hook_that_fails_is_reported_and_changes_nothing() {
     complains_once(
         "local p = process.spawn({ suspended = true, name = 'worker' }, function() return 7 end)
-         p:on_exit(function() error(setmetatable({}, { __tostring = function() return 'shown' end })) end)
+         p:on_exit(function() error(setmetatable({}, { __tostring = function() return 'shown' end \
+         })) end)
          p:resume() assert(select(2, p:join()) == 7) print 'goes on'",
-        "process 'worker': its on_exit hook failed: shown",
+        "process 2 'worker': its on_exit hook failed: shown",
     );
 }
 

@@ -1,4 +1,5 @@
-//! Channels, select, semaphores, mutexes, conditions, events, locks for readers and writers, barriers; priority inheritance.
+//! Channels, select, semaphores, mutexes, conditions, events, locks for readers and writers,
+//! barriers; priority inheritance.
 
 mod harness;
 
@@ -44,6 +45,41 @@ cases! {
         the_same_channel_may_stand_in_several_cases,
         a_killed_select_leaves_nothing_behind,
         a_thousand_selects_on_the_same_channels_lose_nothing;
+    mod select_everything from "sync/select_everything.lua":
+        the_end_of_a_process_is_a_case_with_its_results,
+        a_failure_that_a_select_waits_for_is_told_and_not_printed,
+        an_event_is_a_case,
+        a_semaphore_is_taken_when_it_is_chosen_and_else_not,
+        a_waiting_select_gets_the_signal,
+        a_mutex_is_locked_when_it_is_chosen,
+        an_abandoned_mutex_says_so,
+        a_killed_select_holds_no_mutex_and_no_unit,
+        a_selecting_process_lends_its_priority,
+        a_timer_fires_once_and_stays_ready,
+        a_cancelled_timer_never_fires_until_it_is_set_again,
+        a_timer_holds_up_nothing,
+        each_of_all_that_is_ready_has_its_chance,
+        what_cannot_be_waited_for_is_refused,
+        in_a_critical_section_only_what_is_ready_can_be_chosen,
+        a_thousand_selects_lose_nothing;
+    mod select_of_descriptors from "descriptors/select.lua":
+        a_descriptor_is_a_case,
+        a_file_is_always_ready,
+        an_object_with_a_descriptor_is_a_case,
+        sockets_are_cases,
+        a_descriptor_that_is_ready_has_its_chance_beside_others,
+        several_selects_on_one_descriptor_each_go_on,
+        what_another_process_has_read_is_waited_for_anew,
+        a_killed_select_waits_for_no_descriptor_any_more;
+    mod names from "sync/names.lua":
+        every_constructor_takes_a_name_that_is_shown,
+        the_argument_stands_first_in_the_table,
+        mistakes_in_the_table_raise,
+        timers_name_their_processes,
+        what_is_waited_for_is_told_by_kind_name_and_holder,
+        a_name_is_shown_escaped_and_cut,
+        a_name_goes_with_its_object,
+        a_process_knows_where_it_was_spawned;
     mod locks from "sync/locks.lua":
         a_semaphore_counts,
         a_semaphore_serves_its_waiters_in_order,

@@ -1,4 +1,5 @@
-//! The definitions for the Lua language server, which nobody runs and which must be true nevertheless.
+//! The definitions for the Lua language server, which nobody runs and which must be true
+//! nevertheless.
 
 mod harness;
 
@@ -35,16 +36,22 @@ fn the_definitions_of_the_ffi_have_its_names() {
 fn a_name_that_only_one_of_them_has_is_found() {
     let text = std::fs::read_to_string(definitions()).expect("the definitions are there");
     let wrong = text.replace("function process.sleep(", "function process.snooze(");
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("definitions-{}.lua", std::process::id()));
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("definitions-{}.lua", std::process::id()));
     std::fs::write(&file, wrong).expect("a file can be written");
     let outcome = compare(&file);
     std::fs::remove_file(&file).expect("the file can be removed");
-    outcome
-        .succeeds()
-        .wrote("process.snooze is defined, but not there\nprocess.sleep is there, but not defined\n");
+    outcome.succeeds().wrote(
+        "process.snooze is defined, but not there\nprocess.sleep is there, but not defined\n",
+    );
 }
 
 #[test]
 fn the_definitions_are_a_lua_program() {
-    baton().arg(definitions()).run().succeeds().quietly().wrote("");
+    baton()
+        .arg(definitions())
+        .run()
+        .succeeds()
+        .quietly()
+        .wrote("");
 }

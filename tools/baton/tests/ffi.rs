@@ -30,7 +30,6 @@ cases! {
         lengths_may_be_integers_of_c,
         types_are_values,
         istype_overlooks_qualifiers_and_what_pointers_overlook,
-        a_text_that_defines_a_type_defines_another_each_time,
         a_type_may_be_derived_any_number_of_times,
         metatypes_give_methods_and_operators,
         metamethods_that_are_called_by_hand_check_what_they_are_given,
@@ -42,6 +41,16 @@ cases! {
         complex_numbers_have_parts,
         wrong_declarations_are_reported_with_line_and_column,
         misuse_is_told;
+    mod types from "ffi/types.lua":
+        a_text_without_tags_stands_for_one_type,
+        a_text_defines_another_type_once_the_first_has_a_metatable,
+        a_text_with_a_tag_or_constants_defines_once,
+        what_is_in_a_constant_object_is_constant,
+        references_lead_to_other_memory,
+        a_structure_with_an_open_end_takes_a_length,
+        a_string_of_lua_is_a_string_of_c,
+        a_pointer_is_null_or_not,
+        metatypes_close_their_objects_and_have_a_name;
     mod calls from "ffi/calls.lua":
         integers_of_all_widths_go_in_and_out,
         booleans_and_floating_point_numbers_go_in_and_out,
@@ -68,6 +77,8 @@ cases! {
 
 #[test]
 fn a_thread_calls_back_100000_times() {
-    let run = baton().script("ffi/crowd.lua").arg("a_thread_calls_back_100000_times");
+    let run = baton()
+        .script("ffi/crowd.lua")
+        .arg("a_thread_calls_back_100000_times");
     run.patiently(10).run().succeeds().quietly();
 }

@@ -1,5 +1,5 @@
-//! Generated declarations of C: the ffi and the system's C compiler have to agree on sizes, offsets, bits and values, and on what is passed
-//! by value in either direction.
+//! Generated declarations of C: the ffi and the system's C compiler have to agree on sizes,
+//! offsets, bits and values, and on what is passed by value in either direction.
 
 mod harness;
 mod oracle;
@@ -35,7 +35,8 @@ fn compile(directory: &Path, name: &str, source: &str, arguments: &[&str]) -> Pa
     result
 }
 
-/// What libffi cannot take in a callback, half of a structure being padding, the ffi has to refuse. Few are like that.
+/// What libffi cannot take in a callback, half of a structure being padding, the ffi has to refuse.
+/// Few are like that.
 fn is_refused(line: &str) -> bool {
     line.ends_with(": turn is refused")
 }
@@ -45,17 +46,29 @@ fn agree(seed: u64) {
     let oracle = Oracle::new(seed, DECLARATIONS);
     let run = baton();
     let directory = run.scratch().to_path_buf();
-    let library = compile(&directory, "oracle.so", &oracle.library_source(), &["-shared", "-fPIC"]);
+    let library = compile(
+        &directory,
+        "oracle.so",
+        &oracle.library_source(),
+        &["-shared", "-fPIC"],
+    );
     let library_word = library.to_string_lossy();
     let program = compile(&directory, "program", PROGRAM, &[&library_word]);
-    let said = Command::new(program).output().expect("the program can be started");
-    assert!(said.status.success(), "seed {seed}: the program in C: {}", said.status);
+    let said = Command::new(program)
+        .output()
+        .expect("the program can be started");
+    assert!(
+        said.status.success(),
+        "seed {seed}: the program in C: {}",
+        said.status
+    );
 
     let script = directory.join("script.lua");
     std::fs::write(&script, oracle.script()).expect("the directory can be written to");
     let outcome = run.arg(&script).arg(&library).run();
     let expected = String::from_utf8_lossy(&said.stdout);
-    let (expected, got): (Vec<&str>, Vec<&str>) = (expected.lines().collect(), outcome.stdout.lines().collect());
+    let (expected, got): (Vec<&str>, Vec<&str>) =
+        (expected.lines().collect(), outcome.stdout.lines().collect());
     if let Some((wanted, line)) = expected
         .iter()
         .zip(&got)
@@ -76,7 +89,10 @@ fn agree(seed: u64) {
     );
     outcome.succeeds();
     let refused = got.iter().filter(|line| is_refused(line)).count();
-    assert!(refused <= MOST_REFUSED, "seed {seed}: {refused} callbacks were refused");
+    assert!(
+        refused <= MOST_REFUSED,
+        "seed {seed}: {refused} callbacks were refused"
+    );
     assert!(
         expected.len() > 5 * DECLARATIONS,
         "seed {seed}: only {} lines were compared",

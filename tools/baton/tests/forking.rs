@@ -22,7 +22,8 @@ cases! {
         a_child_of_a_bound_process_is_bound_to_its_only_thread;
 }
 
-/// Defines `forking(body, ...)`: a process that forks; the child goes on with `body` and ends by itself, the parent prints its status.
+/// Defines `forking(body, ...)`: a process that forks; the child goes on with `body` and ends by
+/// itself, the parent prints its status.
 const FORKING: &str = "local forker = require 'forker'
   process.params.warn_blocked = 3600
   local here = forker.getpid()
@@ -51,7 +52,9 @@ fn forks(code: &str) -> harness::Outcome {
 
 #[test]
 fn the_child_ends_with_the_process_that_forked() {
-    forks("forking(function() return 'results' end)").wrote("0\n").quietly();
+    forks("forking(function() return 'results' end)")
+        .wrote("0\n")
+        .quietly();
 }
 
 #[test]
@@ -88,7 +91,7 @@ fn who_joins_the_process_that_forked_gets_its_results() {
 fn a_failure_in_the_child_is_reported_and_is_its_status() {
     forks("forking(function() error 'the child fails' end)")
         .wrote("1\n")
-        .complained("process 'forking' failed")
+        .complained("'forking' failed")
         .complained("the child fails");
 }
 
@@ -109,7 +112,8 @@ fn a_kill_of_the_process_that_forked_is_no_failure() {
 fn any_process_of_the_child_may_end_it() {
     for close in ["false", "true"] {
         forks(&format!(
-            "forking(function() process.spawn(function() os.exit(9, {close}) end) process.sleep(1000) end)"
+            "forking(function() process.spawn(function() os.exit(9, {close}) end) \
+             process.sleep(1000) end)"
         ))
         .wrote("9\n")
         .quietly();

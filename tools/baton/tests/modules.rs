@@ -53,7 +53,8 @@ fn lpeg_works() {
         "lua-lpeg",
         "local lpeg = require 'lpeg'
          local word = lpeg.C(lpeg.R 'az' ^ 1) / string.upper
-         local checked = lpeg.Cmt(lpeg.C(lpeg.R '09' ^ 1), function(_, at, digits) return at, '<' .. digits .. '>' end)
+         local checked = lpeg.Cmt(lpeg.C(lpeg.R '09' ^ 1), function(_, at, digits) return at, '<' \
+         .. digits .. '>' end)
          local list = lpeg.Ct((word + checked + 1) ^ 0)
          local text = ('abc 12 de 3 '):rep(200)
          local got = list:match(text)
@@ -108,7 +109,8 @@ fn luv_works() {
          local log = {}
          local timer = uv.new_timer()
          timer:start(5, 0, function() log[#log + 1] = 'timer' timer:close() end)
-         local work = uv.new_work(function(n) return n * 2 end, function(n) log[#log + 1] = ('%d'):format(n) end)
+         local work = uv.new_work(function(n) return n * 2 end, function(n) log[#log + 1] = \
+         ('%d'):format(n) end)
          work:queue(21)
          uv.run()
          table.sort(log)
@@ -180,12 +182,16 @@ fn the_search_paths_have_those_of_the_system_lua() {
     for (wanted, got) in wanted.stdout.lines().zip(got.stdout.lines()) {
         let places: Vec<_> = got.split(';').collect();
         for place in wanted.split(';') {
-            assert!(places.contains(&place), "{place} is not searched, only {got}");
+            assert!(
+                places.contains(&place),
+                "{place} is not searched, only {got}"
+            );
         }
     }
 }
 
-/// Runs `code`, the body of a function, in the main process and in three others; each must return `wanted`.
+/// Runs `code`, the body of a function, in the main process and in three others; each must return
+/// `wanted`.
 fn module_works(module: &str, package: &str, code: &str, wanted: &str) {
     if !is_installed(module, package) {
         return;
@@ -212,7 +218,8 @@ fn module_works(module: &str, package: &str, code: &str, wanted: &str) {
         "local function body() {code} end
          process.params.slice = 0.001
          process.spawn({{ daemon = true }}, function() while true do end end)
-         process.spawn({{ daemon = true, priority = 60 }}, function() while true do process.sleep(0.001) end end)
+         process.spawn({{ daemon = true, priority = 60 }}, function() while true do \
+         process.sleep(0.001) end end)
          print(select(2, process.spawn(body):join()))
          print(body())"
     );
@@ -226,16 +233,25 @@ fn module_works(module: &str, package: &str, code: &str, wanted: &str) {
 
 /// A run that finds modules only where the system's own Lua finds them.
 fn system_modules() -> Run {
-    baton().without_env("LUA_PATH_5_4").without_env("LUA_CPATH_5_4")
+    baton()
+        .without_env("LUA_PATH_5_4")
+        .without_env("LUA_CPATH_5_4")
 }
 
 /// Whether the system's own Lua finds the module.
 fn is_installed(module: &str, package: &str) -> bool {
     let Some(lua) = peer::lua() else { return false };
     let run = lua.without_env("LUA_PATH_5_4").without_env("LUA_CPATH_5_4");
-    let found = run.code(&format!("require '{module}'")).run().status.success();
+    let found = run
+        .code(&format!("require '{module}'"))
+        .run()
+        .status
+        .success();
     if !found {
-        peer::skip(&format!("the module {module}"), &format!("install {package}"));
+        peer::skip(
+            &format!("the module {module}"),
+            &format!("install {package}"),
+        );
     }
     found
 }

@@ -1,11 +1,14 @@
-//! Debian's packages of Lua modules, unmodified: one program for each, under `lua5.4` and under `baton`.
+//! Debian's packages of Lua modules, unmodified: one program for each, under `lua5.4` and under
+//! `baton`.
 //!
-//! A program of `tests/lua/packages` must say the same under both, and again in several processes at once beside a
-//! ticking one, with the usual slice and with a tiny one.
+//! A program of `tests/lua/packages` must say the same under both, and again in several processes
+//! at once beside a ticking one, with the usual slice and with a tiny one.
 
 mod harness;
 #[path = "packages/network.rs"]
 mod network;
+#[path = "packages/prosody.rs"]
+mod prosody;
 #[path = "packages/server.rs"]
 mod server;
 #[path = "packages/tools.rs"]
@@ -14,7 +17,8 @@ mod tools;
 use harness::{Outcome, Run, baton, peer};
 use server::Server;
 
-/// Makes one `#[test]` of each program: the module that shows whether the package is there, and the package.
+/// Makes one `#[test]` of each program: the module that shows whether the package is there, and the
+/// package.
 macro_rules! programs {
     ($($name:ident: $module:literal from $package:literal;)+) => {
         $(#[test]
@@ -47,7 +51,6 @@ programs! {
     rex_pcre2: "rex_pcre2" from "lua-rex-pcre2";
     rex_posix: "rex_posix" from "lua-rex-posix";
     rex_tre: "rex_tre" from "lua-rex-tre";
-    sec: "ssl" from "lua-sec";
     socket: "socket" from "lua-socket";
     sql_sqlite3: "luasql.sqlite3" from "lua-sql-sqlite3";
     system: "system" from "lua-system";
@@ -58,36 +61,55 @@ programs! {
 }
 
 #[test]
+fn sec() {
+    if is_installed("ssl", "lua-sec") && is_installed("openssl", "lua-luaossl") {
+        behaves_the_same("sec", |run| run);
+    }
+}
+
+#[test]
 fn geoip() {
-    if is_installed("geoip", "lua-geoip") && is_file("/usr/share/GeoIP/GeoIP.dat", "geoip-database") {
+    if is_installed("geoip", "lua-geoip") && is_file("/usr/share/GeoIP/GeoIP.dat", "geoip-database")
+    {
         behaves_the_same("geoip", |run| run);
     }
 }
 
 #[test]
 fn sql_postgres_and_dbi_postgresql() {
-    if !is_installed("luasql.postgres", "lua-sql-postgres") || !is_installed("dbd.postgresql", "lua-dbi-postgresql") {
+    if !is_installed("luasql.postgres", "lua-sql-postgres")
+        || !is_installed("dbd.postgresql", "lua-dbi-postgresql")
+    {
         return;
     }
-    let Some(server) = Server::postgres() else { return };
+    let Some(server) = Server::postgres() else {
+        return;
+    };
     behaves_the_same("sql_postgres", |run| run.env("SERVER", server.dir()));
     behaves_the_same("dbi_postgresql", |run| run.env("SERVER", server.dir()));
 }
 
 #[test]
 fn sql_mysql_and_dbi_mysql() {
-    if !is_installed("luasql.mysql", "lua-sql-mysql") || !is_installed("dbd.mysql", "lua-dbi-mysql") {
+    if !is_installed("luasql.mysql", "lua-sql-mysql") || !is_installed("dbd.mysql", "lua-dbi-mysql")
+    {
         return;
     }
-    let Some(server) = Server::mariadb() else { return };
-    let prepare = |run: Run| run.env("SERVER", server.dir()).env("PORT", server.port().to_string());
+    let Some(server) = Server::mariadb() else {
+        return;
+    };
+    let prepare = |run: Run| {
+        run.env("SERVER", server.dir())
+            .env("PORT", server.port().to_string())
+    };
     behaves_the_same("sql_mysql", prepare);
     behaves_the_same("dbi_mysql", prepare);
 }
 
 #[test]
 fn modules_without_c_code() {
-    let modules = "argparse cliargs dkjson inifile luassert luaunit:lua-unit mediator pl:lua-penlight say";
+    let modules =
+        "argparse cliargs dkjson inifile luassert luaunit:lua-unit mediator pl:lua-penlight say";
     let installed = modules.split(' ').all(|entry| match entry.split_once(':') {
         Some((module, package)) => is_installed(module, package),
         None => is_installed(entry, &format!("lua-{entry}")),
@@ -108,7 +130,8 @@ fn examples_that_packages_install_do_the_same() {
                 let Some(lua) = peer::lua() else { return };
                 let run = |run: Run| in_own_dir(run).arg(&path).run();
                 let (wanted, got) = (run(lua), run(baton()));
-                let seen = |outcome: &Outcome| steady(&format!("{}{}", outcome.stdout, outcome.stderr));
+                let seen =
+                    |outcome: &Outcome| steady(&format!("{}{}", outcome.stdout, outcome.stderr));
                 assert_eq!(seen(&wanted), seen(&got), "{wanted}\n{got}");
                 assert_eq!(wanted.status, got.status, "{wanted}\n{got}");
                 count += 1;
@@ -124,14 +147,21 @@ fn in_own_dir(run: Run) -> Run {
     run.in_dir(&dir)
 }
 
-/// Text without what differs from run to run: the order of keys, the name of the interpreter, addresses and times.
+/// Text without what differs from run to run: the order of keys, the name of the interpreter,
+/// addresses and times.
 fn steady(text: &str) -> String {
-    let is_steady = |word: &&str| !word.contains("0x") && !word.contains('.') && !word.contains("lua5.4");
+    let is_steady =
+        |word: &&str| !word.contains("0x") && !word.contains('.') && !word.contains("lua5.4");
     let passing = ["mixed table encoded", "sparse array", "# Started on"];
     let lines = text
         .lines()
         .filter(|line| !passing.iter().any(|beginning| line.starts_with(beginning)));
-    let lines = lines.map(|line| line.split(' ').filter(is_steady).collect::<Vec<_>>().join(" "));
+    let lines = lines.map(|line| {
+        line.split(' ')
+            .filter(is_steady)
+            .collect::<Vec<_>>()
+            .join(" ")
+    });
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -166,7 +196,14 @@ fn readline() {
         .run();
     // The library itself writes its prompts, for each copy.
     let is_said = |line: &&str| !line.starts_with("> ") && !line.starts_with("? ");
-    let said = |outcome: &Outcome| outcome.stdout.lines().filter(is_said).collect::<Vec<_>>().join("\n");
+    let said = |outcome: &Outcome| {
+        outcome
+            .stdout
+            .lines()
+            .filter(is_said)
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
     assert_eq!(said(crowd.succeeds()), said(&wanted), "{crowd}");
 }
 
@@ -187,8 +224,10 @@ fn sql_odbc() {
                     )
                 })
                 .collect();
-            std::fs::write(dir.join("odbc.ini"), sources).expect("the run's directory can be written to");
-            run.env("ODBCINI", dir.join("odbc.ini")).env("ODBCSYSINI", dir)
+            std::fs::write(dir.join("odbc.ini"), sources)
+                .expect("the run's directory can be written to");
+            run.env("ODBCINI", dir.join("odbc.ini"))
+                .env("ODBCSYSINI", dir)
         });
     }
 }
@@ -213,6 +252,39 @@ fn a_long_query_of_sqlite_stops_nobody_but_other_queries() {
     if is_installed("luasql.sqlite3", "lua-sql-sqlite3") {
         overlaps("sqlite", |run| run);
     }
+}
+
+#[test]
+fn cursors_of_sqlite_that_are_collected_beside_a_query_hold_nobody_up() {
+    if !is_installed("luasql.sqlite3", "lua-sql-sqlite3") {
+        return;
+    }
+    let code = "local environment = require 'luasql.sqlite3'.sqlite3()
+         local slow, quick = environment:connect ':memory:', environment:connect ':memory:'
+         local cursors, ticks = {}, 0
+         for i = 1, 50 do cursors[i] = quick:execute 'select 1' end
+         local query = process.spawn(function()
+           local cursor = slow:execute [[with recursive c(x) as (select 1 union all select x + 1 \
+           from c where x < 4000000)
+             select count(*) from c]]
+           cursor:close()
+         end)
+         repeat process.sleep(0.001) until query:status() == 'foreign'
+         cursors = nil
+         while query:status() == 'foreign' do
+           collectgarbage()
+           ticks = ticks + 1
+           process.sleep(0.001)
+         end
+         query:join()
+         collectgarbage()
+         print(ticks > 3, quick:close(), slow:close(), environment:close())";
+    baton()
+        .process_code(code)
+        .run()
+        .succeeds()
+        .wrote("true\ttrue\ttrue\ttrue\n")
+        .quietly();
 }
 
 #[test]
@@ -243,6 +315,70 @@ fn streams_are_packed_beside_other_processes() {
     }
 }
 
+#[test]
+fn sums_that_processes_share_are_computed_one_piece_after_the_other() {
+    if is_installed("zlib", "lua-zlib") {
+        overlaps("sums", |run| run);
+    }
+}
+
+#[test]
+fn a_long_text_is_decoded_beside_other_processes_and_a_table_encoded_in_one_piece() {
+    if is_installed("cjson", "lua-cjson") {
+        overlaps("json", |run| run);
+        overlaps("safe_json", |run| run);
+    }
+}
+
+#[test]
+fn the_warning_about_a_known_module_says_why_others_may_not_run_beside_it() {
+    if is_installed("cjson", "lua-cjson") {
+        let mut program = baton()
+            .process_code(
+                "process.params.warn_blocked = 0.02
+                 local cjson = require 'cjson'
+                 local value = {}
+                 for i = 1, 500000 do value[i] = { i, 'text' } end
+                 process.spawn({ daemon = true }, function() while true do process.sleep(0.001) \
+                 end end)
+                 process.yield()
+                 while true do cjson.encode(value) end",
+            )
+            .start();
+        program.await_stderr(
+            "'encode' of the module 'cjson' keeps all other processes waiting. Others may not run \
+             beside it: it reads tables that others may change",
+        );
+    }
+}
+
+#[test]
+fn a_grammar_matches_a_long_text_beside_other_processes() {
+    if is_installed("lpeg", "lua-lpeg") {
+        overlaps("patterns", |run| run);
+    }
+}
+
+#[test]
+fn a_regular_expression_that_processes_share_gives_each_its_own_result() {
+    for (module, package) in [
+        ("rex_posix", "lua-rex-posix"),
+        ("rex_gnu", "lua-rex-gnu"),
+        ("rex_tre", "lua-rex-tre"),
+    ] {
+        if is_installed(module, package) {
+            overlaps("expressions", |run| run.env("FLAVOUR", module));
+        }
+    }
+}
+
+#[test]
+fn documents_are_parsed_beside_other_processes() {
+    if is_installed("lxp", "lua-expat") {
+        overlaps("documents", |run| run);
+    }
+}
+
 /// Programs that a test of this file runs by itself, and what programs share.
 const WITH_SETUP: &[&str] = &[
     "dbi_mysql",
@@ -252,17 +388,32 @@ const WITH_SETUP: &[&str] = &[
     "overlap",
     "pure",
     "readline",
+    "sec",
     "sql_mysql",
     "sql_odbc",
     "sql_postgres",
 ];
-const SHARED: &[&str] = &["certificate", "crowd", "dbi", "kit", "plain", "regex", "sql"];
+const SHARED: &[&str] = &[
+    "certificate",
+    "crowd",
+    "dbi",
+    "kit",
+    "plain",
+    "regex",
+    "sql",
+];
 
 #[test]
 fn no_program_is_left_out() {
-    for entry in std::fs::read_dir(harness::lua_dir().join("packages")).expect("the programs are there") {
+    for entry in
+        std::fs::read_dir(harness::lua_dir().join("packages")).expect("the programs are there")
+    {
         let path = entry.expect("a directory entry can be read").path();
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let named = [WITHOUT_SETUP, WITH_SETUP, SHARED]
             .iter()
             .any(|list| list.contains(&name.as_str()));
@@ -284,19 +435,32 @@ fn behaves_the_same(program: &str, prepare: impl Fn(Run) -> Run) {
 
 fn agrees(wanted: &Outcome, got: &Outcome) {
     got.succeeds().without_panic();
-    assert_eq!(wanted.stdout, got.stdout, "another stdout than lua's\n{got}");
+    assert_eq!(
+        wanted.stdout, got.stdout,
+        "another stdout than lua's\n{got}"
+    );
     // Copies may say a library's warning several times, but none that lua's copy does not say.
     for line in got.stderr.lines() {
-        assert!(wanted.stderr.contains(line), "another stderr than lua's\n{got}");
+        assert!(
+            wanted.stderr.contains(line),
+            "another stderr than lua's\n{got}"
+        );
     }
 }
 
 /// Whether the system's own Lua finds the module.
 fn is_installed(module: &str, package: &str) -> bool {
     let Some(lua) = peer::lua() else { return false };
-    let found = lua.code(&format!("require '{module}'")).run().status.success();
+    let found = lua
+        .code(&format!("require '{module}'"))
+        .run()
+        .status
+        .success();
     if !found {
-        peer::skip(&format!("the module {module}"), &format!("install {package}"));
+        peer::skip(
+            &format!("the module {module}"),
+            &format!("install {package}"),
+        );
     }
     found
 }

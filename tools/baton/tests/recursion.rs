@@ -1,4 +1,5 @@
-//! Recursion ends with Lua's own message at Lua's own depth, in the main process and in every other.
+//! Recursion ends with Lua's own message at Lua's own depth, in the main process and in every
+//! other.
 
 mod harness;
 
@@ -6,8 +7,9 @@ use harness::{Outcome, baton, peer};
 
 const SCRIPT: &str = "recursion.lua";
 
-/// A process has fewer frames of Lua beneath its function than a script in the main program has: that many slots of
-/// Lua's stack may be free for more recursion, where slots are the limit (one million of them).
+/// A process has fewer frames of Lua beneath its function than a script in the main program has:
+/// that many slots of Lua's stack may be free for more recursion, where slots are the limit (one
+/// million of them).
 const SLOTS_BENEATH: u64 = 100;
 
 /// Lua's stack counts slots; its C levels, two hundred, are counted exactly.
@@ -33,7 +35,11 @@ fn recursion_in_a_spawned_process_ends_where_it_ends_in_lua() {
     for (wanted, got) in lines_side_by_side(&wanted, &got) {
         let (wanted, got) = (Ending::of(wanted), Ending::of(got));
         assert_eq!((wanted.kind, wanted.message), (got.kind, got.message));
-        let tolerance = if wanted.depth > MOST_C_LEVELS { SLOTS_BENEATH } else { 0 };
+        let tolerance = if wanted.depth > MOST_C_LEVELS {
+            SLOTS_BENEATH
+        } else {
+            0
+        };
         let difference = wanted.depth.abs_diff(got.depth);
         assert!(
             difference <= tolerance,
@@ -55,7 +61,8 @@ fn an_overflow_says_so_when_finalizers_were_due_just_before_it() {
                if n == collect_at then collectgarbage() end
                return 1 + endless(n + 1)
              end
-             local function overflow() return select(2, coroutine.resume(coroutine.create(endless), 1)) end
+             local function overflow() return select(2, \
+             coroutine.resume(coroutine.create(endless), 1)) end
              overflow()
              local whole, finalized = deepest, 0
              local counting = { __gc = function() finalized = finalized + 1 end }
@@ -152,14 +159,27 @@ impl<'a> Ending<'a> {
         let (depth, message) = rest
             .split_once(": ")
             .unwrap_or_else(|| panic!("no message in {line:?}"));
-        let depth = depth.parse().unwrap_or_else(|_| panic!("no number in {line:?}"));
-        Self { kind, depth, message }
+        let depth = depth
+            .parse()
+            .unwrap_or_else(|_| panic!("no number in {line:?}"));
+        Self {
+            kind,
+            depth,
+            message,
+        }
     }
 }
 
-fn lines_side_by_side<'a>(wanted: &'a Outcome, got: &'a Outcome) -> impl Iterator<Item = (&'a str, &'a str)> {
+fn lines_side_by_side<'a>(
+    wanted: &'a Outcome,
+    got: &'a Outcome,
+) -> impl Iterator<Item = (&'a str, &'a str)> {
     let count = wanted.stdout.lines().count();
     assert!(count > 20, "lua itself failed\n{wanted}");
-    assert_eq!(count, got.stdout.lines().count(), "another number of lines\n{got}");
+    assert_eq!(
+        count,
+        got.stdout.lines().count(),
+        "another number of lines\n{got}"
+    );
     wanted.stdout.lines().zip(got.stdout.lines())
 }

@@ -26,6 +26,30 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
+#[test]
+fn the_same_seed_gives_the_same_counters_too() {
+    let program =
+        "local function work() for _ = 1, 20 do process.sleep(0.001) process.yield() end \
+                   end
+                   local all = {}
+                   for i = 1, 10 do all[i] = process.spawn({ thread = i % 3 == 0 and 't' .. i or \
+                   nil }, work) end
+                   for i = 1, 10 do all[i]:join() end
+                   local lines = { 'threads: ' .. process.threads() }
+                   for name, value in pairs(process.stats()) do lines[#lines + 1] = name .. ' ' .. \
+                   value end
+                   table.sort(lines)
+                   print(table.concat(lines, '\\n'))";
+    let first = output_of(simulated("7").process_code(program));
+    assert!(
+        first.contains("threads: ") && first.contains("switches "),
+        "{first}"
+    );
+    for _ in 0..5 {
+        assert_eq!(first, output_of(simulated("7").process_code(program)));
+    }
+}
+
 /// Which native thread is quicker decides nothing.
 #[test]
 fn processes_on_threads_of_their_own_run_in_the_same_order_too() {
@@ -46,7 +70,8 @@ fn processes_on_threads_of_their_own_run_in_the_same_order_too() {
 #[test]
 fn a_coroutine_whose_hooks_are_cleared_counts_as_well() {
     let program =
-        "local co = coroutine.create(function() local t = process.now() repeat until process.now() > t + 0.1 end)
+        "local co = coroutine.create(function() local t = process.now() repeat until process.now() \
+         > t + 0.1 end)
                    debug.sethook(co)
                    print(coroutine.resume(co))";
     assert_eq!(output_of(simulated("1").process_code(program)), "true\n");
@@ -64,7 +89,8 @@ fn programs_that_seed_themselves_by_the_date_draw_other_numbers() {
 #[test]
 fn other_seeds_give_other_runs() {
     let program = "local log = {}
-                   for i = 1, 5 do process.spawn(function() for _ = 1, 5 do log[#log + 1] = i process.yield() end end) end
+                   for i = 1, 5 do process.spawn(function() for _ = 1, 5 do log[#log + 1] = i \
+                   process.yield() end end) end
                    process.sleep(1) print(table.concat(log))";
     let runs: std::collections::HashSet<String> = (0..10)
         .map(|seed| output_of(simulated(&seed.to_string()).process_code(program)))
@@ -75,15 +101,26 @@ fn other_seeds_give_other_runs() {
 /// What the program's invariants are, it says itself.
 #[test]
 fn a_thousand_random_programs_keep_their_invariants() {
-    let outcome = simulated("1-1000").script(RANDOM_PROGRAM).patiently(3).run();
-    outcome.succeeds().wrote("").complained("1000 seeds, none failed");
+    let outcome = simulated("1-1000")
+        .script(RANDOM_PROGRAM)
+        .patiently(3)
+        .run();
+    outcome
+        .succeeds()
+        .wrote("")
+        .complained("1000 seeds, none failed");
 }
 
 #[test]
 fn sleeps_cost_nothing() {
-    let program = "local t = process.now() process.sleep(86400 * 365) print(process.now() - t >= 86400 * 365)
-                   process.every(3600, function() n = (n or 0) + 1 end) process.sleep(36000.5) print(n) os.exit(0)";
-    assert_eq!(output_of(simulated("1").process_code(program)), "true\n10\n");
+    let program = "local t = process.now() process.sleep(86400 * 365) print(process.now() - t >= \
+                   86400 * 365)
+                   process.every(3600, function() n = (n or 0) + 1 end) process.sleep(36000.5) \
+                   print(n) os.exit(0)";
+    assert_eq!(
+        output_of(simulated("1").process_code(program)),
+        "true\n10\n"
+    );
 }
 
 #[test]
@@ -93,10 +130,14 @@ fn time_passes_for_who_computes() {
                    repeat until os.clock() - clock > 2
                    repeat until os.time() - date > 3
                    print(process.features().clock, 'done')";
-    assert_eq!(output_of(simulated("1").process_code(program)), "simulated\tdone\n");
+    assert_eq!(
+        output_of(simulated("1").process_code(program)),
+        "simulated\tdone\n"
+    );
 }
 
-/// Two processes that read, and then write: found by some of a thousand seeds, told by its number, and found again with it.
+/// Two processes that read, and then write: found by some of a thousand seeds, told by its number,
+/// and found again with it.
 #[test]
 fn a_lost_update_is_found_and_its_seed_told() {
     let program = "local n, all = 0, {}
@@ -108,7 +149,11 @@ fn a_lost_update_is_found_and_its_seed_told() {
         .ends_with(1)
         .complained("an update is lost")
         .complained("--simulate");
-    let told = outcome.stderr.split("--simulate ").nth(1).expect("the seed is told");
+    let told = outcome
+        .stderr
+        .split("--simulate ")
+        .nth(1)
+        .expect("the seed is told");
     let seed = told.split_whitespace().next().expect("a number");
     simulated(seed)
         .process_code(program)
@@ -122,11 +167,15 @@ fn a_lost_update_is_found_and_its_seed_told() {
 fn without_slices_nobody_is_preempted() {
     let program = "process.params.slice = 3600
                    local n, all = 0, {}
-                   for i = 1, 4 do all[i] = process.spawn(function() for _ = 1, 1000 do local v = n n = v + 1 end end) end
+                   for i = 1, 4 do all[i] = process.spawn(function() for _ = 1, 1000 do local v = \
+                   n n = v + 1 end end) end
                    for i = 1, 4 do all[i]:join() end
                    print(n)";
     for seed in 0..20 {
-        assert_eq!(output_of(simulated(&seed.to_string()).process_code(program)), "4000\n");
+        assert_eq!(
+            output_of(simulated(&seed.to_string()).process_code(program)),
+            "4000\n"
+        );
     }
 }
 
@@ -138,9 +187,11 @@ fn hooks_coroutines_and_finalizers_work_as_in_any_run() {
                    x = x + 1
                    debug.sethook()
                    local collected = 0
-                   for _ = 1, 100 do setmetatable({}, { __gc = function() collected = collected + 1 end }) end
+                   for _ = 1, 100 do setmetatable({}, { __gc = function() collected = collected + \
+                   1 end }) end
                    collectgarbage()
-                   local co = coroutine.wrap(function() for i = 1, 100 do coroutine.yield(i) end end)
+                   local co = coroutine.wrap(function() for i = 1, 100 do coroutine.yield(i) end \
+                   end)
                    local sum = 0
                    for _ = 1, 100 do sum = sum + co() end
                    print(lines > 2, collected, sum, debug.gethook())";
@@ -153,12 +204,17 @@ fn hooks_coroutines_and_finalizers_work_as_in_any_run() {
 #[test]
 fn foreign_calls_are_made_where_they_stand() {
     let program = "local done, all, before = {}, {}, process.now()
-                   for i = 1, 3 do all[i] = process.spawn(function() assert(os.execute 'true') done[i] = true end) end
+                   for i = 1, 3 do all[i] = process.spawn(function() assert(os.execute 'true') \
+                   done[i] = true end) end
                    local pipe <close> = io.popen 'sleep 0.05; echo text'
                    local text = pipe:read 'l'
                    for i = 1, 3 do all[i]:join() end
-                   print(#done, text, process.now() - before < 1, process.stats().retakes, process.stats().moves)";
-    assert_eq!(output_of(simulated("2").process_code(program)), "3\ttext\ttrue\t0\t0\n");
+                   print(#done, text, process.now() - before < 1, process.stats().retakes, \
+                   process.stats().moves)";
+    assert_eq!(
+        output_of(simulated("2").process_code(program)),
+        "3\ttext\ttrue\t0\t0\n"
+    );
 }
 
 #[test]
@@ -178,13 +234,13 @@ fn waiting_for_a_descriptor_is_refused() {
         )
         .run();
     if outcome.stderr.contains("module 'socket' not found") {
-        panic!("the Debian package lua-socket is missing: `cargo xtask test` installs it\n{outcome}");
+        harness::peer::skip("sockets in virtual time", "install lua-socket");
+        return;
     }
     outcome.succeeds().quietly();
-    let refused = outcome
-        .stdout
-        .lines()
-        .filter(|line| line.starts_with("false\t") && line.contains("a simulated run cannot wait for a descriptor"));
+    let refused = outcome.stdout.lines().filter(|line| {
+        line.starts_with("false\t") && line.contains("a simulated run cannot wait for a descriptor")
+    });
     assert_eq!(refused.count(), 4, "{outcome}");
     assert!(outcome.stdout.ends_with("true\ngoes on\n"), "{outcome}");
 }
@@ -251,7 +307,10 @@ fn a_range_of_seeds_does_not_read_its_program_from_the_input() {
             .ends_with(1)
             .complained("the input can be read only once");
     }
-    assert_eq!(output_of(simulated("5").arg("-").stdin("print 'runs'")), "runs\n");
+    assert_eq!(
+        output_of(simulated("5").arg("-").stdin("print 'runs'")),
+        "runs\n"
+    );
 }
 
 /// Cases that hold in real time only.
@@ -261,31 +320,67 @@ const REAL_TIME_ONLY: &[(&str, &str)] = &[
         "processes/critical.lua",
         "a_directed_yield_goes_to_an_equal_out_of_turn",
     ),
-    ("processes/hooks.lua", "a_scheduler_that_declines_changes_nothing"),
+    (
+        "processes/hooks.lua",
+        "a_scheduler_that_declines_changes_nothing",
+    ),
     ("processes/hooks.lua", "a_switch_hook_alone_is_enough"),
-    ("processes/hooks.lua", "switch_hooks_are_called_around_each_run"),
+    (
+        "processes/hooks.lua",
+        "switch_hooks_are_called_around_each_run",
+    ),
     ("processes/hooks.lua", "one_that_cannot_run_is_not_chosen"),
     (
         "processes/kill.lua",
         "a_killed_owner_passes_its_mutex_to_the_first_waiter",
     ),
-    ("processes/life.lua", "processes_start_in_the_order_of_their_spawning"),
-    ("processes/priorities.lua", "a_less_urgent_child_waits_for_all_others"),
-    ("processes/priorities.lua", "yield_goes_to_the_back_of_the_level"),
+    (
+        "processes/life.lua",
+        "processes_start_in_the_order_of_their_spawning",
+    ),
+    (
+        "processes/priorities.lua",
+        "a_less_urgent_child_waits_for_all_others",
+    ),
+    (
+        "processes/priorities.lua",
+        "yield_goes_to_the_back_of_the_level",
+    ),
     (
         "processes/priorities.lua",
         "waiters_of_one_priority_are_served_in_order",
     ),
-    ("processes/time.lua", "sleepers_of_one_deadline_wake_in_order"),
+    (
+        "processes/time.lua",
+        "sleepers_of_one_deadline_wake_in_order",
+    ),
     ("sync/locks.lua", "a_semaphore_serves_its_waiters_in_order"),
     ("sync/rwlock.lua", "a_barrier_holds_until_all_have_come"),
     // A call of C stands where it is until it returns, and nobody runs meanwhile.
-    ("processes/kill.lua", "a_kill_waits_for_the_return_of_a_c_function"),
+    (
+        "service/signals.lua",
+        "a_call_that_blocks_does_not_hold_signals_up",
+    ),
+    (
+        "processes/kill.lua",
+        "a_kill_waits_for_the_return_of_a_c_function",
+    ),
+    (
+        "processes/ends.lua",
+        "a_join_waits_for_a_retaken_call_of_a_failing_process",
+    ),
     (
         "processes/kill.lua",
         "a_kill_counts_though_the_process_had_nothing_left_to_do",
     ),
-    ("processes/states.lua", "a_process_in_a_long_c_call_is_foreign"),
+    (
+        "processes/states.lua",
+        "a_process_in_a_long_c_call_is_foreign",
+    ),
+    (
+        "processes/states.lua",
+        "the_cpu_time_of_a_process_leaves_out_what_its_thread_did_not_compute",
+    ),
     (
         "processes/suspend.lua",
         "a_process_suspended_in_a_c_call_stays_so_after_its_return",
@@ -294,8 +389,14 @@ const REAL_TIME_ONLY: &[(&str, &str)] = &[
         "processes/threads.lua",
         "a_busy_thread_holds_up_only_those_that_are_bound_to_it",
     ),
-    ("processes/threads.lua", "who_binds_itself_to_a_busy_thread_waits_there"),
-    ("processes/threads.lua", "who_waits_for_a_thread_can_be_set_free"),
+    (
+        "processes/threads.lua",
+        "who_binds_itself_to_a_busy_thread_waits_there",
+    ),
+    (
+        "processes/threads.lua",
+        "who_waits_for_a_thread_can_be_set_free",
+    ),
     (
         "processes/threads.lua",
         "a_kill_a_suspension_and_a_priority_reach_who_waits_for_a_thread",
@@ -306,30 +407,42 @@ const REAL_TIME_ONLY: &[(&str, &str)] = &[
     ),
 ];
 
-/// The cases of the suites of processes and of synchronization, in virtual time.
+/// The cases of the suites of processes, of synchronization and of services, in virtual time.
 fn conform(directory: &str, seed: u32) {
     let mut ran = 0;
     let mut files: Vec<String> = std::fs::read_dir(lua_dir().join(directory))
         .expect("the directory is there")
-        .map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned())
+        .map(|entry| {
+            entry
+                .expect("readable")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
         .filter(|name| name.ends_with(".lua"))
         .collect();
     files.sort();
     for file in files {
         let path = format!("{directory}/{file}");
         let text = std::fs::read_to_string(lua_dir().join(&path)).expect("readable");
-        for case in text.lines().filter_map(|line| line.strip_prefix("function case.")) {
+        for case in text
+            .lines()
+            .filter_map(|line| line.strip_prefix("function case."))
+        {
             let name = case.split('(').next().unwrap_or(case);
             if REAL_TIME_ONLY.contains(&(path.as_str(), name)) {
                 continue;
             }
             let outcome = simulated(&seed.to_string()).script(&path).arg(name).run();
             outcome.succeeds();
-            assert!(outcome.stdout.ends_with(&format!("passed {name}\n")), "{outcome}");
+            assert!(
+                outcome.stdout.ends_with(&format!("passed {name}\n")),
+                "{outcome}"
+            );
             ran += 1;
         }
     }
-    assert!(ran > 50, "{ran} cases of {directory}");
+    assert!(ran > 20, "{ran} cases of {directory}");
 }
 
 #[test]
@@ -340,4 +453,19 @@ fn processes_conform_in_virtual_time() {
 #[test]
 fn synchronization_conforms_in_virtual_time() {
     (1..=3).for_each(|seed| conform("sync", seed));
+}
+
+#[test]
+fn services_conform_in_virtual_time() {
+    (1..=3).for_each(|seed| conform("service", seed));
+}
+
+#[test]
+fn a_select_over_a_descriptor_is_refused_in_virtual_time() {
+    let program = "print(pcall(process.select, { { fd = 0 } }))";
+    let output = output_of(simulated("1").process_code(program));
+    assert!(
+        output.contains("a simulated run cannot wait for descriptors"),
+        "{output}"
+    );
 }

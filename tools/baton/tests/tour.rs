@@ -11,7 +11,10 @@ fn the_tour_shows_what_it_announces() {
     let tour = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tour.lua");
     let outcome = baton().arg(tour).run();
     outcome.succeeds();
-    assert!(outcome.stderr.is_empty(), "the tour wrote to stderr\n{outcome}");
+    assert!(
+        outcome.stderr.is_empty(),
+        "the tour wrote to stderr\n{outcome}"
+    );
     let expected = [
         "1. Processes and a channel\n",
         "   > 3 workers squared 9 numbers; the sum of the squares is 285\n",

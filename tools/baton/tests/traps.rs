@@ -1,4 +1,5 @@
-//! One test for each thing that crashed or hung a prototype. Each program did so within seconds before its remedy.
+//! One test for each thing that crashed or hung a prototype. Each program did so within seconds
+//! before its remedy.
 
 mod harness;
 
@@ -19,7 +20,8 @@ fn runs(code: &str) -> Outcome {
 #[test]
 fn recursion_through_gsub_needs_more_than_256_kib_of_stack() {
     runs(
-        "local function deep(n) return (('x'):gsub('x', function() return n == 0 and 'y' or deep(n - 1) end)) end
+        "local function deep(n) return (('x'):gsub('x', function() return n == 0 and 'y' or deep(n \
+         - 1) end)) end
          for i = 1, 5 do
            local p = process.spawn(deep, 60)
            local ok, got = p:join()
@@ -39,7 +41,8 @@ fn a_close_method_that_never_ends_is_left_after_a_while() {
         .process_code(
             "local begun
              local p = process.spawn(function()
-               local _ <close> = setmetatable({}, { __close = function() begun = process.now() while true do end end })
+               local _ <close> = setmetatable({}, { __close = function() begun = process.now() \
+               while true do end end })
                process.sleep(1000)
              end)
              repeat process.yield() until p:status() == 'sleeping'
@@ -99,12 +102,14 @@ fn closing_a_state_and_setting_warn_functions_leave_the_lock_unpaired() {
          local all = {}
          for i = 1, 4 do
            all[#all + 1] = process.spawn(function()
-             for k = 1, 200 do warn '@on' warn '@off' string.find(('a'):rep(20), ('a-'):rep(4) .. 'b') end
+             for k = 1, 200 do warn '@on' warn '@off' string.find(('a'):rep(20), ('a-'):rep(4) .. \
+             'b') end
            end)
            all[#all + 1] = process.spawn(function()
              for k = 1, 10 do
                assert(own_state.run 'return 6 * 7' == '42')
-               assert(own_state.run_in_thread 'local n = 0 for i = 1, 1000 do n = n + i end return n' == 500500)
+               assert(own_state.run_in_thread 'local n = 0 for i = 1, 1000 do n = n + i end return \
+               n' == 500500)
                assert(not pcall(own_state.run, 'error {}'))
              end
            end)
@@ -143,7 +148,8 @@ fn two_processes_may_read_and_close_one_file() {
            local pipe = assert(io.popen 'sleep 0.01; seq 100')
            local readers = {}
            for k = 1, 3 do
-             readers[k] = process.spawn(function() return pcall(function() for _ in pipe:lines() do end end) end)
+             readers[k] = process.spawn(function() return pcall(function() for _ in pipe:lines() \
+             do end end) end)
            end
            process.sleep(0.001 * (i % 15))
            pcall(pipe.close, pipe)
@@ -236,7 +242,8 @@ fn unlocked_api_functions_during_a_retaken_call() {
            all[i] = process.spawn(function()
              for k = 1, 8 do
                grow(20000)
-               -- The stack is now far too large; while the match lasts the others collect and would shrink it.
+               -- The stack is now far too large; while the match lasts the others collect and \
+               would shrink it.
                local text = 'k' .. ('a'):rep(32) .. 'v' .. i
                local key, value = text:match('^(k)' .. ('a-'):rep(4) .. '(v%d)$')
                assert(key == 'k' and value == 'v' .. i, 'captures were lost')
@@ -268,7 +275,8 @@ fn unlocked_api_functions_of_c_modules_beside_a_collector() {
          end)
          local function body(i)
            local rounds = 300
-           local sum = unlocked.stress(rounds, function(n) if n % 50 == 0 then grow(5000) end return n end)
+           local sum = unlocked.stress(rounds, function(n) if n % 50 == 0 then grow(5000) end \
+           return n end)
            return sum
          end
          local wanted = body(0)
@@ -297,7 +305,8 @@ fn upvaluejoin_and_conversions_in_many_processes() {
                local function f() return a end
                local function g() return b end
                debug.upvaluejoin(f, 1, g, 1)
-               assert(f() == -k and tonumber('0x' .. ('%x'):format(k)) == k and rawlen { k, k } == 2)
+               assert(f() == -k and tonumber('0x' .. ('%x'):format(k)) == k and rawlen { k, k } == \
+               2)
              end
            end)
          end
@@ -344,7 +353,8 @@ fn a_module_that_stored_its_state_at_load_is_called_by_other_processes() {
            all[i] = process.spawn(function()
              for k = 1, 50 do
                assert(stored.call_at_load(function(x) return x + check.fib(5) end, k) == k + 5)
-               local ok, message = pcall(stored.call_at_load, function() error('passed on', 0) end, k)
+               local ok, message = pcall(stored.call_at_load, function() error('passed on', 0) \
+               end, k)
                assert(not ok and message == 'passed on', message)
                process.yield()
              end
@@ -383,7 +393,10 @@ fn a_module_that_calls_on_a_stored_state_of_another_process() {
          assert(ok and result == 55, result)
          print 'sound'",
     );
-    assert!(!outcome.stderr.is_empty(), "nothing warned of it\n{outcome}");
+    assert!(
+        !outcome.stderr.is_empty(),
+        "nothing warned of it\n{outcome}"
+    );
     assert!(
         outcome.stderr.lines().count() <= 4,
         "the warning came more than once\n{outcome}"

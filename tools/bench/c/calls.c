@@ -1,4 +1,4 @@
-/* See calls.h. Compiled by itself, so that no caller has a function of it inlined. */
+/* The functions of calls.h. The file is compiled separately, so that none is inlined. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "calls.h"
@@ -12,7 +12,7 @@ int calls_spin(int turns) {
   return turns;
 }
 
-/* Until an absolute time: a signal that interrupts it prolongs nothing. */
+/* Sleeps until an absolute time, so that a signal does not prolong the sleep. */
 int calls_sleep(int microseconds) {
   struct timespec until;
   int error;

@@ -2,13 +2,13 @@
 #ifndef BATON_BENCH_CALLS_H
 #define BATON_BENCH_CALLS_H
 
-/* Computes for that many turns of a loop, and returns their number. */
+/* Computes in a loop of that many turns. Returns their number. */
 int calls_spin(int turns);
 
-/* Blocks for that many microseconds; 0, or an errno. */
+/* Sleeps for that many microseconds. Returns 0, or an errno. */
 int calls_sleep(int microseconds);
 
-/* Seconds of the monotonic clock. */
+/* The time of the monotonic clock, in seconds. */
 double calls_now(void);
 
 #endif

@@ -1,5 +1,6 @@
-/* The bare C loop that the systems' calls are measured against: `calls-host CASE COUNT LENGTH`, with the cases of
-   ../peers/README.md. And `calls-host calibrate NANOSECONDS`, which prints how many turns of calls_spin last so long. */
+/* Calls the functions in a bare C loop, for comparison with other systems' calls: `calls-host CASE
+   COUNT LENGTH`, with the cases of ../peers/README.md. `calls-host calibrate NANOSECONDS` prints
+   how many turns of calls_spin take this long. */
 
 #include "calls.h"
 
@@ -22,7 +23,7 @@ static void *call(void *data) {
   return NULL;
 }
 
-/* Each of two threads makes half of the calls. */
+/* Two threads make half of the calls each. */
 static int call_together(struct work work) {
   pthread_t threads[THREADS];
   work.count /= THREADS;
@@ -50,7 +51,7 @@ static int run(const char *name, int count, int length) {
   return status;
 }
 
-/* The quickest of several tries: the others were interrupted. */
+/* The fastest of several tries counts, because the others were interrupted. */
 static int calibrate(double nanoseconds) {
   const int turns = 1000000;
   double best = 1e9;

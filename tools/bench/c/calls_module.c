@@ -1,4 +1,4 @@
-/* The functions of calls.h bound by hand: the module `calls` for Lua 5.4. */
+/* The module `calls` for Lua 5.4: the functions of calls.h, bound by hand. */
 
 #include "calls.h"
 

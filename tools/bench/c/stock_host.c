@@ -1,5 +1,6 @@
-/* A standalone Lua around the untouched library: `stock-lua script [args]`, and `stock-lua -v`.
-   It opens what the original standalone opens and chooses the same collector, and does nothing else. */
+/* A small main program for the unmodified Lua library: `stock-lua script [args]`, and
+   `stock-lua -v`. It opens the same libraries and chooses the same collector as the original
+   main program, and does nothing else. */
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /*
-** What the peers in C share: the command line, the clock, and Thread-Metric's tests that need no system. A program names its tests in `metrics`.
+** The common part of the peers in C: the command line, the clock, and Thread-Metric's tests that
+** need no threads. A program lists its tests in `metrics`.
 */
 #include <signal.h>
 #include <stdatomic.h>
@@ -12,7 +13,7 @@
 
 struct metric {
   const char *name;
-  uint64_t (*count)(void); /* until `stopped`; the counts */
+  uint64_t (*count)(void); /* runs until `stopped`; returns the counts */
 };
 
 static atomic_int stopped;
@@ -39,7 +40,7 @@ static void on_alarm(int signal) {
 
 static int goes_on(void) { return !atomic_load_explicit(&stopped, memory_order_relaxed); }
 
-/* Counters of processes in turn are within one of their mean. */
+/* Checks that the counters of processes that take turns are within one of their mean. */
 static uint64_t sum_of_turns(const uint64_t *counters, int number) {
   uint64_t sum = 0, least = counters[0], most = counters[0];
   int i;
@@ -93,11 +94,12 @@ static void run_metric(const struct metric *metrics, const char *name, double in
   when.it_value.tv_nsec = (long)((interval - (double)(time_t)interval) * 1e9);
   must(timer_settime(timer, 0, &when, NULL) == 0, "the timer cannot be set");
   counts = metrics->count();
-  printf("{\"counts\": %llu, \"seconds\": %.6f, \"cpu\": %.6f}\n", (unsigned long long)counts, seconds_of(CLOCK_MONOTONIC) - begun,
-         seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu);
+  printf("{\"counts\": %llu, \"seconds\": %.6f, \"cpu\": %.6f}\n", (unsigned long long)counts,
+      seconds_of(CLOCK_MONOTONIC) - begun, seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu);
 }
 
-static int run_peer(int argc, char **argv, void (*print_version)(void), const struct metric *metrics) {
+static int run_peer(
+    int argc, char **argv, void (*print_version)(void), const struct metric *metrics) {
   if (argc == 2 && strcmp(argv[1], "version") == 0)
     print_version();
   else if (argc == 4 && strcmp(argv[1], "thread-metric") == 0)

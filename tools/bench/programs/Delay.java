@@ -1,4 +1,4 @@
-/** How late sleeps end in Java: {@code java Delay.java seconds count}. Prints as delay.lua does. */
+/** The lateness of sleeps in Java: {@code java Delay.java seconds count}. Prints like delay.lua. */
 public final class Delay {
     public static void main(String[] arguments) throws InterruptedException {
         double seconds = Double.parseDouble(arguments[0]);

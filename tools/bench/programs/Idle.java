@@ -4,7 +4,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 
-/** A program that waits, in Java: {@code java Idle.java case}. Prints as idle.lua does. */
+/** A program that waits, in Java: {@code java Idle.java case}. Prints the same as idle.lua. */
 public final class Idle {
     private static void every(long milliseconds) {
         ScheduledExecutorService timers = Executors.newSingleThreadScheduledExecutor();
@@ -38,7 +38,7 @@ public final class Idle {
             default -> { }
         }
         System.out.println("ready");
-        // Standard input never says anything: that is what the main thread waits for.
+        // The main thread waits for standard input, which never has data.
         System.in.read();
     }
 }

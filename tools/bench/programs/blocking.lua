@@ -1,4 +1,5 @@
--- Processes that block together: `blocking.lua execute|popen count`. Prints the seconds until all have ended.
+-- Processes that make blocking calls at the same time: `blocking.lua execute|popen count`. Prints
+-- the seconds until all have ended.
 local process = require "baton.process"
 local kind, count = arg[1], tonumber(arg[2])
 

@@ -1,22 +1,26 @@
--- A calculation of a fixed amount beside a main event loop, after the 1997 analysis of the Thread Manager's performance:
--- `calculation.lua METHOD ROUNDS SLICE GROUPS`. METHOD says how the calculation lets the event loop run:
---   time         it yields when a third of a second has passed since it last did
---   count        it yields every 4096 rounds
---   preemptive   it never yields, and is preempted
---   urgent       the same, and the event loop is more urgent
---   balance      the same, and the event loop spins without yielding
--- The same work is done by itself, never yielding, in turns with it: a machine is seldom as fast a second later. A group is one part by itself, two
--- beside the event loop, and one by itself. Prints for each group the seconds and CPU seconds beside the loop and by itself, and for all of them the switches beside
--- the loop, and how late it handled its events. `calibrate SECONDS` prints rounds a second.
+-- A calculation of a fixed amount beside an event loop, after the 1997 analysis of the Thread
+-- Manager's performance: `calculation.lua METHOD ROUNDS SLICE GROUPS`. METHOD says how the
+-- calculation lets the event loop run:
+--     time         it yields every third of a second
+--     count        it yields every 4096 rounds
+--     preemptive   it never yields, and is preempted
+--     urgent       like preemptive, but the event loop has a higher priority
+--     balance      like preemptive, but the event loop spins without yielding
+-- The same work also runs alone, without yielding. The two ways take turns, because the speed of a
+-- machine changes within seconds. A group is one part alone, two beside the event loop, and one
+-- alone. For each group, prints the seconds and CPU seconds beside the loop and alone. Also prints
+-- the number of switches beside the loop, and how late it handled its events. `calibrate SECONDS`
+-- prints the rounds per second.
 local process = require "baton.process"
 local method, amount, slice, groups = arg[1], tonumber(arg[2]), tonumber(arg[3]), tonumber(arg[4])
 
 local THIRD = 20 / 60 -- the article's 20 ticks
-local PASS = 256 -- rounds between looks at the clock: to look costs a good part of one
+local PASS = 256 -- rounds between readings of the clock, since a reading costs much of a round
 local COUNT = 4096
 local PERIOD = 0.02 -- seconds between events
 
--- One round in the manner of Dhrystone: records that are copied and linked, arrays, calls, comparisons of strings.
+-- One round, similar to Dhrystone: copies and links records, uses arrays, calls functions, compares
+-- strings.
 local numbers, grid = {}, {}
 for i = 1, 50 do
   numbers[i], grid[i] = 0, {}
@@ -69,7 +73,7 @@ local function never(passes)
   return sum
 end
 
--- Seconds of the parts beside the event loop: this clock stands still during the others.
+-- The seconds of the parts beside the event loop. The clock stands still during the other parts.
 local stopped_at, cut = process.now(), 0
 local function clock() return (stopped_at or process.now()) - cut end
 
@@ -123,8 +127,9 @@ local function wait_for_next_part()
   is_waiting = false
 end
 
--- The main event loop: events are due at set times, whether or not it is ready for them. It handles all that are due, and then waits for the next: a sleep
--- until a time that is past would give the calculation another slice for each of them.
+-- The event loop. Events are due at fixed times, whether the loop is ready or not. It handles all
+-- events that are due, and then waits for the next one. It does not sleep until a time in the past,
+-- because each such sleep would give the calculation another slice.
 local function handle_events()
   local due = clock() + PERIOD
   while not done do
@@ -149,7 +154,7 @@ local function stop_the_loop()
   while not is_waiting do process.sleep(0.001) end
 end
 
--- After a sleep, so that the calculation has a whole slice before it.
+-- A sleep, after which the calculation has a whole slice.
 local function let_the_loop_run()
   process.sleep(0.00001)
   stopped_at, cut = nil, cut + process.now() - stopped_at
@@ -171,15 +176,19 @@ local function group(passes)
   let_the_loop_run()
   local beside, beside_cpu = timed(calculation, passes)
   local other, other_cpu = timed(function()
-    -- Once the calculation has the first slice, once the loop.
+    -- The calculation and the loop take turns to have the first slice.
     if method == "balance" then process.yield() end
     calculation(passes)
   end)
   stop_the_loop()
   switches = switches + process.stats().switches - before
   local later, later_cpu = timed(never, passes)
-  local figures =
-    { seconds = beside + other, cpu = beside_cpu + other_cpu, never_seconds = alone + later, never_cpu = alone_cpu + later_cpu }
+  local figures = {
+    seconds = beside + other,
+    cpu = beside_cpu + other_cpu,
+    never_seconds = alone + later,
+    never_cpu = alone_cpu + later_cpu,
+  }
   for name, figure in pairs(figures) do table.insert(found[name], figure) end
 end
 

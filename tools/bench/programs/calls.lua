@@ -1,7 +1,7 @@
--- Calls of C functions by one process, and by two: `calls.lua module|ffi directory case count length`, the last three as every
--- peer gets them. Prints elapsed milliseconds, how many calls the VM was taken from, and how many were made on another thread;
--- of short calls by one process, also what the loop around them takes.
--- Runs under stock Lua as well, as far as one process goes.
+-- Calls of C functions by one process or by two: `calls.lua module|ffi directory case count
+-- length`. Every peer gets the last three arguments. Prints elapsed milliseconds, the number of
+-- retaken calls, and the number of offloaded calls. For short calls by one process, also prints the
+-- time of the loop without calls. The cases with one process also run under stock Lua.
 local how, directory, case = arg[1], arg[2], arg[3]
 local count, length = tonumber(arg[4]), tonumber(arg[5])
 
@@ -23,7 +23,7 @@ local function call(f, times, amount)
   end
 end
 
--- Half of the calls by each of two processes.
+-- Two processes make half of the calls each.
 local function call_together(f, times, amount)
   local process = require "baton.process"
   local one = process.spawn(call, f, times // 2, amount)
@@ -36,7 +36,7 @@ local function report(start)
   print(string.format("ms %.6f", (now() - start) * 1e3))
 end
 
--- What the loop around the calls takes by itself.
+-- Prints the time that the loop takes without the calls.
 local function report_loop(times)
   local start = now()
   for _ = 1, times do
@@ -80,7 +80,7 @@ function cases.long_together()
   report_together(functions.sleep)
 end
 
--- The same after some others, so that threads are there, and what can be learned is.
+-- Makes some calls first, so that native threads exist and the runtime has learned the function.
 function cases.long_learned()
   call_together(functions.sleep, 10, math.min(length, 20000))
   report_together(functions.sleep)

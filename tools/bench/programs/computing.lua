@@ -1,6 +1,6 @@
--- Switching between two processes that compute: `computing.lua processes|stock directory case turns`. Prints elapsed milliseconds,
--- and those of CPU of all threads. `stock` does the same work without processes: one part after the other, or by coroutines
--- that yield.
+-- Two processes that compute and switch: `computing.lua processes|stock directory case turns`.
+-- Prints elapsed milliseconds, and the CPU milliseconds of all threads. `stock` does the same work
+-- without processes: one part after the other, or in coroutines that yield.
 local how, directory, case, turns = arg[1], arg[2], arg[3], tonumber(arg[4])
 local half, piece = turns // 2, 1000
 
@@ -60,7 +60,7 @@ else
   end
 end
 
--- Lua has no clock of elapsed time; the module that the other experiments call has one.
+-- Lua has no clock of elapsed time, but the C module of the other experiments has one.
 package.cpath = directory .. "/?.so"
 local now = require("calls").now
 local start, cpu = now(), os.clock()

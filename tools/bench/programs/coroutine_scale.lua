@@ -1,4 +1,5 @@
--- Many suspended coroutines: `coroutine_scale.lua n`. Times are microseconds of CPU each, as stock Lua has no finer clock.
+-- Many suspended coroutines: `coroutine_scale.lua n`. Times are microseconds of CPU time for each
+-- coroutine, because stock Lua has no finer clock.
 local n = tonumber(arg[1])
 
 local function status(name)

@@ -1,8 +1,10 @@
--- What coroutines do in place of processes: `coroutines.lua resume|wrap case n`. Prints nanoseconds of CPU per operation.
+-- The operations of processes, done with coroutines: `coroutines.lua resume|wrap case n`. Prints
+-- nanoseconds of CPU time per operation.
 local style, case, n = arg[1], arg[2], tonumber(arg[3])
 local yield = coroutine.yield
 
--- Either way of running a coroutine: `start` makes one of a function; `continue` runs it on and returns what it yields.
+-- The two ways to run a coroutine. `start` makes a coroutine of a function, and `continue` resumes
+-- it and returns what it yields.
 local start, continue = coroutine.create, coroutine.resume
 if style == "wrap" then
   start = coroutine.wrap
@@ -34,7 +36,7 @@ function cases.yield()
   return n
 end
 
--- A value handed from one to the other: what one yields, the other's resume returns.
+-- A value passed from one coroutine to another: one yields it, and the other's resume returns it.
 function cases.channel()
   local sum = 0
   local sender = start(function()
@@ -56,7 +58,7 @@ function cases.channel()
   return n
 end
 
--- Two that take turns, which needs a third that gives them the turn.
+-- Two coroutines that alternate. A third one has to resume each of them.
 function cases.semaphore()
   local a, b, turns = 0, 0, n // 2
   local first = start(function()
@@ -86,7 +88,7 @@ function cases.semaphore()
   return turns * 2
 end
 
--- A coroutine from its birth to its end.
+-- A coroutine from its start to its end.
 function cases.spawn_join()
   local sum = 0
   local function body(i)

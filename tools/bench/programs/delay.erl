@@ -1,4 +1,5 @@
-%% How late sleeps end in Erlang, whose timers count in whole milliseconds: `escript delay.erl seconds count`. Prints as delay.lua does.
+%% The lateness of sleeps in Erlang, whose timers count whole milliseconds: `escript delay.erl
+%% seconds count`. Prints the same as delay.lua.
 -module(delay).
 -export([main/1]).
 -mode(compile).

@@ -1,4 +1,4 @@
-// How late sleeps end in Go: `delay seconds count`. Prints as delay.lua does.
+// The lateness of sleeps in Go: `delay seconds count`. Prints the same as delay.lua.
 package main
 
 import (

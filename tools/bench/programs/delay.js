@@ -1,4 +1,5 @@
-// How late sleeps end in Node, whose timers count in whole milliseconds: `delay.js seconds count`. Prints as delay.lua does.
+// The lateness of sleeps in Node, whose timers count whole milliseconds: `delay.js seconds count`.
+// Prints the same as delay.lua.
 const [seconds, count] = process.argv.slice(2).map(Number);
 const now = () => Number(process.hrtime.bigint()) / 1e9;
 

@@ -1,5 +1,6 @@
--- How late sleeps end: `delay.lua seconds count [busy]`. With `busy`, three endless loops run beside, and the sleeper is urgent.
--- Prints every lateness in microseconds, and the seconds that all sleeps took together.
+-- The lateness of sleeps: `delay.lua seconds count [busy]`. With `busy`, three endless loops run
+-- beside the sleeping process, which has a higher priority. Prints every lateness in microseconds,
+-- and the seconds that all sleeps took together.
 local process = require "baton.process"
 local seconds, count = tonumber(arg[1]), tonumber(arg[2])
 local now, sleep = process.now, process.sleep

@@ -1,4 +1,4 @@
-# How late sleeps end in asyncio: `delay.py seconds count`. Prints as delay.lua does.
+# The lateness of sleeps in asyncio: `delay.py seconds count`. Prints the same as delay.lua.
 import asyncio
 import sys
 import time

@@ -61,7 +61,7 @@ for i, name in ipairs(names) do
 end
 process.sleep(seconds)
 for i, name in ipairs(names) do
-  local cpu, turns = list[i]:stats().cpu, counters[i].turns
+  local cpu, turns = list[i]:stats().running, counters[i].turns
   print(string.format("%s %.6f %d", name, cpu, turns))
 end
 assert(counters[7].hooks > 0, "the user's hook never ran")

@@ -1,4 +1,4 @@
--- Prints what baton found on this system, in one line.
+-- Prints in one line which mechanisms baton uses on this system.
 local names = {}
 for name, value in pairs(require "baton.process".features()) do
   names[#names + 1] = name .. "=" .. tostring(value)

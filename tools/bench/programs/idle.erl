@@ -1,4 +1,4 @@
-%% A program that waits, in Erlang: `escript idle.erl case`. Prints as idle.lua does.
+%% A program that waits, in Erlang: `escript idle.erl case`. Prints the same as idle.lua.
 -module(idle).
 -export([main/1]).
 -mode(compile).

@@ -1,4 +1,4 @@
-// A program that waits, in Go: `idle case`. Prints as idle.lua does.
+// A program that waits, in Go: `idle case`. Prints the same as idle.lua.
 package main
 
 import (
@@ -59,7 +59,7 @@ func main() {
 		compute()
 	}
 	fmt.Println("ready")
-	// A signal that nobody sends: that is what the main goroutine waits for.
+	// The main goroutine waits for a signal that is never sent.
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM)
 	<-end

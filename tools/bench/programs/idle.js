@@ -1,4 +1,4 @@
-// A program that waits, in Node: `idle.js case`. Prints as idle.lua does.
+// A program that waits, in Node: `idle.js case`. Prints the same as idle.lua.
 const net = require("net");
 
 const kept = [];
@@ -20,6 +20,6 @@ const cases = {
   },
 };
 
-// Standard input never says anything; it keeps the program from ending.
+// Standard input never has data. Reading it keeps the program from ending.
 process.stdin.resume();
 cases[process.argv[2]](() => console.log("ready"));

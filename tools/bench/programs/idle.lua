@@ -1,8 +1,10 @@
--- A program that waits, in one of several ways: `idle.lua case`. Prints "ready" when there is nothing left to do but wait.
+-- A program that waits in one of several ways: `idle.lua case`. Prints "ready" when it only has to
+-- wait.
 local process = require "baton.process"
 local ffi = require "baton.ffi"
 
--- A listening socket, waited for as long as nobody comes: LuaSocket's accept, which parks its process, not a native thread.
+-- Waits at a listening socket to which nothing connects. The process waits in LuaSocket's accept
+-- without using a native thread.
 local function listen()
   local found, socket = pcall(require, "socket")
   assert(found, "no LuaSocket: install lua-socket")
@@ -11,7 +13,7 @@ local function listen()
   process.yield()
 end
 
--- Two processes that take the CPU from each other.
+-- Two processes that preempt each other.
 local function compute()
   local start = process.now()
   local function loop()
@@ -25,7 +27,8 @@ end
 local cases = {
   nothing = function() end,
   second = function() process.every(1, function() end) end,
-  -- As Go's ticker is: one process that waits for each time anew. A firing of `every` is a process of its own.
+  -- One process that waits for each time, like Go's ticker. `every` would start a process for each
+  -- firing.
   kilohertz = function()
     process.spawn(function()
       local due, sleep_until = process.now(), process.sleep_until
@@ -49,7 +52,7 @@ cases[arg[1]]()
 print("ready")
 io.stdout:flush()
 
--- Standard input never says anything: that is what the main process waits for.
+-- The main process waits for standard input, which never has data.
 local read = ffi.blocking(ffi.fn("ssize_t read(int descriptor, void *to, size_t size)"))
 read(0, ffi.new("char[1]"), 1)
 os.exit(0)

@@ -1,4 +1,4 @@
-# A program that waits, in asyncio: `idle.py case`. Prints as idle.lua does.
+# A program that waits, in asyncio: `idle.py case`. Prints the same as idle.lua.
 import asyncio
 import sys
 import time

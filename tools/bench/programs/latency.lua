@@ -1,5 +1,6 @@
--- Lateness of an urgent process that sleeps 1 ms at a time: `latency.lua seconds fifo beside...`.
--- Beside it may run: `loop`, `execute`, `popen`, `fifo`. Prints every lateness in microseconds.
+-- The lateness of an urgent process that sleeps 1 ms at a time: `latency.lua seconds fifo
+-- beside...`. Beside it may run `loop`, `execute`, `popen` and `fifo`. Prints every lateness in
+-- microseconds.
 local process = require "baton.process"
 local seconds, fifo = tonumber(arg[1]), arg[2]
 local now, sleep = process.now, process.sleep
@@ -30,7 +31,7 @@ function beside.popen()
   end
 end
 
--- Somebody writes a byte every 10 ms.
+-- Another program writes a byte every 10 ms.
 function beside.fifo()
   local file = assert(io.open(fifo, "rb"))
   file:setvbuf("no")

@@ -1,4 +1,5 @@
--- Many sleeping processes: `scale.lua kill|release n`. Times are microseconds each, memory is KiB, pauses are milliseconds.
+-- Many sleeping processes: `scale.lua kill|release n`. Prints microseconds for each process, memory
+-- in KiB, and pauses in milliseconds.
 local process = require "baton.process"
 local ending, n = arg[1], tonumber(arg[2])
 local now, spawn = process.now, process.spawn
@@ -28,7 +29,8 @@ local function last_in_line()
   assert(spawn(function() end):join())
 end
 
--- Spawning lasts until every process sleeps. A process spawned last stands behind all others of its level.
+-- Spawning is complete when every process sleeps. The process that is spawned last runs after all
+-- others of its priority.
 local released = process.event()
 local function sleeper()
   if ending == "kill" then
@@ -73,7 +75,7 @@ print("pte_kib", pte)
 print("pss_kib", proportional())
 print("lua_kib", collectgarbage("count"))
 
--- The longest single step of the collector, and how late a ticker at an urgent priority was beside it.
+-- The longest single step of the collector, and the lateness of an urgent ticker beside it.
 local late, ticking = 0, true
 local ticker = spawn({ priority = 60 }, function()
   while ticking do

@@ -1,5 +1,6 @@
 -- How processes share the CPU: `shares.lua equal N SLICE ROUNDS`, or `shares.lua mixed SECONDS`.
--- Prints the CPU seconds of each: `cpu 1.0 1.0 ...`, for mixed priorities also `urgent 0.1 0.1 ...`.
+-- Prints the CPU seconds of each process: `cpu 1.0 1.0 ...`, and for mixed priorities also `urgent
+-- 0.1 0.1 ...`.
 local process = require "baton.process"
 
 local function spin()
@@ -8,11 +9,11 @@ end
 
 local function cpu_of(list)
   local seconds = {}
-  for i, p in ipairs(list) do seconds[i] = p:stats().cpu end
+  for i, p in ipairs(list) do seconds[i] = p:stats().running end
   return seconds
 end
 
--- What each used while we slept. All begin before the first look.
+-- The CPU time of each process during a sleep. All processes begin before the first reading.
 local function used(seconds, ...)
   local before, after, start = {}, {}, process.now()
   for k, list in ipairs { ... } do before[k] = cpu_of(list) end
@@ -43,14 +44,15 @@ if arg[1] == "equal" then
   process.sleep(slice * number)
   print_figures("cpu", (used(slice * number * rounds, list)))
 else
-  -- Four endless loops, below two that work for 5 ms and then sleep for 45 ms, again and again.
+  -- Four endless loops, and two processes of higher priority that work for 5 ms and then sleep for
+  -- 45 ms, again and again.
   local seconds = tonumber(arg[2])
   local endless = spawn(4, 40, spin)
   local urgent = spawn(2, 50, function()
     local me = process.current()
     while true do
-      local enough = me:stats().cpu + 0.005
-      while me:stats().cpu < enough do end
+      local enough = me:stats().running + 0.005
+      while me:stats().running < enough do end
       process.sleep(0.045)
     end
   end)

@@ -1,4 +1,5 @@
--- So many processes ask a slow server at once, by LuaSocket's own http: `slow_requests.lua port count`.
+-- Many processes that request a page from a slow server at once, through LuaSocket's own http:
+-- `slow_requests.lua port count`.
 local process = require "baton.process"
 local http = require "socket.http"
 local url, count = "http://127.0.0.1:" .. arg[1] .. "/", tonumber(arg[2])

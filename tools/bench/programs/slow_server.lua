@@ -1,5 +1,6 @@
--- A server in another program: `slow_server.lua`. Prints its port; ends when standard input does.
--- A connection's first line says what it wants: `GET ...`, a page a second later; `beat N`, a line with the time every N milliseconds.
+-- The slow server: `slow_server.lua`. It prints its port, and ends when its standard input ends.
+-- The first line of a connection is the request. `GET ...` returns a page after one second. `beat
+-- N` returns a line with the time every N milliseconds.
 local process = require "baton.process"
 local socket = require "socket"
 

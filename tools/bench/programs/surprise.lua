@@ -1,10 +1,11 @@
--- Lateness of an urgent process that becomes due during a call of C that nobody could foresee: `surprise.lua seconds directory`.
--- Prints every lateness in microseconds, how many calls were made, and the window, in microseconds too.
+-- The lateness of an urgent process that becomes due during a C call that the runtime could not
+-- foresee: `surprise.lua seconds directory`. Prints every lateness in microseconds, the number of
+-- calls, and the window in microseconds.
 local process = require "baton.process"
 local seconds, directory = tonumber(arg[1]), arg[2]
 local now, sleep_until = process.now, process.sleep_until
 
--- A C function of a module is never learned: each call is made where the process is.
+-- The runtime does not learn a module's C functions. So it makes each call on the process's thread.
 package.cpath = directory .. "/?.so"
 local call = require("calls").sleep
 process.concurrent("calls", "concurrent")

@@ -1,5 +1,6 @@
--- One case of switching between processes: `switch.lua case n`. Prints nanoseconds of CPU per operation.
--- The clock is the CPU time of all threads of this program, so that work done beside is counted too.
+-- One way to switch between processes: `switch.lua case n`. Prints nanoseconds of CPU time per
+-- operation. The CPU time includes all threads of this program, so work in the background counts
+-- too.
 local process = require "baton.process"
 local case, n = arg[1], tonumber(arg[2])
 
@@ -19,9 +20,9 @@ end
 
 local cases = {}
 
--- Two runnable processes that do nothing but yield and count. A slower pass first checks after every
--- turn how far apart the counters are; the timed pass counts in locals, so that it times the switch and not the
--- counting, and compares them at its end.
+-- Two runnable processes that only yield and count. A first, slower pass checks after every turn
+-- how far apart the counters are. The timed pass counts in local variables, so that it times the
+-- switch and not the counting, and compares them at its end.
 function cases.yield()
   local yield, a, b, apart = process.yield, 0, 0, 0
   run_all(function()
@@ -82,7 +83,7 @@ function cases.channel()
   assert(sum == n * (n + 1) // 2, "values were lost")
 end
 
--- Two processes that hand a turn to each other: a signal of one semaphore and a wait for the other.
+-- Two processes that alternate: each signals the other's semaphore and waits for its own.
 function cases.semaphore()
   local mine, yours, turns = process.semaphore(1), process.semaphore(), n // 2
   local a, b = 0, 0
@@ -104,7 +105,7 @@ function cases.semaphore()
   report(start, turns * 2)
 end
 
--- A process from its birth to its end.
+-- A process from its start to its end.
 function cases.spawn_join()
   local spawn, sum = process.spawn, 0
   local function body(i)

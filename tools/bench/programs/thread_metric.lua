@@ -1,9 +1,11 @@
--- One test of Thread-Metric from Lua: `thread_metric.lua test seconds`. Prints the counts, the interval, and the CPU time, and fails if a check does.
+-- One test of Thread-Metric in Lua: `thread_metric.lua test seconds`. Prints the counts, the
+-- interval and the CPU time. Fails if a check fails.
 local process = require "baton.process"
 local test, seconds = arg[1], tonumber(arg[2])
 local counters = {}
 
--- Counters of processes that take turns are within one of their mean, and none stands still.
+-- Checks the counters of processes that take turns. Each must be within one of the mean, and none
+-- may be zero.
 local function check(n)
   local sum = 0
   for i = 1, n do sum = sum + counters[i] end
@@ -17,7 +19,7 @@ local function endless(priority, suspended, f)
   return process.spawn({ priority = priority, suspended = suspended, daemon = true }, f)
 end
 
--- One process that does something again and again. Answers how many counters there are.
+-- One process that repeats a function. Returns the number of counters.
 local function counting(f)
   endless(40, false, function()
     counters[1] = 0
@@ -89,7 +91,7 @@ function tests.synchronization()
   end)
 end
 
--- A table with room for four values takes 120 bytes; the collector frees it.
+-- A table with room for four values takes 120 bytes, which the collector frees.
 function tests.memory()
   local last
   return counting(function() last = { 1, 2, 3, 4 } end)

@@ -1,7 +1,9 @@
--- Bursts of calls that block: `threads.lua module|ffi directory lazy|eager burst milliseconds`. The bound on native threads and
--- how long they are kept come from the environment. So many processes each make one call. Prints elapsed seconds of the first
--- burst and of another one after it, the most native threads, how many were started, what it took to have them beforehand, CPU
--- seconds of it all, and KiB of resident memory before and with the threads.
+-- Bursts of blocking calls: `threads.lua module|ffi directory lazy|eager burst milliseconds`. In a
+-- burst, `burst` processes make one call each. The environment sets the limit on native threads,
+-- and how long unused ones are kept. Prints, in this order: elapsed seconds of the first burst and
+-- of a second one, the largest number of native threads, the number of threads started, the time to
+-- start them in advance, the CPU seconds, and the resident memory in KiB before and with the
+-- threads.
 local process = require "baton.process"
 local how, directory, creation = arg[1], arg[2], arg[3]
 local burst, length = tonumber(arg[4]), tonumber(arg[5]) * 1000
@@ -50,8 +52,9 @@ end
 
 local base, before = resident(), process.stats().threads_started
 if creation == "eager" then
-  -- As many threads as the bound allows, before the first burst: as many calls as that, which last until all threads are there (the
-  -- last one keeps its thread and the VM: nobody else is left who could run).
+  -- Starts as many threads as the limit allows, before the first burst. This makes as many calls,
+  -- and they last until all threads exist. The last call keeps its thread and the VM, because no
+  -- other process is left to run.
   local bound, start = process.params.max_threads, now()
   local lasting = 100000 + bound * 500
   while process.threads() < bound do

@@ -1,5 +1,6 @@
--- A process that ticks every 10 ms beside one that blocks: `ticking.lua case fifo seconds`. Results go to standard error,
--- since standard output may be what blocks: the longest gap between ticks in milliseconds, then `done`.
+-- A process that ticks every 10 ms beside one that blocks: `ticking.lua case fifo seconds`. Results
+-- go to standard error, because standard output may be what blocks. They are the longest gap
+-- between ticks in milliseconds, and then `done`.
 local process = require "baton.process"
 local case, fifo, seconds = arg[1], arg[2], tonumber(arg[3])
 
@@ -8,7 +9,7 @@ local cases = {}
 
 function cases.alone() end
 
--- A pattern that tries every way to split the text before it fails.
+-- This pattern tries every way to split the text before it fails.
 function cases.match()
   local text, pattern = ("a"):rep(32), ("a*"):rep(8) .. "b"
   assert(string.match(text, pattern) == nil)
@@ -19,13 +20,13 @@ function cases.print()
   print(("x"):rep(1 << 20))
 end
 
--- The other end is open, but nobody writes.
+-- The other end is open, but nothing is written to it.
 function cases.fifo_read()
   local file = assert(io.open(fifo, "r"))
   file:read(1)
 end
 
--- Nobody opens the other end.
+-- The other end is never opened.
 function cases.fifo_open()
   io.open(fifo, "r")
 end
@@ -53,5 +54,7 @@ end)
 local ok, longest, ticks, lasted = ticker:join()
 assert(ok, longest)
 assert(started, "the blocking process never ran")
-io.stderr:write(string.format("gap_ms %.3f\nticks %d\nseconds %.3f\ndone\n", longest * 1e3, ticks, lasted))
+io.stderr:write(
+  string.format("gap_ms %.3f\nticks %d\nseconds %.3f\ndone\n", longest * 1e3, ticks, lasted)
+)
 os.exit(0)

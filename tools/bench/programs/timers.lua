@@ -1,9 +1,10 @@
--- What a timer costs beside so many others: `timers.lua count`. Prints nanoseconds of CPU time for each timer set, cancelled in random order, and expired.
+-- The cost of a timer beside many others: `timers.lua count`. Prints nanoseconds of CPU time for
+-- setting a timer, for cancelling it in random order, and for its expiry.
 local process = require "baton.process"
 local count = tonumber(arg[1])
 local clock, random = os.clock, math.random
 
--- Each part begins without the last one's garbage.
+-- Each part begins without garbage of the part before.
 local function time(name, f)
   collectgarbage()
   local start = clock()
@@ -26,7 +27,7 @@ time("cancel_ns", function()
   for i = 1, count do timers[i]:cancel() end
 end)
 
--- All are due by the time when others may run again.
+-- All timers are due when other processes may run again.
 local fired, start = 0, nil
 local function fire() fired = fired + 1 end
 collectgarbage()

@@ -1,6 +1,7 @@
--- Two processes that call C and compute in turn: `window.lua stay|move|auto directory spin|sleep microseconds amount rounds`. A call
--- lasts so many microseconds, for which the C function is given the amount; computing lasts a quarter of that. Prints how much
--- more two processes get done than one: 1 is none, 2 is that neither ever waits for the other.
+-- Two processes that alternately call C and compute: `window.lua stay|move|auto directory
+-- spin|sleep microseconds amount rounds`. A call takes `microseconds`, for which the C function
+-- gets `amount`. Computing takes a quarter of that. Prints the speedup of two processes over one. 1
+-- means no gain, and 2 means that neither ever waits for the other.
 local process = require "baton.process"
 local how, directory, name = arg[1], arg[2], arg[3]
 local microseconds, amount, rounds = tonumber(arg[4]), tonumber(arg[5]), tonumber(arg[6])
@@ -24,7 +25,8 @@ local function compute(turns)
   return x
 end
 
--- Turns of computing in a microsecond: the quickest of several tries, as the others were interrupted.
+-- The loop turns per microsecond. The fastest of several tries counts, because the others were
+-- interrupted.
 local function speed()
   local best, turns = math.huge, 200000
   for _ = 1, 5 do
@@ -57,8 +59,8 @@ local function elapsed(f, times)
   return now() - start
 end
 
--- Both ways once before the clock, so that threads are there and what can be learned is. Then in turn, since a machine's speed
--- changes: what counts is the middle one.
+-- Both ways run once before the measurement, so that native threads exist and the runtime has
+-- learned the function. Then they take turns, since a machine's speed changes; the median counts.
 work(2)
 work_together(2 + rounds // 4)
 local speedups, before = {}, process.stats()

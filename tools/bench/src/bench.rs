@@ -1,4 +1,4 @@
-//! What every experiment is given.
+//! The tools that every experiment gets: interpreters, scripts and a temporary directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,15 @@ use tempfile::TempDir;
 
 use crate::interpreters::Paths;
 
-/// The interpreters' places and a directory for scripts and named pipes, which goes away at the end.
+/// The interpreters, and a directory for scripts and named pipes. Dropping this value removes the
+/// directory.
 pub(crate) struct Bench {
     pub(crate) paths: Paths,
     directory: TempDir,
 }
 
 impl Bench {
-    /// Prepares the directory.
+    /// Makes the directory.
     pub(crate) fn new(paths: Paths) -> Result<Self> {
         let directory = tempfile::Builder::new()
             .prefix("baton-bench-")
@@ -26,23 +27,25 @@ impl Bench {
         Ok(Self { paths, directory })
     }
 
-    /// Writes an embedded script to a file that an interpreter can be given.
+    /// Writes an embedded script to a file, and returns its path.
     pub(crate) fn script(&self, name: &str, source: &str) -> Result<PathBuf> {
         let path = self.directory.path().join(name).with_extension("lua");
         fs::write(&path, source).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(path)
     }
 
-    /// The directory itself.
+    /// The temporary directory.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
 }
 
-/// A progress bar of `steps` on the terminal; nothing where standard error is not one.
+/// A progress bar of `steps` steps. It is hidden if standard error is not a terminal.
 pub(crate) fn progress(steps: usize) -> ProgressBar {
     let bar = ProgressBar::new(steps as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} (left {eta}) {msg}") {
+    if let Ok(style) =
+        ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} (left {eta}) {msg}")
+    {
         bar.set_style(style);
     }
     bar.enable_steady_tick(Duration::from_millis(500));

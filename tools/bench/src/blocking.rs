@@ -1,4 +1,8 @@
-//! Blocking C calls beside each other, and beside a process that ticks.
+//! The experiment `blocking`: several blocking C calls at the same time, a ticking process beside
+//! one, and clients on sockets beside one.
+
+mod beside;
+mod postgres;
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
@@ -23,15 +27,16 @@ use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
 
 const TOGETHER_GOAL: Goal = Goal::at_most(1.15, " s", 3);
-/// The ticker's period is 10 ms; a gap of twice that and a reserve means that something stopped it.
+/// The longest gap allowed between ticks: twice the ticker's period of 10 ms, plus a reserve. A
+/// longer gap means that something stopped the ticker.
 const GAP_GOAL: Goal = Goal::at_most(30.0, " ms", 2);
 const LIMIT: Duration = Duration::from_secs(70);
 const LIMIT_TO_END: Duration = Duration::from_secs(5);
 
-/// What processes do that block together.
+/// The calls that several processes make together.
 const KINDS: [&str; 2] = ["execute", "popen"];
 
-/// What the ticker ticks beside.
+/// The calls beside which the ticker runs.
 const CASES: [(&str, &str); 5] = [
     ("alone", "nothing"),
     ("match", "a string.match that runs for seconds"),
@@ -42,17 +47,25 @@ const CASES: [(&str, &str); 5] = [
 
 /// Runs the experiment.
 pub(crate) fn run(bench: &Bench, options: &BlockingOptions) -> Result<Report> {
+    if options.beside.is_some() {
+        return beside::run(bench, options);
+    }
     let baton = bench.paths.baton()?;
     let bar = progress(KINDS.len() + CASES.len());
     let (mut samples, mut verdicts) = (Vec::new(), Vec::new());
     let blocking = bench.script("blocking", include_str!("../programs/blocking.lua"))?;
     for kind in KINDS {
         bar.set_message(kind);
-        let what = format!("{} processes that each {kind} sleep 1, together", options.processes);
+        let what = format!(
+            "{} processes that each {kind} sleep 1, together",
+            options.processes
+        );
         match block_together(baton.script(&blocking), kind, options.processes) {
             Ok(seconds) => {
                 verdicts.push(TOGETHER_GOAL.judge(&what, Some(seconds)));
-                samples.push(json!({"case": kind, "processes": options.processes, "seconds": seconds}));
+                samples.push(
+                    json!({"case": kind, "processes": options.processes, "seconds": seconds}),
+                );
             }
             Err(error) => verdicts.push(Verdict::unmet(&what, format!("{error:#}"))),
         }
@@ -61,7 +74,13 @@ pub(crate) fn run(bench: &Bench, options: &BlockingOptions) -> Result<Report> {
     let ticking = bench.script("ticking", include_str!("../programs/ticking.lua"))?;
     let mut table = Table::new(
         "a process that ticks every 10 ms",
-        &["beside", "longest gap ms", "ticks", "seconds", "ended by itself"],
+        &[
+            "beside",
+            "longest gap ms",
+            "ticks",
+            "seconds",
+            "ended by itself",
+        ],
     );
     let mut gaps = Vec::new();
     for (case, beside) in CASES {
@@ -125,14 +144,16 @@ fn row(beside: &str, found: &Figures, ended: bool) -> [String; 5] {
     ]
 }
 
-/// Lets so many processes block for a second each and returns the seconds until all had ended.
+/// Makes `processes` processes block for one second each. Returns the seconds until all have ended.
 fn block_together(mut command: Command, kind: &str, processes: u32) -> Result<f64> {
     let run = child::run(command.arg(kind).arg(processes.to_string()), LIMIT)?.succeeded(kind)?;
-    first(&figures(&run.output), "seconds").with_context(|| format!("it printed no time:\n{}", run.output))
+    first(&figures(&run.output), "seconds")
+        .with_context(|| format!("it printed no time:\n{}", run.output))
 }
 
-/// Runs one case. Standard output is a pipe that stays unread until the ticker has reported on standard error.
-/// The second value tells whether the program then ended although something in it was still blocked.
+/// Runs the ticker beside one call. Nobody reads standard output, which is a pipe, until the ticker
+/// has reported on standard error. The second value tells whether the program then ended while a
+/// call was still blocked.
 fn tick_beside(
     baton: &Interpreter,
     script: &Path,
@@ -154,7 +175,11 @@ fn tick_beside(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = Owned::spawn(&mut command)?;
-    let errors = child.inner.stderr.take().context("the child has no standard error")?;
+    let errors = child
+        .inner
+        .stderr
+        .take()
+        .context("the child has no standard error")?;
     let report = report_until_done(errors)?;
     let output = child::drain(child.inner.stdout.take());
     let ended = child.wait_at_most(LIMIT_TO_END)?.is_some();
@@ -162,14 +187,15 @@ fn tick_beside(
     Ok((figures(&report), ended))
 }
 
-/// Reads until a line `done`; anything that ends without one, or lasts too long, is an error that quotes it.
+/// Reads until a line `done`. If the output ends without one, or takes too long, the error quotes
+/// it.
 fn report_until_done(errors: ChildStderr) -> Result<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut text = String::new();
         for line in BufReader::new(errors).lines().map_while(Result::ok) {
             if line == "done" {
-                // The receiver may have given up; then nobody needs the report.
+                // If the receiver has given up, nobody needs the report.
                 let _ = sender.send(Ok(text));
                 return;
             }

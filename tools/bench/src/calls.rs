@@ -1,4 +1,5 @@
-//! The C functions that the experiments on foreign calls make, built along with this program, and who makes them.
+//! The C functions that the experiments on foreign calls use, and the systems that call them. The
+//! build script compiles them.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,34 +13,46 @@ use crate::contest::Arm;
 use crate::interpreters::Interpreter;
 use crate::peers::{self, GILDA_POLICY, GO_CGO, LUAJIT, PYTHON, RUBY};
 
-/// Where the module for Lua is, `calls.so`, and the other two.
+/// The directory of `calls.so`, which is the module for Lua, and of the other two files.
 pub(crate) const DIRECTORY: &str = env!("BATON_BENCH_CALLS");
-/// The library for systems that call C by a foreign function interface.
+/// The library for foreign function interfaces.
 const LIBRARY: &str = concat!(env!("BATON_BENCH_CALLS"), "/libcalls.so");
-/// The loop in C.
+/// The program that calls the functions in a loop of C.
 const HOST: &str = concat!(env!("BATON_BENCH_CALLS"), "/calls-host");
 
-/// The arms that the goals name.
+/// The names of the arms that the goals mention.
 pub(crate) const BARE_C: &str = "bare C loop";
 pub(crate) const STOCK_MODULE: &str = "stock Lua, C module";
 pub(crate) const BATON_MODULE: &str = "baton, C module";
 pub(crate) const BATON_FFI: &str = "baton, ffi";
 
 const SEQUENTIAL: &[&str] = &["short_sequential", "long_sequential"];
-/// Two threads of C would make short calls at the same time, which is no limit for two processes of one VM.
-const OF_C: &[&str] = &["short_sequential", "long_sequential", "long_together", "long_learned"];
+/// The cases of the bare C loop. Short calls by two threads are left out: C threads make them in
+/// parallel, which processes of one VM cannot do.
+const OF_C: &[&str] = &[
+    "short_sequential",
+    "long_sequential",
+    "long_together",
+    "long_learned",
+];
 
-/// How many turns of the loop in `calls_spin` last so long.
+/// The number of loop turns with which `calls_spin` takes this long.
 pub(crate) fn turns_that_last(time: Duration) -> Result<u64> {
     let mut command = Command::new(HOST);
     command.args(["calibrate", &time.as_nanos().to_string()]);
-    let run = child::run(&mut command, Duration::from_secs(60))?.succeeded("the calibration of a C function")?;
+    let run = child::run(&mut command, Duration::from_secs(60))?
+        .succeeded("the calibration of a C function")?;
     let turns = first(&figures(&run.output), "turns");
-    let turns = turns.with_context(|| format!("the calibration of a C function printed no turns:\n{}", run.output))?;
+    let turns = turns.with_context(|| {
+        format!(
+            "the calibration of a C function printed no turns:\n{}",
+            run.output
+        )
+    })?;
     Ok(turns as u64)
 }
 
-/// Everybody who makes the calls of `programs/calls.lua` and of `peers/README.md`.
+/// All systems that make the calls of `programs/calls.lua` and of `peers/README.md`.
 pub(crate) fn arms(bench: &Bench, baton: &Interpreter, stock: &Interpreter) -> Result<Vec<Arm>> {
     let script = bench.script("calls", include_str!("../programs/calls.lua"))?;
     let peers = peers::directory(bench.paths.peers.as_ref())?;
@@ -55,7 +68,7 @@ pub(crate) fn arms(bench: &Bench, baton: &Interpreter, stock: &Interpreter) -> R
     Ok(arms)
 }
 
-/// A script under the build of ours that follows GildaVM's policy.
+/// An arm that runs a script under our own build with GildaVM's policy.
 pub(crate) fn gilda_policy(peers: &Path, script: &Path, words: &[&str]) -> Arm {
     let script = script.to_string_lossy();
     GILDA_POLICY.arm(peers, &[&[script.as_ref()], words].concat())
@@ -80,7 +93,11 @@ mod tests {
             let run = child::run(&mut command, Duration::from_secs(60)).unwrap();
             let run = run.succeeded(case).unwrap();
             let milliseconds = first(&figures(&run.output), "ms");
-            let least = if case.starts_with("long_sequential") { 2.0 } else { 0.0 };
+            let least = if case.starts_with("long_sequential") {
+                2.0
+            } else {
+                0.0
+            };
             assert!(
                 milliseconds.is_some_and(|of_run| of_run >= least),
                 "{case}: {}",

@@ -1,4 +1,4 @@
-//! Charts as data: an experiment says what is to be seen, JSON keeps it, and [`Chart::to_svg`] draws it.
+//! Charts as data. An experiment describes a chart, JSON stores it, and [`Chart::to_svg`] draws it.
 
 mod bars;
 mod frame;
@@ -15,57 +15,57 @@ pub(crate) use scale::Scale;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Chart {
-    /// Figures of things that have names, as horizontal bars.
+    /// Horizontal bars: figures of named things.
     Bars(Bars),
-    /// Figures that depend on a number.
+    /// Lines: figures that depend on a number.
     Lines(Lines),
-    /// Figures that depend on two things that have names.
+    /// A heat map: figures that depend on two named things.
     Heat(Heat),
 }
 
-/// Groups of horizontal bars: a group for each row, a bar in it for each series.
+/// Groups of horizontal bars. Each row is a group, and each series has one bar in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Bars {
     pub(crate) title: String,
-    /// What the figures are, with their unit.
+    /// The meaning of the figures, with their unit.
     pub(crate) label: String,
     pub(crate) scale: Scale,
-    /// Where the bars begin, if not at the axis: 1 for ratios.
+    /// The value at which the bars begin, if it is not the axis; 1 for ratios.
     pub(crate) baseline: Option<f64>,
     pub(crate) marks: Vec<Mark>,
-    /// Decimals of the figure at a bar's end.
+    /// The number of decimals of the figure at a bar's end.
     pub(crate) digits: usize,
     pub(crate) rows: Vec<String>,
-    /// Each with as many figures as there are rows.
+    /// The series; each has one figure for each row.
     pub(crate) series: Vec<Series>,
 }
 
-/// The figures of one system, by row; one that is missing leaves a gap.
+/// The figures of one system, by row. A missing figure leaves a gap.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) values: Vec<Option<f64>>,
 }
 
-/// A figure worth a line across the chart, such as a goal.
+/// A line across the chart at a figure, such as a goal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Mark {
     pub(crate) name: String,
     pub(crate) at: f64,
 }
 
-/// Lines through points.
+/// A chart of lines through points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Lines {
     pub(crate) title: String,
     pub(crate) x: Axis,
     pub(crate) y: Axis,
-    /// Levels of y.
+    /// Marks at values of y.
     pub(crate) marks: Vec<Mark>,
     pub(crate) series: Vec<Line>,
 }
 
-/// What an axis shows, with its unit, and how.
+/// The name of an axis with its unit, and its scale.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Axis {
     pub(crate) label: String,
@@ -79,23 +79,23 @@ pub(crate) struct Line {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// A field of coloured cells with their figures in them.
+/// A heat map: coloured cells that show their figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Heat {
     pub(crate) title: String,
-    /// What the figures are, with their unit; dark is much.
+    /// The meaning of the figures, with their unit. Darker cells have larger figures.
     pub(crate) label: String,
     pub(crate) scale: Scale,
     pub(crate) digits: usize,
     pub(crate) columns_label: String,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Vec<String>,
-    /// By row, then by column.
+    /// The figures by row, then by column.
     pub(crate) cells: Vec<Vec<Option<f64>>>,
 }
 
 impl Chart {
-    /// What is written above it.
+    /// The title.
     pub(crate) fn title(&self) -> &str {
         match self {
             Self::Bars(bars) => &bars.title,
@@ -104,7 +104,7 @@ impl Chart {
         }
     }
 
-    /// The title as the stem of a file's name.
+    /// The title in the form of a file name without extension.
     pub(crate) fn file_stem(&self) -> String {
         let words: Vec<String> = self
             .title()
@@ -115,7 +115,7 @@ impl Chart {
         words.join("-")
     }
 
-    /// The drawing, as text.
+    /// The drawing, as the text of an SVG file.
     pub(crate) fn to_svg(&self) -> Result<String> {
         match self {
             Self::Bars(bars) => bars.to_svg(),
@@ -191,7 +191,10 @@ mod tests {
     #[test]
     fn bars_are_drawn_with_names_figures_and_goal() {
         let svg = Chart::Bars(bars()).to_svg().unwrap();
-        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
+        assert!(
+            svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"),
+            "{svg}"
+        );
         for text in [
             "Price of Lua &amp; more: 1 &lt; 2",
             "sort",
@@ -207,7 +210,15 @@ mod tests {
     #[test]
     fn lines_are_drawn_on_labelled_decades() {
         let svg = Chart::Lines(lines()).to_svg().unwrap();
-        for text in ["Memory", "1k", "10k", "1M", "baton", "KiB each", "processes"] {
+        for text in [
+            "Memory",
+            "1k",
+            "10k",
+            "1M",
+            "baton",
+            "KiB each",
+            "processes",
+        ] {
             assert!(svg.contains(text), "{text} is not in {svg}");
         }
         assert!(svg.contains("<polyline"), "{svg}");
@@ -241,7 +252,11 @@ mod tests {
 
     #[test]
     fn a_chart_survives_json() {
-        for chart in [Chart::Bars(bars()), Chart::Lines(lines()), Chart::Heat(heat())] {
+        for chart in [
+            Chart::Bars(bars()),
+            Chart::Lines(lines()),
+            Chart::Heat(heat()),
+        ] {
             let text = serde_json::to_string(&chart).unwrap();
             assert_eq!(serde_json::from_str::<Chart>(&text).unwrap(), chart);
         }

@@ -1,7 +1,8 @@
-//! Running an interpreter as a child process: its output, its time and its end. Nothing outlives its limit.
+//! Runs programs as child processes, and collects output, times and exit status. A child that
+//! exceeds its time limit is killed.
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -16,7 +17,8 @@ use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// One finished run. Times are seconds; CPU time is that of the child and of all children it waited for.
+/// The result of one finished run. Times are in seconds. CPU time includes all children that the
+/// child waited for.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) wall: f64,
@@ -28,23 +30,30 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// User and system time together: it is counted to the nanosecond, while their split is sampled by the kernel's tick.
+    /// User and system CPU time together. The kernel counts the sum exactly, but only samples the
+    /// split.
     pub(crate) fn cpu(&self) -> f64 {
         self.user + self.system
     }
 
-    /// The run itself if it succeeded, else an error that quotes what it said.
+    /// The run itself if it succeeded. Otherwise an error that quotes its output.
     pub(crate) fn succeeded(self, what: &str) -> Result<Self> {
         if self.status.success() {
             return Ok(self);
         }
-        bail!("{what} ended with {}:\n{}{}", self.status, self.output, self.errors)
+        bail!(
+            "{what} ended with {}:\n{}{}",
+            self.status,
+            self.output,
+            self.errors
+        )
     }
 }
 
-/// Runs `command` to its end with nothing on its standard input, and kills it when `limit` has passed.
+/// Runs `command` to its end without standard input, and kills it after `limit`.
 ///
-/// CPU time is the growth of what this process's ended children used: let only one child run at a time.
+/// CPU time is the growth of the CPU time of this process's ended children. So only one child may
+/// run at a time.
 pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Run> {
     let before = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let start = Instant::now();
@@ -72,7 +81,7 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Run> {
     })
 }
 
-/// A child that is killed and reaped when it is dropped.
+/// A child process that is killed and reaped when this value is dropped.
 pub(crate) struct Owned {
     pub(crate) inner: Child,
 }
@@ -80,17 +89,35 @@ pub(crate) struct Owned {
 impl Owned {
     /// Starts the command.
     pub(crate) fn spawn(command: &mut Command) -> Result<Self> {
-        let inner = command
-            .spawn()
-            .with_context(|| format!("cannot run {}", Path::new(command.get_program()).display()))?;
+        let inner = command.spawn().with_context(|| {
+            format!("cannot run {}", Path::new(command.get_program()).display())
+        })?;
         Ok(Self { inner })
+    }
+
+    /// The port that the program prints first, in the form "port 1234".
+    pub(crate) fn read_port(&mut self) -> Result<String> {
+        let output = self
+            .inner
+            .stdout
+            .take()
+            .context("the server has no standard output")?;
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line)?;
+        let Some(port) = line.trim().strip_prefix("port ") else {
+            bail!(
+                "the server did not start, perhaps for want of LuaSocket (Debian's lua-socket): it \
+                 said {line:?}"
+            );
+        };
+        Ok(port.to_string())
     }
 
     fn pid(&self) -> Pid {
         Pid::from_raw(self.inner.id().cast_signed())
     }
 
-    /// Waits for the end and returns the status; kills the child after `limit` and then returns `None`.
+    /// Waits for the end and returns the status. After `limit`, kills the child and returns `None`.
     pub(crate) fn wait_at_most(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
         let pid = self.pid();
         let (ended, end) = mpsc::channel::<()>();
@@ -98,7 +125,8 @@ impl Owned {
             Err(RecvTimeoutError::Timeout) => kill(pid, Signal::SIGKILL).is_ok(),
             _ => false,
         });
-        // The child stays a zombie, and its number taken, until the killer can no longer use that number.
+        // The child stays a zombie, so that its process id stays taken until the killing thread can
+        // no longer use it.
         let waited = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
         drop(ended);
         let killed = killer
@@ -112,7 +140,7 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // Both fail only if the child is reaped already, which is what they are for.
+        // Both fail only if the child has already been reaped.
         let _ = self.inner.kill();
         let _ = self.inner.wait();
     }
@@ -120,7 +148,7 @@ impl Drop for Owned {
 
 type Drained = thread::JoinHandle<std::io::Result<Vec<u8>>>;
 
-/// Reads a pipe to its end on a thread of its own, so that the child never waits for us.
+/// Reads a pipe to its end on a new thread, so that the child never waits for a reader.
 pub(crate) fn drain(pipe: Option<impl Read + Send + 'static>) -> Drained {
     thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -131,7 +159,7 @@ pub(crate) fn drain(pipe: Option<impl Read + Send + 'static>) -> Drained {
     })
 }
 
-/// What [`drain`] has read, as text.
+/// The text that [`drain`] has read.
 pub(crate) fn collect(drained: Drained) -> Result<String> {
     let bytes = drained
         .join()
@@ -146,8 +174,8 @@ fn seconds(after: &Usage, before: &Usage, part: fn(&Usage) -> nix::sys::time::Ti
 /// Figures by name.
 pub(crate) type Figures = BTreeMap<String, Vec<f64>>;
 
-/// The figures that a measuring program prints: lines of a name followed by numbers, or JSON objects, one per line, whose
-/// values are numbers or lists of them. Other lines are passed over.
+/// The figures that a measuring program prints. A line is a name followed by numbers, or a JSON
+/// object whose values are numbers or lists of numbers. Other lines are ignored.
 pub(crate) fn figures(output: &str) -> Figures {
     let words = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -174,7 +202,7 @@ fn json_figures(line: &str) -> Vec<(String, Vec<f64>)> {
         .collect()
 }
 
-/// The first number of that name.
+/// The first number with this name.
 pub(crate) fn first(figures: &Figures, name: &str) -> Option<f64> {
     figures.get(name)?.first().copied()
 }
@@ -194,10 +222,16 @@ mod tests {
     #[test]
     fn a_run_yields_output_errors_and_status() {
         let run = run(&mut shell("echo out; echo err >&2; exit 3"), LONG).unwrap();
-        assert_eq!((run.output.as_str(), run.errors.as_str()), ("out\n", "err\n"));
+        assert_eq!(
+            (run.output.as_str(), run.errors.as_str()),
+            ("out\n", "err\n")
+        );
         assert_eq!(run.status.code(), Some(3));
         let message = run.succeeded("the script").unwrap_err().to_string();
-        assert!(message.starts_with("the script ended with exit status: 3"), "{message}");
+        assert!(
+            message.starts_with("the script ended with exit status: 3"),
+            "{message}"
+        );
     }
 
     #[test]
@@ -232,9 +266,15 @@ mod tests {
 
     #[test]
     fn figures_may_come_as_lines_of_json() {
-        let found = figures("started\n{\"ns\": 12.5, \"late\": [1, 2], \"what\": \"yield\"}\n{\"end\": 7}\n{broken\n");
+        let found = figures(
+            "started\n{\"ns\": 12.5, \"late\": [1, 2], \"what\": \"yield\"}\n{\"end\": \
+             7}\n{broken\n",
+        );
         assert_eq!(found.len(), 3);
-        assert_eq!((first(&found, "ns"), first(&found, "end")), (Some(12.5), Some(7.0)));
+        assert_eq!(
+            (first(&found, "ns"), first(&found, "end")),
+            (Some(12.5), Some(7.0))
+        );
         assert_eq!(found["late"], [1.0, 2.0]);
         assert_eq!(first(&found, "what"), None);
     }

@@ -1,7 +1,10 @@
-//! The command line.
+//! The command line: all experiments and their options. The doc comments here are the text of
+//! `--help`.
 
+mod blocking;
 mod every;
 
+pub(crate) use blocking::{BlockingOptions, Place, Transport};
 pub(crate) use every::every_experiment;
 
 use std::path::PathBuf;
@@ -16,10 +19,11 @@ Examples:
                                                  one page of what was measured before
   baton-bench all --html page.html               everything, as one page; takes about two hours";
 
-/// Measures Baton beside its peers, on this machine, in one run.
+/// Measures Baton and its peers on this machine, in one run.
 ///
-/// Absolute times mean little on another machine; the ratios between arms that ran interleaved are the result.
-/// The exit status is 1 if an experiment fails, if a goal could not be tried, or, with --check, if one was missed.
+/// Absolute times mean little on another machine. The result is the ratios between systems that
+/// took turns in the same run. The exit status is 1 if an experiment fails, if a goal could not be
+/// tried, or, with --check, if a goal was missed.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 120, after_help = EXAMPLES)]
 pub(crate) struct CommandLine {
@@ -27,7 +31,7 @@ pub(crate) struct CommandLine {
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) baton: Option<PathBuf>,
 
-    /// The stock Lua from the same sources [default: the one built along with this program]
+    /// The stock Lua, built from the same sources [default: the one built along with this program]
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) stock: Option<PathBuf>,
 
@@ -47,11 +51,11 @@ pub(crate) struct CommandLine {
     #[arg(long, global = true, value_name = "DIRECTORY")]
     pub(crate) charts: Option<PathBuf>,
 
-    /// Write a page with verdicts, charts and tables, complete in one file
+    /// Write one self-contained page with verdicts, charts and tables
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 
-    /// Exit with status 1 when a goal is missed
+    /// Exit with status 1 if a goal is missed
     #[arg(long, global = true)]
     pub(crate) check: bool,
 
@@ -62,69 +66,84 @@ pub(crate) struct CommandLine {
 /// One experiment.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Experiment {
-    /// The price of plain Lua: programs of our own under baton, stock Lua and the distribution's Lua
+    /// The speed of plain Lua: the same programs under baton, stock Lua and the distribution's Lua
     Lua(LuaOptions),
-    /// The price of a switch: yield, channel, semaphore, spawn and join, beside Lua's coroutines, Go, Erlang, may, Boost.Fiber
+    /// The time of a switch: yield, channel, semaphore, spawn and join; compared with Lua's
+    /// coroutines, Go, Erlang, may, Boost.Fiber
     Switch(SwitchOptions),
-    /// Thread-Metric: eight tests of a kernel, at the runtime's own interface and from Lua, beside the bare stack switch and peers
+    /// Thread-Metric, eight tests of a scheduler: in Rust and from Lua; compared with the bare
+    /// stack switch and with peers
     ThreadMetric(ThreadMetricOptions),
-    /// Up to a million sleeping processes: time and memory each, longest collector pause; beside Go, Erlang, coroutines
+    /// Up to a million sleeping processes: time and memory of each, longest pause of the collector;
+    /// compared with Go, Erlang, coroutines
     Scale(ScaleOptions),
-    /// How late an urgent process wakes that sleeps 1 ms at a time, alone and beside busy and blocking ones
+    /// The lateness of an urgent process that sleeps 1 ms at a time, alone and beside busy or
+    /// blocking processes
     Latency(LatencyOptions),
-    /// A calculation beside an event loop as in 1997, shares of 2 to 1000 processes, and endless loops in different parts of Lua
+    /// How processes share the CPU: a calculation beside an event loop as in 1997, 2 to 1000 equal
+    /// processes, and endless loops in different parts of Lua
     Fairness(FairnessOptions),
-    /// What another program on the machine loses to forty dining philosophers, and to forty thousand
+    /// The CPU time and latency that another program loses beside forty or forty thousand dining
+    /// philosophers
     Philosophers(PhilosophersOptions),
-    /// What programs cost that only wait, in seven ways: wake-ups, CPU time, energy; beside asyncio, Node, Go, Java, Erlang, OpenSmalltalk
+    /// The cost of programs that only wait, in seven ways: wake-ups, CPU time, energy; compared
+    /// with asyncio, Node, Go, Java, Erlang, OpenSmalltalk
     Idle(IdleOptions),
-    /// Blocking C calls beside each other and beside a ticking process
+    /// Blocking C calls at the same time, and beside a ticking process; with --beside sockets,
+    /// beside clients of an echo server
     Blocking(BlockingOptions),
-    /// One test of Thread-Metric at the runtime's interface, for `thread-metric` to run
+    /// Runs one test of Thread-Metric in Rust; `thread-metric` uses it
     #[command(hide = true)]
     Runtime(RuntimeOptions),
-    /// One operation of the runtime so many times, for `thread-metric --count` to run
+    /// Repeats one operation of the runtime; `thread-metric --count` uses it
     #[command(hide = true)]
     Operation(OperationOptions),
-    /// What each spin policy pays: computed for traces of waits, and measured at waits for threads, programs, frames, timers
+    /// The cost of each spin policy: computed for recorded waits, and measured with threads,
+    /// programs, frames and timers
     Spin(SpinOptions),
-    /// How late sleeps of 50 us to 10 ms end, beside a bare timer, asyncio, Node, Go, Java, Erlang
+    /// The lateness of sleeps of 50 us to 10 ms; compared with a bare timer, asyncio, Node, Go,
+    /// Java, Erlang
     Delay(DelayOptions),
-    /// GildaVM's tables: switching beside a watchdog, long and short calls by one process and two; beside C, Python, Go, Ruby, LuaJIT
+    /// GildaVM's tables: switching beside a watchdog, long and short calls by one process and by
+    /// two; compared with C, Python, Go, Ruby, LuaJIT
     Gilda(GildaOptions),
-    /// What two processes get done that call C, by length of the calls and by the watchdog's window
+    /// The throughput of two processes that call C, by the length of the calls and by the
+    /// watchdog's window
     Window(WindowOptions),
-    /// Bursts of blocking calls: native threads made lazily or eagerly, and bounds on their number
+    /// Bursts of blocking calls: native threads made on demand or in advance, and limits on their
+    /// number
     Threads(ThreadsOptions),
-    /// What a timer costs to set, to cancel and to meet, beside a thousand others and beside a million
+    /// The time to set, cancel and expire a timer, beside a thousand others and beside a million
     Timers(TimersOptions),
-    /// A textbook server at up to 10,000 connections, echo and HTTP; beside Copas, cqueues, luv, nginx, Tarantool, Node, Go
+    /// A simple server at up to 10,000 connections, echo and HTTP; compared with Copas, cqueues,
+    /// luv, nginx, Tarantool, Node, Go
     Net(NetOptions),
-    /// A thousand HTTP requests to a slow server at once, and how late parked processes are beside calls of C that last a second
+    /// A thousand HTTP requests to a slow server at once, and the lateness of waiting processes
+    /// beside C calls of one second
     Slow(SlowOptions),
-    /// Every experiment above, one after another
+    /// Runs every experiment above, one after another
     All(AllOptions),
-    /// Print what earlier runs wrote with --json; with --html, several of them as one page
+    /// Prints what earlier runs wrote with --json; with --html, several of them as one page
     Report(ReportOptions),
-    /// The bare loop that `delay` compares with
+    /// Runs the bare timer loop that `delay` compares with
     #[command(hide = true)]
     BareTimer(BareTimerOptions),
-    /// One server under load, for `net` to run
+    /// Runs one server under load; `net` uses it
     #[command(hide = true)]
     Drive(DriveOptions),
-    /// One program that waits, for `spin` to run
+    /// Runs one program that waits; `spin` uses it
     #[command(hide = true)]
     Waits(WaitsOptions),
-    /// Another program on the machine, for `fairness` and `philosophers` to run
+    /// Runs another program on the machine; `fairness` and `philosophers` use it
     #[command(hide = true)]
     Neighbour(NeighbourOptions),
-    /// Processes with slices of their own, for `fairness` to run
+    /// Runs processes with slices of different lengths; `fairness` uses it
     #[command(hide = true)]
     Slices(SlicesOptions),
 }
 
 impl Experiment {
-    /// The name it was called by.
+    /// The name on the command line.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Lua(_) => "lua",
@@ -157,7 +176,7 @@ impl Experiment {
     }
 }
 
-/// Which clock the ratios of `lua` come from.
+/// The clock for the ratios of `lua`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Clock {
     /// User and system CPU time together, of all threads
@@ -169,7 +188,7 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
-    /// What a table's head calls it.
+    /// The name in the header of a table.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Cpu => "CPU",
@@ -189,15 +208,16 @@ pub(crate) struct LuaOptions {
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub(crate) programs: Vec<String>,
 
-    /// The clock that the ratios come from
+    /// The clock for the ratios
     #[arg(long, value_enum, default_value_t = Clock::Cpu)]
     pub(crate) clock: Clock,
 
-    /// Count instructions of one smaller run each (perf, else valgrind) instead of measuring time
+    /// Count the instructions of one smaller run each (perf, else valgrind) instead of measuring
+    /// time
     #[arg(long)]
     pub(crate) count: bool,
 
-    /// Run the smaller sizes that --count runs: to see that all works, not to measure
+    /// Run the smaller sizes of --count, to try the programs rather than to measure
     #[arg(long)]
     pub(crate) small: bool,
 
@@ -212,7 +232,7 @@ pub(crate) struct SwitchOptions {
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
 
-    /// Operations per run; spawn and join takes a tenth
+    /// Operations per run; spawn and join makes a tenth
     #[arg(long, default_value_t = 2_000_000, value_parser = clap::value_parser!(u64).range(1000..))]
     pub(crate) iterations: u64,
 }
@@ -223,7 +243,7 @@ pub(crate) struct ThreadMetricOptions {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
 
-    /// Seconds that each counts; the original counts for 30
+    /// Seconds for which each test counts; the original counts for 30
     #[arg(long, default_value_t = 3.0)]
     pub(crate) seconds: f64,
 
@@ -237,7 +257,7 @@ pub(crate) struct OperationOptions {
     /// The operation
     pub(crate) name: String,
 
-    /// How often it is done
+    /// How often the operation is repeated
     pub(crate) times: u64,
 }
 
@@ -246,10 +266,10 @@ pub(crate) struct RuntimeOptions {
     /// The test
     pub(crate) test: String,
 
-    /// Seconds that it counts
+    /// Seconds for which the test counts
     pub(crate) seconds: f64,
 
-    /// Switch stacks there and back, whatever the test is
+    /// Only switch stacks there and back, for any test
     #[arg(long)]
     pub(crate) bare: bool,
 }
@@ -260,7 +280,8 @@ pub(crate) struct ScaleOptions {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
 
-    /// The largest number of processes; the steps are 1000, 10,000, 100,000, 1,000,000 up to it, and it
+    /// The largest number of processes; the steps are 1000, 10,000, 100,000, 1,000,000 and this
+    /// number
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max: u64,
 }
@@ -274,15 +295,16 @@ pub(crate) struct LatencyOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct FairnessOptions {
-    /// Seconds that the calculation takes by itself
+    /// Seconds that the calculation takes alone
     #[arg(long, default_value = "5", value_parser = some_seconds)]
     pub(crate) work: f64,
 
-    /// How often it is done in each way, after a first time that is discarded
+    /// How often the calculation runs in each way, after a first run that is discarded
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
 
-    /// The most equal processes; the steps are 2, 10, 50, 200, 1000 up to it; below 10, only to see that all works
+    /// The largest number of equal processes; the steps are 2, 10, 50, 200, 1000 up to it; a number
+    /// below 10 only tries the programs
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) most: u32,
 
@@ -290,7 +312,7 @@ pub(crate) struct FairnessOptions {
     #[arg(long, default_value_t = 3.0)]
     pub(crate) seconds: f64,
 
-    /// How often they do; the worst round counts
+    /// How often the loops run; the worst round counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
 }
@@ -301,44 +323,48 @@ pub(crate) struct PhilosophersOptions {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
 
-    /// Seconds that the other program computes, and that it sleeps and wakes in each of two ways, beside each
+    /// Seconds of each measurement of the other program: while it computes, and while it sleeps and
+    /// wakes
     #[arg(long, default_value = "3", value_parser = some_seconds)]
     pub(crate) seconds: f64,
 }
 
-/// Another program on the machine, for `fairness` and `philosophers` to run.
+/// Options of the other program on the machine.
 #[derive(Debug, Args)]
 pub(crate) struct NeighbourOptions {
-    /// What it does: `events`, `compute` or `wake`
+    /// What the program does: `events`, `compute` or `wake`
     pub(crate) way: String,
 }
 
-/// Processes with slices of their own, for `fairness` to run.
+/// Options of the processes with slices of different lengths.
 #[derive(Debug, Args)]
 pub(crate) struct SlicesOptions {
-    /// How often each has its slice
+    /// How often each process has its slice
     pub(crate) rounds: u32,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct IdleOptions {
-    /// Seconds before the first look
+    /// Seconds before the first snapshot of the usage
     #[arg(long, default_value = "5", value_parser = seconds)]
     pub(crate) settle: f64,
 
-    /// Seconds between the first look and the last
+    /// Seconds between the first snapshot and the last
     #[arg(long, default_value = "60", value_parser = seconds)]
     pub(crate) seconds: f64,
 
     /// What the programs wait for, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = IdleCase::value_variants().to_vec(), hide_default_value = true)]
+    #[arg(long, value_enum, value_delimiter = ',',
+        default_values_t = IdleCase::value_variants().to_vec(), hide_default_value = true)]
     pub(crate) cases: Vec<IdleCase>,
 
-    /// Let one program wait at a time, in place of all together, so that the machine's energy is that program's
+    /// Run one program at a time instead of all together, so that the machine's energy is that
+    /// program's
     #[arg(long)]
     pub(crate) apart: bool,
 
-    /// Sleeps of 50 us and of 1 ms whose lateness is measured in the same run; if not given, 500 and 1,000
+    /// Sleeps of 50 us and of 1 ms in the same run, whose lateness is measured; 500 and 1,000 if
+    /// not given
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) sleeps: Option<u32>,
 }
@@ -346,69 +372,62 @@ pub(crate) struct IdleOptions {
 /// What a program waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum IdleCase {
-    /// Nothing is due
+    /// Nothing
     Nothing,
     /// A timer that fires once a second
     Second,
-    /// A listening socket that nobody connects to
+    /// A listening socket to which nothing connects
     Listen,
     /// 10,000 processes that wait for each other
     Crowd,
-    /// A timer set to an hour from now
+    /// A timer that is set to an hour from now
     Hour,
-    /// Nothing, right after it has computed
+    /// Nothing, right after a calculation
     Busy,
     /// A timer that fires a thousand times a second
     Kilohertz,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|seconds| (0.0..=86_400.0).contains(seconds));
+    let number = text
+        .parse()
+        .ok()
+        .filter(|seconds| (0.0..=86_400.0).contains(seconds));
     number.ok_or_else(|| "from 0 to 86400 seconds expected".to_string())
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct BlockingOptions {
-    /// Seconds that a ticking process runs beside each blocking one
-    #[arg(long, default_value_t = 2.0)]
-    pub(crate) seconds: f64,
-
-    /// How many processes block at a time
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) processes: u32,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct SlowOptions {
-    /// Requests that wait at a time; each takes a descriptor here and one in the server
+    /// The number of simultaneous requests; each needs a descriptor here and one in the server
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) requests: u32,
 
-    /// Parked processes whose lateness is measured
+    /// The number of waiting processes whose lateness is measured
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) parked: u32,
+    pub(crate) waiting: u32,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SpinOptions {
-    /// A trace in place of the five: microseconds of a wait on each line, then `timer` if a deadline ended it
+    /// A trace instead of the five: on each line the microseconds of a wait, then `timer` if a
+    /// deadline ended it
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
 
-    /// Microseconds that a park costs
+    /// The cost of a park, in microseconds
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(2..=200))]
     pub(crate) park_cost: u64,
 
-    /// How often each way to wait is tried under each policy
+    /// How often each way of waiting is tried under each policy
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
 
-    /// Seconds that a program waits for
+    /// Seconds for which a program waits
     #[arg(long, default_value = "1", value_parser = some_seconds)]
     pub(crate) seconds: f64,
 }
 
-/// One program that waits, for `spin` to run.
+/// Options of a program that waits.
 #[derive(Debug, Args)]
 pub(crate) struct WaitsOptions {
     pub(crate) policy: String,
@@ -430,7 +449,7 @@ pub(crate) struct DelayOptions {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
 
-    /// Sleeps in each run; if not given, 500, and of 1 ms with nothing beside them a thousand
+    /// Sleeps in each run; if not given, 1000 for sleeps of 1 ms with nothing beside them, else 500
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) sleeps: Option<u32>,
 }
@@ -447,19 +466,20 @@ pub(crate) struct GildaOptions {
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
 
-    /// Turns of a loop that the processes compute for which switch
-    #[arg(long, default_value_t = 20_000_000, value_parser = clap::value_parser!(u64).range(10_000..))]
+    /// Turns of the loop in the processes that compute and switch
+    #[arg(long, default_value_t = 20_000_000,
+        value_parser = clap::value_parser!(u64).range(10_000..))]
     pub(crate) turns: u64,
 
-    /// Seconds that a long call lasts
+    /// Seconds of a long call
     #[arg(long, default_value_t = 1.0)]
     pub(crate) seconds: f64,
 
-    /// How many short calls are made
+    /// The number of short calls
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(100..))]
     pub(crate) calls: u64,
 
-    /// How many calls that do nothing are made, for their price
+    /// The number of calls that do nothing, which give the cost of a call
     #[arg(long, default_value_t = 2_000_000, value_parser = clap::value_parser!(u64).range(100..))]
     pub(crate) price: u64,
 }
@@ -470,7 +490,7 @@ pub(crate) struct WindowOptions {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
 
-    /// Seconds that one process takes for its calls, five times in a run
+    /// Seconds of calls by one process, five times in a run
     #[arg(long, default_value_t = 0.05)]
     pub(crate) seconds: f64,
 
@@ -485,15 +505,16 @@ pub(crate) struct ThreadsOptions {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
 
-    /// The most calls at once; the steps are 1, 3, 10, 30, 100, 300, 1000 up to it
+    /// The largest number of calls at once; the steps are 1, 3, 10, 30, 100, 300, 1000 up to it
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) largest: u64,
 
-    /// Milliseconds that a call lasts
+    /// Milliseconds of each call
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) milliseconds: u64,
 
-    /// Milliseconds that each call of the crowd lasts: ten times as many processes as there may be threads, each with one call
+    /// Milliseconds of each call of the crowd, which has ten processes with one call each for every
+    /// thread
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) crowd_milliseconds: u64,
 }
@@ -504,8 +525,10 @@ pub(crate) struct TimersOptions {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
 
-    /// The most timers at once; the steps are 1,000, 10,000, 100,000, 1,000,000 up to it
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    /// The largest number of timers at once; the steps are 1,000, 10,000, 100,000, 1,000,000 up to
+    /// it
+    #[arg(long, default_value_t = 1_000_000,
+        value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub(crate) largest: u64,
 }
 
@@ -519,21 +542,21 @@ pub(crate) struct NetOptions {
     #[arg(long, default_value = "2", value_parser = some_seconds)]
     pub(crate) seconds: f64,
 
-    /// The most connections; the steps are 1, 100, 1000, 10,000 up to it
+    /// The largest number of connections; the steps are 1, 100, 1000, 10,000 up to it
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) most: u64,
 }
 
-/// One server under load, for `net` to run.
+/// Options of one server under load.
 #[derive(Debug, Args)]
 pub(crate) struct DriveOptions {
-    /// The server's command line, as a list in JSON; protocol, address and port are added to it
+    /// The server's command line, as a JSON list; protocol, address and port are added to it
     pub(crate) server: String,
 
-    /// `echo`, `http`, or `wrk` for HTTP from that program
+    /// `echo`, `http`, or `wrk` for HTTP requests from wrk
     pub(crate) protocol: String,
 
-    /// How many
+    /// The number of connections
     pub(crate) connections: usize,
 
     /// Seconds of load
@@ -542,7 +565,7 @@ pub(crate) struct DriveOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct AllOptions {
-    /// As little of everything as shows that it works; the figures mean nothing
+    /// Run everything as small as possible, to try the programs; the figures mean nothing
     #[arg(long)]
     pub(crate) quick: bool,
 }

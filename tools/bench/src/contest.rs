@@ -1,4 +1,5 @@
-//! An experiment of several systems in several cases: each runs in turn, and their figures are compared round by round.
+//! Runs several systems in several cases. The systems take turns, and their figures are compared
+//! round by round.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +15,7 @@ use crate::report::Found;
 use crate::stats;
 use crate::verdict::Verdict;
 
-/// One system. It takes part in every case, or in those named.
+/// One of the compared systems. It takes part in all cases, or only in the named ones.
 pub(crate) struct Arm {
     pub(crate) name: &'static str,
     start: Result<Box<dyn Fn() -> Command>, String>,
@@ -23,7 +24,7 @@ pub(crate) struct Arm {
 }
 
 impl Arm {
-    /// A system that is there: `start` makes the command that a case's arguments are added to.
+    /// An installed system. `start` makes the command, to which the arguments of a case are added.
     pub(crate) fn present(name: &'static str, start: impl Fn() -> Command + 'static) -> Self {
         Self {
             name,
@@ -33,7 +34,7 @@ impl Arm {
         }
     }
 
-    /// A script of ours in an interpreter, with these words before the case's own.
+    /// A system that is a script in an interpreter. `words` precede the arguments of a case.
     pub(crate) fn interpreted(
         name: &'static str,
         interpreter: &Interpreter,
@@ -54,7 +55,7 @@ impl Arm {
         arm
     }
 
-    /// A system that is not there; what to do about it stands wherever its figures would.
+    /// A system that is not installed. `remedy` appears in the place of its figures.
     pub(crate) fn missing(name: &'static str, remedy: impl Into<String>) -> Self {
         Self {
             name,
@@ -64,7 +65,7 @@ impl Arm {
         }
     }
 
-    /// With an environment variable set.
+    /// The same system with an environment variable set.
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         let value = value.into();
         self.start = self.start.map(|start| {
@@ -78,18 +79,19 @@ impl Arm {
         self
     }
 
-    /// Only these cases exist in the system.
+    /// The same system, restricted to these cases.
     pub(crate) fn only(mut self, cases: &'static [&'static str]) -> Self {
         self.cases = Some(cases);
         self
     }
 
-    /// Whether the system has this case.
+    /// Whether the system takes part in this case.
     pub(crate) fn takes_part(&self, case: &Case) -> bool {
-        self.cases.is_none_or(|cases| cases.contains(&case.name.as_str()))
+        self.cases
+            .is_none_or(|cases| cases.contains(&case.name.as_str()))
     }
 
-    /// The command that runs a case, or what to do about the system that is missing.
+    /// The command that runs a case. For a missing system, the error is its remedy.
     pub(crate) fn command(&self, case: &Case) -> Result<Command, &str> {
         let start = self.start.as_ref().map_err(String::as_str)?;
         let mut command = start();
@@ -98,43 +100,44 @@ impl Arm {
     }
 }
 
-/// One thing to do, and the figure that cannot be missing from what is printed.
+/// One case of the experiment.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) title: String,
-    /// What is added to every arm's command line.
+    /// The arguments that are added to the command of every arm.
     pub(crate) arguments: Vec<String>,
 }
 
-/// What is to be run.
+/// The description of the whole experiment.
 pub(crate) struct Contest {
     pub(crate) arms: Vec<Arm>,
     pub(crate) cases: Vec<Case>,
     pub(crate) rounds: u32,
     /// The figure that every run must print.
     pub(crate) figure: &'static str,
-    /// How long one run may last.
+    /// The time limit of one run.
     pub(crate) limit: Duration,
 }
 
-/// All figures of one arm in one case, by round, up to a failure.
+/// All figures of one arm in one case, by round. After a failure, no more rounds run.
 #[derive(Clone, Debug, Default)]
 struct Cell {
     rounds: Vec<Figures>,
     failure: Option<String>,
 }
 
-/// What came of it.
+/// The results of a contest.
 pub(crate) struct Results {
     pub(crate) arms: Vec<Arm>,
     pub(crate) cases: Vec<Case>,
-    /// By arm, then by case.
+    /// The cells by arm, then by case.
     cells: Vec<Vec<Cell>>,
 }
 
 impl Contest {
-    /// Runs everything. Rounds are outermost, and who begins rotates, so that no arm has the quiet moments to itself.
+    /// Runs everything. The outer loop is over the rounds, and a different arm begins each round.
+    /// So no arm gets the quiet moments of the machine to itself.
     pub(crate) fn run(self) -> Results {
         let Self { arms, cases, .. } = &self;
         let mut cells = vec![vec![Cell::default(); cases.len()]; arms.len()];
@@ -164,56 +167,74 @@ impl Contest {
     }
 
     fn measure(&self, arm: &Arm, case: &Case) -> Result<Figures> {
-        let mut command = arm.command(case).map_err(|remedy| anyhow::anyhow!("{remedy}"))?;
+        let mut command = arm
+            .command(case)
+            .map_err(|remedy| anyhow::anyhow!("{remedy}"))?;
         let what = format!("{} of {}", case.title, arm.name);
         let run = child::run(&mut command, self.limit)?.succeeded(&what)?;
         let found = figures(&run.output);
-        child::first(&found, self.figure)
-            .with_context(|| format!("{what} printed no figure '{}':\n{}", self.figure, run.output))?;
+        child::first(&found, self.figure).with_context(|| {
+            format!(
+                "{what} printed no figure '{}':\n{}",
+                self.figure, run.output
+            )
+        })?;
         Ok(found)
     }
 }
 
 impl Results {
-    /// The place of an arm by name.
+    /// The index of the arm with this name.
     pub(crate) fn arm(&self, name: &str) -> Option<usize> {
         self.arms.iter().position(|arm| arm.name == name)
     }
 
-    /// The place of a case by name.
+    /// The index of the case with this name.
     pub(crate) fn case(&self, name: &str) -> Option<usize> {
         self.cases.iter().position(|case| case.name == name)
     }
 
-    /// Every round's figures.
+    /// The figures of every round.
     pub(crate) fn rounds(&self, arm: usize, case: usize) -> &[Figures] {
         &self.cells[arm][case].rounds
     }
 
-    /// The figure of that name in every round.
+    /// The values of one figure in every round.
     pub(crate) fn values(&self, arm: usize, case: usize, figure: &str) -> Vec<f64> {
         let rounds = self.rounds(arm, case).iter();
-        rounds.filter_map(|round| child::first(round, figure)).collect()
+        rounds
+            .filter_map(|round| child::first(round, figure))
+            .collect()
     }
 
-    /// Its median.
+    /// The median of a figure over the rounds.
     pub(crate) fn median(&self, arm: usize, case: usize, figure: &str) -> Option<f64> {
         stats::median(&self.values(arm, case, figure))
     }
 
-    /// Its mean.
+    /// The mean of a figure over the rounds.
     pub(crate) fn mean(&self, arm: usize, case: usize, figure: &str) -> Option<f64> {
         stats::mean(&self.values(arm, case, figure))
     }
 
-    /// The median over the rounds of one arm's figure divided by another's of the same round.
-    pub(crate) fn ratio(&self, (arm, case): (usize, usize), to: (usize, usize), figure: &str) -> Option<f64> {
-        let ratio = stats::median_of_ratios(&self.values(arm, case, figure), &self.values(to.0, to.1, figure));
-        // Runs too short for an arm's clock took no time at all.
+    /// The median ratio of two arms. Each ratio divides one arm's figure by the other arm's figure
+    /// of the same round.
+    pub(crate) fn ratio(
+        &self,
+        (arm, case): (usize, usize),
+        to: (usize, usize),
+        figure: &str,
+    ) -> Option<f64> {
+        let ratio = stats::median_of_ratios(
+            &self.values(arm, case, figure),
+            &self.values(to.0, to.1, figure),
+        );
+        // A run that is too short for an arm's clock has a time of zero.
         ratio.filter(|ratio| ratio.is_finite())
     }
 
-    /// What stands in the place of a figure: nothing where the arm does not take part, else that it is missing or failed.
+    /// The text in the place of a missing figure. It is empty if the arm does not take part;
+    /// otherwise it says that the system is missing or failed.
     pub(crate) fn gap(&self, arm: usize, case: usize) -> &'static str {
         match (&self.arms[arm].start, &self.cells[arm][case].failure) {
             (Err(_), _) => "missing",
@@ -222,12 +243,15 @@ impl Results {
         }
     }
 
-    /// An unmet line for every arm that is missing and every case that failed.
+    /// An unmet verdict for every missing arm and for every case that failed.
     pub(crate) fn failures(&self) -> Vec<Verdict> {
         let mut lines = Vec::new();
         for (arm, cells) in self.arms.iter().zip(&self.cells) {
             if let Err(remedy) = &arm.start {
-                lines.push(Verdict::unmet(&format!("beside {}", arm.name), remedy.as_str()));
+                lines.push(Verdict::unmet(
+                    &format!("beside {}", arm.name),
+                    remedy.as_str(),
+                ));
                 continue;
             }
             for (case, cell) in self.cases.iter().zip(cells) {
@@ -240,7 +264,7 @@ impl Results {
         lines
     }
 
-    /// All samples.
+    /// All samples as JSON.
     pub(crate) fn to_json(&self) -> Value {
         let mut list = Vec::new();
         for (arm, cells) in self.arms.iter().zip(&self.cells) {
@@ -310,8 +334,14 @@ mod tests {
     fn a_missing_arm_is_one_unmet_line_that_says_what_to_do() {
         let results = results(vec![Arm::missing("Go", "missing: run cargo xtask peers")]);
         let lines: Vec<String> = results.failures().iter().map(ToString::to_string).collect();
-        assert_eq!(lines, ["UNMET   beside Go  (missing: run cargo xtask peers)"]);
-        assert_eq!((results.gap(0, 0), results.median(0, 0, "ns")), ("missing", None));
+        assert_eq!(
+            lines,
+            ["UNMET   beside Go  (missing: run cargo xtask peers)"]
+        );
+        assert_eq!(
+            (results.gap(0, 0), results.median(0, 0, "ns")),
+            ("missing", None)
+        );
     }
 
     #[test]
@@ -322,7 +352,11 @@ mod tests {
         ]);
         let failures = results.failures();
         assert_eq!(failures.len(), 4);
-        assert!(failures.iter().all(|line| matches!(line.outcome(), Outcome::Unmet(_))));
+        assert!(
+            failures
+                .iter()
+                .all(|line| matches!(line.outcome(), Outcome::Unmet(_)))
+        );
         assert!(
             failures[2].to_string().contains("printed no figure 'ns'"),
             "{}",
@@ -333,7 +367,9 @@ mod tests {
 
     #[test]
     fn an_arm_has_the_environment_that_it_was_given() {
-        let results = results(vec![Arm::present("one", shell("echo ns $AMOUNT")).with("AMOUNT", "7")]);
+        let results = results(vec![
+            Arm::present("one", shell("echo ns $AMOUNT")).with("AMOUNT", "7"),
+        ]);
         assert_eq!(results.mean(0, 0, "ns"), Some(7.0));
         let missing = Arm::missing("none", "get it").with("AMOUNT", "7");
         assert_eq!(missing.start.err(), Some("get it".to_string()));
@@ -341,8 +377,13 @@ mod tests {
 
     #[test]
     fn an_arm_runs_only_in_the_cases_it_has() {
-        let results = results(vec![Arm::present("one", shell("echo ns $1")).only(&["long"])]);
-        assert_eq!((results.rounds(0, 0).len(), results.rounds(0, 1).len()), (0, 2));
+        let results = results(vec![
+            Arm::present("one", shell("echo ns $1")).only(&["long"]),
+        ]);
+        assert_eq!(
+            (results.rounds(0, 0).len(), results.rounds(0, 1).len()),
+            (0, 2)
+        );
         assert_eq!((results.gap(0, 0), results.failures().len()), ("-", 0));
     }
 }

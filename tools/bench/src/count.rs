@@ -1,4 +1,4 @@
-//! Instructions instead of time: a figure that a noisy machine does not disturb.
+//! Counts instructions instead of time, which a noisy machine does not disturb.
 
 use std::ffi::OsString;
 use std::fs;
@@ -21,24 +21,26 @@ use crate::verdict::Verdict;
 
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What counts the instructions.
+/// A way to count instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counter {
-    /// The CPU's own counter, user mode only.
+    /// The CPU's own counter, in user mode only.
     Perf,
-    /// Simulation; it may lack system calls that baton looks for, and baton then chooses its fallbacks.
+    /// Simulation. It may lack system calls that baton uses, so that baton uses its fallbacks.
     Valgrind,
 }
 
 impl Counter {
-    /// The first of the two that works here; perf may be installed and yet have no counter to read.
+    /// The first of the two that works here. perf may be installed and still have no counter.
     fn find(directory: &Path) -> Result<Self> {
         let mut nothing = Command::new("true");
         nothing.arg("true");
         [Self::Perf, Self::Valgrind]
             .into_iter()
             .find(|counter| counter.count(&nothing, directory).is_ok())
-            .context("neither `perf stat -e instructions:u` nor `valgrind --tool=cachegrind` works here")
+            .context(
+                "neither `perf stat -e instructions:u` nor `valgrind --tool=cachegrind` works here",
+            )
     }
 
     fn name(self) -> &'static str {
@@ -48,11 +50,14 @@ impl Counter {
         }
     }
 
-    /// Runs `command` under the counter and returns its output and the number of instructions.
+    /// Runs `command` under the counter. Returns its output and the number of instructions.
     fn count(self, command: &Command, directory: &Path) -> Result<(String, f64)> {
         let report = directory.join("instructions");
         let mut counted = match self {
-            Self::Perf => words(&["perf", "stat", "-x,", "-e", "instructions:u", "-o"], &report),
+            Self::Perf => words(
+                &["perf", "stat", "-x,", "-e", "instructions:u", "-o"],
+                &report,
+            ),
             Self::Valgrind => {
                 let mut file = OsString::from("--log-file=");
                 file.push(&report);
@@ -64,7 +69,10 @@ impl Counter {
                 counted
             }
         };
-        counted.arg("--").arg(command.get_program()).args(command.get_args());
+        counted
+            .arg("--")
+            .arg(command.get_program())
+            .args(command.get_args());
         for (name, value) in command.get_envs() {
             match value {
                 Some(value) => counted.env(name, value),
@@ -72,7 +80,8 @@ impl Counter {
             };
         }
         let run = child::run(&mut counted, LIMIT)?.succeeded("the counted run")?;
-        let text = fs::read_to_string(&report).with_context(|| format!("cannot read {}", report.display()))?;
+        let text = fs::read_to_string(&report)
+            .with_context(|| format!("cannot read {}", report.display()))?;
         let instructions = match self {
             Self::Perf => perf_count(&text),
             Self::Valgrind => valgrind_count(&text),
@@ -90,18 +99,23 @@ fn words(words: &[&str], last: &Path) -> Command {
     command
 }
 
-/// A line such as `123456,,instructions:u,...`.
+/// Reads a line such as `123456,,instructions:u,...`.
 fn perf_count(text: &str) -> Option<f64> {
     let line = text.lines().find(|line| line.contains("instructions"))?;
     line.split(',').next()?.parse().ok()
 }
 
-/// A line such as `==99== I   refs:      1,234,567`.
+/// Reads a line such as `==99== I   refs:      1,234,567`.
 fn valgrind_count(text: &str) -> Option<f64> {
     let line = text
         .lines()
         .find(|line| line.contains("refs:") && line.contains(" I "))?;
-    let digits: String = line.rsplit(':').next()?.chars().filter(char::is_ascii_digit).collect();
+    let digits: String = line
+        .rsplit(':')
+        .next()?
+        .chars()
+        .filter(char::is_ascii_digit)
+        .collect();
     digits.parse().ok()
 }
 
@@ -111,7 +125,10 @@ pub(crate) fn run(bench: &Bench, options: &LuaOptions) -> Result<Report> {
     let (arms, debian_missing) = lua::arms(bench)?;
     let counter = Counter::find(bench.directory())?;
     let notes = vec![
-        format!("counted by {}; one run of a smaller size each", counter.name()),
+        format!(
+            "counted by {}; one run of a smaller size each",
+            counter.name()
+        ),
         features(bench, counter, &arms[0]),
     ];
     let bar = progress(programs.len());
@@ -135,7 +152,12 @@ pub(crate) fn run(bench: &Bench, options: &LuaOptions) -> Result<Report> {
 }
 
 /// The instructions of one program, by arm.
-fn count_program(bench: &Bench, counter: Counter, program: &Program, arms: &[Interpreter]) -> Result<Vec<f64>> {
+fn count_program(
+    bench: &Bench,
+    counter: Counter,
+    program: &Program,
+    arms: &[Interpreter],
+) -> Result<Vec<f64>> {
     let script = bench.script(program.name, program.source)?;
     let (mut counts, mut expected) = (Vec::new(), None);
     for arm in arms {
@@ -156,10 +178,15 @@ fn count_program(bench: &Bench, counter: Counter, program: &Program, arms: &[Int
 }
 
 fn table(counts: &[(&str, Vec<f64>)], arms: &[Interpreter]) -> Table {
-    let caption = "millions of instructions; Lua seeds its hashes anew each run, which alone is worth up to 2 %";
+    let caption = "millions of instructions; Lua seeds its hashes anew each run, which alone is \
+                   worth up to 2 %";
     let mut header = vec!["program"];
     header.extend(arms.iter().map(|arm| arm.name));
-    header.extend(["baton/stock", "baton/debian"].into_iter().take(arms.len() - 1));
+    header.extend(
+        ["baton/stock", "baton/debian"]
+            .into_iter()
+            .take(arms.len() - 1),
+    );
     let mut table = Table::new(caption, &header);
     let ratios = |peer: usize| {
         counts
@@ -170,7 +197,11 @@ fn table(counts: &[(&str, Vec<f64>)], arms: &[Interpreter]) -> Table {
     for (name, of_one) in counts {
         let mut row = vec![name.to_string()];
         row.extend(of_one.iter().map(|count| figure(Some(count / 1e6), 2, "")));
-        row.extend(of_one[1..].iter().map(|count| figure(Some(of_one[0] / count), 3, "")));
+        row.extend(
+            of_one[1..]
+                .iter()
+                .map(|count| figure(Some(of_one[0] / count), 3, "")),
+        );
         table.row(row);
     }
     let mut mean = vec!["geometric mean".to_string()];
@@ -180,7 +211,7 @@ fn table(counts: &[(&str, Vec<f64>)], arms: &[Interpreter]) -> Table {
     table
 }
 
-/// Says which mechanisms baton has under the counter, since valgrind may take some away.
+/// The mechanisms that baton uses under the counter, since valgrind may lack some.
 fn features(bench: &Bench, counter: Counter, baton: &Interpreter) -> String {
     let features = bench
         .script("features", include_str!("../programs/features.lua"))
@@ -209,7 +240,10 @@ mod tests {
 
     #[test]
     fn a_counter_that_is_not_supported_is_no_number() {
-        assert_eq!(perf_count("<not supported>,,instructions:u,0,100.00,,\n"), None);
+        assert_eq!(
+            perf_count("<not supported>,,instructions:u,0,100.00,,\n"),
+            None
+        );
         assert_eq!(valgrind_count("valgrind: no such tool\n"), None);
     }
 }

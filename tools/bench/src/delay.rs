@@ -1,4 +1,5 @@
-//! How late sleeps of 50 us to 10 ms end, beside a bare loop over a timer descriptor, and beside other systems.
+//! The experiment `delay`: the lateness of sleeps of 50 us to 10 ms, compared with a bare timer
+//! descriptor and with other systems.
 
 use std::env;
 use std::process::Command;
@@ -23,7 +24,7 @@ use crate::verdict::{Goal, Verdict};
 const BATON: &str = "baton";
 const BARE: &str = "bare timerfd";
 
-/// A sleep's length as the programs take it, and as people read it.
+/// The lengths of the sleeps, as the programs take them and as tables show them.
 const LENGTHS: [(&str, &str); 4] = [
     ("0.00005", "50 us"),
     ("0.0001", "100 us"),
@@ -31,13 +32,13 @@ const LENGTHS: [(&str, &str); 4] = [
     ("0.01", "10 ms"),
 ];
 
-/// Sleeps in a run, where nobody says how many.
+/// The default number of sleeps in a run.
 const SLEEPS: u32 = 500;
-/// The case whose goal is about a thousand sleeps.
+/// The case with a goal for a thousand sleeps.
 const MILLISECOND: &str = "1 ms";
 const THOUSAND: u32 = 1000;
 
-/// The program in other systems.
+/// The sources of the program for other systems.
 const SOURCES: [(&str, &str); 5] = [
     ("delay.py", include_str!("../programs/delay.py")),
     ("delay.js", include_str!("../programs/delay.js")),
@@ -46,13 +47,13 @@ const SOURCES: [(&str, &str); 5] = [
     ("delay.erl", include_str!("../programs/delay.erl")),
 ];
 
-/// Against the bare loop, at 50 us.
+/// The lateness at 50 us, relative to the bare loop.
 const BARE_GOAL: Goal = Goal::at_most(1.3, " of a bare timerfd loop", 2);
-/// Against the best of the peers, at 1 ms.
+/// The lateness at 1 ms, relative to the best peer.
 const PEERS_GOAL: Goal = Goal::at_most(1.0, " of the best peer", 2);
-/// Against the more exact of OpenSmalltalk-VM's designs, at 1 ms.
+/// The lateness at 1 ms, relative to the more exact of OpenSmalltalk-VM's designs.
 const DESIGNS_GOAL: Goal = Goal::at_most(1.0, " of the best of OpenSmalltalk's designs", 2);
-/// A thousand sleeps of 1 ms.
+/// The time of a thousand sleeps of 1 ms.
 const THOUSAND_GOAL: Goal = Goal::at_most(1.06, " s", 3);
 
 /// Runs the experiment.
@@ -60,7 +61,8 @@ pub(crate) fn run(bench: &Bench, options: &DelayOptions) -> Result<Report> {
     measure(bench, options, cases(options.sleeps))
 }
 
-/// The cases that other experiments refer to: how exact short sleeps are in the same run.
+/// Measures only the cases that other experiments quote: how exact short sleeps are in the same
+/// run.
 pub(crate) fn exactness(bench: &Bench, options: &DelayOptions) -> Result<Report> {
     let mut cases = cases(options.sleeps);
     cases.retain(|case| ["50 us", MILLISECOND].contains(&case.name.as_str()));
@@ -79,8 +81,14 @@ fn measure(bench: &Bench, options: &DelayOptions, cases: Vec<Case>) -> Result<Re
     let mut verdicts = verdicts(&results, options.sleeps);
     verdicts.extend(results.failures());
     Ok(Report {
-        arms: results.arms.iter().filter_map(|arm| arm.found.clone()).collect(),
-        notes: vec!["'busy': three endless loops run beside, and the sleeper is urgent.".to_string()],
+        arms: results
+            .arms
+            .iter()
+            .filter_map(|arm| arm.found.clone())
+            .collect(),
+        notes: vec![
+            "'busy': three endless loops run beside, and the sleeper is urgent.".to_string(),
+        ],
         tables: vec![table(&results)],
         charts: vec![chart(&results)],
         samples: results.to_json(),
@@ -103,16 +111,22 @@ fn arms(bench: &Bench) -> Result<Vec<Arm>> {
     ];
     let peers = peers::directory(bench.paths.peers.as_ref())?;
     let designs = peers::OPENSMALLTALK.map(|(peer, design)| peer.arm(&peers, &[design, "delay"]));
-    let others = scripts::arms(bench.directory(), &SOURCES)?.into_iter().chain(designs);
+    let others = scripts::arms(bench.directory(), &SOURCES)?
+        .into_iter()
+        .chain(designs);
     arms.extend(others.map(|arm| arm.only(&ALONE)));
     Ok(arms)
 }
 
 const ALONE: [&str; 4] = ["50 us", "100 us", MILLISECOND, "10 ms"];
 
-/// How many sleeps a case has.
+/// The number of sleeps in a case.
 fn number(sleeps: Option<u32>, case: &str) -> u32 {
-    sleeps.unwrap_or(if case == MILLISECOND { THOUSAND } else { SLEEPS })
+    sleeps.unwrap_or(if case == MILLISECOND {
+        THOUSAND
+    } else {
+        SLEEPS
+    })
 }
 
 fn cases(sleeps: Option<u32>) -> Vec<Case> {
@@ -133,7 +147,7 @@ fn cases(sleeps: Option<u32>) -> Vec<Case> {
         .collect()
 }
 
-/// The latenesses of all rounds together, in microseconds.
+/// The lateness of each sleep of all rounds, in microseconds.
 fn late(results: &Results, arm: usize, case: usize) -> Vec<f64> {
     let rounds = results.rounds(arm, case).iter();
     rounds
@@ -167,7 +181,9 @@ fn chart(results: &Results) -> Chart {
     let series = results.arms.iter().enumerate().map(|(arm, of_arm)| Series {
         name: of_arm.name.to_string(),
         values: (0..results.cases.len())
-            .map(|case| stats::percentile(&late(results, arm, case), 50.0).filter(|&late| late > 0.0))
+            .map(|case| {
+                stats::percentile(&late(results, arm, case), 50.0).filter(|&late| late > 0.0)
+            })
             .collect(),
     });
     Chart::Bars(Bars {
@@ -205,7 +221,7 @@ fn verdicts(results: &Results, sleeps: Option<u32>) -> Vec<Verdict> {
         ));
         let millisecond = format!("lateness of 1 ms, {name}");
         verdicts.push(PEERS_GOAL.judge(&millisecond, ratio(MILLISECOND, best_peer(percent))));
-        // Where the designs are missing, that is a line of its own.
+        // If the designs are missing, a separate verdict says so.
         let design = best_design(percent).and_then(|late| ratio(MILLISECOND, Some(late)));
         verdicts.extend(design.map(|ratio| DESIGNS_GOAL.judge(&millisecond, Some(ratio))));
     }
@@ -223,10 +239,12 @@ fn verdicts(results: &Results, sleeps: Option<u32>) -> Vec<Verdict> {
     verdicts
 }
 
-/// The bare loop: nothing but a timer that is a descriptor, set and read again and again. Prints as the programs do.
+/// Runs the bare loop, which sets a timer descriptor and reads it, again and again. Prints the same
+/// figures as the programs.
 pub(crate) fn bare_timer(options: &BareTimerOptions) -> Result<()> {
     let length = Duration::from_secs_f64(options.seconds);
-    let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC).context("cannot open a timer")?;
+    let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)
+        .context("cannot open a timer")?;
     let mut late = Vec::with_capacity(options.sleeps as usize);
     let start = Instant::now();
     for _ in 0..options.sleeps {
@@ -259,8 +277,14 @@ mod tests {
 
     #[test]
     fn a_thousand_sleeps_of_a_millisecond_are_slept_unless_another_number_is_asked_for() {
-        let numbers: Vec<String> = cases(None).iter().map(|case| case.arguments[1].clone()).collect();
-        assert_eq!(numbers, ["500", "500", "1000", "500", "500", "500", "500", "500"]);
+        let numbers: Vec<String> = cases(None)
+            .iter()
+            .map(|case| case.arguments[1].clone())
+            .collect();
+        assert_eq!(
+            numbers,
+            ["500", "500", "1000", "500", "500", "500", "500", "500"]
+        );
         assert!(cases(Some(7)).iter().all(|case| case.arguments[1] == "7"));
     }
 }

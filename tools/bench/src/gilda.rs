@@ -1,8 +1,9 @@
-//! GildaVM's three tables: switching beside a watchdog, two long calls, and many short calls, by one process and by two. And what a call costs
-//! that does next to nothing.
+//! The experiment `gilda`: GildaVM's three tables. They are switching beside a watchdog, two long
+//! calls, and many short calls, by one process and by two. It also measures a call that does almost
+//! nothing.
 //!
-//! The experiments are those of Polito, Tesone, Miranda and Simmons, "GildaVM: a non-blocking I/O architecture for the Cog VM"
-//! (IWST 2019), restated for any system that calls C.
+//! The tables are from Polito, Tesone, Miranda and Simmons, "GildaVM: a non-blocking I/O
+//! architecture for the Cog VM" (IWST 2019). Here they are restated for any system that calls C.
 
 mod goals;
 mod price;
@@ -21,15 +22,15 @@ use crate::peers;
 use crate::report::Report;
 use crate::verdict::Verdict;
 
-/// How long a short call lasts, as in the paper.
+/// The length of a short call, as in the paper.
 const SHORT_CALL: Duration = Duration::from_nanos(600);
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// The arms of the first table that the goals name.
+/// The names of the first table's arms that the goals mention.
 const WATCHDOG_ON: &str = "baton";
 const WATCHDOG_OFF: &str = "baton, watchdog off";
 
-/// Each way to switch: its name in the program, and in the tables.
+/// The ways of switching: the name in the program, and the name in tables.
 const SWITCHING: [(&str, &str); 3] = [
     ("same", "same priority"),
     ("yielding", "same, yielding"),
@@ -40,17 +41,27 @@ const LONG: [(&str, &str); 3] = [
     ("long_together", "two, at first"),
     ("long_learned", "two, once learned"),
 ];
-const SHORT: [(&str, &str); 2] = [("short_sequential", "one process"), ("short_together", "two processes")];
+const SHORT: [(&str, &str); 2] = [
+    ("short_sequential", "one process"),
+    ("short_together", "two processes"),
+];
 
 const NOTES: [&str; 8] = [
-    "GildaVM as published (mean of 50, on another machine): switching 1784, 1800, 1784 ms, where the VM without it took 1784, 1786, 1783;",
-    "  two calls of 1 s 2003 ms by one process and 1216 ms by two; 100,000 short calls 88 ms and 995 ms, where the VM without it took 63 ms",
-    "GildaVM's policy: our runtime made to look for calls every 2 ms, to take them whatever their age, and to pay a full fence for each return",
-    "switching: two processes compute; stock Lua does the same work one after the other, or in coroutines. CPU is that of all threads",
-    "long calls block; at first: in a new program; once learned: after calls of 20 ms by both processes, so that threads are there too",
+    "GildaVM as published (mean of 50, on another machine): switching 1784, 1800, 1784 ms, where \
+     the VM without it took 1784, 1786, 1783;",
+    "  two calls of 1 s 2003 ms by one process and 1216 ms by two; 100,000 short calls 88 ms and \
+     995 ms, where the VM without it took 63 ms",
+    "GildaVM's policy: our runtime, made to retake all calls every 2 ms, however short, and to use \
+     a full fence for each return",
+    "switching: two processes compute; stock Lua does the same work one part after the other, or \
+     in coroutines. CPU is that of all threads",
+    "long calls block; at first: in a new program; once learned: after calls of 20 ms by both \
+     processes, so that native threads exist too",
     "short calls compute for 0.6 us, after 1000 others; by two processes: half of them each",
-    "calls of nothing return at once: what is left, without the loop around them, is the price of a call from that language",
-    "the loop in C has two threads for the long calls of two processes; LuaJIT and stock Lua have one process",
+    "calls of nothing return at once: what is left, without the loop around them, is the price of \
+     a call from that language",
+    "the loop in C has two threads for the long calls of two processes; LuaJIT and stock Lua have \
+     one process",
 ];
 
 /// Runs the experiment.
@@ -79,7 +90,11 @@ pub(crate) fn run(bench: &Bench, options: &GildaOptions) -> Result<Report> {
             tables::chart_of_calls(&calls, &SHORT, "Many short calls"),
         ],
         verdicts,
-        samples: json!({"switching": switching.to_json(), "calls": calls.to_json(), "price": price.to_json()}),
+        samples: json!({
+            "switching": switching.to_json(),
+            "calls": calls.to_json(),
+            "price": price.to_json(),
+        }),
     })
 }
 
@@ -92,8 +107,9 @@ fn switching(bench: &Bench, options: &GildaOptions) -> Result<Contest> {
     Ok(Contest {
         arms: vec![
             Arm::interpreted(WATCHDOG_ON, &baton, &script, &["processes", DIRECTORY]),
-            // No call lasts for an hour.
-            Arm::interpreted(WATCHDOG_OFF, &baton, &script, &["processes", DIRECTORY]).with("BATON_WINDOW", "3600"),
+            // A window of one hour, which no call exceeds.
+            Arm::interpreted(WATCHDOG_OFF, &baton, &script, &["processes", DIRECTORY])
+                .with("BATON_WINDOW", "3600"),
             calls::gilda_policy(&peers, &script, processes),
             Arm::interpreted("stock Lua", &stock, &script, &["stock", DIRECTORY]),
         ],
@@ -108,8 +124,15 @@ fn calls(bench: &Bench, options: &GildaOptions) -> Result<Contest> {
     let (baton, stock) = (bench.paths.baton()?, bench.paths.stock()?);
     let microseconds = Duration::from_secs_f64(options.seconds).as_micros() as u64;
     let turns = calls::turns_that_last(SHORT_CALL)?;
-    let long = LONG.map(|(name, title)| case(name, &format!("long calls, {title}"), [2, microseconds]));
-    let short = SHORT.map(|(name, title)| case(name, &format!("short calls, {title}"), [options.calls, turns]));
+    let long =
+        LONG.map(|(name, title)| case(name, &format!("long calls, {title}"), [2, microseconds]));
+    let short = SHORT.map(|(name, title)| {
+        case(
+            name,
+            &format!("short calls, {title}"),
+            [options.calls, turns],
+        )
+    });
     Ok(Contest {
         arms: calls::arms(bench, &baton, &stock)?,
         cases: long.into_iter().chain(short).collect(),
@@ -128,10 +151,13 @@ fn case<const N: usize>(name: &str, title: &str, numbers: [u64; N]) -> Case {
     }
 }
 
-/// What is missing in several parts is said once.
+/// Adds the failures of all parts; one that occurs in several parts is added once.
 fn add_failures(verdicts: &mut Vec<Verdict>, parts: [&Results; 3]) {
     for failure in parts.into_iter().flat_map(Results::failures) {
-        if verdicts.iter().all(|line| line.sentence() != failure.sentence()) {
+        if verdicts
+            .iter()
+            .all(|line| line.sentence() != failure.sentence())
+        {
             verdicts.push(failure);
         }
     }

@@ -1,4 +1,5 @@
-//! One page for several reports, complete in itself: styles and drawings are in it, and it opens without network.
+//! Writes one page for several reports. The page contains its styles and drawings, so it needs no
+//! network.
 
 use std::fmt::Write;
 
@@ -11,7 +12,7 @@ use crate::verdict::{Outcome, Verdict};
 
 const STYLE: &str = include_str!("html/style.css");
 
-/// Machine facts in the order of the page: the document's key, and what a reader calls it.
+/// The machine facts in the order of the page: the key in the document, and the label.
 const FACTS: [(&str, &str); 7] = [
     ("cpu_model", "CPU"),
     ("cpus", "CPUs"),
@@ -22,7 +23,7 @@ const FACTS: [(&str, &str); 7] = [
     ("time", "time"),
 ];
 
-/// The page of these documents.
+/// The page for these documents.
 pub(crate) fn page(documents: &[Document]) -> Result<String> {
     let mut page = String::new();
     writeln!(
@@ -40,7 +41,8 @@ pub(crate) fn page(documents: &[Document]) -> Result<String> {
     writeln!(page, "<h1>Baton beside its peers</h1>")?;
     writeln!(
         page,
-        "<p class=\"lead\">Absolute times mean little on another machine; the ratios between arms that ran interleaved are \
+        "<p class=\"lead\">Absolute times mean little on another machine; the ratios between arms \
+         that ran interleaved are \
          the result.</p>"
     )?;
     write_summary(&mut page, documents)?;
@@ -51,18 +53,27 @@ pub(crate) fn page(documents: &[Document]) -> Result<String> {
     Ok(page)
 }
 
-/// One line for each experiment: its name, and how many goals came out how.
+/// Writes one line for each experiment: its name, and the number of goals by outcome.
 fn write_summary(page: &mut String, documents: &[Document]) -> Result<()> {
     writeln!(
         page,
-        "<nav><table><thead><tr><th>experiment</th><th>met</th><th>missed</th><th>unmet</th></tr></thead>"
+        "<nav><table><thead><tr><th>experiment</th>\
+         <th>met</th><th>missed</th><th>unmet</th></tr></thead>"
     )?;
     writeln!(page, "<tbody>")?;
     for (number, document) in documents.iter().enumerate() {
         let verdicts = &document.report.verdicts;
-        let count = |class: &str| verdicts.iter().filter(|verdict| class_of(verdict) == class).count();
+        let count = |class: &str| {
+            verdicts
+                .iter()
+                .filter(|verdict| class_of(verdict) == class)
+                .count()
+        };
         let name = escaped(&document.experiment);
-        write!(page, "<tr><td><a href=\"#experiment-{number}\">{name}</a></td>")?;
+        write!(
+            page,
+            "<tr><td><a href=\"#experiment-{number}\">{name}</a></td>"
+        )?;
         for class in ["met", "missed", "unmet"] {
             let figure = count(class);
             let shade = if figure > 0 { class } else { "none" };
@@ -76,19 +87,30 @@ fn write_summary(page: &mut String, documents: &[Document]) -> Result<()> {
 
 fn write_document(page: &mut String, number: usize, document: &Document) -> Result<()> {
     let (name, report) = (escaped(&document.experiment), &document.report);
-    writeln!(page, "<section id=\"experiment-{number}\">\n<h2>{name}</h2>")?;
+    writeln!(
+        page,
+        "<section id=\"experiment-{number}\">\n<h2>{name}</h2>"
+    )?;
     let arguments = escaped(&document.arguments.join(" "));
     writeln!(page, "<p><code>baton-bench {arguments}</code></p>")?;
     if !report.verdicts.is_empty() {
         writeln!(page, "<ul class=\"verdicts\">")?;
         for verdict in &report.verdicts {
             let text = escaped(&verdict.sentence());
-            writeln!(page, "<li><span class=\"{0}\">{0}</span>{text}</li>", class_of(verdict))?;
+            writeln!(
+                page,
+                "<li><span class=\"{0}\">{0}</span>{text}</li>",
+                class_of(verdict)
+            )?;
         }
         writeln!(page, "</ul>")?;
     }
     for chart in &report.charts {
-        writeln!(page, "<figure role=\"img\" aria-label=\"{}\">", escaped(chart.title()))?;
+        writeln!(
+            page,
+            "<figure role=\"img\" aria-label=\"{}\">",
+            escaped(chart.title())
+        )?;
         writeln!(page, "{}</figure>", chart.to_svg()?)?;
     }
     for note in &report.notes {
@@ -120,9 +142,12 @@ fn write_table(page: &mut String, table: &Table) -> Result<()> {
     Ok(())
 }
 
-/// The machine and the programs that the figures come from, to be unfolded.
+/// Writes a section, closed at first, about the machine and the programs that were measured.
 fn write_origin(page: &mut String, document: &Document) -> Result<()> {
-    writeln!(page, "<details><summary>machine and programs</summary><table>")?;
+    writeln!(
+        page,
+        "<details><summary>machine and programs</summary><table>"
+    )?;
     for (key, name) in FACTS {
         let value = match document.machine.get(key) {
             Some(Value::String(text)) => text.clone(),
@@ -132,14 +157,21 @@ fn write_origin(page: &mut String, document: &Document) -> Result<()> {
         writeln!(page, "<tr><td>{name}</td><td>{}</td></tr>", escaped(&value))?;
     }
     for found in &document.report.arms {
-        let (name, version, path) = (escaped(&found.name), escaped(&found.version), escaped(&found.path));
+        let (name, version, path) = (
+            escaped(&found.name),
+            escaped(&found.version),
+            escaped(&found.path),
+        );
         writeln!(
             page,
             "<tr><td>{name}</td><td>{version}<br><code>{path}</code></td></tr>"
         )?;
     }
     let flags = escaped(&document.stock_flags);
-    writeln!(page, "<tr><td>stock's flags</td><td><code>{flags}</code></td></tr>")?;
+    writeln!(
+        page,
+        "<tr><td>stock's flags</td><td><code>{flags}</code></td></tr>"
+    )?;
     writeln!(page, "</table></details>")?;
     Ok(())
 }
@@ -152,7 +184,7 @@ fn class_of(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// Text as it may stand in an element or a quoted attribute.
+/// Text with the characters escaped that have a meaning in HTML elements and quoted attributes.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
@@ -179,7 +211,10 @@ mod tests {
         assert_eq!(page.matches("<svg").count(), 2);
         assert_eq!(page.matches("<span class=\"unmet\">").count(), 2);
         assert!(page.contains("missing: run cargo xtask peers"), "{page}");
-        assert!(page.contains("<td>12.5</td>") && page.contains("a CPU"), "{page}");
+        assert!(
+            page.contains("<td>12.5</td>") && page.contains("a CPU"),
+            "{page}"
+        );
     }
 
     #[test]
@@ -187,16 +222,23 @@ mod tests {
         let mut document = sample_document();
         document.experiment = "<script>\"&".to_string();
         let page = page(&[document]).unwrap();
-        assert!(page.contains("&lt;script&gt;&quot;&amp;") && page.contains("ns per &lt;operation&gt;"));
+        assert!(
+            page.contains("&lt;script&gt;&quot;&amp;") && page.contains("ns per &lt;operation&gt;")
+        );
         assert!(!page.contains("<script"), "{page}");
     }
 
     #[test]
     fn the_page_needs_no_network() {
         let page = page(&[sample_document()]).unwrap();
-        let links: Vec<&str> = page.match_indices("http").map(|(at, _)| &page[at..at + 30]).collect();
+        let links: Vec<&str> = page
+            .match_indices("http")
+            .map(|(at, _)| &page[at..at + 30])
+            .collect();
         assert!(
-            links.iter().all(|link| link.starts_with("http://www.w3.org/2000/svg")),
+            links
+                .iter()
+                .all(|link| link.starts_with("http://www.w3.org/2000/svg")),
             "{links:?}"
         );
         assert!(!page.contains("src=") && !page.contains("@import") && !page.contains("<link"));

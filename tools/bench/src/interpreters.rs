@@ -1,4 +1,4 @@
-//! The interpreters under comparison, called arms: ours and its peers.
+//! Finds the Lua interpreters that are compared: ours, stock Lua and the distribution's.
 
 use std::env;
 use std::ffi::OsStr;
@@ -14,7 +14,7 @@ use crate::report::Found;
 /// The flags that the stock interpreter was compiled with.
 pub(crate) const STOCK_FLAGS: &str = env!("BATON_BENCH_FLAGS");
 
-/// An interpreter that was found and answers to `-v`.
+/// An interpreter that exists and answers to `-v`.
 #[derive(Clone, Debug)]
 pub(crate) struct Interpreter {
     pub(crate) name: &'static str,
@@ -39,7 +39,7 @@ impl Interpreter {
         })
     }
 
-    /// The interpreter as a report names it.
+    /// The interpreter's entry in a report.
     pub(crate) fn found(&self) -> Found {
         Found {
             name: self.name.to_string(),
@@ -48,7 +48,7 @@ impl Interpreter {
         }
     }
 
-    /// A command that runs `script`, with the environment's Lua and Baton settings taken away.
+    /// A command that runs `script`, without the environment's settings for Lua and Baton.
     pub(crate) fn script(&self, script: &Path) -> Command {
         let mut command = Command::new(&self.path);
         take_settings_away(&mut command);
@@ -59,7 +59,7 @@ impl Interpreter {
     }
 }
 
-/// Keeps the environment's Lua and Baton settings from a program.
+/// Removes the environment's settings for Lua and Baton from a command.
 pub(crate) fn take_settings_away(command: &mut Command) {
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
@@ -69,7 +69,7 @@ pub(crate) fn take_settings_away(command: &mut Command) {
     }
 }
 
-/// Where to look for each arm.
+/// The paths of the interpreters that the command line gave.
 pub(crate) struct Paths {
     pub(crate) baton: Option<PathBuf>,
     pub(crate) stock: Option<PathBuf>,
@@ -79,7 +79,8 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// Our release build: as told, else `baton` in the release directory of the tree that this executable is in.
+    /// Our release build: the given one, or `baton` in the release directory of this program's
+    /// tree.
     pub(crate) fn baton(&self) -> Result<Interpreter> {
         let path = match &self.baton {
             Some(path) => path.clone(),
@@ -89,14 +90,14 @@ impl Paths {
             .context("build it with `cargo build --release`, or name another with --baton PATH")
     }
 
-    /// Stock Lua from the same sources as ours, built along with this program.
+    /// Stock Lua from the same sources as ours, which is built along with this program.
     pub(crate) fn stock(&self) -> Result<Interpreter> {
         let built = || PathBuf::from(env!("BATON_BENCH_STOCK"));
         Interpreter::find("stock", self.stock.clone().unwrap_or_else(built))
             .context("build this program again, or name another with --stock PATH")
     }
 
-    /// The distribution's Lua, which may be missing.
+    /// The distribution's Lua; an error if it is missing.
     pub(crate) fn debian(&self) -> Result<Interpreter> {
         Interpreter::find("debian", self.debian.clone())
             .context("install it with `apt-get install lua5.4`, or name another with --debian PATH")
@@ -107,7 +108,7 @@ fn release_neighbour() -> Result<PathBuf> {
     Ok(target_directory()?.join("release").join("baton"))
 }
 
-/// Cargo's directory for build output, which this program's own executable is in.
+/// Cargo's directory for build output, which contains this program.
 pub(crate) fn target_directory() -> Result<PathBuf> {
     let own = env::current_exe().context("cannot find this program's own executable")?;
     let profile = |directory: &&Path| {
@@ -115,7 +116,8 @@ pub(crate) fn target_directory() -> Result<PathBuf> {
         name == Some(OsStr::new("release")) || name == Some(OsStr::new("debug"))
     };
     let target = own.ancestors().find(profile).and_then(Path::parent);
-    let target = target.with_context(|| format!("{} is in no build directory of cargo", own.display()))?;
+    let target =
+        target.with_context(|| format!("{} is in no build directory of cargo", own.display()))?;
     Ok(target.to_path_buf())
 }
 
@@ -126,7 +128,11 @@ mod tests {
     #[test]
     fn this_program_is_found_below_its_build_directory() {
         let target = target_directory().unwrap();
-        assert!(env::current_exe().unwrap().starts_with(&target), "{}", target.display());
+        assert!(
+            env::current_exe().unwrap().starts_with(&target),
+            "{}",
+            target.display()
+        );
         assert!(release_neighbour().unwrap().ends_with("release/baton"));
     }
 }

@@ -1,28 +1,29 @@
-//! The smallest guest that preempts: its processes are closures that look at their gate as an interpreter does at each instruction.
+//! The smallest guest that can be preempted. Its processes are closures that check their gate, as
+//! an interpreter does at each instruction.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use baton_core::guest::{Guest, Judgement};
-use baton_core::kernel::{Priority, ProcessId, SpawnOptions};
+use baton_core::guest::{Guest, RetakePolicy};
+use baton_core::sched::{Priority, ProcessId, SpawnOptions};
 use baton_core::vm::{HOME, Spawned, Vm};
 use baton_sys::gate;
 
 type Body = Box<dyn FnOnce(&Process) + Send>;
 
-/// Bodies of processes, found by their words, and the VM that runs them.
+/// The functions of the processes, found by `user_data`, and the VM that runs them.
 #[derive(Default)]
 struct Closures {
     bodies: Mutex<Vec<Option<Body>>>,
     vm: OnceLock<Weak<Vm>>,
 }
 
-/// A running process, as its body sees itself.
+/// A running process, as its own function sees it.
 pub(crate) struct Process {
     pub(crate) vm: Arc<Vm>,
     pub(crate) id: ProcessId,
 }
 
-/// A VM to fill with processes.
+/// A VM to which processes can be added.
 pub(crate) struct Lab {
     closures: Arc<Closures>,
     pub(crate) vm: Arc<Vm>,
@@ -37,7 +38,8 @@ impl Lab {
         Ok(Lab { closures, vm })
     }
 
-    /// A process of this priority, before the VM runs. Like a program's main process it stays on the first thread.
+    /// Adds a process with this priority, before the VM runs. Like the main process of a program,
+    /// it stays on the first thread.
     pub(crate) fn spawn(
         &self,
         priority: u8,
@@ -52,17 +54,21 @@ impl Lab {
         self.spawn_with(options, body)
     }
 
-    /// The same, with what else can be said of a process.
+    /// Adds a process with further options.
     pub(crate) fn spawn_with(
         &self,
         options: SpawnOptions,
         body: impl FnOnce(&Process) + Send + 'static,
     ) -> anyhow::Result<ProcessId> {
-        let mut bodies = self.closures.bodies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bodies = self
+            .closures
+            .bodies
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         bodies.push(Some(Box::new(body)));
         let options = SpawnOptions {
             pin: Some(HOME),
-            guest: bodies.len() - 1,
+            user_data: bodies.len() - 1,
             ..options
         };
         Ok(self.vm.spawn_first(options, None, Spawned::Now)?)
@@ -70,7 +76,7 @@ impl Lab {
 }
 
 impl Process {
-    /// What an interpreter does at an instruction: gives way if it is asked to.
+    /// The check that an interpreter makes at an instruction: gives way if requested.
     #[inline]
     pub(crate) fn checkpoint(&self) {
         if gate::here().slow() & gate::ATTENTION != 0 {
@@ -80,8 +86,8 @@ impl Process {
 }
 
 impl Guest for Closures {
-    fn run(&self, id: ProcessId, word: usize) {
-        let body = self.bodies.lock().unwrap_or_else(PoisonError::into_inner)[word].take();
+    fn run(&self, id: ProcessId, user_data: usize) {
+        let body = self.bodies.lock().unwrap_or_else(PoisonError::into_inner)[user_data].take();
         let vm = self.vm.get().and_then(Weak::upgrade);
         if let (Some(body), Some(vm)) = (body, vm) {
             body(&Process { vm, id });
@@ -90,13 +96,13 @@ impl Guest for Closures {
 
     fn switched(&self, _from: Option<usize>, _to: Option<usize>) {}
 
-    fn judge(&self, _word: usize) -> Judgement {
-        Judgement::Stay
+    fn retake_policy(&self, _user_data: usize) -> RetakePolicy {
+        RetakePolicy::Stay
     }
 
-    fn warn_blocked(&self, _word: usize) {}
+    fn warn_blocked(&self, _user_data: usize) {}
 
-    fn request_safepoint(&self, _word: usize) {}
+    fn request_safepoint(&self, _user_data: usize) {}
 
     fn deadlocked(&self) -> Option<std::time::Duration> {
         eprintln!("no process can go on");
@@ -106,10 +112,11 @@ impl Guest for Closures {
     fn signalled(&self) {}
 }
 
-/// What an interpreter's handler does: nothing outside the VM, else it has the next instruction look.
+/// The signal handler of the guest. Outside the VM it does nothing. Inside, it makes the next
+/// checkpoint check for requests.
 extern "C" fn preempt() {
     let here = gate::here();
     if here.value() & 1 == 0 {
-        here.request_attention();
+        here.set_attention();
     }
 }

@@ -1,4 +1,5 @@
-//! How late an urgent process wakes that sleeps one millisecond at a time.
+//! The experiment `latency`: how late an urgent process wakes that sleeps one millisecond at a
+//! time.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -23,12 +24,13 @@ use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
 
-/// How late at most: in the middle, and at the 99th percentile.
+/// The largest lateness allowed: the median, and the 99th percentile.
 type Goals = [Goal; 2];
 
 const GOALS: Goals = [Goal::at_most(0.3, " ms", 3), Goal::at_most(1.5, " ms", 3)];
 
-/// What runs beside the urgent process; the goals are for those with an endless loop and a blocking call.
+/// The programs that run beside the urgent process. The goals apply to the variants with an endless
+/// loop and with a blocking call.
 const VARIANTS: [&[&str]; 8] = [
     &[],
     &["loop"],
@@ -40,10 +42,11 @@ const VARIANTS: [&[&str]; 8] = [
     &["loop", "fifo"],
 ];
 
-/// The variant in which the urgent process becomes due in the middle of a call, each time anew.
+/// The variant in which the urgent process always becomes due in the middle of a call.
 const SURPRISE: &str = "a surprise call";
 
-/// The latenesses of one variant, in milliseconds, and how many blocking calls ended meanwhile.
+/// The lateness of each sleep of one variant, in milliseconds, and the number of blocking calls
+/// that ended.
 struct Samples {
     beside: String,
     goals: Option<Goals>,
@@ -60,7 +63,10 @@ pub(crate) fn run(bench: &Bench, options: &LatencyOptions) -> Result<Report> {
     let _writer = ByteWriter::start(&fifo)?;
     let of_variant = |variant: &&[&str]| {
         let mut command = baton.script(&script);
-        command.arg(options.seconds.to_string()).arg(&fifo).args(*variant);
+        command
+            .arg(options.seconds.to_string())
+            .arg(&fifo)
+            .args(*variant);
         let beside = if variant.is_empty() {
             "nothing".to_string()
         } else {
@@ -95,7 +101,10 @@ pub(crate) fn run(bench: &Bench, options: &LatencyOptions) -> Result<Report> {
     bar.finish_and_clear();
     let mut verdicts: Vec<Verdict> = samples.iter().flat_map(verdicts).collect();
     verdicts.extend(failed);
-    let of_one = |of_one: &Samples| json!({"beside": of_one.beside, "calls": of_one.calls, "late_ms": of_one.late});
+    let of_one = |samples: &Samples| {
+        let (beside, calls) = (&samples.beside, &samples.calls);
+        json!({"beside": beside, "calls": calls, "late_ms": samples.late})
+    };
     Ok(Report {
         arms: vec![baton.found()],
         tables: vec![table(&samples)],
@@ -106,12 +115,14 @@ pub(crate) fn run(bench: &Bench, options: &LatencyOptions) -> Result<Report> {
     })
 }
 
-/// What the watchdog's window, in milliseconds, leaves of time to an urgent process that becomes due during a call.
+/// The goals for an urgent process that becomes due during a call. `window` is the watchdog's
+/// window in milliseconds.
 fn goals_within(window: f64) -> Goals {
     [0.3, 1.0].map(|more| Goal::at_most(window + more, " ms", 3))
 }
 
-/// What one run printed: latenesses and, where it matters, the window, in milliseconds; and the number of blocking calls that ended.
+/// The figures that one run printed: lateness and window in milliseconds, and the number of
+/// blocking calls that ended. Not every variant has a window.
 struct Measured {
     late: Vec<f64>,
     calls: f64,
@@ -122,9 +133,14 @@ fn measure(command: &mut Command, seconds: f64) -> Result<Measured> {
     let limit = Duration::from_secs_f64(seconds * 2.0 + 20.0);
     let run = child::run(command, limit)?.succeeded("it")?;
     let mut found = figures(&run.output);
-    let late = found.remove("late_us").context("the urgent process never woke")?;
+    let late = found
+        .remove("late_us")
+        .context("the urgent process never woke")?;
     Ok(Measured {
-        late: late.into_iter().map(|microseconds| microseconds / 1e3).collect(),
+        late: late
+            .into_iter()
+            .map(|microseconds| microseconds / 1e3)
+            .collect(),
         calls: first(&found, "calls").unwrap_or(0.0),
         window: first(&found, "window_us").map(|microseconds| microseconds / 1e3),
     })
@@ -139,7 +155,8 @@ const PERCENTILES: [(&str, f64); 5] = [
 ];
 
 fn table(samples: &[Samples]) -> Table {
-    let caption = "lateness in ms of a priority-60 process that sleeps 1 ms at a time, or into a call";
+    let caption =
+        "lateness in ms of a priority-60 process that sleeps 1 ms at a time, or into a call";
     let mut header = vec!["beside", "wakes", "calls"];
     header.extend(PERCENTILES.map(|(name, _)| name));
     let mut table = Table::new(caption, &header);
@@ -149,7 +166,9 @@ fn table(samples: &[Samples]) -> Table {
             of_one.late.len().to_string(),
             of_one.calls.to_string(),
         ];
-        row.extend(PERCENTILES.map(|(_, percent)| figure(stats::percentile(&of_one.late, percent), 3, "")));
+        row.extend(
+            PERCENTILES.map(|(_, percent)| figure(stats::percentile(&of_one.late, percent), 3, "")),
+        );
         table.row(row);
     }
     table
@@ -175,14 +194,23 @@ fn chart(samples: &[Samples]) -> Chart {
 
 fn verdicts(of_one: &Samples) -> Vec<Verdict> {
     let Samples {
-        beside, late, calls, ..
+        beside,
+        late,
+        calls,
+        ..
     } = of_one;
     let Some([p50, p99]) = of_one.goals else {
         return Vec::new();
     };
     vec![
-        p50.judge(&format!("beside {beside}: p50"), stats::percentile(late, 50.0)),
-        p99.judge(&format!("beside {beside}: p99"), stats::percentile(late, 99.0)),
+        p50.judge(
+            &format!("beside {beside}: p50"),
+            stats::percentile(late, 50.0),
+        ),
+        p99.judge(
+            &format!("beside {beside}: p99"),
+            stats::percentile(late, 99.0),
+        ),
         Verdict::holds(
             &format!("beside {beside}: the blocking call was repeated"),
             *calls > 1.0,
@@ -190,8 +218,8 @@ fn verdicts(of_one: &Samples) -> Vec<Verdict> {
     ]
 }
 
-/// Writes a byte into a named pipe every 10 ms until it is dropped. It also holds the reading end, so that
-/// opening never blocks on either side.
+/// A thread that writes a byte into a named pipe every 10 ms, until this value is dropped. It also
+/// holds the reading end, so that opening never blocks on either side.
 struct ByteWriter {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
@@ -206,7 +234,8 @@ impl ByteWriter {
             .context("cannot open the named pipe")?;
         let (stop, stopped) = mpsc::channel();
         let thread = thread::spawn(move || {
-            while stopped.recv_timeout(Duration::from_millis(10)) == Err(RecvTimeoutError::Timeout) {
+            while stopped.recv_timeout(Duration::from_millis(10)) == Err(RecvTimeoutError::Timeout)
+            {
                 if pipe.write_all(b".").is_err() {
                     return;
                 }
@@ -223,7 +252,7 @@ impl Drop for ByteWriter {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It has nothing to report: the readers notice if bytes are missing.
+            // The thread has no result. The readers notice if bytes are missing.
             let _ = thread.join();
         }
     }

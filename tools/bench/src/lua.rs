@@ -1,4 +1,5 @@
-//! The price of plain Lua: the same programs under every interpreter, interleaved.
+//! The experiment `lua`: the speed of plain Lua. The interpreters take turns with the same
+//! programs.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,12 +19,13 @@ use crate::verdict::{Goal, Verdict};
 
 const MEAN_GOAL: Goal = Goal::at_most(1.05, "", 3);
 const WORST_GOAL: Goal = Goal::at_most(1.15, "", 3);
-/// The program that does next to nothing but call from C: twice out of the VM and back for each round.
+/// A program that does almost nothing except calls from C. Each round leaves and enters the VM
+/// twice.
 const PCALL: &str = "pcall_loop";
 const PCALL_GOAL: Goal = Goal::at_most(1.20, "", 3);
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// One program of ours. Its small size is for counting instructions, which is slow, and for trials.
+/// One of our programs. Its small size is for trials, and for counting instructions, which is slow.
 pub(crate) struct Program {
     pub(crate) name: &'static str,
     pub(crate) source: &'static str,
@@ -61,7 +63,7 @@ static PROGRAMS: [Program; 18] = programs! {
     "table_api" 30
 };
 
-/// The programs that were asked for, or all.
+/// The requested programs, or all.
 pub(crate) fn chosen(options: &LuaOptions) -> Result<Vec<&'static Program>> {
     if let Some(unknown) = options
         .programs
@@ -69,14 +71,19 @@ pub(crate) fn chosen(options: &LuaOptions) -> Result<Vec<&'static Program>> {
         .find(|name| !PROGRAMS.iter().any(|program| program.name == **name))
     {
         let names: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
-        bail!("no program is named '{unknown}'; there are {}", names.join(", "));
+        bail!(
+            "no program is named '{unknown}'; there are {}",
+            names.join(", ")
+        );
     }
-    let wanted =
-        |program: &&Program| options.programs.is_empty() || options.programs.iter().any(|name| name == program.name);
+    let wanted = |program: &&Program| {
+        options.programs.is_empty() || options.programs.iter().any(|name| name == program.name)
+    };
     Ok(PROGRAMS.iter().filter(wanted).collect())
 }
 
-/// The arms that were found: baton and stock must be there, Debian's may be missing, with the reason.
+/// The interpreters that were found. baton and stock must exist. If Debian's Lua is missing, the
+/// second value is the reason.
 pub(crate) fn arms(bench: &Bench) -> Result<(Vec<Interpreter>, Option<String>)> {
     let mut arms = vec![bench.paths.baton()?, bench.paths.stock()?];
     match bench.paths.debian() {
@@ -86,7 +93,7 @@ pub(crate) fn arms(bench: &Bench) -> Result<(Vec<Interpreter>, Option<String>)> 
     Ok((arms, None))
 }
 
-/// All runs of one program, by arm, up to a failure.
+/// All runs of one program, by arm. After a failure, no more runs follow.
 struct Samples {
     program: &'static Program,
     script: PathBuf,
@@ -140,7 +147,12 @@ impl Samples {
             (interpreter.name.to_string(), times)
         };
         let arms: serde_json::Map<String, Value> = arms.iter().enumerate().map(by_arm).collect();
-        json!({"program": self.program.name, "checksum": self.checksum, "failure": self.failure, "seconds": arms})
+        json!({
+            "program": self.program.name,
+            "checksum": self.checksum,
+            "failure": self.failure,
+            "seconds": arms,
+        })
     }
 }
 
@@ -154,7 +166,8 @@ pub(crate) fn run(bench: &Bench, options: &LuaOptions) -> Result<Report> {
         None => verdicts.extend(self::verdicts(&samples, "debian", 2, options.clock)),
         Some(reason) => verdicts.push(Verdict::unmet("all programs beside debian", reason)),
     }
-    let failed = |of_one: &Samples| Some(Verdict::unmet(of_one.program.name, of_one.failure.clone()?));
+    let failed =
+        |of_one: &Samples| Some(Verdict::unmet(of_one.program.name, of_one.failure.clone()?));
     verdicts.extend(samples.iter().filter_map(failed));
     Ok(Report {
         arms: arms.iter().map(Interpreter::found).collect(),
@@ -166,7 +179,8 @@ pub(crate) fn run(bench: &Bench, options: &LuaOptions) -> Result<Report> {
     })
 }
 
-/// Rounds are outermost and the order of the arms rotates, so that no arm has the quiet moments to itself.
+/// Measures all programs. The outer loop is over the rounds, and the order of the arms rotates. So
+/// no arm gets the quiet moments of the machine to itself.
 fn measure(
     bench: &Bench,
     programs: &[&'static Program],
@@ -218,7 +232,8 @@ fn table(samples: &[Samples], arms: &[Interpreter], options: &LuaOptions) -> Tab
     header.push("wall b/s");
     let mut table = Table::new(caption, &header);
     for of_one in samples {
-        let median = |arm| stats::median(&of_one.times(arm, options.clock)).map(|seconds| seconds * 1e3);
+        let median =
+            |arm| stats::median(&of_one.times(arm, options.clock)).map(|seconds| seconds * 1e3);
         let mut row = vec![of_one.program.name.to_string()];
         row.extend((0..arms.len()).map(|arm| figure(median(arm), 1, "")));
         row.extend((1..arms.len()).map(|peer| figure(of_one.ratio(peer, options.clock), 3, "")));
@@ -227,21 +242,28 @@ fn table(samples: &[Samples], arms: &[Interpreter], options: &LuaOptions) -> Tab
     }
     let mut mean = vec!["geometric mean".to_string()];
     mean.extend(arms.iter().map(|_| String::new()));
-    mean.extend((1..arms.len()).map(|peer| figure(geometric_mean(samples, peer, options.clock), 3, "")));
+    mean.extend(
+        (1..arms.len()).map(|peer| figure(geometric_mean(samples, peer, options.clock), 3, "")),
+    );
     mean.push(figure(geometric_mean(samples, 1, Clock::Wall), 3, ""));
     table.row(mean);
     table
 }
 
-/// Ratios as bars from 1, the mean below the programs.
+/// A chart of the ratios as bars from 1. The mean is below the programs.
 fn chart(samples: &[Samples], arms: &[Interpreter], clock: Clock) -> Chart {
-    let mut rows: Vec<String> = samples.iter().map(|of_one| of_one.program.name.to_string()).collect();
+    let mut rows: Vec<String> = samples
+        .iter()
+        .map(|of_one| of_one.program.name.to_string())
+        .collect();
     rows.push("geometric mean".to_string());
     let series = (1..arms.len()).map(|peer| {
         let ratios = samples.iter().map(|of_one| of_one.ratio(peer, clock));
         Series {
             name: format!("baton / {}", arms[peer].name),
-            values: ratios.chain([geometric_mean(samples, peer, clock)]).collect(),
+            values: ratios
+                .chain([geometric_mean(samples, peer, clock)])
+                .collect(),
         }
     });
     let mark = |name: &str, goal: Goal| Mark {
@@ -253,7 +275,10 @@ fn chart(samples: &[Samples], arms: &[Interpreter], clock: Clock) -> Chart {
         label: format!("{} time relative to the peer; less is better", clock.name()),
         scale: Scale::Linear,
         baseline: Some(1.0),
-        marks: vec![mark("mean at most", MEAN_GOAL), mark("each at most", WORST_GOAL)],
+        marks: vec![
+            mark("mean at most", MEAN_GOAL),
+            mark("each at most", WORST_GOAL),
+        ],
         digits: 3,
         rows,
         series: series.collect(),
@@ -261,7 +286,10 @@ fn chart(samples: &[Samples], arms: &[Interpreter], clock: Clock) -> Chart {
 }
 
 fn ratios(samples: &[Samples], peer: usize, clock: Clock) -> Vec<f64> {
-    samples.iter().filter_map(|of_one| of_one.ratio(peer, clock)).collect()
+    samples
+        .iter()
+        .filter_map(|of_one| of_one.ratio(peer, clock))
+        .collect()
 }
 
 fn geometric_mean(samples: &[Samples], peer: usize, clock: Clock) -> Option<f64> {
@@ -276,7 +304,9 @@ fn verdicts(samples: &[Samples], peer_name: &str, peer: usize, clock: Clock) -> 
         .iter()
         .filter_map(of_program)
         .partition(|(_, name)| *name == PCALL);
-    let worst = others.iter().max_by(|left, right| left.0.total_cmp(&right.0));
+    let worst = others
+        .iter()
+        .max_by(|left, right| left.0.total_cmp(&right.0));
     if let Some((ratio, name)) = worst {
         verdicts.push(WORST_GOAL.judge(&format!("worst baton/{peer_name}, {name},"), Some(*ratio)));
     }

@@ -1,13 +1,15 @@
-//! What machine the figures come from.
+//! Describes the machine that the figures come from.
 
 use std::fs;
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-/// CPU, kernel, memory, load and the time of day, as far as the system tells.
+/// CPU, kernel, memory, load and time of day, as far as the system provides them.
 pub(crate) fn facts() -> Value {
-    let cpus = std::thread::available_parallelism().map(|cpus| cpus.get()).ok();
+    let cpus = std::thread::available_parallelism()
+        .map(|cpus| cpus.get())
+        .ok();
     json!({
         "cpu_model": field("/proc/cpuinfo", "model name"),
         "cpus": cpus,
@@ -20,16 +22,20 @@ pub(crate) fn facts() -> Value {
     })
 }
 
-/// A line of `/proc/meminfo` in KiB.
+/// A line of `/proc/meminfo`, in KiB.
 pub(crate) fn memory_kib(name: &str) -> Option<u64> {
-    field("/proc/meminfo", name)?.split_whitespace().next()?.parse().ok()
+    field("/proc/meminfo", name)?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()
 }
 
 fn line(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.lines().next()?.to_string())
 }
 
-/// The value of the first line `name: value` of a file under `/proc`.
+/// The value of the first line `name: value` in a file under `/proc`.
 pub(crate) fn field(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let value = |line: &str| {
@@ -47,7 +53,10 @@ mod tests {
     fn this_machine_has_memory_a_kernel_and_a_process_status() {
         assert!(memory_kib("MemTotal").is_some_and(|kib| kib > 0));
         assert!(line("/proc/sys/kernel/osrelease").is_some());
-        assert_eq!(field("/proc/self/status", "Pid"), Some(std::process::id().to_string()));
+        assert_eq!(
+            field("/proc/self/status", "Pid"),
+            Some(std::process::id().to_string())
+        );
         assert_eq!(field("/proc/self/status", "No such field"), None);
     }
 }

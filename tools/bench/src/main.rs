@@ -1,4 +1,4 @@
-//! `baton-bench`: the experiments that Baton is judged by, each beside its peers, on the machine at hand.
+//! `baton-bench`: the experiments that measure Baton and its peers on the same machine.
 
 #![forbid(unsafe_code)]
 
@@ -108,7 +108,7 @@ fn run(line: &CommandLine) -> Result<ExitCode> {
             vec![measure(&Bench::new(paths(line))?, experiment, arguments)?]
         }
     };
-    // Files come first: standard output may be closed early.
+    // Files are written first, because standard output may be closed early.
     if let Some(file) = &line.json {
         report::write_json(file, &documents)?;
     }
@@ -120,7 +120,8 @@ fn run(line: &CommandLine) -> Result<ExitCode> {
     }
     match print(&documents) {
         Err(error) if !output::reader_is_gone(&error) => Err(error),
-        // A reader that has seen enough changes nothing about the goals.
+        // If the reader of standard output has closed it, the exit status still tells about the
+        // goals.
         _ => Ok(exit_code(&documents, line.check)),
     }
 }
@@ -152,11 +153,16 @@ fn read(line: &CommandLine, options: &ReportOptions) -> Result<Vec<Document>> {
             .is_none_or(|written| !options.files.contains(written)),
         "--json would overwrite a file that is read"
     );
-    let read: Result<Vec<Vec<Document>>> = options.files.iter().map(|file| report::read_json(file)).collect();
+    let read: Result<Vec<Vec<Document>>> = options
+        .files
+        .iter()
+        .map(|file| report::read_json(file))
+        .collect();
     Ok(read?.concat())
 }
 
-/// Every experiment in turn. One that cannot run stops the rest: what it lacks, such as a build of baton, they lack too.
+/// Runs every experiment in turn. If one cannot run, the others stop too, because they need the
+/// same things, such as a build of baton.
 fn all(line: &CommandLine, options: &AllOptions) -> Result<Vec<Document>> {
     let bench = Bench::new(paths(line))?;
     let run = |words: Vec<&str>| {
@@ -168,11 +174,13 @@ fn all(line: &CommandLine, options: &AllOptions) -> Result<Vec<Document>> {
             words.iter().map(ToString::to_string).collect(),
         )
     };
-    command_line::every_experiment(options.quick).map(run).collect()
+    command_line::every_experiment(options.quick)
+        .map(run)
+        .collect()
 }
 
 fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Result<Document> {
-    // The machine's load is that before we add ours.
+    // The machine's load is read before the experiment adds its own.
     let machine = machine::facts();
     let report = match experiment {
         Experiment::Lua(options) if options.count => count::run(bench, options),
@@ -214,14 +222,17 @@ fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Re
     })
 }
 
-/// A goal that could not be tried always fails the run; one that was missed does so only if that was asked for.
+/// The exit status. A goal that could not be tried always makes it 1. A missed goal does so only
+/// with `check`.
 fn exit_code(documents: &[Document], check: bool) -> ExitCode {
     let fails = |outcome: &Outcome| match outcome {
         Outcome::Met => false,
         Outcome::Missed => check,
         Outcome::Unmet(_) => true,
     };
-    let mut verdicts = documents.iter().flat_map(|document| &document.report.verdicts);
+    let mut verdicts = documents
+        .iter()
+        .flat_map(|document| &document.report.verdicts);
     if verdicts.any(|verdict| fails(verdict.outcome())) {
         return ExitCode::FAILURE;
     }

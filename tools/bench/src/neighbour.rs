@@ -1,10 +1,11 @@
-//! Another program on the machine, which has nothing to do with Baton: what it does, and what it loses beside others.
+//! Another program on the machine, which does not use Baton. It measures what it loses while
+//! Baton's processes run.
 //!
-//! | way | what it does until its standard input ends |
+//! | way | what the program does until its standard input ends |
 //! |---|---|
-//! | `events` | an event loop of its own: every 10 ms it computes for 2 ms |
+//! | `events` | runs an event loop that computes for 2 ms every 10 ms |
 //! | `compute` | computes without a pause, and counts its work |
-//! | `wake` | sleeps for a millisecond at a time, and notes how late it wakes |
+//! | `wake` | sleeps for a millisecond at a time, and records how late it wakes |
 
 use std::env;
 use std::io::{self, Read};
@@ -27,13 +28,13 @@ const LIMIT_TO_END: Duration = Duration::from_secs(10);
 /// Whether standard input has ended.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// The program, started from this one.
+/// The running program, which is started from this executable.
 pub(crate) struct Neighbour {
     child: Owned,
 }
 
 impl Neighbour {
-    /// Starts it; it has begun when this returns.
+    /// Starts the program. It is already at work when this function returns.
     pub(crate) fn start(way: &str) -> Result<Neighbour> {
         let mut command = Command::new(env::current_exe()?);
         command.args(["neighbour", way]);
@@ -44,7 +45,7 @@ impl Neighbour {
         Ok(Neighbour { child })
     }
 
-    /// Ends it and returns its figures.
+    /// Ends the program and returns its figures.
     pub(crate) fn end(mut self) -> Result<Figures> {
         drop(self.child.inner.stdin.take());
         let said = child::drain(self.child.inner.stdout.take());
@@ -56,11 +57,11 @@ impl Neighbour {
     }
 }
 
-/// The program itself.
+/// Runs the program itself.
 pub(crate) fn run(options: &NeighbourOptions) -> Result<()> {
     thread::spawn(|| {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
-        // Relaxed: nothing else is told by it.
+        // Relaxed: the flag publishes no other data.
         ENDED.store(true, Ordering::Relaxed);
     });
     output::print("\n")?;
@@ -78,7 +79,10 @@ pub(crate) fn run(options: &NeighbourOptions) -> Result<()> {
         }
         other => bail!("no such way: {other}"),
     };
-    output::print(&format!("{figures}seconds {}\n", start.elapsed().as_secs_f64()))
+    output::print(&format!(
+        "{figures}seconds {}\n",
+        start.elapsed().as_secs_f64()
+    ))
 }
 
 fn has_ended() -> bool {
@@ -96,19 +100,23 @@ fn handle_events() {
     }
 }
 
-/// Computes, in turns of some microseconds, and returns how many.
+/// Computes until `is_enough` returns true. Returns the number of turns, each of some microseconds.
 fn compute_until(is_enough: &dyn Fn() -> bool) -> u64 {
     let (mut turns, mut state) = (0, 1_u64);
     while !is_enough() {
         for step in 0..5000 {
-            state = std::hint::black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step));
+            state = std::hint::black_box(
+                state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(step),
+            );
         }
         turns += 1;
     }
     turns
 }
 
-/// Microseconds by which sleeps ended late.
+/// The lateness of each sleep, in microseconds.
 fn wake() -> Vec<f64> {
     let mut late = Vec::new();
     while !has_ended() {

@@ -1,4 +1,5 @@
-//! The peers that are not Lua: small programs in other systems that `cargo xtask peers` builds, see `peers/README.md`.
+//! The peers that are not Lua: small programs in other systems, which `cargo xtask peers` builds.
+//! See `peers/README.md`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,10 +12,10 @@ use crate::contest::Arm;
 use crate::interpreters;
 use crate::report::Found;
 
-/// What to do about a system that is not there.
+/// The remedy for a system that is missing.
 pub(crate) const REMEDY: &str = "missing: run cargo xtask peers";
 
-/// Erlang on one scheduler that sleeps when it has nothing to do, for up to two million processes.
+/// The command for Erlang: one scheduler without busy waiting, for up to two million processes.
 const ERLANG: [&str; 14] = [
     "+S",
     "1:1",
@@ -32,7 +33,7 @@ const ERLANG: [&str; 14] = [
     "baton_peer",
 ];
 
-/// A peer: what the tables call it, and its directory under `target/peers`.
+/// A peer: its name in tables, and its directory under `target/peers`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
     pub(crate) name: &'static str,
@@ -81,13 +82,14 @@ pub(crate) const LUAJIT: Peer = Peer {
     name: "LuaJIT ffi",
     directory: "luajit",
 };
-/// Our own runtime, made to do as GildaVM does.
+/// Our own runtime with GildaVM's policy.
 pub(crate) const GILDA_POLICY: Peer = Peer {
     name: "GildaVM's policy",
     directory: "gilda_policy",
 };
 
-/// The waits of OpenSmalltalk-VM before its pull request 764, and in the three stages of that; the word that the program knows each by.
+/// OpenSmalltalk-VM's ways of waiting, before its pull request 764 and in that request's three
+/// stages. The word selects the way in the program.
 pub(crate) const OPENSMALLTALK: [(Peer, &str); 4] = [
     (opensmalltalk("OpenSmalltalk"), "stock"),
     (opensmalltalk("PR 764, slow beat"), "slow"),
@@ -102,7 +104,8 @@ const fn opensmalltalk(name: &'static str) -> Peer {
     }
 }
 
-/// Where the built peers are: as told, else beside the directory of this program's build.
+/// The directory of the built peers: the given one, or the one beside this program's build
+/// directory.
 pub(crate) fn directory(told: Option<&PathBuf>) -> Result<PathBuf> {
     match told {
         Some(directory) => Ok(directory.clone()),
@@ -111,7 +114,8 @@ pub(crate) fn directory(told: Option<&PathBuf>) -> Result<PathBuf> {
 }
 
 impl Peer {
-    /// The peer as an arm of an experiment, with these words before the case's own; a missing one says how to get it.
+    /// The peer as an arm of an experiment. `words` precede the arguments of a case. A missing peer
+    /// says how to install it.
     pub(crate) fn arm(self, peers: &Path, words: &[&str]) -> Arm {
         let directory = peers.join(self.directory);
         let words: Vec<String> = words.iter().map(ToString::to_string).collect();
@@ -127,7 +131,7 @@ impl Peer {
         arm
     }
 
-    /// The peer as a report names it, if it was built.
+    /// The peer's entry in a report, if it was built.
     pub(crate) fn found(self, peers: &Path) -> Option<Found> {
         let directory = peers.join(self.directory);
         Some(Found {
@@ -137,13 +141,16 @@ impl Peer {
         })
     }
 
-    /// The program itself, for those that are one.
+    /// The path of the program, for peers that are programs.
     pub(crate) fn program(self, peers: &Path) -> PathBuf {
         peers.join(self.directory).join("peer")
     }
 
     fn version(self, directory: &Path) -> Result<String> {
-        let run = child::run(self.command(directory).arg("version"), Duration::from_secs(20))?;
+        let run = child::run(
+            self.command(directory).arg("version"),
+            Duration::from_secs(20),
+        )?;
         Ok(run.succeeded(self.name)?.output.trim().to_string())
     }
 
@@ -159,7 +166,8 @@ impl Peer {
             .args(["main", "-pa"])
             .arg(directory)
             .arg("-extra")
-            // A run that fails says why on standard error; a file beside it would stay for ever.
+            // A failed run reports the reason on standard error. Without this setting it would also
+            // leave a dump file.
             .env("ERL_CRASH_DUMP_SECONDS", "0");
         command
     }

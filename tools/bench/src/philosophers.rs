@@ -1,7 +1,8 @@
-//! What another program on the machine loses to dining philosophers: of the CPU, and in how soon it wakes.
+//! The experiment `philosophers`: the CPU time and the latency that another program loses beside
+//! dining philosophers.
 //!
-//! Forty philosophers, each a process of the system's, brought whole computers to their knees in the 1990s. Here they are one program,
-//! which may take the share of one program.
+//! In the 1990s, forty philosophers, each a system process, made whole computers unusable. Here all
+//! of them are one program, which may take the share of one program.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -21,11 +22,12 @@ use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
 
-/// Two programs on one CPU have half of it each; a hundredth is for who measures.
+/// The largest slowdown allowed. Two programs on one CPU have half of it each; the rest allows for
+/// the measurement itself.
 const SLOWDOWN_GOAL: Goal = Goal::at_most(2.02, "", 3);
 const LATENCY_GOAL: Goal = Goal::at_most(2.0, "", 2);
 
-/// What the example is told, and what tables call that.
+/// The arguments of the example, and their name in tables.
 const CASES: [(&str, &str); 6] = [
     ("-n 40 -t 0.02", "40, semaphores"),
     ("-n 40 -t 0.02 --monitor", "40, a monitor"),
@@ -35,18 +37,18 @@ const CASES: [(&str, &str); 6] = [
     ("-n 40000 -t 0.02 --monitor", "40,000, a monitor"),
 ];
 
-/// What the other program had, by round: beside nobody, or beside one case.
+/// The figures of the other program by round, when alone or beside one case.
 #[derive(Default)]
 struct Neighbours {
-    /// Turns of its work a second, on one CPU.
+    /// Turns of its work per second, on one CPU.
     speeds: Vec<f64>,
-    /// On all CPUs, where it may have an idle one to itself.
+    /// The lateness on all CPUs, of which one may be idle.
     wakes_on_all: Wakes,
-    /// On the one CPU that both share.
+    /// The lateness on the one CPU that both programs share.
     wakes_on_one: Wakes,
 }
 
-/// Microseconds by which the other program woke late, by round.
+/// The lateness of the other program's wake-ups in microseconds, by round.
 #[derive(Default)]
 struct Wakes {
     p50: Vec<f64>,
@@ -56,7 +58,10 @@ struct Wakes {
 /// Runs the experiment.
 pub(crate) fn run(bench: &Bench, options: &PhilosophersOptions) -> Result<Report> {
     let baton = bench.paths.baton()?;
-    let script = bench.script("philosophers", include_str!("../../../examples/philosophers.lua"))?;
+    let script = bench.script(
+        "philosophers",
+        include_str!("../../../examples/philosophers.lua"),
+    )?;
     let start = |words: &str| {
         let mut command = baton.script(&script);
         command.args(words.split(' ')).args(["-m", "1000000000"]);
@@ -81,7 +86,9 @@ pub(crate) fn run(bench: &Bench, options: &PhilosophersOptions) -> Result<Report
     Ok(Report {
         arms: vec![baton.found()],
         notes: vec![
-            "Philosophers beside another program: its work on one CPU, which they share, and how late it wakes, on that CPU and on all.".to_string(),
+            "Philosophers beside another program: its work on one CPU, which they share, and how \
+             late it wakes, on that CPU and on all."
+                .to_string(),
         ],
         tables: vec![table(&alone, &beside)],
         charts: charts(&alone, &beside),
@@ -91,29 +98,36 @@ pub(crate) fn run(bench: &Bench, options: &PhilosophersOptions) -> Result<Report
 }
 
 impl Neighbours {
-    /// One round: the other program computes, then it sleeps and wakes in both ways, each time beside new philosophers.
-    fn measure(&mut self, place: &Place, seconds: f64, command: impl Fn() -> Option<Command>) -> Result<()> {
+    /// Measures one round. The other program computes, and then sleeps and wakes in both ways. Each
+    /// time, new philosophers run beside it.
+    fn measure(
+        &mut self,
+        place: &Place,
+        seconds: f64,
+        command: impl Fn() -> Option<Command>,
+    ) -> Result<()> {
         let figures = place.within(|| run_beside("compute", seconds, command()))?;
         let turns = first(&figures, "turns").zip(first(&figures, "seconds"));
         let (turns, seconds_of_it) = turns.context("the program beside told nothing")?;
         self.speeds.push(turns / seconds_of_it);
-        self.wakes_on_all.add(&run_beside("wake", seconds, command())?);
+        self.wakes_on_all
+            .add(&run_beside("wake", seconds, command())?);
         let wake_here = || run_beside("wake", seconds, command());
         self.wakes_on_one.add(&place.within(wake_here)?);
         Ok(())
     }
 
-    /// How many times as slow it is as it was alone.
+    /// The other program's slowdown: its speed when alone, divided by its speed here.
     fn slowdown(&self, alone: &Neighbours) -> Option<f64> {
         stats::median_of_ratios(&alone.speeds, &self.speeds)
     }
 
-    /// How many times as late it wakes as it did alone, on all CPUs.
+    /// Its lateness on all CPUs, divided by that when alone.
     fn lateness_on_all(&self, alone: &Neighbours) -> Option<f64> {
         self.wakes_on_all.lateness(&alone.wakes_on_all)
     }
 
-    /// The same on the CPU that both share.
+    /// Its lateness on the shared CPU, divided by that when alone.
     fn lateness_on_one(&self, alone: &Neighbours) -> Option<f64> {
         self.wakes_on_one.lateness(&alone.wakes_on_one)
     }
@@ -129,7 +143,7 @@ impl Wakes {
         stats::median_of_ratios(&self.p99, &alone.p99)
     }
 
-    /// The cells of the table: p50, p99, and p99 beside that of the program alone.
+    /// The cells of the table: p50, p99, and p99 divided by that of the program when alone.
     fn cells(&self, alone: &Wakes) -> [String; 3] {
         [
             figure(stats::median(&self.p50), 1, ""),
@@ -139,10 +153,13 @@ impl Wakes {
     }
 }
 
-/// What the other program says after so many seconds beside these.
+/// The figures of the other program after some seconds beside `command`.
 fn run_beside(way: &str, seconds: f64, command: Option<Command>) -> Result<Figures> {
     let philosophers = command.map(|mut command| {
-        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let quiet = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         Owned::spawn(quiet)
     });
     let mut philosophers = philosophers.transpose()?;
@@ -167,12 +184,19 @@ fn table(alone: &Neighbours, beside: &[Neighbours]) -> Table {
         "p99",
         "p99 / alone",
     ];
-    let mut table = Table::new("another program's work and wake-ups; medians over the rounds", &header);
+    let mut table = Table::new(
+        "another program's work and wake-ups; medians over the rounds",
+        &header,
+    );
     let titles = CASES.iter().map(|(_, title)| *title);
     for (title, of_one) in std::iter::once(("none", alone)).chain(titles.zip(beside)) {
         let cells = [title.to_string(), figure(of_one.slowdown(alone), 3, "")].into_iter();
         let wakes = of_one.wakes_on_all.cells(&alone.wakes_on_all).into_iter();
-        table.row(cells.chain(wakes).chain(of_one.wakes_on_one.cells(&alone.wakes_on_one)));
+        table.row(
+            cells
+                .chain(wakes)
+                .chain(of_one.wakes_on_one.cells(&alone.wakes_on_one)),
+        );
     }
     table
 }
@@ -226,7 +250,11 @@ fn charts(alone: &Neighbours, beside: &[Neighbours]) -> Vec<Chart> {
 fn verdicts(alone: &Neighbours, beside: &[Neighbours]) -> Vec<Verdict> {
     let of_one = |((_, title), of_one): (&(&str, &str), &Neighbours)| {
         let slowdown = format!("{title}: slowdown of another program on the same CPU");
-        let lateness = |cpus| format!("{title}: another program's wake-up latency on {cpus}, p99 / on an idle machine");
+        let lateness = |cpus| {
+            format!(
+                "{title}: another program's wake-up latency on {cpus}, p99 / on an idle machine"
+            )
+        };
         [
             SLOWDOWN_GOAL.judge(&slowdown, of_one.slowdown(alone)),
             LATENCY_GOAL.judge(&lateness("all CPUs"), of_one.lateness_on_all(alone)),

@@ -1,21 +1,22 @@
-//! Where a program runs: on which CPUs, and beside what.
+//! Chooses the CPUs that a program runs on, and the load beside it.
 
 use anyhow::{Result, ensure};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// CPUs to run on, in the place of the article's nine machines.
+/// CPUs to run on. They take the place of the nine machines in the 1997 article.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) name: &'static str,
     cpus: CpuSet,
-    /// Whether other programs compute there, one for each CPU.
+    /// Whether other programs compute there, one on each CPU.
     pub(crate) is_loaded: bool,
 }
 
 impl Place {
-    /// One CPU, two where there are two, and one on which another program computes. The first is the last CPU that we may use: the
-    /// first ones serve most interrupts.
+    /// The places: one CPU, two CPUs if there are two, and one CPU on which another program
+    /// computes. The first is the last CPU that we may use, because the low ones serve most
+    /// interrupts.
     pub(crate) fn all() -> Result<Vec<Place>> {
         let allowed = sched_getaffinity(Pid::from_raw(0))?;
         let numbers: Vec<usize> = (0..CpuSet::count())
@@ -24,7 +25,11 @@ impl Place {
         ensure!(!numbers.is_empty(), "there is no CPU to run on");
         let last = |count: usize| -> Result<CpuSet> {
             let mut cpus = CpuSet::new();
-            numbers.iter().rev().take(count).try_for_each(|&cpu| cpus.set(cpu))?;
+            numbers
+                .iter()
+                .rev()
+                .take(count)
+                .try_for_each(|&cpu| cpus.set(cpu))?;
             Ok(cpus)
         };
         let place = |name, count, is_loaded| -> Result<Place> {
@@ -42,7 +47,7 @@ impl Place {
         Ok(places)
     }
 
-    /// Does something whose children run there.
+    /// Calls `f`, whose children run at this place.
     pub(crate) fn within<T>(&self, f: impl FnOnce() -> Result<T>) -> Result<T> {
         within(&self.cpus, f)
     }

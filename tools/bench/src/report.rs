@@ -1,4 +1,5 @@
-//! What experiments hand back, and the documents that keep it: printed, as JSON, as charts, as a page.
+//! The results of experiments, and the documents that store them. They can be printed, or written
+//! as JSON, charts or a page.
 
 use std::fs;
 use std::path::Path;
@@ -12,25 +13,25 @@ use crate::output;
 use crate::table::Table;
 use crate::verdict::Verdict;
 
-/// The result of an experiment, complete: nothing is printed before it is there.
+/// The complete result of an experiment. Nothing is printed before it is complete.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Report {
-    /// Who took part.
+    /// The systems that took part.
     pub(crate) arms: Vec<Found>,
-    /// Lines to know before the tables: what ran, and how to read them.
+    /// Lines before the tables: what ran, and how to read the tables.
     pub(crate) notes: Vec<String>,
     pub(crate) tables: Vec<Table>,
     pub(crate) charts: Vec<Chart>,
     pub(crate) verdicts: Vec<Verdict>,
-    /// Every sample, in a form of the experiment's own.
+    /// Every sample, in a form that the experiment chooses.
     pub(crate) samples: Value,
 }
 
-/// A report with its origin, as a JSON file holds it.
+/// A report with its origin, as stored in a JSON file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Document {
     pub(crate) experiment: String,
-    /// The command line's words after the program's name.
+    /// The words of the command line after the program's name.
     pub(crate) arguments: Vec<String>,
     pub(crate) machine: Value,
     pub(crate) stock_flags: String,
@@ -46,7 +47,7 @@ pub(crate) struct Found {
     pub(crate) path: String,
 }
 
-/// A file holds the document of one experiment or the list of several.
+/// The contents of a file: the document of one experiment, or a list of several.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum File {
@@ -71,7 +72,7 @@ impl Document {
     }
 }
 
-/// Writes one document as such, several as a list.
+/// Writes one document by itself, and several as a list.
 pub(crate) fn write_json(file: &Path, documents: &[Document]) -> Result<()> {
     let text = match documents {
         [one] => serde_json::to_string_pretty(one)?,
@@ -82,7 +83,8 @@ pub(crate) fn write_json(file: &Path, documents: &[Document]) -> Result<()> {
 
 /// Reads the documents of a file that [`write_json`] wrote.
 pub(crate) fn read_json(file: &Path) -> Result<Vec<Document>> {
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text =
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let read = serde_json::from_str(&text)
         .with_context(|| format!("{} is no report of this program's --json", file.display()))?;
     Ok(match read {
@@ -91,9 +93,11 @@ pub(crate) fn read_json(file: &Path) -> Result<Vec<Document>> {
     })
 }
 
-/// Writes every chart as an SVG file named after its experiment and its title, into a directory that is made if need be.
+/// Writes every chart as an SVG file, named after its experiment and its title. Makes the directory
+/// if it does not exist.
 pub(crate) fn write_charts(directory: &Path, documents: &[Document]) -> Result<()> {
-    fs::create_dir_all(directory).with_context(|| format!("cannot make the directory {}", directory.display()))?;
+    fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make the directory {}", directory.display()))?;
     for document in documents {
         for chart in &document.report.charts {
             let name = format!("{}-{}.svg", document.experiment, chart.file_stem());
@@ -103,12 +107,12 @@ pub(crate) fn write_charts(directory: &Path, documents: &[Document]) -> Result<(
     Ok(())
 }
 
-/// Writes a file; the error names it.
+/// Writes a file. The error names it.
 pub(crate) fn write(file: &Path, text: &str) -> Result<()> {
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// A report with something of everything, for tests.
+/// A report with one of everything, for tests.
 #[cfg(test)]
 pub(crate) fn sample_document() -> Document {
     use crate::chart::{Bars, Scale, Series};
@@ -178,7 +182,10 @@ mod tests {
         fs::write(&file, "{\"answer\": 42}").unwrap();
         let error = format!("{:#}", read_json(&file).unwrap_err());
         assert!(error.contains("other.json is no report"), "{error}");
-        let error = format!("{:#}", read_json(&directory.path().join("absent.json")).unwrap_err());
+        let error = format!(
+            "{:#}",
+            read_json(&directory.path().join("absent.json")).unwrap_err()
+        );
         assert!(
             error.contains("cannot read") && error.contains("absent.json"),
             "{error}"

@@ -1,4 +1,5 @@
-//! Many sleeping processes: what each costs in time and memory, and how long the collector stops everybody.
+//! The experiment `scale`: the time and memory of many sleeping processes, and the pauses that the
+//! collector causes.
 
 use std::time::Duration;
 
@@ -24,12 +25,13 @@ const TIME_GOAL: Goal = Goal::at_most(5.0, " us", 2);
 const KIB_PER_GIB: f64 = 1024.0 * 1024.0;
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// How baton's processes end: killed one by one while they sleep, or released together by an event they wait for.
-/// Each is an arm, and the first two.
+/// The ways in which baton's processes end. They wait for an event and are released together, or
+/// are killed one by one while they sleep. These are the first two arms.
 const ENDINGS: [(&str, &str); 2] = [("baton", "release"), ("baton, killed", "kill")];
 
 const NOTES: [&str; 2] = [
-    "baton's processes sleep or wait with a timeout, Go's and Erlang's wait without one; Lua: stock Lua's coroutines",
+    "baton's processes sleep or wait with a timeout, Go's and Erlang's wait without one; Lua: \
+     stock Lua's coroutines",
     "Lua's times are CPU time, as stock Lua has no finer clock; the others' are elapsed time",
 ];
 
@@ -50,10 +52,17 @@ pub(crate) fn run(bench: &Bench, options: &ScaleOptions) -> Result<Report> {
     verdicts.extend(results.failures());
     verdicts.extend(too_many.into_iter().filter_map(|processes| {
         let reason = too_little_memory(processes)?;
-        Some(Verdict::unmet(&format!("{processes} sleeping processes"), reason))
+        Some(Verdict::unmet(
+            &format!("{processes} sleeping processes"),
+            reason,
+        ))
     }));
     Ok(Report {
-        arms: results.arms.iter().filter_map(|arm| arm.found.clone()).collect(),
+        arms: results
+            .arms
+            .iter()
+            .filter_map(|arm| arm.found.clone())
+            .collect(),
         notes: NOTES.map(str::to_string).to_vec(),
         tables: vec![
             beside_peers(&results),
@@ -69,7 +78,10 @@ pub(crate) fn run(bench: &Bench, options: &ScaleOptions) -> Result<Report> {
 fn arms(bench: &Bench) -> Result<Vec<Arm>> {
     let (baton, stock) = (bench.paths.baton()?, bench.paths.stock()?);
     let processes = bench.script("scale", include_str!("../programs/scale.lua"))?;
-    let coroutines = bench.script("coroutine_scale", include_str!("../programs/coroutine_scale.lua"))?;
+    let coroutines = bench.script(
+        "coroutine_scale",
+        include_str!("../programs/coroutine_scale.lua"),
+    )?;
     let peers = peers::directory(bench.paths.peers.as_ref())?;
     Ok(vec![
         Arm::interpreted(ENDINGS[0].0, &baton, &processes, &[ENDINGS[0].1]),
@@ -94,32 +106,39 @@ fn counts(max: u64) -> Vec<u64> {
     counts
 }
 
-/// A step is not tried where its memory goal would not fit into what is free.
+/// The reason why a step is not tried, if its memory goal exceeds the free memory.
 fn too_little_memory(processes: u64) -> Option<String> {
     let available = machine::memory_kib("MemAvailable")? as f64 / KIB_PER_GIB;
     let needed = processes as f64 / 1e6 * 9.5;
-    (available < needed).then(|| format!("it may need {needed:.1} GiB, and {available:.1} GiB are free"))
+    (available < needed)
+        .then(|| format!("it may need {needed:.1} GiB, and {available:.1} GiB are free"))
 }
 
-/// Resident memory and page tables together, in GiB; the latter are not part of the former.
+/// Resident memory and page tables together, in GiB. Resident memory does not include page tables.
 fn memory_gib(results: &Results, arm: usize, case: usize) -> Option<f64> {
     let kib = results.median(arm, case, "rss_kib")? + results.median(arm, case, "pte_kib")?;
     Some(kib / KIB_PER_GIB)
 }
 
-/// What each process added to the memory of the program, in KiB.
+/// The memory that each process added to the program, in KiB.
 fn each_kib(results: &Results, arm: usize, case: usize) -> Option<f64> {
     let processes: f64 = results.cases[case].name.parse().ok()?;
-    let grown = memory_gib(results, arm, case)? * KIB_PER_GIB - results.median(arm, case, "base_kib")?;
+    let grown =
+        memory_gib(results, arm, case)? * KIB_PER_GIB - results.median(arm, case, "base_kib")?;
     Some(grown / processes)
 }
 
-/// A row for each system, a group of columns for each number of processes.
+/// A table with a row for each system, and a group of columns for each number of processes.
 fn beside_peers(results: &Results) -> Table {
-    let caption = "what each process adds to memory, page tables included (KiB), and takes to spawn and to end (us)";
+    let caption = "what each process adds to memory, page tables included (KiB), and takes to \
+                   spawn and to end (us)";
     let mut header = vec!["system".to_string()];
     for case in &results.cases {
-        header.extend([format!("KiB at {}", case.name), "spawn".to_string(), "end".to_string()]);
+        header.extend([
+            format!("KiB at {}", case.name),
+            "spawn".to_string(),
+            "end".to_string(),
+        ]);
     }
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
     let mut table = Table::new(caption, &header);
@@ -137,11 +156,16 @@ fn beside_peers(results: &Results) -> Table {
         }
         table.row(row);
     }
-    let ratio = |of_peer: Option<f64>, of_baton: Option<f64>| figure(of_baton.zip(of_peer).map(|(b, p)| b / p), 2, "x");
+    let ratio = |of_peer: Option<f64>, of_baton: Option<f64>| {
+        figure(of_baton.zip(of_peer).map(|(b, p)| b / p), 2, "x")
+    };
     for (arm, of_arm) in results.arms.iter().enumerate().skip(ENDINGS.len()) {
         let mut row = vec![format!("baton / {}", of_arm.name)];
         for case in 0..results.cases.len() {
-            row.push(ratio(each_kib(results, arm, case), each_kib(results, 0, case)));
+            row.push(ratio(
+                each_kib(results, arm, case),
+                each_kib(results, 0, case),
+            ));
             for name in ["spawn_us", "end_us"] {
                 row.push(figure(results.ratio((0, case), (arm, case), name), 2, "x"));
             }
@@ -151,7 +175,7 @@ fn beside_peers(results: &Results) -> Table {
     table
 }
 
-/// Every step of baton's: its number and how it ended.
+/// Every step of baton's arms: the indices of arm and case, and the names in its row.
 fn steps(results: &Results) -> impl Iterator<Item = (usize, usize, [String; 2])> {
     (0..results.cases.len()).flat_map(move |case| {
         let name = move |arm: usize| [results.cases[case].name.clone(), ENDINGS[arm].1.to_string()];
@@ -173,7 +197,8 @@ fn costs(results: &Results, rounds: u32) -> Table {
         "after GiB",
     ];
     let caption = format!(
-        "baton: time in us and memory in KiB per process, the program itself included; spawning lasts until all sleep; \
+        "baton: time in us and memory in KiB per process, the program itself included; spawning \
+         lasts until all sleep; \
          medians of {rounds} rounds"
     );
     let mut costs = Table::new(caption, &header);
@@ -198,10 +223,19 @@ fn costs(results: &Results, rounds: u32) -> Table {
 }
 
 fn pauses(results: &Results) -> Table {
-    let caption = "baton: longest collector pause in ms, and how late a 1 ms ticker at priority 60 was beside it";
+    let caption = "baton: longest collector pause in ms, and how late a 1 ms ticker at priority 60 \
+                   was beside it";
     let mut pauses = Table::new(
         caption,
-        &["processes", "end by", "step", "late", "young", "late", "full"],
+        &[
+            "processes",
+            "end by",
+            "step",
+            "late",
+            "young",
+            "late",
+            "full",
+        ],
     );
     let names = [
         "pause_step_ms",
@@ -222,7 +256,12 @@ fn charts(results: &Results, counts: &[u64]) -> Vec<Chart> {
     let kib = |arm, case| each_kib(results, arm, case);
     let spawn = |arm, case| results.median(arm, case, "spawn_us");
     vec![
-        chart(results, counts, ("Memory of a waiting process", "KiB each"), kib),
+        chart(
+            results,
+            counts,
+            ("Memory of a waiting process", "KiB each"),
+            kib,
+        ),
         chart(
             results,
             counts,
@@ -248,7 +287,7 @@ fn chart(
             .filter_map(|(case, &processes)| Some((processes as f64, figure(arm, case)?)))
             .collect()
     };
-    // Baton's second arm differs in how its processes end, which neither chart shows.
+    // Baton's second arm differs only in how its processes end, which neither chart shows.
     let arms = results.arms.iter().enumerate().filter(|(arm, _)| *arm != 1);
     let line = |(arm, of_arm): (usize, &Arm)| Line {
         name: of_arm.name.to_string(),
@@ -267,7 +306,9 @@ fn verdicts(results: &Results, counts: &[u64]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for (processes, goal) in MEMORY_GOALS {
         if let Some(case) = counts.iter().position(|&count| count == processes) {
-            let memory: Option<Vec<f64>> = (0..ENDINGS.len()).map(|arm| memory_gib(results, arm, case)).collect();
+            let memory: Option<Vec<f64>> = (0..ENDINGS.len())
+                .map(|arm| memory_gib(results, arm, case))
+                .collect();
             let worst = memory.and_then(|gib| stats::maximum(&gib));
             let what = format!("{processes} sleeping processes, resident and page tables");
             verdicts.push(goal.judge(&what, worst));
@@ -299,7 +340,10 @@ mod tests {
         let arm = || {
             Arm::present("trial", || {
                 let mut command = Command::new("echo");
-                command.arg("{\"rss_kib\": 9000000, \"pte_kib\": 600000, \"base_kib\": 600000, \"spawn_us\": 4, \"end_us\": 6}\n");
+                command.arg(
+                    "{\"rss_kib\": 9000000, \"pte_kib\": 600000, \"base_kib\": \
+                             600000, \"spawn_us\": 4, \"end_us\": 6}\n",
+                );
                 command
             })
         };

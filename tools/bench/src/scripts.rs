@@ -1,4 +1,4 @@
-//! The same small program in other systems, that are used as the distribution brings them.
+//! Runs the same small program in other systems, which are used as the distribution installs them.
 
 use std::env;
 use std::fs;
@@ -12,11 +12,12 @@ use crate::child;
 use crate::contest::Arm;
 use crate::peers::REMEDY;
 
-/// How long a compiler may take.
+/// The time limit for a compiler.
 const BUILD_LIMIT: Duration = Duration::from_secs(300);
 
-/// A system, and how it runs a program. In the words, `{file}` is the source, `{directory}` the directory that it is in, `{stem}` the file's
-/// name without its ending, and `{program}` what was built.
+/// A system, and how it runs a program. In its words, `{file}` is the source and `{directory}` is
+/// its directory. `{stem}` is the file's name without extension, and `{program}` is the compiled
+/// program.
 struct System {
     name: &'static str,
     ending: &'static str,
@@ -57,17 +58,23 @@ const SYSTEMS: [System; 5] = [
     },
 ];
 
-/// The systems' names.
+/// The names of the systems.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     SYSTEMS.iter().map(|system| system.name)
 }
 
-/// An arm for each system, made of the sources that are given by name of file: one for each of the endings `py`, `js`, `go`, `java`, `erl`.
+/// An arm for each system. `sources` holds names of files and their texts, one for each of the
+/// extensions `py`, `js`, `go`, `java` and `erl`.
 pub(crate) fn arms(directory: &Path, sources: &[(&str, &str)]) -> Result<Vec<Arm>> {
     let of_system = |system: &'static System| {
-        let its_own = |(file, _): &&(&str, &str)| Path::new(file).extension().is_some_and(|it| it == system.ending);
+        let its_own = |(file, _): &&(&str, &str)| {
+            Path::new(file)
+                .extension()
+                .is_some_and(|it| it == system.ending)
+        };
         let source = sources.iter().find(its_own);
-        let (file, text) = source.with_context(|| format!("there is no program for {}", system.name))?;
+        let (file, text) =
+            source.with_context(|| format!("there is no program for {}", system.name))?;
         system.arm(directory, file, text)
     };
     SYSTEMS.iter().map(of_system).collect()
@@ -89,9 +96,10 @@ impl System {
     }
 }
 
-/// Whether a program of that name is on the search path.
+/// Whether a program with this name is on the search path.
 pub(crate) fn is_installed(program: &str) -> bool {
-    env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|at| at.join(program).exists()))
+    env::var_os("PATH")
+        .is_some_and(|path| env::split_paths(&path).any(|at| at.join(program).exists()))
 }
 
 fn command(words: &[&str], source: &Path) -> Command {
@@ -132,8 +140,16 @@ mod tests {
             figure: "late_us",
             limit: Duration::from_secs(1),
         };
-        let lines: Vec<String> = contest.run().failures().iter().map(ToString::to_string).collect();
-        assert_eq!(lines, ["UNMET   beside Nobody  (missing: run cargo xtask peers)"]);
+        let lines: Vec<String> = contest
+            .run()
+            .failures()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(
+            lines,
+            ["UNMET   beside Nobody  (missing: run cargo xtask peers)"]
+        );
     }
 
     #[test]
@@ -148,7 +164,9 @@ mod tests {
     #[test]
     fn a_system_without_a_program_is_an_error_that_names_it() {
         let directory = tempfile::tempdir().unwrap();
-        let error = arms(directory.path(), &[("a.js", "")]).err().expect("it is missing");
+        let error = arms(directory.path(), &[("a.js", "")])
+            .err()
+            .expect("it is missing");
         assert_eq!(error.to_string(), "there is no program for asyncio");
     }
 }

@@ -1,10 +1,10 @@
-//! A thousand HTTP requests of LuaSocket to a slow server at once, and how late parked processes are beside calls of C that last a second.
+//! The experiment `slow`: a thousand HTTP requests of LuaSocket to a slow server at once, and the
+//! lateness of waiting processes beside C calls of one second.
 
-use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use serde_json::json;
 
 use crate::bench::{Bench, progress};
@@ -17,18 +17,27 @@ use crate::table::{Table, figure};
 use crate::verdict::Goal;
 
 const REQUESTS_GOAL: Goal = Goal::at_most(1.5, " s", 3);
-/// No more than the call itself, which takes a second, and what reporting it takes.
+/// The goal beside an unexpected call: the call itself takes a second, and the rest is for
+/// reporting.
 const SURPRISE_GOAL: Goal = Goal::at_most(1050.0, " ms", 1);
-/// Nothing: what a busy machine makes anybody wait.
+/// The goal beside a known long call: the lateness that a busy machine causes anyway.
 const LEARNED_GOAL: Goal = Goal::at_most(20.0, " ms", 1);
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What the parked processes wait beside: name, what it is, and what is asked of it.
+/// The calls: the name in the program, a description, and the goal.
 const CALLS: [(&str, &str, Option<Goal>); 4] = [
     ("alone", "nothing", None),
-    ("surprise", "a call that nobody could foresee", Some(SURPRISE_GOAL)),
-    ("learned", "the same function, called again", Some(LEARNED_GOAL)),
+    (
+        "surprise",
+        "a call that nobody could foresee",
+        Some(SURPRISE_GOAL),
+    ),
+    (
+        "learned",
+        "the same function, called again",
+        Some(LEARNED_GOAL),
+    ),
     ("command", "os.execute", Some(LEARNED_GOAL)),
 ];
 
@@ -40,8 +49,8 @@ pub(crate) fn run(bench: &Bench, options: &SlowOptions) -> Result<Report> {
     let server = Server::start(bench, &baton)?;
     let requests = ask(bench, &baton, &server, options.requests)?;
     bar.inc(1);
-    bar.set_message("parked processes beside long calls");
-    let beside = wait_beside(bench, &baton, &server, options.parked)?;
+    bar.set_message("waiting processes beside long calls");
+    let beside = wait_beside(bench, &baton, &server, options.waiting)?;
     bar.finish_and_clear();
     let mut verdicts = vec![
         REQUESTS_GOAL.judge(
@@ -54,7 +63,10 @@ pub(crate) fn run(bench: &Bench, options: &SlowOptions) -> Result<Report> {
         Goal::at_most(0.0, "", 0).judge("requests that failed", first(&requests, "failed")),
     ];
     let mut table = Table::new(
-        format!("how late {} parked processes are, beside calls of 1 s", options.parked),
+        format!(
+            "how late {} waiting processes are, beside calls of 1 s",
+            options.waiting
+        ),
         &["beside", "median ms", "at most ms"],
     );
     for (name, what, goal) in CALLS {
@@ -71,7 +83,8 @@ pub(crate) fn run(bench: &Bench, options: &SlowOptions) -> Result<Report> {
     Ok(Report {
         arms: vec![baton.found()],
         notes: vec![format!(
-            "The server is another program. While the requests waited there were {} native threads.",
+            "The server is another program. While the requests waited there were {} native \
+             threads.",
             figure(first(&requests, "threads"), 0, "")
         )],
         tables: vec![table],
@@ -84,13 +97,16 @@ pub(crate) fn run(bench: &Bench, options: &SlowOptions) -> Result<Report> {
 fn chart(beside: &Figures) -> Chart {
     let series = [("median", "median"), ("at most", "most")];
     Chart::Bars(Bars {
-        title: "Parked processes beside calls of a second".to_string(),
+        title: "Waiting processes beside calls of a second".to_string(),
         label: "how late they are, ms".to_string(),
         scale: Scale::Log,
         baseline: None,
         marks: Vec::new(),
         digits: 2,
-        rows: CALLS.iter().map(|(_, what, _)| (*what).to_string()).collect(),
+        rows: CALLS
+            .iter()
+            .map(|(_, what, _)| (*what).to_string())
+            .collect(),
         series: series
             .map(|(name, kind)| Series {
                 name: name.to_string(),
@@ -103,7 +119,7 @@ fn chart(beside: &Figures) -> Chart {
     })
 }
 
-/// The slow server. It ends with its standard input.
+/// The running slow server. It ends when its standard input ends.
 struct Server {
     _program: Owned,
     port: String,
@@ -115,41 +131,42 @@ impl Server {
         let mut command = baton.script(&script);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut program = Owned::spawn(&mut command)?;
-        let output = program
-            .inner
-            .stdout
-            .take()
-            .context("the server has no standard output")?;
-        let mut line = String::new();
-        BufReader::new(output).read_line(&mut line)?;
-        let Some(port) = line.strip_prefix("port ") else {
-            bail!(
-                "the server did not start, perhaps for want of LuaSocket (`cargo xtask test` installs it): it said {line:?}"
-            );
-        };
         Ok(Self {
-            port: port.trim().to_string(),
+            port: program.read_port()?,
             _program: program,
         })
     }
 }
 
 fn ask(bench: &Bench, baton: &Interpreter, server: &Server, requests: u32) -> Result<Figures> {
-    let script = bench.script("slow_requests", include_str!("../programs/slow_requests.lua"))?;
+    let script = bench.script(
+        "slow_requests",
+        include_str!("../programs/slow_requests.lua"),
+    )?;
     let mut command = baton.script(&script);
     command.arg(&server.port).arg(requests.to_string());
     Ok(figures(
-        &child::run(&mut command, LIMIT)?.succeeded("the requests")?.output,
+        &child::run(&mut command, LIMIT)?
+            .succeeded("the requests")?
+            .output,
     ))
 }
 
-fn wait_beside(bench: &Bench, baton: &Interpreter, server: &Server, parked: u32) -> Result<Figures> {
-    let script = bench.script("parked_beside", include_str!("../programs/parked_beside.lua"))?;
+fn wait_beside(
+    bench: &Bench,
+    baton: &Interpreter,
+    server: &Server,
+    waiting: u32,
+) -> Result<Figures> {
+    let script = bench.script(
+        "waiting_beside",
+        include_str!("../programs/waiting_beside.lua"),
+    )?;
     let mut command = baton.script(&script);
-    command.arg(&server.port).arg(parked.to_string());
+    command.arg(&server.port).arg(waiting.to_string());
     Ok(figures(
         &child::run(&mut command, LIMIT)?
-            .succeeded("the parked processes")?
+            .succeeded("the waiting processes")?
             .output,
     ))
 }

@@ -1,7 +1,9 @@
-//! What each spin policy pays: for traces of waits, divided by what hindsight would have paid, and at work.
+//! The experiment `spin`: the cost of each spin policy, for recorded waits and in running programs.
 //!
-//! For the traces nothing is run: the policies decide on recorded times, so that the figures are the same on every machine. At work
-//! ([`live`]) the policies that Baton offers wait for others, in programs of one process.
+//! For recorded waits, nothing runs: the policies decide about given times. So the figures are the
+//! same on every machine. Each cost is divided by the smallest cost that hindsight could reach. In
+//! running programs ([`live`]), the policies that Baton offers wait for others, in programs of one
+//! process.
 
 mod live;
 mod partners;
@@ -25,10 +27,10 @@ use crate::verdict::Verdict;
 use policies::{BreakEven, GrowAndShrink};
 use traces::Trace;
 
-/// The limit that Chromium launched its rule with.
+/// The limit with which Chromium introduced its rule.
 const CHROMIUM_LIMIT: Duration = Duration::from_millis(2);
 
-/// The default budget of `learned`, a share of all time.
+/// The default budget of `learned`, as a share of all time.
 const BUDGET: f64 = 0.01;
 
 const POLICIES: [&str; 5] = [
@@ -39,10 +41,10 @@ const POLICIES: [&str; 5] = [
     "learned",
 ];
 
-/// Those of them that count how often they were right.
+/// The policies that count how often they were right.
 const JUDGED: [&str; 2] = [POLICIES[1], POLICIES[4]];
 
-/// The bills of one trace, by policy.
+/// The costs of one trace, by policy.
 struct Row {
     trace: Trace,
     bills: Vec<Bill>,
@@ -50,7 +52,7 @@ struct Row {
     accuracies: [Accuracy; 2],
 }
 
-/// Runs the experiment: both halves of it, or one trace.
+/// Runs the experiment: both parts of it, or one trace.
 pub(crate) fn run(options: &SpinOptions) -> Result<Report> {
     let mut report = replay(options)?;
     if options.trace.is_none() {
@@ -87,7 +89,8 @@ fn replay(options: &SpinOptions) -> Result<Report> {
     Ok(Report {
         notes: vec![
             format!(
-                "A wait costs what is spun for it, and {park_cost:?} if the owner parks; hindsight pays the smaller of the wait and the park."
+                "A wait costs what is spun for it, and {park_cost:?} if the owner parks; hindsight \
+                 pays the smaller of the wait and the park."
             ),
             RIGHT_AND_WRONG.to_string(),
         ],
@@ -99,9 +102,9 @@ fn replay(options: &SpinOptions) -> Result<Report> {
     })
 }
 
-/// In the order of their names.
+/// The policies, in the order of [`POLICIES`].
 fn policies(park_cost: Duration) -> [Box<dyn Policy>; 5] {
-    // Running, it learns this from its own wake-ups.
+    // In a running program, the policy learns the cost of a park from its own wake-ups.
     let learned = Learned::new(BUDGET).with_park_cost(park_cost);
     [
         Box::new(Off),
@@ -112,15 +115,16 @@ fn policies(park_cost: Duration) -> [Box<dyn Policy>; 5] {
     ]
 }
 
-/// Chromium's names for the ways that a wait can go.
-const RIGHT_AND_WRONG: &str = "TP: spun, and signalled; FP: spun, and not; TN: did not spin, and waited longer than the limit; FN: did not spin, \
+/// Chromium's names for the four outcomes of a wait.
+const RIGHT_AND_WRONG: &str = "TP: spun, and signalled; FP: spun, and not; TN: did not spin, and \
+                               waited longer than the limit; FN: did not spin, \
      and waited no longer. The limit is ema's 2 ms, and for learned what a park costs.";
 
 /// How often `ema` and `learned` are right about a trace.
 fn accuracies(trace: &Trace, park_cost: Duration) -> [Accuracy; 2] {
     let mut ema = Ema::new(CHROMIUM_LIMIT);
     let mut learned = Learned::new(BUDGET);
-    // As for the bills.
+    // The policy must know the cost of a park, as it does in `policies`.
     (0..300).for_each(|_| learned.learn_park_cost(park_cost));
     let _ = replay::run(&mut ema, &trace.events, park_cost);
     let _ = replay::run(&mut learned, &trace.events, park_cost);
@@ -131,8 +135,15 @@ fn right_and_wrong(rows: &[Row]) -> Table {
     let mut header = vec!["waits"];
     header.extend(JUDGED);
     let mut table = Table::new("right and wrong: TP / FP / TN / FN", &header);
-    for Row { trace, accuracies, .. } in rows {
-        let counts = accuracies.map(|accuracy| counts(accuracy).map(|(_, count)| count.to_string()).join(" / "));
+    for Row {
+        trace, accuracies, ..
+    } in rows
+    {
+        let counts = accuracies.map(|accuracy| {
+            counts(accuracy)
+                .map(|(_, count)| count.to_string())
+                .join(" / ")
+        });
         table.row(std::iter::once(trace.name.clone()).chain(counts));
     }
     table
@@ -167,7 +178,10 @@ fn table(rows: &[Row]) -> Table {
 fn chart(rows: &[Row]) -> Chart {
     let series = POLICIES.iter().enumerate().map(|(policy, name)| Series {
         name: (*name).to_string(),
-        values: rows.iter().map(|row| Some(row.bills[policy].ratio())).collect(),
+        values: rows
+            .iter()
+            .map(|row| Some(row.bills[policy].ratio()))
+            .collect(),
     });
     Chart::Bars(Bars {
         title: "What waiting costs under each spin policy".to_string(),
@@ -181,7 +195,8 @@ fn chart(rows: &[Row]) -> Chart {
     })
 }
 
-/// What `learned` promises: at most twice the optimum and 1 ms for each minute begun, and failed spins inside the budget.
+/// The two promises of `learned`. It costs at most twice the optimum plus 1 ms per minute begun,
+/// and its failed spins stay within the budget.
 fn verdicts(row: &Row) -> [Verdict; 2] {
     let bill = &row.bills[POLICIES.len() - 1];
     let slack = Duration::from_millis(1) * (bill.elapsed.as_secs() / 60 + 1) as u32;
@@ -227,10 +242,14 @@ mod tests {
     fn every_wait_of_a_trace_is_counted_as_right_or_wrong() {
         let trace = traces::five().swap_remove(2);
         assert_eq!(trace.events[0].after, Duration::from_micros(1900));
-        let [ema, learned] =
-            accuracies(&trace, Duration::from_micros(50)).map(|accuracy| counts(accuracy).map(|(_, count)| count));
+        let [ema, learned] = accuracies(&trace, Duration::from_micros(50))
+            .map(|accuracy| counts(accuracy).map(|(_, count)| count));
         let waits = trace.events.len() as u64;
         assert_eq!(ema, [waits, 0, 0, 0], "it spins up to its limit");
-        assert_eq!(learned, [0, 0, waits, 0], "it parks for what is longer than a park");
+        assert_eq!(
+            learned,
+            [0, 0, waits, 0],
+            "it parks for what is longer than a park"
+        );
     }
 }

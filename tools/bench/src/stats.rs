@@ -1,6 +1,7 @@
-//! The few statistics that the experiments quote.
+//! The statistics that the experiments use.
 
-/// The middle of the samples, or the mean of the two middle ones; `None` without samples.
+/// The median of the samples: the middle one, or the mean of the two middle ones. `None` without
+/// samples.
 pub(crate) fn median(samples: &[f64]) -> Option<f64> {
     let sorted = sorted(samples);
     let middle = sorted.len() / 2;
@@ -11,7 +12,8 @@ pub(crate) fn median(samples: &[f64]) -> Option<f64> {
     }
 }
 
-/// The smallest sample that at least `percent` of all samples do not exceed (nearest rank); `None` without samples.
+/// The smallest sample that at least `percent` of all samples do not exceed (nearest rank). `None`
+/// without samples.
 pub(crate) fn percentile(samples: &[f64], percent: f64) -> Option<f64> {
     let sorted = sorted(samples);
     let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
@@ -28,13 +30,16 @@ pub(crate) fn mean(samples: &[f64]) -> Option<f64> {
     (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)
 }
 
-/// The mean for ratios; `None` without samples or with one that is not positive.
+/// The geometric mean, for ratios. `None` without samples, or if one is not positive.
 pub(crate) fn geometric_mean(samples: &[f64]) -> Option<f64> {
     let positive = !samples.is_empty() && samples.iter().all(|&sample| sample > 0.0);
-    positive.then(|| (samples.iter().map(|sample| sample.ln()).sum::<f64>() / samples.len() as f64).exp())
+    positive.then(|| {
+        (samples.iter().map(|sample| sample.ln()).sum::<f64>() / samples.len() as f64).exp()
+    })
 }
 
-/// The median of the quotients of two arms, round by round, so that a slow moment weighs on both sides alike.
+/// The median of the quotients of two arms, round by round. So a slow moment of the machine affects
+/// both sides alike.
 pub(crate) fn median_of_ratios(numerators: &[f64], denominators: &[f64]) -> Option<f64> {
     let ratios: Vec<f64> = numerators
         .iter()
@@ -44,7 +49,7 @@ pub(crate) fn median_of_ratios(numerators: &[f64], denominators: &[f64]) -> Opti
     median(&ratios)
 }
 
-/// How far the farthest sample is from the mean, as a fraction of the mean.
+/// The largest distance of a sample from the mean, as a fraction of the mean.
 pub(crate) fn largest_deviation(samples: &[f64]) -> Option<f64> {
     let mean = mean(samples)?;
     maximum(
@@ -93,7 +98,10 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_within_a_round() {
-        assert_eq!(median_of_ratios(&[2.0, 30.0, 4.0], &[1.0, 10.0, 4.0]), Some(2.0));
+        assert_eq!(
+            median_of_ratios(&[2.0, 30.0, 4.0], &[1.0, 10.0, 4.0]),
+            Some(2.0)
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The price of a switch between processes, beside what other systems have for it.
+//! The experiment `switch`: the time of a switch between processes, compared with other systems.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const YIELD_GOAL: Goal = Goal::at_most(1.0 / 3.0, "", 3);
 const APART_GOAL: Goal = Goal::at_most(1.0, "", 0);
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Each operation: its name in every program, and in the tables.
+/// The operations: the name in every program, and the name in tables.
 const CASES: [(&str, &str); 4] = [
     ("yield", "yield"),
     ("channel", "channel"),
@@ -27,17 +27,20 @@ const CASES: [(&str, &str); 4] = [
     ("spawn_join", "spawn + join"),
 ];
 
-/// The arms that the goals name.
+/// The names of the arms that the goals mention.
 const BATON: &str = "baton";
 const RESUME: &str = "Lua resume";
 const WRAP: &str = "Lua wrap";
 
 const NOTES: [&str; 5] = [
     "Lua: coroutines of stock Lua; baton's own coroutines for comparison",
-    "yield: one of two that yield to each other, where coroutines resume and yield, the pair",
-    "channel: a value handed over, its sender waiting until it is taken; in Erlang and may by a receipt, in Lua by a yield",
-    "semaphore: the turn given to the other of two; by a message in Erlang, by a channel in Go, by a yield in Lua",
-    "spawn + join: from a start to the end that somebody waits for; coroutines are made and run to their end",
+    "yield: two processes yield to each other; for coroutines, a pair of resume and yield",
+    "channel: a value is passed on, and its sender waits until it is received; by a receipt in \
+     Erlang and may, by a yield in Lua",
+    "semaphore: two processes take turns; by a message in Erlang, by a channel in Go, by a yield \
+     in Lua",
+    "spawn + join: a process is started, and another one waits for its end; coroutines are made \
+     and run to their end",
 ];
 
 /// Runs the experiment.
@@ -45,7 +48,10 @@ pub(crate) fn run(bench: &Bench, options: &SwitchOptions) -> Result<Report> {
     let case = |(name, title): (&str, &str)| Case {
         name: name.to_string(),
         title: title.to_string(),
-        arguments: vec![name.to_string(), iterations(name, options.iterations).to_string()],
+        arguments: vec![
+            name.to_string(),
+            iterations(name, options.iterations).to_string(),
+        ],
     };
     let contest = Contest {
         arms: arms(bench)?,
@@ -58,7 +64,11 @@ pub(crate) fn run(bench: &Bench, options: &SwitchOptions) -> Result<Report> {
     let mut verdicts = verdicts(&results);
     verdicts.extend(results.failures());
     Ok(Report {
-        arms: results.arms.iter().filter_map(|arm| arm.found.clone()).collect(),
+        arms: results
+            .arms
+            .iter()
+            .filter_map(|arm| arm.found.clone())
+            .collect(),
         notes: NOTES.map(str::to_string).to_vec(),
         tables: vec![table(&results, options.rounds)],
         charts: vec![chart(&results)],
@@ -67,7 +77,8 @@ pub(crate) fn run(bench: &Bench, options: &SwitchOptions) -> Result<Report> {
     })
 }
 
-/// Starting a process costs ten times a switch.
+/// The number of operations in a case. Starting a process costs ten times a switch, so it is
+/// repeated less often.
 fn iterations(case: &str, iterations: u64) -> u64 {
     match case {
         "spawn_join" => iterations / 10,
@@ -90,9 +101,12 @@ fn arms(bench: &Bench) -> Result<Vec<Arm>> {
     Ok(arms)
 }
 
-/// A row for each system: for each operation its price, and how much of it baton pays.
+/// A table with a row for each system. For each operation it has the time, and the ratio of baton's
+/// time to it.
 fn table(results: &Results, rounds: u32) -> Table {
-    let caption = format!("nanoseconds of CPU per operation, median of {rounds} rounds, and baton's as a ratio to it");
+    let caption = format!(
+        "nanoseconds of CPU per operation, median of {rounds} rounds, and baton's as a ratio to it"
+    );
     let mut header = vec!["system"];
     header.extend(CASES.iter().flat_map(|(_, title)| [*title, "baton/it"]));
     let mut table = Table::new(caption, &header);
@@ -101,7 +115,10 @@ fn table(results: &Results, rounds: u32) -> Table {
         for case in 0..results.cases.len() {
             match results.median(arm, case, "ns") {
                 None => row.extend([results.gap(arm, case).to_string(), "-".to_string()]),
-                median => row.extend([figure(median, 1, ""), figure(to_baton(results, arm, case), 3, "")]),
+                median => row.extend([
+                    figure(median, 1, ""),
+                    figure(to_baton(results, arm, case), 3, ""),
+                ]),
             }
         }
         table.row(row);
@@ -109,7 +126,7 @@ fn table(results: &Results, rounds: u32) -> Table {
     table
 }
 
-/// Baton's figure divided by an arm's.
+/// Baton's figure divided by that of an arm.
 fn to_baton(results: &Results, arm: usize, case: usize) -> Option<f64> {
     results.ratio((results.arm(BATON)?, case), (arm, case), "ns")
 }
@@ -129,12 +146,17 @@ fn chart(results: &Results) -> Chart {
         baseline: None,
         marks: Vec::new(),
         digits: 0,
-        rows: results.cases.iter().map(|case| case.title.clone()).collect(),
+        rows: results
+            .cases
+            .iter()
+            .map(|case| case.title.clone())
+            .collect(),
         series: names.map(of_arm).collect(),
     })
 }
 
-/// The largest distance that the two yielding processes' counters had, in any round, at any check.
+/// The largest distance between the counters of the two yielding processes, at any check in any
+/// round.
 fn counters_apart(of_yield: &[Figures]) -> Option<f64> {
     let at_the_end = |round: &Figures| match round.get("counters").map(Vec::as_slice) {
         Some([a, b]) => Some((a - b).abs()),
@@ -152,9 +174,12 @@ fn verdicts(results: &Results) -> Vec<Verdict> {
     let rounds = results.rounds(baton, case);
     let mut verdicts = vec![
         YIELD_GOAL.judge("process.yield / stock's resume and yield", beside(RESUME)),
-        APART_GOAL.judge("counters of the yielding processes apart", counters_apart(rounds)),
+        APART_GOAL.judge(
+            "counters of the yielding processes apart",
+            counters_apart(rounds),
+        ),
     ];
-    // The runtime's own count of switches, where it offers one, must have grown by one for each yield.
+    // If the runtime counts switches, its count must have grown by one for each yield.
     let switched = |round: &Figures| match round.get("switches").map(Vec::as_slice) {
         Some([counted, yields]) => Some(counted >= yields),
         _ => None,
@@ -184,6 +209,9 @@ mod tests {
 
     #[test]
     fn processes_are_started_a_tenth_as_often_as_switched() {
-        assert_eq!((iterations("yield", 1000), iterations("spawn_join", 1000)), (1000, 100));
+        assert_eq!(
+            (iterations("yield", 1000), iterations("spawn_join", 1000)),
+            (1000, 100)
+        );
     }
 }

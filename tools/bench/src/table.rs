@@ -1,10 +1,11 @@
-//! Plain tables for a terminal: the first column to the left, the others to the right.
+//! Plain tables for a terminal. The first column is aligned to the left, and the others to the
+//! right.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Rows of text under a header, below a caption; columns are as wide as their widest cell.
+/// Rows of text below a header and a caption. Each column is as wide as its widest cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Table {
     caption: String,
@@ -12,7 +13,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// An empty table with these column heads.
+    /// An empty table with this caption and header.
     pub(crate) fn new(caption: impl Into<String>, header: &[&str]) -> Self {
         Self {
             caption: caption.into(),
@@ -20,17 +21,17 @@ impl Table {
         }
     }
 
-    /// Adds a row; a row shorter than the header leaves its last columns empty.
+    /// Adds a row. If it is shorter than the header, its last columns are empty.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// What the figures are.
+    /// The caption, which says what the figures are.
     pub(crate) fn caption(&self) -> &str {
         &self.caption
     }
 
-    /// The cells, the header first.
+    /// The cells of all rows, beginning with the header.
     pub(crate) fn rows(&self) -> &[Vec<String>] {
         &self.rows
     }
@@ -44,7 +45,9 @@ impl Table {
                 .map(|cell| cell.chars().count())
                 .max()
         };
-        (0..columns).map(|column| width(column).unwrap_or(0)).collect()
+        (0..columns)
+            .map(|column| width(column).unwrap_or(0))
+            .collect()
     }
 }
 
@@ -68,7 +71,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// A figure with `digits` decimals and its unit, or a dash where there is none.
+/// A figure with `digits` decimals and its unit; a dash if there is no figure.
 pub(crate) fn figure(value: Option<f64>, digits: usize, unit: &str) -> String {
     match value {
         Some(value) => format!("{value:.digits$}{unit}"),
@@ -87,7 +90,8 @@ mod tests {
         table.row(["a longer name".to_string(), "12345.6".to_string()]);
         assert_eq!(
             table.to_string(),
-            "times\nprogram             ms  note\nsort               3.5    ok\na longer name  12345.6\n"
+            "times\nprogram             ms  note\nsort               3.5    ok\na longer name  \
+             12345.6\n"
         );
     }
 

@@ -1,4 +1,5 @@
-//! Native threads made when they are needed or beforehand, and bounds on their number, under bursts of blocking calls.
+//! The experiment `threads`: bursts of blocking calls, with native threads made on demand or in
+//! advance, and with limits on their number.
 
 mod crowd;
 
@@ -23,25 +24,25 @@ use crowd::Crowd;
 
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// How many processes make a call at once.
+/// The numbers of processes that make a call at once.
 const BURSTS: [u64; 7] = [1, 3, 10, 30, 100, 300, 1000];
 
-/// The most native threads that may be.
+/// The limit on the number of native threads.
 #[derive(Clone, Copy)]
 enum Bound {
-    /// One more than the largest burst: for the calls, and for who runs meanwhile.
+    /// One more than the largest burst: a thread for each call, and one for the other processes.
     Enough,
     Fixed(u64),
     Default,
 }
 
-/// One way to have threads.
+/// One way to provide native threads.
 struct Way {
     name: &'static str,
-    /// Who calls, and when threads are made.
+    /// The way to call C, and the time at which threads are made.
     words: &'static [&'static str],
     bound: Bound,
-    /// For how long a thread without work is kept; the default without.
+    /// The time for which an unused thread is kept; `None` is the default.
     idle: Option<&'static str>,
 }
 
@@ -68,11 +69,15 @@ const WAYS: [Way; 8] = [
 ];
 
 const NOTES: [&str; 5] = [
-    "so many processes each make one call that blocks, all at once; then again. 1 is the length of a call: nobody waited for another",
-    "eager: as many threads as the bound allows are made before the first burst; lazy: when a call that lasts keeps others waiting",
-    "up to: max_threads, so many calls are out at once, and others wait for their turn; enough is one more than the largest burst",
-    "ended at once: thread_idle is 0; else a thread is kept for 10 s without work",
-    "ffi: by baton.ffi, which learns that the calls are long and makes them elsewhere; the others call a C module, and the VM is taken from each",
+    "in a burst, many processes make one blocking call each, at the same time; there are two \
+     bursts. 1 is the length of a call: no process waited for another",
+    "eager: as many threads as the limit allows are made before the first burst; lazy: a thread is \
+     made when a long call makes other processes wait",
+    "up to: max_threads; only that many calls run at once, and the others wait; enough is one more \
+     than the largest burst",
+    "ended at once: thread_idle is 0; otherwise an unused thread is kept for 10 s",
+    "ffi: calls by baton.ffi, which learns that they are long and offloads them; the others call a \
+     C module, and each call is retaken",
 ];
 
 const fn lazy(name: &'static str, bound: Bound) -> Way {
@@ -110,7 +115,10 @@ pub(crate) fn run(bench: &Bench, options: &ThreadsOptions) -> Result<Report> {
     let baton = bench.paths.baton()?;
     let script = bench.script("threads", include_str!("../programs/threads.lua"))?;
     let contest = Contest {
-        arms: WAYS.iter().map(|way| way.arm(&baton, &script, options)).collect(),
+        arms: WAYS
+            .iter()
+            .map(|way| way.arm(&baton, &script, options))
+            .collect(),
         cases: cases(options),
         rounds: options.rounds,
         figure: "again",
@@ -127,7 +135,12 @@ pub(crate) fn run(bench: &Bench, options: &ThreadsOptions) -> Result<Report> {
         arms: vec![baton.found()],
         notes: NOTES.map(str::to_string).to_vec(),
         tables: vec![
-            table(&results, "the first burst, in lengths of a call", "first", length),
+            table(
+                &results,
+                "the first burst, in lengths of a call",
+                "first",
+                length,
+            ),
             table(
                 &results,
                 "another burst after it, in lengths of a call",
@@ -170,7 +183,7 @@ fn table(results: &Results, caption: &str, name: &str, length: f64) -> Table {
     table
 }
 
-/// What the threads cost, at the largest burst.
+/// A table of what the threads cost, at the largest burst.
 fn costs(results: &Results) -> Table {
     let largest = results.cases.len() - 1;
     let caption = format!("what that takes, at {}", results.cases[largest].title);
@@ -211,7 +224,9 @@ fn chart(results: &Results, title: &str, name: &str, length: f64) -> Chart {
     };
     let line = |(arm, of_arm): (usize, &Arm)| Line {
         name: of_arm.name.to_string(),
-        points: (0..results.cases.len()).filter_map(|case| point(arm, case)).collect(),
+        points: (0..results.cases.len())
+            .filter_map(|case| point(arm, case))
+            .collect(),
     };
     Chart::Lines(Lines {
         title: title.to_string(),
@@ -222,13 +237,15 @@ fn chart(results: &Results, title: &str, name: &str, length: f64) -> Chart {
     })
 }
 
-/// What there may be beside the threads that calls are out on: one for the VM, and some for calls that begin to block late.
+/// The number of threads that may exist beyond the calls. One runs the VM; the others serve calls
+/// that begin to block late.
 const MOST_ABOVE_THE_BOUND: u64 = 5;
 
-/// No run ever had more threads than it was allowed.
+/// Checks that no run ever had more threads than it was allowed.
 fn bound_is_kept(results: &Results, options: &ThreadsOptions) -> Verdict {
     let most = |arm: usize| {
-        let of_cases = (0..results.cases.len()).flat_map(|case| results.values(arm, case, "threads"));
+        let of_cases =
+            (0..results.cases.len()).flat_map(|case| results.values(arm, case, "threads"));
         stats::maximum(&of_cases.collect::<Vec<_>>())
     };
     let keeps = |(arm, way): (usize, &Way)| match (way.bound(options), most(arm)) {

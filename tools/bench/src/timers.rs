@@ -1,4 +1,5 @@
-//! What a timer costs to set, to cancel and to meet, beside a thousand others and beside a million.
+//! The experiment `timers`: the time to set, cancel and expire a timer, beside a thousand others
+//! and beside a million.
 
 use std::time::Duration;
 
@@ -14,10 +15,15 @@ use crate::verdict::{Goal, Verdict};
 
 const STEPS: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
 
-/// The parts of a timer's life: the figure's name, and what people call it.
-const PARTS: [(&str, &str); 3] = [("set_ns", "set"), ("cancel_ns", "cancelled"), ("expire_ns", "expired")];
+/// The parts of a timer's life: the name of the figure, and its name in tables.
+const PARTS: [(&str, &str); 3] = [
+    ("set_ns", "set"),
+    ("cancel_ns", "cancelled"),
+    ("expire_ns", "expired"),
+];
 
-/// A heap a thousand times as large is twice as deep, and lies outside of the processor's caches.
+/// The largest growth allowed. A heap that is a thousand times as large is twice as deep, and does
+/// not fit into the processor's caches.
 const GROWTH_GOAL: Goal = Goal::at_most(4.0, " times", 2);
 
 /// Runs the experiment.
@@ -37,7 +43,9 @@ pub(crate) fn run(bench: &Bench, options: &TimersOptions) -> Result<Report> {
     Ok(Report {
         arms: vec![baton.found()],
         notes: vec![
-            "Setting a timer makes the process of its firing; to expire is to run it, and to its end.".to_string(),
+            "Setting a timer makes the process of its firing; to expire is to run it, and to its \
+             end."
+                .to_string(),
         ],
         tables: vec![table(&results)],
         charts: vec![chart(&results, &counts(options.largest))],
@@ -46,7 +54,7 @@ pub(crate) fn run(bench: &Bench, options: &TimersOptions) -> Result<Report> {
     })
 }
 
-/// The steps up to the largest, and that itself.
+/// The numbers of timers: the steps up to the largest, and the largest itself.
 fn counts(largest: u64) -> Vec<u64> {
     let below = STEPS.into_iter().filter(|&step| step < largest);
     below.chain([largest]).collect()
@@ -80,7 +88,9 @@ fn chart(results: &Results, counts: &[u64]) -> Chart {
         scale: Scale::Log,
     };
     let series = PARTS.map(|(name, title)| {
-        let point = |(number, &count): (usize, &u64)| Some((count as f64, results.median(0, number, name)?));
+        let point = |(number, &count): (usize, &u64)| {
+            Some((count as f64, results.median(0, number, name)?))
+        };
         Line {
             name: title.to_string(),
             points: counts.iter().enumerate().filter_map(point).collect(),
@@ -95,7 +105,7 @@ fn chart(results: &Results, counts: &[u64]) -> Chart {
     })
 }
 
-/// How much dearer a timer is among the most than among the fewest.
+/// The verdicts: the cost of a timer among the most, divided by that among the fewest.
 fn verdicts(results: &Results) -> Vec<Verdict> {
     let last = results.cases.len() - 1;
     let growth = |name: &str| Some(results.median(0, last, name)? / results.median(0, 0, name)?);
@@ -104,7 +114,7 @@ fn verdicts(results: &Results) -> Vec<Verdict> {
             "the cost of a timer {title} among {}, against {}",
             results.cases[last].name, results.cases[0].name
         );
-        // A run that failed has a line of its own.
+        // A failed run has a verdict of its own.
         growth(name).map(|growth| GROWTH_GOAL.judge(&what, Some(growth)))
     };
     PARTS.into_iter().filter_map(judge).collect()

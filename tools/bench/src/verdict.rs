@@ -1,22 +1,22 @@
-//! What an experiment concludes: one line per goal.
+//! The conclusions of an experiment: one verdict for each goal.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How a goal came out.
+/// The outcome of a goal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", content = "reason", rename_all = "lowercase")]
 pub(crate) enum Outcome {
-    /// The figure keeps to the goal.
+    /// The figure is within the goal.
     Met,
-    /// The figure does not keep to the goal.
+    /// The figure is not within the goal.
     Missed,
     /// There is no figure, for this reason.
     Unmet(String),
 }
 
-/// The most that a figure may be, and how figures of its kind are printed.
+/// The largest value that a figure may have, and the format of such figures.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Goal {
     limit: f64,
@@ -25,17 +25,21 @@ pub(crate) struct Goal {
 }
 
 impl Goal {
-    /// A limit in `unit`; figures held against it are printed with so many decimals.
+    /// A limit in `unit`. Figures are printed with `digits` decimals.
     pub(crate) const fn at_most(limit: f64, unit: &'static str, digits: usize) -> Self {
-        Self { limit, digits, unit }
+        Self {
+            limit,
+            digits,
+            unit,
+        }
     }
 
-    /// The limit itself, for a chart to show.
+    /// The limit, for charts.
     pub(crate) const fn limit(self) -> f64 {
         self.limit
     }
 
-    /// Holds a figure against the limit. One that is missing leaves the goal unmet.
+    /// Compares a figure with the limit. A missing figure leaves the goal unmet.
     pub(crate) fn judge(self, what: &str, measured: Option<f64>) -> Verdict {
         Verdict {
             goal: format!("{what} <= {}{}", plain(self.limit), self.unit),
@@ -50,7 +54,7 @@ impl Goal {
     }
 }
 
-/// A goal, the figure held against it, as a number and as text, and the outcome.
+/// A goal with its figure, as a number and as text, and the outcome.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Verdict {
     goal: String,
@@ -61,7 +65,7 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// A goal that holds or does not.
+    /// The verdict on a goal that either holds or does not.
     pub(crate) fn holds(what: &str, holds: bool) -> Self {
         Self {
             goal: what.to_string(),
@@ -71,7 +75,7 @@ impl Verdict {
         }
     }
 
-    /// A goal that could not be tried, or whose trial failed.
+    /// The verdict on a goal that could not be tried, or whose trial failed.
     pub(crate) fn unmet(what: &str, reason: impl Into<String>) -> Self {
         Self {
             goal: what.to_string(),
@@ -81,7 +85,7 @@ impl Verdict {
         }
     }
 
-    /// How the goal came out.
+    /// The outcome.
     pub(crate) fn outcome(&self) -> &Outcome {
         &self.outcome
     }
@@ -99,7 +103,7 @@ impl Verdict {
     }
 }
 
-/// A limit with at most three decimals and no zeros at its end.
+/// A limit with at most three decimals, and without zeros at the end.
 fn plain(limit: f64) -> String {
     let text = format!("{limit:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()
@@ -130,8 +134,14 @@ mod tests {
 
     #[test]
     fn a_figure_that_is_missing_or_not_a_number_never_meets_a_goal() {
-        assert!(matches!(RATIO.judge("mean", None).outcome(), Outcome::Unmet(_)));
-        assert_eq!(*RATIO.judge("mean", Some(f64::NAN)).outcome(), Outcome::Missed);
+        assert!(matches!(
+            RATIO.judge("mean", None).outcome(),
+            Outcome::Unmet(_)
+        ));
+        assert_eq!(
+            *RATIO.judge("mean", Some(f64::NAN)).outcome(),
+            Outcome::Missed
+        );
     }
 
     #[test]
@@ -145,7 +155,9 @@ mod tests {
     fn a_line_names_goal_and_figure() {
         let line = RATIO.judge("worst program", Some(1.25)).to_string();
         assert_eq!(line, "MISSED  worst program <= 1.2  (measured 1.250)");
-        let line = Goal::at_most(9.0, " GiB", 1).judge("memory", Some(7.0)).to_string();
+        let line = Goal::at_most(9.0, " GiB", 1)
+            .judge("memory", Some(7.0))
+            .to_string();
         assert_eq!(line, "met     memory <= 9 GiB  (measured 7.0 GiB)");
         let line = Verdict::unmet("against Debian", "no lua5.4 here").to_string();
         assert_eq!(line, "UNMET   against Debian  (no lua5.4 here)");
@@ -158,12 +170,16 @@ mod tests {
             (&missed["outcome"], &missed["measured"]),
             (&"missed".into(), &1.5.into())
         );
-        let unmet = serde_json::to_value(Verdict::unmet("against Debian", "no lua5.4 here")).unwrap();
+        let unmet =
+            serde_json::to_value(Verdict::unmet("against Debian", "no lua5.4 here")).unwrap();
         assert_eq!(
             (&unmet["outcome"], &unmet["reason"]),
             (&"unmet".into(), &"no lua5.4 here".into())
         );
         let read: Verdict = serde_json::from_value(unmet).unwrap();
-        assert_eq!(*read.outcome(), Outcome::Unmet("no lua5.4 here".to_string()));
+        assert_eq!(
+            *read.outcome(),
+            Outcome::Unmet("no lua5.4 here".to_string())
+        );
     }
 }

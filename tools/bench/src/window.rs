@@ -1,5 +1,5 @@
-//! The watchdog's window against the length of calls: what two processes get done, for every choice, and for what the runtime does
-//! by itself.
+//! The experiment `window`: the throughput of two processes that call C, for different windows of
+//! the watchdog and lengths of calls. It compares every fixed window with the runtime's own choice.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::verdict::{Goal, Verdict};
 const AUTO_GOAL: Goal = Goal::at_most(10.0, " %", 1);
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Windows in microseconds; 0 is no age at all.
+/// The windows in microseconds. With 0, every call that is seen is retaken.
 const WINDOWS: [(&str, u32); 10] = [
     ("0", 0),
     ("20 us", 20),
@@ -31,22 +31,27 @@ const WINDOWS: [(&str, u32); 10] = [
     ("5 ms", 5000),
     ("10 ms", 10_000),
 ];
-/// No window matters: the call is made elsewhere from the beginning.
+/// The arm in which calls are offloaded from the beginning, so that no window matters.
 const MOVED: &str = "moved";
-/// What the runtime does by itself.
+/// The arm in which the runtime chooses by itself.
 const AUTO: &str = "auto";
 
-/// Lengths of calls in microseconds.
+/// The lengths of the calls in microseconds.
 const LENGTHS: [u32; 11] = [1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000];
-/// Calls up to this length compute: nothing sleeps for a microsecond. Longer ones block.
+/// Calls up to this length, in microseconds, compute, because no sleep is this short. Longer ones
+/// block.
 const LONGEST_SPIN: u32 = 30;
 
 const NOTES: [&str; 5] = [
-    "two processes call C and compute in Lua for a quarter of that time, again and again; a call of up to 30 us computes, a longer one blocks",
-    "speedup: what the two get done, beside one alone, the middle of five in turn: 1 is none, 2 is that neither ever waits for the other",
-    "lost: how far the speedup is from the best in its row, which is the best possible that any choice here reached",
-    "windows: calls are declared to be short, so that all are made where they are; a window of 0 takes whatever call a look finds",
-    "moved: calls are declared to be long, so that all are made on another native thread; auto: what the runtime does by itself",
+    "two processes call C and compute in Lua for a quarter of that time, again and again; a call \
+     of up to 30 us computes, a longer one blocks",
+    "speedup: the work of two processes relative to one alone, the median of five measurements: 1 \
+     means no gain, 2 means that neither ever waits for the other",
+    "lost: the distance of the speedup from the best in its row",
+    "windows: calls are declared short, so that none is offloaded; with a window of 0, every call \
+     that the monitor finds is retaken",
+    "moved: calls are declared long, so that all are made on another native thread; auto: the \
+     runtime chooses by itself",
 ];
 
 /// Runs the experiment.
@@ -105,11 +110,22 @@ fn arms(bench: &Bench) -> Result<Vec<Arm>> {
     let script = bench.script("window", include_str!("../programs/window.lua"))?;
     let fixed = |(name, microseconds): (&'static str, u32)| {
         let seconds = f64::from(microseconds) / 1e6;
-        Arm::interpreted(name, &baton, &script, &["stay", DIRECTORY]).with("BATON_WINDOW", seconds.to_string())
+        Arm::interpreted(name, &baton, &script, &["stay", DIRECTORY])
+            .with("BATON_WINDOW", seconds.to_string())
     };
     let mut arms = Vec::from(WINDOWS.map(fixed));
-    arms.push(Arm::interpreted(MOVED, &baton, &script, &["move", DIRECTORY]));
-    arms.push(Arm::interpreted(AUTO, &baton, &script, &["auto", DIRECTORY]));
+    arms.push(Arm::interpreted(
+        MOVED,
+        &baton,
+        &script,
+        &["move", DIRECTORY],
+    ));
+    arms.push(Arm::interpreted(
+        AUTO,
+        &baton,
+        &script,
+        &["auto", DIRECTORY],
+    ));
     Ok(arms)
 }
 
@@ -140,7 +156,8 @@ fn cases(options: &WindowOptions) -> Result<Vec<Case>> {
     LENGTHS.into_iter().filter(shown).map(case).collect()
 }
 
-/// How often a process calls, and computes for a quarter of the call's length, in about so many seconds.
+/// The number of rounds that take about `seconds`. In each, a process calls C, and computes for a
+/// quarter of the call's length.
 fn rounds_within(seconds: f64, microseconds: u32) -> u64 {
     let rounds = seconds * 1e6 / (1.25 * f64::from(microseconds));
     (rounds as u64).max(2)
@@ -153,13 +170,20 @@ fn title(microseconds: u32) -> String {
     }
 }
 
-/// A figure by case, then by arm.
-fn by_length(results: &Results, figure: impl Fn(usize, usize) -> Option<f64>) -> Vec<Vec<Option<f64>>> {
-    let of_case = |case| (0..results.arms.len()).map(|arm| figure(arm, case)).collect();
+/// The values of a figure by case, then by arm.
+fn by_length(
+    results: &Results,
+    figure: impl Fn(usize, usize) -> Option<f64>,
+) -> Vec<Vec<Option<f64>>> {
+    let of_case = |case| {
+        (0..results.arms.len())
+            .map(|arm| figure(arm, case))
+            .collect()
+    };
     (0..results.cases.len()).map(of_case).collect()
 }
 
-/// What each choice loses against the best one, in percent.
+/// The loss of each choice against the best one, in percent.
 fn losses(speedups: &[Option<f64>]) -> Vec<Option<f64>> {
     let known: Vec<f64> = speedups.iter().flatten().copied().collect();
     let best = stats::maximum(&known);
@@ -172,10 +196,13 @@ fn table(results: &Results, caption: &str, figures: &[Vec<Option<f64>>], digits:
     header.extend(results.arms.iter().map(|arm| arm.name));
     let mut table = Table::new(caption, &header);
     for (number, case) in results.cases.iter().enumerate() {
-        let cells = figures[number].iter().enumerate().map(|(arm, cell)| match cell {
-            None => results.gap(arm, number).to_string(),
-            cell => figure(*cell, digits, ""),
-        });
+        let cells = figures[number]
+            .iter()
+            .enumerate()
+            .map(|(arm, cell)| match cell {
+                None => results.gap(arm, number).to_string(),
+                cell => figure(*cell, digits, ""),
+            });
         table.row([case.title.clone()].into_iter().chain(cells));
     }
     table
@@ -188,16 +215,27 @@ fn chart(results: &Results, lost: Vec<Vec<Option<f64>>>) -> Chart {
         scale: Scale::Linear,
         digits: 0,
         columns_label: "window".to_string(),
-        columns: results.arms.iter().map(|arm| arm.name.to_string()).collect(),
-        rows: results.cases.iter().map(|case| case.title.clone()).collect(),
+        columns: results
+            .arms
+            .iter()
+            .map(|arm| arm.name.to_string())
+            .collect(),
+        rows: results
+            .cases
+            .iter()
+            .map(|case| case.title.clone())
+            .collect(),
         cells: lost,
     })
 }
 
-/// What `auto` loses against the best fixed choice, for each length.
+/// The verdicts: the loss of `auto` against the best fixed choice, for each length.
 fn verdicts(results: &Results, speedups: &[Vec<Option<f64>>]) -> Vec<Verdict> {
     let verdict = |(case, row): (&Case, &Vec<Option<f64>>)| {
-        let what = format!("lost by auto against the best fixed choice, calls of {}", case.title);
+        let what = format!(
+            "lost by auto against the best fixed choice, calls of {}",
+            case.title
+        );
         let lost = || {
             let (auto, fixed) = row.split_last()?;
             let fixed: Vec<f64> = fixed.iter().flatten().copied().collect();
@@ -227,6 +265,9 @@ mod tests {
 
     #[test]
     fn lengths_are_titled_in_the_unit_that_fits() {
-        assert_eq!([1, 300, 1000, 30_000].map(title), ["1 us", "300 us", "1 ms", "30 ms"]);
+        assert_eq!(
+            [1, 300, 1000, 30_000].map(title),
+            ["1 us", "300 us", "1 ms", "30 ms"]
+        );
     }
 }

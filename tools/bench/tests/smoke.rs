@@ -1,5 +1,5 @@
-//! Every experiment runs, in as little time as shows that it works, so that none can rot unseen. What the figures are does
-//! not matter here, only that they are there.
+//! Runs every experiment as quickly as possible, so that none stops working unnoticed. The tests
+//! check that figures exist, and not their values.
 
 use std::env;
 use std::fs;
@@ -12,11 +12,14 @@ use serde_json::Value;
 
 const BENCH: &str = env!("CARGO_BIN_EXE_baton-bench");
 
-/// The `baton` of the same build as the program under test; cargo builds no program of another package by itself.
+/// The `baton` of the same build as the program under test. Cargo does not build the programs of
+/// another package, so this builds it.
 fn baton() -> &'static Path {
     static BATON: OnceLock<PathBuf> = OnceLock::new();
     BATON.get_or_init(|| {
-        let profile = Path::new(BENCH).parent().expect("the program to be in a directory");
+        let profile = Path::new(BENCH)
+            .parent()
+            .expect("the program to be in a directory");
         let target = profile.parent().expect("that directory to be in cargo's");
         let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         build
@@ -31,7 +34,8 @@ fn baton() -> &'static Path {
     })
 }
 
-/// The program under test, with the `baton` of this build, and peers from one directory only.
+/// The program under test, with the `baton` of this build, and with the peers of one directory
+/// only.
 fn bench(words: &[&str], peers: &Path) -> Command {
     let mut command = Command::new(BENCH);
     command
@@ -49,7 +53,12 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn shown(output: &Output) -> String {
-    format!("{}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr))
+    format!(
+        "{}\n{}\n{}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    )
 }
 
 /// The documents that a run wrote with `--json`.
@@ -67,7 +76,7 @@ fn list<'a>(document: &'a Value, name: &str) -> &'a Vec<Value> {
         .unwrap_or_else(|| panic!("no list '{name}' in {document:#}"))
 }
 
-/// A script in the place of Go's program, that knows what a peer must know.
+/// Installs a script in the place of Go's program, with the interface of a peer.
 fn pretend_peer(peers: &Path) {
     let directory = peers.join("go");
     fs::create_dir(&directory).expect("a directory for the peer");
@@ -77,7 +86,8 @@ fn pretend_peer(peers: &Path) {
         version) echo go0.0 ;;\n\
         thread-metric) echo '{\"counts\": 1000, \"seconds\": 0.5, \"cpu\": 0.5}' ;;\n\
         switch) echo '{\"ns\": 100}' ;;\n\
-        scale) echo '{\"spawn_us\": 1, \"end_us\": 2, \"base_kib\": 100, \"rss_kib\": 900, \"pte_kib\": 100}' ;;\n\
+        scale) echo '{\"spawn_us\": 1, \"end_us\": 2, \"base_kib\": 100, \"rss_kib\": \
+        900, \"pte_kib\": 100}' ;;\n\
         net) shift; exec BATON SERVER \"$@\" ;;\n\
         esac\n";
     let script = script
@@ -85,7 +95,8 @@ fn pretend_peer(peers: &Path) {
         .replace("SERVER", server);
     let file = directory.join("peer");
     fs::write(&file, script).expect("the peer to be written");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("the peer to be made executable");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755))
+        .expect("the peer to be made executable");
 }
 
 #[test]
@@ -99,7 +110,7 @@ fn every_experiment_runs_and_is_written_as_json_charts_and_page() {
     command.arg("--html").arg(at("all.html"));
     command.arg("--charts").arg(at("charts"));
     let output = command.output().expect("the program to start");
-    // Peers are missing, which is never passed over.
+    // Peers are missing, which is always a failure.
     assert_eq!(output.status.code(), Some(1), "{}", shown(&output));
 
     let documents = documents(&at("all.json"));
@@ -111,11 +122,15 @@ fn every_experiment_runs_and_is_written_as_json_charts_and_page() {
         assert!(!list(document, "tables").is_empty(), "{name} has no table");
         assert!(!list(document, "charts").is_empty(), "{name} has no chart");
         charts += list(document, "charts").len();
-        assert!(page.contains(&format!("<h2>{name}</h2>")), "{name} is not on the page");
+        assert!(
+            page.contains(&format!("<h2>{name}</h2>")),
+            "{name} is not on the page"
+        );
         for verdict in list(document, "verdicts") {
             if verdict["outcome"] == "unmet" {
                 let reason = verdict["reason"].as_str().expect("a reason");
-                let is_absence = reason.contains("cargo xtask peers") || reason.contains("apt-get install lua5.4");
+                let is_absence = reason.contains("cargo xtask peers")
+                    || reason.contains("apt-get install lua5.4");
                 assert!(is_absence, "{name}: {verdict}");
             }
         }
@@ -127,7 +142,7 @@ fn every_experiment_runs_and_is_written_as_json_charts_and_page() {
     assert_eq!(files, charts);
 }
 
-/// What `thread-metric --count` has valgrind count.
+/// The operations that `thread-metric --count` gives to valgrind.
 #[test]
 fn every_operation_comes_to_its_end() {
     let names = [
@@ -142,10 +157,59 @@ fn every_operation_comes_to_its_end() {
     ];
     for name in names {
         let mut limited = Command::new("timeout");
-        let output = limited.args(["60", BENCH, "operation", name, "100"]).output();
+        let output = limited
+            .args(["60", BENCH, "operation", name, "100"])
+            .output();
         let output = output.expect("the program to start");
         assert!(output.status.success(), "{name}: {}", shown(&output));
     }
+}
+
+/// Whether `baton` finds LuaSec.
+fn has_tls() -> bool {
+    let mut command = Command::new(baton());
+    let output = command
+        .args(["-e", "require 'ssl'"])
+        .output()
+        .expect("baton to start");
+    output.status.success()
+}
+
+#[test]
+fn round_trips_beside_calls_are_measured_from_both_sides() {
+    let transports: &[&str] = if has_tls() {
+        &["plain", "tls"]
+    } else {
+        &["plain"]
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("beside.json");
+    let words = "blocking --beside sockets --seconds 0.1 --runs 1 --connections 2 --only \
+                 nothing,fifo_open,require";
+    let mut command = bench(&words.split(' ').collect::<Vec<_>>(), directory.path());
+    command.args(["--transport", &transports.join(",")]);
+    let output = command
+        .arg("--json")
+        .arg(&file)
+        .output()
+        .expect("the program to start");
+    assert!(output.status.success(), "{}", shown(&output));
+    let document = &documents(&file)[0];
+    let samples = list(document, "samples");
+    // There are three calls, each made on either side.
+    assert_eq!(samples.len(), 3 * 2 * transports.len());
+    for sample in samples {
+        let figure = |name: &str| {
+            let found = sample["figures"][name][0].as_f64();
+            found.unwrap_or_else(|| panic!("no {name} in {sample}"))
+        };
+        assert!(figure("asked") > 10.0, "{sample}");
+        assert!(figure("lasted_s") >= 0.09, "{sample}");
+        assert!(figure("worst_ms") >= figure("median_ms"), "{sample}");
+    }
+    assert_eq!(list(document, "tables").len(), 2 * transports.len());
+    // The case 'nothing' has no verdict, because it is only there for comparison.
+    assert_eq!(list(document, "verdicts").len(), 2 * 2 * transports.len());
 }
 
 #[test]
@@ -153,7 +217,9 @@ fn a_peer_that_is_missing_stays_in_the_table_and_one_that_is_there_is_compared()
     let directory = tempfile::tempdir().expect("a directory");
     pretend_peer(directory.path());
     let words = ["switch", "--rounds", "1", "--iterations", "1000"];
-    let output = bench(&words, directory.path()).output().expect("the program to start");
+    let output = bench(&words, directory.path())
+        .output()
+        .expect("the program to start");
     let said = text(&output.stdout);
     let row = |name: &str| {
         said.lines()
@@ -204,7 +270,7 @@ fn a_reader_that_is_gone_ends_the_program_without_a_word() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program to start");
-    // It may already have written into the pipe: that, too, must not disturb it.
+    // The program may already have written into the pipe, which must not disturb it either.
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("the program to end");
     assert_eq!(text(&output.stderr), "");
@@ -212,12 +278,18 @@ fn a_reader_that_is_gone_ends_the_program_without_a_word() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said_in_a_line_that_names_it() {
+fn an_error_is_one_line_that_names_the_cause() {
     let nowhere = Path::new("/nonexistent");
     let refused = |words: &[&str], expected: &str| {
-        let output = bench(words, nowhere).output().expect("the program to start");
+        let output = bench(words, nowhere)
+            .output()
+            .expect("the program to start");
         assert_eq!(output.status.code(), Some(1), "{}", shown(&output));
-        assert!(text(&output.stderr).contains(expected), "{}", shown(&output));
+        assert!(
+            text(&output.stderr).contains(expected),
+            "{}",
+            shown(&output)
+        );
     };
     refused(
         &["lua", "--programs", "nothing"],

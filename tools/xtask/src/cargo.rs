@@ -1,4 +1,5 @@
-//! Cargo, and other programs, as steps of a command: each is shown, timed, and summed up at the end.
+//! Runs cargo and other programs as the steps of an xtask command. Each step is printed and timed,
+//! and a summary follows at the end.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::workspace;
 
-/// The cargo that runs us, started in the workspace's root and with nothing on its standard input.
+/// A command that runs the same cargo as this program, in the workspace's root, without standard
+/// input.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(program);
@@ -18,7 +20,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// A cargo whose compiler flags differ, with build output of its own.
+/// A cargo command with other compiler flags, and with its own directory for build output.
 pub(crate) fn cargo_with_flags(arguments: &[&str], flags: &str, target: &str) -> Command {
     let mut command = cargo(arguments);
     let directory: PathBuf = workspace::target_directory(target);
@@ -28,7 +30,8 @@ pub(crate) fn cargo_with_flags(arguments: &[&str], flags: &str, target: &str) ->
     command
 }
 
-/// The user's own compiler flags and ours: setting the variable alone would drop the former.
+/// The user's compiler flags followed by ours. Setting the variable to ours alone would drop the
+/// user's.
 fn joined_flags(ours: &str) -> String {
     match std::env::var("RUSTFLAGS") {
         Ok(users) if !users.is_empty() => format!("{users} {ours}"),
@@ -43,14 +46,14 @@ enum Ending {
     Skipped(String),
 }
 
-/// The steps of one command so far.
+/// The steps of one command that have run so far.
 pub(crate) struct Steps {
     command: &'static str,
     done: Vec<(String, Duration, Ending)>,
 }
 
 impl Steps {
-    /// No steps yet, of the command with this name.
+    /// An empty list of steps for the command with this name.
     pub(crate) fn of(command: &'static str) -> Self {
         Self {
             command,
@@ -58,20 +61,23 @@ impl Steps {
         }
     }
 
-    /// Runs a program to its end, with its output going where ours goes. A failure does not keep later steps from
-    /// running: one run shows all there is to mend.
+    /// Runs a program to its end and shows its output. After a failure, later steps still run, so
+    /// that one run shows all problems.
     pub(crate) fn run(&mut self, name: &str, command: &mut Command) {
         self.check(name, || {
             println!("    {}", shown(command));
             match command.status() {
                 Ok(status) if status.success() => Ok(()),
                 Ok(status) => Err(status.to_string()),
-                Err(why) => Err(format!("cannot start {}: {why}", command.get_program().display())),
+                Err(why) => Err(format!(
+                    "cannot start {}: {why}",
+                    command.get_program().display()
+                )),
             }
         });
     }
 
-    /// Runs a check of our own.
+    /// Runs a check that is a function of this program.
     pub(crate) fn check(&mut self, name: &str, check: impl FnOnce() -> Result<(), String>) {
         println!("\n==> {} {name}", self.command);
         let started = Instant::now();
@@ -87,7 +93,8 @@ impl Steps {
         self.done.push((name.to_owned(), took, ending));
     }
 
-    /// Records that a step could not be run here, and why. Where nothing may be skipped this is a failure.
+    /// Records that a step could not run on this machine, and why. With `CI=true`, this is a
+    /// failure.
     pub(crate) fn skip(&mut self, name: &str, why: &str) {
         let ending = if nothing_may_be_skipped() {
             Ending::Failed(format!("{why} (and with CI=true nothing may be skipped)"))
@@ -97,7 +104,7 @@ impl Steps {
         self.done.push((name.to_owned(), Duration::ZERO, ending));
     }
 
-    /// Prints how long each step took and how it ended; an error if one failed.
+    /// Prints the result and the duration of each step. Returns an error if one of them failed.
     pub(crate) fn finish(self) -> Result<(), String> {
         println!("\n==> {}: summary", self.command);
         let mut failed = 0;
@@ -126,12 +133,13 @@ impl Steps {
     }
 }
 
-/// Whether we run under continuous integration, where a skipped check would pass for a good one.
+/// Whether this is continuous integration (`CI=true`), where a skipped check must not look like a
+/// passed one.
 pub(crate) fn nothing_may_be_skipped() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true" || value == "1")
 }
 
-/// A command as a user would type it, with the environment that differs from the user's own.
+/// A command as a user would type it, with the environment variables that it sets.
 fn shown(command: &Command) -> String {
     let mut words = Vec::new();
     for (name, value) in command.get_envs() {

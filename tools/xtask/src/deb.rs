@@ -1,11 +1,12 @@
-//! `cargo xtask deb`: a Debian package of the interpreter, and its trial in a clean system.
+//! `cargo xtask deb`: makes a Debian package of the interpreter, and tries it in a clean system.
 //!
-//! The package is put together from a tree of files by dpkg-deb. What it depends on is found by dpkg-shlibdeps, which
-//! goes by the packages of this system: the result is for the release of Debian that it was made on.
+//! dpkg-deb makes the package from a directory of files. dpkg-shlibdeps finds the dependencies from
+//! the packages of this system. So the package is for the same release of Debian as the system that
+//! it is made on.
 
 mod clean_root;
-mod copyright;
-mod tree;
+pub(crate) mod copyright;
+pub(crate) mod tree;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use std::process::Command;
 use crate::Outcome;
 use crate::cargo::{Steps, cargo};
 use crate::packages::{self, Package, Probe};
-use crate::workspace;
+use crate::{dist, workspace};
 use tree::Tree;
 
 const NAME: &str = "baton";
@@ -26,17 +27,21 @@ const DPKG_DEV: Package = Package {
     needed_by: "the Debian package",
 };
 
-/// Builds the package; with `--try` also installs it in a clean system and runs it there.
+/// Builds the package. With `--try`, also installs it in a clean system and runs it there.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         [] => build().map(|package| println!("{}", package.display())),
         ["--try"] => clean_root::possible().and_then(|()| build_and_try()),
-        _ => Err(format!("deb: expected nothing or '--try', got '{}'", words.join(" "))),
+        _ => Err(format!(
+            "deb: expected nothing or '--try', got '{}'",
+            words.join(" ")
+        )),
     }
 }
 
-/// The same with `--try`, as a step; where it is not possible, it is skipped and said so.
+/// Does the same as `--try`, as a step of the tests. If this system cannot do it, the step is
+/// skipped with a message.
 pub(crate) fn step(steps: &mut Steps) {
     const STEP: &str = "Debian package in a clean system";
     match clean_root::possible() {
@@ -59,6 +64,7 @@ fn build() -> Result<PathBuf, String> {
 
     let directory = workspace::target_directory("deb");
     let tree = Tree::new(directory.join("root"))?;
+    tree.make_directory(Path::new("DEBIAN"))?;
     fill(&tree, &program)?;
     let depends = dependencies(&directory, &tree.path("usr/bin/baton"))?;
     let architecture = output(Command::new("dpkg").arg("--print-architecture"))?;
@@ -68,7 +74,7 @@ fn build() -> Result<PathBuf, String> {
         &control(architecture.trim(), &depends, tree.kilobytes()?),
     )?;
 
-    let package = directory.join(format!("{NAME}_{VERSION}_{}.deb", architecture.trim()));
+    let package = dist::directory()?.join(format!("{NAME}_{VERSION}_{}.deb", architecture.trim()));
     let mut dpkg_deb = Command::new("dpkg-deb");
     dpkg_deb
         .args(["--root-owner-group", "--build"])
@@ -95,11 +101,12 @@ fn fill(tree: &Tree, program: &Path) -> Outcome {
     tree.write("usr/share/doc/baton/copyright", &copyright::text(&linked)?)
 }
 
-/// The packages whose shared libraries the program needs, as the field `Depends` lists them.
+/// The packages whose shared libraries the program needs, as a value of the field `Depends`.
 fn dependencies(directory: &Path, program: &Path) -> Result<String, String> {
-    // dpkg-shlibdeps insists on a source package around it.
+    // dpkg-shlibdeps works only in a directory that looks like a source package.
     let source = directory.join("source");
-    fs::create_dir_all(source.join("debian")).map_err(|why| format!("cannot make {}: {why}", source.display()))?;
+    fs::create_dir_all(source.join("debian"))
+        .map_err(|why| format!("cannot make {}: {why}", source.display()))?;
     let control = source.join("debian/control");
     fs::write(
         &control,
@@ -113,31 +120,38 @@ fn dependencies(directory: &Path, program: &Path) -> Result<String, String> {
         .lines()
         .find_map(|line| line.strip_prefix("shlibs:Depends="))
         .map(str::to_owned)
-        .ok_or(format!("dpkg-shlibdeps named no dependencies, but wrote: {found}"))
+        .ok_or(format!(
+            "dpkg-shlibdeps named no dependencies, but wrote: {found}"
+        ))
 }
 
-/// Whoever makes the package, by the variables that Debian's own programs go by.
+/// The name and address of the package's maker, from the variables that Debian's own programs use.
 fn maintainer() -> String {
     let name = std::env::var("DEBFULLNAME").unwrap_or_else(|_| "The authors of Baton".to_owned());
-    let address = std::env::var("DEBEMAIL").unwrap_or_else(|_| "baton@localhost.localdomain".to_owned());
+    let address =
+        std::env::var("DEBEMAIL").unwrap_or_else(|_| "baton@localhost.localdomain".to_owned());
     format!("{name} <{address}>")
 }
 
-/// The package's own changelog, in the one form that Debian's programs read.
+/// The package's changelog, in the format that Debian's programs read.
 fn changelog() -> Result<String, String> {
-    let moment = std::env::var("SOURCE_DATE_EPOCH").map_or("now".to_owned(), |seconds| format!("@{seconds}"));
+    let moment = std::env::var("SOURCE_DATE_EPOCH")
+        .map_or("now".to_owned(), |seconds| format!("@{seconds}"));
     let date = output(Command::new("date").args(["-R", "-u", "-d", &moment]))?;
     let maintainer = maintainer();
     Ok(format!(
-        "{NAME} ({VERSION}) unstable; urgency=medium\n\n  * What is new is in NEWS.md.gz.\n\n -- {maintainer}  {date}"
+        "{NAME} ({VERSION}) unstable; urgency=medium\n\n  * What is new is in NEWS.md.gz.\n\n -- \
+         {maintainer}  {date}"
     ))
 }
 
 fn control(architecture: &str, depends: &str, kilobytes: u64) -> String {
     let maintainer = maintainer();
     format!(
-        "Package: {NAME}\nVersion: {VERSION}\nArchitecture: {architecture}\nMaintainer: {maintainer}\n\
-         Installed-Size: {kilobytes}\nDepends: {depends}\nSuggests: lua-socket\nSection: interpreters\n\
+        "Package: {NAME}\nVersion: {VERSION}\nArchitecture: {architecture}\nMaintainer: \
+         {maintainer}\n\
+         Installed-Size: {kilobytes}\nDepends: {depends}\nSuggests: lua-socket\nSection: \
+         interpreters\n\
          Priority: optional\n\
          Description: Lua interpreter with preemptive processes\n \
          Baton takes the place of the standalone lua 5.4, and runs Lua programs and\n \
@@ -147,10 +161,12 @@ fn control(architecture: &str, depends: &str, kilobytes: u64) -> String {
     )
 }
 
-/// Runs a program to its end and returns what it wrote; an error has all of it.
-fn output(command: &mut Command) -> Result<String, String> {
+/// Runs a program to its end and returns its output. An error contains the whole output.
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().display().to_string();
-    let output = command.output().map_err(|why| format!("cannot start {name}: {why}"))?;
+    let output = command
+        .output()
+        .map_err(|why| format!("cannot start {name}: {why}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {
         return Ok(text);
@@ -170,7 +186,10 @@ mod checks {
         assert!(fields.lines().all(|line| line.contains(": ")), "{fields}");
         assert!(fields.contains("\nInstalled-Size: 1234\nDepends: libc6 (>= 2.36)\n"));
         assert!(
-            description.lines().skip(1).all(|line| line.starts_with(' ')),
+            description
+                .lines()
+                .skip(1)
+                .all(|line| line.starts_with(' ')),
             "{description}"
         );
     }
@@ -185,7 +204,7 @@ mod checks {
     }
 
     #[test]
-    fn a_program_that_fails_is_told_with_what_it_wrote() {
+    fn the_error_of_a_failed_program_has_its_output() {
         let failed = output(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 3"]));
         assert_eq!(failed, Err("sh: exit status: 3\nout\nerr\n".to_owned()));
     }

@@ -1,57 +1,91 @@
-//! `cargo xtask generate`: the manual page and the shells' completions, from the text of `baton --help`.
+//! `cargo xtask generate`: writes the files that are made from other files of the repository.
 //!
-//! That text stands in one place, the interpreter's `command_line.c`. A test of this crate fails while what was generated
-//! from it is not what is in the repository.
+//! The manual page and the shells' completions come from the text of `baton --help`, in the
+//! interpreter's `command_line.c`. The reference pages of the book come from the definitions that
+//! editors read. A test of this crate fails if a generated file is not up to date.
 
 mod completions;
+mod definitions;
 mod help;
 mod man;
-
-use std::path::PathBuf;
+mod reference;
 
 use crate::{Outcome, workspace};
+use definitions::Definitions;
 use help::Help;
 
-/// Where the help text is.
+/// The file that contains the help text.
 const HELP_SOURCE: &str = "tools/baton/c/command_line.c";
 
-/// Below here are the files, each in the place that it has below `/usr/share`.
+/// The directory of the generated files. They have the same places below it as below `/usr/share`.
 pub(crate) const SHARE: &str = "tools/baton/share";
 
-/// A file to be generated: its place below [`SHARE`], and its text.
-type Generated = (&'static str, String);
+/// The directory of the definitions, and the pages of the book that are made from them.
+const DEFINITIONS: &str = "editor/lua-language-server/library/baton";
+const REFERENCES: [(&str, &str, &str); 2] = [
+    (
+        "baton.process",
+        "process.lua",
+        "docs/book/src/reference-process.md",
+    ),
+    ("baton.ffi", "ffi.lua", "docs/book/src/reference-ffi.md"),
+];
 
-/// Writes all files that are not as they should be.
+/// A generated file: its path in the repository, and its text.
+type Generated = (String, String);
+
+/// Writes all generated files that are not up to date.
 pub(crate) fn run() -> Outcome {
     for (name, text) in generate()? {
-        let path = path_of(name);
+        let path = workspace::root().join(&name);
         if std::fs::read_to_string(&path).is_ok_and(|present| present == text) {
-            println!("unchanged  {SHARE}/{name}");
+            println!("unchanged  {name}");
             continue;
         }
         let directory = path.parent().ok_or("a generated file is in a directory")?;
-        std::fs::create_dir_all(directory).map_err(|why| format!("cannot make {}: {why}", directory.display()))?;
-        std::fs::write(&path, text).map_err(|why| format!("cannot write {}: {why}", path.display()))?;
-        println!("written    {SHARE}/{name}");
+        std::fs::create_dir_all(directory)
+            .map_err(|why| format!("cannot make {}: {why}", directory.display()))?;
+        std::fs::write(&path, text)
+            .map_err(|why| format!("cannot write {}: {why}", path.display()))?;
+        println!("written    {name}");
     }
     Ok(())
 }
 
-fn path_of(name: &str) -> PathBuf {
-    workspace::root().join(SHARE).join(name)
-}
-
 fn generate() -> Result<Vec<Generated>, String> {
     let source = workspace::root().join(HELP_SOURCE);
-    let source = std::fs::read_to_string(source).map_err(|why| format!("cannot read {HELP_SOURCE}: {why}"))?;
-    let text = help::text_in(&source).ok_or(format!("{HELP_SOURCE} has no `help_text[] = \"...\" ...;`"))?;
+    let source = std::fs::read_to_string(source)
+        .map_err(|why| format!("cannot read {HELP_SOURCE}: {why}"))?;
+    let text = help::text_in(&source)
+        .ok_or(format!("{HELP_SOURCE} has no `help_text[] = \"...\" ...;`"))?;
     let help = Help::parse(&text)?;
-    Ok(vec![
+    let shared = [
         ("man/man1/baton.1", man::page(&help)),
-        ("bash-completion/completions/baton", completions::bash(&help)),
+        (
+            "bash-completion/completions/baton",
+            completions::bash(&help),
+        ),
         ("zsh/vendor-completions/_baton", completions::zsh(&help)),
-        ("fish/vendor_completions.d/baton.fish", completions::fish(&help)),
-    ])
+        (
+            "fish/vendor_completions.d/baton.fish",
+            completions::fish(&help),
+        ),
+    ];
+    let shared = shared.map(|(name, text)| (format!("{SHARE}/{name}"), text));
+    shared
+        .into_iter()
+        .map(Ok)
+        .chain(REFERENCES.map(reference))
+        .collect()
+}
+
+fn reference((module, source, page): (&str, &str, &str)) -> Result<Generated, String> {
+    let path = workspace::root().join(DEFINITIONS).join(source);
+    let text = std::fs::read_to_string(path)
+        .map_err(|why| format!("cannot read {DEFINITIONS}/{source}: {why}"))?;
+    let definitions =
+        Definitions::parse(&text).map_err(|why| format!("{DEFINITIONS}/{source}, {why}"))?;
+    Ok((page.to_owned(), reference::page(module, &definitions)))
 }
 
 #[cfg(test)]
@@ -60,22 +94,25 @@ mod checks {
     use std::process::Command;
 
     #[test]
-    fn what_is_generated_is_up_to_date() {
-        for (name, text) in generate().expect("the help text can be read") {
-            let present = std::fs::read_to_string(path_of(name)).unwrap_or_default();
+    fn the_generated_files_are_up_to_date() {
+        for (name, text) in generate().expect("what it is made of can be read") {
+            let present =
+                std::fs::read_to_string(workspace::root().join(&name)).unwrap_or_default();
             assert!(
                 present == text,
-                "{SHARE}/{name} is not what the help text gives; run: cargo xtask generate"
+                "{name} is not up to date; run: cargo xtask generate"
             );
         }
     }
 
     #[test]
     fn bash_completes_options_before_the_script_and_files_after_it() {
-        let completions = path_of("bash-completion/completions/baton");
+        let completions = workspace::root()
+            .join(SHARE)
+            .join("bash-completion/completions/baton");
         let completed = |words: &[&str]| {
-            let script =
-                "source \"$0\" && COMP_WORDS=(baton \"$@\") && COMP_CWORD=$# && _baton && echo \"${COMPREPLY[@]}\"";
+            let script = "source \"$0\" && COMP_WORDS=(baton \"$@\") && COMP_CWORD=$# && _baton && \
+                          echo \"${COMPREPLY[@]}\"";
             let mut bash = Command::new("bash");
             bash.args(["-c", script]).arg(&completions).args(words);
             let output = bash

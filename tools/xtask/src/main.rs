@@ -1,17 +1,24 @@
 //! The repository's own commands, run as `cargo xtask <command>`.
 //!
-//! Each command is one module: [`testing`] sets up what the tests need and runs them, [`ci`] is what continuous
-//! integration checks besides, [`tidy`] holds the sources to the rules that no compiler knows, [`generate`] writes the
-//! manual page and the completions, [`deb`] makes a Debian package, [`peers`] installs what
-//! the benches compare with, [`stress`] repeats the concurrent tests until one fails or all have passed, [`soak`] puts the
-//! interpreter under a load for long, [`races`] has ThreadSanitizer watch the runtime's tests, and [`mutants`] puts faults into the scheduler for the tests
-//! to find.
+//! Each command is one module:
+//!
+//! - [`testing`] installs what the tests need, and runs the tests.
+//! - [`ci`] runs everything else that continuous integration checks.
+//! - [`tidy`] checks rules on the sources that no compiler checks.
+//! - [`generate`] writes the manual page, the completions and the book's reference pages.
+//! - [`deb`] makes a Debian package, and [`dist`] makes an archive for other systems.
+//! - [`peers`] installs the systems that the benches compare Baton with.
+//! - [`stress`] repeats the concurrent tests, and [`soak`] runs the interpreter under a long load.
+//! - [`races`] runs the runtime's tests under ThreadSanitizer.
+//! - [`mutants`] puts faults into the sources, which the tests must find.
 
 #![forbid(unsafe_code)]
 
 mod cargo;
+mod checker;
 mod ci;
 mod deb;
+mod dist;
 mod generate;
 mod mutants;
 mod packages;
@@ -25,25 +32,37 @@ mod workspace;
 
 use std::process::ExitCode;
 
-/// What a command ends with when it could not do its work: one message for the user, complete with the remedy.
+/// The result of a command. The error is a message for the user, which says what to do.
 type Outcome = Result<(), String>;
 
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  test [-- ARGS]                      set up what the tests need and run all of them; ARGS go to the test runners
-  ci                                  fmt, clippy, tidy, doc, loom, cargo-deny and typos
-  tidy                                rules on the sources that no compiler checks
-  generate                            the manual page and the shells' completions, from the text of baton --help
-  deb [--try]                         a Debian package of the interpreter; --try installs it in a clean system
-  mutants [--only TEXT]               deliberate faults in the scheduler: a test must notice each
-  peers                               install what the benches compare with
+  test [--all] [-- ARGS]  install what the tests need, and run them with ARGS.
+                          --all does what continuous integration does: it also tests a release,
+                          all fallbacks, and Debian's Lua packages with their servers
+  ci                      run fmt, clippy, tidy, doc, loom, cargo-deny and typos
+  tidy                    check rules on the sources that no compiler checks
+  generate                write the manual page, the shells' completions and the book's
+                          reference pages
+  deb [--try]             make a Debian package of the interpreter; --try installs it in a
+                          clean system
+  dist                    make an archive of the interpreter and its files, for any Linux of
+                          this architecture
+  mutants [--only TEXT] [--shard K/N]
+                          put faults into the sources, each of which a test must notice;
+                          --only: those whose name or file contains TEXT;
+                          --shard: part K of N, counted from 0
+  peers                   install the systems that the benches compare Baton with
   stress [--runs N] [--pinned|--load] [--release] [--at-once N] [--keep-going] [--only NAMES]
-                                      repeat the concurrent tests N times (200), pinned to one CPU and under load
-  races                               the runtime's tests under ThreadSanitizer
+                          repeat the concurrent tests N times (200), pinned to one CPU and under
+                          load
+  races                   run the runtime's tests under ThreadSanitizer
   soak foreign [--seconds N] [--seed N] [--release]
-                                      random foreign calls for N seconds (600): nothing may be lost
-  soak net [--seconds N]              sockets that go wrong in every way, for N seconds (600): nothing may be left behind
+                          make random foreign calls for N seconds (600), and check that none
+                          is lost
+  soak net [--seconds N]  make sockets fail in every way for N seconds (600), and check that
+                          nothing is left behind
 ";
 
 fn main() -> ExitCode {
@@ -65,6 +84,7 @@ fn dispatch(arguments: &[String]) -> Outcome {
         "test" => testing::run(rest),
         "ci" => without_arguments(command, rest).and_then(|()| ci::run()),
         "deb" => deb::run(rest),
+        "dist" => without_arguments(command, rest).and_then(|()| dist::run()),
         "generate" => without_arguments(command, rest).and_then(|()| generate::run()),
         "tidy" => without_arguments(command, rest).and_then(|()| tidy::run()),
         "mutants" => mutants::run(rest),

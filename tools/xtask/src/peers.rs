@@ -1,7 +1,8 @@
-//! `cargo xtask peers`: the other systems that the benches put side by side with Baton.
+//! `cargo xtask peers`: installs the systems that the benches compare Baton with.
 //!
-//! A peer is a Debian package, a program of ours in another system under `tools/bench/peers`, or both. Programs are built
-//! into `target/peers/<name>`, where `baton-bench` finds them.
+//! Such a system is called a peer. It consists of Debian packages, of a program of ours under
+//! `tools/bench/peers`, or of both. The programs are built into `target/peers/<name>`, where
+//! `baton-bench` finds them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,16 +16,16 @@ use crate::workspace;
 struct Peer {
     name: &'static str,
     compared: &'static str,
-    /// What it needs from the distribution.
+    /// The Debian packages that it needs.
     packages: &'static [Package],
     program: Option<Program>,
 }
 
 /// A program of ours that is built for the comparison.
 struct Program {
-    /// Its directory under `tools/bench/peers`, and under `target/peers`.
+    /// Its directory under `tools/bench/peers`, and also under `target/peers`.
     directory: &'static str,
-    /// The commands that build it into a directory; they run in that of its sources.
+    /// The commands that build it into a directory. They run in the directory of its sources.
     build: fn(output: &Path) -> Vec<Command>,
 }
 
@@ -75,14 +76,14 @@ const RUBY: Package = Package {
     probe: Probe::Program("ruby", "--version"),
     needed_by: "the peer Ruby Fiddle",
 };
-// OpenResty's branch, as that of nginx excludes the other one.
+// OpenResty's branch of LuaJIT. The package that nginx needs excludes the other branch.
 const LUAJIT: Package = Package {
     name: "luajit2",
     probe: Probe::Program("luajit", "-v"),
     needed_by: "the peer LuaJIT ffi",
 };
 
-/// Where our own runtime with another policy is built, under `target`.
+/// The build directory, under `target`, of Baton with another policy for the VM lock.
 const GILDA_BUILD: &str = "peers/gilda_policy/build";
 
 const fn lua_module(name: &'static str, module: &'static str, needed_by: &'static str) -> Package {
@@ -92,7 +93,7 @@ const fn lua_module(name: &'static str, module: &'static str, needed_by: &'stati
         needed_by,
     }
 }
-// Of these Debian has files for older Luas only, which run in 5.4.
+// Debian has these files for older versions of Lua only. They also run in Lua 5.4.
 const LUA_COPAS: Package = Package {
     name: "lua-copas",
     probe: Probe::File("/usr/share/lua/5.2/copas.lua"),
@@ -101,7 +102,8 @@ const LUA_COPAS: Package = Package {
 const LUA_SOCKET: Package = lua_module(
     "lua-socket",
     "socket",
-    "the peer Copas, the server that is compared with it, and the program that waits at a listening socket",
+    "the peer Copas, the server that is compared with it, and the program that waits at a \
+     listening socket",
 );
 const LUA_CQUEUES: Package = lua_module("lua-cqueues", "cqueues", "the peers cqueues and lua-http");
 const LUA_HTTP: Package = Package {
@@ -127,7 +129,7 @@ const TARANTOOL: Package = Package {
 };
 const WRK: Package = Package {
     name: "wrk",
-    // It has no option that only says something and succeeds.
+    // It has no option such as `--version` that ends with success.
     probe: Probe::File("/usr/bin/wrk"),
     needed_by: "the load on servers that speak HTTP",
 };
@@ -135,7 +137,7 @@ const WRK: Package = Package {
 const WAITING: &str = "what waiting costs, and how late sleeps end";
 const SERVING: &str = "what a server gets done at up to 10,000 connections";
 
-/// What the distribution brings, running small programs that the benches keep.
+/// A peer that consists of packages only, and that runs small programs from the benches.
 const fn script(name: &'static str, compared: &'static str, packages: &'static [Package]) -> Peer {
     Peer {
         name,
@@ -271,16 +273,23 @@ const PEERS: [Peer; 22] = [
     },
 ];
 
-/// A script needs no building.
+/// Copies a script, which needs no building.
 fn install(script: &str, output: &Path) -> Command {
     let mut install = Command::new("install");
     install.args(["-m", "755", script]).arg(output.join("peer"));
     install
 }
 
-/// Our own interpreter with the lock by compare-and-swap, behind a script that sets the policy.
+/// Builds our own interpreter with the compare-and-swap lock, behind a script that sets the policy.
 fn build_gilda_policy(output: &Path) -> Vec<Command> {
-    let words = ["build", "--release", "--locked", "--quiet", "--package", "baton"];
+    let words = [
+        "build",
+        "--release",
+        "--locked",
+        "--quiet",
+        "--package",
+        "baton",
+    ];
     vec![
         cargo_with_flags(&words, "--cfg baton_cas", GILDA_BUILD),
         install("peer.sh", output),
@@ -289,13 +298,19 @@ fn build_gilda_policy(output: &Path) -> Vec<Command> {
 
 fn build_go(output: &Path) -> Vec<Command> {
     let mut build = Command::new("go");
-    build.args(["build", "-o"]).arg(output.join("peer")).arg(".");
+    build
+        .args(["build", "-o"])
+        .arg(output.join("peer"))
+        .arg(".");
     vec![build]
 }
 
 fn build_erlang(output: &Path) -> Vec<Command> {
     let mut build = Command::new("erlc");
-    build.args(["-Wall", "-Werror", "-o"]).arg(output).arg("baton_peer.erl");
+    build
+        .args(["-Wall", "-Werror", "-o"])
+        .arg(output)
+        .arg("baton_peer.erl");
     vec![build]
 }
 
@@ -318,7 +333,7 @@ fn build_boost_fiber(output: &Path) -> Vec<Command> {
     vec![build]
 }
 
-/// With any C compiler: building Baton needs one too.
+/// Compiles with any C compiler, as building Baton needs one too.
 fn compile(output: &Path, libraries: &[&str]) -> Command {
     let mut build = Command::new("cc");
     build
@@ -331,14 +346,18 @@ fn compile(output: &Path, libraries: &[&str]) -> Command {
 
 impl Program {
     fn sources(&self) -> PathBuf {
-        workspace::root().join("tools/bench/peers").join(self.directory)
+        workspace::root()
+            .join("tools/bench/peers")
+            .join(self.directory)
     }
 
-    /// Builds it; what is up to date is built again, since only the tools could tell, and in seconds.
+    /// Builds the program. It is always built again, since only its own tools know whether it is up
+    /// to date, and they take seconds.
     fn build(&self) -> Outcome {
         let sources = self.sources();
         let output = workspace::target_directory("peers").join(self.directory);
-        std::fs::create_dir_all(&output).map_err(|why| format!("cannot make {}: {why}", output.display()))?;
+        std::fs::create_dir_all(&output)
+            .map_err(|why| format!("cannot make {}: {why}", output.display()))?;
         for mut command in (self.build)(&output) {
             let program = command.get_program().display().to_string();
             match command.current_dir(&sources).status() {
@@ -365,7 +384,7 @@ impl Peer {
     }
 }
 
-/// Installs and builds the peers, and lists them all.
+/// Installs and builds all peers, and lists them.
 pub(crate) fn run() -> Outcome {
     let mut missing = Vec::new();
     for peer in &PEERS {
@@ -409,7 +428,11 @@ mod checks {
                 let program = peer.program.as_ref();
                 program.is_some_and(|program| entry.file_name() == program.directory)
             };
-            assert!(PEERS.iter().any(|peer| is_its(&peer)), "{}", entry.path().display());
+            assert!(
+                PEERS.iter().any(|peer| is_its(&peer)),
+                "{}",
+                entry.path().display()
+            );
         }
     }
 }

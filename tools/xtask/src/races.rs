@@ -1,8 +1,11 @@
-//! `cargo xtask races`: the runtime's tests under ThreadSanitizer, with the VM lock by compare-and-swap.
+//! `cargo xtask races`: runs the runtime's tests under ThreadSanitizer, with the compare-and-swap
+//! VM lock.
 //!
-//! The lock without fences orders by `membarrier`, which no race detector knows; its proof is the store-buffer model. Everything else is the same
-//! in both variants. Rust's sanitizers need a compiler that takes unstable options, and a standard library that is instrumented, too:
-//! `RUSTC_BOOTSTRAP` has the stable compiler take them, in this command and nowhere else, and the component `rust-src` has the library.
+//! The other variant of the lock has no fences and relies on `membarrier`, which no race detector
+//! knows. The store-buffer model checks that variant; everything else is the same in both. Rust's
+//! sanitizers need unstable compiler options and an instrumented standard library. This command
+//! sets `RUSTC_BOOTSTRAP`, so that the stable compiler accepts the options. The component
+//! `rust-src` has the source of the library.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,10 +14,12 @@ use crate::Outcome;
 use crate::cargo::{Steps, cargo};
 use crate::workspace;
 
-/// `baton_tsan` has the switch between fibers tell the detector (`runtime/sys/src/fiber/sanitizer.rs`).
+/// Compiler flags. `baton_tsan` makes the fiber switch inform the detector
+/// (`runtime/sys/src/fiber/sanitizer.rs`).
 const FLAGS: &str = "-Zsanitizer=thread --cfg baton_cas --cfg baton_tsan";
 
-/// Two threads add to one number without order. The detector has to say so, or its silence means nothing.
+/// A program in which two threads add to one number without synchronization. The detector must
+/// report it; otherwise its silence about the tests would mean nothing.
 const CANARY: &str = "
 static mut NUMBER: u32 = 0;
 fn main() {
@@ -24,14 +29,15 @@ fn main() {
 }
 ";
 
-/// What a program under the detector ends with when it has reported something.
+/// The exit status of a program in which the detector has found something.
 const REPORTED: i32 = 66;
 
 pub(crate) fn run() -> Outcome {
     let library = sysroot()?.join("lib/rustlib/src/rust/library");
     if !library.is_dir() {
         return Err(
-            "races: the standard library's source is not installed; get it by: rustup component add rust-src"
+            "races: the standard library's source is not installed; get it by: rustup component \
+             add rust-src"
                 .to_owned(),
         );
     }
@@ -51,14 +57,14 @@ pub(crate) fn run() -> Outcome {
     tests
         .env("RUSTC_BOOTSTRAP", "1")
         .env("RUSTFLAGS", FLAGS)
-        // The thread-local words of the gate are C's.
+        // The gate's thread-local variables are written in C.
         .env("CFLAGS", "-fsanitize=thread")
         .env("CARGO_TARGET_DIR", workspace::target_directory("races"));
     steps.run("the runtime's tests", &mut tests);
     steps.finish()
 }
 
-/// The canary must be reported.
+/// Checks that the detector reports the canary.
 fn detects() -> Outcome {
     let directory = workspace::target_directory("races");
     let cannot = |why: std::io::Error| format!("{}: {why}", directory.display());
@@ -67,8 +73,12 @@ fn detects() -> Outcome {
     std::fs::write(&source, CANARY).map_err(cannot)?;
     let compiled = Command::new(rustc())
         .env("RUSTC_BOOTSTRAP", "1")
-        // The library that comes with the compiler suffices for this.
-        .args(["-Zsanitizer=thread", "-Cunsafe-allow-abi-mismatch=sanitizer", "-O"])
+        // The compiler's own standard library suffices here.
+        .args([
+            "-Zsanitizer=thread",
+            "-Cunsafe-allow-abi-mismatch=sanitizer",
+            "-O",
+        ])
         .args(["--cap-lints", "allow", "-o"])
         .arg(&program)
         .arg(&source)
@@ -92,7 +102,7 @@ fn rustc() -> std::ffi::OsString {
     std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())
 }
 
-/// What rustc prints, with the blanks around it gone.
+/// The output of rustc, trimmed.
 fn ask_rustc(arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(rustc()).args(arguments).output();
     let output = output.map_err(|why| format!("races: cannot start rustc: {why}"))?;
@@ -103,7 +113,8 @@ fn sysroot() -> Result<PathBuf, String> {
     ask_rustc(&["--print", "sysroot"]).map(PathBuf::from)
 }
 
-/// The platform that we run on: with a target named, build scripts and macros are left without the detector.
+/// The platform that we run on. With an explicit target, cargo builds build scripts and macros
+/// without the detector.
 fn host() -> Result<String, String> {
     let said = ask_rustc(&["-vV"])?;
     let line = said.lines().find_map(|line| line.strip_prefix("host: "));

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: a load that goes on for long and checks all the while that it leaves nothing behind.
+//! `cargo xtask soak`: runs a load for a long time, and checks that it leaves nothing behind.
 
 mod foreign;
 
@@ -9,28 +9,33 @@ use crate::Outcome;
 use crate::cargo::{Steps, cargo};
 use crate::workspace;
 
-/// The program under `tools/baton/tests/lua` that makes the load of a name.
-const PROGRAMS: &[(&str, &str)] = &[("net", "parking/soak.lua")];
+/// The loads that are Lua programs, with their paths under `tools/baton/tests/lua`.
+const PROGRAMS: &[(&str, &str)] = &[("net", "sockets/soak.lua")];
 
-/// The load that has a driver of its own.
+/// The load that has its own driver, in Rust.
 const FOREIGN: &str = "foreign";
 
 const DEFAULT_SECONDS: u32 = 600;
 
-/// So few descriptors that the load runs out of them, and is told by the word `few` that it must have.
+/// A limit of descriptors that is low enough for the load to reach it. The argument `few` tells the
+/// load to expect that.
 const FEW_DESCRIPTORS: u32 = 80;
 
-/// What the command line asks for.
+/// The options on the command line.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
     program: &'static str,
     seconds: u32,
 }
 
-/// Builds the interpreter and runs the load: half of the time as it is, half of it with few descriptors. The load itself fails if what it is there for
-/// has not happened often enough: in ten minutes a thousand kills, and in a shorter run as many fewer.
+/// Builds the interpreter and runs the load, for half of the time normally and for the other half
+/// with few descriptors. The load fails if it had too few of the events that it is there for. In
+/// ten minutes it must have a thousand kills, and proportionally fewer in a shorter run.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    if let Some((FOREIGN, rest)) = arguments.split_first().map(|(name, rest)| (name.as_str(), rest)) {
+    if let Some((FOREIGN, rest)) = arguments
+        .split_first()
+        .map(|(name, rest)| (name.as_str(), rest))
+    {
         return foreign::run(rest);
     }
     let request = Request::parse(arguments)?;
@@ -38,7 +43,10 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     steps.run("build", &mut cargo(&["build", "--release", "-p", "baton"]));
     let baton = workspace::target_directory("release").join("baton");
     let half = (request.seconds / 2).max(1).to_string();
-    steps.run("as it is", Command::new(&baton).arg(request.path()).arg(&half));
+    steps.run(
+        "without a limit of descriptors",
+        Command::new(&baton).arg(request.path()).arg(&half),
+    );
     let limited = format!("ulimit -n {FEW_DESCRIPTORS}; exec \"$0\" \"$@\"");
     let mut few = Command::new("sh");
     few.args(["-c", &limited])
@@ -68,20 +76,24 @@ impl Request {
         let seconds = match rest {
             [] => DEFAULT_SECONDS,
             [option, given] if option == "--seconds" => parse_seconds(given)?,
-            _ => return Err("soak: '--seconds N' is all that may follow".to_owned()),
+            _ => return Err("soak: only '--seconds N' may follow".to_owned()),
         };
         Ok(Self { program, seconds })
     }
 
     fn path(&self) -> PathBuf {
-        workspace::root().join("tools/baton/tests/lua").join(self.program)
+        workspace::root()
+            .join("tools/baton/tests/lua")
+            .join(self.program)
     }
 }
 
 fn parse_seconds(given: &str) -> Result<u32, String> {
     match given.parse() {
         Ok(seconds) if seconds > 0 => Ok(seconds),
-        _ => Err(format!("soak: '--seconds' needs a number of at least 1, got '{given}'")),
+        _ => Err(format!(
+            "soak: '--seconds' needs a number of at least 1, got '{given}'"
+        )),
     }
 }
 
@@ -97,7 +109,10 @@ mod tests {
     #[test]
     fn a_load_lasts_ten_minutes_unless_told_otherwise() {
         assert_eq!(parse("net").map(|request| request.seconds), Ok(600));
-        assert_eq!(parse("net --seconds 30").map(|request| request.seconds), Ok(30));
+        assert_eq!(
+            parse("net --seconds 30").map(|request| request.seconds),
+            Ok(30)
+        );
     }
 
     #[test]
@@ -114,7 +129,7 @@ mod tests {
             ("", "a load expected: net"),
             ("nets", "no load is called 'nets'"),
             ("net --seconds 0", "at least 1, got '0'"),
-            ("net 30", "'--seconds N' is all"),
+            ("net 30", "only '--seconds N' may"),
         ] {
             let error = parse(line).expect_err("it is wrong");
             assert!(error.contains(complaint), "{error}");

@@ -1,7 +1,8 @@
-//! `cargo xtask stress`: the concurrent tests, over and over, where a race is likeliest to show.
+//! `cargo xtask stress`: repeats the concurrent tests under conditions that bring out races.
 //!
-//! Pinned to one CPU, every hand-off between native threads is a context switch at a moment of the kernel's choice;
-//! with more busy processes than CPUs, threads are preempted in the middle of what is otherwise over in nanoseconds.
+//! The tests run in two placements. Pinned to one CPU, every handoff between native threads is a
+//! context switch, at a moment that the kernel chooses. Under load, there are more busy processes
+//! than CPUs. So threads are also preempted inside sections that otherwise take nanoseconds.
 
 mod run;
 mod standstill;
@@ -18,46 +19,53 @@ use run::{Placement, Run};
 use standstill::Clock;
 use suite::TestProgram;
 
-/// The hidden command that [`Load`] starts ourselves with.
+/// The hidden command with which [`Load`] starts this program again.
 pub(crate) const LOAD_COMMAND: &str = "burn-until-stdin-ends";
 
-/// Busy processes beside the tests: as many as the smallest machine that we test on has CPUs.
+/// The number of busy processes beside the tests: the CPUs of the smallest machine that we test on.
 const BUSY_PROCESSES: usize = 2;
 
 const DEFAULT_RUNS: u32 = 200;
 
-/// Where there is no terminal to draw progress on, a line is printed after this many runs.
+/// The number of runs after which a line is printed, where there is no terminal for a progress
+/// display.
 const RUNS_PER_LINE: u32 = 20;
 
-/// So often a run that failed while the machine stood still is made again, in all; then such runs count too.
+/// The largest number of runs that are repeated because they failed while the machine stood still.
+/// Further ones count as failures.
 const MOST_REPEATED: u32 = 20;
 
-/// What the command line asks for.
+/// The options on the command line.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
     runs: u32,
     placements: Vec<Placement>,
     release: bool,
-    /// Programs that run at the same time.
+    /// The number of programs that run at the same time.
     at_once: u32,
-    /// Failures are reported and counted, and end nothing.
+    /// Whether to continue after a failure. Failures are still reported and counted.
     keep_going: bool,
-    /// Only programs whose names contain one of these; all if there are none.
+    /// Only programs whose names contain one of these texts are run; all if the list is empty.
     only: Vec<String>,
 }
 
-/// Runs the concurrent tests as often as asked, and stops at the first run that fails unless told to keep going.
+/// Runs the concurrent tests as often as requested. It stops at the first failure, unless
+/// `--keep-going` is given.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let request = Request::parse(arguments)?;
     let mut programs = suite::build(request.release)?;
     programs.retain(|program| request.wants(&program.name));
     if programs.is_empty() {
         return Err(format!(
-            "stress: no test program is called like '{}'",
+            "stress: no test program's name contains '{}'",
             request.only.join("' or '")
         ));
     }
-    println!("stress: {} test programs, {} runs each", programs.len(), request.runs);
+    println!(
+        "stress: {} test programs, {} runs each",
+        programs.len(),
+        request.runs
+    );
     for program in &programs {
         println!("    {}", program.name);
     }
@@ -69,33 +77,44 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         }
     }
     if tally.repeated > 0 {
-        println!("{} were made again, since the machine stood still", tally.repeated);
+        println!(
+            "{} were repeated, because the machine stood still",
+            tally.repeated
+        );
     }
     println!("{} passed, {} failed", tally.passed, tally.failed);
     if tally.failed > 0 {
-        return Err("stress: what failed is above".to_owned());
+        return Err("stress: the failures are shown above".to_owned());
     }
     Ok(())
 }
 
-/// Runs of the whole suite.
+/// Counts of runs of the whole suite.
 #[derive(Default)]
 struct Tally {
     passed: u32,
     failed: u32,
-    /// Runs that do not count: they failed while the machine stood still.
+    /// Runs that do not count, because they failed while the machine stood still.
     repeated: u32,
 }
 
-/// Runs all programs in one placement as often as asked. An error means that they could not be run.
-fn repeat(placement: Placement, request: &Request, programs: &[TestProgram], tally: &mut Tally) -> Outcome {
+/// Runs all programs in one placement as often as requested. An error means that they could not
+/// run.
+fn repeat(
+    placement: Placement,
+    request: &Request,
+    programs: &[TestProgram],
+    tally: &mut Tally,
+) -> Outcome {
     let runs = request.runs;
     let _load = match placement {
         Placement::Loaded => Some(Load::start()?),
         Placement::Pinned => None,
     };
     let progress = ProgressBar::new(u64::from(runs));
-    if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:40} {pos}/{len} {elapsed}, {eta} to go {msg}") {
+    if let Ok(style) =
+        ProgressStyle::with_template("{prefix} {bar:40} {pos}/{len} {elapsed}, {eta} to go {msg}")
+    {
         progress.set_style(style);
     }
     progress.set_prefix(placement.name());
@@ -103,17 +122,23 @@ fn repeat(placement: Placement, request: &Request, programs: &[TestProgram], tal
     let clock = Clock::start();
     let mut number = 1;
     while number <= runs {
-        // What was before does not matter.
+        // Discard what happened before this run.
         let _ = clock.standstill();
         let failures = run_once(placement, request.at_once, programs, &progress)?;
         if !failures.is_empty()
             && tally.repeated < MOST_REPEATED
             && let Some(time) = clock.standstill()
         {
-            let failed: Vec<&str> = failures.iter().map(|(program, ..)| program.as_str()).collect();
-            failures.iter().for_each(|(.., output)| println!("{output}"));
+            let failed: Vec<&str> = failures
+                .iter()
+                .map(|(program, ..)| program.as_str())
+                .collect();
+            failures
+                .iter()
+                .for_each(|(.., output)| println!("{output}"));
             println!(
-                "run {number} {} is made again: the machine stood still for {} s, and these failed: {}",
+                "run {number} {} is repeated: the machine stood still for {} s, and these \
+                 failed: {}",
                 placement.name(),
                 time.as_secs(),
                 failed.join(", ")
@@ -138,7 +163,10 @@ fn repeat(placement: Placement, request: &Request, programs: &[TestProgram], tal
         progress.inc(1);
         if progress.is_hidden() && (number % RUNS_PER_LINE == 0 || number == runs) {
             let failed = tally.failed - failed_before;
-            println!("{}: {number} of {runs} runs, {failed} failed", placement.name());
+            println!(
+                "{}: {number} of {runs} runs, {failed} failed",
+                placement.name()
+            );
         }
         number += 1;
     }
@@ -146,10 +174,10 @@ fn repeat(placement: Placement, request: &Request, programs: &[TestProgram], tal
     Ok(())
 }
 
-/// The name of a program that failed, how it ended, and its output.
+/// A failure: the name of the program, how it ended, and its output.
 type Failure = (String, String, String);
 
-/// Runs each program once, `at_once` of them side by side.
+/// Runs each program once, `at_once` of them at the same time.
 fn run_once(
     placement: Placement,
     at_once: u32,
@@ -173,14 +201,20 @@ fn run_once(
         let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(worker)).collect();
         workers.into_iter().try_for_each(|worker| {
             let ended = worker.join();
-            ended.unwrap_or_else(|_| Err("stress: a thread of ours has panicked".to_owned()))
+            ended.unwrap_or_else(|_| {
+                Err("stress: one of this program's threads panicked".to_owned())
+            })
         })
     })?;
-    Ok(failures.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+    Ok(failures
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 impl Request {
@@ -218,7 +252,8 @@ impl Request {
 }
 
 fn parse_names(argument: Option<&String>) -> Result<Vec<String>, String> {
-    let given = argument.ok_or("stress: '--only' needs parts of test programs' names, separated by commas")?;
+    let given = argument
+        .ok_or("stress: '--only' needs parts of test programs' names, separated by commas")?;
     Ok(given.split(',').map(str::to_owned).collect())
 }
 
@@ -232,16 +267,21 @@ fn parse_number(option: &str, argument: Option<&String>) -> Result<u32, String> 
     }
 }
 
-/// Processes that keep CPUs busy, for as long as this value lives.
+/// Processes that keep CPUs busy. They end when this value is dropped.
 struct Load(Vec<Child>);
 
 impl Load {
     fn start() -> Result<Self, String> {
-        let ourselves = std::env::current_exe().map_err(|why| format!("stress: cannot find ourselves: {why}"))?;
+        let ourselves = std::env::current_exe()
+            .map_err(|why| format!("stress: cannot find this program's own file: {why}"))?;
         let mut load = Self(Vec::new());
         for _ in 0..BUSY_PROCESSES {
-            // Each holds the reading end of a pipe from us: it ends when we do, however we end.
-            let child = Command::new(&ourselves).arg(LOAD_COMMAND).stdin(Stdio::piped()).spawn();
+            // Each process holds the reading end of a pipe from us. So it ends when this program
+            // ends, even if that is killed.
+            let child = Command::new(&ourselves)
+                .arg(LOAD_COMMAND)
+                .stdin(Stdio::piped())
+                .spawn();
             load.0
                 .push(child.map_err(|why| format!("stress: cannot start a busy process: {why}"))?);
         }
@@ -252,14 +292,14 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // An error means that it has ended already, which is all that we want.
+            // An error means that the process has already ended.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// What a busy process does.
+/// Runs one busy process, until its standard input ends.
 pub(crate) fn burn_until_stdin_ends() -> Outcome {
     let burner = std::thread::spawn(|| {
         let mut turns = 0_u64;
@@ -278,7 +318,12 @@ mod checks {
     use super::*;
 
     fn parse(words: &[&str]) -> Result<Request, String> {
-        Request::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        Request::parse(
+            &words
+                .iter()
+                .map(|word| (*word).to_owned())
+                .collect::<Vec<_>>(),
+        )
     }
 
     #[test]
@@ -304,7 +349,15 @@ mod checks {
             keep_going: true,
             only: Vec::new(),
         };
-        let words = ["--runs", "3", "--load", "--release", "--at-once", "4", "--keep-going"];
+        let words = [
+            "--runs",
+            "3",
+            "--load",
+            "--release",
+            "--at-once",
+            "4",
+            "--keep-going",
+        ];
         assert_eq!(parse(&words), Ok(expected));
     }
 

@@ -1,51 +1,105 @@
-//! `cargo xtask test`: what the tests need, and then all of them.
+//! `cargo xtask test`: installs what the tests need, and runs the tests.
 //!
-//! Four builds, as each finds what the others cannot: debug for assertions, release for the timings that programs
-//! really run with, one in which the fallbacks for older kernels are forced, and one with those for systems that are not Linux. The last two
-//! have build output of their own.
+//! The usual run is for everyone who has changed something. It needs few packages and one build
+//! with assertions, and runs all tests except those of the benches. `--all` makes four builds,
+//! because each finds other problems. They are a debug build, a release, one that forces the
+//! fallbacks for older kernels, and one that forces those for systems other than Linux. The last
+//! two have their own directories for build output.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Outcome;
 use crate::cargo::{Steps, cargo, cargo_with_flags, nothing_may_be_skipped};
-use crate::deb;
-use crate::packages::{self, Package};
+use crate::packages::{self, FOR_ALL_TESTS, FOR_TESTS, Package};
+use crate::{deb, dist, workspace};
 
-/// The compare-and-swap VM lock and the timer descriptor, which Linux with membarrier and epoll_pwait2 does not need.
+/// The fallbacks for older kernels: the compare-and-swap VM lock and the timer descriptor. Linux
+/// with membarrier and epoll_pwait2 does not need them.
 const OLD_KERNELS: &str = "--cfg baton_cas --cfg baton_timerfd";
 
-/// What macOS and the BSDs do without: membarrier, guards by madvise, epoll, and what the kernel tells of threads and processors.
+/// The fallbacks for macOS and the BSDs. These lack membarrier, guards by madvise, epoll, and
+/// Linux's information about threads and processors.
 const OTHER_SYSTEMS: &str = "--cfg baton_cas --cfg baton_mprotect_guards --cfg baton_portable";
 
-/// Set for the tests: the names of the packages that are missing, separated by spaces; empty if none is.
-const MISSING_PACKAGES: &str = "BATON_MISSING_PACKAGES";
+/// An environment variable for the tests. It names a file to which a test appends a line for each
+/// thing that it could not test.
+const SKIPPED_LIST: &str = "BATON_SKIPPED_LIST";
 
-/// Runs all tests; what follows `--` goes to the test runners.
+/// An environment variable for the interpreter's tests. It names the program to test, instead of
+/// the one that was built with the tests.
+const RELEASE: &str = "BATON_RELEASE_UNDER_TEST";
+
+/// The steps that the usual run leaves out, for its last lines.
+const ONLY_IN_ALL: &str = "the tests of the benches; the tests again as a release, with the \
+                           fallbacks for old kernels, and with those for \
+                           other systems; the Debian package and the archive of files, made and \
+                           tried";
+
+/// The extent of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Usual,
+    All,
+}
+
+/// Runs the tests. Arguments after `--` go to the test programs.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let for_runners = match arguments.split_first() {
-        None => &[],
-        Some((first, rest)) if first == "--" => rest,
-        Some((other, _)) => {
-            return Err(format!(
-                "test: expected '--' before the test runners' arguments, got '{other}'"
-            ));
-        }
+    let (extent, for_runners) = parse(arguments)?;
+    let wanted: Vec<Package> = match extent {
+        Extent::Usual => FOR_TESTS.to_vec(),
+        Extent::All => [FOR_TESTS, FOR_ALL_TESTS].concat(),
     };
-    let missing = packages::install_missing(packages::FOR_TESTS);
+    let missing = packages::install_missing(&wanted);
     packages::warn_of_missing(&missing);
     if nothing_may_be_skipped() && !missing.is_empty() {
         return Err("with CI=true no package may be missing; see the list above".to_owned());
     }
-
+    let skipped = SkippedList::new()?;
     let mut steps = Steps::of("test");
-    let prepared = |command: Command| prepared(command, &missing, for_runners);
+    let prepared = |command: Command| prepared(command, extent, &skipped, for_runners);
+    match extent {
+        Extent::Usual => {
+            let usual = [
+                "test",
+                "--workspace",
+                "--exclude",
+                "baton-bench",
+                "--no-fail-fast",
+            ];
+            steps.run("all but the benches, debug", &mut prepared(cargo(&usual)));
+        }
+        Extent::All => run_all(&mut steps, prepared),
+    }
+    let outcome = steps.finish();
+    say_what_was_not_run(extent, &missing, &skipped);
+    outcome
+}
+
+fn parse(arguments: &[String]) -> Result<(Extent, &[String]), String> {
+    let (extent, rest) = match arguments.split_first() {
+        Some((first, rest)) if first == "--all" => (Extent::All, rest),
+        _ => (Extent::Usual, arguments),
+    };
+    match rest.split_first() {
+        None => Ok((extent, &[])),
+        Some((first, for_runners)) if first == "--" => Ok((extent, for_runners)),
+        Some((other, _)) => Err(format!(
+            "test: expected '--all', or '--' before the test runners' arguments, got '{other}'"
+        )),
+    }
+}
+
+fn run_all(steps: &mut Steps, prepared: impl Fn(Command) -> Command) {
     steps.run(
         "all, debug",
         &mut prepared(cargo(&["test", "--workspace", "--no-fail-fast"])),
     );
-    let concurrent = ["test", "--release", "--no-fail-fast", "-p", "baton-core", "-p", "baton"];
-    steps.run("concurrency, release", &mut prepared(cargo(&concurrent)));
-    deb::step(&mut steps);
+    release(steps, &prepared);
+    dist::step(steps);
+    deb::step(steps);
     let lower_layers = [
         "test",
         "--no-fail-fast",
@@ -60,49 +114,178 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         ("fallbacks for old kernels", OLD_KERNELS, "fallbacks"),
         ("fallbacks for other systems", OTHER_SYSTEMS, "portable"),
     ] {
-        steps.run(step, &mut prepared(cargo_with_flags(&lower_layers, flags, directory)));
+        steps.run(
+            step,
+            &mut prepared(cargo_with_flags(&lower_layers, flags, directory)),
+        );
     }
-    packages::warn_of_missing(&missing);
-    steps.finish()
 }
 
-fn prepared(mut command: Command, missing: &[Package], for_runners: &[String]) -> Command {
-    let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
-    command.env(MISSING_PACKAGES, names.join(" "));
+/// Tests the release of the interpreter with the test programs of the debug build. Also runs the
+/// runtime's own tests with optimizations, except those that take longer to build than to run.
+fn release(steps: &mut Steps, prepared: impl Fn(Command) -> Command) {
+    steps.run(
+        "release of the interpreter",
+        &mut cargo(&["build", "--release", "-p", "baton"]),
+    );
+    let mut interpreter = prepared(cargo(&["test", "--no-fail-fast", "-p", "baton"]));
+    interpreter.env(
+        RELEASE,
+        workspace::target_directory("release").join("baton"),
+    );
+    steps.run("interpreter, release", &mut interpreter);
+    let mut runtime = prepared(cargo(&[
+        "test",
+        "--release",
+        "--no-fail-fast",
+        "-p",
+        "baton-core",
+    ]));
+    runtime
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+    steps.run("runtime, release", &mut runtime);
+}
+
+fn prepared(
+    mut command: Command,
+    extent: Extent,
+    skipped: &SkippedList,
+    for_runners: &[String],
+) -> Command {
+    command.env(SKIPPED_LIST, &skipped.file);
+    if extent == Extent::Usual {
+        // With `CI` set, these tests would fail for any missing package. The usual run has already
+        // checked its own packages.
+        command.env_remove("CI");
+    }
     if !for_runners.is_empty() {
         command.arg("--").args(for_runners);
     }
     command
 }
 
+/// Prints the last lines of a run: what it did not test, and how to test that too.
+fn say_what_was_not_run(extent: Extent, missing: &[Package], skipped: &SkippedList) {
+    let lines = skipped.lines();
+    if extent == Extent::All && missing.is_empty() && lines.is_empty() {
+        println!("\n==> test: nothing was left out");
+        return;
+    }
+    println!("\n==> test: what was not run");
+    for (line, count) in &lines {
+        match count {
+            1 => println!("    {line}"),
+            _ => println!("    {line} ({count} times)"),
+        }
+    }
+    if !missing.is_empty() {
+        println!(
+            "    what needs missing packages: {}",
+            packages::remedy(missing)
+        );
+    }
+    if extent == Extent::Usual {
+        println!("    what only `cargo xtask test --all` runs: {ONLY_IN_ALL}");
+    }
+}
+
+/// The file in which tests list what they skip.
+struct SkippedList {
+    file: PathBuf,
+}
+
+impl SkippedList {
+    /// An empty list.
+    fn new() -> Result<Self, String> {
+        Self::at(workspace::target_directory("skipped-tests.txt"))
+    }
+
+    fn at(file: PathBuf) -> Result<Self, String> {
+        let directory = file.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(directory)
+            .and_then(|()| fs::write(&file, ""))
+            .map_err(|why| format!("cannot write {}: {why}", file.display()))?;
+        Ok(Self { file })
+    }
+
+    /// The listed lines in alphabetical order, each with its count.
+    fn lines(&self) -> BTreeMap<String, usize> {
+        let mut lines = BTreeMap::new();
+        // If the list is gone, there is nothing to report.
+        for line in fs::read_to_string(&self.file).unwrap_or_default().lines() {
+            *lines.entry(line.to_owned()).or_default() += 1;
+        }
+        lines
+    }
+}
+
 #[cfg(test)]
 mod checks {
     use super::*;
 
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn list(trial: &str) -> SkippedList {
+        let file = std::env::temp_dir().join(format!(
+            "baton-xtask-skipped-{trial}-{}",
+            std::process::id()
+        ));
+        SkippedList::at(file).expect("a file for the trial")
+    }
+
     fn arguments_of(command: &Command) -> Vec<String> {
-        command.get_args().map(|word| word.display().to_string()).collect()
+        command
+            .get_args()
+            .map(|word| word.display().to_string())
+            .collect()
     }
 
     #[test]
     fn the_test_runners_arguments_follow_a_double_dash() {
-        let command = prepared(Command::new("cargo"), &[], &["name".to_owned()]);
+        assert_eq!(
+            parse(&words("-- name")),
+            Ok((Extent::Usual, &words("name")[..]))
+        );
+        assert_eq!(
+            parse(&words("--all -- --all")),
+            Ok((Extent::All, &words("--all")[..]))
+        );
+        let list = list("arguments");
+        let command = prepared(Command::new("cargo"), Extent::All, &list, &words("name"));
+        fs::remove_file(&list.file).expect("the trial's file");
         assert_eq!(arguments_of(&command), ["--", "name"]);
     }
 
     #[test]
-    fn the_tests_are_told_which_packages_are_missing() {
-        let missing = &packages::FOR_TESTS[..2];
-        let command = prepared(Command::new("cargo"), missing, &[]);
-        let told = command.get_envs().find(|(name, _)| *name == MISSING_PACKAGES);
-        assert_eq!(told.and_then(|(_, value)| value), Some("lua5.4 liblua5.4-dev".as_ref()));
+    fn an_argument_before_the_double_dash_is_refused() {
+        let refused =
+            "test: expected '--all', or '--' before the test runners' arguments, got 'name'";
+        assert_eq!(parse(&words("name")), Err(refused.to_owned()));
+        assert_eq!(parse(&words("--all name")), Err(refused.to_owned()));
     }
 
     #[test]
-    fn an_argument_before_the_double_dash_is_refused() {
-        let refused = run(&["name".to_owned()]);
-        assert_eq!(
-            refused,
-            Err("test: expected '--' before the test runners' arguments, got 'name'".to_owned())
-        );
+    fn in_the_usual_run_tests_may_skip_what_only_all_installs() {
+        let list = list("extent");
+        let is_removed = |extent| {
+            let command = prepared(Command::new("cargo"), extent, &list, &[]);
+            command
+                .get_envs()
+                .any(|(name, value)| name == "CI" && value.is_none())
+        };
+        assert!(is_removed(Extent::Usual) && !is_removed(Extent::All));
+        fs::remove_file(&list.file).expect("the trial's file");
+    }
+
+    #[test]
+    fn what_tests_note_is_counted() {
+        let list = list("count");
+        fs::write(&list.file, "b\na\nb\n").expect("the trial's file");
+        let lines: Vec<(String, usize)> = list.lines().into_iter().collect();
+        fs::remove_file(&list.file).expect("the trial's file");
+        assert_eq!(lines, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
     }
 }

@@ -1,15 +1,20 @@
-//! `cargo xtask tidy`: rules on the sources that no compiler checks.
+//! `cargo xtask tidy`: checks rules on the sources that no compiler checks.
 //!
-//! Each rule is one module. It looks at one file, or at the whole tree, and returns what it finds; it never reads a
-//! file by itself, so that its tests can show it small bad inputs. The rules also run as a test of this crate.
+//! Each rule is one module. It gets the text of one file, or of all files, and returns its
+//! findings. A rule never reads files itself, so that its tests can give it small bad examples. The
+//! rules also run as a test of this crate.
 
+mod c_layers;
 mod finding;
+mod jumps;
 mod layers;
 mod length;
 mod links;
 mod names;
 mod orderings;
+mod rust_version;
 mod source;
+mod width;
 mod words;
 
 use std::path::Path;
@@ -19,13 +24,13 @@ use crate::workspace;
 use finding::{Finding, Severity};
 use source::Source;
 
-/// Files of text that are ours, by extension; files without one are ours too if they are in `.ci`.
+/// The extensions of our text files. Files without an extension are also ours if they are in `.ci`.
 const TEXT: [&str; 8] = ["rs", "c", "h", "lua", "md", "toml", "sh", "yml"];
 
-/// Texts that are others' words, to be left as they are.
+/// Texts by other authors, which are not checked.
 const NOT_OURS: [&str; 3] = ["Cargo.lock", "LICENSE-APACHE", "LICENSE-MIT"];
 
-/// Checks the workspace and prints what it finds; an error if one finding is more than a warning.
+/// Checks the workspace and prints the findings. Returns an error if one is more than a warning.
 pub(crate) fn run() -> Outcome {
     let findings = check(&workspace::root())?;
     for finding in &findings {
@@ -47,7 +52,7 @@ pub(crate) fn run() -> Outcome {
 
 fn check(root: &Path) -> Result<Vec<Finding>, String> {
     let mut findings = Vec::new();
-    let mut manifests = Vec::new();
+    let (mut manifests, mut documents, mut c_files) = (Vec::new(), Vec::new(), Vec::new());
     for path in workspace::files(root)? {
         let name = workspace::shown(root, &path);
         if !is_ours(&name) {
@@ -56,21 +61,33 @@ fn check(root: &Path) -> Result<Vec<Finding>, String> {
         let bytes = std::fs::read(&path).map_err(|why| format!("cannot read {name}: {why}"))?;
         let text = String::from_utf8(bytes).map_err(|_| format!("{name} is not UTF-8"))?;
         findings.extend(names::check(&name));
+        findings.extend(width::check(&name, &text));
         findings.extend(words::check(&name, &text, root));
         if name.ends_with(".md") {
-            findings.extend(links::check(&name, &text, |target| root.join(target).exists()));
+            findings.extend(links::check(&name, &text, |target| {
+                root.join(target).exists()
+            }));
+            documents.push((name.clone(), text.clone()));
         }
-        if [".rs", ".c", ".h"].iter().any(|ending| name.ends_with(ending)) {
+        if [".rs", ".c", ".h"]
+            .iter()
+            .any(|ending| name.ends_with(ending))
+        {
             let source = Source::parse(&name, &text);
             findings.extend(length::check(&source));
             findings.extend(words::check_unsafe(&source));
             findings.extend(orderings::check(&source));
+            findings.extend(jumps::check(&source));
         }
         if name.ends_with("Cargo.toml") {
             manifests.push((name, text));
+        } else if name.ends_with(".c") || name.ends_with(".h") {
+            c_files.push((name, text));
         }
     }
     findings.extend(layers::check(&manifests));
+    findings.extend(c_layers::check(&c_files));
+    findings.extend(rust_version::check(&manifests, &documents));
     Ok(findings)
 }
 
@@ -78,7 +95,10 @@ fn is_ours(name: &str) -> bool {
     if NOT_OURS.contains(&name) {
         return false;
     }
-    match Path::new(name).extension().and_then(|extension| extension.to_str()) {
+    match Path::new(name)
+        .extension()
+        .and_then(|extension| extension.to_str())
+    {
         Some(extension) => TEXT.contains(&extension),
         None => name.starts_with(".ci/"),
     }
@@ -103,7 +123,10 @@ mod checks {
     fn the_tree_that_is_checked_holds_what_it_must() {
         let root = workspace::root();
         let files = workspace::files(&root).expect("the workspace to be readable");
-        let names: Vec<String> = files.iter().map(|path| workspace::shown(&root, path)).collect();
+        let names: Vec<String> = files
+            .iter()
+            .map(|path| workspace::shown(&root, path))
+            .collect();
         for expected in [
             "Cargo.toml",
             "README.md",

@@ -1,9 +1,9 @@
-//! Where the workspace is and which files belong to it.
+//! The location of the workspace, and the files that belong to it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Directories that hold nothing of ours: build output and version control.
+/// Directories without sources: build output and version control.
 const NOT_SOURCES: [&str; 3] = [".git", "target", "node_modules"];
 
 /// The workspace's root directory.
@@ -12,15 +12,15 @@ pub(crate) fn root() -> PathBuf {
     here.ancestors().nth(2).unwrap_or(here).to_path_buf()
 }
 
-/// A directory for build output that must not share the main one, as its compiler flags differ.
+/// A directory for build output with other compiler flags, which must not share the main directory.
 ///
-/// It follows `CARGO_TARGET_DIR`, so that all of a run's output stays under one directory.
+/// It is under `CARGO_TARGET_DIR`, if that is set, so that all output of a run is in one place.
 pub(crate) fn target_directory(name: &str) -> PathBuf {
     let main = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     root().join(main).join(name)
 }
 
-/// The name of a file within the workspace, with forward slashes, as messages show it.
+/// The path of a file in the workspace, with forward slashes, as messages show it.
 pub(crate) fn shown(root: &Path, path: &Path) -> String {
     path.strip_prefix(root)
         .unwrap_or(path)
@@ -28,12 +28,13 @@ pub(crate) fn shown(root: &Path, path: &Path) -> String {
         .replace('\\', "/")
 }
 
-/// All files under `directory` but build output and version control, in a stable order.
+/// All files under `directory` except build output and version control, in a stable order.
 pub(crate) fn files(directory: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     let mut pending = vec![directory.to_path_buf()];
     while let Some(next) = pending.pop() {
-        let entries = fs::read_dir(&next).map_err(|why| format!("cannot list {}: {why}", next.display()))?;
+        let entries =
+            fs::read_dir(&next).map_err(|why| format!("cannot list {}: {why}", next.display()))?;
         for entry in entries {
             let entry = entry.map_err(|why| format!("cannot list {}: {why}", next.display()))?;
             let kind = entry

@@ -1,4 +1,4 @@
-//! Functions of C that lead to somebody else's code.
+//! Callbacks: C function pointers that lead to a guest's code.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -8,33 +8,40 @@ use libffi_sys as raw;
 
 use super::{Plan, SignatureError};
 
-/// What a callback does: gets its word, where the result goes, and where the arguments are. The result has the plan's slot; an integer
-/// smaller than 8 bytes is written as 8, extended.
-pub type Handler = unsafe extern "C" fn(word: *mut c_void, result: *mut c_void, arguments: *mut *mut c_void);
+/// The function that a callback runs. It gets the callback's `user_data`, the address of the
+/// result, and the addresses of the arguments. The result has the size of the plan's slot. An
+/// integer smaller than 8 bytes is written as 8, extended.
+pub type Handler =
+    unsafe extern "C" fn(user_data: *mut c_void, result: *mut c_void, arguments: *mut *mut c_void);
 
-/// A function pointer that C can call, and that leads to a [`Handler`] with a word of its own. There is no limit on their number but
-/// memory.
+/// A function pointer for C, which calls a [`Handler`] with its own `user_data`. Only memory limits
+/// the number of callbacks.
 pub struct Callback {
     closure: *mut raw::ffi_closure,
     code: *const c_void,
-    /// What libffi hands to [`enter`]; its address must not change.
+    /// The data that libffi passes to [`enter`]. Its address must not change.
     target: Box<Target>,
 }
 
 struct Target {
     handler: Handler,
-    word: *mut c_void,
+    user_data: *mut c_void,
     plan: Arc<Plan>,
 }
 
-// SAFETY: nothing in it belongs to a thread. What the word leads to is the business of who made the callback.
+// SAFETY: nothing in a callback belongs to one thread. The code that made it answers for what its
+// `user_data` points to.
 unsafe impl Send for Callback {}
-// SAFETY: nothing changes once it is made.
+// SAFETY: a callback does not change after it is made.
 unsafe impl Sync for Callback {}
 
 impl Callback {
-    /// Makes a function pointer of the plan's signature.
-    pub fn new(plan: Arc<Plan>, handler: Handler, word: *mut c_void) -> Result<Callback, SignatureError> {
+    /// Makes a callback with the plan's signature.
+    pub fn new(
+        plan: Arc<Plan>,
+        handler: Handler,
+        user_data: *mut c_void,
+    ) -> Result<Callback, SignatureError> {
         if let Some(name) = plan.not_called_back() {
             return Err(SignatureError(format!(
                 "'{name}' cannot be passed to a callback by value; pass a pointer to it"
@@ -42,20 +49,30 @@ impl Callback {
         }
         let mut code = ptr::null_mut();
         // SAFETY: `code` is writable.
-        let closure = unsafe { raw::ffi_closure_alloc(size_of::<raw::ffi_closure>(), &raw mut code) };
+        let closure =
+            unsafe { raw::ffi_closure_alloc(size_of::<raw::ffi_closure>(), &raw mut code) };
         let closure = closure.cast::<raw::ffi_closure>();
         if closure.is_null() {
-            return Err(SignatureError("no memory for another callback; free some".to_owned()));
+            return Err(SignatureError(
+                "no memory for another callback; free some".to_owned(),
+            ));
         }
-        let target = Box::new(Target { handler, word, plan });
+        let target = Box::new(Target {
+            handler,
+            user_data,
+            plan,
+        });
         let made = Callback {
             closure,
             code: code.cast_const(),
             target,
         };
         let data = ptr::from_ref(&*made.target).cast_mut().cast();
-        // SAFETY: the closure was allocated for `code`; the plan and the target live as long as `made`.
-        let status = unsafe { raw::ffi_prep_closure_loc(closure, made.target.plan.cif(), Some(enter), data, code) };
+        // SAFETY: the closure was allocated for `code`; the plan and the target live as long as
+        // `made`.
+        let status = unsafe {
+            raw::ffi_prep_closure_loc(closure, made.target.plan.cif(), Some(enter), data, code)
+        };
         match status {
             raw::ffi_status_FFI_OK => Ok(made),
             other => Err(SignatureError(format!(
@@ -64,7 +81,7 @@ impl Callback {
         }
     }
 
-    /// The function pointer.
+    /// The function pointer for C.
     pub fn code(&self) -> *const c_void {
         self.code
     }
@@ -77,20 +94,26 @@ impl Callback {
 
 impl Drop for Callback {
     fn drop(&mut self) {
-        // SAFETY: it came from ffi_closure_alloc, and whoever drops a callback says that C does not call it any more.
+        // SAFETY: the closure came from ffi_closure_alloc. The code that drops a callback
+        // guarantees that C no longer calls it.
         unsafe { raw::ffi_closure_free(self.closure.cast()) };
     }
 }
 
-/// Where libffi comes in.
+/// The function that libffi calls for every callback.
 unsafe extern "C" fn enter(
     _cif: *mut raw::ffi_cif,
     result: *mut c_void,
     arguments: *mut *mut c_void,
     data: *mut c_void,
 ) {
-    // SAFETY: `data` is the target that the closure was made with, which lives as long as the closure.
-    let (handler, word) = unsafe { ((*data.cast::<Target>()).handler, (*data.cast::<Target>()).word) };
-    // SAFETY: what a handler may expect, by the closure's signature.
-    unsafe { handler(word, result, arguments) };
+    // SAFETY: `data` is the target that the closure was made with. It lives as long as the closure.
+    let (handler, user_data) = unsafe {
+        (
+            (*data.cast::<Target>()).handler,
+            (*data.cast::<Target>()).user_data,
+        )
+    };
+    // SAFETY: the closure's signature gives the handler the result and arguments that it expects.
+    unsafe { handler(user_data, result, arguments) };
 }

@@ -1,7 +1,8 @@
-//! Calls of C functions, and C's calls back.
+//! Calls of C functions, and callbacks from C.
 //!
-//! A signature is prepared once, as a [`Plan`]. It knows libffi's description of the signature, and whether it can do without: the
-//! most frequent signatures are called directly (`c/direct.h`).
+//! A signature is prepared once, as a [`Plan`]. The plan holds libffi's description of the
+//! signature. It also knows whether the call can do without libffi: the most frequent signatures
+//! are called directly (`c/direct.h`).
 
 mod callback;
 mod passing;
@@ -12,7 +13,7 @@ use std::fmt;
 pub use callback::{Callback, Handler};
 pub use plan::{Answer, Direct, Kind, MAX_ARGUMENTS, Plan, Registers, Slot};
 
-/// Why a signature cannot be called.
+/// The reason why a signature cannot be called.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SignatureError(pub(crate) String);
 

@@ -1,7 +1,9 @@
-//! Types as libffi is told of them.
+//! Describes types to libffi.
 //!
-//! libffi lays structures out by itself, knows neither packing nor bit-fields nor unions, and asks a structure's elements only for the
-//! registers that it is passed in. So it gets the size and alignment that the layout says, and elements that lead to the right registers.
+//! libffi computes the layout of structures itself, and does not know packing, bit-fields or
+//! unions. It uses the elements of a structure only to find the registers that the structure is
+//! passed in. So we give it the size and alignment of our own layout, and elements that lead to the
+//! right registers.
 
 use std::ptr;
 
@@ -10,7 +12,8 @@ use libffi_sys as raw;
 use super::SignatureError;
 use crate::types::{Kind, Length, Qualified, Scalar, TypeId, Types};
 
-/// libffi's descriptions of one signature's types. They refer to each other by address, so nothing is moved or freed before all.
+/// libffi's descriptions of one signature's types. They refer to each other by address, so none may
+/// be moved, and all are freed together.
 #[derive(Default)]
 pub(super) struct Descriptions {
     #[expect(clippy::vec_box, reason = "libffi keeps their addresses")]
@@ -18,58 +21,80 @@ pub(super) struct Descriptions {
     lists: Vec<Box<[*mut raw::ffi_type]>>,
 }
 
-/// A number in a structure: where it is and what it is.
+/// A number in a structure, with its offset in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Leaf {
     offset: u64,
     scalar: Scalar,
 }
 
-/// Most numbers that a structure passed in registers can have, and most types on the way to them: 16 bytes of
-/// bit-fields, one bit each, in unions of a few members.
+/// The largest number of leaves in a structure that is passed in registers, and of types on the way
+/// to them. It suffices for 16 bytes of one-bit fields in unions of a few members.
 const MAX_LEAVES: usize = 4096;
 
-/// Bit-fields without a name decide which registers a structure is passed in, as GCC has it on x86-64. Clang passes over them; which of both is
-/// right the psABI does not say, so it is what the system is compiled with.
+/// Whether bit-fields without a name decide which registers a structure is passed in. On x86-64
+/// they do in GCC, and do not in Clang; the psABI leaves it open. We follow the compiler that the
+/// system is built with.
 const PADDING_BITS_COUNT: bool = cfg!(all(target_arch = "x86_64", target_os = "linux"));
 
 /// The largest alignment of an argument on the stack, in bytes.
 const MAX_ARGUMENT_ALIGN: u32 = 16;
 
 impl Descriptions {
-    /// Describes a type that is passed. libffi aligns the stack to 16 bytes and no more.
-    pub(super) fn argument(&mut self, types: &Types, of: Qualified) -> Result<*mut raw::ffi_type, SignatureError> {
+    /// Describes the type of an argument. libffi aligns the stack to 16 bytes, so a larger
+    /// alignment is an error.
+    pub(super) fn argument(
+        &mut self,
+        types: &Types,
+        of: Qualified,
+    ) -> Result<*mut raw::ffi_type, SignatureError> {
         if types.align_of(of.id.into()) > MAX_ARGUMENT_ALIGN {
             return Err(refuse(types, of));
         }
         self.describe(types, of)
     }
 
-    /// Describes a type that is returned. libffi does not take structures out of the registers of the x87.
-    pub(super) fn result(&mut self, types: &Types, of: Qualified) -> Result<*mut raw::ffi_type, SignatureError> {
+    /// Describes the type of a result. libffi cannot return structures from x87 registers.
+    pub(super) fn result(
+        &mut self,
+        types: &Types,
+        of: Qualified,
+    ) -> Result<*mut raw::ffi_type, SignatureError> {
         let mut found = Leaves::default();
         if cfg!(target_arch = "x86_64")
             && types.size_of(of.id) == Some(16)
             && matches!(types.kind(of.id), Kind::Record(_))
             && found.collect(types, of.id, 0).is_some()
-            && found.leaves.iter().all(|leaf| leaf.scalar == Scalar::LongDouble)
+            && found
+                .leaves
+                .iter()
+                .all(|leaf| leaf.scalar == Scalar::LongDouble)
         {
             return Err(refuse(types, of));
         }
         self.describe(types, of)
     }
 
-    /// Describes a type that is passed or returned.
-    fn describe(&mut self, types: &Types, of: Qualified) -> Result<*mut raw::ffi_type, SignatureError> {
+    /// Describes the type of an argument or result.
+    fn describe(
+        &mut self,
+        types: &Types,
+        of: Qualified,
+    ) -> Result<*mut raw::ffi_type, SignatureError> {
         match types.kind(of.id) {
             Kind::Void => Ok(&raw mut raw::ffi_type_void),
-            Kind::Pointer(_) => Ok(&raw mut raw::ffi_type_pointer),
-            Kind::Scalar(_) | Kind::Enum(_) => match types.as_scalar(of.id).and_then(scalar_description) {
-                Some(description) => Ok(description),
-                None => Err(refuse(types, of)),
-            },
+            Kind::Pointer(_) | Kind::Reference(_) => Ok(&raw mut raw::ffi_type_pointer),
+            Kind::Scalar(_) | Kind::Enum(_) => {
+                match types.as_scalar(of.id).and_then(scalar_description) {
+                    Some(description) => Ok(description),
+                    None => Err(refuse(types, of)),
+                }
+            }
             Kind::Complex(part) if *part != Scalar::LongDouble => {
-                let leaves = [0, part.size()].map(|offset| Leaf { offset, scalar: *part });
+                let leaves = [0, part.size()].map(|offset| Leaf {
+                    offset,
+                    scalar: *part,
+                });
                 Ok(self.structure(part.size() * 2, part.align(), &leaves, false))
             }
             Kind::Record(_) => self.record(types, of),
@@ -77,7 +102,11 @@ impl Descriptions {
         }
     }
 
-    fn record(&mut self, types: &Types, of: Qualified) -> Result<*mut raw::ffi_type, SignatureError> {
+    fn record(
+        &mut self,
+        types: &Types,
+        of: Qualified,
+    ) -> Result<*mut raw::ffi_type, SignatureError> {
         let (Some(size), align) = (types.size_of(of.id), types.align_of(of.id.into())) else {
             let name = types.name(of);
             return Err(SignatureError(format!(
@@ -88,14 +117,23 @@ impl Descriptions {
             return Err(refuse(types, of));
         }
         let mut found = Leaves::default();
-        // A larger one is in memory whatever it holds, unless it consists of like floating-point numbers (AArch64).
+        // A larger structure is passed in memory whatever it holds. The exception is a homogeneous
+        // floating-point aggregate (AArch64).
         if size <= 64 {
-            found.collect(types, of.id, 0).ok_or_else(|| refuse(types, of))?;
+            found
+                .collect(types, of.id, 0)
+                .ok_or_else(|| refuse(types, of))?;
         }
         Ok(self.structure(size, align, &found.leaves, found.is_misaligned))
     }
 
-    fn structure(&mut self, size: u64, align: u32, leaves: &[Leaf], is_misaligned: bool) -> *mut raw::ffi_type {
+    fn structure(
+        &mut self,
+        size: u64,
+        align: u32,
+        leaves: &[Leaf],
+        is_misaligned: bool,
+    ) -> *mut raw::ffi_type {
         let elements = if cfg!(target_arch = "aarch64") {
             aarch64_elements(size, leaves)
         } else {
@@ -104,7 +142,12 @@ impl Descriptions {
         self.add(size, align, elements)
     }
 
-    fn add(&mut self, size: u64, align: u32, mut elements: Vec<*mut raw::ffi_type>) -> *mut raw::ffi_type {
+    fn add(
+        &mut self,
+        size: u64,
+        align: u32,
+        mut elements: Vec<*mut raw::ffi_type>,
+    ) -> *mut raw::ffi_type {
         elements.push(ptr::null_mut());
         let mut list = elements.into_boxed_slice();
         let mut structure = Box::new(raw::ffi_type {
@@ -119,8 +162,14 @@ impl Descriptions {
         description
     }
 
-    /// Elements of which libffi finds the classes of the System V psABI, section 3.2.3, for the structure's eightbytes.
-    fn x86_64_elements(&mut self, size: u64, leaves: &[Leaf], is_misaligned: bool) -> Vec<*mut raw::ffi_type> {
+    /// Elements that lead libffi to the right classes for a structure's eightbytes (System V psABI,
+    /// section 3.2.3).
+    fn x86_64_elements(
+        &mut self,
+        size: u64,
+        leaves: &[Leaf],
+        is_misaligned: bool,
+    ) -> Vec<*mut raw::ffi_type> {
         let has_x87 = leaves.iter().any(|leaf| leaf.scalar == Scalar::LongDouble);
         if size > 16 {
             return vec![&raw mut raw::ffi_type_uint64];
@@ -134,14 +183,18 @@ impl Descriptions {
                 .filter(move |leaf| (start..start + 8).contains(&leaf.offset))
         };
         let has_integer = |start: u64| within(start).any(|leaf| leaf.scalar.is_integer());
-        // Integers in both eightbytes of a union outweigh the x87 (rule 4d).
+        // An integer in both eightbytes of a union outweighs the x87 class (rule 4d).
         if is_misaligned || has_x87 && !(has_integer(0) && has_integer(8)) {
-            // In memory: what has an element of more than 32 bytes is, by libffi's reading.
+            // This is passed in memory: libffi does so when an element has more than 32 bytes.
             let large = self.add(33, 1, vec![&raw mut raw::ffi_type_uint8]);
             return vec![large];
         }
-        let eightbyte = |start: u64| match (within(start).next().is_some(), has_integer(start), size - start) {
-            // Nothing but padding takes no register: a structure without elements has no class.
+        let eightbyte = |start: u64| match (
+            within(start).next().is_some(),
+            has_integer(start),
+            size - start,
+        ) {
+            // Padding takes no register, and a structure without elements has no class.
             (false, ..) => self.add(8, 8, Vec::new()),
             (_, true, 0..=4) => &raw mut raw::ffi_type_uint32,
             (_, true, _) => &raw mut raw::ffi_type_uint64,
@@ -152,16 +205,22 @@ impl Descriptions {
     }
 }
 
-/// Whether half of a structure of two eightbytes is padding, which takes no register. libffi's closures count one for it all the same (3.5, in
-/// `ffi_closure_unix64_inner`), and would take every argument after it from the wrong one.
+/// Whether one half of a structure of two eightbytes is padding only. Such a half takes no
+/// register. libffi's closures count one for it nevertheless (3.5, in `ffi_closure_unix64_inner`).
+/// They would read every later argument from the wrong register.
 pub(super) fn is_half_empty(types: &Types, of: Qualified) -> bool {
-    let is_small = types.size_of(of.id).is_some_and(|size| (9..=16).contains(&size));
+    let is_small = types
+        .size_of(of.id)
+        .is_some_and(|size| (9..=16).contains(&size));
     if !cfg!(target_arch = "x86_64") || !is_small || !matches!(types.kind(of.id), Kind::Record(_)) {
         return false;
     }
     let mut found = Leaves::default();
     let is_known = found.collect(types, of.id, 0).is_some();
-    let has_x87 = found.leaves.iter().any(|leaf| leaf.scalar == Scalar::LongDouble);
+    let has_x87 = found
+        .leaves
+        .iter()
+        .any(|leaf| leaf.scalar == Scalar::LongDouble);
     let is_empty = |start: u64| {
         found
             .leaves
@@ -171,7 +230,8 @@ pub(super) fn is_half_empty(types: &Types, of: Qualified) -> bool {
     is_known && !has_x87 && !found.is_misaligned && [0, 8].into_iter().any(is_empty)
 }
 
-/// Elements of which libffi finds whether it is a homogeneous floating-point aggregate (AAPCS64, section 5.9.5).
+/// Elements that tell libffi whether a structure is a homogeneous floating-point aggregate
+/// (AAPCS64, section 5.9.5).
 fn aarch64_elements(size: u64, leaves: &[Leaf]) -> Vec<*mut raw::ffi_type> {
     let first = leaves
         .first()
@@ -188,20 +248,21 @@ fn aarch64_elements(size: u64, leaves: &[Leaf]) -> Vec<*mut raw::ffi_type> {
     vec![&raw mut raw::ffi_type_uint64; count]
 }
 
-/// The numbers that a structure consists of.
+/// The numbers in a structure.
 #[derive(Default)]
 struct Leaves {
     leaves: Vec<Leaf>,
-    /// How many types have been looked at: not all lead to numbers.
+    /// How many types have been visited. Not all of them contain numbers.
     visited: usize,
-    /// A number lies where its type's alignment does not allow it, in a packed structure.
+    /// Whether a number lies where its type's alignment does not allow it, as in a packed
+    /// structure.
     is_misaligned: bool,
 }
 
 impl Leaves {
-    /// Collects them. None if there are some that cannot be passed.
+    /// Collects the numbers. Returns `None` if one of them cannot be passed.
     fn collect(&mut self, types: &Types, id: TypeId, offset: u64) -> Option<()> {
-        // What has no bytes may be there any number of times.
+        // An array of elements without bytes may have any length, so it is skipped.
         if types.size_of(id) == Some(0) {
             return Some(());
         }
@@ -211,7 +272,7 @@ impl Leaves {
         }
         match types.kind(id) {
             Kind::Scalar(_) | Kind::Enum(_) => self.add(offset, types.as_scalar(id)?),
-            Kind::Pointer(_) => self.add(offset, Scalar::UnsignedLong),
+            Kind::Pointer(_) | Kind::Reference(_) => self.add(offset, Scalar::UnsignedLong),
             Kind::Complex(part) => {
                 self.add(offset, *part)?;
                 self.add(offset + part.size(), *part)
@@ -225,8 +286,9 @@ impl Leaves {
                 let body = record.body.as_ref()?;
                 if PADDING_BITS_COUNT {
                     let mut padding = body.padding.iter();
-                    padding
-                        .try_for_each(|padding| self.add_bits(offset * 8 + padding.start, offset * 8 + padding.end))?;
+                    padding.try_for_each(|padding| {
+                        self.add_bits(offset * 8 + padding.start, offset * 8 + padding.end)
+                    })?;
                 }
                 body.fields.iter().try_for_each(|field| {
                     let place = offset + field.found.offset;
@@ -243,7 +305,7 @@ impl Leaves {
         }
     }
 
-    /// Adds what holds these bits: integers at both ends.
+    /// Adds the integers that hold the bits `first..end`: one at each end.
     fn add_bits(&mut self, first: u64, end: u64) -> Option<()> {
         self.add(first / 8, Scalar::UnsignedChar)?;
         self.add((end - 1) / 8, Scalar::UnsignedChar)
@@ -257,7 +319,7 @@ impl Leaves {
     }
 }
 
-/// libffi's description of a number; none of those that it cannot pass.
+/// libffi's description of a number; `None` for a number that libffi cannot pass.
 fn scalar_description(scalar: Scalar) -> Option<*mut raw::ffi_type> {
     Some(match (scalar, scalar.size(), scalar.is_signed()) {
         (Scalar::Int128 | Scalar::UnsignedInt128 | Scalar::Float128, ..) => return None,

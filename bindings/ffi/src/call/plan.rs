@@ -1,4 +1,4 @@
-//! A prepared signature.
+//! Prepares a signature, so that its calls are fast.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -9,19 +9,19 @@ use super::SignatureError;
 use super::passing::{Descriptions, is_half_empty};
 use crate::types::{Function, Kind as TypeKind, Qualified, Scalar, Types};
 
-/// Most arguments of one call.
+/// The largest number of arguments of one call.
 pub const MAX_ARGUMENTS: usize = 255;
 
-/// The place of an argument or result: how much memory it needs.
+/// The memory that an argument or result needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
-    /// Bytes. A result has at least 8, since libffi writes whole registers.
+    /// Size in bytes. A result has at least 8, since libffi writes whole registers.
     pub size: usize,
-    /// Alignment of the place in bytes.
+    /// Alignment in bytes.
     pub align: usize,
 }
 
-/// How a signature is called directly: `enum baton_ffi_kind`.
+/// The kinds of direct calls: `enum baton_ffi_kind`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub enum Kind {
@@ -35,7 +35,7 @@ pub enum Kind {
     Mixed = 4,
 }
 
-/// The register that the result is in: `enum baton_ffi_answer`.
+/// The register that holds the result: `enum baton_ffi_answer`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub enum Answer {
@@ -47,53 +47,70 @@ pub enum Answer {
     Double = 2,
 }
 
-/// How a signature is called without libffi.
+/// How to call a signature without libffi.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Direct {
-    /// Which registers are filled.
+    /// The registers that are filled.
     pub kind: Kind,
-    /// Which register the result is in.
+    /// The register that holds the result.
     pub answer: Answer,
 }
 
-/// The registers of a direct call: `struct baton_ffi_registers`.
+/// The argument registers of a direct call: `struct baton_ffi_registers`.
 #[derive(Clone, Copy, Default, Debug)]
 #[repr(C)]
 pub struct Registers {
     /// Integers and pointers, extended to 64 bits, in the order of the parameters.
     pub integer: [u64; 6],
-    /// The bits of floating-point numbers, in the order of the parameters; a `float` in the low half.
+    /// The bits of floating-point numbers, in the order of the parameters. A `float` is in the low
+    /// half.
     pub floating: [u64; 8],
 }
 
 unsafe extern "C" {
-    fn baton_ffi_direct(function: *const c_void, kind: c_int, answer: c_int, registers: *const Registers) -> u64;
+    fn baton_ffi_direct(
+        function: *const c_void,
+        kind: c_int,
+        answer: c_int,
+        registers: *const Registers,
+    ) -> u64;
 }
 
-/// A prepared signature. It does not change, and may be used by many threads at once.
+/// A prepared signature. It never changes, so many threads may use it at once.
 pub struct Plan {
     cif: Box<raw::ffi_cif>,
     arguments: Vec<Slot>,
     result: Slot,
     direct: Option<Direct>,
-    /// The name of a parameter's type that callbacks cannot take.
+    /// The name of a parameter's type that callbacks cannot take by value.
     not_called_back: Option<String>,
-    /// What `cif` refers to.
+    /// The types that `cif` points to.
     _types: Box<[*mut raw::ffi_type]>,
     _descriptions: Descriptions,
 }
 
-// SAFETY: everything that the pointers lead to belongs to the plan or is static, and nothing writes to it once it is made.
+// SAFETY: the pointers lead to memory that the plan owns or that is static. Nothing writes to it
+// after the plan is made.
 unsafe impl Send for Plan {}
 // SAFETY: as above.
 unsafe impl Sync for Plan {}
 
 impl Plan {
-    /// Prepares a function's signature. `further` are the types of the arguments after the fixed ones; C's promotions are applied to them.
-    pub fn new(types: &mut Types, function: &Function, further: &[Qualified]) -> Result<Plan, SignatureError> {
+    /// Prepares a function's signature. `further` holds the types of the arguments after the fixed
+    /// ones; C's promotions are applied to them.
+    pub fn new(
+        types: &mut Types,
+        function: &Function,
+        further: &[Qualified],
+    ) -> Result<Plan, SignatureError> {
         if !further.is_empty() && !function.is_variadic {
-            let (takes, given) = (function.parameters.len(), function.parameters.len() + further.len());
-            return Err(SignatureError(format!("{takes} arguments expected, got {given}")));
+            let (takes, given) = (
+                function.parameters.len(),
+                function.parameters.len() + further.len(),
+            );
+            return Err(SignatureError(format!(
+                "{takes} arguments expected, got {given}"
+            )));
         }
         let fixed = function.parameters.len();
         let mut all = function.parameters.clone();
@@ -106,9 +123,16 @@ impl Plan {
         }
         let mut descriptions = Descriptions::default();
         let result = descriptions.result(types, function.result)?;
-        let described: Result<Vec<_>, _> = all.iter().map(|of| descriptions.argument(types, *of)).collect();
+        let described: Result<Vec<_>, _> = all
+            .iter()
+            .map(|of| descriptions.argument(types, *of))
+            .collect();
         let mut described = described?.into_boxed_slice();
-        let cif = prepare(&mut described, result, function.is_variadic.then_some(fixed))?;
+        let cif = prepare(
+            &mut described,
+            result,
+            function.is_variadic.then_some(fixed),
+        )?;
         let slots = all.iter().map(|of| slot(types, *of));
         let of_result = slot(types, function.result);
         Ok(Plan {
@@ -128,46 +152,66 @@ impl Plan {
         })
     }
 
-    /// The places of the arguments.
+    /// The memory that the arguments need.
     pub fn arguments(&self) -> &[Slot] {
         &self.arguments
     }
 
-    /// The place of the result.
+    /// The memory that the result needs.
     pub fn result(&self) -> Slot {
         self.result
     }
 
-    /// How to call it without libffi, if that can be done.
+    /// How to call it without libffi; `None` if only libffi can.
     pub fn direct(&self) -> Option<Direct> {
         self.direct
     }
 
-    /// The name of a parameter's type that a callback cannot take by value, if there is one.
+    /// The name of a parameter's type that a callback cannot take by value; `None` if there is
+    /// none.
     pub fn not_called_back(&self) -> Option<&str> {
         self.not_called_back.as_deref()
     }
 
-    /// Calls a function through libffi. An integer result that is smaller than 8 bytes is extended to 8.
+    /// Calls a function through libffi. An integer result smaller than 8 bytes is extended to 8.
     ///
     /// # Safety
-    /// `function` is a function of this plan's signature, and may be called now. `arguments` has the address of each argument, readable
-    /// for its slot's size; `result` is writable for that of the result.
-    pub unsafe fn call(&self, function: *const c_void, arguments: *mut *mut c_void, result: *mut c_void) {
-        // SAFETY: a function of C at this address, by the caller's condition.
-        let function = unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn()>(function) };
+    /// `function` has this plan's signature, and may be called now. `arguments` holds the address
+    /// of each argument, readable for the size of its slot. `result` is writable for the size of
+    /// the result's slot.
+    pub unsafe fn call(
+        &self,
+        function: *const c_void,
+        arguments: *mut *mut c_void,
+        result: *mut c_void,
+    ) {
+        // SAFETY: by the caller's condition, there is a C function at this address.
+        let function =
+            unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn()>(function) };
         let cif = ptr::from_ref(&*self.cif).cast_mut();
-        // SAFETY: `cif` was prepared and what it refers to lives in `self`; ffi_call only reads it. The rest is the caller's condition.
+        // SAFETY: `cif` was prepared, and `self` owns what it refers to; ffi_call only reads it.
+        // The caller's conditions cover the rest.
         unsafe { raw::ffi_call(cif, Some(function), result, arguments) };
     }
 
-    /// Calls a function directly, with what stands in the registers; answers the bits of the result.
+    /// Calls a function directly with the given registers, and returns the bits of the result.
     ///
     /// # Safety
-    /// `function` is a function of the signature that `direct` was made for, and may be called now.
-    pub unsafe fn call_direct(direct: Direct, function: *const c_void, registers: &Registers) -> u64 {
-        // SAFETY: the caller's condition; see c/direct.h for why the registers suffice.
-        unsafe { baton_ffi_direct(function, direct.kind as c_int, direct.answer as c_int, registers) }
+    /// `function` has the signature that `direct` was made for, and may be called now.
+    pub unsafe fn call_direct(
+        direct: Direct,
+        function: *const c_void,
+        registers: &Registers,
+    ) -> u64 {
+        // SAFETY: the caller's condition. c/direct.h explains why the registers suffice.
+        unsafe {
+            baton_ffi_direct(
+                function,
+                direct.kind as c_int,
+                direct.answer as c_int,
+                registers,
+            )
+        }
     }
 
     pub(super) fn cif(&self) -> *mut raw::ffi_cif {
@@ -183,10 +227,12 @@ fn prepare(
     let mut cif = Box::<raw::ffi_cif>::default();
     let (count, list) = (described.len() as u32, described.as_mut_ptr());
     let abi = raw::ffi_abi_FFI_DEFAULT_ABI;
-    // SAFETY: all descriptions are complete, and live as long as the plan that `cif` goes into.
+    // SAFETY: all descriptions are complete. They live as long as the plan that holds `cif`.
     let status = unsafe {
         match fixed {
-            Some(fixed) => raw::ffi_prep_cif_var(&raw mut *cif, abi, fixed as u32, count, result, list),
+            Some(fixed) => {
+                raw::ffi_prep_cif_var(&raw mut *cif, abi, fixed as u32, count, result, list)
+            }
             None => raw::ffi_prep_cif(&raw mut *cif, abi, count, result, list),
         }
     };
@@ -205,19 +251,23 @@ fn slot(types: &Types, of: Qualified) -> Slot {
     }
 }
 
-/// The type that a value has when it is passed after the fixed arguments (C11, 6.5.2.2).
+/// The type that a value has after the fixed arguments: C's default argument promotions (C11,
+/// 6.5.2.2).
 fn promoted(types: &mut Types, of: Qualified) -> Qualified {
     match types.as_scalar(of.id) {
         Some(Scalar::Float) => types.scalar(Scalar::Double).into(),
-        Some(scalar) if scalar.is_integer() && scalar.size() < 4 => types.scalar(Scalar::Int).into(),
+        Some(scalar) if scalar.is_integer() && scalar.size() < 4 => {
+            types.scalar(Scalar::Int).into()
+        }
         _ => of.plain(),
     }
 }
 
-/// Which register file a value is passed in: true is the floating-point one. None of what takes another way.
+/// The registers that a value is passed in: true for the floating-point ones, false for the integer
+/// ones. `None` for a value that is passed another way.
 fn register(types: &Types, of: Qualified) -> Option<bool> {
     match types.kind(of.id) {
-        TypeKind::Pointer(_) => Some(false),
+        TypeKind::Pointer(_) | TypeKind::Reference(_) => Some(false),
         _ => match types.as_scalar(of.id)? {
             Scalar::Float | Scalar::Double => Some(true),
             scalar => (scalar.is_integer() && scalar.size() <= 8).then_some(false),
@@ -225,7 +275,7 @@ fn register(types: &Types, of: Qualified) -> Option<bool> {
     }
 }
 
-/// How to call a signature without libffi, if that can be done.
+/// How to call a signature without libffi; `None` if only libffi can.
 fn direct(types: &Types, function: &Function) -> Option<Direct> {
     let is_supported = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
     if !is_supported || function.is_variadic {
@@ -243,7 +293,10 @@ fn direct(types: &Types, function: &Function) -> Option<Direct> {
     }
     let answer = match types.kind(function.result.id) {
         TypeKind::Void => Answer::Integer,
-        _ => match (register(types, function.result)?, types.as_scalar(function.result.id)) {
+        _ => match (
+            register(types, function.result)?,
+            types.as_scalar(function.result.id),
+        ) {
             (true, Some(Scalar::Float)) => Answer::Float,
             (true, _) => Answer::Double,
             (false, _) => Answer::Integer,

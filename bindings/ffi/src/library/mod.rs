@@ -1,4 +1,4 @@
-//! Shared libraries: finding, loading, looking up.
+//! Finds and loads shared libraries, and finds their symbols.
 
 mod script;
 
@@ -6,18 +6,18 @@ use std::ffi::{CStr, CString, c_void};
 use std::fmt;
 use std::path::Path;
 
-/// A loaded library, or the program with all that it has loaded.
+/// A loaded library, or the program itself with everything it has loaded.
 pub struct Library {
     handle: *mut c_void,
     name: String,
 }
 
-// SAFETY: the dynamic linker's functions may be called by any thread.
+// SAFETY: any thread may call the dynamic linker's functions.
 unsafe impl Send for Library {}
-// SAFETY: as above; a library does not change.
+// SAFETY: as above, and a library does not change.
 unsafe impl Sync for Library {}
 
-/// Why a library or a symbol was not found.
+/// The reason why a library or a symbol was not found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LibraryError(String);
 
@@ -29,21 +29,24 @@ impl fmt::Display for LibraryError {
 
 impl std::error::Error for LibraryError {}
 
-/// What the dynamic linker said last on this thread.
+/// The dynamic linker's last error message on this thread.
 fn complaint() -> String {
-    // SAFETY: it answers a C string that is valid until the thread's next call of the dynamic linker, or null.
+    // SAFETY: dlerror returns null, or a C string that stays valid until this thread's next call of
+    // the dynamic linker.
     let text = unsafe { libc::dlerror() };
     if text.is_null() {
         return "no reason given".to_owned();
     }
     // SAFETY: as above.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    unsafe { CStr::from_ptr(text) }
+        .to_string_lossy()
+        .into_owned()
 }
 
 impl Library {
-    /// The program itself with everything that it has loaded: the name space `C`.
+    /// The program itself with everything it has loaded: the name space `C`.
     pub fn program() -> Library {
-        // SAFETY: always allowed.
+        // SAFETY: dlopen with a null name is always allowed.
         let handle = unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_NOW) };
         Library {
             handle,
@@ -51,14 +54,24 @@ impl Library {
         }
     }
 
-    /// Loads a library. A name without a slash is completed to `libNAME.so` and searched for where the system does; any other is a path. A
-    /// linker script in the place of a library is followed to the library that it names. `global`: its symbols are visible to libraries
-    /// that are loaded later.
+    /// Loads a library. A name without a slash is completed to `libNAME.so`, and the system
+    /// searches for it. Any other name is a path. If the file is a linker script, the library that
+    /// it names is loaded. With `global`, libraries that are loaded later see its symbols.
     pub fn load(name: &str, global: bool) -> Result<Library, LibraryError> {
         let complete = complete_name(name);
-        let flags = libc::RTLD_NOW | if global { libc::RTLD_GLOBAL } else { libc::RTLD_LOCAL };
+        let flags = libc::RTLD_NOW
+            | if global {
+                libc::RTLD_GLOBAL
+            } else {
+                libc::RTLD_LOCAL
+            };
         let why = match open(&complete, flags) {
-            Ok(handle) => return Ok(Library { handle, name: complete }),
+            Ok(handle) => {
+                return Ok(Library {
+                    handle,
+                    name: complete,
+                });
+            }
             Err(why) => why,
         };
         if let Some(real) = script::library_behind(&why)
@@ -71,12 +84,15 @@ impl Library {
         } else {
             "; give a path, or a full name such as libz.so.1, if it lies elsewhere"
         };
-        Err(LibraryError(format!("cannot load library '{name}' ({why}){hint}")))
+        Err(LibraryError(format!(
+            "cannot load library '{name}' ({why}){hint}"
+        )))
     }
 
     /// The address of a function or variable.
     pub fn symbol(&self, name: &str) -> Result<*mut c_void, LibraryError> {
-        let missing = |why: &str| LibraryError(format!("undefined symbol '{name}' in {}{why}", self.name));
+        let missing =
+            |why: &str| LibraryError(format!("undefined symbol '{name}' in {}{why}", self.name));
         let symbol = CString::new(name).map_err(|_| missing(" (it has a zero byte)"))?;
         // SAFETY: the handle came from dlopen, and the name is a C string.
         let address = unsafe { libc::dlsym(self.handle, symbol.as_ptr()) };
@@ -88,7 +104,7 @@ impl Library {
         Ok(address)
     }
 
-    /// The name that it was found under.
+    /// The name under which the library was found.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -96,19 +112,25 @@ impl Library {
 
 impl Drop for Library {
     fn drop(&mut self) {
-        // SAFETY: the handle came from dlopen and is not used any more. Who drops a library says that nothing of it is in use.
+        // SAFETY: the handle came from dlopen and is not used after this. The code that drops a
+        // library guarantees that nothing of it is in use.
         unsafe { libc::dlclose(self.handle) };
     }
 }
 
 fn open(name: &str, flags: i32) -> Result<*mut c_void, String> {
     let file = CString::new(name).map_err(|_| "its name has a zero byte".to_owned())?;
-    // SAFETY: a C string; what a library's constructors do is its own business, as with any library.
+    // SAFETY: the name is a C string. The library's constructors run, as with any loaded library;
+    // the program that loads it answers for them.
     let handle = unsafe { libc::dlopen(file.as_ptr(), flags) };
-    if handle.is_null() { Err(complaint()) } else { Ok(handle) }
+    if handle.is_null() {
+        Err(complaint())
+    } else {
+        Ok(handle)
+    }
 }
 
-/// The name under which the system has a library: `z` is `libz.so` (`libz.dylib` on macOS).
+/// The file name of a library on this system: `z` becomes `libz.so` (`libz.dylib` on macOS).
 fn complete_name(name: &str) -> String {
     if name.contains('/') {
         return name.to_owned();
@@ -148,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said_by_name() {
+    fn a_missing_library_or_symbol_is_named() {
         let error = Library::load("no_such_library", false)
             .err()
             .expect("there is none")
@@ -162,7 +184,11 @@ mod tests {
             .expect_err("there is none")
             .to_string();
         assert!(error.contains("'no_such_symbol'"), "{error}");
-        Library::program().symbol("malloc").expect("every program has it");
-        Library::load("nul\0", false).err().expect("no file has such a name");
+        Library::program()
+            .symbol("malloc")
+            .expect("every program has it");
+        Library::load("nul\0", false)
+            .err()
+            .expect("no file has such a name");
     }
 }

@@ -1,20 +1,25 @@
-//! Linker scripts in the place of libraries: `libc.so` is a text that names the real one.
+//! Reads linker scripts that stand in the place of libraries. For example, `libc.so` is a text that
+//! names the real library.
 
 use std::fs::File;
 use std::io::Read;
 
-/// A linker script is shorter than this.
+/// The largest size, in bytes, of a file that is read as a linker script.
 const MAX_SCRIPT: u64 = 16 * 1024;
 
-/// The library that the script is about which the dynamic linker complained of, if that was the matter. The complaint begins with the
-/// file's path: `/usr/lib/libc.so: invalid ELF header`.
+/// The library that a linker script names, if the dynamic linker failed because it found the
+/// script. Its error message begins with the script's path: `/usr/lib/libc.so: invalid ELF header`.
 pub(super) fn library_behind(complaint: &str) -> Option<String> {
     let (path, why) = complaint.split_once(": ")?;
     if !why.contains("invalid ELF header") && !why.contains("file too short") {
         return None;
     }
     let mut bytes = Vec::new();
-    File::open(path).ok()?.take(MAX_SCRIPT).read_to_end(&mut bytes).ok()?;
+    File::open(path)
+        .ok()?
+        .take(MAX_SCRIPT)
+        .read_to_end(&mut bytes)
+        .ok()?;
     first_library(&String::from_utf8_lossy(&bytes))
 }
 
@@ -35,7 +40,8 @@ mod tests {
 
     #[test]
     fn the_library_of_a_script_is_found() {
-        let script = "/* GNU ld script */\nOUTPUT_FORMAT(elf64-x86-64)\nGROUP ( /lib/libc.so.6 /lib/libc_nonshared.a AS_NEEDED ( /lib/ld.so.2 ) )";
+        let script = "/* GNU ld script */\nOUTPUT_FORMAT(elf64-x86-64)\nGROUP ( /lib/libc.so.6 \
+                      /lib/libc_nonshared.a AS_NEEDED ( /lib/ld.so.2 ) )";
         assert_eq!(first_library(script).as_deref(), Some("/lib/libc.so.6"));
         assert_eq!(
             first_library("INPUT(libncurses.so.6 -ltinfo)").as_deref(),

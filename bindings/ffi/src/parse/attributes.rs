@@ -1,4 +1,4 @@
-//! `__attribute__((...))`, `__asm__("name")` and `_Alignas(...)`.
+//! Parses `__attribute__((...))`, `__asm__("name")` and `_Alignas(...)`.
 
 use super::lexer::TokenKind;
 use super::{Parsed, Parser};
@@ -7,21 +7,21 @@ use crate::types::{Kind, Length, Qualified, Scalar};
 /// The largest alignment that a declaration may ask for, in bytes.
 const MAX_ALIGN: u64 = 1 << 28;
 
-/// What attributes say that matters to types and linking. All others are skipped.
+/// The attributes that matter to types and linking. The parser skips all others.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Attributes {
     pub(super) packed: bool,
-    /// The largest of all that were given, in bytes.
+    /// The largest alignment that was given, in bytes.
     pub(super) aligned: Option<u32>,
-    /// The size of the vector, in bytes.
+    /// The size of the vector (`vector_size`), in bytes.
     pub(super) vector: Option<u64>,
-    /// The size of the number, in bytes.
+    /// The size of the number (`mode`), in bytes.
     pub(super) mode: Option<u64>,
     pub(super) link_name: Option<String>,
 }
 
 impl Attributes {
-    /// Takes over what others say.
+    /// Adds other attributes to these.
     pub(super) fn add(&mut self, others: Attributes) {
         self.packed |= others.packed;
         self.aligned = self.aligned.max(others.aligned);
@@ -32,7 +32,7 @@ impl Attributes {
 }
 
 impl Parser<'_> {
-    /// Reads all attributes and assembler names that stand here.
+    /// Reads all attributes and assembler names at this place.
     pub(super) fn attributes(&mut self) -> Parsed<Attributes> {
         let mut attributes = Attributes::default();
         loop {
@@ -116,7 +116,7 @@ impl Parser<'_> {
         Ok(align as u32)
     }
 
-    /// A machine mode of GCC, as its size in bytes.
+    /// Reads a machine mode of GCC and returns its size in bytes.
     fn mode(&mut self) -> Parsed<u64> {
         let TokenKind::Word(mode) = *self.token() else {
             return self.unexpected("a machine mode such as DI");
@@ -127,13 +127,17 @@ impl Parser<'_> {
             "SI" | "SF" => 4,
             "DI" | "DF" | "word" | "pointer" => 8,
             "TI" => 16,
-            _ => return self.unexpected("one of the machine modes QI, HI, SI, DI, TI, SF, DF, word, pointer"),
+            _ => {
+                return self.unexpected(
+                    "one of the machine modes QI, HI, SI, DI, TI, SF, DF, word, pointer",
+                );
+            }
         };
         self.next();
         Ok(size)
     }
 
-    /// Skips what stands in parentheses.
+    /// Skips a group in parentheses.
     fn skip_group(&mut self) -> Parsed<()> {
         let mut depth = 0_u32;
         loop {
@@ -151,7 +155,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A string literal, or several one after another.
+    /// Reads a string literal, or several adjacent ones as one string.
     pub(super) fn string(&mut self) -> Parsed<String> {
         let mut whole = String::new();
         if !matches!(self.token(), TokenKind::Text(_)) {
@@ -164,8 +168,12 @@ impl Parser<'_> {
         Ok(whole)
     }
 
-    /// The type with what `mode` and `vector_size` make of it.
-    pub(super) fn attributed(&mut self, of: Qualified, attributes: &Attributes) -> Parsed<Qualified> {
+    /// The type after `mode` and `vector_size` have been applied.
+    pub(super) fn attributed(
+        &mut self,
+        of: Qualified,
+        attributes: &Attributes,
+    ) -> Parsed<Qualified> {
         let mut id = of.id;
         if let Some(size) = attributes.mode {
             let changed = match self.declared.types.as_scalar(id) {
@@ -176,16 +184,22 @@ impl Parser<'_> {
             };
             match changed {
                 Some(scalar) => id = self.declared.types.scalar(scalar),
-                None => return self.error_here("the attribute mode does not fit this type; take it away"),
+                None => {
+                    return self
+                        .error_here("the attribute mode does not fit this type; take it away");
+                }
             }
         }
         if let Some(bytes) = attributes.vector {
-            let fits = |scalar: Scalar| bytes.is_power_of_two() && bytes % scalar.size() == 0 && bytes <= MAX_ALIGN;
+            let fits = |scalar: Scalar| {
+                bytes.is_power_of_two() && bytes % scalar.size() == 0 && bytes <= MAX_ALIGN
+            };
             match self.declared.types.kind(id) {
                 Kind::Scalar(scalar) if fits(*scalar) => id = self.declared.types.vector(id, bytes),
                 _ => {
                     return self.error_here(
-                        "vector_size makes vectors of numbers only, and its bytes are a power of two that the number's size divides",
+                        "vector_size makes vectors of numbers only, and its bytes are a power of \
+                         two that the number's size divides",
                     );
                 }
             }
@@ -193,8 +207,13 @@ impl Parser<'_> {
         Ok(Qualified { id, ..of })
     }
 
-    /// The type with qualifiers added; those of an array are its elements'.
-    pub(super) fn qualify(&mut self, of: Qualified, is_const: bool, is_volatile: bool) -> Qualified {
+    /// The type with qualifiers added. For an array, its elements get them.
+    pub(super) fn qualify(
+        &mut self,
+        of: Qualified,
+        is_const: bool,
+        is_volatile: bool,
+    ) -> Qualified {
         if !is_const && !is_volatile {
             return of;
         }

@@ -1,13 +1,15 @@
-//! What is declared with a type: pointers, arrays and functions around a name.
+//! Parses declarators: the pointers, arrays and functions around a declared name.
 
 use super::attributes::Attributes;
 use super::lexer::TokenKind;
+use super::specifiers::is_calling_convention;
 use super::{Parsed, Parser};
 use crate::types::{Function, Kind, Length, Qualified};
 
-/// What one declarator says.
+/// The result of parsing one declarator.
 pub(super) struct Declarator {
-    /// The name and its place; none in the name of a type, or of a parameter.
+    /// The name and its place in the text. The name of a type has none, and a parameter may have
+    /// none.
     pub(super) name: Option<(String, usize)>,
     pub(super) of: Qualified,
     pub(super) attributes: Attributes,
@@ -18,6 +20,9 @@ enum Derivation {
     Pointer {
         is_const: bool,
         is_volatile: bool,
+    },
+    Reference {
+        place: usize,
     },
     Array {
         length: Length,
@@ -31,17 +36,19 @@ enum Derivation {
 }
 
 impl Parser<'_> {
-    /// The name of a type: specifiers and a declarator without a name.
+    /// Reads the name of a type: specifiers, then a declarator without a name.
     pub(super) fn type_name(&mut self) -> Parsed<Qualified> {
         let specifiers = self.specifiers()?;
         let declarator = self.declarator(specifiers.of)?;
         match declarator.name {
-            Some((name, place)) => self.error_at(place, format!("no name can stand here; take '{name}' away")),
+            Some((name, place)) => {
+                self.error_at(place, format!("no name can stand here; take '{name}' away"))
+            }
             None => self.attributed(declarator.of, &declarator.attributes),
         }
     }
 
-    /// Reads a declarator around a type.
+    /// Reads a declarator whose innermost type is `base`.
     pub(super) fn declarator(&mut self, base: Qualified) -> Parsed<Declarator> {
         let mut derivations = Vec::new();
         let mut attributes = self.attributes()?;
@@ -52,10 +59,14 @@ impl Parser<'_> {
         }
         let more = self.attributes()?;
         attributes.add(more);
-        Ok(Declarator { name, of, attributes })
+        Ok(Declarator {
+            name,
+            of,
+            attributes,
+        })
     }
 
-    /// Reads the steps, the one nearest to the name first.
+    /// Reads the derivations of one declarator. The one nearest to the name comes first.
     fn derivations(
         &mut self,
         derivations: &mut Vec<Derivation>,
@@ -65,8 +76,14 @@ impl Parser<'_> {
         while self.accept("*") {
             pointers.push(self.pointer(attributes)?);
         }
+        let place = self.place();
+        if self.accept("&") || self.accept("&&") {
+            pointers.push(Derivation::Reference { place });
+        }
+        self.skip_calling_conventions();
         let name = if self.is("(") && self.is_nested_declarator() {
             self.next();
+            self.skip_calling_conventions();
             let inner = self.attributes()?;
             attributes.add(inner);
             let name = self.nested(|parser| parser.derivations(derivations, attributes))?;
@@ -102,31 +119,50 @@ impl Parser<'_> {
             match self.token() {
                 TokenKind::Word("const" | "__const" | "__const__") => is_const = true,
                 TokenKind::Word("volatile" | "__volatile__" | "__volatile") => is_volatile = true,
-                TokenKind::Word("restrict" | "__restrict" | "__restrict__" | "_Atomic" | "__cdecl" | "__ptr64") => {}
+                TokenKind::Word(
+                    "restrict" | "__restrict" | "__restrict__" | "_Atomic" | "__ptr64",
+                ) => {}
+                TokenKind::Word(word) if is_calling_convention(word) => {}
                 TokenKind::Word("__attribute__" | "__attribute") => {
                     let more = self.attributes()?;
                     attributes.add(more);
                     continue;
                 }
-                _ => return Ok(Derivation::Pointer { is_const, is_volatile }),
+                _ => {
+                    return Ok(Derivation::Pointer {
+                        is_const,
+                        is_volatile,
+                    });
+                }
             }
             self.next();
         }
     }
 
-    /// Whether the parenthesis here groups a declarator, rather than holding parameters.
+    fn skip_calling_conventions(&mut self) {
+        while matches!(self.token(), TokenKind::Word(word) if is_calling_convention(word)) {
+            self.next();
+        }
+    }
+
+    /// Whether this parenthesis groups a declarator. Otherwise it begins a list of parameters.
     fn is_nested_declarator(&self) -> bool {
         match self.token_after(1) {
-            TokenKind::Mark("*" | "(" | "[") => true,
-            TokenKind::Word("__attribute__" | "__attribute" | "__cdecl") => true,
-            TokenKind::Word(word) => !super::KEYWORDS.contains(word) && self.typedef(word).is_none() && *word != "bool",
+            TokenKind::Mark("*" | "&" | "&&" | "(" | "[") => true,
+            TokenKind::Word("__attribute__" | "__attribute") => true,
+            TokenKind::Word(word) if is_calling_convention(word) => true,
+            TokenKind::Word(word) => {
+                !super::KEYWORDS.contains(word) && self.typedef(word).is_none() && *word != "bool"
+            }
             _ => false,
         }
     }
 
-    /// What stands between brackets, and the closing one.
+    /// Reads an array's length and the closing bracket.
     fn array_length(&mut self) -> Parsed<Length> {
-        while let TokenKind::Word("static" | "const" | "restrict" | "volatile" | "__restrict") = self.token() {
+        while let TokenKind::Word("static" | "const" | "restrict" | "volatile" | "__restrict") =
+            self.token()
+        {
             self.next();
         }
         if self.accept("]") {
@@ -143,7 +179,7 @@ impl Parser<'_> {
         Ok(Length::Known(length))
     }
 
-    /// A function's parameters and the closing parenthesis. `()` takes none.
+    /// Reads a function's parameters and the closing parenthesis. `()` means no parameters.
     fn parameters(&mut self) -> Parsed<(Vec<Qualified>, bool)> {
         let mut parameters = Vec::new();
         if self.accept(")") {
@@ -172,14 +208,17 @@ impl Parser<'_> {
         }
     }
 
-    /// The type that a parameter has: arrays and functions become pointers.
+    /// The type of a parameter: arrays and functions become pointers.
     fn parameter(&mut self, of: Qualified, place: usize) -> Parsed<Qualified> {
         let types = &mut self.declared.types;
         Ok(match *types.kind(of.id) {
             Kind::Array(element, _) => types.pointer(element).into(),
             Kind::Function(_) => types.pointer(of).into(),
             Kind::Void => {
-                return self.error_at(place, "a parameter cannot be void; write 'void *', or (void) for none");
+                return self.error_at(
+                    place,
+                    "a parameter cannot be void; write 'void *', or (void) for none",
+                );
             }
             _ => of,
         })
@@ -188,12 +227,28 @@ impl Parser<'_> {
     fn derive(&mut self, of: Qualified, derivation: Derivation) -> Parsed<Qualified> {
         let is_function = matches!(self.declared.types.kind(of.id), Kind::Function(_));
         match derivation {
-            Derivation::Pointer { is_const, is_volatile } => Ok(Qualified {
+            Derivation::Pointer {
+                is_const,
+                is_volatile,
+            } => Ok(Qualified {
                 is_const,
                 is_volatile,
                 ..self.declared.types.pointer(of).into()
             }),
+            Derivation::Reference { place } => {
+                if of.id == crate::types::Types::VOID {
+                    return self
+                        .error_at(place, "there are no references to void; make it a pointer");
+                }
+                Ok(self.declared.types.reference(of).into())
+            }
             Derivation::Array { length, place } => {
+                if matches!(self.declared.types.kind(of.id), Kind::Reference(_)) {
+                    return self.error_at(
+                        place,
+                        "an array of references cannot be; make it one of pointers",
+                    );
+                }
                 if is_function || of.id == crate::types::Types::VOID {
                     return self.error_at(
                         place,

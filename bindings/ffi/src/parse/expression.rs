@@ -1,4 +1,4 @@
-//! Constant expressions: lengths of arrays, widths of bit-fields, values of constants.
+//! Parses constant expressions: lengths of arrays, widths of bit-fields, values of constants.
 
 use super::lexer::TokenKind;
 use super::{Parsed, Parser};
@@ -8,7 +8,7 @@ use crate::types::{Kind, MAX_SIZE, Qualified, Scalar};
 /// An integer with its type: `int`, `unsigned`, `long` or `unsigned long`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Number {
-    /// The value, extended to 64 bits as its type says.
+    /// The value, extended to 64 bits by the rules of its type.
     pub(super) bits: u64,
     is_unsigned: bool,
     is_long: bool,
@@ -57,7 +57,7 @@ impl Number {
         !self.is_unsigned && (self.bits as i64) < 0
     }
 
-    /// One more, in a type that can hold it.
+    /// The value plus one, in a type that can hold it.
     pub(super) fn successor(self) -> Self {
         let bits = self.bits.wrapping_add(1);
         let is_long = self.is_long
@@ -66,10 +66,14 @@ impl Number {
             } else {
                 bits as i64 > i64::from(i32::MAX)
             };
-        Self { bits, is_long, ..self }
+        Self {
+            bits,
+            is_long,
+            ..self
+        }
     }
 
-    /// The same bits cut to the type.
+    /// The value reduced to the bits that its type has.
     fn wrapped(self) -> Self {
         let bits = match (self.is_long, self.is_unsigned) {
             (true, _) => self.bits,
@@ -79,7 +83,7 @@ impl Number {
         Self { bits, ..self }
     }
 
-    /// The value as a number of the type that both operands are converted to.
+    /// The value converted to the common type of both operands.
     fn converted(self, other: Self) -> Self {
         let is_long = self.is_long || other.is_long;
         let is_unsigned = [self, other]
@@ -93,7 +97,7 @@ impl Number {
         made.wrapped()
     }
 
-    /// The value as one of an integer type of at most 64 bits, promoted again.
+    /// The value cast to an integer type of at most 64 bits, and then promoted.
     pub(super) fn cast(self, scalar: Scalar) -> Self {
         let shift = 64 - scalar.size() * 8;
         let value = if scalar == Scalar::Bool {
@@ -111,7 +115,7 @@ impl Number {
     }
 }
 
-/// Binary operators and how strongly they bind.
+/// Binary operators with their precedence; a higher number binds more tightly.
 const OPERATORS: [(&str, u8); 18] = [
     ("||", 1),
     ("&&", 2),
@@ -134,7 +138,7 @@ const OPERATORS: [(&str, u8); 18] = [
 ];
 
 impl Parser<'_> {
-    /// A constant expression.
+    /// Reads a constant expression.
     pub(super) fn constant(&mut self) -> Parsed<Number> {
         self.nested(|parser| {
             let condition = parser.binary(1)?;
@@ -152,15 +156,22 @@ impl Parser<'_> {
         })
     }
 
-    /// A constant expression that counts something: not negative, and no more than a size can be.
+    /// Reads a constant expression that counts something. It must not be negative, or larger than
+    /// any size.
     pub(super) fn length(&mut self) -> Parsed<u64> {
         let place = self.place();
         let number = self.constant()?;
         if number.is_negative() {
-            return self.error_at(place, format!("0 or more expected, got {}", number.bits as i64));
+            return self.error_at(
+                place,
+                format!("0 or more expected, got {}", number.bits as i64),
+            );
         }
         if number.bits > MAX_SIZE {
-            return self.error_at(place, format!("at most 2^63 - 1 expected, got {}", number.bits));
+            return self.error_at(
+                place,
+                format!("at most 2^63 - 1 expected, got {}", number.bits),
+            );
         }
         Ok(number.bits)
     }
@@ -204,7 +215,7 @@ impl Parser<'_> {
         Ok(Number { bits, ..number }.wrapped())
     }
 
-    /// A cast, or an expression in parentheses.
+    /// Reads a cast, or an expression in parentheses.
     fn parenthesis(&mut self) -> Parsed<Number> {
         self.expect("(")?;
         if !self.starts_type() {
@@ -238,11 +249,16 @@ impl Parser<'_> {
                 let place = self.place();
                 return match self.argument()? {
                     Argument::Number(value) => Ok(Number::long(*value as u64, false)),
-                    _ => self.error_at(place, "'$' stands for a number here, and its argument is none"),
+                    _ => self.error_at(
+                        place,
+                        "'$' stands for a number here, and its argument is none",
+                    ),
                 };
             }
             TokenKind::Word("sizeof") => return self.size_of(),
-            TokenKind::Word("_Alignof" | "alignof" | "__alignof__" | "__alignof") => return self.align_of(),
+            TokenKind::Word("_Alignof" | "alignof" | "__alignof__" | "__alignof") => {
+                return self.align_of();
+            }
             TokenKind::Word("offsetof" | "__builtin_offsetof") => return self.offset_of(),
             TokenKind::Word(word) => match self.declared.symbols.get(word) {
                 Some(Symbol::Constant(constant)) => Number::of(constant.value, constant.scalar),
@@ -274,7 +290,10 @@ impl Parser<'_> {
         match self.declared.types.size_of(of.id) {
             Some(size) => Ok(Number::long(size, true)),
             None => {
-                let message = format!("'{}' has no size that is known here", self.declared.types.name(of));
+                let message = format!(
+                    "'{}' has no size that is known here",
+                    self.declared.types.name(of)
+                );
                 self.error_at(place, message)
             }
         }
@@ -283,7 +302,10 @@ impl Parser<'_> {
     fn align_of(&mut self) -> Parsed<Number> {
         let of = self.type_in_parentheses()?;
         self.expect(")")?;
-        Ok(Number::long(u64::from(self.declared.types.align_of(of)), true))
+        Ok(Number::long(
+            u64::from(self.declared.types.align_of(of)),
+            true,
+        ))
     }
 
     fn offset_of(&mut self) -> Parsed<Number> {
@@ -324,7 +346,7 @@ impl Parser<'_> {
     }
 }
 
-/// Carries a binary operator out.
+/// Computes the result of a binary operator.
 fn compute(mark: &str, left: Number, right: Number) -> Result<Number, String> {
     let truth = |value: bool| Ok(Number::int(i64::from(value)));
     match mark {

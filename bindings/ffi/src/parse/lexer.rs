@@ -1,11 +1,11 @@
-//! Divides a text of C declarations into tokens.
+//! Splits a text of C declarations into tokens.
 
 use std::iter::Peekable;
 use std::str::CharIndices;
 
 use crate::error::DeclarationError;
 
-/// A token's meaning.
+/// The kind of a token, with its value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum TokenKind<'t> {
     /// A name or keyword.
@@ -18,31 +18,31 @@ pub(super) enum TokenKind<'t> {
     },
     /// A character constant.
     Character(i64),
-    /// A string literal, without escapes.
+    /// A string literal, with its escapes resolved.
     Text(String),
     /// An operator or other mark.
     Mark(&'static str),
-    /// `$`: stands for an argument.
+    /// `$`, which stands for an argument.
     Placeholder,
     /// The end of the text.
     End,
 }
 
-/// A token and its place.
+/// A token and its place in the text.
 #[derive(Clone, Debug)]
 pub(super) struct Token<'t> {
     pub(super) kind: TokenKind<'t>,
-    /// The byte that it begins at.
+    /// The offset of its first byte.
     pub(super) at: usize,
-    /// What `#pragma pack` says here.
+    /// The value of `#pragma pack` at this place.
     pub(super) pack: Option<u32>,
 }
 
-/// All marks; a longer one stands before those that it begins with.
+/// All marks. A longer mark stands before its own prefixes, so that it is found first.
 const MARKS: [&str; 44] = [
-    "...", "<<=", ">>=", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "->", "++", "--", "##", "+=", "-=", "*=",
-    "/=", "%=", "&=", "|=", "^=", "[", "]", "(", ")", "{", "}", ",", ";", ":", "=", "*", "+", "-", "/", "%", "&", "|",
-    "^", "~", "!", "?",
+    "...", "<<=", ">>=", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "->", "++", "--", "##",
+    "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "[", "]", "(", ")", "{", "}", ",", ";", ":",
+    "=", "*", "+", "-", "/", "%", "&", "|", "^", "~", "!", "?",
 ];
 const MORE_MARKS: [&str; 3] = ["<", ">", "."];
 
@@ -54,7 +54,7 @@ struct Lexer<'t> {
     tokens: Vec<Token<'t>>,
 }
 
-/// Divides a text into tokens; the last one is the end.
+/// Splits a text into tokens. The last token is [`TokenKind::End`].
 pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, DeclarationError> {
     let mut lexer = Lexer {
         text,
@@ -92,14 +92,17 @@ impl<'t> Lexer<'t> {
         self.tokens.push(Token { kind, at, pack });
     }
 
-    /// Skips white space, comments and directives. Returns whether something is left.
+    /// Skips white space, comments and directives. Returns whether any text is left.
     fn skip_blanks(&mut self) -> Result<bool, DeclarationError> {
         loop {
             let rest = self.rest();
             if rest.starts_with("/*") {
                 match rest.find("*/") {
                     Some(length) => self.at += length + 2,
-                    None => return self.error(self.at, "a comment that does not end; write */ behind it"),
+                    None => {
+                        return self
+                            .error(self.at, "a comment that does not end; write */ behind it");
+                    }
                 }
             } else if rest.starts_with("//") {
                 self.at += rest.find('\n').unwrap_or(rest.len());
@@ -122,12 +125,16 @@ impl<'t> Lexer<'t> {
         line.trim().is_empty()
     }
 
-    /// A line that begins with `#`: `pragma pack` is obeyed, other pragmas and line marks are skipped, the rest is an error.
+    /// Reads a line that begins with `#`. `#pragma pack` takes effect. Other pragmas and line
+    /// markers are skipped, and everything else is an error.
     fn directive(&mut self) -> Result<(), DeclarationError> {
         let rest = self.rest();
         let line = &rest[..rest.find('\n').unwrap_or(rest.len())];
         let words = line[1..].trim();
-        let name: String = words.chars().take_while(|c| c.is_ascii_alphanumeric()).collect();
+        let name: String = words
+            .chars()
+            .take_while(|c| c.is_ascii_alphanumeric())
+            .collect();
         match name.as_str() {
             "pragma" => self.pragma(words["pragma".len()..].trim())?,
             "line" | "" => {}
@@ -135,12 +142,14 @@ impl<'t> Lexer<'t> {
             "define" => {
                 return self.error(
                     self.at,
-                    "#define is the preprocessor's, which does not run here; for a number write `static const int NAME = 1;` or `enum { NAME = 1 };`",
+                    "#define is the preprocessor's, which does not run here; for a number write \
+                     `static const int NAME = 1;` or `enum { NAME = 1 };`",
                 );
             }
             _ => {
                 let message = format!(
-                    "#{name} is the preprocessor's, which does not run here; pass the text through `cc -E -P` first, or take the line away"
+                    "#{name} is the preprocessor's, which does not run here; pass the text through \
+                     `cc -E -P` first, or take the line away"
                 );
                 return self.error(self.at, message);
             }
@@ -149,13 +158,20 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// `#pragma pack(n)`, `pack()`, `pack(push)`, `pack(push, n)`, `pack(pop)`.
+    /// Reads `#pragma pack(n)`, `pack()`, `pack(push)`, `pack(push, n)` or `pack(pop)`.
     fn pragma(&mut self, words: &str) -> Result<(), DeclarationError> {
         let Some(after) = words.strip_prefix("pack") else {
             return Ok(());
         };
-        let inside = after.trim().strip_prefix('(').and_then(|inner| inner.split(')').next());
-        let mut parts = inside.unwrap_or_default().split(',').map(str::trim).peekable();
+        let inside = after
+            .trim()
+            .strip_prefix('(')
+            .and_then(|inner| inner.split(')').next());
+        let mut parts = inside
+            .unwrap_or_default()
+            .split(',')
+            .map(str::trim)
+            .peekable();
         match parts.peek() {
             Some(&"push") => {
                 self.packs.push(self.pack);
@@ -187,11 +203,17 @@ impl<'t> Lexer<'t> {
         let start = self.at;
         let first = self.text.as_bytes()[start];
         if is_word_start(first) {
-            let length = self.rest().bytes().take_while(|byte| is_word(*byte)).count();
+            let length = self
+                .rest()
+                .bytes()
+                .take_while(|byte| is_word(*byte))
+                .count();
             self.at += length;
             let word = &self.text[start..self.at];
             match self.text.as_bytes().get(self.at) {
-                Some(b'\'') if ["L", "u", "U", "u8"].contains(&word) => return self.character(start),
+                Some(b'\'') if ["L", "u", "U", "u8"].contains(&word) => {
+                    return self.character(start);
+                }
                 _ => self.push(start, TokenKind::Word(word)),
             }
         } else if first.is_ascii_digit() {
@@ -205,9 +227,16 @@ impl<'t> Lexer<'t> {
             self.push(start, TokenKind::Placeholder);
         } else {
             let rest = self.rest();
-            let Some(mark) = MARKS.iter().chain(&MORE_MARKS).find(|mark| rest.starts_with(**mark)) else {
+            let Some(mark) = MARKS
+                .iter()
+                .chain(&MORE_MARKS)
+                .find(|mark| rest.starts_with(**mark))
+            else {
                 let character = rest.chars().next().unwrap_or_default();
-                return self.error(start, format!("'{character}' means nothing in C; take it away"));
+                return self.error(
+                    start,
+                    format!("'{character}' means nothing in C; take it away"),
+                );
             };
             self.at += mark.len();
             self.push(start, TokenKind::Mark(mark));
@@ -229,16 +258,27 @@ impl<'t> Lexer<'t> {
             [b'0', ..] => (8, &text[..]),
             _ => (10, &text[..]),
         };
-        let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
+        let end = digits
+            .find(|c: char| !c.is_digit(radix))
+            .unwrap_or(digits.len());
         let suffix = &digits[end..];
         if !["", "u", "l", "ul", "lu", "ll", "ull", "llu"].contains(&suffix) {
-            return self.error(start, format!("'{text}' is no integer; only integers can stand here"));
+            return self.error(
+                start,
+                format!("'{text}' is no integer; only integers can stand here"),
+            );
         }
         let Ok(value) = u64::from_str_radix(&digits[..end], radix) else {
             return self.error(start, format!("'{text}' does not fit into 64 bits"));
         };
-        let is_long = suffix.contains('l') || value > u64::from(u32::MAX) || (radix == 10 && value > i32::MAX as u64);
-        let holds = if is_long { i64::MAX as u64 } else { i32::MAX as u64 };
+        let is_long = suffix.contains('l')
+            || value > u64::from(u32::MAX)
+            || (radix == 10 && value > i32::MAX as u64);
+        let holds = if is_long {
+            i64::MAX as u64
+        } else {
+            i32::MAX as u64
+        };
         let is_unsigned = suffix.contains('u') || (value > holds);
         let kind = TokenKind::Integer {
             value,
@@ -249,14 +289,14 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// The quote is the next byte.
+    /// Reads a character constant, whose opening quote is the next byte.
     fn character(&mut self, start: usize) -> Result<(), DeclarationError> {
         let value = self.quoted('\'')?;
         let mut characters = value.chars();
         match (characters.next(), characters.next()) {
             (Some(character), None) => {
                 let code = i64::from(u32::from(character));
-                // A plain character constant has the value of a `char`.
+                // A plain character constant has the value of a `char`, which may be negative.
                 let narrow = self.text.as_bytes()[start] == b'\'' && code < 256;
                 let signed = std::ffi::c_char::MIN != 0;
                 let value = if narrow && signed {
@@ -277,7 +317,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// What stands between two quotes, without its escapes.
+    /// Reads the text between two quotes and resolves its escapes.
     fn quoted(&mut self, quote: char) -> Result<String, DeclarationError> {
         let start = self.at;
         let mut text = String::new();
@@ -308,11 +348,13 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// What follows a backslash.
+/// Reads the rest of an escape sequence, after the backslash.
 fn escape_sequence(characters: &mut Peekable<CharIndices<'_>>) -> Option<char> {
     let mut digits = |radix: u32, most: usize| {
         let mut found = String::new();
-        while let Some((_, digit)) = characters.next_if(|(_, c)| found.len() < most && c.is_digit(radix)) {
+        while let Some((_, digit)) =
+            characters.next_if(|(_, c)| found.len() < most && c.is_digit(radix))
+        {
             found.push(digit);
         }
         found
@@ -322,7 +364,9 @@ fn escape_sequence(characters: &mut Peekable<CharIndices<'_>>) -> Option<char> {
         match characters.next()?.1 {
             'x' => {
                 let mut found = String::new();
-                while let Some((_, digit)) = characters.next_if(|(_, c)| found.len() < 8 && c.is_ascii_hexdigit()) {
+                while let Some((_, digit)) =
+                    characters.next_if(|(_, c)| found.len() < 8 && c.is_ascii_hexdigit())
+                {
                     found.push(digit);
                 }
                 u32::from_str_radix(&found, 16).ok()?
@@ -335,7 +379,7 @@ fn escape_sequence(characters: &mut Peekable<CharIndices<'_>>) -> Option<char> {
     char::from_u32(code)
 }
 
-/// The value of the escape `\c`.
+/// The value of the escape `\c`, where `c` is `character`.
 fn escape(character: char) -> Option<u32> {
     Some(match character {
         'n' => 10,

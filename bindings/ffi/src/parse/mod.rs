@@ -1,8 +1,10 @@
-//! Reads C declarations, as recursive descent over tokens, and makes types of them at once.
+//! A recursive-descent parser for C declarations, which builds types as it reads.
 //!
-//! It reads C11's declarations and what compilers add that headers use: attributes (`packed`, `aligned`, `vector_size`, `mode`),
-//! `__asm__` names, `__extension__`, `typeof`, 128-bit integers; and what LuaJIT added: `$` for an argument, `[?]` for a length that is said
-//! later. There is no preprocessor. Function bodies and values of variables are errors, since nothing could carry them out.
+//! It reads the declarations of C11 and the compiler extensions that headers use. These are
+//! attributes (`packed`, `aligned`, `vector_size`, `mode`), `__asm__` names, `__extension__`,
+//! `typeof` and 128-bit integers. It also reads two additions of LuaJIT: `$` for an argument, and
+//! `[?]` for a length that is given later. There is no preprocessor. Function bodies and initial
+//! values of variables are errors, because nothing could execute them.
 
 mod attributes;
 mod declarator;
@@ -19,10 +21,10 @@ use lexer::{Token, TokenKind};
 
 type Parsed<T> = Result<T, DeclarationError>;
 
-/// Deepest nesting of parentheses, structures and declarators.
+/// The deepest nesting of parentheses, structures and declarators.
 const MAX_DEPTH: u32 = 100;
 
-/// Words that are no names.
+/// Words that cannot be names.
 const KEYWORDS: [&str; 59] = [
     "auto",
     "break",
@@ -92,13 +94,18 @@ struct Parser<'a> {
     arguments: &'a [Argument],
     used: usize,
     depth: u32,
-    /// The structures, unions and enumerations whose definitions are being read, the outermost first.
+    /// The structures, unions and enumerations whose definitions are being read; the outermost
+    /// comes first.
     defining: Vec<TypeId>,
     declared: &'a mut Declarations,
 }
 
-/// Takes in all declarations of a text.
-pub(crate) fn declarations(declared: &mut Declarations, text: &str, arguments: &[Argument]) -> Parsed<()> {
+/// Reads all declarations of a text and stores them in `declared`.
+pub(crate) fn declarations(
+    declared: &mut Declarations,
+    text: &str,
+    arguments: &[Argument],
+) -> Parsed<()> {
     let mut parser = Parser::new(declared, text, arguments)?;
     while !parser.is_end() {
         parser.item()?;
@@ -107,7 +114,11 @@ pub(crate) fn declarations(declared: &mut Declarations, text: &str, arguments: &
 }
 
 /// Reads the name of a type.
-pub(crate) fn type_name(declared: &mut Declarations, text: &str, arguments: &[Argument]) -> Parsed<Qualified> {
+pub(crate) fn type_name(
+    declared: &mut Declarations,
+    text: &str,
+    arguments: &[Argument],
+) -> Parsed<Qualified> {
     let mut parser = Parser::new(declared, text, arguments)?;
     let of = parser.type_name()?;
     if !parser.is_end() {
@@ -129,7 +140,11 @@ pub(crate) fn prototype(declared: &mut Declarations, text: &str) -> Parsed<Proto
 }
 
 impl<'a> Parser<'a> {
-    fn new(declared: &'a mut Declarations, text: &'a str, arguments: &'a [Argument]) -> Parsed<Self> {
+    fn new(
+        declared: &'a mut Declarations,
+        text: &'a str,
+        arguments: &'a [Argument],
+    ) -> Parsed<Self> {
         Ok(Self {
             text,
             tokens: lexer::tokens(text)?,
@@ -142,10 +157,12 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Reads something nested; refuses what is nested too deeply.
+    /// Reads something nested. Nesting deeper than [`MAX_DEPTH`] is an error.
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth == MAX_DEPTH {
-            return self.error_here(format!("nested more than {MAX_DEPTH} deep; divide it by typedefs"));
+            return self.error_here(format!(
+                "nested more than {MAX_DEPTH} deep; divide it by typedefs"
+            ));
         }
         if self.declared.types.count() > MAX_TYPES {
             return self.error_here(format!("more than {MAX_TYPES} types"));
@@ -156,8 +173,13 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// Reads the definition of a type, which cannot contain another definition of it.
-    fn definition<T>(&mut self, id: TypeId, place: usize, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    /// Reads the definition of a type. A second definition of the same type inside it is an error.
+    fn definition<T>(
+        &mut self,
+        id: TypeId,
+        place: usize,
+        read: impl FnOnce(&mut Self) -> Parsed<T>,
+    ) -> Parsed<T> {
         if self.defining.contains(&id) {
             let name = self.declared.types.name(id.into());
             return self.error_at(
@@ -171,14 +193,16 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// Refuses an element or member that has too many others within each other.
+    /// Reports an error if an element or member is nested too deeply.
     fn check_nesting(&self, of: Qualified, place: usize) -> Parsed<()> {
         if self.declared.types.nesting(of.id) < MAX_NESTING {
             return Ok(());
         }
         self.error_at(
             place,
-            format!("more than {MAX_NESTING} arrays and structures within each other; use a pointer"),
+            format!(
+                "more than {MAX_NESTING} arrays and structures within each other; use a pointer"
+            ),
         )
     }
 
@@ -227,7 +251,8 @@ impl<'a> Parser<'a> {
         self.unexpected(&format!("'{mark}'"))
     }
 
-    /// The name that stands here, if one does: any word that is no keyword, or an argument that is a name.
+    /// Reads a name, if there is one here. A name is a word that is not a keyword, or a `$` whose
+    /// argument is a name.
     fn name(&mut self) -> Parsed<Option<String>> {
         let name = match self.token() {
             TokenKind::Word(word) if !KEYWORDS.contains(word) => (*word).to_owned(),
@@ -244,10 +269,13 @@ impl<'a> Parser<'a> {
         Ok(Some(name))
     }
 
-    /// The argument that the `$` here stands for.
+    /// The argument for the `$` at this place.
     fn argument(&mut self) -> Parsed<&'a Argument> {
         let Some(argument) = self.arguments.get(self.used) else {
-            let message = format!("'$' number {} has no argument; pass one more", self.used + 1);
+            let message = format!(
+                "'$' number {} has no argument; pass one more",
+                self.used + 1
+            );
             return self.error_here(message);
         };
         self.used += 1;
@@ -258,12 +286,14 @@ impl<'a> Parser<'a> {
     fn check_arguments(&self) -> Parsed<()> {
         if self.used < self.arguments.len() {
             let (used, given) = (self.used, self.arguments.len());
-            return self.error_here(format!("{given} arguments for {used} '$'; each '$' takes one"));
+            return self.error_here(format!(
+                "{given} arguments for {used} '$'; each '$' takes one"
+            ));
         }
         Ok(())
     }
 
-    /// The type that a `typedef` gave a name.
+    /// The type that a `typedef` gave this name.
     fn typedef(&self, word: &str) -> Option<Qualified> {
         match self.declared.symbols.get(word) {
             Some(Symbol::Type(of)) => Some(*of),
@@ -279,14 +309,21 @@ impl<'a> Parser<'a> {
         self.error_at(self.place(), message)
     }
 
-    /// Something else was expected here.
+    /// The error that `expected` should have stood here.
     fn unexpected<T>(&self, expected: &str) -> Parsed<T> {
-        let end = self.tokens.get(self.at + 1).map_or(self.text.len(), |token| token.at);
+        let end = self
+            .tokens
+            .get(self.at + 1)
+            .map_or(self.text.len(), |token| token.at);
         let found = match self.token() {
             TokenKind::End => "the text ends".to_owned(),
             _ => format!(
                 "got '{}'",
-                self.text[self.place()..end].trim().lines().next().unwrap_or_default()
+                self.text[self.place()..end]
+                    .trim()
+                    .lines()
+                    .next()
+                    .unwrap_or_default()
             ),
         };
         self.error_here(format!("{expected} expected, {found}"))

@@ -1,4 +1,4 @@
-//! Structures, unions and enumerations.
+//! Parses structures, unions and enumerations.
 
 use std::collections::HashSet;
 
@@ -6,20 +6,23 @@ use super::attributes::Attributes;
 use super::expression::Number;
 use super::{Parsed, Parser};
 use crate::declarations::{Constant, Symbol};
-use crate::types::{Bits, Body, Field, Found, Kind, Length, Member, Qualified, Rules, Scalar, Tail, TypeId, lay_out};
+use crate::types::{
+    Bits, Body, Field, Found, Kind, Length, Member, Qualified, Rules, Scalar, Tail, TypeId, lay_out,
+};
 
-/// The members that have been read.
+/// The members that have been read so far.
 #[derive(Default)]
 struct Members {
     members: Vec<Member>,
     fields: Vec<(Option<String>, Qualified)>,
     names: HashSet<String>,
-    /// The element of the array without a fixed length that came last, and whether its length is said later.
+    /// The element type of a flexible array at the end, and whether its length is given later.
     tail: Option<(Qualified, bool)>,
 }
 
 impl Parser<'_> {
-    /// Reads `struct` or `union`: a tag, a definition, or both. Answers too whether it is one without a tag that is defined here.
+    /// Reads `struct` or `union`: a tag, a definition, or both. The second result tells whether the
+    /// type is defined here without a tag.
     pub(super) fn record(&mut self) -> Parsed<(TypeId, bool)> {
         let is_union = self.is("union");
         self.next();
@@ -46,12 +49,18 @@ impl Parser<'_> {
         match self.declared.types.kind(id) {
             Kind::Record(record) if record.is_union == is_union => {
                 if defines && record.body.is_some() {
-                    let message = format!("'{}' is defined already; take one away", tag.unwrap_or_default());
+                    let message = format!(
+                        "'{}' is defined already; take one away",
+                        tag.unwrap_or_default()
+                    );
                     return self.error_at(place, message);
                 }
             }
             _ => {
-                let message = format!("'{}' is the tag of another kind of type", tag.unwrap_or_default());
+                let message = format!(
+                    "'{}' is the tag of another kind of type",
+                    tag.unwrap_or_default()
+                );
                 return self.error_at(place, message);
             }
         }
@@ -88,10 +97,12 @@ impl Parser<'_> {
         });
         let places = placed.bits.iter().zip(&read.members);
         let unnamed = places.clone().filter(|(_, member)| !member.named);
-        let padding = unnamed.filter_map(|(bit, member)| member.width.map(|width| *bit..*bit + u64::from(width)));
+        let padding = unnamed
+            .filter_map(|(bit, member)| member.width.map(|width| *bit..*bit + u64::from(width)));
         let padding = padding.filter(|bits| !bits.is_empty()).collect();
         let fields = read.fields.into_iter().zip(places);
-        let fields = fields.filter(|((name, _), (_, member))| name.is_some() || member.width.is_none());
+        let fields =
+            fields.filter(|((name, _), (_, member))| name.is_some() || member.width.is_none());
         let fields = fields.map(|((name, of), (bit, member))| Field {
             name,
             found: Found {
@@ -110,7 +121,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// One declaration of members.
+    /// Reads one declaration of members.
     fn member(&mut self, read: &mut Members, is_union: bool) -> Parsed<()> {
         if self.is("_Static_assert") {
             return self.static_assertion();
@@ -120,9 +131,17 @@ impl Parser<'_> {
         }
         let specifiers = self.specifiers()?;
         if self.accept(";") {
-            // A structure without a tag is a member without a name; anything else declares no member.
+            // A structure without a tag becomes a member without a name. Any other type without a
+            // declarator declares no member.
             if specifiers.is_anonymous {
-                self.add_member(read, None, specifiers.of, &specifiers.attributes, None, self.place())?;
+                self.add_member(
+                    read,
+                    None,
+                    specifiers.of,
+                    &specifiers.attributes,
+                    None,
+                    self.place(),
+                )?;
             }
             return Ok(());
         }
@@ -177,7 +196,11 @@ impl Parser<'_> {
                 "a bit-field is of an integer type of at most 64 bits, bool or an enumeration",
             );
         };
-        let most = if scalar == Scalar::Bool { 1 } else { scalar.size() * 8 };
+        let most = if scalar == Scalar::Bool {
+            1
+        } else {
+            scalar.size() * 8
+        };
         if width > most {
             let name = self.declared.types.name(of);
             return self.error_at(
@@ -186,7 +209,10 @@ impl Parser<'_> {
             );
         }
         if width == 0 && named {
-            return self.error_at(place, "a bit-field of width 0 has no name; take the name away");
+            return self.error_at(
+                place,
+                "a bit-field of width 0 has no name; take the name away",
+            );
         }
         Ok(width as u32)
     }
@@ -208,12 +234,18 @@ impl Parser<'_> {
                 0
             }
             Kind::Function(_) => {
-                return self.error_at(place, "a member cannot be a function; make it a pointer to one");
+                return self.error_at(
+                    place,
+                    "a member cannot be a function; make it a pointer to one",
+                );
             }
             _ => match types.size_of(of.id) {
                 Some(size) => size,
                 None => {
-                    let message = format!("the size of '{}' is not known here; define it before", types.name(of));
+                    let message = format!(
+                        "the size of '{}' is not known here; define it before",
+                        types.name(of)
+                    );
                     return self.error_at(place, message);
                 }
             },
@@ -222,7 +254,10 @@ impl Parser<'_> {
         if let Some(name) = &name
             && !read.names.insert(name.clone())
         {
-            return self.error_at(place, format!("a second member '{name}'; give it another name"));
+            return self.error_at(
+                place,
+                format!("a second member '{name}'; give it another name"),
+            );
         }
         read.members.push(Member {
             size,
@@ -245,7 +280,10 @@ impl Parser<'_> {
         if tag.is_none() && !self.is("{") {
             return self.unexpected("a tag or '{'");
         }
-        let known = tag.as_ref().and_then(|tag| self.declared.tags.get(tag)).copied();
+        let known = tag
+            .as_ref()
+            .and_then(|tag| self.declared.tags.get(tag))
+            .copied();
         let id = known.unwrap_or_else(|| self.declared.types.enumeration(tag.clone()));
         let is_defined = match self.declared.types.kind(id) {
             Kind::Enum(known) => known.underlying.is_some(),
@@ -262,8 +300,12 @@ impl Parser<'_> {
             let more = self.attributes()?;
             attributes.add(more);
             let holder = holder(&constants, attributes.packed);
-            let constants = constants.into_iter().map(|(name, number)| (name, number.bits as i64));
-            self.declared.types.define_enumeration(id, holder, constants.collect());
+            let constants = constants
+                .into_iter()
+                .map(|(name, number)| (name, number.bits as i64));
+            self.declared
+                .types
+                .define_enumeration(id, holder, constants.collect());
         }
         Ok(id)
     }
@@ -293,7 +335,7 @@ impl Parser<'_> {
     }
 }
 
-/// The integer type that holds all constants of an enumeration, as GCC chooses it.
+/// The integer type that holds all constants of an enumeration. GCC's rules choose it.
 fn holder(constants: &[(String, Number)], packed: bool) -> Scalar {
     let negative = constants.iter().any(|(_, number)| number.is_negative());
     let fits = |size: u64| {

@@ -1,4 +1,5 @@
-//! What a declaration begins with: storage class, qualifiers, and the type that all its declarators share.
+//! Parses the beginning of a declaration: storage class, qualifiers, and the type that all its
+//! declarators share.
 
 use super::attributes::Attributes;
 use super::lexer::TokenKind;
@@ -6,7 +7,7 @@ use super::{Parsed, Parser};
 use crate::declarations::Argument;
 use crate::types::{Qualified, Scalar, TypeId, Types};
 
-/// How a declaration stores what it declares.
+/// The storage class of a declaration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Storage {
     Plain,
@@ -14,16 +15,16 @@ pub(super) enum Storage {
     Static,
 }
 
-/// What a declaration begins with.
+/// The result of parsing the specifiers of a declaration.
 pub(super) struct Specifiers {
     pub(super) of: Qualified,
     pub(super) storage: Storage,
     pub(super) attributes: Attributes,
-    /// The type is a structure or union without a tag that is defined here.
+    /// Whether the type is a structure or union that is defined here without a tag.
     pub(super) is_anonymous: bool,
 }
 
-/// The words of which the names of arithmetic types are made, counted.
+/// How often each word of an arithmetic type's name has been read (`unsigned`, `long`, ...).
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Words {
     void: u8,
@@ -42,7 +43,7 @@ struct Words {
 }
 
 impl Words {
-    /// The count of a word; none if it is not one of these.
+    /// The counter of a word; `None` for any other word.
     fn count(&mut self, word: &str) -> Option<&mut u8> {
         Some(match word {
             "void" => &mut self.void,
@@ -62,7 +63,7 @@ impl Words {
         })
     }
 
-    /// The type that the words name together; none if they do not.
+    /// The type that the words name together; `None` if the combination is not valid.
     fn scalar(self) -> Option<Scalar> {
         let unsigned = self.unsigned > 0;
         let sign = self.signed + self.unsigned;
@@ -84,7 +85,9 @@ impl Words {
         };
         let plain = sign == 0 && self.int == 0;
         match base {
-            _ if base == Words::default() && sign + self.int > 0 => pick(Scalar::Int, Scalar::UnsignedInt),
+            _ if base == Words::default() && sign + self.int > 0 => {
+                pick(Scalar::Int, Scalar::UnsignedInt)
+            }
             _ if base == one(|w| w.short = 1) => pick(Scalar::Short, Scalar::UnsignedShort),
             _ if base == one(|w| w.long = 1) => pick(Scalar::Long, Scalar::UnsignedLong),
             _ if base == one(|w| w.long = 2) => pick(Scalar::LongLong, Scalar::UnsignedLongLong),
@@ -134,7 +137,7 @@ impl Words {
     }
 }
 
-/// What has been read of the specifiers.
+/// The specifiers that have been read so far.
 #[derive(Default)]
 struct Reading {
     words: Words,
@@ -153,7 +156,7 @@ impl Reading {
 }
 
 impl Parser<'_> {
-    /// Whether a type begins here.
+    /// Whether a type begins at this place.
     pub(super) fn starts_type(&self) -> bool {
         match self.token() {
             TokenKind::Word(word) => {
@@ -167,17 +170,20 @@ impl Parser<'_> {
                     "_Atomic",
                     "__extension__",
                 ];
-                Words::default().count(word).is_some() && (*word != "bool" || self.typedef(word).is_none())
+                Words::default().count(word).is_some()
+                    && (*word != "bool" || self.typedef(word).is_none())
                     || begins.contains(word)
                     || is_qualifier(word)
                     || self.typedef(word).is_some()
             }
-            TokenKind::Placeholder => matches!(self.arguments.get(self.used), Some(Argument::Type(_))),
+            TokenKind::Placeholder => {
+                matches!(self.arguments.get(self.used), Some(Argument::Type(_)))
+            }
             _ => false,
         }
     }
 
-    /// Reads everything that may stand before the first declarator.
+    /// Reads all specifiers before the first declarator.
     pub(super) fn specifiers(&mut self) -> Parsed<Specifiers> {
         let start = self.place();
         let mut reading = Reading::default();
@@ -186,7 +192,10 @@ impl Parser<'_> {
             Some(_) if reading.words != Words::default() => None,
             Some(base) => Some(base),
             None if reading.words == Words::default() => return self.no_type(),
-            None => reading.words.type_id(&mut self.declared.types).map(Qualified::from),
+            None => reading
+                .words
+                .type_id(&mut self.declared.types)
+                .map(Qualified::from),
         };
         let Some(base) = base else {
             return self.error_at(start, "these words together name no type of C");
@@ -200,24 +209,28 @@ impl Parser<'_> {
         })
     }
 
-    /// No type where one must be.
+    /// The error that a type is missing.
     fn no_type<T>(&self) -> Parsed<T> {
         match self.token() {
             TokenKind::Word(word) if !super::KEYWORDS.contains(word) => self.error_here(format!(
-                "unknown type '{word}'; declare it first (typedef ... {word};), or write 'struct {word}' if it is a tag"
+                "unknown type '{word}'; declare it first (typedef ... {word};), or write 'struct \
+                 {word}' if it is a tag"
             )),
             _ => self.unexpected("a type"),
         }
     }
 
-    /// Reads one specifier, if one stands here.
+    /// Reads one specifier. Returns whether there was one.
     fn specifier(&mut self, reading: &mut Reading) -> Parsed<bool> {
         let word = match self.token() {
             TokenKind::Word(word) => *word,
             TokenKind::Placeholder if !reading.has_type() => {
                 let place = self.place();
                 let Argument::Type(of) = *self.argument()? else {
-                    return self.error_at(place, "'$' stands for a type here, and its argument is none");
+                    return self.error_at(
+                        place,
+                        "'$' stands for a type here, and its argument is none",
+                    );
                 };
                 reading.base = Some(of);
                 return Ok(true);
@@ -239,7 +252,9 @@ impl Parser<'_> {
                 reading.base = Some(self.enumeration()?.into());
                 return Ok(true);
             }
-            "typeof" | "__typeof__" | "__typeof" | "_Atomic" if *self.token_after(1) == TokenKind::Mark("(") => {
+            "typeof" | "__typeof__" | "__typeof" | "_Atomic"
+                if *self.token_after(1) == TokenKind::Mark("(") =>
+            {
                 self.next();
                 self.next();
                 reading.base = Some(self.nested(Self::type_name)?);
@@ -258,9 +273,13 @@ impl Parser<'_> {
         Ok(true)
     }
 
-    /// Reads a word that names the type, alone or with others.
+    /// Reads a word that names a type, alone or together with others.
     fn base(&mut self, word: &str, reading: &mut Reading) -> bool {
-        let typedef = if reading.has_type() { None } else { self.typedef(word) };
+        let typedef = if reading.has_type() {
+            None
+        } else {
+            self.typedef(word)
+        };
         if let Some(of) = typedef {
             reading.base = Some(of);
         } else if let Some(count) = reading.words.count(word) {
@@ -274,7 +293,8 @@ impl Parser<'_> {
 
     fn storage(&mut self, reading: &mut Reading, storage: Storage) -> Parsed<()> {
         if reading.storage.replace(storage).is_some() {
-            return self.error_here("one storage class at most (typedef, extern, static); take one away");
+            return self
+                .error_here("one storage class at most (typedef, extern, static); take one away");
         }
         Ok(())
     }
@@ -287,10 +307,22 @@ fn is_qualifier(word: &str) -> bool {
     ) || matches!(word, "restrict" | "__restrict" | "__restrict__" | "_Atomic")
 }
 
-/// Words that change nothing for a caller.
+/// Whether a word is one that changes nothing for a caller.
 fn is_ignored(word: &str) -> bool {
     matches!(
         word,
         "extern" | "inline" | "__inline" | "__inline__" | "_Noreturn" | "__extension__"
-    ) || matches!(word, "register" | "auto" | "_Thread_local" | "__thread" | "__cdecl")
+    ) || matches!(word, "register" | "auto" | "_Thread_local" | "__thread")
+        || is_calling_convention(word)
+}
+
+/// Whether a word is a calling convention of 32-bit Windows. The supported platforms have one
+/// calling convention, so these words are skipped, as the corresponding attributes are.
+pub(super) fn is_calling_convention(word: &str) -> bool {
+    let bare = word.trim_start_matches('_');
+    word.len() > bare.len()
+        && matches!(
+            bare,
+            "cdecl" | "stdcall" | "fastcall" | "thiscall" | "vectorcall"
+        )
 }

@@ -1,16 +1,18 @@
-//! Where the members of a structure or union lie, by the System V ABI as GCC and Clang carry it out.
+//! Computes where the members of a structure or union lie.
 //!
-//! Source: GCC's `stor-layout.cc` (`layout_decl`, `place_field`, `update_alignment_for_field`), and the System V psABIs for x86-64 and
-//! AArch64. The conformance test (`tests/layout.rs`) compares with the C compiler at hand.
+//! The rules are those of the System V ABI, as GCC and Clang implement it. Source: GCC's
+//! `stor-layout.cc` (`layout_decl`, `place_field`, `update_alignment_for_field`), and the System V
+//! psABIs for x86-64 and AArch64. The test `tests/layout.rs` compares the results with the
+//! installed C compiler.
 
 use super::MAX_SIZE;
 
-/// What the layout must know of one member. Sizes and alignments are bytes.
+/// One member, as the layout sees it. Sizes and alignments are in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Member {
-    /// Size of its type; 0 for an array without length at the end.
+    /// Size of the member's type; 0 for an array without a length at the end.
     pub size: u64,
-    /// Alignment of its type, a typedef's own alignment included.
+    /// Alignment of the member's type. A typedef may have raised it.
     pub align: u32,
     /// `aligned` or `_Alignas` on the member itself.
     pub aligned: Option<u32>,
@@ -18,11 +20,11 @@ pub struct Member {
     pub packed: bool,
     /// The width of a bit-field.
     pub width: Option<u32>,
-    /// Whether it has a name; a bit-field without one is padding.
+    /// Whether the member has a name. A bit-field without a name is padding.
     pub named: bool,
 }
 
-/// What holds for the whole structure or union.
+/// The attributes of the whole structure or union.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules {
     /// All members start at offset 0.
@@ -35,21 +37,23 @@ pub struct Rules {
     pub pack: Option<u32>,
 }
 
-/// The answer.
+/// The computed layout. Sizes and alignments are in bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placed {
     /// Size of the whole, padding included.
     pub size: u64,
     /// Alignment of the whole.
     pub align: u32,
-    /// The first bit of each member, counted from the beginning.
+    /// The first bit of each member, counted from the beginning of the structure.
     pub bits: Vec<u64>,
 }
 
-/// Bit-fields without a name count for the alignment of the whole on AArch64 (AAPCS64), not on x86-64.
-const UNNAMED_BIT_FIELDS_ALIGN: bool = cfg!(all(target_arch = "aarch64", not(target_vendor = "apple")));
+/// Whether bit-fields without a name raise the alignment of the whole structure. They do on AArch64
+/// (AAPCS64), but not on x86-64.
+const UNNAMED_BIT_FIELDS_ALIGN: bool =
+    cfg!(all(target_arch = "aarch64", not(target_vendor = "apple")));
 
-/// Lays members out. None if the whole would be larger than [`MAX_SIZE`].
+/// Lays out members. Returns `None` if the whole would be larger than [`MAX_SIZE`].
 pub fn lay_out(members: &[Member], rules: Rules) -> Option<Placed> {
     let mut align = 1;
     let mut end = 0_u64; // in bits: where the next member may begin
@@ -65,7 +69,9 @@ pub fn lay_out(members: &[Member], rules: Rules) -> Option<Placed> {
         bits.push(start);
     }
     align = align.max(rules.aligned.unwrap_or(1));
-    let bytes = size.div_ceil(8).checked_next_multiple_of(u64::from(align))?;
+    let bytes = size
+        .div_ceil(8)
+        .checked_next_multiple_of(u64::from(align))?;
     (bytes <= MAX_SIZE).then_some(Placed {
         size: bytes,
         align,
@@ -81,13 +87,13 @@ fn limited(align: u32, rules: &Rules) -> u32 {
     rules.pack.map_or(align, |pack| align.min(pack))
 }
 
-/// The alignment that a member asks of the whole.
+/// The alignment, in bytes, that the whole structure needs because of this member.
 fn demanded(member: &Member, rules: &Rules) -> u32 {
     let own = limited(member.aligned.unwrap_or(1), rules);
     match member.width {
         None => own_alignment(member, rules),
         Some(_) if !member.named && !UNNAMED_BIT_FIELDS_ALIGN => 1,
-        // A width of zero is not subject to packing.
+        // Packing does not apply to a bit-field of width zero.
         Some(0) => own.max(limited(member.align, rules)),
         Some(_) if rules.pack.is_some() => own.max(limited(member.align, rules)),
         Some(_) if is_packed(member, rules) => own,
@@ -95,7 +101,7 @@ fn demanded(member: &Member, rules: &Rules) -> u32 {
     }
 }
 
-/// The alignment of a member that is no bit-field.
+/// The alignment, in bytes, of a member that is not a bit-field.
 fn own_alignment(member: &Member, rules: &Rules) -> u32 {
     let natural = match (is_packed(member, rules), member.aligned) {
         (true, Some(aligned)) => aligned,
@@ -105,16 +111,18 @@ fn own_alignment(member: &Member, rules: &Rules) -> u32 {
     limited(natural, rules)
 }
 
-/// The first bit of a member that may begin at bit `from` or later.
+/// The first bit of a member that may not begin before bit `from`.
 fn first_bit(member: &Member, rules: &Rules, from: u64) -> Option<u64> {
     let unit = u64::from(member.align) * 8;
     match member.width {
         None => from.checked_next_multiple_of(u64::from(own_alignment(member, rules)) * 8),
-        // It ends the unit that was begun.
+        // A bit-field of width zero ends the current unit.
         Some(0) => from.checked_next_multiple_of(u64::from(limited(member.align, rules)) * 8),
         Some(width) => {
             let start = match member.aligned {
-                Some(aligned) => from.checked_next_multiple_of(u64::from(limited(aligned, rules)) * 8)?,
+                Some(aligned) => {
+                    from.checked_next_multiple_of(u64::from(limited(aligned, rules)) * 8)?
+                }
                 None => from,
             };
             let loose = is_packed(member, rules) || rules.pack.is_some();
@@ -126,7 +134,7 @@ fn first_bit(member: &Member, rules: &Rules, from: u64) -> Option<u64> {
     }
 }
 
-/// Whether a bit-field would span more units of its type's alignment than the type itself does.
+/// Whether a bit-field would touch more aligned units than its type occupies.
 fn straddles(start: u64, width: u32, unit: u64, size: u64) -> bool {
     (start % unit + u64::from(width)).div_ceil(unit) > (size * 8 / unit).max(1)
 }
@@ -161,12 +169,16 @@ mod tests {
             packed: true,
             ..Rules::default()
         };
-        let placed = lay_out(&[int(Some(30)), int(Some(3)), int(None)], rules).expect("it is small");
-        assert_eq!((placed.bits, placed.size, placed.align), (vec![0, 30, 40], 9, 1));
+        let placed =
+            lay_out(&[int(Some(30)), int(Some(3)), int(None)], rules).expect("it is small");
+        assert_eq!(
+            (placed.bits, placed.size, placed.align),
+            (vec![0, 30, 40], 9, 1)
+        );
     }
 
     #[test]
-    fn what_is_too_large_has_no_layout() {
+    fn a_type_that_is_too_large_has_no_layout() {
         let large = Member {
             size: MAX_SIZE,
             ..int(None)

@@ -1,11 +1,12 @@
-//! How types are written, for messages and for people: `int (*)[3]`, `struct point *`, `void (*)(int, ...)`.
+//! Writes types as C does, for messages: `int (*)[3]`, `struct point *`, `void (*)(int, ...)`.
 
 use super::{Enum, Function, Kind, Length, Qualified, Record, TypeId, Types};
 
-/// Beyond this depth a name is cut short.
+/// The depth at which a name is cut short.
 const MAX_DEPTH: u32 = 64;
 
-/// And after so many types: parameters that are functions with such parameters double at each step.
+/// The number of types after which a name is cut short. Without this limit, parameters that are
+/// functions could double the length at each level.
 const MAX_PARTS: u32 = 1000;
 
 impl Types {
@@ -14,22 +15,26 @@ impl Types {
         self.declare(of, "", 0, &mut { MAX_PARTS })
     }
 
-    /// The type of something called `name`, as C declares it.
+    /// The declaration of something called `name` with this type.
     pub fn declaration(&self, of: Qualified, name: &str) -> String {
         self.declare(of, name, 0, &mut { MAX_PARTS })
     }
 
-    /// Puts a type around what is declared with it.
+    /// Wraps a type around the text that is declared with it.
     fn declare(&self, of: Qualified, inner: &str, depth: u32, parts: &mut u32) -> String {
         if depth > MAX_DEPTH || *parts == 0 {
             return format!("...{inner}");
         }
         *parts -= 1;
         match self.kind(of.id) {
-            Kind::Pointer(to) => {
-                let star = format!("*{}{inner}", qualifiers_after(of, inner));
+            Kind::Pointer(to) | Kind::Reference(to) => {
+                let is_pointer = matches!(self.kind(of.id), Kind::Pointer(_));
+                let mark = if is_pointer { '*' } else { '&' };
+                let star = format!("{mark}{}{inner}", qualifiers_after(of, inner));
                 match self.kind(to.id) {
-                    Kind::Array(..) | Kind::Function(_) => self.declare(*to, &format!("({star})"), depth + 1, parts),
+                    Kind::Array(..) | Kind::Function(_) => {
+                        self.declare(*to, &format!("({star})"), depth + 1, parts)
+                    }
                     _ => self.declare(*to, &star, depth + 1, parts),
                 }
             }
@@ -43,7 +48,12 @@ impl Types {
             }
             Kind::Function(function) => {
                 let parameters = self.parameters(function, depth, parts);
-                self.declare(function.result, &format!("{inner}({parameters})"), depth + 1, parts)
+                self.declare(
+                    function.result,
+                    &format!("{inner}({parameters})"),
+                    depth + 1,
+                    parts,
+                )
             }
             _ => {
                 let space = if inner.is_empty() || inner.starts_with('[') {
@@ -51,7 +61,11 @@ impl Types {
                 } else {
                     " "
                 };
-                format!("{}{}{space}{inner}", qualifiers_before(of), self.base_name(of.id))
+                format!(
+                    "{}{}{space}{inner}",
+                    qualifiers_before(of),
+                    self.base_name(of.id)
+                )
             }
         }
     }
@@ -71,7 +85,7 @@ impl Types {
         list.join(", ")
     }
 
-    /// The name of a type that is not derived from another one.
+    /// The name of a type that is not derived from another type.
     fn base_name(&self, id: TypeId) -> String {
         let tagged = |keyword: &str, tag: &Option<String>| match tag {
             Some(tag) => format!("{keyword} {tag}"),
@@ -81,18 +95,31 @@ impl Types {
             Kind::Scalar(scalar) => scalar.name().to_owned(),
             Kind::Complex(part) => format!("{} _Complex", part.name()),
             Kind::Vector { element, bytes } => {
-                format!("{} __attribute__((vector_size({bytes})))", self.name((*element).into()))
+                format!(
+                    "{} __attribute__((vector_size({bytes})))",
+                    self.name((*element).into())
+                )
             }
             Kind::Enum(Enum { tag, .. }) => tagged("enum", tag),
-            Kind::Record(Record { is_union, tag, .. }) => tagged(if *is_union { "union" } else { "struct" }, tag),
-            Kind::Void | Kind::Pointer(_) | Kind::Array(..) | Kind::Function(_) => "void".to_owned(),
+            Kind::Record(Record { is_union, tag, .. }) => {
+                tagged(if *is_union { "union" } else { "struct" }, tag)
+            }
+            Kind::Void
+            | Kind::Pointer(_)
+            | Kind::Reference(_)
+            | Kind::Array(..)
+            | Kind::Function(_) => "void".to_owned(),
         }
     }
 }
 
 fn words(of: Qualified) -> String {
     let words = [(of.is_const, "const"), (of.is_volatile, "volatile")];
-    let present: Vec<&str> = words.iter().filter(|(on, _)| *on).map(|(_, word)| *word).collect();
+    let present: Vec<&str> = words
+        .iter()
+        .filter(|(on, _)| *on)
+        .map(|(_, word)| *word)
+        .collect();
     present.join(" ")
 }
 
@@ -153,6 +180,9 @@ mod tests {
         let expected = "const char *(*(*callback)(int, const char *, ...))[3]";
         assert_eq!(types.declaration(callback.into(), "callback"), expected);
         let anonymous = types.record(false, None);
-        assert_eq!(types.name(anonymous.into()), format!("struct {}", anonymous.to_bits()));
+        assert_eq!(
+            types.name(anonymous.into()),
+            format!("struct {}", anonymous.to_bits())
+        );
     }
 }

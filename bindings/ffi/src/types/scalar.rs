@@ -1,4 +1,4 @@
-//! The arithmetic types of C, as this platform's C compiler has them.
+//! The arithmetic types of C, as this platform's C compiler defines them.
 
 use std::ffi::{c_char, c_long};
 
@@ -27,12 +27,13 @@ pub enum Scalar {
 }
 
 use Scalar::{
-    Bool, Char, Double, Float, Float128, Int, Int128, Long, LongDouble, LongLong, Short, SignedChar, UnsignedChar,
-    UnsignedInt, UnsignedInt128, UnsignedLong, UnsignedLongLong, UnsignedShort,
+    Bool, Char, Double, Float, Float128, Int, Int128, Long, LongDouble, LongLong, Short,
+    SignedChar, UnsignedChar, UnsignedInt, UnsignedInt128, UnsignedLong, UnsignedLongLong,
+    UnsignedShort,
 };
 
 impl Scalar {
-    /// All of them, in the order of their conversion rank.
+    /// All arithmetic types, in the order of their conversion rank.
     pub const ALL: [Scalar; 18] = [
         Bool,
         Char,
@@ -57,7 +58,7 @@ impl Scalar {
     /// The type of `size_t`.
     pub const SIZE: Scalar = UnsignedLong;
 
-    /// Bytes that a value takes.
+    /// The size in bytes.
     pub fn size(self) -> u64 {
         match self {
             Bool | Char | SignedChar | UnsignedChar => 1,
@@ -70,7 +71,7 @@ impl Scalar {
         }
     }
 
-    /// Alignment in bytes: on the 64-bit platforms that Baton runs on, the size.
+    /// The alignment in bytes. On the 64-bit platforms that Baton supports, it equals the size.
     pub fn align(self) -> u32 {
         self.size() as u32
     }
@@ -85,7 +86,8 @@ impl Scalar {
         matches!(self, Float | Double | LongDouble | Float128)
     }
 
-    /// Whether it has negative values. Plain `char` has them where the platform's C says so.
+    /// Whether the type has negative values. The platform's C compiler decides this for plain
+    /// `char`.
     pub fn is_signed(self) -> bool {
         match self {
             Char => c_char::MIN != 0,
@@ -94,7 +96,7 @@ impl Scalar {
         }
     }
 
-    /// The integer type of a size and signedness; none if there is none.
+    /// The integer type with this size in bytes and this signedness; `None` if there is none.
     pub fn integer(size: u64, signed: bool) -> Option<Scalar> {
         Some(match (size, signed) {
             (1, true) => SignedChar,

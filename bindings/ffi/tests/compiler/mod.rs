@@ -1,4 +1,4 @@
-//! The C compiler at hand, as the judge of what is right.
+//! Runs the installed C compiler, whose results the tests take as correct.
 
 use std::path::Path;
 use std::process::Command;
@@ -26,7 +26,7 @@ fn compile(source: &str, directory: &Path, name: &str, flags: &[&str]) -> std::p
     result
 }
 
-/// Compiles and runs a program; answers what it prints.
+/// Compiles and runs a program. Returns what it prints.
 #[allow(dead_code, reason = "not every test runs programs")]
 pub(crate) fn run(source: &str) -> String {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
@@ -34,7 +34,7 @@ pub(crate) fn run(source: &str) -> String {
     succeed(&mut Command::new(program))
 }
 
-/// Compiles a library into a directory; answers its path.
+/// Compiles a library into a directory. Returns its path.
 #[allow(dead_code, reason = "not every test loads libraries")]
 pub(crate) fn library(source: &str, directory: &Path) -> std::path::PathBuf {
     compile(source, directory, "libtrial.so", &["-shared", "-fPIC"])

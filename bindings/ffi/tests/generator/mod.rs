@@ -1,9 +1,9 @@
-//! Generates C types from a seed.
+//! Generates random C types from a seed.
 
 use std::fmt::Write;
 
-/// A source of numbers that are the same for the same seed (xorshift64*; Vigna, "An experimental exploration of Marsaglia's xorshift
-/// generators, scrambled", 2016).
+/// A random number generator: the same seed gives the same numbers. The algorithm is xorshift64*
+/// (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016).
 pub(crate) struct Generator {
     state: u64,
     /// The types that have been generated, by name.
@@ -72,7 +72,7 @@ impl Generator {
         from[self.below(from.len())]
     }
 
-    /// A definition on one line (but for directives), and the name of the type that it defines.
+    /// A definition on one line (except for directives), and the name of the type that it defines.
     pub(crate) fn definition(&mut self, index: usize) -> (String, String) {
         match self.below(12) {
             0 => self.enumeration(index),
@@ -82,7 +82,11 @@ impl Generator {
     }
 
     fn enumeration(&mut self, index: usize) -> (String, String) {
-        let packed = if self.one_in(3) { "__attribute__((packed)) " } else { "" };
+        let packed = if self.one_in(3) {
+            "__attribute__((packed)) "
+        } else {
+            ""
+        };
         let last = self.pick(&[
             "1",
             "127",
@@ -96,7 +100,8 @@ impl Generator {
         ]);
         let name = format!("enum e{index}");
         let text = format!(
-            "enum {packed}e{index} {{ A{index}, B{index} = sizeof(int) * 2 - 1, C{index}, D{index} = {last} }};"
+            "enum {packed}e{index} {{ A{index}, B{index} = sizeof(int) * 2 - 1, C{index}, D{index} \
+             = {last} }};"
         );
         self.known.push(name.clone());
         (text, name)
@@ -117,7 +122,7 @@ impl Generator {
             ),
             _ => format!("typedef int (*(*{name}[{align}])(void *, int))[3];"),
         };
-        // An over-aligned type cannot be an array's element: these stay out of other types.
+        // Arrays cannot have elements of an over-aligned type. So other types do not use this one.
         (text, name)
     }
 
@@ -142,7 +147,8 @@ impl Generator {
             let pack = 1 << self.below(4);
             text = format!("#pragma pack(push, {pack})\n{text}\n#pragma pack(pop)");
         }
-        // A type that is aligned beyond its size's multiple cannot be an array's element; sizes are multiples here.
+        // Arrays cannot have elements whose size is not a multiple of the alignment. Sizes are
+        // multiples here.
         self.known.push(name.clone());
         (text, name)
     }
@@ -156,7 +162,10 @@ impl Generator {
                 0..=3 => self.bit_field(&name),
                 4 if depth < 2 => {
                     let keyword = self.pick(&["struct", "union"]);
-                    format!("{keyword} {{ {}}}", self.members(index, depth * 8 + number + 1))
+                    format!(
+                        "{keyword} {{ {}}}",
+                        self.members(index, depth * 8 + number + 1)
+                    )
                 }
                 _ => self.plain(&name),
             };

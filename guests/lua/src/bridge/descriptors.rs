@@ -1,9 +1,10 @@
 //! Waiting for descriptors.
 
 use super::CWake;
-use baton_core::kernel::{Deadline, Readiness, Wake, Watch};
-use baton_core::vm::Vm;
+use baton_core::sched::{Deadline, Readiness, Wake, Watch};
+use baton_core::vm::{Keep, Vm};
 use baton_sys::clock::Instant;
+use baton_sys::reserve;
 use std::ffi::{c_int, c_uint, c_void};
 
 /// `struct baton_watch`.
@@ -36,10 +37,48 @@ fn deadline(nanoseconds: u64) -> Deadline {
     }
 }
 
-/// Has the calling process wait until `attempt` succeeds.
+/// Has the calling process wait until one of the descriptors may be ready: see `Vm::await_ready`.
 ///
 /// # Safety
-/// `watches` is readable for `count` places. `attempt` may be called with `argument`, inside the VM, until this returns.
+/// `watches` is readable for `count` places.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_rs_await_ready(
+    vm: &Vm,
+    watches: *const CWatch,
+    count: usize,
+    keep: c_int,
+    harvests: u64,
+    until: u64,
+) -> c_int {
+    if reserve::is_short() && !reserve::replenish() {
+        return CANNOT_WAIT;
+    }
+    let keep = if keep != 0 {
+        Keep::UntilClosed
+    } else {
+        Keep::ForThisWait
+    };
+    let wake = if count == 1 {
+        // SAFETY: the caller's condition.
+        let watch = unsafe { watches.read() };
+        vm.await_ready(&[watch.into()], keep, harvests, deadline(until))
+    } else {
+        let read = |index| {
+            // SAFETY: the caller's condition, as `index` is below `count`.
+            unsafe { watches.add(index).read() }.into()
+        };
+        let watches: Vec<Watch> = (0..count).map(read).collect();
+        vm.await_ready(&watches, keep, harvests, deadline(until))
+    };
+    wake.map_or(CANNOT_WAIT, |wake| CWake::from(wake).reason as c_int)
+}
+
+/// Has the calling process wait until `attempt` succeeds: see `Vm::wait_ready`.
+///
+/// # Safety
+/// `watches` is readable for `count` places. `attempt` may be called with `argument`, inside the
+/// VM, until this returns.
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_rs_wait_ready(
@@ -50,40 +89,42 @@ unsafe extern "C" fn baton_rs_wait_ready(
     attempt: Attempt,
     argument: *mut c_void,
 ) -> c_int {
+    if reserve::is_short() && !reserve::replenish() {
+        return CANNOT_WAIT;
+    }
+    if reserve::is_short() && !reserve::replenish() {
+        return CANNOT_WAIT;
+    }
     let attempt = |last: Option<Wake>| {
-        let (which, ready) = last.map_or((-1, 0), |wake| (wake.case as c_int, wake.value as c_uint));
+        let (which, ready) =
+            last.map_or((-1, 0), |wake| (wake.case as c_int, wake.value as c_uint));
         // SAFETY: the caller's condition.
         unsafe { attempt(argument, which, ready) != 0 }
     };
-    let wake = if count == 1 {
-        // SAFETY: the caller's condition.
-        let watch = unsafe { watches.read() };
-        vm.wait_ready(&[watch.into()], deadline(until), attempt)
-    } else {
-        let read = |index| {
-            // SAFETY: the caller's condition, as `index` is below `count`.
-            unsafe { watches.add(index).read() }.into()
-        };
-        let watches: Vec<Watch> = (0..count).map(read).collect();
-        vm.wait_ready(&watches, deadline(until), attempt)
+    let read = |index| {
+        // SAFETY: the caller's condition, as `index` is below `count`.
+        unsafe { watches.add(index).read() }.into()
     };
+    let watches: Vec<Watch> = (0..count).map(read).collect();
+    let wake = vm.wait_ready(&watches, deadline(until), attempt);
     wake.map_or(CANNOT_WAIT, |wake| CWake::from(wake).reason as c_int)
+}
+
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_rs_harvests(vm: &Vm) -> u64 {
+    vm.harvests()
+}
+
+/// Negative: no registration is kept.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_rs_descriptor_news(vm: &Vm, descriptor: u32) -> i64 {
+    vm.descriptor_news(descriptor).map_or(-1, i64::from)
 }
 
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_rs_descriptor_closes(vm: &Vm, descriptor: u32) {
     vm.descriptor_closes(descriptor);
-}
-
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
-#[unsafe(no_mangle)]
-extern "C" fn baton_rs_descriptor_has_closed(vm: &Vm, descriptor: u32) {
-    vm.descriptor_has_closed(descriptor);
-}
-
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
-#[unsafe(no_mangle)]
-extern "C" fn baton_rs_is_registered(vm: &Vm, descriptor: u32) -> c_int {
-    vm.is_registered(descriptor).into()
 }

@@ -1,28 +1,24 @@
-//! Synchronization objects and timers.
+//! Synchronization objects and timers; select is in `select`.
 
-use super::{CWake, deadline, misuse, process};
-use baton_core::kernel::{
-    Attempt, BarrierId, Case, ChannelId, ConditionId, EventId, Kernel, MutexId, RwLockId, SemaphoreId, TimerId,
-    WaitQueueId, Wake, WakeReason,
+use super::{CWake, deadline, misuse, process, write_message};
+use crate::waits::cycle;
+use baton_core::sched::{
+    Attempt, BarrierId, Blocker, ChannelId, ConditionId, EventId, MutexId, RwLockId, Scheduler,
+    SemaphoreId, TimerId, WaitQueueId, Wake, WakeReason,
 };
 use baton_core::vm::{Context, Vm};
 use baton_sys::clock::Instant;
-use std::ffi::c_int;
+use std::ffi::{CStr, c_char, c_int};
 use std::time::Duration;
 
-/// `struct baton_case`.
-#[repr(C)]
-struct CCase {
-    channel: u64,
-    value: u64,
-    sends: c_int,
-}
-
 /// What an operation says that refuses to be misused.
-fn unless_refused<E>(vm: &Vm, attempt: impl FnOnce(&mut Kernel<Context>) -> Result<Attempt, E>) -> CWake {
+fn unless_refused<E>(
+    vm: &Vm,
+    attempt: impl FnOnce(&mut Scheduler<Context>) -> Result<Attempt, E>,
+) -> CWake {
     let mut refused = false;
-    let wake = vm.attempt(|kernel| {
-        attempt(kernel).unwrap_or_else(|_| {
+    let wake = vm.block_on(|sched| {
+        attempt(sched).unwrap_or_else(|_| {
             refused = true;
             Attempt::Ready(Wake::because(WakeReason::Dead))
         })
@@ -30,9 +26,39 @@ fn unless_refused<E>(vm: &Vm, attempt: impl FnOnce(&mut Kernel<Context>) -> Resu
     if refused { misuse() } else { wake.into() }
 }
 
+/// What a handle of the C half is of, for names: `enum baton_object`.
+fn object(kind: c_int, id: u64) -> Option<Blocker> {
+    match kind {
+        0 => SemaphoreId::from_bits(id).map(Blocker::Semaphore),
+        1 => MutexId::from_bits(id).map(Blocker::Mutex),
+        2 => ConditionId::from_bits(id).map(Blocker::Condition),
+        3 => EventId::from_bits(id).map(Blocker::Event),
+        4 => ChannelId::from_bits(id).map(Blocker::Receive),
+        7 => RwLockId::from_bits(id).map(Blocker::Read),
+        8 => BarrierId::from_bits(id).map(Blocker::Barrier),
+        9 => TimerId::from_bits(id).map(Blocker::Alarm),
+        _ => None,
+    }
+}
+
+fn free(sched: &mut Scheduler<Context>, kind: c_int, id: u64) {
+    match kind {
+        0 => drop(SemaphoreId::from_bits(id).map(|id| sched.semaphore_free(id))),
+        1 => drop(MutexId::from_bits(id).map(|id| sched.mutex_free(id))),
+        2 => drop(ConditionId::from_bits(id).map(|id| sched.condition_free(id))),
+        3 => drop(EventId::from_bits(id).map(|id| sched.event_free(id))),
+        4 => drop(ChannelId::from_bits(id).map(|id| sched.channel_free(id))),
+        5 => drop(WaitQueueId::from_bits(id).map(|id| sched.wait_queue_free(id))),
+        6 => drop(TimerId::from_bits(id).map(|id| sched.timer_free(id))),
+        9 => drop(TimerId::from_bits(id).map(|id| sched.alarm_free(id))),
+        7 => drop(RwLockId::from_bits(id).map(|id| sched.rwlock_free(id))),
+        _ => drop(BarrierId::from_bits(id).map(|id| sched.barrier_free(id))),
+    }
+}
+
 bridge! {
     fn baton_rs_semaphore_new(vm, count: u64) -> u64 {
-        vm.kernel(|kernel| kernel.semaphore_new(count)).to_bits()
+        vm.sched(|sched| sched.semaphore_new(count)).to_bits()
     }
 
     fn baton_rs_semaphore_wait(vm, id: u64, timeout: i64) -> CWake {
@@ -55,104 +81,108 @@ bridge! {
     }
 
     fn baton_rs_semaphore_count(vm, id: u64) -> u64 {
-        SemaphoreId::from_bits(id).map_or(0, |id| vm.kernel(|kernel| kernel.semaphore_count(id)))
+        SemaphoreId::from_bits(id).map_or(0, |id| vm.sched(|sched| sched.semaphore_count(id)))
     }
 
     fn baton_rs_mutex_new(vm) -> u64 {
-        vm.kernel(|kernel| kernel.mutex_new()).to_bits()
+        vm.sched(|sched| sched.mutex_new()).to_bits()
     }
 
     fn baton_rs_mutex_lock(vm, id: u64, timeout: i64) -> CWake {
-        let Some(id) = MutexId::from_bits(id) else { return Wake::because(WakeReason::Closed).into() };
-        unless_refused(vm, |kernel| kernel.mutex_lock(id, deadline(timeout)))
+        let Some(id) = MutexId::from_bits(id) else {
+            return Wake::because(WakeReason::Closed).into();
+        };
+        unless_refused(vm, |sched| sched.mutex_lock(id, deadline(timeout)))
     }
 
     fn baton_rs_mutex_unlock(vm, id: u64) -> c_int {
         let Some(id) = MutexId::from_bits(id) else { return 1 };
-        vm.operate(|kernel| kernel.mutex_unlock(id)).is_err().into()
+        vm.with_sched(|sched| sched.mutex_unlock(id)).is_err().into()
     }
 
     fn baton_rs_condition_new(vm) -> u64 {
-        vm.kernel(|kernel| kernel.condition_new()).to_bits()
+        vm.sched(|sched| sched.condition_new()).to_bits()
     }
 
     fn baton_rs_condition_wait(vm, id: u64, mutex: u64, timeout: i64) -> CWake {
         let (Some(id), Some(mutex)) = (ConditionId::from_bits(id), MutexId::from_bits(mutex)) else {
             return Wake::because(WakeReason::Closed).into();
         };
-        unless_refused(vm, |kernel| kernel.condition_wait(id, mutex, deadline(timeout)))
+        unless_refused(vm, |sched| sched.condition_wait(id, mutex, deadline(timeout)))
     }
 
     fn baton_rs_condition_signal(vm, id: u64, all: c_int) {
         if let Some(id) = ConditionId::from_bits(id) {
-            vm.operate(|kernel| {
+            vm.with_sched(|sched| {
                 if all != 0 {
-                    kernel.condition_broadcast(id);
+                    sched.condition_broadcast(id);
                 } else {
-                    kernel.condition_signal(id);
+                    sched.condition_signal(id);
                 }
             });
         }
     }
 
     fn baton_rs_event_new(vm) -> u64 {
-        vm.kernel(|kernel| kernel.event_new()).to_bits()
+        vm.sched(|sched| sched.event_new()).to_bits()
     }
 
     fn baton_rs_event_wait(vm, id: u64, timeout: i64) -> CWake {
         match EventId::from_bits(id) {
-            Some(id) => vm.attempt(|kernel| kernel.event_wait(id, deadline(timeout))).into(),
+            Some(id) => vm.block_on(|sched| sched.event_wait(id, deadline(timeout))).into(),
             None => Wake::because(WakeReason::Closed).into(),
         }
     }
 
     fn baton_rs_event_set(vm, id: u64, on: c_int) {
         if let Some(id) = EventId::from_bits(id) {
-            vm.operate(|kernel| {
+            vm.with_sched(|sched| {
                 if on != 0 {
-                    kernel.event_set(id);
+                    sched.event_set(id);
                 } else {
-                    kernel.event_clear(id);
+                    sched.event_clear(id);
                 }
             });
         }
     }
 
     fn baton_rs_event_is_set(vm, id: u64) -> c_int {
-        EventId::from_bits(id).is_some_and(|id| vm.kernel(|kernel| kernel.event_is_set(id))).into()
+        EventId::from_bits(id).is_some_and(|id| vm.sched(|sched| sched.event_is_set(id))).into()
     }
 
     fn baton_rs_rwlock_new(vm) -> u64 {
-        vm.kernel(|kernel| kernel.rwlock_new()).to_bits()
+        vm.sched(|sched| sched.rwlock_new()).to_bits()
     }
 
     fn baton_rs_rwlock_lock(vm, id: u64, writes: c_int, timeout: i64) -> CWake {
-        let Some(id) = RwLockId::from_bits(id) else { return Wake::because(WakeReason::Closed).into() };
-        unless_refused(vm, |kernel| match writes {
-            0 => kernel.rwlock_read(id, deadline(timeout)),
-            _ => kernel.rwlock_write(id, deadline(timeout)),
+        let Some(id) = RwLockId::from_bits(id) else {
+            return Wake::because(WakeReason::Closed).into();
+        };
+        unless_refused(vm, |sched| match writes {
+            0 => sched.rwlock_read(id, deadline(timeout)),
+            _ => sched.rwlock_write(id, deadline(timeout)),
         })
     }
 
     fn baton_rs_rwlock_unlock(vm, id: u64) -> c_int {
         let Some(id) = RwLockId::from_bits(id) else { return 1 };
-        vm.operate(|kernel| kernel.rwlock_unlock(id)).is_err().into()
+        vm.with_sched(|sched| sched.rwlock_unlock(id)).is_err().into()
     }
 
     fn baton_rs_barrier_new(vm, size: u64) -> u64 {
-        vm.kernel(|kernel| kernel.barrier_new(size)).to_bits()
+        vm.sched(|sched| sched.barrier_new(size)).to_bits()
     }
 
     fn baton_rs_barrier_wait(vm, id: u64, timeout: i64) -> CWake {
         match BarrierId::from_bits(id) {
-            Some(id) => vm.attempt(|kernel| kernel.barrier_wait(id, deadline(timeout))).into(),
+            Some(id) => vm.block_on(|sched| sched.barrier_wait(id, deadline(timeout))).into(),
             None => Wake::because(WakeReason::Closed).into(),
         }
     }
 
     fn baton_rs_channel_new(vm, capacity: u64) -> u64 {
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
-        vm.kernel(|kernel| kernel.channel_new(capacity)).to_bits()
+        vm.sched(|sched| sched.channel_new(capacity)).to_bits()
     }
 
     fn baton_rs_channel_send(vm, id: u64, value: u64, timeout: i64) -> CWake {
@@ -171,21 +201,44 @@ bridge! {
 
     fn baton_rs_channel_close(vm, id: u64) {
         if let Some(id) = ChannelId::from_bits(id) {
-            vm.operate(|kernel| kernel.channel_close(id));
+            vm.with_sched(|sched| sched.channel_close(id));
+        }
+    }
+
+    fn baton_rs_channel_post(vm, id: u64, value: u64) -> c_int {
+        let post = |id| vm.sched(|sched| sched.channel_post(id, value));
+        ChannelId::from_bits(id).is_some_and(post).into()
+    }
+
+    fn baton_rs_channel_post_once(vm, id: u64, value: u64) {
+        if let Some(id) = ChannelId::from_bits(id) {
+            vm.sched(|sched| sched.channel_post_once(id, value));
+        }
+    }
+
+    fn baton_rs_channel_clear(vm, id: u64) {
+        if let Some(id) = ChannelId::from_bits(id) {
+            vm.sched(|sched| sched.channel_clear(id));
+        }
+    }
+
+    fn baton_rs_channel_set_fed(vm, id: u64, is_fed: c_int) {
+        if let Some(id) = ChannelId::from_bits(id) {
+            vm.sched(|sched| sched.channel_set_fed(id, is_fed != 0));
         }
     }
 
     fn baton_rs_channel_length(vm, id: u64) -> u64 {
-        ChannelId::from_bits(id).map_or(0, |id| vm.kernel(|kernel| kernel.channel_len(id)) as u64)
+        ChannelId::from_bits(id).map_or(0, |id| vm.sched(|sched| sched.channel_len(id)) as u64)
     }
 
     fn baton_rs_queue_new(vm) -> u64 {
-        vm.kernel(|kernel| kernel.wait_queue_new()).to_bits()
+        vm.sched(|sched| sched.wait_queue_new()).to_bits()
     }
 
     fn baton_rs_queue_wait(vm, id: u64, timeout: i64) -> CWake {
         match WaitQueueId::from_bits(id) {
-            Some(id) => vm.attempt(|kernel| kernel.wait(id, deadline(timeout))).into(),
+            Some(id) => vm.block_on(|sched| sched.wait(id, deadline(timeout))).into(),
             None => Wake::because(WakeReason::Closed).into(),
         }
     }
@@ -201,69 +254,64 @@ bridge! {
 
     fn baton_rs_queue_wake_all(vm, id: u64) {
         if let Some(id) = WaitQueueId::from_bits(id) {
-            vm.kernel(|kernel| kernel.wake_all(id, WakeReason::Done, 0));
+            vm.sched(|sched| sched.wake_all(id, WakeReason::Done, 0));
         }
     }
 
     fn baton_rs_free(vm, kind: c_int, id: u64) {
-        vm.operate(|kernel| match kind {
-            0 => drop(SemaphoreId::from_bits(id).map(|id| kernel.semaphore_free(id))),
-            1 => drop(MutexId::from_bits(id).map(|id| kernel.mutex_free(id))),
-            2 => drop(ConditionId::from_bits(id).map(|id| kernel.condition_free(id))),
-            3 => drop(EventId::from_bits(id).map(|id| kernel.event_free(id))),
-            4 => drop(ChannelId::from_bits(id).map(|id| kernel.channel_free(id))),
-            5 => drop(WaitQueueId::from_bits(id).map(|id| kernel.wait_queue_free(id))),
-            6 => drop(TimerId::from_bits(id).map(|id| kernel.timer_free(id))),
-            7 => drop(RwLockId::from_bits(id).map(|id| kernel.rwlock_free(id))),
-            _ => drop(BarrierId::from_bits(id).map(|id| kernel.barrier_free(id))),
+        vm.with_sched(|sched| {
+            if let Some(object) = object(kind, id) {
+                sched.set_name(object, "");
+            }
+            free(sched, kind, id);
         });
+    }
+
+    fn baton_rs_alarm_new(vm, due: u64) -> u64 {
+        vm.sched(|sched| sched.alarm_new(Instant::from_nanos(due))).to_bits()
+    }
+
+    fn baton_rs_alarm_set(vm, id: u64, due: u64) {
+        if let Some(id) = TimerId::from_bits(id) {
+            vm.sched(|sched| sched.alarm_set(id, Instant::from_nanos(due)));
+        }
+    }
+
+    fn baton_rs_alarm_cancel(vm, id: u64) -> c_int {
+        TimerId::from_bits(id).is_some_and(|id| vm.sched(|sched| sched.alarm_cancel(id))).into()
+    }
+
+    fn baton_rs_alarm_has_gone_off(vm, id: u64) -> c_int {
+        let has_gone_off = |id| vm.sched(|sched| sched.alarm_has_gone_off(id));
+        TimerId::from_bits(id).is_some_and(has_gone_off).into()
+    }
+
+    fn baton_rs_alarm_wait(vm, id: u64, timeout: i64) -> CWake {
+        match TimerId::from_bits(id) {
+            Some(id) => vm.block_on(|sched| sched.alarm_wait(id, deadline(timeout))).into(),
+            None => Wake::because(WakeReason::Closed).into(),
+        }
     }
 
     fn baton_rs_timer_new(vm, first: u64, period: u64, prepared: u64) -> u64 {
         let Some(prepared) = process(prepared) else { return 0 };
         let period = (period > 0).then_some(Duration::from_nanos(period));
-        vm.kernel(|kernel| kernel.timer_new(Instant::from_nanos(first), period, prepared)).to_bits()
+        vm.sched(|sched| sched.timer_new(Instant::from_nanos(first), period, prepared)).to_bits()
     }
 
     fn baton_rs_timer_prepare(vm, timer: u64, prepared: u64) -> c_int {
-        let (Some(timer), Some(prepared)) = (TimerId::from_bits(timer), process(prepared)) else { return 0 };
-        vm.kernel(|kernel| kernel.timer_prepare(timer, prepared)).into()
+        let (Some(timer), Some(prepared)) = (TimerId::from_bits(timer), process(prepared)) else {
+            return 0;
+        };
+        vm.sched(|sched| sched.timer_prepare(timer, prepared)).into()
     }
 
     fn baton_rs_timer_cancel(vm, timer: u64) -> usize {
         let Some(timer) = TimerId::from_bits(timer) else { return 0 };
-        vm.operate(|kernel| {
-            let prepared = kernel.timer_cancel(timer);
-            prepared.map_or(0, |prepared| kernel.guest(prepared))
+        vm.with_sched(|sched| {
+            let prepared = sched.timer_cancel(timer);
+            prepared.map_or(0, |prepared| sched.user_data(prepared))
         })
-    }
-}
-
-/// Waits for one of several cases.
-///
-/// # Safety
-/// `cases` is readable for `count` elements.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_select(vm: &Vm, cases: *const CCase, count: usize, timeout: i64) -> CWake {
-    // SAFETY: the caller's condition.
-    let cases = unsafe { std::slice::from_raw_parts(cases, count) };
-    let cases: Option<Vec<Case>> = cases
-        .iter()
-        .map(|case| {
-            let channel = ChannelId::from_bits(case.channel)?;
-            Some(if case.sends != 0 {
-                Case::Send(channel, case.value)
-            } else {
-                Case::Receive(channel)
-            })
-        })
-        .collect();
-    match cases {
-        Some(cases) => vm
-            .attempt_random(|kernel, random| kernel.select(&cases, deadline(timeout), random))
-            .into(),
-        None => Wake::because(WakeReason::Closed).into(),
     }
 }
 
@@ -274,12 +322,77 @@ unsafe extern "C" fn baton_rs_select(vm: &Vm, cases: *const CCase, count: usize,
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_rs_timer_stats(vm: &Vm, timer: u64, fired: *mut u64, skipped: *mut u64) {
-    let stats = TimerId::from_bits(timer).and_then(|timer| vm.kernel(|kernel| kernel.timer_stats(timer)));
+    let stats =
+        TimerId::from_bits(timer).and_then(|timer| vm.sched(|sched| sched.timer_stats(timer)));
     if let Some(stats) = stats {
         // SAFETY: the caller's condition.
         unsafe {
             fired.write(stats.fired);
             skipped.write(stats.skipped);
         }
+    }
+}
+
+/// Names an object.
+///
+/// # Safety
+/// `name` is a C string.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_rs_set_object_name(vm: &Vm, kind: c_int, id: u64, name: *const c_char) {
+    // SAFETY: the caller's condition.
+    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+    if let Some(object) = object(kind, id) {
+        vm.sched(|sched| sched.set_name(object, &name));
+    }
+}
+
+/// Writes the name of an object, or nothing.
+///
+/// # Safety
+/// `name` is writable for `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_rs_object_name(
+    vm: &Vm,
+    kind: c_int,
+    id: u64,
+    name: *mut c_char,
+    size: usize,
+) {
+    vm.sched(|sched| {
+        let text = object(kind, id)
+            .and_then(|object| sched.name_of(object))
+            .unwrap_or("");
+        // SAFETY: the caller's condition.
+        unsafe { write_message(name, size, text) };
+    });
+}
+
+/// Whether the calling process would close a cycle of locks by waiting for this one, and what
+/// follows: 0 it would not; 1 a warning; 2 an error. Writes what the cycle is.
+///
+/// # Safety
+/// `text` is writable for `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_rs_closes_cycle(
+    vm: &Vm,
+    kind: c_int,
+    id: u64,
+    text: *mut c_char,
+    size: usize,
+) -> c_int {
+    let told = vm.sched(|sched| {
+        let links = sched.cycle_closed_by(object(kind, id)?)?;
+        Some(cycle(sched, &links))
+    });
+    let Some(told) = told else { return 0 };
+    // SAFETY: the caller's condition.
+    unsafe { write_message(text, size, &told) };
+    if vm.parameters.refuses_deadlock() {
+        2
+    } else {
+        1
     }
 }

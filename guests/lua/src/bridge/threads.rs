@@ -1,8 +1,8 @@
 //! Native threads by name, and what processes wait for.
 
 use super::{process, write_message};
-use crate::guest::blocker;
-use baton_core::kernel::{ProcessId, SpawnOptions};
+use crate::waits::blocker;
+use baton_core::sched::{ProcessId, SpawnOptions};
 use baton_core::vm::{Spawned, Vm};
 use std::ffi::{CStr, c_char, c_int};
 
@@ -30,7 +30,10 @@ pub(super) fn spawn(
 
 bridge! {
     fn baton_rs_threads(vm) -> c_int {
-        vm.threads() as c_int
+        // In a simulated run those that a program can tell from each other: the others come and go
+        // as the machine likes.
+        let count = if vm.is_simulated() { vm.thread_names().len() } else { vm.threads() };
+        count as c_int
     }
 
     fn baton_rs_threads_for_calls(vm) -> usize {
@@ -44,12 +47,21 @@ bridge! {
 /// `name` is null or a string that ends with a zero byte; `message` is writable for `size` bytes.
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_bind(vm: &Vm, pid: u64, name: *const c_char, message: *mut c_char, size: usize) {
+unsafe extern "C" fn baton_rs_bind(
+    vm: &Vm,
+    pid: u64,
+    name: *const c_char,
+    message: *mut c_char,
+    size: usize,
+) {
     let Some(pid) = process(pid) else { return };
     // SAFETY: the caller's condition.
     let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_str());
     let refusal = match name.transpose() {
-        Ok(name) => vm.bind_to_thread(pid, name).err().map(|refusal| refusal.to_string()),
+        Ok(name) => vm
+            .bind_to_thread(pid, name)
+            .err()
+            .map(|refusal| refusal.to_string()),
         Err(_) => Some(NOT_UTF8.to_owned()),
     };
     if let Some(refusal) = refusal {
@@ -65,8 +77,10 @@ unsafe extern "C" fn baton_rs_bind(vm: &Vm, pid: u64, name: *const c_char, messa
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_rs_bound_to(vm: &Vm, pid: u64, name: *mut c_char, size: usize) {
-    let carrier = process(pid).and_then(|pid| vm.kernel(|kernel| kernel.pin(pid)));
-    let bound_to = carrier.and_then(|carrier| vm.thread_name(carrier)).unwrap_or_default();
+    let carrier = process(pid).and_then(|pid| vm.sched(|sched| sched.pin(pid)));
+    let bound_to = carrier
+        .and_then(|carrier| vm.thread_name(carrier))
+        .unwrap_or_default();
     // SAFETY: the caller's condition.
     unsafe { write_message(name, size, &bound_to) };
 }
@@ -79,7 +93,7 @@ unsafe extern "C" fn baton_rs_bound_to(vm: &Vm, pid: u64, name: *mut c_char, siz
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_rs_blocker(vm: &Vm, pid: u64, text: *mut c_char, size: usize) {
     let names = vm.thread_names();
-    let waits_for = process(pid).map(|pid| vm.kernel(|kernel| blocker(kernel, &names, pid)));
+    let waits_for = process(pid).map(|pid| vm.sched(|sched| blocker(sched, &names, pid)));
     // SAFETY: the caller's condition.
     unsafe { write_message(text, size, &waits_for.unwrap_or_default()) };
 }

@@ -11,7 +11,8 @@ use baton_ffi::types::{Function, Kind, Qualified, TypeId};
 use super::descriptor::Descriptor;
 use super::{State, give, text};
 
-/// `struct ffi_prepared`: a signature that can be called. It does not change, and lives as long as the state.
+/// `struct ffi_prepared`: a signature that can be called. It does not change, and lives as long as
+/// the state.
 #[repr(C)]
 pub(crate) struct Prepared {
     /// `enum baton_ffi_kind` and `enum baton_ffi_answer`.
@@ -29,11 +30,12 @@ fn room(slot: &Slot) -> usize {
     slot.size.max(8).next_multiple_of(16)
 }
 
-/// Prepares a signature, with the types of the arguments after the fixed ones; null and a message if it cannot be called.
+/// Prepares a signature, with the types of the arguments after the fixed ones; null and a message
+/// if it cannot be called.
 ///
 /// # Safety
 /// `further` has `count` descriptors of this state; `message` is writable.
-// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_ffi_prepare(
     state: &mut State,
@@ -70,8 +72,13 @@ unsafe extern "C" fn baton_ffi_prepare(
     }
 }
 
-fn prepare(state: &mut State, function: &Function, further: &[Qualified]) -> Result<Prepared, String> {
-    let plan = Plan::new(&mut state.declared.types, function, further).map_err(|error| error.to_string())?;
+fn prepare(
+    state: &mut State,
+    function: &Function,
+    further: &[Qualified],
+) -> Result<Prepared, String> {
+    let plan = Plan::new(&mut state.declared.types, function, further)
+        .map_err(|error| error.to_string())?;
     let direct = plan.direct();
     Ok(Prepared {
         kind: direct.map_or(0, |direct| direct.kind as c_int),
@@ -87,7 +94,7 @@ fn prepare(state: &mut State, function: &Function, further: &[Qualified]) -> Res
 ///
 /// # Safety
 /// That of [`Plan::call`].
-// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn baton_ffi_call_prepared(
     prepared: &Prepared,
@@ -104,8 +111,9 @@ unsafe extern "C-unwind" fn baton_ffi_call_prepared(
 /// Makes a function pointer for C; null and a message if that cannot be.
 ///
 /// # Safety
-/// `message` and `code` are writable. `handler` may be called with `word` for as long as the callback lives.
-// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
+/// `message` and `code` are writable. `handler` may be called with `word` for as long as the
+/// callback lives.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_ffi_callback_new(
     prepared: &Prepared,
@@ -135,18 +143,19 @@ unsafe extern "C" fn baton_ffi_callback_new(
 ///
 /// # Safety
 /// `callback` came from `baton_ffi_callback_new`.
-// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_ffi_callback_free(callback: *mut Callback) {
     // SAFETY: the caller's condition.
     drop(unsafe { Box::from_raw(callback) });
 }
 
-/// Loads a library, outside the VM; a null name is the program. Null and a message if it is not found.
+/// Loads a library, outside the VM; a null name is the program. Null and a message if it is not
+/// found.
 ///
 /// # Safety
 /// The name is readable, `message` writable.
-// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_ffi_library_load(
     name: *const c_char,
@@ -159,7 +168,9 @@ unsafe extern "C" fn baton_ffi_library_load(
     }
     // SAFETY: the caller's condition.
     let loaded = unsafe { text(name, size) };
-    match loaded.and_then(|name| Library::load(name, global != 0).map_err(|error| error.to_string())) {
+    match loaded
+        .and_then(|name| Library::load(name, global != 0).map_err(|error| error.to_string()))
+    {
         Ok(library) => Box::into_raw(Box::new(library)),
         Err(why) => {
             // SAFETY: the caller's condition.
@@ -173,7 +184,7 @@ unsafe extern "C" fn baton_ffi_library_load(
 ///
 /// # Safety
 /// `name` is a C string, `message` writable.
-// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_ffi_library_symbol(
     library: &Library,
@@ -196,7 +207,7 @@ unsafe extern "C" fn baton_ffi_library_symbol(
 ///
 /// # Safety
 /// `library` came from `baton_ffi_library_load`.
-// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_ffi_library_close(library: *mut Library) {
     // SAFETY: the caller's condition.

@@ -1,4 +1,4 @@
-//! Types as the C half sees them: `struct ffi_type` of `c/ffi.h`.
+//! Types as the C half sees them: `struct ffi_type` of `c/values/values.h`.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int};
@@ -29,6 +29,8 @@ const IS_ENUM: u8 = 4;
 const IS_UNION: u8 = 8;
 const IS_VARIADIC: u8 = 16;
 const IS_COMPLEX: u8 = 32;
+const IS_FLEXIBLE: u8 = 64;
+const IS_REFERENCE: u8 = 128;
 
 /// One type, with `const` or without. Its address is its identity; it lives as long as the state.
 #[repr(C)]
@@ -58,7 +60,9 @@ pub(crate) struct Descriptor {
 impl Descriptor {
     /// The type that it describes.
     pub(crate) fn qualified(&self, types: &Types) -> Qualified {
-        let id = types.from_bits(self.id).expect("descriptors are made of types");
+        let id = types
+            .from_bits(self.id)
+            .expect("descriptors are made of types");
         Qualified {
             is_const: self.is_const,
             ..id.into()
@@ -87,7 +91,8 @@ impl Descriptors {
         wanted
     }
 
-    /// The descriptor of a type, or a blank one: filling it in here would be a recursion as deep as types are derived.
+    /// The descriptor of a type, or a blank one: filling it in here would be a recursion as deep as
+    /// types are derived.
     fn refer(&mut self, types: &Types, of: Qualified) -> *const Descriptor {
         if let Some(made) = self.made.get(&(of.id, of.is_const)) {
             return *made;
@@ -151,7 +156,7 @@ impl Descriptors {
         let (kind, flags, is_signed) = describe(types, of.id);
         let (mut element, mut length, mut list) = (ptr::null(), 0, Vec::new());
         match types.kind(of.id) {
-            Kind::Pointer(to) => element = self.refer(types, *to),
+            Kind::Pointer(to) | Kind::Reference(to) => element = self.refer(types, *to),
             Kind::Array(elements, count) => {
                 element = self.refer(types, *elements);
                 length = match count {
@@ -186,7 +191,8 @@ impl Descriptors {
         self.lists.push(list);
     }
 
-    /// A number's descriptor, if its type has been used; every program's prelude has `float` and `double` made.
+    /// A number's descriptor, if its type has been used; every program's prelude has `float` and
+    /// `double` made.
     fn scalar(&mut self, types: &Types, scalar: Scalar) -> *const Descriptor {
         let found = self
             .made
@@ -209,14 +215,24 @@ impl Drop for Descriptors {
 }
 
 fn describe(types: &Types, id: TypeId) -> (KindCode, u8, bool) {
-    let variable = if types.is_variable(id) { IS_VARIABLE } else { 0 };
+    let variable = if types.is_variable(id) {
+        IS_VARIABLE
+    } else {
+        0
+    };
+    let flexible = if types.is_flexible(id) {
+        IS_FLEXIBLE
+    } else {
+        0
+    };
     match types.kind(id) {
         Kind::Void => (KindCode::Void, 0, false),
         Kind::Pointer(_) => (KindCode::Pointer, 0, false),
+        Kind::Reference(_) => (KindCode::Pointer, IS_REFERENCE, false),
         Kind::Array(..) => (KindCode::Array, variable, false),
         Kind::Record(record) => (
             KindCode::Record,
-            variable | if record.is_union { IS_UNION } else { 0 },
+            variable | flexible | if record.is_union { IS_UNION } else { 0 },
             false,
         ),
         Kind::Function(function) => (
@@ -226,7 +242,11 @@ fn describe(types: &Types, id: TypeId) -> (KindCode, u8, bool) {
         ),
         Kind::Complex(_) => (KindCode::Wide, IS_COMPLEX, false),
         Kind::Vector { .. } => (KindCode::Wide, 0, false),
-        Kind::Enum(of) => (KindCode::Integer, IS_ENUM, of.underlying.is_some_and(Scalar::is_signed)),
+        Kind::Enum(of) => (
+            KindCode::Integer,
+            IS_ENUM,
+            of.underlying.is_some_and(Scalar::is_signed),
+        ),
         Kind::Scalar(Scalar::Bool) => (KindCode::Bool, 0, false),
         Kind::Scalar(scalar) if scalar.is_floating() => match scalar {
             Scalar::Float | Scalar::Double => (KindCode::Floating, 0, true),
@@ -236,8 +256,15 @@ fn describe(types: &Types, id: TypeId) -> (KindCode, u8, bool) {
         },
         Kind::Scalar(scalar) if scalar.size() > 8 => (KindCode::Wide, 0, scalar.is_signed()),
         Kind::Scalar(scalar) => {
-            let is_char = matches!(scalar, Scalar::Char | Scalar::SignedChar | Scalar::UnsignedChar);
-            (KindCode::Integer, if is_char { IS_CHAR } else { 0 }, scalar.is_signed())
+            let is_char = matches!(
+                scalar,
+                Scalar::Char | Scalar::SignedChar | Scalar::UnsignedChar
+            );
+            (
+                KindCode::Integer,
+                if is_char { IS_CHAR } else { 0 },
+                scalar.is_signed(),
+            )
         }
     }
 }

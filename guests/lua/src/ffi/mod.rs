@@ -1,7 +1,7 @@
-//! What `require "baton.ffi"` asks of `baton-ffi`: the functions of `c/ffi.h`.
+//! What `require "baton.ffi"` asks of `baton-ffi`: the functions of `c/values/values.h`.
 //!
-//! Those that take a state are called inside the VM. None of them raises. Messages are C strings that the caller gives back
-//! (`baton_ffi_free_text`).
+//! Those that take a state are called inside the VM. None of them raises. Messages are C strings
+//! that the caller gives back (`baton_ffi_free_text`).
 
 mod calls;
 mod descriptor;
@@ -29,8 +29,12 @@ impl State {
         self.descriptors.get(&self.declared.types, of)
     }
 
-    /// Reads declarations. What they define, before an error too, has the descriptors completed that there are of it.
-    fn read<T>(&mut self, read: impl FnOnce(&mut Declarations) -> Result<T, DeclarationError>) -> Result<T, String> {
+    /// Reads declarations. What they define, before an error too, has the descriptors completed
+    /// that there are of it.
+    fn read<T>(
+        &mut self,
+        read: impl FnOnce(&mut Declarations) -> Result<T, DeclarationError>,
+    ) -> Result<T, String> {
         let result = read(&mut self.declared);
         self.descriptors.complete(&self.declared.types);
         result.map_err(|error| error.to_string())
@@ -44,8 +48,12 @@ impl State {
 unsafe fn text<'t>(text: *const c_char, size: usize) -> Result<&'t str, String> {
     // SAFETY: the caller's condition.
     let bytes = unsafe { slice::from_raw_parts(text.cast::<u8>(), size) };
-    std::str::from_utf8(bytes)
-        .map_err(|error| format!("byte {} is not UTF-8; declarations are text", error.valid_up_to() + 1))
+    std::str::from_utf8(bytes).map_err(|error| {
+        format!(
+            "byte {} is not UTF-8; declarations are text",
+            error.valid_up_to() + 1
+        )
+    })
 }
 
 /// Gives a message to the C half.
@@ -70,8 +78,12 @@ pub(crate) struct CArgument {
 }
 
 /// # Safety
-/// `arguments` has `count` of them, as `c/ffi.h` says.
-unsafe fn arguments(state: &State, arguments: *const CArgument, count: usize) -> Result<Vec<Argument>, String> {
+/// `arguments` has `count` of them, as `c/values/values.h` says.
+unsafe fn arguments(
+    state: &State,
+    arguments: *const CArgument,
+    count: usize,
+) -> Result<Vec<Argument>, String> {
     let list = if count == 0 {
         &[]
     } else {
@@ -96,7 +108,7 @@ unsafe fn arguments(state: &State, arguments: *const CArgument, count: usize) ->
 }
 
 /// A new state with the prelude declared.
-// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_ffi_new() -> *mut State {
     let mut state = State {
@@ -116,7 +128,7 @@ extern "C" fn baton_ffi_new() -> *mut State {
 ///
 /// # Safety
 /// `text` is null or came from this module.
-// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_ffi_free_text(text: *mut c_char) {
     if !text.is_null() {
@@ -128,8 +140,8 @@ unsafe extern "C" fn baton_ffi_free_text(text: *mut c_char) {
 /// Declares; 0 and a message if the text is wrong.
 ///
 /// # Safety
-/// As `c/ffi.h` says: the text and the arguments are readable, `message` is writable.
-// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
+/// As `c/values/values.h` says: the text and the arguments are readable, `message` is writable.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_ffi_declare(
     state: &mut State,
@@ -140,7 +152,8 @@ unsafe extern "C" fn baton_ffi_declare(
     message: *mut *mut c_char,
 ) -> c_int {
     // SAFETY: the caller's condition.
-    let read = unsafe { text(source, size) }.and_then(|source| Ok((source, unsafe { arguments(state, list, count) }?)));
+    let read = unsafe { text(source, size) }
+        .and_then(|source| Ok((source, unsafe { arguments(state, list, count) }?)));
     match read.and_then(|(source, list)| state.read(|declared| declared.declare(source, &list))) {
         Ok(()) => 1,
         Err(why) => {
@@ -155,7 +168,7 @@ unsafe extern "C" fn baton_ffi_declare(
 ///
 /// # Safety
 /// As that of `baton_ffi_declare`.
-// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_ffi_type(
     state: &mut State,
@@ -166,7 +179,8 @@ unsafe extern "C" fn baton_ffi_type(
     message: *mut *mut c_char,
 ) -> *const Descriptor {
     // SAFETY: the caller's condition.
-    let read = unsafe { text(source, size) }.and_then(|source| Ok((source, unsafe { arguments(state, list, count) }?)));
+    let read = unsafe { text(source, size) }
+        .and_then(|source| Ok((source, unsafe { arguments(state, list, count) }?)));
     match read.and_then(|(source, list)| state.read(|declared| declared.type_name(source, &list))) {
         Ok(of) => state.descriptor(of),
         Err(why) => {
@@ -177,11 +191,11 @@ unsafe extern "C" fn baton_ffi_type(
     }
 }
 
-/// How many structures, unions and enumerations have been defined.
-// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
+/// How many tags and constants have been defined: a text that did so does it only once.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_ffi_definitions(state: &State) -> u64 {
-    state.declared.types.definitions()
+    state.declared.types.named_definitions()
 }
 
 /// `struct ffi_symbol`.
@@ -198,7 +212,9 @@ impl CSymbol {
     fn external(state: &mut State, name: &str, of: Qualified, link_name: Option<&str>) -> CSymbol {
         CSymbol {
             of: state.descriptor(of),
-            link_name: CString::new(link_name.unwrap_or(name)).unwrap_or_default().into_raw(),
+            link_name: CString::new(link_name.unwrap_or(name))
+                .unwrap_or_default()
+                .into_raw(),
             value: 0,
         }
     }
@@ -208,7 +224,7 @@ impl CSymbol {
 ///
 /// # Safety
 /// `name` is readable for `size` bytes, `found` writable.
-// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_ffi_symbol(
     state: &mut State,
@@ -221,7 +237,9 @@ unsafe extern "C" fn baton_ffi_symbol(
         return 0;
     };
     let symbol = match state.declared.symbol(name).cloned() {
-        Some(Symbol::External(external)) => CSymbol::external(state, name, external.of, external.link_name.as_deref()),
+        Some(Symbol::External(external)) => {
+            CSymbol::external(state, name, external.of, external.link_name.as_deref())
+        }
         Some(Symbol::Constant(constant)) => CSymbol {
             of: ptr::null(),
             link_name: ptr::null_mut(),
@@ -238,7 +256,7 @@ unsafe extern "C" fn baton_ffi_symbol(
 ///
 /// # Safety
 /// The text is readable, `found` and `message` are writable.
-// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_ffi_prototype(
     state: &mut State,
@@ -248,10 +266,13 @@ unsafe extern "C" fn baton_ffi_prototype(
     message: *mut *mut c_char,
 ) -> c_int {
     // SAFETY: the caller's condition.
-    match unsafe { text(source, size) }.and_then(|source| state.read(|declared| declared.prototype(source))) {
+    match unsafe { text(source, size) }
+        .and_then(|source| state.read(|declared| declared.prototype(source)))
+    {
         Ok(prototype) => {
             let link_name = prototype.external.link_name.as_deref();
-            let symbol = CSymbol::external(state, &prototype.name, prototype.external.of, link_name);
+            let symbol =
+                CSymbol::external(state, &prototype.name, prototype.external.of, link_name);
             // SAFETY: the caller's condition.
             unsafe { found.write(symbol) };
             1
@@ -268,7 +289,7 @@ unsafe extern "C" fn baton_ffi_prototype(
 ///
 /// # Safety
 /// The name is readable, `value` writable.
-// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_ffi_enumerator(
     state: &mut State,
@@ -279,7 +300,8 @@ unsafe extern "C" fn baton_ffi_enumerator(
 ) -> c_int {
     let id = of.qualified(&state.declared.types).id;
     // SAFETY: the caller's condition.
-    let (Kind::Enum(of), Ok(name)) = (state.declared.types.kind(id), unsafe { text(name, size) }) else {
+    let (Kind::Enum(of), Ok(name)) = (state.declared.types.kind(id), unsafe { text(name, size) })
+    else {
         return 0;
     };
     match of.constants.iter().find(|(constant, _)| constant == name) {
@@ -292,8 +314,9 @@ unsafe extern "C" fn baton_ffi_enumerator(
     }
 }
 
-/// The size of an object with so many elements in its part of variable length; negative if that is too large.
-// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
+/// The size of an object with so many elements in its part of variable length; negative if that is
+/// too large.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_ffi_size_with(state: &mut State, of: &Descriptor, elements: u64) -> i64 {
     let id = of.qualified(&state.declared.types).id;
@@ -304,15 +327,22 @@ extern "C" fn baton_ffi_size_with(state: &mut State, of: &Descriptor, elements: 
         .map_or(-1, |size| size as i64)
 }
 
-/// A type derived from another: 0 a pointer to it, 1 the same without `const`, 2 an array of `length`.
-// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
+/// A type derived from another: 0 a pointer to it, 1 the same without `const`, 2 an array of
+/// `length`, 3 a reference.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_ffi_derive(state: &mut State, of: &Descriptor, how: c_int, length: u64) -> *const Descriptor {
+extern "C" fn baton_ffi_derive(
+    state: &mut State,
+    of: &Descriptor,
+    how: c_int,
+    length: u64,
+) -> *const Descriptor {
     let of = of.qualified(&state.declared.types);
     let types = &mut state.declared.types;
     let derived = match how {
         0 => types.pointer(of).into(),
         1 => of.plain(),
+        3 => types.reference(of).into(),
         _ => types.array(of, Length::Known(length)).into(),
     };
     state.descriptor(derived)
@@ -330,7 +360,11 @@ pub(crate) struct CField {
 
 impl CField {
     fn new(state: &mut State, found: Found, is_const: bool) -> CField {
-        let of = if is_const { found.of.constant() } else { found.of };
+        let of = if is_const || found.of.is_const {
+            state.declared.types.constant(found.of)
+        } else {
+            found.of
+        };
         CField {
             of: state.descriptor(of),
             offset: found.offset,
@@ -344,7 +378,7 @@ impl CField {
 ///
 /// # Safety
 /// The name is readable, `found` writable.
-// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_ffi_field(
     state: &mut State,
@@ -370,11 +404,20 @@ unsafe extern "C" fn baton_ffi_field(
 ///
 /// # Safety
 /// `found` is writable.
-// SAFETY: the only definition of this symbol, with the signature of `c/ffi.h`.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_ffi_field_at(state: &mut State, of: &Descriptor, index: usize, found: *mut CField) -> c_int {
+unsafe extern "C" fn baton_ffi_field_at(
+    state: &mut State,
+    of: &Descriptor,
+    index: usize,
+    found: *mut CField,
+) -> c_int {
     let qualified = of.qualified(&state.declared.types);
-    let fields: &[Field] = state.declared.types.body(qualified.id).map_or(&[], |body| &body.fields);
+    let fields: &[Field] = state
+        .declared
+        .types
+        .body(qualified.id)
+        .map_or(&[], |body| &body.fields);
     let Some(field) = fields.get(index).map(|field| field.found) else {
         return 0;
     };

@@ -73,7 +73,11 @@ mod tests {
         let waits = [
             (300, Ended::Signalled, Spun::Hit),
             (300, Ended::Due, Spun::Hit),
-            (1700, Ended::Signalled, Spun::Failed(Duration::from_millis(1))),
+            (
+                1700,
+                Ended::Signalled,
+                Spun::Failed(Duration::from_millis(1)),
+            ),
             (1001, Ended::Signalled, Spun::Not),
             (1000, Ended::Signalled, Spun::Not),
         ];
@@ -82,7 +86,10 @@ mod tests {
 
     #[test]
     fn the_counts_of_two_policies_add_up() {
-        let one = counted(&[(300, Ended::Signalled, Spun::Hit), (1001, Ended::Signalled, Spun::Not)]);
+        let one = counted(&[
+            (300, Ended::Signalled, Spun::Hit),
+            (1001, Ended::Signalled, Spun::Not),
+        ]);
         let sum = one + one;
         assert_eq!((sum.true_positives, sum.true_negatives), (2, 2));
         assert_eq!((sum.false_positives, sum.false_negatives), (0, 0));

@@ -1,8 +1,9 @@
 //! A bucket of tokens for spins that fail.
 //!
-//! Tokens are nanoseconds. They come with time, at a settable share of it, and with what hits save beside parking at once: whoever gains by
-//! spinning may also lose now and then, and never more than was gained and the share of time on top. The bucket
-//! holds what the share brings in [`FILL`], and a spin begins only if it could be paid in full. So over any stretch of time
+//! Tokens are nanoseconds. They come with time, at a settable share of it, and with what hits save
+//! beside parking at once: whoever gains by spinning may also lose now and then, and never more
+//! than was gained and the share of time on top. The bucket holds what the share brings in
+//! [`FILL`], and a spin begins only if it could be paid in full. So over any stretch of time
 //!
 //! ```text
 //! failed spins <= share * (time + FILL) + what hits saved
@@ -139,7 +140,10 @@ mod tests {
     fn without_a_share_nothing_is_granted() {
         let mut budget = Budget::new(0.0);
         budget.save(Duration::from_secs(1));
-        assert_eq!(budget.grant(Duration::from_nanos(1), at(10_000_000)), Grant::Exhausted);
+        assert_eq!(
+            budget.grant(Duration::from_nanos(1), at(10_000_000)),
+            Grant::Exhausted
+        );
     }
 
     #[test]

@@ -50,10 +50,17 @@ impl Chooser {
         }
     }
 
-    /// What the chosen policy wants. `read` asks the system about its processors; it is called rarely, and only where a spin is wanted.
+    /// What the chosen policy wants. `read` asks the system about its processors; it is called
+    /// rarely, and only where a spin is wanted.
     ///
-    /// The surroundings forbid `learned` to spin, and nobody else: who chooses `ema` gets Chromium's rule as it is.
-    pub fn decide(&mut self, settings: Settings, outlook: Outlook, read: impl FnOnce() -> Reading) -> Decision {
+    /// The surroundings forbid `learned` to spin, and nobody else: who chooses `ema` gets
+    /// Chromium's rule as it is.
+    pub fn decide(
+        &mut self,
+        settings: Settings,
+        outlook: Outlook,
+        read: impl FnOnce() -> Reading,
+    ) -> Decision {
         match settings.policy {
             PolicyName::Off => Decision::Park,
             PolicyName::Ema => {
@@ -74,7 +81,8 @@ impl Chooser {
         }
     }
 
-    /// How many owners of one program may spin at once. Who chooses `ema` gets Chromium's rule as it is, for every owner.
+    /// How many owners of one program may spin at once. Who chooses `ema` gets Chromium's rule as
+    /// it is, for every owner.
     pub fn most_spinners(&self, settings: Settings) -> usize {
         match settings.policy {
             PolicyName::Ema => usize::MAX,
@@ -143,11 +151,20 @@ mod tests {
         Chooser::new(settings(PolicyName::Learned))
     }
 
-    fn decide(chooser: &mut Chooser, policy: PolicyName, read: impl FnOnce() -> Reading) -> Decision {
+    fn decide(
+        chooser: &mut Chooser,
+        policy: PolicyName,
+        read: impl FnOnce() -> Reading,
+    ) -> Decision {
         decide_at(chooser, policy, Instant::from_nanos(0), read)
     }
 
-    fn decide_at(chooser: &mut Chooser, policy: PolicyName, now: Instant, read: impl FnOnce() -> Reading) -> Decision {
+    fn decide_at(
+        chooser: &mut Chooser,
+        policy: PolicyName,
+        now: Instant,
+        read: impl FnOnce() -> Reading,
+    ) -> Decision {
         let outlook = Outlook {
             now,
             source: Source::Outside,
@@ -175,7 +192,10 @@ mod tests {
         let mut chooser = new();
         learn_short_wait(&mut chooser, PolicyName::Ema);
         learn_short_wait(&mut chooser, PolicyName::Learned);
-        assert_eq!(decide(&mut chooser, PolicyName::Off, no_reading), Decision::Park);
+        assert_eq!(
+            decide(&mut chooser, PolicyName::Off, no_reading),
+            Decision::Park
+        );
     }
 
     #[test]
@@ -187,10 +207,19 @@ mod tests {
     #[test]
     fn the_system_is_asked_only_when_a_spin_is_wanted_and_then_rarely() {
         let mut chooser = new();
-        assert_eq!(decide(&mut chooser, PolicyName::Learned, no_reading), Decision::Park);
+        assert_eq!(
+            decide(&mut chooser, PolicyName::Learned, no_reading),
+            Decision::Park
+        );
         learn_short_wait(&mut chooser, PolicyName::Learned);
-        assert_ne!(decide(&mut chooser, PolicyName::Learned, || MANY), Decision::Park);
-        assert_ne!(decide(&mut chooser, PolicyName::Learned, no_reading), Decision::Park);
+        assert_ne!(
+            decide(&mut chooser, PolicyName::Learned, || MANY),
+            Decision::Park
+        );
+        assert_ne!(
+            decide(&mut chooser, PolicyName::Learned, no_reading),
+            Decision::Park
+        );
     }
 
     #[test]
@@ -198,8 +227,14 @@ mod tests {
         let mut chooser = new();
         learn_short_wait(&mut chooser, PolicyName::Learned);
         let one = Reading { cpus: 1, ..MANY };
-        assert_eq!(decide(&mut chooser, PolicyName::Learned, || one), Decision::Park);
-        assert_eq!(decide(&mut chooser, PolicyName::Learned, no_reading), Decision::Park);
+        assert_eq!(
+            decide(&mut chooser, PolicyName::Learned, || one),
+            Decision::Park
+        );
+        assert_eq!(
+            decide(&mut chooser, PolicyName::Learned, no_reading),
+            Decision::Park
+        );
         let later = Instant::from_nanos(0) + HOLDS;
         assert_ne!(
             decide_at(&mut chooser, PolicyName::Learned, later, || MANY),
@@ -217,7 +252,10 @@ mod tests {
             ended,
             spun,
         };
-        chooser.learn(settings(PolicyName::Learned), spin(Spun::Hit, Ended::Signalled));
+        chooser.learn(
+            settings(PolicyName::Learned),
+            spin(Spun::Hit, Ended::Signalled),
+        );
         let failed = Spun::Failed(Duration::from_micros(3));
         chooser.learn(settings(PolicyName::Ema), spin(failed, Ended::Signalled));
         let tally = chooser.tally();

@@ -1,7 +1,9 @@
-//! Chromium's rule, to the letter, as its message pump has it (change list 6088387, "busy loop" of the message pump).
+//! Chromium's rule, to the letter, as its message pump has it (change list 6088387, "busy loop" of
+//! the message pump).
 //!
-//! It keeps the last wait and an exponential moving average of all of them, however they ended, spin and sleep together. It spins while the
-//! last wait *or* the average is below a limit that somebody has set: 2 ms as it was launched. The limit is far above what a park costs, so that
+//! It keeps the last wait and an exponential moving average of all of them, however they ended,
+//! spin and sleep together. It spins while the last wait *or* the average is below a limit that
+//! somebody has set: 2 ms as it was launched. The limit is far above what a park costs, so that
 //! waits just below it keep a whole CPU busy; that is why it is not the default.
 
 use super::{Accuracy, Decision, Outlook, Policy, Wait};
@@ -167,7 +169,12 @@ mod tests {
         let mut rule = Ema::new(us(1000));
         wait(&mut rule, us(300), Ended::Signalled, Spun::Hit);
         wait(&mut rule, us(300), Ended::Due, Spun::Hit);
-        wait(&mut rule, us(1700), Ended::Signalled, Spun::Failed(us(1000)));
+        wait(
+            &mut rule,
+            us(1700),
+            Ended::Signalled,
+            Spun::Failed(us(1000)),
+        );
         wait(&mut rule, us(1001), Ended::Signalled, Spun::Not);
         wait(&mut rule, us(1000), Ended::Signalled, Spun::Not);
         let expected = Accuracy {

@@ -64,14 +64,21 @@ impl Histogram {
     #[cold]
     fn scale_down(&mut self) {
         let scale = 1.0 / self.newest;
-        let scaled = |weight: f32| if weight * scale < 1e-6 { 0.0 } else { weight * scale };
+        let scaled = |weight: f32| {
+            if weight * scale < 1e-6 {
+                0.0
+            } else {
+                weight * scale
+            }
+        };
         self.weights = self.weights.map(scaled);
         self.within = self.weights.iter().sum();
         self.beyond = scaled(self.beyond);
         self.newest = 1.0;
     }
 
-    /// The length of spin, at most `park_cost`, that would have cost least; zero: not to spin at all.
+    /// The length of spin, at most `park_cost`, that would have cost least; zero: not to spin at
+    /// all.
     pub fn best_spin(&self, park_cost: Duration) -> Duration {
         let park = park_cost.as_nanos() as f32;
         // The shortest spin costs more for the waits beyond all bins than the others could save.
@@ -130,7 +137,10 @@ mod tests {
 
     #[test]
     fn long_waits_are_not_spun_for() {
-        assert_eq!(of(&[51, 60, 1900, 100_000]).best_spin(us(50)), Duration::ZERO);
+        assert_eq!(
+            of(&[51, 60, 1900, 100_000]).best_spin(us(50)),
+            Duration::ZERO
+        );
     }
 
     #[test]
@@ -143,13 +153,17 @@ mod tests {
 
     #[test]
     fn rare_short_waits_among_long_ones_do_not_pay() {
-        let waits: Vec<u64> = (0..200).map(|n| if n % 20 == 0 { 30 } else { 5000 }).collect();
+        let waits: Vec<u64> = (0..200)
+            .map(|n| if n % 20 == 0 { 30 } else { 5000 })
+            .collect();
         assert_eq!(of(&waits).best_spin(us(50)), Duration::ZERO);
     }
 
     #[test]
     fn of_two_lengths_it_meets_the_shorter_one_when_the_longer_one_does_not_pay() {
-        let waits: Vec<u64> = (0..200).map(|n| if n % 2 == 0 { 5 } else { 5000 }).collect();
+        let waits: Vec<u64> = (0..200)
+            .map(|n| if n % 2 == 0 { 5 } else { 5000 })
+            .collect();
         let best = of(&waits).best_spin(us(50));
         assert!(us(5) <= best && best < us(7), "{best:?}");
     }

@@ -1,19 +1,23 @@
-//! The default policy: spins as long as would have cost least lately, never longer than a park costs, within a budget.
+//! The default policy: spins as long as would have cost least lately, never longer than a park
+//! costs, within a budget.
 //!
 //! Three rules, each in a file of its own, decide in this order:
 //!
 //! 1. The [`Histogram`] of the wait's source says which length would have cost least.
-//! 2. The [`Ledger`] replaces it with the cost of a park, the one length that is never more than twice as dear as hindsight, while the promise
-//!    of that factor is at risk.
+//! 2. The [`Ledger`] replaces it with the cost of a park, the one length that is never more than
+//!    twice as dear as hindsight, while the promise of that factor is at risk.
 //! 3. The [`Budget`] grants the spin, or not.
 //!
-//! Where the budget refuses nothing, what is paid is at most twice what hindsight would have paid and the ledger's allowance, for every trace there
-//! is. Where it refuses, each refusal adds a park at most. The two promises cannot both be kept against somebody who knows the policy:
-//! whoever ends each wait just after the spin while there are tokens, and at once while there are none, makes every policy pay a park per
-//! wait and lets hindsight pay nothing. The budget comes first, as it is other people's energy.
+//! Where the budget refuses nothing, what is paid is at most twice what hindsight would have paid
+//! and the ledger's allowance, for every trace there is. Where it refuses, each refusal adds a park
+//! at most. The two promises cannot both be kept against somebody who knows the policy: whoever
+//! ends each wait just after the spin while there are tokens, and at once while there are none,
+//! makes every policy pay a park per wait and lets hindsight pay nothing. The budget comes first,
+//! as it is other people's energy.
 //!
-//! **Waits that a timer ended** are no predictions: that a timer was near says nothing of how soon somebody will come. They are kept out of the
-//! histogram, except that those longer than any spin are evidence that nobody came for so long.
+//! **Waits that a timer ended** are no predictions: that a timer was near says nothing of how soon
+//! somebody will come. They are kept out of the histogram, except that those longer than any spin
+//! are evidence that nobody came for so long.
 
 use super::budget::{Budget, Grant};
 use super::histogram::Histogram;
@@ -64,8 +68,9 @@ impl Learned {
         self.park_cost.bound()
     }
 
-    /// When that came which ended a park, where nobody noted it: a park's mean cost before it was noticed. If that lies before the middle of the
-    /// park, the park was a cheap one, and the middle is the better guess.
+    /// When that came which ended a park, where nobody noted it: a park's mean cost before it was
+    /// noticed. If that lies before the middle of the park, the park was a cheap one, and the
+    /// middle is the better guess.
     pub fn came_at(&self, parked: Instant, noticed: Instant) -> Instant {
         let middle = parked + (noticed - parked) / 2;
         middle.max(noticed - self.park_cost.mean())
@@ -165,7 +170,11 @@ mod tests {
         assert!(decide(&mut policy, Source::Outside).limit() >= us(10));
         for long in [60, 300, 1900] {
             let mut policy = after(10, Event::signal(us(long)));
-            assert_eq!(decide(&mut policy, Source::Outside), Decision::Park, "{long} us");
+            assert_eq!(
+                decide(&mut policy, Source::Outside),
+                Decision::Park,
+                "{long} us"
+            );
         }
     }
 
@@ -244,7 +253,8 @@ mod tests {
     #[test]
     fn what_nobody_noted_came_a_park_before_it_was_noticed_or_in_the_middle_of_a_cheap_one() {
         let policy = new();
-        let came = |noticed| policy.came_at(Instant::from_nanos(0), Instant::from_nanos(0) + us(noticed));
+        let came =
+            |noticed| policy.came_at(Instant::from_nanos(0), Instant::from_nanos(0) + us(noticed));
         assert_eq!(came(200), Instant::from_nanos(0) + us(150));
         assert_eq!(came(100), Instant::from_nanos(0) + us(50));
         assert_eq!(came(30), Instant::from_nanos(0) + us(15));
@@ -255,6 +265,10 @@ mod tests {
         let mut policy = after(10, Event::signal(us(45)));
         let bill = replay::run(&mut policy, &vec![Event::timer(us(40)); 100_000], COST);
         let allowed = (bill.elapsed + crate::spin::budget::FILL).mul_f64(SHARE) + us(1);
-        assert!(bill.spun <= allowed, "{:?} spun, {allowed:?} allowed", bill.spun);
+        assert!(
+            bill.spun <= allowed,
+            "{:?} spun, {allowed:?} allowed",
+            bill.spun
+        );
     }
 }

@@ -1,9 +1,10 @@
 //! What was paid for waits beside twice what hindsight would have paid.
 //!
-//! It keeps the debt `D`, the sum of `paid - 2 * optimum`. A spin of `t < C` can add at most `C - t` to it, namely when the wait ends just after
-//! the spin: it pays `t + C` where `2 t` was allowed. A spin of `C` cannot add anything: it pays `w` if it hits and `2 C` if not. So as long as each
-//! spin shorter than `C` fits under the allowance, and all others last for `C`, `D` stays under the allowance whatever
-//! comes.
+//! It keeps the debt `D`, the sum of `paid - 2 * optimum`. A spin of `t < C` can add at most `C -
+//! t` to it, namely when the wait ends just after the spin: it pays `t + C` where `2 t` was
+//! allowed. A spin of `C` cannot add anything: it pays `w` if it hits and `2 C` if not. So as long
+//! as each spin shorter than `C` fits under the allowance, and all others last for `C`, `D` stays
+//! under the allowance whatever comes.
 
 use super::{Ended, Spun, Wait};
 use std::time::Duration;
@@ -41,7 +42,8 @@ impl Ledger {
         }
     }
 
-    /// Books a wait. One that a timer ended says nothing of what was to come, so only what was spun in vain is booked.
+    /// Books a wait. One that a timer ended says nothing of what was to come, so only what was spun
+    /// in vain is booked.
     pub fn book(&mut self, wait: &Wait, park_cost: Duration) {
         let optimum = nanos(wait.waited.min(park_cost));
         let change = match (wait.spun, wait.ended) {
@@ -84,7 +86,11 @@ mod tests {
             parked += 1;
             assert!(parked < 20, "the allowance is a few parks");
         }
-        assert_eq!(ledger.freedom(COST, COST), Freedom::Free, "break-even is always safe");
+        assert_eq!(
+            ledger.freedom(COST, COST),
+            Freedom::Free,
+            "break-even is always safe"
+        );
         ledger.book(&wait(1000, Spun::Not, Ended::Signalled), COST);
         assert_eq!(ledger.freedom(Duration::ZERO, COST), Freedom::Free);
     }
@@ -93,7 +99,11 @@ mod tests {
     fn a_spin_for_what_a_park_costs_never_adds_to_the_debt() {
         for waited in [1, 49, 50, 51, 10_000] {
             let mut ledger = Ledger::default();
-            let spun = if waited <= 50 { Spun::Hit } else { Spun::Failed(COST) };
+            let spun = if waited <= 50 {
+                Spun::Hit
+            } else {
+                Spun::Failed(COST)
+            };
             ledger.book(&wait(waited, spun, Ended::Signalled), COST);
             assert!(ledger.debt <= 0, "a wait of {waited} us");
         }

@@ -1,23 +1,26 @@
 //! Whether the owner spins before it parks, and for how long.
 //!
-//! Everything here is pure: times come in as values, and answers go out as values; [`vm`](crate::vm)'s idle carries them out. A policy is asked
-//! before each wait and told afterwards how the wait went.
+//! Everything here is pure: times come in as values, and answers go out as values;
+//! [`vm`](crate::vm)'s idle carries them out. A policy is asked before each wait and told
+//! afterwards how the wait went.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `off.rs` | never spins |
 //! | `ema.rs` | Chromium's rule: the last wait and a moving average against a fixed limit |
-//! | `learned.rs` | spins as long as pays off by what was seen, never longer than a park costs, within a budget |
+//! | `learned.rs` | spins as long as it paid off so far, at most what a park costs, in a budget |
 //! | `accuracy.rs` | how often a policy was right |
 //! | `histogram.rs`, `ledger.rs`, `budget.rs`, `park_cost.rs` | what `learned` consists of |
 //! | `surroundings.rs` | whether this machine is one to spin on at all |
 //! | `chooser.rs` | the policy that the user has chosen |
 //! | `replay.rs` | what a policy pays for a recorded trace, beside what hindsight would pay |
 //!
-//! **The price of a wait.** A wait of length `w` met by a spin of at most `t` costs `w` if it ends in time, and `t + C` if not, where `C` is what
-//! parking costs: the time from the kick to the owner running again, at most as a rule (`park_cost.rs`). Who knew `w` beforehand would pay the smaller of `w` and `C`. Always spinning
-//! for `C` never pays more than twice that, and no fixed choice is safer (Karlin et al., "Competitive randomized algorithms for
-//! nonuniform problems", 1994).
+//! **The price of a wait.** A wait of length `w` met by a spin of at most `t` costs `w` if it ends
+//! in time, and `t + C` if not, where `C` is what parking costs: the time from the kick to the
+//! owner running again, at most as a rule (`park_cost.rs`). Who knew `w` beforehand would pay the
+//! smaller of `w` and `C`. Always spinning for `C` never pays more than twice that, and no fixed
+//! choice is safer (Karlin et al., "Competitive randomized algorithms for nonuniform problems",
+//! 1994).
 
 pub mod accuracy;
 pub mod budget;
@@ -168,8 +171,14 @@ mod tests {
     #[test]
     fn a_spin_ends_at_the_limit_or_at_the_deadline_whichever_is_first() {
         let (short, long) = (Duration::from_micros(5), Duration::from_micros(50));
-        assert_eq!(Decision::Spin(long).until_due(Some(short)), Decision::Spin(short));
-        assert_eq!(Decision::Spin(short).until_due(Some(long)), Decision::Spin(short));
+        assert_eq!(
+            Decision::Spin(long).until_due(Some(short)),
+            Decision::Spin(short)
+        );
+        assert_eq!(
+            Decision::Spin(short).until_due(Some(long)),
+            Decision::Spin(short)
+        );
         assert_eq!(Decision::Spin(short).until_due(None), Decision::Spin(short));
         assert_eq!(Decision::Park.until_due(Some(long)), Decision::Park);
     }

@@ -23,7 +23,11 @@ mod tests {
     #[test]
     fn each_wait_costs_a_park_and_nothing_is_spun() {
         let cost = Duration::from_micros(50);
-        let bill = replay::run(&mut Off, &[Event::signal(Duration::from_micros(1)); 10], cost);
+        let bill = replay::run(
+            &mut Off,
+            &[Event::signal(Duration::from_micros(1)); 10],
+            cost,
+        );
         assert_eq!(bill.paid, cost * 10);
         assert_eq!((bill.spun, bill.failed), (Duration::ZERO, Duration::ZERO));
     }

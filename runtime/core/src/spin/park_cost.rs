@@ -1,9 +1,11 @@
-//! What a park costs on this machine: learned from the time between a kick and the owner running again.
+//! What a park costs on this machine: learned from the time between a kick and the owner running
+//! again.
 //!
-//! Parks differ: a processor that has just gone idle is back in 10 us, one in a deep sleep, or whose host has given it away, in 100. Whoever
-//! decides whether to spin asks what a park costs at most as a rule: the mean and four times the mean deviation, which is how long TCP
-//! waits for an answer (RFC 6298). A spin for the mean alone would give up on answers that come hardly later than that, and then pay for one of the
-//! dearer parks.
+//! Parks differ: a processor that has just gone idle is back in 10 us, one in a deep sleep, or
+//! whose host has given it away, in 100. Whoever decides whether to spin asks what a park costs at
+//! most as a rule: the mean and four times the mean deviation, which is how long TCP waits for an
+//! answer (RFC 6298). A spin for the mean alone would give up on answers that come hardly later
+//! than that, and then pay for one of the dearer parks.
 
 use std::time::Duration;
 
@@ -54,7 +56,8 @@ impl ParkCost {
     /// A park took `took` from the kick to the owner running.
     pub fn learn(&mut self, took: Duration) {
         let sample = took.min(self.bound() * OUTLIER).clamp(LEAST, MOST);
-        let moved = |average: Duration, sample: Duration| (average * (WEIGHT - 1) + sample) / WEIGHT;
+        let moved =
+            |average: Duration, sample: Duration| (average * (WEIGHT - 1) + sample) / WEIGHT;
         self.deviation = moved(self.deviation, sample.abs_diff(self.mean));
         self.mean = moved(self.mean, sample);
     }
@@ -87,7 +90,10 @@ mod tests {
         for micros in [5, 20, 120] {
             let cost = after(300, &[micros]);
             assert!(near(cost.mean(), micros as f64), "{cost:?} for {micros} us");
-            assert!(near(cost.bound(), micros as f64), "{cost:?} for {micros} us");
+            assert!(
+                near(cost.bound(), micros as f64),
+                "{cost:?} for {micros} us"
+            );
         }
     }
 

@@ -81,7 +81,8 @@ impl Bill {
     }
 }
 
-/// Replays a trace: waits one after another, with nothing between them, on a machine where a park costs `park_cost`.
+/// Replays a trace: waits one after another, with nothing between them, on a machine where a park
+/// costs `park_cost`.
 pub fn run<P: Policy + ?Sized>(policy: &mut P, trace: &[Event], park_cost: Duration) -> Bill {
     let mut bill = Bill::default();
     for &event in trace {
@@ -91,7 +92,12 @@ pub fn run<P: Policy + ?Sized>(policy: &mut P, trace: &[Event], park_cost: Durat
 }
 
 /// Replays one wait more.
-pub fn step<P: Policy + ?Sized>(policy: &mut P, bill: &mut Bill, event: Event, park_cost: Duration) {
+pub fn step<P: Policy + ?Sized>(
+    policy: &mut P,
+    bill: &mut Bill,
+    event: Event,
+    park_cost: Duration,
+) {
     let due_in = (event.ended == Ended::Due).then_some(event.after);
     let decision = policy
         .decide(Outlook {
@@ -136,7 +142,10 @@ mod tests {
         );
         assert_eq!(bill.paid, us(10 + 30 + 50));
         assert_eq!(bill.optimum, us(10 + 50));
-        assert_eq!((bill.spun, bill.failed, bill.saved), (us(40), us(30), us(40)));
+        assert_eq!(
+            (bill.spun, bill.failed, bill.saved),
+            (us(40), us(30), us(40))
+        );
         assert_eq!(bill.elapsed, us(10 + 70 + 50));
     }
 

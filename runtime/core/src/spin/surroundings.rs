@@ -1,8 +1,9 @@
 //! Whether this machine is one to spin on: what a spinning thread takes, somebody else may need.
 //!
-//! On one CPU the one that is waited for cannot run beside the spin. Under a quota spinning uses up what the work needs, and ends in a throttled
-//! program. Where threads wait for a CPU, a spin keeps one of them waiting. And where the hypervisor takes time away (steal), it is somebody else's
-//! CPU that is spun on.
+//! On one CPU the one that is waited for cannot run beside the spin. Under a quota spinning uses up
+//! what the work needs, and ends in a throttled program. Where threads wait for a CPU, a spin keeps
+//! one of them waiting. And where the hypervisor takes time away (steal), it is somebody else's CPU
+//! that is spun on.
 
 use baton_sys::clock::Instant;
 use baton_sys::processors::Reading;
@@ -14,8 +15,8 @@ pub const HOLDS: Duration = Duration::from_secs(5);
 /// Steal above this share of the CPU time between two readings is rising.
 const STEAL: f64 = 0.02;
 
-/// Above this share of time in which some thread waited for a CPU, there are too few for all. A program that hands work to and fro between two
-/// threads stays below it.
+/// Above this share of time in which some thread waited for a CPU, there are too few for all. A
+/// program that hands work to and fro between two threads stays below it.
 const PRESSURE: f64 = 0.10;
 
 /// May `learned` spin?
@@ -56,7 +57,8 @@ impl Surroundings {
         }
     }
 
-    /// How many may spin at once: each waits for somebody who needs a processor too. One, before the first reading.
+    /// How many may spin at once: each waits for somebody who needs a processor too. One, before
+    /// the first reading.
     pub fn most_spinners(&self) -> usize {
         self.last.map_or(1, |(_, reading)| reading.cpus / 2).max(1)
     }
@@ -107,7 +109,13 @@ mod tests {
     #[test]
     fn one_cpu_and_a_quota_forbid_it() {
         assert_eq!(judged(&[Reading { cpus: 1, ..QUIET }]), Verdict::OneCpu);
-        assert_eq!(judged(&[Reading { quota: true, ..QUIET }]), Verdict::Quota);
+        assert_eq!(
+            judged(&[Reading {
+                quota: true,
+                ..QUIET
+            }]),
+            Verdict::Quota
+        );
         assert_eq!(judged(&[]), Verdict::OneCpu);
     }
 

@@ -1,52 +1,42 @@
-//! The executor of one VM: it carries out, with native threads, stacks and waits, what the [`kernel`](crate::kernel) decides.
+//! The executor of one VM: it carries out, with native threads, stacks and waits, what the
+//! [scheduler](crate::sched) decides.
 //!
-//! | file | what it does |
+//! | file or folder | what it does |
 //! |---|---|
 //! | `mod.rs` | the VM's face: making it, running it, asking it |
-//! | `spawning.rs` | new processes, their stacks, and the end of what is kept of them |
-//! | `operations.rs` | what a running process may do: yield, wait, suspend, kill |
-//! | `at_once.rs` | semaphores and channels where nothing is to be decided |
-//! | `switching.rs`, `straight.rs` | from one process to the next; the same where little is to be decided |
-//! | `publishing.rs` | what the owner shows the monitor |
-//! | `consulting.rs` | a scheduler and switch hooks of the guest's users |
-//! | `simulation.rs` | runs that a seed gives again |
-//! | `slices.rs`, `debts.rs` | slices of a process's own; the ends of slices, and what is owed for them |
-//! | `bell.rs` | what signal handlers may ring |
-//! | `carrier.rs` | native threads: the loop on their own stacks, hand-over, retirement |
-//! | `affinity.rs` | native threads with names, for processes that are bound to them |
-//! | `moving.rs` | calls that are known to be long: the caller goes to another thread |
-//! | `turns.rs` | at the bound on threads, calls come to their turn |
-//! | `lock.rs` | the slow half of the VM lock: taking, entering cold, leaving |
-//! | `descriptors.rs` | waiting for descriptors |
-//! | `idle.rs` | posts of other threads; deadlines; when nothing is runnable |
-//! | `waiting.rs`, `seats.rs` | the owner's wait: spinning, then parking; how many owners may spin at once |
-//! | `watch.rs`, `beat.rs` | what the monitor does for this VM; what it remembers of its questions |
-//! | `standstill.rs` | a process that does not give way, of which the user is told |
-//! | `calling.rs` | how the owner calls the monitor, and calls it off |
-//! | `forking.rs` | what is left of it in a fork's child |
+//! | `api/` | what a running process may do |
+//! | `switch/` | from one process to the next; slices |
+//! | `lock/` | who is inside the VM, and on which native thread |
+//! | `idle/` | the owner's wait; posts and descriptors |
+//! | `preempt/` | the monitor, and what the owner shows it |
+//! | `ext/` | hooks, simulation, fork, wake-ups by signal handlers |
 //!
-//! Processes wait by [`Vm::attempt`], and here, for one of several things, by [`Vm::attempt_random`]:
+//! Processes wait by [`Vm::block_on`], and here, for one of several things, by
+//! [`Vm::block_on_random`]:
 //!
 //! ```
-//! use baton_core::kernel::{Case, Deadline};
+//! use baton_core::sched::{Case, Deadline};
 //! # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
 //! closures::run(|main| {
-//!     let (left, right) = main.vm.kernel(|kernel| (kernel.channel_new(0), kernel.channel_new(0)));
+//!     let (left, right) = main.vm.sched(|sched| (sched.channel_new(0), sched.channel_new(0)));
 //!     let sender = main.spawn(move |process| {
-//!         process.vm.attempt(|kernel| kernel.channel_send(right, 42, Deadline::Never));
+//!         process.vm.block_on(|sched| sched.channel_send(right, 42, Deadline::Never));
 //!     });
 //!     let cases = [Case::Receive(left), Case::Receive(right)];
-//!     let wake = main.vm.attempt_random(|kernel, random| kernel.select(&cases, Deadline::Never, random));
+//!     let wake = main
+//!         .vm
+//!         .block_on_random(|sched, random| sched.select(&cases, Deadline::Never, random));
 //!     assert_eq!((wake.case, wake.value), (1, 42));
 //!     main.join(sender);
 //!     main.vm.forget(sender); // its place is free for another one
 //! });
 //! ```
 //!
-//! And here for a descriptor, by [`Vm::wait_ready`], which tries again each time that it may be ready:
+//! And here for a descriptor, by [`Vm::wait_ready`], which tries again each time that it may be
+//! ready:
 //!
 //! ```
-//! use baton_core::kernel::{Deadline, Readiness, WakeReason, Watch};
+//! use baton_core::sched::{Deadline, Readiness, WakeReason, Watch};
 //! use std::io::{Read, Write};
 //! use std::os::fd::AsRawFd;
 //! use std::os::unix::net::UnixStream;
@@ -57,7 +47,8 @@
 //!     main.spawn(move |_| far.write_all(b"hello").expect("somebody listens"));
 //!     let watch = Watch { descriptor: near.as_raw_fd() as u32, wants: Readiness::READ };
 //!     let mut bytes = [0; 5];
-//!     let wake = main.vm.wait_ready(&[watch], Deadline::Never, |_| near.read_exact(&mut bytes).is_ok());
+//!     let read = |_| near.read_exact(&mut bytes).is_ok();
+//!     let wake = main.vm.wait_ready(&[watch], Deadline::Never, read);
 //!     assert_eq!(wake.expect("sockets can be waited for").reason, WakeReason::Done);
 //!     assert_eq!(&bytes, b"hello");
 //! });
@@ -66,14 +57,14 @@
 //! What a process has used can be asked for, and times are absolute within:
 //!
 //! ```
-//! use baton_core::kernel::Deadline;
+//! use baton_core::sched::Deadline;
 //! use baton_core::vm::Vm;
 //! use std::time::{Duration, Instant};
 //! # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
 //! closures::run(|main| {
 //!     let begin = Instant::now();
 //!     while begin.elapsed() < Duration::from_millis(2) {}
-//!     assert!(main.vm.cpu_time(main.id) >= Duration::from_millis(1));
+//!     assert!(main.vm.running_time(main.id) >= Duration::from_millis(1));
 //!
 //!     let used = main.vm.stack_high_water(main.id).expect("it runs");
 //!     let (lowest, highest) = main.vm.stack_bounds(main.id).expect("it lives");
@@ -88,60 +79,49 @@
 //! assert!(matches!(Vm::deadline(Some(Duration::from_secs(1))), Deadline::At(_)));
 //! ```
 //!
-//! **Who touches what.** `inner` is the owner's; other threads post to `inbox` and kick. `lock` is the VM's
-//! mutex: it guards who owns the VM and the list of carriers. `published` is written by the owner and read by the
-//! monitor; nothing in it is needed for correctness, only for when the monitor looks.
+//! **Who touches what.** `inner` is the owner's; other threads post to `inbox` and kick. `lock` is
+//! the VM's mutex: it guards who owns the VM and the list of carriers. `hints` are written by
+//! the owner and read by the monitor; nothing in it is needed for correctness, only for when the
+//! monitor polls.
 //!
-//! **Lock order.** A VM's watch, then the VM's mutex; the monitor's list of VMs is a leaf. Nobody who holds a VM's mutex enters, waits or calls the guest
-//! except for [`Guest::judge`] and [`Guest::warn_blocked`].
+//! **Lock order.** A VM's watch, then the VM's mutex; the monitor's list of VMs is a leaf. Nobody
+//! who holds a VM's mutex enters, waits or calls the guest except for [`Guest::retake_policy`] and
+//! [`Guest::warn_blocked`].
 
-mod affinity;
-mod at_once;
-mod beat;
-mod bell;
-mod calling;
-mod carrier;
-mod consulting;
-mod debts;
-mod descriptors;
-mod forking;
+mod api;
+mod ext;
 mod idle;
 mod lock;
-mod moving;
-mod operations;
-mod publishing;
-mod seats;
-mod simulation;
-mod slices;
-mod spawning;
-mod standstill;
-mod straight;
-mod switching;
-mod turns;
-mod waiting;
-mod watch;
+mod preempt;
+mod switch;
 
-pub use affinity::{HOME_NAME, ThreadRefusal};
-pub use bell::{Bell, Ring};
-pub use descriptors::MOST_DESCRIPTORS;
-pub use moving::Departure;
-pub use spawning::{SpawnError, Spawned};
+pub use api::spawn::{SpawnError, Spawned};
+pub use ext::waker::{WakeAction, Waker};
+pub use idle::descriptors::{Keep, MOST_DESCRIPTORS};
+pub use lock::affinity::{HOME_NAME, ThreadRefusal};
+pub use lock::offload::Offloaded;
+pub use switch::cpu_time::TimeUsed;
 
 use crate::counters::Counters;
-use crate::guest::Guest;
-use crate::kernel::{CarrierId, Edition, Kernel, ProcessId, SemaphoreId, WaitQueueId};
-use crate::monitor::Monitor;
+use crate::guest::{Guest, GuestCalls};
 use crate::parameters::Parameters;
+use crate::sched::{CarrierId, ProcessId, Scheduler, SemaphoreId, WaitQueueId};
 use crate::spin::Chooser;
 use baton_sys::fiber::Fiber;
 use baton_sys::inbox::Inbox;
 use baton_sys::owner_cell::OwnerCell;
 use baton_sys::parking::Park;
-use baton_sys::poller::{Alarm, Events, Poller};
+use baton_sys::poller::{Events, Poller, WakeUpTimer};
 use baton_sys::stack::{Stack, StackPool};
+use ext::{fork, hooks, waker};
+use idle::descriptors;
+use lock::{affinity, held_threads, thread_queue};
+use preempt::monitor::Monitor;
+use preempt::{hints, wake_up, watch};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use switch::{cpu_time, deficit};
 
 /// The VM's first native thread.
 pub const HOME: CarrierId = CarrierId(0);
@@ -151,10 +131,15 @@ pub const HOME: CarrierId = CarrierId(0);
 pub struct Context {
     fiber: Option<Fiber>,
     stack: Option<Stack>,
-    /// Time on the processor up to the last switch, in nanoseconds.
+    /// The time of its runs up to the last switch, in nanoseconds.
     busy: u64,
-    /// What `busy` was when its slice began. More urgent processes interrupt a slice, they do not begin another one. Earlier, if it has had some of it before; later, if
-    /// it has some to its credit (`debts.rs`).
+    /// How much of that its thread did not compute, in nanoseconds (`switch/cpu_time.rs`).
+    absent: u64,
+    /// When it ran last (coarse), in nanoseconds; 0: never.
+    left_at: u64,
+    /// What `busy` was when its slice began. More urgent processes interrupt a slice, they do not
+    /// begin another one. Earlier, if it has had some of it before; later, if it has some to its
+    /// credit (`switch/deficit.rs`).
     slice_began: u64,
     /// The length of its slices in microseconds; 0: the parameter.
     slice: u32,
@@ -162,13 +147,13 @@ pub struct Context {
     is_hooked: bool,
     /// It gave way to a more urgent one in a simulated run, and has not gone on since.
     is_interrupted: bool,
-    /// What `busy` was when its last slice was settled.
-    settled_at: u64,
+    /// What `busy` was when its last slice ended.
+    ended_at: u64,
 }
 
 /// The owner's data.
 pub(crate) struct Inner {
-    pub(crate) kernel: Kernel<Context>,
+    pub(crate) sched: Scheduler<Context>,
     /// The owner's thread.
     carrier: CarrierId,
     /// The context of the owner's thread itself.
@@ -181,25 +166,31 @@ pub(crate) struct Inner {
     spin: Chooser,
     /// The stack of the process that ended last: it was still in use while it switched away.
     retired: Option<Stack>,
-    /// Where the process goes on that was on its way to the owner's loop.
-    departing: Option<CarrierId>,
+    /// The thread that a call is being offloaded to, until the owner's loop completes that.
+    offloads_to: Option<CarrierId>,
+    /// How many have given way in the middle of a foreign function, and not gone on yet.
+    in_calls: usize,
     /// When the running process was continued (coarse), in nanoseconds.
     run_started: u64,
-    turns: turns::Turns,
-    /// A process that prefers home, but goes elsewhere while home is out in a call of another process.
+    cpu: cpu_time::CpuClock,
+    thread_queue: thread_queue::ThreadQueue,
+    /// A process that prefers home, but goes elsewhere while home is out in a call of another
+    /// process.
     prefers_home: Option<ProcessId>,
-    consulting: consulting::Consulting,
-    /// What the kernel's changes amounted to when they were published last.
-    published: u64,
+    hooks: hooks::Hooks,
+    /// What the scheduler's changes amounted to when the hints were updated last.
+    hinted_changes: u64,
     names: affinity::Names,
+    registrations: descriptors::Registrations,
+    held_threads: held_threads::HeldThreads,
     /// Processes with slices of their own length.
     sliced: usize,
-    debts: debts::Debts,
-    bells: Vec<Arc<bell::Hung>>,
+    deficits: deficit::SliceDeficits,
+    wakers: Vec<Arc<waker::WakerState>>,
     /// State of the generator of `select`'s choices, and of a simulated run.
     random: u64,
     /// By how much slices are shorter than the parameter in a simulated run.
-    haste: f64,
+    slice_divisor: f64,
 }
 
 /// Why the running process is asked for a safepoint.
@@ -208,72 +199,74 @@ mod request {
     pub(super) const SLICE: u32 = 1;
     /// A signal handler left work for the guest.
     pub(super) const SIGNALLED: u32 = 2;
-    /// Somebody has rung a bell (see `bell.rs`).
-    pub(super) const RUNG: u32 = 4;
+    /// A waker was called (see `ext/waker.rs`).
+    pub(super) const WOKEN: u32 = 4;
 }
 
-/// Why switches do not go their straight way from process to process.
-mod exception {
+/// Why switches do not take the fast path.
+mod slow_reason {
     /// Scheduling has stopped for good.
     pub(super) const ENDED: u8 = 1;
-    /// The guest wants to be asked or told (see `consulting.rs`).
-    pub(super) const CONSULTED: u8 = 2;
-    /// A process has slices of its own length (see `slices.rs`).
+    /// The guest has hooks (see `ext/hooks.rs`).
+    pub(super) const HOOKED: u8 = 2;
+    /// A process has slices of its own length (see `switch/slices.rs`).
     pub(super) const SLICED: u8 = 4;
-    /// The run is a simulated one (see `simulation.rs`).
+    /// The run is a simulated one (see `ext/simulation.rs`).
     pub(super) const SIMULATED: u8 = 8;
-    /// A process has had its next slice before (see `debts.rs`).
-    pub(super) const OWING: u8 = 16;
+    /// A process has had its next slice before (see `switch/deficit.rs`).
+    pub(super) const DEFICIT: u8 = 16;
+    /// The running process gives way in the middle of a foreign function (see `lock/in_call.rs`).
+    pub(super) const IN_CALL: u8 = 32;
 }
 
 /// What other threads ask of the owner.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Post {
-    /// The foreign call of this process returned, or called back: then the process has foreign frames on the carrier.
+    /// The foreign call of this process returned, or called back: then the process has foreign
+    /// frames on the carrier.
     Returned(ProcessId, Option<CarrierId>),
-    /// Make this waiting process runnable with the given value (from foreign threads and signal forwarders).
+    /// Make this waiting process runnable with the given value (from foreign threads and signal
+    /// forwarders).
     Wake(WaitQueueId, u64),
     /// Let this suspended process go on.
     Resume(ProcessId),
     /// Signal this semaphore, once.
     Signal(SemaphoreId),
-    /// This edition of a descriptor was closed, and somebody waits for it.
-    Closed(u32, Edition),
-    /// Whoever waits for this descriptor tries again.
-    TryAgain(u32),
 }
 
 /// One VM: a guest heap with its processes.
 pub struct Vm {
-    guest: Arc<dyn Guest>,
+    guest: GuestCalls,
     inner: OwnerCell<Inner>,
-    lock: Mutex<lock::LockState>,
-    published: publishing::Published,
+    lock: Mutex<lock::state::LockState>,
+    hints: hints::Hints,
     inbox: Inbox<Post>,
     park: Park,
     poller: Poller,
     descriptors: descriptors::Descriptors,
-    /// When the owner's poller was kicked last, in nanoseconds: what a park costs is learned from it.
+    /// When the owner's poller was kicked last, in nanoseconds: what a park costs is learned from
+    /// it.
     kicked_at: AtomicU64,
     requests: AtomicU32,
     /// Whether home waits for the VM while another thread has it.
     home_waits: AtomicBool,
-    /// What takes switches off their straight way; see [`exception`].
-    exceptions: AtomicU8,
+    /// What keeps switches off the fast path; see [`slow_reason`].
+    slow_reasons: AtomicU8,
     /// Whether foreign calls may be retaken now.
     retaking: AtomicBool,
-    /// A thread is about to fork and waits for the owner to stand aside; guarded by the VM's mutex, also read as a hint.
+    /// A thread is about to fork and waits for the owner to stand aside; guarded by the VM's mutex,
+    /// also read as a hint.
     fork_waits: AtomicBool,
     /// Notified when `fork_waits` was cleared.
     thawed: Condvar,
     /// This VM, once one of its processes has forked.
     kept: OnceLock<&'static Arc<Vm>>,
     monitor: Arc<Monitor>,
-    /// Wakes the monitor at `alarm_at`; none where systems have no such timers.
-    alarm: Option<Alarm>,
-    /// In nanoseconds, or [`calling::NOT_SET`]; see `calling.rs`.
-    alarm_at: AtomicU64,
-    watch: Mutex<watch::Watch>,
+    /// Wakes the monitor at `wake_up_at`; none where systems have no such timers.
+    wake_up_timer: Option<WakeUpTimer>,
+    /// In nanoseconds, or [`wake_up::NOT_SET`]; see `preempt/wake_up.rs`.
+    wake_up_at: AtomicU64,
+    watch: Mutex<watch::PollState>,
     /// Parameters, settable while running.
     pub parameters: Parameters,
     /// Counts, always on.
@@ -283,7 +276,7 @@ pub struct Vm {
 impl std::fmt::Debug for Vm {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Vm")
-            .field("published", &self.published)
+            .field("hints", &self.hints)
             .finish_non_exhaustive()
     }
 }
@@ -294,36 +287,40 @@ impl Vm {
     /// # Errors
     /// When the system refuses a poller or address space for stacks.
     pub fn new(guest: Arc<dyn Guest>) -> io::Result<Arc<Vm>> {
-        baton_sys::forking::at_fork(forking::AT_FORK)?;
+        baton_sys::forking::at_fork(fork::AT_FORK)?;
         let parameters = Parameters::default();
-        let mut kernel = Kernel::default();
-        let turns = turns::Turns::new(kernel.wait_queue_new());
+        let mut sched = Scheduler::default();
+        let thread_queue = thread_queue::ThreadQueue::new(sched.wait_queue_new());
         let monitor = Monitor::of_this_program()?;
         let vm = Arc::new(Vm {
-            guest,
+            guest: GuestCalls(guest),
             inner: OwnerCell::new(Inner {
-                kernel,
-                turns,
+                sched,
+                thread_queue,
                 carrier: HOME,
                 base: None,
                 stacks: StackPool::new(parameters.stack_size())?,
                 events: Some(Events::new()),
                 spin: Chooser::new(parameters.spinning()),
                 retired: None,
-                departing: None,
+                offloads_to: None,
+                in_calls: 0,
                 run_started: 0,
+                cpu: cpu_time::CpuClock::new(),
                 prefers_home: None,
-                consulting: consulting::Consulting::default(),
+                hooks: hooks::Hooks::default(),
                 names: affinity::Names::default(),
+                registrations: descriptors::Registrations::default(),
+                held_threads: held_threads::HeldThreads::default(),
                 sliced: 0,
-                debts: debts::Debts::new(),
-                published: u64::MAX,
-                bells: Vec::new(),
+                deficits: deficit::SliceDeficits::new(),
+                hinted_changes: u64::MAX,
+                wakers: Vec::new(),
                 random: baton_sys::clock::Instant::now().as_nanos() | 1,
-                haste: 1.0,
+                slice_divisor: 1.0,
             }),
-            lock: Mutex::new(lock::LockState::default()),
-            published: publishing::Published::new(),
+            lock: Mutex::new(lock::state::LockState::default()),
+            hints: hints::Hints::new(),
             inbox: Inbox::new(),
             park: Park::new(),
             poller: Poller::new()?,
@@ -331,15 +328,17 @@ impl Vm {
             kicked_at: AtomicU64::new(0),
             requests: AtomicU32::new(0),
             home_waits: AtomicBool::new(false),
-            exceptions: AtomicU8::new(0),
+            slow_reasons: AtomicU8::new(0),
             retaking: AtomicBool::new(true),
             fork_waits: AtomicBool::new(false),
             thawed: Condvar::new(),
             kept: OnceLock::new(),
-            alarm: Alarm::new().ok().filter(|alarm| monitor.listen_for(alarm).is_ok()),
-            alarm_at: AtomicU64::new(calling::NOT_SET),
+            wake_up_timer: WakeUpTimer::new()
+                .ok()
+                .filter(|timer| monitor.listen_for(timer).is_ok()),
+            wake_up_at: AtomicU64::new(wake_up::NOT_SET),
             monitor,
-            watch: Mutex::new(watch::Watch::default()),
+            watch: Mutex::new(watch::PollState::default()),
             parameters,
             counters: Counters::default(),
         });
@@ -347,20 +346,20 @@ impl Vm {
     }
 
     /// Reads or changes the scheduler's state; the calling process is inside the VM.
-    /// Operations that may block go through [`Vm::attempt`].
+    /// Operations that may block go through [`Vm::block_on`].
     ///
     /// ```
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
     /// closures::run(|main| {
-    ///     let me = main.vm.kernel(|kernel| kernel.current());
+    ///     let me = main.vm.sched(|sched| sched.current());
     ///     assert_eq!(me, Some(main.id));
     /// });
     /// ```
-    pub fn kernel<R>(&self, f: impl FnOnce(&mut Kernel<Context>) -> R) -> R {
+    pub fn sched<R>(&self, f: impl FnOnce(&mut Scheduler<Context>) -> R) -> R {
         self.inner.with(|inner| {
-            let result = f(&mut inner.kernel);
+            let result = f(&mut inner.sched);
             if inner.has_changed() {
-                self.publish(inner);
+                self.update_hints(inner);
             }
             result
         })
@@ -385,12 +384,14 @@ impl Vm {
         self.lock_state().live_threads()
     }
 
-    /// Native threads of the program that it did not make itself: the VM's, and the monitor's. At most as many as there are.
+    /// Native threads of the program that it did not make itself: the VM's, and the monitor's. At
+    /// most as many as there are.
     pub fn own_threads(&self) -> usize {
         self.threads() + usize::from(self.monitor.runs())
     }
 
-    /// To be called inside the VM after parameters were set: whoever waits by what they were before looks again, or is woken.
+    /// To be called inside the VM after parameters were set: a thread that waits by an old value
+    /// checks again, or is woken.
     ///
     /// ```
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
@@ -403,16 +404,16 @@ impl Vm {
     pub fn parameters_changed(&self) {
         self.inner.with(|inner| {
             // There may be more native threads now, and deadlines may be met sooner.
-            inner.call_next();
-            self.publish(inner);
+            inner.wake_next_in_queue();
+            self.update_hints(inner);
         });
         // Threads that wait may have less patience.
         self.lock_state().wake_all();
-        self.heed_beat();
+        self.beat_changed();
     }
 
-    /// To be called when the parameter `beat` may have another value: the monitor looks at it.
-    pub fn heed_beat(&self) {
+    /// To be called when the parameter `beat` may have another value: the monitor reads it.
+    pub fn beat_changed(&self) {
         if self.parameters.beat.get().is_zero() {
             self.monitor.alert_if_started();
         } else {
@@ -420,8 +421,8 @@ impl Vm {
         }
     }
 
-    /// Stops scheduling for good: no other process runs again, no call is retaken, threads that return sleep for ever.
-    /// Inside the VM; the caller goes on alone.
+    /// Stops scheduling for good: no other process runs again, no call is retaken, threads that
+    /// return sleep for ever. Inside the VM; the caller goes on alone.
     ///
     /// ```
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
@@ -434,7 +435,8 @@ impl Vm {
     /// ```
     pub fn stop(&self) {
         // Release: pairs with the acquire loads in the carriers' loops.
-        self.exceptions.fetch_or(exception::ENDED, Ordering::Release);
+        self.slow_reasons
+            .fetch_or(slow_reason::ENDED, Ordering::Release);
         let state = self.lock_state();
         state.wake_all();
     }
@@ -445,13 +447,13 @@ impl Vm {
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.exceptions() & exception::ENDED != 0
+        self.slow_reasons() & slow_reason::ENDED != 0
     }
 
-    /// What takes switches off their straight way now.
+    /// What keeps switches off the fast path.
     #[inline]
-    fn exceptions(&self) -> u8 {
+    fn slow_reasons(&self) -> u8 {
         // Acquire: pairs with the release in `stop`.
-        self.exceptions.load(Ordering::Acquire)
+        self.slow_reasons.load(Ordering::Acquire)
     }
 }

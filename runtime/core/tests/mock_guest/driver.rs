@@ -1,7 +1,7 @@
 //! Runs a VM of the mock guest from its first process to its end, within a limit.
 
 use super::{Life, Mock, MockGuest, Process, give_up};
-use baton_core::kernel::SpawnOptions;
+use baton_core::sched::SpawnOptions;
 use baton_core::vm::{HOME, Spawned, Vm};
 use baton_sys::{gate, signals};
 use std::io::Write;
@@ -32,7 +32,8 @@ pub(crate) fn run(main: impl FnOnce(&Process) -> Life + Send + 'static) -> Finis
     run_with(|_| {}, main)
 }
 
-/// As [`run_with`], but `body` is run by an unbound process, while the first one waits for it. Home is free for others.
+/// As [`run_with`], but `body` is run by an unbound process, while the first one waits for it. Home
+/// is free for others.
 pub(crate) fn run_unbound(
     configure: impl FnOnce(&Vm),
     body: impl FnOnce(&Process) -> Life + Send + 'static,
@@ -44,11 +45,14 @@ pub(crate) fn run_unbound(
 }
 
 /// As [`run`], with parameters set by `configure` first.
-pub(crate) fn run_with(configure: impl FnOnce(&Vm), main: impl FnOnce(&Process) -> Life + Send + 'static) -> Finished {
+pub(crate) fn run_with(
+    configure: impl FnOnce(&Vm),
+    main: impl FnOnce(&Process) -> Life + Send + 'static,
+) -> Finished {
     start(configure, main).finish()
 }
 
-/// A VM that is ready to run, and the word of its first process.
+/// A VM that is ready to run, and the user data of its first process.
 fn make(
     configure: impl FnOnce(&Vm),
     main: impl FnOnce(&Process) -> Life + Send + 'static,
@@ -58,40 +62,51 @@ fn make(
     let vm = Vm::new(Arc::new(MockGuest(Arc::clone(&mock)))).expect("a VM can be made");
     let _ = mock.vm.set(Arc::downgrade(&vm));
     configure(&vm);
-    let word = mock.add(|process| {
+    let user_data = mock.add(|process| {
         let lived = main(process);
         process.mock.check_heap();
         process.vm.stop();
         lived
     });
-    (vm, mock, word)
+    (vm, mock, user_data)
 }
 
 /// As [`run_with`], on the calling thread, without a limit.
-pub(crate) fn run_here(configure: impl FnOnce(&Vm), main: impl FnOnce(&Process) -> Life + Send + 'static) -> Finished {
-    let (vm, mock, word) = make(configure, main);
-    live_at_home(&vm, word);
+pub(crate) fn run_here(
+    configure: impl FnOnce(&Vm),
+    main: impl FnOnce(&Process) -> Life + Send + 'static,
+) -> Finished {
+    let (vm, mock, user_data) = make(configure, main);
+    live_at_home(&vm, user_data);
     Finished { vm, mock }
 }
 
 /// Starts a VM, for a test that does something beside it.
-pub(crate) fn start(configure: impl FnOnce(&Vm), main: impl FnOnce(&Process) -> Life + Send + 'static) -> Running {
-    let (vm, mock, word) = make(configure, main);
+pub(crate) fn start(
+    configure: impl FnOnce(&Vm),
+    main: impl FnOnce(&Process) -> Life + Send + 'static,
+) -> Running {
+    let (vm, mock, user_data) = make(configure, main);
     let (done, ended) = channel();
     let of_home = Arc::clone(&vm);
     let home = std::thread::spawn(move || {
-        live_at_home(&of_home, word);
+        live_at_home(&of_home, user_data);
         let _ = done.send(());
     });
-    Running { vm, mock, home, ended }
+    Running {
+        vm,
+        mock,
+        home,
+        ended,
+    }
 }
 
-fn live_at_home(vm: &Arc<Vm>, word: usize) {
+fn live_at_home(vm: &Arc<Vm>, user_data: usize) {
     // Nobody else knows this VM yet, so that its mutex need not be held.
     gate::here().own();
     let options = SpawnOptions {
         pin: Some(HOME),
-        guest: word,
+        user_data,
         ..SpawnOptions::default()
     };
     vm.spawn(options, None, Spawned::Now)
@@ -150,10 +165,11 @@ fn prepare_program() {
     });
 }
 
-/// What an interpreter's handler does: nothing outside the VM, else it has the next instruction look.
+/// What an interpreter's handler does: nothing outside the VM, else it has the next instruction
+/// look.
 extern "C" fn preempt() {
     let here = gate::here();
     if here.value() & 1 == 0 {
-        here.request_attention();
+        here.set_attention();
     }
 }

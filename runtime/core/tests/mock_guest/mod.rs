@@ -1,5 +1,6 @@
-//! A guest without a language: its processes run closures. It owes to the runtime what an interpreter does, and checks
-//! what the runtime owes to it: one owner at a time, and each switch told in order.
+//! A guest without a language: its processes run closures. It owes to the runtime what an
+//! interpreter does, and checks what the runtime owes to it: one owner at a time, and each switch
+//! told in order.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(unused_imports, reason = "as above")]
@@ -7,13 +8,17 @@
 mod block;
 mod driver;
 mod process;
+mod waiting_threads;
 
 pub(crate) use block::Block;
-pub(crate) use driver::{Finished, Running, await_event, run, run_here, run_unbound, run_with, start};
+pub(crate) use driver::{
+    Finished, Running, await_event, run, run_here, run_unbound, run_with, start,
+};
 pub(crate) use process::{Killed, Life, Process, native_thread};
+pub(crate) use waiting_threads::{ThreadTimes, this_thread, thread_named, times_of};
 
-use baton_core::guest::{Guest, Judgement};
-use baton_core::kernel::ProcessId;
+use baton_core::guest::{Guest, RetakePolicy};
+use baton_core::sched::ProcessId;
 use baton_core::vm::Vm;
 use baton_sys::owner_cell::OwnerCell;
 use std::io::Write;
@@ -28,8 +33,9 @@ pub(crate) type Body = Box<dyn FnOnce(&Process) -> Life + Send>;
 /// What is called when nothing can run any more.
 pub(crate) type OnDeadlock = Box<dyn FnMut(&Arc<Vm>) -> Option<Duration> + Send>;
 
-/// A scheduler: is given the word of the process that was left, and of the one suggested.
-pub(crate) type OnChoose = Box<dyn FnMut(&Arc<Vm>, Option<usize>, usize) -> Option<ProcessId> + Send>;
+/// A scheduler: is given the user data of the process that was left, and of the one suggested.
+pub(crate) type OnChoose =
+    Box<dyn FnMut(&Arc<Vm>, Option<usize>, usize) -> Option<ProcessId> + Send>;
 
 /// Is given the words of the process that was left, and of the one that will go on.
 pub(crate) type OnSwitching = Box<dyn FnMut(&Arc<Vm>, Option<usize>, Option<usize>) + Send>;
@@ -54,7 +60,7 @@ struct Record {
 /// The state of the guest of one VM, shared by all its processes and by the test.
 pub(crate) struct Mock {
     vm: OnceLock<Weak<Vm>>,
-    /// By word. Held for a few instructions, never across a wait.
+    /// By user data. Held for a few instructions, never across a wait.
     records: Mutex<Vec<Record>>,
     /// Word of the process that runs plus one, 0 for the executor; the owner's.
     running: AtomicUsize,
@@ -71,8 +77,8 @@ pub(crate) struct Mock {
     /// How often a process was asked for a safepoint.
     pub(crate) requests: AtomicU64,
     on_deadlock: Mutex<Option<OnDeadlock>>,
-    on_choose: Mutex<Option<OnChoose>>,
-    on_switching: Mutex<Option<OnSwitching>>,
+    on_scheduler_hook: Mutex<Option<OnChoose>>,
+    on_switch_hook: Mutex<Option<OnSwitching>>,
 }
 
 /// The guest as the runtime sees it.
@@ -91,12 +97,12 @@ impl Mock {
             signals: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             on_deadlock: Mutex::new(None),
-            on_choose: Mutex::new(None),
-            on_switching: Mutex::new(None),
+            on_scheduler_hook: Mutex::new(None),
+            on_switch_hook: Mutex::new(None),
         })
     }
 
-    /// A record for a process that will run `body`; its word.
+    /// A record for a process that will run `body`; its user data.
     pub(crate) fn add(&self, body: impl FnOnce(&Process) -> Life + Send + 'static) -> usize {
         let mut records = self.records();
         records.push(Record {
@@ -106,8 +112,8 @@ impl Mock {
         records.len() - 1
     }
 
-    pub(crate) fn set_policy(&self, word: usize, policy: Policy) {
-        self.records()[word].policy = policy;
+    pub(crate) fn set_policy(&self, user_data: usize, policy: Policy) {
+        self.records()[user_data].policy = policy;
     }
 
     /// Sets what to do when nothing can run any more.
@@ -119,23 +125,29 @@ impl Mock {
     }
 
     /// The same, and says when to be told again.
-    pub(crate) fn on_deadlock_for_now(&self, action: impl FnMut(&Arc<Vm>) -> Option<Duration> + Send + 'static) {
+    pub(crate) fn on_deadlock_for_now(
+        &self,
+        action: impl FnMut(&Arc<Vm>) -> Option<Duration> + Send + 'static,
+    ) {
         let mut place = self.on_deadlock.lock().expect("actions do not panic");
         *place = Some(Box::new(action));
     }
 
     /// Sets who chooses the next process.
-    pub(crate) fn on_choose(
+    pub(crate) fn on_scheduler_hook(
         &self,
         action: impl FnMut(&Arc<Vm>, Option<usize>, usize) -> Option<ProcessId> + Send + 'static,
     ) {
-        let mut place = self.on_choose.lock().expect("actions do not panic");
+        let mut place = self.on_scheduler_hook.lock().expect("actions do not panic");
         *place = Some(Box::new(action));
     }
 
     /// Sets what to do at switches of hooked processes.
-    pub(crate) fn on_switching(&self, action: impl FnMut(&Arc<Vm>, Option<usize>, Option<usize>) + Send + 'static) {
-        let mut place = self.on_switching.lock().expect("actions do not panic");
+    pub(crate) fn on_switch_hook(
+        &self,
+        action: impl FnMut(&Arc<Vm>, Option<usize>, Option<usize>) + Send + 'static,
+    ) {
+        let mut place = self.on_switch_hook.lock().expect("actions do not panic");
         *place = Some(Box::new(action));
     }
 
@@ -161,9 +173,10 @@ impl Mock {
     }
 
     fn note_switch(&self, from: Option<usize>, to: Option<usize>) {
-        let from = from.map_or(0, |word| word + 1);
-        let to = to.map_or(0, |word| word + 1);
-        // Relaxed: the owner's alone; the VM lock orders one owner's accesses before the next one's.
+        let from = from.map_or(0, |user_data| user_data + 1);
+        let to = to.map_or(0, |user_data| user_data + 1);
+        // Relaxed: the owner's alone; the VM lock orders one owner's accesses before the next
+        // one's.
         let before = self.running.swap(to, Ordering::Relaxed);
         if before != from {
             give_up(&format!(
@@ -174,9 +187,9 @@ impl Mock {
 }
 
 impl Guest for MockGuest {
-    fn run(&self, id: ProcessId, word: usize) {
-        let body = self.0.records()[word].body.take();
-        let process = Process::new(self.0.vm(), Arc::clone(&self.0), id, word);
+    fn run(&self, id: ProcessId, user_data: usize) {
+        let body = self.0.records()[user_data].body.take();
+        let process = Process::new(self.0.vm(), Arc::clone(&self.0), id, user_data);
         let body = body.expect("a process runs once");
         // A killed process ends without a word.
         let ended = catch_unwind(AssertUnwindSafe(|| drop(body(&process))));
@@ -189,26 +202,26 @@ impl Guest for MockGuest {
         self.0.note_switch(from, to);
     }
 
-    fn arrived(&self, word: usize) {
+    fn arrived(&self, user_data: usize) {
         // Nothing is kept per thread; a process that is on its way is in no other.
-        assert!(word < self.0.records().len());
+        assert!(user_data < self.0.records().len());
     }
 
-    fn judge(&self, word: usize) -> Judgement {
-        let policy = self.0.records()[word].policy;
+    fn retake_policy(&self, user_data: usize) -> RetakePolicy {
+        let policy = self.0.records()[user_data].policy;
         if policy == Policy::Stay {
-            return Judgement::Stay;
+            return RetakePolicy::Stay;
         }
-        self.0.note_switch(Some(word), None);
+        self.0.note_switch(Some(user_data), None);
         let pinned = policy == Policy::RetakePinned;
-        Judgement::Retake { pinned }
+        RetakePolicy::Retake { pinned }
     }
 
-    fn warn_blocked(&self, _word: usize) {
+    fn warn_blocked(&self, _user_data: usize) {
         self.0.warnings.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn request_safepoint(&self, _word: usize) {
+    fn request_safepoint(&self, _user_data: usize) {
         self.0.requests.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -221,16 +234,22 @@ impl Guest for MockGuest {
         None
     }
 
-    fn choose(&self, current: Option<usize>, suggested: usize) -> Option<ProcessId> {
+    fn scheduler_hook(&self, current: Option<usize>, suggested: usize) -> Option<ProcessId> {
         self.0.touch();
-        let mut action = self.0.on_choose.lock().expect("actions do not panic");
-        let action = action.as_mut().expect("only a test with a scheduler is asked");
+        let mut action = self
+            .0
+            .on_scheduler_hook
+            .lock()
+            .expect("actions do not panic");
+        let action = action
+            .as_mut()
+            .expect("only a test with a scheduler is asked");
         action(&self.0.vm(), current, suggested)
     }
 
-    fn switching(&self, from: Option<usize>, to: Option<usize>) {
+    fn switch_hook(&self, from: Option<usize>, to: Option<usize>) {
         self.0.touch();
-        let mut action = self.0.on_switching.lock().expect("actions do not panic");
+        let mut action = self.0.on_switch_hook.lock().expect("actions do not panic");
         let action = action.as_mut().expect("only a test with hooks is told");
         action(&self.0.vm(), from, to);
     }

@@ -1,8 +1,9 @@
-//! What a process of the mock guest can do: the runtime's operations, with kills raised where an interpreter raises them.
+//! What a process of the mock guest can do: the runtime's operations, with kills raised where an
+//! interpreter raises them.
 
 use super::{Mock, Policy};
-use baton_core::kernel::{Attempt, Deadline, Kernel, ProcessId, SpawnOptions, Wake, WakeReason};
-use baton_core::vm::{Context, Departure, Spawned, Vm};
+use baton_core::sched::{Attempt, Deadline, ProcessId, Scheduler, SpawnOptions, Wake, WakeReason};
+use baton_core::vm::{Context, Offloaded, Spawned, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::gate;
 use std::sync::Arc;
@@ -20,12 +21,17 @@ pub(crate) struct Process {
     pub(crate) vm: Arc<Vm>,
     pub(crate) mock: Arc<Mock>,
     pub(crate) id: ProcessId,
-    word: usize,
+    user_data: usize,
 }
 
 impl Process {
-    pub(crate) fn new(vm: Arc<Vm>, mock: Arc<Mock>, id: ProcessId, word: usize) -> Process {
-        Process { vm, mock, id, word }
+    pub(crate) fn new(vm: Arc<Vm>, mock: Arc<Mock>, id: ProcessId, user_data: usize) -> Process {
+        Process {
+            vm,
+            mock,
+            id,
+            user_data,
+        }
     }
 
     /// A new process with the usual options.
@@ -57,13 +63,17 @@ impl Process {
         when: Spawned,
         body: impl FnOnce(&Process) -> Life + Send + 'static,
     ) -> ProcessId {
-        let guest = self.mock.add(body);
-        let options = SpawnOptions { guest, ..options };
+        let user_data = self.mock.add(body);
+        let options = SpawnOptions {
+            user_data,
+            ..options
+        };
         let spawned = self.vm.spawn(options, None, when);
         spawned.expect("there is room for the tests' processes")
     }
 
-    /// What an interpreter does at an instruction: looks at its gate, and gives way if it is asked to.
+    /// What an interpreter does at an instruction: looks at its gate, and gives way if it is asked
+    /// to.
     pub(crate) fn checkpoint(&self) -> Life {
         self.mock.touch();
         if gate::here().slow() & gate::ATTENTION != 0 {
@@ -93,9 +103,12 @@ impl Process {
         self.checkpoint()
     }
 
-    /// Waits for what the kernel is asked for.
-    pub(crate) fn attempt(&self, f: impl FnOnce(&mut Kernel<Context>) -> Attempt) -> Result<Wake, Killed> {
-        let wake = self.vm.attempt(f);
+    /// Waits for what the scheduler is asked for.
+    pub(crate) fn block_on(
+        &self,
+        f: impl FnOnce(&mut Scheduler<Context>) -> Attempt,
+    ) -> Result<Wake, Killed> {
+        let wake = self.vm.block_on(f);
         self.mock.touch();
         self.live()?;
         assert_ne!(wake.reason, WakeReason::Killed);
@@ -103,21 +116,26 @@ impl Process {
     }
 
     /// Waits for what must come.
-    pub(crate) fn wait(&self, f: impl FnOnce(&mut Kernel<Context>) -> Attempt) -> Result<u64, Killed> {
-        let wake = self.attempt(f)?;
+    pub(crate) fn wait(
+        &self,
+        f: impl FnOnce(&mut Scheduler<Context>) -> Attempt,
+    ) -> Result<u64, Killed> {
+        let wake = self.block_on(f)?;
         assert_eq!(wake.reason, WakeReason::Done);
         Ok(wake.value)
     }
 
     /// Waits for the end of a process.
     pub(crate) fn join(&self, process: ProcessId) -> Life {
-        self.wait(|kernel| kernel.join(process, Deadline::Never))?;
+        self.wait(|sched| sched.join(process, Deadline::Never))?;
         Ok(())
     }
 
     /// Waits for the end of some processes.
     pub(crate) fn join_all(&self, processes: impl IntoIterator<Item = ProcessId>) -> Life {
-        processes.into_iter().try_for_each(|process| self.join(process))
+        processes
+            .into_iter()
+            .try_for_each(|process| self.join(process))
     }
 
     pub(crate) fn sleep_until(&self, until: Instant) -> Life {
@@ -134,7 +152,7 @@ impl Process {
 
     /// A foreign call. A process that was pinned by it stays so until [`Process::unpin`].
     pub(crate) fn foreign_as<R>(&self, policy: Policy, f: impl FnOnce() -> R) -> Result<R, Killed> {
-        self.mock.set_policy(self.word, policy);
+        self.mock.set_policy(self.user_data, policy);
         self.mock.touch();
         let result = self.vm.foreign(f);
         self.checkpoint()?;
@@ -142,8 +160,12 @@ impl Process {
     }
 
     /// A foreign call of a function that does something more inside the VM before it returns.
-    pub(crate) fn foreign_function<R>(&self, f: impl FnOnce() -> R, inside: impl FnOnce(R)) -> Life {
-        self.mock.set_policy(self.word, Policy::RetakePinned);
+    pub(crate) fn foreign_function<R>(
+        &self,
+        f: impl FnOnce() -> R,
+        inside: impl FnOnce(R),
+    ) -> Life {
+        self.mock.set_policy(self.user_data, Policy::RetakePinned);
         self.mock.touch();
         inside(self.vm.foreign(f));
         self.unpin();
@@ -151,11 +173,14 @@ impl Process {
     }
 
     /// A foreign call that is made on another native thread, if it can be.
-    pub(crate) fn foreign_elsewhere<R>(&self, f: impl FnOnce() -> R) -> Result<(R, Departure), Killed> {
-        self.mock.set_policy(self.word, Policy::Retake);
+    pub(crate) fn foreign_elsewhere<R>(
+        &self,
+        f: impl FnOnce() -> R,
+    ) -> Result<(R, Offloaded), Killed> {
+        self.mock.set_policy(self.user_data, Policy::Retake);
         self.mock.touch();
-        let departure = self.vm.move_out();
-        let result = if departure == Departure::Moved {
+        let offloaded = self.vm.offload();
+        let result = if offloaded == Offloaded::Moved {
             let result = f();
             self.vm.enter();
             result
@@ -163,22 +188,22 @@ impl Process {
             self.vm.foreign(f)
         };
         self.checkpoint()?;
-        Ok((result, departure))
+        Ok((result, offloaded))
     }
 
     /// The last foreign frame has returned.
     pub(crate) fn unpin(&self) {
-        self.vm.kernel(|kernel| kernel.set_pinned(self.id, None));
+        self.vm.sched(|sched| sched.set_pinned(self.id, None));
     }
 
     fn live(&self) -> Life {
-        let is_due = self.vm.kernel(|kernel| kernel.kill_is_due(self.id));
+        let is_due = self.vm.sched(|sched| sched.kill_is_due(self.id));
         if is_due { Err(Killed) } else { Ok(()) }
     }
 }
 
-/// The native thread that runs the caller now. Not inlined: a process may be on another one after each wait, so that nothing
-/// about the thread may be kept across one.
+/// The native thread that runs the caller now. Not inlined: a process may be on another one after
+/// each wait, so that nothing about the thread may be kept across one.
 #[inline(never)]
 pub(crate) fn native_thread() -> ThreadId {
     std::thread::current().id()

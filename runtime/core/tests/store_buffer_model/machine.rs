@@ -1,6 +1,7 @@
 //! Memory, and the store buffer of the one thread that stores plainly.
 //!
-//! The watchdog's stores are read-modify-write operations, or stand before the unlocking of a mutex; so it needs no buffer.
+//! The watchdog's stores are read-modify-write operations, or stand before the unlocking of a
+//! mutex; so it needs no buffer.
 
 use std::collections::VecDeque;
 
@@ -50,13 +51,21 @@ impl Memory {
 
     /// What the thread itself sees: its newest store, or memory.
     pub(super) fn seen_by_thread(&self, place: Place) -> u8 {
-        let newest = self.buffer.iter().rev().find(|pending| pending.place == place);
+        let newest = self
+            .buffer
+            .iter()
+            .rev()
+            .find(|pending| pending.place == place);
         newest.map_or(self.visible(place), |pending| pending.value)
     }
 
     /// The thread stores; nobody else sees it yet.
     pub(super) fn store(&mut self, place: Place, value: u8, release: bool) {
-        self.buffer.push_back(Pending { place, value, release });
+        self.buffer.push_back(Pending {
+            place,
+            value,
+            release,
+        });
     }
 
     /// A locked operation: visible at once. The thread's own ones come after [`Memory::drain`].

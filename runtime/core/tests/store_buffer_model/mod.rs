@@ -14,7 +14,8 @@ pub(crate) struct Protocol {
     pub(crate) membarrier: bool,
     /// Entering reads `slow` and goes the cold path if it is revoked.
     pub(crate) checks_revoked: bool,
-    /// Having noted what its call is about, the thread reads `slow`, and goes the cold path if it is revoked.
+    /// Having noted what its call is about, the thread reads `slow`, and goes the cold path if it
+    /// is revoked.
     pub(crate) checks_noted: bool,
     /// Leaving stores the gate with release.
     pub(crate) leave_is_release: bool,
@@ -33,7 +34,8 @@ pub(crate) enum Forbidden {
     HeirSeesOldState,
     /// The thread does not.
     ThreadSeesOldState,
-    /// The thread does what its call is about while somebody else has the VM who was not told of it.
+    /// The thread does what its call is about while somebody else has the VM who was not told of
+    /// it.
     UsedUnnoticed,
     /// No way leads from here to the end of the thread's rounds.
     Stuck,
@@ -133,7 +135,9 @@ impl Explored {
     /// A state from which no way leads to the end of all the thread's rounds.
     fn first_that_cannot_finish(&self) -> Option<usize> {
         let mut can_finish: Vec<bool> = self.states.iter().map(State::is_finished).collect();
-        let mut to_visit: Vec<usize> = (0..can_finish.len()).filter(|&state| can_finish[state]).collect();
+        let mut to_visit: Vec<usize> = (0..can_finish.len())
+            .filter(|&state| can_finish[state])
+            .collect();
         while let Some(state) = to_visit.pop() {
             for &from in &self.predecessors[state] {
                 if !std::mem::replace(&mut can_finish[from], true) {

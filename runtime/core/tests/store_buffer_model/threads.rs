@@ -7,8 +7,8 @@ use std::fmt;
 /// Looks of the watchdog at the gate.
 const LOOKS: u8 = 3;
 
-/// Where the thread stands: `GateWords::{leave, begin_enter, own, disown}`, `Vm::enter_cold`, and a guest's note of what its call is about
-/// (`baton_gate_is_revoked`).
+/// Where the thread stands: `GateWords::{leave, begin_enter, own, disown}`, `Vm::enter_cold`, and a
+/// guest's note of what its call is about (`baton_gate_is_revoked`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Thread {
     /// Inside, before it reads and writes the guest's state.
@@ -33,7 +33,8 @@ enum Thread {
     Finished,
 }
 
-/// Where the watchdog, and the owner that it makes, stand: `Vm::retake` and `GateWords::take_fence_free`.
+/// Where the watchdog, and the owner that it makes, stand: `Vm::retake` and
+/// `GateWords::take_fence_free`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Watchdog {
     /// Between looks.
@@ -81,7 +82,8 @@ pub(crate) struct State {
     writes: u8,
     /// What the last call that was taken had noted, as the watchdog saw it.
     told: u8,
-    /// Whether the new owner has read an older state than the last one written; the same of the thread.
+    /// Whether the new owner has read an older state than the last one written; the same of the
+    /// thread.
     heir_saw_old: bool,
     thread_saw_old: bool,
 }
@@ -111,7 +113,10 @@ impl State {
     }
 
     pub(super) fn what_is_wrong(&self) -> Option<Forbidden> {
-        let thread_is_inside = matches!(self.thread, Thread::Inside | Thread::Leaving | Thread::Finished);
+        let thread_is_inside = matches!(
+            self.thread,
+            Thread::Inside | Thread::Leaving | Thread::Finished
+        );
         let heir_is_inside = matches!(self.watchdog, Watchdog::HasTaken | Watchdog::HeirInside);
         if thread_is_inside && heir_is_inside {
             Some(Forbidden::BothInside)
@@ -143,7 +148,13 @@ impl State {
                 Place::Guest => "  (the thread's write to the guest becomes visible)",
                 Place::Note => "  (the thread's note becomes visible)",
             };
-            successors.push((step, State { memory, ..self.clone() }));
+            successors.push((
+                step,
+                State {
+                    memory,
+                    ..self.clone()
+                },
+            ));
         }
         successors.extend(self.of_thread(protocol));
         successors.extend(self.of_watchdog(protocol));
@@ -197,25 +208,31 @@ impl State {
             Thread::Entering => self.with("thread: reads REVOKED", |state| {
                 let is_revoked = state.memory.seen_by_thread(Place::Revoked) == 1;
                 let is_cold = is_revoked && protocol.checks_revoked;
-                state.thread = if is_cold { Thread::WantsMutex } else { Thread::Inside };
+                state.thread = if is_cold {
+                    Thread::WantsMutex
+                } else {
+                    Thread::Inside
+                };
             }),
-            Thread::WantsMutex if self.mutex == Mutex::Free => self.with("thread: locks the mutex", |state| {
-                state.memory.drain();
-                state.mutex = Mutex::OfThread;
-                state.thread = Thread::HasMutex;
-            }),
-            Thread::HasMutex => self.with_mutex(),
-            Thread::AwaitsGrant if self.mutex == Mutex::Free && self.owner == Owner::Thread => {
-                self.with("thread: wakes with the mutex, as the owner", |state| {
+            Thread::WantsMutex if self.mutex == Mutex::Free => {
+                self.with("thread: locks the mutex", |state| {
+                    state.memory.drain();
                     state.mutex = Mutex::OfThread;
                     state.thread = Thread::HasMutex;
                 })
             }
+            Thread::HasMutex => self.with_mutex(),
+            Thread::AwaitsGrant if self.mutex == Mutex::Free && self.owner == Owner::Thread => self
+                .with("thread: wakes with the mutex, as the owner", |state| {
+                    state.mutex = Mutex::OfThread;
+                    state.thread = Thread::HasMutex;
+                }),
             Thread::WantsMutex | Thread::AwaitsGrant | Thread::Finished => None,
         }
     }
 
-    /// The thread has the mutex: it owns the VM again, or waits for it. Unlocking makes all its stores visible.
+    /// The thread has the mutex: it owns the VM again, or waits for it. Unlocking makes all its
+    /// stores visible.
     fn with_mutex(&self) -> Option<(Step, State)> {
         let gate = self.memory.seen_by_thread(Place::Gate);
         if self.owner == Owner::Thread {
@@ -229,13 +246,16 @@ impl State {
                 state.thread = Thread::Inside;
             });
         }
-        self.with("thread: is not the owner (odd gate, unlocks, waits)", |state| {
-            state.memory.drain();
-            state.memory.write(Place::Revoked, 1);
-            state.memory.write(Place::Gate, gate | 1);
-            state.mutex = Mutex::Free;
-            state.thread = Thread::AwaitsGrant;
-        })
+        self.with(
+            "thread: is not the owner (odd gate, unlocks, waits)",
+            |state| {
+                state.memory.drain();
+                state.memory.write(Place::Revoked, 1);
+                state.memory.write(Place::Gate, gate | 1);
+                state.mutex = Mutex::Free;
+                state.thread = Thread::AwaitsGrant;
+            },
+        )
     }
 
     fn of_watchdog(&self, protocol: Protocol) -> Vec<(Step, State)> {
@@ -251,10 +271,13 @@ impl State {
             ],
             Watchdog::HasRevoked(seen) => [
                 if protocol.membarrier {
-                    self.with("watchdog: membarrier (the thread's stores are visible)", |state| {
-                        state.memory.drain();
-                        state.watchdog = Watchdog::BarrierIsDone(seen);
-                    })
+                    self.with(
+                        "watchdog: membarrier (the thread's stores are visible)",
+                        |state| {
+                            state.memory.drain();
+                            state.watchdog = Watchdog::BarrierIsDone(seen);
+                        },
+                    )
                 } else {
                     self.decide(gate, seen)
                 },
@@ -262,11 +285,14 @@ impl State {
             ],
             Watchdog::BarrierIsDone(seen) => [self.decide(gate, seen), None],
             Watchdog::HasTaken => [
-                self.with("watchdog: hands the VM to another thread, unlocks", |state| {
-                    state.owner = Owner::Heir;
-                    state.mutex = Mutex::Free;
-                    state.watchdog = Watchdog::HeirInside;
-                }),
+                self.with(
+                    "watchdog: hands the VM to another thread, unlocks",
+                    |state| {
+                        state.owner = Owner::Heir;
+                        state.mutex = Mutex::Free;
+                        state.watchdog = Watchdog::HeirInside;
+                    },
+                ),
                 self.with("watchdog: leaves the VM with the call, unlocks", |state| {
                     state.mutex = Mutex::Free;
                     state.watchdog = Watchdog::Idle;
@@ -306,10 +332,13 @@ impl State {
                 state.watchdog = Watchdog::HasTaken;
             })
         } else {
-            self.with("watchdog: reads another gate (gives up, unlocks)", |state| {
-                state.mutex = Mutex::Free;
-                state.watchdog = Watchdog::Idle;
-            })
+            self.with(
+                "watchdog: reads another gate (gives up, unlocks)",
+                |state| {
+                    state.mutex = Mutex::Free;
+                    state.watchdog = Watchdog::Idle;
+                },
+            )
         }
     }
 

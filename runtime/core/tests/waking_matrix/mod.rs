@@ -1,15 +1,20 @@
-//! Waking a process, in all combinations of what interrupts the waker, of the priority of the target, of which of the two may be interrupted, of a critical section
-//! around it, and of what the waker does then. In the spirit of Zephyr's tests/kernel/sched/preempt, through the executor: src/kernel/tests/waking.rs asks the
-//! scheduler alone, and tests/lua/processes/waking.lua of `tools/baton` asks from Lua.
+//! Waking a process, in all combinations of what interrupts the waker, of the priority of the
+//! target, of which of the two may be interrupted, of a critical section around it, and of what the
+//! waker does then. In the spirit of Zephyr's tests/kernel/sched/preempt, through the executor:
+//! src/sched/tests/waking.rs asks the scheduler alone, and tests/lua/processes/waking.lua of
+//! `tools/baton` asks from Lua.
 //!
-//! What is expected follows from the rules: the most urgent runs, of equals who has waited longest; who becomes runnable interrupts the less urgent, and never an
-//! equal; who is not preemptible gives way only where it waits or yields.
+//! What is expected follows from the rules: the most urgent runs, of equals who has waited longest;
+//! who becomes runnable interrupts the less urgent, and never an equal; who is not preemptible
+//! gives way only where it waits or yields.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use super::mock_guest::{Killed, Life, Process, run_with};
-use baton_core::kernel::{Deadline, Priority, ProcessId, ResumeOutcome, SemaphoreId, SpawnOptions, State};
-use baton_core::vm::{Bell, Ring, Vm};
+use baton_core::sched::{
+    Deadline, Priority, ProcessId, ResumeOutcome, SemaphoreId, SpawnOptions, State,
+};
+use baton_core::vm::{Vm, WakeAction, Waker};
 use baton_sys::clock::Instant;
 use baton_sys::signals;
 use nix::sys::signal::{Signal, raise};
@@ -77,8 +82,9 @@ impl Case {
         let flags = [false, true];
         for obstacle in [Obstacle::Semaphore, Obstacle::Suspension] {
             for level in [WAKER - 1, WAKER, WAKER + 1] {
-                for (target_is_preemptible, waker_is_preemptible) in
-                    flags.iter().flat_map(|&target| flags.map(|waker| (target, waker)))
+                for (target_is_preemptible, waker_is_preemptible) in flags
+                    .iter()
+                    .flat_map(|&target| flags.map(|waker| (target, waker)))
                 {
                     for is_locked in flags {
                         all.extend([Then::Nothing, Then::Yield, Then::Sleep].map(|then| Case {
@@ -158,7 +164,8 @@ fn without_slices(vm: &Vm) {
     vm.parameters.slice.set(Duration::from_secs(3600));
 }
 
-/// All cases with this interrupt, one after the other, by a process that is less urgent than all others.
+/// All cases with this interrupt, one after the other, by a process that is less urgent than all
+/// others.
 pub(crate) fn all_run_when_they_must(interrupt: Interrupt) {
     all_run_when_they_must_in(|_| {}, interrupt);
 }
@@ -170,7 +177,8 @@ pub(crate) fn all_run_when_they_must_in(configure: impl FnOnce(&Vm), interrupt: 
         without_slices(vm);
     };
     run_with(configure, move |main| {
-        main.vm.kernel(|kernel| kernel.set_priority(main.id, Priority::LOWEST));
+        main.vm
+            .sched(|sched| sched.set_priority(main.id, Priority::LOWEST));
         for case in Case::all(interrupt) {
             assert_eq!(ran_in(main, case)?, Some(case.wanted()), "{case:?}");
         }
@@ -181,19 +189,24 @@ pub(crate) fn all_run_when_they_must_in(configure: impl FnOnce(&Vm), interrupt: 
 /// In which part of the waker's life the target ran.
 fn ran_in(main: &Process, case: Case) -> Result<Option<Phase>, Killed> {
     let record = Record::default();
-    let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+    let semaphore = main.vm.sched(|sched| sched.semaphore_new(0));
     let of_target = record.clone();
-    let target = main.spawn_with(options(case.level, case.target_is_preemptible), move |process| {
-        be_target(process, case, semaphore, &of_target)
-    });
+    let target = main.spawn_with(
+        options(case.level, case.target_is_preemptible),
+        move |process| be_target(process, case, semaphore, &of_target),
+    );
     // It is more urgent than this process, and runs until it waits.
     main.yield_now()?;
-    let (waits, ring) = match case.obstacle {
-        Obstacle::Semaphore => (State::Waiting, Ring::Signal(semaphore)),
-        Obstacle::Suspension => (State::Suspended, Ring::Resume(target)),
+    let (waits, action) = match case.obstacle {
+        Obstacle::Semaphore => (State::Waiting, WakeAction::Signal(semaphore)),
+        Obstacle::Suspension => (State::Suspended, WakeAction::Resume(target)),
     };
-    assert_eq!(main.vm.kernel(|kernel| kernel.state(target)), waits, "{case:?}");
-    let waking = Waking::new(main, case.interrupt, ring);
+    assert_eq!(
+        main.vm.sched(|sched| sched.state(target)),
+        waits,
+        "{case:?}"
+    );
+    let waking = Waking::new(main, case.interrupt, action);
     let of_waker = record.clone();
     let waker = main.spawn_with(options(WAKER, case.waker_is_preemptible), move |process| {
         be_waker(process, case, target, waking, &of_waker)
@@ -205,7 +218,7 @@ fn ran_in(main: &Process, case: Case) -> Result<Option<Phase>, Killed> {
 fn be_target(process: &Process, case: Case, semaphore: SemaphoreId, record: &Record) -> Life {
     match case.obstacle {
         Obstacle::Semaphore => {
-            process.wait(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))?;
+            process.wait(|sched| sched.semaphore_wait(semaphore, Deadline::Never))?;
         }
         Obstacle::Suspension => {
             let _ = process.vm.suspend(process.id);
@@ -214,15 +227,25 @@ fn be_target(process: &Process, case: Case, semaphore: SemaphoreId, record: &Rec
     record.note_run();
     // Whether it may be interrupted itself is another matter than whether it interrupts.
     let intruder = process.spawn_with(options(80, true), |_| Ok(()));
-    let has_come = || process.vm.kernel(|kernel| kernel.state(intruder)) == State::Dead;
+    let has_come = || process.vm.sched(|sched| sched.state(intruder)) == State::Dead;
     process.vm.safepoint();
-    assert_eq!(has_come(), case.target_is_preemptible, "{case:?}: it is interrupted");
+    assert_eq!(
+        has_come(),
+        case.target_is_preemptible,
+        "{case:?}: it is interrupted"
+    );
     process.yield_now()?;
     assert!(has_come(), "{case:?}: it gives way when it yields");
     Ok(())
 }
 
-fn be_waker(process: &Process, case: Case, target: ProcessId, waking: Waking, record: &Record) -> Life {
+fn be_waker(
+    process: &Process,
+    case: Case,
+    target: ProcessId,
+    waking: Waking,
+    record: &Record,
+) -> Life {
     record.enter(Phase::Waking);
     if case.is_locked {
         process.vm.enter_critical();
@@ -236,7 +259,7 @@ fn be_waker(process: &Process, case: Case, target: ProcessId, waking: Waking, re
             process.vm.safepoint();
             process.checkpoint()?;
         }
-        let state = process.vm.kernel(|kernel| kernel.state(target));
+        let state = process.vm.sched(|sched| sched.state(target));
         assert_eq!(state, State::Runnable, "{case:?}: the target was woken");
     }
     if case.is_locked {
@@ -274,82 +297,90 @@ fn await_interruption(process: &Process, interrupt: Interrupt, record: &Record) 
 
 /// How to wake a process, by whatever interrupts.
 enum Waking {
-    Operation(Ring),
-    Signal(Bell),
-    Thread(Bell),
+    Operation(WakeAction),
+    Signal(Waker),
+    Thread(Waker),
 }
 
 impl Waking {
-    fn new(process: &Process, interrupt: Interrupt, ring: Ring) -> Waking {
+    fn new(process: &Process, interrupt: Interrupt, action: WakeAction) -> Waking {
         match interrupt {
-            Interrupt::None => Waking::Operation(ring),
-            Interrupt::Signal => Waking::Signal(process.vm.hang_bell(ring)),
-            Interrupt::Thread => Waking::Thread(process.vm.hang_bell(ring)),
+            Interrupt::None => Waking::Operation(action),
+            Interrupt::Signal => Waking::Signal(process.vm.new_waker(action)),
+            Interrupt::Thread => Waking::Thread(process.vm.new_waker(action)),
         }
     }
 
-    /// Wakes so many `times`. When this returns it has been done, though the VM may hear of it later.
+    /// Wakes so many `times`. When this returns it has been done, though the VM may hear of it
+    /// later.
     fn make(&self, process: &Process, times: usize) {
         match self {
-            Waking::Operation(ring) => (0..times).for_each(|_| do_as_ring_does(process, *ring)),
-            Waking::Signal(bell) => {
-                set_bell_of_handler(bell);
+            Waking::Operation(action) => {
+                (0..times).for_each(|_| do_as_waker_does(process, *action))
+            }
+            Waking::Signal(waker) => {
+                set_waker_of_handler(waker);
                 (0..times).for_each(|_| raise(Signal::SIGUSR1).expect("a signal that exists"));
             }
-            Waking::Thread(bell) => {
-                let bell = bell.clone();
-                let thread = std::thread::spawn(move || (0..times).for_each(|_| bell.ring()));
+            Waking::Thread(waker) => {
+                let waker = waker.clone();
+                let thread = std::thread::spawn(move || (0..times).for_each(|_| waker.wake()));
                 thread.join().expect("a thread that ends well");
             }
         }
     }
 }
 
-fn do_as_ring_does(process: &Process, ring: Ring) {
-    match ring {
-        Ring::Signal(semaphore) => {
-            process.vm.operate(|kernel| kernel.semaphore_signal(semaphore, 1));
+fn do_as_waker_does(process: &Process, action: WakeAction) {
+    match action {
+        WakeAction::Signal(semaphore) => {
+            process
+                .vm
+                .with_sched(|sched| sched.semaphore_signal(semaphore, 1));
         }
-        Ring::Resume(target) => {
-            let resumed = process.vm.operate(|kernel| kernel.resume(target));
+        WakeAction::Resume(target) => {
+            let resumed = process.vm.with_sched(|sched| sched.resume(target));
             assert_eq!(resumed, ResumeOutcome::Resumed);
         }
     }
 }
 
-/// More bells than the tests hang for the handler.
-const MOST_BELLS: usize = 200;
+/// More wakers than the tests make for the handler.
+const MOST_WAKERS: usize = 200;
 
-/// Bells of the handler, which live as long as it is installed.
-static BELLS: [OnceLock<Bell>; MOST_BELLS] = [const { OnceLock::new() }; MOST_BELLS];
+/// Wakers of the handler, which live as long as it is installed.
+static WAKERS: [OnceLock<Waker>; MOST_WAKERS] = [const { OnceLock::new() }; MOST_WAKERS];
 
-/// How many of them are hung; the handler rings the last one.
-static HUNG: AtomicUsize = AtomicUsize::new(0);
+/// How many of them are made; the handler uses the last one.
+static MADE: AtomicUsize = AtomicUsize::new(0);
 
 /// One test at a time has the handler.
 static HANDLER: Mutex<()> = Mutex::new(());
 
-extern "C" fn ring_last_bell(_signal: i32) {
-    let last = HUNG.load(Ordering::Acquire).wrapping_sub(1);
-    if let Some(bell) = BELLS.get(last).and_then(OnceLock::get) {
-        bell.ring();
+extern "C" fn use_last_waker(_signal: i32) {
+    let last = MADE.load(Ordering::Acquire).wrapping_sub(1);
+    if let Some(waker) = WAKERS.get(last).and_then(OnceLock::get) {
+        waker.wake();
     }
 }
 
-fn set_bell_of_handler(bell: &Bell) {
-    let next = HUNG.load(Ordering::Relaxed);
-    BELLS[next].set(bell.clone()).expect("nobody else hangs bells");
-    HUNG.store(next + 1, Ordering::Release);
+fn set_waker_of_handler(waker: &Waker) {
+    let next = MADE.load(Ordering::Relaxed);
+    WAKERS[next]
+        .set(waker.clone())
+        .expect("nobody else makes wakers");
+    MADE.store(next + 1, Ordering::Release);
 }
 
 /// Runs a test that has the handler to itself.
 pub(crate) fn with_handler(test: impl FnOnce(Interrupt)) {
     let _mine = HANDLER.lock().unwrap_or_else(PoisonError::into_inner);
-    signals::watch(Signal::SIGUSR1 as i32, ring_last_bell).expect("a signal that can be caught");
+    signals::watch(Signal::SIGUSR1 as i32, use_last_waker).expect("a signal that can be caught");
     test(Interrupt::Signal);
 }
 
-/// Several wait for one semaphore, and are woken together in a critical section: by priority, and then as they came. The waker is among them, before its equals.
+/// Several wait for one semaphore, and are woken together in a critical section: by priority, and
+/// then as they came. The waker is among them, before its equals.
 pub(crate) fn several_run_in_order(interrupt: Interrupt) {
     for waker_is_preemptible in [true, false] {
         assert_eq!(
@@ -370,7 +401,10 @@ fn wanted_order(waker_is_preemptible: bool) -> Vec<usize> {
     let mut targets: Vec<usize> = (0..LEVELS.len()).collect();
     targets.sort_by_key(|&number| Reverse(LEVELS[number]));
     let before_the_waker = if waker_is_preemptible {
-        targets.iter().filter(|&&number| LEVELS[number] > WAKER).count()
+        targets
+            .iter()
+            .filter(|&&number| LEVELS[number] > WAKER)
+            .count()
     } else {
         0
     };
@@ -382,8 +416,9 @@ fn order_of_several(interrupt: Interrupt, waker_is_preemptible: bool) -> Vec<usi
     let order = Arc::new(Mutex::new(Vec::new()));
     let of_all = Arc::clone(&order);
     run_with(without_slices, move |main| {
-        main.vm.kernel(|kernel| kernel.set_priority(main.id, Priority::LOWEST));
-        let semaphore = main.vm.kernel(|kernel| kernel.semaphore_new(0));
+        main.vm
+            .sched(|sched| sched.set_priority(main.id, Priority::LOWEST));
+        let semaphore = main.vm.sched(|sched| sched.semaphore_new(0));
         let noting = |number: usize| {
             let order = Arc::clone(&of_all);
             move || order.lock().expect("nobody panics").push(number)
@@ -392,24 +427,26 @@ fn order_of_several(interrupt: Interrupt, waker_is_preemptible: bool) -> Vec<usi
         for (number, level) in LEVELS.into_iter().enumerate() {
             let note = noting(number);
             all.push(main.spawn_with(options(level, true), move |process| {
-                process.wait(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never))?;
+                process.wait(|sched| sched.semaphore_wait(semaphore, Deadline::Never))?;
                 note();
                 Ok(())
             }));
             // It waits before the next one comes.
             main.yield_now()?;
         }
-        let waking = Waking::new(main, interrupt, Ring::Signal(semaphore));
+        let waking = Waking::new(main, interrupt, WakeAction::Signal(semaphore));
         let note = noting(OF_WAKER);
-        all.push(main.spawn_with(options(WAKER, waker_is_preemptible), move |process| {
-            process.vm.enter_critical();
-            waking.make(process, LEVELS.len());
-            // It hears of all of it inside.
-            process.vm.safepoint();
-            process.vm.leave_critical().expect("it is inside");
-            note();
-            Ok(())
-        }));
+        all.push(
+            main.spawn_with(options(WAKER, waker_is_preemptible), move |process| {
+                process.vm.enter_critical();
+                waking.make(process, LEVELS.len());
+                // It hears of all of it inside.
+                process.vm.safepoint();
+                process.vm.leave_critical().expect("it is inside");
+                note();
+                Ok(())
+            }),
+        );
         main.join_all(all)
     });
     order.lock().expect("nobody panics").clone()

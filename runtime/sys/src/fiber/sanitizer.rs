@@ -1,7 +1,8 @@
-//! What ThreadSanitizer has to be told of fibers: that a switch is no call, and whose stack it follows from there on.
+//! What ThreadSanitizer has to be told of fibers: that a switch is no call, and whose stack it
+//! follows from there on.
 //!
-//! Only under `--cfg baton_tsan` (`cargo xtask races`); else all of this is nothing. The functions are those of compiler-rt's
-//! `sanitizer/tsan_interface.h`.
+//! Only under `--cfg baton_tsan` (`cargo xtask races`); else all of this is nothing. The functions
+//! are those of compiler-rt's `sanitizer/tsan_interface.h`.
 
 #[cfg(baton_tsan)]
 pub(super) use watched::{Context, forget_the_ended};
@@ -53,7 +54,8 @@ mod watched {
     const SYNCHRONIZES: c_uint = 0;
 
     thread_local! {
-        /// The fiber that ended last on this thread: its context cannot go before the switch away from it.
+        /// The fiber that ended last on this thread: its context cannot go before the switch away
+        /// from it.
         static ENDED: Cell<*mut c_void> = const { Cell::new(ptr::null_mut()) };
     }
 
@@ -71,7 +73,8 @@ mod watched {
             Self(unsafe { __tsan_create_fiber(0) })
         }
 
-        /// Right before the switch to it. Always in line: a function would be entered on one stack and left on the other, in the detector's books.
+        /// Right before the switch to it. Always in line: a function would be entered on one stack
+        /// and left on the other, in the detector's books.
         #[inline(always)]
         pub(in super::super) fn continues(&self) {
             // SAFETY: the context lives: it goes after its fiber's last switch.
@@ -84,7 +87,8 @@ mod watched {
         }
     }
 
-    /// Right after a switch: the fiber that ended by it is forgotten. Never in line, since the thread may be another one than before.
+    /// Right after a switch: the fiber that ended by it is forgotten. Never in line, since the
+    /// thread may be another one than before.
     #[inline(never)]
     pub(in super::super) fn forget_the_ended() {
         let ended = ENDED.replace(ptr::null_mut());

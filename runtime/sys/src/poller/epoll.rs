@@ -1,4 +1,5 @@
-//! The poller of Linux: epoll, an event counter for kicks and, where the kernel is old, a timer that is a descriptor.
+//! The poller of Linux: epoll, an event counter for kicks and, where the kernel is old, a timer
+//! that is a descriptor.
 
 use super::{Event, FIRST_RESERVED_TOKEN, Interest, Wait, check_token};
 use crate::clock::Instant;
@@ -13,7 +14,8 @@ const TIMER_TOKEN: u64 = FIRST_RESERVED_TOKEN;
 const SIGNAL_SET_SIZE: usize = 8;
 pub(super) const DISARMED: u64 = 0;
 
-/// The buffer that waits fill; belongs to whoever waits. What it has no room for comes with the next wait.
+/// The buffer that waits fill; belongs to whoever waits. What it has no room for comes with the
+/// next wait.
 pub struct Events {
     buffer: Vec<libc::epoll_event>,
 }
@@ -55,7 +57,8 @@ impl Default for Events {
 enum Timer {
     /// Nanosecond timeouts of the wait itself (Linux 5.11).
     EpollPwait2,
-    /// A timer that is a descriptor; `armed` is the deadline it was last set to, for the waiting thread alone (Relaxed).
+    /// A timer that is a descriptor; `armed` is the deadline it was last set to, for the waiting
+    /// thread alone (Relaxed).
     TimerFd { timer: OwnedFd, armed: AtomicU64 },
 }
 
@@ -88,8 +91,9 @@ impl Poller {
         Ok(poller)
     }
 
-    /// Sleeps until `deadline` (`None` and [`Instant::FAR_FUTURE`]: for ever), until a descriptor is ready, until kicked, or until a signal handler has run. A past
-    /// deadline asks without sleeping. Events that `events` still holds are lost.
+    /// Sleeps until `deadline` (`None` and [`Instant::FAR_FUTURE`]: for ever), until a descriptor
+    /// is ready, until kicked, or until a signal handler has run. A past deadline asks without
+    /// sleeping. Events that `events` still holds are lost.
     ///
     /// # Errors
     ///
@@ -106,7 +110,8 @@ impl Poller {
             Timer::EpollPwait2 => self.wait_by_timeout(room, deadline)?,
             Timer::TimerFd { timer, armed } => self.wait_by_timer(room, timer, armed, deadline)?,
         };
-        // SAFETY: the kernel has written `filled` events from the beginning of the room, which began at index 0.
+        // SAFETY: the kernel has written `filled` events from the beginning of the room, which
+        // began at index 0.
         unsafe { events.buffer.set_len(filled) };
         let mut kicked = false;
         events.buffer.retain(|event| {
@@ -120,15 +125,24 @@ impl Poller {
         })
     }
 
-    /// Ends the present wait, or the next one. Async-signal-safe; any thread; one system call. Callers skip it when they know that the
-    /// owner is not waiting (see `parking`).
+    /// Ends the present wait, or the next one. Async-signal-safe; any thread; one system call.
+    /// Callers skip it when they know that the owner is not waiting (see `parking`).
     pub fn kick(&self) {
         let one = 1_u64;
-        // SAFETY: eight bytes are read from `one`. The counter cannot overflow within the program's life, so the write cannot fail.
-        unsafe { libc::syscall(libc::SYS_write, self.kick.as_raw_fd(), &raw const one, size_of::<u64>()) };
+        // SAFETY: eight bytes are read from `one`. The counter cannot overflow within the program's
+        // life, so the write cannot fail.
+        unsafe {
+            libc::syscall(
+                libc::SYS_write,
+                self.kick.as_raw_fd(),
+                &raw const one,
+                size_of::<u64>(),
+            )
+        };
     }
 
-    /// The epoll descriptor: readable for others (poll, select, epoll) while a wait would return at once, timers aside.
+    /// The epoll descriptor: readable for others (poll, select, epoll) while a wait would return at
+    /// once, timers aside.
     #[must_use]
     pub fn fd(&self) -> RawFd {
         self.epoll.as_raw_fd()
@@ -143,12 +157,13 @@ impl Poller {
         }
     }
 
-    /// Registers `fd`, armed for `interest`, as `token`, which must be below [`FIRST_RESERVED_TOKEN`].
+    /// Registers `fd`, armed for `interest`, as `token`, which must be below
+    /// [`FIRST_RESERVED_TOKEN`].
     ///
     /// # Errors
     ///
-    /// `EBADF`: not open. `EPERM`: a file that never blocks and cannot be waited for. `EEXIST`: registered already. `EINVAL`: a
-    /// reserved token. Otherwise what the system says.
+    /// `EBADF`: not open. `EPERM`: a file that never blocks and cannot be waited for. `EEXIST`:
+    /// registered already. `EINVAL`: a reserved token. Otherwise what the system says.
     pub fn add(&self, fd: RawFd, interest: Interest, token: u64) -> io::Result<()> {
         check_token(token)?;
         self.control(libc::EPOLL_CTL_ADD, fd, bits(interest), token)
@@ -161,21 +176,43 @@ impl Poller {
     /// As [`Poller::add`].
     pub fn watch(&self, fd: RawFd, token: u64) -> io::Result<()> {
         check_token(token)?;
-        let bits = libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLOUT | libc::EPOLLPRI | libc::EPOLLET;
+        let bits =
+            libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLOUT | libc::EPOLLPRI | libc::EPOLLET;
         self.control(libc::EPOLL_CTL_ADD, fd, bits as u32, token)
     }
 
-    /// Arms the registered `fd` again, for `interest`, as `token`. If it is ready already, the next wait says so.
+    /// Registers `fd` for `interest` by edges, as `token`, or changes its registration to that.
+    /// What it is ready for now, the next wait says.
     ///
     /// # Errors
     ///
-    /// `ENOENT`: not registered, for instance because it was closed meanwhile; and as [`Poller::add`].
+    /// As [`Poller::add`], without `EEXIST`.
+    pub fn renew(&self, fd: RawFd, interest: Interest, token: u64) -> io::Result<()> {
+        check_token(token)?;
+        let bits = bits(interest) & !(libc::EPOLLONESHOT as u32) | libc::EPOLLET as u32;
+        match self.control(libc::EPOLL_CTL_MOD, fd, bits, token) {
+            // It was not registered, or its number went to another file.
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
+                self.control(libc::EPOLL_CTL_ADD, fd, bits, token)
+            }
+            renewed => renewed,
+        }
+    }
+
+    /// Arms the registered `fd` again, for `interest`, as `token`. If it is ready already, the next
+    /// wait says so.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`: not registered, for instance because it was closed meanwhile; and as
+    /// [`Poller::add`].
     pub fn modify(&self, fd: RawFd, interest: Interest, token: u64) -> io::Result<()> {
         check_token(token)?;
         self.control(libc::EPOLL_CTL_MOD, fd, bits(interest), token)
     }
 
-    /// Forgets `fd`. Events that a wait has already taken from the kernel may still be in its buffer.
+    /// Forgets `fd`. Events that a wait has already taken from the kernel may still be in its
+    /// buffer.
     ///
     /// # Errors
     ///
@@ -184,8 +221,9 @@ impl Poller {
         self.control(libc::EPOLL_CTL_DEL, fd, 0, 0)
     }
 
-    /// In a fork's child: takes new kernel objects in place of those shared with the parent, at the same descriptor numbers. All
-    /// registrations are gone; the child adds again what it waits for. The parent's are untouched. Async-signal-safe.
+    /// In a fork's child: takes new kernel objects in place of those shared with the parent, at the
+    /// same descriptor numbers. All registrations are gone; the child adds again what it waits for.
+    /// The parent's are untouched. Async-signal-safe.
     ///
     /// # Errors
     ///
@@ -201,7 +239,8 @@ impl Poller {
         self.register_own_descriptors()
     }
 
-    /// The kick's counter is never read back: being edge-triggered it reports once for any number of writes since the last report.
+    /// The kick's counter is never read back: being edge-triggered it reports once for any number
+    /// of writes since the last report.
     fn register_own_descriptors(&self) -> io::Result<()> {
         let edge = (libc::EPOLLIN | libc::EPOLLET) as u32;
         self.control(libc::EPOLL_CTL_ADD, self.kick.as_raw_fd(), edge, KICK_TOKEN)?;
@@ -234,7 +273,8 @@ impl Poller {
     }
 
     fn wait_by_timeout(&self, room: Room, deadline: Option<Instant>) -> io::Result<usize> {
-        let timeout = deadline.map(|deadline| KernelTime::from_nanos((deadline - Instant::now()).as_nanos() as u64));
+        let timeout = deadline
+            .map(|deadline| KernelTime::from_nanos((deadline - Instant::now()).as_nanos() as u64));
         epoll_pwait2(&self.epoll, room, timeout.as_ref())
     }
 
@@ -280,8 +320,8 @@ impl KernelTime {
 
 fn epoll_pwait2(epoll: &OwnedFd, room: Room, timeout: Option<&KernelTime>) -> io::Result<usize> {
     let timeout = timeout.map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: the kernel writes at most `room.1` events to `room.0`, which the callers took from a buffer with that capacity; `timeout` is
-    // null or valid; there is no signal set.
+    // SAFETY: the kernel writes at most `room.1` events to `room.0`, which the callers took from a
+    // buffer with that capacity; `timeout` is null or valid; there is no signal set.
     let result = unsafe {
         libc::syscall(
             libc::SYS_epoll_pwait2,
@@ -312,7 +352,8 @@ fn epoll_pwait(epoll: &OwnedFd, room: Room, milliseconds: libc::c_int) -> io::Re
     count_or_interruption(result)
 }
 
-/// A signal handler that ran counts as a wait that brought nothing: the handler may have changed what the caller should look at.
+/// A signal handler that ran counts as a wait that brought nothing: the handler may have changed
+/// what the caller should look at.
 fn count_or_interruption(result: libc::c_long) -> io::Result<usize> {
     if let Ok(count) = usize::try_from(result) {
         return Ok(count);
@@ -338,7 +379,8 @@ pub(super) fn set_timer(timer: &OwnedFd, nanoseconds: u64) -> io::Result<()> {
     let value = KernelTime::from_nanos(nanoseconds);
     // struct itimerspec: the interval, then the value; all zero disarms.
     let setting = [KernelTime::from_nanos(0), value];
-    // SAFETY: `setting` has the layout of the kernel's 64-bit itimerspec and is valid for the call; no old setting is asked for.
+    // SAFETY: `setting` has the layout of the kernel's 64-bit itimerspec and is valid for the call;
+    // no old setting is asked for.
     let result = unsafe {
         libc::syscall(
             libc::SYS_timerfd_settime,
@@ -362,7 +404,13 @@ fn create_epoll() -> io::Result<OwnedFd> {
 
 fn create_kick() -> io::Result<OwnedFd> {
     // SAFETY: takes two integers.
-    own(unsafe { libc::syscall(libc::SYS_eventfd2, 0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
+    own(unsafe {
+        libc::syscall(
+            libc::SYS_eventfd2,
+            0,
+            libc::EFD_CLOEXEC | libc::EFD_NONBLOCK,
+        )
+    })
 }
 
 pub(super) fn create_timer() -> io::Result<OwnedFd> {
@@ -379,21 +427,36 @@ fn own(result: libc::c_long) -> io::Result<OwnedFd> {
     }
 }
 
-/// In a program started with a closed standard stream, ours must not take its number: what is written there would be written to us.
+/// In a program started with a closed standard stream, ours must not take its number: what is
+/// written there would be written to us.
 fn above_standard_streams(fd: OwnedFd) -> io::Result<OwnedFd> {
     if fd.as_raw_fd() > libc::STDERR_FILENO {
         return Ok(fd);
     }
     let lowest = libc::STDERR_FILENO + 1;
     // SAFETY: duplicates an open descriptor of ours; takes integers only.
-    own(unsafe { libc::syscall(libc::SYS_fcntl, fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, lowest) })
+    own(unsafe {
+        libc::syscall(
+            libc::SYS_fcntl,
+            fd.as_raw_fd(),
+            libc::F_DUPFD_CLOEXEC,
+            lowest,
+        )
+    })
 }
 
 /// Lets `old`'s number stand for `new`'s kernel object.
 pub(super) fn replace(old: &OwnedFd, new: OwnedFd) -> io::Result<()> {
-    // SAFETY: both descriptors are open and ours; dup3 closes the old object's descriptor and puts the new one in its place, so `old` stays
-    // an owned, open descriptor.
-    let result = unsafe { libc::syscall(libc::SYS_dup3, new.as_raw_fd(), old.as_raw_fd(), libc::O_CLOEXEC) };
+    // SAFETY: both descriptors are open and ours; dup3 closes the old object's descriptor and puts
+    // the new one in its place, so `old` stays an owned, open descriptor.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_dup3,
+            new.as_raw_fd(),
+            old.as_raw_fd(),
+            libc::O_CLOEXEC,
+        )
+    };
     if result >= 0 {
         Ok(())
     } else {

@@ -1,11 +1,14 @@
-//! The poller of other systems: the crate `polling`, which is kqueue on macOS and the BSDs, and epoll where it runs on Linux in tests.
+//! The poller of other systems: the crate `polling`, which is kqueue on macOS and the BSDs, and
+//! epoll where it runs on Linux in tests.
 //!
-//! What it lacks is added here: whether a wait was kicked, a child's own poller after `fork`, and descriptors that keep clear of the standard
-//! streams. It waits again by itself after a signal handler has run.
+//! What it lacks is added here: whether a wait was kicked, a child's own poller after `fork`, and
+//! descriptors that keep clear of the standard streams. It waits again by itself after a signal
+//! handler has run.
 //!
-//! **No kick is lost.** [`Poller::kick`] sets `kicked`, then notifies; [`Poller::wait`] returns from the crate's wait, then takes `kicked`. A
-//! notification that finds an earlier one pending makes no system call, but the wait that clears the earlier one takes `kicked` after
-//! that: all four operations are sequentially consistent.
+//! **No kick is lost.** [`Poller::kick`] sets `kicked`, then notifies; [`Poller::wait`] returns
+//! from the crate's wait, then takes `kicked`. A notification that finds an earlier one pending
+//! makes no system call, but the wait that clears the earlier one takes `kicked` after that: all
+//! four operations are sequentially consistent.
 
 use super::{Event, Interest, Wait, check_token};
 use crate::clock::Instant;
@@ -16,7 +19,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::time::Duration;
 
-/// The buffer that waits fill; belongs to whoever waits. What it has no room for comes with the next wait.
+/// The buffer that waits fill; belongs to whoever waits. What it has no room for comes with the
+/// next wait.
 pub struct Events {
     raw: polling::Events,
     ready: Vec<Event>,
@@ -64,8 +68,9 @@ impl Poller {
         })
     }
 
-    /// Sleeps until `deadline` (`None` and [`Instant::FAR_FUTURE`]: for ever), until a descriptor is ready, or until kicked. A past
-    /// deadline asks without sleeping. Events that `events` still holds are lost.
+    /// Sleeps until `deadline` (`None` and [`Instant::FAR_FUTURE`]: for ever), until a descriptor
+    /// is ready, or until kicked. A past deadline asks without sleeping. Events that `events` still
+    /// holds are lost.
     ///
     /// # Errors
     ///
@@ -85,8 +90,8 @@ impl Poller {
         })
     }
 
-    /// Ends the present wait, or the next one. Async-signal-safe; any thread; at most one system call. Callers skip it when they know that
-    /// the owner is not waiting (see `parking`).
+    /// Ends the present wait, or the next one. Async-signal-safe; any thread; at most one system
+    /// call. Callers skip it when they know that the owner is not waiting (see `parking`).
     pub fn kick(&self) {
         // SeqCst: pairs with the swap in `wait` (see the module's text).
         self.kicked.store(true, Ordering::SeqCst);
@@ -94,7 +99,8 @@ impl Poller {
         let _ = self.current().notify();
     }
 
-    /// The system's own descriptor: readable for others (poll, select) while a wait would return at once, timers aside.
+    /// The system's own descriptor: readable for others (poll, select) while a wait would return at
+    /// once, timers aside.
     #[must_use]
     pub fn fd(&self) -> RawFd {
         self.current().as_raw_fd()
@@ -106,18 +112,23 @@ impl Poller {
         "polling"
     }
 
-    /// Registers `fd`, armed for `interest`, as `token`, which must be below [`FIRST_RESERVED_TOKEN`](super::FIRST_RESERVED_TOKEN).
+    /// Registers `fd`, armed for `interest`, as `token`, which must be below
+    /// [`FIRST_RESERVED_TOKEN`](super::FIRST_RESERVED_TOKEN).
     ///
     /// # Errors
     ///
-    /// `EBADF`: not open. `EPERM`: a file that never blocks and cannot be waited for. `EEXIST`: registered already. `EINVAL`: a
-    /// reserved token. Otherwise what the system says.
+    /// `EBADF`: not open. `EPERM`: a file that never blocks and cannot be waited for. `EEXIST`:
+    /// registered already. `EINVAL`: a reserved token. Otherwise what the system says.
     pub fn add(&self, fd: RawFd, interest: Interest, token: u64) -> io::Result<()> {
         let event = event(interest, token)?;
         let descriptor = borrow(fd)?;
-        // SAFETY: the crate asks that the descriptor be removed before it is closed, as some systems would report it under another name
-        // afterwards; those that we run on forget it (epoll(7), kqueue(2)), and events are judged by their tokens.
-        unsafe { self.current().add_with_mode(&descriptor, event, PollMode::Oneshot) }
+        // SAFETY: the crate asks that the descriptor be removed before it is closed, as some
+        // systems would report it under another name afterwards; those that we run on forget it
+        // (epoll(7), kqueue(2)), and events are judged by their tokens.
+        unsafe {
+            self.current()
+                .add_with_mode(&descriptor, event, PollMode::Oneshot)
+        }
     }
 
     /// Registers `fd` for all directions by edges, as `token`.
@@ -130,20 +141,52 @@ impl Poller {
         event.set_priority(true);
         let descriptor = borrow(fd)?;
         // SAFETY: as in `add`.
-        unsafe { self.current().add_with_mode(&descriptor, event, PollMode::Edge) }
+        unsafe {
+            self.current()
+                .add_with_mode(&descriptor, event, PollMode::Edge)
+        }
     }
 
-    /// Arms the registered `fd` again, for `interest`, as `token`. If it is ready already, the next wait says so.
+    /// Registers `fd` for `interest` by edges, as `token`, or changes its registration to that.
+    /// What it is ready for now, the next wait says.
     ///
     /// # Errors
     ///
-    /// `ENOENT`: not registered, for instance because it was closed meanwhile; and as [`Poller::add`].
-    pub fn modify(&self, fd: RawFd, interest: Interest, token: u64) -> io::Result<()> {
+    /// As [`Poller::add`], without `EEXIST`.
+    pub fn renew(&self, fd: RawFd, interest: Interest, token: u64) -> io::Result<()> {
         let event = event(interest, token)?;
-        self.current().modify_with_mode(borrow(fd)?, event, PollMode::Oneshot)
+        let descriptor = borrow(fd)?;
+        match self
+            .current()
+            .modify_with_mode(descriptor, event, PollMode::Edge)
+        {
+            // It was not registered, or its number went to another file.
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
+                // SAFETY: as in `add`.
+                unsafe {
+                    self.current()
+                        .add_with_mode(&descriptor, event, PollMode::Edge)
+                }
+            }
+            renewed => renewed,
+        }
     }
 
-    /// Forgets `fd`. Events that a wait has already taken from the kernel may still be in its buffer.
+    /// Arms the registered `fd` again, for `interest`, as `token`. If it is ready already, the next
+    /// wait says so.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`: not registered, for instance because it was closed meanwhile; and as
+    /// [`Poller::add`].
+    pub fn modify(&self, fd: RawFd, interest: Interest, token: u64) -> io::Result<()> {
+        let event = event(interest, token)?;
+        self.current()
+            .modify_with_mode(borrow(fd)?, event, PollMode::Oneshot)
+    }
+
+    /// Forgets `fd`. Events that a wait has already taken from the kernel may still be in its
+    /// buffer.
     ///
     /// # Errors
     ///
@@ -152,8 +195,9 @@ impl Poller {
         self.current().delete(borrow(fd)?)
     }
 
-    /// In a fork's child: opens a poller of its own. All registrations are gone; the child adds again what it waits for. The parent's are
-    /// untouched: what was inherited is leaked, as closing it in order would remove the parent's registrations.
+    /// In a fork's child: opens a poller of its own. All registrations are gone; the child adds
+    /// again what it waits for. The parent's are untouched: what was inherited is leaked, as
+    /// closing it in order would remove the parent's registrations.
     ///
     /// # Errors
     ///
@@ -180,7 +224,8 @@ impl Drop for Poller {
     }
 }
 
-/// In a program started with a closed standard stream, ours must not take its number: what is written there would be written to us.
+/// In a program started with a closed standard stream, ours must not take its number: what is
+/// written there would be written to us.
 fn open() -> io::Result<*mut polling::Poller> {
     let mut in_the_way = Vec::new();
     loop {
@@ -198,7 +243,8 @@ fn borrow(fd: RawFd) -> io::Result<BorrowedFd<'static>> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
     }
-    // SAFETY: it is not -1. Whether it is open the kernel checks; nothing but system calls is done with it, and it is not kept.
+    // SAFETY: it is not -1. Whether it is open the kernel checks; nothing but system calls is done
+    // with it, and it is not kept.
     Ok(unsafe { BorrowedFd::borrow_raw(fd) })
 }
 

@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{COLOUR_STEP, COLOURS, GUARD_SIZE, GuardKind, MAXIMUM_SIZE, MINIMUM_SIZE, Stack, StackError};
+use super::{
+    COLOUR_STEP, COLOURS, GUARD_SIZE, GuardKind, MAXIMUM_SIZE, MINIMUM_SIZE, Stack, StackError,
+};
 use crate::memory;
 
 const GIBIBYTE: usize = 1 << 30;
@@ -14,7 +16,8 @@ const LARGEST_CHUNK: usize = 64 * GIBIBYTE;
 /// Free slots that keep their memory however few are in use.
 const FREE_KEPT: usize = 256;
 
-/// A reservation leaves this part of the kernel's maps to the rest of the program: to malloc, threads and libraries.
+/// A reservation leaves this part of the kernel's maps to the rest of the program: to malloc,
+/// threads and libraries.
 const MAPS_LEFT: usize = 16;
 
 /// Mappings of other sizes that are kept for the next wish of the same size.
@@ -63,7 +66,8 @@ pub struct StackPool {
     stride: usize,
     /// All chunks, for the pool's end.
     chunks: Vec<(NonNull<u8>, usize)>,
-    /// The rest of the newest chunk: never used, and without guards but for the first `guarded` slots.
+    /// The rest of the newest chunk: never used, and without guards but for the first `guarded`
+    /// slots.
     fresh: Range<usize>,
     guarded: usize,
     /// Slots that were given back; the last is used first, since its pages are warm.
@@ -96,7 +100,8 @@ enum Warning {
 }
 
 impl StackPool {
-    /// A pool whose default stacks have `default_size` usable bytes, rounded up to pages and to [`MINIMUM_SIZE`]. Reserves nothing yet.
+    /// A pool whose default stacks have `default_size` usable bytes, rounded up to pages and to
+    /// [`MINIMUM_SIZE`]. Reserves nothing yet.
     ///
     /// # Errors
     ///
@@ -105,8 +110,8 @@ impl StackPool {
         /// Tells pools apart; wraps after four billion pools.
         static NEXT_ID: AtomicU32 = AtomicU32::new(0);
         let page = memory::page_size();
-        let default_size =
-            usable_size(default_size).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let default_size = usable_size(default_size)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let guard = GUARD_SIZE.next_multiple_of(page);
         Ok(StackPool {
             // Relaxed: only the numbers' being different matters.
@@ -134,7 +139,8 @@ impl StackPool {
         })
     }
 
-    /// A stack of at least `size` usable bytes, or of the default size. Its contents are what the last user left, or zeros.
+    /// A stack of at least `size` usable bytes, or of the default size. Its contents are what the
+    /// last user left, or zeros.
     ///
     /// # Errors
     ///
@@ -152,16 +158,19 @@ impl StackPool {
         Ok(stack)
     }
 
-    /// Has `count` stacks of a size ready that need no system call when they are asked for: guards in place, though no memory behind them.
-    /// All of them, or none: those that were free before count.
+    /// Has `count` stacks of a size ready that need no system call when they are asked for: guards
+    /// in place, though no memory behind them. All of them, or none: those that were free before
+    /// count.
     ///
     /// # Errors
     ///
-    /// As for [`StackPool::allocate`], and if their guards would take nearly all of the kernel's maps. There are as many as before: stacks that were made by then
-    /// go back to where they came from. Address space of which slots are made may stay reserved, with no memory behind it.
+    /// As for [`StackPool::allocate`], and if their guards would take nearly all of the kernel's
+    /// maps. There are as many as before: stacks that were made by then go back to where they came
+    /// from. Address space of which slots are made may stay reserved, with no memory behind it.
     pub fn reserve(&mut self, count: usize, size: Option<usize>) -> Result<(), StackError> {
         let missing = count.saturating_sub(self.premade(size)?);
-        if self.guards == GuardKind::Mprotect && self.maps() + 2 * missing > self.map_limit - self.map_limit / MAPS_LEFT
+        if self.guards == GuardKind::Mprotect
+            && self.maps() + 2 * missing > self.map_limit - self.map_limit / MAPS_LEFT
         {
             return Err(StackError::NoGuard {
                 in_use: self.in_use,
@@ -200,7 +209,11 @@ impl StackPool {
             return Ok(self.free.len());
         }
         let whole = extent(self.guard, size);
-        Ok(self.own_free.iter().filter(|stack| stack.extent() == whole).count())
+        Ok(self
+            .own_free
+            .iter()
+            .filter(|stack| stack.extent() == whole)
+            .count())
     }
 
     /// A new stack, although others may be free. It is not counted as in use.
@@ -213,7 +226,8 @@ impl StackPool {
         self.make_own(extent(self.guard, size))
     }
 
-    /// A stack of [`StackPool::make`] that is not wanted: as if it had not been made. A slot is set aside with its guard, for the next one that is made.
+    /// A stack of [`StackPool::make`] that is not wanted: as if it had not been made. A slot is set
+    /// aside with its guard, for the next one that is made.
     fn unmake(&mut self, stack: Stack) {
         if stack.is_slot {
             self.set_aside.push(stack.base);
@@ -222,8 +236,8 @@ impl StackPool {
         }
     }
 
-    /// Takes back a stack that nothing runs on any more. It keeps its memory until [`StackPool::trim`]. A stack of another pool stays as
-    /// it is, reserved and unused.
+    /// Takes back a stack that nothing runs on any more. It keeps its memory until
+    /// [`StackPool::trim`]. A stack of another pool stays as it is, reserved and unused.
     pub fn recycle(&mut self, stack: Stack) {
         if stack.pool != self.id {
             return;
@@ -246,20 +260,22 @@ impl StackPool {
         self.trim_at_most(usize::MAX);
     }
 
-    /// After a stack was recycled: once far more are free than in use, gives back the memory of two, so that the pool shrinks after
-    /// a wave as fast as it is recycled.
+    /// After a stack was recycled: once far more are free than in use, gives back the memory of
+    /// two, so that the pool shrinks after a wave as fast as it is recycled.
     pub fn shrink_gradually(&mut self) {
         if self.free.len() - self.trimmed.min(self.free.len()) > FREE_KEPT + self.in_use {
             self.trim_at_most(2);
         }
     }
 
-    /// As [`StackPool::trim`], but for at most `count` slots, those that were free for the longest first, so that a pause stays short
-    /// (about a microsecond for each). Returns how many are left to trim.
+    /// As [`StackPool::trim`], but for at most `count` slots, those that were free for the longest
+    /// first, so that a pause stays short (about a microsecond for each). Returns how many are left
+    /// to trim.
     pub fn trim_at_most(&mut self, count: usize) -> usize {
         let end = self.free.len().min(self.trimmed.saturating_add(count));
         for &base in &self.free[self.trimmed..end] {
-            // SAFETY: the slot is free, so nobody needs its contents; the range lies inside its usable pages.
+            // SAFETY: the slot is free, so nobody needs its contents; the range lies inside its
+            // usable pages.
             unsafe { memory::discard(base.add(self.guard), self.stride - self.guard) };
         }
         self.trimmed = end;
@@ -281,7 +297,8 @@ impl StackPool {
         }
     }
 
-    /// Tells once, after the allocation that came near it, that the limit on kernel maps will soon refuse further stacks.
+    /// Tells once, after the allocation that came near it, that the limit on kernel maps will soon
+    /// refuse further stacks.
     #[must_use = "the warning is told only once"]
     pub fn take_map_limit_warning(&mut self) -> Option<MapLimitNear> {
         if self.map_limit_warning != Warning::Due {
@@ -327,7 +344,10 @@ impl StackPool {
         if self.fresh.len() < self.stride {
             self.reserve_chunk()?;
         }
-        let (chunk, size) = *self.chunks.last().ok_or_else(|| no_address_space(self.stride))?;
+        let (chunk, size) = *self
+            .chunks
+            .last()
+            .ok_or_else(|| no_address_space(self.stride))?;
         // SAFETY: `fresh` lies inside the newest chunk, of `size` bytes.
         let base = unsafe { chunk.add(size - self.fresh.len()) };
         if self.guarded == 0 {
@@ -340,7 +360,8 @@ impl StackPool {
         Ok(base)
     }
 
-    /// Makes the guards of the fresh slots from `base` on: of one, or of several if there have been many already.
+    /// Makes the guards of the fresh slots from `base` on: of one, or of several if there have been
+    /// many already.
     fn guard_fresh_slots(&mut self, base: NonNull<u8>) -> Result<(), StackError> {
         let slots = self.fresh.len() / self.stride;
         let count = slots.min(self.slots_made);
@@ -355,14 +376,23 @@ impl StackPool {
         Ok(())
     }
 
-    /// Doubles the reservation, within bounds; asks for half as much again and again when the system refuses.
+    /// Doubles the reservation, within bounds; asks for half as much again and again when the
+    /// system refuses. Of what it grants then only half is taken: under a limit on address space
+    /// (`ulimit -v`) the heap needs its part.
     fn reserve_chunk(&mut self) -> Result<(), StackError> {
         let reserved: usize = self.chunks.iter().map(|chunk| chunk.1).sum();
         let wish = reserved.clamp(SMALLEST_FIRST_CHUNK, LARGEST_CHUNK);
         let mut slots = (wish / self.stride).max(1);
+        let mut was_refused = false;
         loop {
             let size = slots * self.stride;
             match memory::map(size) {
+                Ok(chunk) if was_refused && slots > 1 => {
+                    // SAFETY: the mapping was made above and nothing refers to it.
+                    unsafe { memory::unmap(chunk, size) };
+                    was_refused = false;
+                    slots /= 2;
+                }
                 Ok(chunk) => {
                     self.chunks.push((chunk, size));
                     self.fresh = 0..size;
@@ -372,7 +402,10 @@ impl StackPool {
                 Err(source) if slots == 1 => {
                     return Err(StackError::NoAddressSpace { size, source });
                 }
-                Err(_) => slots /= 2,
+                Err(_) => {
+                    was_refused = true;
+                    slots /= 2;
+                }
             }
         }
     }
@@ -392,14 +425,21 @@ impl StackPool {
 
     fn allocate_own(&mut self, size: usize) -> Result<Stack, StackError> {
         let whole = extent(self.guard, size);
-        if let Some(index) = self.own_free.iter().rposition(|stack| stack.extent() == whole) {
+        if let Some(index) = self
+            .own_free
+            .iter()
+            .rposition(|stack| stack.extent() == whole)
+        {
             return Ok(self.own_free.swap_remove(index));
         }
         self.make_own(whole)
     }
 
     fn make_own(&mut self, whole: usize) -> Result<Stack, StackError> {
-        let base = memory::map(whole).map_err(|source| StackError::NoAddressSpace { size: whole, source })?;
+        let base = memory::map(whole).map_err(|source| StackError::NoAddressSpace {
+            size: whole,
+            source,
+        })?;
         if let Err(error) = self.make_guard(base) {
             // SAFETY: the mapping was made above and nothing refers to it.
             unsafe { memory::unmap(base, whole) };
@@ -414,7 +454,8 @@ impl StackPool {
     fn unmap_own(&mut self, stack: Stack) {
         self.own_mappings -= 1;
         self.own_reserved -= stack.extent();
-        // SAFETY: the stack has a mapping of its own, of exactly these bytes, and its user gave it back.
+        // SAFETY: the stack has a mapping of its own, of exactly these bytes, and its user gave it
+        // back.
         unsafe { memory::unmap(stack.base, stack.extent()) };
     }
 
@@ -433,7 +474,8 @@ impl StackPool {
 }
 
 impl Drop for StackPool {
-    /// Unmaps everything, unless stacks are still in use: then all slots stay, for their users' sake.
+    /// Unmaps everything, unless stacks are still in use: then all slots stay, for their users'
+    /// sake.
     fn drop(&mut self) {
         while let Some(stack) = self.own_free.pop() {
             self.unmap_own(stack);
@@ -455,7 +497,8 @@ fn usable_size(wish: usize) -> Result<usize, StackError> {
     Ok(wish.max(MINIMUM_SIZE).next_multiple_of(memory::page_size()))
 }
 
-/// Bytes that a slot or mapping of `size` usable bytes needs, with room for the colour: an odd number of pages.
+/// Bytes that a slot or mapping of `size` usable bytes needs, with room for the colour: an odd
+/// number of pages.
 fn extent(guard: usize, size: usize) -> usize {
     let page = memory::page_size();
     let pages = (guard + size + (COLOURS - 1) * COLOUR_STEP).div_ceil(page);

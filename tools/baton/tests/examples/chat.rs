@@ -1,7 +1,9 @@
 //! The chat: its server, and the many clients that put it under load.
 
-use super::{complained_once, connect_crowd, example, example_with_few_descriptors, has_lines, with_example};
-use crate::harness::{LIMIT, Run, Started, baton};
+use super::{
+    complained_once, connect_crowd, example, example_with_few_descriptors, has_lines, with_example,
+};
+use crate::harness::{LIMIT, Run, Started, baton, missing};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 
@@ -27,7 +29,9 @@ struct Talker(BufReader<TcpStream>);
 impl Talker {
     fn enter(port: u16, name: &str) -> Talker {
         let stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
-        stream.set_read_timeout(Some(LIMIT)).expect("a limit can be set");
+        stream
+            .set_read_timeout(Some(LIMIT))
+            .expect("a limit can be set");
         let mut talker = Talker(BufReader::new(stream));
         talker.hears("* your name?");
         talker.says(name);
@@ -48,6 +52,9 @@ impl Talker {
 
 #[test]
 fn everybody_in_the_chat_hears_what_one_says_until_the_server_ends() {
+    if missing::is_luasocket("the chat") {
+        return;
+    }
     let (mut server, port) = start_server();
     let mut ann = Talker::enter(port, "ann");
     ann.hears("* ann has joined");
@@ -72,16 +79,26 @@ fn everybody_in_the_chat_hears_what_one_says_until_the_server_ends() {
     server.finish().succeeds().quietly();
 }
 
-/// Chance decides where they are interrupted: whoever goes through the clients must not meet one who comes.
+/// Chance decides where they are interrupted: whoever goes through the clients must not meet one
+/// who comes.
 #[test]
 fn guests_come_and_go_while_others_talk() {
-    let simulated = baton().arg("--simulate").arg("1-200").script("examples/chat.lua");
+    let simulated = baton()
+        .arg("--simulate")
+        .arg("1-200")
+        .script("examples/chat.lua");
     let outcome = with_example(simulated, "chat_server.lua", &[]).run();
-    outcome.succeeds().wrote("").complained("200 seeds, none failed");
+    outcome
+        .succeeds()
+        .wrote("")
+        .complained("200 seeds, none failed");
 }
 
 #[test]
 fn the_chat_goes_on_when_there_were_no_descriptors_left() {
+    if missing::is_luasocket("the chat") {
+        return;
+    }
     let (mut server, port) = start(example_with_few_descriptors("chat_server.lua", &HERE));
     let crowd = connect_crowd(port);
     server.await_stderr("chat_server: cannot accept: ");
@@ -97,13 +114,20 @@ fn the_chat_goes_on_when_there_were_no_descriptors_left() {
 
 #[test]
 fn the_chat_holds_under_load() {
+    if missing::is_luasocket("the chat") {
+        return;
+    }
     let (mut server, port) = start_server();
-    let load = example("chat_load.lua", &["-n", "30", "-m", "10", "-h", "127.0.0.1", "-p"])
-        .arg(port.to_string())
-        .run();
+    let load = example(
+        "chat_load.lua",
+        &["-n", "30", "-m", "10", "-h", "127.0.0.1", "-p"],
+    )
+    .arg(port.to_string())
+    .run();
     load.succeeds().quietly();
     assert!(
-        load.stdout.starts_with("30 clients, 9000 messages arrived in "),
+        load.stdout
+            .starts_with("30 clients, 9000 messages arrived in "),
         "{load}"
     );
     server.close_stdin();

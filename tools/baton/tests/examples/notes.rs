@@ -1,7 +1,7 @@
 //! The service that keeps notes in PostgreSQL.
 
 use super::{complained_once, connect_crowd, example, example_with_few_descriptors, has_lines};
-use crate::harness::{LIMIT, Run, Started, baton};
+use crate::harness::{LIMIT, Run, Started, baton, missing};
 use crate::server::Server;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,8 +17,13 @@ struct Service {
 impl Service {
     /// A command for the database server, by a program and a connection of its own.
     fn administer(&self, command: &str) {
-        let source = format!("host={} user=baton dbname=template1", self.database.dir().display());
-        let connect = format!("local server = assert(require 'luasql.postgres'.postgres():connect '{source}')");
+        let source = format!(
+            "host={} user=baton dbname=template1",
+            self.database.dir().display()
+        );
+        let connect = format!(
+            "local server = assert(require 'luasql.postgres'.postgres():connect '{source}')"
+        );
         baton()
             .code(&format!("{connect} assert(server:execute [[{command}]])"))
             .run()
@@ -30,17 +35,23 @@ fn start_service() -> Option<Service> {
     start(example)
 }
 
-/// None, said loudly, where there is no PostgreSQL.
+/// None, said loudly, where there is no PostgreSQL or no module for it.
 fn start(example: fn(&str, &[&str]) -> Run) -> Option<Service> {
     let database = Server::postgres()?;
+    if missing::is_module("luasql.postgres", "the service of notes") {
+        return None;
+    }
     let free = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
     let port = free.local_addr().expect("it is bound").port();
     drop(free);
-    let source = format!("host={} user=baton dbname=postgres", database.dir().display());
+    let source = format!(
+        "host={} user=baton dbname=postgres",
+        database.dir().display()
+    );
     let mut program = example("notes_service.lua", &["-c", &CONNECTIONS.to_string(), "-p"])
         .arg(port.to_string())
         .arg(source)
-        .open_stdin()
+        .stdin("") // at its end at once, as that of a service is
         .start();
     program.await_stdout(&format!("port {port}\n"));
     Some(Service {
@@ -53,12 +64,20 @@ fn start(example: fn(&str, &[&str]) -> Run) -> Option<Service> {
 /// One request; the status line and the body of its answer.
 fn ask(port: u16, request: &str, body: &str) -> (String, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the service listens");
-    stream.set_read_timeout(Some(LIMIT)).expect("a limit can be set");
+    stream
+        .set_read_timeout(Some(LIMIT))
+        .expect("a limit can be set");
     let length = body.len();
-    let text = format!("{request} HTTP/1.1\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
-    stream.write_all(text.as_bytes()).expect("the service reads");
+    let text = format!(
+        "{request} HTTP/1.1\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    );
+    stream
+        .write_all(text.as_bytes())
+        .expect("the service reads");
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("the service answers");
+    stream
+        .read_to_string(&mut answer)
+        .expect("the service answers");
     let (head, body) = answer.split_once("\r\n\r\n").expect("the head ends");
     let status = head.lines().next().unwrap_or_default();
     (status.to_owned(), body.trim_end().to_owned())
@@ -67,11 +86,19 @@ fn ask(port: u16, request: &str, body: &str) -> (String, String) {
 #[test]
 fn the_service_keeps_the_notes_of_many_clients_at_once() {
     const CLIENTS: usize = 20;
-    let Some(mut service) = start_service() else { return };
+    let Some(service) = start_service() else {
+        return;
+    };
     let port = service.port;
     let clients: Vec<_> = (1..=CLIENTS)
         .map(|number| {
-            std::thread::spawn(move || ask(port, "POST /notes", &format!(r#"{{"text":"it's note {number}"}}"#)))
+            std::thread::spawn(move || {
+                ask(
+                    port,
+                    "POST /notes",
+                    &format!(r#"{{"text":"it's note {number}"}}"#),
+                )
+            })
         })
         .collect();
     for client in clients {
@@ -81,12 +108,21 @@ fn the_service_keeps_the_notes_of_many_clients_at_once() {
     }
     let (_, all) = ask(port, "GET /notes", "");
     assert_eq!(all.matches("it's note ").count(), CLIENTS, "{all}");
-    assert_eq!(ask(port, "DELETE /notes/1", "").0, "HTTP/1.1 204 No Content");
+    assert_eq!(
+        ask(port, "DELETE /notes/1", "").0,
+        "HTTP/1.1 204 No Content"
+    );
     assert_eq!(ask(port, "GET /notes/1", "").0, "HTTP/1.1 404 Not Found");
     assert!(ask(port, "GET /notes/2", "").1.contains(r#""id":2"#));
-    assert_eq!(ask(port, "POST /notes", "nonsense").0, "HTTP/1.1 400 Bad Request");
-    assert_eq!(ask(port, "PUT /notes", "").0, "HTTP/1.1 405 Method Not Allowed");
-    service.program.close_stdin();
+    assert_eq!(
+        ask(port, "POST /notes", "nonsense").0,
+        "HTTP/1.1 400 Bad Request"
+    );
+    assert_eq!(
+        ask(port, "PUT /notes", "").0,
+        "HTTP/1.1 405 Method Not Allowed"
+    );
+    service.program.signal("TERM");
     let outcome = service.program.finish();
     outcome.succeeds().quietly();
     has_lines(&outcome, [format!("port {port}").as_str()]);
@@ -94,10 +130,12 @@ fn the_service_keeps_the_notes_of_many_clients_at_once() {
 
 #[test]
 fn a_client_that_says_nothing_does_not_keep_the_service_from_ending() {
-    let Some(mut service) = start_service() else { return };
+    let Some(service) = start_service() else {
+        return;
+    };
     let mut silent = TcpStream::connect(("127.0.0.1", service.port)).expect("the service listens");
     assert_eq!(ask(service.port, "GET /notes", "").1, "[]");
-    service.program.close_stdin();
+    service.program.signal("INT");
     assert_eq!(silent.read(&mut [0]).expect("the service closes"), 0);
     service.program.finish().succeeds().quietly();
 }
@@ -106,12 +144,17 @@ fn a_client_that_says_nothing_does_not_keep_the_service_from_ending() {
 fn no_connection_is_lost_while_the_database_cannot_be_reached() {
     const ROUNDS: usize = 2;
     const ATTEMPTS: usize = 1000;
-    let Some(mut service) = start_service() else { return };
+    let Some(service) = start_service() else {
+        return;
+    };
     let port = service.port;
     let get = || ask(port, "GET /notes", "").0;
     service.administer("ALTER DATABASE postgres WITH ALLOW_CONNECTIONS false");
-    service.administer("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres'");
-    // The connections come in turn, and end soon. Then all of them are tried again and again, and each request is answered.
+    service.administer(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres'",
+    );
+    // The connections come in turn, and end soon. Then all of them are tried again and again, and
+    // each request is answered.
     let mut refused = 0;
     for _ in 0..ATTEMPTS {
         let status = get();
@@ -129,8 +172,12 @@ fn no_connection_is_lost_while_the_database_cannot_be_reached() {
     for _ in 0..ROUNDS * CONNECTIONS {
         assert_eq!(get(), "HTTP/1.1 200 OK");
     }
-    service.program.close_stdin();
-    service.program.finish().succeeds().complained("notes_service: ");
+    service.program.signal("TERM");
+    service
+        .program
+        .finish()
+        .succeeds()
+        .complained("notes_service: ");
 }
 
 #[test]
@@ -141,11 +188,13 @@ fn the_service_goes_on_when_there_were_no_descriptors_left() {
     };
     let port = service.port;
     let crowd = connect_crowd(port);
-    service.program.await_stderr("notes_service: cannot accept: ");
+    service
+        .program
+        .await_stderr("notes_service: cannot accept: ");
     drop(crowd);
     // As long as some of the crowd are there, the database may get none.
     assert!((0..ATTEMPTS).any(|_| ask(port, "GET /notes", "").0 == "HTTP/1.1 200 OK"));
-    service.program.close_stdin();
+    service.program.signal("TERM");
     let outcome = service.program.finish();
     outcome.succeeds();
     complained_once(&outcome, "notes_service");

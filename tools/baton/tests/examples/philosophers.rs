@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use nix::pty::openpty;
 
 use super::example;
+use super::harness::baton_path;
 
 #[test]
 fn the_philosophers_all_eat() {
@@ -29,7 +30,7 @@ fn the_philosophers_that_are_all_alike_starve_and_it_is_said_who_waits() {
         outcome.ends_with(1).complained("deadlock");
         for number in 1..=40 {
             let line = format!(
-                "process 'philosopher {number}' (id {}): waiting, for {what}\n",
+                "process {} 'philosopher {number}': waiting, for {what}, since ",
                 number + 1
             );
             assert!(outcome.stderr.contains(&line), "{outcome}");
@@ -40,8 +41,11 @@ fn the_philosophers_that_are_all_alike_starve_and_it_is_said_who_waits() {
 #[test]
 fn the_philosophers_are_seen_on_a_terminal() {
     let terminal = openpty(None, None).expect("a terminal");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_baton"))
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/philosophers.lua"))
+    let mut child = Command::new(baton_path())
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../examples/philosophers.lua"
+        ))
         .args(["-n", "3", "-m", "5"])
         .stdin(Stdio::null())
         .stdout(Stdio::from(terminal.slave))
@@ -53,7 +57,9 @@ fn the_philosophers_are_seen_on_a_terminal() {
     while let Ok(length @ 1..) = master.read(&mut piece) {
         shown.extend_from_slice(&piece[..length]);
     }
-    let shown = String::from_utf8(shown).expect("text").replace("\r\n", "\n");
+    let shown = String::from_utf8(shown)
+        .expect("text")
+        .replace("\r\n", "\n");
     assert!(child.wait().expect("a status").success(), "{shown}");
     // The first picture, and the last, in the place of the one before.
     assert!(shown.starts_with("\x1b[K. . .\n\x1b[K0 meals\n"), "{shown}");

@@ -1,4 +1,5 @@
-//! A web server for the tests, on a port that the system chooses, with a few pages of known behaviour.
+//! A web server for the tests, on a port that the system chooses, with a few pages of known
+//! behaviour.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,14 +14,17 @@ use std::sync::{Arc, Barrier};
 /// | `/moved...` | leads to `/good` |
 /// | `/loop` | leads to itself |
 /// | `/silent` | never any |
-/// | `/together/...` | 200, but not before so many of these have been asked for as was said at the start |
+/// | `/no-head` | status 200; of HEAD 405 |
+/// | `/closes-on-head` | status 200; of HEAD none, the connection is closed |
+/// | `/together/...` | 200, once as many of these were asked for as was said at the start |
 /// | all others | status 404 |
 pub(crate) struct WebServer {
     address: SocketAddr,
 }
 
 impl WebServer {
-    /// Starts to serve `page`; `together` of the pages that are answered together must be asked for at once.
+    /// Starts to serve `page`; `together` of the pages that are answered together must be asked for
+    /// at once.
     pub(crate) fn start(together: usize, page: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("the system has a free port");
         let address = listener.local_addr().expect("a listener has an address");
@@ -40,7 +44,8 @@ impl WebServer {
     }
 }
 
-/// Answers one request. A client that has gone away is no failure of ours: the test sees what it made of that.
+/// Answers one request. A client that has gone away is no failure of ours: the test sees what it
+/// made of that.
 fn serve(mut stream: TcpStream, page: &str, all_there: &Barrier) {
     let Some((method, path)) = read_request(&stream) else {
         return;
@@ -54,6 +59,9 @@ fn serve(mut stream: TcpStream, page: &str, all_there: &Barrier) {
             all_there.wait();
             ("200 OK", "", "together")
         }
+        "/no-head" if method == "HEAD" => ("405 Method Not Allowed", "", ""),
+        "/closes-on-head" if method == "HEAD" => return,
+        "/no-head" | "/closes-on-head" => ("200 OK", "", "a page"),
         "/silent" => {
             // Until the client closes the connection.
             let _ = stream.read(&mut [0]);

@@ -1,12 +1,17 @@
 //! Runs `baton` as a child process and judges what came of it.
 //!
-//! A test either runs one case of a Lua file (see [`cases`]), or starts a program by hand with [`baton`]. Every run has a
-//! hard limit: a child that outlives it is killed and the test fails with everything that the child had written.
+//! A test either runs one case of a Lua file (see [`cases`]), or starts a program by hand with
+//! [`baton`]. Every run has a hard limit: a child that outlives it is killed and the test fails
+//! with everything that the child had written.
 
 #![allow(dead_code, unused_imports, unused_macros)] // each test binary uses its own part
 
+pub(crate) mod missing;
 pub(crate) mod modules;
 pub(crate) mod peer;
+pub(crate) mod program;
+pub(crate) mod signals;
+mod skip;
 mod stream;
 mod threads;
 
@@ -22,13 +27,15 @@ use stream::Stream;
 use threads::Threads;
 pub(crate) use threads::Work;
 
-/// How long one run may take before it counts as hung. The slowest needs 11 s of CPU in a debug build, and a busy machine may give it a tenth of one.
+/// How long one run may take before it counts as hung. The slowest needs 11 s of CPU in a debug
+/// build, and a busy machine may give it a tenth of one.
 pub(crate) const LIMIT: Duration = Duration::from_secs(180);
 
 /// For a program that hangs to write its report in.
 const TIME_TO_REPORT: Duration = Duration::from_secs(3);
 
-/// Makes one `#[test]` of each named case of a Lua file, and one that fails when a case of the file is not named.
+/// Makes one `#[test]` of each named case of a Lua file, and one that fails when a case of the file
+/// is not named.
 ///
 /// The file defines its cases as `function case.name() ... end` and ends with `check.run(case)`.
 macro_rules! cases {
@@ -48,11 +55,18 @@ macro_rules! cases {
 }
 pub(crate) use cases;
 
-/// Runs one case of a file under tests/lua: it must end with status 0, say that it passed, and leave stderr empty.
+/// Runs one case of a file under tests/lua: it must end with status 0, say that it passed, and
+/// leave stderr empty.
 pub(crate) fn run_case(file: &str, name: &str) {
     let outcome = baton().script(file).arg(name).run();
+    if missing::is_for_want_of_a_package(&outcome, &format!("{file}, {name}")) {
+        return;
+    }
     outcome.succeeds();
-    assert!(outcome.stderr.is_empty(), "the case wrote to stderr\n{outcome}");
+    assert!(
+        outcome.stderr.is_empty(),
+        "the case wrote to stderr\n{outcome}"
+    );
     assert!(
         outcome.stdout.ends_with(&format!("passed {name}\n")),
         "the case did not come to its end\n{outcome}"
@@ -65,7 +79,10 @@ pub(crate) fn assert_all_cases_named(file: &str, named: &[&str]) {
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("function case.") {
             let name = rest.split('(').next().unwrap_or(rest);
-            assert!(named.contains(&name), "{file} has the case {name}, which no test runs");
+            assert!(
+                named.contains(&name),
+                "{file} has the case {name}, which no test runs"
+            );
         }
     }
 }
@@ -82,7 +99,7 @@ pub(crate) fn baton() -> Run {
 
 /// The program under test.
 pub(crate) fn baton_path() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_baton"))
+    program::path()
 }
 
 /// A run of `program` by a shell that first redirects, say `>&-` or `>/dev/full`.
@@ -104,6 +121,7 @@ pub(crate) struct Run {
     stdin: Option<Vec<u8>>,
     scratch: PathBuf,
     hold_stdout: bool,
+    hold_stderr: bool,
     open_stdin: bool,
     limit: Duration,
 }
@@ -121,12 +139,16 @@ impl Run {
         let scratch = new_scratch_dir();
         command.env("SCRATCH", &scratch).env("LC_ALL", "C");
         command.env("LUA_PATH_5_4", format!("{}/?.lua;;", lua_dir().display()));
-        command.env("LUA_CPATH_5_4", format!("{}/?.so;;", modules::dir().display()));
+        command.env(
+            "LUA_CPATH_5_4",
+            format!("{}/?.so;;", modules::dir().display()),
+        );
         Self {
             command,
             stdin: None,
             scratch,
             hold_stdout: false,
+            hold_stderr: false,
             open_stdin: false,
             limit: LIMIT,
         }
@@ -173,7 +195,8 @@ impl Run {
         self
     }
 
-    /// What the program reads from its standard input, which otherwise is at its end from the start.
+    /// What the program reads from its standard input, which otherwise is at its end from the
+    /// start.
     pub(crate) fn stdin(mut self, text: &str) -> Self {
         self.stdin = Some(text.as_bytes().to_vec());
         self
@@ -202,6 +225,12 @@ impl Run {
         self
     }
 
+    /// Leaves what the program writes to stderr in the pipe until [`Started::read_stderr`].
+    pub(crate) fn hold_stderr(mut self) -> Self {
+        self.hold_stderr = true;
+        self
+    }
+
     /// Runs the program to its end.
     pub(crate) fn run(self) -> Outcome {
         self.start().finish()
@@ -217,6 +246,7 @@ impl Run {
         });
         self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let described = format!("{:?}", self.command);
+        signals::give_children_default_actions();
         let mut child = self
             .command
             .spawn()
@@ -232,7 +262,9 @@ impl Run {
         if !self.hold_stdout {
             stdout.read();
         }
-        stderr.read();
+        if !self.hold_stderr {
+            stderr.read();
+        }
         Started {
             child,
             described,
@@ -273,7 +305,11 @@ impl Started {
 
     /// Writes to a standard input that was left open.
     pub(crate) fn write_stdin(&mut self, text: &str) {
-        let pipe = self.child.stdin.as_mut().expect("the run has an open stdin");
+        let pipe = self
+            .child
+            .stdin
+            .as_mut()
+            .expect("the run has an open stdin");
         pipe.write_all(text.as_bytes()).expect("the program reads");
     }
 
@@ -285,6 +321,11 @@ impl Started {
     /// Begins to read a stdout that was held.
     pub(crate) fn read_stdout(&mut self) {
         self.stdout.read();
+    }
+
+    /// Begins to read a stderr that was held.
+    pub(crate) fn read_stderr(&mut self) {
+        self.stderr.read();
     }
 
     /// Closes the test's end of the program's stdout.
@@ -299,11 +340,7 @@ impl Started {
 
     /// Sends a signal by its name without `SIG`.
     pub(crate) fn signal(&self, name: &str) {
-        let sent = Command::new("kill")
-            .arg(format!("-{name}"))
-            .arg(self.child.id().to_string())
-            .status();
-        assert!(sent.is_ok_and(|status| status.success()), "cannot send SIG{name}");
+        signals::send(self.child.id(), name);
     }
 
     /// Sends a signal, by its name without `SIG`, every few milliseconds until the program ends.
@@ -350,7 +387,8 @@ impl Started {
         self.until.saturating_duration_since(Instant::now())
     }
 
-    /// Fails the test with what the program wrote; if it still runs, with its report of what every process is doing.
+    /// Fails the test with what the program wrote; if it still runs, with its report of what every
+    /// process is doing.
     fn fail(&mut self, why: &str) -> ! {
         if matches!(self.child.try_wait(), Ok(None)) {
             self.signal("QUIT");
@@ -399,7 +437,11 @@ impl Outcome {
 
     /// The program ended by itself with this status.
     pub(crate) fn ends_with(&self, code: i32) -> &Self {
-        assert_eq!(self.status.code(), Some(code), "status {code} expected\n{self}");
+        assert_eq!(
+            self.status.code(),
+            Some(code),
+            "status {code} expected\n{self}"
+        );
         self
     }
 
@@ -421,7 +463,10 @@ impl Outcome {
 
     /// Stderr has this in it.
     pub(crate) fn complained(&self, text: &str) -> &Self {
-        assert!(self.stderr.contains(text), "{text:?} expected on stderr\n{self}");
+        assert!(
+            self.stderr.contains(text),
+            "{text:?} expected on stderr\n{self}"
+        );
         self
     }
 
@@ -433,7 +478,10 @@ impl Outcome {
 
     /// No trace of a Rust panic.
     pub(crate) fn without_panic(&self) -> &Self {
-        assert!(!self.stderr.contains("panicked at"), "the program panicked\n{self}");
+        assert!(
+            !self.stderr.contains("panicked at"),
+            "the program panicked\n{self}"
+        );
         self
     }
 }
@@ -451,7 +499,8 @@ impl std::fmt::Display for Outcome {
 fn new_scratch_dir() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{}-{number}", std::process::id()));
+    let dir =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{}-{number}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a directory for the run can be made");
     dir
 }

@@ -1,7 +1,8 @@
-//! Compiles the Lua modules in C under tests/modules, once, into cargo's directory for the files of tests. Rust of the same name becomes a part of one.
+//! Compiles the Lua modules in C under tests/modules, once, into cargo's directory for the files of
+//! tests.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
@@ -24,7 +25,8 @@ fn build_all() -> PathBuf {
     target
 }
 
-/// Compiles one module if it is missing or old. Several test binaries may do so at once: the last step is a rename.
+/// Compiles one module if it is missing or old. Several test binaries may do so at once: the last
+/// step is a rename.
 fn build(source: &Path, target: &Path) {
     let stem = source
         .file_stem()
@@ -32,56 +34,29 @@ fn build(source: &Path, target: &Path) {
         .to_string_lossy()
         .into_owned();
     let module = target.join(format!("{stem}.so"));
-    let in_rust = source.with_extension("rs");
-    let changed = modified(source).max(modified(&in_rust));
+    let changed = modified(source);
     if modified(&module).is_some_and(|built| changed.is_some_and(|changed| built > changed)) {
         return;
     }
     let fresh = target.join(format!("{stem}.{}.new", std::process::id()));
-    let archive = in_rust.exists().then(|| build_archive(&in_rust, target, &stem));
     let include = option_env!("BATON_LUA_INCLUDE").unwrap_or("/usr/include/lua5.4");
     let mut compiler = Command::new("cc");
     compiler
         .args(["-O2", "-shared", "-fPIC", "-Wall", "-I", include, "-o"])
         .arg(&fresh)
         .arg(source)
-        .args(&archive)
         .arg("-pthread");
     if cfg!(target_os = "macos") {
         compiler.args(["-undefined", "dynamic_lookup"]);
-    } else {
-        // Else the module's standard library of Rust would call that of the program under test.
-        compiler.arg("-Wl,--exclude-libs,ALL");
     }
-    let outcome = compiler.output();
-    if let Some(archive) = archive {
-        // A left-over file only takes room in the target directory.
-        let _ = std::fs::remove_file(archive);
-    }
-    check(&compiler, outcome, source);
-    std::fs::rename(&fresh, &module).expect("the module can be put in its place");
-}
-
-/// Compiles Rust, with its standard library, to be linked with C. The compiler names its own files by what stands before the first dot: that must be this
-/// program's alone.
-fn build_archive(source: &Path, target: &Path, stem: &str) -> PathBuf {
-    let archive = target.join(format!("{stem}-{}.a", std::process::id()));
-    let mut compiler = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-    compiler
-        .args(["--edition", "2021", "--crate-type", "staticlib", "-o"])
-        .arg(&archive)
-        .arg(source);
     run(&mut compiler, source);
-    archive
+    std::fs::rename(&fresh, &module).expect("the module can be put in its place");
 }
 
 fn run(compiler: &mut Command, source: &Path) {
     let output = compiler.output();
-    check(compiler, output, source);
-}
-
-fn check(compiler: &Command, output: std::io::Result<Output>, source: &Path) {
-    let output = output.unwrap_or_else(|why| panic!("cannot start {}: {why}", compiler.get_program().display()));
+    let output = output
+        .unwrap_or_else(|why| panic!("cannot start {}: {why}", compiler.get_program().display()));
     assert!(
         output.status.success(),
         "{} failed on {}: {}",
@@ -92,5 +67,7 @@ fn check(compiler: &Command, output: std::io::Result<Output>, source: &Path) {
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {
-    std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
+    std::fs::metadata(path)
+        .and_then(|metadata| metadata.modified())
+        .ok()
 }

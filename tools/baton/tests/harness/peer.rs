@@ -1,20 +1,14 @@
-//! The stock `lua5.4` that some tests compare with, and what to do where something to compare with is missing.
+//! The stock `lua5.4` that some tests compare with, and what to do where something to compare with
+//! is missing.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::Run;
+pub(crate) use super::skip::skip;
 
 /// A run of the system's own `lua5.4`; none, said loudly, where there is no such program.
 pub(crate) fn lua() -> Option<Run> {
     find_lua().map(|path| Run::of(&path))
-}
-
-/// Says on the terminal, past the test runner's capture, that `what` was not tested. In CI nothing may be skipped.
-pub(crate) fn skip(what: &str, remedy: &str) {
-    assert!(std::env::var_os("CI").is_none(), "{what} could not be tested: {remedy}");
-    // Nothing better can be done if stderr is closed.
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {what} was not tested: {remedy}");
 }
 
 /// Where the system's own `lua5.4` is.

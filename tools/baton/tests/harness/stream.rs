@@ -4,8 +4,9 @@ use std::io::{ErrorKind, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// After a program's end its pipe may still be held open by a child of its own: how long to wait for the end of file. A machine may stand
-/// still for a while, too, before the thread that reads has read.
+/// After a program's end its pipe may still be held open by a child of its own: how long to wait
+/// for the end of file. A machine may stand still for a while, too, before the thread that reads
+/// has read.
 const END_OF_FILE_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
@@ -63,12 +64,18 @@ impl Stream {
         let collected = self.wait(limit, |collected| collected.at_end);
         let text = String::from_utf8_lossy(&collected.bytes);
         if self.reading && !collected.at_end {
-            return format!("{text}\n[the output did not end within {limit:?} of the program's end]");
+            return format!(
+                "{text}\n[the output did not end within {limit:?} of the program's end]"
+            );
         }
         text.into_owned()
     }
 
-    fn wait(&self, limit: Duration, done: impl Fn(&Collected) -> bool) -> MutexGuard<'_, Collected> {
+    fn wait(
+        &self,
+        limit: Duration,
+        done: impl Fn(&Collected) -> bool,
+    ) -> MutexGuard<'_, Collected> {
         let (mutex, grown) = &*self.shared;
         let until = Instant::now() + limit;
         let mut collected = mutex.lock().unwrap_or_else(PoisonError::into_inner);

@@ -16,6 +16,8 @@ pub(crate) struct Work {
     pub(crate) preemptions: u64,
     /// Their time on the processor: who neither sleeps nor is disturbed has some, too.
     pub(crate) time: Duration,
+    /// Their time ready to run, while others had the processor.
+    pub(crate) waited: Duration,
 }
 
 impl Threads {
@@ -24,14 +26,24 @@ impl Threads {
         let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("the program runs");
         // A thread may end meanwhile.
         let look = |task: PathBuf| Some((task.clone(), work_of(&task)?));
-        let all: BTreeMap<_, _> = tasks.flatten().filter_map(|task| look(task.path())).collect();
-        assert!(!all.is_empty(), "the program has ended, or the system does not tell");
+        let all: BTreeMap<_, _> = tasks
+            .flatten()
+            .filter_map(|task| look(task.path()))
+            .collect();
+        assert!(
+            !all.is_empty(),
+            "the program has ended, or the system does not tell"
+        );
         Threads(all)
     }
 
     /// What they all have done since `before`. A thread that has ended since has woken up for it.
     pub(crate) fn work_since(&self, before: &Threads) -> Work {
-        let ended = before.0.keys().filter(|&thread| !self.0.contains_key(thread)).count();
+        let ended = before
+            .0
+            .keys()
+            .filter(|&thread| !self.0.contains_key(thread))
+            .count();
         let mut sum = Work {
             sleeps: ended as u64,
             ..Work::default()
@@ -41,6 +53,7 @@ impl Threads {
             sum.sleeps += now.sleeps - earlier.sleeps;
             sum.preemptions += now.preemptions - earlier.preemptions;
             sum.time += now.time - earlier.time;
+            sum.waited += now.waited - earlier.waited;
         }
         sum
     }
@@ -57,11 +70,13 @@ fn work_of(thread: &Path) -> Option<Work> {
         value.trim().parse().ok()
     };
     let times = std::fs::read_to_string(thread.join("schedstat")).ok()?;
-    // The first number: nanoseconds on the processor.
-    let nanoseconds = times.split(' ').next()?.parse().ok()?;
+    // The first number: nanoseconds on the processor. The second: waiting for one.
+    let mut times = times.split(' ').map(str::parse);
+    let mut next = || times.next()?.ok().map(Duration::from_nanos);
     Some(Work {
         sleeps: count("voluntary_ctxt_switches:")?,
         preemptions: count("nonvoluntary_ctxt_switches:")?,
-        time: Duration::from_nanos(nanoseconds),
+        time: next()?,
+        waited: next()?,
     })
 }

@@ -26,14 +26,28 @@ function check.within(value, lo, hi, what)
   end
 end
 
--- The values of one call against a packed or plain list: check.results("what", {true, 1}, p:join()).
+-- The values of one call against a packed or plain list: check.results("what", {true, 1},
+-- p:join()).
 function check.results(what, wanted, ...)
   local got, n = { ... }, select("#", ...)
   if n ~= (wanted.n or #wanted) then
-    fail(1, what, (wanted.n or #wanted) .. " values expected, got " .. n .. " (" .. show(got[1]) .. ", " .. show(got[2]) .. ")")
+    fail(
+      1,
+      what,
+      (wanted.n or #wanted)
+        .. " values expected, got "
+        .. n
+        .. " ("
+        .. show(got[1])
+        .. ", "
+        .. show(got[2])
+        .. ")"
+    )
   end
   for i = 1, n do
-    if got[i] ~= wanted[i] then fail(1, what, "value " .. i .. ": " .. show(wanted[i]) .. " expected, got " .. show(got[i])) end
+    if got[i] ~= wanted[i] then
+      fail(1, what, "value " .. i .. ": " .. show(wanted[i]) .. " expected, got " .. show(got[i]))
+    end
   end
 end
 
@@ -78,8 +92,17 @@ function check.becomes(p, status)
   check.eventually("the process is " .. status, function() return p:status() == status end)
 end
 
--- The main process waits in `wait`, which `give` of another process ends; before it goes on an interrupt comes, and `wait` raises. `prepare`, if it is there,
--- is called by that other process first. Once in a program.
+-- A process that waits in a select, and is there when this returns.
+function check.selecting(cases, timeout)
+  local process = require "baton.process"
+  local p = process.spawn(function() return process.select(cases, timeout) end)
+  check.becomes(p, "waiting")
+  return p
+end
+
+-- The main process waits in `wait`, which `give` of another process ends; before it goes on an
+-- interrupt comes, and `wait` raises. `prepare`, if it is there, is called by that other process
+-- first. Once in a program.
 function check.interrupted(wait, give, prepare)
   local process, ffi = require "baton.process", require "baton.ffi"
   ffi.cdef "int raise(int);"
@@ -91,7 +114,8 @@ function check.interrupted(wait, give, prepare)
     process.critical(function()
       give()
       check.equal(ffi.C.raise(2), 0)
-      local until_then = process.now() + 0.005 -- for a safepoint of a simulated run; else the next instruction is one
+      -- for a safepoint of a simulated run; else the next instruction is one
+      local until_then = process.now() + 0.005
       while process.now() < until_then do end
     end)
   end)
@@ -103,27 +127,61 @@ end
 -- The numbers of system calls in which a process may be stuck.
 local CALLS = { open = { x86_64 = 257, aarch64 = 56 }, read = { x86_64 = 0, aarch64 = 63 } }
 
--- Whether a native thread of this program waits in the system's call of this number. The one that asks is in a call, too, but runs.
+-- Whether a native thread of this program waits in the system's call of this number. The one that
+-- asks is in a call, too, but runs.
 local function somebody_calls(pid, number)
   local threads <close> = io.popen("ls /proc/" .. pid .. "/task")
   for thread in threads:lines() do
-    local file <close> = io.open("/proc/self/task/" .. thread .. "/syscall") -- gone when the thread is
+    -- gone when the thread is
+    local file <close> = io.open("/proc/self/task/" .. thread .. "/syscall")
     local stat <close> = io.open("/proc/self/task/" .. thread .. "/stat")
-    if file and stat and file:read "n" == number and (stat:read "a" or ""):find "%) S" then return true end
+    if file and stat and file:read "n" == number and (stat:read "a" or ""):find "%) S" then
+      return true
+    end
   end
   return false
 end
 
--- Waits until the process waits in the system, in "open" or "read". Its call is foreign before that, when its thread was kept from running, and enters
--- the VM again.
+-- Waits until the process waits in the system, in "open" or "read". Its call is foreign before
+-- that, when its thread was kept from running, and enters the VM again.
 function check.becomes_stuck(p, call)
   check.becomes(p, "foreign")
   local number = CALLS[call][io.popen("uname -m"):read "l"]
   local pid = io.open("/proc/self/stat"):read "n"
   if number and io.open "/proc/self/syscall" then
-    check.eventually("a thread waits in " .. call, function() return somebody_calls(pid, number) end)
+    check.eventually(
+      "a thread waits in " .. call,
+      function() return somebody_calls(pid, number) end
+    )
   end
   check.becomes(p, "foreign")
+end
+
+-- A function that says for how many seconds the machine has kept the threads of this program from
+-- a processor so far: those that are there now. From here on no call is retaken, so that none is
+-- added. Source: proc(5), schedstat: the second number.
+function check.time_kept()
+  require("baton.process").params.window = 3600
+  local pid, files = io.open("/proc/self/stat"):read "n", {}
+  for thread in io.popen(("ls /proc/%d/task"):format(pid)):lines() do
+    files[#files + 1] = ("/proc/self/task/%s/schedstat"):format(thread)
+  end
+  return function()
+    local sum = 0
+    for _, name in ipairs(files) do
+      local file <close> = io.open(name)
+      local _, waited = file:read("n", "n")
+      sum = sum + waited
+    end
+    return sum / 1e9
+  end
+end
+
+-- The middle one of a list of numbers.
+function check.middle(values)
+  local sorted = table.move(values, 1, #values, 1, {})
+  table.sort(sorted)
+  return sorted[(#sorted + 1) // 2]
 end
 
 -- Equals take turns only where the program says so: for tests of exact order.

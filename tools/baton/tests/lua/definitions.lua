@@ -1,8 +1,10 @@
--- Holds the language server's definitions (a file, arg[1]) against the module itself: baton.process, or that of arg[2]. Prints each name that only one has.
+-- Holds the language server's definitions (a file, arg[1]) against the module itself:
+-- baton.process, or that of arg[2]. Prints each name that only one has.
 
 local process = require "baton.process"
 
--- What the file defines: class -> set of names. Functions of the module are those of the class "process".
+-- What the file defines: class -> set of names. Functions of the module are those of the class
+-- "process".
 local function read_definitions(file)
   local classes, class = {}, nil
   for line in io.lines(file) do
@@ -40,10 +42,15 @@ local timer = process.after(3600, function() end)
 local here = process.current()
 local is_there = {
   process = keys(process),
-  Process = keys(methods(here), { id = here.id, name = here.name, daemon = true, data = here.data }),
+  Process = keys(
+    methods(here),
+    { id = here.id, name = here.name, daemon = true, data = here.data }
+  ),
   ProcessStats = keys(here:stats()),
   Timer = keys(methods(timer)),
   TimerStats = keys(timer:stats()),
+  Alarm = keys(methods(process.timer(1))),
+  HasDescriptor = keys { getfd = true, dirty = true }, -- any object of this shape
   Scope = keys(methods(process.scope(function(scope) return scope end))),
   Channel = keys(methods(process.channel())),
   Semaphore = keys(methods(process.semaphore())),
@@ -57,26 +64,66 @@ local is_there = {
   Stats = keys(process.stats()),
 }
 timer:cancel()
+local endings = process.channel(1)
+local failing = process.spawn({ quiet = true }, error, "on purpose")
+failing:monitor(endings)
+is_there.Ending = keys(endings:receive())
 
 local options = {
-  name = "trial", priority = 40, preemptible = true, suspended = false, daemon = false, quiet = true, thread = "main",
+  name = "trial",
+  priority = 40,
+  preemptible = true,
+  suspended = false,
+  daemon = false,
+  quiet = true,
+  thread = "main",
   stack_size = 1 << 20,
 }
-for name, value in pairs(options) do assert(process.spawn({ [name] = value }, function() end):join()) end
+for name, value in pairs(options) do
+  assert(process.spawn({ [name] = value }, function() end):join())
+end
 is_there.SpawnOptions = keys(options)
+local scope_options = { timeout = 1, name = "trial" }
+process.scope(scope_options, function() end)
+is_there.ScopeOptions = keys(scope_options)
+
+local supervise_options = {
+  strategy = "one",
+  max = 1,
+  within = 1,
+  backoff = { 1, 1 },
+  name = "trial",
+  quiet = true,
+  lasting = false,
+}
+local child = { name = "trial", start = error, restart = "never", stop = 1 }
+local nested = { children = { { children = {}, options = {} } } }
+local supervisor = process.supervise({ child, nested }, supervise_options)
+assert(supervisor:join())
+is_there.Supervisor = keys(methods(supervisor), { process = supervisor.process })
+is_there.SuperviseOptions = keys(supervise_options)
+is_there.Child = keys(child, nested, nested.children[1])
+is_there.ChildState =
+  keys(supervisor:children()[1], supervisor:children()[2], { process = true, reason = true })
 assert(not pcall(process.spawn, { no_such_option = true }, function() end))
 
-if arg[2] == "ffi" then is_there = { ffi = keys((require "baton.ffi")), Cdata = {}, Type = {}, Library = {} } end
+if arg[2] == "ffi" then
+  is_there = { ffi = keys((require "baton.ffi")), Cdata = {}, Type = {}, Library = {} }
+end
 
 local defined = read_definitions(arg[1])
 for class, names in pairs(defined) do
   if not is_there[class] then print(("%s: no such class"):format(class)) end
   for name in pairs(names) do
-    if not (is_there[class] or {})[name] then print(("%s.%s is defined, but not there"):format(class, name)) end
+    if not (is_there[class] or {})[name] then
+      print(("%s.%s is defined, but not there"):format(class, name))
+    end
   end
 end
 for class, names in pairs(is_there) do
   for name in pairs(names) do
-    if not (defined[class] or {})[name] then print(("%s.%s is there, but not defined"):format(class, name)) end
+    if not (defined[class] or {})[name] then
+      print(("%s.%s is there, but not defined"):format(class, name))
+    end
   end
 end

@@ -83,7 +83,8 @@ function case.waiters_try_again_after_the_loader_was_killed()
   check.equal(value, "attempt 2")
 end
 
--- A coroutine that an error ends does not run its <close>, and this one is neither closed nor collected.
+-- A coroutine that an error ends does not run its <close>, and this one is neither closed nor
+-- collected.
 function case.waiters_try_again_after_a_failure_that_ends_a_coroutine()
   local loads, gate = 0, process.event()
   package.preload.fails_first = function()
@@ -176,7 +177,9 @@ function case.a_library_of_c_is_loaded_once_whoever_asks()
 end
 
 function case.the_modules_of_baton_are_not_globals()
-  for name in pairs(_G) do check.that(not tostring(name):find "process" and not tostring(name):find "baton", name) end
+  for name in pairs(_G) do
+    check.that(not tostring(name):find "process" and not tostring(name):find "baton", name)
+  end
   check.equal(package.loaded["baton.process"], process)
 end
 

@@ -12,8 +12,10 @@ local function heap()
   return collectgarbage "count"
 end
 
--- The program's resident memory in KiB, where the system tells it; without pages of files, as of code that runs for the first time, and without what is free:
--- how much of that the C library keeps depends on where the last small piece in use lies, and on which threads the VM has run (docs/adr/0032).
+-- The program's resident memory in KiB, where the system tells it; without pages of files, as of
+-- code that runs for the first time, and without what is free: how much of that the C library keeps
+-- depends on where the last small piece in use lies, and on which threads the VM has run
+-- (docs/adr/0032).
 local function resident()
   local file = io.open "/proc/self/status"
   if not file then return nil end
@@ -37,8 +39,9 @@ end
 -- By how much more may be resident, in KiB, though no more is in use: when it lies on other pages.
 local PAGES_APART = 128
 
--- Runs five waves; after the fifth, heap and resident memory are at most 1.05 times what they were after the first.
--- Without slices, so that as many processes live at once in each wave: what is compared is what waves leave behind.
+-- Runs five waves; after the fifth, heap and resident memory are at most 1.05 times what they were
+-- after the first. Without slices, so that as many processes live at once in each wave: what is
+-- compared is what waves leave behind.
 local function five_waves(wave)
   local first_heap, first_resident
   process.params.preemptive = false
@@ -48,8 +51,17 @@ local function five_waves(wave)
     if i == 1 then first_heap, first_resident = heap_now, resident_now end
     if i == 5 then
       check.within(heap_now, 0, first_heap * 1.05, "KiB of heap, after " .. first_heap)
-      if resident_now and resident_now > math.max(first_resident * 1.05, first_resident + PAGES_APART) then
-        error(("%d KiB are resident, after %d\n%s"):format(resident_now, first_resident, large_mappings()))
+      if
+        resident_now
+        and resident_now > math.max(first_resident * 1.05, first_resident + PAGES_APART)
+      then
+        error(
+          ("%d KiB are resident, after %d\n%s"):format(
+            resident_now,
+            first_resident,
+            large_mappings()
+          )
+        )
       end
     end
   end

@@ -1,5 +1,6 @@
--- Recursion of each kind until it fails: prints the message and the depth. With the argument "process" each kind runs in
--- a process of its own, else in the main program, which may be that of stock lua.
+-- Recursion of each kind until it fails: prints the message and the depth. With the argument
+-- "process" each kind runs in a process of its own, else in the main program, which may be that of
+-- stock lua.
 local depth
 
 local kinds = {}
@@ -24,7 +25,11 @@ function kinds.varargs()
 end
 
 function kinds.pcall()
-  local function recurse() depth = depth + 1 local ok, message = pcall(recurse) error(message, 0) end
+  local function recurse()
+    depth = depth + 1
+    local ok, message = pcall(recurse)
+    error(message, 0)
+  end
   recurse()
 end
 
@@ -48,12 +53,22 @@ function kinds.sort()
 end
 
 function kinds.tostring()
-  local object = setmetatable({}, { __tostring = function(self) depth = depth + 1 return tostring(self) end })
+  local object = setmetatable({}, {
+    __tostring = function(self)
+      depth = depth + 1
+      return tostring(self)
+    end,
+  })
   tostring(object)
 end
 
 function kinds.index_functions()
-  local object = setmetatable({}, { __index = function(self, key) depth = depth + 1 return self[key] end })
+  local object = setmetatable({}, {
+    __index = function(self, key)
+      depth = depth + 1
+      return self[key]
+    end,
+  })
   return object.field
 end
 
@@ -74,7 +89,12 @@ function kinds.comparison()
 end
 
 function kinds.call_metamethod()
-  local object = setmetatable({}, { __call = function(self) depth = depth + 1 return 1 + self() end })
+  local object = setmetatable({}, {
+    __call = function(self)
+      depth = depth + 1
+      return 1 + self()
+    end,
+  })
   object()
 end
 

@@ -1,5 +1,6 @@
--- Waking a process, in all combinations of who wakes whom, which of the two may be interrupted, inside of a critical section or not, and what the waker does
--- then. In the spirit of Zephyr's tests/kernel/sched/preempt.
+-- Waking a process, in all combinations of who wakes whom, which of the two may be interrupted,
+-- inside of a critical section or not, and what the waker does then. In the spirit of Zephyr's
+-- tests/kernel/sched/preempt.
 local check = require "check"
 local process = require "baton.process"
 local matrix = {}
@@ -8,7 +9,8 @@ local LEVEL = 40 -- the waker's
 
 matrix.LONG = 120 -- seconds: it does not come to that
 
--- When the target runs: in which part of the waker's life. That does not depend on whether the target may be interrupted itself.
+-- When the target runs: in which part of the waker's life. That does not depend on whether the
+-- target may be interrupted itself.
 function matrix.wanted(waker_is_preemptible, level, is_locked, act)
   if waker_is_preemptible and level > LEVEL then return is_locked and "leaving" or "waking" end
   if act == "sleep" or act == "yield" and level >= LEVEL then return "acting" end
@@ -31,7 +33,8 @@ function acts.sleep(course)
   repeat process.sleep(0.001) until course.ran_in
 end
 
--- The waker's life: `course` has its phase, the one in which the target is expected to run, and `ran_in`, once it has. If `wake` answers true, it was too late.
+-- The waker's life: `course` has its phase, the one in which the target is expected to run, and
+-- `ran_in`, once it has. If `wake` answers true, it was too late.
 function matrix.be_waker(course, is_locked, act, wake)
   local is_late
   course.phase = "waking"
@@ -56,7 +59,8 @@ function matrix.spawn_waker(is_preemptible, ...)
   return process.spawn({ priority = LEVEL, preemptible = is_preemptible }, matrix.be_waker, ...)
 end
 
--- For the woken process: whether somebody more urgent interrupts it. If not, it gives way when it yields.
+-- For the woken process: whether somebody more urgent interrupts it. If not, it gives way when it
+-- yields.
 local function is_interrupted()
   local came = false
   local intruder = process.spawn({ priority = 80 }, function() came = true end)
@@ -69,23 +73,44 @@ end
 
 local kinds = { [true] = "preemptible", [false] = "cooperative" }
 
-local function try(way, name, waker_is_preemptible, target_is_preemptible, level, is_locked, act, attempt)
+local function try(
+  way,
+  name,
+  waker_is_preemptible,
+  target_is_preemptible,
+  level,
+  is_locked,
+  act,
+  attempt
+)
   local what = ("%s, a %s waker, a %s target of level %d, %s, then %s"):format(
-    name, kinds[waker_is_preemptible], kinds[target_is_preemptible], level, is_locked and "in a section" or "outside", act
+    name,
+    kinds[waker_is_preemptible],
+    kinds[target_is_preemptible],
+    level,
+    is_locked and "in a section" or "outside",
+    act
   )
-  local course = { phase = "before", expected = matrix.wanted(waker_is_preemptible, level, is_locked, act) }
+  local course =
+    { phase = "before", expected = matrix.wanted(waker_is_preemptible, level, is_locked, act) }
   local how, was_interrupted, is_late = way(attempt), nil, false
-  local target = process.spawn({ priority = how.level or level, preemptible = target_is_preemptible, quiet = true }, function()
-    local _ <close> = check.closing(function()
-      course.ran_in = course.phase
-      was_interrupted = is_interrupted()
-    end)
-    how.wait()
-  end)
+  local target = process.spawn(
+    { priority = how.level or level, preemptible = target_is_preemptible, quiet = true },
+    function()
+      local _ <close> = check.closing(function()
+        course.ran_in = course.phase
+        was_interrupted = is_interrupted()
+      end)
+      how.wait()
+    end
+  )
   if not how.level then
     check.eventually(what .. ": the target waits", function()
       local status = target:status()
-      return status == "waiting" or status == "sleeping" or status == "suspended" or how.is_late and status == "dead"
+      return status == "waiting"
+        or status == "sleeping"
+        or status == "suspended"
+        or how.is_late and status == "dead"
     end)
   end
   local waker = matrix.spawn_waker(waker_is_preemptible, course, is_locked, act, function()
@@ -95,14 +120,26 @@ local function try(way, name, waker_is_preemptible, target_is_preemptible, level
   end)
   check.results(what, { true }, waker:join())
   target:join()
-  if is_late then return try(way, name, waker_is_preemptible, target_is_preemptible, level, is_locked, act, attempt + 1) end
+  if is_late then
+    return try(
+      way,
+      name,
+      waker_is_preemptible,
+      target_is_preemptible,
+      level,
+      is_locked,
+      act,
+      attempt + 1
+    )
+  end
   check.equal(course.ran_in, course.expected, what)
   check.equal(was_interrupted, target_is_preemptible, what .. ": the target is interrupted")
 end
 
--- All combinations, with the target woken by `ways[name]`. That is a function of the attempt, from 1, and returns a table: `wait()` is the target's part,
--- `wake(target, level)` the waker's, `level` the target's until it is woken, if that is another one. `is_late()`, if there is one, says that the target was
--- not woken in time by the waker: then all is begun again.
+-- All combinations, with the target woken by `ways[name]`. That is a function of the attempt, from
+-- 1, and returns a table: `wait()` is the target's part, `wake(target, level)` the waker's, `level`
+-- the target's until it is woken, if that is another one. `is_late()`, if there is one, says that
+-- the target was not woken in time by the waker: then all is begun again.
 function matrix.try_all(ways, name)
   check.without_slices()
   for _, waker_is_preemptible in ipairs { true, false } do
@@ -110,7 +147,16 @@ function matrix.try_all(ways, name)
       for level = LEVEL - 1, LEVEL + 1 do
         for _, is_locked in ipairs { false, true } do
           for _, act in ipairs { "nothing", "yield", "sleep" } do
-            try(ways[name], name, waker_is_preemptible, target_is_preemptible, level, is_locked, act, 1)
+            try(
+              ways[name],
+              name,
+              waker_is_preemptible,
+              target_is_preemptible,
+              level,
+              is_locked,
+              act,
+              1
+            )
           end
         end
       end

@@ -26,8 +26,8 @@ static int spin_ms(lua_State *L) {
   return 0;
 }
 
-/* call_and_return(f, ...): calls f without a continuation; its own C frame stays beneath. Checks that errno-like
-   thread data and its locals survive. */
+/* call_and_return(f, ...): calls f without a continuation; its own C frame stays beneath. Checks
+   that errno-like thread data and its locals survive. */
 static int call_and_return(lua_State *L) {
   volatile lua_Integer canary = 0x5eed;
   int top = lua_gettop(L);
@@ -36,7 +36,8 @@ static int call_and_return(lua_State *L) {
   return lua_gettop(L);
 }
 
-/* protected_call(f, ...): as pcall, but without a continuation. Counts the frees that its C code did. */
+/* protected_call(f, ...): as pcall, but without a continuation. Counts the frees that its C code
+   did. */
 static int frees = 0;
 
 static int protected_call(lua_State *L) {

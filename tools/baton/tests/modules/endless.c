@@ -25,7 +25,8 @@ static int wait_and_dig(lua_State *L) {
   return dig_for_ever(L);
 }
 
-static const luaL_Reg functions[] = {{"dig_for_ever", dig_for_ever}, {"wait_and_dig", wait_and_dig}, {NULL, NULL}};
+static const luaL_Reg functions[] = {
+    {"dig_for_ever", dig_for_ever}, {"wait_and_dig", wait_and_dig}, {NULL, NULL}};
 
 int luaopen_endless(lua_State *L) {
   luaL_newlib(L, functions);

@@ -37,7 +37,9 @@ uint64_t subject_largest(void) { return UINT64_MAX; }
 int64_t subject_smallest(void) { return INT64_MIN; }
 _Bool subject_not(_Bool a) { return !a; }
 float subject_half(float a) { return a / 2; }
-double subject_weigh(int a, double b, float c, int64_t d) { return a * 1000 + b * 100 + (double)c * 10 + (double)d; }
+double subject_weigh(int a, double b, float c, int64_t d) {
+  return a * 1000 + b * 100 + (double)c * 10 + (double)d;
+}
 long double subject_longer(long double a) { return a + 1; }
 enum colour subject_next_colour(enum colour colour) { return colour == RED ? GREEN : BLUE; }
 int subject_is_null(const void *p) { return p == NULL; }
@@ -55,7 +57,9 @@ struct mixed subject_scale(struct mixed m, double by) {
 }
 
 uint32_t subject_whole(union word word) { return word.whole; }
-long subject_flags(struct flags flags) { return (long)flags.low * 1000000 + flags.middle * 1000 + (long)flags.high; }
+long subject_flags(struct flags flags) {
+  return (long)flags.low * 1000000 + flags.middle * 1000 + (long)flags.high;
+}
 
 int subject_sum(int count, ...) {
   va_list list;
@@ -111,7 +115,8 @@ void subject_fill_later(int ms, char *to, int byte, size_t size) {
   memset(to, byte, size);
 }
 
-/* The address of something of this thread: equal on one thread, and different on two that live at the same time. */
+/* The address of something of this thread: equal on one thread, and different on two that live at
+   the same time. */
 uintptr_t subject_thread(void) { return (uintptr_t)&errno; }
 
 /* }====================================================== */
@@ -176,7 +181,8 @@ static void *call_from_thread(void *argument) {
 
 #define MOST_THREADS 100
 
-/* Calls back `count` times from each of so many threads at once; answers the sum of what came back, or -1. */
+/* Calls back `count` times from each of so many threads at once; answers the sum of what came back,
+   or -1. */
 int subject_call_from_threads(int (*f)(int, int), int threads, int count) {
   pthread_t all[MOST_THREADS];
   struct work work[MOST_THREADS];

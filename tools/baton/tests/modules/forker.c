@@ -53,7 +53,8 @@ static int get_pid(lua_State *L) {
   return 1;
 }
 
-/* A file whose reading waits until it is released, and forks; what is read is the result of that fork. */
+/* A file whose reading waits until it is released, and forks; what is read is the result of that
+   fork. */
 static atomic_int released, forked;
 
 static void wait_for(atomic_int *flag) {

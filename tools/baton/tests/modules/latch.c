@@ -1,4 +1,5 @@
-/* Objects that a call waits on until a byte is written to their pipe; counts how many calls are inside at once. */
+/* Objects that a call waits on until a byte is written to their pipe; counts how many calls are
+   inside at once. */
 #include <lauxlib.h>
 #include <lua.h>
 #include <stdio.h>
@@ -12,9 +13,10 @@ struct latch {
 static int inside, most;
 
 static void enter(int *count, int *highest) {
-  int now = __atomic_add_fetch(count, 1, __ATOMIC_SEQ_CST), before = __atomic_load_n(highest, __ATOMIC_SEQ_CST);
-  while (now > before && !__atomic_compare_exchange_n(highest, &before, now, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-  }
+  int now = __atomic_add_fetch(count, 1, __ATOMIC_SEQ_CST),
+      before = __atomic_load_n(highest, __ATOMIC_SEQ_CST);
+  while (now > before &&
+      !__atomic_compare_exchange_n(highest, &before, now, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {}
 }
 
 static void leave(int *count) { __atomic_sub_fetch(count, 1, __ATOMIC_SEQ_CST); }
@@ -77,7 +79,8 @@ static int latch_number(lua_State *L) {
   return 1;
 }
 
-/* latch:close() -> how many calls were inside: closing under a call would let it read another's descriptor. */
+/* latch:close() -> how many calls were inside: closing under a call would let it read another's
+   descriptor. */
 static int latch_close(lua_State *L) {
   struct latch *latch = luaL_checkudata(L, 1, "latch");
   lua_pushinteger(L, __atomic_load_n(&latch->inside, __ATOMIC_SEQ_CST));
@@ -96,9 +99,10 @@ static int count_most(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg methods[] = {
-    {"wait", latch_wait}, {"waiter", latch_waiter}, {"number", latch_number}, {"close", latch_close}, {"__close", latch_close}, {NULL, NULL}};
-static const luaL_Reg functions[] = {{"new", latch_new}, {"wait_by_number", wait_by_number}, {"most", count_most}, {NULL, NULL}};
+static const luaL_Reg methods[] = {{"wait", latch_wait}, {"waiter", latch_waiter},
+    {"number", latch_number}, {"close", latch_close}, {"__close", latch_close}, {NULL, NULL}};
+static const luaL_Reg functions[] = {
+    {"new", latch_new}, {"wait_by_number", wait_by_number}, {"most", count_most}, {NULL, NULL}};
 
 int luaopen_latch(lua_State *L) {
   luaL_newmetatable(L, "latch");

@@ -1,4 +1,5 @@
-/* Makes a Lua state of its own, runs a chunk there, and closes it, as luv's threads and cqueues do. */
+/* Makes a Lua state of its own, runs a chunk there, and closes it, as luv's threads and cqueues
+   do. */
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>

@@ -1,6 +1,6 @@
 /*
-** Preloaded: look-ups of names that begin with "slow" end once the file $SLOW_NAMES is there, and find 127.0.0.1; names that begin with "none" are
-** unknown. All others are the system's.
+** Preloaded: look-ups of names that begin with "slow" end once the file $SLOW_NAMES is there, and
+** find 127.0.0.1; names that begin with "none" are unknown. All others are the system's.
 */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -27,16 +27,20 @@ static void wait_for_file(void) {
   at_once--;
 }
 
-int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **found) {
-  int (*next)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = dlsym(RTLD_NEXT, "getaddrinfo");
+int getaddrinfo(
+    const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **found) {
+  int (*next)(const char *, const char *, const struct addrinfo *, struct addrinfo **) =
+      dlsym(RTLD_NEXT, "getaddrinfo");
   if (node != NULL && strncmp(node, "none", 4) == 0) return EAI_NONAME;
   if (node == NULL || strncmp(node, "slow", 4) != 0) return next(node, service, hints, found);
   wait_for_file();
   return next("127.0.0.1", service, hints, found);
 }
 
-int getnameinfo(const struct sockaddr *address, socklen_t size, char *host, socklen_t host_size, char *service, socklen_t service_size, int flags) {
-  int (*next)(const struct sockaddr *, socklen_t, char *, socklen_t, char *, socklen_t, int) = dlsym(RTLD_NEXT, "getnameinfo");
+int getnameinfo(const struct sockaddr *address, socklen_t size, char *host, socklen_t host_size,
+    char *service, socklen_t service_size, int flags) {
+  int (*next)(const struct sockaddr *, socklen_t, char *, socklen_t, char *, socklen_t, int) =
+      dlsym(RTLD_NEXT, "getnameinfo");
   if (!(flags & NI_NUMERICHOST)) wait_for_file();
   return next(address, size, host, host_size, service, service_size, flags | NI_NUMERICHOST);
 }

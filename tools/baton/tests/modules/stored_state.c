@@ -1,11 +1,13 @@
-/* A module that keeps a lua_State, as many do, and calls on it later from whoever calls the module. */
+/* A module that keeps a lua_State, as many do, and calls on it later from whoever calls the
+   module. */
 #include <lauxlib.h>
 #include <lua.h>
 
 static lua_State *at_load = NULL;
 static lua_State *remembered = NULL;
 
-/* Calls the function on top of `from` with one argument on the state `on`; gives its result or raises its error. */
+/* Calls the function on top of `from` with one argument on the state `on`; gives its result or
+   raises its error. */
 static int call_on(lua_State *on, lua_State *from) {
   luaL_checktype(from, 1, LUA_TFUNCTION);
   lua_settop(from, 2);
@@ -38,8 +40,11 @@ static int call_main(lua_State *L) {
 }
 
 static const luaL_Reg functions[] = {
-    {"call_at_load", call_at_load},       {"remember", remember}, {"call_remembered", call_remembered},
-    {"call_main", call_main},             {NULL, NULL},
+    {"call_at_load", call_at_load},
+    {"remember", remember},
+    {"call_remembered", call_remembered},
+    {"call_main", call_main},
+    {NULL, NULL},
 };
 
 int luaopen_stored_state(lua_State *L) {

@@ -54,7 +54,8 @@ fn literal(form: Form, value: &str) -> String {
         Form::Pointer => format!("(void *)(uintptr_t){value}"),
         // Constants of enumerations are names.
         Form::Integer | Form::Unsigned
-            if value.ends_with(|last: char| last.is_ascii_digit()) && !value.starts_with(['A', 'B', 'C', 'D']) =>
+            if value.ends_with(|last: char| last.is_ascii_digit())
+                && !value.starts_with(['A', 'B', 'C', 'D']) =>
         {
             format!("{value}LL")
         }
@@ -63,7 +64,11 @@ fn literal(form: Form, value: &str) -> String {
 }
 
 fn assignment(object: &str, leaf: &Leaf, which: usize) -> String {
-    format!("{object}.{} = {};", leaf.path, literal(leaf.form, &leaf.values[which]))
+    format!(
+        "{object}.{} = {};",
+        leaf.path,
+        literal(leaf.form, &leaf.values[which])
+    )
 }
 
 /// Statements that show all leaves that are apart, by `print` with `first` before the format.
@@ -72,13 +77,24 @@ fn listing(object: &str, leaves: &[Leaf], print: &str) -> String {
         let (format, cast) = shown(leaf.form);
         format!("  {print}\" {format}\", {cast}{object}.{});\n", leaf.path)
     };
-    leaves.iter().filter(|leaf| leaf.is_apart).map(show).collect()
+    leaves
+        .iter()
+        .filter(|leaf| leaf.is_apart)
+        .map(show)
+        .collect()
 }
 
-fn record(source: &mut String, declaration: &Declaration, leaves: &[Leaf], (is_passed, is_returned): (bool, bool)) {
+fn record(
+    source: &mut String,
+    declaration: &Declaration,
+    leaves: &[Leaf],
+    (is_passed, is_returned): (bool, bool),
+) {
     let Declaration { index, name, .. } = declaration;
     let label = declaration.label();
-    let mut answer = format!("  static {name} x;\n  printf(\"{label} %zu %zu\\n\", sizeof(x), _Alignof({name}));\n");
+    let mut answer = format!(
+        "  static {name} x;\n  printf(\"{label} %zu %zu\\n\", sizeof(x), _Alignof({name}));\n"
+    );
     for leaf in leaves {
         let path = &leaf.path;
         let (format, cast) = shown(leaf.form);
@@ -108,7 +124,8 @@ fn record(source: &mut String, declaration: &Declaration, leaves: &[Leaf], (is_p
     };
     writeln!(
         source,
-        "void fill{index}({name} *p, int which) {{\n  static {name} x;\n  memset(&x, 0, sizeof x);\n  if (which) {{\n{}  }} else {{\n{}  }}\n  memcpy(p, &x, sizeof x);\n}}",
+        "void fill{index}({name} *p, int which) {{\n  static {name} x;\n  memset(&x, 0, sizeof \
+         x);\n  if (which) {{\n{}  }} else {{\n{}  }}\n  memcpy(p, &x, sizeof x);\n}}",
         fill(1),
         fill(0)
     )
@@ -132,7 +149,9 @@ fn record(source: &mut String, declaration: &Declaration, leaves: &[Leaf], (is_p
 fn passed(source: &mut String, answer: &mut String, declaration: &Declaration, leaves: &[Leaf]) {
     let Declaration { index, name, .. } = declaration;
     let leading = declaration.leading();
-    let parameters: String = (0..leading).map(|number| format!("long a{number}, ")).collect();
+    let parameters: String = (0..leading)
+        .map(|number| format!("long a{number}, "))
+        .collect();
     let sum: String = (0..leading).map(|number| format!(" + a{number}")).collect();
     writeln!(
         source,
@@ -142,11 +161,15 @@ fn passed(source: &mut String, answer: &mut String, declaration: &Declaration, l
         listing("y", leaves, "to += sprintf(to, ")
     )
     .expect("it is a string");
-    let arguments: String = (0..leading).map(|number| format!("{}, ", number + 1)).collect();
+    let arguments: String = (0..leading)
+        .map(|number| format!("{}, ", number + 1))
+        .collect();
     write!(
         answer,
-        "  {{\n  static {name} y;\n  static char text[100000];\n  fill{index}(&x, 0); fill{index}(&y, 1);\n\
-         \x20 take{index}(text, {arguments}x, 1.5, y, 2.5f);\n  printf(\"{}: take %s\\n\", text);\n  }}\n",
+        "  {{\n  static {name} y;\n  static char text[100000];\n  fill{index}(&x, 0); \
+         fill{index}(&y, 1);\n\
+         \x20 take{index}(text, {arguments}x, 1.5, y, 2.5f);\n  printf(\"{}: take %s\\n\", \
+         text);\n  }}\n",
         declaration.label()
     )
     .expect("it is a string");
@@ -176,7 +199,8 @@ fn enumeration(source: &mut String, declaration: &Declaration, constants: &[Stri
     let label = declaration.label();
     writeln!(
         source,
-        "static void answer{index}(void) {{\n  printf(\"{label} %zu %zu\\n\", sizeof({name}), _Alignof({name}));"
+        "static void answer{index}(void) {{\n  printf(\"{label} %zu %zu\\n\", sizeof({name}), \
+         _Alignof({name}));"
     )
     .expect("it is a string");
     for constant in constants {
@@ -193,7 +217,9 @@ fn enumeration(source: &mut String, declaration: &Declaration, constants: &[Stri
 fn share(number: usize, of: Scalar) -> String {
     let weight = number + 1;
     match of.form {
-        Form::Floating | Form::LongDouble => format!("  sum += (long long)(a{number} * 8) * {weight};\n"),
+        Form::Floating | Form::LongDouble => {
+            format!("  sum += (long long)(a{number} * 8) * {weight};\n")
+        }
         Form::Pointer => format!("  sum += (long long)(uintptr_t)a{number} * {weight};\n"),
         _ => format!("  sum += (long long)a{number} * {weight};\n"),
     }
@@ -236,7 +262,8 @@ fn function(source: &mut String, declaration: &Declaration, signature: &Signatur
         source,
         "{0} {name}({parameters}) {{\n  long long sum = 12345;\n{shares}  return {back}sum;\n}}\n\
          {0} {name}_through({name}_type *function) {{ return function({arguments}); }}\n\
-         static void answer{index}(void) {{\n  printf(\"{label}: {format}\\n\", {cast}{name}({arguments}));\n  \
+         static void answer{index}(void) {{\n  printf(\"{label}: {format}\\n\", \
+         {cast}{name}({arguments}));\n  \
          printf(\"{label}: {format} through\\n\", {cast}{name}_through({name}));\n}}",
         result.name
     )

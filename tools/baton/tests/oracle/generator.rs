@@ -1,4 +1,5 @@
-//! Makes declarations: structures, unions, arrays, bit-fields, packed and aligned ones, enumerations, pointers, functions.
+//! Makes declarations: structures, unions, arrays, bit-fields, packed and aligned ones,
+//! enumerations, pointers, functions.
 
 use std::fmt::Write;
 
@@ -84,14 +85,24 @@ impl Generator {
 
     fn enumeration(&mut self, index: usize) -> Declaration {
         let packed = self.random.pick(&["", "", "__attribute__((packed)) "]);
-        let last = self
-            .random
-            .pick(&["1", "127", "128", "-1", "255 + 1", "0x7fffffff", "-40000", "1L << 40"]);
+        let last = self.random.pick(&[
+            "1",
+            "127",
+            "128",
+            "-1",
+            "255 + 1",
+            "0x7fffffff",
+            "-40000",
+            "1L << 40",
+        ]);
         let name = format!("enum e{index}");
         let text = format!(
-            "enum {packed}e{index} {{ A{index}, B{index} = sizeof(int) * 2 - 1, C{index}, D{index} = {last} }};"
+            "enum {packed}e{index} {{ A{index}, B{index} = sizeof(int) * 2 - 1, C{index}, D{index} \
+             = {last} }};"
         );
-        let constants: Vec<String> = ["A", "B", "C", "D"].map(|letter| format!("{letter}{index}")).to_vec();
+        let constants: Vec<String> = ["A", "B", "C", "D"]
+            .map(|letter| format!("{letter}{index}"))
+            .to_vec();
         let leaf = Leaf {
             path: String::new(),
             form: Form::Integer,
@@ -131,7 +142,8 @@ impl Generator {
             list.join(", ")
         };
         let text = format!(
-            "typedef {0} {name}_type({list}); {0} {name}({list}); {0} {name}_through({name}_type *function);",
+            "typedef {0} {name}_type({list}); {0} {name}({list}); {0} {name}_through({name}_type \
+             *function);",
             result.name
         );
         let kind = Kind::Function(Signature { result, parameters });
@@ -180,7 +192,8 @@ impl Generator {
         }
     }
 
-    /// An attribute that changes the layout of a whole type, and whether it is aligned to more than 16 bytes by that.
+    /// An attribute that changes the layout of a whole type, and whether it is aligned to more than
+    /// 16 bytes by that.
     fn attribute(&mut self) -> (String, bool) {
         match self.random.below(8) {
             0 => ("__attribute__((packed)) ".to_owned(), false),
@@ -196,7 +209,8 @@ impl Generator {
         }
     }
 
-    /// The members of a structure or union. Of a union, only the first one's leaves are apart from the others'.
+    /// The members of a structure or union. Of a union, only the first one's leaves are apart from
+    /// the others'.
     fn members(&mut self, index: usize, depth: usize, is_union: bool) -> Member {
         let count = 1 + self.random.below(6);
         let mut all = Member {
@@ -216,10 +230,11 @@ impl Generator {
             write!(all.text, "{}; ", member.text).expect("it is a string");
             all.is_wide |= member.is_wide;
             let is_hidden = is_union && number > 0;
-            all.leaves.extend(member.leaves.into_iter().map(|leaf| Leaf {
-                is_apart: leaf.is_apart && !is_hidden,
-                ..leaf
-            }));
+            all.leaves
+                .extend(member.leaves.into_iter().map(|leaf| Leaf {
+                    is_apart: leaf.is_apart && !is_hidden,
+                    ..leaf
+                }));
         }
         all
     }
@@ -251,7 +266,9 @@ impl Generator {
         };
         if !self.random.one_in(8) {
             let width = 1 + self.random.below(most);
-            let attribute = self.random.pick(&["", "", "", "", "", " __attribute__((packed))"]);
+            let attribute = self
+                .random
+                .pick(&["", "", "", "", "", " __attribute__((packed))"]);
             member.text = format!("{} {name} : {width}{attribute}", of.name);
             let leaf = self.leaf(of, of.name);
             member.leaves.push(Leaf {
@@ -295,8 +312,12 @@ impl Generator {
             _ => (String::new(), false),
         };
         let indices: Vec<String> = match self.random.below(6) {
-            0 if of.leaves.len() < 10 => (0..=self.random.below(4)).map(|at| format!("{name}[{at}]")).collect(),
-            1 if of.leaves.len() < 5 => (0..6).map(|at| format!("{name}[{}][{}]", at / 3, at % 3)).collect(),
+            0 if of.leaves.len() < 10 => (0..=self.random.below(4))
+                .map(|at| format!("{name}[{at}]"))
+                .collect(),
+            1 if of.leaves.len() < 5 => (0..6)
+                .map(|at| format!("{name}[{}][{}]", at / 3, at % 3))
+                .collect(),
             _ => vec![name.to_owned()],
         };
         let last = indices.last().expect("it has one");
@@ -308,7 +329,10 @@ impl Generator {
         };
         Member {
             text: format!("{} {name}{array}{attribute}", of.name),
-            leaves: indices.iter().flat_map(|place| below(place, &of.leaves)).collect(),
+            leaves: indices
+                .iter()
+                .flat_map(|place| below(place, &of.leaves))
+                .collect(),
             is_wide: of.is_wide || is_wide,
         }
     }

@@ -56,7 +56,12 @@ fn literal(value: &str) -> String {
     }
 }
 
-fn record(text: &mut String, declaration: &Declaration, leaves: &[Leaf], (is_passed, is_returned): (bool, bool)) {
+fn record(
+    text: &mut String,
+    declaration: &Declaration,
+    leaves: &[Leaf],
+    (is_passed, is_returned): (bool, bool),
+) {
     let Declaration {
         index,
         name,
@@ -75,7 +80,8 @@ fn record(text: &mut String, declaration: &Declaration, leaves: &[Leaf], (is_pas
     if is_returned {
         write!(
             all,
-            "\n{name} make{index}(int which); {name} turn{index}({name} (*f)({name}, int, double), {name} x);"
+            "\n{name} make{index}(int which); {name} turn{index}({name} (*f)({name}, int, double), \
+             {name} x);"
         )
         .expect("it is a string");
     }
@@ -107,7 +113,13 @@ fn function(text: &mut String, declaration: &Declaration, signature: &Signature)
     declare(text, &declaration.text);
     let list = signature.parameters.iter().enumerate();
     let list: String = list
-        .map(|(number, (of, value))| format!(", {{ {number}, {:?}, {value}, cast = {:?} }}", form(of.form), of.name))
+        .map(|(number, (of, value))| {
+            format!(
+                ", {{ {number}, {:?}, {value}, cast = {:?} }}",
+                form(of.form),
+                of.name
+            )
+        })
         .collect();
     writeln!(
         text,

@@ -1,4 +1,5 @@
-//! Declarations of C made from a seed, and what a program in C and one in Lua have to say about them: line for line the same.
+//! Declarations of C made from a seed, and what a program in C and one in Lua have to say about
+//! them: line for line the same.
 
 mod c_program;
 mod generator;
@@ -80,7 +81,9 @@ impl Oracle {
     pub(crate) fn new(seed: u64, count: usize) -> Self {
         let mut generator = Generator::new(seed);
         Self {
-            declarations: (0..count).map(|index| generator.declaration(index)).collect(),
+            declarations: (0..count)
+                .map(|index| generator.declaration(index))
+                .collect(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Numbers that are the same for the same seed.
 
-/// xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016).
+/// xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled",
+/// 2016).
 pub(super) struct Random {
     state: u64,
 }

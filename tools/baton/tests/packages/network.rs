@@ -1,4 +1,5 @@
-//! Network programs as people write them, over libraries as Debian installs them and real servers: several processes at once, kills, timeouts.
+//! Network programs as people write them, over libraries as Debian installs them and real servers:
+//! several processes at once, kills, timeouts.
 
 use crate::harness::{self, Run, baton};
 use crate::server::Server;
@@ -10,7 +11,8 @@ struct Setup {
     _server: Option<Server>,
 }
 
-/// Makes one `#[test]` of each named case of a Lua file, and one that fails when a case of the file is not named. Each run is set up by `$setup`.
+/// Makes one `#[test]` of each named case of a Lua file, and one that fails when a case of the file
+/// is not named. Each run is set up by `$setup`.
 macro_rules! cases {
     ($(mod $module:ident from $file:literal with $setup:ident: $($name:ident),+ $(,)?;)+) => {$(
         mod $module {
@@ -41,7 +43,7 @@ cases! {
     mod postgres from "network/postgres.lua" with postgres_setup:
         many_processes_connect_and_ask_at_once,
         a_statement_timeout_ends_the_query_of_its_connection_only,
-        who_waits_for_a_query_can_be_killed_and_its_connection_closed;
+        a_killed_process_ends_when_its_query_has;
     mod smtp from "network/smtp.lua" with smtp_setup:
         many_processes_send_at_once,
         a_large_message_stops_nobody,
@@ -88,6 +90,7 @@ cases! {
         a_callback_may_wait_for_another_process,
         stopping_ends_the_run_and_leaves_the_rest,
         once_and_nowait_are_as_ever,
+        a_callback_knows_that_it_may_not_yield_and_how_the_loop_runs,
         who_runs_the_loop_can_be_killed_and_another_one_goes_on,
         the_pool_of_threads_wakes_the_loop,
         two_runners_take_turns,
@@ -101,8 +104,8 @@ cases! {
 /// A run that also finds libraries without C code that Debian has for older Luas only.
 fn with_older_libraries() -> Run {
     let own = harness::lua_dir().join("?.lua");
-    let system =
-        "/usr/share/lua/5.4/?.lua;/usr/share/lua/5.4/?/init.lua;/usr/share/lua/5.3/?.lua;/usr/share/lua/5.2/?.lua";
+    let system = "/usr/share/lua/5.4/?.lua;/usr/share/lua/5.4/?/init.lua;\
+                  /usr/share/lua/5.3/?.lua;/usr/share/lua/5.2/?.lua";
     baton().env("LUA_PATH_5_4", format!("{};{system};;", own.display()))
 }
 
@@ -111,7 +114,9 @@ fn alone(run: Run) -> Setup {
 }
 
 fn redis_setup() -> Option<Setup> {
-    if !is_installed("socket", "lua-socket") || !is_file("/usr/share/lua/5.3/redis.lua", "lua-redis") {
+    if !is_installed("socket", "lua-socket")
+        || !is_file("/usr/share/lua/5.3/redis.lua", "lua-redis")
+    {
         return None;
     }
     let server = Server::redis()?;
@@ -148,7 +153,8 @@ fn tls_setup() -> Option<Setup> {
 }
 
 fn copas_setup() -> Option<Setup> {
-    let installed = is_installed("socket", "lua-socket") && is_file("/usr/share/lua/5.2/copas.lua", "lua-copas");
+    let installed = is_installed("socket", "lua-socket")
+        && is_file("/usr/share/lua/5.2/copas.lua", "lua-copas");
     installed.then(|| alone(with_older_libraries()))
 }
 
@@ -157,7 +163,8 @@ fn cqueues_setup() -> Option<Setup> {
 }
 
 fn http_setup() -> Option<Setup> {
-    let installed = is_installed("cqueues", "lua-cqueues") && is_file("/usr/share/lua/5.3/http/server.lua", "lua-http");
+    let installed = is_installed("cqueues", "lua-cqueues")
+        && is_file("/usr/share/lua/5.3/http/server.lua", "lua-http");
     installed.then(|| alone(with_older_libraries()))
 }
 

@@ -1,4 +1,5 @@
-//! Servers that tests start for themselves: as another user than root, in a directory of their own, and gone at the end.
+//! Servers that tests start for themselves: as another user than root, in a directory of their own,
+//! and gone at the end.
 
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read};
@@ -10,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::harness::peer;
+use crate::harness::{peer, signals};
 
 /// Debian's `nobody` and `nogroup`: what a server runs as if the test is root's.
 const NOBODY: u32 = 65534;
@@ -23,7 +24,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// PostgreSQL with the user `baton`, on a Unix socket in its directory only. None, said loudly, where it is not installed.
+    /// PostgreSQL with the user `baton`, on a Unix socket in its directory only. None, said loudly,
+    /// where it is not installed.
     pub(crate) fn postgres() -> Option<Self> {
         let Some(programs) = postgres_programs() else {
             peer::skip("what needs a PostgreSQL server", "install postgresql");
@@ -32,8 +34,17 @@ impl Server {
         let dir = new_dir("postgres");
         let data = dir.join("data");
         let mut init = as_nobody(&programs.join("initdb"), &dir);
-        init.args(["-A", "trust", "-U", "baton", "-E", "UTF8", "--no-sync", "-D"])
-            .arg(&data);
+        init.args([
+            "-A",
+            "trust",
+            "-U",
+            "baton",
+            "-E",
+            "UTF8",
+            "--no-sync",
+            "-D",
+        ])
+        .arg(&data);
         succeed(init);
         let mut command = as_nobody(&programs.join("postgres"), &dir);
         command.arg("-D").arg(&data).arg("-k").arg(&dir);
@@ -46,7 +57,8 @@ impl Server {
         ))
     }
 
-    /// MariaDB with the database `test` and its user `root` without a password, on a Unix socket and on a port of 127.0.0.1.
+    /// MariaDB with the database `test` and its user `root` without a password, on a Unix socket
+    /// and on a port of 127.0.0.1.
     pub(crate) fn mariadb() -> Option<Self> {
         let server = Path::new("/usr/sbin/mariadbd");
         let install = Path::new("/usr/bin/mariadb-install-db");
@@ -80,7 +92,8 @@ impl Server {
         Some(Self::start(command, dir, port, "ready for connections"))
     }
 
-    /// OpenLDAP with the empty domain `dc=test`, on a Unix socket in its directory; its administrator's password is `secret`.
+    /// OpenLDAP with the empty domain `dc=test`, on a Unix socket in its directory; its
+    /// administrator's password is `secret`.
     pub(crate) fn slapd() -> Option<Self> {
         let (slapd, slapadd) = (Path::new("/usr/sbin/slapd"), Path::new("/usr/sbin/slapadd"));
         if !slapd.exists() || !slapadd.exists() {
@@ -93,12 +106,14 @@ impl Server {
         own(&data);
         let settings = format!(
             "include /etc/ldap/schema/core.schema\nmodulepath /usr/lib/ldap\nmoduleload back_mdb\n\
-             database mdb\nsuffix dc=test\nrootdn cn=admin,dc=test\nrootpw secret\nmaxsize 10485760\ndirectory {}\n",
+             database mdb\nsuffix dc=test\nrootdn cn=admin,dc=test\nrootpw secret\nmaxsize \
+             10485760\ndirectory {}\n",
             data.display()
         );
         let (settings_file, domain) = (dir.join("slapd.conf"), dir.join("domain.ldif"));
         std::fs::write(&settings_file, settings).expect("the server's directory can be written to");
-        let entry = "dn: dc=test\nobjectClass: dcObject\nobjectClass: organization\ndc: test\no: test\n";
+        let entry =
+            "dn: dc=test\nobjectClass: dcObject\nobjectClass: organization\ndc: test\no: test\n";
         std::fs::write(&domain, entry).expect("the server's directory can be written to");
         let mut init = as_nobody(slapadd, &dir);
         init.arg("-f").arg(&settings_file).arg("-l").arg(&domain);
@@ -113,18 +128,36 @@ impl Server {
 
     /// Redis, empty, on a port of 127.0.0.1.
     pub(crate) fn redis() -> Option<Self> {
-        let program = "/usr/bin/redis-server";
+        let program = "/usr/bin/redis-check-rdb";
         if !Path::new(program).exists() {
-            peer::skip("what needs a Redis server", "install redis-server");
+            peer::skip("what needs a Redis server", "install redis-tools");
             return None;
         }
         let (dir, port) = (new_dir("redis"), free_port());
-        let mut command = said_on_stderr(program, &dir);
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
-        Some(Self::start(command, dir, port, "Ready to accept connections"))
+        // The checker of databases is the server under another name; Debian's package of the server
+        // adds but the service.
+        let server = dir.join("redis-server");
+        std::os::unix::fs::symlink(program, &server)
+            .expect("the server's directory can be written to");
+        let mut command = said_on_stderr(&server, &dir);
+        command.args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+        ]);
+        Some(Self::start(
+            command,
+            dir,
+            port,
+            "Ready to accept connections",
+        ))
     }
 
-    /// A mail server on a port of 127.0.0.1 that keeps what it gets as files in `mail/new` of its directory.
+    /// A mail server on a port of 127.0.0.1 that keeps what it gets as files in `mail/new` of its
+    /// directory.
     pub(crate) fn mail() -> Option<Self> {
         let program = "/usr/bin/aiosmtpd";
         if !Path::new(program).exists() {
@@ -134,7 +167,9 @@ impl Server {
         let (dir, port) = (new_dir("mail"), free_port());
         let mut command = as_nobody(Path::new(program), &dir);
         command.args(["-n", "-d", "-l", &format!("127.0.0.1:{port}")]);
-        command.args(["-c", "aiosmtpd.handlers.Mailbox"]).arg(dir.join("mail"));
+        command
+            .args(["-c", "aiosmtpd.handlers.Mailbox"])
+            .arg(dir.join("mail"));
         Some(Self::start(command, dir, port, "Server is listening"))
     }
 
@@ -153,19 +188,26 @@ impl Server {
         self.port
     }
 
-    /// Waits until the server says on stderr that it is ready; what it says later is read and dropped.
+    /// Waits until the server says on stderr that it is ready; what it says later is read and
+    /// dropped.
     fn start(mut command: Command, dir: PathBuf, port: u16, ready: &str) -> Self {
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
+        signals::give_children_default_actions();
         let mut child = command.spawn().expect("the server can be started");
         let mut lines = BufReader::new(child.stderr.take().expect("stderr is piped"));
         let server = Self { child, dir, port };
         let mut said = String::new();
         while !said.contains(ready) {
-            let count = lines.read_line(&mut said).expect("the server's messages can be read");
-            assert!(count > 0, "the server {command:?} ended before it was ready:\n{said}");
+            let count = lines
+                .read_line(&mut said)
+                .expect("the server's messages can be read");
+            assert!(
+                count > 0,
+                "the server {command:?} ended before it was ready:\n{said}"
+            );
         }
         std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
         server
@@ -180,19 +222,19 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// By SIGQUIT, an end at once that PostgreSQL's children follow; a server that takes no notice of it, as one does whose parent ignored the
-    /// signal, is killed.
+    /// By SIGQUIT, an end at once that PostgreSQL's children follow; a server that takes no notice
+    /// of it is killed.
     fn end(&mut self) {
-        let mut quit = Command::new("kill");
-        quit.arg("-QUIT").arg(self.child.id().to_string());
-        if quit.status().is_ok_and(|status| status.success()) {
-            let patience = Instant::now() + Duration::from_secs(5);
-            while Instant::now() < patience {
-                if !matches!(self.child.try_wait(), Ok(None)) {
-                    return;
-                }
-                std::thread::sleep(Duration::from_millis(10));
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            return;
+        }
+        signals::send(self.child.id(), "QUIT");
+        let patience = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < patience {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
             }
+            std::thread::sleep(Duration::from_millis(10));
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -212,7 +254,8 @@ fn postgres_programs() -> Option<PathBuf> {
         .find(|programs| programs.join("initdb").exists() && programs.join("postgres").exists())
 }
 
-/// A directory that the server's user owns. Its path is short, as that of a Unix socket in it must be.
+/// A directory that the server's user owns. Its path is short, as that of a Unix socket in it must
+/// be.
 fn new_dir(name: &str) -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     // Relaxed: only the numbers must differ.
@@ -231,7 +274,8 @@ fn is_root(dir: &Path) -> bool {
 /// Gives a path that root has just made to the server's user.
 fn own(path: &Path) {
     if is_root(path) {
-        std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).expect("root may give a directory away");
+        std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY))
+            .expect("root may give a directory away");
     }
 }
 
@@ -249,10 +293,13 @@ fn as_nobody(program: &Path, dir: &Path) -> Command {
     command
 }
 
-/// The same, of a program that tells its state on stdout; it leaves no image of its memory when it is ended.
-fn said_on_stderr(program: &str, dir: &Path) -> Command {
+/// The same, of a program that tells its state on stdout; it leaves no image of its memory when it
+/// is ended.
+fn said_on_stderr(program: &Path, dir: &Path) -> Command {
     let mut command = as_nobody(Path::new("/bin/sh"), dir);
-    command.args(["-c", "ulimit -c 0; exec \"$0\" \"$@\" >&2", program]);
+    command
+        .args(["-c", "ulimit -c 0; exec \"$0\" \"$@\" >&2"])
+        .arg(program);
     command
 }
 
@@ -271,7 +318,7 @@ fn succeed(mut command: Command) {
 }
 
 /// A port that was free a moment ago.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0));
     let address = listener.and_then(|listener| listener.local_addr());
     address.expect("there is a free port").port()

@@ -28,7 +28,8 @@ fn luarocks_builds_a_rock_with_a_c_module_that_can_be_required() {
     let source = dir.display();
     let rockspec = format!(
         "package = 'twice' version = '1.0-1' source = {{ url = 'file://{source}' }}
-         build = {{ type = 'builtin', modules = {{ twice = {{ sources = {{ '{source}/twice.c' }} }} }} }}"
+         build = {{ type = 'builtin', modules = {{ twice = {{ sources = {{ '{source}/twice.c' }} \
+         }} }} }}"
     );
     let rockspec = write(&dir, "twice-1.0-1.rockspec", &rockspec);
     let tree_text = tree.to_string_lossy();
@@ -43,7 +44,10 @@ fn luarocks_builds_a_rock_with_a_c_module_that_can_be_required() {
     let Some(made) = luarocks(&["make", &rockspec.to_string_lossy(), include]) else {
         return;
     };
-    assert!(made.stdout.contains("twice 1.0-1 is now installed"), "{made}");
+    assert!(
+        made.stdout.contains("twice 1.0-1 is now installed"),
+        "{made}"
+    );
     baton()
         .env("LUA_CPATH_5_4", tree.join("lib/lua/5.4/?.so"))
         .code("print(require 'twice'(21))")
@@ -53,7 +57,10 @@ fn luarocks_builds_a_rock_with_a_c_module_that_can_be_required() {
     let listed = luarocks(&["list"]).expect("luarocks is there");
     assert!(listed.stdout.contains("1.0-1 (installed)"), "{listed}");
     let packed = luarocks(&["pack", "twice"]).expect("luarocks is there");
-    assert!(packed.succeeds().stdout.contains("twice-1.0-1.linux"), "{packed}");
+    assert!(
+        packed.succeeds().stdout.contains("twice-1.0-1.linux"),
+        "{packed}"
+    );
     // Left-over files only take room in the target directory.
     let _ = std::fs::remove_dir_all(dir);
 }
@@ -66,7 +73,8 @@ fn busted_runs_a_specification() {
         before_each(function() log('before') end)
         it('adds', function() assert.are.equal(4, 2 + 2) assert.spy(log).was.called(1) end)
         it('compares deeply', function() assert.are.same({ 1, { 2 } }, { 1, { 2 } }) end)
-        it('sees errors', function() assert.has_error(function() error('wrong', 0) end, 'wrong') end)
+        it('sees errors', function() assert.has_error(function() error('wrong', 0) end, 'wrong') \
+        end)
         it('fails where it should', function() assert.is_true(false) end)
         pending('is not written yet')
     end)";
@@ -93,7 +101,12 @@ fn luacheck_finds_a_known_warning() {
     let path = write(&dir, "unused.lua", "local unused = 1\nprint(undefined)\n");
     let path = path.to_string_lossy();
     let prepare = |run: Run| run.env("LUA_PATH_5_4", LUACHECK_PATH);
-    let Some(outcome) = same_tool("/usr/bin/luacheck", "lua-check", &["--no-color", &path], prepare) else {
+    let Some(outcome) = same_tool(
+        "/usr/bin/luacheck",
+        "lua-check",
+        &["--no-color", &path],
+        prepare,
+    ) else {
         return;
     };
     outcome.ends_with(1);
@@ -107,16 +120,26 @@ fn luacheck_finds_a_known_warning() {
     let _ = std::fs::remove_dir_all(dir);
 }
 
-/// Runs a script that a package installs, by the system's Lua and by ours; both must end and say the same. None, said
-/// loudly, where it is not installed.
-fn same_tool(script: &str, package: &str, arguments: &[&str], prepare: impl Fn(Run) -> Run) -> Option<Outcome> {
+/// Runs a script that a package installs, by the system's Lua and by ours; both must end and say
+/// the same. None, said loudly, where it is not installed.
+fn same_tool(
+    script: &str,
+    package: &str,
+    arguments: &[&str],
+    prepare: impl Fn(Run) -> Run,
+) -> Option<Outcome> {
     if !Path::new(script).exists() {
         peer::skip(script, &format!("install {package}"));
         return None;
     }
     let tool = |interpreter: Run| {
-        let interpreter = interpreter.without_env("LUA_PATH_5_4").without_env("LUA_CPATH_5_4");
-        arguments.iter().fold(prepare(interpreter).arg(script), Run::arg).run()
+        let interpreter = interpreter
+            .without_env("LUA_PATH_5_4")
+            .without_env("LUA_CPATH_5_4");
+        arguments
+            .iter()
+            .fold(prepare(interpreter).arg(script), Run::arg)
+            .run()
     };
     let (wanted, got) = (tool(peer::lua()?), tool(baton()));
     let quiet = |outcome: &Outcome| without_times(&outcome.stdout);
@@ -131,7 +154,9 @@ fn same_tool(script: &str, package: &str, arguments: &[&str], prepare: impl Fn(R
 
 /// busted says how long it took.
 fn without_times(text: &str) -> String {
-    let lines = text.lines().map(|line| line.split(" : ").next().unwrap_or(line));
+    let lines = text
+        .lines()
+        .map(|line| line.split(" : ").next().unwrap_or(line));
     lines.collect::<Vec<_>>().join("\n")
 }
 

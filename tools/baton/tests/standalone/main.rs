@@ -1,5 +1,6 @@
-//! The command line and the interactive mode, where there is nothing to compare with: what `lua` does not have, signals, and
-//! terminals. What can be compared with `lua5.4` is in `tests/transcript`.
+//! The command line and the interactive mode, where there is nothing to compare with: what `lua`
+//! does not have, signals, and terminals. What can be compared with `lua5.4` is in
+//! `tests/transcript`.
 
 mod own;
 mod run;

@@ -1,4 +1,5 @@
-//! What cannot be compared: two long options that `lua` does not have, and reading without readline.
+//! What cannot be compared: two long options that `lua` does not have, and reading without
+//! readline.
 
 use crate::interpreter;
 use crate::run::{baton, finish, spawn};
@@ -25,7 +26,10 @@ fn version_names_lua_and_baton() {
 #[test]
 fn help_names_every_option_and_variable() {
     let (stdout, stderr, status) = ask("--help");
-    assert!(stdout.starts_with("usage: lua [options] [script [args]]\n"), "{stdout}");
+    assert!(
+        stdout.starts_with("usage: lua [options] [script [args]]\n"),
+        "{stdout}"
+    );
     for word in [
         "-e stat",
         "-l mod",
@@ -53,7 +57,10 @@ fn help_names_every_option_and_variable() {
 #[test]
 fn help_runs_nothing_else() {
     let arguments = ["-e", "print('run')", "--help"];
-    let output = finish(spawn(&mut interpreter(baton(), &arguments)), b"print('input')");
+    let output = finish(
+        spawn(&mut interpreter(baton(), &arguments)),
+        b"print('input')",
+    );
     let stdout = String::from_utf8(output.stdout).expect("text");
     assert!(stdout.starts_with("usage: "), "{stdout}");
 }
@@ -64,7 +71,11 @@ fn the_example_in_the_help_is_a_lua_chunk() {
     let (_, example) = help.split_once("Example:\n").expect("an example");
     let check = format!("assert(load([==[{example}]==]))");
     let output = finish(spawn(&mut interpreter(baton(), &["-e", &check])), b"");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 #[test]

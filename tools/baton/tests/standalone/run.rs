@@ -8,12 +8,24 @@ use std::sync::mpsc;
 use std::time::Duration;
 use std::{env, thread};
 
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+#[path = "../harness/program.rs"]
+#[allow(dead_code)] // each test binary uses its own part
+mod program;
+#[path = "../harness/signals.rs"]
+#[allow(dead_code)] // each test binary uses its own part
+pub(crate) mod signals;
+#[path = "../harness/skip.rs"]
+mod skip;
+
 /// A program that has not ended by then hangs.
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// The program under test.
 pub(crate) fn baton() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_baton"))
+    program::path()
 }
 
 /// The program to compare with. Its absence skips the comparison, loudly; in CI it fails.
@@ -23,11 +35,7 @@ pub(crate) fn reference() -> Option<PathBuf> {
         .map(|directory| directory.join("lua5.4"))
         .find(|program| program.is_file());
     if found.is_none() {
-        assert!(
-            env::var_os("CI").is_none(),
-            "lua5.4 is needed: install the package lua5.4"
-        );
-        eprintln!("SKIPPED: no lua5.4 to compare with: install the package lua5.4");
+        skip::skip("likeness to stock lua", "install lua5.4");
     }
     found
 }
@@ -45,6 +53,7 @@ pub(crate) fn clean(command: &mut Command) -> &mut Command {
 
 /// Starts a program with its three streams piped, as the first of a process group.
 pub(crate) fn spawn(command: &mut Command) -> Child {
+    signals::give_children_default_actions();
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -54,7 +63,8 @@ pub(crate) fn spawn(command: &mut Command) -> Child {
         .expect("the program starts")
 }
 
-/// Gives the input to the program and waits for its end. Ends a program that hangs, and all that it has started.
+/// Gives the input to the program and waits for its end. Ends a program that hangs, and all that it
+/// has started.
 pub(crate) fn finish(mut child: Child, input: &[u8]) -> Output {
     let stdin = child.stdin.take();
     let id = child.id();
@@ -70,10 +80,8 @@ pub(crate) fn finish(mut child: Child, input: &[u8]) -> Output {
         scope.spawn(move || {
             if watch.recv_timeout(LIMIT) == Err(mpsc::RecvTimeoutError::Timeout) {
                 eprintln!("the program {id} hangs: it is ended");
-                Command::new("kill")
-                    .args(["-KILL", "--", &format!("-{id}")])
-                    .status()
-                    .expect("kill runs");
+                let group = Pid::from_raw(i32::try_from(id).expect("a process number"));
+                killpg(group, Signal::SIGKILL).expect("the group can be ended");
             }
         });
         let output = child.wait_with_output().expect("the program's output");

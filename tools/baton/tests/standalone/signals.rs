@@ -3,15 +3,22 @@
 use std::fs;
 use std::io::Read;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::thread;
 use std::time::Duration;
 
 use crate::interpreter;
+use crate::run::signals::send;
 use crate::run::{baton, describe, finish, reference, spawn};
 
-/// Starts the program, sends SIGINT once it has printed `ready` and `go` agrees, and returns its messages and status.
-fn interrupted(program: &Path, arguments: &[&str], ready: &str, go: fn(&Child)) -> (String, String) {
+/// Starts the program, sends SIGINT once it has printed `ready` and `go` agrees, and returns its
+/// messages and status.
+fn interrupted(
+    program: &Path,
+    arguments: &[&str],
+    ready: &str,
+    go: fn(&Child),
+) -> (String, String) {
     let mut child = spawn(&mut interpreter(program, arguments));
     let mut stdout = child.stdout.take().expect("a pipe");
     let mut seen = Vec::new();
@@ -23,11 +30,7 @@ fn interrupted(program: &Path, arguments: &[&str], ready: &str, go: fn(&Child)) 
         seen.push(byte[0]);
     }
     go(&child);
-    let sent = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status()
-        .expect("kill runs");
-    assert!(sent.success());
+    send(child.id(), "INT");
     let output = finish(child, b"");
     (
         String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -79,13 +82,16 @@ fn an_interrupt_raises_in_a_callback() {
 
 #[test]
 fn an_interrupt_can_be_caught() {
-    compare("print('ready') io.stderr:write(select(2, pcall(function() while true do end end)), '\\n')");
+    compare(
+        "print('ready') io.stderr:write(select(2, pcall(function() while true do end end)), '\\n')",
+    );
 }
 
 #[test]
 fn an_interrupt_closes_variables() {
     compare(
-        "local x <close> = setmetatable({}, {__close = function(_, e) io.stderr:write('closed ', e, '\\n') end})
+        "local x <close> = setmetatable({}, {__close = function(_, e) io.stderr:write('closed ', \
+         e, '\\n') end})
         print('ready') while true do end",
     );
 }

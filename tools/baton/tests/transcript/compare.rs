@@ -23,7 +23,11 @@ struct Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { status, stdout, stderr } = self;
+        let Self {
+            status,
+            stdout,
+            stderr,
+        } = self;
         write!(f, "{status}\n--- stdout\n{stdout}\n--- stderr\n{stderr}")
     }
 }
@@ -33,8 +37,14 @@ pub(crate) fn compare(cases: &[Case]) {
     let Some(reference) = run::reference() else {
         return;
     };
-    let paths = [path_with("system", &reference), path_with("ours", run::baton())];
-    let different: Vec<String> = cases.iter().filter_map(|case| difference(case, &paths)).collect();
+    let paths = [
+        path_with("system", &reference),
+        path_with("ours", run::baton()),
+    ];
+    let different: Vec<String> = cases
+        .iter()
+        .filter_map(|case| difference(case, &paths))
+        .collect();
     assert!(
         different.is_empty(),
         "{} of {} cases differ\n\n{}",
@@ -46,12 +56,16 @@ pub(crate) fn compare(cases: &[Case]) {
 
 /// A search path on which `lua` is this program.
 fn path_with(name: &str, program: &Path) -> OsString {
-    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("transcript").join(name);
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+        .join("transcript")
+        .join(name);
     fs::create_dir_all(&directory).expect("a directory for the program's name");
     // Several tests do this at a time: each makes the link beside its place and moves it there.
     let beside = directory.join(format!("{:?}", std::thread::current().id()));
     match fs::remove_file(&beside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => panic!("{}: {error}", beside.display()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            panic!("{}: {error}", beside.display())
+        }
         _ => symlink(program, &beside).expect("a link to the program"),
     }
     fs::rename(&beside, directory.join("lua")).expect("the program's name");
@@ -78,7 +92,12 @@ fn difference(case: &Case, paths: &[OsString; 2]) -> Option<String> {
 }
 
 /// Takes the difference out of both outcomes. Fails if it was not there: the case names it in vain.
-fn allow(known: &Difference, case: &Case, expected: &mut Outcome, found: &mut Outcome) -> Result<(), String> {
+fn allow(
+    known: &Difference,
+    case: &Case,
+    expected: &mut Outcome,
+    found: &mut Outcome,
+) -> Result<(), String> {
     match known.effect {
         Effect::Release => {
             without_release(&mut expected.stdout)?;
@@ -126,7 +145,9 @@ fn without_echo(text: &mut String, input: &str) {
 
 fn outcome(case: &Case, path: &OsString) -> Outcome {
     let mut shell = Command::new("sh");
-    run::clean(&mut shell).args(["-c", &case.script]).env("PATH", path);
+    run::clean(&mut shell)
+        .args(["-c", &case.script])
+        .env("PATH", path);
     let output = run::finish(run::spawn(&mut shell), case.input.as_bytes());
     Outcome {
         stdout: normal(&output.stdout),

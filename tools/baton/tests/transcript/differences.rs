@@ -1,5 +1,6 @@
-//! Every difference between Debian's `lua5.4` and `baton` that a transcript meets, and why it is right. Debian 12 has Lua
-//! 5.4.4; `baton` is 5.4.9. What changed in between is in Lua's own list: <https://www.lua.org/bugs.html#5.4.4>.
+//! Every difference between Debian's `lua5.4` and `baton` that a transcript meets, and why it is
+//! right. Debian 12 has Lua 5.4.4; `baton` is 5.4.9. What changed in between is in Lua's own list:
+//! <https://www.lua.org/bugs.html#5.4.4>.
 
 /// One difference.
 pub(crate) struct Difference {
@@ -17,7 +18,10 @@ pub(crate) enum Effect {
     /// What was read stands on stdout after the prompt.
     Echo,
     /// Where the system's program says `old`, ours says `new`.
-    Text { old: &'static str, new: &'static str },
+    Text {
+        old: &'static str,
+        new: &'static str,
+    },
 }
 
 /// All of them.
@@ -29,15 +33,26 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "echo",
-        reason: "Debian links readline, which repeats on stdout what it reads from a pipe; baton reads as lua without it does",
+        reason: "Debian links readline, which repeats on stdout what it reads from a pipe; baton \
+                 reads as lua without it does",
         effect: Effect::Echo,
     },
     Difference {
         name: "lost-message",
-        reason: "5.4.4's lua forgets the message when the input ends inside a statement; 5.4.5 and later show it",
+        reason: "5.4.4's lua forgets the message when the input ends inside a statement; 5.4.5 and \
+                 later show it",
         effect: Effect::Text {
             old: "(null)\n",
             new: "stdin:1: 'end' expected near <eof>\n",
+        },
+    },
+    Difference {
+        name: "simulate",
+        reason: "the usage names baton's own option, too",
+        effect: Effect::Text {
+            old: "  --        stop handling options\n",
+            new: "  --simulate seed  run in virtual time, as the seed says\n  --        stop \
+                  handling options\n",
         },
     },
     Difference {
@@ -50,7 +65,8 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "remove-argument",
-        reason: "since 5.4.5 table.remove counts the position as its second argument when that is out of bounds",
+        reason: "since 5.4.5 table.remove counts the position as its second argument when that is \
+                 out of bounds",
         effect: Effect::Text {
             old: "#1 to 'table.remove'",
             new: "#2 to 'table.remove'",
@@ -58,7 +74,8 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "searcher-frame",
-        reason: "the searchers for C modules stand inside ones of baton's own, which let a module's loader run on a state that \
+        reason: "the searchers for C modules stand inside ones of baton's own, which let a \
+                 module's loader run on a state that \
                  lasts: one frame more in the traceback of an error in the searcher itself",
         effect: Effect::Text {
             old: "\t[C]: in ?\n\t[C]: in function 'require'\n",
@@ -67,7 +84,8 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "require-slot",
-        reason: "baton's require does not keep the table of searchers on its stack while a module loads: recursion from there \
+        reason: "baton's require does not keep the table of searchers on its stack while a module \
+                 loads: recursion from there \
                  can use one slot more",
         effect: Effect::Text {
             old: "999978\n",
@@ -78,5 +96,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
 
 /// The difference of this name.
 pub(crate) fn named(name: &str) -> Option<&'static Difference> {
-    DIFFERENCES.iter().find(|difference| difference.name == name)
+    DIFFERENCES
+        .iter()
+        .find(|difference| difference.name == name)
 }

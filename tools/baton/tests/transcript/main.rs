@@ -1,7 +1,8 @@
-//! `baton` against the system's `lua5.4`, by hundreds of small shell scripts: each must give the same output, messages and
-//! exit status with both. The scripts are in `cases/`, in the format that `parse.rs` describes; they run in `files/`, where
-//! `lua` is one program and then the other. Where the two rightly differ, a case names the difference, and
-//! `differences.rs` has all of them with their reasons.
+//! `baton` against the system's `lua5.4`, by hundreds of small shell scripts: each must give the
+//! same output, messages and exit status with both. The scripts are in `cases/`, in the format that
+//! `parse.rs` describes; they run in `files/`, where `lua` is one program and then the other. Where
+//! the two rightly differ, a case names the difference, and `differences.rs` has all of them with
+//! their reasons.
 
 mod compare;
 mod differences;
@@ -26,7 +27,8 @@ fn directory() -> PathBuf {
 /// The cases of the file `name.txt`.
 fn cases(name: &str) -> Vec<Case> {
     let path = directory().join(name).with_extension("txt");
-    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text =
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     parse::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -45,7 +47,8 @@ macro_rules! transcripts {
 }
 
 transcripts! {
-    collector depth environment errors exit interactive input_output language library modules options scripts strings streams
+    collector depth environment errors exit interactive input_output language library modules
+    options scripts strings streams
 }
 
 #[test]
@@ -55,7 +58,10 @@ fn every_file_of_cases_is_run() {
         .map(|entry| entry.expect("an entry").path())
         .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
         .collect();
-    assert_eq!(present, FILES.iter().map(|name| (*name).to_owned()).collect());
+    assert_eq!(
+        present,
+        FILES.iter().map(|name| (*name).to_owned()).collect()
+    );
 }
 
 #[test]
@@ -64,10 +70,17 @@ fn the_cases_are_many_and_each_has_a_name_of_its_own() {
     for file in FILES {
         for case in cases(file) {
             let name = format!("{file}: {}: {}", case.section, case.name);
-            assert!(names.insert(name.clone()), "there are two cases of this name: {name}");
+            assert!(
+                names.insert(name.clone()),
+                "there are two cases of this name: {name}"
+            );
         }
     }
-    assert!(names.len() >= FEWEST_CASES, "only {} cases were found", names.len());
+    assert!(
+        names.len() >= FEWEST_CASES,
+        "only {} cases were found",
+        names.len()
+    );
 }
 
 #[test]
@@ -77,5 +90,8 @@ fn every_difference_is_met_somewhere() {
         .flat_map(|file| cases(file))
         .flat_map(|case| case.differences)
         .collect();
-    assert_eq!(met, DIFFERENCES.iter().map(|one| one.name.to_owned()).collect());
+    assert_eq!(
+        met,
+        DIFFERENCES.iter().map(|one| one.name.to_owned()).collect()
+    );
 }

@@ -65,7 +65,10 @@ fn finish(cases: &mut Vec<Case>, case: Case) -> Result<(), String> {
     if case.script.contains("lua") && !case.name.is_empty() {
         cases.push(case);
     } else if !(case.script.is_empty() && case.name.is_empty()) {
-        return Err(format!("the case '{}' has no name, or does not run lua", case.name));
+        return Err(format!(
+            "the case '{}' has no name, or does not run lua",
+            case.name
+        ));
     }
     Ok(())
 }

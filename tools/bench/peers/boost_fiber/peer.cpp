@@ -1,4 +1,4 @@
-// Boost.Fiber's side of the experiments: see ../README.md.
+// The peer Boost.Fiber. See ../README.md.
 #include <boost/fiber/all.hpp>
 #include <boost/version.hpp>
 
@@ -23,7 +23,7 @@ namespace {
 
 using Count = std::uint64_t;
 
-// Stacks are used again, as the other systems do it.
+// Stacks are reused, as in the other systems.
 fibers::pooled_fixedsize_stack stacks;
 
 template <typename Body> fibers::fiber start(Body body) {
@@ -41,7 +41,7 @@ template <typename First, typename Second> void together(First first, Second sec
   std::exit(EXIT_FAILURE);
 }
 
-// The library has no semaphore; this is the usual one.
+// The library has no semaphore, so this is the usual implementation.
 class Semaphore {
 public:
   explicit Semaphore(unsigned count) : count_(count) {}
@@ -66,7 +66,7 @@ private:
   unsigned count_;
 };
 
-// Each case returns how many operations it did.
+// Each case returns the number of its operations.
 Count yield(Count n) {
   Count turns = n / 2;
   auto body = [turns] {
@@ -142,7 +142,7 @@ void run_switch(const std::string &name, Count n) {
   std::printf("{\"ns\": %.3f}\n", (cpu_time() - begun) / static_cast<double>(operations));
 }
 
-// Thread-Metric. Fibers have no priorities: they look at the clock's flag after each count.
+// Thread-Metric. Fibers have no priorities, so they check the clock's flag after each count.
 std::atomic<bool> stopped{false};
 
 template <typename Body> Count counting(Body body) {
@@ -180,7 +180,7 @@ Count metric_cooperative() {
     }));
   for (fibers::fiber &fiber : all)
     fiber.join();
-  // Counters of processes in turn are within one of their mean.
+  // Counters of fibers that take turns must be within one of their mean.
   auto [least, most] = std::minmax_element(counters.begin(), counters.end());
   if (*least == 0 || *most - *least > 1)
     fail("the counters are more than one from each other: " + std::to_string(*least) + " to " + std::to_string(*most));

@@ -1,4 +1,4 @@
-%% Erlang's side of the experiments: see ../README.md. (OTP has a module named peer.)
+%% The peer Erlang. See ../README.md. (OTP has a module named peer.)
 -module(baton_peer).
 -export([main/0]).
 
@@ -44,7 +44,7 @@ cpu_time() ->
     {Milliseconds, _} = erlang:statistics(runtime),
     Milliseconds * 1.0e6.
 
-%% Each case returns how many operations it did.
+%% Each case returns the number of its operations.
 switch("yield", N) ->
     Turns = N div 2,
     together([fun() -> yield(Turns) end, fun() -> yield(Turns) end]),
@@ -68,8 +68,8 @@ switch("spawn_join", N) ->
     N = spawn_and_join(N, 0),
     N.
 
-%% Each test starts its processes, which go on until the program ends, and answers their counters. Whoever reads them
-%% is of a higher priority.
+%% Each test starts its processes and returns their counters. The processes run until the program
+%% ends. The process that reads the counters has a higher priority.
 metric(Test) ->
     process_flag(priority, high),
     metric_of(Test).
@@ -100,7 +100,7 @@ metric_of("synchronization") ->
 metric_of("memory") ->
     [counting(fun() -> fun(N) -> put(kept, erlang:make_tuple(15, N)) end end)].
 
-%% Counters of processes in turn are within one of their mean.
+%% Counters of processes that take turns must be within one of their mean.
 check("cooperative", Counts) ->
     case {lists:min(Counts), lists:max(Counts)} of
         {Least, Most} when Least > 0, Most - Least =< 1 -> ok;
@@ -138,7 +138,7 @@ yield(N) ->
     erlang:yield(),
     yield(N - 1).
 
-%% Messages are not awaited by their senders: a receipt makes the two meet.
+%% Senders do not wait for the receiver, so the receiver returns a receipt.
 send_all(_, I, N) when I > N -> ok;
 send_all(Pid, I, N) ->
     Pid ! {self(), I},
@@ -152,7 +152,7 @@ receive_all(N, Sum) ->
             receive_all(N - 1, Sum + Value)
     end.
 
-%% A message that carries nothing is how Erlang spells the signal of a semaphore.
+%% In Erlang, a message without contents takes the place of a semaphore's signal.
 turns(_, 0) -> ok;
 turns(Other, N) ->
     receive
@@ -182,7 +182,7 @@ scale(N) ->
     io:format("{\"spawn_us\": ~.3f, \"end_us\": ~.3f, \"base_kib\": ~b, \"rss_kib\": ~b, \"pte_kib\": ~b}~n",
               [each(Spawned - Start, N), each(Ended - Release, N), Base, Rss, Pte]).
 
-%% A process spawned last runs after all others of its priority have.
+%% A process that is spawned last runs after all others of its priority.
 last_in_line() ->
     together([fun() -> ok end]).
 

@@ -1,4 +1,4 @@
-// Go's side of the experiments: see ../README.md.
+// The peer Go. See ../README.md.
 package main
 
 import (

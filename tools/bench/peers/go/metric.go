@@ -10,8 +10,8 @@ import (
 
 var stopped atomic.Bool
 
-// Each test starts its goroutines and returns its counters. Goroutines have no priorities: the one that reads the
-// counters tells them to stop, and they look after each count.
+// Each test starts its goroutines and returns its counters. Goroutines have no priorities. The one
+// that reads the counters tells them to stop, and they check this after each count.
 var metrics = map[string]func() []*int64{
 	"basic":           metricBasic,
 	"cooperative":     metricCooperative,
@@ -46,7 +46,7 @@ func counting(body func()) []*int64 {
 	return []*int64{counter}
 }
 
-// Of the whole program, so that no store to it is left out.
+// A variable of the whole program, so that the compiler keeps every store.
 var words [1024]uint64
 
 func metricBasic() []*int64 {
@@ -77,8 +77,9 @@ func metricCooperative() []*int64 {
 	return counters
 }
 
-// Go does not promise turns: goroutines that gave way wait in the global queue, every 61st turn goes to its first before those taken out of it, and on a
-// busy machine that favours some. So all that is checked is that each counter is near their mean.
+// Go does not promise turns. Goroutines that yielded wait in the global queue, and every 61st turn
+// goes to the first of them. On a busy machine this favours some. So the check is only that each
+// counter is near the mean.
 func checkTurns(counters []*int64) {
 	sum := int64(0)
 	for _, counter := range counters {

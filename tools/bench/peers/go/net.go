@@ -9,7 +9,7 @@ import (
 
 const body = "Hello, world!\n"
 
-// The textbook server, with a goroutine for each connection.
+// The simple server, with a goroutine for each connection.
 func runNet(protocol, address, port string) {
 	listener, err := net.Listen("tcp", net.JoinHostPort(address, port))
 	if err != nil {

@@ -13,7 +13,7 @@ var cases = map[string]func(n int) int{
 	"spawn_join": spawnJoin,
 }
 
-// Each case returns how many operations it did.
+// Each case returns the number of its operations.
 func runSwitch(name string, n int) {
 	run := cases[name]
 	if run == nil {
@@ -64,7 +64,7 @@ func channel(n int) int {
 	return n
 }
 
-// A buffered channel of empty values is how Go spells a semaphore.
+// In Go, a buffered channel of empty values takes the place of a semaphore.
 func semaphore(n int) int {
 	mine, yours, turns := make(chan struct{}, 1), make(chan struct{}, 1), n/2
 	mine <- struct{}{}

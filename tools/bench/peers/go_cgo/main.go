@@ -1,4 +1,5 @@
-// Go's side of the experiments on foreign calls, by cgo and goroutines: see ../README.md. The functions are linked.
+// The peer Go for foreign calls, with cgo and goroutines. See ../README.md. The C functions are
+// linked in.
 package main
 
 // #cgo CFLAGS: -O2 -I${SRCDIR}/../../c

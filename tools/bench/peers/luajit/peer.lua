@@ -1,5 +1,5 @@
 #!/usr/bin/env luajit
--- LuaJIT's side of the experiments on foreign calls, by its FFI: see ../README.md. It has one thread.
+-- The peer LuaJIT for foreign calls, with its FFI. See ../README.md. It has one thread.
 local ffi = require "ffi"
 
 ffi.cdef [[

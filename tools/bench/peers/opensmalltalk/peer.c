@@ -1,17 +1,22 @@
-/* How OpenSmalltalk-VM waits on Linux, before and after its pull request 764, with an image in it that only waits.
+/* OpenSmalltalk-VM's ways of waiting on Linux, before and after its pull request 764, with an image
+ * that only waits.
  *
- * Written anew after the descriptions in github.com/OpenSmalltalk/opensmalltalk-vm, pull request 764 and issue 785, to be measured beside Baton:
+ * This program was written from the descriptions in github.com/OpenSmalltalk/opensmalltalk-vm, pull
+ * request 764 and issue 785, for a comparison with Baton. The designs:
  *
- *   stock   a thread beats every 2 ms and refreshes the clock that delays are held against; the idle process sleeps 1 ms at a time
- *   slow    the same, but the beat backs off to 50 ms while the main thread is idle
- *   aware   and the main thread sleeps until the next delay, or 500 ms at most, in one wait for everything
- *   folded  and the beat is a timer of 500 ms in that wait, so that no other thread wakes up
+ *   stock   A thread wakes every 2 ms and updates the clock that delays use. The idle process
+ *           sleeps 1 ms at a time.
+ *   slow    Like stock, but the thread wakes only every 50 ms while the main thread is idle.
+ *   aware   Like slow, and the main thread sleeps until the next delay, for at most 500 ms, in one
+ *           wait for everything.
+ *   folded  Like aware, and a timer of 500 ms in that wait replaces the thread.
  *
- * Where the pull request made delays late at first (issue 785), this does what repaired it: the clock is read after each sleep.
+ * At first, the pull request made delays late (issue 785). Like its fix, this program reads the
+ * clock after each sleep.
  *
  *   peer version
  *   peer DESIGN idle CASE            waits for ever; CASE as in ../../programs/idle.lua
- *   peer DESIGN delay SECONDS COUNT  prints as ../../programs/delay.lua does
+ *   peer DESIGN delay SECONDS COUNT  prints the same as ../../programs/delay.lua
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,7 +36,13 @@
 
 typedef long long microseconds;
 
-enum { BEAT = 2000, IDLE_BEAT = 50000, FOLDED_BEAT = 500000, LONGEST_SLEEP = 500000, RELINQUISHED = 1000 };
+enum {
+  BEAT = 2000,
+  IDLE_BEAT = 50000,
+  FOLDED_BEAT = 500000,
+  LONGEST_SLEEP = 500000,
+  RELINQUISHED = 1000
+};
 
 static const char *const designs[] = { "stock", "slow", "aware", "folded" };
 static enum design { STOCK, SLOW, AWARE, FOLDED } design;
@@ -68,7 +79,8 @@ static void *beat(void *nothing) {
 
 static void wait_for(int descriptor) {
   struct epoll_event event = { .events = EPOLLIN, .data.fd = descriptor };
-  if (descriptor >= 0 && epoll_ctl(waiter, EPOLL_CTL_ADD, descriptor, &event) != 0) fail("epoll_ctl");
+  if (descriptor >= 0 && epoll_ctl(waiter, EPOLL_CTL_ADD, descriptor, &event) != 0)
+    fail("epoll_ctl");
 }
 
 static void start(void) {
@@ -79,7 +91,8 @@ static void start(void) {
     wait_for(listener);
   }
   if (design == FOLDED) {
-    struct itimerspec beats = { .it_interval = interval(FOLDED_BEAT), .it_value = interval(FOLDED_BEAT) };
+    struct itimerspec beats = {
+        .it_interval = interval(FOLDED_BEAT), .it_value = interval(FOLDED_BEAT)};
     beat_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (beat_timer < 0 || timerfd_settime(beat_timer, 0, &beats, NULL) != 0) fail("timerfd");
     wait_for(beat_timer);
@@ -89,7 +102,7 @@ static void start(void) {
   if (pthread_create(&thread, NULL, beat, NULL) != 0) fail("pthread_create");
 }
 
-/* What the image asks for, to the letter. */
+/* Sleeps for exactly the time that the image asks for. */
 static void sleep_as_told(void) {
   fd_set readable;
   FD_ZERO(&readable);
@@ -98,7 +111,7 @@ static void sleep_as_told(void) {
   select(listener + 1, &readable, NULL, NULL, &length);
 }
 
-/* Until the next delay; one that is overdue does not sleep. */
+/* Sleeps until the next delay, or not at all if that is overdue. */
 static void sleep_until_next_delay(void) {
   microseconds length = LONGEST_SLEEP;
   if (next_wakeup != 0) {
@@ -114,7 +127,7 @@ static void sleep_until_next_delay(void) {
   }
 }
 
-/* The idle process of the image, while nothing else can run. */
+/* The image's idle process, which runs when nothing else can. */
 static void relinquish_processor(void) {
   atomic_store(&main_thread_is_idle, true);
   if (design >= AWARE) sleep_until_next_delay();
@@ -123,14 +136,16 @@ static void relinquish_processor(void) {
 }
 
 static void wait_for_delay(void) {
-  while (next_wakeup == 0 || (design == STOCK ? atomic_load(&beaten_clock) : read_clock()) < next_wakeup)
+  while (next_wakeup == 0 ||
+      (design == STOCK ? atomic_load(&beaten_clock) : read_clock()) < next_wakeup)
     relinquish_processor();
 }
 
 static void listen_for_nobody(void) {
   struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
   listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof address) != 0 || listen(listener, 5) != 0)
+  if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof address) != 0 ||
+      listen(listener, 5) != 0)
     fail("listen");
 }
 
@@ -143,7 +158,7 @@ _Noreturn static void idle(const char *which) {
   if (strcmp(which, "busy") == 0)
     for (microseconds begin = read_clock(); read_clock() - begin < 1000000;) {}
   if (strcmp(which, "hour") == 0) next_wakeup = read_clock() + 3600 * 1000000LL;
-  /* Waiting processes are lists in the image's memory: ten thousand of them change nothing here. */
+  /* Waiting processes are only lists in the image's memory, so their number does not matter. */
   puts("ready");
   fflush(stdout);
   if (period != 0) next_wakeup = read_clock() + period;
@@ -181,6 +196,8 @@ int main(int count, char **words) {
     if (strcmp(words[2], "idle") == 0) idle(words[3]);
     if (strcmp(words[2], "delay") == 0 && count == 5) return delay(atof(words[3]), atol(words[4]));
   }
-  fprintf(stderr, "usage: peer version | peer stock|slow|aware|folded idle CASE | peer DESIGN delay SECONDS COUNT\n");
+  fprintf(stderr,
+      "usage: peer version | peer stock|slow|aware|folded idle CASE | peer DESIGN delay SECONDS "
+      "COUNT\n");
   return 2;
 }

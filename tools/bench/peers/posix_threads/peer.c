@@ -1,6 +1,7 @@
 /*
-** POSIX threads' side of Thread-Metric: see ../README.md. All threads run on one CPU, and take turns by semaphores: the system's order among equals
-** is its own, so that sched_yield would not give each its turn.
+** The peer POSIX threads, for Thread-Metric. See ../README.md. All threads run on one CPU and take
+** turns through semaphores. sched_yield would not do, because the kernel need not run threads of
+** equal priority in turn.
 */
 #define _GNU_SOURCE
 #include "../metric.h"
@@ -28,14 +29,14 @@ static void stay_on_one_cpu(void) {
 }
 
 static void await(sem_t *semaphore) {
-  while (sem_wait(semaphore) != 0) { /* a signal's handler ran */
+  while (sem_wait(semaphore) != 0) { /* a signal handler interrupted the wait */
   }
 }
 
 static sem_t turns[THREADS];
 static uint64_t counters[THREADS];
 
-/* One token goes round. Who leaves sends one more, so that nobody waits for ever. */
+/* One token goes round. A thread that ends passes on one more, so that none waits for ever. */
 static void *take_turns(void *argument) {
   int number = (int)(intptr_t)argument;
   sem_t *next = &turns[(number + 1) % THREADS];
@@ -53,13 +54,14 @@ static uint64_t metric_cooperative(void) {
   int i;
   stay_on_one_cpu();
   for (i = 0; i < THREADS; i++) sem_init(&turns[i], 0, i == 0);
-  for (i = 0; i < THREADS; i++) must(pthread_create(&threads[i], NULL, take_turns, (void *)(intptr_t)i) == 0, "no thread");
+  for (i = 0; i < THREADS; i++)
+    must(pthread_create(&threads[i], NULL, take_turns, (void *)(intptr_t)i) == 0, "no thread");
   for (i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
   return sum_of_turns(counters, THREADS);
 }
 
 static sem_t came, wanted;
-static volatile uint64_t handled; /* by the thread that is interrupted */
+static volatile uint64_t handled; /* written by the interrupted thread */
 
 static void on_interrupt(int signal) {
   (void)signal;
@@ -122,8 +124,10 @@ static uint64_t metric_message(void) {
   mq_unlink(name);
   for (sent = 0; goes_on(); sent++) {
     uint64_t message[2] = {sent, ~sent};
-    while (mq_send(queue, (const char *)message, sizeof message, 0) != 0) must(errno == EINTR, "a message is not sent");
-    while (mq_receive(queue, (char *)received, sizeof received, NULL) < 0) must(errno == EINTR, "a message is not received");
+    while (mq_send(queue, (const char *)message, sizeof message, 0) != 0)
+      must(errno == EINTR, "a message is not sent");
+    while (mq_receive(queue, (char *)received, sizeof received, NULL) < 0)
+      must(errno == EINTR, "a message is not received");
     must(memcmp(message, received, sizeof message) == 0, "a message is not what was sent");
   }
   return sent;

@@ -1,4 +1,4 @@
-/* GNU Pth's side of Thread-Metric: see ../README.md. */
+/* The peer GNU Pth, for Thread-Metric. See ../README.md. */
 #define _GNU_SOURCE
 #include "../metric.h"
 
@@ -23,7 +23,8 @@ static uint64_t metric_cooperative(void) {
   static uint64_t counters[THREADS];
   pth_t threads[THREADS];
   int i;
-  for (i = 0; i < THREADS; i++) must((threads[i] = pth_spawn(PTH_ATTR_DEFAULT, take_turns, &counters[i])) != NULL, "no thread");
+  for (i = 0; i < THREADS; i++)
+    must((threads[i] = pth_spawn(PTH_ATTR_DEFAULT, take_turns, &counters[i])) != NULL, "no thread");
   for (i = 0; i < THREADS; i++) must(pth_join(threads[i], NULL), "a thread is not joined");
   return sum_of_turns(counters, THREADS);
 }
@@ -45,12 +46,13 @@ static uint64_t metric_message(void) {
     message.content[1] = ~sent;
     must(pth_msgport_put(port, &message.head), "a message is not sent");
     received = (struct message *)pth_msgport_get(port);
-    must(received != NULL && received->content[0] == sent && received->content[1] == ~sent, "a message is not what was sent");
+    must(received != NULL && received->content[0] == sent && received->content[1] == ~sent,
+        "a message is not what was sent");
   }
   return sent;
 }
 
-/* The library has no semaphore; this is the usual one. */
+/* The library has no semaphore, so this is the usual implementation. */
 static uint64_t metric_synchronization(void) {
   pth_mutex_t mutex = PTH_MUTEX_INIT;
   pth_cond_t changed = PTH_COND_INIT;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""CPython's side of the experiments on foreign calls, by ctypes and threads: see ../README.md."""
+"""The peer CPython for foreign calls, with ctypes and threads. See ../README.md."""
 import ctypes
 import platform
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/env ruby
-# Ruby's side of the experiments on foreign calls, by Fiddle and threads: see ../README.md.
+# The peer Ruby for foreign calls, with Fiddle and threads. See ../README.md.
 require "fiddle"
 
 WARM_UP = 1000
@@ -13,7 +13,7 @@ def call_together(function, times, amount)
   threads.each(&:join)
 end
 
-# Without `need_gvl` a call releases the VM's lock.
+# Without `need_gvl`, a call releases Ruby's VM lock.
 def prepared(library, name)
   Fiddle::Function.new(library[name], [Fiddle::TYPE_INT], Fiddle::TYPE_INT)
 end

@@ -1,4 +1,4 @@
--- Many short-lived trees beside a long-lived one: allocation and collection.
+-- Allocation and collection: many short-lived trees beside a long-lived one.
 local depth = tonumber(arg[1]) or 16
 
 local function grow(levels)

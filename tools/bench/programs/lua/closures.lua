@@ -1,4 +1,4 @@
--- Making and calling closures: upvalues, composition, map and fold.
+-- Closures, made and called: upvalues, composition, map and fold.
 local rounds = tonumber(arg[1]) or 6000
 
 local function counter(step)

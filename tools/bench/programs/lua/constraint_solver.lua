@@ -1,5 +1,6 @@
--- An incremental solver of constraints of unequal strength, in the manner of the DeltaBlue benchmark (Freeman-Benson,
--- Maloney, Borning 1990): a stronger constraint may overrule a weaker one, and a plan recomputes what depends on an edit.
+-- An incremental solver of constraints of different strength, similar to the DeltaBlue benchmark
+-- (Freeman-Benson, Maloney, Borning 1990). A stronger constraint may overrule a weaker one, and a
+-- plan recomputes the variables that depend on an edit.
 local rounds = tonumber(arg[1]) or 340
 
 -- Strengths, from the strongest.
@@ -9,7 +10,10 @@ local Variable = {}
 Variable.__index = Variable
 
 local function variable(value)
-  return setmetatable({ value = value, users = {}, source = nil, strength = WEAKEST, mark = 0, stay = true }, Variable)
+  return setmetatable(
+    { value = value, users = {}, source = nil, strength = WEAKEST, mark = 0, stay = true },
+    Variable
+  )
 end
 
 local function remove(list, item)
@@ -21,7 +25,8 @@ local function remove(list, item)
   end
 end
 
--- A constraint knows its ways of being kept: each names the variable it sets and those it reads.
+-- A constraint can be satisfied in one of several ways. Each way names the variable that it sets,
+-- and those that it reads.
 local Constraint = {}
 Constraint.__index = Constraint
 
@@ -62,7 +67,8 @@ local function equal(a, b, strength)
 end
 
 local function linear(a, factor, offset, b, strength)
-  local ways = { { sets = b, reads = { a, factor, offset } }, { sets = a, reads = { b, factor, offset } } }
+  local ways =
+    { { sets = b, reads = { a, factor, offset } }, { sets = a, reads = { b, factor, offset } } }
   return constraint(Linear, strength, ways, { a = a, b = b, factor = factor, offset = offset })
 end
 
@@ -74,7 +80,8 @@ function Constraint:each_variable(visit)
   end
 end
 
--- The way whose variable is set most weakly, if this constraint is stronger.
+-- Chooses the way whose variable is set most weakly. Returns false if none is weaker than this
+-- constraint.
 function Constraint:choose(mark)
   self.way = nil
   local weakest = self.strength
@@ -86,7 +93,8 @@ function Constraint:choose(mark)
   return self.way ~= nil
 end
 
--- What a variable that this constraint sets passes on: its strength, and whether it can change by itself.
+-- Gives the variable that this constraint sets its strength, and notes whether it can change by
+-- itself.
 function Constraint:pass_on()
   local sets, strength, stay = self.way.sets, self.strength, not self.is_input
   for _, way in ipairs(self.ways) do
@@ -115,7 +123,7 @@ function Planner:new_mark()
   return self.mark
 end
 
--- Keeps a constraint and returns the one that it overrules.
+-- Satisfies a constraint, and returns the one that it overrules.
 function Planner:keep(new, mark)
   if not new:choose(mark) then
     assert(new.strength ~= REQUIRED, "a required constraint cannot be kept")
@@ -146,7 +154,7 @@ function Planner:add(new)
   end
 end
 
--- Carries strengths and values on to all that depends on what a constraint sets.
+-- Passes strengths and values on to all variables that depend on what a constraint sets.
 function Planner:propagate(from, mark)
   local pending = { from }
   while #pending > 0 do
@@ -201,7 +209,7 @@ function Planner:remove(old)
   end
 end
 
--- What is to be computed, in order, when the inputs change.
+-- The constraints to compute, in order, when the inputs change.
 function Planner:plan(input)
   local mark, plan, pending = self:new_mark(), {}, { input }
   while #pending > 0 do
@@ -228,7 +236,7 @@ local function execute(plan)
   end
 end
 
--- Sets a variable by an edit, through a plan, several times.
+-- Edits a variable several times, through a plan.
 local function change(solver, of, values)
   local edit = unary(Edit, of, PREFERRED)
   solver:add(edit)
@@ -241,7 +249,7 @@ local function change(solver, of, values)
   return #plan
 end
 
--- A chain of equalities: what is set at one end arrives at the other.
+-- A chain of equalities: a value set at one end arrives at the other.
 local function chain(length)
   local solver, links = planner(), {}
   for i = 0, length do
@@ -256,7 +264,8 @@ local function chain(length)
   return steps
 end
 
--- Pairs of variables, one a linear function of the other, which hold in both directions.
+-- Pairs of variables, of which one is a linear function of the other. The relation holds in both
+-- directions.
 local function projection(count)
   local solver, pairs_of = planner(), {}
   local factor, offset = variable(10), variable(1000)

@@ -1,4 +1,5 @@
--- The most flips that any permutation needs until its first card is 1: integer arrays and inner loops.
+-- Integer arrays and inner loops: the largest number of flips that any permutation needs until its
+-- first card is 1.
 local n = tonumber(arg[1]) or 9
 
 local function flips(permutation, scratch)

@@ -35,6 +35,7 @@ for _ = 1, rounds do
     end
     numbers, at = numbers + tonumber(text:sub(from, to)) % 7, to + 1
   end
-  checksum = (checksum + counted + swaps + #swapped + #translated * 3 + #shouted * 5 + numbers) % 1000000007
+  checksum = (checksum + counted + swaps + #swapped + #translated * 3 + #shouted * 5 + numbers)
+    % 1000000007
 end
 print(checksum)

@@ -1,9 +1,11 @@
--- JSON decoded and encoded again: string.find with positions, gsub with tables, recursion, string building.
+-- Decodes JSON and encodes it again: string.find with positions, gsub with tables, recursion,
+-- string building.
 local rounds = tonumber(arg[1]) or 75
 
 local null = {}
 
--- Decoding: each reader takes the text and a position, and returns a value and the position after it.
+-- Decoding. Each reader takes the text and a position. It returns a value and the position after
+-- it.
 local read_value
 local unescapes = { b = "\b", f = "\f", n = "\n", r = "\r", t = "\t" }
 
@@ -108,7 +110,8 @@ function read_value(text, at)
   return (readers[text:byte(at)] or read_number)(text, at)
 end
 
--- Encoding: every piece goes to the end of one list. Keys are sorted, so that the same value gives the same text.
+-- Encoding. All pieces are appended to one list. Keys are sorted, so that equal values give equal
+-- texts.
 local write_value
 local escapes = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
 
@@ -148,7 +151,8 @@ function write_value(value, out)
   elseif kind == "string" then
     out[#out + 1] = quoted(value)
   elseif kind == "number" then
-    out[#out + 1] = math.type(value) == "integer" and ("%d"):format(value) or ("%.14g"):format(value)
+    out[#out + 1] = math.type(value) == "integer" and ("%d"):format(value)
+      or ("%.14g"):format(value)
   elseif kind == "boolean" then
     out[#out + 1] = tostring(value)
   elseif #value > 0 then
@@ -167,7 +171,16 @@ end
 local records = {}
 for i = 1, 120 do
   records[i] = ([[{"id": %d, "name": "item \"%d\"\n", "tags": ["a", "b%d", 3.25, null], "live": %s,
-    "at": {"x": %d, "y": -%d.5, "z": 1e%d}, "note": "caf\u00e9 %d"}]]):format(i, i, i % 9, i % 3 == 0, i * 3, i, i % 5, i)
+    "at": {"x": %d, "y": -%d.5, "z": 1e%d}, "note": "caf\u00e9 %d"}]]):format(
+    i,
+    i,
+    i % 9,
+    i % 3 == 0,
+    i * 3,
+    i,
+    i % 5,
+    i
+  )
 end
 local text = "[" .. table.concat(records, ",\n") .. "]"
 local checksum, first = 0, nil

@@ -1,5 +1,6 @@
--- An operating system in small, in the manner of the Richards benchmark: tasks of several kinds pass packets through
--- queues, and a dispatcher runs the most urgent one that can run. Objects, linked lists, dynamic dispatch.
+-- A small operating system, similar to the Richards benchmark. Tasks of several kinds pass packets
+-- through queues, and a dispatcher runs the most urgent one that can run. It uses objects, linked
+-- lists and dynamic dispatch.
 local rounds = tonumber(arg[1]) or 90
 
 local Task = {}
@@ -31,9 +32,10 @@ function Kernel.new()
   return setmetatable({ tasks = {}, first = nil, sent = 0, held = 0, switches = 0 }, Kernel)
 end
 
--- Tasks are linked by urgency, the most urgent first.
+-- Tasks form a list by urgency, with the most urgent first.
 function Kernel:add(id, urgency, class, state)
-  local task = setmetatable({ id = id, urgency = urgency, queue = nil, held = false, waiting = false }, class)
+  local task =
+    setmetatable({ id = id, urgency = urgency, queue = nil, held = false, waiting = false }, class)
   for key, value in pairs(state or {}) do
     task[key] = value
   end
@@ -92,7 +94,7 @@ function Kernel:run()
   end
 end
 
--- Counts down, and wakes a device by the bits of a shift register.
+-- Counts down, and wakes a device that the bits of a shift register select.
 local Idle = kind(function(task, kernel)
   task.count = task.count - 1
   if task.count == 0 then
@@ -104,7 +106,7 @@ local Idle = kind(function(task, kernel)
   kernel:release(bit == 1 and "disk" or "line")
 end)
 
--- Gives a packet back to whoever waits for the device, after having been woken.
+-- Returns a packet to the task that waits for the device, after the device was woken.
 local Device = kind(function(task, kernel, packet)
   if packet then
     task.pending = append(packet, task.pending)
@@ -120,7 +122,7 @@ local Device = kind(function(task, kernel, packet)
   kernel:send(done, done.handler)
 end)
 
--- Matches requests with work, byte by byte.
+-- Combines requests with work, byte by byte.
 local Handler = kind(function(task, kernel, packet)
   if packet then
     local list = packet.work and "works" or "requests"

@@ -1,4 +1,4 @@
--- Vectors with operators, computed fields and call syntax: metamethods of every kind.
+-- Metamethods of every kind: vectors with operators, computed fields and call syntax.
 local rounds = tonumber(arg[1]) or 700000
 
 local Vector = {}

@@ -1,5 +1,5 @@
--- Planets in orbit: floating-point arithmetic on table fields.
--- Masses in solar masses, lengths in astronomical units, times in years; a simple leapfrog of ours.
+-- Floating-point arithmetic on table fields: planets in orbit, in a simple leapfrog simulation.
+-- Masses are in solar masses, lengths in astronomical units, and times in years.
 local steps = tonumber(arg[1]) or 220000
 
 local G = 4 * math.pi * math.pi

@@ -1,4 +1,4 @@
--- Placing queens on a board, all solutions: recursion and boolean arrays.
+-- Recursion and boolean arrays: all solutions for queens on a board.
 local n = tonumber(arg[1]) or 11
 
 local columns, rising, falling = {}, {}, {}

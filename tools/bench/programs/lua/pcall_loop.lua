@@ -1,4 +1,4 @@
--- Protected calls, most of which succeed, some of which raise.
+-- Protected calls. Most of them succeed, and some raise errors.
 local rounds = tonumber(arg[1]) or 6000000
 
 local function checked(x)

@@ -1,4 +1,4 @@
--- The largest singular value of an infinite matrix, cut to n by n: function calls and float arrays.
+-- Function calls and float arrays: the largest singular value of an infinite matrix, cut to n by n.
 local n = tonumber(arg[1]) or 450
 
 local function element(i, j)

@@ -1,4 +1,5 @@
--- The textbook server in LuaSocket, with a process for each connection: `baton.lua echo|http address port`.
+-- The simple server in LuaSocket, with a process for each connection: `baton.lua echo|http address
+-- port`.
 local process = require "baton.process"
 local socket = require "socket"
 local protocol, address, port = arg[1], arg[2], tonumber(arg[3])
@@ -13,7 +14,10 @@ function services.echo(client)
 end
 
 local BODY = "Hello, world!\n"
-local RESPONSE = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: " .. #BODY .. "\r\n\r\n" .. BODY
+local RESPONSE = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: "
+  .. #BODY
+  .. "\r\n\r\n"
+  .. BODY
 
 function services.http(client)
   while true do

@@ -1,5 +1,6 @@
--- The same server under Copas: `copas.lua echo|http address port`.
-package.path = package.path .. ";/usr/share/lua/5.3/?.lua;/usr/share/lua/5.2/?.lua" -- where Debian has it
+-- The same server under Copas: `copas.lua echo|http address port`. Debian has Copas in these
+-- directories:
+package.path = package.path .. ";/usr/share/lua/5.3/?.lua;/usr/share/lua/5.2/?.lua"
 local copas = require "copas"
 local socket = require "socket"
 local protocol, address, port = arg[1], arg[2], tonumber(arg[3])
@@ -14,7 +15,10 @@ function services.echo(client)
 end
 
 local BODY = "Hello, world!\n"
-local RESPONSE = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: " .. #BODY .. "\r\n\r\n" .. BODY
+local RESPONSE = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: "
+  .. #BODY
+  .. "\r\n\r\n"
+  .. BODY
 
 function services.http(client)
   while true do

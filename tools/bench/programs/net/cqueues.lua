@@ -1,5 +1,6 @@
--- Echo by cqueues, HTTP by lua-http, which is made on it: `cqueues.lua echo|http address port`.
-package.path = package.path .. ";/usr/share/lua/5.3/?.lua;/usr/share/lua/5.2/?.lua" -- where Debian has lua-http
+-- The simple server in cqueues (echo) and in lua-http, which uses cqueues (HTTP): `cqueues.lua
+-- echo|http address port`. Debian has lua-http in these directories:
+package.path = package.path .. ";/usr/share/lua/5.3/?.lua;/usr/share/lua/5.2/?.lua"
 local protocol, address, port = arg[1], arg[2], tonumber(arg[3])
 
 local servers = {}

@@ -3,7 +3,10 @@ local uv = require "luv"
 local protocol, address, port = arg[1], arg[2], tonumber(arg[3])
 
 local BODY = "Hello, world!\n"
-local RESPONSE = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: " .. #BODY .. "\r\n\r\n" .. BODY
+local RESPONSE = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: "
+  .. #BODY
+  .. "\r\n\r\n"
+  .. BODY
 
 local function close(client)
   if not client:is_closing() then client:close() end

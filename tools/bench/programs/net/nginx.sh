@@ -1,5 +1,5 @@
 #!/bin/sh
-# nginx with Lua in it, as one process: `nginx.sh http address port`.
+# nginx with Lua, as one process: `nginx.sh http address port`.
 home=$(dirname "$0")/nginx-$$ # goes away with the directory of the scripts
 mkdir "$home" || exit 1
 ln -s /usr/share/nginx/modules "$home/modules" # where the files below look for them

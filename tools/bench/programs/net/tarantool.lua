@@ -3,7 +3,10 @@ local socket = require "socket"
 local protocol, address, port = arg[1], arg[2], tonumber(arg[3])
 
 local BODY = "Hello, world!\n"
-local RESPONSE = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: " .. #BODY .. "\r\n\r\n" .. BODY
+local RESPONSE = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: "
+  .. #BODY
+  .. "\r\n\r\n"
+  .. BODY
 
 local services = {}
 

@@ -1,4 +1,4 @@
-//! Horizontal bars: names have room at the left, and figures at the bars' ends.
+//! Draws bar charts. The names are to the left of the bars, and the figures at their ends.
 
 use anyhow::Result;
 use plotters::prelude::*;
@@ -12,10 +12,10 @@ const LABEL_SIZE: u32 = 14;
 const FIGURE_SIZE: u32 = 12;
 const BAR_HEIGHT: u32 = 15;
 const GROUP_GAP: u32 = 11;
-/// Above the bars, where the marks are named.
+/// The height of the area above the bars that names the marks, in pixels.
 const MARKS_HEIGHT: u32 = 22;
 
-/// Where things are on the sheet.
+/// The positions of the parts of the chart.
 struct Layout {
     ruler: Ruler,
     left: i32,
@@ -26,30 +26,48 @@ struct Layout {
 
 impl Layout {
     fn x(&self, figure: f64) -> Option<i32> {
-        Some(self.ruler.map(&self.ruler.place(figure)?, (self.left, self.right)))
+        Some(
+            self.ruler
+                .map(&self.ruler.place(figure)?, (self.left, self.right)),
+        )
     }
 }
 
 impl Bars {
     /// Draws the chart.
     pub(crate) fn to_svg(&self) -> Result<String> {
-        let legend: Vec<String> = self.series.iter().map(|series| series.name.clone()).collect();
+        let legend: Vec<String> = self
+            .series
+            .iter()
+            .map(|series| series.name.clone())
+            .collect();
         let group = BAR_HEIGHT * self.series.len().max(1) as u32 + GROUP_GAP;
-        let marks = if self.marks.is_empty() { 6 } else { MARKS_HEIGHT };
+        let marks = if self.marks.is_empty() {
+            6
+        } else {
+            MARKS_HEIGHT
+        };
         let field = group * self.rows.len() as u32;
         let layout = Layout {
             ruler: self.ruler(),
             left: MARGIN + frame::widest(&self.rows, LABEL_SIZE) + 12,
-            // At the right there is room for the figure of a bar that ends there.
+            // There is room on the right for the figure of the longest bar.
             right: frame::WIDTH as i32 - MARGIN - 56,
             top: marks as i32,
             bottom: (marks + field) as i32,
         };
         frame::draw(&self.title, &legend, marks + field + AXIS_HEIGHT, |sheet| {
             layout.draw_axis(sheet, &self.label)?;
-            self.marks.iter().try_for_each(|mark| layout.draw_mark(sheet, mark))?;
+            self.marks
+                .iter()
+                .try_for_each(|mark| layout.draw_mark(sheet, mark))?;
             for row in 0..self.rows.len() {
-                self.draw_group(sheet, &layout, row, layout.top + (group * row as u32) as i32)?;
+                self.draw_group(
+                    sheet,
+                    &layout,
+                    row,
+                    layout.top + (group * row as u32) as i32,
+                )?;
             }
             Ok(())
         })
@@ -73,7 +91,11 @@ impl Bars {
         let height = (BAR_HEIGHT * self.series.len().max(1) as u32) as i32;
         let top = top + GROUP_GAP as i32 / 2;
         let style = frame::placed(&frame::font(LABEL_SIZE, INK), HPos::Right);
-        let name = Text::new(self.rows[row].as_str(), (layout.left - 10, top + height / 2), style);
+        let name = Text::new(
+            self.rows[row].as_str(),
+            (layout.left - 10, top + height / 2),
+            style,
+        );
         sheet.draw(&name).map_err(failed)?;
         let start = self
             .baseline
@@ -84,10 +106,15 @@ impl Bars {
             let Some(figure) = series.values.get(row).copied().flatten() else {
                 continue;
             };
-            let Some(end) = layout.x(figure) else { continue };
+            let Some(end) = layout.x(figure) else {
+                continue;
+            };
             // A bar of no length would look like a missing one.
             let end = if end == start { start + 1 } else { end };
-            let corners = [(start.min(end), y + 1), (start.max(end), y + BAR_HEIGHT as i32 - 1)];
+            let corners = [
+                (start.min(end), y + 1),
+                (start.max(end), y + BAR_HEIGHT as i32 - 1),
+            ];
             let bar = Rectangle::new(corners, frame::colour(index).filled());
             sheet.draw(&bar).map_err(failed)?;
             let digits = self.digits;
@@ -117,7 +144,9 @@ impl Layout {
     }
 
     fn draw_mark(&self, sheet: &Sheet<'_>, mark: &Mark) -> Result<()> {
-        let Some(x) = self.x(mark.at) else { return Ok(()) };
+        let Some(x) = self.x(mark.at) else {
+            return Ok(());
+        };
         let line = PathElement::new([(x, self.top), (x, self.bottom)], GOAL.stroke_width(1));
         sheet.draw(&line).map_err(failed)?;
         let style = frame::placed(&frame::font(FIGURE_SIZE, GOAL), HPos::Center);

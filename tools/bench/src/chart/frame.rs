@@ -1,34 +1,36 @@
-//! What all charts have in common: the sheet, the title, the legend, the fonts and the colours.
+//! The common parts of all charts: the sheet, the title, the legend, the fonts and the colours.
 
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// A drawing on which pixels are the coordinates.
+/// A drawing whose coordinates are pixels.
 pub(crate) type Sheet<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// The width of every chart in pixels, so that a page of them lines up.
+/// The width of every chart in pixels. It is the same for all, so that the charts of a page line
+/// up.
 pub(crate) const WIDTH: u32 = 880;
 
-/// Distance to the sheet's edge.
+/// The distance of the drawing from the sheet's edge, in pixels.
 pub(crate) const MARGIN: i32 = 18;
 
-/// The height of an axis with its labels and its name.
+/// The height of an axis with its labels and its name, in pixels.
 pub(crate) const AXIS_HEIGHT: u32 = 54;
 
 const TITLE_HEIGHT: u32 = 42;
 const LEGEND_HEIGHT: u32 = 26;
 
-/// Text and lines that carry meaning, text that is less important, and lines that guide the eye.
+/// The colours of important text and lines, of less important text, and of guide lines.
 pub(crate) const INK: RGBColor = RGBColor(0x1f, 0x29, 0x37);
 pub(crate) const PALE_INK: RGBColor = RGBColor(0x5b, 0x65, 0x73);
 pub(crate) const GRID: RGBColor = RGBColor(0xe3, 0xe7, 0xec);
 
-/// A line for a goal.
+/// The colour of a goal's line.
 pub(crate) const GOAL: RGBColor = RGBColor(0xb4, 0x23, 0x18);
 
-/// Colours of the series in their order; told apart by eyes that do not tell red from green. Baton comes first.
+/// The colours of the series, in order; Baton comes first. Readers who cannot tell red from green
+/// can distinguish them.
 const COLOURS: [RGBColor; 10] = [
     RGBColor(0x1d, 0x5f, 0xa8),
     RGBColor(0xe0, 0x8a, 0x2e),
@@ -47,25 +49,29 @@ pub(crate) fn colour(series: usize) -> RGBColor {
     COLOURS[series % COLOURS.len()]
 }
 
-/// The SVG backend takes a size for the height of a line and writes that of the letters, which is less by this factor.
+/// The ratio of a line's height to the height of its letters. The SVG backend takes the former as
+/// the font's size, and writes the latter.
 const LINE: f64 = 1.24;
 
-/// A font of so many pixels in a colour.
+/// A font of `size` pixels in a colour.
 pub(crate) fn font(size: u32, colour: RGBColor) -> TextStyle<'static> {
-    ("sans-serif", f64::from(size) * LINE).into_font().color(&colour)
+    ("sans-serif", f64::from(size) * LINE)
+        .into_font()
+        .color(&colour)
 }
 
-/// The font, with the text's point at its left, centre or right, and half way up.
+/// The font, positioned by its left end, centre or right end, and at half its height.
 pub(crate) fn placed(style: &TextStyle<'static>, across: HPos) -> TextStyle<'static> {
     style.pos(Pos::new(across, VPos::Center))
 }
 
-/// How wide a text of that font size comes out. SVG leaves the font to the viewer: this is a common one's average.
+/// The estimated width of a text at this font size, in pixels. SVG leaves the font to the viewer,
+/// so this uses the average of a common font.
 pub(crate) fn text_width(text: &str, size: u32) -> i32 {
     (text.chars().count() as f64 * f64::from(size) * 0.56).ceil() as i32
 }
 
-/// The widest of some labels.
+/// The width of the widest label, in pixels.
 pub(crate) fn widest<'a>(labels: impl IntoIterator<Item = &'a String>, size: u32) -> i32 {
     labels
         .into_iter()
@@ -74,7 +80,8 @@ pub(crate) fn widest<'a>(labels: impl IntoIterator<Item = &'a String>, size: u32
         .unwrap_or(0)
 }
 
-/// Draws a chart: a sheet with a title and a legend, and below them, `height` pixels high, what `body` draws.
+/// Draws a chart: a sheet with a title and a legend. `body` draws the area below them, which is
+/// `height` pixels high.
 pub(crate) fn draw(
     title: &str,
     legend: &[String],
@@ -109,7 +116,7 @@ fn entry_width(name: &str) -> i32 {
     text_width(name, 14) + 44
 }
 
-/// The names divided into lines that fit the sheet; a single series needs no legend.
+/// The names, divided into lines that fit the sheet. A single series needs no legend.
 fn legend_lines(names: &[String]) -> Vec<&[String]> {
     let (mut lines, mut start, mut width) = (Vec::new(), 0, 0);
     if names.len() < 2 {
@@ -129,17 +136,26 @@ fn legend_lines(names: &[String]) -> Vec<&[String]> {
 fn draw_legend_line(sheet: &Sheet<'_>, names: &[String], first: usize, y: i32) -> Result<()> {
     let mut x = MARGIN;
     for (index, name) in names.iter().enumerate() {
-        let square = Rectangle::new([(x, y - 6), (x + 12, y + 6)], colour(first + index).filled());
+        let square = Rectangle::new(
+            [(x, y - 6), (x + 12, y + 6)],
+            colour(first + index).filled(),
+        );
         sheet.draw(&square).map_err(failed)?;
-        let label = Text::new(name.as_str(), (x + 19, y), placed(&font(14, INK), HPos::Left));
+        let label = Text::new(
+            name.as_str(),
+            (x + 19, y),
+            placed(&font(14, INK), HPos::Left),
+        );
         sheet.draw(&label).map_err(failed)?;
         x += entry_width(name);
     }
     Ok(())
 }
 
-/// The library's errors are generic over the backend's; one of ours for all.
-pub(crate) fn failed<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -> anyhow::Error {
+/// Converts the drawing library's errors, whose type depends on the backend, into our own.
+pub(crate) fn failed<E: std::error::Error + Send + Sync>(
+    error: DrawingAreaErrorKind<E>,
+) -> anyhow::Error {
     anyhow!("cannot draw the chart: {error}")
 }
 
@@ -149,7 +165,9 @@ mod tests {
 
     #[test]
     fn a_long_legend_is_broken_into_lines_and_one_of_a_single_name_is_left_out() {
-        let names: Vec<String> = (0..12).map(|number| format!("system number {number}")).collect();
+        let names: Vec<String> = (0..12)
+            .map(|number| format!("system number {number}"))
+            .collect();
         let lines = legend_lines(&names);
         assert!(lines.len() > 1);
         assert_eq!(lines.concat(), names);

@@ -1,4 +1,4 @@
-//! A field of cells, the darker the higher their figure.
+//! Draws heat maps. A cell with a larger figure is darker.
 
 use anyhow::Result;
 use plotters::prelude::*;
@@ -12,11 +12,11 @@ const CELL_HEIGHT: i32 = 34;
 const HEAD: i32 = 26;
 const FOOT: u32 = 44;
 
-/// The colours of the lowest and the highest figure.
+/// The colours of the smallest and the largest figure.
 const LOW: RGBColor = RGBColor(0xf1, 0xf6, 0xfb);
 const HIGH: RGBColor = RGBColor(0x0f, 0x3f, 0x78);
 
-/// From here on the colour is dark enough for white text.
+/// The depth from which on the text is white, because the colour is dark.
 const DARK: f64 = 0.55;
 
 impl Heat {
@@ -44,9 +44,17 @@ impl Heat {
             sheet.draw(&name).map_err(failed)?;
             for (column, cell) in self.cells.get(index).into_iter().flatten().enumerate() {
                 let Some(figure) = *cell else { continue };
-                let Some(depth) = ruler.fraction(figure) else { continue };
+                let Some(depth) = ruler.fraction(figure) else {
+                    continue;
+                };
                 let corner = (left + width * column as i32, top);
-                draw_cell(sheet, corner, width, depth, &format!("{figure:.*}", self.digits))?;
+                draw_cell(
+                    sheet,
+                    corner,
+                    width,
+                    depth,
+                    &format!("{figure:.*}", self.digits),
+                )?;
             }
         }
         let bottom = HEAD + CELL_HEIGHT * self.rows.len() as i32;
@@ -58,7 +66,13 @@ impl Heat {
     }
 }
 
-fn draw_cell(sheet: &Sheet<'_>, (x, y): (i32, i32), width: i32, depth: f64, figure: &str) -> Result<()> {
+fn draw_cell(
+    sheet: &Sheet<'_>,
+    (x, y): (i32, i32),
+    width: i32,
+    depth: f64,
+    figure: &str,
+) -> Result<()> {
     let corners = [(x + 1, y + 1), (x + width - 1, y + CELL_HEIGHT - 1)];
     sheet
         .draw(&Rectangle::new(corners, mixed(depth).filled()))
@@ -74,10 +88,16 @@ fn draw_cell(sheet: &Sheet<'_>, (x, y): (i32, i32), width: i32, depth: f64, figu
         .map_err(failed)
 }
 
-/// The colour at a depth from 0 to 1.
+/// The colour for a depth from 0 to 1.
 fn mixed(depth: f64) -> RGBColor {
-    let part = |low: u8, high: u8| (f64::from(low) + (f64::from(high) - f64::from(low)) * depth).round() as u8;
-    RGBColor(part(LOW.0, HIGH.0), part(LOW.1, HIGH.1), part(LOW.2, HIGH.2))
+    let part = |low: u8, high: u8| {
+        (f64::from(low) + (f64::from(high) - f64::from(low)) * depth).round() as u8
+    };
+    RGBColor(
+        part(LOW.0, HIGH.0),
+        part(LOW.1, HIGH.1),
+        part(LOW.2, HIGH.2),
+    )
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Lines through points, on axes of either scale.
+//! Draws line charts, whose axes may be linear or logarithmic.
 
 use anyhow::Result;
 use plotters::prelude::*;
@@ -43,7 +43,9 @@ impl Lines {
             .draw()
             .map_err(failed)?;
         for mark in &self.marks {
-            let Some(level) = y.place(mark.at) else { continue };
+            let Some(level) = y.place(mark.at) else {
+                continue;
+            };
             let ends = [(x.range().start, level), (x.range().end, level)];
             chart
                 .draw_series(LineSeries::new(ends, GOAL.stroke_width(1)))
@@ -59,7 +61,9 @@ impl Lines {
                 .filter_map(|point| Some((x.place(point.0)?, y.place(point.1)?)))
                 .collect();
             let colour = frame::colour(index);
-            let dots = places.iter().map(|&place| Circle::new(place, 4, colour.filled()));
+            let dots = places
+                .iter()
+                .map(|&place| Circle::new(place, 4, colour.filled()));
             chart.draw_series(dots).map_err(failed)?;
             chart
                 .draw_series(LineSeries::new(places, colour.stroke_width(2)))

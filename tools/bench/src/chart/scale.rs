@@ -1,30 +1,31 @@
-//! From figures to places along an axis, and the round figures that the axis is labelled with.
+//! Maps figures to places on an axis, and chooses the round figures of its labels.
 
 use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use serde::{Deserialize, Serialize};
 
-/// How an axis spaces its figures.
+/// The spacing of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Scale {
-    /// Evenly.
+    /// Figures are spaced evenly.
     Linear,
-    /// By their logarithms; figures that are not positive have no place.
+    /// Figures are spaced by their logarithms. Those that are not positive have no place.
     Log,
 }
 
-/// About so many ticks fit an axis.
+/// The number of ticks on a linear axis, approximately.
 const TICKS: f64 = 6.0;
 
-/// A log axis that spans more decades than this has a tick at each decade only.
+/// The number of decades from which on a logarithmic axis has ticks at whole decades only.
 const FINE_DECADES: f64 = 2.0;
 
-/// Steps within a decade that the eye takes for even ones.
+/// The ticks within a decade, which look evenly spaced.
 const STEPS: [f64; 3] = [1.0, 2.0, 5.0];
 
-/// An axis laid out over some figures. A *place* is what is drawn: the figure itself, or its logarithm.
+/// An axis for certain figures. A *place* is the value that is drawn: the figure itself, or its
+/// logarithm.
 #[derive(Clone, Debug)]
 pub(crate) struct Ruler {
     scale: Scale,
@@ -34,9 +35,12 @@ pub(crate) struct Ruler {
 }
 
 impl Ruler {
-    /// The axis that holds all these figures and ends at round ones.
+    /// An axis that contains all these figures and ends at round figures.
     pub(crate) fn over(scale: Scale, figures: impl IntoIterator<Item = f64>) -> Self {
-        let places: Vec<f64> = figures.into_iter().filter_map(|figure| place(scale, figure)).collect();
+        let places: Vec<f64> = figures
+            .into_iter()
+            .filter_map(|figure| place(scale, figure))
+            .collect();
         let low = places.iter().copied().reduce(f64::min).unwrap_or(0.0);
         let high = places.iter().copied().reduce(f64::max).unwrap_or(1.0);
         match scale {
@@ -46,10 +50,17 @@ impl Ruler {
     }
 
     fn linear(low: f64, high: f64) -> Self {
-        let width = if high > low { high - low } else { high.abs().max(1.0) };
+        let width = if high > low {
+            high - low
+        } else {
+            high.abs().max(1.0)
+        };
         let rough = width / TICKS;
         let decade = 10_f64.powf(rough.log10().floor());
-        let factor = STEPS.into_iter().find(|step| step * decade >= rough).unwrap_or(10.0);
+        let factor = STEPS
+            .into_iter()
+            .find(|step| step * decade >= rough)
+            .unwrap_or(10.0);
         let step = factor * decade;
         let (first, last) = (
             (low / step).floor(),
@@ -65,14 +76,25 @@ impl Ruler {
     }
 
     fn logarithmic(low: f64, high: f64) -> Self {
-        let steps: &[f64] = if high - low > FINE_DECADES { &STEPS[..1] } else { &STEPS };
+        let steps: &[f64] = if high - low > FINE_DECADES {
+            &STEPS[..1]
+        } else {
+            &STEPS
+        };
         let decades = low.floor() as i32..=high.ceil() as i32;
         let all: Vec<f64> = decades
-            .flat_map(|decade| steps.iter().map(move |step| f64::from(decade) + step.log10()))
+            .flat_map(|decade| {
+                steps
+                    .iter()
+                    .map(move |step| f64::from(decade) + step.log10())
+            })
             .collect();
-        // A figure on a tick may come out beside it by rounding.
+        // Rounding may move a figure slightly away from its tick.
         let near = 1e-9;
-        let first = all.iter().rposition(|&tick| tick <= low + near).unwrap_or(0);
+        let first = all
+            .iter()
+            .rposition(|&tick| tick <= low + near)
+            .unwrap_or(0);
         let last = all
             .iter()
             .position(|&tick| tick >= high - near)
@@ -86,12 +108,12 @@ impl Ruler {
         }
     }
 
-    /// Where a figure goes; `None` for one that is no number or has no logarithm.
+    /// The place of a figure. `None` if it is not a number or has no logarithm.
     pub(crate) fn place(&self, figure: f64) -> Option<f64> {
         place(self.scale, figure)
     }
 
-    /// How far along the axis a figure is, from 0 to 1.
+    /// The position of a figure along the axis, from 0 to 1.
     pub(crate) fn fraction(&self, figure: f64) -> Option<f64> {
         Some((self.place(figure)? - self.low) / (self.high - self.low))
     }
@@ -101,7 +123,7 @@ impl Ruler {
         self.ticks.clone()
     }
 
-    /// The figure at a place, as short as may be.
+    /// The label for a place, as short as possible.
     pub(crate) fn label(&self, place: f64) -> String {
         match self.scale {
             Scale::Linear => short(place),
@@ -110,7 +132,7 @@ impl Ruler {
     }
 }
 
-/// The library lays out and labels a chart's axes by these; its values are our places.
+/// The interface through which the drawing library uses an axis. Its values are our places.
 impl Ranged for Ruler {
     type FormatOption = NoDefaultFormatting;
     type ValueType = f64;
@@ -142,7 +164,8 @@ fn place(scale: Scale, figure: f64) -> Option<f64> {
     }
 }
 
-/// Three significant digits, thousands and millions by letter: `1k`, `2.5M`, `0.05`.
+/// A figure with three significant digits, and a letter for thousands and millions: `1k`, `2.5M`,
+/// `0.05`.
 fn short(figure: f64) -> String {
     let (scaled, letter) = match figure.abs() {
         size if size >= 0.9995e9 => (figure / 1e9, "G"),
@@ -168,7 +191,11 @@ mod tests {
 
     fn labels(scale: Scale, figures: &[f64]) -> Vec<String> {
         let ruler = Ruler::over(scale, figures.iter().copied());
-        ruler.ticks().into_iter().map(|tick| ruler.label(tick)).collect()
+        ruler
+            .ticks()
+            .into_iter()
+            .map(|tick| ruler.label(tick))
+            .collect()
     }
 
     #[test]
@@ -186,7 +213,10 @@ mod tests {
     #[test]
     fn a_log_axis_has_decades_or_where_it_is_short_steps_within_them() {
         assert_eq!(labels(Scale::Log, &[1e3, 1e6]), ["1k", "10k", "100k", "1M"]);
-        assert_eq!(labels(Scale::Log, &[0.3, 7.0]), ["0.2", "0.5", "1", "2", "5", "10"]);
+        assert_eq!(
+            labels(Scale::Log, &[0.3, 7.0]),
+            ["0.2", "0.5", "1", "2", "5", "10"]
+        );
         assert_eq!(labels(Scale::Log, &[10.0, 10.0]), ["10", "20"]);
     }
 
@@ -197,7 +227,10 @@ mod tests {
             ["1", "2", "5", "10"]
         );
         assert_eq!(Ruler::over(Scale::Log, [1.0, 10.0]).place(0.0), None);
-        assert_eq!(Ruler::over(Scale::Linear, [0.0, 1.0]).place(f64::INFINITY), None);
+        assert_eq!(
+            Ruler::over(Scale::Linear, [0.0, 1.0]).place(f64::INFINITY),
+            None
+        );
     }
 
     #[test]
@@ -223,6 +256,9 @@ mod tests {
         let shown: Vec<String> = [0.0, 0.05, 1.0, 12.5, 999.6, 1234.0, 2.5e6, 3e9, -20.0]
             .map(short)
             .to_vec();
-        assert_eq!(shown, ["0", "0.05", "1", "12.5", "1k", "1.23k", "2.5M", "3G", "-20"]);
+        assert_eq!(
+            shown,
+            ["0", "0.05", "1", "12.5", "1k", "1.23k", "2.5M", "3G", "-20"]
+        );
     }
 }

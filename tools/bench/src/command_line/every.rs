@@ -1,8 +1,16 @@
-//! What `baton-bench all` runs.
+//! The list of experiments that `baton-bench all` runs.
 
-/// The experiments in the order of `all`, each as words of a command line: its name, and what makes it quick.
+/// The experiments in the order of `all`. Each is the words of a command line: its name, and
+/// options that make it quick.
 const EVERY_EXPERIMENT: [&[&str]; 17] = [
-    &["lua", "--rounds", "1", "--programs", "n_queens,pcall_loop", "--small"],
+    &[
+        "lua",
+        "--rounds",
+        "1",
+        "--programs",
+        "n_queens,pcall_loop",
+        "--small",
+    ],
     &["switch", "--rounds", "1", "--iterations", "1000"],
     &["thread-metric", "--rounds", "1", "--seconds", "0.05"],
     &["scale", "--rounds", "1", "--max", "200"],
@@ -48,7 +56,15 @@ const EVERY_EXPERIMENT: [&[&str]; 17] = [
         "--price",
         "1000",
     ],
-    &["window", "--rounds", "1", "--seconds", "0.002", "--longest", "0.001"],
+    &[
+        "window",
+        "--rounds",
+        "1",
+        "--seconds",
+        "0.002",
+        "--longest",
+        "0.001",
+    ],
     &[
         "threads",
         "--rounds",
@@ -62,10 +78,10 @@ const EVERY_EXPERIMENT: [&[&str]; 17] = [
     ],
     &["timers", "--rounds", "1", "--largest", "1500"],
     &["net", "--rounds", "1", "--seconds", "0.1", "--most", "1"],
-    &["slow", "--requests", "10", "--parked", "2"],
+    &["slow", "--requests", "10", "--waiting", "2"],
 ];
 
-/// The words of every experiment's command line, with the program's name left out.
+/// The command line of every experiment, without the program's name.
 pub(crate) fn every_experiment(quick: bool) -> impl Iterator<Item = Vec<&'static str>> {
     EVERY_EXPERIMENT.into_iter().map(move |words| match quick {
         true => words.to_vec(),
@@ -83,14 +99,18 @@ mod tests {
     fn every_experiment_is_in_all_in_quick_and_in_full() {
         let lines = |quick| {
             every_experiment(quick)
-                .map(|words| CommandLine::try_parse_from([&["baton-bench"], &words[..]].concat()).unwrap())
+                .map(|words| {
+                    CommandLine::try_parse_from([&["baton-bench"], &words[..]].concat()).unwrap()
+                })
                 .map(|line| line.experiment.name())
                 .collect::<Vec<_>>()
         };
         assert_eq!(lines(true), lines(false));
         let command = CommandLine::command();
-        // What is hidden is for experiments to run.
-        let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+        // Hidden experiments are run by other experiments.
+        let shown = command
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set());
         let names = shown.map(|command| command.get_name().to_string());
         let experiments: Vec<String> = names
             .filter(|name| !["all", "report"].contains(&name.as_str()))

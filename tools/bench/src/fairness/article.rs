@@ -1,7 +1,9 @@
-//! The analysis of the Thread Manager's performance of 1997, on one machine: what a calculation pays for the event loop beside it.
+//! Restates the 1997 analysis of the Thread Manager's performance on one machine. It measures what
+//! a calculation loses to the event loop beside it.
 //!
-//! The score is the time of the calculation divided by that of the same work in the same place, never yielding, which the same program does in turns with it: the median of
-//! the run's groups of turns. Where other programs run as well, it is the CPU time that is divided: what the others had is not held against us.
+//! The score is the time of the calculation, divided by that of the same work without yielding.
+//! Both run in the same program, in turns; the score is the median over the groups of turns. If
+//! other programs run too, CPU times are divided, so that their share of the CPU does not count.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,11 +22,11 @@ use crate::places::Place;
 use crate::report::Report;
 use crate::stats;
 
-/// Milliseconds of the slices that are tried, and the usual one.
+/// The slices that are tried, in milliseconds, and the usual one.
 pub(super) const SLICES: [u32; 4] = [1, 5, 10, 20];
 pub(super) const SLICE: u32 = 10;
 
-/// Who owns the display and the events: our program, or another one that runs beside it.
+/// The owner of the display and of the events: our program, or another one beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Ground {
     Foreground,
@@ -43,12 +45,12 @@ impl Ground {
 /// One way to run the calculation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Trial {
-    /// Where in the list of places.
+    /// The index in the list of places.
     pub(super) place: usize,
     pub(super) ground: Ground,
-    /// As the program is told.
+    /// The method's name in the program.
     pub(super) method: &'static str,
-    /// Milliseconds.
+    /// The slice in milliseconds.
     pub(super) slice: u32,
 }
 
@@ -85,7 +87,8 @@ impl Results {
         self.runs(trial).iter().filter_map(score).collect()
     }
 
-    /// The elapsed time of every run divided by that of the same work never yielding while no other program owned the events, as the article counted.
+    /// The elapsed time of every run, as the article counted. It is divided by that of the same
+    /// work without yielding and without another program that owns the events.
     pub(super) fn elapsed(&self, trial: Trial) -> Vec<f64> {
         let foreground = Trial {
             ground: Ground::Foreground,
@@ -112,7 +115,7 @@ impl Results {
     }
 }
 
-/// Of a figure of all groups.
+/// The sum of a figure over all groups.
 pub(super) fn sum(run: &Figures, name: &str) -> Option<f64> {
     Some(run.get(name)?.iter().sum())
 }
@@ -129,9 +132,12 @@ pub(super) fn run(bench: &Bench, baton: &Interpreter, options: &FairnessOptions)
     })
 }
 
-/// Every way in every run; the first run is discarded, as in the article.
+/// Runs every trial in every run. The first run is discarded, as in the article.
 fn measure(bench: &Bench, baton: &Interpreter, options: &FairnessOptions) -> Result<Results> {
-    let script = bench.script("calculation", include_str!("../../programs/calculation.lua"))?;
+    let script = bench.script(
+        "calculation",
+        include_str!("../../programs/calculation.lua"),
+    )?;
     let places = Place::all()?;
     let trials = trials(&places);
     let amount = amount(baton, &script, &places[0], options.work)?;
@@ -145,7 +151,13 @@ fn measure(bench: &Bench, baton: &Interpreter, options: &FairnessOptions) -> Res
                 trial.ground.name(),
                 places[trial.place].name
             ));
-            let figures = run_one(baton, &script, &places[trial.place], trial, (amount, options.work))?;
+            let figures = run_one(
+                baton,
+                &script,
+                &places[trial.place],
+                trial,
+                (amount, options.work),
+            )?;
             if number > 0 {
                 runs.entry(*trial).or_default().push(figures);
             }
@@ -156,12 +168,15 @@ fn measure(bench: &Bench, baton: &Interpreter, options: &FairnessOptions) -> Res
     Ok(Results { places, runs })
 }
 
-/// Each place has each method; slices, and a loop that is more urgent, are tried in the first.
+/// All trials. Each place has each method. Other slices, and a more urgent loop, are tried in the
+/// first place only.
 fn trials(places: &[Place]) -> Vec<Trial> {
     let mut list = Vec::new();
     for place in 0..places.len() {
         for ground in [Ground::Foreground, Ground::Background] {
-            list.extend(["time", "count", "preemptive"].map(|method| Trial::new(place, ground, method)));
+            list.extend(
+                ["time", "count", "preemptive"].map(|method| Trial::new(place, ground, method)),
+            );
         }
     }
     list.push(Trial::new(0, Ground::Foreground, "urgent"));
@@ -179,15 +194,21 @@ fn trials(places: &[Place]) -> Vec<Trial> {
     list
 }
 
-/// In which the work is done by turns. Beside a loop that spins a slice more or less makes a difference, so the parts are longer.
+/// The number of groups into which the work is divided. Beside a loop that spins, one slice more or
+/// less changes a part's time, so these parts are longer.
 fn groups(method: &str) -> u32 {
     if method == "balance" { 5 } else { 20 }
 }
 
-/// Rounds of the calculation that take so many seconds.
+/// The rounds of the calculation that take `seconds`.
 fn amount(baton: &Interpreter, script: &Path, place: &Place, seconds: f64) -> Result<u64> {
     let trial_seconds = (seconds / 5.0).min(0.5).to_string();
-    let run = place.within(|| child::run(baton.script(script).args(["calibrate", &trial_seconds]), limit(seconds)))?;
+    let run = place.within(|| {
+        child::run(
+            baton.script(script).args(["calibrate", &trial_seconds]),
+            limit(seconds),
+        )
+    })?;
     let run = run.succeeded("the calculation")?;
     let speed = first(&child::figures(&run.output), "rounds_per_second");
     let speed = speed.with_context(|| format!("the calculation told no speed:\n{}", run.output))?;
@@ -204,11 +225,21 @@ fn run_one(
     let slice = f64::from(trial.slice) / 1e3;
     let mut command = baton.script(script);
     let groups = groups(trial.method).to_string();
-    command.args([trial.method, &amount.to_string(), &slice.to_string(), &groups]);
+    command.args([
+        trial.method,
+        &amount.to_string(),
+        &slice.to_string(),
+        &groups,
+    ]);
     let figures = place.within(|| {
-        let load = place.is_loaded.then(|| Neighbour::start("compute")).transpose()?;
+        let load = place
+            .is_loaded
+            .then(|| Neighbour::start("compute"))
+            .transpose()?;
         let is_background = trial.ground == Ground::Background;
-        let other = is_background.then(|| Neighbour::start("events")).transpose()?;
+        let other = is_background
+            .then(|| Neighbour::start("events"))
+            .transpose()?;
         let run = child::run(&mut command, limit(seconds))?.succeeded("the calculation")?;
         for neighbour in load.into_iter().chain(other) {
             neighbour.end()?;
@@ -219,7 +250,7 @@ fn run_one(
     Ok(figures)
 }
 
-/// On a busy machine everything takes many times as long.
+/// The time limit of a run. On a busy machine everything takes many times as long.
 fn limit(seconds: f64) -> Duration {
     Duration::from_secs_f64(60.0 + 80.0 * seconds)
 }
@@ -259,6 +290,10 @@ mod tests {
         assert_eq!(results.scores(of(Ground::Foreground)), [1.5]);
         assert_eq!(results.scores(of(Ground::Background)), [1.25]);
         assert_eq!(results.elapsed(of(Ground::Background)), [1.5]);
-        assert!(results.scores(Trial::new(0, Ground::Background, "count")).is_empty());
+        assert!(
+            results
+                .scores(Trial::new(0, Ground::Background, "count"))
+                .is_empty()
+        );
     }
 }

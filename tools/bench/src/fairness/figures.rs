@@ -1,4 +1,5 @@
-//! The article's figures, by method, by machine and in the worst case, with its values beside ours; latencies, and what is concluded.
+//! Compares the article's figures with ours: by method, by machine and in the worst case. Also
+//! shows latencies and verdicts.
 
 use super::article::{Ground, Results, SLICES, Trial, sum};
 use crate::chart::{Bars, Chart, Mark, Scale, Series};
@@ -10,14 +11,14 @@ use crate::verdict::{Goal, Verdict};
 
 use Ground::{Background, Foreground};
 
-/// Each method's name in the program and in tables.
+/// The methods: the name in the program, and the name in tables.
 const METHODS: [(&str, &str); 3] = [
     ("time", "cooperative, by time"),
     ("count", "cooperative, by count"),
     ("preemptive", "preemptive"),
 ];
 
-/// Means over nine machines in 1997. Who yielded by count was not measured.
+/// The article's means over nine machines in 1997. It did not measure yielding by count.
 const PUBLISHED: [(Ground, &str, f64); 4] = [
     (Foreground, "time", 1.029),
     (Background, "time", 1.117),
@@ -31,15 +32,24 @@ const BACKGROUND_GOAL: Goal = Goal::at_most(1.02, "", 4);
 const BALANCE_GOAL: Goal = Goal::at_most(0.02, "", 4);
 
 fn published(ground: Ground, method: &str) -> Option<f64> {
-    let found = PUBLISHED.iter().find(|(of, name, _)| (*of, *name) == (ground, method));
+    let found = PUBLISHED
+        .iter()
+        .find(|(of, name, _)| (*of, *name) == (ground, method));
     found.map(|(_, _, score)| *score)
 }
 
-/// Methods by ground in the place, in the order of all tables and charts.
+/// The trials of a place, in the order of all tables and charts.
 fn usual(place: usize) -> impl Iterator<Item = (String, Trial)> {
-    [Foreground, Background].into_iter().flat_map(move |ground| {
-        METHODS.map(|(method, title)| (format!("{title}, {}", ground.name()), Trial::new(place, ground, method)))
-    })
+    [Foreground, Background]
+        .into_iter()
+        .flat_map(move |ground| {
+            METHODS.map(|(method, title)| {
+                (
+                    format!("{title}, {}", ground.name()),
+                    Trial::new(place, ground, method),
+                )
+            })
+        })
 }
 
 fn of_slice(method: &'static str, slice: u32) -> Trial {
@@ -52,14 +62,18 @@ fn of_slice(method: &'static str, slice: u32) -> Trial {
 pub(super) fn notes(results: &Results, options: &FairnessOptions) -> Vec<String> {
     let mut notes = vec![
         format!(
-            "A calculation of {} s beside an event loop, {} runs after one that is discarded. In each run the same work is done never yielding in turns with it; the score is \
+            "A calculation of {} s beside an event loop, {} runs after one that is discarded. In \
+             each run the same work is done never yielding in turns with it; the score is \
              the median of the quotients of the turns.",
             options.work, options.runs
         ),
-        "Foreground and unloaded: elapsed time. In the background, beside an event loop of another program, and under load: CPU time, all turns beside the other program. \
-         By elapsed time: divided by that of turns without the event loop of another program, so that its share is included."
+        "Foreground and unloaded: elapsed time. In the background, beside an event loop of another \
+         program, and under load: CPU time, all turns beside the other program. \
+         By elapsed time: divided by that of turns without the event loop of another program, so \
+         that its share is included."
             .to_string(),
-        "1997: means of nine machines, as published; that of elapsed time, other programs' share included.".to_string(),
+        "1997: means of nine machines, as published; that of elapsed time, other programs' share \
+         included.".to_string(),
     ];
     if results.places.len() < 3 {
         notes.push("There is one CPU to run on: what two would give is left out.".to_string());
@@ -68,13 +82,15 @@ pub(super) fn notes(results: &Results, options: &FairnessOptions) -> Vec<String>
 }
 
 pub(super) fn tables(results: &Results) -> Vec<Table> {
-    let mut tables: Vec<Table> = (0..results.places.len()).map(|place| scores(results, place)).collect();
+    let mut tables: Vec<Table> = (0..results.places.len())
+        .map(|place| scores(results, place))
+        .collect();
     tables.push(slices(results));
     tables.push(latencies(results));
     tables
 }
 
-/// Mean, median, least and largest of the scores.
+/// Mean, median, smallest and largest of the scores.
 fn summary(scores: &[f64]) -> [String; 4] {
     let least = scores.iter().copied().reduce(f64::min);
     let cells = [
@@ -90,7 +106,15 @@ fn scores(results: &Results, place: usize) -> Table {
     let caption = format!("scores on {}", results.places[place].name);
     let mut table = Table::new(
         caption,
-        &["method", "mean", "median", "min", "max", "by elapsed time", "1997"],
+        &[
+            "method",
+            "mean",
+            "median",
+            "min",
+            "max",
+            "by elapsed time",
+            "1997",
+        ],
     );
     for (title, trial) in usual(place) {
         let mut row = vec![title];
@@ -115,7 +139,7 @@ fn slices(results: &Results) -> Table {
     table
 }
 
-/// Those whose event loop handles events: a title, and the trial.
+/// The trials whose event loop handles events, with their titles.
 fn with_events() -> Vec<(String, Trial)> {
     let mut list: Vec<(String, Trial)> = usual(0).collect();
     let slices = SLICES.map(|slice| {
@@ -130,14 +154,18 @@ fn with_events() -> Vec<(String, Trial)> {
     list
 }
 
-/// The median over the runs of a latency in ms: 0 for the median, 1 for the 99th percentile, 2 for the worst.
+/// The median over the runs of a latency in ms. `which` is 0 for the median, 1 for the 99th
+/// percentile, and 2 for the worst.
 fn latency(runs: &[Figures], which: usize) -> Option<f64> {
-    let figures = runs.iter().filter_map(|run| run.get("late_ms")?.get(which).copied());
+    let figures = runs
+        .iter()
+        .filter_map(|run| run.get("late_ms")?.get(which).copied());
     stats::median(&figures.collect::<Vec<_>>())
 }
 
 fn latencies(results: &Results) -> Table {
-    let caption = "ms from an event, one every 20 ms, to its handler, on one CPU: medians over the runs";
+    let caption =
+        "ms from an event, one every 20 ms, to its handler, on one CPU: medians over the runs";
     let mut table = Table::new(caption, &["method", "p50", "p99", "worst"]);
     for (title, trial) in with_events() {
         let runs = results.runs(trial);
@@ -173,10 +201,19 @@ fn bars(title: &str, label: &str, rows: Vec<String>, series: Vec<Series>) -> Bar
 
 const SCORE: &str = "time / time of the same work never yielding";
 
-fn beside_published(results: &Results, title: &str, of_runs: &str, choose: fn(&[f64]) -> Option<f64>) -> Chart {
+fn beside_published(
+    results: &Results,
+    title: &str,
+    of_runs: &str,
+    choose: fn(&[f64]) -> Option<f64>,
+) -> Chart {
     let list: Vec<(String, Trial)> = usual(0).collect();
-    let ours = list.iter().map(|(_, trial)| choose(&results.scores(*trial)));
-    let theirs = list.iter().map(|(_, trial)| published(trial.ground, trial.method));
+    let ours = list
+        .iter()
+        .map(|(_, trial)| choose(&results.scores(*trial)));
+    let theirs = list
+        .iter()
+        .map(|(_, trial)| published(trial.ground, trial.method));
     let series = vec![
         Series {
             name: format!("Baton on one CPU, {of_runs}"),
@@ -265,8 +302,9 @@ pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {
     verdicts
 }
 
-/// Thread Manager 2.0.1 preempted no more after the first program. Two that never yield change places at each slice, but for those that
-/// the machine held up.
+/// Whether the last program is still preempted. Thread Manager 2.0.1 preempted only in the first
+/// program. Two processes that never yield must switch at each slice, except for slices that the
+/// machine delayed.
 fn still_preempts(runs: &[Figures], slice: u32) -> bool {
     let enough = |run: &Figures| -> Option<bool> {
         let slices = sum(run, "cpu")? * 1e3 / f64::from(slice);

@@ -1,4 +1,4 @@
-//! How endless loops inside different parts of Lua share the CPU.
+//! Measures how endless loops inside different parts of Lua share the CPU.
 
 use std::process::Command;
 use std::time::Duration;
@@ -17,9 +17,17 @@ use crate::table::{Table, figure};
 use crate::verdict::Goal;
 
 const GOAL: Goal = Goal::at_most(5.0, " %", 2);
-const LOOPS: [&str; 7] = ["plain", "pcall", "sort", "gsub", "index", "coroutine", "hook"];
+const LOOPS: [&str; 7] = [
+    "plain",
+    "pcall",
+    "sort",
+    "gsub",
+    "index",
+    "coroutine",
+    "hook",
+];
 
-/// One round: for each loop its CPU seconds and its own count of turns.
+/// One round: the CPU seconds of each loop, and its own count of turns.
 type Round = Figures;
 
 /// Runs the experiment.
@@ -37,7 +45,10 @@ pub(super) fn run(bench: &Bench, baton: &Interpreter, options: &FairnessOptions)
         .map(|round| seconds(round).iter().sum::<f64>() / options.seconds)
         .collect();
     let share = stats::median(&total).map(|share| share * 100.0);
-    let together = format!("all loops together had {} of one CPU", figure(share, 1, " %"));
+    let together = format!(
+        "all loops together had {} of one CPU",
+        figure(share, 1, " %")
+    );
     let deviation = |round: &Round| Some(stats::largest_deviation(&seconds(round))? * 100.0);
     let deviations: Option<Vec<f64>> = rounds.iter().map(deviation).collect();
     let worst = deviations.and_then(|deviations| stats::maximum(&deviations));
@@ -69,7 +80,7 @@ fn seconds(round: &Round) -> Vec<f64> {
         .collect()
 }
 
-/// The CPU of each loop in a round in % of the mean, in the order of [`LOOPS`].
+/// The CPU time of each loop in a round, in percent of the mean, in the order of [`LOOPS`].
 fn shares(round: &Round) -> Vec<f64> {
     let seconds = seconds(round);
     let mean = stats::mean(&seconds).unwrap_or(f64::NAN);
@@ -77,11 +88,14 @@ fn shares(round: &Round) -> Vec<f64> {
 }
 
 fn table(rounds: &[Round]) -> Table {
-    let names: Vec<String> = (1..=rounds.len()).map(|round| format!("round {round}")).collect();
+    let names: Vec<String> = (1..=rounds.len())
+        .map(|round| format!("round {round}"))
+        .collect();
     let mut header = vec!["loop"];
     header.extend(names.iter().map(String::as_str));
     header.push("turns");
-    let caption = "CPU of each loop as a share of the mean in %, by round; millions of its own turns in the last";
+    let caption = "CPU of each loop as a share of the mean in %, by round; millions of its own \
+                   turns in the last";
     let mut table = Table::new(caption, &header);
     for (index, name) in LOOPS.iter().enumerate() {
         let mut row = vec![name.to_string()];
@@ -90,7 +104,9 @@ fn table(rounds: &[Round]) -> Table {
                 .iter()
                 .map(|round| figure(shares(round).get(index).copied(), 2, "")),
         );
-        let turns = rounds.last().and_then(|round| round.get(*name)?.get(1).copied());
+        let turns = rounds
+            .last()
+            .and_then(|round| round.get(*name)?.get(1).copied());
         row.push(figure(turns.map(|turns| turns / 1e6), 2, ""));
         table.row(row);
     }

@@ -1,5 +1,6 @@
-//! Who gets how much of the CPU: a calculation beside a main event loop, as in 1997; shares of equals and of unequals; and seven endless
-//! loops inside different parts of Lua.
+//! The experiment `fairness`: how processes share the CPU. It runs a calculation beside an event
+//! loop as in 1997, equal and unequal processes, and seven endless loops inside different parts of
+//! Lua.
 
 mod article;
 mod figures;

@@ -1,4 +1,4 @@
-//! Shares of equal processes, from two to a thousand, and of unequal ones.
+//! Measures the shares of equal processes, from two to a thousand, and of unequal ones.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,17 +18,18 @@ use crate::verdict::{Goal, Verdict};
 
 const GOAL: Goal = Goal::at_most(1.0, " %", 2);
 
-/// Seconds.
+/// The slice, in seconds.
 const SLICE: f64 = 0.001;
 
-/// How many processes, and rounds. Looking cuts a round in two: more rounds than are asked for make that small.
+/// The numbers of processes, each with its number of rounds. A reading may cut a round in two; with
+/// this many rounds, the error is small.
 const STEPS: [(u32, u32); 5] = [(2, 1000), (10, 500), (50, 300), (200, 250), (1000, 200)];
 
-/// What the two urgent processes of the mixed case ask for: 5 ms of work, then 45 ms of sleep.
+/// The work and the sleep of the two urgent processes in the mixed case, in seconds.
 const WORK: f64 = 0.005;
 const SLEEP: f64 = 0.045;
 
-/// Shares of one number of processes.
+/// The shares of one number of processes.
 struct Step {
     number: u32,
     rounds: u32,
@@ -36,7 +37,7 @@ struct Step {
 }
 
 impl Step {
-    /// How far the farthest is from its fair share, in percent of that.
+    /// The largest distance of a process's share from the fair share, in percent of the fair share.
     fn deviation(&self) -> Option<f64> {
         Some(stats::largest_deviation(&self.seconds)? * 100.0)
     }
@@ -49,7 +50,9 @@ impl Step {
 pub(super) fn run(bench: &Bench, baton: &Interpreter, options: &FairnessOptions) -> Result<Report> {
     let script = bench.script("shares", include_str!("../../programs/shares.lua"))?;
     let is_small = options.most < 10;
-    let steps = STEPS.iter().filter(|(number, _)| *number <= options.most.max(2));
+    let steps = STEPS
+        .iter()
+        .filter(|(number, _)| *number <= options.most.max(2));
     let bar = progress(steps.clone().count() + 1);
     let mut list = Vec::new();
     for &(number, rounds) in steps {
@@ -72,16 +75,25 @@ pub(super) fn run(bench: &Bench, baton: &Interpreter, options: &FairnessOptions)
     }
     bar.set_message("unequal processes");
     let seconds = if is_small { 0.2 } else { 5.0 };
-    let mixed = measure(baton, &script, &["mixed".to_string(), seconds.to_string()], seconds)?;
+    let mixed = measure(
+        baton,
+        &script,
+        &["mixed".to_string(), seconds.to_string()],
+        seconds,
+    )?;
     bar.finish_and_clear();
     let mut verdicts: Vec<Verdict> = list.iter().map(verdict).collect();
     verdicts.push(verdict_of_mixed(&mixed));
+    let equal: Vec<_> = list
+        .iter()
+        .map(|step| json!({"number": step.number, "seconds": step.seconds}))
+        .collect();
     Ok(Report {
         tables: vec![table(&list), table_of_mixed(&mixed, seconds)],
         charts: vec![chart(&list)],
         verdicts,
         samples: json!({
-            "equal": list.iter().map(|step| json!({"number": step.number, "seconds": step.seconds})).collect::<Vec<_>>(),
+            "equal": equal,
             "mixed": mixed,
         }),
         ..Report::default()
@@ -90,7 +102,8 @@ pub(super) fn run(bench: &Bench, baton: &Interpreter, options: &FairnessOptions)
 
 fn measure(baton: &Interpreter, script: &Path, words: &[String], seconds: f64) -> Result<Figures> {
     let limit = Duration::from_secs_f64(60.0 + 5.0 * seconds);
-    let run = child::run(baton.script(script).args(words), limit)?.succeeded("processes that share the CPU")?;
+    let run = child::run(baton.script(script).args(words), limit)?
+        .succeeded("processes that share the CPU")?;
     let found = figures(&run.output);
     found
         .contains_key("cpu")
@@ -141,11 +154,14 @@ fn chart(list: &[Step]) -> Chart {
 }
 
 fn verdict(step: &Step) -> Verdict {
-    let what = format!("{} equal processes: farthest from the fair share", step.number);
+    let what = format!(
+        "{} equal processes: farthest from the fair share",
+        step.number
+    );
     GOAL.judge(&what, step.deviation())
 }
 
-/// Shares of all time, in percent.
+/// Shares of the whole time, in percent.
 fn share_of(mixed: &Figures, name: &str) -> Vec<f64> {
     let all: f64 = mixed.values().flatten().sum();
     let seconds = mixed.get(name).into_iter().flatten();
@@ -153,9 +169,14 @@ fn share_of(mixed: &Figures, name: &str) -> Vec<f64> {
 }
 
 fn table_of_mixed(mixed: &Figures, seconds: f64) -> Table {
-    let caption = format!("shares of unequal processes in % of {seconds} s; two urgent ones work 5 ms and sleep 45 ms");
+    let caption = format!(
+        "shares of unequal processes in % of {seconds} s; two urgent ones work 5 ms and sleep 45 ms"
+    );
     let mut table = Table::new(caption, &["processes", "each"]);
-    for (title, name) in [("urgent, priority 50", "urgent"), ("endless, priority 40", "cpu")] {
+    for (title, name) in [
+        ("urgent, priority 50", "urgent"),
+        ("endless, priority 40", "cpu"),
+    ] {
         let words: Vec<String> = share_of(mixed, name)
             .iter()
             .map(|share| format!("{share:.2}"))
@@ -165,7 +186,8 @@ fn table_of_mixed(mixed: &Figures, seconds: f64) -> Table {
     table
 }
 
-/// The urgent ones have all that they ask for: each a period of its work, of the other's, for which it may have to wait, and its sleep.
+/// The verdict on the urgent processes, which must get all they ask for. Each has a period of its
+/// own work, of the other's work, for which it may have to wait, and of its sleep.
 fn verdict_of_mixed(mixed: &Figures) -> Verdict {
     let asked = WORK / (2.0 * WORK + SLEEP) * 100.0;
     let least = share_of(mixed, "urgent").into_iter().reduce(f64::min);

@@ -1,4 +1,5 @@
-//! Shares of processes whose slices differ in length, at the runtime's own interface: equals in turn have what their slices are.
+//! Measures processes with slices of different lengths, through the runtime's Rust interface.
+//! Processes of equal priority must get CPU time in proportion to their slices.
 
 use std::env;
 use std::process::Command;
@@ -17,26 +18,32 @@ use crate::table::{Table, figure};
 use crate::verdict::Goal;
 use crate::{output, stats};
 
-/// Milliseconds of each process's slice.
+/// The slice of each process, in milliseconds.
 const SLICES: [u64; 4] = [1, 2, 5, 10];
 
-/// Rounds in which each has its slice once.
+/// The number of rounds; in each, every process has its slice once.
 const ROUNDS: u64 = 100;
 
 const GOAL: Goal = Goal::at_most(1.0, " %", 2);
 
-/// Runs [`processes`] in a program of its own.
+/// Runs [`processes`] as a separate program.
 pub(super) fn run(options: &FairnessOptions) -> Result<Report> {
     let rounds = if options.most < 10 { 5 } else { ROUNDS };
     let mut command = Command::new(env::current_exe()?);
-    let limit = Duration::from_millis(SLICES.iter().sum::<u64>() * rounds * 3) + Duration::from_secs(30);
-    let run = child::run(command.args(["slices", &rounds.to_string()]), limit)?.succeeded("processes with slices")?;
+    let limit =
+        Duration::from_millis(SLICES.iter().sum::<u64>() * rounds * 3) + Duration::from_secs(30);
+    let run = child::run(command.args(["slices", &rounds.to_string()]), limit)?
+        .succeeded("processes with slices")?;
     let seconds = figures(&run.output)
         .remove("cpu")
         .with_context(|| format!("no figure 'cpu':\n{}", run.output))?;
-    let caption = format!("shares of four endless processes with slices of their own, over {rounds} rounds");
+    let caption =
+        format!("shares of four endless processes with slices of their own, over {rounds} rounds");
     let mut table = Table::new(caption, &["slice", "fair share %", "share %"]);
-    let (all, slices) = (seconds.iter().sum::<f64>(), SLICES.iter().sum::<u64>() as f64);
+    let (all, slices) = (
+        seconds.iter().sum::<f64>(),
+        SLICES.iter().sum::<u64>() as f64,
+    );
     let mut ratios = Vec::new();
     for (slice, seconds) in SLICES.iter().zip(&seconds) {
         let fair = *slice as f64 / slices;
@@ -64,7 +71,7 @@ pub(super) fn run(options: &FairnessOptions) -> Result<Report> {
     })
 }
 
-/// The program: prints the seconds that each process had.
+/// Runs the program itself, which prints the seconds that each process had.
 pub(crate) fn processes(options: &SlicesOptions) -> Result<()> {
     let lab = Lab::new()?;
     let outcome = Arc::new(OnceLock::new());
@@ -83,9 +90,16 @@ pub(crate) fn processes(options: &SlicesOptions) -> Result<()> {
     let (rounds, told) = (options.rounds, Arc::clone(&outcome));
     lab.spawn(60, false, move |process| {
         for (slice, id) in &endless {
-            process.vm.set_slice(*id, Some(Duration::from_millis(*slice)));
+            process
+                .vm
+                .set_slice(*id, Some(Duration::from_millis(*slice)));
         }
-        let look = || -> Vec<Duration> { endless.iter().map(|(_, id)| process.vm.cpu_time(*id)).collect() };
+        let look = || -> Vec<Duration> {
+            endless
+                .iter()
+                .map(|(_, id)| process.vm.running_time(*id))
+                .collect()
+        };
         process.vm.sleep_until(Instant::now() + round);
         let (before, start) = (look(), Instant::now());
         process.vm.sleep_until(start + round * rounds);
@@ -100,6 +114,9 @@ pub(crate) fn processes(options: &SlicesOptions) -> Result<()> {
     })?;
     lab.vm.run();
     let used: &Vec<Duration> = outcome.get().context("the processes were not looked at")?;
-    let words: Vec<String> = used.iter().map(|of_one| of_one.as_secs_f64().to_string()).collect();
+    let words: Vec<String> = used
+        .iter()
+        .map(|of_one| of_one.as_secs_f64().to_string())
+        .collect();
     output::print(&format!("cpu {}\n", words.join(" ")))
 }

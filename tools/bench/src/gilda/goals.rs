@@ -1,4 +1,4 @@
-//! What GildaVM's tables must come out as.
+//! The goals for GildaVM's tables.
 
 use crate::calls::{BATON_FFI, BATON_MODULE, STOCK_MODULE};
 use crate::contest::Results;
@@ -8,7 +8,8 @@ use crate::verdict::{Goal, Verdict};
 use super::{SWITCHING, WATCHDOG_OFF, WATCHDOG_ON};
 
 pub(super) const WATCHDOG_GOAL: Goal = Goal::at_most(1.01, "", 3);
-/// Seconds for two calls of one second: by one process, by two in a new program, and by two once that was learned.
+/// The seconds allowed for two calls of one second each: by one process, by two in a new program,
+/// and by two after the runtime has learned the function.
 const LONG_GOALS: [(&str, &str, f64); 3] = [
     ("long_sequential", "one process", 2.002),
     ("long_together", "two processes, at first", 1.02),
@@ -18,10 +19,10 @@ const SEQUENTIAL_GOAL: Goal = Goal::at_most(1.05, "", 3);
 const TOGETHER_GOAL: Goal = Goal::at_most(1.10, "", 3);
 const RETAKES_GOAL: Goal = Goal::at_most(0.1, " %", 3);
 
-/// Both ways in which a Lua program calls C.
+/// The two ways in which a Lua program calls C.
 const OURS: [&str; 2] = [BATON_MODULE, BATON_FFI];
 
-/// The watchdog costs nothing while there is nothing to take.
+/// The verdicts on switching: the watchdog costs nothing if there is nothing to retake.
 pub(super) fn of_switching(results: &Results) -> Vec<Verdict> {
     let verdict = |(name, title): (&str, &str)| {
         let what = format!("CPU of switching, {title}: watchdog on / off");
@@ -32,7 +33,8 @@ pub(super) fn of_switching(results: &Results) -> Vec<Verdict> {
     SWITCHING.map(verdict).to_vec()
 }
 
-/// Two calls of `seconds` each: the goals are for a second and are measured as such.
+/// The verdicts on two calls of `seconds` each. The goals are for one second, and the figures are
+/// scaled to that.
 pub(super) fn of_long_calls(results: &Results, seconds: f64) -> Vec<Verdict> {
     let verdict = |arm: &str, (case, title, limit): (&str, &str, f64)| {
         let what = format!("{arm}: two long calls by {title}, in lengths of a call");
@@ -43,7 +45,8 @@ pub(super) fn of_long_calls(results: &Results, seconds: f64) -> Vec<Verdict> {
     OURS.into_iter().flat_map(of_arm).collect()
 }
 
-/// Short calls cost no more because others could run, and are let alone.
+/// The verdicts on short calls. They must cost no more when other processes could run, and must not
+/// be retaken.
 pub(super) fn of_short_calls(results: &Results, calls: u64) -> Vec<Verdict> {
     let place = |arm: &str, case: &str| Some((results.arm(arm)?, results.case(case)?));
     let of_arm = |arm: &str| {
@@ -54,11 +57,23 @@ pub(super) fn of_short_calls(results: &Results, calls: u64) -> Vec<Verdict> {
                 "ms",
             )
         };
-        let together = || results.ratio(place(arm, "short_together")?, place(arm, "short_sequential")?, "ms");
+        let together = || {
+            results.ratio(
+                place(arm, "short_together")?,
+                place(arm, "short_sequential")?,
+                "ms",
+            )
+        };
         let retaken = || share_retaken(results, place(arm, "short_together")?, calls);
         [
-            SEQUENTIAL_GOAL.judge(&format!("{arm}: short calls by one process / by stock Lua"), alone()),
-            TOGETHER_GOAL.judge(&format!("{arm}: short calls by two processes / by one"), together()),
+            SEQUENTIAL_GOAL.judge(
+                &format!("{arm}: short calls by one process / by stock Lua"),
+                alone(),
+            ),
+            TOGETHER_GOAL.judge(
+                &format!("{arm}: short calls by two processes / by one"),
+                together(),
+            ),
             RETAKES_GOAL.judge(
                 &format!("{arm}: short calls that the VM was taken from, worst round"),
                 retaken(),
@@ -68,7 +83,7 @@ pub(super) fn of_short_calls(results: &Results, calls: u64) -> Vec<Verdict> {
     OURS.into_iter().flat_map(of_arm).collect()
 }
 
-/// The largest share of calls that were taken in any round, in percent.
+/// The largest share of retaken calls in any round, in percent.
 fn share_retaken(results: &Results, (arm, case): (usize, usize), calls: u64) -> Option<f64> {
     let worst = stats::maximum(&results.values(arm, case, "retakes"))?;
     Some(worst / calls as f64 * 100.0)

@@ -1,4 +1,4 @@
-//! What it costs to call `int f(int)` that returns at once.
+//! Measures the cost of calling an `int f(int)` that returns at once.
 
 use anyhow::Result;
 
@@ -12,10 +12,10 @@ use crate::verdict::{Goal, Verdict};
 
 use super::LIMIT;
 
-/// A prepared call through the ffi beside a function that was bound by hand.
+/// The cost of a prepared ffi call, relative to a function that was bound by hand.
 const PRICE_GOAL: Goal = Goal::at_most(3.0, "", 2);
 
-/// The case's name is the peers' own: the shortest of short calls.
+/// The peers' name for this case, which is the shortest of short calls.
 const NAME: &str = "short_sequential";
 
 pub(super) fn contest(bench: &Bench, options: &GildaOptions) -> Result<Contest> {
@@ -34,23 +34,37 @@ pub(super) fn contest(bench: &Bench, options: &GildaOptions) -> Result<Contest> 
     })
 }
 
-/// Milliseconds of each round, without the loop where the system tells what that takes.
+/// The milliseconds of each round. If the system measures the loop without calls, that time is
+/// subtracted.
 fn net(results: &Results, arm: usize) -> Vec<f64> {
     let with = results.values(arm, 0, "ms");
     let of_loops = results.values(arm, 0, "loop_ms");
     let loops = of_loops.into_iter().chain(std::iter::repeat(0.0));
-    with.iter().zip(loops).map(|(with, of_loop)| with - of_loop).collect()
+    with.iter()
+        .zip(loops)
+        .map(|(with, of_loop)| with - of_loop)
+        .collect()
 }
 
-/// The median over the rounds of an arm's price divided by that in stock Lua.
+/// The median over the rounds of an arm's cost divided by that in stock Lua.
 fn beside_stock(results: &Results, arm: usize) -> Option<f64> {
-    stats::median_of_ratios(&net(results, arm), &net(results, results.arm(STOCK_MODULE)?))
+    stats::median_of_ratios(
+        &net(results, arm),
+        &net(results, results.arm(STOCK_MODULE)?),
+    )
 }
 
-/// A row for each system: nanoseconds of a call with its loop and without, and how that compares with stock Lua.
+/// A table with a row for each system: nanoseconds of a call with its loop and without, and their
+/// ratio to stock Lua.
 pub(super) fn table(results: &Results, calls: u64) -> Table {
-    let caption = format!("{calls} calls of nothing, int f(int), by one process: nanoseconds each, medians");
-    let header = ["system", "with its loop", "the call", "/ by hand in stock Lua"];
+    let caption =
+        format!("{calls} calls of nothing, int f(int), by one process: nanoseconds each, medians");
+    let header = [
+        "system",
+        "with its loop",
+        "the call",
+        "/ by hand in stock Lua",
+    ];
     let mut table = Table::new(&caption, &header);
     let each = |milliseconds: f64| milliseconds * 1e6 / calls as f64;
     for (arm, of_arm) in results.arms.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! GildaVM's tables as tables and charts.
+//! Shows GildaVM's tables as tables and charts.
 
 use crate::calls::BARE_C;
 use crate::chart::{Bars, Chart, Mark, Scale, Series};
@@ -9,14 +9,22 @@ use crate::table::{Table, figure};
 
 use super::{LONG, SHORT, SWITCHING, WATCHDOG_OFF};
 
-/// A row for each system: for each way to switch its mean and median, and its CPU beside that without a watchdog.
+/// A row for each system. For each way of switching it has mean and median, and the CPU time
+/// relative to that without a watchdog.
 pub(super) fn of_switching(results: &Results, rounds: u32) -> Table {
     let caption = format!(
-        "switching between two processes that compute: elapsed ms, mean and median of {rounds}; CPU as a ratio to that without a watchdog"
+        "switching between two processes that compute: elapsed ms, mean and median of {rounds}; \
+         CPU as a ratio to that without a watchdog"
     );
     let titles: Vec<[String; 3]> = SWITCHING
         .iter()
-        .map(|(_, title)| [format!("{title}: mean"), "median".to_string(), "CPU / off".to_string()])
+        .map(|(_, title)| {
+            [
+                format!("{title}: mean"),
+                "median".to_string(),
+                "CPU / off".to_string(),
+            ]
+        })
         .collect();
     let mut table = headed(&caption, &titles.concat());
     let off = results.arm(WATCHDOG_OFF).unwrap_or_default();
@@ -24,7 +32,11 @@ pub(super) fn of_switching(results: &Results, rounds: u32) -> Table {
         let mut row = vec![of_arm.name.to_string()];
         for case in 0..results.cases.len() {
             row.extend(mean_and_median(results, arm, case));
-            row.push(figure(results.ratio((arm, case), (off, case), "cpu_ms"), 3, ""));
+            row.push(figure(
+                results.ratio((arm, case), (off, case), "cpu_ms"),
+                3,
+                "",
+            ));
         }
         table.row(row);
     }
@@ -48,11 +60,13 @@ pub(super) fn of_long_calls(results: &Results, options: &GildaOptions) -> Table 
     table
 }
 
-/// A row for each system: elapsed time of many short calls, what each adds to the loop in C, and how many were taken.
+/// A row for each system: elapsed time of many short calls, the time that each adds to the loop in
+/// C, and the number of retaken calls.
 pub(super) fn of_short_calls(results: &Results, options: &GildaOptions) -> Table {
     let (calls, rounds) = (options.calls, options.rounds);
     let caption = format!(
-        "{calls} calls of 0.6 us: elapsed ms, mean and median of {rounds}; calls taken and calls moved are the most of a round"
+        "{calls} calls of 0.6 us: elapsed ms, mean and median of {rounds}; calls taken and calls \
+         moved are the most of a round"
     );
     let [(_, alone), (_, together)] = SHORT;
     let titles = [
@@ -94,14 +108,20 @@ fn headed(caption: &str, titles: &[String]) -> Table {
 fn mean_and_median(results: &Results, arm: usize, case: usize) -> [String; 2] {
     match results.mean(arm, case, "ms") {
         None => [results.gap(arm, case).to_string(), "-".to_string()],
-        mean => [mean, results.median(arm, case, "ms")].map(|milliseconds| figure(milliseconds, 2, "")),
+        mean => {
+            [mean, results.median(arm, case, "ms")].map(|milliseconds| figure(milliseconds, 2, ""))
+        }
     }
 }
 
-/// The price of the watchdog, by the way of switching.
+/// A chart of the watchdog's cost, by the way of switching.
 pub(super) fn chart_of_switching(results: &Results) -> Chart {
     let off = results.arm(WATCHDOG_OFF).unwrap_or_default();
-    let others = results.arms.iter().enumerate().filter(|(arm, _)| *arm != off);
+    let others = results
+        .arms
+        .iter()
+        .enumerate()
+        .filter(|(arm, _)| *arm != off);
     let series = others.map(|(arm, of_arm)| Series {
         name: of_arm.name.to_string(),
         values: (0..results.cases.len())
@@ -118,17 +138,27 @@ pub(super) fn chart_of_switching(results: &Results) -> Chart {
             at: super::goals::WATCHDOG_GOAL.limit(),
         }],
         digits: 3,
-        rows: results.cases.iter().map(|case| case.title.clone()).collect(),
+        rows: results
+            .cases
+            .iter()
+            .map(|case| case.title.clone())
+            .collect(),
         series: series.collect(),
     })
 }
 
-/// Elapsed time of some cases, by system.
+/// A chart of the elapsed time of some cases, by system.
 pub(super) fn chart_of_calls(results: &Results, cases: &[(&str, &str)], title: &str) -> Chart {
-    let places: Vec<usize> = cases.iter().filter_map(|(name, _)| results.case(name)).collect();
+    let places: Vec<usize> = cases
+        .iter()
+        .filter_map(|(name, _)| results.case(name))
+        .collect();
     let of_arm = |(arm, name): (usize, &'static str)| Series {
         name: name.to_string(),
-        values: places.iter().map(|&case| results.median(arm, case, "ms")).collect(),
+        values: places
+            .iter()
+            .map(|&case| results.median(arm, case, "ms"))
+            .collect(),
     };
     let names = results.arms.iter().map(|arm| arm.name).enumerate();
     Chart::Bars(Bars {

@@ -1,4 +1,4 @@
-//! What the figures of `idle` say: tables, charts, goals.
+//! Makes tables, charts and verdicts from the figures of `idle`.
 
 use serde_json::{Value, json};
 
@@ -13,22 +13,27 @@ use crate::scripts;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
 
-/// In the cases in which nothing is due.
+/// The goal for the cases without a due timer.
 const WAKEUPS_GOAL: Goal = Goal::at_most(0.05, " wake-ups a second", 3);
 const CPU_GOAL: Goal = Goal::at_most(0.002, " % CPU", 4);
-/// With a timer that fires once a second.
+/// The goal with a timer that fires once a second.
 const SECOND_GOAL: Goal = Goal::at_most(1.1, " wake-ups a second", 3);
-/// Against the best of the peers, with a timer that fires a thousand times a second.
+/// The goal with a timer that fires a thousand times a second, relative to the best peer.
 const KILOHERTZ_GOAL: Goal = Goal::at_most(1.0, " of the best peer's", 2);
-/// Against what OpenSmalltalk-VM did, and did after its pull request.
+/// The goal relative to OpenSmalltalk-VM, before and after its pull request.
 const STOCK_GOAL: Goal = Goal::at_most(0.01, " of OpenSmalltalk's", 4);
 const PULL_REQUEST_GOAL: Goal = Goal::at_most(0.1, " of PR 764's", 3);
 
-/// The cases in which nothing is due.
+/// The cases without a due timer.
 const QUIET: [&str; 5] = ["nothing", "listen", "crowd", "hour", "busy"];
 
-/// The whole report; `exactness` is that of sleeps in the same run.
-pub(super) fn report(outcomes: &Outcomes, options: &IdleOptions, counts_energy: bool, exactness: Report) -> Report {
+/// The whole report. `exactness` is the report on sleeps in the same run.
+pub(super) fn report(
+    outcomes: &Outcomes,
+    options: &IdleOptions,
+    counts_energy: bool,
+    exactness: Report,
+) -> Report {
     let mut tables = vec![
         by_case(outcomes, "wake-ups a second, of all threads", &|used| {
             figure(Some(used.wakeups()), 2, "")
@@ -39,9 +44,11 @@ pub(super) fn report(outcomes: &Outcomes, options: &IdleOptions, counts_energy: 
         threads(outcomes),
     ];
     if counts_energy && options.apart {
-        tables.push(by_case(outcomes, "power of the whole machine, in W", &|used| {
-            figure(used.joules.map(|joules| joules / used.seconds), 2, "")
-        }));
+        tables.push(by_case(
+            outcomes,
+            "power of the whole machine, in W",
+            &|used| figure(used.joules.map(|joules| joules / used.seconds), 2, ""),
+        ));
     }
     tables.extend(exactness.tables);
     let mut charts = charts(outcomes);
@@ -53,11 +60,13 @@ pub(super) fn report(outcomes: &Outcomes, options: &IdleOptions, counts_energy: 
         arms: exactness.arms,
         notes: vec![
             format!(
-                "Between looks {} s apart, after at least {} s to settle. A wake-up is a voluntary context switch.",
+                "Usage between two snapshots {} s apart, after at least {} s to settle. A wake-up \
+                 is a voluntary context switch.",
                 options.seconds, options.settle
             ),
-            "A look each second in between finds the threads that end: each counts as last seen, and one wake-up more. Only one that \
-             begins and ends between two looks is missed. A look reads what the kernel has counted, and wakes no program."
+            "A snapshot each second finds the threads that end: each counts as last seen, with one \
+             more wake-up. Only a thread that begins and ends between two snapshots is missed. A \
+             snapshot reads the kernel's counters, and wakes no program."
                 .to_string(),
             energy_note(counts_energy, options.apart).to_string(),
         ],
@@ -71,9 +80,12 @@ pub(super) fn report(outcomes: &Outcomes, options: &IdleOptions, counts_energy: 
 fn energy_note(is_counted: bool, apart: bool) -> &'static str {
     match (is_counted, apart) {
         (true, true) => "Energy is that of all processors, as they count it (RAPL).",
-        (true, false) => "Energy is counted for the whole machine: --apart measures it, one program at a time.",
+        (true, false) => {
+            "Energy is counted for the whole machine: --apart measures it, one program at a time."
+        }
         (false, _) => {
-            "Energy was not measured: this machine shows no RAPL counter (/sys/class/powercap) that may be read."
+            "Energy was not measured: this machine shows no RAPL counter (/sys/class/powercap) \
+             that may be read."
         }
     }
 }
@@ -94,12 +106,19 @@ fn by_case(outcomes: &Outcomes, caption: &str, shown: &dyn Fn(&Used) -> String) 
     table
 }
 
-/// How many threads of a program have rows of their own; the others have one together.
+/// The number of threads of a program that have their own rows; the others share one.
 const ROWS: usize = 4;
 
-/// Each system's threads that switch, the busiest first.
+/// A table of each system's threads that switch, with the busiest first.
 fn threads(outcomes: &Outcomes) -> Table {
-    let header = ["case", "system", "thread", "voluntary", "involuntary", "CPU us"];
+    let header = [
+        "case",
+        "system",
+        "thread",
+        "voluntary",
+        "involuntary",
+        "CPU us",
+    ];
     let caption = format!("switches and CPU time a second, by thread; the {ROWS} that switch most");
     let mut table = Table::new(caption, &header);
     for (number, case) in outcomes.cases.iter().enumerate() {
@@ -122,7 +141,8 @@ fn threads(outcomes: &Outcomes) -> Table {
     table
 }
 
-/// The threads that switch most, and all others as one. They are numbered in the order in which they began: the first is the program's.
+/// The threads that switch most, and all others as one. Threads are numbered in the order in which
+/// they began; the first is the program's main thread.
 fn busiest(used: &Used) -> Vec<(String, Usage)> {
     let mut threads: Vec<(String, Usage)> = (1..)
         .zip(used.threads.values())
@@ -131,7 +151,9 @@ fn busiest(used: &Used) -> Vec<(String, Usage)> {
             (format!("{number}{end}"), *usage)
         })
         .collect();
-    threads.sort_by_key(|(_, usage)| std::cmp::Reverse((usage.voluntary + usage.involuntary, usage.nanoseconds)));
+    threads.sort_by_key(|(_, usage)| {
+        std::cmp::Reverse((usage.voluntary + usage.involuntary, usage.nanoseconds))
+    });
     let switch = threads
         .iter()
         .take_while(|(_, usage)| usage.voluntary + usage.involuntary > 0);
@@ -149,11 +171,18 @@ fn busiest(used: &Used) -> Vec<(String, Usage)> {
 
 fn charts(outcomes: &Outcomes) -> Vec<Chart> {
     let chart = |title: &str, label: &str, digits, value: &dyn Fn(&Used) -> f64| {
-        // A logarithm has no place for nothing.
-        let shown = |arm, case| outcomes.used(arm, case).map(value).filter(|&value| value > 0.0);
+        // Zero has no place on a logarithmic axis.
+        let shown = |arm, case| {
+            outcomes
+                .used(arm, case)
+                .map(value)
+                .filter(|&value| value > 0.0)
+        };
         let series = |(arm, of_arm): (usize, &crate::contest::Arm)| Series {
             name: of_arm.name.to_string(),
-            values: (0..outcomes.cases.len()).map(|case| shown(arm, case)).collect(),
+            values: (0..outcomes.cases.len())
+                .map(|case| shown(arm, case))
+                .collect(),
         };
         Chart::Bars(Bars {
             title: title.to_string(),
@@ -162,7 +191,11 @@ fn charts(outcomes: &Outcomes) -> Vec<Chart> {
             baseline: None,
             marks: Vec::new(),
             digits,
-            rows: outcomes.cases.iter().map(|case| case.title.clone()).collect(),
+            rows: outcomes
+                .cases
+                .iter()
+                .map(|case| case.title.clone())
+                .collect(),
             series: outcomes.arms.iter().enumerate().map(series).collect(),
         })
     };
@@ -207,10 +240,14 @@ fn against_best_peer(outcomes: &Outcomes, title: &str, used: Option<&Used>) -> V
     KILOHERTZ_GOAL.judge(&format!("CPU time, {title}"), ratio())
 }
 
-/// The worst ratio to each design, over the cases in which nothing is due. A design that is missing has a line elsewhere.
+/// The verdicts on the worst ratio to each design, over the cases without a due timer. A missing
+/// design is reported elsewhere.
 fn against_designs(outcomes: &Outcomes) -> Vec<Verdict> {
     let ratio = |design: &str, case: &str| {
-        let (ours, theirs) = (outcomes.used_by(BATON, case)?, outcomes.used_by(design, case)?);
+        let (ours, theirs) = (
+            outcomes.used_by(BATON, case)?,
+            outcomes.used_by(design, case)?,
+        );
         Some(ours.wakeups() / theirs.wakeups())
     };
     let verdict = |&(design, word): &(peers::Peer, &str)| {
@@ -218,7 +255,11 @@ fn against_designs(outcomes: &Outcomes) -> Vec<Verdict> {
             .iter()
             .filter_map(|case| ratio(design.name, case))
             .reduce(f64::max)?;
-        let goal = if word == "stock" { STOCK_GOAL } else { PULL_REQUEST_GOAL };
+        let goal = if word == "stock" {
+            STOCK_GOAL
+        } else {
+            PULL_REQUEST_GOAL
+        };
         Some(goal.judge(
             &format!("wake-ups with nothing due, beside {}", design.name),
             Some(worst),
@@ -247,10 +288,11 @@ mod tests {
     use crate::contest::{Arm, Case};
     use std::process::Command;
 
-    /// Arms whose one thread woke so often in ten seconds, and computed so many nanoseconds.
+    /// Outcomes of arms with one thread each. The numbers are its wake-ups in ten seconds, and the
+    /// nanoseconds of its CPU time.
     fn outcomes(case: &str, arms: &[(&'static str, u64, u64)]) -> Outcomes {
         let used = |voluntary, nanoseconds| Used {
-            threads: usage::Look::from([(
+            threads: usage::Snapshot::from([(
                 1,
                 Usage {
                     voluntary,
@@ -295,10 +337,13 @@ mod tests {
         assert_eq!(
             lines(&outcomes),
             [
-                "met     the case hour <= 0.05 wake-ups a second  (measured 0.000 wake-ups a second)",
+                "met     the case hour <= 0.05 wake-ups a second  (measured 0.000 wake-ups a \
+                 second)",
                 "met     the case hour <= 0.002 % CPU  (measured 0.0010 % CPU)",
-                "met     wake-ups with nothing due, beside OpenSmalltalk <= 0.01 of OpenSmalltalk's  (measured 0.0000 of OpenSmalltalk's)",
-                "met     wake-ups with nothing due, beside PR 764, one wait <= 0.1 of PR 764's  (measured 0.000 of PR 764's)",
+                "met     wake-ups with nothing due, beside OpenSmalltalk <= 0.01 of \
+                 OpenSmalltalk's  (measured 0.0000 of OpenSmalltalk's)",
+                "met     wake-ups with nothing due, beside PR 764, one wait <= 0.1 of PR 764's  \
+                 (measured 0.000 of PR 764's)",
             ]
         );
     }
@@ -311,7 +356,10 @@ mod tests {
         );
         assert_eq!(
             lines(&outcomes),
-            ["MISSED  CPU time, the case kilohertz <= 1 of the best peer's  (measured 1.50 of the best peer's)"]
+            [
+                "MISSED  CPU time, the case kilohertz <= 1 of the best peer's  (measured 1.50 of \
+                 the best peer's)"
+            ]
         );
     }
 
@@ -320,7 +368,10 @@ mod tests {
         let outcomes = outcomes("second", &[(BATON, 10, 1)]);
         assert_eq!(
             lines(&outcomes),
-            ["met     the case second <= 1.1 wake-ups a second  (measured 1.000 wake-ups a second)"]
+            [
+                "met     the case second <= 1.1 wake-ups a second  (measured 1.000 wake-ups a \
+                 second)"
+            ]
         );
     }
 
@@ -334,10 +385,15 @@ mod tests {
         };
         let counts = [(7, 10), (8, 50), (9, 0), (10, 30), (11, 20), (12, 40)];
         if let Ok(used) = &mut outcomes.measured[1].1 {
-            used.threads = counts.map(|(number, voluntary)| (number, usage(voluntary))).into();
+            used.threads = counts
+                .map(|(number, voluntary)| (number, usage(voluntary)))
+                .into();
         }
         let table = threads(&outcomes).to_string();
-        let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+        let rows: Vec<Vec<&str>> = table
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
         let ends: Vec<String> = rows
             .iter()
             .map(|row| row[row.len().saturating_sub(5)..].join(" "))

@@ -1,27 +1,29 @@
-//! The energy that the machine's processors have used, where they count it (Intel's and AMD's RAPL, as Linux shows it).
+//! Reads the energy that the machine's processors have used, if they count it (RAPL of Intel and
+//! AMD, as Linux shows it).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where Linux shows the counters.
+/// The directory in which Linux shows the counters.
 const ROOT: &str = "/sys/class/powercap";
 
-/// The counters of all processor packages. Each begins anew when it has reached its largest value.
+/// The counters of all processor packages. A counter starts again at zero after its largest value.
 pub(super) struct Energy {
     packages: Vec<PathBuf>,
 }
 
-/// What the counters showed at a time, in microjoules, and the largest value of each.
+/// The values of the counters at one time, in microjoules, with the largest value of each.
 pub(super) struct Reading(Vec<(u64, u64)>);
 
 impl Energy {
-    /// The counters of this machine; none where there is no counter, or where only root may read it and we are not.
+    /// The counters of this machine. `None` if there is no counter, or if only root may read it and
+    /// we are not root.
     pub(super) fn of_this_machine() -> Option<Self> {
         Self::below(Path::new(ROOT))
     }
 
     fn below(root: &Path) -> Option<Self> {
-        // A package is "intel-rapl:0"; "intel-rapl:0:1" is a part of it.
+        // A package is "intel-rapl:0", and "intel-rapl:0:1" is a part of it.
         let is_package = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             name.starts_with("intel-rapl:") && name.matches(':').count() == 1
@@ -35,14 +37,29 @@ impl Energy {
 
     /// Reads all counters.
     pub(super) fn read(&self) -> Option<Reading> {
-        let number = |package: &Path, name: &str| fs::read_to_string(package.join(name)).ok()?.trim().parse().ok();
-        let read = |package: &PathBuf| Some((number(package, "energy_uj")?, number(package, "max_energy_range_uj")?));
-        self.packages.iter().map(read).collect::<Option<_>>().map(Reading)
+        let number = |package: &Path, name: &str| {
+            fs::read_to_string(package.join(name))
+                .ok()?
+                .trim()
+                .parse()
+                .ok()
+        };
+        let read = |package: &PathBuf| {
+            Some((
+                number(package, "energy_uj")?,
+                number(package, "max_energy_range_uj")?,
+            ))
+        };
+        self.packages
+            .iter()
+            .map(read)
+            .collect::<Option<_>>()
+            .map(Reading)
     }
 }
 
 impl Reading {
-    /// Joules from an earlier reading to this one.
+    /// The joules from an earlier reading to this one.
     pub(super) fn joules_since(&self, earlier: &Reading) -> f64 {
         let used = |(&(now, range), &(before, _)): (&(u64, u64), &(u64, u64))| match now >= before {
             true => now - before,

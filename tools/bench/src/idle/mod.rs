@@ -1,7 +1,9 @@
-//! What programs cost that only wait, in seven ways, beside other systems and beside the designs that OpenSmalltalk-VM has published.
+//! The experiment `idle`: the cost of programs that only wait, in seven ways. It compares Baton
+//! with other systems, and with the published designs of OpenSmalltalk-VM.
 //!
-//! The programs wait at the same time: each is measured by itself, and waiting takes a minute for one as for seventy. The timer of a kilohertz
-//! is no wait that others should be beside, and comes afterwards.
+//! The programs wait at the same time, since each can be measured by itself. So seventy programs
+//! take one minute, like one. The timer of a kilohertz would disturb the others, so it runs
+//! afterwards.
 
 mod conclusions;
 mod energy;
@@ -25,7 +27,7 @@ use waiting::{Place, Times, Used};
 
 const BATON: &str = "baton";
 
-/// The program in other systems.
+/// The sources of the program for other systems.
 const SOURCES: [(&str, &str); 5] = [
     ("idle.py", include_str!("../../programs/idle.py")),
     ("idle.js", include_str!("../../programs/idle.js")),
@@ -34,11 +36,12 @@ const SOURCES: [(&str, &str); 5] = [
     ("idle.erl", include_str!("../../programs/idle.erl")),
 ];
 
-/// Java's processes were native threads before its version 21: ten thousand of those are another experiment.
+/// The cases without `crowd`, for Java before version 21. Its processes were native threads, and
+/// ten thousand of those would be another experiment.
 const WITHOUT_CROWD: [&str; 6] = ["nothing", "second", "listen", "hour", "busy", "kilohertz"];
 
 impl IdleCase {
-    /// As the programs know it, and as people read it.
+    /// The name in the programs, and the name in tables.
     fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Nothing => ("nothing", "nothing due"),
@@ -52,7 +55,7 @@ impl IdleCase {
     }
 }
 
-/// What every arm used in every case.
+/// The figures of every arm in every case.
 struct Outcomes {
     arms: Vec<Arm>,
     cases: Vec<Case>,
@@ -72,11 +75,18 @@ pub(crate) fn run(bench: &Bench, options: &IdleOptions) -> Result<Report> {
     let bar = progress(places.len());
     let times = Times {
         settle: Duration::from_secs_f64(options.settle),
-        between_looks: Duration::from_secs_f64(options.seconds),
+        between_snapshots: Duration::from_secs_f64(options.seconds),
     };
     for group in groups(&outcomes, places, options.apart) {
         let counter = energy.as_ref().filter(|_| options.apart);
-        let measured = waiting::measure(&outcomes.arms, &outcomes.cases, &group, times, counter, &bar);
+        let measured = waiting::measure(
+            &outcomes.arms,
+            &outcomes.cases,
+            &group,
+            times,
+            counter,
+            &bar,
+        );
         outcomes.measured.extend(measured);
     }
     bar.finish_and_clear();
@@ -85,7 +95,12 @@ pub(crate) fn run(bench: &Bench, options: &IdleOptions) -> Result<Report> {
         sleeps: options.sleeps,
     };
     let exactness = delay::exactness(bench, &sleeps)?;
-    Ok(conclusions::report(&outcomes, options, energy.is_some(), exactness))
+    Ok(conclusions::report(
+        &outcomes,
+        options,
+        energy.is_some(),
+        exactness,
+    ))
 }
 
 fn arms(bench: &Bench) -> Result<Vec<Arm>> {
@@ -112,18 +127,21 @@ fn case_of(case: IdleCase) -> Case {
     }
 }
 
-/// Who waits together.
+/// The groups of programs that wait together.
 fn groups(outcomes: &Outcomes, places: Vec<Place>, apart: bool) -> Vec<Vec<Place>> {
     if apart {
         return places.into_iter().map(|place| vec![place]).collect();
     }
     let is_busy = |&(_, case): &Place| outcomes.cases[case].name == "kilohertz";
     let (busy, quiet): (Vec<Place>, Vec<Place>) = places.into_iter().partition(is_busy);
-    [quiet, busy].into_iter().filter(|group| !group.is_empty()).collect()
+    [quiet, busy]
+        .into_iter()
+        .filter(|group| !group.is_empty())
+        .collect()
 }
 
 impl Outcomes {
-    /// Every arm that is there in every case that it has.
+    /// Every installed arm with every case in which it takes part.
     fn places(&self) -> Vec<Place> {
         let mut places = Vec::new();
         for (number, case) in self.cases.iter().enumerate() {
@@ -142,14 +160,14 @@ impl Outcomes {
         measured?.1.as_ref().ok()
     }
 
-    /// By names.
+    /// The figures of an arm and a case by their names.
     fn used_by(&self, arm: &str, case: &str) -> Option<&Used> {
         let arm = self.arms.iter().position(|one| one.name == arm)?;
         let case = self.cases.iter().position(|one| one.name == case)?;
         self.used(arm, case)
     }
 
-    /// What stands in the place of a figure.
+    /// The text in the place of a missing figure.
     fn gap(&self, arm: usize, case: usize) -> &'static str {
         let (arm, case) = (&self.arms[arm], &self.cases[case]);
         match (arm.takes_part(case), arm.command(case)) {
@@ -159,7 +177,8 @@ impl Outcomes {
         }
     }
 
-    /// An unmet line for every program that failed. What is missing is told by the sleeps, which the same systems take part in.
+    /// An unmet verdict for every program that failed. Missing systems are reported with the
+    /// sleeps, in which the same systems take part.
     fn failures(&self) -> Vec<Verdict> {
         let failed = |((arm, case), outcome): &(Place, Result<Used>)| {
             let error = outcome.as_ref().err()?;
@@ -183,13 +202,16 @@ mod tests {
                 Arm::missing("none", "get it"),
                 Arm::present("Java", || Command::new("java")).only(&WITHOUT_CROWD),
             ],
-            cases: IdleCase::value_variants().iter().map(|&case| case_of(case)).collect(),
+            cases: IdleCase::value_variants()
+                .iter()
+                .map(|&case| case_of(case))
+                .collect(),
             measured: Vec::new(),
         }
     }
 
     #[test]
-    fn everybody_waits_together_but_for_the_timer_of_a_kilohertz() {
+    fn all_programs_wait_together_except_the_timer_of_a_kilohertz() {
         let outcomes = outcomes();
         let groups = groups(&outcomes, outcomes.places(), false);
         assert_eq!((groups[0].len(), groups[1].len()), (11, 2));
@@ -197,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn apart_everybody_waits_alone() {
+    fn with_apart_each_program_waits_alone() {
         let outcomes = outcomes();
         let groups = groups(&outcomes, outcomes.places(), true);
         assert_eq!(groups.len(), 13);
@@ -207,12 +229,18 @@ mod tests {
     #[test]
     fn a_place_without_a_figure_says_why() {
         let mut outcomes = outcomes();
-        outcomes.measured.push(((0, 0), Err(anyhow::anyhow!("it broke"))));
+        outcomes
+            .measured
+            .push(((0, 0), Err(anyhow::anyhow!("it broke"))));
         assert_eq!(
             (outcomes.gap(0, 0), outcomes.gap(1, 0), outcomes.gap(2, 3)),
             ("failed", "missing", "-")
         );
-        let lines: Vec<String> = outcomes.failures().iter().map(ToString::to_string).collect();
+        let lines: Vec<String> = outcomes
+            .failures()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(lines, ["UNMET   one, nothing due  (it broke)"]);
     }
 }

@@ -1,4 +1,4 @@
-//! What the threads of a process use, as the kernel counts it.
+//! Reads what the threads of a process have used, from the kernel's counters.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use crate::machine;
 
-/// What one thread has used since it began.
+/// The usage of one thread since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Usage {
     pub(super) voluntary: u64,
     pub(super) involuntary: u64,
     pub(super) nanoseconds: u64,
-    /// It was gone at a later look.
+    /// Whether the thread was gone at a later snapshot.
     pub(super) has_ended: bool,
 }
 
@@ -31,25 +31,26 @@ impl Sum for Usage {
     }
 }
 
-/// What every thread of a process has used, by thread number.
-pub(super) type Look = BTreeMap<u32, Usage>;
+/// The usage of every thread of a process, by thread number.
+pub(super) type Snapshot = BTreeMap<u32, Usage>;
 
-/// Looks at `/proc/PROCESS/task`.
-pub(super) fn look(tasks: &Path) -> Result<Look> {
-    let entries = fs::read_dir(tasks).with_context(|| format!("cannot read {}", tasks.display()))?;
+/// Reads `/proc/PROCESS/task`.
+pub(super) fn snapshot(tasks: &Path) -> Result<Snapshot> {
+    let entries =
+        fs::read_dir(tasks).with_context(|| format!("cannot read {}", tasks.display()))?;
     let numbers = entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    // A thread that ends between the two reads is passed over.
-    let look: Look = numbers
+    // A thread may end between the two reads; it is left out.
+    let snapshot: Snapshot = numbers
         .filter_map(|number: u32| Some((number, usage(&tasks.join(number.to_string()))?)))
         .collect();
     ensure!(
-        !look.is_empty(),
+        !snapshot.is_empty(),
         "{} lists no threads: the program has ended",
         tasks.display()
     );
-    Ok(look)
+    Ok(snapshot)
 }
 
 fn usage(task: &Path) -> Option<Usage> {
@@ -64,23 +65,25 @@ fn usage(task: &Path) -> Option<Usage> {
     })
 }
 
-/// What the threads of a process use from a first look on, those included that end before the last one.
+/// The usage of a process's threads since a first snapshot. It includes threads that end before the
+/// last snapshot.
 pub(super) struct Watch {
-    first: Look,
-    /// The last that was seen of each thread.
-    last: Look,
+    first: Snapshot,
+    /// The last snapshot of each thread.
+    last: Snapshot,
 }
 
 impl Watch {
-    pub(super) fn from(first: Look) -> Self {
+    pub(super) fn from(first: Snapshot) -> Self {
         Self {
             last: first.clone(),
             first,
         }
     }
 
-    /// Takes another look. A thread that is gone keeps its last value, and has woken once more: to end.
-    pub(super) fn add(&mut self, now: Look) {
+    /// Adds another snapshot. A thread that is gone keeps its last value. It also gets one more
+    /// wake-up, because it woke to end.
+    pub(super) fn add(&mut self, now: Snapshot) {
         for (number, thread) in &mut self.last {
             if !thread.has_ended && !now.contains_key(number) {
                 thread.has_ended = true;
@@ -90,14 +93,14 @@ impl Watch {
         self.last.extend(now);
     }
 
-    /// What was used since the first look.
-    pub(super) fn used(&self) -> Look {
+    /// The usage since the first snapshot.
+    pub(super) fn used(&self) -> Snapshot {
         between(&self.first, &self.last)
     }
 }
 
-/// What was used from one look to the next; a thread that began between counts from nothing.
-fn between(before: &Look, after: &Look) -> Look {
+/// The usage from one snapshot to the next. A thread that began in between counts from zero.
+fn between(before: &Snapshot, after: &Snapshot) -> Snapshot {
     let used = |(&number, late): (&u32, &Usage)| {
         let early = before.get(&number).copied().unwrap_or_default();
         let used = Usage {
@@ -112,7 +115,7 @@ fn between(before: &Look, after: &Look) -> Look {
 }
 
 /// The threads as samples.
-pub(super) fn to_json(used: &Look) -> Value {
+pub(super) fn to_json(used: &Snapshot) -> Value {
     let of_one = |(number, used): (&u32, &Usage)| {
         json!({
             "thread": number,
@@ -131,13 +134,16 @@ mod tests {
 
     #[test]
     fn a_look_at_ourselves_finds_this_thread_and_its_cpu_time() {
-        let look = look(Path::new("/proc/self/task")).unwrap();
-        assert!(look.values().any(|used| used.nanoseconds > 0), "{look:?}");
+        let snapshot = snapshot(Path::new("/proc/self/task")).unwrap();
+        assert!(
+            snapshot.values().any(|used| used.nanoseconds > 0),
+            "{snapshot:?}"
+        );
     }
 
     #[test]
     fn a_process_that_is_gone_is_an_error() {
-        assert!(look(Path::new("/proc/0/task")).is_err());
+        assert!(snapshot(Path::new("/proc/0/task")).is_err());
     }
 
     fn usage(voluntary: u64) -> Usage {
@@ -150,26 +156,27 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_began_between_the_looks_counts_in_full() {
-        let mut watch = Watch::from(Look::from([(1, usage(5))]));
-        watch.add(Look::from([(1, usage(7)), (3, usage(4))]));
+    fn a_thread_that_began_between_snapshots_counts_in_full() {
+        let mut watch = Watch::from(Snapshot::from([(1, usage(5))]));
+        watch.add(Snapshot::from([(1, usage(7)), (3, usage(4))]));
         let used = watch.used();
         let of_first = Usage {
             voluntary: 2,
             nanoseconds: 20,
             ..Usage::default()
         };
-        assert_eq!(used, Look::from([(1, of_first), (3, usage(4))]));
+        assert_eq!(used, Snapshot::from([(1, of_first), (3, usage(4))]));
     }
 
     #[test]
-    fn threads_that_end_between_the_looks_count_as_last_seen_and_once_more() {
-        let mut watch = Watch::from(Look::from([(1, usage(5)), (2, usage(8))]));
-        // The second ends after three wake-ups, and the third begins; that one ends in its turn.
-        watch.add(Look::from([(1, usage(5)), (2, usage(11))]));
-        watch.add(Look::from([(1, usage(5)), (3, usage(4))]));
-        watch.add(Look::from([(1, usage(6))]));
-        watch.add(Look::from([(1, usage(6))]));
+    fn threads_that_end_between_snapshots_keep_their_last_usage_plus_one_wake_up() {
+        let mut watch = Watch::from(Snapshot::from([(1, usage(5)), (2, usage(8))]));
+        // The second thread ends after three wake-ups, and the third begins. Later that one ends
+        // too.
+        watch.add(Snapshot::from([(1, usage(5)), (2, usage(11))]));
+        watch.add(Snapshot::from([(1, usage(5)), (3, usage(4))]));
+        watch.add(Snapshot::from([(1, usage(6))]));
+        watch.add(Snapshot::from([(1, usage(6))]));
         let used = watch.used();
         let figures = |number: u32| {
             (

@@ -1,4 +1,4 @@
-//! Programs that wait, and what they use meanwhile.
+//! Starts programs that wait, and measures what they use.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -11,59 +11,70 @@ use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 
 use super::energy::Energy;
-use super::usage::{self, Look, Watch};
+use super::usage::{self, Snapshot, Watch};
 use crate::child::{self, Owned};
 use crate::contest::{Arm, Case};
 
-/// What a program says when it has nothing left to do but wait.
+/// The word that a program prints when it only has to wait.
 const READY: &str = "ready";
 
-/// How long from look to look: a thread that ends is counted as the last one saw it. Reading what the kernel has counted wakes nobody.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The interval between snapshots. A thread that ends counts as the last snapshot saw it. Reading
+/// the kernel's counters wakes no process.
+const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
 
-/// How long programs may take to say so, all of one case together.
+/// The time limit for the programs of one case to become ready.
 const START_LIMIT: Duration = Duration::from_secs(180);
 
-/// For how long to wait.
+/// The times of the first snapshot and of the last.
 #[derive(Clone, Copy)]
 pub(super) struct Times {
     pub(super) settle: Duration,
-    pub(super) between_looks: Duration,
+    pub(super) between_snapshots: Duration,
 }
 
-/// What one program used.
+/// The usage of one program.
 #[derive(Debug)]
 pub(super) struct Used {
-    pub(super) threads: Look,
-    /// Seconds between the first look and the last.
+    pub(super) threads: Snapshot,
+    /// Seconds between the first snapshot and the last.
     pub(super) seconds: f64,
-    /// Joules of the whole machine, where they are counted and nothing else ran.
+    /// Joules of the whole machine, if it counts them and nothing else ran.
     pub(super) joules: Option<f64>,
 }
 
 impl Used {
     /// Wake-ups per second, of all threads.
     pub(super) fn wakeups(&self) -> f64 {
-        self.threads.values().map(|used| used.voluntary).sum::<u64>() as f64 / self.seconds
+        self.threads
+            .values()
+            .map(|used| used.voluntary)
+            .sum::<u64>() as f64
+            / self.seconds
     }
 
-    /// CPU time as a percentage of one processor, of all threads.
+    /// CPU time of all threads, as a percentage of one processor.
     pub(super) fn cpu_percent(&self) -> f64 {
-        self.threads.values().map(|used| used.nanoseconds).sum::<u64>() as f64 / 1e7 / self.seconds
+        self.threads
+            .values()
+            .map(|used| used.nanoseconds)
+            .sum::<u64>() as f64
+            / 1e7
+            / self.seconds
     }
 }
 
-/// An arm and a case, by number.
+/// The indices of an arm and a case.
 pub(super) type Place = (usize, usize);
 
-/// A program that was started, with the places of its arm and its case.
+/// A running program, with the indices of its arm and its case.
 struct Started {
     place: Place,
     program: Owned,
     errors: Option<thread::JoinHandle<std::io::Result<Vec<u8>>>>,
 }
 
-/// Starts one program for each place, and measures them all at the same time. One that fails has its failure in the place of its usage.
+/// Starts one program for each place, and measures all of them at the same time. A program that
+/// fails has its error instead of its usage.
 pub(super) fn measure(
     arms: &[Arm],
     cases: &[Case],
@@ -75,7 +86,11 @@ pub(super) fn measure(
     let mut done = Vec::new();
     let mut waiting = Vec::new();
     for (number, case) in cases.iter().enumerate() {
-        let of_case: Vec<Place> = places.iter().copied().filter(|place| place.1 == number).collect();
+        let of_case: Vec<Place> = places
+            .iter()
+            .copied()
+            .filter(|place| place.1 == number)
+            .collect();
         bar.set_message(format!("starting: {}", case.title));
         for (place, outcome) in start_all(arms, case, &of_case) {
             match outcome {
@@ -89,10 +104,14 @@ pub(super) fn measure(
     bar.set_message("waiting");
     let mut watches: Vec<_> = waiting
         .iter()
-        .map(|started| (Instant::now(), started.look().map(Watch::from)))
+        .map(|started| (Instant::now(), started.snapshot().map(Watch::from)))
         .collect();
     let first_energy = energy.and_then(Energy::read);
-    look_in_between(&waiting, &mut watches, Instant::now() + times.between_looks);
+    take_snapshots_in_between(
+        &waiting,
+        &mut watches,
+        Instant::now() + times.between_snapshots,
+    );
     let joules = (|| Some(energy?.read()?.joules_since(first_energy.as_ref()?)))();
     for (mut started, (began, watch)) in waiting.into_iter().zip(watches) {
         done.push((started.place, started.used_since(began, watch, joules)));
@@ -101,24 +120,28 @@ pub(super) fn measure(
     done
 }
 
-/// Looks now and then until the time for the last look has come.
-fn look_in_between(waiting: &[Started], watches: &mut [(Instant, Result<Watch>)], end: Instant) {
+/// Takes snapshots until it is time for the last one.
+fn take_snapshots_in_between(
+    waiting: &[Started],
+    watches: &mut [(Instant, Result<Watch>)],
+    end: Instant,
+) {
     loop {
         let left = end.saturating_duration_since(Instant::now());
-        thread::sleep(left.min(LOOK_EVERY));
-        if left <= LOOK_EVERY {
+        thread::sleep(left.min(SNAPSHOT_EVERY));
+        if left <= SNAPSHOT_EVERY {
             return;
         }
         for (started, (_, watch)) in waiting.iter().zip(&mut *watches) {
-            // One that has ended is found by the last look.
-            if let (Ok(watch), Ok(look)) = (watch, started.look()) {
-                watch.add(look);
+            // A program that has ended is detected by the last snapshot.
+            if let (Ok(watch), Ok(snapshot)) = (watch, started.snapshot()) {
+                watch.add(snapshot);
             }
         }
     }
 }
 
-/// Starts the programs of one case, and waits until all say that they are ready.
+/// Starts the programs of one case, and waits until all are ready.
 fn start_all(arms: &[Arm], case: &Case, places: &[Place]) -> Vec<(Place, Result<Started>)> {
     let (said, hear) = mpsc::channel();
     let mut programs: Vec<(Place, Result<Started>)> = places
@@ -148,13 +171,17 @@ fn start(arm: &Arm, case: &Case, place: Place, said: &Sender<(Place, String)>) -
         if let Some(output) = output {
             let mut output = BufReader::new(output);
             let _ = output.read_line(&mut line);
-            // Nobody listens any more when the start was given up.
+            // If the start was given up, nobody receives this.
             let _ = said.send((place, line));
-            // Kept open until the program ends, which may say more.
+            // The pipe stays open until the program ends, because the program may print more.
             let _ = output.read_to_end(&mut Vec::new());
         }
     });
-    Ok(Started { place, program, errors })
+    Ok(Started {
+        place,
+        program,
+        errors,
+    })
 }
 
 fn await_ready(programs: &mut [(Place, Result<Started>)], hear: &Receiver<(Place, String)>) {
@@ -181,19 +208,30 @@ fn await_ready(programs: &mut [(Place, Result<Started>)], hear: &Receiver<(Place
             if let Some((_, outcome)) = programs.iter_mut().find(|program| program.0 == place)
                 && let Ok(started) = outcome
             {
-                *outcome = Err(started.failure(&format!("it said {:?} where 'ready' was expected", line.trim())));
+                *outcome = Err(started.failure(&format!(
+                    "it said {:?} where 'ready' was expected",
+                    line.trim()
+                )));
             }
         }
     }
 }
 
 impl Started {
-    fn look(&self) -> Result<Look> {
-        usage::look(&PathBuf::from(format!("/proc/{}/task", self.program.inner.id())))
+    fn snapshot(&self) -> Result<Snapshot> {
+        usage::snapshot(&PathBuf::from(format!(
+            "/proc/{}/task",
+            self.program.inner.id()
+        )))
     }
 
-    fn used_since(&mut self, began: Instant, watch: Result<Watch>, joules: Option<f64>) -> Result<Used> {
-        let last = self.look();
+    fn used_since(
+        &mut self,
+        began: Instant,
+        watch: Result<Watch>,
+        joules: Option<f64>,
+    ) -> Result<Used> {
+        let last = self.snapshot();
         let seconds = began.elapsed().as_secs_f64();
         let is_alive = self.program.inner.try_wait()?.is_none();
         match (watch, last) {
@@ -205,13 +243,13 @@ impl Started {
                     joules,
                 })
             }
-            _ => Err(self.failure("it ended before the last look")),
+            _ => Err(self.failure("it ended before the last snapshot")),
         }
     }
 
-    /// Ends the program; the error quotes what it complained of.
+    /// Ends the program. The error quotes its standard error.
     fn failure(&mut self, what: &str) -> anyhow::Error {
-        // It may have ended by itself.
+        // The program may already have ended.
         let _ = self.program.inner.kill();
         let errors = self.errors.take().map(child::collect);
         let complaint = errors.and_then(Result::ok).unwrap_or_default();
@@ -226,7 +264,7 @@ mod tests {
 
     const TIMES: Times = Times {
         settle: Duration::from_millis(1),
-        between_looks: Duration::from_millis(200),
+        between_snapshots: Duration::from_millis(200),
     };
 
     fn shell(name: &'static str, script: &'static str) -> Arm {
@@ -276,7 +314,10 @@ mod tests {
             errors[0].contains("'ready' was expected") && errors[0].ends_with("no"),
             "{errors:?}"
         );
-        assert!(errors[1].contains("ended before the last look"), "{errors:?}");
+        assert!(
+            errors[1].contains("ended before the last snapshot"),
+            "{errors:?}"
+        );
         assert_eq!(errors[2], "get it");
     }
 }

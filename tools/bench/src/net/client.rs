@@ -1,4 +1,5 @@
-//! The load client: one thread, and as many connections as are asked for, each of which sends a request as soon as its last one was answered.
+//! The client that loads a server, in one thread. Each of its connections sends the next request as
+//! soon as the last one was answered.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,17 +8,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
-/// How long an answer may take before the load begins.
+/// The time limit for an answer before the load begins.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-/// Events taken in at once.
+/// The largest number of events that are received at once.
 const ROOM: usize = 512;
 
-/// What is sent, and where an answer to it ends.
+/// The protocol: the request, and how to find the end of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
-    /// A line of 64 bytes comes back.
+    /// A line of 64 bytes, which the server sends back.
     Echo,
-    /// A page of HTTP/1.1, on a connection that is kept.
+    /// A page of HTTP/1.1, on a connection that stays open.
     Http,
 }
 
@@ -32,11 +33,14 @@ impl Protocol {
         }
     }
 
-    /// Whether these bytes are an answer, from its beginning to its end. One that is wrong is an error.
+    /// Whether these bytes are one whole answer. A wrong answer is an error.
     fn is_whole(self, answer: &[u8]) -> Result<bool> {
         match self {
             Self::Echo => {
-                ensure!(LINE.starts_with(answer), "the server sent back something else");
+                ensure!(
+                    LINE.starts_with(answer),
+                    "the server sent back something else"
+                );
                 Ok(answer.len() == LINE.len())
             }
             Self::Http => is_whole_page(answer),
@@ -44,16 +48,22 @@ impl Protocol {
     }
 }
 
-/// Its body is as long as its head says.
+/// Whether the body is as long as the head says.
 fn is_whole_page(answer: &[u8]) -> Result<bool> {
     const END_OF_HEAD: &[u8] = b"\r\n\r\n";
-    let Some(head) = answer.windows(END_OF_HEAD.len()).position(|bytes| bytes == END_OF_HEAD) else {
+    let Some(head) = answer
+        .windows(END_OF_HEAD.len())
+        .position(|bytes| bytes == END_OF_HEAD)
+    else {
         return Ok(false);
     };
     let text = std::str::from_utf8(&answer[..head]).context("the head of the answer is no text")?;
     let mut lines = text.lines();
     let status = lines.next().unwrap_or_default();
-    ensure!(status.starts_with("HTTP/1.1 200"), "the server answered: {status}");
+    ensure!(
+        status.starts_with("HTTP/1.1 200"),
+        "the server answered: {status}"
+    );
     let length = lines.find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("content-length")
@@ -61,35 +71,39 @@ fn is_whole_page(answer: &[u8]) -> Result<bool> {
     });
     let length = length.context("the answer does not tell its length")?;
     let whole = head + END_OF_HEAD.len() + length;
-    ensure!(answer.len() <= whole, "the server sent more than was asked for");
+    ensure!(
+        answer.len() <= whole,
+        "the server sent more than was asked for"
+    );
     Ok(answer.len() == whole)
 }
 
-/// One connection and its request under way.
+/// One connection with its current request.
 struct Connection {
     stream: TcpStream,
     answer: Vec<u8>,
     asked_at: Instant,
 }
 
-/// Connections of which every one has been served once.
+/// Connections that have each been served once.
 pub(super) struct Client {
     protocol: Protocol,
     connections: Vec<Connection>,
 }
 
-/// What came of the load.
+/// The results of the load.
 #[derive(Debug)]
 pub(super) struct Load {
-    /// Requests answered.
+    /// The number of answered requests.
     pub(super) answered: usize,
     pub(super) elapsed: Duration,
-    /// How long each answer took, in microseconds.
+    /// The time of each answer, in microseconds.
     pub(super) took: Vec<f64>,
 }
 
 impl Client {
-    /// Connects so often; each connection is served before the next one is made, so that none waits in the server's queue.
+    /// Makes `count` connections. Each is served before the next one is made, so that none waits in
+    /// the server's queue.
     pub(super) fn connect(address: SocketAddr, protocol: Protocol, count: usize) -> Result<Self> {
         let connect = |number| {
             let mut connection = Connection::open(address)?;
@@ -103,13 +117,16 @@ impl Client {
         })
     }
 
-    /// All connections ask, again and again, until the time is over.
+    /// Sends requests on all connections, until the time is over.
     pub(super) fn load(&mut self, time: Duration) -> Result<Load> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let begin = Instant::now();
         for (number, connection) in self.connections.iter_mut().enumerate() {
             connection.stream.set_nonblocking(true)?;
-            epoll.add(&connection.stream, EpollEvent::new(EpollFlags::EPOLLIN, number as u64))?;
+            epoll.add(
+                &connection.stream,
+                EpollEvent::new(EpollFlags::EPOLLIN, number as u64),
+            )?;
             connection.ask(self.protocol)?;
         }
         let mut took = Vec::new();
@@ -117,10 +134,14 @@ impl Client {
         let end = begin + time;
         loop {
             let now = Instant::now();
-            let Some(left) = end.checked_duration_since(now).filter(|left| !left.is_zero()) else {
+            let Some(left) = end
+                .checked_duration_since(now)
+                .filter(|left| !left.is_zero())
+            else {
                 break;
             };
-            let timeout = EpollTimeout::try_from(left.min(Duration::from_secs(60))).unwrap_or(EpollTimeout::ZERO);
+            let timeout = EpollTimeout::try_from(left.min(Duration::from_secs(60)))
+                .unwrap_or(EpollTimeout::ZERO);
             let ready = epoll.wait(&mut events, timeout)?;
             for event in &events[..ready] {
                 let connection = &mut self.connections[event.data() as usize];
@@ -150,7 +171,7 @@ impl Connection {
         })
     }
 
-    /// A request is short: there is always room for it.
+    /// Sends a request. It is short, so the socket always has room for it.
     fn ask(&mut self, protocol: Protocol) -> Result<()> {
         self.answer.clear();
         self.asked_at = Instant::now();
@@ -165,7 +186,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what has come; says whether the answer is whole.
+    /// Reads what has arrived. Returns whether the answer is whole.
     fn take_in(&mut self, protocol: Protocol) -> Result<bool> {
         let mut bytes = [0; 4096];
         match self.stream.read(&mut bytes) {
@@ -194,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_page_is_an_error() {
+    fn an_answer_that_is_not_a_page_is_an_error() {
         for wrong in [
             &b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"[..],
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -205,7 +226,7 @@ mod tests {
         assert!(Protocol::Echo.is_whole(b"the").is_err());
     }
 
-    /// A server with a thread for each connection, which may fall silent after some answers.
+    /// A server with a thread for each connection. It stops answering after `answers` answers.
     fn echo(answers: usize) -> SocketAddr {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = server.local_addr().unwrap();
@@ -215,7 +236,8 @@ mod tests {
                 thread::spawn(move || {
                     let mut line = vec![0; LINE.len()];
                     for _ in 0..answers {
-                        if client.read_exact(&mut line).is_err() || client.write_all(&line).is_err() {
+                        if client.read_exact(&mut line).is_err() || client.write_all(&line).is_err()
+                        {
                             return;
                         }
                     }
@@ -229,7 +251,10 @@ mod tests {
     fn every_answer_is_counted_with_its_time() {
         let mut client = Client::connect(echo(usize::MAX), Protocol::Echo, 5).unwrap();
         let load = client.load(Duration::from_millis(100)).unwrap();
-        assert!(load.answered >= 5 && load.took.len() == load.answered, "{load:?}");
+        assert!(
+            load.answered >= 5 && load.took.len() == load.answered,
+            "{load:?}"
+        );
         assert!(load.elapsed >= Duration::from_millis(100));
     }
 

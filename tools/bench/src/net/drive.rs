@@ -1,4 +1,4 @@
-//! One run: a server is started, held under load, and ended; what it did is printed.
+//! One run of `net`: starts a server, loads it, ends it, and prints the figures.
 
 use std::process::Command;
 use std::thread;
@@ -14,18 +14,24 @@ use crate::command_line::DriveOptions;
 use crate::output;
 use crate::stats;
 
-/// Descriptors that a server and this program need besides those of connections.
+/// The descriptors that a server and this program need besides those of the connections.
 const OTHER_DESCRIPTORS: u64 = 100;
 
-/// How long connections are left alone.
+/// The time for which all connections are idle.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// Starts the server, loads it and prints figures: `rps`, requests a second; `p50_us`, `p99_us`; `cpu_us`, CPU time of the server for each request;
-/// `kib`, its memory for each connection; `threads`; `idle_ms`, CPU time in a second in which all connections are kept and none asks.
+/// Starts the server, loads it and prints these figures:
+///
+/// - `rps`: requests per second
+/// - `p50_us`, `p99_us`: time of an answer, in microseconds
+/// - `cpu_us`: CPU time of the server for each request, in microseconds
+/// - `kib`: memory of the server for each connection, in KiB
+/// - `threads`: native threads of the server
+/// - `idle_ms`: CPU time in one second in which all connections are idle, in milliseconds
 pub(crate) fn run(options: &DriveOptions) -> Result<()> {
     allow_descriptors(options.connections as u64)?;
-    let words: Vec<String> =
-        serde_json::from_str(&options.server).context("the server's command line is no list of words in JSON")?;
+    let words: Vec<String> = serde_json::from_str(&options.server)
+        .context("the server's command line is no list of words in JSON")?;
     let time = Duration::from_secs_f64(options.seconds);
     let protocol = match options.protocol.as_str() {
         "echo" => Protocol::Echo,
@@ -44,10 +50,19 @@ pub(crate) fn run(options: &DriveOptions) -> Result<()> {
     let answered = load.answered as f64;
     let figures = [
         ("rps", answered / load.elapsed.as_secs_f64()),
-        ("p50_us", stats::percentile(&load.took, 50.0).unwrap_or(f64::NAN)),
-        ("p99_us", stats::percentile(&load.took, 99.0).unwrap_or(f64::NAN)),
-        ("cpu_us", (loaded.cpu - idle.cpu).as_secs_f64() * 1e6 / answered),
-        // Under load buffers may have grown: the larger one counts.
+        (
+            "p50_us",
+            stats::percentile(&load.took, 50.0).unwrap_or(f64::NAN),
+        ),
+        (
+            "p99_us",
+            stats::percentile(&load.took, 99.0).unwrap_or(f64::NAN),
+        ),
+        (
+            "cpu_us",
+            (loaded.cpu - idle.cpu).as_secs_f64() * 1e6 / answered,
+        ),
+        // Buffers may have grown under load, so the larger value counts.
         (
             "kib",
             (full.kib.max(loaded.kib) - empty.kib) / options.connections as f64,
@@ -69,32 +84,43 @@ fn print(figures: &[(&str, f64)]) -> Result<()> {
     output::print(&lines)
 }
 
-/// For this program and the server that it starts.
-fn allow_descriptors(connections: u64) -> Result<()> {
+/// Raises the limit on descriptors, for this program and its children.
+pub(crate) fn allow_descriptors(connections: u64) -> Result<()> {
     let wanted = connections + OTHER_DESCRIPTORS;
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     if soft >= wanted {
         return Ok(());
     }
     if hard < wanted {
-        bail!("{connections} connections need {wanted} descriptors, and {hard} are allowed here (ulimit -Hn)");
+        bail!(
+            "{connections} connections need {wanted} descriptors, and {hard} are allowed here \
+             (ulimit -Hn)"
+        );
     }
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("cannot raise the limit on descriptors")
 }
 
-/// The load from `wrk`, a client that others know. It takes at least as many connections as it has threads, which is one.
+/// Loads the server with `wrk`, a well-known client. It needs at least as many connections as
+/// threads, and here it has one thread.
 fn run_wrk(words: &[String], options: &DriveOptions) -> Result<()> {
     let server = Server::start(words, "http")?;
     let before = server.usage()?;
     let mut wrk = Command::new("wrk");
-    wrk.args(["--latency", "-t", "1", "-c", &options.connections.to_string()])
-        .args(["-d", &format!("{}s", options.seconds.ceil())])
-        .arg(format!("http://{}/", server.address()));
+    wrk.args([
+        "--latency",
+        "-t",
+        "1",
+        "-c",
+        &options.connections.to_string(),
+    ])
+    .args(["-d", &format!("{}s", options.seconds.ceil())])
+    .arg(format!("http://{}/", server.address()));
     let run = child::run(&mut wrk, Duration::from_secs_f64(options.seconds + 60.0))
         .context("install it: apt-get install wrk")?
         .succeeded("wrk")?;
     let after = server.usage()?;
-    let said = Said::of(&run.output).with_context(|| format!("wrk said something unknown:\n{}", run.output))?;
+    let said = Said::of(&run.output)
+        .with_context(|| format!("wrk said something unknown:\n{}", run.output))?;
     if said.failed > 0.0 {
         bail!(
             "wrk counts {} answers that were not 200, or none:\n{}",
@@ -106,12 +132,15 @@ fn run_wrk(words: &[String], options: &DriveOptions) -> Result<()> {
         ("rps", said.rate),
         ("p50_us", said.p50),
         ("p99_us", said.p99),
-        ("cpu_us", (after.cpu - before.cpu).as_secs_f64() * 1e6 / said.requests),
+        (
+            "cpu_us",
+            (after.cpu - before.cpu).as_secs_f64() * 1e6 / said.requests,
+        ),
         ("threads", after.threads),
     ])
 }
 
-/// What `wrk` prints, in requests a second and microseconds.
+/// The figures that `wrk` prints, in requests per second and microseconds.
 #[derive(Debug, PartialEq)]
 struct Said {
     rate: f64,
@@ -124,18 +153,22 @@ struct Said {
 impl Said {
     fn of(output: &str) -> Option<Self> {
         let behind = |name: &str| {
-            let line = output.lines().find_map(|line| line.trim().strip_prefix(name));
+            let line = output
+                .lines()
+                .find_map(|line| line.trim().strip_prefix(name));
             line.map(str::trim)
         };
         let requests = output
             .lines()
             .find_map(|line| line.trim().split_once(" requests in "))?;
-        // "Socket errors: connect 0, read 3, write 0, timeout 0". What is read as an error is a connection that the server has closed.
+        // "Socket errors: connect 0, read 3, write 0, timeout 0". A read error means that the
+        // server has closed a connection.
         let of_sockets = behind("Socket errors:").map(|list| {
             let counts = list.split(|symbol: char| !symbol.is_ascii_digit());
             counts.filter_map(|word| word.parse::<f64>().ok()).sum()
         });
-        let wrong: Option<f64> = behind("Non-2xx or 3xx responses:").and_then(|count| count.parse().ok());
+        let wrong: Option<f64> =
+            behind("Non-2xx or 3xx responses:").and_then(|count| count.parse().ok());
         Some(Self {
             rate: behind("Requests/sec:")?.parse().ok()?,
             p50: microseconds(behind("50%")?)?,
@@ -146,7 +179,7 @@ impl Said {
     }
 }
 
-/// A time as `wrk` prints it: `1.50ms`.
+/// Parses a time as `wrk` prints it: `1.50ms`.
 fn microseconds(text: &str) -> Option<f64> {
     let (number, unit) = text.split_at(text.find(|symbol: char| symbol.is_ascii_alphabetic())?);
     let factor = match unit {
@@ -179,7 +212,10 @@ Running 2s test @ http://127.0.0.1:1/
 
     #[test]
     fn what_wrk_prints_is_understood() {
-        let said = Said::of(&format!("{OUTPUT}Requests/sec:   9000.50\nTransfer/sec: 1MB\n")).unwrap();
+        let said = Said::of(&format!(
+            "{OUTPUT}Requests/sec:   9000.50\nTransfer/sec: 1MB\n"
+        ))
+        .unwrap();
         let expected = Said {
             rate: 9000.5,
             p50: 1000.0,
@@ -188,8 +224,8 @@ Running 2s test @ http://127.0.0.1:1/
             failed: 0.0,
         };
         assert_eq!(said, expected);
-        let failed =
-            "  Socket errors: connect 0, read 3, write 0, timeout 1\n  Non-2xx or 3xx responses: 2\nRequests/sec: 1\n";
+        let failed = "  Socket errors: connect 0, read 3, write 0, timeout 1\n  Non-2xx or 3xx \
+                      responses: 2\nRequests/sec: 1\n";
         assert_eq!(Said::of(&format!("{OUTPUT}{failed}")).unwrap().failed, 6.0);
         assert_eq!(Said::of("nothing"), None);
     }

@@ -1,4 +1,5 @@
-//! A textbook server at up to ten thousand connections, beside the servers of other systems.
+//! The experiment `net`: a simple server at up to ten thousand connections, compared with the
+//! servers of other systems.
 
 mod client;
 mod drive;
@@ -19,13 +20,13 @@ use crate::scripts;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
 
-pub(crate) use drive::run as drive;
+pub(crate) use drive::{allow_descriptors, run as drive};
 use servers::{BATON, COPAS, LUA_PEERS};
 
-/// What is asked for, and by whom.
+/// The protocols and clients: the name in the program, and the name in tables.
 const KINDS: [(&str, &str); 3] = [("echo", "echo"), ("http", "HTTP"), ("wrk", "HTTP, by wrk")];
 const COUNTS: [u64; 4] = [1, 100, 1_000, 10_000];
-/// Names of cases.
+/// The names of the cases with at most a thousand connections.
 const UP_TO_A_THOUSAND: [&str; 9] = [
     "echo 1",
     "echo 100",
@@ -48,12 +49,16 @@ const HTTP_CASES: [&str; 8] = [
     "wrk 10000",
 ];
 
-/// The figures of a run: name, what people call it, decimals.
+/// The figures of a run: the name, the name in tables, and the number of decimals.
 const FIGURES: [(&str, &str, usize); 7] = [
     ("rps", "requests a second", 0),
     ("p50_us", "time of an answer in us, median", 0),
     ("p99_us", "time of an answer in us, 99th percentile", 0),
-    ("cpu_us", "CPU time of the server for each request, in us", 2),
+    (
+        "cpu_us",
+        "CPU time of the server for each request, in us",
+        2,
+    ),
     ("kib", "memory of the server for each connection, in KiB", 1),
     ("threads", "native threads of the server", 0),
     (
@@ -65,12 +70,12 @@ const FIGURES: [(&str, &str, usize); 7] = [
 
 const THREADS_GOAL: Goal = Goal::at_most(4.0, "", 0);
 const MEMORY_GOAL: Goal = Goal::at_most(25.0, " KiB", 1);
-/// At least one and a half times as many requests.
+/// The goal relative to Copas: at least one and a half times as many requests.
 const COPAS_GOAL: Goal = Goal::at_most(0.667, " of ours", 3);
-/// At least 0.8 of the best.
+/// The goal relative to the best peer in Lua: at least 0.8 times as many requests.
 const BEST_GOAL: Goal = Goal::at_most(1.25, " of ours", 3);
 
-/// Starting, connecting and ending take this at most, besides the load.
+/// The time limit for starting, connecting and ending, besides the load.
 const BESIDES: Duration = Duration::from_secs(120);
 
 /// Runs the experiment.
@@ -91,15 +96,26 @@ pub(crate) fn run(bench: &Bench, options: &NetOptions) -> Result<Report> {
     if !has_wrk {
         verdicts.push(Verdict::unmet("HTTP, loaded by wrk", peers::REMEDY));
     }
-    let charts = KINDS.iter().filter_map(|kind| chart(&results, kind)).collect();
-    let tables = KINDS
+    let charts = KINDS
         .iter()
-        .flat_map(|kind| FIGURES.iter().filter_map(|figure| table(&results, kind, figure)));
+        .filter_map(|kind| chart(&results, kind))
+        .collect();
+    let tables = KINDS.iter().flat_map(|kind| {
+        FIGURES
+            .iter()
+            .filter_map(|figure| table(&results, kind, figure))
+    });
     Ok(Report {
-        arms: results.arms.iter().filter_map(|arm| arm.found.clone()).collect(),
+        arms: results
+            .arms
+            .iter()
+            .filter_map(|arm| arm.found.clone())
+            .collect(),
         notes: vec![
-            "Each server is a program of its own, with one thread for the work; the client is another, with one thread.".to_string(),
-            "Every connection asks again as soon as it was answered. Memory is resident memory and page tables, not the kernel's sockets.".to_string(),
+            "Each server is a program of its own, with one thread for the work; the client is \
+             another, with one thread.".to_string(),
+            "Every connection asks again as soon as it was answered. Memory is resident memory and \
+             page tables, not the kernel's sockets.".to_string(),
         ],
         tables: tables.collect(),
         charts,
@@ -116,35 +132,46 @@ fn cases(options: &NetOptions) -> Vec<Case> {
     let case = |kind: &(&str, &str), count: u64| Case {
         name: name(kind.0, count),
         title: format!("{} with {count} connections", kind.1),
-        arguments: vec![kind.0.to_string(), count.to_string(), options.seconds.to_string()],
+        arguments: vec![
+            kind.0.to_string(),
+            count.to_string(),
+            options.seconds.to_string(),
+        ],
     };
     let counts = COUNTS.into_iter().filter(|&count| count <= options.most);
     let of_kind = |kind| counts.clone().map(move |count| case(kind, count));
     KINDS.iter().flat_map(of_kind).collect()
 }
 
-/// The places of a kind's cases, with the connections of each.
+/// The index of each case of a kind, with its number of connections.
 fn cases_of<'a>(results: &'a Results, kind: &'a str) -> impl Iterator<Item = (usize, u64)> + 'a {
     COUNTS
         .into_iter()
         .filter_map(move |count| Some((results.case(&name(kind, count))?, count)))
 }
 
-/// One figure of every server by number of connections; none where nobody has it.
-fn table(results: &Results, (kind, title): &(&str, &str), (name, what, digits): &(&str, &str, usize)) -> Option<Table> {
-    let counts: Vec<String> = cases_of(results, kind).map(|(_, count)| count.to_string()).collect();
+/// A table of one figure by server and number of connections. `None` if no server has the figure.
+fn table(
+    results: &Results,
+    (kind, title): &(&str, &str),
+    (name, what, digits): &(&str, &str, usize),
+) -> Option<Table> {
+    let counts: Vec<String> = cases_of(results, kind)
+        .map(|(_, count)| count.to_string())
+        .collect();
     let mut header = vec!["server"];
     header.extend(counts.iter().map(String::as_str));
     let mut table = Table::new(format!("{title}: {what}, by connections"), &header);
     let mut is_empty = true;
     for (arm, of_arm) in results.arms.iter().enumerate() {
-        let cells = cases_of(results, kind).map(|(case, _)| match results.median(arm, case, name) {
-            None => results.gap(arm, case).to_string(),
-            median => {
-                is_empty = false;
-                figure(median, *digits, "")
-            }
-        });
+        let cells =
+            cases_of(results, kind).map(|(case, _)| match results.median(arm, case, name) {
+                None => results.gap(arm, case).to_string(),
+                median => {
+                    is_empty = false;
+                    figure(median, *digits, "")
+                }
+            });
         let cells: Vec<String> = cells.collect();
         table.row([of_arm.name.to_string()].into_iter().chain(cells));
     }
@@ -196,7 +223,9 @@ fn verdicts(results: &Results) -> Vec<Verdict> {
     if let Some(ratio) = against(COPAS) {
         verdicts.push(COPAS_GOAL.judge("echo by Copas at 1,000 connections", Some(ratio)));
     }
-    let ratios = LUA_PEERS.iter().filter_map(|peer| Some((against(peer)?, peer)));
+    let ratios = LUA_PEERS
+        .iter()
+        .filter_map(|peer| Some((against(peer)?, peer)));
     if let Some((ratio, best)) = ratios.max_by(|one, other| one.0.total_cmp(&other.0)) {
         let what = format!("echo by the best peer in Lua, {best}, at 1,000 connections");
         verdicts.push(BEST_GOAL.judge(&what, Some(ratio)));
@@ -227,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_peer_in_lua_is_judged_and_who_is_missing_is_passed_over() {
+    fn the_best_peer_in_lua_is_compared_and_missing_ones_are_ignored() {
         let arm = |name, rps: &'static str| {
             Arm::present(name, move || {
                 let mut command = Command::new("echo");
@@ -250,7 +279,10 @@ mod tests {
         .run();
         let lines: Vec<String> = verdicts(&results).iter().map(ToString::to_string).collect();
         assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(lines[0].starts_with("met") && lines[0].contains("0.500"), "{lines:?}");
+        assert!(
+            lines[0].starts_with("met") && lines[0].contains("0.500"),
+            "{lines:?}"
+        );
         assert!(
             lines[1].starts_with("met") && lines[1].contains("luv") && lines[1].contains("1.200"),
             "{lines:?}"

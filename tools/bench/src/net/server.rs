@@ -1,4 +1,4 @@
-//! A server under load, as the system shows it from outside: its CPU time, memory and threads.
+//! Runs a server, and reads its CPU time, memory and threads from the system.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -10,41 +10,49 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::child::Owned;
 
-/// How long a server may take until it listens.
+/// The time limit for a server to start listening.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// A running server; it ends when this is dropped.
+/// A running server. Dropping this value ends it.
 pub(super) struct Server {
     child: Owned,
     address: SocketAddr,
 }
 
-/// What a server has used and holds at a moment.
+/// The usage of a server at one time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
     /// CPU time of all its threads.
     pub(super) cpu: Duration,
-    /// Resident memory and page tables, in KiB; not what the kernel keeps for its sockets.
+    /// Resident memory and page tables, in KiB. The kernel's memory for its sockets is not
+    /// included.
     pub(super) kib: f64,
     pub(super) threads: f64,
 }
 
 impl Server {
-    /// Starts a server of a protocol: the last three words of its command line are that, an address and a port.
+    /// Starts a server. The protocol, an address and a port become the last three words of its
+    /// command line.
     ///
-    /// Every program of ours has a loopback address of its own, so that connections of earlier ones, which the system still remembers, are
-    /// not in the way.
+    /// Each of our programs uses its own loopback address. So connections of earlier programs,
+    /// which the system still remembers, do not interfere.
     pub(super) fn start(words: &[String], protocol: &str) -> Result<Self> {
         let [.., high, low] = process::id().to_be_bytes();
         let host = Ipv4Addr::new(127, 1, high, low.clamp(1, 254));
         let address = TcpListener::bind((host, 0))
             .and_then(|free| free.local_addr())
             .with_context(|| format!("no port of {host} can be had"))?;
-        let (program, given) = words.split_first().context("the server has no command line")?;
+        let (program, given) = words
+            .split_first()
+            .context("the server has no command line")?;
         let mut command = Command::new(program);
         command
             .args(given)
-            .args([protocol, &address.ip().to_string(), &address.port().to_string()])
+            .args([
+                protocol,
+                &address.ip().to_string(),
+                &address.port().to_string(),
+            ])
             .stdin(Stdio::null())
             .stdout(Stdio::null());
         let mut server = Self {
@@ -78,7 +86,8 @@ impl Server {
         let directory = format!("/proc/{}", self.child.inner.id());
         let read = |file: &str| {
             let path = format!("{directory}/{file}");
-            fs::read_to_string(&path).with_context(|| format!("cannot read {path}: the server is gone"))
+            fs::read_to_string(&path)
+                .with_context(|| format!("cannot read {path}: the server is gone"))
         };
         let status = read("status")?;
         Ok(Usage {
@@ -89,22 +98,30 @@ impl Server {
     }
 }
 
-/// What the threads that are there have run, to the nanosecond: the first word of each one's `schedstat` (proc(5)).
+/// The CPU time of all present threads, in nanoseconds: the first word of each thread's `schedstat`
+/// (proc(5)).
 fn cpu_of(directory: &str) -> Result<Duration> {
     let threads = format!("{directory}/task");
     let mut sum = Duration::ZERO;
-    for thread in fs::read_dir(&threads).with_context(|| format!("cannot read {threads}: the server is gone"))? {
-        // A thread may end meanwhile.
+    for thread in fs::read_dir(&threads)
+        .with_context(|| format!("cannot read {threads}: the server is gone"))?
+    {
+        // A thread may have ended meanwhile.
         let Ok(times) = fs::read_to_string(thread?.path().join("schedstat")) else {
             continue;
         };
-        let nanoseconds = times.split_ascii_whitespace().next().and_then(|word| word.parse().ok());
-        sum += Duration::from_nanos(nanoseconds.context("the system does not tell a thread's CPU time")?);
+        let nanoseconds = times
+            .split_ascii_whitespace()
+            .next()
+            .and_then(|word| word.parse().ok());
+        sum += Duration::from_nanos(
+            nanoseconds.context("the system does not tell a thread's CPU time")?,
+        );
     }
     Ok(sum)
 }
 
-/// A number of `/proc/pid/status`.
+/// A number from `/proc/pid/status`.
 fn value_of(status: &str, name: &str) -> Result<f64> {
     let line = status
         .lines()
@@ -127,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_the_status_are_found_by_their_whole_name() {
+    fn numbers_in_the_status_are_found_by_their_full_name() {
         let status = "VmRSS:\t    2048 kB\nThreads:\t3\n";
         assert_eq!(value_of(status, "VmRSS").unwrap(), 2048.0);
         assert_eq!(value_of(status, "Threads").unwrap(), 3.0);
@@ -137,7 +154,12 @@ mod tests {
     #[test]
     fn a_server_that_ends_at_once_is_an_error_that_says_so() {
         let words = ["sh", "-c", "exit 3"].map(str::to_string);
-        let error = Server::start(&words, "echo").err().expect("it does not listen");
-        assert!(error.to_string().contains("before it listened"), "{error:#}");
+        let error = Server::start(&words, "echo")
+            .err()
+            .expect("it does not listen");
+        assert!(
+            error.to_string().contains("before it listened"),
+            "{error:#}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The servers: ours, and one in each other system.
+//! The servers that are compared: ours, and one in each other system.
 
 use std::env;
 use std::fs;
@@ -17,22 +17,30 @@ use super::{HTTP_CASES, UP_TO_A_THOUSAND};
 
 pub(super) const BATON: &str = "baton";
 pub(super) const COPAS: &str = "Copas";
-/// Other servers that run Lua.
-pub(super) const LUA_PEERS: [&str; 5] = [COPAS, "cqueues, lua-http", "luv", "nginx, http-lua", "Tarantool"];
+/// The other servers that run Lua.
+pub(super) const LUA_PEERS: [&str; 5] = [
+    COPAS,
+    "cqueues, lua-http",
+    "luv",
+    "nginx, http-lua",
+    "Tarantool",
+];
 
-/// Finds libraries without C code that Debian has for older Luas only, as the scripts that need them do.
-const OLDER_LIBRARIES: &str = "package.path = package.path .. ';/usr/share/lua/5.3/?.lua;/usr/share/lua/5.2/?.lua'";
+/// Lua code that finds libraries in pure Lua that Debian has for older versions of Lua only. The
+/// scripts that need them do the same.
+const OLDER_LIBRARIES: &str =
+    "package.path = package.path .. ';/usr/share/lua/5.3/?.lua;/usr/share/lua/5.2/?.lua'";
 
-/// A program of ours that another system runs.
+/// One of our programs that another system runs.
 struct Script {
     name: &'static str,
     file: &'static str,
     text: &'static str,
-    /// What runs it.
+    /// The command that runs it.
     runner: &'static str,
-    /// What ends with status 0 if all is there that the script needs.
+    /// A command that ends with status 0 if everything that the script needs is installed.
     probe: &'static [&'static str],
-    /// The cases that it has, if not all.
+    /// The cases in which it takes part; `None` means all.
     cases: Option<&'static [&'static str]>,
 }
 
@@ -43,7 +51,7 @@ const SCRIPTS: [Script; 6] = [
         text: include_str!("../../programs/net/copas.lua"),
         runner: "lua5.4",
         probe: &["lua5.4", "-e", OLDER_LIBRARIES, "-e", "require 'copas'"],
-        // Its select ends there.
+        // The `select` of this system cannot handle more connections.
         cases: Some(&UP_TO_A_THOUSAND),
     },
     Script {
@@ -98,7 +106,7 @@ const SCRIPTS: [Script; 6] = [
     },
 ];
 
-/// Everybody. What each runs is this program, told to start a server and to load it.
+/// All servers as arms. Each arm runs this program, which starts a server and loads it.
 pub(super) fn arms(bench: &Bench) -> Result<Vec<Arm>> {
     let own = env::current_exe().context("cannot find this program's own executable")?;
     let drive = |name: &'static str, server: Vec<String>| {
@@ -130,7 +138,10 @@ pub(super) fn arms(bench: &Bench) -> Result<Vec<Arm>> {
     let directory = peers::directory(bench.paths.peers.as_ref())?;
     arms.push(match GO.found(&directory) {
         Some(found) => {
-            let mut arm = drive(GO.name, vec![text_of(&GO.program(&directory)), "net".to_string()]);
+            let mut arm = drive(
+                GO.name,
+                vec![text_of(&GO.program(&directory)), "net".to_string()],
+            );
             arm.found = Some(found);
             arm
         }
@@ -145,11 +156,12 @@ fn text_of(path: &Path) -> String {
 
 fn succeeds(words: &[&str]) -> bool {
     let mut command = Command::new(words[0]);
-    child::run(command.args(&words[1..]), Duration::from_secs(20)).is_ok_and(|run| run.status.success())
+    child::run(command.args(&words[1..]), Duration::from_secs(20))
+        .is_ok_and(|run| run.status.success())
 }
 
 impl Script {
-    /// Writes the script.
+    /// Writes the script to a file and returns the command line.
     fn command_line(&self, directory: &Path) -> Result<Vec<String>> {
         let path: PathBuf = directory.join(self.file);
         fs::write(&path, self.text).with_context(|| format!("cannot write {}", path.display()))?;

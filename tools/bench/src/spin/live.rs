@@ -1,4 +1,4 @@
-//! The policies at work: the same waits under each of them, in one run.
+//! Measures the spin policies in running programs: the same waits under each policy, in one run.
 
 use std::env;
 use std::process::Command;
@@ -19,19 +19,20 @@ const OFF: &str = "off";
 const EMA: &str = "ema";
 const LEARNED: &str = "learned";
 
-/// Against `off`: how late answers after a short gap are noticed, and what a task of the application takes.
+/// The goals relative to `off`: the lateness of answers after a short gap, and the time of an
+/// application's task.
 const SHORT_GOAL: Goal = Goal::at_most(0.3, " of off", 2);
 const APPLICATION_GOAL: Goal = Goal::at_most(1.0 / 1.1, " of off", 3);
-/// Against `ema`: the CPU time of the thread that waits.
+/// The goal relative to `ema`: the CPU time of the waiting thread.
 const CPU_GOAL: Goal = Goal::at_most(0.05, " of ema", 3);
-/// Against `off`: more CPU time than that.
+/// The goal relative to `off`: the additional CPU time.
 const MORE_GOAL: Goal = Goal::at_most(1.0, " percentage points", 2);
 
-/// Gaps below this are short.
+/// Gaps below this length, in microseconds, are short.
 const SHORT: u64 = 50;
 const GAPS: [u64; 6] = [5, 20, 45, 200, 1000, 10_000];
 
-/// Ways to wait without an answer to be late: name, way and microseconds.
+/// Ways of waiting that have no answer, and so no lateness: the name, the way, and microseconds.
 const QUIET: [(&str, &str, u64); 5] = [
     ("60 Hz frames", "frames", 16_667),
     ("120 Hz frames", "frames", 8_333),
@@ -56,7 +57,8 @@ pub(super) fn run(options: &SpinOptions) -> Result<Report> {
     verdicts.extend(results.failures());
     Ok(Report {
         notes: vec![format!(
-            "Live: threads of this machine waited for a processor during {:.0} % of the time before; above 10 % learned does not spin.",
+            "Live: threads of this machine waited for a processor during {:.0} % of the time \
+             before; above 10 % learned does not spin.",
             pressure * 100.0
         )],
         tables: vec![
@@ -65,7 +67,8 @@ pub(super) fn run(options: &SpinOptions) -> Result<Report> {
                 "late by us: p50 / p99",
                 &|case| !is_quiet(case),
                 &|arm, case| {
-                    let [p50, p99] = ["p50_us", "p99_us"].map(|name| figure(results.median(arm, case, name), 1, ""));
+                    let [p50, p99] = ["p50_us", "p99_us"]
+                        .map(|name| figure(results.median(arm, case, name), 1, ""));
                     format!("{p50} / {p99}")
                 },
             ),
@@ -81,9 +84,12 @@ pub(super) fn run(options: &SpinOptions) -> Result<Report> {
                 &|_| true,
                 &|arm, case| right_and_wrong(&results, arm, case),
             ),
-            table(&results, "tasks a second", &|case| case == APPLICATION, &|arm, case| {
-                figure(results.median(arm, case, "waits_per_second"), 0, "")
-            }),
+            table(
+                &results,
+                "tasks a second",
+                &|case| case == APPLICATION,
+                &|arm, case| figure(results.median(arm, case, "waits_per_second"), 0, ""),
+            ),
         ],
         charts: vec![
             chart(
@@ -114,7 +120,8 @@ pub(super) fn run(options: &SpinOptions) -> Result<Report> {
     })
 }
 
-/// Who never spins is asked nothing, and counts nothing.
+/// The counts of right and wrong decisions. A policy that never spins decides nothing, and has
+/// none.
 fn right_and_wrong(results: &Results, arm: usize, case: usize) -> String {
     match results.arms[arm].name {
         OFF => "-".to_string(),
@@ -152,10 +159,15 @@ fn cases(seconds: f64) -> Vec<Case> {
     let case = |name: String, way: &str, microseconds: u64| Case {
         title: format!("waits for '{name}'"),
         name,
-        arguments: vec![way.to_string(), microseconds.to_string(), seconds.to_string()],
+        arguments: vec![
+            way.to_string(),
+            microseconds.to_string(),
+            seconds.to_string(),
+        ],
     };
     let partners = ["thread", "program"].into_iter();
-    let gaps = partners.flat_map(|partner| GAPS.map(|gap| case(gap_name(partner, gap), partner, gap)));
+    let gaps =
+        partners.flat_map(|partner| GAPS.map(|gap| case(gap_name(partner, gap), partner, gap)));
     let quiet = QUIET.map(|(name, way, microseconds)| case(name.to_string(), way, microseconds));
     gaps.chain(quiet)
         .chain([case(APPLICATION.to_string(), APPLICATION, 0)])
@@ -171,7 +183,12 @@ fn table(
     let mut header = vec!["waits for"];
     header.extend(results.arms.iter().map(|arm| arm.name));
     let mut table = Table::new(caption, &header);
-    for (number, case) in results.cases.iter().enumerate().filter(|(_, case)| wanted(&case.name)) {
+    for (number, case) in results
+        .cases
+        .iter()
+        .enumerate()
+        .filter(|(_, case)| wanted(&case.name))
+    {
         let shown = |arm: usize| match results.rounds(arm, number) {
             [] => results.gap(arm, number).to_string(),
             _ => cell(arm, number),
@@ -183,7 +200,13 @@ fn table(
     table
 }
 
-fn chart(results: &Results, title: &str, label: &str, name: &str, wanted: &dyn Fn(&str) -> bool) -> Chart {
+fn chart(
+    results: &Results,
+    title: &str,
+    label: &str,
+    name: &str,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Chart {
     let cases: Vec<usize> = (0..results.cases.len())
         .filter(|&case| wanted(&results.cases[case].name))
         .collect();
@@ -197,19 +220,30 @@ fn chart(results: &Results, title: &str, label: &str, name: &str, wanted: &dyn F
     Chart::Bars(Bars {
         title: title.to_string(),
         label: label.to_string(),
-        scale: if cases.len() > 1 { Scale::Log } else { Scale::Linear },
+        scale: if cases.len() > 1 {
+            Scale::Log
+        } else {
+            Scale::Linear
+        },
         baseline: None,
         marks: Vec::new(),
         digits: 1,
-        rows: cases.iter().map(|&case| results.cases[case].name.clone()).collect(),
+        rows: cases
+            .iter()
+            .map(|&case| results.cases[case].name.clone())
+            .collect(),
         series: series.collect(),
     })
 }
 
-/// A goal for the figure of `learned` in a case, beside that of another policy.
+/// The verdicts: a figure of `learned` in a case, compared with that of another policy.
 fn verdicts(results: &Results) -> Vec<Verdict> {
-    let value = |policy: &str, case: &str, name: &str| results.median(results.arm(policy)?, results.case(case)?, name);
-    let ratio = |case: &str, to: &str, name: &str| Some(value(LEARNED, case, name)? / value(to, case, name)?);
+    let value = |policy: &str, case: &str, name: &str| {
+        results.median(results.arm(policy)?, results.case(case)?, name)
+    };
+    let ratio = |case: &str, to: &str, name: &str| {
+        Some(value(LEARNED, case, name)? / value(to, case, name)?)
+    };
     let mut verdicts = Vec::new();
     for partner in ["thread", "program"] {
         for gap in GAPS.into_iter().filter(|&gap| gap < SHORT) {
@@ -219,15 +253,24 @@ fn verdicts(results: &Results) -> Vec<Verdict> {
         }
     }
     let tasks = ratio(APPLICATION, OFF, "waits_per_second");
-    verdicts.push(APPLICATION_GOAL.judge("time of the application's tasks", tasks.map(|ratio| 1.0 / ratio)));
+    verdicts.push(APPLICATION_GOAL.judge(
+        "time of the application's tasks",
+        tasks.map(|ratio| 1.0 / ratio),
+    ));
     for (case, way, _) in QUIET {
         let name = "cpu_percent";
         verdicts.push(match way {
             "timer" => {
                 let more = || Some(value(LEARNED, case, name)? - value(OFF, case, name)?);
-                MORE_GOAL.judge(&format!("CPU time of learned beyond that of off, {case}"), more())
+                MORE_GOAL.judge(
+                    &format!("CPU time of learned beyond that of off, {case}"),
+                    more(),
+                )
             }
-            _ => CPU_GOAL.judge(&format!("CPU time of learned, {case}"), ratio(case, EMA, name)),
+            _ => CPU_GOAL.judge(
+                &format!("CPU time of learned, {case}"),
+                ratio(case, EMA, name),
+            ),
         });
     }
     verdicts

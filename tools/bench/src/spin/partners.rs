@@ -1,4 +1,4 @@
-//! Who ends the waits of `waits`: native threads, and another program.
+//! The partners that end the waits of `baton-bench waits`: native threads, and another program.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -9,33 +9,33 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use baton_core::vm::Bell;
+use baton_core::vm::Waker;
 use baton_sys::clock::Instant;
 use baton_sys::pause;
 
 use super::traces::Chance;
 
-/// The last part of a gap is spun through; before that the partner sleeps.
+/// The last part of a gap, through which the partner spins. Before that, it sleeps.
 const EXACT: Duration = Duration::from_micros(300);
 
-/// What is asked of a native thread, and when it answered.
+/// The current request to a native thread, and the time of its last answer.
 #[derive(Default)]
 pub(super) struct Asked {
-    /// A gap, in nanoseconds and one; 0 while nobody asks.
+    /// The requested gap in nanoseconds, plus one; 0 if there is no request.
     gap: AtomicU64,
     answered: AtomicU64,
 }
 
 impl Asked {
-    /// Asks for an answer after this gap.
+    /// Requests an answer after this gap.
     pub(super) fn ask(&self, gap: Duration) {
         // Release: pairs with the swap in `take`.
         self.gap.store(gap.as_nanos() as u64 + 1, Ordering::Release);
     }
 
-    /// When the last answer was given.
+    /// The time of the last answer.
     pub(super) fn answered(&self) -> Instant {
-        // Relaxed: the bell orders it.
+        // Relaxed: the waker orders it.
         Instant::from_nanos(self.answered.load(Ordering::Relaxed))
     }
 
@@ -50,15 +50,16 @@ impl Asked {
         self.gap.load(Ordering::Relaxed) != 0
     }
 
-    /// The answer is given now.
+    /// Records that the answer is given now.
     fn note_answer(&self) {
-        // Relaxed: the bell orders it.
-        self.answered.store(Instant::now().as_nanos(), Ordering::Relaxed);
+        // Relaxed: the waker orders it.
+        self.answered
+            .store(Instant::now().as_nanos(), Ordering::Relaxed);
     }
 }
 
-/// A thread that rings once for each time that it is asked, as long as the program lives.
-pub(super) fn answer(asked: Arc<Asked>, bell: Bell) {
+/// Starts a thread that wakes the waker once for each request, until the program ends.
+pub(super) fn answer(asked: Arc<Asked>, waker: Waker) {
     thread::spawn(move || {
         loop {
             let _ = pause::spin_until(Instant::FAR_FUTURE, || asked.is_asked());
@@ -66,25 +67,25 @@ pub(super) fn answer(asked: Arc<Asked>, bell: Bell) {
             if let Some(gap) = asked.take() {
                 pass(now + gap);
                 asked.note_answer();
-                bell.ring();
+                waker.wake();
             }
         }
     });
 }
 
-/// A thread that rings once in a period.
-pub(super) fn ring_periodically(bell: Bell, period: Duration) {
+/// Starts a thread that wakes the waker once per period.
+pub(super) fn wake_periodically(waker: Waker, period: Duration) {
     thread::spawn(move || {
         let mut next = Instant::now();
         loop {
             next += period;
             pass(next);
-            bell.ring();
+            waker.wake();
         }
     });
 }
 
-/// Returns at this time.
+/// Returns at `until`.
 fn pass(until: Instant) {
     let left = until - Instant::now();
     if left > EXACT {
@@ -93,22 +94,28 @@ fn pass(until: Instant) {
     let _ = pause::spin_until(until, || false);
 }
 
-/// Keeps the processor busy.
+/// Keeps the processor busy for this time.
 pub(super) fn compute(length: Duration) {
     let _ = pause::spin_until(Instant::now() + length, || false);
 }
 
-/// The other program: answers each byte that comes on standard input, which is a socket, after a gap with the time, until that is closed.
+/// Runs the other program. Standard input is a socket. For each byte on it, the program answers
+/// with the time, after a gap, until the socket is closed.
 pub(super) fn echo(gap: Duration) -> Result<()> {
     let input = std::io::stdin();
     let mut socket = UnixStream::from(input.as_fd().try_clone_to_owned()?);
-    socket.set_nonblocking(true).context("standard input is no socket")?;
+    socket
+        .set_nonblocking(true)
+        .context("standard input is no socket")?;
     loop {
         match socket.read(&mut [0]) {
             Ok(0) => return Ok(()),
             Ok(_) => {
                 pass(Instant::now() + gap);
-                if socket.write_all(&Instant::now().as_nanos().to_ne_bytes()).is_err() {
+                if socket
+                    .write_all(&Instant::now().as_nanos().to_ne_bytes())
+                    .is_err()
+                {
                     return Ok(());
                 }
             }
@@ -126,7 +133,7 @@ pub(super) fn send(socket: &mut UnixStream) {
     }
 }
 
-/// When its answer was given, if that has come; both programs have one clock.
+/// The time of its answer; `None` if there is no answer yet. Both programs use the same clock.
 pub(super) fn receive(socket: &mut UnixStream) -> Option<Instant> {
     let mut answer = [0; 8];
     match socket.read(&mut answer) {
@@ -139,8 +146,9 @@ pub(super) fn receive(socket: &mut UnixStream) -> Option<Instant> {
     }
 }
 
-/// What passes between a task's end and the next task: 25 us as a rule, exponentially distributed, and now and then, as when a page is laid out
-/// or a user thinks, a hundred times that. The same in every run.
+/// The pauses between one task's end and the next task. They are usually 25 us, exponentially
+/// distributed. Now and then one is a hundred times as long, as when a page is laid out or a user
+/// thinks. They are the same in every run.
 pub(super) struct Pauses(Chance);
 
 impl Default for Pauses {
@@ -164,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_is_taken_once() {
+    fn a_request_is_taken_once() {
         let asked = Asked::default();
         assert_eq!((asked.is_asked(), asked.take()), (false, None));
         asked.ask(Duration::ZERO);

@@ -1,10 +1,11 @@
-//! Policies to compare with that Baton does not offer.
+//! Spin policies for comparison, which Baton does not offer.
 
 use std::time::Duration;
 
 use baton_core::spin::{Decision, Outlook, Policy, Wait};
 
-/// Spins for what a park costs, always: never more than twice the optimum, and never much less where waits are long.
+/// Always spins for as long as a park costs. It never costs more than twice the optimum, and never
+/// much less if waits are long.
 pub(super) struct BreakEven {
     pub(super) park_cost: Duration,
 }
@@ -17,14 +18,15 @@ impl Policy for BreakEven {
     fn learn(&mut self, _wait: Wait) {}
 }
 
-/// How KVM polls for a halted guest (Documentation/virt/kvm/halt-polling.rst of Linux): the limit doubles after a wait that a longer
-/// spin would have met, and goes back to nothing after a long one.
+/// KVM's policy of polling for a halted guest (Documentation/virt/kvm/halt-polling.rst in Linux).
+/// The limit doubles after a wait that a longer spin would have met. After a long wait it returns
+/// to zero.
 #[derive(Default)]
 pub(super) struct GrowAndShrink {
     limit: Duration,
 }
 
-/// The kernel's defaults.
+/// The kernel's default limits.
 const FIRST_LIMIT: Duration = Duration::from_micros(10);
 const LARGEST_LIMIT: Duration = Duration::from_micros(200);
 
@@ -56,7 +58,14 @@ mod tests {
 
     #[test]
     fn break_even_pays_twice_the_optimum_for_a_long_wait_and_nothing_extra_for_a_short_one() {
-        let ratio = |micros| replay::run(&mut BreakEven { park_cost: COST }, &signals(&[micros]), COST).ratio();
+        let ratio = |micros| {
+            replay::run(
+                &mut BreakEven { park_cost: COST },
+                &signals(&[micros]),
+                COST,
+            )
+            .ratio()
+        };
         assert_eq!((ratio(1000), ratio(20)), (2.0, 1.0));
     }
 

@@ -1,4 +1,4 @@
-//! Traces of waits: the five that every policy is tried on, and those from files.
+//! Traces of waits: five built-in ones for all policies, and those from files.
 
 use std::fs;
 use std::path::Path;
@@ -7,16 +7,16 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use baton_core::spin::replay::Event;
 
-/// Waits in each trace that is made here.
+/// The number of waits in each built-in trace.
 const LENGTH: usize = 20_000;
 
-/// A name and waits, one after another.
+/// A named list of waits, in order.
 pub(super) struct Trace {
     pub(super) name: String,
     pub(super) events: Vec<Event>,
 }
 
-/// The five traces, the same in every run.
+/// The five traces. They are the same in every run.
 pub(super) fn five() -> Vec<Trace> {
     let mut chance = Chance::new();
     let mut exponential = |mean: f64| {
@@ -43,7 +43,10 @@ pub(super) fn five() -> Vec<Trace> {
 fn trace(name: &str, micros: Vec<f64>) -> Trace {
     Trace {
         name: name.to_string(),
-        events: micros.into_iter().map(|wait| Event::signal(duration(wait))).collect(),
+        events: micros
+            .into_iter()
+            .map(|wait| Event::signal(duration(wait)))
+            .collect(),
     }
 }
 
@@ -51,11 +54,11 @@ fn duration(micros: f64) -> Duration {
     Duration::from_nanos((micros * 1000.0) as u64)
 }
 
-/// Numbers from 0 to 1 without end (xorshift64*, Vigna 2016).
+/// An endless sequence of random numbers from 0 to 1 (xorshift64*, Vigna 2016).
 pub(super) struct Chance(u64);
 
 impl Chance {
-    /// The same numbers each time.
+    /// A new sequence, always with the same numbers.
     pub(super) fn new() -> Self {
         Self(0x9E37_79B9_7F4A_7C15)
     }
@@ -68,14 +71,17 @@ impl Chance {
     }
 }
 
-/// Reads a trace: a wait in microseconds on each line, followed by `timer` if a deadline ended it. Empty lines, and what follows `#`, do not count.
+/// Reads a trace. Each line has a wait in microseconds, and then `timer` if a deadline ended the
+/// wait. Empty lines, and text after `#`, are ignored.
 pub(super) fn read(file: &Path) -> Result<Trace> {
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text =
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let mut events = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let words = line.split('#').next().unwrap_or(line).trim();
         if !words.is_empty() {
-            events.push(event(words).with_context(|| format!("{}, line {number}", file.display()))?);
+            events
+                .push(event(words).with_context(|| format!("{}, line {number}", file.display()))?);
         }
     }
     ensure!(!events.is_empty(), "{} has no waits", file.display());
@@ -86,7 +92,8 @@ pub(super) fn read(file: &Path) -> Result<Trace> {
     })
 }
 
-/// A wait of more than this is no wait between two events of one program.
+/// The longest wait that is accepted, in microseconds. A longer one is not a wait between two
+/// events of a program.
 const LONGEST_MICROS: f64 = 3600.0 * 1e6;
 
 fn event(words: &str) -> Result<Event> {
@@ -103,7 +110,9 @@ fn event(words: &str) -> Result<Event> {
     match (words.next(), words.next()) {
         (None, _) => Ok(Event::signal(after)),
         (Some("timer"), None) => Ok(Event::timer(after)),
-        (Some("timer"), Some(more)) => bail!("the end of the line expected after 'timer', got '{more}'"),
+        (Some("timer"), Some(more)) => {
+            bail!("the end of the line expected after 'timer', got '{more}'")
+        }
         (Some(other), _) => bail!("'timer' or nothing expected after the length, got '{other}'"),
     }
 }
@@ -122,7 +131,11 @@ mod tests {
         let expected = [20.0, 300.0, 1900.0, 5010.0, 59.95];
         for (trace, expected) in traces.iter().zip(expected) {
             let mean = mean(trace);
-            assert!((mean / expected - 1.0).abs() < 0.02, "{}: {mean}", trace.name);
+            assert!(
+                (mean / expected - 1.0).abs() < 0.02,
+                "{}: {mean}",
+                trace.name
+            );
         }
         assert_eq!(five()[0].events, traces[0].events, "the same each time");
     }
@@ -137,7 +150,10 @@ mod tests {
             Event::signal(Duration::from_nanos(12_500)),
             Event::timer(Duration::from_millis(1)),
         ];
-        assert_eq!((trace.name.as_str(), trace.events.as_slice()), ("waits", &expected[..]));
+        assert_eq!(
+            (trace.name.as_str(), trace.events.as_slice()),
+            ("waits", &expected[..])
+        );
     }
 
     #[test]
@@ -146,10 +162,19 @@ mod tests {
         let file = directory.path().join("waits");
         for (text, expected) in [
             ("1\nsoon\n", "line 2: microseconds expected, got 'soon'"),
-            ("-1\n", "line 1: from 0 to 3600000000 microseconds expected, got -1"),
+            (
+                "-1\n",
+                "line 1: from 0 to 3600000000 microseconds expected, got -1",
+            ),
             ("nan\n", "expected, got nan"),
-            ("5 clock\n", "'timer' or nothing expected after the length, got 'clock'"),
-            ("5 timer 6\n", "the end of the line expected after 'timer', got '6'"),
+            (
+                "5 clock\n",
+                "'timer' or nothing expected after the length, got 'clock'",
+            ),
+            (
+                "5 timer 6\n",
+                "the end of the line expected after 'timer', got '6'",
+            ),
             ("# nothing\n", "has no waits"),
         ] {
             fs::write(&file, text).unwrap();

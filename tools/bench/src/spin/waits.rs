@@ -1,16 +1,17 @@
-//! One program that waits in one way under one policy, at the runtime's own interface: `baton-bench waits POLICY WAY MICROSECONDS SECONDS`.
+//! One program that waits in one way under one policy, through the runtime's Rust interface:
+//! `baton-bench waits POLICY WAY MICROSECONDS SECONDS`.
 //!
-//! | way | who ends the waits |
+//! | way | what ends the waits |
 //! |---|---|
-//! | `thread` | a native thread that answers so many microseconds after it was asked |
-//! | `program` | another program that does, at the other end of a socket |
-//! | `frames` | a timer at the beginning of each frame of this length, then a thread, for some follow-up tasks |
-//! | `periodic` | a native thread, once in so many microseconds |
-//! | `timer` | a timer, once in so many microseconds; none, if that is zero |
-//! | `application` | a native thread that posts short tasks, each some time after the last one is done |
+//! | `thread` | a native thread that answers MICROSECONDS after a request |
+//! | `program` | another program that does the same, at the other end of a socket |
+//! | `frames` | a timer at the start of each frame of this length, then a thread, for follow-ups |
+//! | `periodic` | a native thread, every MICROSECONDS |
+//! | `timer` | a timer, every MICROSECONDS; nothing, if that is zero |
+//! | `application` | a native thread that posts short tasks, each some time after the last one |
 //!
-//! Who answers does so by spinning and notes when, so that what is measured is this side's waiting alone: an answer is late from the moment it is given
-//! until the process that waited for it runs.
+//! The answering side spins and records the time of its answer, so that only the waiting side is
+//! measured. The lateness of an answer is the time from the answer until the waiting process runs.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -19,9 +20,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use baton_core::kernel::{Deadline, Readiness, SemaphoreId, Watch};
+use baton_core::sched::{Deadline, Readiness, SemaphoreId, Watch};
 use baton_core::spin::{Accuracy, PolicyName};
-use baton_core::vm::Ring;
+use baton_core::vm::WakeAction;
 use baton_sys::clock::{self, Instant};
 
 use super::partners::{self, Asked, Pauses};
@@ -29,33 +30,33 @@ use crate::command_line::WaitsOptions;
 use crate::lab::{Lab, Process};
 use crate::{output, stats};
 
-/// What is learned in this part of the time is not measured yet.
+/// The share of the time, at the beginning, in which policies learn and nothing is measured.
 const WARM_UP: f64 = 0.2;
 
-/// What a task of the application computes.
+/// The length of a task of the application.
 const TASK: Duration = Duration::from_micros(10);
 
-/// Follow-up tasks of a frame, and how long each takes to come.
+/// The number of follow-up tasks of a frame, and the time before each.
 const FOLLOW_UPS: u32 = 3;
 const FOLLOW_UP: Duration = Duration::from_micros(300);
 
-/// What a run has come to.
+/// The results of a run.
 #[derive(Default)]
 struct Tally {
-    /// Microseconds by which waits ended late.
+    /// The lateness of each wait, in microseconds.
     late: Vec<f64>,
-    /// Waits that ended.
+    /// The number of waits that ended.
     waits: u64,
-    /// On the processor, by the thread that waits.
+    /// The CPU time of the waiting thread.
     cpu: Duration,
     took: Duration,
-    /// Spun in all, the first part of the time included.
+    /// The time spent spinning, including the first part of the run.
     spun: Duration,
-    /// How often the policy was right, the first part of the time included.
+    /// How often the policy was right, including the first part of the run.
     accuracy: Accuracy,
 }
 
-/// The policy of that name.
+/// The policy with this name.
 fn policy(name: &str) -> Result<PolicyName> {
     Ok(match name {
         "off" => PolicyName::Off,
@@ -65,7 +66,7 @@ fn policy(name: &str) -> Result<PolicyName> {
     })
 }
 
-/// Runs it and prints the figures.
+/// Runs the program and prints the figures.
 pub(crate) fn run(options: &WaitsOptions) -> Result<()> {
     let period = Duration::from_micros(options.microseconds);
     if options.way == "echo" {
@@ -82,7 +83,9 @@ pub(crate) fn run(options: &WaitsOptions) -> Result<()> {
         process.vm.stop();
     })?;
     lab.vm.run();
-    let tally = outcome.get().context("the process did not come to its end")?;
+    let tally = outcome
+        .get()
+        .context("the process did not come to its end")?;
     print(tally)
 }
 
@@ -105,7 +108,7 @@ fn print(tally: &Tally) -> Result<()> {
     output::print(&lines)
 }
 
-/// How to wait once; answers how late that ended, if anybody can know.
+/// A way to wait once. Returns the lateness, where it is known.
 enum Way {
     Thread { gap: Duration },
     Program { gap: Duration },
@@ -129,7 +132,7 @@ impl Way {
     }
 }
 
-/// Waits for so long, and counts what comes after the first part of it.
+/// Waits for the time `whole`, and measures everything after the first part of it.
 fn measure(process: &Process, way: Way, whole: Duration) -> Tally {
     let mut wait_once = waiter(process, way);
     let end = Instant::now() + whole;
@@ -140,7 +143,9 @@ fn measure(process: &Process, way: Way, whole: Duration) -> Tally {
     let mut tally = Tally::default();
     let (began, cpu) = (Instant::now(), clock::thread_cpu_time());
     while Instant::now() < end {
-        tally.late.extend(wait_once(end).map(|late| late.as_secs_f64() * 1e6));
+        tally
+            .late
+            .extend(wait_once(end).map(|late| late.as_secs_f64() * 1e6));
         tally.waits += 1;
     }
     tally.cpu = clock::thread_cpu_time() - cpu;
@@ -153,7 +158,8 @@ fn measure(process: &Process, way: Way, whole: Duration) -> Tally {
 
 type Waiter<'a> = Box<dyn FnMut(Instant) -> Option<Duration> + 'a>;
 
-/// One wait that ends at the given time at the latest, where nobody else ends it.
+/// A function that waits once. The wait ends at the given time at the latest, if nothing else ends
+/// it.
 fn waiter(process: &Process, way: Way) -> Waiter<'_> {
     match way {
         Way::Thread { gap } => {
@@ -180,7 +186,8 @@ fn waiter(process: &Process, way: Way) -> Waiter<'_> {
             })
         }
         Way::Periodic { period } => {
-            let semaphore = rung_by(process, |bell| partners::ring_periodically(bell, period));
+            let semaphore =
+                signalled_by(process, |waker| partners::wake_periodically(waker, period));
             Box::new(move |_| {
                 wait_for(process, semaphore);
                 None
@@ -206,11 +213,12 @@ fn waiter(process: &Process, way: Way) -> Waiter<'_> {
     }
 }
 
-/// Asks a native thread to answer after a gap; answers how late the answer was noticed.
+/// A function that requests an answer from a native thread after a gap. Returns the lateness of the
+/// answer.
 fn asker(process: &Process) -> impl FnMut(Duration) -> Duration + '_ {
     let asked = Arc::new(Asked::default());
     let of_thread = Arc::clone(&asked);
-    let semaphore = rung_by(process, |bell| partners::answer(of_thread, bell));
+    let semaphore = signalled_by(process, |waker| partners::answer(of_thread, waker));
     move |gap| {
         asked.ask(gap);
         wait_for(process, semaphore);
@@ -218,20 +226,20 @@ fn asker(process: &Process) -> impl FnMut(Duration) -> Duration + '_ {
     }
 }
 
-/// A semaphore that whoever is given the bell signals.
-fn rung_by(process: &Process, start: impl FnOnce(baton_core::vm::Bell)) -> SemaphoreId {
-    let semaphore = process.vm.kernel(|kernel| kernel.semaphore_new(0));
-    start(process.vm.hang_bell(Ring::Signal(semaphore)));
+/// A semaphore, and a waker that signals it. The waker is passed to `start`.
+fn signalled_by(process: &Process, start: impl FnOnce(baton_core::vm::Waker)) -> SemaphoreId {
+    let semaphore = process.vm.sched(|sched| sched.semaphore_new(0));
+    start(process.vm.new_waker(WakeAction::Signal(semaphore)));
     semaphore
 }
 
 fn wait_for(process: &Process, semaphore: SemaphoreId) {
     process
         .vm
-        .attempt(|kernel| kernel.semaphore_wait(semaphore, Deadline::Never));
+        .block_on(|sched| sched.semaphore_wait(semaphore, Deadline::Never));
 }
 
-/// This program once more, in another role; it ends when the socket is closed.
+/// Starts this program once more, in another role. It ends when the socket is closed.
 fn other_program(gap: Duration) -> Result<UnixStream> {
     static CHILD: Mutex<Option<std::process::Child>> = Mutex::new(None);
     let (ours, theirs) = UnixStream::pair().context("cannot open a socket pair")?;
@@ -261,7 +269,10 @@ fn ask_program(process: &Process, socket: &mut UnixStream) -> Duration {
     match (waited, answered) {
         (Ok(_), Some(answered)) => Instant::now() - answered,
         (waited, _) => {
-            eprintln!("baton-bench: the socket cannot be waited for: {:?}", waited.err());
+            eprintln!(
+                "baton-bench: the socket cannot be waited for: {:?}",
+                waited.err()
+            );
             std::process::exit(1);
         }
     }
@@ -275,7 +286,9 @@ mod tests {
     fn policies_and_ways_that_do_not_exist_are_named() {
         let error = policy("sometimes").expect_err("there is none");
         assert_eq!(error.to_string(), "no such policy: sometimes");
-        let error = Way::new("standing", Duration::ZERO).err().expect("there is none");
+        let error = Way::new("standing", Duration::ZERO)
+            .err()
+            .expect("there is none");
         assert_eq!(error.to_string(), "no such way to wait: standing");
     }
 }

@@ -1,8 +1,11 @@
-//! The calls of the kernel that Thread-Metric measures. Each is a function that no compiler merges with the loop around it, as the tests' rules ask for: the
-//! whole call is paid, and nothing of the kernel is computed once for many. (Memory comes from the C library, whose functions are such anyway.)
+//! The calls of the scheduler that Thread-Metric measures.
+//!
+//! None of these functions is inlined into the loop around it, as the rules of the tests require.
+//! So each repetition has the cost of the whole call. Memory comes from the C library, whose
+//! functions are not inlined either.
 
-use baton_core::kernel::{ChannelId, Deadline, ProcessId, SemaphoreId};
-use baton_core::vm::Bell;
+use baton_core::sched::{ChannelId, Deadline, ProcessId, SemaphoreId};
+use baton_core::vm::Waker;
 
 use crate::lab::Process;
 
@@ -13,7 +16,7 @@ pub(super) fn yield_now(process: &Process) {
 
 #[inline(never)]
 pub(super) fn resume(process: &Process, other: ProcessId) {
-    let _ = process.vm.operate(|kernel| kernel.resume(other));
+    let _ = process.vm.with_sched(|sched| sched.resume(other));
 }
 
 #[inline(never)]
@@ -42,6 +45,6 @@ pub(super) fn channel_receive(process: &Process, channel: ChannelId) -> u64 {
 }
 
 #[inline(never)]
-pub(super) fn ring(bell: &Bell) {
-    bell.ring();
+pub(super) fn wake(waker: &Waker) {
+    waker.wake();
 }

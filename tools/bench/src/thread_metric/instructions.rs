@@ -1,4 +1,5 @@
-//! What the runtime's operations take, counted in instructions: the same on a busy machine as on a quiet one.
+//! Counts the instructions of the runtime's operations, which do not depend on the load of the
+//! machine.
 
 use std::fs;
 use std::path::Path;
@@ -15,16 +16,17 @@ use crate::report::Report;
 use crate::table::{Table, figure};
 use crate::verdict::Goal;
 
-/// So often each operation is done in the shorter run; twice as often in the longer one. The difference is what they take.
+/// The repetitions in the shorter run; the longer run has twice as many. The difference is the cost
+/// of the operations.
 const TIMES: u64 = 10_000;
 const LIMIT: Duration = Duration::from_secs(120);
 const GOAL: Goal = Goal::at_most(0.8, "", 3);
 
-/// An operation: its name, and the program that is counted for it.
+/// An operation, with the program that repeats it.
 struct Operation {
     title: &'static str,
     program: &'static str,
-    /// Each of many processes does it once, in the place of a yield.
+    /// Whether each of many processes performs it once, in the place of a yield.
     is_done_once: bool,
 }
 
@@ -50,9 +52,12 @@ const OPERATIONS: [Operation; 7] = [
 ];
 
 const NOTES: [&str; 3] = [
-    "instructions of the VM's first thread, counted by valgrind's callgrind: the difference of a run and one that does twice as much; calls, loop and the switch of stacks are in them",
-    "in general: the one that runs next lets itself be preempted and this one does not, or the other way round, so that the way of its own does not serve",
-    "to hand over is to signal another process's semaphore, to wait for one's own, and the switch; the last row has two switches",
+    "instructions of the VM's first thread, counted by valgrind's callgrind: the difference of a \
+     run and one with twice the repetitions; calls, loop and the switch of stacks are included",
+    "in general: of this process and the next, only one can be preempted, so that the fast path \
+     does not apply",
+    "handing over: signalling another process's semaphore, waiting for the own one, and the \
+     switch; the last row has two switches",
 ];
 
 /// Counts each operation.
@@ -92,7 +97,10 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
         notes: NOTES.map(str::to_string).to_vec(),
         tables: vec![table],
         charts: vec![chart(&counts)],
-        verdicts: vec![GOAL.judge("instructions of a process that suspends itself / in general", ratio)],
+        verdicts: vec![GOAL.judge(
+            "instructions of a process that suspends itself / in general",
+            ratio,
+        )],
         samples: json!({"times": TIMES, "instructions": counts}),
         ..Report::default()
     })
@@ -106,7 +114,10 @@ fn chart(counts: &[(&str, f64)]) -> Chart {
         baseline: None,
         marks: Vec::new(),
         digits: 0,
-        rows: counts.iter().map(|(title, _)| (*title).to_string()).collect(),
+        rows: counts
+            .iter()
+            .map(|(title, _)| (*title).to_string())
+            .collect(),
         series: vec![Series {
             name: "runtime (Rust)".to_string(),
             values: counts.iter().map(|(_, count)| Some(*count)).collect(),
@@ -114,13 +125,13 @@ fn chart(counts: &[(&str, f64)]) -> Chart {
     })
 }
 
-/// Instructions of a program for each time that it does what it does.
+/// The instructions of one repetition in a program.
 fn each(bench: &Bench, program: &str) -> Result<f64> {
     let [short, long] = [TIMES, 2 * TIMES].map(|times| count(bench, program, times));
     Ok((long? - short?) / TIMES as f64)
 }
 
-/// Instructions of a program's first thread.
+/// The instructions of a program's first thread.
 fn count(bench: &Bench, program: &str, times: u64) -> Result<f64> {
     let own = std::env::current_exe().context("cannot find this program itself")?;
     let out = bench.directory().join("counted");
@@ -141,9 +152,10 @@ fn count(bench: &Bench, program: &str, times: u64) -> Result<f64> {
     first_threads_total(&bench.directory().join("counted-01"))
 }
 
-/// From a line such as `totals: 1234567`.
+/// Reads a line such as `totals: 1234567`.
 fn first_threads_total(path: &Path) -> Result<f64> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     match total(&text) {
         Some(total) => Ok(total),
         None => bail!("{} has no line of totals", path.display()),
@@ -151,7 +163,10 @@ fn first_threads_total(path: &Path) -> Result<f64> {
 }
 
 fn total(text: &str) -> Option<f64> {
-    let line = text.lines().rev().find_map(|line| line.strip_prefix("totals:"))?;
+    let line = text
+        .lines()
+        .rev()
+        .find_map(|line| line.strip_prefix("totals:"))?;
     line.trim().parse().ok()
 }
 
@@ -161,7 +176,10 @@ mod tests {
 
     #[test]
     fn the_last_line_of_totals_counts() {
-        assert_eq!(total("fn=(1) main\n1 2\ntotals: 1234567\n"), Some(1_234_567.0));
+        assert_eq!(
+            total("fn=(1) main\n1 2\ntotals: 1234567\n"),
+            Some(1_234_567.0)
+        );
         assert_eq!(total("summary: 5\n"), None);
     }
 }

@@ -1,8 +1,11 @@
-//! Thread-Metric: Express Logic's eight tests of a real-time kernel, at the runtime's own interface and from Lua, beside other systems.
+//! The experiment `thread-metric`: Express Logic's eight tests of a real-time kernel. They run
+//! through the runtime's Rust interface and from Lua, and in other systems.
 //!
-//! A test counts for an interval; a reporter that is more urgent than all others reads the counters at its end. One count is a turn of one
-//! process, a message, an interrupt and so on; in the preemptive test five counts are eight switches. The interval is that of the clock; the
-//! rates are counts per second of CPU time, so that it matters little what else the machine does.
+//! A test counts for an interval. At its end, a reporter with a higher priority than all others
+//! reads the counters. One count is, for example, one run of a process, one message or one
+//! interrupt. In the preemptive test, five counts are eight switches. The interval is elapsed time.
+//! The rates are counts per second of CPU time, so that other programs on the machine matter
+//! little.
 
 mod calls;
 mod instructions;
@@ -25,7 +28,8 @@ use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
 
-/// A test: its name in every program, in the tables, and how many counts are how many switches, where it is about switches.
+/// A test: its name in the programs, its name in tables, and for tests of switching, how many
+/// counts are how many switches.
 type Test = (&'static str, &'static str, Option<(f64, f64)>);
 
 const TESTS: [Test; 9] = [
@@ -44,7 +48,7 @@ const RUNTIME: &str = "runtime (Rust)";
 const LUA: &str = "baton (Lua)";
 const BARE: &str = "bare stack switch";
 
-/// What Lua can do: it has no interrupts but SIGINT.
+/// The tests that Lua can run. It has no interrupts except SIGINT.
 const IN_LUA: &[&str] = &[
     "basic",
     "cooperative",
@@ -53,9 +57,16 @@ const IN_LUA: &[&str] = &[
     "synchronization",
     "memory",
 ];
-/// What the other systems have without priorities and suspension by others.
-const IN_PEERS: &[&str] = &["basic", "cooperative", "message", "synchronization", "memory"];
-/// The system's own threads have the system's signals too.
+/// The tests that the other systems can run. They lack priorities, and cannot suspend other
+/// processes.
+const IN_PEERS: &[&str] = &[
+    "basic",
+    "cooperative",
+    "message",
+    "synchronization",
+    "memory",
+];
+/// The tests that POSIX threads can run. They also have the system's signals.
 const IN_THREADS: &[&str] = &[
     "basic",
     "cooperative",
@@ -79,16 +90,22 @@ const SWITCH_GOAL: Goal = Goal::at_most(1.0 / 3.0, "", 3);
 const OTHER_GOAL: Goal = Goal::at_most(1.2, "", 3);
 
 const NOTES: [&str; 7] = [
-    "one count: a pass over 1024 words (basic), a turn of one of five processes (cooperative, preemptive), an interrupt handled, 16 bytes sent, \
-     received and compared, a semaphore taken and given, 128 bytes allocated and freed (in Lua: a table of 120)",
-    "checks, on in every interval: counters of processes in turn within one of their mean (of Go, which does not promise turns, within a quarter), no \
-     interrupt lost, no message changed",
-    "interrupts: SIGUSR1 raised by the running process, or a thread that the runtime does not know; both ring a bell of the runtime",
-    "rates are per second of CPU time, of all threads of a program; with a second thread, per second of the clock",
-    "in no peer does who resumes a more urgent process give way to it at once, so that they take part in the other tests; all run on one thread, but for \
-     POSIX threads, which share one CPU and take turns by semaphores: the system's order among equals is its own",
-    "in the runtime's own tests each measured call of the kernel is a real one: a function that is not inlined into the loop around it",
-    "the bare switch counts as a turn does; beside the preemptive test, eight of its switches are five counts",
+    "one count: a pass over 1024 words (basic); a run of one of five processes (cooperative, \
+     preemptive); an interrupt handled; 16 bytes sent, received and compared; a semaphore taken \
+     and given; 128 bytes allocated and freed (in Lua: a table of 120)",
+    "checks in every interval: counters of processes that take turns are within one of their mean \
+     (within a quarter in Go, which does not promise turns); no interrupt is lost; no message is \
+     changed",
+    "interrupts: SIGUSR1 raised by the running process, or a thread that the runtime does not \
+     know; both use a waker of the runtime",
+    "rates are per second of CPU time of all threads; in tests with a second thread, per second of \
+     elapsed time",
+    "the peers take part only in tests that do not need immediate preemption by a more urgent \
+     process, which none of them has; all run on one thread, except POSIX threads, which share one \
+     CPU and take turns through semaphores",
+    "in the runtime's own tests, each measured call of the scheduler is a function that is not \
+     inlined into the loop around it",
+    "one bare switch is one count; in the preemptive test, eight of its switches are five counts",
 ];
 
 /// Runs the experiment.
@@ -112,7 +129,11 @@ pub(crate) fn run(bench: &Bench, options: &ThreadMetricOptions) -> Result<Report
     let mut verdicts = verdicts(&results);
     verdicts.extend(results.failures());
     Ok(Report {
-        arms: results.arms.iter().filter_map(|arm| arm.found.clone()).collect(),
+        arms: results
+            .arms
+            .iter()
+            .filter_map(|arm| arm.found.clone())
+            .collect(),
         notes: NOTES.map(str::to_string).to_vec(),
         tables: tables(&results, options),
         charts: vec![chart(&results)],
@@ -122,7 +143,10 @@ pub(crate) fn run(bench: &Bench, options: &ThreadMetricOptions) -> Result<Report
 }
 
 fn arms(bench: &Bench) -> Result<Vec<Arm>> {
-    let program = bench.script("thread_metric", include_str!("../../programs/thread_metric.lua"))?;
+    let program = bench.script(
+        "thread_metric",
+        include_str!("../../programs/thread_metric.lua"),
+    )?;
     let own = std::env::current_exe().context("cannot find this program itself")?;
     let mut arms = vec![
         Arm::present(RUNTIME, of_runtime(&own)),
@@ -143,7 +167,7 @@ fn of_runtime(own: &Path) -> impl Fn() -> Command + 'static {
     }
 }
 
-/// Whatever the case is called, the bare switch is what it does.
+/// The command for the bare switch, which runs the same for every case.
 fn of_bare(own: &Path) -> impl Fn() -> Command + 'static {
     let own = own.to_path_buf();
     move || {
@@ -153,8 +177,8 @@ fn of_bare(own: &Path) -> impl Fn() -> Command + 'static {
     }
 }
 
-/// Counts in a second, in the median of the rounds: of CPU time, which a machine that does other things does not disturb; but of elapsed
-/// time where two threads work.
+/// Counts per second, as the median of the rounds. The seconds are CPU time, which other programs
+/// do not disturb. For tests with two threads they are elapsed time.
 fn rate(results: &Results, arm: usize, case: usize) -> Option<f64> {
     let clock = match results.cases[case].name.as_str() {
         "interrupt_thread" => "seconds",
@@ -171,8 +195,13 @@ fn rate_of(results: &Results, arm: &str, case: &str) -> Option<f64> {
     rate(results, results.arm(arm)?, results.case(case)?)
 }
 
-/// A row for each system, a column for each test; `cell` is given the arm, the case and the counts in a second.
-fn table(results: &Results, caption: impl Into<String>, cell: impl Fn(usize, usize, f64) -> String) -> Table {
+/// A table with a row for each system and a column for each test. `cell` gets the arm, the case and
+/// the counts per second.
+fn table(
+    results: &Results,
+    caption: impl Into<String>,
+    cell: impl Fn(usize, usize, f64) -> String,
+) -> Table {
     let mut header = vec!["system"];
     header.extend(TESTS.iter().map(|(_, title, _)| *title));
     let mut table = Table::new(caption, &header);
@@ -193,19 +222,27 @@ fn tables(results: &Results, options: &ThreadMetricOptions) -> Vec<Table> {
         options.rounds, options.seconds
     );
     let counts = table(results, caption, |_, _, rate| format!("{:.0}", rate * 30.0));
-    let costs = table(results, "nanoseconds per switch, else per count", |_, case, rate| {
-        let (counts, switches) = TESTS[case].2.unwrap_or((1.0, 1.0));
-        format!("{:.1}", 1e9 / rate * counts / switches)
-    });
+    let costs = table(
+        results,
+        "nanoseconds per switch, else per count",
+        |_, case, rate| {
+            let (counts, switches) = TESTS[case].2.unwrap_or((1.0, 1.0));
+            format!("{:.1}", 1e9 / rate * counts / switches)
+        },
+    );
     let basic = results.case("basic");
-    let to_basic = table(results, "counts / the same system's of basic", |arm, _, rate| {
-        let basic = basic.and_then(|basic| self::rate(results, arm, basic));
-        figure(basic.map(|basic| rate / basic), 3, "")
-    });
+    let to_basic = table(
+        results,
+        "counts / the same system's of basic",
+        |arm, _, rate| {
+            let basic = basic.and_then(|basic| self::rate(results, arm, basic));
+            figure(basic.map(|basic| rate / basic), 3, "")
+        },
+    );
     vec![counts, costs, to_basic, beside_others(results)]
 }
 
-/// What the runtime counts divided by what others do.
+/// A table of the runtime's counts divided by those of other systems.
 fn beside_others(results: &Results) -> Table {
     let mut header = vec!["system"];
     header.extend(TESTS.iter().map(|(_, title, _)| *title));
@@ -237,7 +274,11 @@ fn chart(results: &Results) -> Chart {
         baseline: None,
         marks: Vec::new(),
         digits: 0,
-        rows: results.cases.iter().map(|case| case.title.clone()).collect(),
+        rows: results
+            .cases
+            .iter()
+            .map(|case| case.title.clone())
+            .collect(),
         series: results
             .arms
             .iter()
@@ -248,7 +289,7 @@ fn chart(results: &Results) -> Chart {
     })
 }
 
-/// The most counts that any peer has in a second.
+/// The largest counts per second of any peer.
 fn fastest_peer(results: &Results, case: &str) -> Option<f64> {
     let rates = PEERS.map(|(peer, _)| rate_of(results, peer.name, case));
     rates.into_iter().flatten().reduce(f64::max)
@@ -261,7 +302,8 @@ fn verdicts(results: &Results) -> Vec<Verdict> {
         let own = rate_of(results, RUNTIME, case).map(ns(per_count))?;
         Some(own / bare.map(ns(1.0))?)
     };
-    let to_peer = |case: &str| Some(fastest_peer(results, case)? / rate_of(results, RUNTIME, case)?);
+    let to_peer =
+        |case: &str| Some(fastest_peer(results, case)? / rate_of(results, RUNTIME, case)?);
     let mut verdicts = vec![
         BARE_GOAL.judge(
             "cooperative: ns per switch / the bare stack switch's",

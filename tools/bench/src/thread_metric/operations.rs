@@ -1,22 +1,24 @@
-//! One operation of the runtime so many times, for its instructions to be counted: `baton-bench operation NAME TIMES`.
+//! Repeats one operation of the runtime, so that its instructions can be counted: `baton-bench
+//! operation NAME TIMES`.
 //!
-//! Some operations can be repeated for ever: two processes yield to each other. One that leaves a process waiting cannot, without another that wakes it. So
-//! each of many processes does it once, and is the first to run of those that are left; what it costs beyond a yield in its place is the operation's.
+//! Some operations can be repeated for ever, such as two processes that yield to each other. One
+//! that leaves a process waiting cannot, unless another process wakes it. So each of many processes
+//! performs it once. The cost of the operation is what this takes beyond a yield in its place.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use baton_core::kernel::{Priority, SemaphoreId, SpawnOptions};
+use baton_core::sched::{Priority, SemaphoreId, SpawnOptions};
 
 use super::calls;
 use crate::lab::{Lab, Process};
 
-/// What a process does once, with a semaphore that nobody signals.
+/// An operation that a process performs once, with a semaphore that is never signalled.
 type Once = fn(&Process, SemaphoreId);
 
-/// Does it.
+/// Runs the operation `times` times.
 pub(crate) fn run(name: &str, times: u64) -> Result<()> {
     match name {
         "switch" => super::runtime::switch_stacks(times)?,
@@ -32,19 +34,20 @@ pub(crate) fn run(name: &str, times: u64) -> Result<()> {
     Ok(())
 }
 
-/// A process that is more urgent than all others makes two semaphores. It waits until the monitor is at work, as it is beside processes that run for more than a
-/// moment, so that the runtime asks it for the time and not the system.
+/// Makes two semaphores, in a process that is more urgent than all others. The process waits until
+/// the monitor is at work, as it is when processes run for some time. From then on the runtime gets
+/// the time from the monitor, and not from the system.
 fn prepare(lab: &Lab) -> Result<Arc<OnceLock<[SemaphoreId; 2]>>> {
     let made = Arc::new(OnceLock::new());
     let place = Arc::clone(&made);
     lab.spawn(80, false, move |process| {
-        let _ = place.set([0, 0].map(|count| process.vm.kernel(|kernel| kernel.semaphore_new(count))));
+        let _ = place.set([0, 0].map(|count| process.vm.sched(|sched| sched.semaphore_new(count))));
         std::thread::sleep(Duration::from_millis(50));
     })?;
     Ok(made)
 }
 
-/// Two processes take turns.
+/// Two processes yield to each other.
 fn yields(times: u64) -> Result<()> {
     let lab = Lab::new()?;
     prepare(&lab)?;
@@ -59,9 +62,9 @@ fn yields(times: u64) -> Result<()> {
     Ok(())
 }
 
-/// The last one stops the VM.
+/// Repeats `step` until none is left. The process that takes the last one stops the VM.
 fn until_none_is_left(process: &Process, left: &AtomicU64, mut step: impl FnMut()) {
-    // Relaxed: all on one thread.
+    // Relaxed: all of this runs on one thread.
     while left.load(Ordering::Relaxed) > 0 {
         left.store(left.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
         step();
@@ -70,7 +73,7 @@ fn until_none_is_left(process: &Process, left: &AtomicU64, mut step: impl FnMut(
     process.vm.stop();
 }
 
-/// Two processes wake each other by a semaphore each, and wait for their own.
+/// Two processes wake each other through two semaphores, and wait for their own.
 fn hand_off(times: u64) -> Result<()> {
     let lab = Lab::new()?;
     let semaphores = prepare(&lab)?;
@@ -106,8 +109,9 @@ fn preemption(times: u64) -> Result<()> {
     Ok(())
 }
 
-/// So many processes run in turn, and each does it once; one more stops the VM, before any of them goes on. In `turns` each is preempted otherwise than the one before, so that
-/// more is to be decided.
+/// `times` processes run one after another, and each performs the operation once. One more process
+/// stops the VM before any of them continues. With `turns`, every second process is not
+/// preemptible, so that the scheduler has more to decide.
 fn once(times: u64, turns: bool, operation: Once) -> Result<()> {
     let lab = Lab::new()?;
     let semaphores = prepare(&lab)?;
@@ -118,7 +122,9 @@ fn once(times: u64, turns: bool, operation: Once) -> Result<()> {
             ..SpawnOptions::default()
         };
         let semaphores = Arc::clone(&semaphores);
-        lab.spawn_with(options, move |process| operation(process, semaphores.wait()[0]))?;
+        lab.spawn_with(options, move |process| {
+            operation(process, semaphores.wait()[0])
+        })?;
     }
     lab.spawn(Priority::DEFAULT.get(), false, |process| process.vm.stop())?;
     lab.vm.run();

@@ -1,4 +1,5 @@
-//! One test of Thread-Metric at the runtime's own interface, without any language: `baton-bench runtime TEST SECONDS`.
+//! Runs one test of Thread-Metric through the runtime's Rust interface, without a language:
+//! `baton-bench runtime TEST SECONDS`.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -8,8 +9,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use baton_core::kernel::ProcessId;
-use baton_core::vm::{Bell, Ring};
+use baton_core::sched::ProcessId;
+use baton_core::vm::{WakeAction, Waker};
 use baton_sys::fiber::{Fiber, ThreadFiber};
 use baton_sys::stack::StackPool;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -19,14 +20,14 @@ use nix::sys::time::TimeValLike;
 use super::calls;
 use crate::lab::{Lab, Process};
 
-/// The reporter is more urgent than all others.
+/// The priority of the reporter, which is more urgent than all others.
 const REPORTER: u8 = 79;
 const COUNTERS: usize = 5;
 
 type Counters = Arc<[AtomicU64; COUNTERS]>;
 
-/// Runs the test and prints its counts in an interval of about so many seconds, the interval, and the CPU time that it took. Fails if a
-/// check of the test does.
+/// Runs the test for about `seconds`. Prints the counts, the interval, and the CPU time. Fails if a
+/// check of the test fails.
 pub(crate) fn run(test: &str, seconds: f64) -> Result<()> {
     let interval = Duration::from_secs_f64(seconds);
     let (counts, took) = match test {
@@ -35,7 +36,10 @@ pub(crate) fn run(test: &str, seconds: f64) -> Result<()> {
     };
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     let cpu = (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6;
-    println!("counts {counts}\nseconds {:.6}\ncpu {cpu:.6}", took.as_secs_f64());
+    println!(
+        "counts {counts}\nseconds {:.6}\ncpu {cpu:.6}",
+        took.as_secs_f64()
+    );
     Ok(())
 }
 
@@ -47,22 +51,32 @@ fn in_a_vm(test: &str, interval: Duration) -> Result<(u64, Duration)> {
     let found = Arc::new(OnceLock::new());
     let (seen, of_reporter) = (Arc::clone(&found), Arc::clone(&counters));
     lab.spawn(REPORTER, false, move |process| {
-        process.vm.sleep_until(baton_sys::clock::Instant::now() + interval);
-        // Relaxed: all on one thread.
-        let counts = of_reporter.each_ref().map(|counter| counter.load(Ordering::Relaxed));
+        process
+            .vm
+            .sleep_until(baton_sys::clock::Instant::now() + interval);
+        // Relaxed: all of this runs on one thread.
+        let counts = of_reporter
+            .each_ref()
+            .map(|counter| counter.load(Ordering::Relaxed));
         let _ = seen.set((counts, begin.elapsed()));
         process.vm.stop();
     })?;
     lab.vm.run();
-    let (counts, took) = *found.get().context("the reporter did not come to its end")?;
+    let (counts, took) = *found
+        .get()
+        .context("the reporter did not come to its end")?;
     check(&counts[..apart])?;
     Ok((counts.iter().sum(), took))
 }
 
-/// Counters of processes that take turns are within one of their mean, and none stands still.
+/// Checks the counters of processes that take turns. Each must be within one of the mean, and none
+/// may be zero.
 fn check(counts: &[u64]) -> Result<()> {
     let mean = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
-    ensure!(counts.iter().all(|&count| count > 0), "a process never ran: {counts:?}");
+    ensure!(
+        counts.iter().all(|&count| count > 0),
+        "a process never ran: {counts:?}"
+    );
     let is_near = |&count: &u64| (count as f64 - mean).abs() <= 1.0;
     ensure!(
         counts.iter().all(is_near),
@@ -71,7 +85,7 @@ fn check(counts: &[u64]) -> Result<()> {
     Ok(())
 }
 
-/// Spawns the processes of a test. Answers how many counters must stay together.
+/// Spawns the processes of a test. Returns how many counters must stay together.
 fn prepare(lab: &Lab, test: &str, counters: &Counters) -> Result<usize> {
     match test {
         "basic" => spawn_counting(lab, counters, basic()),
@@ -120,13 +134,17 @@ fn prepare(lab: &Lab, test: &str, counters: &Counters) -> Result<usize> {
 
 #[inline]
 fn count(counters: &Counters, number: usize) {
-    // Relaxed (both): one thread writes and reads it.
+    // Relaxed (both): one thread writes and reads the counter.
     let counter = &counters[number];
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// One process that does something again and again.
-fn spawn_counting(lab: &Lab, counters: &Counters, mut body: impl FnMut(&Process) + Send + 'static) -> Result<usize> {
+/// Spawns one process that repeats an action and counts.
+fn spawn_counting(
+    lab: &Lab,
+    counters: &Counters,
+    mut body: impl FnMut(&Process) + Send + 'static,
+) -> Result<usize> {
     let counters = Arc::clone(counters);
     lab.spawn(40, false, move |process| {
         loop {
@@ -138,7 +156,7 @@ fn spawn_counting(lab: &Lab, counters: &Counters, mut body: impl FnMut(&Process)
     Ok(1)
 }
 
-/// A pass over 1024 words that no compiler may leave out.
+/// Makes a pass over 1024 words that the compiler may not leave out.
 fn basic() -> impl FnMut(&Process) + Send {
     let words: Vec<AtomicU64> = (0..1024).map(|_| AtomicU64::new(0)).collect();
     let mut passes = 0u64;
@@ -173,39 +191,50 @@ fn preemptive(lab: &Lab, counters: &Counters) -> Result<usize> {
     Ok(COUNTERS)
 }
 
-static BELL: OnceLock<Bell> = OnceLock::new();
+static WAKER: OnceLock<Waker> = OnceLock::new();
 static INTERRUPTS: AtomicU64 = AtomicU64::new(0);
 
-/// The interrupt's handler, in a signal handler or on a thread that the VM has never seen.
+/// The handler of the interrupt. It runs in a signal handler, or on a thread that is unknown to the
+/// VM.
 extern "C" fn on_interrupt(_signal: c_int) {
-    // Relaxed: the bell orders it.
+    // Relaxed: the waker orders it.
     INTERRUPTS.fetch_add(1, Ordering::Relaxed);
-    if let Some(bell) = BELL.get() {
-        calls::ring(bell);
+    if let Some(waker) = WAKER.get() {
+        calls::wake(waker);
     }
 }
 
-/// A process has an interrupt come, whose handler signals the semaphore that the process waits for.
-fn interrupt(lab: &Lab, counters: &Counters, cause: impl Fn() -> bool + Send + 'static) -> Result<usize> {
+/// Spawns a process that causes an interrupt and waits for a semaphore. The interrupt's handler
+/// signals the semaphore.
+fn interrupt(
+    lab: &Lab,
+    counters: &Counters,
+    cause: impl Fn() -> bool + Send + 'static,
+) -> Result<usize> {
     baton_sys::signals::watch(Signal::SIGUSR1 as c_int, on_interrupt)?;
     let counters = Arc::clone(counters);
     lab.spawn(40, false, move |process| {
-        let semaphore = process.vm.kernel(|kernel| kernel.semaphore_new(0));
-        let _ = BELL.set(process.vm.hang_bell(Ring::Signal(semaphore)));
+        let semaphore = process.vm.sched(|sched| sched.semaphore_new(0));
+        let _ = WAKER.set(process.vm.new_waker(WakeAction::Signal(semaphore)));
         loop {
             assert!(cause(), "an interrupt can be caused");
             calls::semaphore_wait(process, semaphore);
             count(&counters, 0);
-            // Relaxed (both): the bell has ordered them.
+            // Relaxed (both): the waker has ordered them.
             let handled = INTERRUPTS.load(Ordering::Relaxed);
-            assert_eq!(handled, counters[0].load(Ordering::Relaxed), "an interrupt was lost");
+            assert_eq!(
+                handled,
+                counters[0].load(Ordering::Relaxed),
+                "an interrupt was lost"
+            );
             process.checkpoint();
         }
     })?;
     Ok(1)
 }
 
-/// An interrupt's handler resumes a more urgent process, which counts and suspends itself.
+/// Spawns processes in which an interrupt's handler resumes a more urgent process. That process
+/// counts and suspends itself.
 fn interrupt_preemption(lab: &Lab, counters: &Counters) -> Result<usize> {
     baton_sys::signals::watch(Signal::SIGUSR1 as c_int, on_interrupt)?;
     let of_urgent = Arc::clone(counters);
@@ -217,7 +246,7 @@ fn interrupt_preemption(lab: &Lab, counters: &Counters) -> Result<usize> {
     })?;
     let counters = Arc::clone(counters);
     lab.spawn(40, false, move |process| {
-        let _ = BELL.set(process.vm.hang_bell(Ring::Resume(urgent)));
+        let _ = WAKER.set(process.vm.new_waker(WakeAction::Resume(urgent)));
         loop {
             assert!(raise(Signal::SIGUSR1).is_ok(), "an interrupt can be caused");
             process.checkpoint();
@@ -227,20 +256,25 @@ fn interrupt_preemption(lab: &Lab, counters: &Counters) -> Result<usize> {
     Ok(2)
 }
 
-/// Sixteen bytes are sent through a channel and received; the kernel carries their place.
+/// Sends sixteen bytes through a channel and receives them. The channel carries the index of their
+/// place.
 fn message() -> impl FnMut(&Process) + Send {
     const PLACES: usize = 16;
     let mut channel = None;
     let mut places = [[0u64; 2]; PLACES];
     let mut sent = 0u64;
     move |process| {
-        let channel = *channel.get_or_insert_with(|| process.vm.kernel(|kernel| kernel.channel_new(10)));
+        let channel =
+            *channel.get_or_insert_with(|| process.vm.sched(|sched| sched.channel_new(10)));
         let place = sent as usize % PLACES;
         places[place] = [sent, !sent];
         calls::channel_send(process, channel, place as u64);
         let place = calls::channel_receive(process, channel);
-        // Word by word, as they were written: read as sixteen bytes at once, they would have to wait until the stores are through.
-        let received = places[place as usize].each_ref().map(|word| black_box(*word));
+        // The words are read one by one, as they were written. Reading all sixteen bytes at once
+        // would have to wait for the stores.
+        let received = places[place as usize]
+            .each_ref()
+            .map(|word| black_box(*word));
         assert!(
             received[0] == sent && received[1] == !sent,
             "a message is not what was sent"
@@ -252,7 +286,8 @@ fn message() -> impl FnMut(&Process) + Send {
 fn synchronization() -> impl FnMut(&Process) + Send {
     let mut semaphore = None;
     move |process| {
-        let semaphore = *semaphore.get_or_insert_with(|| process.vm.kernel(|kernel| kernel.semaphore_new(1)));
+        let semaphore =
+            *semaphore.get_or_insert_with(|| process.vm.sched(|sched| sched.semaphore_new(1)));
         calls::semaphore_wait(process, semaphore);
         calls::semaphore_signal(process, semaphore);
     }
@@ -262,7 +297,7 @@ thread_local! {
     static THERE_AND_BACK: Cell<Option<(Fiber, Fiber)>> = const { Cell::new(None) };
 }
 
-/// The switch of stacks alone, there and back: what no scheduler can be faster than.
+/// Runs the bare switch of stacks, there and back. No scheduler can be faster.
 fn bare(interval: Duration) -> Result<(u64, Duration)> {
     const AT_A_TIME: u64 = 10_000;
     let begin = Instant::now();
@@ -276,12 +311,12 @@ fn bare(interval: Duration) -> Result<(u64, Duration)> {
     Ok((switches, begin.elapsed()))
 }
 
-/// So many switches of stacks, one half there and the other half back.
+/// Switches stacks `times` times: one half there, the other half back.
 pub(super) fn switch_stacks(times: u64) -> Result<()> {
     with_a_fiber(|go| go(times / 2))
 }
 
-/// Has a fiber to go to and come back from, so many times as `go` is told.
+/// Makes a fiber, and calls `f` with a function that switches to it and back as often as told.
 fn with_a_fiber(f: impl FnOnce(&dyn Fn(u64))) -> Result<()> {
     fn back(_word: usize) -> ! {
         let Some((here, there)) = THERE_AND_BACK.get() else {

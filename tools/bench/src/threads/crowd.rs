@@ -1,4 +1,5 @@
-//! Ten times as many processes as there may be native threads, each with one call that blocks: how close to ten calls' time all of them come.
+//! Measures a crowd of processes that each make one blocking call, ten processes for each native
+//! thread. All of them should take little more than ten times a call's length.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,15 +12,15 @@ use crate::verdict::{Goal, Verdict};
 
 use super::{DIRECTORY, LIMIT};
 
-/// Processes for each thread.
+/// The number of processes for each thread.
 const TIMES: u64 = 10;
 
-/// In lengths of a call for each of the ten.
+/// The elapsed time relative to the shortest possible time.
 const GOAL: Goal = Goal::at_most(1.05, "x", 3);
 
 const WORDS: &[&str] = &["ffi", DIRECTORY, "lazy"];
 
-/// What was to be run, and the figures.
+/// The parameters of the run, and its figures.
 pub(super) struct Crowd {
     pub(super) results: Results,
     processes: u64,
@@ -28,7 +29,7 @@ pub(super) struct Crowd {
 }
 
 impl Crowd {
-    /// Runs it, once: it takes ten calls' time twice.
+    /// Runs the crowd once. The program runs the crowd twice, each time for ten calls' length.
     pub(super) fn run(baton: &Interpreter, script: &Path, options: &ThreadsOptions) -> Crowd {
         let (threads, processes) = (options.largest, options.largest * TIMES);
         let milliseconds = options.crowd_milliseconds;
@@ -52,7 +53,7 @@ impl Crowd {
         }
     }
 
-    /// The elapsed time of the first time or the second, beside the shortest possible.
+    /// The elapsed time of the first or second time, divided by the shortest possible time.
     fn ratio(&self, name: &str) -> Option<f64> {
         let shortest = Duration::from_millis(self.milliseconds * TIMES).as_secs_f64();
         Some(self.results.median(0, 0, name)? / shortest)

@@ -1,4 +1,5 @@
-//! A system of Debian's smallest kind, made for the trial: what is missing from the package's dependencies is missing here.
+//! Makes a minimal Debian system for trying the package. A dependency that the package does not
+//! name is missing there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ const DEBOOTSTRAP: Package = Package {
     needed_by: "the trial of the Debian package in a clean system",
 };
 
-/// Whether this system can make another one in a directory; an error says what it lacks.
+/// Whether this system can make such a system in a directory. The error says what is missing.
 pub(super) fn possible() -> Outcome {
     if output(Command::new("id").arg("-u"))?.trim() != "0" {
         return Err("a clean system can be made by root only".to_owned());
@@ -30,10 +31,17 @@ pub(super) fn possible() -> Outcome {
 pub(super) fn try_package(package: &Path) -> Outcome {
     let system = CleanRoot::new()?;
     let file_name = package.file_name().ok_or("the package is a file")?;
-    fs::copy(package, system.directory.join(file_name)).map_err(|why| format!("cannot copy the package: {why}"))?;
+    fs::copy(package, system.directory.join(file_name))
+        .map_err(|why| format!("cannot copy the package: {why}"))?;
     let inside = format!("/{}", file_name.display());
 
-    system.run(&["apt-get", "install", "-qq", "--no-install-recommends", &inside])?;
+    system.run(&[
+        "apt-get",
+        "install",
+        "-qq",
+        "--no-install-recommends",
+        &inside,
+    ])?;
     let expect = |command: &[&str], expected: &str| {
         let wrote = system.run(command)?;
         match wrote.contains(expected) {
@@ -60,7 +68,7 @@ pub(super) fn try_package(package: &Path) -> Outcome {
     ] {
         system.run(&["test", "-s", file])?;
     }
-    // Nothing that was installed differs from its checksum.
+    // No installed file differs from its checksum.
     system.run(&["dpkg", "--verify", "baton"])?;
     system.run(&["dpkg", "--purge", "baton"])?;
     for left in ["/usr/bin/baton", "/usr/share/baton", "/usr/share/doc/baton"] {
@@ -73,15 +81,17 @@ pub(super) fn try_package(package: &Path) -> Outcome {
     Ok(())
 }
 
-/// A system in a directory, which is removed with this value.
+/// A system in a directory. Dropping this value removes it.
 struct CleanRoot {
     directory: PathBuf,
 }
 
 impl CleanRoot {
     fn new() -> Result<Self, String> {
-        let directory = workspace::target_directory("deb").join(format!("clean-{}", std::process::id()));
-        fs::create_dir_all(&directory).map_err(|why| format!("cannot make {}: {why}", directory.display()))?;
+        let directory =
+            workspace::target_directory("deb").join(format!("clean-{}", std::process::id()));
+        fs::create_dir_all(&directory)
+            .map_err(|why| format!("cannot make {}: {why}", directory.display()))?;
         let system = Self { directory };
         let (suite, mirror) = (suite()?, mirror()?);
         println!("    debootstrap {suite} from {mirror}");
@@ -94,7 +104,7 @@ impl CleanRoot {
         Ok(system)
     }
 
-    /// Runs a command inside, with the environment of no user, and returns what it wrote.
+    /// Runs a command in the system, with a fixed environment, and returns its output.
     fn run(&self, command: &[&str]) -> Result<String, String> {
         let mut chroot = Command::new("chroot");
         chroot
@@ -103,13 +113,14 @@ impl CleanRoot {
             .env("DEBIAN_FRONTEND", "noninteractive")
             .arg(&self.directory)
             .args(command);
-        // The proxy, where there is one, is the only way to a mirror.
+        // Where there is a proxy, it is the only way to a mirror.
         for name in ["http_proxy", "https_proxy"] {
             if let Some(value) = std::env::var_os(name) {
                 chroot.env(name, value);
             }
         }
-        output(&mut chroot).map_err(|why| format!("in the clean system: {}: {why}", command.join(" ")))
+        output(&mut chroot)
+            .map_err(|why| format!("in the clean system: {}: {why}", command.join(" ")))
     }
 }
 
@@ -121,21 +132,26 @@ impl Drop for CleanRoot {
     }
 }
 
-/// The release of Debian that this system is.
+/// The code name of this system's Debian release.
 fn suite() -> Result<String, String> {
-    let release = fs::read_to_string("/etc/os-release").map_err(|why| format!("/etc/os-release: {why}"))?;
-    let named = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    let release =
+        fs::read_to_string("/etc/os-release").map_err(|why| format!("/etc/os-release: {why}"))?;
+    let named = release
+        .lines()
+        .find_map(|line| line.strip_prefix("VERSION_CODENAME="));
     named
         .map(str::to_owned)
         .ok_or("/etc/os-release has no VERSION_CODENAME".to_owned())
 }
 
-/// The mirror that this system is installed from.
+/// The mirror that this system uses.
 fn mirror() -> Result<String, String> {
     let format = "$(RELEASE) $(SITE)";
     let targets = output(Command::new("apt-get").args(["indextargets", "--format", format]))?;
     let suite = suite()?;
-    let of_suite = targets.lines().find_map(|line| line.strip_prefix(&format!("{suite} ")));
+    let of_suite = targets
+        .lines()
+        .find_map(|line| line.strip_prefix(&format!("{suite} ")));
     of_suite
         .map(str::to_owned)
         .ok_or(format!("apt has no source for {suite}"))

@@ -1,4 +1,5 @@
-//! The package's file of licences: ours, Lua's, and those of the crates that are linked into the program.
+//! Writes the package's copyright file. It contains our licences, Lua's, and those of the crates
+//! that are linked into the program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,21 +10,22 @@ use super::output;
 use crate::cargo::cargo;
 use crate::workspace;
 
-/// A crate of others that is part of the program.
-pub(super) struct Linked {
+/// A crate by other authors that is linked into the program.
+pub(crate) struct Linked {
     name: String,
     version: String,
     licence: String,
     authors: Vec<String>,
-    /// Where its source is.
+    /// The directory of its source.
     directory: PathBuf,
 }
 
-/// All crates of others that are linked into the interpreter.
-pub(super) fn linked_crates() -> Result<Vec<Linked>, String> {
+/// All crates by other authors that are linked into the interpreter.
+pub(crate) fn linked_crates() -> Result<Vec<Linked>, String> {
     let described = output(&mut cargo(&["metadata", "--format-version", "1"]))?;
-    let metadata: Value = serde_json::from_str(&described).map_err(|why| format!("cargo metadata: {why}"))?;
-    // Which of all crates they are, cargo tree knows: it goes by this system and these features.
+    let metadata: Value =
+        serde_json::from_str(&described).map_err(|why| format!("cargo metadata: {why}"))?;
+    // cargo tree selects the crates for this system and these features.
     let tree = output(&mut cargo(&[
         "tree",
         "-p",
@@ -62,24 +64,37 @@ impl Linked {
             name: text("name")?,
             version: text("version")?,
             licence: text("license")?,
-            authors: authors.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            authors: authors
+                .iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect(),
             directory: Path::new(&text("manifest_path")?).parent()?.to_path_buf(),
         })
     }
 
-    /// The licence files that come with the crate, but not the Apache licence, which every Debian system has.
+    /// The licence files that come with the crate. The Apache licence is left out, because every
+    /// Debian system has it.
     fn notices(&self) -> Result<String, String> {
         let mut notices = String::new();
-        let entries = fs::read_dir(&self.directory).map_err(|why| format!("{}: {why}", self.directory.display()))?;
-        let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        let entries = fs::read_dir(&self.directory)
+            .map_err(|why| format!("{}: {why}", self.directory.display()))?;
+        let mut files: Vec<PathBuf> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .collect();
         files.sort();
         for file in files {
-            let name = file.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
+            let name = file
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .to_uppercase();
             let is_notice = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT"]
                 .iter()
                 .any(|word| name.starts_with(word));
             if is_notice && !name.contains("APACHE") && file.is_file() {
-                notices += &fs::read_to_string(&file).map_err(|why| format!("{}: {why}", file.display()))?;
+                notices += &fs::read_to_string(&file)
+                    .map_err(|why| format!("{}: {why}", file.display()))?;
                 notices.push('\n');
             }
         }
@@ -87,16 +102,18 @@ impl Linked {
     }
 }
 
-/// The file in Debian's machine-readable form (DEP-5).
-pub(super) fn text(linked: &[Linked]) -> Result<String, String> {
+/// The copyright file in Debian's machine-readable format (DEP-5).
+pub(crate) fn text(linked: &[Linked]) -> Result<String, String> {
     let root = workspace::root();
-    let mit = fs::read_to_string(root.join("LICENSE-MIT")).map_err(|why| format!("LICENSE-MIT: {why}"))?;
+    let mit = fs::read_to_string(root.join("LICENSE-MIT"))
+        .map_err(|why| format!("LICENSE-MIT: {why}"))?;
     let holder = mit
         .lines()
         .find_map(|line| line.strip_prefix("Copyright (c) "))
         .ok_or("LICENSE-MIT names no holder of the copyright")?;
     let mut text = format!(
-        "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: Baton\n\n\
+        "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\
+         Upstream-Name: Baton\n\n\
          Files: *\nCopyright: {holder}\nLicense: Expat or Apache-2.0\n\n\
          Files: lua/*\nCopyright: 1994-2025 Lua.org, PUC-Rio\nLicense: Expat\n\
          Comment: Lua is compiled into the program.\n"
@@ -108,21 +125,25 @@ pub(super) fn text(linked: &[Linked]) -> Result<String, String> {
         };
         let notices = one.notices()?;
         text += &format!(
-            "\nFiles: crates/{}-{}/*\nCopyright: {holders}\nLicense: {}\nComment: Linked into the program. Its own words:\n{}",
+            "\nFiles: crates/{}-{}/*\nCopyright: {holders}\nLicense: {}\nComment: Linked into the \
+             program. Its own words:\n{}",
             one.name,
             one.version,
             deb_licence(&one.licence),
             folded(&notices)
         );
     }
-    let grant = mit.split_once("\n\n").and_then(|(_, rest)| rest.split_once("\n\n"));
+    let grant = mit
+        .split_once("\n\n")
+        .and_then(|(_, rest)| rest.split_once("\n\n"));
     let grant = grant.map_or(mit.as_str(), |(_, grant)| grant);
     text += &format!("\nLicense: Expat\n{}", folded(grant));
-    text += "\nLicense: Apache-2.0\n On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.\n";
+    text += "\nLicense: Apache-2.0\n On Debian systems the text is in \
+             /usr/share/common-licenses/Apache-2.0.\n";
     Ok(text)
 }
 
-/// SPDX's expression in Debian's words.
+/// A licence expression of SPDX, in Debian's words.
 fn deb_licence(spdx: &str) -> String {
     spdx.replace("MIT", "Expat")
         .replace('/', " OR ")
@@ -130,7 +151,7 @@ fn deb_licence(spdx: &str) -> String {
         .replace(" AND ", " and ")
 }
 
-/// Lines as a field's continuation has them: indented, and with a point where one is empty.
+/// Text as the continuation lines of a field: indented, with a full stop on empty lines.
 fn folded(text: &str) -> String {
     text.trim()
         .lines()

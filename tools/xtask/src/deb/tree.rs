@@ -1,4 +1,5 @@
-//! The files of a package before it is packed: a directory that stands for the root of the system.
+//! The files of a package before it is packed. They are in a directory that stands for the root of
+//! the system.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,34 +9,36 @@ use std::process::Command;
 use super::output;
 use crate::{Outcome, workspace};
 
-/// Modes that do not depend on the user's umask.
+/// File modes, set explicitly so that they do not depend on the user's umask.
 const PROGRAM: u32 = 0o755;
 const DOCUMENT: u32 = 0o644;
 
-/// A new tree; names in it are relative to its root.
-pub(super) struct Tree(PathBuf);
+/// The directory of a package's files. File names are relative to its root.
+pub(crate) struct Tree(PathBuf);
 
 impl Tree {
-    /// An empty tree at `root`, in place of what is there.
-    pub(super) fn new(root: PathBuf) -> Result<Self, String> {
+    /// An empty tree at `root`. Existing files there are removed.
+    pub(crate) fn new(root: PathBuf) -> Result<Self, String> {
         if root.exists() {
-            fs::remove_dir_all(&root).map_err(|why| format!("cannot remove {}: {why}", root.display()))?;
+            fs::remove_dir_all(&root)
+                .map_err(|why| format!("cannot remove {}: {why}", root.display()))?;
         }
         let tree = Self(root);
-        tree.make_directory(Path::new("DEBIAN"))?;
+        tree.make_directory(Path::new(""))?;
         Ok(tree)
     }
 
-    pub(super) fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.0
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// Copies a program, without the symbols that only a debugger reads; those that modules link to stay.
-    pub(super) fn install_program(&self, from: &Path, name: &str) -> Outcome {
+    /// Copies a program without the symbols that only debuggers need. The symbols that modules link
+    /// to stay.
+    pub(crate) fn install_program(&self, from: &Path, name: &str) -> Outcome {
         self.copy(from, name)?;
         let path = self.path(name);
         output(Command::new("strip").arg("--strip-unneeded").arg(&path))?;
@@ -43,30 +46,31 @@ impl Tree {
     }
 
     /// Copies one document.
-    pub(super) fn copy(&self, from: &Path, name: &str) -> Outcome {
-        let bytes = fs::read(from).map_err(|why| format!("cannot read {}: {why}", from.display()))?;
+    pub(crate) fn copy(&self, from: &Path, name: &str) -> Outcome {
+        let bytes =
+            fs::read(from).map_err(|why| format!("cannot read {}: {why}", from.display()))?;
         self.write_bytes(name, &bytes)
     }
 
     /// Copies all files below a directory.
-    pub(super) fn copy_directory(&self, from: &Path, name: &str) -> Outcome {
+    pub(crate) fn copy_directory(&self, from: &Path, name: &str) -> Outcome {
         for file in workspace::files(from)? {
             self.copy(&file, &format!("{name}/{}", workspace::shown(from, &file)))?;
         }
         Ok(())
     }
 
-    pub(super) fn write(&self, name: &str, text: &str) -> Outcome {
+    pub(crate) fn write(&self, name: &str, text: &str) -> Outcome {
         self.write_bytes(name, text.as_bytes())
     }
 
-    /// Replaces a file by its compressed form, the same each time it is made.
-    pub(super) fn compress(&self, name: &str) -> Outcome {
+    /// Replaces a file by its compressed form. The result does not depend on the time.
+    pub(crate) fn compress(&self, name: &str) -> Outcome {
         output(Command::new("gzip").arg("-9n").arg(self.path(name))).map(|_| ())
     }
 
-    /// The sums of all files, in the form of DEBIAN/md5sums.
-    pub(super) fn checksums(&self) -> Result<String, String> {
+    /// The checksums of all files, in the format of DEBIAN/md5sums.
+    pub(crate) fn checksums(&self) -> Result<String, String> {
         let names: Vec<String> = self
             .files()?
             .iter()
@@ -75,16 +79,17 @@ impl Tree {
         output(Command::new("md5sum").args(names).current_dir(&self.0))
     }
 
-    /// The room that the files take, each rounded up.
-    pub(super) fn kilobytes(&self) -> Result<u64, String> {
+    /// The disk space of all files in KiB, with each file rounded up.
+    pub(crate) fn kilobytes(&self) -> Result<u64, String> {
         let sizes = self.files()?.into_iter().map(|file| {
-            let metadata = fs::metadata(&file).map_err(|why| format!("{}: {why}", file.display()))?;
+            let metadata =
+                fs::metadata(&file).map_err(|why| format!("{}: {why}", file.display()))?;
             Ok(metadata.len().div_ceil(1024))
         });
         sizes.sum()
     }
 
-    /// All files but those about the package itself.
+    /// All files except those about the package itself.
     fn files(&self) -> Result<Vec<PathBuf>, String> {
         let mut files = workspace::files(&self.0)?;
         files.retain(|file| !file.starts_with(self.path("DEBIAN")));
@@ -101,12 +106,14 @@ impl Tree {
         set_mode(&path, DOCUMENT)
     }
 
-    fn make_directory(&self, name: &Path) -> Outcome {
+    /// Makes a directory and its parents.
+    pub(crate) fn make_directory(&self, name: &Path) -> Outcome {
         let mut directory = self.0.clone();
         for part in std::iter::once(None).chain(name.iter().map(Some)) {
             directory.extend(part);
             if !directory.is_dir() {
-                fs::create_dir_all(&directory).map_err(|why| format!("cannot make {}: {why}", directory.display()))?;
+                fs::create_dir_all(&directory)
+                    .map_err(|why| format!("cannot make {}: {why}", directory.display()))?;
                 set_mode(&directory, PROGRAM)?;
             }
         }

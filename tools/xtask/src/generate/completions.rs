@@ -1,10 +1,11 @@
-//! Completions for the shells. All of them know the options, and complete files where a script may stand.
+//! Writes completions for the shells. They complete the options, and files where a script may
+//! stand.
 
 use super::help::{CommandOption, Help};
 
 const ORIGIN: &str = "# Made from the text of baton --help by: cargo xtask generate\n";
 
-/// For bash, in the form that the package bash-completion loads.
+/// The completion for bash, in the form that the package bash-completion loads.
 pub(super) fn bash(help: &Help) -> String {
     let options = help.options();
     let flags: Vec<&str> = options.iter().map(|option| option.flag).collect();
@@ -32,7 +33,11 @@ _baton() {{
     fi
     case "$current" in
         -*) mapfile -t COMPREPLY < <(compgen -W "{flags}" -- "$current") ;;
-        *) mapfile -t COMPREPLY < <(compgen -f -X '!*.lua' -- "$current"; compgen -d -- "$current") ;;
+        *)
+            mapfile -t COMPREPLY < <(
+                compgen -f -X '!*.lua' -- "$current"
+                compgen -d -- "$current"
+            ) ;;
     esac
 }}
 complete -o filenames -F _baton baton
@@ -42,12 +47,15 @@ complete -o filenames -F _baton baton
     )
 }
 
-/// For zsh, as an autoloaded function of its completion system.
+/// The completion for zsh, as an autoloaded function of its completion system.
 pub(super) fn zsh(help: &Help) -> String {
     let mut text = format!("#compdef baton\n{ORIGIN}\n_arguments -S -A '-*' \\\n");
     for option in help.options().iter().filter(|option| is_no_end(option)) {
-        let meaning = in_single_quotes(option.meaning).replace('[', "\\[").replace(']', "\\]");
-        // What may come more than once is all that takes an argument, which may follow a short flag at once.
+        let meaning = in_single_quotes(option.meaning)
+            .replace('[', "\\[")
+            .replace(']', "\\]");
+        // Options with an argument may occur more than once. The argument may directly follow a
+        // short flag.
         text += &match option.argument {
             Some(argument) if option.flag.starts_with("--") => {
                 format!("  '{}[{meaning}]:{argument}: ' \\\n", option.flag)
@@ -59,7 +67,7 @@ pub(super) fn zsh(help: &Help) -> String {
     text + "  '1:script:_files -g \"*.lua\"' \\\n  '*:argument:_files'\n"
 }
 
-/// For fish.
+/// The completion for fish.
 pub(super) fn fish(help: &Help) -> String {
     let mut text = format!("{ORIGIN}\n");
     for option in help.options().iter().filter(|option| is_no_end(option)) {
@@ -76,7 +84,7 @@ pub(super) fn fish(help: &Help) -> String {
     text
 }
 
-/// Whether it is an option proper: `-` and `--` only end them.
+/// Whether the entry is a real option. `-` and `--` only end the options.
 fn is_no_end(option: &CommandOption<'_>) -> bool {
     !option.flag.trim_start_matches('-').is_empty()
 }
@@ -91,8 +99,9 @@ mod checks {
 
     #[test]
     fn quotes_in_a_meaning_end_no_string() {
-        let help = Help::parse("Runs.\nOptions:\n  -e x  runs [the] 'x'\n  --    ends\nExample:\n  f()\n")
-            .expect("a help text");
+        let help =
+            Help::parse("Runs.\nOptions:\n  -e x  runs [the] 'x'\n  --    ends\nExample:\n  f()\n")
+                .expect("a help text");
         assert!(
             zsh(&help).contains(r"'*-e+[runs \[the\] '\''x'\'']:x: '"),
             "{}",

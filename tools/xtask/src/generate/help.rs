@@ -1,7 +1,8 @@
-//! The text of `baton --help`, taken apart.
+//! Parses the text of `baton --help`.
 //!
-//! It begins with a description. Sections follow, each with a title that ends in a colon; their lines are indented by two
-//! spaces. An entry is a name, two spaces or more, and what it means; lines that are indented further continue it.
+//! The text begins with a description. Sections follow; each has a title that ends in a colon, and
+//! its lines are indented by two spaces. An entry is a name, two or more spaces, and a meaning.
+//! Lines that are indented further continue the meaning.
 
 /// An entry of a section, such as `-e stat     run the string 'stat'`.
 #[derive(Debug, PartialEq, Eq)]
@@ -10,21 +11,21 @@ pub(super) struct Entry {
     pub(super) meaning: String,
 }
 
-/// A piece of a section.
+/// One part of a section: an entry or prose.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Entry(Entry),
     Prose(String),
 }
 
-/// A section that has no example.
+/// A section other than the example.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Section {
     pub(super) title: String,
     pub(super) pieces: Vec<Piece>,
 }
 
-/// The whole text.
+/// The parsed help text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Help {
     pub(super) description: String,
@@ -33,18 +34,18 @@ pub(super) struct Help {
     pub(super) example: Vec<String>,
 }
 
-/// An option as a shell must know it.
+/// An option, as a shell needs it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CommandOption<'a> {
-    /// As typed, say `-e` or `--help`.
+    /// The flag as typed, such as `-e` or `--help`.
     pub(super) flag: &'a str,
-    /// What follows it, if anything does.
+    /// The argument after the flag, if it takes one.
     pub(super) argument: Option<&'a str>,
     pub(super) meaning: &'a str,
 }
 
 impl Help {
-    /// Takes a help text apart; an error says what is missing.
+    /// Parses a help text. The error says what is missing.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut help = Self {
             description: String::new(),
@@ -67,17 +68,24 @@ impl Help {
                 Some(code) if in_example => help.example.push(code.to_owned()),
                 Some(indented) => match help.sections.last_mut() {
                     Some(section) => section.add(indented),
-                    None => return Err(format!("the help text has a line outside of any section: {line:?}")),
+                    None => {
+                        return Err(format!(
+                            "the help text has a line outside of any section: {line:?}"
+                        ));
+                    }
                 },
             }
         }
         if help.description.is_empty() || help.options().is_empty() || help.example.is_empty() {
-            return Err("the help text must have a description, a section 'Options:' and one 'Example:'".to_owned());
+            return Err(
+                "the help text must have a description, a section 'Options:' and one 'Example:'"
+                    .to_owned(),
+            );
         }
         Ok(help)
     }
 
-    /// The options, each flag once: of `-l mod` and `-l g=mod` the first.
+    /// The options, with each flag once: of `-l mod` and `-l g=mod`, the first.
     pub(super) fn options(&self) -> Vec<CommandOption<'_>> {
         let mut options: Vec<CommandOption<'_>> = Vec::new();
         for entry in self.entries("Options") {
@@ -97,7 +105,10 @@ impl Help {
     }
 
     fn entries(&self, title: &str) -> impl Iterator<Item = &Entry> {
-        let sections = self.sections.iter().filter(move |section| section.title == title);
+        let sections = self
+            .sections
+            .iter()
+            .filter(move |section| section.title == title);
         sections
             .flat_map(|section| &section.pieces)
             .filter_map(|piece| match piece {
@@ -108,7 +119,7 @@ impl Help {
 }
 
 impl Section {
-    /// Adds a line, without its indentation by two.
+    /// Adds a line. Its indentation by two is already removed.
     fn add(&mut self, line: &str) {
         let last = self.pieces.last_mut();
         if let Some(continued) = line.strip_prefix(' ') {
@@ -137,7 +148,7 @@ fn append(text: &mut String, line: &str) {
     text.push_str(line);
 }
 
-/// The value of the C string `help_text`, put together from its pieces.
+/// The value of the C string `help_text`, composed from its pieces.
 pub(super) fn text_in(source: &str) -> Option<String> {
     let (_, definition) = source.split_once("help_text[] =")?;
     let mut text = String::new();
@@ -162,7 +173,8 @@ pub(super) fn text_in(source: &str) -> Option<String> {
 mod checks {
     use super::*;
 
-    const TEXT: &str = "\nRuns a\nprogram.\n\nOptions:\n  -e code  runs it\n  -e x     too\n  --help   shows\n           this\n\
+    const TEXT: &str = "\nRuns a\nprogram.\n\nOptions:\n  -e code  runs it\n  -e x     too\n  \
+                        --help   shows\n           this\n\
                         More:\n  Prose that\n  goes on.\nExample:\n  f()\n    g()\n";
 
     #[test]
@@ -177,7 +189,10 @@ mod checks {
             .collect();
         assert_eq!(
             options,
-            [("-e", Some("code"), "runs it"), ("--help", None, "shows this")]
+            [
+                ("-e", Some("code"), "runs it"),
+                ("--help", None, "shows this")
+            ]
         );
         assert_eq!(help.sections[1].title, "More");
         assert_eq!(
@@ -193,7 +208,8 @@ mod checks {
 
     #[test]
     fn the_text_is_found_in_c() {
-        let source = "int x;\nstatic const char help_text[] =\n  \"a \\\"b\\\";\\n\"\n  \"c\\n\";\n\"d\";";
+        let source =
+            "int x;\nstatic const char help_text[] =\n  \"a \\\"b\\\";\\n\"\n  \"c\\n\";\n\"d\";";
         assert_eq!(text_in(source).as_deref(), Some("a \"b\";\nc\n"));
         assert_eq!(text_in("int x;"), None);
     }

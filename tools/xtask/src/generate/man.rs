@@ -1,8 +1,8 @@
-//! The manual page, in the language of man(7).
+//! Writes the manual page, in the language of man(7).
 
 use super::help::{Help, Piece};
 
-/// What the help text, which must be short, leaves to the manual page.
+/// The sections that the help text leaves out because it must be short.
 const MORE: &str = r#".SH EXIT STATUS
 .TP
 .B 0
@@ -41,7 +41,9 @@ pub(super) fn page(help: &Help) -> String {
         for piece in &section.pieces {
             page += &match piece {
                 Piece::Prose(prose) => format!(".PP\n{}\n", escaped(prose)),
-                Piece::Entry(entry) => format!(".TP\n{}\n{}\n", name(&entry.name), escaped(&entry.meaning)),
+                Piece::Entry(entry) => {
+                    format!(".TP\n{}\n{}\n", name(&entry.name), escaped(&entry.meaning))
+                }
             };
         }
     }
@@ -64,10 +66,10 @@ fn name(name: &str) -> String {
     }
 }
 
-/// Text that troff shows as it is.
+/// Escapes text so that troff shows it unchanged.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
-    // A line that begins with one of these would be a request.
+    // A line that begins with one of these characters would be a request.
     if text.starts_with(['.', '\'']) {
         format!("\\&{text}")
     } else {
@@ -80,7 +82,7 @@ mod checks {
     use super::*;
 
     #[test]
-    fn what_troff_would_take_for_its_own_is_escaped() {
+    fn characters_with_a_meaning_in_troff_are_escaped() {
         assert_eq!(escaped(".so a\\b -e"), "\\&.so a\\eb \\-e");
         assert_eq!(name("-l g=mod"), "\\fB\\-l\\fR \\fIg=mod\\fR");
         assert_eq!(name("require \"x\""), "\\fBrequire \"x\"\\fR");

@@ -1,4 +1,5 @@
-/* What the soak calls: functions that last, call back, fail and fill memory, from any thread, and count. */
+/* The functions that the soak calls. They block, compute, call back, fail and fill memory, on any
+   thread. They count their calls, so that Lua can compare the counts with its own. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -35,7 +36,7 @@ static int64_t now(void) {
   return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
-/* Blocks. */
+/* Sleeps. */
 int soak_sleep(int microseconds) {
   begin();
   rest(microseconds);
@@ -53,7 +54,7 @@ int soak_spin(int microseconds) {
   return microseconds + 1;
 }
 
-/* Blocks, and leaves an errno. */
+/* Sleeps, and then sets errno. */
 int soak_fail(int with, int microseconds) {
   begin();
   rest(microseconds);
@@ -62,7 +63,7 @@ int soak_fail(int with, int microseconds) {
   return -1;
 }
 
-/* Structures by value, through memory that is its own. */
+/* Takes and returns a structure by value, copied through its own memory. */
 struct record soak_mirror(struct record record, int microseconds) {
   struct record mirrored;
   begin();
@@ -73,7 +74,7 @@ struct record soak_mirror(struct record record, int microseconds) {
   return mirrored;
 }
 
-/* Writes to the caller's memory, before and after it blocks. */
+/* Writes to the caller's memory before and after it sleeps. */
 void soak_fill(unsigned char *to, int byte, int size, int microseconds) {
   begin();
   memset(to, byte + 1, (size_t)size);
@@ -82,7 +83,7 @@ void soak_fill(unsigned char *to, int byte, int size, int microseconds) {
   end();
 }
 
-/* Calls back, between two rests. Thread-local data has to be where it was. */
+/* Calls back between two sleeps. Thread-local data must have the same address and value after. */
 int soak_nest(int (*f)(int), int depth, int microseconds) {
   volatile uintptr_t before = (uintptr_t)&errno;
   int result;
@@ -111,7 +112,7 @@ static void *visit(void *argument) {
   return NULL;
 }
 
-/* Threads of its own call back; answers the sum of what came back. */
+/* Starts threads that call back, and returns the sum of the callbacks' results. */
 int soak_visits(int (*f)(int, int), int threads, int count) {
   pthread_t all[MOST_THREADS];
   struct visitor visitors[MOST_THREADS];

@@ -1,12 +1,14 @@
--- Random calls of C, for so many seconds: `foreign.lua library seed seconds`. Nothing may be lost: every call ends or was given up, every
--- callback runs, counters on both sides agree, and threads, processes, memory and descriptors are as few at the end as before.
+-- Makes random calls of C for some seconds: `foreign.lua library seed seconds`. At the end nothing
+-- may be lost. Every call has ended or was given up, and every callback has run. Counters in Lua
+-- and in C agree. There are no more threads, processes, memory or descriptors than before.
 local ffi = require "baton.ffi"
 local process = require "baton.process"
 local seed, seconds = tonumber(arg[2]), tonumber(arg[3])
 
 ffi.cdef [[
 struct record { unsigned char bytes[200]; };
-int64_t soak_begun(void); int64_t soak_ended(void); int64_t soak_called_back(void); int64_t soak_visited(void);
+int64_t soak_begun(void); int64_t soak_ended(void);
+int64_t soak_called_back(void); int64_t soak_visited(void);
 int soak_sleep(int microseconds);
 int soak_spin(int microseconds);
 int soak_fail(int with, int microseconds);
@@ -17,12 +19,15 @@ int soak_visits(int (*f)(int, int), int threads, int count);
 ]]
 local c = ffi.load(arg[1])
 
--- {== Random choices: each process has a stream of its own, so that what it does depends on the seed alone.
+-- {== Random choices. Each process has its own stream of numbers, so that its actions depend on the
+-- seed alone.
 
 local Random = {}
 Random.__index = Random
 
-function Random.new(number) return setmetatable({ state = (number * 0x9e3779b97f4a7c15) | 1 }, Random) end
+function Random.new(number)
+  return setmetatable({ state = (number * 0x9e3779b97f4a7c15) | 1 }, Random)
+end
 
 function Random:next()
   local x = self.state
@@ -37,7 +42,7 @@ function Random:below(limit) return self:next() % limit end
 function Random:between(low, high) return low + self:below(high - low + 1) end
 function Random:pick(list) return list[1 + self:below(#list)] end
 
--- Microseconds: as often below a hundred as above.
+-- A length in microseconds. Half of the lengths are below 100.
 function Random:length() return math.floor(10 ^ (self:below(4200) / 1000)) end
 
 -- ==}
@@ -53,7 +58,7 @@ params.spin = all:pick { "learned", "learned", "ema", "off" }
 local count = setmetatable({}, { __index = function() return 0 end })
 local deadline = process.now() + seconds
 
--- In a critical section, since other processes count too.
+-- Counts in a critical section, because other processes count too.
 local function one_more(name)
   process.critical(function() count[name] = count[name] + 1 end)
 end
@@ -62,7 +67,8 @@ local function expect(holds, what, ...)
   if not holds then error(("seed %d: " .. what):format(seed, ...), 2) end
 end
 
--- A call that is counted on both sides, however the process ends. No kill comes between the two steps of `begin`.
+-- A call that is counted in Lua and in C, even if its process is killed. No kill can come between
+-- the two steps of `begin`.
 local counted = {
   __close = function(token)
     if token.is_begun then one_more "closed" end
@@ -80,7 +86,7 @@ local function call(f, ...)
   return f(...)
 end
 
--- A callback for as long as `f` takes. One that were passed as it is would stay for good.
+-- A callback that lives as long as `f` runs. A Lua function passed directly would never be freed.
 local freeing = { __close = function(owner) owner.callback:free() end }
 
 local function with_callback(type, callback, f)
@@ -91,7 +97,9 @@ end
 local action = {}
 
 function action.short(random)
-  for _ = 1, random:between(1, 300) do expect(call(c.soak_spin, 0) == 1, "a short call answered wrong") end
+  for _ = 1, random:between(1, 300) do
+    expect(call(c.soak_spin, 0) == 1, "a short call answered wrong")
+  end
 end
 
 function action.block(random)
@@ -115,7 +123,10 @@ function action.mirror(random)
   local record, byte = ffi.new "struct record", random:below(256)
   record.bytes[0], record.bytes[199] = byte, 255 - byte
   local mirrored = call(c.soak_mirror, record, random:length())
-  expect(mirrored.bytes[199] == byte and mirrored.bytes[0] == 255 - byte, "a structure came back wrong")
+  expect(
+    mirrored.bytes[199] == byte and mirrored.bytes[0] == 255 - byte,
+    "a structure came back wrong"
+  )
 end
 
 function action.fill(random)
@@ -125,7 +136,7 @@ function action.fill(random)
   expect(memory[0] == byte and memory[size - 1] == byte, "memory was filled with something else")
 end
 
--- Callbacks in callbacks, which wait, call, raise and compute.
+-- Callbacks within callbacks, which wait, call, raise errors and compute.
 local function nest(random, depth)
   local function callback(n)
     one_more "called_back"
@@ -138,7 +149,11 @@ local function nest(random, depth)
     end
     return n > 0 and nest(random, n - 1) or 0
   end
-  return with_callback("int (*)(int)", callback, function(pointer) return call(c.soak_nest, pointer, depth, random:length() // 10) end)
+  return with_callback(
+    "int (*)(int)",
+    callback,
+    function(pointer) return call(c.soak_nest, pointer, depth, random:length() // 10) end
+  )
 end
 
 function action.nest(random)
@@ -159,8 +174,17 @@ function action.visits(random)
     if rests and i == 1 then process.sleep(0.001) end
     return number
   end
-  local sum = with_callback("int (*)(int, int)", callback, function(pointer) return call(c.soak_visits, pointer, threads, times) end)
-  expect(sum == times * threads * (threads + 1) // 2, "visits of %d threads answered %d", threads, sum)
+  local sum = with_callback(
+    "int (*)(int, int)",
+    callback,
+    function(pointer) return call(c.soak_visits, pointer, threads, times) end
+  )
+  expect(
+    sum == times * threads * (threads + 1) // 2,
+    "visits of %d threads answered %d",
+    threads,
+    sum
+  )
 end
 
 local timed = {
@@ -183,7 +207,19 @@ function action.give_up(random)
   end
 end
 
-local actions = { "short", "block", "block", "compute", "fail", "mirror", "fill", "nest", "nest", "visits", "give_up" }
+local actions = {
+  "short",
+  "block",
+  "block",
+  "compute",
+  "fail",
+  "mirror",
+  "fill",
+  "nest",
+  "nest",
+  "visits",
+  "give_up",
+}
 
 local function act(random) return action[random:pick(actions)](random) end
 
@@ -193,12 +229,17 @@ local function new_random()
   return Random.new(seed * 1000003 + next_stream)
 end
 
--- Others that are killed at any moment, their calls in the middle.
+-- Kills other processes at random moments, in the middle of their calls.
 function action.kill(random)
   local their = new_random()
-  local victim = process.spawn({ quiet = true, name = "victim", priority = random:between(30, 50) }, function()
-    for _ = 1, 3 do act(their) end
-  end)
+  local victim = process.spawn(
+    { quiet = true, name = "victim", priority = random:between(30, 50) },
+    function()
+      for _ = 1, 3 do
+        act(their)
+      end
+    end
+  )
   process.sleep(random:length() / 1e6)
   one_more "kills"
   victim:kill "as planned"
@@ -207,17 +248,19 @@ function action.kill(random)
   expect(ok or why == "as planned", "a victim failed: %s", why)
 end
 
--- More calls at once than there may be threads.
+-- Makes more calls at once than there may be threads.
 function action.crowd(random)
   local crowd, name = {}, random:pick { "block", "give_up" }
-  for i = 1, params.max_threads + random:below(20) do crowd[i] = process.spawn({ quiet = true }, action[name], new_random()) end
+  for i = 1, params.max_threads + random:below(20) do
+    crowd[i] = process.spawn({ quiet = true }, action[name], new_random())
+  end
   for _, one in ipairs(crowd) do
     local ok, why = one:join(60)
     expect(ok, "one of a crowd: %s, %s", ok, why)
   end
 end
 
--- A mutex over a call, and who has it may be killed.
+-- Makes a call with a mutex locked. The owner of the mutex may be killed.
 local mutex = process.mutex()
 function action.lock(random)
   local locked, how = mutex:lock(30)
@@ -244,18 +287,20 @@ function action.in_coroutine(random)
   expect(routine() == 1 and routine() == 2, "a coroutine went wrong")
 end
 
-for _, name in ipairs { "kill", "kill", "lock", "in_coroutine", "collect", "command" } do actions[#actions + 1] = name end
+for _, name in ipairs { "kill", "kill", "lock", "in_coroutine", "collect", "command" } do
+  actions[#actions + 1] = name
+end
 
 local function work(random)
   while process.now() < deadline do
     one_more "actions"
-    -- Seldom: it keeps all threads.
+    -- This is rare, because it keeps all threads busy.
     if random:below(40) == 0 then action.crowd(random) else act(random) end
     if random:below(8) == 0 then process.sleep(random:length() / 1e6) end
   end
 end
 
--- {== What is counted
+-- {== The counts
 
 local function line_of(path, pattern)
   for line in io.lines(path) do
@@ -264,7 +309,7 @@ local function line_of(path, pattern)
   end
 end
 
--- What the system gave to this program.
+-- The system resources that this program holds.
 local function held()
   collectgarbage()
   collectgarbage()
@@ -280,11 +325,13 @@ local function held()
   }
 end
 
--- `culprit` tells which process it is that is waited for.
+-- Waits until `holds()` is true. `culprit` names the process that is waited for.
 local function eventually(what, holds, culprit)
   local limit = process.now() + 60
   while not holds() do
-    if process.now() > limit then expect(false, "never came true: %s\n%s", what, culprit and culprit():traceback() or "") end
+    if process.now() > limit then
+      expect(false, "never came true: %s\n%s", what, culprit and culprit():traceback() or "")
+    end
     process.sleep(0.002)
   end
 end
@@ -302,7 +349,11 @@ end)
 
 local workers = {}
 for i = 1, 12 do
-  workers[i] = process.spawn({ name = "worker " .. i, quiet = true, priority = i <= 10 and 40 or 40 + i }, work, new_random())
+  workers[i] = process.spawn(
+    { name = "worker " .. i, quiet = true, priority = i <= 10 and 40 or 40 + i },
+    work,
+    new_random()
+  )
 end
 
 while process.now() < deadline do
@@ -317,37 +368,76 @@ for _, worker in ipairs(workers) do
 end
 ticker:kill()
 
--- Victims of victims may be left, and callbacks from other threads have kept their listeners.
+-- A process that has not ended yet, such as a victim's victim. The listeners for callbacks from
+-- other threads stay, so they do not count.
 local function left()
   for _, p in ipairs(process.list()) do
     if p ~= process.main and p.name ~= "callbacks" then return p end
   end
 end
 eventually("all processes have ended", function() return left() == nil end, left)
--- Abandoned calls last for 16 ms at most; then what began has ended.
+-- An abandoned call lasts for at most 16 ms, so all calls end soon.
 eventually("all calls have ended", function() return c.soak_begun() == c.soak_ended() end)
 local begun, most_lost = c.soak_begun(), count.kills
 expect(count.begun == count.closed, "%d calls were begun and %d closed", count.begun, count.closed)
--- A kill may fall between a count and what it counts.
+-- A kill may come between a count and the call that it counts.
 local made = count.begun - count.refused
-expect(begun <= made and made - begun <= most_lost, "%d calls were made and %d begun; %d kills", made, begun, most_lost)
+expect(
+  begun <= made and made - begun <= most_lost,
+  "%d calls were made and %d begun; %d kills",
+  made,
+  begun,
+  most_lost
+)
 local lost = c.soak_called_back() - count.called_back
-expect(lost >= 0 and lost <= most_lost, "%d callbacks were called and %d ran", c.soak_called_back(), count.called_back)
-expect(c.soak_visited() == count.visited, "%d visits were made and %d came", c.soak_visited(), count.visited)
+expect(
+  lost >= 0 and lost <= most_lost,
+  "%d callbacks were called and %d ran",
+  c.soak_called_back(),
+  count.called_back
+)
+expect(
+  c.soak_visited() == count.visited,
+  "%d visits were made and %d came",
+  c.soak_visited(),
+  count.visited
+)
 
 params.thread_idle = 0.01
 eventually("one thread is left", function() return process.threads() <= 1 end)
-eventually("nobody is out", function() return process.stats().foreign == 0 and process.stats().waiting_for_thread == 0 end)
+eventually(
+  "nobody is out",
+  function() return process.stats().foreign == 0 and process.stats().waiting_for_thread == 0 end
+)
 local at_end, stats = held(), process.stats()
--- A kill may fall between making a callback and seeing to its end.
+-- A kill may come before a new callback is guarded, so some memory may be lost.
 expect(at_end.lua_kib < 2000 + count.kills, "%.0f KiB of Lua's memory are left", at_end.lua_kib)
 expect(at_end.kib < 100000, "%d KiB of memory are left", at_end.kib)
 expect(at_end.descriptors < 40, "%d descriptors are open", at_end.descriptors)
 expect(at_end.stacks <= 70, "%d stacks are in use", at_end.stacks)
 expect(longest < 5, "the ticker was kept waiting for %.3f s", longest)
 
-for _, name in ipairs { "actions", "begun", "abandoned", "refused", "kills", "called_back", "visited" } do print(name, count[name]) end
-for _, name in ipairs { "retakes", "moves", "pinned_waits", "threads_started", "thread_bound_hits", "switches" } do print(name, stats[name]) end
+for _, name in ipairs {
+  "actions",
+  "begun",
+  "abandoned",
+  "refused",
+  "kills",
+  "called_back",
+  "visited",
+} do
+  print(name, count[name])
+end
+for _, name in ipairs {
+  "retakes",
+  "moves",
+  "pinned_waits",
+  "threads_started",
+  "thread_bound_hits",
+  "switches",
+} do
+  print(name, stats[name])
+end
 print(("longest_gap_ms %.1f"):format(longest * 1e3))
 print(("lua_kib %.0f"):format(at_end.lua_kib))
 print("rss_kib", at_end.kib)

@@ -1,7 +1,9 @@
-//! `cargo xtask soak foreign`: random foreign calls for a long time, and at the end a count of what must not be lost.
+//! `cargo xtask soak foreign`: makes random foreign calls for a long time, and checks that nothing
+//! was lost.
 //!
-//! What is done stands in `foreign.lua`, and what it calls in `foreign.c`. The time is divided into runs of a program of its own
-//! each, with a seed of its own: one that fails is told, and can be repeated by its seed.
+//! `foreign.lua` is the load, and `foreign.c` has the functions that it calls. The time is divided
+//! into runs, each a new program with its own seed. A run that fails is reported with its seed, so
+//! that it can be repeated.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -17,19 +19,20 @@ use crate::Outcome;
 use crate::cargo::cargo;
 use crate::workspace;
 
-/// Seconds, unless the command line says something else.
+/// The seconds that the soak takes by default.
 const DEFAULT_SECONDS: u64 = 600;
 
-/// Most seconds of one run: long enough that what leaks shows, and short enough that its seed soon leads there again.
+/// The largest length of one run, in seconds. It is long enough for leaks to show. It is short
+/// enough that repeating a failure by its seed does not take long.
 const RUN_SECONDS: u64 = 20;
 
-/// How much longer than its time a run may take, to come to its end.
+/// The time that a run may take to end, beyond its length.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// For a program that hangs to write its report in.
+/// The time that a hanging program gets to write its report.
 const TIME_TO_REPORT: Duration = Duration::from_secs(3);
 
-/// What the command line asks for.
+/// The options on the command line.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
     seconds: u64,
@@ -37,13 +40,16 @@ struct Request {
     release: bool,
 }
 
-/// Runs the soak for as long as asked, and stops at the first failure.
+/// Runs the soak for the requested time. Stops at the first failure.
 pub(super) fn run(arguments: &[String]) -> Outcome {
     let request = Request::parse(arguments)?;
     let baton = build(request.release)?;
     let library = compile_library()?;
     let seed = request.seed.unwrap_or_else(seed_of_now);
-    println!("soak: foreign calls for {} s, from seed {seed}", request.seconds);
+    println!(
+        "soak: foreign calls for {} s, from seed {seed}",
+        request.seconds
+    );
     let progress = ProgressBar::new(request.seconds);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} s, {msg}") {
         progress.set_style(style);
@@ -101,10 +107,13 @@ impl Request {
 
 fn number(option: &str, word: Option<&String>) -> Result<u64, String> {
     let word = word.ok_or_else(|| format!("soak: '{option}' needs a number"))?;
-    // The program reads it as an integer of Lua's, and multiplies it.
-    word.parse::<u32>()
-        .map(u64::from)
-        .map_err(|_| format!("soak: '{option}' needs a number from 0 to {}, got '{word}'", u32::MAX))
+    // The program reads the number as a Lua integer and multiplies it, so it must be small.
+    word.parse::<u32>().map(u64::from).map_err(|_| {
+        format!(
+            "soak: '{option}' needs a number from 0 to {}, got '{word}'",
+            u32::MAX
+        )
+    })
 }
 
 /// The lengths of the runs, in seconds.
@@ -120,7 +129,7 @@ fn seed_of_now() -> u64 {
     since.map_or(1, |since| u64::from(since.subsec_nanos()))
 }
 
-/// The interpreter, built.
+/// Builds the interpreter and returns its path.
 fn build(release: bool) -> Result<PathBuf, String> {
     let mut command = cargo(&["build", "--quiet", "--package", "baton"]);
     if release {
@@ -141,12 +150,15 @@ fn sources() -> PathBuf {
 
 fn compile_library() -> Result<PathBuf, String> {
     let directory = workspace::target_directory("soak");
-    std::fs::create_dir_all(&directory).map_err(|why| format!("soak: {}: {why}", directory.display()))?;
+    std::fs::create_dir_all(&directory)
+        .map_err(|why| format!("soak: {}: {why}", directory.display()))?;
     let library = directory.join("libforeign.so");
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let mut command = Command::new(&compiler);
     command
-        .args(["-O1", "-g", "-Wall", "-Wextra", "-shared", "-fPIC", "-pthread", "-o"])
+        .args([
+            "-O1", "-g", "-Wall", "-Wextra", "-shared", "-fPIC", "-pthread", "-o",
+        ])
         .arg(&library)
         .arg(sources().join("foreign.c"));
     match command.status() {
@@ -180,7 +192,8 @@ impl Round<'_> {
         command
     }
 
-    /// Runs it; `tell` hears every second how many calls have begun. A failure comes with all that the program said.
+    /// Runs the program. Every second, `tell` gets the seconds so far and the number of calls that
+    /// have begun. An error contains everything that the program printed.
     fn run(&self, tell: impl Fn(u64, u64)) -> Result<Figures, String> {
         let mut command = self.command();
         command
@@ -198,15 +211,19 @@ impl Round<'_> {
         loop {
             match lines.recv_timeout(limit.saturating_sub(started.elapsed())) {
                 Ok(line) => match line.split_once(char::is_whitespace) {
-                    Some(("progress", calls)) => tell(calls.parse().unwrap_or(0), started.elapsed().as_secs()),
-                    Some((name, value)) => drop(figures.insert(name.to_owned(), value.trim().parse().unwrap_or(0.0))),
+                    Some(("progress", calls)) => {
+                        tell(calls.parse().unwrap_or(0), started.elapsed().as_secs())
+                    }
+                    Some((name, value)) => {
+                        figures.insert(name.to_owned(), value.trim().parse().unwrap_or(0.0));
+                    }
                     None => has_passed |= line == "passed",
                 },
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => ask_for_report(&mut child)?,
             }
             if started.elapsed() > limit + TIME_TO_REPORT {
-                // It ends, which ends the lines, too.
+                // The program ends, and then its output ends too.
                 child.kill().map_err(|why| format!("soak: {why}"))?;
             }
         }
@@ -226,7 +243,7 @@ impl Round<'_> {
     }
 }
 
-/// Lines of standard output as they come, and all of standard error at the end.
+/// Reads standard output line by line as it comes, and standard error as a whole.
 fn read(child: &mut Child) -> Result<(Receiver<String>, thread::JoinHandle<String>), String> {
     let (Some(output), Some(mut errors)) = (child.stdout.take(), child.stderr.take()) else {
         return Err("soak: the program has no output".to_owned());
@@ -241,14 +258,14 @@ fn read(child: &mut Child) -> Result<(Receiver<String>, thread::JoinHandle<Strin
     });
     let errors = thread::spawn(move || {
         let mut text = Vec::new();
-        // What can be read is told; the status says whether all went well.
+        // Show as much as could be read. The exit status tells whether the program failed.
         let _ = errors.read_to_end(&mut text);
         String::from_utf8_lossy(&text).into_owned()
     });
     Ok((lines, errors))
 }
 
-/// Has a program that hangs write what each of its processes does, and ends it.
+/// Makes a hanging program report what each of its processes does, and kills it.
 fn ask_for_report(child: &mut Child) -> Outcome {
     let cannot = |why: std::io::Error| format!("soak: {why}");
     let process = child.id().to_string();
@@ -260,7 +277,7 @@ fn ask_for_report(child: &mut Child) -> Outcome {
     child.kill().map_err(cannot)
 }
 
-/// What all runs did together.
+/// The sums of the figures of all runs.
 #[derive(Default)]
 struct Totals {
     runs: u32,
@@ -268,7 +285,7 @@ struct Totals {
     most: Figures,
 }
 
-/// Figures of which the largest is told, rather than the sum.
+/// The figures of which the largest is shown, instead of the sum.
 const LARGEST: [&str; 3] = ["longest_gap_ms", "lua_kib", "rss_kib"];
 
 impl Totals {
@@ -301,7 +318,12 @@ mod checks {
     use super::*;
 
     fn parse(words: &[&str]) -> Result<Request, String> {
-        Request::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        Request::parse(
+            &words
+                .iter()
+                .map(|word| (*word).to_owned())
+                .collect::<Vec<_>>(),
+        )
     }
 
     #[test]
@@ -324,7 +346,7 @@ mod checks {
     }
 
     #[test]
-    fn what_cannot_be_soaked_is_refused() {
+    fn a_wrong_soak_command_is_refused() {
         for words in [&["--seconds"][..], &["--seed", "-1"], &["--fast"]] {
             assert!(parse(words).is_err(), "{words:?}");
         }
@@ -346,11 +368,14 @@ mod checks {
                 ("longest_gap_ms".to_owned(), gap),
             ]));
         }
-        assert_eq!((totals.sums["kills"], totals.most["longest_gap_ms"]), (7.0, 9.0));
+        assert_eq!(
+            (totals.sums["kills"], totals.most["longest_gap_ms"]),
+            (7.0, 9.0)
+        );
     }
 
     #[test]
-    fn a_program_that_fails_is_told_with_its_seed() {
+    fn a_failure_is_reported_with_its_seed() {
         let round = Round {
             baton: Path::new("/bin/false"),
             library: Path::new("none"),

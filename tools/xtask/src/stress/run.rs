@@ -1,4 +1,4 @@
-//! One run of one test program.
+//! Runs one test program once.
 
 use std::fs;
 use std::io::{Read, Seek};
@@ -8,26 +8,27 @@ use std::time::{Duration, Instant};
 
 use super::suite::TestProgram;
 
-/// A run that takes longer hangs: the slowest program takes seconds.
+/// The time limit of a run. A longer run is taken to hang, as the slowest program takes seconds.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Tests of one program that run at the same time, however few CPUs there are: they disturb each other, and while some wait others run.
+/// The number of tests in one program that run at the same time, for any number of CPUs. They
+/// disturb each other, and while some wait, others run.
 const TESTS_AT_ONCE: &str = "4";
 
-/// How often a running program is looked at.
-const GLANCE: Duration = Duration::from_millis(5);
+/// The interval at which a running program is checked.
+const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Where a test program runs.
+/// The CPUs that a test program runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placement {
-    /// On one CPU.
+    /// One CPU.
     Pinned,
-    /// On any CPU, all of which are kept busy by others.
+    /// Any CPU, while other processes keep all of them busy.
     Loaded,
 }
 
 impl Placement {
-    /// What messages call it.
+    /// The name in messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Pinned => "pinned to one CPU",
@@ -50,19 +51,22 @@ impl Placement {
     }
 }
 
-/// How a run ended.
+/// The result of a run.
 #[must_use]
 pub(super) enum Run {
     Passed,
     Failed { ending: String, output: String },
 }
 
-/// Runs a test program to its end, or to the limit. An error means that it could not be run at all.
+/// Runs a test program to its end or to the time limit. An error means that it could not run.
 pub(super) fn run(program: &TestProgram, placement: Placement) -> Result<Run, String> {
-    let of_program = program.name.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
-    let path = std::env::temp_dir().join(format!("baton-stress-{}-{of_program}", std::process::id()));
+    let of_program = program
+        .name
+        .replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    let path =
+        std::env::temp_dir().join(format!("baton-stress-{}-{of_program}", std::process::id()));
     let cannot = |why: std::io::Error| format!("stress: {}: {why}", path.display());
-    // A file takes any amount of output without anybody reading it meanwhile.
+    // Output goes to a file, so that the program never waits for a reader.
     let options = fs::OpenOptions::new()
         .read(true)
         .write(true)
@@ -81,7 +85,7 @@ pub(super) fn run(program: &TestProgram, placement: Placement) -> Result<Run, St
         .stdin(Stdio::null())
         .stdout(log.try_clone().map_err(cannot)?)
         .stderr(log.try_clone().map_err(cannot)?);
-    // A group of its own, so that what a hanging program has started ends with it.
+    // The program gets its own process group, so that everything it started can be killed with it.
     command.process_group(0);
     let mut child = command
         .spawn()
@@ -101,7 +105,7 @@ pub(super) fn run(program: &TestProgram, placement: Placement) -> Result<Run, St
     })
 }
 
-/// The program's status, or none if it had to be killed.
+/// The program's status; `None` if it had to be killed.
 fn wait(child: &mut Child) -> Result<Option<ExitStatus>, String> {
     let cannot = |why: std::io::Error| format!("stress: cannot wait for the test program: {why}");
     let deadline = Instant::now() + LIMIT;
@@ -109,30 +113,32 @@ fn wait(child: &mut Child) -> Result<Option<ExitStatus>, String> {
         if let Some(status) = child.try_wait().map_err(cannot)? {
             return Ok(Some(status));
         }
-        std::thread::sleep(GLANCE);
+        std::thread::sleep(INTERVAL);
     }
     let group = format!("-{}", child.id());
-    // Whether or not the group could be ended, its leader is.
+    // If the group could not be killed, its leader is killed here.
     let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
     child.kill().map_err(cannot)?;
     child.wait().map_err(cannot)?;
     Ok(None)
 }
 
-/// The CPUs that we may run on; the first need not be 0 in a container.
+/// The CPUs that this program may run on. In a container, the first need not be 0.
 pub(super) fn allowed_cpus() -> Vec<u32> {
     allowed_cpus_of("/proc/self/status")
 }
 
-/// By the status of a program or a thread. The first CPU if it says nothing.
+/// The allowed CPUs from the text of a `/proc` status file; CPU 0 if the text names none.
 pub(super) fn allowed_cpus_of(status: &str) -> Vec<u32> {
     let status = fs::read_to_string(status).unwrap_or_default();
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let cpus = cpus_of(list.unwrap_or_default());
     if cpus.is_empty() { vec![0] } else { cpus }
 }
 
-/// From a list such as `0-3,8`.
+/// Reads a list of CPUs such as `0-3,8`.
 fn cpus_of(list: &str) -> Vec<u32> {
     let range = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -163,7 +169,10 @@ mod checks {
 
     #[test]
     fn a_run_passes_by_its_status_alone() {
-        assert!(matches!(run(&program("/bin/true"), Placement::Pinned), Ok(Run::Passed)));
+        assert!(matches!(
+            run(&program("/bin/true"), Placement::Pinned),
+            Ok(Run::Passed)
+        ));
         assert!(matches!(
             run(&program("/bin/false"), Placement::Loaded),
             Ok(Run::Failed { .. })

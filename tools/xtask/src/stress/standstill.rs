@@ -1,5 +1,6 @@
-//! Whether the machine itself, or a CPU of it, stood still during a run: a virtual one may be halted for a minute, or its kernel may keep a CPU from
-//! everybody, and whatever has a limit runs into it then.
+//! Detects that the machine, or one of its CPUs, stood still during a run. A virtual machine may be
+//! halted for a minute, or its kernel may keep all threads from a CPU. Tests with time limits then
+//! fail without a fault in the code.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -9,13 +10,14 @@ use std::time::{Duration, Instant};
 
 use super::run::allowed_cpus;
 
-/// How often the thread looks at the clock.
-const GLANCE: Duration = Duration::from_millis(100);
+/// The interval at which each thread reads the clock.
+const INTERVAL: Duration = Duration::from_millis(100);
 
-/// No load of ours keeps a thread that mostly sleeps from running for so long.
+/// The shortest gap that counts as a standstill. Our own load never keeps a mostly sleeping thread
+/// from running for this long.
 const STANDSTILL: Duration = Duration::from_secs(5);
 
-/// A thread for each CPU that sleeps, and sees by how much too long.
+/// A thread on each CPU that sleeps, and measures by how much its sleeps last too long.
 pub(super) struct Clock {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -23,7 +25,7 @@ pub(super) struct Clock {
 
 #[derive(Default)]
 struct Shared {
-    /// The longest time between two looks since it was last asked for, in milliseconds.
+    /// The longest gap, in milliseconds, since [`Clock::standstill`] was last called.
     longest: AtomicU64,
     ends: AtomicBool,
 }
@@ -39,22 +41,26 @@ impl Clock {
         Self { shared, threads }
     }
 
-    /// The longest time since the last call, in which this program did not run, if that is a standstill.
+    /// The longest time since the last call in which this program did not run. `None` if that is
+    /// too short to be a standstill.
     pub(super) fn standstill(&self) -> Option<Duration> {
-        // A thread that has not come back from a standstill yet notes it within a glance.
-        std::thread::sleep(2 * GLANCE);
-        // Relaxed: a number by itself.
+        // A thread that has just come back from a standstill records it within one interval.
+        std::thread::sleep(2 * INTERVAL);
+        // Relaxed: the number stands alone and orders nothing else.
         let longest = Duration::from_millis(self.shared.longest.swap(0, Ordering::Relaxed));
         (longest >= STANDSTILL).then_some(longest)
     }
 }
 
-/// Keeps the calling thread on a CPU, by the program that does so for whole programs. Where it cannot, the thread is on any, and sees less.
+/// Keeps the calling thread on a CPU, by running `taskset`. If that fails, the thread may run on
+/// any CPU, and detects less.
 fn stay_on(cpu: u32) {
     let Ok(path) = std::fs::read_link("/proc/thread-self") else {
         return;
     };
-    let Some(thread) = path.file_name() else { return };
+    let Some(thread) = path.file_name() else {
+        return;
+    };
     let mut taskset = Command::new("taskset");
     taskset.arg("-cp").arg(cpu.to_string()).arg(thread);
     let _ = taskset.stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -64,9 +70,9 @@ impl Shared {
     fn watch(&self, cpu: u32) {
         stay_on(cpu);
         let mut seen = Instant::now();
-        // Relaxed: the thread notices soon.
+        // Relaxed: the thread reads the flag again soon.
         while !self.ends.load(Ordering::Relaxed) {
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(INTERVAL);
             self.note(seen.elapsed());
             seen = Instant::now();
         }
@@ -74,17 +80,17 @@ impl Shared {
 
     fn note(&self, gap: Duration) {
         let milliseconds = u64::try_from(gap.as_millis()).unwrap_or(u64::MAX);
-        // Relaxed: a number by itself.
+        // Relaxed: the number stands alone and orders nothing else.
         self.longest.fetch_max(milliseconds, Ordering::Relaxed);
     }
 }
 
 impl Drop for Clock {
     fn drop(&mut self) {
-        // Relaxed: the thread notices soon.
+        // Relaxed: the thread reads the flag again soon.
         self.shared.ends.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // It cannot panic, and has nothing to say.
+            // The thread cannot panic, and has no result.
             let _ = thread.join();
         }
     }
@@ -109,7 +115,7 @@ mod checks {
     }
 
     #[test]
-    fn a_standstill_is_told_once() {
+    fn a_standstill_is_reported_once() {
         let clock = Clock::start();
         assert_eq!(clock.standstill(), None);
         clock.shared.note(Duration::from_secs(41));

@@ -1,4 +1,4 @@
-//! Which test programs are stressed, and building them once.
+//! Selects the test programs for `cargo xtask stress`, and builds them once.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -10,17 +10,21 @@ use crate::cargo::cargo;
 /// A built test program.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TestProgram {
-    /// Crate and target, as shown to the user.
+    /// The crate and the target, as users see them.
     pub(super) name: String,
     pub(super) executable: PathBuf,
-    /// Where cargo would run it: the directory of its crate.
+    /// The directory of its crate, where cargo would run it.
     pub(super) directory: PathBuf,
 }
 
-/// Builds the concurrent tests: of the interpreter those whose file name starts with `concurrency`, and of the runtime
-/// those that run native threads.
+/// Builds the concurrent tests. They are the interpreter's test files whose name starts with
+/// `concurrency`, and the runtime's tests that use native threads.
 pub(super) fn build(release: bool) -> Result<Vec<TestProgram>, String> {
-    let mut command = cargo(&["test", "--no-run", "--message-format=json-render-diagnostics"]);
+    let mut command = cargo(&[
+        "test",
+        "--no-run",
+        "--message-format=json-render-diagnostics",
+    ]);
     command.args(["-p", "baton-core", "-p", "baton"]);
     if release {
         command.arg("--release");
@@ -35,14 +39,17 @@ pub(super) fn build(release: bool) -> Result<Vec<TestProgram>, String> {
     let messages = String::from_utf8_lossy(&output.stdout);
     let mut programs: Vec<TestProgram> = messages.lines().filter_map(concurrent_test).collect();
     programs.sort_by(|one, other| one.name.cmp(&other.name));
-    if programs.iter().any(|program| program.name.starts_with("baton: ")) {
+    if programs
+        .iter()
+        .any(|program| program.name.starts_with("baton: "))
+    {
         Ok(programs)
     } else {
         Err("stress: found no concurrency*.rs under tools/baton/tests".to_owned())
     }
 }
 
-/// The test program that one of cargo's messages announces, if it is one that we stress.
+/// The test program that a message of cargo announces; `None` if `stress` does not run it.
 fn concurrent_test(message: &str) -> Option<TestProgram> {
     let message: Value = serde_json::from_str(message).ok()?;
     if !message["profile"]["test"].as_bool()? {
@@ -65,8 +72,8 @@ fn concurrent_test(message: &str) -> Option<TestProgram> {
     })
 }
 
-/// The loom tests and the store-buffer model try every order of events themselves, and the tests of the kernel and of the spin policies know
-/// no threads: running them again shows nothing new.
+/// Whether repeating a test shows nothing new. The loom tests and the store-buffer model try every
+/// order of events themselves. The tests of the scheduler and of the spin policies use no threads.
 fn explores_by_itself(target: &str) -> bool {
     target.starts_with("loom_") || ["store_buffer", "baton_core", "spin"].contains(&target)
 }
@@ -88,7 +95,8 @@ mod checks {
 
     #[test]
     fn the_interpreters_concurrency_tests_and_the_runtimes_tests_are_stressed() {
-        let program = announced("tools/baton", "concurrency_channels", true).expect("a stressed program");
+        let program =
+            announced("tools/baton", "concurrency_channels", true).expect("a stressed program");
         assert_eq!(program.name, "baton: concurrency_channels");
         assert_eq!(program.directory, PathBuf::from("/src/tools/baton"));
         assert!(announced("runtime/core", "scheduler", true).is_some());

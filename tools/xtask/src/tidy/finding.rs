@@ -1,11 +1,11 @@
-//! What a rule finds.
+//! The findings of the rules.
 
 use std::fmt;
 
 /// Whether a finding fails the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Severity {
-    /// Worth a look; does not fail the check.
+    /// Does not fail the check, but deserves attention.
     Warning,
     /// Fails the check.
     Error,
@@ -15,9 +15,9 @@ pub(super) enum Severity {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     pub(super) severity: Severity,
-    /// The file's name within the workspace.
+    /// The path of the file in the workspace.
     file: String,
-    /// The line, counted from 1; 0 where the finding is about the file as a whole.
+    /// The line, counted from 1; 0 if the finding is about the whole file.
     line: usize,
     /// What was expected, what was found, and what to do.
     message: String,
@@ -42,7 +42,7 @@ impl Finding {
         }
     }
 
-    /// The line of the finding, for the rules' own tests.
+    /// The line of the finding. The tests of the rules use it.
     #[cfg(test)]
     pub(super) fn line(&self) -> usize {
         self.line

@@ -1,8 +1,10 @@
-//! The direction of dependencies between our crates: sys, core, bindings, guests, tools, each on earlier ones only.
+//! Checks the direction of dependencies between our crates. The layers are sys, core, bindings,
+//! guests and tools. A crate may only depend on crates of earlier layers.
 
 use super::finding::Finding;
 
-/// The layers from the lowest: the directory that a layer's crates are in, and its name.
+/// The layers from the lowest to the highest: the directory of a layer's crates, and the layer's
+/// name.
 const LAYERS: [(&str, &str); 5] = [
     ("runtime/sys/", "sys"),
     ("runtime/core/", "core"),
@@ -16,16 +18,20 @@ struct Member {
     file: String,
     name: String,
     layer: usize,
-    /// Each dependency's name and line.
+    /// The name and the line of each dependency.
     dependencies: Vec<(String, usize)>,
 }
 
-/// Finds dependencies of one of our crates on another that is not of an earlier layer, from all manifests.
+/// Finds dependencies on a crate that is not of an earlier layer. `manifests` holds the path and
+/// the text of every manifest.
 pub(super) fn check(manifests: &[(String, String)]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut members = Vec::new();
     for (file, text) in manifests.iter().filter(|(file, _)| file != "Cargo.toml") {
-        match LAYERS.iter().position(|(directory, _)| file.starts_with(directory)) {
+        match LAYERS
+            .iter()
+            .position(|(directory, _)| file.starts_with(directory))
+        {
             Some(layer) => members.push(Member::parse(file, text, layer)),
             None => findings.push(Finding::error(
                 file,
@@ -41,7 +47,10 @@ pub(super) fn check(manifests: &[(String, String)]) -> Vec<Finding> {
             };
             if other.layer >= member.layer {
                 let (own, others) = (LAYERS[member.layer].1, LAYERS[other.layer].1);
-                let message = format!("{} ({own}) must not depend on {dependency} ({others})", member.name);
+                let message = format!(
+                    "{} ({own}) must not depend on {dependency} ({others})",
+                    member.name
+                );
                 findings.push(Finding::error(&member.file, *line, message));
             }
         }
@@ -50,7 +59,7 @@ pub(super) fn check(manifests: &[(String, String)]) -> Vec<Finding> {
 }
 
 impl Member {
-    /// Reads as much of a manifest as this rule needs.
+    /// Reads the parts of a manifest that this rule needs.
     fn parse(file: &str, text: &str, layer: usize) -> Self {
         let mut member = Self {
             file: file.to_owned(),
@@ -63,7 +72,7 @@ impl Member {
             let line = line.trim();
             if let Some(header) = line.strip_prefix('[') {
                 section = header.trim_end_matches(']').to_owned();
-                // `[dependencies.name]` is a dependency by itself.
+                // `[dependencies.name]` is a dependency.
                 if let Some((before, name)) = section.rsplit_once('.')
                     && before.ends_with("dependencies")
                 {
@@ -84,7 +93,7 @@ impl Member {
     }
 }
 
-/// The package that a dependency is renamed from, as in `{ package = "name" }`.
+/// The real package of a renamed dependency, as in `{ package = "name" }`.
 fn renamed(value: &str) -> Option<&str> {
     let (_, after) = value.split_once("package")?;
     after.split('"').nth(1)
@@ -97,7 +106,10 @@ mod checks {
     const NOWHERE: [usize; 0] = [];
 
     fn manifest(file: &str, name: &str, rest: &str) -> (String, String) {
-        (file.to_owned(), format!("[package]\nname = \"{name}\"\n{rest}"))
+        (
+            file.to_owned(),
+            format!("[package]\nname = \"{name}\"\n{rest}"),
+        )
     }
 
     fn found(core: &str) -> Vec<usize> {
@@ -131,6 +143,9 @@ mod checks {
 
     #[test]
     fn a_crate_outside_of_the_layers_is_found() {
-        assert_eq!(check(&[manifest("elsewhere/Cargo.toml", "stray", "")]).len(), 1);
+        assert_eq!(
+            check(&[manifest("elsewhere/Cargo.toml", "stray", "")]).len(),
+            1
+        );
     }
 }

@@ -1,8 +1,8 @@
-//! Links in documents that lead nowhere.
+//! Finds dead links in documents.
 
 use super::finding::Finding;
 
-/// Finds relative links whose target does not exist. `exists` is asked about paths from the workspace's root.
+/// Finds relative links whose target does not exist. `exists` gets paths from the workspace's root.
 pub(super) fn check(name: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut in_fence = false;
@@ -22,7 +22,11 @@ pub(super) fn check(name: &str, text: &str, exists: impl Fn(&str) -> bool) -> Ve
             }
             match resolve(name, file) {
                 Some(path) if exists(&path) => {}
-                Some(path) => findings.push(Finding::error(name, index + 1, format!("dead link: no file {path}"))),
+                Some(path) => findings.push(Finding::error(
+                    name,
+                    index + 1,
+                    format!("dead link: no file {path}"),
+                )),
                 None => findings.push(Finding::error(
                     name,
                     index + 1,
@@ -34,23 +38,26 @@ pub(super) fn check(name: &str, text: &str, exists: impl Fn(&str) -> bool) -> Ve
     findings
 }
 
-/// The targets of a line's links: `[text](target)`, and `[name]: target` at its start.
+/// The targets of a line's links: `[text](target)` anywhere, and `[name]: target` at the start.
 fn targets(line: &str) -> Vec<&str> {
     let line_without_code: Vec<&str> = line.split('`').collect();
     let mut found = Vec::new();
-    // What stands between backquotes, the odd pieces, is code; a link's text may be, its target is not.
+    // The odd pieces are between backquotes, so they are code. A link's text may be code, but not
+    // its target.
     for piece in line_without_code.iter().step_by(2) {
         for after in piece.split("](").skip(1) {
             let inside = after.split(')').next().unwrap_or_default();
             found.extend(inside.split_whitespace().next());
         }
     }
-    let definition = line.strip_prefix('[').and_then(|rest| rest.split_once("]:"));
+    let definition = line
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("]:"));
     found.extend(definition.and_then(|(_, target)| target.split_whitespace().next()));
     found
 }
 
-/// The path from the root of what a document links to; none if that is outside of the root.
+/// The path, from the workspace's root, of a link's target; `None` if it is outside of the root.
 fn resolve(document: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = document.split('/').collect();
     parts.pop();
@@ -74,7 +81,10 @@ mod checks {
 
     fn dead(document: &str, text: &str) -> Vec<usize> {
         let exists = |path: &str| ["README.md", "docs/guide.md", "docs"].contains(&path);
-        check(document, text, exists).iter().map(Finding::line).collect()
+        check(document, text, exists)
+            .iter()
+            .map(Finding::line)
+            .collect()
     }
 
     #[test]
@@ -92,7 +102,10 @@ mod checks {
 
     #[test]
     fn reference_definitions_are_links_too() {
-        assert_eq!(dead("README.md", "[a]: nowhere.md\n[b]: docs/guide.md\n"), [1]);
+        assert_eq!(
+            dead("README.md", "[a]: nowhere.md\n[b]: docs/guide.md\n"),
+            [1]
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! File names that say nothing about what is in the file.
+//! Finds file names that say nothing about what is in the file.
 
 use super::finding::Finding;
 
@@ -13,14 +13,16 @@ const BANNED: [&str; 8] = [
     "tools_misc",
 ];
 
-/// Finds a part of a file's path that could be the name of any file.
+/// Finds a part of a path that could be the name of any file.
 pub(super) fn check(name: &str) -> Option<Finding> {
-    let stems = name.split('/').map(|part| part.split('.').next().unwrap_or_default());
+    let stems = name
+        .split('/')
+        .map(|part| part.split('.').next().unwrap_or_default());
     let banned = stems.into_iter().find(|stem| BANNED.contains(stem))?;
     Some(Finding::error(
         name,
         0,
-        format!("'{banned}' says nothing; name the file after what is in it"),
+        format!("'{banned}' says nothing; name the file after its contents"),
     ))
 }
 

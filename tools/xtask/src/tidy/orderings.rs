@@ -1,18 +1,18 @@
-//! Memory orderings that do not say what they are for.
+//! Finds memory orderings without an explanation.
 
 use super::finding::Finding;
 use super::source::Source;
 
-/// Crates whose atomics are protocols between threads.
+/// The crates whose atomics are protocols between threads.
 const PLACES: [&str; 2] = ["runtime/sys/", "runtime/core/"];
 
 const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
 
-/// How many lines above an ordering its comment may begin.
-const REACH: usize = 6;
+/// The largest number of lines between the start of a comment and its ordering.
+const REACH: usize = 8;
 
-/// Finds memory orderings, outside of tests, without a comment nearby: one that says what an ordering pairs with, or
-/// why a relaxed one suffices.
+/// Finds memory orderings, outside of tests, without a comment nearby. The comment must say what
+/// the ordering pairs with, or why a relaxed one suffices.
 pub(super) fn check(source: &Source) -> Vec<Finding> {
     if !source.is_rust() || !PLACES.iter().any(|place| source.name.starts_with(place)) {
         return Vec::new();
@@ -28,7 +28,7 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
             findings.push(Finding::error(
                 &source.name,
                 index + 1,
-                "import Ordering itself, so that each use shows",
+                "import Ordering itself, so that each use is visible",
             ));
         }
         let named = ORDERINGS.iter().find(|ordering| uses(line, ordering));
@@ -39,7 +39,9 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
                 "Relaxed" => "'Relaxed: ...' or 'pairs with ...'",
                 _ => "'pairs with ...'",
             };
-            let message = format!("Ordering::{ordering} without a comment {wanted} in the {REACH} lines above");
+            let message = format!(
+                "Ordering::{ordering} without a comment {wanted} in the {REACH} lines above"
+            );
             findings.push(Finding::error(&source.name, index + 1, message));
         }
     }
@@ -48,14 +50,17 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
 
 fn imports_orderings(line: &str) -> bool {
     let trimmed = line.trim_start();
-    (trimmed.starts_with("use ") || trimmed.starts_with("pub use ")) && ORDERINGS.iter().any(|one| uses(line, one))
+    (trimmed.starts_with("use ") || trimmed.starts_with("pub use "))
+        && ORDERINGS.iter().any(|one| uses(line, one))
         || line.contains("atomic::Ordering::{")
         || line.contains("atomic::Ordering::*")
 }
 
 fn uses(line: &str, ordering: &str) -> bool {
     line.split("Ordering::").skip(1).any(|after| {
-        let word = after.split(|character: char| !character.is_alphanumeric()).next();
+        let word = after
+            .split(|character: char| !character.is_alphanumeric())
+            .next();
         word == Some(ordering)
     })
 }
@@ -76,36 +81,60 @@ mod checks {
     const NOWHERE: [usize; 0] = [];
 
     fn found(name: &str, text: &str) -> Vec<usize> {
-        check(&Source::parse(name, text)).iter().map(Finding::line).collect()
+        check(&Source::parse(name, text))
+            .iter()
+            .map(Finding::line)
+            .collect()
     }
 
     const PLACE: &str = "runtime/core/src/inbox.rs";
 
     #[test]
     fn an_ordering_without_its_pair_is_found() {
-        assert_eq!(found(PLACE, "fn f() {\n    a.load(Ordering::Acquire);\n}\n"), [2]);
         assert_eq!(
-            found(PLACE, "// Pairs with the release in g.\na.load(Ordering::Acquire);\n"),
+            found(PLACE, "fn f() {\n    a.load(Ordering::Acquire);\n}\n"),
+            [2]
+        );
+        assert_eq!(
+            found(
+                PLACE,
+                "// Pairs with the release in g.\na.load(Ordering::Acquire);\n"
+            ),
             NOWHERE
         );
-        assert_eq!(found(PLACE, "a.load(Ordering::Acquire); // pairs with g\n"), NOWHERE);
+        assert_eq!(
+            found(PLACE, "a.load(Ordering::Acquire); // pairs with g\n"),
+            NOWHERE
+        );
     }
 
     #[test]
     fn the_comment_must_be_near_and_a_comment() {
-        let far = format!("// pairs with g\n{}a.load(Ordering::Acquire);\n", "x;\n".repeat(6));
-        assert_eq!(found(PLACE, &far), [8]);
-        assert_eq!(found(PLACE, "f(\"pairs with g\");\na.load(Ordering::Acquire);\n"), [2]);
+        let far = format!(
+            "// pairs with g\n{}a.load(Ordering::Acquire);\n",
+            "x;\n".repeat(REACH)
+        );
+        assert_eq!(found(PLACE, &far), [REACH + 2]);
+        assert_eq!(
+            found(PLACE, "f(\"pairs with g\");\na.load(Ordering::Acquire);\n"),
+            [2]
+        );
     }
 
     #[test]
     fn relaxed_may_say_why_it_suffices_and_others_may_not() {
         assert_eq!(
-            found(PLACE, "// Relaxed: only a counter.\na.load(Ordering::Relaxed);\n"),
+            found(
+                PLACE,
+                "// Relaxed: only a counter.\na.load(Ordering::Relaxed);\n"
+            ),
             NOWHERE
         );
         assert_eq!(
-            found(PLACE, "// Relaxed: only a counter.\na.load(Ordering::SeqCst);\n"),
+            found(
+                PLACE,
+                "// Relaxed: only a counter.\na.load(Ordering::SeqCst);\n"
+            ),
             [2]
         );
     }
@@ -113,7 +142,10 @@ mod checks {
     #[test]
     fn imported_orderings_are_found() {
         assert_eq!(
-            found(PLACE, "use std::sync::atomic::Ordering::{Acquire, Release};\n"),
+            found(
+                PLACE,
+                "use std::sync::atomic::Ordering::{Acquire, Release};\n"
+            ),
             [1]
         );
     }
@@ -123,6 +155,9 @@ mod checks {
         let in_test = "#[cfg(test)]\nmod tests {\n    fn f() { a.load(Ordering::SeqCst); }\n}\n";
         assert_eq!(found(PLACE, in_test), NOWHERE);
         assert_eq!(found(PLACE, "a.cmp(b) == Ordering::Less\n"), NOWHERE);
-        assert_eq!(found("tools/bench/src/main.rs", "a.load(Ordering::SeqCst);\n"), NOWHERE);
+        assert_eq!(
+            found("tools/bench/src/main.rs", "a.load(Ordering::SeqCst);\n"),
+            NOWHERE
+        );
     }
 }

@@ -1,17 +1,18 @@
-//! Rust and C sources, taken apart into code and comments.
+//! Splits Rust and C sources into code and comments.
 //!
-//! This is a lexer for what Rust and C have in common, and no more: comments (nested in Rust), strings (raw ones and
-//! byte strings too), and characters as against lifetimes.
+//! This is a lexer for what the rules need, and no more. It knows comments (nested in Rust),
+//! strings (including raw and byte strings), and the difference between characters and lifetimes.
 
-/// A source file whose code and comments can be looked at apart from each other.
+/// A source file, split into code and comments.
 pub(super) struct Source {
-    /// The file's name within the workspace.
+    /// The path of the file in the workspace.
     pub(super) name: String,
-    /// The code of each line; comments and the contents of strings and characters are blanks.
+    /// The code of each line. Comments and the contents of strings and characters are replaced by
+    /// blanks.
     pub(super) code: Vec<String>,
     /// The comments of each line.
     pub(super) comments: Vec<String>,
-    /// Whether each line is within a `#[cfg(test)]` module, or the whole file is a test.
+    /// Whether each line is part of a test: in a `#[cfg(test)]` module, or anywhere in a test file.
     pub(super) is_test: Vec<bool>,
 }
 
@@ -19,16 +20,16 @@ pub(super) struct Source {
 enum State {
     Code,
     LineComment,
-    /// With the number of comments that it is nested in, itself included.
+    /// In a comment, with the nesting depth of the comment.
     BlockComment(u32),
-    /// A string in which a backslash takes the next character's meaning away.
+    /// In a string, in which a backslash escapes the next character.
     Text,
-    /// A raw string, with the number of `#` that end it.
+    /// In a raw string, with the number of `#` that end it.
     RawText(usize),
 }
 
 impl Source {
-    /// Takes a file's text apart.
+    /// Splits a file's text.
     pub(super) fn parse(name: &str, text: &str) -> Self {
         let (code, comments) = separate(text, name.ends_with(".rs"));
         let code: Vec<String> = code.lines().map(str::to_owned).collect();
@@ -46,13 +47,14 @@ impl Source {
         }
     }
 
-    /// Whether it is Rust, rather than C.
+    /// Whether the file is Rust; otherwise it is C.
     pub(super) fn is_rust(&self) -> bool {
         self.name.ends_with(".rs")
     }
 }
 
-/// The code and the comments of a text: two texts of the same lines and columns, each blank where the other is not.
+/// The code and the comments of a text. Both results have the lines and columns of the text, and
+/// each is blank where the other one is not.
 fn separate(text: &str, is_rust: bool) -> (String, String) {
     let characters: Vec<char> = text.chars().collect();
     let (mut code, mut comments) = (String::new(), String::new());
@@ -72,11 +74,11 @@ fn separate(text: &str, is_rust: bool) -> (String, String) {
                 continue;
             }
             let (in_code, in_comment) = match (state, next) {
-                (State::LineComment | State::BlockComment(_), _) | (_, State::LineComment | State::BlockComment(_)) => {
-                    (' ', character)
-                }
+                (State::LineComment | State::BlockComment(_), _)
+                | (_, State::LineComment | State::BlockComment(_)) => (' ', character),
                 (State::Code, State::Code) if length == 1 => (character, ' '),
-                // The quotes stay, so that an empty string differs from nothing; what is between them goes.
+                // The quotes stay, so that an empty string is visible as code. The text between
+                // them goes.
                 (State::Code, _) | (_, State::Code) if character == '"' => (character, ' '),
                 _ => (' ', ' '),
             };
@@ -89,7 +91,7 @@ fn separate(text: &str, is_rust: bool) -> (String, String) {
     (code, comments)
 }
 
-/// The state after the next few characters, and how many they are.
+/// The state after the next few characters, and the number of these characters.
 fn step(state: State, rest: &[char], is_rust: bool, before: Option<char>) -> (State, usize) {
     let second = rest.get(1).copied();
     match (state, rest[0], second) {
@@ -99,28 +101,35 @@ fn step(state: State, rest: &[char], is_rust: bool, before: Option<char>) -> (St
         (State::Code, 'r', Some('"' | '#'))
             if is_rust && !before.is_some_and(is_word) || raw_after_prefix(rest, before) =>
         {
-            let hashes = rest[1..].iter().take_while(|character| **character == '#').count();
+            let hashes = rest[1..]
+                .iter()
+                .take_while(|character| **character == '#')
+                .count();
             match rest.get(1 + hashes) {
                 Some('"') => (State::RawText(hashes), hashes + 2),
-                // A raw identifier.
+                // This is a raw identifier.
                 _ => (State::Code, 1),
             }
         }
         (State::Code, '\'', _) => (State::Code, character_length(rest)),
         (State::LineComment, '\n', _) => (State::Code, 1),
-        (State::BlockComment(depth), '/', Some('*')) if is_rust => (State::BlockComment(depth + 1), 2),
+        (State::BlockComment(depth), '/', Some('*')) if is_rust => {
+            (State::BlockComment(depth + 1), 2)
+        }
         (State::BlockComment(1), '*', Some('/')) => (State::Code, 2),
         (State::BlockComment(depth), '*', Some('/')) => (State::BlockComment(depth - 1), 2),
         (State::Text, '\\', Some(_)) => (State::Text, 2),
         (State::Text, '"', _) => (State::Code, 1),
-        (State::RawText(hashes), '"', _) if rest[1..].iter().take(hashes).filter(|c| **c == '#').count() == hashes => {
+        (State::RawText(hashes), '"', _)
+            if rest[1..].iter().take(hashes).filter(|c| **c == '#').count() == hashes =>
+        {
             (State::Code, hashes + 1)
         }
         (state, _, _) => (state, 1),
     }
 }
 
-/// Whether this is the `r` of `br"` or `cr"`.
+/// Whether this character is the `r` of `br"` or `cr"`.
 fn raw_after_prefix(rest: &[char], before: Option<char>) -> bool {
     rest[0] == 'r' && matches!(before, Some('b' | 'c'))
 }
@@ -129,22 +138,25 @@ fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// The length of a character literal, or 1 for the quote that begins a lifetime.
+/// The length of a character literal; 1 if the quote begins a lifetime.
 fn character_length(rest: &[char]) -> usize {
     match rest {
-        ['\'', '\\', _, tail @ ..] => tail.iter().position(|c| *c == '\'').map_or(1, |end| end + 4),
+        ['\'', '\\', _, tail @ ..] => tail
+            .iter()
+            .position(|c| *c == '\'')
+            .map_or(1, |end| end + 4),
         ['\'', _, '\'', ..] => 3,
         _ => 1,
     }
 }
 
-/// Whether a file is a test as a whole, by its place or its name.
+/// Whether the whole file is a test, by its place or its name.
 fn is_test_file(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or(name);
     name.contains("/tests/") || file == "tests.rs" || file.starts_with("loom_")
 }
 
-/// For each line, whether it is within a module under `#[cfg(test)]`, or one under `#[cfg(all(test, ...))]`.
+/// Whether each line is in a module under `#[cfg(test)]` or `#[cfg(all(test, ...))]`.
 fn test_modules(code: &[String]) -> Vec<bool> {
     let mut is_test = vec![false; code.len()];
     let mut line = 0;
@@ -161,7 +173,8 @@ fn test_modules(code: &[String]) -> Vec<bool> {
     is_test
 }
 
-/// The line on which the block that starts at or after `line` ends; none if a `;` comes before any block.
+/// The line on which the block ends that starts at or after `line`. `None` if a `;` comes before
+/// any block.
 pub(super) fn block_end(code: &[String], line: usize) -> Option<usize> {
     let mut depth = 0_u32;
     let mut brackets = 0_u32;
@@ -194,8 +207,14 @@ mod checks {
         assert_eq!(code_of("a // b"), "a     ");
         assert_eq!(code_of("a /* b /* c */ d */ e"), "a                   e");
         assert_eq!(code_of(r#"f("x \" y") g"#), r#"f("      ") g"#);
-        assert_eq!(code_of("r#\"a \" b\"# c").trim_start_matches([' ', '"']), "c");
-        assert_eq!(code_of("br\"\\\" c").trim_start_matches([' ', '"', 'b']), "c");
+        assert_eq!(
+            code_of("r#\"a \" b\"# c").trim_start_matches([' ', '"']),
+            "c"
+        );
+        assert_eq!(
+            code_of("br\"\\\" c").trim_start_matches([' ', '"', 'b']),
+            "c"
+        );
     }
 
     #[test]
@@ -215,13 +234,16 @@ mod checks {
 
     #[test]
     fn a_string_over_several_lines_keeps_them() {
-        assert_eq!(Source::parse("trial.rs", "\"a\nb\"\nc").code, ["\" ", " \"", "c"]);
+        assert_eq!(
+            Source::parse("trial.rs", "\"a\nb\"\nc").code,
+            ["\" ", " \"", "c"]
+        );
     }
 
     #[test]
     fn lines_of_test_modules_are_known() {
-        let text =
-            "fn f() {}\n#[cfg(test)]\nmod tests {\n    fn g() { }\n}\nfn h() {}\n#[cfg(test)]\nuse x;\nfn i() {}";
+        let text = "fn f() {}\n#[cfg(test)]\nmod tests {\n    fn g() { }\n}\nfn h() \
+                    {}\n#[cfg(test)]\nuse x;\nfn i() {}";
         let expected = [false, true, true, true, true, false, false, false, false];
         assert_eq!(Source::parse("src/trial.rs", text).is_test, expected);
         assert_eq!(

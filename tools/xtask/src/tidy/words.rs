@@ -1,12 +1,12 @@
-//! Words that must not be in the sources: marks of unfinished work, places on somebody's machine, and `unsafe` outside
-//! of the crates that are allowed it.
+//! Finds words that must not be in the sources: marks of unfinished work, absolute paths of one
+//! machine, and `unsafe` outside of the crates that may use it.
 
 use std::path::Path;
 
 use super::finding::Finding;
 use super::source::Source;
 
-/// Marks of unfinished work. They are put together here, so that this file does not break its own rule.
+/// The marks of unfinished work. They are composed here, so that this file passes its own rule.
 const UNFINISHED: [&str; 6] = [
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
@@ -16,10 +16,11 @@ const UNFINISHED: [&str; 6] = [
     concat!("#[", "ignore"),
 ];
 
-/// Top directories below which only one person's or one machine's files are.
+/// Top directories that hold files of one person or one machine only.
 const MACHINE_PLACES: [&str; 6] = ["home", "root", "Users", "work", "workspace", "builds"];
 
-/// Where unsafe code may be: the fence, the seam, the C ABI and foreign calls, and the interpreter's entry, which is C's `main`.
+/// The places where unsafe code is allowed: the system crate, the Lua guest, the C ABI, foreign
+/// calls, and the interpreter's C `main`.
 const UNSAFE_PLACES: [&str; 5] = [
     "runtime/sys/",
     "guests/lua/",
@@ -28,13 +29,14 @@ const UNSAFE_PLACES: [&str; 5] = [
     "tools/baton/src/main.rs",
 ];
 
-/// Finds marks of unfinished work and absolute paths of one machine.
+/// Finds marks of unfinished work, and absolute paths of one machine.
 pub(super) fn check(name: &str, text: &str, root: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
     let checkout = root.to_string_lossy();
     for (index, line) in text.lines().enumerate() {
         for mark in UNFINISHED.iter().filter(|mark| has_word(line, mark)) {
-            let message = format!("'{mark}' marks unfinished work; finish it, or say what is missing in the documents");
+            let message =
+                format!("'{mark}' marks unfinished work; finish it, or document what is missing");
             findings.push(Finding::error(name, index + 1, message));
         }
         let own_place = checkout.len() > 1 && has_path(line, checkout.trim_start_matches('/'));
@@ -49,9 +51,13 @@ pub(super) fn check(name: &str, text: &str, root: &Path) -> Vec<Finding> {
     findings
 }
 
-/// Finds unsafe Rust in crates that are not allowed it.
+/// Finds unsafe Rust in crates that may not use it.
 pub(super) fn check_unsafe(source: &Source) -> Vec<Finding> {
-    if !source.is_rust() || UNSAFE_PLACES.iter().any(|place| source.name.starts_with(place)) {
+    if !source.is_rust()
+        || UNSAFE_PLACES
+            .iter()
+            .any(|place| source.name.starts_with(place))
+    {
         return Vec::new();
     }
     let lines = source
@@ -59,13 +65,16 @@ pub(super) fn check_unsafe(source: &Source) -> Vec<Finding> {
         .iter()
         .enumerate()
         .filter(|(_, line)| has_word(line, "unsafe"));
-    let message = format!("unsafe code outside of {}; move it there", UNSAFE_PLACES.join(", "));
+    let message = format!(
+        "unsafe code outside of {}; move it there",
+        UNSAFE_PLACES.join(", ")
+    );
     lines
         .map(|(index, _)| Finding::error(&source.name, index + 1, message.as_str()))
         .collect()
 }
 
-/// Whether a line has these characters with no more of a word on either side.
+/// Whether a line contains this word, with no letters directly before or after it.
 fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let is_word = |character: char| character.is_alphanumeric() || character == '_';
@@ -76,11 +85,13 @@ fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// Whether a line has an absolute path into a directory, given without its leading slash.
+/// Whether a line has an absolute path into a directory. `directory` comes without its leading
+/// slash.
 fn has_path(line: &str, directory: &str) -> bool {
     line.match_indices('/').any(|(at, _)| {
         let before = line[..at].chars().next_back();
-        let begins_here = before.is_none_or(|character| character.is_whitespace() || "\"'`(=:<[".contains(character));
+        let begins_here = before
+            .is_none_or(|character| character.is_whitespace() || "\"'`(=:<[".contains(character));
         let rest = line[at + 1..].strip_prefix(directory);
         begins_here && rest.is_some_and(|rest| rest.starts_with('/'))
     })

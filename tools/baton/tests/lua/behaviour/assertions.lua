@@ -1,13 +1,17 @@
--- The counting assertions of the behaviour suite: a failure is kept and the file goes on, so that one run tells all.
+-- The counting assertions of the behaviour suite: a failure is kept and the file goes on, so that
+-- one run tells all.
 --
 -- Nothing here knows of processes: the same file runs under any Lua 5.4.
 local assertions = {}
 
--- How a value is written in the expectations: 1, 1.0, -0.0, nan, nil, 'text' (with \ddd for what cannot be read).
+-- How a value is written in the expectations: 1, 1.0, -0.0, nan, nil, 'text' (with \ddd for what
+-- cannot be read).
 local function render(value)
   local kind = type(value)
   if kind == "string" then
-    return "'" .. value:gsub("[%c\\\127-\255]", function(byte) return ("\\%03d"):format(byte:byte()) end) .. "'"
+    return "'"
+      .. value:gsub("[%c\\\127-\255]", function(byte) return ("\\%03d"):format(byte:byte()) end)
+      .. "'"
   elseif math.type(value) == "float" then
     if value ~= value then return "nan" end
     local text = ("%.14g"):format(value)
@@ -87,20 +91,36 @@ end
 
 -- The text has this in it, as it stands.
 function Assertions:has(text, part, what)
-  return self:judge(type(text) == "string" and text:find(part, 1, true), what, "…" .. part .. "…", render(text))
+  return self:judge(
+    type(text) == "string" and text:find(part, 1, true),
+    what,
+    "…" .. part .. "…",
+    render(text)
+  )
 end
 
 function Assertions:matches(text, pattern, what)
-  return self:judge(type(text) == "string" and text:find(pattern), what, "a match of " .. pattern, render(text))
+  return self:judge(
+    type(text) == "string" and text:find(pattern),
+    what,
+    "a match of " .. pattern,
+    render(text)
+  )
 end
 
 -- f must raise an error whose text has this in it.
 function Assertions:raises(part, f, ...)
   local ok, message = pcall(f, ...)
-  return self:judge(not ok and tostring(message):find(part, 1, true), nil, "! …" .. part, outcome(ok, message))
+  return self:judge(
+    not ok and tostring(message):find(part, 1, true),
+    nil,
+    "! …" .. part,
+    outcome(ok, message)
+  )
 end
 
--- Pairs of code and what it gives: an expression or a chunk, called "row" in messages, run in an environment of its own.
+-- Pairs of code and what it gives: an expression or a chunk, called "row" in messages, run in an
+-- environment of its own.
 function Assertions:rows(pairs_of_text, given)
   assert(#pairs_of_text % 2 == 0, "a row lacks its expectation")
   for i = 1, #pairs_of_text, 2 do

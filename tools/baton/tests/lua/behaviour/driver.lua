@@ -3,7 +3,8 @@
 -- plain      in the main program: as any Lua runs it
 -- preempted  the same, in slices of 100 us beside three busy processes
 -- spawned    in a process of its own, preempted likewise
--- crowd      in four processes of the same VM at once; files about state that a VM has once are not run so
+-- crowd      in four processes of the same VM at once; files about state that a VM has once are not
+--            run so
 local assertions = require "behaviour.assertions"
 
 local mode, file = arg[1], arg[2]

@@ -1,4 +1,5 @@
--- Guests come to a chat server, talk and go: chat.lua SERVER, for `baton --simulate`. The sockets are channels, as nothing may come from outside there.
+-- Guests come to a chat server, talk and go: chat.lua SERVER, for `baton --simulate`. The sockets
+-- are channels, as nothing may come from outside there.
 local process = require "baton.process"
 
 local GUESTS, VISITS = 4, 8

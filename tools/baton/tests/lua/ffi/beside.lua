@@ -23,9 +23,13 @@ function case.the_main_process_may_call_long()
   check.that(subject.subject_await(flag_after_ticks()) > 0)
 end
 
--- Waits until so many calls of subject_await are inside of it: before that their processes may be foreign for a moment only.
+-- Waits until so many calls of subject_await are inside of it: before that their processes may be
+-- foreign for a moment only.
 local function are_inside(count)
-  check.eventually("so many await their flag", function() return subject.subject_awaiting() == count end)
+  check.eventually(
+    "so many await their flag",
+    function() return subject.subject_awaiting() == count end
+  )
 end
 
 function case.ten_long_calls_overlap()
@@ -68,6 +72,33 @@ function case.many_processes_call_shortly_while_others_call_long()
   for i = 1, 4 do check.results("sum", { true, 100000 // 3 * 3 + 1 }, short[i]:join()) end
   stop = true
   for i = 1, 4 do check.equal(long[i]:join(), true) end
+end
+
+-- A callback that waits leaves frames of C on its thread. A call there that nobody knows yet does
+-- not hold it up.
+function case.a_first_long_call_does_not_delay_a_callback_that_waits()
+  local qsort = ffi.fn [[
+    void qsort(void *base, size_t count, size_t size, int (*compare)(const void *, const void *))
+  ]]
+  local may_end = process.semaphore(0)
+  local array = ffi.new("int[2]", 2, 1)
+  local sorter = process.spawn(function()
+    qsort(array, 2, ffi.sizeof "int", ffi.cast("int (*)(const void *, const void *)", function()
+      may_end:wait()
+      return 1
+    end))
+    return array[0]
+  end)
+  check.becomes(sorter, "waiting")
+  local flag = ffi.new "char[1]"
+  local fresh = ffi.fn("int subject_await(char *flag)", subject)
+  -- until the flag is set, which the sorter does not wait for
+  local caller = process.spawn(fresh, flag)
+  check.becomes(caller, "foreign")
+  may_end:signal()
+  check.results("sorter", { true, 1 }, sorter:join(20))
+  flag[0] = 1
+  check.equal(caller:join(), true)
 end
 
 function case.a_kill_takes_effect_when_the_call_returns()

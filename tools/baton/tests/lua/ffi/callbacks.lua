@@ -7,7 +7,8 @@ local case = {}
 
 ffi.cdef [[
 void qsort(void *base, size_t count, size_t size, int (*compare)(const int *, const int *));
-void *bsearch(const void *key, const void *base, size_t count, size_t size, int (*compare)(const int *, const int *));
+void *bsearch(const void *key, const void *base, size_t count, size_t size,
+              int (*compare)(const int *, const int *));
 ]]
 
 local function by_value(a, b) return a[0] - b[0] end
@@ -31,7 +32,10 @@ function case.arguments_and_results_of_all_kinds_are_converted()
   check.list(seen, { 10, 10.5, 10.25, 11, 12, "text" })
   local p = subject.subject_call_for_point(function(q) return { q.y * 2, q.x * 3 } end, 5, 6)
   check.list({ p.x, p.y }, { 12, 15 })
-  check.equal(subject.subject_call_small(function(a, b) return a == 200 and b == -300 and -7 or 0 end), -7)
+  check.equal(
+    subject.subject_call_small(function(a, b) return a == 200 and b == -300 and -7 or 0 end),
+    -7
+  )
 end
 
 function case.a_structure_that_is_passed_is_a_copy()
@@ -154,7 +158,12 @@ function case.an_error_answers_zero_and_is_raised_when_the_call_returns()
   check.that(got == problem, "the first error is raised")
   check.equal(calls, 5)
   check.raises("callbacks.lua:%d+: told", subject.subject_call, function() error "told" end, 1)
-  check.raises("cannot convert 'string' to 'int'", subject.subject_call, function() return "text" end, 1)
+  check.raises(
+    "cannot convert 'string' to 'int'",
+    subject.subject_call,
+    function() return "text" end,
+    1
+  )
   check.equal(subject.subject_call(function(n) return n end, 3), 3)
 end
 
@@ -173,7 +182,9 @@ end
 function case.a_coroutine_may_call_and_be_called_but_not_yield_across_c()
   local co = coroutine.wrap(function(n)
     n = coroutine.yield(subject.subject_call(function(i)
-      return coroutine.wrap(function() return subject.subject_call(function(k) return k + 1 end, i) end)()
+      return coroutine.wrap(function()
+        return subject.subject_call(function(k) return k + 1 end, i)
+      end)()
     end, n))
     return (select(2, pcall(subject.subject_call, function() coroutine.yield() end, n)))
   end)

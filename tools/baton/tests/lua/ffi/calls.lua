@@ -27,7 +27,11 @@ end
 function case.enumerations_take_names()
   check.equal(subject.subject_next_colour "RED", 5)
   check.equal(subject.subject_next_colour(5), 6)
-  check.raises("bad argument #1 to 'subject_next_colour' %(cannot convert 'string'", subject.subject_next_colour, "PINK")
+  check.raises(
+    "bad argument #1 to 'subject_next_colour' %(cannot convert 'string'",
+    subject.subject_next_colour,
+    "PINK"
+  )
 end
 
 function case.structures_and_unions_go_by_value()
@@ -49,9 +53,23 @@ function case.variable_arguments_have_the_types_of_their_values()
   check.equal(subject.subject_sum(0), 0)
   check.equal(subject.subject_sum(4, 1, 2, 3, ffi.new("int", 4)), 10)
   local buffer = ffi.new "char[100]"
-  check.equal(subject.subject_sum(3, ffi.new("int8_t", -5), ffi.new("uint16_t", 60000), true), 59996)
+  check.equal(
+    subject.subject_sum(3, ffi.new("int8_t", -5), ffi.new("uint16_t", 60000), true),
+    59996
+  )
   ffi.cdef "int snprintf(char *to, size_t size, const char *format, ...);"
-  ffi.C.snprintf(buffer, 100, "%d %ld %g %s %p %c %.1f", ffi.new("int", -1), 1 << 40, 2.5, "text", nil, ffi.new("int", 65), ffi.new("float", 1.25))
+  ffi.C.snprintf(
+    buffer,
+    100,
+    "%d %ld %g %s %p %c %.1f",
+    ffi.new("int", -1),
+    1 << 40,
+    2.5,
+    "text",
+    nil,
+    ffi.new("int", 65),
+    ffi.new("float", 1.25)
+  )
   check.equal(ffi.string(buffer), "-1 1099511627776 2.5 text (nil) A 1.2")
 end
 
@@ -113,12 +131,33 @@ function case.functions_are_called_through_pointers()
 end
 
 function case.wrong_calls_say_what_is_wrong()
-  check.raises("wrong number of arguments to 'subject_add' %(2 expected, got 1%)", subject.subject_add, 1)
-  check.raises("wrong number of arguments to 'subject_add' %(2 expected, got 3%)", subject.subject_add, 1, 2, 3)
-  check.raises("wrong number of arguments to 'subject_sum' %(1 expected at least, got 0%)", subject.subject_sum)
-  check.raises("bad argument #2 to 'subject_add' %(cannot convert 'string' to 'int'%)", subject.subject_add, 1, "2")
-  check.raises("bad argument #1 to 'subject_mirror' %(cannot convert 'struct mixed' to 'struct point'%)", subject.subject_mirror,
-    ffi.new "struct mixed")
+  check.raises(
+    "wrong number of arguments to 'subject_add' %(2 expected, got 1%)",
+    subject.subject_add,
+    1
+  )
+  check.raises(
+    "wrong number of arguments to 'subject_add' %(2 expected, got 3%)",
+    subject.subject_add,
+    1,
+    2,
+    3
+  )
+  check.raises(
+    "wrong number of arguments to 'subject_sum' %(1 expected at least, got 0%)",
+    subject.subject_sum
+  )
+  check.raises(
+    "bad argument #2 to 'subject_add' %(cannot convert 'string' to 'int'%)",
+    subject.subject_add,
+    1,
+    "2"
+  )
+  check.raises(
+    "bad argument #1 to 'subject_mirror' %(cannot convert 'struct mixed' to 'struct point'%)",
+    subject.subject_mirror,
+    ffi.new "struct mixed"
+  )
   check.raises("missing declaration of 'strfry'", function() return ffi.C.strfry end)
   ffi.cdef "void no_such_symbol(void);"
   check.raises("undefined symbol 'no_such_symbol'", function() return ffi.C.no_such_symbol end)
@@ -145,7 +184,12 @@ function case.memory_that_only_the_call_knows_is_not_collected()
   local process = require "baton.process"
   local collected = false
   local filler = process.spawn(function()
-    subject.subject_fill_later(50, ffi.gc(ffi.new "char[100000]", function() collected = true end), 1, 100000)
+    subject.subject_fill_later(
+      50,
+      ffi.gc(ffi.new "char[100000]", function() collected = true end),
+      1,
+      100000
+    )
     return collected
   end)
   while filler:status() ~= "dead" do

@@ -1,4 +1,5 @@
--- libcurl by its own functions, over HTTP: the server is the test's, and its address in the environment.
+-- libcurl by its own functions, over HTTP: the server is the test's, and its address in the
+-- environment.
 local check = require "check"
 local ffi = require "baton.ffi"
 local process = require "baton.process"
@@ -12,7 +13,8 @@ int curl_easy_setopt(CURL *handle, int option, ...);
 int curl_easy_getinfo(CURL *handle, int info, ...);
 int curl_easy_perform(CURL *handle);
 void curl_easy_cleanup(CURL *handle);
-enum { CURLOPT_URL = 10002, CURLOPT_WRITEFUNCTION = 20011, CURLOPT_NOSIGNAL = 99, CURLINFO_RESPONSE_CODE = 0x200002 };
+enum { CURLOPT_URL = 10002, CURLOPT_WRITEFUNCTION = 20011, CURLOPT_NOSIGNAL = 99,
+       CURLINFO_RESPONSE_CODE = 0x200002 };
 ]]
 local curl = ffi.load "libcurl.so.4"
 local write_type = ffi.typeof "size_t (*)(char *data, size_t size, size_t count, void *)"

@@ -93,7 +93,10 @@ function case.the_vm_stays_while_callers_move()
   for i = 1, 20 do check.results("process", { true }, all[i]:join()) end
   local after = process.stats()
   check.equal(after.moves - before.moves, 200)
-  check.that(after.handovers - before.handovers <= after.retakes - before.retakes, "only a surprise moves the VM")
+  check.that(
+    after.handovers - before.handovers <= after.retakes - before.retakes,
+    "only a surprise moves the VM"
+  )
 end
 
 function case.a_call_that_moved_may_call_back()
@@ -139,7 +142,8 @@ function case.beyond_the_bound_on_threads_calls_wait_for_their_turn()
   for i = 1, 16 do check.results("call", { true, 50 }, all[i]:join()) end
   check.that(process.now() - start >= 0.2)
   check.that(process.stats().thread_bound_hits > 0)
-  -- On a busy machine any call may last, and those that nobody expected to last take up to five threads more.
+  -- On a busy machine any call may last, and those that nobody expected to last take up to five
+  -- threads more.
   check.within(process.threads(), 1, 5 + 5)
 end
 
@@ -155,7 +159,10 @@ function case.calls_of_functions_that_nothing_is_known_of_wait_for_their_turn()
     for i = 1, 12 do n = n + (all[i]:status() == status and 1 or 0) end
     return n
   end
-  check.eventually("three are out, and the others wait", function() return count "foreign" == 3 and count "waiting" == 9 end)
+  check.eventually(
+    "three are out, and the others wait",
+    function() return count "foreign" == 3 and count "waiting" == 9 end
+  )
   check.within(process.threads(), 3, 8)
   for i = 12, 1, -1 do flags[i][0] = 1 end
   for i = 1, 12 do check.equal(all[i]:join(), true) end
@@ -173,14 +180,20 @@ function case.functions_known_to_be_short_do_not_wait_for_a_thread()
   end)
   process.params.max_threads = 3
   local flag, all = ffi.new "char[1]", {}
-  for i = 1, 4 do all[i] = process.spawn(fresh "int subject_await(const volatile char *flag)", flag) end
+  for i = 1, 4 do
+    all[i] = process.spawn(fresh "int subject_await(const volatile char *flag)", flag)
+  end
   check.eventually("the bound is hit", function() return process.stats().thread_bound_hits >= 1 end)
-  check.eventually("none of its calls asks for a thread", function() -- unless the machine stands still in one
-    local hits = process.stats().thread_bound_hits
-    local p = process.spawn(function() for i = 1, 2000 do check.equal(add(i, 1), i + 1) end end)
+  -- A machine that stands still in one makes it a long one. The middle one of eleven batches
+  -- is judged.
+  local hits = {}
+  for i = 1, 11 do
+    local before = process.stats().thread_bound_hits
+    local p = process.spawn(function() for k = 1, 2000 do check.equal(add(k, 1), k + 1) end end)
     check.results("join", { true }, p:join())
-    return process.stats().thread_bound_hits == hits
-  end)
+    hits[i] = process.stats().thread_bound_hits - before
+  end
+  check.equal(check.middle(hits), 0, "calls that ask for a thread")
   flag[0] = 1
   for i = 1, 4 do check.equal(all[i]:join(), true) end
 end
@@ -200,7 +213,8 @@ function case.errno_comes_back_with_a_call_that_moved()
 end
 
 function case.collections_while_callers_are_out_move_nothing()
-  local fill = ffi.blocking(fresh "void subject_fill_later(int ms, char *to, int byte, size_t size)")
+  local fill =
+    ffi.blocking(fresh "void subject_fill_later(int ms, char *to, int byte, size_t size)")
   local all = {}
   for i = 1, 10 do
     all[i] = process.spawn(function()
@@ -214,7 +228,9 @@ function case.collections_while_callers_are_out_move_nothing()
     text[i] = ("x"):rep(i * 100)
     if i % 10 == 0 then collectgarbage() process.sleep(0.001) end
   end
-  for i = 1, 10 do check.results("memory", { true, string.char(64 + i):rep(10000) }, all[i]:join()) end
+  for i = 1, 10 do
+    check.results("memory", { true, string.char(64 + i):rep(10000) }, all[i]:join())
+  end
 end
 
 check.run(case)

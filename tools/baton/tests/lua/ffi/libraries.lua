@@ -9,7 +9,8 @@ local function sqlite()
   typedef struct sqlite3 sqlite3;
   int sqlite3_open(const char *name, sqlite3 **db);
   int sqlite3_close(sqlite3 *db);
-  int sqlite3_exec(sqlite3 *db, const char *sql, int (*row)(void *, int, char **, char **), void *, char **message);
+  int sqlite3_exec(sqlite3 *db, const char *sql, int (*row)(void *, int, char **, char **),
+                   void *, char **message);
   const char *sqlite3_errmsg(sqlite3 *db);
   void sqlite3_free(void *);
   ]]
@@ -22,14 +23,24 @@ end
 function case.sqlite_hands_its_rows_to_a_callback()
   local library, db = sqlite()
   check.equal(library.sqlite3_exec(db, "create table t (a integer, b text)", nil, nil, nil), 0)
-  for i = 1, 50 do library.sqlite3_exec(db, ("insert into t values (%d, 'row %d')"):format(i, i), nil, nil, nil) end
+  for i = 1, 50 do
+    library.sqlite3_exec(db, ("insert into t values (%d, 'row %d')"):format(i, i), nil, nil, nil)
+  end
   local rows = {}
-  local status = library.sqlite3_exec(db, "select a, b from t order by a", function(_, count, values, names)
-    local row = {}
-    for i = 0, count - 1 do row[ffi.string(names[i])] = ffi.string(values[i]) end
-    rows[#rows + 1] = row
-    return 0
-  end, nil, nil)
+  local status = library.sqlite3_exec(
+    db,
+    "select a, b from t order by a",
+    function(_, count, values, names)
+      local row = {}
+      for i = 0, count - 1 do
+        row[ffi.string(names[i])] = ffi.string(values[i])
+      end
+      rows[#rows + 1] = row
+      return 0
+    end,
+    nil,
+    nil
+  )
   check.equal(status, 0)
   check.equal(#rows, 50)
   check.equal(rows[50].b, "row 50")
@@ -41,8 +52,17 @@ function case.sqlite_reports_errors_and_takes_an_abort()
   check.that(library.sqlite3_exec(db, "select nonsense", nil, nil, message) ~= 0)
   check.matches(ffi.string(message[0]), "nonsense")
   library.sqlite3_free(message[0])
-  check.equal(library.sqlite3_exec(db, "select 1", function() return 1 end, nil, nil), 4) -- SQLITE_ABORT
-  check.raises("from the row", library.sqlite3_exec, db, "select 1", function() error "from the row" end, nil, nil)
+  -- SQLITE_ABORT
+  check.equal(library.sqlite3_exec(db, "select 1", function() return 1 end, nil, nil), 4)
+  check.raises(
+    "from the row",
+    library.sqlite3_exec,
+    db,
+    "select 1",
+    function() error "from the row" end,
+    nil,
+    nil
+  )
 end
 
 function case.a_long_query_does_not_stop_a_ticker()
@@ -55,11 +75,20 @@ function case.a_long_query_does_not_stop_a_ticker()
     end
   end)
   local answer
-  check.equal(library.sqlite3_exec(db, [[with recursive n(i) as (select 1 union all select i + 1 from n where i < 1000000)
-    select sum(i) from n]], function(_, _, values)
-    answer = ffi.string(values[0])
-    return 0
-  end, nil, nil), 0)
+  check.equal(
+    library.sqlite3_exec(
+      db,
+      [[with recursive n(i) as (select 1 union all select i + 1 from n where i < 1000000)
+    select sum(i) from n]],
+      function(_, _, values)
+        answer = ffi.string(values[0])
+        return 0
+      end,
+      nil,
+      nil
+    ),
+    0
+  )
   check.equal(answer, "500000500000")
   check.that(ticks > 0, "others went on")
 end
@@ -121,7 +150,8 @@ end
 function case.zlib_compresses_and_expands()
   ffi.cdef [[
   unsigned long compressBound(unsigned long size);
-  int compress2(uint8_t *to, unsigned long *size, const uint8_t *from, unsigned long count, int level);
+  int compress2(uint8_t *to, unsigned long *size, const uint8_t *from, unsigned long count,
+                int level);
   int uncompress(uint8_t *to, unsigned long *size, const uint8_t *from, unsigned long count);
   ]]
   local zlib = ffi.load "libz.so.1"

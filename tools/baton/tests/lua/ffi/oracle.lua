@@ -1,4 +1,5 @@
--- What the ffi has to say about generated declarations; a program in C says the same (tests/oracle).
+-- What the ffi has to say about generated declarations; a program in C says the same
+-- (tests/oracle).
 local ffi = require "baton.ffi"
 local oracle = {}
 
@@ -50,7 +51,11 @@ local function offset(object, path)
 end
 
 local function bytes(object)
-  return (ffi.string(ffi.cast("char *", object), ffi.sizeof(object)):gsub(".", function(byte) return ("%02x"):format(byte:byte()) end))
+  return (
+    ffi
+      .string(ffi.cast("char *", object), ffi.sizeof(object))
+      :gsub(".", function(byte) return ("%02x"):format(byte:byte()) end)
+  )
 end
 
 local function write(object, leaf, which)
@@ -150,7 +155,12 @@ function oracle.call(label, name, form, ...)
   for i, argument in ipairs { ... } do arguments[i] = given(argument, argument[3]) end
   local f = library[name]
   io.write(label, ": ", show[form](f(table.unpack(arguments))), "\n")
-  io.write(label, ": ", show[form](library[name .. "_through"](function(...) return f(...) end)), " through\n")
+  io.write(
+    label,
+    ": ",
+    show[form](library[name .. "_through"](function(...) return f(...) end)),
+    " through\n"
+  )
 end
 
 return oracle

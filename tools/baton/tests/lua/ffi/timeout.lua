@@ -8,7 +8,8 @@ local case = {}
 local function fresh(prototype, seconds) return ffi.timeout(ffi.fn(prototype, subject), seconds) end
 local await = "int subject_await(const volatile char *flag)"
 
--- For tests of exact order: nobody is preempted, and no call is taken for one that lasts because the system keeps its thread waiting.
+-- For tests of exact order: nobody is preempted, and no call is taken for one that lasts because
+-- the system keeps its thread waiting.
 local function exactly_in_order()
   check.without_slices()
   process.params.window = 3600
@@ -93,7 +94,10 @@ function case.many_calls_run_beside_each_other_and_some_time_out()
   local slow, quick = fresh(await, 0.1), fresh("int subject_sleep_ms(int ms)", 60)
   local all = {}
   for i = 1, 10 do
-    all[i] = process.spawn({ quiet = true }, function() return pcall(i % 2 == 0 and slow or quick, i % 2 == 0 and flag or i) end)
+    all[i] = process.spawn(
+      { quiet = true },
+      function() return pcall(i % 2 == 0 and slow or quick, i % 2 == 0 and flag or i) end
+    )
   end
   for i = 1, 10 do
     local _, ok, value = all[i]:join()
@@ -117,7 +121,11 @@ function case.who_waits_for_a_thread_longer_than_the_timeout_is_told_the_bound()
   local flag = ffi.new "char[1]"
   local call = fresh(await, 0.01)
   for _ = 1, 3 do check.raises("'subject_await' timed out$", call, flag) end
-  check.raises("timed out while it waited for a thread: 3 calls with a timeout are going on.*max_threads", call, flag)
+  check.raises(
+    "timed out while it waited for a thread: 3 calls with a timeout are going on.*max_threads",
+    call,
+    flag
+  )
   flag[0] = 1
 end
 
@@ -143,7 +151,8 @@ function case.beyond_the_bound_calls_wait_for_their_turn_in_order()
   check.list(log, { 1, 2, 4, 5, 6, 7, 8 })
 end
 
--- Those that are killed see it while the thread that is free has been promised to the first who waits.
+-- Those that are killed see it while the thread that is free has been promised to the first who
+-- waits.
 function case.who_leaves_the_queue_moves_nobody_back()
   exactly_in_order()
   process.params.max_threads = 1

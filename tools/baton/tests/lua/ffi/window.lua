@@ -1,6 +1,8 @@
--- A library that insists on one thread: SDL's window and its events, in a process that is bound to the thread of the name given as the first argument.
--- Beside it: a ticker, a process that posts events, one that shares the thread, and one on a thread of its own which, as a user would, moves the mouse and
--- presses keys through the X server, and takes a picture of the screen to the file given as the second argument.
+-- A library that insists on one thread: SDL's window and its events, in a process that is bound to
+-- the thread of the name given as the first argument. Beside it: a ticker, a process that posts
+-- events, one that shares the thread, and one on a thread of its own which, as a user would, moves
+-- the mouse and presses keys through the X server, and takes a picture of the screen to the file
+-- given as the second argument.
 local check = require "check"
 local ffi = require "baton.ffi"
 local process = require "baton.process"
@@ -13,8 +15,12 @@ typedef struct { int x, y, w, h; } SDL_Rect;
 typedef union {
   uint32_t type;
   struct { uint32_t type, timestamp, window; int32_t code; void *data1, *data2; } user;
-  struct { uint32_t type, timestamp, window; uint8_t state, repeat, padding[2]; int32_t scancode, sym; } key;
-  struct { uint32_t type, timestamp, window, which; uint8_t button, state, clicks, padding; int32_t x, y; } button;
+  struct {
+    uint32_t type, timestamp, window; uint8_t state, repeat, padding[2]; int32_t scancode, sym;
+  } key;
+  struct {
+    uint32_t type, timestamp, window, which; uint8_t button, state, clicks, padding; int32_t x, y;
+  } button;
   uint8_t padding[64];
 } SDL_Event;
 int SDL_Init(uint32_t flags);
@@ -39,7 +45,8 @@ int XCloseDisplay(Display *display);
 unsigned long XDefaultRootWindow(Display *display);
 int XSync(Display *display, int discard);
 uint8_t XKeysymToKeycode(Display *display, unsigned long keysym);
-XImage *XGetImage(Display *display, unsigned long drawable, int x, int y, unsigned w, unsigned h, unsigned long planes, int format);
+XImage *XGetImage(Display *display, unsigned long drawable, int x, int y, unsigned w, unsigned h,
+                  unsigned long planes, int format);
 unsigned long XGetPixel(XImage *image, int x, int y);
 int XTestFakeMotionEvent(Display *display, int screen, int x, int y, unsigned long delay);
 int XTestFakeButtonEvent(Display *display, unsigned button, int down, unsigned long delay);
@@ -58,7 +65,11 @@ local ready = process.event()
 local function draw(stripe)
   local surface = sdl.SDL_GetWindowSurface(window)
   local width = WIDTH // #STRIPES
-  sdl.SDL_FillRect(surface, ffi.new("SDL_Rect", { (stripe - 1) * width, 0, width, HEIGHT }), STRIPES[stripe])
+  sdl.SDL_FillRect(
+    surface,
+    ffi.new("SDL_Rect", { (stripe - 1) * width, 0, width, HEIGHT }),
+    STRIPES[stripe]
+  )
   check.equal(sdl.SDL_UpdateWindowSurface(window), 0)
 end
 
@@ -84,7 +95,11 @@ local function handle_events()
     elseif event.type == KEY_DOWN and event.key["repeat"] == 0 then
       log[#log + 1] = "key " .. event.key.scancode
     elseif event.type == BUTTON_DOWN then
-      log[#log + 1] = ("button %d at %d,%d"):format(event.button.button, event.button.x, event.button.y)
+      log[#log + 1] = ("button %d at %d,%d"):format(
+        event.button.button,
+        event.button.x,
+        event.button.y
+      )
     end
   until event.type == QUIT
   local title = ffi.string(sdl.SDL_GetWindowTitle(window))
@@ -108,7 +123,10 @@ ready:wait()
 local function await_quiet()
   check.becomes(gui, "foreign")
   local before = ticks
-  check.eventually("the ticker runs while the window waits", function() return ticks >= before + 20 end)
+  check.eventually(
+    "the ticker runs while the window waits",
+    function() return ticks >= before + 20 end
+  )
 end
 
 local function post(type, code)
@@ -137,7 +155,9 @@ local function screen_shot(display)
   local rows = {}
   for y = 0, HEIGHT - 1 do
     local row = {}
-    for x = 0, WIDTH - 1 do row[x + 1] = string.pack(">I3", x11.XGetPixel(image, x, y) & 0xffffff) end
+    for x = 0, WIDTH - 1 do
+      row[x + 1] = string.pack(">I3", x11.XGetPixel(image, x, y) & 0xffffff)
+    end
     rows[y + 1] = table.concat(row)
   end
   check.write_file(picture, ("P6 %d %d 255\n"):format(WIDTH, HEIGHT) .. table.concat(rows))

@@ -25,16 +25,20 @@ end
 -- A command that lasts until the file of that path is there.
 local function awaiting(path) return ("until [ -e '%s' ]; do sleep 0.02; done"):format(path) end
 
--- Waits until so many processes are out in calls, and ends what they wait for.
-local function end_when_out(count, path)
-  check.eventually("all are out at the same time", function() return process.stats().foreign >= count end)
+-- Waits until all processes wait for the world outside, and ends what they wait for.
+local function end_when_waiting(all, path)
+  check.eventually(
+    "all wait at the same time",
+    function() return process.stats().descriptor_waits >= #all end
+  )
+  for i = 1, #all do check.becomes(all[i], "waiting") end
   check.write_file(path, "")
 end
 
 function case.ten_commands_that_wait_overlap()
   local path, all = check.scratch "go", {}
   for i = 1, 10 do all[i] = process.spawn(os.execute, awaiting(path)) end
-  end_when_out(10, path)
+  end_when_waiting(all, path)
   for i = 1, 10 do check.results("execute", { true, true, "exit", 0 }, all[i]:join()) end
 end
 
@@ -46,7 +50,7 @@ function case.ten_pipes_that_wait_overlap()
       return pipe:read "n"
     end)
   end
-  end_when_out(10, path)
+  end_when_waiting(all, path)
   for i = 1, 10 do check.results("popen", { true, i }, all[i]:join()) end
 end
 
@@ -206,7 +210,8 @@ function case.native_threads_are_counted()
   local before, path, all = process.threads(), check.fifo(), {}
   for i = 1, 3 do all[i] = process.spawn(function() local f <close> = io.open(path) end) end
   check.eventually("more threads", function() return process.threads() > before end)
-  local writer <close> = io.open(path, "w") -- open until all have opened it, whenever they come to it
+  -- open until all have opened it, whenever they come to it
+  local writer <close> = io.open(path, "w")
   for i = 1, 3 do check.equal(all[i]:join(), true) end
 end
 

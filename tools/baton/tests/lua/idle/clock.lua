@@ -1,5 +1,6 @@
--- A clock that ticks once a second: on its own, or, with the argument "window", in a window of X11 whose connection is waited for in the poller, by way of
--- LuaSocket. Says "ticking" when it has begun, and "ticked" three ticks later; then it ticks on.
+-- A clock that ticks once a second: on its own, or, with the argument "window", in a window of X11
+-- whose connection is waited for in the poller, by way of LuaSocket. Says "ticking" when it has
+-- begun, and "ticked" three ticks later; then it ticks on.
 local process = require "baton.process"
 local PERIOD = 1
 
@@ -11,12 +12,14 @@ local function open_window()
     typedef union { int type; long pad[24]; } XEvent;
     Display *XOpenDisplay(const char *name);
     unsigned long XDefaultRootWindow(Display *display);
-    unsigned long XCreateSimpleWindow(Display *display, unsigned long parent, int x, int y, unsigned width, unsigned height,
-                                      unsigned border_width, unsigned long border, unsigned long background);
+    unsigned long XCreateSimpleWindow(Display *display, unsigned long parent, int x, int y,
+                                      unsigned width, unsigned height, unsigned border_width,
+                                      unsigned long border, unsigned long background);
     GC XCreateGC(Display *display, unsigned long drawable, unsigned long mask, void *values);
     int XSelectInput(Display *display, unsigned long window, long mask);
     int XMapWindow(Display *display, unsigned long window);
-    int XDrawImageString(Display *display, unsigned long drawable, GC gc, int x, int y, const char *text, int length);
+    int XDrawImageString(Display *display, unsigned long drawable, GC gc, int x, int y,
+                         const char *text, int length);
     int XFlush(Display *display);
     int XPending(Display *display);
     int XNextEvent(Display *display, XEvent *event);
@@ -26,7 +29,8 @@ local function open_window()
   local x11 = ffi.load "libX11.so.6"
   local display = x11.XOpenDisplay(ffi.nullptr)
   assert(display ~= ffi.nullptr, "no display")
-  local window = x11.XCreateSimpleWindow(display, x11.XDefaultRootWindow(display), 0, 0, 100, 40, 0, 0, 0xffffff)
+  local window =
+    x11.XCreateSimpleWindow(display, x11.XDefaultRootWindow(display), 0, 0, 100, 40, 0, 0, 0xffffff)
   local gc = x11.XCreateGC(display, window, 0, ffi.nullptr)
   x11.XSelectInput(display, window, EXPOSURE)
   x11.XMapWindow(display, window)

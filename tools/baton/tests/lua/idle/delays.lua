@@ -4,16 +4,18 @@ local process = require "baton.process"
 local params = process.params
 local case = {}
 
-local give_up_at = process.now() + 150 -- before the test is taken to hang
-
--- Tries until f returns at most `bound`, as long as there is time. A machine under load makes everything late; not every time.
-local function at_best(what, bound, f)
-  local least = math.huge
-  repeat
-    least = math.min(least, f())
-    if least <= bound then return end
-  until process.now() > give_up_at
-  error(("%s: at most %g expected, got %g at best"):format(what, bound, least))
+-- Of twenty times, less what the machine has kept the program's threads from a processor, five must
+-- be within the bound. f returns a time, and what was kept meanwhile, both in seconds. The faults
+-- that these tests are for make all twenty late. A busy machine makes many late by what it does not
+-- tell, such as interrupts, or another thread on the same core.
+local function usually(what, bound, f)
+  local times = {}
+  for i = 1, 20 do
+    local time, kept = f()
+    times[i] = time - kept
+  end
+  table.sort(times)
+  check.that(times[5] <= bound, ("%s: the 5th of 20 is %g"):format(what, times[5]))
 end
 
 -- How late a sleep is, which may not be early.
@@ -25,30 +27,52 @@ local function lateness(seconds)
   return late
 end
 
-function case.twenty_sleeps_of_a_millisecond_take_little_more_than_twenty()
-  -- A busy machine hardly lets twenty in a row undisturbed, but three quarters of them at times.
-  at_best("late ones of 20 sleeps of 1 ms", 5, function()
-    local late = 0
-    for _ = 1, 20 do
-      local start = process.now()
-      process.sleep(0.001)
-      if process.now() - start > 0.00106 then late = late + 1 end
-    end
-    return late
-  end)
+-- The same, and what was kept.
+local function lateness_and_kept(seconds, kept)
+  local before = kept()
+  local late = lateness(seconds)
+  return late, kept() - before
+end
+
+-- A wait in whole milliseconds would be late by more. The bound is some three times what is usual.
+function case.sleeps_of_a_millisecond_are_late_by_little()
+  local kept = check.time_kept()
+  usually("lateness", 0.0002, function() return lateness_and_kept(0.001, kept) end)
 end
 
 function case.sleeps_of_every_length_are_late_by_less_than_half_a_millisecond()
+  local kept = check.time_kept()
   for _, seconds in ipairs { 0.00005, 0.0001, 0.001, 0.01 } do
-    at_best("lateness of " .. seconds, 0.0005, function() return lateness(seconds) end)
+    usually(
+      "lateness of " .. seconds,
+      0.0005,
+      function() return lateness_and_kept(seconds, kept) end
+    )
   end
 end
 
+-- Only what is kept after the sleeper is due makes it late: the busy ones see how much was kept
+-- until then.
 function case.an_urgent_sleeper_wakes_in_time_beside_busy_processes()
-  for _ = 1, 3 do process.spawn({ daemon = true }, function() while true do end end) end
+  local due, kept, kept_before = math.huge, nil, 0
+  local function compute()
+    while true do
+      local now = process.now()
+      if due - 0.0003 < now and now < due then kept_before = kept() end
+    end
+  end
+  for _ = 1, 3 do process.spawn({ daemon = true }, compute) end
   process.current():set_priority(60)
+  process.sleep(0.01) -- the monitor is there
+  kept = check.time_kept()
   for _, seconds in ipairs { 0.00005, 0.0001, 0.001, 0.01 } do
-    at_best("lateness of " .. seconds .. " beside busy processes", 0.001, function() return lateness(seconds) end)
+    usually("lateness of " .. seconds .. " beside busy processes", 0.001, function()
+      kept_before, due = kept(), process.now() + seconds
+      process.sleep_until(due)
+      local late = process.now() - due
+      check.that(late >= 0, "not early")
+      return late, kept() - kept_before
+    end)
   end
 end
 
@@ -76,16 +100,26 @@ function case.a_wait_of_an_hour_does_not_keep_from_what_comes_sooner()
   timer:cancel()
 end
 
--- Preemption must not have gone to sleep with the program. Each try begins with an idle that is well past the time after which the monitor parks. A busy machine
--- makes some of them late; a monitor that nobody calls any more, or that is called a tick late, makes all of them late.
+-- Preemption must not have gone to sleep with the program. Each sample begins with an idle that is
+-- well past the time after which the monitor parks. A slice is as long as a tick of the monitor,
+-- whose first look is no sooner. A monitor that nobody calls any more, or that is called a tick
+-- late, makes all of them late.
 function case.after_a_long_idle_the_first_slice_ends_in_time()
-  at_best("seconds until an equal ran", params.slice + 0.001, function()
+  params.slice = 0.002
+  local function wait_for_a_turn()
     process.sleep(0.03)
     local start, ran = process.now(), nil
     local equal = process.spawn(function() ran = process.now() end)
     while not ran do end
     equal:join()
     return ran - start
+  end
+  wait_for_a_turn() -- the monitor is there
+  local kept = check.time_kept()
+  usually("seconds until an equal ran", params.slice + 0.001, function()
+    local before = kept()
+    local waited = wait_for_a_turn()
+    return waited, kept() - before
   end)
 end
 
@@ -100,12 +134,14 @@ end
 
 function case.a_thousand_timers_that_are_set_and_cancelled_leave_no_wake_up()
   params.spin = "off"
-  -- On a busy machine ten milliseconds may pass before the next statement: such a timer has fired when it is cancelled.
+  -- On a busy machine ten milliseconds may pass before the next statement: such a timer has fired
+  -- when it is cancelled.
   local fired = 0
   for i = 1, 1000 do process.after(0.01 + i * 1e-5, function() fired = fired + 1 end):cancel() end
   local before = process.stats().idle_waits
   process.sleep(0.1)
-  check.within(process.stats().idle_waits - before, 0, 2 + fired) -- none if the time was over before the wait
+  -- none if the time was over before the wait
+  check.within(process.stats().idle_waits - before, 0, 2 + fired)
   check.that(fired < 100, fired .. " of 1000 fired")
 end
 

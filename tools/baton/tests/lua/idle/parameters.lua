@@ -6,8 +6,10 @@ local case = {}
 
 function case.every_parameter_has_its_default()
   local defaults = {
-    slice = 0.010, beat = 0, window = 0.0001, spin = "learned", busy_loop_for = 0.002, spin_budget = 0.01, timer_slack = 0,
+    slice = 0.010, beat = 0, window = 0.0001, spin = "learned", busy_loop_for = 0.002,
+    spin_budget = 0.01, timer_slack = 0,
     thread_idle = 10, warn_blocked = 0.1, stack_size = 1 << 20, preemptive = true,
+    deadlock = "warn",
   }
   for name, value in pairs(params) do
     if name == "max_threads" then
@@ -22,7 +24,14 @@ end
 
 function case.every_parameter_can_be_set_to_what_it_is()
   for name, value in pairs(params) do params[name] = value end
-  for name, value in pairs { slice = 0.25, beat = 0.002, spin = "ema", busy_loop_for = 0, spin_budget = 1, timer_slack = 0.5 } do
+  for name, value in pairs {
+    slice = 0.25,
+    beat = 0.002,
+    spin = "ema",
+    busy_loop_for = 0,
+    spin_budget = 1,
+    timer_slack = 0.5,
+  } do
     params[name] = value
     check.equal(params[name], value, name)
   end
@@ -31,12 +40,14 @@ end
 function case.what_is_out_of_range_is_refused_with_the_range_and_changes_nothing()
   local low_and_high = {
     slice = { 0.00005, 3600 }, busy_loop_for = { 0, 1 }, spin_budget = { 0, 1 },
-    timer_slack = { 0, 3600 }, max_threads = { 1, 30000 }, thread_idle = { 0, 2592000 }, stack_size = { 65536, 4294967296 },
+    timer_slack = { 0, 3600 }, max_threads = { 1, 30000 }, thread_idle = { 0, 2592000 },
+    stack_size = { 65536, 4294967296 },
     warn_blocked = { 0.001, 2592000 },
   }
   for name, range in pairs(low_and_high) do
     local before = params[name]
-    local expected = ("parameter '%s': value out of range: from %%S+ to %%S+.* expected, got"):format(name)
+    local expected =
+      ("parameter '%s': value out of range: from %%S+ to %%S+.* expected, got"):format(name)
     for _, wrong in ipairs { range[1] - 1, range[2] + 1, 0 / 0, 1 / 0, -1 / 0 } do
       check.raises(expected, function() params[name] = wrong end)
     end
@@ -48,7 +59,10 @@ end
 function case.a_beat_and_a_window_are_zero_or_not_too_short()
   for name, shortest in pairs { beat = 0.00005, window = 0.00001 } do
     local before = params[name]
-    local expected = ("'%s': value out of range: from %.5f to 3600 seconds, or 0 expected"):format(name, shortest)
+    local expected = ("'%s': value out of range: from %.5f to 3600 seconds, or 0 expected"):format(
+      name,
+      shortest
+    )
     for _, wrong in ipairs { -1, shortest / 2, 3601, 0 / 0 } do
       check.raises(expected, function() params[name] = wrong end)
     end
@@ -104,7 +118,8 @@ function case.deadlines_within_the_slack_are_met_together()
     end)
   end
   for _, p in ipairs(all) do check.equal(p:join(), true) end
-  check.within(process.stats().idle_waits - before, 0, 3) -- none if a busy machine let all deadlines pass before
+  -- none if a busy machine let all deadlines pass before
+  check.within(process.stats().idle_waits - before, 0, 3)
 end
 
 check.run(case)

@@ -22,13 +22,16 @@ function case.off_parks_for_every_wait_and_spins_for_none()
   local grown = growth(sleep_often)
   check.within(grown.idle_waits, 1, 1000)
   check.equal(grown.spin_time, 0)
-  for _, name in ipairs { "spins_hit", "spins_failed", "parks_long", "parks_short" } do check.equal(grown[name], 0, name) end
+  for _, name in ipairs { "spins_hit", "spins_failed", "parks_long", "parks_short" } do
+    check.equal(grown[name], 0, name)
+  end
 end
 
 function case.ema_spins_for_waits_that_are_shorter_than_its_limit()
   params.spin, params.busy_loop_for = "ema", 1
   local grown = growth(sleep_often)
-  -- On a machine so busy that a deadline passes before the wait there is no spin, but a look in the poller, or not even that.
+  -- On a machine so busy that a deadline passes before the wait there is no spin, but a look in the
+  -- poller, or not even that.
   check.within(grown.spins_failed, 1, 10)
   check.within(grown.spins_failed + grown.idle_waits, 1, 10)
   check.equal(grown.spins_hit, 0, "a timer is nobody who came")
@@ -60,8 +63,12 @@ function case.every_spin_and_every_park_is_counted_once()
   local grown
   check.eventually("it spins", function()
     grown = growth(function() require "idle.short_waits"(500) end)
-    check.that(grown.spins_failed + grown.parks_long + grown.parks_short <= grown.idle_waits + grown.spins_hit + grown.spins_failed)
-    params.busy_loop_for = math.min(2 * params.busy_loop_for, 0.01) -- a busy machine may have made all waits longer
+    check.that(
+      grown.spins_failed + grown.parks_long + grown.parks_short
+        <= grown.idle_waits + grown.spins_hit + grown.spins_failed
+    )
+    -- a busy machine may have made all waits longer
+    params.busy_loop_for = math.min(2 * params.busy_loop_for, 0.01)
     return grown.spin_time > 0
   end)
   check.within(grown.spins_hit + grown.spins_failed, 1, math.maxinteger)

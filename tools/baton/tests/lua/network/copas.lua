@@ -1,11 +1,13 @@
--- Copas, a scheduler of its own: its loop runs in one process, and plain LuaSocket in others of the same program.
+-- Copas, a scheduler of its own: its loop runs in one process, and plain LuaSocket in others of the
+-- same program.
 local check = require "check"
 local process = require "baton.process"
 local copas = require "copas"
 local socket = require "socket"
 local case = {}
 
--- A server of Copas's that answers lines with `answer(line)`, or not where that is nil, in a process of its own.
+-- A server of Copas's that answers lines with `answer(line)`, or not where that is nil, in a
+-- process of its own.
 local function serve(answer)
   local server = assert(socket.bind("127.0.0.1", 0, 64))
   local _, port = server:getsockname()
@@ -29,7 +31,9 @@ end
 
 function case.processes_talk_to_a_server_of_copas()
   local port = serve(string.upper)
-  check.join_all(check.spawn_all(30, function(i) check.equal(ask(port, "line " .. i), "LINE " .. i) end))
+  check.join_all(
+    check.spawn_all(30, function(i) check.equal(ask(port, "line " .. i), "LINE " .. i) end)
+  )
   check.within(process.threads(), 1, process.features().poller == "polling" and 64 or 8, "threads")
 end
 
@@ -50,7 +54,12 @@ function case.a_handler_may_wait_for_another_process()
     asked:send(line)
     return (answered:receive())
   end)
-  check.join_all(check.spawn_all(10, function(i) check.equal(ask(port, "line " .. i), ("line " .. i):reverse()) end))
+  check.join_all(
+    check.spawn_all(
+      10,
+      function(i) check.equal(ask(port, "line " .. i), ("line " .. i):reverse()) end
+    )
+  )
 end
 
 function case.threads_of_copas_and_processes_share_the_program()
@@ -66,7 +75,9 @@ function case.threads_of_copas_and_processes_share_the_program()
       done = done + 1
     end)
   end
-  check.join_all(check.spawn_all(10, function(i) check.equal(ask(port, "process " .. i), "PROCESS " .. i) end))
+  check.join_all(
+    check.spawn_all(10, function(i) check.equal(ask(port, "process " .. i), "PROCESS " .. i) end)
+  )
   check.eventually("all threads have their answers", function() return done == 10 end)
 end
 

@@ -110,6 +110,43 @@ function case.once_and_nowait_are_as_ever()
   check.raises("invalid option .for ever.", uv.run, "for ever")
 end
 
+-- Guards: a callback was told that it ran in a coroutine, so that it tried to yield; and the loop
+-- did not know its mode.
+function case.a_callback_knows_that_it_may_not_yield_and_how_the_loop_runs()
+  local told
+  local function tell(mode)
+    told = nil
+    local timer = uv.new_timer()
+    timer:start(1, 0, function()
+      local thread, is_main = coroutine.running()
+      told = { thread, is_main, coroutine.isyieldable(), uv.loop_mode() }
+      timer:close()
+    end)
+    repeat uv.run(mode) until told
+    return told
+  end
+  local main = coroutine.running()
+  for mode, name in pairs { default = "default", once = "once", nowait = "nowait" } do
+    check.results(mode, { main, true, false, name }, table.unpack(tell(mode)))
+  end
+  check.results("no mode", { main, true, false, "default" }, table.unpack(tell()))
+  check.results(
+    "within a coroutine",
+    { main, true, false, "default" },
+    table.unpack(coroutine.wrap(tell)())
+  )
+  local own, own_is_main
+  local answers = { process.spawn(function()
+    own, own_is_main = coroutine.running()
+    return table.unpack(tell())
+  end):join() }
+  check.equal(own_is_main, false)
+  check.results("another process", { true, own, true, false, "default" }, table.unpack(answers))
+  check.equal(uv.loop_mode(), nil)
+  local wrapped = coroutine.wrap(function() return select(2, coroutine.running()) end)
+  check.equal(wrapped(), false)
+end
+
 function case.who_runs_the_loop_can_be_killed_and_another_one_goes_on()
   local server, port = listen(string.upper)
   local first = process.spawn(uv.run)
@@ -122,7 +159,8 @@ function case.who_runs_the_loop_can_be_killed_and_another_one_goes_on()
   local second = process.spawn({ daemon = true }, uv.run)
   check.results("question", { true, "TWO" }, question:join())
   check.becomes(second, "waiting")
-  check.equal(server:is_closing(), false) -- luv itself crashes when a handle is being closed as the program ends
+  -- luv itself crashes when a handle is being closed as the program ends
+  check.equal(server:is_closing(), false)
 end
 
 function case.the_pool_of_threads_wakes_the_loop()

@@ -1,4 +1,5 @@
--- redis-lua over plain LuaSocket, one connection for each process, with a server of its own at PORT.
+-- redis-lua over plain LuaSocket, one connection for each process, with a server of its own at
+-- PORT.
 local check = require "check"
 local process = require "baton.process"
 local redis = require "redis"
@@ -38,7 +39,12 @@ function case.transactions_go_on_beside_each_other()
   together(8, function(i)
     local client = connect()
     for _ = 1, 20 do
-      local replies = client:eval("redis.call('INCRBY', KEYS[1], 10) return {redis.call('DECRBY', KEYS[1], 9), ARGV[1]}", 1, "total", i)
+      local replies = client:eval(
+        "redis.call('INCRBY', KEYS[1], 10) return {redis.call('DECRBY', KEYS[1], 9), ARGV[1]}",
+        1,
+        "total",
+        i
+      )
       check.equal(replies[2], tostring(i))
     end
     client:quit()
@@ -93,14 +99,20 @@ function case.who_waits_for_the_server_can_be_killed()
   for i = 1, 10 do
     victims[i] = process.spawn(function()
       local client = connect()
-      local held <close> = setmetatable({}, { __close = function() client.network.socket:close() end })
+      local held <close> = setmetatable(
+        {},
+        { __close = function() client.network.socket:close() end }
+      )
       client:blpop("nothing", 0)
     end)
   end
   for i = 1, 10 do check.becomes(victims[i], "waiting") end
   for i = 1, 10 do check.equal(victims[i]:kill(), true) end
   for i = 1, 10 do check.results("victim", { false, "killed" }, victims[i]:join()) end
-  check.eventually("the server has one client left", function() return count_clients(control) == 1 end)
+  check.eventually(
+    "the server has one client left",
+    function() return count_clients(control) == 1 end
+  )
   check.equal(control:rpush("nothing", "x"), 1) -- nobody takes it
 end
 

@@ -13,7 +13,10 @@ local function send(number, body, port)
     rcpt = "<receiver" .. number .. "@localhost>",
     server = "127.0.0.1",
     port = port or PORT,
-    source = smtp.message { headers = { to = "receiver", subject = "number " .. number }, body = body },
+    source = smtp.message {
+      headers = { to = "receiver", subject = "number " .. number },
+      body = body,
+    },
   }
 end
 

@@ -1,4 +1,5 @@
--- LuaSec with certificates that are verified: a server and its clients, blocking, a process for each connection.
+-- LuaSec with certificates that are verified: a server and its clients, blocking, a process for
+-- each connection.
 local check = require "check"
 local process = require "baton.process"
 local socket = require "socket"
@@ -8,6 +9,8 @@ local ltn12 = require "ltn12"
 local make_certificate = require "packages.certificate"
 local case = {}
 
+process.params.warn_blocked = 60 -- a handshake computes for long on a busy machine
+
 local function new_certificate()
   local dir = check.scratch "certificate"
   assert(os.execute("mkdir '" .. dir .. "'"))
@@ -16,7 +19,14 @@ local function new_certificate()
 end
 
 local function serve_by(files, talk)
-  local context = assert(ssl.newcontext { mode = "server", protocol = "any", key = files.key, certificate = files.certificate })
+  local context = assert(
+    ssl.newcontext {
+      mode = "server",
+      protocol = "any",
+      key = files.key,
+      certificate = files.certificate,
+    }
+  )
   local server = assert(socket.bind("127.0.0.1", 0, 64))
   process.spawn({ daemon = true, name = "server" }, function()
     while true do
@@ -34,13 +44,17 @@ end
 
 local function serve(files, answer)
   return serve_by(files, function(connection)
-    for line in function() return connection:receive() end do connection:send(answer(line) .. "\n") end
+    for line in function() return connection:receive() end do
+      connection:send(answer(line) .. "\n")
+    end
   end)
 end
 
 local function connect(port, trusted)
   local plain = assert(socket.connect("127.0.0.1", port))
-  local connection = assert(ssl.wrap(plain, { mode = "client", protocol = "any", verify = "peer", cafile = trusted }))
+  local connection = assert(
+    ssl.wrap(plain, { mode = "client", protocol = "any", verify = "peer", cafile = trusted })
+  )
   local ok, why = connection:dohandshake()
   if not ok then
     connection:close()
@@ -100,7 +114,8 @@ end
 
 function case.a_handshake_that_gets_no_answer_stops_nobody()
   local silent = assert(socket.bind("127.0.0.1", 0))
-  local victim = process.spawn(connect, (select(2, silent:getsockname())), new_certificate().certificate)
+  local victim =
+    process.spawn(connect, (select(2, silent:getsockname())), new_certificate().certificate)
   check.becomes(victim, "waiting")
   local ticks = 0
   while ticks < 5 do
@@ -143,14 +158,21 @@ local function serve_https(files, wait)
     local path = request:match "^GET (%S+)"
     repeat line = connection:receive() until line == "" or line == nil
     if wait then wait(path, connection) end
-    connection:send(("HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s"):format(#path, path))
+    connection:send(
+      ("HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s"):format(#path, path)
+    )
   end)
   return "https://127.0.0.1:" .. port
 end
 
 local function get(address, trusted)
   local parts = {}
-  local ok, status = https.request { url = address, sink = ltn12.sink.table(parts), verify = "peer", cafile = trusted }
+  local ok, status = https.request {
+    url = address,
+    sink = ltn12.sink.table(parts),
+    verify = "peer",
+    cafile = trusted,
+  }
   if not ok then return nil, status end
   check.equal(status, 200)
   return table.concat(parts)

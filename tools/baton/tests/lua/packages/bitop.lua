@@ -14,9 +14,21 @@ local function crc32(text)
 end
 
 return function(t)
-  t.say(bit.tobit(0xffffffff), bit.tobit(2 ^ 40 + 5), bit.tohex(-1), bit.tohex(255, 4), bit.tohex(255, -4))
+  t.say(
+    bit.tobit(0xffffffff),
+    bit.tobit(2 ^ 40 + 5),
+    bit.tohex(-1),
+    bit.tohex(255, 4),
+    bit.tohex(255, -4)
+  )
   t.say(bit.band(0x12345678, 0xff), bit.bor(1, 2, 4, 8), bit.bxor(0xa5, 0xff), bit.bnot(0))
-  t.say(bit.lshift(1, 31), bit.lshift(1, 32), bit.rshift(-256, 8), bit.arshift(-256, 8), bit.bswap(0x12345678))
+  t.say(
+    bit.lshift(1, 31),
+    bit.lshift(1, 32),
+    bit.rshift(-256, 8),
+    bit.arshift(-256, 8),
+    bit.bswap(0x12345678)
+  )
   t.say(bit.rol(0x12345678, 12), bit.ror(0x12345678, 12))
   t.say(bit.tohex(crc32 "123456789"), bit.tohex(crc32(("text"):rep(1000))))
   t.say(pcall(bit.band, "x"))

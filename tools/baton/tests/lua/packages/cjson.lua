@@ -5,7 +5,8 @@ local safe = require "cjson.safe"
 local function nested(depth) return ("["):rep(depth) .. ("]"):rep(depth) end
 
 return function(t)
-  local text = '{"list":[1,2.5,-3e2,true,false,null,"\\u00e9\\ud83d\\ude00\\n"],"empty":{},"zero":0}'
+  local text =
+    '{"list":[1,2.5,-3e2,true,false,null,"\\u00e9\\ud83d\\ude00\\n"],"empty":{},"zero":0}'
   local value = cjson.decode(text)
   t.say(#value.list, value.list[3], value.list[6] == cjson.null, value.list[7], value.zero)
   t.say(cjson.decode(cjson.encode(value)).list[7] == value.list[7])

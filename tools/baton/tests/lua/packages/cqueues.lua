@@ -1,4 +1,5 @@
--- cqueues: controllers with sleeping and talking coroutines, conditions, promises, threads with states of their own.
+-- cqueues: controllers with sleeping and talking coroutines, conditions, promises, threads with
+-- states of their own.
 local cqueues = require "cqueues"
 local condition = require "cqueues.condition"
 local promise = require "cqueues.promise"

@@ -1,5 +1,5 @@
--- Runs several copies of a program of this directory in processes of their own, beside a ticking one: crowd.lua NAME [SLICE].
--- All must say the same, which is written once.
+-- Runs several copies of a program of this directory in processes of their own, beside a ticking
+-- one: crowd.lua NAME [SLICE]. All must say the same, which is written once.
 local process = require "baton.process"
 local kit = require "packages.kit"
 
@@ -52,7 +52,9 @@ for i = 1, COPIES do
   texts[i] = text
 end
 for i = 2, COPIES do
-  if texts[i] ~= texts[1] then error("copy " .. i .. " said\n" .. texts[i] .. "\nand the first one\n" .. texts[1]) end
+  if texts[i] ~= texts[1] then
+    error("copy " .. i .. " said\n" .. texts[i] .. "\nand the first one\n" .. texts[1])
+  end
 end
 
 -- Whatever the module did to timers, signals or threads, a sleeping process still wakes up.

@@ -16,12 +16,18 @@ return function(t, placeholder, ...)
   local connection = assert(DBI.Connect(...))
   connection:autocommit(true)
   t.say(connection:ping(), connection:quote "it's")
-  assert(DBI.Do(connection, sql "create table thing (id integer primary key, name varchar(40), weight float)"))
+  assert(
+    DBI.Do(
+      connection,
+      sql "create table thing (id integer primary key, name varchar(40), weight float)"
+    )
+  )
   local insert = assert(connection:prepare(sql "insert into thing values (?, ?, ?)"))
   for i = 1, 200 do assert(insert:execute(i, i % 50 ~= 0 and "thing " .. i or nil, i / 4)) end
   t.say(insert:affected())
   insert:close()
-  local select_some = assert(connection:prepare(sql "select id, name, weight from thing where id > ? order by id"))
+  local select_some =
+    assert(connection:prepare(sql "select id, name, weight from thing where id > ? order by id"))
   assert(select_some:execute(196))
   t.say(table.concat(select_some:columns(), ","))
   for row in select_some:rows(true) do

@@ -72,17 +72,25 @@ end
 
 local function failures(t)
   local base = core.new()
-  local failing = base:addevent(nil, core.EV_TIMEOUT, function() error("from a callback", 0) end, 0.001)
+  local failing = base:addevent(
+    nil,
+    core.EV_TIMEOUT,
+    function() error("from a callback", 0) end,
+    0.001
+  )
   local ok, message = pcall(base.loop, base)
   t.say(ok, message:match "^[^\n]*", failing ~= nil)
   local ended = core.new()
-  local timer = ended:addevent(nil, core.EV_TIMEOUT, function() ended:loopexit() return core.EV_TIMEOUT end, 0.001)
+  local timer = ended:addevent(nil, core.EV_TIMEOUT, function()
+    ended:loopexit()
+    return core.EV_TIMEOUT
+  end, 0.001)
   ended:loop()
   t.say("ended", timer ~= nil)
 end
 
--- libevent's old interface, which the module uses, adds an event again to the base that the program made last: the copies
--- take turns. An event lives as long as what `addevent` returned.
+-- libevent's old interface, which the module uses, adds an event again to the base that the program
+-- made last: the copies take turns. An event lives as long as what `addevent` returned.
 return function(t)
   t.alone(function()
     timers(t)

@@ -14,7 +14,9 @@ local function events(t)
     return function(_, name) seen[#seen + 1] = kind .. (name or "") end
   end
   local parser = lxp.new({
-    StartElement = function(_, name, attributes) seen[#seen + 1] = "<" .. name .. (attributes.id or "") end,
+    StartElement = function(_, name, attributes)
+      seen[#seen + 1] = "<" .. name .. (attributes.id or "")
+    end,
     EndElement = note "/",
     CharacterData = note "",
     Comment = note "!",

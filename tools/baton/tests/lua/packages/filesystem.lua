@@ -34,9 +34,16 @@ return function(t)
   local found = walk(top, {})
   local size = 0
   for _, path in ipairs(found) do
-    if lfs.symlinkattributes(path, "mode") == "file" then size = size + lfs.attributes(path, "size") end
+    if lfs.symlinkattributes(path, "mode") == "file" then
+      size = size + lfs.attributes(path, "size")
+    end
   end
-  t.say(#found, size, lfs.symlinkattributes(top .. "/a/soft").target, lfs.attributes(top .. "/d/hard", "nlink"))
+  t.say(
+    #found,
+    size,
+    lfs.symlinkattributes(top .. "/a/soft").target,
+    lfs.attributes(top .. "/d/hard", "nlink")
+  )
   assert(lfs.touch(top .. "/d/hard", 86400, 172800))
   t.say(lfs.attributes(top .. "/a/file7", "access"), lfs.attributes(top .. "/a/file7").modification)
   t.say(lfs.attributes(top .. "/none"))

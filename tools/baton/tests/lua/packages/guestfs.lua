@@ -1,5 +1,6 @@
--- libguestfs: what its handle does without starting a virtual machine. No call fails: the library keeps who hears of errors for
--- each native thread, and a process may be on another one than when it made its handle.
+-- libguestfs: what its handle does without starting a virtual machine. No call fails: the library
+-- keeps who hears of errors for each native thread, and a process may be on another one than when
+-- it made its handle.
 local guestfs = require "guestfs"
 
 return function(t)

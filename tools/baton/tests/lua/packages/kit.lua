@@ -1,7 +1,9 @@
 -- What a program of this directory is given. Each is a file that returns `function(t)`, where t has
---   say(...)        one line of output, the same in every run: the path of `scratch` is written as SCRATCH
+--   say(...)        one line of output, the same in every run: the path of `scratch` is written as
+--                   SCRATCH
 --   scratch         a directory of its own
---   together(...)   runs functions side by side: as coroutines under `plain.lua`, as processes under `crowd.lua`
+--   together(...)   runs functions side by side: as coroutines under `plain.lua`, as processes
+--                   under `crowd.lua`
 --   pause()         lets the others of `together` go on
 --   alone(f)        runs f while no other copy of the program is in its own `alone`
 --   child(code)     starts another interpreter on a chunk, and returns its standard output

@@ -12,23 +12,38 @@ return function(t)
   units = units + 1
   local unit = "ou=unit" .. units .. ",dc=test"
   local function shown(text) return (text:gsub("unit%d+", "UNIT")) end
-  local connection = assert(lualdap.open_simple(os.getenv "SERVER", "cn=admin,dc=test", "secret", false))
-  t.say(later(connection.add, connection, unit, { objectClass = "organizationalUnit", ou = "unit" .. units }))
+  local connection =
+    assert(lualdap.open_simple(os.getenv "SERVER", "cn=admin,dc=test", "secret", false))
+  t.say(
+    later(
+      connection.add,
+      connection,
+      unit,
+      { objectClass = "organizationalUnit", ou = "unit" .. units }
+    )
+  )
   for i = 1, 10 do
     local name = "person " .. i
-    local attributes = { objectClass = { "person", "top" }, cn = name, sn = i % 2 == 0 and "even" or "odd" }
+    local attributes =
+      { objectClass = { "person", "top" }, cn = name, sn = i % 2 == 0 and "even" or "odd" }
     assert(later(connection.add, connection, "cn=" .. name .. "," .. unit, attributes))
   end
   local found = {}
-  for dn, attributes in connection:search { base = unit, scope = "onelevel", filter = "(sn=even)" } do
+  local search = { base = unit, scope = "onelevel", filter = "(sn=even)" }
+  for dn, attributes in connection:search(search) do
     found[#found + 1] = attributes.cn .. " " .. dn
     t.pause()
   end
   table.sort(found)
   t.say(#found, shown(found[1]))
   local one = "cn=person 3," .. unit
-  t.say(later(connection.modify, connection, one, { "=", sn = "changed", description = { "a", "b" } }))
-  t.say(later(connection.compare, connection, one, "sn", "changed"), later(connection.compare, connection, one, "sn", "odd"))
+  t.say(
+    later(connection.modify, connection, one, { "=", sn = "changed", description = { "a", "b" } })
+  )
+  t.say(
+    later(connection.compare, connection, one, "sn", "changed"),
+    later(connection.compare, connection, one, "sn", "odd")
+  )
   for _, attributes in connection:search { base = one, scope = "base" } do
     table.sort(attributes.description)
     t.say(attributes.sn, table.concat(attributes.description, ","))

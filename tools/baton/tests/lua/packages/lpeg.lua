@@ -1,7 +1,8 @@
 -- LPeg: an arithmetic grammar, captures that call Lua, and the `re` module.
 local lpeg = require "lpeg"
 local re = require "re"
-local P, R, S, V, C, Ct, Cc, Cg, Cf, Cmt = lpeg.P, lpeg.R, lpeg.S, lpeg.V, lpeg.C, lpeg.Ct, lpeg.Cc, lpeg.Cg, lpeg.Cf, lpeg.Cmt
+local P, R, S, V, C, Ct, Cc, Cg, Cf, Cmt =
+  lpeg.P, lpeg.R, lpeg.S, lpeg.V, lpeg.C, lpeg.Ct, lpeg.Cc, lpeg.Cg, lpeg.Cf, lpeg.Cmt
 
 local apply = {
   ["+"] = function(a, b) return a + b end,
@@ -32,7 +33,11 @@ end
 
 return function(t)
   local calculate = calculator()
-  t.say(calculate:match "1 + 2 * (3 - 4) * 5", calculate:match("(" .. ("1+"):rep(100) .. "1)"), calculate:match "1 +")
+  t.say(
+    calculate:match "1 + 2 * (3 - 4) * 5",
+    calculate:match("(" .. ("1+"):rep(100) .. "1)"),
+    calculate:match "1 +"
+  )
   t.say(table.concat(csv 'a,"b,""c""",,d', "|"))
   local balanced = P { "(" * ((1 - S "()") + V(1)) ^ 0 * ")" }
   t.say(balanced:match("(a(b)c)(d)"), balanced:match "(()")

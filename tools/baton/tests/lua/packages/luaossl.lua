@@ -20,7 +20,18 @@ local function symmetric(t)
   for _ = 1, 10000 do parts:update(("a"):rep(100)) end
   t.say(hex(parts:final()))
   t.say(hex(hmac.new("key", "sha256"):final "The quick brown fox jumps over the lazy dog"))
-  t.say(hex(kdf.derive { type = "PBKDF2", md = "sha1", pass = "password", salt = "salt", iter = 4096, outlen = 20 }))
+  t.say(
+    hex(
+      kdf.derive {
+        type = "PBKDF2",
+        md = "sha1",
+        pass = "password",
+        salt = "salt",
+        iter = 4096,
+        outlen = 20,
+      }
+    )
+  )
   local key, iv, text = ("k"):rep(32), ("i"):rep(16), ("secret "):rep(1000)
   local sealed = cipher.new("aes-256-cbc"):encrypt(key, iv):final(text)
   t.say(#sealed, cipher.new("aes-256-cbc"):decrypt(key, iv):final(sealed) == text)
@@ -30,12 +41,22 @@ end
 
 local function numbers(t)
   local two = bignum.new(2)
-  t.say(tostring(two ^ 127 - bignum.new(1)), (two ^ 127 - bignum.new(1)):isPrime(), (two ^ 128 + bignum.new(1)):isPrime())
-  t.say(tostring(bignum.fromBinary "\1\0\0\0\0\0\0\0\0" * bignum.new(-3)), bignum.new(10) < bignum.new(11))
+  t.say(
+    tostring(two ^ 127 - bignum.new(1)),
+    (two ^ 127 - bignum.new(1)):isPrime(),
+    (two ^ 128 + bignum.new(1)):isPrime()
+  )
+  t.say(
+    tostring(bignum.fromBinary "\1\0\0\0\0\0\0\0\0" * bignum.new(-3)),
+    bignum.new(10) < bignum.new(11)
+  )
 end
 
 local function keys(t)
-  for _, key in ipairs { pkey.new { type = "RSA", bits = 1024 }, pkey.new { type = "EC", curve = "secp384r1" } } do
+  for _, key in ipairs {
+    pkey.new { type = "RSA", bits = 1024 },
+    pkey.new { type = "EC", curve = "secp384r1" },
+  } do
     local public = pkey.new(key:toPEM "public")
     local signature = key:sign(digest.new("sha256"):update "text")
     t.say(public:verify(signature, digest.new("sha256"):update "text"))
@@ -47,7 +68,12 @@ end
 local function certificates(t)
   local certificate, key = make_certificate(t.scratch)
   local again = x509.new(certificate:toPEM())
-  t.say(tostring(again:getSubject()), again:getVersion(), again:isIssuedBy(certificate), again:getBasicConstraints "CA")
+  t.say(
+    tostring(again:getSubject()),
+    again:getVersion(),
+    again:isIssuedBy(certificate),
+    again:getBasicConstraints "CA"
+  )
   t.say(again:getPublicKey():toPEM "public" == key:toPEM "public")
   local trusted = store.new()
   trusted:add(certificate)

@@ -1,4 +1,5 @@
--- luv: the loop with timers, sockets, files, child processes; its pool of threads and threads with states of their own.
+-- luv: the loop with timers, sockets, files, child processes; its pool of threads and threads with
+-- states of their own.
 local uv = require "luv"
 
 local function timers(t)
@@ -53,10 +54,21 @@ local function sockets(t)
   local tcp = uv.new_tcp()
   tcp:bind("127.0.0.1", 0)
   local port = tcp:getsockname().port
-  echo(t, tcp, { new = uv.new_tcp, to = function(client, f) client:connect("127.0.0.1", port, f) end })
+  echo(
+    t,
+    tcp,
+    { new = uv.new_tcp, to = function(client, f) client:connect("127.0.0.1", port, f) end }
+  )
   local pipe, path = uv.new_pipe(false), t.scratch .. "/pipe"
   pipe:bind(path)
-  echo(t, pipe, { new = function() return uv.new_pipe(false) end, to = function(client, f) client:connect(path, f) end })
+  echo(
+    t,
+    pipe,
+    {
+      new = function() return uv.new_pipe(false) end,
+      to = function(client, f) client:connect(path, f) end,
+    }
+  )
 end
 
 local function files(t)
@@ -65,7 +77,10 @@ local function files(t)
     assert(not why, why)
     uv.fs_write(file, "some text", -1, function(_, written)
       uv.fs_close(file, function()
-        uv.fs_stat(path, function(_, stat) log[1] = written .. " " .. stat.size .. " " .. stat.type end)
+        uv.fs_stat(
+          path,
+          function(_, stat) log[1] = written .. " " .. stat.size .. " " .. stat.type end
+        )
       end)
     end)
   end)
@@ -76,9 +91,11 @@ end
 
 local function children(t)
   local output, parts, ended = uv.new_pipe(false), {}, nil
-  local child = uv.spawn("/bin/sh", { args = { "-c", "echo from a child; exit 3" }, stdio = { nil, output } }, function(code, signal)
-    ended = code .. " " .. signal
-  end)
+  local child = uv.spawn(
+    "/bin/sh",
+    { args = { "-c", "echo from a child; exit 3" }, stdio = { nil, output } },
+    function(code, signal) ended = code .. " " .. signal end
+  )
   output:read_start(function(_, data)
     parts[#parts + 1] = data
     if not data then output:close() end

@@ -1,4 +1,5 @@
--- Modules without C code: Penlight, argparse, cliargs, dkjson, inifile, luassert, mediator, say, LuaUnit.
+-- Modules without C code: Penlight, argparse, cliargs, dkjson, inifile, luassert, mediator, say,
+-- LuaUnit.
 local argparse = require "argparse"
 local assert_that = require "luassert"
 local cliargs = require "cliargs.core"
@@ -20,8 +21,15 @@ local function penlight(t)
   local map = OrderedMap()
   for _, key in ipairs { "z", "a", "m" } do map:set(key, #key) end
   t.say(table.concat(map:keys(), ","), (pretty.write({ 1, { x = "y" } }, "")))
-  t.say(template.substitute("# for i = 1, 3 do\n$(i * i),\n# end\n", { _escape = "#" }):gsub("\n", "") )
-  t.say(path.join("a", "b/../c"), path.normpath "a/b/../c", path.extension "x.tar.gz", path.isdir(t.scratch))
+  t.say(
+    template.substitute("# for i = 1, 3 do\n$(i * i),\n# end\n", { _escape = "#" }):gsub("\n", "")
+  )
+  t.say(
+    path.join("a", "b/../c"),
+    path.normpath "a/b/../c",
+    path.extension "x.tar.gz",
+    path.isdir(t.scratch)
+  )
 end
 
 local function command_lines(t)

@@ -1,4 +1,5 @@
--- lua-readline: lines from an input that is no terminal, history, completion, and the interface of callbacks.
+-- lua-readline: lines from an input that is no terminal, history, completion, and the interface of
+-- callbacks.
 local readline = require "readline"
 
 -- The library has one input and one history for the whole program.

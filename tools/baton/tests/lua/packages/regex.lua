@@ -1,9 +1,12 @@
--- What the flavours of lrexlib have in common: searching, iterating, splitting, replacing by functions.
+-- What the flavours of lrexlib have in common: searching, iterating, splitting, replacing by
+-- functions.
 local TEXT = "Ann 1987-03-04, Bob 2001-12-31; Cid 1999-01-01"
 
 local function exercise(t, rex, is_posix)
   local digit, word = "[0-9]", "[A-Za-z]"
-  local date = rex.new(("(%s%s%s%s)-(%s%s)-(%s%s)"):format(digit, digit, digit, digit, digit, digit, digit, digit))
+  local date = rex.new(
+    ("(%s%s%s%s)-(%s%s)-(%s%s)"):format(digit, digit, digit, digit, digit, digit, digit, digit)
+  )
   t.say(date:find(TEXT))
   local from, to, captures = date:exec(TEXT, 17)
   t.say(from, to, table.concat(captures, ",", 1, 2))

@@ -1,4 +1,5 @@
--- LuaSec: TLS between two tasks, each with its end of a connection that does not wait, with a certificate made here.
+-- LuaSec: TLS between two tasks, each with its end of a connection that does not wait, with a
+-- certificate made here.
 local socket = require "socket"
 local ssl = require "ssl"
 local make_certificate = dofile((arg[0]:gsub("[^/]*$", "")) .. "certificate.lua")
@@ -48,13 +49,23 @@ end
 local function talk(t, protocol, trusted)
   local client, server = connected()
   local files = { key = t.scratch .. "/key.pem", certificate = t.scratch .. "/certificate.pem" }
-  local theirs = { mode = "server", protocol = protocol, key = files.key, certificate = files.certificate }
-  local mine = { mode = "client", protocol = protocol, verify = "peer", cafile = trusted and files.certificate }
+  local theirs =
+    { mode = "server", protocol = protocol, key = files.key, certificate = files.certificate }
+  local mine = {
+    mode = "client",
+    protocol = protocol,
+    verify = "peer",
+    cafile = trusted and files.certificate,
+  }
   t.together(function()
     local connection = assert(ssl.wrap(server, theirs))
     connection:settimeout(0)
     local ok, why = pcall(patiently, t, function() return connection:dohandshake() end)
-    if ok then send(t, connection, receive(t, connection, #TEXT):upper()) else t.say("server", (why:gsub(".*: ", ""))) end
+    if ok then
+      send(t, connection, receive(t, connection, #TEXT):upper())
+    else
+      t.say("server", (why:gsub(".*: ", "")))
+    end
     connection:close()
   end, function()
     local connection = assert(ssl.wrap(client, mine))
@@ -68,7 +79,12 @@ local function talk(t, protocol, trusted)
     send(t, connection, TEXT)
     local back = receive(t, connection, #TEXT)
     local peer = connection:getpeercertificate()
-    t.answer = { back == TEXT:upper(), connection:info "protocol", peer:subject()[1].value, peer:validat(os.time()) }
+    t.answer = {
+      back == TEXT:upper(),
+      connection:info "protocol",
+      peer:subject()[1].value,
+      peer:validat(os.time()),
+    }
     t.digest = peer:digest "sha256"
     connection:close()
   end)

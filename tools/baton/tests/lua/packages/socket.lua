@@ -1,4 +1,5 @@
--- LuaSocket: TCP, UDP and Unix sockets between two tasks, HTTP with another interpreter, encodings and pumps.
+-- LuaSocket: TCP, UDP and Unix sockets between two tasks, HTTP with another interpreter, encodings
+-- and pumps.
 local socket = require "socket"
 local unix = require "socket.unix"
 local http = require "socket.http"
@@ -100,7 +101,8 @@ local SERVER = [[
       length = tonumber(line:lower():match "^content%-length: (%d+)") or length
     end
     local body = request .. "\n" .. (length > 0 and client:receive(length):upper() or "nothing")
-    client:send("HTTP/1.1 200 OK\r\nContent-Length: " .. #body .. "\r\nConnection: close\r\n\r\n" .. body)
+    local head = "HTTP/1.1 200 OK\r\nContent-Length: " .. #body .. "\r\nConnection: close\r\n\r\n"
+    client:send(head .. body)
     client:close()
   end
 ]]
@@ -142,11 +144,26 @@ return function(t)
   t.say(select(3, socket.select({}, {}, 0.01)))
   t.say(select(2, socket.connect("127.0.0.1", 1)), pcall(socket.tcp().send, nil))
   local parsed = url.parse "http://user@host.example:81/a/b;p?q=1#f"
-  t.say(parsed.host, parsed.port, parsed.query, parsed.fragment, url.absolute("http://a/b/c", "../d"), url.escape "a b/c")
-  t.say(mime.b64 "any text", (mime.unb64 "YW55IHRleHQ="), (mime.qp "a=\xe9"), mime.wrp(10, "123456789012", 10))
+  t.say(
+    parsed.host,
+    parsed.port,
+    parsed.query,
+    parsed.fragment,
+    url.absolute("http://a/b/c", "../d"),
+    url.escape "a b/c"
+  )
+  t.say(
+    mime.b64 "any text",
+    (mime.unb64 "YW55IHRleHQ="),
+    (mime.qp "a=\xe9"),
+    mime.wrp(10, "123456789012", 10)
+  )
   local out = {}
   local chain = ltn12.filter.chain(mime.encode "base64", mime.wrap "base64")
-  ltn12.pump.all(ltn12.source.string(("text"):rep(5000)), ltn12.sink.chain(chain, (ltn12.sink.table(out))))
+  ltn12.pump.all(
+    ltn12.source.string(("text"):rep(5000)),
+    ltn12.sink.chain(chain, (ltn12.sink.table(out)))
+  )
   t.say(#table.concat(out), table.concat(out):sub(1, 20))
   local try = socket.newtry(function() t.say "cleaned up" end)
   t.say(socket.protect(function() try(nil, "refused") end)())

@@ -1,4 +1,5 @@
--- What the drivers of LuaSQL have in common: tables, cursors, transactions, errors. Each copy has a table of its own.
+-- What the drivers of LuaSQL have in common: tables, cursors, transactions, errors. Each copy has a
+-- table of its own.
 local tables = 0
 
 return function(t, environment, connection, options)

@@ -1,5 +1,6 @@
--- LuaSQL over ODBC, with the driver of SQLite: the data sources copy1, copy2... are described in the file that ODBCINI names.
--- It reads what LuaSQL for SQLite has written, since Debian's build overwrites its own stack in statements that return no rows.
+-- LuaSQL over ODBC, with the driver of SQLite: the data sources copy1, copy2... are described in
+-- the file that ODBCINI names. It reads what LuaSQL for SQLite has written, since Debian's build
+-- overwrites its own stack in statements that return no rows.
 local driver = require "luasql.odbc"
 local sqlite = require "luasql.sqlite3"
 
@@ -7,9 +8,15 @@ local function fill(path)
   local environment = assert(sqlite.sqlite3())
   local connection = assert(environment:connect(path))
   assert(connection:execute "drop table if exists person")
-  assert(connection:execute "create table person (id integer primary key, name varchar(40), height float)")
+  assert(
+    connection:execute [[
+      create table person (id integer primary key, name varchar(40), height float)
+    ]]
+  )
   for i = 1, 300 do
-    assert(connection:execute(("insert into person values (%d, 'name %d', %s)"):format(i, i, i / 4)))
+    assert(
+      connection:execute(("insert into person values (%d, 'name %d', %s)"):format(i, i, i / 4))
+    )
   end
   assert(connection:execute "insert into person values (1000, null, null)")
   connection:close()
@@ -21,7 +28,8 @@ return function(t)
   fill(os.getenv "ODBCSYSINI" .. "/" .. source .. ".database")
   local environment = assert(driver.odbc())
   local connection = assert(environment:connect(source))
-  local cursor = assert(connection:execute "select id, name, height from person where id > 297 order by id")
+  local cursor =
+    assert(connection:execute "select id, name, height from person where id > 297 order by id")
   t.say(table.concat(cursor:getcolnames(), ","), table.concat(cursor:getcoltypes(), ","))
   local row = cursor:fetch({}, "a")
   while row do

@@ -4,7 +4,10 @@ local colors = require "term.colors"
 
 return function(t)
   t.say(term.isatty(io.stdin), term.isatty(io.stdout))
-  t.say(("%q"):format(tostring(colors.red) .. "red" .. tostring(colors.reset)), ("%q"):format(colors.bright "bold"))
+  t.say(
+    ("%q"):format(tostring(colors.red) .. "red" .. tostring(colors.reset)),
+    ("%q"):format(colors.bright "bold")
+  )
   t.say(("%q"):format(colors.underscore .. colors.onblue .. "text" .. colors.reset))
   local file = assert(io.open(t.scratch .. "/file", "w"))
   t.say(term.isatty(file))

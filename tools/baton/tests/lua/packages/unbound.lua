@@ -23,7 +23,12 @@ return function(t)
   t.say(none.havedata, none.nxdomain, none.rcode, none.qname)
   local later, heard = resolver(true), {}
   for i = 1, 20 do
-    later:resolve_async(function(result, why) heard[i] = why or result.qname .. result.rcode end, i .. ".test", 1, 1)
+    later:resolve_async(
+      function(result, why) heard[i] = why or result.qname .. result.rcode end,
+      i .. ".test",
+      1,
+      1
+    )
   end
   while #heard < 20 do
     if later:poll() then later:process() end

@@ -9,7 +9,9 @@ return function(t)
   t.say(at_end, bytes_in == #text, bytes_out == #packed, #packed < #text / 3)
   t.say((zlib.inflate()(packed)) == text)
   local stream, parts = zlib.deflate(), {}
-  for at = 1, #text, 1000 do parts[#parts + 1] = stream(text:sub(at, at + 999), at % 3000 == 1 and "sync" or "none") end
+  for at = 1, #text, 1000 do
+    parts[#parts + 1] = stream(text:sub(at, at + 999), at % 3000 == 1 and "sync" or "none")
+  end
   parts[#parts + 1] = stream "" .. stream("", "finish")
   local inflate, back = zlib.inflate(), {}
   for piece in table.concat(parts):gmatch(("."):rep(100, "?") .. "?") do

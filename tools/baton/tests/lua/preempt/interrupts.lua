@@ -1,4 +1,5 @@
--- What comes from outside while a process computes: timers, calls that return, callbacks of foreign threads, and the signal that Lua programs see.
+-- What comes from outside while a process computes: timers, calls that return, callbacks of foreign
+-- threads, and the signal that Lua programs see.
 local check = require "check"
 local ffi = require "baton.ffi"
 local process = require "baton.process"
@@ -6,8 +7,9 @@ local subject = require "ffi.subject"
 local matrix = require "waking_matrix"
 local case = {}
 
--- `arrange(seconds, f)` is done by a process of the highest priority, and has one of that priority call `f` later. The waker does nothing but compute until
--- then. If the machine was busy and it comes too late for that, all is begun again, with more time.
+-- `arrange(seconds, f)` is done by a process of the highest priority, and has one of that priority
+-- call `f` later. The waker does nothing but compute until then. If the machine was busy and it
+-- comes too late for that, all is begun again, with more time.
 local function from_outside(arrange)
   return function(attempt)
     local event, delay = process.event(), 0.002 * 2 ^ attempt
@@ -52,8 +54,8 @@ function case.by_a_callback_of_a_foreign_thread() matrix.try_all(ways, "callback
 
 ffi.cdef "int raise(int);"
 
--- SIGINT wakes the main process, which has the given priority, out of a wait. Once in a program. The waker raises it in a section, as others might run during
--- the call outside of one.
+-- SIGINT wakes the main process, which has the given priority, out of a wait. Once in a program.
+-- The waker raises it in a section, as others might run during the call outside of one.
 local function by_the_signal(waker_is_preemptible, level, act)
   check.without_slices()
   local course = { expected = matrix.wanted(waker_is_preemptible, level, true, act) }
@@ -76,12 +78,26 @@ local function by_the_signal(waker_is_preemptible, level, act)
   check.equal(course.ran_in, course.expected)
 end
 
-function case.the_signal_lets_a_more_urgent_main_process_interrupt() by_the_signal(true, 41, "nothing") end
-function case.the_signal_does_not_let_an_equal_main_process_interrupt() by_the_signal(true, 40, "nothing") end
-function case.an_equal_main_process_has_its_turn_when_the_other_yields() by_the_signal(true, 40, "yield") end
-function case.a_less_urgent_main_process_does_not_have_its_turn_by_a_yield() by_the_signal(true, 39, "yield") end
-function case.a_less_urgent_main_process_has_its_turn_when_the_other_sleeps() by_the_signal(true, 39, "sleep") end
-function case.the_signal_does_not_interrupt_a_cooperative_process() by_the_signal(false, 41, "nothing") end
-function case.a_more_urgent_main_process_has_its_turn_when_a_cooperative_one_yields() by_the_signal(false, 41, "yield") end
+function case.the_signal_lets_a_more_urgent_main_process_interrupt()
+  by_the_signal(true, 41, "nothing")
+end
+function case.the_signal_does_not_let_an_equal_main_process_interrupt()
+  by_the_signal(true, 40, "nothing")
+end
+function case.an_equal_main_process_has_its_turn_when_the_other_yields()
+  by_the_signal(true, 40, "yield")
+end
+function case.a_less_urgent_main_process_does_not_have_its_turn_by_a_yield()
+  by_the_signal(true, 39, "yield")
+end
+function case.a_less_urgent_main_process_has_its_turn_when_the_other_sleeps()
+  by_the_signal(true, 39, "sleep")
+end
+function case.the_signal_does_not_interrupt_a_cooperative_process()
+  by_the_signal(false, 41, "nothing")
+end
+function case.a_more_urgent_main_process_has_its_turn_when_a_cooperative_one_yields()
+  by_the_signal(false, 41, "yield")
+end
 
 check.run(case)

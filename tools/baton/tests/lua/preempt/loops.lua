@@ -31,7 +31,15 @@ local loops = {
   coroutine = function(kind) coroutine.wrap(function() while true do turn(kind) end end)() end,
   generators = function(kind)
     while true do
-      for _ in coroutine.wrap(function() for i = 1, 10 do coroutine.yield(i) end end) do turn(kind) end
+      for _ in
+        coroutine.wrap(function()
+          for i = 1, 10 do
+            coroutine.yield(i)
+          end
+        end)
+      do
+        turn(kind)
+      end
     end
   end,
   ["for in"] = function(kind) for _ in function() turn(kind) return true end do end end,

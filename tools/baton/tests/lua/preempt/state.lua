@@ -20,7 +20,11 @@ end
 local function disturb()
   process.params.slice = 0.0005
   local busy = process.spawn(function() while true do end end)
-  local urgent = process.spawn({ priority = 60 }, function() while true do process.sleep(0.0002) end end)
+  local urgent = process.spawn({ priority = 60 }, function()
+    while true do
+      process.sleep(0.0002)
+    end
+  end)
   return function()
     busy:kill() urgent:kill()
     busy:join() urgent:join()
@@ -66,7 +70,15 @@ function case.coroutines_inside_processes_keep_their_place()
   local results = crowd(8, function(i)
     local total = 0
     for _ = 1, 200 do
-      for v in coroutine.wrap(function() for k = 1, 20 do coroutine.yield(k * i) end end) do total = total + v end
+      for v in
+        coroutine.wrap(function()
+          for k = 1, 20 do
+            coroutine.yield(k * i)
+          end
+        end)
+      do
+        total = total + v
+      end
     end
     return total
   end)
@@ -111,7 +123,12 @@ function case.metamethods_give_the_right_results()
     local step = setmetatable({ x = i }, Point)
     for n = 1, 3000 do
       p = p + step
-      assert(#p == n * i and p(2) == 2 * n * i and not (p < step) == (n >= 1) and p == setmetatable({ x = n * i }, Point))
+      assert(
+        #p == n * i
+          and p(2) == 2 * n * i
+          and not (p < step) == (n >= 1)
+          and p == setmetatable({ x = n * i }, Point)
+      )
     end
     return p .. step
   end)

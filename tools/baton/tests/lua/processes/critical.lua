@@ -29,14 +29,21 @@ local function spin(seconds)
 end
 
 function case.critical_passes_arguments_and_results()
-  check.results("results", { n = 4, 1, nil, "x", nil }, process.critical(function(...) return ... end, 1, nil, "x", nil))
+  check.results(
+    "results",
+    { n = 4, 1, nil, "x", nil },
+    process.critical(function(...) return ... end, 1, nil, "x", nil)
+  )
   check.results("nothing", {}, process.critical(function() end))
 end
 
 function case.nobody_else_runs_inside_a_critical_section()
   process.params.slice = 0.001
   local count, p = counter()
-  local urgent = process.spawn({ priority = 80, suspended = true }, function() count.n = count.n + 1 end)
+  local urgent = process.spawn(
+    { priority = 80, suspended = true },
+    function() count.n = count.n + 1 end
+  )
   process.critical(function()
     local before = count.n
     urgent:resume()
@@ -67,14 +74,17 @@ function case.an_error_ends_the_section()
   local count, p = counter()
   check.raises("inside", process.critical, function() error "inside" end)
   see_others_run(count)
-  local co = coroutine.create(function() process.critical(function() error "in a coroutine" end) end)
+  local co = coroutine.create(function()
+    process.critical(function() error "in a coroutine" end)
+  end)
   check.equal(coroutine.resume(co), false)
   see_others_run(count)
   p:kill()
 end
 
 function case.only_a_wait_that_would_block_raises()
-  local full, empty, m, set = process.semaphore(1), process.semaphore(), process.mutex(), process.event()
+  local full, empty, m, set =
+    process.semaphore(1), process.semaphore(), process.mutex(), process.event()
   local ch, buffered = process.channel(), process.channel(1)
   local c = process.condition(m)
   local p = process.spawn({ suspended = true }, function() end)
@@ -229,11 +239,29 @@ function case.exit_from_inside_a_section_closes_the_others()
 end
 
 function case.misuse_of_critical_and_yield_to_raises()
-  check.raises("bad argument #1 to 'critical' %(function expected, got no value%)", function() process.critical() end)
-  check.raises("bad argument #1 to 'critical' %(function expected, got number%)", function() process.critical(1) end)
-  check.raises("bad argument #1 to 'yield_to' %(process expected, got no value%)", function() process.yield_to() end)
-  check.raises("bad argument #1 to 'yield_to' %(process expected, got table%)", function() process.yield_to({}) end)
-  check.raises("cannot move to another thread", process.critical, process.main.bind, process.main, "main")
+  check.raises(
+    "bad argument #1 to 'critical' %(function expected, got no value%)",
+    function() process.critical() end
+  )
+  check.raises(
+    "bad argument #1 to 'critical' %(function expected, got number%)",
+    function() process.critical(1) end
+  )
+  check.raises(
+    "bad argument #1 to 'yield_to' %(process expected, got no value%)",
+    function() process.yield_to() end
+  )
+  check.raises(
+    "bad argument #1 to 'yield_to' %(process expected, got table%)",
+    function() process.yield_to({}) end
+  )
+  check.raises(
+    "cannot move to another thread",
+    process.critical,
+    process.main.bind,
+    process.main,
+    "main"
+  )
   check.equal(process.sleep(0.001), true)
 end
 

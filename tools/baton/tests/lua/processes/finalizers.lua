@@ -10,8 +10,9 @@ local function randoms(state)
   end
 end
 
--- Processes that keep much, throw away more, and now and then something whose finalizer waits; what they keep must stay what it is. Each finalizer
--- runs once. `now_and_then` is called with a random number below a thousand.
+-- Processes that keep much, throw away more, and now and then something whose finalizer waits; what
+-- they keep must stay what it is. Each finalizer runs once. `now_and_then` is called with a random
+-- number below a thousand.
 local function churn(now_and_then)
   local made, finalized, wrong = 0, 0, 0
   local waiting = {
@@ -36,7 +37,9 @@ local function churn(now_and_then)
       end
       now_and_then(random(1000))
       for i, one in ipairs(kept) do
-        if one.number ~= i or one.leaf[1] ~= i or one.leaf.name ~= "name " .. i then wrong = wrong + 1 end
+        if one.number ~= i or one.leaf[1] ~= i or one.leaf.name ~= "name " .. i then
+          wrong = wrong + 1
+        end
       end
     end
   end
@@ -51,8 +54,8 @@ local function churn(now_and_then)
   end)
 end
 
--- Guards against a collection that went on, when a finalizer returned, in a heap that another process's had brought into another mode: it freed what
--- was in use.
+-- Guards against a collection that went on, when a finalizer returned, in a heap that another
+-- process's had brought into another mode: it freed what was in use.
 function case.those_that_wait_in_a_generational_collection_do_no_harm()
   collectgarbage "generational"
   churn(function() end)
@@ -72,7 +75,8 @@ function case.those_that_wait_while_the_mode_changes_do_no_harm()
   end)
 end
 
--- As in Lua: of all that could not be reached before it. Another process may be in the middle of one, and have yet to count it.
+-- As in Lua: of all that could not be reached before it. Another process may be in the middle of
+-- one, and have yet to count it.
 function case.a_full_collection_calls_all_finalizers_though_they_wait()
   local called = 0
   local busy = process.spawn({ daemon = true }, function()
@@ -130,9 +134,11 @@ function case.the_mode_stays_as_it_was_set_though_they_wait()
   check.equal(collectgarbage "generational", "generational")
 end
 
--- Calls `f` until a finalizer has come in its middle, or near, so many times; each waits until another process has called `meanwhile`.
+-- Calls `f` until a finalizer has come in its middle, or near, so many times; each waits until
+-- another process has called `meanwhile`.
 local function interrupt(times, f, meanwhile)
-  local caller, waits, goes_on, count = process.current(), process.semaphore(), process.semaphore(), 0
+  local caller, waits, goes_on, count =
+    process.current(), process.semaphore(), process.semaphore(), 0
   local another = {}
   function another:__gc()
     if process.current() ~= caller then return end
@@ -155,14 +161,16 @@ local function interrupt(times, f, meanwhile)
   other:kill()
 end
 
--- Guards against handles that were collected between the look at who lives and the making of the table.
+-- Guards against handles that were collected between the look at who lives and the making of the
+-- table.
 function case.one_that_waits_in_the_middle_of_a_list_does_no_harm()
   local function spawn(n)
     local all = {}
     for i = 1, n do all[i] = process.spawn({ daemon = true }, process.suspend) end
     return all
   end
-  local _, short_lived = spawn(1500), spawn(50) -- so many that the table is worth a step of the collector
+  -- so many that the table is worth a step of the collector
+  local _, short_lived = spawn(1500), spawn(50)
   interrupt(15, function()
     for _, p in ipairs(process.list()) do
       check.that(p.id > 0)
@@ -182,11 +190,13 @@ function case.one_that_waits_in_the_middle_of_a_list_does_no_harm()
   end)
 end
 
--- Guards against tracebacks and debug.getinfo that went on following the frames of a process after a finalizer had let it leave them. Each function that it
--- waits in is new, has the collector as its only owner when it returns, and runs in a new coroutine.
+-- Guards against tracebacks and debug.getinfo that went on following the frames of a process after
+-- a finalizer had let it leave them. Each function that it waits in is new, has the collector as
+-- its only owner when it returns, and runs in a new coroutine.
 function case.those_that_wait_around_looks_at_other_states_do_no_harm()
   local waits, turn, co, rounds = process.semaphore(), process.semaphore(), nil, 0
-  local source = "local turn, deep, n = ... if n > 0 then deep(turn, deep, n - 1) else turn:wait() end return n"
+  local source =
+    "local turn, deep, n = ... if n > 0 then deep(turn, deep, n - 1) else turn:wait() end return n"
   local seen = process.spawn({ daemon = true }, function()
     while true do
       rounds = rounds + 1

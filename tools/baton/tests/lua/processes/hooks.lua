@@ -81,11 +81,17 @@ function case.a_scheduler_looks_and_acts_but_cannot_wait()
   process.set_scheduler(function()
     if spawned then return end
     for _, f in ipairs {
-      function() process.sleep(1) end, function() event:wait() end, function() mutex:lock() end, process.suspend,
-      function() process.main:join() end, function() os.exit(true, true) end,
+      function() process.sleep(1) end,
+      function() event:wait() end,
+      function() mutex:lock() end,
+      process.suspend,
+      function() process.main:join() end,
+      function() os.exit(true, true) end,
     } do
       local ok, message = pcall(f)
-      errors[#errors + 1] = ok and "no error" or message:match "cannot wait in a scheduler" or message
+      errors[#errors + 1] = ok and "no error"
+        or message:match "cannot wait in a scheduler"
+        or message
     end
     process.yield()
     check.equal(process.current().name, "hook")
@@ -195,7 +201,10 @@ function case.switch_hooks_measure_time()
     local limit = process.now() + 60
     while total < 0.01 and process.now() < limit do end
   end)
-  p:on_switch(function() since = process.now() end, function() total = total + process.now() - since end)
+  p:on_switch(
+    function() since = process.now() end,
+    function() total = total + process.now() - since end
+  )
   p:on_exit(function() -- the process's own code, which may be preempted, before this and after it
     process.critical(function()
       local now = process.now()

@@ -21,7 +21,10 @@ function case.a_kill_ends_a_sender()
 end
 
 function case.a_kill_ends_a_select()
-  killed_when("waiting", function() process.select { process.channel(), { process.channel(), 1 } } end)
+  killed_when(
+    "waiting",
+    function() process.select { process.channel(), { process.channel(), 1 } } end
+  )
 end
 
 function case.a_kill_ends_a_sleeper()
@@ -32,7 +35,8 @@ function case.a_kill_ends_a_suspended_process()
   killed_when("suspended", function() process.suspend() end)
 end
 
--- Spawns a loop around turn(), which it must call again and again, waits until it turns, kills it, and sees it die.
+-- Spawns a loop around turn(), which it must call again and again, waits until it turns, kills it,
+-- and sees it die.
 local function killed_when_turning(loop)
   local turns = 0
   local p = process.spawn(loop, function() turns = turns + 1 end)
@@ -211,7 +215,14 @@ function case.a_kill_reaches_through_sort_gsub_and_metamethods()
     function() string.gsub("abc", ".", function() process.sleep(1000) end) end,
     function() return setmetatable({}, { __index = function() process.sleep(1000) end }).x end,
     function() return setmetatable({}, { __add = function() process.sleep(1000) end }) + 1 end,
-    function() return tostring(setmetatable({}, { __tostring = function() process.sleep(1000) return "" end })) end,
+    function()
+      return tostring(setmetatable({}, {
+        __tostring = function()
+          process.sleep(1000)
+          return ""
+        end,
+      }))
+    end,
     function() for _ in function() process.sleep(1000) end do end end,
     function() load(function() process.sleep(1000) end) end,
   }
@@ -328,7 +339,7 @@ end
 function case.a_kill_counts_though_the_process_had_nothing_left_to_do()
   local path = check.scratch "go"
   local p = process.spawn(os.execute, ("until [ -e '%s' ]; do sleep 0.01; done"):format(path))
-  check.becomes(p, "foreign")
+  check.becomes(p, "waiting")
   check.equal(p:kill "enough", true)
   check.write_file(path, "")
   check.results("join", { false, "enough" }, p:join())

@@ -214,13 +214,18 @@ function case.a_wait_inside_a_coroutine_stops_its_whole_process()
   check.results("join", { true, "received" }, p:join())
 end
 
--- Guards against closing methods that ran on a state of nobody's: they could not wait, and were not preempted.
+-- Guards against closing methods that ran on a state of nobody's: they could not wait, and were not
+-- preempted.
 function case.what_closes_a_coroutine_may_wait_and_is_preempted()
   local turns, stop = 0, false
   local p = process.spawn(function()
     local routine = coroutine.create(function()
       local _ <close> = check.closing(function()
-        check.results("a wait", { true, true }, pcall(function() return process.sleep(0.001) == nil or true end))
+        check.results(
+          "a wait",
+          { true, true },
+          pcall(function() return process.sleep(0.001) == nil or true end)
+        )
         while not stop do turns = turns + 1 end
       end)
       coroutine.yield()

@@ -59,7 +59,8 @@ end
 
 function case.each_way_of_waking_a_more_urgent_process_preempts_at_once()
   check.without_slices()
-  local ch, buffered, s, e, m = process.channel(), process.channel(1), process.semaphore(0), process.event(), process.mutex()
+  local ch, buffered, s, e, m =
+    process.channel(), process.channel(1), process.semaphore(0), process.event(), process.mutex()
   local c, cm = nil, process.mutex()
   c = process.condition(cm)
   local target
@@ -83,7 +84,12 @@ function case.each_way_of_waking_a_more_urgent_process_preempts_at_once()
     target:join()
   end
   local woken = false
-  target = process.spawn({ priority = 60 }, function() cm:lock() c:wait() woken = true cm:unlock() end)
+  target = process.spawn({ priority = 60 }, function()
+    cm:lock()
+    c:wait()
+    woken = true
+    cm:unlock()
+  end)
   cm:lock()
   c:signal()
   cm:unlock()
@@ -170,7 +176,10 @@ function case.equal_endless_loops_take_turns()
   for i = 1, 3 do
     all[i] = process.spawn(function() while true do counts[i] = counts[i] + 1 end end)
   end
-  check.eventually("all run", function() return counts[1] > 0 and counts[2] > 0 and counts[3] > 0 end)
+  check.eventually(
+    "all run",
+    function() return counts[1] > 0 and counts[2] > 0 and counts[3] > 0 end
+  )
   local before = { table.unpack(counts) }
   check.eventually("all run on", function()
     return counts[1] > before[1] and counts[2] > before[2] and counts[3] > before[3]

@@ -20,7 +20,12 @@ end
 
 function case.a_process_of_a_scope_is_like_any_other()
   process.scope(function(scope)
-    local p = scope:spawn({ name = "child", priority = 50 }, function(...) return process.current().name, select("#", ...) end, nil, nil)
+    local p = scope:spawn(
+      { name = "child", priority = 50 },
+      function(...) return process.current().name, select("#", ...) end,
+      nil,
+      nil
+    )
     check.equal(p.name, "child")
     check.equal(p:priority(), 50)
     check.results("join", { true, "child", 2 }, p:join())
@@ -48,7 +53,9 @@ function case.the_first_failure_ends_the_others_and_is_raised()
   local ok, err = pcall(process.scope, function(scope)
     for i = 1, 5 do
       all[i] = scope:spawn(function()
-        local _ <close> = check.closing(function() process.critical(function() closed = closed + 1 end) end)
+        local _ <close> = check.closing(function()
+          process.critical(function() closed = closed + 1 end)
+        end)
         for_ever()
       end)
     end
@@ -163,8 +170,18 @@ end
 function case.wrong_arguments_are_refused()
   check.raises("bad argument #1 to 'scope' %(function expected, got nil%)", process.scope)
   process.scope(function(scope)
-    check.raises("bad argument #1 to 'spawn' %(function expected, got number%)", scope.spawn, scope, 1)
-    check.raises("bad argument #2 to 'spawn' %(function expected, got nil%)", scope.spawn, scope, {})
+    check.raises(
+      "bad argument #1 to 'spawn' %(function expected, got number%)",
+      scope.spawn,
+      scope,
+      1
+    )
+    check.raises(
+      "bad argument #2 to 'spawn' %(function expected, got nil%)",
+      scope.spawn,
+      scope,
+      {}
+    )
     check.raises("option", scope.spawn, scope, { nonsense = 1 }, for_ever)
   end)
 end

@@ -114,18 +114,53 @@ function case.a_traceback_of_a_process_inside_a_coroutine_is_text()
   p:join()
 end
 
--- If the machine stands still while a process runs, that is counted, too: now and then one that sleeps seems to work.
-function case.the_cpu_time_of_a_process_counts_its_work()
-  check.eventually("one that sleeps uses less than it has slept", function()
+-- If the machine stands still while a process runs, that is counted, too: now and then one that
+-- sleeps seems to work. The middle one of five is judged.
+function case.the_running_time_of_a_process_counts_its_work()
+  local of_sleepers = {}
+  for i = 1, 5 do
     local p = process.spawn(function()
       local until_then = os.clock() + 0.05
       while os.clock() < until_then do end
     end)
     local idle = process.spawn(function() process.sleep(0.02) end)
     p:join() idle:join()
-    check.within(p:stats().cpu, 0.02, 60)
-    return idle:stats().cpu < 0.02
+    check.within(p:stats().running, 0.02, 60)
+    of_sleepers[i] = idle:stats().running
+  end
+  check.within(check.middle(of_sleepers), 0, 0.01, "one that sleeps uses less than it has slept")
+end
+
+-- The shell stops the whole program for a while, which is like a machine that is busy with
+-- something else.
+function case.the_cpu_time_of_a_process_leaves_out_what_its_thread_did_not_compute()
+  local before = os.clock()
+  local p = process.spawn(function()
+    local pipe <close> = io.popen("kill -STOP $PPID; sleep 0.3; kill -CONT $PPID; echo done")
+    local until_then = process.now() + 0.6
+    while process.now() < until_then do end
+    check.equal(pipe:read("l"), "done")
   end)
+  p:join()
+  local computed, stats = os.clock() - before, p:stats()
+  check.within(stats.running, 0.5, 60)
+  check.within(stats.cpu, 0, stats.running - 0.2)
+  check.within(stats.cpu, computed / 2, computed * 1.5 + 0.02)
+end
+
+function case.a_process_in_a_call_that_sleeps_neither_runs_nor_computes()
+  local running, others = {}, {}
+  for i = 1, 5 do -- a machine that stands still is counted, too: the middle one is judged
+    local p = process.spawn(os.execute, "sleep 0.2")
+    local own = process.current():stats()
+    p:join()
+    local stats, mine = p:stats(), process.current():stats()
+    check.within(stats.cpu, 0, stats.running)
+    check.within(mine.cpu - own.cpu, 0, mine.running)
+    running[i], others[i] = stats.running, mine.running - own.running
+  end
+  check.within(check.middle(running), 0, 0.1)
+  check.within(check.middle(others), 0, 0.1, "others are charged for nothing")
 end
 
 function case.the_stack_that_a_process_has_used_at_most_is_told()
@@ -157,7 +192,11 @@ function case.the_counters_of_the_program_are_numbers_and_grow()
   local after, grown = process.stats(), 0
   for name, value in pairs(after) do
     check.equal(type(name), "string")
-    if math.type(value) == "integer" and math.type(before[name]) == "integer" and value >= before[name] + 100 then
+    if
+      math.type(value) == "integer"
+      and math.type(before[name]) == "integer"
+      and value >= before[name] + 100
+    then
       grown = grown + 1
     end
   end

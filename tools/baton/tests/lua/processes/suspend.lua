@@ -3,8 +3,9 @@ local check = require "check"
 local process = require "baton.process"
 local case = {}
 
--- A process that is suspended while it is in f(seconds), which waits so long, with this status; and the time at which that is over, or a bit later. If the
--- machine stood still and it comes too late for that, all is begun again, with more time.
+-- A process that is suspended while it is in f(seconds), which waits so long, with this status; and
+-- the time at which that is over, or a bit later. If the machine stood still and it comes too late
+-- for that, all is begun again, with more time.
 local function suspended_in(status, f)
   local seconds = 0.05
   while true do

@@ -113,7 +113,8 @@ function case.a_kill_a_suspension_and_a_priority_reach_who_waits_for_a_thread()
   local function spawn(name)
     return process.spawn({ thread = "device" }, function() log[#log + 1] = name end)
   end
-  local unstarted, suspended, late, urgent = spawn "unstarted", spawn "suspended", spawn "late", spawn "urgent"
+  local unstarted, suspended, late, urgent =
+    spawn "unstarted", spawn "suspended", spawn "late", spawn "urgent"
   unstarted:kill "enough"
   check.results("a process that has not begun", { false, "enough" }, unstarted:join())
   suspended:suspend()
@@ -147,7 +148,10 @@ function case.those_on_one_thread_share_it_fairly()
       while not over do counts[i] = counts[i] + 1 end
     end)
   end
-  check.eventually("all have run", function() return counts[1] > 1000 and counts[2] > 1000 and counts[3] > 1000 end)
+  check.eventually(
+    "all have run",
+    function() return counts[1] > 1000 and counts[2] > 1000 and counts[3] > 1000 end
+  )
   over = true
   for i = 1, 3 do all[i]:join() end
 end
@@ -175,13 +179,18 @@ function case.the_bound_on_threads_is_named()
   check.raises(refused, process.spawn, { thread = "three" }, wait)
   check.equal(process.spawn({ thread = "two" }, event.is_set, event):join(), true)
   process.params.max_threads = 5
-  check.results("join", { true, "three" }, process.spawn({ thread = "three" }, process.thread):join())
+  check.results(
+    "join",
+    { true, "three" },
+    process.spawn({ thread = "three" }, process.thread):join()
+  )
   event:set()
   one:join() two:join()
 end
 
 function case.with_all_threads_named_or_out_others_still_come_to_their_turn()
-  process.params.max_threads = 5 -- main, the two, one for calls, and one for the VM while main is out
+  -- main, the two, one for calls, and one for the VM while main is out
+  process.params.max_threads = 5
   local let_go_of_one, let_go_of_two = occupy "one", occupy "two"
   local all, paths = {}, {}
   for i = 1, 6 do
@@ -205,17 +214,32 @@ function case.wrong_names_are_told()
   check.raises("no control characters", p.bind, p, "a\n")
   check.raises("UTF%-8", p.bind, p, "\xff")
   check.raises("option 'thread': string expected, got number", process.spawn, { thread = 1 }, print)
-  check.raises("option 'thread': a thread's name has 1 to 63 bytes", process.spawn, { thread = "" }, print)
+  check.raises(
+    "option 'thread': a thread's name has 1 to 63 bytes",
+    process.spawn,
+    { thread = "" },
+    print
+  )
   check.raises("UTF%-8", process.spawn, { thread = "\xff" }, print)
   local dead = process.spawn(function() end)
   dead:join()
   check.results("the dead", { false, "dead" }, dead:bind "x")
   check.equal(process.stats().threads_named, 0)
-  check.results("a long name", { true, ("x"):rep(63) }, process.spawn({ thread = ("x"):rep(63) }, process.thread):join())
+  check.results(
+    "a long name",
+    { true, ("x"):rep(63) },
+    process.spawn({ thread = ("x"):rep(63) }, process.thread):join()
+  )
 end
 
 function case.critical_sections_do_not_move()
-  check.raises("cannot move to another thread", process.critical, process.main.bind, process.main, "other")
+  check.raises(
+    "cannot move to another thread",
+    process.critical,
+    process.main.bind,
+    process.main,
+    "other"
+  )
   check.equal(process.thread(), "main")
 end
 
@@ -226,7 +250,15 @@ function case.generators_and_coroutines_move_with_their_process()
       coroutine.yield(process.thread())
     end
     local threads = {}
-    for thread in coroutine.wrap(function() for _ = 1, 6 do next_thread() end end) do threads[#threads + 1] = thread end
+    for thread in
+      coroutine.wrap(function()
+        for _ = 1, 6 do
+          next_thread()
+        end
+      end)
+    do
+      threads[#threads + 1] = thread
+    end
     return table.concat(threads)
   end)
   check.results("join", { true, "ababab" }, p:join())

@@ -1,4 +1,5 @@
--- Waking a process, in each way in which one process can wake another, and by the clock: see waking_matrix.lua.
+-- Waking a process, in each way in which one process can wake another, and by the clock: see
+-- waking_matrix.lua.
 local check = require "check"
 local process = require "baton.process"
 local matrix = require "waking_matrix"
@@ -28,7 +29,31 @@ end
 
 function ways.select()
   local first, second = process.channel(0), process.channel(0)
-  return { wait = function() process.select { first, second } end, wake = function() second:send(1) end }
+  return {
+    wait = function() process.select { first, second } end,
+    wake = function() second:send(1) end,
+  }
+end
+
+function ways.select_event()
+  local channel, event = process.channel(0), process.event()
+  return {
+    wait = function() process.select { channel, event } end,
+    wake = function() event:set() end,
+  }
+end
+
+function ways.select_semaphore()
+  local channel, semaphore = process.channel(0), process.semaphore(0)
+  return {
+    wait = function() process.select { semaphore, channel } end,
+    wake = function() semaphore:signal() end,
+  }
+end
+
+function ways.timer()
+  local timer = process.timer(matrix.LONG)
+  return { wait = function() timer:wait() end, wake = function() timer:set(0) end }
 end
 
 function ways.event()
@@ -59,15 +84,22 @@ function ways.resume()
 end
 
 function ways.kill()
-  return { wait = function() process.sleep(matrix.LONG) end, wake = function(target) target:kill() end }
+  return {
+    wait = function() process.sleep(matrix.LONG) end,
+    wake = function(target) target:kill() end,
+  }
 end
 
 function ways.priority() -- it is runnable, and becomes more urgent or less
-  return { wait = function() end, wake = function(target, level) target:set_priority(level) end, level = 1 }
+  return {
+    wait = function() end,
+    wake = function(target, level) target:set_priority(level) end,
+    level = 1,
+  }
 end
 
--- By the clock, from outside of the program: the waker only computes meanwhile. If the machine was busy and it comes too late for that, all is begun again,
--- with more time.
+-- By the clock, from outside of the program: the waker only computes meanwhile. If the machine was
+-- busy and it comes too late for that, all is begun again, with more time.
 function ways.deadline(attempt)
   local due = math.huge
   return {
@@ -87,6 +119,9 @@ function case.by_a_value() matrix.try_all(ways, "send") end
 function case.by_taking_a_value() matrix.try_all(ways, "receive") end
 function case.by_closing_a_channel() matrix.try_all(ways, "close") end
 function case.out_of_a_choice() matrix.try_all(ways, "select") end
+function case.out_of_a_choice_by_an_event() matrix.try_all(ways, "select_event") end
+function case.out_of_a_choice_by_a_semaphore() matrix.try_all(ways, "select_semaphore") end
+function case.by_setting_a_timer() matrix.try_all(ways, "timer") end
 function case.by_an_event() matrix.try_all(ways, "event") end
 function case.by_a_condition() matrix.try_all(ways, "condition") end
 function case.by_the_last_one_at_a_barrier() matrix.try_all(ways, "barrier") end

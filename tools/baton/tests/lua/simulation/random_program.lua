@@ -1,8 +1,9 @@
--- A random program: math.random, and so all that its processes do, follows from the seed of the simulated run. It says what it did, and
--- fails if something happens that must not:
+-- A random program: math.random, and so all that its processes do, follows from the seed of the
+-- simulated run. It says what it did, and fails if something happens that must not:
 --
 --   1. a mutex has two owners
---   2. a message is lost, or comes twice, or a receiver gets those of one sender in another order than they were sent in
+--   2. a message is lost, or comes twice, or a receiver gets those of one sender in another order
+--      than they were sent in
 --   3. permits of a semaphore appear or vanish
 --   4. a sleep ends early
 --   5. a __close method is left out, or runs twice

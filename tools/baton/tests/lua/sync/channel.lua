@@ -164,7 +164,8 @@ function case.the_more_urgent_receiver_is_served_first()
       log[ch:receive()] = name
     end)
   end
-  local all = { receiver("low 1", 30), receiver("high 1", 60), receiver("low 2", 30), receiver("high 2", 60) }
+  local all =
+    { receiver("low 1", 30), receiver("high 1", 60), receiver("low 2", 30), receiver("high 2", 60) }
   for i = 1, 4 do ch:send(i) end
   for _, p in ipairs(all) do p:join() end
   check.list(log, { "high 1", "high 2", "low 1", "low 2" })

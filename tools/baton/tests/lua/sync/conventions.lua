@@ -12,7 +12,8 @@ local function waits()
   mine:lock()
   local full = process.channel(1)
   full:send(1)
-  local empty, s, e, c = process.channel(), process.semaphore(0), process.event(), process.condition(mine)
+  local empty, s, e, c =
+    process.channel(), process.semaphore(0), process.event(), process.condition(mine)
   return {
     join = function(...) return holder:join(...) end,
     send = function(...) return full:send(2, ...) end,

@@ -1,9 +1,11 @@
--- Priority inheritance: whoever holds what a more urgent process waits for runs as if it were as urgent.
+-- Priority inheritance: whoever holds what a more urgent process waits for runs as if it were as
+-- urgent.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
 
--- Processes that would run for ever at a priority, and keep everybody below from running. What runs nevertheless has inherited.
+-- Processes that would run for ever at a priority, and keep everybody below from running. What runs
+-- nevertheless has inherited.
 local function burner(priority)
   local burns = true
   local p = process.spawn({ priority = priority, suspended = true, daemon = true }, function()
@@ -12,7 +14,8 @@ local function burner(priority)
   return p, function() burns = false end
 end
 
--- A process of this priority that locks the mutexes in order, and then goes on with f once it is resumed.
+-- A process of this priority that locks the mutexes in order, and then goes on with f once it is
+-- resumed.
 local function holder(priority, mutexes, f)
   local p = process.spawn({ priority = priority }, function()
     for _, m in ipairs(mutexes) do m:lock() end
@@ -72,7 +75,10 @@ function case.a_holder_gives_back_what_it_inherited_when_it_unlocks()
     log[#log + 1] = "low, outside"
   end)
   check.becomes(low, "suspended")
-  local middle = process.spawn({ priority = 50, suspended = true }, function() log[#log + 1] = "middle" end)
+  local middle = process.spawn(
+    { priority = 50, suspended = true },
+    function() log[#log + 1] = "middle" end
+  )
   local high = process.spawn({ priority = 60, suspended = true }, function()
     low:resume()
     middle:resume()
@@ -159,7 +165,10 @@ function case.a_holder_of_two_keeps_what_the_other_one_lends()
     return p
   end
   local all = { locker(55, a, "of a"), locker(60, b, "of b"), low }
-  all[4] = process.spawn({ priority = 50, suspended = true }, function() log[#log + 1] = "middle" end)
+  all[4] = process.spawn(
+    { priority = 50, suspended = true },
+    function() log[#log + 1] = "middle" end
+  )
   process.critical(function()
     all[4]:resume()
     low:resume()
@@ -170,7 +179,10 @@ end
 
 function case.a_ring_of_holders_can_be_broken()
   local a, b = process.mutex(), process.mutex()
-  local p = holder(10, { a }, function() b:with(function() end) end)
+  local p = holder(10, { a }, function() -- with a timeout, which keeps it from being warned of
+    b:lock(1e6)
+    b:unlock()
+  end)
   local q = holder(20, { b }, function() a:with(function() end) end)
   p:resume()
   q:resume()

@@ -68,7 +68,8 @@ function case.five_thousand_waiters_on_one_semaphore_all_pass()
   check.equal(s:count(), 0)
 end
 
--- Guards against tokens that went with a process which was woken by one, and killed before it went on.
+-- Guards against tokens that went with a process which was woken by one, and killed before it went
+-- on.
 function case.a_semaphore_gets_the_token_back_of_who_is_killed()
   local s = process.semaphore(0)
   local p, q = waiting(s.wait, s), waiting(s.wait, s)
@@ -234,7 +235,12 @@ end
 function case.killed_waiters_do_not_get_the_mutex()
   local m = process.mutex()
   m:lock()
-  local p, q = waiting(m.lock, m), waiting(function() local r = table.pack(m:lock()) m:unlock() return table.unpack(r) end)
+  local p, q =
+    waiting(m.lock, m), waiting(function()
+      local r = table.pack(m:lock())
+      m:unlock()
+      return table.unpack(r)
+    end)
   p:kill()
   p:join()
   m:unlock()
@@ -250,7 +256,9 @@ end
 
 function case.who_is_interrupted_does_not_keep_the_mutex_of_with()
   local m, called = process.mutex(), false
-  check.interrupted(function() m:with(function() called = true end) end, function() m:unlock() end, function() m:lock() end)
+  check.interrupted(function()
+    m:with(function() called = true end)
+  end, function() m:unlock() end, function() m:lock() end)
   check.equal(called, false)
   check.results("lock", { true }, m:lock(0))
 end

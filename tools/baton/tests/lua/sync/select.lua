@@ -41,7 +41,11 @@ function case.timeouts_are_reported()
   local a, full = process.channel(), process.channel(1)
   full:send(1)
   for _, timeout in ipairs { 0, -1, 0.003 } do
-    check.results("timeout " .. timeout, { n = 2, nil, "timeout" }, process.select({ a, { full, 2 }, { a, 3 } }, timeout))
+    check.results(
+      "timeout " .. timeout,
+      { n = 2, nil, "timeout" },
+      process.select({ a, { full, 2 }, { a, 3 } }, timeout)
+    )
   end
   check.equal(#full, 1)
   check.results("nothing left behind", { n = 2, nil, "timeout" }, a:receive(0))

@@ -27,7 +27,11 @@ measure("pcall that reports", function(deeper)
   f()
 end)
 measure("xpcall", function(deeper)
-  local function f() deeper() local ok, e = xpcall(f, function(m) return m end) if not ok then error(e, 0) end end
+  local function f()
+    deeper()
+    local ok, e = xpcall(f, function(m) return m end)
+    if not ok then error(e, 0) end
+  end
   f()
 end)
 measure("error in error handling", function(deeper)
@@ -67,7 +71,11 @@ measure("coroutine.wrap", function(deeper)
   f()
 end)
 measure("coroutine.resume", function(deeper)
-  local function f() deeper() local ok, e = coroutine.resume(coroutine.create(f)) if not ok then error(e, 0) end end
+  local function f()
+    deeper()
+    local ok, e = coroutine.resume(coroutine.create(f))
+    if not ok then error(e, 0) end
+  end
   f()
 end)
 measure("gsub in a coroutine", function(deeper)

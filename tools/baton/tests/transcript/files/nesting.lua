@@ -13,7 +13,10 @@ end
 
 most("blocks", parses("do ", "", " end"))
 most("functions", parses("return function() ", "", " end"))
-most("parentheses", function(n) return load("return " .. ("("):rep(n) .. "1" .. (")"):rep(n)) ~= nil end)
+most(
+  "parentheses",
+  function(n) return load("return " .. ("("):rep(n) .. "1" .. (")"):rep(n)) ~= nil end
+)
 most("tables", function(n) return load("return " .. ("{"):rep(n) .. ("}"):rep(n)) ~= nil end)
 most("operators", function(n) return load("return " .. ("-"):rep(n, " ") .. "1") ~= nil end)
 most("powers", function(n) return load("return " .. ("2^"):rep(n) .. "1") ~= nil end)

@@ -1,4 +1,4 @@
-//! The side of the crate `may` in the experiments: see ../../README.md.
+//! The peer `may`. See ../../README.md.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,9 @@ fn main() -> ExitCode {
             Some(())
         }
         ["switch", case, count] => count.parse().ok().and_then(|count| switch(case, count)),
-        ["thread-metric", test, seconds] => seconds.parse().ok().and_then(|seconds| metric::run(test, seconds)),
+        ["thread-metric", test, seconds] => {
+            seconds.parse().ok().and_then(|seconds| metric::run(test, seconds))
+        }
         _ => None,
     };
     match done {
@@ -34,7 +36,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Each case returns how many operations it did.
+/// Runs a case and prints the time per operation. Each case returns the number of its operations.
 fn switch(case: &str, count: u64) -> Option<()> {
     let run: fn(u64) -> u64 = match case {
         "yield" => yield_in_turn,
@@ -67,7 +69,8 @@ fn yield_in_turn(count: u64) -> u64 {
     turns * 2
 }
 
-/// The library's channels have no limit: a receipt makes sender and receiver meet.
+/// Passes values through channels. The library's channels have no limit, so the receiver returns a
+/// receipt.
 fn channel(count: u64) -> u64 {
     let (values, taken) = mpsc::channel::<u64>();
     let (receipts, received) = mpsc::channel::<()>();
@@ -108,7 +111,8 @@ fn semaphore(count: u64) -> u64 {
     turns * 2
 }
 
-/// A coroutine that joins another, as the others' processes do: joining from a thread would measure the thread.
+/// Joins coroutines from a coroutine, as the other peers do. Joining from a thread would measure
+/// the thread.
 fn spawn_join(count: u64) -> u64 {
     let parent = go!(move || {
         let mut sum = 0;

@@ -1,4 +1,5 @@
-//! Thread-Metric. Coroutines have no priorities: whoever reads the counters tells them to stop, and they look after each count.
+//! Thread-Metric. Coroutines have no priorities. The thread that reads the counters tells them to
+//! stop, and they check this after each count.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ pub fn run(test: &str, seconds: f64) -> Option<()> {
     let (begin, cpu) = (Instant::now(), crate::cpu_time());
     std::thread::spawn(move || {
         std::thread::sleep(interval);
-        // Relaxed: nothing else is read after it.
+        // Relaxed: no other data is read after the flag.
         STOPPED.store(true, Ordering::Relaxed);
     });
     let running = match test {
@@ -44,14 +45,15 @@ pub fn run(test: &str, seconds: f64) -> Option<()> {
     Some(())
 }
 
-/// Five coroutines that give way after each count. The worker runs while they are made: none begins before all are there.
+/// Starts five coroutines that yield after each count. The worker already runs while they are made,
+/// so each waits until all exist.
 fn in_turn() -> Vec<(coroutine::JoinHandle<()>, Counter)> {
     let all_are_there = Arc::new(AtomicBool::new(false));
     let coroutines = (0..5).map(|_| {
         let may_begin = all_are_there.clone();
         let mut has_begun = false;
         counting(move || {
-            // Relaxed: nothing else is read after it.
+            // Relaxed: no other data is read after the flag.
             while !has_begun && !may_begin.load(Ordering::Relaxed) {
                 coroutine::yield_now();
             }
@@ -65,7 +67,7 @@ fn in_turn() -> Vec<(coroutine::JoinHandle<()>, Counter)> {
     coroutines
 }
 
-/// Counters of processes in turn are within one of their mean.
+/// Checks that the counters of coroutines that take turns are within one of their mean.
 fn check_turns(counts: &[u64]) {
     let (least, most) = (counts.iter().min(), counts.iter().max());
     let is_fair = least
@@ -106,7 +108,7 @@ fn message() -> impl FnMut() + Send {
     move || {
         sender.send([sent, !sent]).expect("a receiver");
         let received = receiver.recv().expect("a sender");
-        // Word by word, as they were written: see the runtime's own test.
+        // The words are read one by one, as they were written; see the runtime's own test.
         let received = received.map(black_box);
         assert!(received[0] == sent && received[1] == !sent, "a message is not what was sent");
         sent += 1;

@@ -1,4 +1,5 @@
--- To-be-closed variables: when they are closed, in which order, and what happens to errors on the way.
+-- To-be-closed variables: when they are closed, in which order, and what happens to errors on the
+-- way.
 local t = ...
 
 local function closing(f) return setmetatable({}, { __close = function(...) return f(...) end }) end
@@ -22,18 +23,28 @@ end
 
 -- The ways out of a block; each closes once, last declared first.
 local bodies = {
-  ["falls off"] = "do OPEN end", ["return"] = "OPEN return 1, 2", ["break"] = "while true do OPEN break end",
-  ["goto"] = "do OPEN goto out end ::out::", ["continue"] = "for i = 1, 1 do OPEN goto continue ::continue:: end",
-  ["repeat"] = "repeat OPEN until true", ["error"] = "local f = function() OPEN error 'x' end pcall(f)",
-  ["if"] = "if true then OPEN end", ["function"] = "(function() OPEN end)()", ["tail position"] = "return (function() OPEN return 1 end)()",
-  ["numeric for"] = "for i = 1, 1 do OPEN end", ["generic for"] = "for _ in pairs { 1 } do OPEN end",
-  ["break in repeat"] = "repeat OPEN break until false", ["inner break"] = "for i = 1, 1 do for j = 1, 1 do OPEN break end end",
+  ["falls off"] = "do OPEN end", ["return"] = "OPEN return 1, 2",
+  ["break"] = "while true do OPEN break end",
+  ["goto"] = "do OPEN goto out end ::out::",
+  ["continue"] = "for i = 1, 1 do OPEN goto continue ::continue:: end",
+  ["repeat"] = "repeat OPEN until true",
+  ["error"] = "local f = function() OPEN error 'x' end pcall(f)",
+  ["if"] = "if true then OPEN end", ["function"] = "(function() OPEN end)()",
+  ["tail position"] = "return (function() OPEN return 1 end)()",
+  ["numeric for"] = "for i = 1, 1 do OPEN end",
+  ["generic for"] = "for _ in pairs { 1 } do OPEN end",
+  ["break in repeat"] = "repeat OPEN break until false",
+  ["inner break"] = "for i = 1, 1 do for j = 1, 1 do OPEN break end end",
   ["error in callee"] = "pcall(function() OPEN local x = nil; x() end)",
-  ["error in pcall in block"] = "do OPEN pcall(error) end", ["coroutine"] = "coroutine.wrap(function() OPEN end)()",
-  ["close"] = "local co = coroutine.create(function() OPEN coroutine.yield() end) coroutine.resume(co) coroutine.close(co)",
-  ["sort"] = "table.sort({ 1, 2 }, function() OPEN return false end)", ["gsub"] = "('x'):gsub('x', function() OPEN end)",
+  ["error in pcall in block"] = "do OPEN pcall(error) end",
+  ["coroutine"] = "coroutine.wrap(function() OPEN end)()",
+  ["close"] = "local co = coroutine.create(function() OPEN coroutine.yield() end) "
+    .. "coroutine.resume(co) coroutine.close(co)",
+  ["sort"] = "table.sort({ 1, 2 }, function() OPEN return false end)",
+  ["gsub"] = "('x'):gsub('x', function() OPEN end)",
   ["metamethod"] = "return setmetatable({}, { __index = function() OPEN return 1 end }).x",
-  ["finalizer free"] = "do OPEN collectgarbage 'step' end", ["nested do"] = "do do do OPEN end end end",
+  ["finalizer free"] = "do OPEN collectgarbage 'step' end",
+  ["nested do"] = "do do do OPEN end end end",
   ["goto out of loops"] = "for i = 1, 2 do for j = 1, 2 do OPEN goto done end end ::done::",
 }
 for name, body in pairs(bodies) do
@@ -43,19 +54,30 @@ for name, body in pairs(bodies) do
     for i = n, 1, -1 do wanted[#wanted + 1] = i end
     local log = t:log()
     local code = body:gsub("OPEN", function() return table.concat(open, " ") end)
-    local env = setmetatable({ closing = function(i) return closing(function() log(i) end) end }, { __index = _G })
+    local env = setmetatable({
+      closing = function(i)
+        return closing(function() log(i) end)
+      end,
+    }, { __index = _G })
     assert(load(code, "=" .. name, "t", env))()
     log:is(table.concat(wanted, " "), name)
   end
 end
 
--- Loops close in each turn, before the next begins; a condition of repeat still sees the variable open.
+-- Loops close in each turn, before the next begins; a condition of repeat still sees the variable
+-- open.
 do
   local log = t:log()
   for i = 1, 3 do local a <close> = closing(function() log("-" .. i) end) log("+" .. i) end
   log:is "+1 -1 +2 -2 +3 -3"
   local n = 0
-  repeat n = n + 1 local a <close> = closing(function() log("close" .. n) end) until (function() log("test" .. n) return n == 3 end)()
+  repeat
+    n = n + 1
+    local a <close> = closing(function() log("close" .. n) end)
+  until (function()
+    log("test" .. n)
+    return n == 3
+  end)()
   log:is "test1 close1 test2 close2 test3 close3"
   local i = 0
   ::again::
@@ -67,12 +89,18 @@ do
   log:is "1 2 3 4"
 end
 
--- The results of a function are those from before the closing; a closed variable keeps its value for who captured it.
+-- The results of a function are those from before the closing; a closed variable keeps its value
+-- for who captured it.
 for n = 0, 12 do
   local list = {}
   for i = 1, n do list[i] = i end
   local function f()
-    local a <close> = closing(function() for i = 1, 300 do local junk = { i } end return "ignored" end)
+    local a <close> = closing(function()
+      for i = 1, 300 do
+        local junk = { i }
+      end
+      return "ignored"
+    end)
     return table.unpack(list)
   end
   t:equal(select("#", f()), n)
@@ -99,7 +127,12 @@ end
 -- Arguments: the value itself and the error, which is nil on a normal way out. Results are ignored.
 do
   local seen
-  local object = setmetatable({}, { __close = function(...) seen = table.pack(...) return 1, 2, 3 end })
+  local object = setmetatable({}, {
+    __close = function(...)
+      seen = table.pack(...)
+      return 1, 2, 3
+    end,
+  })
   do local a <close> = object end
   t:equal(seen[1], object)
   t:equal(seen[2], nil)
@@ -118,7 +151,8 @@ do
   t:equal(seen[2], by_call)
 end
 
--- Errors in __close: the rest is still closed, each sees the last error, and that is what comes out.
+-- Errors in __close: the rest is still closed, each sees the last error, and that is what comes
+-- out.
 for n = 1, 10 do
   for failing = 1, n do
     local log = t:log()
@@ -155,15 +189,30 @@ do
 end
 do -- __close taken away between declaration and end
   local object = closing(function() end)
-  t:raises("metamethod 'close'", function() local a <close> = object getmetatable(object).__close = nil end)
+  t:raises("metamethod 'close'", function()
+    local a <close> = object
+    getmetatable(object).__close = nil
+  end)
   t:raises("metamethod 'close'", function() local b <close> = setmetatable({}, { __close = 5 }) end)
 end
 
 -- The fourth value of a generic for is closed when the loop ends, however it ends.
 do
   local log = t:log()
-  local function values(n) return function(_, i) if i < n then return i + 1 end end, nil, 0, closing(function(_, e) log(e or "end") end) end
-  for n = 0, 8 do for i in values(n) do log(i) end log:is((("1 2 3 4 5 6 7 8 "):sub(1, 2 * n) .. "end"), "a loop of " .. n) end
+  local function values(n)
+    return function(_, i)
+      if i < n then return i + 1 end
+    end,
+      nil,
+      0,
+      closing(function(_, e) log(e or "end") end)
+  end
+  for n = 0, 8 do
+    for i in values(n) do
+      log(i)
+    end
+    log:is((("1 2 3 4 5 6 7 8 "):sub(1, 2 * n) .. "end"), "a loop of " .. n)
+  end
   for i in values(5) do if i == 2 then break end end
   log:is "end"
   pcall(function() for i in values(5) do error("oops", 0) end end)
@@ -173,9 +222,15 @@ do
   log:is "end"
   for i in values(2) do for j in values(1) do goto next end ::next:: log(i) end
   log:is "end 1 end 2 end"
-  pcall(function() for _ in function() error("iterator", 0) end, nil, nil, closing(function(_, e) log(e) end) do end end)
+  pcall(function()
+    for _ in function() error("iterator", 0) end, nil, nil, closing(function(_, e) log(e) end) do
+    end
+  end)
   log:is "iterator"
-  t:raises("variable '(for state)' got a non-closable value", function() for _ in next, {}, nil, 5 do end end)
+  t:raises("variable '(for state)' got a non-closable value", function()
+    for _ in next, {}, nil, 5 do
+    end
+  end)
   for _ in next, {}, nil, nil do end
   for _ in next, {}, nil, false do end
 end
@@ -213,7 +268,11 @@ do
   local kept
   do local f <close> = assert(io.open(path, "w")) kept = f f:write "1\n2\n3\n" end
   t:equal(io.type(kept), "closed file")
-  t:gives("! stop", function() local f <close> = assert(io.open(path)) kept = f error("stop", 0) end)
+  t:gives("! stop", function()
+    local f <close> = assert(io.open(path))
+    kept = f
+    error("stop", 0)
+  end)
   t:equal(io.type(kept), "closed file")
   for i = 1, 3 do
     local lines, _, _, file = io.lines(path)

@@ -1,7 +1,13 @@
--- To-be-closed variables whose closing yields, in every way out of a block, and under pcall, wrap and coroutine.close.
+-- To-be-closed variables whose closing yields, in every way out of a block, and under pcall, wrap
+-- and coroutine.close.
 local t = ...
 local create, resume, yield, wrap, status, close =
-  coroutine.create, coroutine.resume, coroutine.yield, coroutine.wrap, coroutine.status, coroutine.close
+  coroutine.create,
+  coroutine.resume,
+  coroutine.yield,
+  coroutine.wrap,
+  coroutine.status,
+  coroutine.close
 
 -- A closing value that yields `pauses` times, logs its name, and fails if told to.
 local function pausing(log, name, pauses, failure)
@@ -33,13 +39,25 @@ local ways = {
   { "repeat OPEN until true return 'r'", "true 'r'" },
   { "return pcall(function() OPEN return 'in' end)", "true true 'in'" },
   { "return pcall(function() OPEN error('e', 0) end)", "true false 'e'" },
-  { "return xpcall(function() OPEN error('e', 0) end, function(m) return m .. 'h' end)", "true false 'eh'" },
+  {
+    "return xpcall(function() OPEN error('e', 0) end, function(m) return m .. 'h' end)",
+    "true false 'eh'",
+  },
   { "return pcall(pcall, function() OPEN error('e', 0) end)", "true true false 'e'" },
   { "local function f() OPEN return 'r' end return f()", "true 'r'" },
   { "local function f() OPEN return 'r' end return (f())", "true 'r'" },
-  { "local o = setmetatable({}, { __index = function() OPEN return 'i' end }) return o.x", "true 'i'" },
-  { "local o = setmetatable({}, { __add = function() OPEN return 'i' end }) return o + 1", "true 'i'" },
-  { "for v in function(_, v) OPEN if not v then return 1 end end do end return 'r'", "true 'r'", 2 },
+  {
+    "local o = setmetatable({}, { __index = function() OPEN return 'i' end }) return o.x",
+    "true 'i'",
+  },
+  {
+    "local o = setmetatable({}, { __add = function() OPEN return 'i' end }) return o + 1",
+    "true 'i'",
+  },
+  {
+    "for v in function(_, v) OPEN if not v then return 1 end end do end return 'r'",
+    "true 'r'", 2,
+  },
 }
 for _, way in ipairs(ways) do
   for n = 1, 3 do
@@ -47,7 +65,10 @@ for _, way in ipairs(ways) do
       local log, open, names = t:log(), {}, {}
       for i = 1, n do open[i] = ("local v%d <close> = pausing(%d)"):format(i, i) end
       for turn = 1, way[3] or 1 do for i = n, 1, -1 do names[#names + 1] = i end end
-      local env = setmetatable({ pausing = function(i) return pausing(log, i, pauses) end }, { __index = _G })
+      local env = setmetatable(
+        { pausing = function(i) return pausing(log, i, pauses) end },
+        { __index = _G }
+      )
       local f = assert(load(way[1]:gsub("OPEN", table.concat(open, " ")), "=way", "t", env))
       t:values(n * pauses * (way[3] or 1) .. " " .. way[2], run(f))
       t:equal((log.text():gsub("%(.-%)", "")), table.concat(names, " "), way[1])
@@ -76,7 +97,8 @@ for pauses = 0, 3 do
   log:is "b a"
 end
 
--- Closed from outside while a closing is suspended in a yield: the rest is closed, that one is not begun again.
+-- Closed from outside while a closing is suspended in a yield: the rest is closed, that one is not
+-- begun again.
 do
   local log = t:log()
   local co = create(function()

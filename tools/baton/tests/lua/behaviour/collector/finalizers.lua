@@ -1,7 +1,9 @@
--- Finalizers and weak tables, under either collector, the mode given by who includes this file's cases twice.
+-- Finalizers and weak tables, under either collector, the mode given by who includes this file's
+-- cases twice.
 local t = ...
 
--- In a finalizer of a full collection nothing else of the program runs between: what is logged is in order.
+-- In a finalizer of a full collection nothing else of the program runs between: what is logged is
+-- in order.
 local function finalized(log, name) return setmetatable({}, { __gc = function() log(name) end }) end
 
 local function cases()
@@ -56,7 +58,8 @@ local function cases()
     collectgarbage()
     t:equal(count, 1)
     t:equal(arguments.n, 7)
-    t:equal(arguments.inner.value, nil) -- later marked, earlier finalized? the inner was marked first, so it comes last
+    -- later marked, earlier finalized? the inner was marked first, so it comes last
+    t:equal(arguments.inner.value, nil)
     arguments = nil
   end
 
@@ -77,7 +80,8 @@ local function cases()
     for i = 1, 7 do collectgarbage() t:equal(turns, math.min(i, 5)) end
   end
 
-  -- Cycles, and finalizers that make garbage, more finalizers, tables, coroutines, and errors they catch.
+  -- Cycles, and finalizers that make garbage, more finalizers, tables, coroutines, and errors they
+  -- catch.
   do
     local log = t:log()
     do
@@ -99,7 +103,13 @@ local function cases()
     collectgarbage() collectgarbage()
     t:that(log.text():find "made by a finalizer")
     log:clear()
-    setmetatable({}, { __gc = function() t:equal(collectgarbage(), nil) t:equal(collectgarbage "count", nil) log "inside" end })
+    setmetatable({}, {
+      __gc = function()
+        t:equal(collectgarbage(), nil)
+        t:equal(collectgarbage "count", nil)
+        log "inside"
+      end,
+    })
     collectgarbage()
     log:is "inside"
     setmetatable({}, { __gc = function() log(tostring(coroutine.isyieldable())) end })
@@ -165,7 +175,8 @@ local function cases()
     local n = 0
     weak[1] = function() return n end
     weak[2] = coroutine.create(function() end)
-    weak[3] = function() end -- without upvalues: may be one closure, but it is collected all the same
+    -- without upvalues: may be one closure, but it is collected all the same
+    weak[3] = function() end
     collectgarbage()
     t:values("nil nil nil", weak[1], weak[2], weak[3])
     local file = assert(io.open "/dev/null")

@@ -1,4 +1,5 @@
--- collectgarbage: options, modes and counts; warnings, those of failing finalizers included; files that nobody closed.
+-- collectgarbage: options, modes and counts; warnings, those of failing finalizers included; files
+-- that nobody closed.
 local t = ...
 
 -- Options.
@@ -10,14 +11,19 @@ t:equal(collectgarbage "stop", 0)
 t:equal(collectgarbage "isrunning", false)
 t:equal(collectgarbage "restart", 0)
 t:equal(collectgarbage "isrunning", true)
-for _, wrong in ipairs { "", "Collect", "cou", "generation" } do t:raises("invalid option", collectgarbage, wrong) end
+for _, wrong in ipairs { "", "Collect", "cou", "generation" } do
+  t:raises("invalid option", collectgarbage, wrong)
+end
 t:raises("string expected", collectgarbage, {})
 t:raises("number expected", collectgarbage, "step", {})
 
 -- Changing the mode gives the previous one, any number of times.
 local previous = collectgarbage "incremental"
 for i = 1, 30 do
-  t:equal(collectgarbage(i % 2 == 1 and "generational" or "incremental"), i % 2 == 1 and "incremental" or "generational")
+  t:equal(
+    collectgarbage(i % 2 == 1 and "generational" or "incremental"),
+    i % 2 == 1 and "incremental" or "generational"
+  )
 end
 for _, arguments in ipairs { { 20, 100 }, { 5, 50 }, { 0, 0 }, { 100, 1000 } } do
   t:equal(collectgarbage("generational", arguments[1], arguments[2]), "incremental")
@@ -33,7 +39,8 @@ for _, option in ipairs { "setpause", "setstepmul" } do
   t:equal(collectgarbage(option, old), old // 4 * 4)
 end
 
--- Stopped: nothing is collected however much is made; a full collection and a step work all the same.
+-- Stopped: nothing is collected however much is made; a full collection and a step work all the
+-- same.
 do
   local weak = setmetatable({}, { __mode = "v" })
   collectgarbage "stop"
@@ -57,7 +64,11 @@ for _, mode in ipairs { "incremental", "generational" } do
   t:equal(weak[1], nil, "collected without being asked, " .. mode)
   local steps = 0
   repeat steps = steps + 1 until collectgarbage("step", 0) or steps > 1000
-  t:equal(steps <= 1000, mode == "incremental", "steps come to the end of a cycle, where cycles have an end")
+  t:equal(
+    steps <= 1000,
+    mode == "incremental",
+    "steps come to the end of a cycle, where cycles have an end"
+  )
   t:equal(type(collectgarbage "step"), "boolean")
 end
 collectgarbage "incremental"
@@ -72,7 +83,9 @@ do
     for i = 1, 100 do old[i].young = { round, setmetatable({}, { __index = { i } }) } end
     collectgarbage "step"
     local good = true
-    for i = 1, 100 do good = good and old[i][1] == i and old[i].young[1] == round and old[i].young[2][1] == i end
+    for i = 1, 100 do
+      good = good and old[i][1] == i and old[i].young[1] == round and old[i].young[2][1] == i
+    end
     t:that(good, "round " .. round)
   end
   local weak = setmetatable({}, { __mode = "k" })
@@ -82,7 +95,13 @@ do
   old = nil
   collectgarbage()
   t:equal(next(weak), nil)
-  local co = coroutine.wrap(function() local young = {} while true do young[#young + 1] = { #young } coroutine.yield(young) end end)
+  local co = coroutine.wrap(function()
+    local young = {}
+    while true do
+      young[#young + 1] = { #young }
+      coroutine.yield(young)
+    end
+  end)
   for i = 1, 50 do
     local young = co()
     collectgarbage "step"
@@ -110,7 +129,12 @@ do
   warn "@off"
   for n = 1, 10 do
     for i = 1, n do
-      setmetatable({}, { __gc = function() log(i) if i % 2 == 0 then error "in a finalizer" end end })
+      setmetatable({}, {
+        __gc = function()
+          log(i)
+          if i % 2 == 0 then error "in a finalizer" end
+        end,
+      })
     end
     t:equal(collectgarbage(), 0)
     local wanted = {}
@@ -145,19 +169,35 @@ do
     return text
   end
   for code, wanted in pairs {
-    ["warn \"x\""] = "", ["warn \"@on\" warn \"x\""] = "Lua warning: x\n", ["warn \"@on\" warn(\"a\", \"b\", \"c\")"] = "Lua warning: abc\n",
-    ["warn \"@on\" warn(\"@off\") warn \"x\" warn \"@on\" warn \"y\""] = "Lua warning: y\n", ["warn \"@on\" warn(\"@\", \"off\") warn \"y\""] = "Lua warning: @off\nLua warning: y\n",
-    ["warn \"@on\" warn \"@other\" warn \"z\""] = "Lua warning: z\n", ["warn \"@on\" warn(1, 2.5)"] = "Lua warning: 12.5\n", ["warn \"@on\" warn \"\""] = "Lua warning: \n",
-    ["warn \"@on\" setmetatable({}, { __gc = function() error(\"oops\", 0) end }) collectgarbage()"] = "Lua warning: error in __gc\n",
-    ["warn \"@on\" setmetatable({}, { __gc = function() error {} end }) collectgarbage()"] = "Lua warning: error in __gc\n",
+    ["warn \"x\""] = "", ["warn \"@on\" warn \"x\""] = "Lua warning: x\n",
+    ["warn \"@on\" warn(\"a\", \"b\", \"c\")"] = "Lua warning: abc\n",
+    ["warn \"@on\" warn(\"@off\") warn \"x\" warn \"@on\" warn \"y\""] = "Lua warning: y\n",
+    ["warn \"@on\" warn(\"@\", \"off\") warn \"y\""] = "Lua warning: @off\nLua warning: y\n",
+    ["warn \"@on\" warn \"@other\" warn \"z\""] = "Lua warning: z\n",
+    ["warn \"@on\" warn(1, 2.5)"] = "Lua warning: 12.5\n",
+    ["warn \"@on\" warn \"\""] = "Lua warning: \n",
+    ["warn \"@on\" setmetatable({}, { __gc = function() error(\"oops\", 0) end }) "
+      .. "collectgarbage()"] = "Lua warning: error in __gc\n",
+    ["warn \"@on\" setmetatable({}, { __gc = function() error {} end }) collectgarbage()"] =
+      "Lua warning: error in __gc\n",
     ["local o = setmetatable({}, { __gc = function() print \"at the end\" end })"] = "at the end\n",
-    ["for i = 1, 3 do _G[i] = setmetatable({}, { __gc = function() print(i) end }) end"] = "3\n2\n1\n",
-    ["x = setmetatable({}, { __gc = function() setmetatable({}, { __gc = function() print \"again\" end }) print \"once\" end })"] = "once\n",
-    ["local x <close> = setmetatable({}, { __close = function() print \"closed\" end }) y = setmetatable({}, { __gc = function() print \"collected\" end })"] = "closed\ncollected\n",
-    ["y = setmetatable({}, { __gc = function() print(type(print), type(string), pcall(error)) end })"] = "function\ttable\tfalse\tnil\n",
+    ["for i = 1, 3 do _G[i] = setmetatable({}, { __gc = function() print(i) end }) end"] =
+      "3\n2\n1\n",
+    ["x = setmetatable({}, { __gc = function() "
+      .. "setmetatable({}, { __gc = function() print \"again\" end }) print \"once\" end })"] =
+      "once\n",
+    ["local x <close> = setmetatable({}, { __close = function() print \"closed\" end }) "
+      .. "y = setmetatable({}, { __gc = function() print \"collected\" end })"] =
+      "closed\ncollected\n",
+    ["y = setmetatable({}, { __gc = function() "
+      .. "print(type(print), type(string), pcall(error)) end })"] = "function\ttable\tfalse\tnil\n",
   } do
     local got = written(code)
-    if wanted:find "error in __gc" then t:matches(got, "^Lua warning: error in ", code) else t:equal(got, wanted, code) end
+    if wanted:find "error in __gc" then
+      t:matches(got, "^Lua warning: error in ", code)
+    else
+      t:equal(got, wanted, code)
+    end
   end
 end
 

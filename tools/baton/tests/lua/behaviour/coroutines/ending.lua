@@ -1,7 +1,13 @@
--- How coroutines end: errors through resume and wrap, coroutine.close, and what is closed in which order.
+-- How coroutines end: errors through resume and wrap, coroutine.close, and what is closed in which
+-- order.
 local t = ...
 local create, resume, yield, wrap, status, close =
-  coroutine.create, coroutine.resume, coroutine.yield, coroutine.wrap, coroutine.status, coroutine.close
+  coroutine.create,
+  coroutine.resume,
+  coroutine.yield,
+  coroutine.wrap,
+  coroutine.status,
+  coroutine.close
 
 local function closing(f) return setmetatable({}, { __close = function(_, e) f(e) end }) end
 
@@ -21,7 +27,17 @@ for i, value in ipairs(values) do
   t:equal(select(2, resume(late)), value)
   if type(value) ~= "string" then
     t:equal(select(2, pcall(wrap(function() error(value) end))), value)
-    t:equal(select(2, pcall(wrap(function() wrap(function() wrap(function() error(value) end)() end)() end))), value)
+    t:equal(
+      select(
+        2,
+        pcall(wrap(function()
+          wrap(function()
+            wrap(function() error(value) end)()
+          end)()
+        end))
+      ),
+      value
+    )
   end
 end
 t:values("false nil", resume(create(function() error() end)))
@@ -31,7 +47,8 @@ t:values("false nil", pcall(wrap(function() error(nil) end)))
 do
   local f = load("local wrap = ... wrap(function() error('deep', 0) end)()", "=one")
   t:gives("! one:1: deep", f, wrap)
-  local g = load("local wrap = ... wrap(function() wrap(function() error('deep', 0) end)() end)()", "=two")
+  local g =
+    load("local wrap = ... wrap(function() wrap(function() error('deep', 0) end)() end)()", "=two")
   t:gives("! two:1: two:1: deep", g, wrap)
   local h = load("local wrap = ... return pcall(wrap(function() error('deep', 0) end))", "=three")
   t:gives("false 'deep'", h, wrap)
@@ -72,7 +89,8 @@ do
   t:equal(got, object)
 end
 
--- close runs pending __close, innermost first, with what error came before; each failure replaces the error.
+-- close runs pending __close, innermost first, with what error came before; each failure replaces
+-- the error.
 for n = 0, 24 do
   local log = t:log()
   local co = create(function()
@@ -148,12 +166,18 @@ do
   t:gives("! instead of why", replaced)
 end
 
--- Inside __close during close: another coroutine may run and yield, the closed one cannot be resumed.
+-- Inside __close during close: another coroutine may run and yield, the closed one cannot be
+-- resumed.
 do
   local co, seen
   co = create(function()
     local a <close> = closing(function()
-      seen = { status(co), wrap(function() yield(7) end)(), select(2, resume(co)), (coroutine.running()) == co }
+      seen = {
+        status(co),
+        wrap(function() yield(7) end)(),
+        select(2, resume(co)),
+        (coroutine.running()) == co,
+      }
     end)
     yield()
   end)
@@ -164,7 +188,8 @@ do
   t:equal(status(co), "dead")
 end
 
--- close from inside another coroutine, and of one that has resumed none, in chains of nested closes.
+-- close from inside another coroutine, and of one that has resumed none, in chains of nested
+-- closes.
 for depth = 1, 15 do
   local log = t:log()
   local function chain(n)
@@ -206,7 +231,8 @@ do
   log:is "closed"
 end
 
--- A dead coroutine gives nothing more to debug; a failed one keeps its stack for a traceback until closed.
+-- A dead coroutine gives nothing more to debug; a failed one keeps its stack for a traceback until
+-- closed.
 do
   local failed = create(function() local kept = "seen" error "why" end)
   resume(failed)
@@ -224,7 +250,10 @@ end
 do
   local log, weak = t:log(), setmetatable({}, { __mode = "k" })
   for i = 1, 50 do
-    local co = create(function() local a <close> = closing(function() log "closed" end) yield(i) end)
+    local co = create(function()
+      local a <close> = closing(function() log "closed" end)
+      yield(i)
+    end)
     if i % 2 == 0 then resume(co) end
     weak[co] = true
   end

@@ -1,6 +1,7 @@
 -- Values through resume, yield and wrap; states; who runs; depth and number of coroutines.
 local t = ...
-local create, resume, yield, status, wrap = coroutine.create, coroutine.resume, coroutine.yield, coroutine.status, coroutine.wrap
+local create, resume, yield, status, wrap =
+  coroutine.create, coroutine.resume, coroutine.yield, coroutine.status, coroutine.wrap
 
 -- Lists of every length pass both ways, nil included.
 local function numbers(n)
@@ -42,8 +43,26 @@ for _, n in ipairs { 100, 250, 1000, 5000, 20000 } do
 end
 
 -- Every kind of value is the very same on the other side.
-local subjects = { true, false, 0, -1, 1.5, math.huge, math.mininteger, "", "text", ("x"):rep(1000), {}, print, function() end,
-  create(print), io.stdout, 0.1 + 0.2, -0.0, "a\0b" }
+local subjects = {
+  true,
+  false,
+  0,
+  -1,
+  1.5,
+  math.huge,
+  math.mininteger,
+  "",
+  "text",
+  ("x"):rep(1000),
+  {},
+  print,
+  function() end,
+  create(print),
+  io.stdout,
+  0.1 + 0.2,
+  -0.0,
+  "a\0b",
+}
 for i, subject in ipairs(subjects) do
   local echo = create(function(x) while true do x = yield(x) end end)
   t:equal(select(2, resume(echo, subject)), subject, "subject " .. i)

@@ -1,4 +1,5 @@
--- Message handlers, errors inside them, overflow of the C stack, and errors through library functions that call back.
+-- Message handlers, errors inside them, overflow of the C stack, and errors through library
+-- functions that call back.
 local t = ...
 
 -- The handler runs where the error is, before anything is unwound; its result is the message.
@@ -42,7 +43,10 @@ do
   local function handler(name) return function(m) log(name .. ":" .. m) return m end end
   xpcall(function() xpcall(error, handler "inner", "e", 0) end, handler "outer")
   log:is "inner:e"
-  xpcall(function() local _, m = xpcall(error, handler "inner", "e", 0) error(m .. "2", 0) end, handler "outer")
+  xpcall(function()
+    local _, m = xpcall(error, handler "inner", "e", 0)
+    error(m .. "2", 0)
+  end, handler "outer")
   log:is "inner:e outer:e2"
   xpcall(function() pcall(error, "quiet", 0) end, handler "outer")
   log:is ""
@@ -65,7 +69,8 @@ for depth = 1, 15 do
   log:is(table.concat(order, " "))
 end
 
--- An error inside a handler calls the handler again, with that error; one that never stops ends in an error all the same.
+-- An error inside a handler calls the handler again, with that error; one that never stops ends in
+-- an error all the same.
 do
   local calls = 0
   local ok, message = xpcall(error, function(m)
@@ -83,16 +88,58 @@ end
 do
   local forms = {
     gsub = function(self, n) return (("x"):gsub("x", function() self(self, n + 1) end)) end,
-    sort = function(self, n) table.sort({ 1, 2 }, function() self(self, n + 1) return false end) end,
-    tostring = function(self, n) tostring(setmetatable({}, { __tostring = function() self(self, n + 1) return "" end })) end,
-    index = function(self, n) return setmetatable({}, { __index = function() self(self, n + 1) end }).x end,
-    concat = function(self, n) return setmetatable({}, { __concat = function() self(self, n + 1) end }) .. "x" end,
-    equal = function(self, n) local mt = { __eq = function() self(self, n + 1) return true end } return setmetatable({}, mt) == setmetatable({}, mt) end,
+    sort = function(self, n)
+      table.sort({ 1, 2 }, function()
+        self(self, n + 1)
+        return false
+      end)
+end,
+    tostring = function(self, n)
+      tostring(setmetatable({}, {
+        __tostring = function()
+          self(self, n + 1)
+          return ""
+        end,
+      }))
+    end,
+    index = function(self, n)
+      return setmetatable({}, { __index = function() self(self, n + 1) end }).x
+    end,
+    concat = function(self, n)
+      return setmetatable({}, { __concat = function() self(self, n + 1) end }) .. "x"
+    end,
+    equal = function(self, n)
+      local mt = {
+        __eq = function()
+          self(self, n + 1)
+          return true
+        end,
+      }
+      return setmetatable({}, mt) == setmetatable({}, mt)
+    end,
     coroutine = function(self, n) coroutine.wrap(function() self(self, n + 1) end)() end,
     load = function(self, n) load(function() self(self, n + 1) end) end,
-    length = function(self, n) return #setmetatable({}, { __len = function() self(self, n + 1) return 0 end }) end,
-    close = function(self, n) do local a <close> = setmetatable({}, { __close = function() self(self, n + 1) end }) end end,
-    pairs = function(self, n) pairs(setmetatable({}, { __pairs = function() self(self, n + 1) return next, {} end })) end,
+    length = function(self, n)
+      return #setmetatable({}, {
+        __len = function()
+          self(self, n + 1)
+          return 0
+        end,
+      })
+    end,
+    close = function(self, n)
+      do
+       local a <close> = setmetatable({}, { __close = function() self(self, n + 1) end })
+    end
+end,
+    pairs = function(self, n)
+      pairs(setmetatable({}, {
+        __pairs = function()
+          self(self, n + 1)
+          return next, {}
+        end,
+      }))
+    end,
   }
   for name, form in pairs(forms) do
     local deepest = 0
@@ -116,9 +163,12 @@ do
 end
 do -- the parser counts levels too
   for _, row in ipairs {
-    { ("("):rep(250) .. "1" .. (")"):rep(250), "C stack overflow" }, { ("{"):rep(250) .. ("}"):rep(250), "C stack overflow" },
-    { ("-"):rep(250) .. "1", nil }, { ("not "):rep(250) .. "1", "C stack overflow" }, { "1" .. ("^1"):rep(250), "C stack overflow" },
-    { "1" .. (" .. 1"):rep(250), "C stack overflow" }, { ("#"):rep(250) .. "{}", "C stack overflow" },
+    { ("("):rep(250) .. "1" .. (")"):rep(250), "C stack overflow" },
+    { ("{"):rep(250) .. ("}"):rep(250), "C stack overflow" },
+    { ("-"):rep(250) .. "1", nil }, { ("not "):rep(250) .. "1", "C stack overflow" },
+    { "1" .. ("^1"):rep(250), "C stack overflow" },
+    { "1" .. (" .. 1"):rep(250), "C stack overflow" },
+    { ("#"):rep(250) .. "{}", "C stack overflow" },
     { ("function() return "):rep(250) .. "1" .. (" end"):rep(250), "C stack overflow" },
   } do
     local chunk, message = load("return " .. row[1])
@@ -132,7 +182,10 @@ do -- the parser counts levels too
   for _, n in ipairs { 10, 100, 180 } do
     t:equal(load("return " .. ("("):rep(n) .. "7" .. (")"):rep(n))(), 7)
     t:equal(type(load(("do "):rep(n) .. ("end "):rep(n))), "function")
-    t:equal(load("local x = 0 " .. ("do "):rep(n) .. "x = x + 1 " .. ("end "):rep(n) .. "return x")(), 1)
+    t:equal(
+      load("local x = 0 " .. ("do "):rep(n) .. "x = x + 1 " .. ("end "):rep(n) .. "return x")(),
+      1
+    )
   end
   t:has(select(2, load(("do "):rep(250) .. ("end "):rep(250))), "C stack overflow")
 end
@@ -143,17 +196,40 @@ do
     sort = function(e) table.sort({ 3, 2, 1 }, function() error(e, 0) end) end,
     gsub = function(e) return ("abc"):gsub(".", function() error(e, 0) end) end,
     load = function(e) local _, m = load(function() error(e, 0) end) error(m, 0) end,
-    tostring = function(e) tostring(setmetatable({}, { __tostring = function() error(e, 0) end })) end,
-    format = function(e) return ("%s"):format(setmetatable({}, { __tostring = function() error(e, 0) end })) end,
-    concat = function(e) return table.concat(setmetatable({}, { __index = function() error(e, 0) end, __len = function() return 1 end })) end,
-    unpack = function(e) return table.unpack(setmetatable({}, { __index = function() error(e, 0) end }), 1, 1) end,
-    insert = function(e) table.insert(setmetatable({}, { __newindex = function() error(e, 0) end }), 1) end,
-    remove = function(e) return table.remove(setmetatable({}, { __index = function() error(e, 0) end, __len = function() return 2 end })) end,
-    move = function(e) return table.move(setmetatable({}, { __index = function() error(e, 0) end }), 1, 1, 2) end,
-    next = function(e) for _ in pairs(setmetatable({}, { __pairs = function() error(e, 0) end })) do end end,
-    ipairs = function(e) for _ in ipairs(setmetatable({}, { __index = function() error(e, 0) end })) do end end,
+    tostring = function(e)
+      tostring(setmetatable({}, { __tostring = function() error(e, 0) end }))
+    end,
+    format = function(e)
+      return ("%s"):format(setmetatable({}, { __tostring = function() error(e, 0) end }))
+    end,
+    concat = function(e)
+      return table.concat(
+        setmetatable({}, { __index = function() error(e, 0) end, __len = function() return 1 end })
+      )
+    end,
+    unpack = function(e)
+      return table.unpack(setmetatable({}, { __index = function() error(e, 0) end }), 1, 1)
+    end,
+    insert = function(e)
+      table.insert(setmetatable({}, { __newindex = function() error(e, 0) end }), 1)
+    end,
+    remove = function(e)
+      return table.remove(
+        setmetatable({}, { __index = function() error(e, 0) end, __len = function() return 2 end })
+      )
+    end,
+    move = function(e) return table.move(setmetatable({}, { __index = function()
+      error(e, 0) end }), 1, 1, 2)
+    end,
+    next = function(e) for _ in pairs(setmetatable({}, { __pairs = function()
+      error(e, 0) end })) do end
+    end,
+    ipairs = function(e) for _ in ipairs(setmetatable({}, { __index = function()
+      error(e, 0) end })) do end
+    end,
     require = function(e)
-      local name = "behaviour.fails." .. tostring {} -- one of its own: copies of this file may run side by side
+      -- one of its own: copies of this file may run side by side
+      local name = "behaviour.fails." .. tostring {}
       package.preload[name] = function() package.preload[name] = nil error(e, 0) end
       require(name)
     end,
@@ -165,7 +241,11 @@ do
     for _, e in ipairs { "text", 42, {}, false } do
       local ok, got = pcall(f, e)
       t:equal(ok, false, name)
-      if type(e) == "string" then t:matches(got, "^[^\n]*text$", name) else t:equal(got, e, name) end
+      if type(e) == "string" then
+        t:matches(got, "^[^\n]*text$", name)
+      else
+        t:equal(got, e, name)
+      end
     end
   end
 end

@@ -1,4 +1,5 @@
--- Overflow of the Lua stack. Each needs 16 MB for its million slots: not for many processes at once.
+-- Overflow of the Lua stack. Each needs 16 MB for its million slots: not for many processes at
+-- once.
 local t = ...
 
 -- Overflow of the Lua stack: an error like any other, at the same depth each time.
@@ -36,7 +37,8 @@ do
   local ways = {
     method = function() return object:down(1) end,
     ["__call"] = function() return called(1) end,
-    mutual = function() local f, g function f() return 1 + g() end function g() return 1 + f() end return f() end,
+    mutual = function() local f,
+    g function f() return 1 + g() end function g() return 1 + f() end return f() end,
     ["under pcall"] = function() return select(2, assert(pcall(object.down, object, 1))) end,
     wrapped = function() return coroutine.wrap(object.down)(object, 1) end,
   }
@@ -58,7 +60,11 @@ do
     t:has(message, "stack overflow")
     t:equal((coroutine.close(co)), false)
   end
-  local caught = coroutine.wrap(function() local ok, message = pcall(endless, 1) coroutine.yield(ok) return message:find "stack overflow" and "said" end)
+  local caught = coroutine.wrap(function()
+    local ok, message = pcall(endless, 1)
+    coroutine.yield(ok)
+    return message:find "stack overflow" and "said"
+  end)
   t:equal(caught(), false)
   t:equal(caught(), "said")
 end

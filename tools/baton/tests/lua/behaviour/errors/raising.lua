@@ -2,7 +2,19 @@
 local t = ...
 
 -- Every value can be raised, and comes out as it went in.
-for i, value in ipairs { "text", "", 1, 2.5, true, false, {}, print, coroutine.create(print), io.stdout, setmetatable({}, { __tostring = function() return "x" end }) } do
+for i, value in ipairs {
+  "text",
+  "",
+  1,
+  2.5,
+  true,
+  false,
+  {},
+  print,
+  coroutine.create(print),
+  io.stdout,
+  setmetatable({}, { __tostring = function() return "x" end }),
+} do
   for level = 0, 3 do
     local ok, got = pcall(error, value, level)
     t:equal(ok, false)
@@ -60,30 +72,39 @@ t:rows {
   "local a = {} return a.b.c.d", "! row:1: attempt to index a nil value (field 'b')",
   "local a = {} return a[1].c", "! row:1: attempt to index a nil value (field 'integer index')",
   "local a, k = {}, 'key' return a[k].c", "! row:1: attempt to index a nil value (field '?')",
-  "local a = 5 local function f() return a.x end f()", "! row:1: attempt to index a number value (upvalue 'a')",
+  "local a = 5 local function f() return a.x end f()",
+    "! row:1: attempt to index a number value (upvalue 'a')",
   "local a = true; a.x = 1", "! row:1: attempt to index a boolean value (local 'a')",
   "undefined()", "! row:1: attempt to call a nil value (global 'undefined')",
   "local f f()", "! row:1: attempt to call a nil value (local 'f')",
   "local a = {} a.b()", "! row:1: attempt to call a nil value (field 'b')",
   "local a = {} a:b()", "! row:1: attempt to call a nil value (method 'b')",
   "('x'):nothing()", "! row:1: attempt to call a nil value (method 'nothing')",
-  "local f = 1 local function g() f() end g()", "! row:1: attempt to call a number value (upvalue 'f')",
+  "local f = 1 local function g() f() end g()",
+    "! row:1: attempt to call a number value (upvalue 'f')",
   "(1)()", "! row:1: attempt to call a number value",
   "({})()", "! row:1: attempt to call a table value",
   "local a = 'x' return a + 1", "! row:1: attempt to add a 'string' with a 'number'",
-  "local a = {} return a + 1", "! row:1: attempt to perform arithmetic on a table value (local 'a')",
+  "local a = {} return a + 1",
+    "! row:1: attempt to perform arithmetic on a table value (local 'a')",
   "local a return 1 - a", "! row:1: attempt to perform arithmetic on a nil value (local 'a')",
   "return nothing * 2", "! row:1: attempt to perform arithmetic on a nil value (global 'nothing')",
-  "local a = {} return a.b / 2", "! row:1: attempt to perform arithmetic on a nil value (field 'b')",
+  "local a = {} return a.b / 2",
+    "! row:1: attempt to perform arithmetic on a nil value (field 'b')",
   "local a = {} return -a", "! row:1: attempt to perform arithmetic on a table value (local 'a')",
-  "local a = true return a ^ 2", "! row:1: attempt to perform arithmetic on a boolean value (local 'a')",
-  "local a = print return a % 2", "! row:1: attempt to perform arithmetic on a function value (local 'a')",
-  "local a = {} return a | 1", "! row:1: attempt to perform bitwise operation on a table value (local 'a')",
+  "local a = true return a ^ 2",
+    "! row:1: attempt to perform arithmetic on a boolean value (local 'a')",
+  "local a = print return a % 2",
+    "! row:1: attempt to perform arithmetic on a function value (local 'a')",
+  "local a = {} return a | 1",
+    "! row:1: attempt to perform bitwise operation on a table value (local 'a')",
   "local a = 1.5 return a | 1", "! row:1: number (local 'a') has no integer representation",
   "return 2^63 & 1", "! row:1: number has no integer representation",
   "return ~1.5", "! row:1: number has no integer representation",
-  "return '1.5' | 1", "! row:1: attempt to perform bitwise operation on a string value (constant '1.5')",
-  "return 'a' | 1", "! row:1: attempt to perform bitwise operation on a string value (constant 'a')",
+  "return '1.5' | 1",
+    "! row:1: attempt to perform bitwise operation on a string value (constant '1.5')",
+  "return 'a' | 1",
+    "! row:1: attempt to perform bitwise operation on a string value (constant 'a')",
   "local a = nil return a .. 'x'", "! row:1: attempt to concatenate a nil value (local 'a')",
   "local a = {} return 'x' .. a", "! row:1: attempt to concatenate a table value (local 'a')",
   "return 'x' .. true", "! row:1: attempt to concatenate a boolean value",
@@ -112,9 +133,12 @@ t:rows {
   "local a <close> = 5", "! row:1: variable 'a' got a non-closable value",
   "local a <close> = {}", "! row:1: variable 'a' got a non-closable value",
   "setmetatable(5, {})", "! row:1: bad argument #1 to 'setmetatable' (table expected, got number)",
-  "setmetatable({}, 5)", "! row:1: bad argument #2 to 'setmetatable' (nil or table expected, got number)",
-  "setmetatable({})", "! row:1: bad argument #2 to 'setmetatable' (nil or table expected, got no value)",
-  "setmetatable(setmetatable({}, { __metatable = 1 }), {})", "! row:1: cannot change a protected metatable",
+  "setmetatable({}, 5)",
+    "! row:1: bad argument #2 to 'setmetatable' (nil or table expected, got number)",
+  "setmetatable({})",
+    "! row:1: bad argument #2 to 'setmetatable' (nil or table expected, got no value)",
+  "setmetatable(setmetatable({}, { __metatable = 1 }), {})",
+    "! row:1: cannot change a protected metatable",
   "getmetatable()", "! row:1: bad argument #1 to 'getmetatable' (value expected)",
   "ipairs()", "! row:1: bad argument #1 to 'ipairs' (value expected)",
   "pairs(nil)", "function nil nil",
@@ -131,13 +155,15 @@ t:rows {
   "rawset(1, 2, 3)", "! row:1: bad argument #1 to 'rawset' (table expected, got number)",
   "rawget('x', 1)", "! row:1: bad argument #1 to 'rawget' (table expected, got string)",
   "rawlen(5)", "! row:1: bad argument #1 to 'rawlen' (table or string expected, got number)",
-  "collectgarbage 'nothing'", "! row:1: bad argument #1 to 'collectgarbage' (invalid option 'nothing')",
+  "collectgarbage 'nothing'",
+    "! row:1: bad argument #1 to 'collectgarbage' (invalid option 'nothing')",
   "tostring(setmetatable({}, { __tostring = function() return 1 end }))", "'1'",
   "load(5)", "nil '[string \"5\"]:1: unexpected symbol near '5''",
   "math.floor({})", "! row:1: bad argument #1 to 'floor' (number expected, got table)",
   "('x'):rep({})", "! row:1: bad argument #1 to 'rep' (number expected, got table)",
   "('x').rep()", "! row:1: bad argument #1 to 'rep' (string expected, got no value)",
-  "string.rep('x', 1.5)", "! row:1: bad argument #2 to 'rep' (number has no integer representation)",
+  "string.rep('x', 1.5)",
+    "! row:1: bad argument #2 to 'rep' (number has no integer representation)",
   "io.open({})", "! row:1: bad argument #1 to 'open' (string expected, got table)",
   "pcall()", "! row:1: bad argument #1 to 'pcall' (value expected)",
   "xpcall(print)", "! row:1: bad argument #2 to 'xpcall' (function expected, got no value)",
@@ -170,7 +196,8 @@ t:rows {
   "function f() return ... end", "! row:1: cannot use '...' outside a vararg function near '...'",
 }
 
--- An error in a loop's iterator, an argument, a table constructor: nothing of the statement took effect after it.
+-- An error in a loop's iterator, an argument, a table constructor: nothing of the statement took
+-- effect after it.
 do
   local done
   t:gives("! stop", function() done = { 1, error("stop", 0), 3 } end)
@@ -180,7 +207,16 @@ do
   for n = 1, 20 do
     local sum = 0
     t:gives("! stop", function()
-      for i in function(_, i) if i == n then error("stop", 0) end return i + 1 end, nil, 0 do sum = sum + i end
+      for i in
+        function(_, i)
+          if i == n then error("stop", 0) end
+          return i + 1
+        end,
+        nil,
+        0
+      do
+        sum = sum + i
+      end
     end)
     t:equal(sum, n * (n + 1) // 2)
   end

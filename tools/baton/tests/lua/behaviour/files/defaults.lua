@@ -1,4 +1,5 @@
--- The default files of io, of which a program has one each: io.input, io.output, io.read, io.write, io.lines, io.close.
+-- The default files of io, of which a program has one each: io.input, io.output, io.read, io.write,
+-- io.lines, io.close.
 local t = ...
 
 local path = t:scratch()

@@ -2,17 +2,39 @@
 local t = ...
 
 local path = t:scratch()
-local function with(text) local f <close> = assert(io.open(path, "wb")) assert(f:write(text)) return path end
-local function reading(text, ...) local f <close> = assert(io.open(with(text), "rb")) return f:read(...) end
+local function with(text)
+  local f <close> = assert(io.open(path, "wb"))
+  assert(f:write(text))
+  return path
+end
+local function reading(text, ...)
+  local f <close> = assert(io.open(with(text), "rb"))
+  return f:read(...)
+end
 
 -- Each format on each kind of content.
 for _, row in ipairs {
-  { "", "''", "a" }, { "", "nil", "l" }, { "", "nil", "L" }, { "", "nil", "n" }, { "", "nil", 1 }, { "", "nil", 0 }, { "x", "''", 0 }, { "abc", "'abc'", "a" },
-  { "one\ntwo\n", "'one'", "l" }, { "one\ntwo\n", "'one\\010'", "L" }, { "one", "'one'", "L" }, { "\n\n", "'' ''", "l", "l" }, { "\n\n", "'' '' nil", "l", "l", "l" }, { "one\ntwo", "'one' 'two' nil", "l", "l", "l" },
-  { "one\ntwo", "'one' 'two'", "l", "a" }, { "one", "'one' ''", "l", "a" }, { "one", "'one' '' ''", "a", "a", "a" }, { "abcdef", "'ab' 'cd' 'ef' nil", 2, 2, 2, 2 }, { "abc", "'abc'", 100 }, { "abc", "'ab' 'c' nil", 2, 2, 2 },
-  { "a\0b\nc", "'a\\000b'", "l" }, { "a\0b", "'a\\000b'", "a" }, { "a\r\nb", "'a\\013'", "l" }, { "1 2.5 0x10", "1 2.5 16", "n", "n", "n" }, { "  7\n8", "7 8", "n", "n" }, { "1e2 -5 +6", "100.0 -5 6", "n", "n", "n" }, { "x", "nil", "n" },
-  { "12abc", "12", "n" }, { "12 abc", "12 ' abc'", "n", "a" }, { "1 x 2", "1 nil", "n", "n", "n" }, { "0x1p4 .5 5.", "16.0 0.5 5.0", "n", "n", "n" }, { "9223372036854775807", "9223372036854775807", "n" }, { "9223372036854775808", "9.2233720368547758e+18", "n" }, { "-", "nil", "n" }, { "0x", "nil", "n" }, { "1e+", "nil", "n" },
-  { ("1"):rep(199), "1.1111111111111111e+198", "n" }, { ("1"):rep(201), "nil", "n" }, { "abc", "'abc'", "*a" }, { "one\n", "'one'", "*l" }, { "5", "5", "*n" }, { "one\n", "'one\\010'", "*L" }, { "ab\ncd", "'a' 'b' 'cd' nil", 1, "l", "l", "l" }, { "7\nx", "7 '' 'x'", "n", "l", "l" }, { "abc", "'abc'" }, { "a\nb", "'a'" }, { "ab", "'' 'ab' nil", 0, 2, 0, 0 },
+  { "", "''", "a" }, { "", "nil", "l" }, { "", "nil", "L" }, { "", "nil", "n" }, { "", "nil", 1 },
+  { "", "nil", 0 }, { "x", "''", 0 }, { "abc", "'abc'", "a" },
+  { "one\ntwo\n", "'one'", "l" }, { "one\ntwo\n", "'one\\010'", "L" }, { "one", "'one'", "L" },
+  { "\n\n", "'' ''", "l", "l" }, { "\n\n", "'' '' nil", "l", "l", "l" },
+  { "one\ntwo", "'one' 'two' nil", "l", "l", "l" },
+  { "one\ntwo", "'one' 'two'", "l", "a" }, { "one", "'one' ''", "l", "a" },
+  { "one", "'one' '' ''", "a", "a", "a" }, { "abcdef", "'ab' 'cd' 'ef' nil", 2, 2, 2, 2 },
+  { "abc", "'abc'", 100 }, { "abc", "'ab' 'c' nil", 2, 2, 2 },
+  { "a\0b\nc", "'a\\000b'", "l" }, { "a\0b", "'a\\000b'", "a" }, { "a\r\nb", "'a\\013'", "l" },
+  { "1 2.5 0x10", "1 2.5 16", "n", "n", "n" }, { "  7\n8", "7 8", "n", "n" },
+  { "1e2 -5 +6", "100.0 -5 6", "n", "n", "n" }, { "x", "nil", "n" },
+  { "12abc", "12", "n" }, { "12 abc", "12 ' abc'", "n", "a" }, { "1 x 2", "1 nil", "n", "n", "n" },
+  { "0x1p4 .5 5.", "16.0 0.5 5.0", "n", "n", "n" },
+  { "9223372036854775807", "9223372036854775807", "n" },
+  { "9223372036854775808", "9.2233720368547758e+18", "n" }, { "-", "nil", "n" },
+  { "0x", "nil", "n" }, { "1e+", "nil", "n" },
+  { ("1"):rep(199), "1.1111111111111111e+198", "n" }, { ("1"):rep(201), "nil", "n" },
+  { "abc", "'abc'", "*a" }, { "one\n", "'one'", "*l" }, { "5", "5", "*n" },
+  { "one\n", "'one\\010'", "*L" }, { "ab\ncd", "'a' 'b' 'cd' nil", 1, "l", "l", "l" },
+  { "7\nx", "7 '' 'x'", "n", "l", "l" }, { "abc", "'abc'" }, { "a\nb", "'a'" },
+  { "ab", "'' 'ab' nil", 0, 2, 0, 0 },
 } do
   local text, wanted = row[1], row[2]
   t:values(wanted, reading(text, table.unpack(row, 3)))
@@ -22,10 +44,16 @@ for _, row in ipairs {
     t:values(wanted, f:lines(table.unpack(row, 3))())
   end
 end
-t:raises("invalid format", reading, "x", "x") t:raises("invalid format", reading, "x", "") t:raises("invalid format", reading, "x", "*x") t:raises("string expected, got table", reading, "x", {}) t:raises("no integer representation", reading, "x", 1.5)
+t:raises("invalid format", reading, "x", "x")
+t:raises("invalid format", reading, "x", "")
+t:raises("invalid format", reading, "x", "*x")
+t:raises("string expected, got table", reading, "x", {})
+t:raises("no integer representation", reading, "x", 1.5)
 
 -- Sizes around the buffers: lines, blocks and all.
-for _, size in ipairs { 1, 100, 511, 512, 513, 1023, 1024, 1025, 4095, 4096, 4097, 8192, 65536, 300000 } do
+local sizes =
+  { 1, 100, 511, 512, 513, 1023, 1024, 1025, 4095, 4096, 4097, 8192, 65536, 300000 }
+for _, size in ipairs(sizes) do
   local line = ("x"):rep(size)
   with(line .. "\n" .. line)
   local f <close> = assert(io.open(path))
@@ -40,7 +68,9 @@ end
 do
   local f <close> = assert(io.open(with "0123456789", "r+"))
   for _, row in ipairs {
-    { "set", 0, 0 }, { "set", 5, 5 }, { "cur", 0, 5 }, { "cur", 2, 7 }, { "cur", -3, 4 }, { "end", 0, 10 }, { "end", -4, 6 }, { "set", 100, 100 }, { "cur", nil, 100 }, { nil, nil, 100 }, { "end", nil, 10 }, { "set", nil, 0 },
+    { "set", 0, 0 }, { "set", 5, 5 }, { "cur", 0, 5 }, { "cur", 2, 7 }, { "cur", -3, 4 },
+    { "end", 0, 10 }, { "end", -4, 6 }, { "set", 100, 100 }, { "cur", nil, 100 }, { nil, nil, 100 },
+    { "end", nil, 10 }, { "set", nil, 0 },
   } do t:equal(f:seek(row[1], row[2]), row[3]) end
   t:values("nil", (f:seek("set", -1)))
   t:has(select(2, f:seek("set", -1)), "Invalid argument")
@@ -58,8 +88,10 @@ end
 
 -- Modes: what each allows, and what it does to the content.
 for _, row in ipairs {
-  { "r", true, false, "old" }, { "w", false, true, "new" }, { "a", false, true, "oldnew" }, { "r+", true, true, "new" }, { "w+", true, true, "new" }, { "a+", true, true, "oldnew" },
-  { "rb", true, false, "old" }, { "wb", false, true, "new" }, { "ab", false, true, "oldnew" }, { "r+b", true, true, "new" }, { "w+b", true, true, "new" }, { "a+b", true, true, "oldnew" },
+  { "r", true, false, "old" }, { "w", false, true, "new" }, { "a", false, true, "oldnew" },
+  { "r+", true, true, "new" }, { "w+", true, true, "new" }, { "a+", true, true, "oldnew" },
+  { "rb", true, false, "old" }, { "wb", false, true, "new" }, { "ab", false, true, "oldnew" },
+  { "r+b", true, true, "new" }, { "w+b", true, true, "new" }, { "a+b", true, true, "oldnew" },
 } do
   with "old"
   local f = assert(io.open(path, row[1]))
@@ -73,22 +105,36 @@ for _, row in ipairs {
   local g <close> = assert(io.open(path))
   t:equal(g:read "a", row[4], row[1])
 end
-for _, wrong in ipairs { "", "x", "rw", "br", "r++", "rbx", "+r", "r b", "rt" } do t:raises("invalid mode", io.open, path, wrong) end
+for _, wrong in ipairs { "", "x", "rw", "br", "r++", "rbx", "+r", "r b", "rt" } do
+  t:raises("invalid mode", io.open, path, wrong)
+end
 t:values("nil '/nonexistent/file: No such file or directory' 2", io.open "/nonexistent/file")
 t:values("nil '/: Is a directory' 21", io.open("/", "w"))
-t:values("nil 'Is a directory' 21", (function() local f <close> = assert(io.open "/") return f:read "a" end)())
+t:values(
+  "nil 'Is a directory' 21",
+  (function()
+    local f <close> = assert(io.open "/")
+    return f:read "a"
+  end)()
+)
 t:values("nil '/nonexistent/file: No such file or directory' 2", io.open("/nonexistent/file", "a+"))
 
 -- write: numbers and text, one result, in order; buffering.
 do
   local f <close> = assert(io.open(path, "w"))
-  t:equal(f:write(), f) t:equal(f:write(1, " ", 2.5, " ", "text", "\0"), f) t:equal(f:write(-0.0, math.maxinteger, 1e100), f)
-  t:raises("string expected, got nil", f.write, f, nil) t:raises("string expected, got table", f.write, f, "x", {})
+  t:equal(f:write(), f)
+  t:equal(f:write(1, " ", 2.5, " ", "text", "\0"), f)
+  t:equal(f:write(-0.0, math.maxinteger, 1e100), f)
+  t:raises("string expected, got nil", f.write, f, nil)
+  t:raises("string expected, got table", f.write, f, "x", {})
   t:that(f:flush())
   local g <close> = assert(io.open(path))
   t:equal(g:read "a", "1 2.5 text\0-092233720368547758071e+100x")
   for _, mode in ipairs { "no", "full", "line" } do
-    for _, size in ipairs { 1, 100, 5000 } do t:equal(f:setvbuf(mode, size), true) f:write(mode, size) end
+    for _, size in ipairs { 1, 100, 5000 } do
+      t:equal(f:setvbuf(mode, size), true)
+      f:write(mode, size)
+    end
   end
   t:raises("invalid option", f.setvbuf, f, "some")
   t:equal(f:close(), true)
@@ -113,7 +159,9 @@ do
   t:equal(io.type(f), "file") t:matches(tostring(f), "^file %(0x")
   t:equal(f:close(), true)
   t:equal(io.type(f), "closed file") t:equal(tostring(f), "file (closed)")
-  for _, method in ipairs { "read", "write", "lines", "close", "flush", "seek", "setvbuf" } do t:raises("attempt to use a closed file", f[method], f) end
+  for _, method in ipairs { "read", "write", "lines", "close", "flush", "seek", "setvbuf" } do
+    t:raises("attempt to use a closed file", f[method], f)
+  end
   for _, other in ipairs { 5, "x", {}, print } do t:equal(io.type(other), nil) end
   t:raises("value expected", io.type)
   t:raises("FILE* expected", io.stdout.read, 5) t:raises("FILE* expected", io.stdout.read)
@@ -147,7 +195,12 @@ do
   local f <close> = assert(io.tmpfile())
   f:write "temporary" f:seek "set"
   t:equal(f:read "a", "temporary")
-  for code = 0, 9 do t:values(code == 0 and "true 'exit' 0" or "nil 'exit' " .. code, io.popen("exit " .. code):close()) end
+  for code = 0, 9 do
+    t:values(
+      code == 0 and "true 'exit' 0" or "nil 'exit' " .. code,
+      io.popen("exit " .. code):close()
+    )
+  end
   t:values("nil 'signal' 15", io.popen("kill -15 $$"):close())
   local p = io.popen "printf 'a\\nb\\n'; exit 3"
   t:values("'a' 'b' nil", p:read("l", "l", "l"))

@@ -30,7 +30,8 @@ sethook(nothing, "x") t:values("nil", gethook())
 t:raises("function expected", function() sethook(5, "l") end)
 sethook()
 
--- Lines: each line of a chunk once for each time it is reached; a loop on one line once for each turn.
+-- Lines: each line of a chunk once for each time it is reached; a loop on one line once for each
+-- turn.
 local function lines_of(code, ...)
   local f, lines = assert(load(code, "=traced")), {}
   under("l", 0, function(event, line)
@@ -58,7 +59,9 @@ for code, wanted in pairs {
   ["local s = 'a'\n.. 'b'\n.. 'c'"] = "2 3",
   ["pcall(\nfunction()\nerror 'x'\nend)\nlocal z"] = "1 4 1 3 5",
 } do t:equal(lines_of(code), wanted, code) end
-for n = 1, 30 do t:equal(select(2, lines_of("for i = 1, " .. n .. " do\nlocal a = i\nend"):gsub("2", "")), n) end
+for n = 1, 30 do
+  t:equal(select(2, lines_of("for i = 1, " .. n .. " do\nlocal a = i\nend"):gsub("2", "")), n)
+end
 
 -- Calls and returns come in pairs, tail calls apart, C functions included.
 local function events_of(mask, f, ...)
@@ -81,7 +84,8 @@ end
 local function leaf() end
 for n = 0, 25 do
   local c = counts(events_of("cr", function() for i = 1, n do leaf() end end))
-  -- pcall, the body, table.pack, sethook at the end; returns: sethook at the beginning, the body, pcall, table.pack.
+  -- pcall, the body, table.pack, sethook at the end; returns: sethook at the beginning, the body,
+  -- pcall, table.pack.
   t:equal(c.call, n + 4, "calls")
   t:equal(c.retu, n + 4, "returns")
   local d = counts(events_of("cr", function() for i = 1, n do math.abs(i) end end))
@@ -103,7 +107,13 @@ do
     t:equal(c.retu, n + 4)
   end
   -- An error unwinds without return events.
-  local c = counts(events_of("cr", function() local function deep(n) if n == 0 then error "x" end deep(n - 1) end deep(9) end))
+  local c = counts(events_of("cr", function()
+    local function deep(n)
+      if n == 0 then error "x" end
+      deep(n - 1)
+    end
+    deep(9)
+  end))
   t:equal(c.call, 4 + 10 + 1)
   t:equal(c.retu, 3)
 end
@@ -115,11 +125,19 @@ do
     local first
     for run = 1, 4 do
       local n = 0
-      t:values("true 500500", under("", every, function(event) if event == "count" then n = n + 1 end end, work, 1000))
+      t:values(
+        "true 500500",
+        under("", every, function(event)
+          if event == "count" then n = n + 1 end
+        end, work, 1000)
+      )
       first = first or n
       t:equal(n, first, "count events, every " .. every)
     end
-    t:that(first >= 2000 // every and first <= 2100, "the hook's own instructions count too: " .. first)
+    t:that(
+      first >= 2000 // every and first <= 2100,
+      "the hook's own instructions count too: " .. first
+    )
   end
 end
 
@@ -131,13 +149,16 @@ do
   under("cr", 0, function(event)
     local info = debug.getinfo(2, "fr")
     if info.func == four and event == "return" or info.func == three and event == "call" then
-      for i = info.ftransfer, info.ftransfer + info.ntransfer - 1 do got[#got + 1] = select(2, debug.getlocal(2, i)) end
+      for i = info.ftransfer, info.ftransfer + info.ntransfer - 1 do
+        got[#got + 1] = select(2, debug.getlocal(2, i))
+      end
     end
   end, function() four() three(7, 8, 9) end)
   t:equal(table.concat(got, " "), "1 2 3 4 7 8 9")
 end
 
--- Inside a hook no hook runs; errors leave it; it can change locals, set another hook, and end itself.
+-- Inside a hook no hook runs; errors leave it; it can change locals, set another hook, and end
+-- itself.
 do
   local depth, deepest = 0, 0
   under("crl", 1, function()
@@ -156,14 +177,27 @@ do
     end))
     t:values("nil", gethook())
   end
-  t:values("false 'stop'", pcall(function() sethook(function() sethook() error("stop", 0) end, "", 10) while true do end end))
+  t:values(
+    "false 'stop'",
+    pcall(function()
+      sethook(function()
+        sethook()
+        error("stop", 0)
+      end, "", 10)
+      while true do
+      end
+    end)
+  )
   t:values("nil", gethook())
   local function changed() local x = 1
     x = x
     return x end
   local value
   under("l", 0, function(_, line)
-    if debug.getinfo(2, "f").func == changed and not value then value = 42 debug.setlocal(2, 1, 42) end
+    if debug.getinfo(2, "f").func == changed and not value then
+      value = 42
+      debug.setlocal(2, 1, 42)
+    end
   end, changed)
   t:equal(value, 42)
   local log = t:log()
@@ -175,7 +209,8 @@ do
   t:values("nil", gethook())
 end
 
--- Each coroutine has a hook of its own; a new one begins with the mask of who creates it, and without a function.
+-- Each coroutine has a hook of its own; a new one begins with the mask of who creates it, and
+-- without a function.
 do
   local log = t:log()
   local co = coroutine.create(function() local a = 1 coroutine.yield() local b = 2 end)
@@ -207,11 +242,15 @@ do
   end
 end
 
--- A hook under pcall, sort, gsub, metamethods, and the end of a program's part by an error from the hook.
+-- A hook under pcall, sort, gsub, metamethods, and the end of a program's part by an error from the
+-- hook.
 do
   local function limited(limit, f, ...)
     local n = 0
-    return under("", 100, function() n = n + 1 if n > limit then error("too long", 0) end end, f, ...)
+    return under("", 100, function()
+      n = n + 1
+      if n > limit then error("too long", 0) end
+    end, f, ...)
   end
   t:values("false 'too long'", limited(50, function() while true do end end))
   t:values("false 'too long'", limited(50, function() local function f() return f() end f() end))
@@ -220,7 +259,18 @@ do
   local sorted = {}
   for i = 1, 200 do sorted[i] = (i * 7919) % 211 end
   t:values("false 'too long'", limited(5, table.sort, sorted, function(a, b) return a < b end))
-  t:values("false 'too long'", limited(5, string.gsub, ("x"):rep(5000), "x", function(c) return c .. c end))
-  t:values("false 'too long'", limited(5, function() local o = setmetatable({}, { __index = function(_, k) return k end }) while true do local x = o.y end end))
+  t:values(
+    "false 'too long'",
+    limited(5, string.gsub, ("x"):rep(5000), "x", function(c) return c .. c end)
+  )
+  t:values(
+    "false 'too long'",
+    limited(5, function()
+      local o = setmetatable({}, { __index = function(_, k) return k end })
+      while true do
+        local x = o.y
+      end
+    end)
+  )
   t:values("nil", gethook())
 end

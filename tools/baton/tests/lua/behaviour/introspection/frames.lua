@@ -7,21 +7,53 @@ do
   local f = load("local a, b = ...\nlocal function g(x, y, ...)\nreturn a\nend\nreturn g", "=named")
   local g = f()
   local i = getinfo(g)
-  t:equal(i.what, "Lua") t:equal(i.source, "=named") t:equal(i.short_src, "named") t:equal(i.linedefined, 2)
-  t:equal(i.lastlinedefined, 4) t:equal(i.currentline, -1) t:equal(i.nups, 1) t:equal(i.nparams, 2) t:equal(i.isvararg, true)
+  t:equal(i.what, "Lua")
+  t:equal(i.source, "=named")
+  t:equal(i.short_src, "named")
+  t:equal(i.linedefined, 2)
+  t:equal(i.lastlinedefined, 4)
+  t:equal(i.currentline, -1)
+  t:equal(i.nups, 1)
+  t:equal(i.nparams, 2)
+  t:equal(i.isvararg, true)
   t:equal(i.name, nil) t:equal(i.namewhat, "") t:equal(i.func, g) t:equal(i.istailcall, false)
   i = getinfo(f)
-  t:equal(i.what, "main") t:equal(i.linedefined, 0) t:equal(i.lastlinedefined, 0) t:equal(i.nparams, 0) t:equal(i.isvararg, true) t:equal(i.nups, 1)
-  for _, c in ipairs { print, pcall, string.find, table.sort, io.write, coroutine.resume, debug.getinfo, math.abs, os.time, utf8.char } do
+  t:equal(i.what, "main")
+  t:equal(i.linedefined, 0)
+  t:equal(i.lastlinedefined, 0)
+  t:equal(i.nparams, 0)
+  t:equal(i.isvararg, true)
+  t:equal(i.nups, 1)
+  for _, c in ipairs {
+    print,
+    pcall,
+    string.find,
+    table.sort,
+    io.write,
+    coroutine.resume,
+    debug.getinfo,
+    math.abs,
+    os.time,
+    utf8.char,
+  } do
     i = getinfo(c)
-    t:equal(i.what, "C") t:equal(i.source, "=[C]") t:equal(i.short_src, "[C]") t:equal(i.linedefined, -1) t:equal(i.lastlinedefined, -1)
-    t:equal(i.currentline, -1) t:equal(i.nparams, 0) t:equal(i.isvararg, true) t:equal(i.func, c) t:equal(i.activelines, nil)
+    t:equal(i.what, "C")
+    t:equal(i.source, "=[C]")
+    t:equal(i.short_src, "[C]")
+    t:equal(i.linedefined, -1)
+    t:equal(i.lastlinedefined, -1)
+    t:equal(i.currentline, -1)
+    t:equal(i.nparams, 0)
+    t:equal(i.isvararg, true)
+    t:equal(i.func, c)
+    t:equal(i.activelines, nil)
   end
 end
 -- Each option gives its own fields and no others.
 do
   local fields = {
-    S = "lastlinedefined linedefined short_src source what", l = "currentline", u = "isvararg nparams nups",
+    S = "lastlinedefined linedefined short_src source what", l = "currentline",
+    u = "isvararg nparams nups",
     n = "namewhat", t = "istailcall", f = "func", L = "activelines", r = "ftransfer ntransfer",
   }
   for option, wanted in pairs(fields) do
@@ -37,7 +69,11 @@ do
   t:equal(getinfo(1000), nil)
   t:equal(getinfo(-1), nil)
   local lines = {}
-  for line in pairs(getinfo(load("local a = 1\n\nlocal b = 2\nreturn a", "=lines"), "L").activelines) do lines[#lines + 1] = line end
+  for line in
+    pairs(getinfo(load("local a = 1\n\nlocal b = 2\nreturn a", "=lines"), "L").activelines)
+  do
+    lines[#lines + 1] = line
+  end
   table.sort(lines)
   t:that(table.concat(lines, " "):find "1 3 4", "active lines")
 end
@@ -57,11 +93,20 @@ do
   t:equal((select(2, pcall(plain))), ":nil")
   t:equal((coroutine.wrap(plain)()), ":nil")
   local events = {
-    { "__index", function(o) return o.x end, "index" }, { "__add", function(o) return o + 1 end, "add" }, { "__concat", function(o) return o .. "" end, "concat" },
-    { "__unm", function(o) return -o end, "unm" }, { "__len", function(o) return #o end, "len" }, { "__idiv", function(o) return o // 1 end, "idiv" },
-    { "__band", function(o) return o & 1 end, "band" }, { "__shl", function(o) return o << 1 end, "shl" }, { "__bnot", function(o) return ~o end, "bnot" },
-    { "__mod", function(o) return o % 1 end, "mod" }, { "__pow", function(o) return o ^ 1 end, "pow" }, { "__div", function(o) return o / 1 end, "div" },
-    { "__sub", function(o) return o - 1 end, "sub" }, { "__mul", function(o) return o * 1 end, "mul" }, { "__bor", function(o) return o | 1 end, "bor" },
+    { "__index", function(o) return o.x end, "index" },
+    { "__add", function(o) return o + 1 end, "add" },
+    { "__concat", function(o) return o .. "" end, "concat" },
+    { "__unm", function(o) return -o end, "unm" }, { "__len", function(o) return #o end, "len" },
+    { "__idiv", function(o) return o // 1 end, "idiv" },
+    { "__band", function(o) return o & 1 end, "band" },
+    { "__shl", function(o) return o << 1 end, "shl" },
+    { "__bnot", function(o) return ~o end, "bnot" },
+    { "__mod", function(o) return o % 1 end, "mod" },
+    { "__pow", function(o) return o ^ 1 end, "pow" },
+    { "__div", function(o) return o / 1 end, "div" },
+    { "__sub", function(o) return o - 1 end, "sub" },
+    { "__mul", function(o) return o * 1 end, "mul" },
+    { "__bor", function(o) return o | 1 end, "bor" },
   }
   for _, event in ipairs(events) do
     local o = setmetatable({}, { [event[1]] = function() return (me()) end })
@@ -90,7 +135,14 @@ do
   end
   t:equal((function() return (function() return getinfo(1, "t").istailcall end)() end)(), true)
   t:equal((function() return ((function() return getinfo(1, "t").istailcall end)()) end)(), false)
-  local co = coroutine.create(function() local function inner() coroutine.yield() return nil end inner() return nil end)
+  local co = coroutine.create(function()
+    local function inner()
+      coroutine.yield()
+      return nil
+    end
+    inner()
+    return nil
+  end)
   coroutine.resume(co)
   t:equal(getinfo(co, 0, "f").func, coroutine.yield)
   t:equal(getinfo(co, 1, "l").currentline > 0, true)
@@ -148,7 +200,10 @@ do
       local mark = n
       if n == 1 then
         local found
-        for i = 1, 10 do local name, value = getlocal(level, i) if name == "mark" then found = value end end
+        for i = 1, 10 do
+          local name, value = getlocal(level, i)
+          if name == "mark" then found = value end
+        end
         return found
       end
       return (down(n - 1))
@@ -159,8 +214,12 @@ do
   t:raises("level out of range", setlocal, 1000, 1, 1)
   -- Parameters of a function that does not run.
   local function params(one, two, ...) local three end
-  t:values("'one'", getlocal(params, 1)) t:values("'two'", getlocal(params, 2)) t:values("nil", getlocal(params, 3))
-  t:values("nil", getlocal(print, 1)) t:values("nil", getlocal(params, 0)) t:values("nil", getlocal(params, -1))
+  t:values("'one'", getlocal(params, 1))
+  t:values("'two'", getlocal(params, 2))
+  t:values("nil", getlocal(params, 3))
+  t:values("nil", getlocal(print, 1))
+  t:values("nil", getlocal(params, 0))
+  t:values("nil", getlocal(params, -1))
 end
 -- Locals of another coroutine, read and written while it waits.
 for n = 1, 20 do
@@ -180,11 +239,18 @@ do
   t:equal(traceback(nil, 1000), "stack traceback:")
   for _, value in ipairs { {}, print, true, io.stdout } do t:equal(traceback(value), value) end
   t:equal(traceback(5, 1000), "5\nstack traceback:")
-  local co = load("local function inner()\ncoroutine.yield() return nil end\nlocal function outer()\ninner() return nil end\nreturn coroutine.create(function()\nouter() return nil end)", "=co")()
+  local co = load(
+    "local function inner()\ncoroutine.yield() return nil end\n"
+      .. "local function outer()\ninner() return nil end\n"
+      .. "return coroutine.create(function()\nouter() return nil end)",
+    "=co"
+  )()
   coroutine.resume(co)
-  t:equal(traceback(co), "stack traceback:\n\t[C]: in function 'coroutine.yield'\n\tco:2: in upvalue 'inner'\n\tco:4: in upvalue 'outer'\n\tco:6: in function <co:5>")
+  local frames =
+    "co:2: in upvalue 'inner'\n\tco:4: in upvalue 'outer'\n\tco:6: in function <co:5>"
+  t:equal(traceback(co), "stack traceback:\n\t[C]: in function 'coroutine.yield'\n\t" .. frames)
   t:equal(traceback(co, "m"), "m" .. "\n" .. traceback(co))
-  t:equal(traceback(co, nil, 1), "stack traceback:\n\tco:2: in upvalue 'inner'\n\tco:4: in upvalue 'outer'\n\tco:6: in function <co:5>")
+  t:equal(traceback(co, nil, 1), "stack traceback:\n\t" .. frames)
   t:equal(traceback(co, "m", 3), "m\nstack traceback:\n\tco:6: in function <co:5>")
   t:equal(traceback(co, "m", 4), "m\nstack traceback:")
   t:equal(traceback(co, co), co)

@@ -1,13 +1,20 @@
 -- debug.getupvalue, setupvalue, upvalueid, upvaluejoin; registry, metatables and user values.
 local t = ...
-local getupvalue, setupvalue, upvalueid, upvaluejoin = debug.getupvalue, debug.setupvalue, debug.upvalueid, debug.upvaluejoin
+local getupvalue, setupvalue, upvalueid, upvaluejoin =
+  debug.getupvalue, debug.setupvalue, debug.upvalueid, debug.upvaluejoin
 
 for n = 0, 60 do
   local code, names = {}, {}
   for i = 1, n do code[i] = ("local u%d = %d"):format(i, i * i) names[i] = "u" .. i end
   local list = table.concat(names, ", ")
-  local get, set = load(table.concat(code, " ") .. " return function() return " .. (n > 0 and list or "nil") ..
-    " end, function(x) " .. (n > 0 and "u" .. n .. " = x" or "") .. " end")()
+  local get, set = load(
+    table.concat(code, " ")
+      .. " return function() return "
+      .. (n > 0 and list or "nil")
+      .. " end, function(x) "
+      .. (n > 0 and "u" .. n .. " = x" or "")
+      .. " end"
+  )()
   for _, i in ipairs { 1, n // 2, n } do
     if i >= 1 and i <= n then
       t:values("'u" .. i .. "' " .. i * i, getupvalue(get, i))
@@ -112,7 +119,9 @@ do
   t:raises("protected", setmetatable, o, {})
   t:equal(debug.setmetatable(o, nil), o)
   t:equal(getmetatable(o), nil)
-  for _, value in ipairs { 1, 1.5, true, print, coroutine.create(print) } do t:equal(debug.getmetatable(value), nil) end
+  for _, value in ipairs { 1, 1.5, true, print, coroutine.create(print) } do
+    t:equal(debug.getmetatable(value), nil)
+  end
   t:equal(debug.getmetatable("x").__index, string)
   t:equal(debug.getmetatable(nil), nil)
   t:raises("nil or table expected", debug.setmetatable, {}, 5)

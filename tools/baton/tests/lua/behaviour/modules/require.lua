@@ -1,5 +1,5 @@
--- require and package: searchers, preload, loaded, path and cpath, searchpath, and what is passed to loaders.
--- Every name has something of this run in it, since all processes share what is loaded.
+-- require and package: searchers, preload, loaded, path and cpath, searchpath, and what is passed
+-- to loaders. Every name has something of this run in it, since all processes share what is loaded.
 local t = ...
 
 local mine = tostring(t):gsub("%W", "") -- an address that is in use as long as we are
@@ -15,7 +15,11 @@ local function name(n) return "behaviour_" .. mine .. "_" .. n end
 for i = 1, 40 do
   local n = name("preload" .. i)
   local calls, got = 0, nil
-  package.preload[n] = function(...) calls = calls + 1 got = table.pack(...) return i % 4 ~= 0 and { i } or nil end
+  package.preload[n] = function(...)
+    calls = calls + 1
+    got = table.pack(...)
+    return i % 4 ~= 0 and { i } or nil
+  end
   t:equal(package.loaded[n], nil)
   local value, data = require(n)
   t:equal(data, ":preload:")
@@ -59,24 +63,66 @@ end
 
 -- Files: by the templates of a path, dots as directories.
 for i = 1, 20 do
-  file(name("file" .. i) .. ".lua", ("local name, path = ... return { name = name, path = path, n = %d }"):format(i))
+  file(
+    name("file" .. i) .. ".lua",
+    ("local name, path = ... return { name = name, path = path, n = %d }"):format(i)
+  )
   local path = directory .. "/" .. name("file" .. i) .. ".lua"
   local found = package.searchpath(name("file" .. i), directory .. "/?.lua")
   t:equal(found, path)
   local loaded = loadfile(found)(name("file" .. i), found)
   t:equal(loaded.n, i)
-  local missing, why = package.searchpath(name "missing", directory .. "/?.lua;" .. directory .. "/?/init.lua")
+  local missing, why =
+    package.searchpath(name "missing", directory .. "/?.lua;" .. directory .. "/?/init.lua")
   t:equal(missing, nil)
-  t:equal(why, "no file '" .. directory .. "/" .. name "missing" .. ".lua'\n\tno file '" .. directory .. "/" .. name "missing" .. "/init.lua'")
+  t:equal(
+    why,
+    "no file '"
+      .. directory
+      .. "/"
+      .. name "missing"
+      .. ".lua'\n\tno file '"
+      .. directory
+      .. "/"
+      .. name "missing"
+      .. "/init.lua'"
+  )
 end
 file("sub/" .. name "dotted" .. ".lua", "return ...")
 for _, row in ipairs {
-  { "sub." .. name "dotted", directory .. "/?.lua", directory .. "/sub/" .. name "dotted" .. ".lua" },
-  { "sub/" .. name "dotted", directory .. "/?.lua", directory .. "/sub/" .. name "dotted" .. ".lua" },
-  { "sub:" .. name "dotted", directory .. "/?.lua", directory .. "/sub/" .. name "dotted" .. ".lua", ":" },
-  { "sub." .. name "dotted", directory .. "/?.lua", directory .. "/sub|" .. name "dotted" .. ".lua", ".", "|" },
-  { name "dotted", "nowhere/?.lua;" .. directory .. "/sub/?.lua", directory .. "/sub/" .. name "dotted" .. ".lua" },
-  { "ignored", directory .. "/sub/" .. name "dotted" .. ".lua", directory .. "/sub/" .. name "dotted" .. ".lua" },
+  {
+    "sub." .. name "dotted",
+    directory .. "/?.lua",
+    directory .. "/sub/" .. name "dotted" .. ".lua",
+  },
+  {
+    "sub/" .. name "dotted",
+    directory .. "/?.lua",
+    directory .. "/sub/" .. name "dotted" .. ".lua",
+  },
+  {
+    "sub:" .. name "dotted",
+    directory .. "/?.lua",
+    directory .. "/sub/" .. name "dotted" .. ".lua",
+    ":",
+  },
+  {
+    "sub." .. name "dotted",
+    directory .. "/?.lua",
+    directory .. "/sub|" .. name "dotted" .. ".lua",
+    ".",
+    "|",
+  },
+  {
+    name "dotted",
+    "nowhere/?.lua;" .. directory .. "/sub/?.lua",
+    directory .. "/sub/" .. name "dotted" .. ".lua",
+  },
+  {
+    "ignored",
+    directory .. "/sub/" .. name "dotted" .. ".lua",
+    directory .. "/sub/" .. name "dotted" .. ".lua",
+  },
 } do
   local found, why = package.searchpath(row[1], row[2], row[4], row[5])
   if row[5] then
@@ -107,7 +153,17 @@ end
 
 -- Constants and the standard entries.
 t:equal(package.config, "/\n;\n?\n!\n-\n")
-for _, library in ipairs { "string", "table", "math", "io", "os", "coroutine", "utf8", "debug", "package" } do
+for _, library in ipairs {
+  "string",
+  "table",
+  "math",
+  "io",
+  "os",
+  "coroutine",
+  "utf8",
+  "debug",
+  "package",
+} do
   t:equal(package.loaded[library], _G[library])
   t:equal((require(library)), _G[library])
 end
@@ -117,10 +173,17 @@ t:equal(type(package.path), "string")
 t:equal(type(package.cpath), "string")
 t:equal(package.loaded, debug.getregistry()._LOADED)
 t:equal(package.preload, debug.getregistry()._PRELOAD)
-t:values("nil 'absent'", (function() local f, _, where = package.loadlib("/nonexistent.so", "*") return f, where == "open" and "absent" or where end)())
+t:values(
+  "nil 'absent'",
+  (function()
+    local f, _, where = package.loadlib("/nonexistent.so", "*")
+    return f, where == "open" and "absent" or where
+  end)()
+)
 t:has(select(2, package.loadlib("/nonexistent.so", "f")), "/nonexistent.so")
 
--- A module that requires another one, in chains; and itself, which runs its loader within itself until it stops.
+-- A module that requires another one, in chains; and itself, which runs its loader within itself
+-- until it stops.
 for depth = 1, 15 do
   for i = 1, depth do
     package.preload[name("chain" .. i)] = function()
@@ -128,11 +191,17 @@ for depth = 1, 15 do
     end
   end
   t:equal((require(name("chain" .. depth))), depth)
-  for i = 1, depth do package.loaded[name("chain" .. i)], package.preload[name("chain" .. i)] = nil, nil end
+  for i = 1, depth do
+    package.loaded[name("chain" .. i)], package.preload[name("chain" .. i)] = nil, nil
+  end
 end
 do
   local n, depth = name "itself", 0
-  package.preload[n] = function() depth = depth + 1 if depth < 5 then return require(n) .. depth end return "end" end
+  package.preload[n] = function()
+    depth = depth + 1
+    if depth < 5 then return require(n) .. depth end
+    return "end"
+  end
   t:matches(require(n), "^end")
   t:equal(depth, 5)
   package.preload[n] = nil
@@ -141,7 +210,11 @@ end
 -- In a coroutine, under pcall, and with an error that ends the coroutine: the next one tries again.
 for i = 1, 20 do
   local n, calls = name("again" .. i), 0
-  package.preload[n] = function() calls = calls + 1 if calls <= 2 then error("attempt " .. calls, 0) end return "third" end
+  package.preload[n] = function()
+    calls = calls + 1
+    if calls <= 2 then error("attempt " .. calls, 0) end
+    return "third"
+  end
   t:values("false 'attempt 1'", coroutine.resume(coroutine.create(require), n))
   t:gives("! attempt 2", require, n)
   t:equal(coroutine.wrap(function() return (require(n)) end)(), "third")

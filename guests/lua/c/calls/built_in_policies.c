@@ -1,0 +1,127 @@
+/*
+** The policies of known modules. Each is the weakest that the module's sources and its library's
+** own rules allow.
+*/
+#include "calls/calls.h"
+#include "calls/policies.h"
+
+#include <string.h>
+
+static const struct baton_built_in_policy built_in[] = {
+    /* Each socket has its own buffers and timeouts. The resolver's answers lie in static memory of
+     the C library. */
+    {.name = "socket.core", .policy = OBJECT, .serial = "dns"},
+    {.name = "socket.unix", .policy = OBJECT},
+    {.name = "socket.serial", .policy = OBJECT},
+    /* OpenSSL locks what connections share, and leaves the connection itself to its user. A
+       handshake notes its state in the context. */
+    {.name = "ssl.core", .policy = OBJECT, .serial = "SSL:Connection:dohandshake"},
+    {.name = "ssl.", .policy = OBJECT},
+    /* All texts are written in one buffer of the module. */
+    {.name = "_openssl", .policy = SERIAL},
+    {.name = "_openssl.", .policy = SERIAL},
+    /* A connection of libpq is for one thread at a time; results are copies. */
+    {.name = "luasql.postgres", .policy = OBJECT},
+    /* Closing an environment ends MySQL's client library for all. */
+    {.name = "luasql.mysql", .policy = SERIAL},
+    /* Statements and their connection free each other. */
+    {.name = "luasql.sqlite3", .policy = SERIAL},
+    {.name = "luasql.odbc", .policy = SERIAL},
+    {.name = "lsqlite3", .policy = SERIAL},
+    {.name = "lsqlite3complete", .policy = SERIAL},
+    /* A stream is an upvalue of the function that feeds it; so is a sum, a number. */
+    {.name = "zlib", .policy = OBJECT, .serial = "adler32(),crc32()"},
+    /* Directories have an object each, permissions as text one buffer for all; the rest are system
+     calls. */
+    {.name = "lfs", .policy = OBJECT, .serial = "attributes,symlinkattributes"},
+    /* Encoders of strings, with tables that are made when it is loaded. */
+    {.name = "mime.core", .policy = CONCURRENT},
+    /* Decoding reads a string, and has a buffer of its own. */
+    {.name = "cjson",
+        .policy = EXCLUSIVE,
+        .concurrent = "decode",
+        .why = "it reads tables that others may change, by way of one buffer"},
+    {.name = "cjson.safe",
+        .policy = EXCLUSIVE,
+        .concurrent = "decode^",
+        .why = "it reads tables that others may change, by way of one buffer"},
+    /* The first match compiles the pattern, which does not change from then on. */
+    {.name = "lpeg",
+        .policy = EXCLUSIVE,
+        .object = "match",
+        .why = "patterns are made from others"},
+    /* A regular expression has room for one result. Functions that are given one as a second
+       argument may call back, or change it. */
+    {.name = "rex_gnu",
+        .policy = EXCLUSIVE,
+        .object = "rex_gnu_regex:exec,rex_gnu_regex:find,rex_gnu_regex:match,rex_gnu_regex:tfind",
+        .why = "it may call back, and share an expression's results; the methods of one that was "
+               "made by 'new' let others run"},
+    {.name = "rex_onig",
+        .policy = EXCLUSIVE,
+        .object =
+            "rex_onig_regex:exec,rex_onig_regex:find,rex_onig_regex:match,rex_onig_regex:tfind",
+        .why = "it may call back, and share an expression's results; the methods of one that was "
+               "made by 'new' let others run"},
+    {.name = "rex_pcre2",
+        .policy = EXCLUSIVE,
+        .object = "rex_pcre2_regex:exec,rex_pcre2_regex:find,rex_pcre2_regex:match,rex_pcre2_regex:"
+                  "tfind,rex_pcre2_regex:dfa_exec",
+        .why = "it may call back, and share an expression's results; the methods of one that was "
+               "made by 'new' let others run"},
+    {.name = "rex_posix",
+        .policy = EXCLUSIVE,
+        .object =
+            "rex_posix_regex:exec,rex_posix_regex:find,rex_posix_regex:match,rex_posix_regex:tfind",
+        .why = "it may call back, and share an expression's results; the methods of one that was "
+               "made by 'new' let others run"},
+    {.name = "rex_tre",
+        .policy = EXCLUSIVE,
+        .object = "rex_tre_regex:exec,rex_tre_regex:find,rex_tre_regex:match,rex_tre_regex:tfind",
+        .why = "it may call back, and share an expression's results; the methods of one that was "
+               "made by 'new' let others run"},
+    /* A parser keeps the state that it was called on, during the call. */
+    {.name = "lxp", .policy = EXCLUSIVE, .object = "Expat:parse", .why = "it changes a parser"},
+    /* Statements use their connection, which is another object; and those of SQLite and their
+     connection free each other. */
+    {.name = "dbd.", .policy = SERIAL},
+    /* Searches use their connection, which is another object. */
+    {.name = "lualdap", .policy = SERIAL},
+    /* What is asked and the answer belong to the call, the rest to the context. */
+    {.name = "lunbound",
+        .policy = EXCLUSIVE,
+        .object = "ub_ctx:resolve",
+        .why = "it calls back; 'resolve' lets others run"},
+    {.name = "system.core",
+        .policy = EXCLUSIVE,
+        .concurrent = "sleep",
+        .why = "its calls are short"},
+    /* Events refer to the text of their parser or scanner. */
+    {.name = "yaml", .policy = EXCLUSIVE, .why = "each call is one event of a document"},
+    {.name = "bit", .policy = EXCLUSIVE, .why = "its calls are short"},
+    {.name = "term.core", .policy = EXCLUSIVE, .why = "its calls are short"},
+    {.name = "geoip", .policy = EXCLUSIVE, .why = "its databases share buffers"},
+    {.name = "geoip.", .policy = EXCLUSIVE, .why = "its databases share buffers"},
+    {.name = "guestfs",
+        .policy = EXCLUSIVE,
+        .why = "it calls back on the state that set a callback"},
+    {.name = "cyrussasl",
+        .policy = EXCLUSIVE,
+        .why = "it calls back on the state that set a callback"},
+    {.name = "C-readline", .policy = EXCLUSIVE, .why = "it has one state, and calls back"},
+    {.name = "luaevent.core", .policy = EXCLUSIVE, .why = "it runs a loop that calls back"},
+    {.name = "luv", .policy = EXCLUSIVE, .why = "it runs a loop that calls back"},
+    {.name = "_cqueues", .policy = EXCLUSIVE, .why = "it runs a loop that resumes coroutines"},
+    {.name = "_cqueues.", .policy = EXCLUSIVE, .why = "it runs a loop that resumes coroutines"},
+};
+
+const struct baton_built_in_policy *baton_lua_built_in_policy(const char *name) {
+  size_t i;
+  for (i = 0; i < sizeof built_in / sizeof *built_in; i++) {
+    size_t length = strlen(built_in[i].name);
+    if (built_in[i].name[length - 1] == '.' ? strncmp(name, built_in[i].name, length) == 0
+                                            : strcmp(name, built_in[i].name) == 0)
+      return &built_in[i];
+  }
+  return NULL;
+}

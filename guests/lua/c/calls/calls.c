@@ -1,0 +1,18 @@
+/*
+** What the seam asks of this folder.
+*/
+#include "seam/internals.h"
+#include "calls/calls.h"
+
+void baton_lua_install_calls(void) {
+  baton_seam_hooks = (struct baton_seam_hooks){
+      .may_give_way = baton_lua_may_give_way,
+      .object_of_call = baton_lua_object_of_call,
+      .before_foreign_call = baton_lua_before_foreign_call,
+      .warn_of_foreign_state = baton_lua_warn_of_foreign_state,
+      .put_off = baton_lua_put_off,
+      .leave_finalizers = baton_lua_leave_finalizers,
+      .let_finalizers_run = baton_lua_let_finalizers_run,
+      .await_finalizers = baton_lua_await_finalizers,
+  };
+}

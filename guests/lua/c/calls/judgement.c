@@ -1,0 +1,193 @@
+/*
+** May the VM be taken from this foreign call, and may its process continue on another thread?
+**
+** Decided after a take, from the C function that is being called:
+**
+**   io.*, methods of files    object: one call per file at a time; others on that file wait
+**   (io/files.c) os.execute, remove, rename  retaken; they keep nothing
+**   string.*                  retaken; strings do not change
+**   print, loadfile, dofile   retaken; print is one piece under the lock of its stream
+**   package.loadlib, ffi.load, and what `require` looks for libraries with   retaken: a library's
+**                                                                            constructors may take
+**                                                                            long
+**   functions of the ffi      retaken; what else may run meanwhile is the program's business
+**   table.* and others of Lua's  exclusive: they keep their atomicity
+**   C modules                 by their policy (policies.c); exclusive if none is known
+**
+** A process with frames of foreign C code below continues only on its own thread: that code may
+** have kept the address of something thread-local, such as errno.
+*/
+#include "seam/internals.h"
+#include "calls/calls.h"
+#include "lualib.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The library functions that may be retaken, sorted by insertion at start-up; written once, before
+   there are processes. */
+#define MOST_FUNCTIONS 160
+enum kind {
+  PLAIN,
+  ABOUT_A_FILE, /* which is noted in io/files.c */
+  GIVES_WAY     /* it may use the API for long, and gives way then */
+};
+static struct {
+  lua_CFunction function;
+  enum kind kind;
+  void (*is_retaken)(lua_State *L); /* is told that a call was retaken; or NULL */
+} retakable[MOST_FUNCTIONS];
+static int retakable_count;
+
+/* Index in the table, or -1. */
+static int find(lua_CFunction function) {
+  int i;
+  for (i = 0; i < retakable_count; i++)
+    if (retakable[i].function == function) return i;
+  return -1;
+}
+
+static void add(lua_CFunction function, enum kind kind) {
+  if (function == NULL || !baton_lua_is_ours(function) || find(function) >= 0 ||
+      retakable_count == MOST_FUNCTIONS)
+    return;
+  retakable[retakable_count].function = function;
+  retakable[retakable_count++].kind = kind;
+}
+
+/* A function of the host, such as the command line, that may be retaken. */
+void baton_lua_note_function(lua_CFunction function) { add(function, PLAIN); }
+
+void baton_lua_note_function_that_hears(
+    lua_CFunction function, void (*is_retaken)(lua_State *L)) {
+  int found;
+  add(function, PLAIN);
+  found = find(function);
+  if (found >= 0) retakable[found].is_retaken = is_retaken;
+}
+
+static void note(lua_State *L, int index, enum kind kind) { add(lua_tocfunction(L, index), kind); }
+
+static void note_table(lua_State *L, enum kind kind) {
+  lua_pushnil(L);
+  while (lua_next(L, -2)) {
+    note(L, -1, kind);
+    lua_pop(L, 1);
+  }
+}
+
+static void note_library(lua_State *L, const char *name, enum kind kind) {
+  if (lua_getglobal(L, name) == LUA_TTABLE) note_table(L, kind);
+  lua_pop(L, 1);
+}
+
+static void note_field(lua_State *L, const char *library, const char *name) {
+  if (lua_getglobal(L, library) == LUA_TTABLE) {
+    lua_getfield(L, -1, name);
+    note(L, -1, PLAIN);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+}
+
+static void note_global(lua_State *L, const char *name, enum kind kind) {
+  lua_getglobal(L, name);
+  note(L, -1, kind);
+  lua_pop(L, 1);
+}
+
+/* The result of calling the function on the top of the stack with `arguments` strings: an iterator
+   that no table holds. */
+static void note_iterator(lua_State *L, int arguments, enum kind kind) {
+  if (lua_pcall(L, arguments, 1, 0) == LUA_OK) note(L, -1, kind);
+  lua_pop(L, 1);
+}
+
+void baton_lua_note_library_functions(lua_State *L) {
+  static int is_done;
+  if (is_done) return;
+  is_done = 1;
+  note_library(L, LUA_STRLIBNAME, GIVES_WAY);
+  note_library(L, LUA_IOLIBNAME, ABOUT_A_FILE);
+  note_field(L, LUA_OSLIBNAME, "remove");
+  note_field(L, LUA_OSLIBNAME, "rename");
+  note_field(L, LUA_OSLIBNAME, "execute"); /* replaced by io/files.c */
+  note_global(L, "print", ABOUT_A_FILE);
+  note_field(L, LUA_LOADLIBNAME, "loadlib");
+  note_global(L, "loadfile", GIVES_WAY);
+  note_global(L, "dofile", GIVES_WAY);
+  if (luaL_getmetatable(L, LUA_FILEHANDLE) == LUA_TTABLE) {
+    note_table(L, ABOUT_A_FILE);
+    if (lua_getfield(L, -1, "__index") == LUA_TTABLE) note_table(L, ABOUT_A_FILE);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  lua_getglobal(L, LUA_STRLIBNAME);
+  lua_getfield(L, -1, "gmatch");
+  lua_pushliteral(L, "");
+  lua_pushliteral(L, "");
+  note_iterator(L, 2, GIVES_WAY);
+  lua_pop(L, 1);
+  lua_getglobal(L, LUA_IOLIBNAME);
+  lua_getfield(L, -1, "lines");
+  note_iterator(L, 0, ABOUT_A_FILE);
+  lua_pop(L, 1);
+}
+
+/* Whether others may run beside the call of `function` that `L` is in, and what nobody else may
+   touch meanwhile (NULL: nothing). */
+static int may_run_beside(
+    struct baton_process *process, lua_State *L, lua_CFunction function, void **object) {
+  const int found = find(function);
+  *object = NULL;
+  if (found < 0) return baton_lua_policy_allows(process, L, function, object);
+  if (retakable[found].kind == ABOUT_A_FILE && process->object_of == function)
+    *object = process->object;
+  return 1;
+}
+
+void *baton_lua_object_of_call(
+    struct baton_process *process, lua_State *L, lua_CFunction function) {
+  void *object = NULL;
+  return may_run_beside(process, L, function, &object) ? object : NULL;
+}
+
+static void tell_of_retaking(lua_State *L, lua_CFunction function) {
+  const int found = find(function);
+  if (found >= 0 && retakable[found].is_retaken != NULL) retakable[found].is_retaken(L);
+}
+
+int baton_lua_judge(struct baton_process *process) {
+  lua_State *L;
+  lua_CFunction function;
+  void *object;
+  if (process->global == NULL) return 0;
+  L = baton_lua_innermost(process);
+  if (process->foreign_states > 0 || process->vm->in_report ||
+      (function = baton_lua_running_function(L)) == NULL)
+    return 0;
+  if (!may_run_beside(process, L, function, &object)) return 0;
+  tell_of_retaking(L, function);
+  baton_lua_detach(process);
+  baton_lua_use_begins(&process->use, process, object);
+  process->pinned = (unsigned char)baton_lua_has_foreign_frames(process);
+  return process->pinned ? 2 : 1;
+}
+
+int baton_lua_may_give_way(struct baton_process *process, void **object) {
+  lua_State *L = baton_lua_innermost(process);
+  lua_CFunction function = baton_lua_running_function(L);
+  int found;
+  if (function == NULL || baton_simulated || !L->allowhook || process->calls_back ||
+      process->foreign_states > 0 || process->criticals > 0)
+    return 0;
+  if (process->vm->closing || process->vm->in_report || process->outcome != BATON_ALIVE ||
+      baton_lua_is_in_finalizer(process))
+    return 0;
+  found = find(function);
+  *object = NULL;
+  if (found < 0 ? !baton_lua_policy_allows(process, L, function, object)
+                : retakable[found].kind != GIVES_WAY)
+    return 0;
+  return baton_lua_has_foreign_frames(process) ? 2 : 1;
+}

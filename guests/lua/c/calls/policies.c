@@ -1,0 +1,475 @@
+/*
+** What the functions of C modules allow. A module that is neither built in here nor declared is
+** exclusive: its calls keep the VM.
+**
+**   object       one call about an object (a userdata: the first argument, else an upvalue) at a
+**                time; calls about no object may overlap. Closing is a call like others: it waits
+**   concurrent   all calls may overlap
+**   serial       one call into the module at a time
+**   exclusive    the VM stays with the call
+**
+** Calls overlap only when one was retaken, or gives way. As long as such a call is about something
+** that others might touch, or native threads are short, every call of a C function asks here first
+** (`baton_calls_watched`): else nobody pays.
+*/
+#include "seam/internals.h"
+#include "calls/calls.h"
+#include "calls/policies.h"
+#include "state/state.h"
+
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const policy_names[] = {"exclusive", "object", "serial", "concurrent", NULL};
+
+#define LONGEST_NAME 63
+#define MOST_NOTED_FUNCTIONS 32
+
+/* What is known of a function. */
+enum noted_as {
+  NOT_NOTED,
+  IS_SERIAL /* it is about no object and shares something all the same */,
+  IS_OBJECT,
+  IS_CONCURRENT
+};
+
+/* The object file of loaded modules; or, as long as nothing was loaded, what was declared about a
+   module of a name. */
+struct baton_module {
+  struct baton_module *next;
+  const char *low, *high; /* its code; both NULL: a declaration for a module to come */
+  enum policy policy;
+  /* where that is from; NULL: declared, or nothing is known */
+  const struct baton_built_in_policy *known;
+  int is_declared;
+  struct {
+    lua_CFunction function;
+    enum noted_as as;
+  } noted[MOST_NOTED_FUNCTIONS];
+  int noted_count;
+  char name[LONGEST_NAME + 1]; /* that it was required by first */
+};
+
+/* {======================================================
+** Finding
+** ======================================================= */
+
+static struct baton_module *find_by_address(struct baton_vm *vm, lua_CFunction function) {
+  const char *address = (const char *)function;
+  struct baton_module *module;
+  for (module = vm->modules; module != NULL; module = module->next)
+    if (address >= module->low && address < module->high) return module;
+  return NULL;
+}
+
+static struct baton_module *find_declaration(struct baton_vm *vm, const char *name) {
+  struct baton_module *module;
+  for (module = vm->modules; module != NULL; module = module->next)
+    if (module->low == NULL && strcmp(module->name, name) == 0) return module;
+  return NULL;
+}
+
+/* Inside the VM, like every change of the list: the monitor reads it with the VM in its hands.
+   NULL: out of memory. */
+static struct baton_module *add_module(struct baton_vm *vm, const char *name) {
+  struct baton_module *module = calloc(1, sizeof *module);
+  if (module == NULL) return NULL;
+  snprintf(module->name, sizeof module->name, "%s", name);
+  module->next = vm->modules;
+  vm->modules = module;
+  return module;
+}
+
+struct range {
+  const char *address, *low, *high;
+};
+
+static int look_at_object_file(struct dl_phdr_info *info, size_t size, void *data) {
+  struct range *range = data;
+  int i;
+  (void)size;
+  for (i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+    const char *low = (const char *)(info->dlpi_addr + header->p_vaddr),
+               *high = low + header->p_memsz;
+    if (header->p_type == PT_LOAD && (header->p_flags & PF_X) && range->address >= low &&
+        range->address < high) {
+      range->low = low;
+      range->high = high;
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* The module that the function is of; made known if it was not. NULL: the function is our own, or
+   memory is short. Inside the VM. */
+static struct baton_module *module_of(
+    struct baton_vm *vm, lua_CFunction function, const char *name) {
+  struct baton_module *module = find_by_address(vm, function);
+  struct range range = {(const char *)function, NULL, NULL};
+  if (module != NULL) return module;
+  if (baton_lua_is_ours(function) || !dl_iterate_phdr(look_at_object_file, &range)) return NULL;
+  module = add_module(vm, name);
+  if (module == NULL) return NULL;
+  module->low = range.low;
+  module->high = range.high;
+  return module;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Calls
+** ======================================================= */
+
+static enum noted_as noted_as(const struct baton_module *module, lua_CFunction function) {
+  int i;
+  for (i = 0; i < module->noted_count; i++)
+    if (module->noted[i].function == function) return module->noted[i].as;
+  return NOT_NOTED;
+}
+
+static enum policy policy_of(const struct baton_module *module, lua_CFunction function) {
+  switch (noted_as(module, function)) {
+    case IS_SERIAL: return SERIAL;
+    case IS_OBJECT: return OBJECT;
+    case IS_CONCURRENT: return CONCURRENT;
+    default: return module->policy;
+  }
+}
+
+/* The userdata that a call is about: its first argument, else an upvalue of the function. */
+static void *userdata_of_call(lua_State *L, CallInfo *ci) {
+  const TValue *function = s2v(ci->func.p), *first = s2v(ci->func.p + 1);
+  if (ci->func.p + 1 < L->top.p && ttisfulluserdata(first)) return getudatamem(uvalue(first));
+  if (ttypetag(function) == LUA_VCCL) {
+    const CClosure *closure = clCvalue(function);
+    int i;
+    for (i = 0; i < closure->nupvalues; i++)
+      if (ttisfulluserdata(&closure->upvalue[i])) return getudatamem(uvalue(&closure->upvalue[i]));
+  }
+  return NULL;
+}
+
+/* What nobody else may touch during a call of `function`, the topmost of `L`; NULL: nothing. */
+static void *object_of_call(struct baton_module *module, lua_State *L, lua_CFunction function) {
+  switch (policy_of(module, function)) {
+    case SERIAL: return module;
+    case OBJECT: return userdata_of_call(L, L->ci);
+    default: return NULL;
+  }
+}
+
+/* Whether a call of the function may be retaken. */
+static int may_overlap(const struct baton_module *module, lua_CFunction function) {
+  return policy_of(module, function) != EXCLUSIVE;
+}
+
+int baton_lua_policy_allows(
+    struct baton_process *process, lua_State *L, lua_CFunction function, void **object) {
+  struct baton_module *module = find_by_address(process->vm, function);
+  if (module == NULL || !may_overlap(module, function)) return 0;
+  *object = object_of_call(module, L, function);
+  return 1;
+}
+
+const void *baton_lua_finalizer_waits_for(
+    struct baton_process *process, lua_CFunction function, void *memory) {
+  struct baton_module *module = find_by_address(process->vm, function);
+  const void *object = NULL;
+  if (module == NULL) return NULL;
+  if (policy_of(module, function) == SERIAL)
+    object = module;
+  else if (policy_of(module, function) == OBJECT)
+    object = memory;
+  return object != NULL && baton_lua_is_busy(process, object) ? object : NULL;
+}
+
+int baton_lua_wait_for_object(lua_State *L, struct baton_process *process, const void *object) {
+  struct baton_wake wake;
+  if (!baton_lua_is_busy(process, object) || process->vm->closing) return 0;
+  lua_unlock(L);
+  baton_lua_check_may_wait(L, process);
+  lua_lock(L);
+  /* Asked again: outside, this very call may have been retaken, and the object let go meanwhile. */
+  if (!baton_lua_is_busy(process, object)) return 1;
+  wake = baton_rs_queue_wait(process->vm->executor, process->vm->object_queue, BATON_FOREVER);
+  lua_unlock(L);
+  baton_lua_after_wait(L, process, wake);
+  lua_lock(L);
+  return 1;
+}
+
+/* As the program ends, nobody waits for a call any more. */
+static void refuse_if_busy(lua_State *L, struct baton_process *process,
+    const struct baton_module *module, const void *object) {
+  if (baton_lua_is_busy(process, object))
+    luaG_runerror(L, "a call of the module '%s' that has not returned uses this", module->name);
+}
+
+/* As baton_lua_wait_for_object. */
+static int wait_or_refuse(lua_State *L, struct baton_process *process,
+    const struct baton_module *module, const void *object) {
+  if (process->vm->closing) refuse_if_busy(L, process, module, object);
+  return baton_lua_wait_for_object(L, process, object);
+}
+
+static int wait_for_value(lua_State *L, struct baton_process *process,
+    const struct baton_module *module, const TValue *value) {
+  return ttisfulluserdata(value) && wait_or_refuse(L, process, module, getudatamem(uvalue(value)));
+}
+
+/*
+** An exclusive function may use whatever it is given, and what the module's calls share. Waits
+** until one call has ended that is about any of that, and answers 1. Inside the VM before and
+** after.
+*/
+static int wait_for_all(
+    lua_State *L, struct baton_process *process, const struct baton_module *module) {
+  const CallInfo *ci = L->ci;
+  const TValue *function = s2v(ci->func.p);
+  int i, count = (int)(L->top.p - (ci->func.p + 1));
+  if (module->noted_count == 0) return 0;
+  if (wait_or_refuse(L, process, module, module)) return 1;
+  for (i = 1; i <= count; i++)
+    if (wait_for_value(L, process, module, s2v(ci->func.p + i))) return 1;
+  for (i = 0; ttypetag(function) == LUA_VCCL && i < clCvalue(function)->nupvalues; i++)
+    if (wait_for_value(L, process, module, &clCvalue(function)->upvalue[i])) return 1;
+  return 0;
+}
+
+void baton_lua_before_foreign_call(
+    lua_State *L, struct baton_process *process, lua_CFunction function) {
+  struct baton_module *module = find_by_address(process->vm, function);
+  void *object;
+  if (module == NULL) return;
+  if (!may_overlap(module, function)) {
+    while (wait_for_all(L, process, module)) {
+    }
+    return;
+  }
+  object = object_of_call(module, L, function);
+  if (process->vm->closing) {
+    if (object != NULL) refuse_if_busy(L, process, module, object);
+    return;
+  }
+  do {
+    if (process->vm->threads_are_short && may_overlap(module, function)) {
+      lua_unlock(L);
+      baton_lua_before_blocking(L, process);
+      lua_lock(L);
+    }
+  } while (object != NULL && baton_lua_wait_for_object(L, process, object));
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Loading and declaring
+** ======================================================= */
+
+/* Notes the C function on the top of the stack. */
+static void note_function(lua_State *L, struct baton_module *module, enum noted_as as) {
+  lua_CFunction function = lua_tocfunction(L, -1);
+  if (function != NULL && module->noted_count < MOST_NOTED_FUNCTIONS) {
+    baton_enter(L);
+    module->noted[module->noted_count].function = function;
+    module->noted[module->noted_count++].as = as;
+    baton_leave(L);
+  }
+}
+
+/* Has the function on the top of the stack replaced by what it returns. */
+static void call_for_result(lua_State *L) {
+  if (!lua_isfunction(L, -1)) return;
+  if (lua_pcall(L, 0, 1, 0) != LUA_OK) { /* then there is nothing to note */
+    lua_pop(L, 1);
+    lua_pushnil(L);
+  }
+}
+
+/* Notes a field of the table on the top of the stack: a function, or a table of them. */
+static void note_field(
+    lua_State *L, struct baton_module *module, const char *name, size_t length, enum noted_as as) {
+  const int is_call = length > 2 && memcmp(name + length - 2, "()", 2) == 0,
+            is_upvalue = length > 1 && name[length - 1] == '^';
+  lua_pushlstring(L, name, length - (is_call ? 2 : is_upvalue ? 1 : 0));
+  lua_rawget(L, -2);
+  if (is_call) call_for_result(L);
+  if (is_upvalue && lua_isfunction(L, -1) && lua_getupvalue(L, -1, 1) != NULL) lua_remove(L, -2);
+  if (lua_istable(L, -1)) {
+    lua_pushnil(L);
+    while (lua_next(L, -2)) {
+      note_function(L, module, as);
+      lua_pop(L, 1);
+    }
+  } else
+    note_function(L, module, as);
+  lua_pop(L, 1);
+}
+
+/* Pushes the methods of objects with the metatable of that name; the metatable itself if it has no
+   table of methods. */
+static void push_methods(lua_State *L, const char *name, size_t length) {
+  lua_pushlstring(L, name, length);
+  if (lua_rawget(L, LUA_REGISTRYINDEX) != LUA_TTABLE) return;
+  lua_pushliteral(L, "__index");
+  if (lua_rawget(L, -2) == LUA_TTABLE)
+    lua_remove(L, -2);
+  else
+    lua_pop(L, 1);
+}
+
+/* Notes what the text of a built-in policy (NULL: nothing) names; the module's value is at
+   `index`. */
+static void note_named(
+    lua_State *L, struct baton_module *module, int index, const char *text, enum noted_as as) {
+  while (text != NULL && *text != '\0') {
+    size_t length = strcspn(text, ","), at = length;
+    while (at > 0 && text[at - 1] != ':') at--;
+    if (at > 0)
+      push_methods(L, text, at - 1);
+    else
+      lua_pushvalue(L, index);
+    if (lua_istable(L, -1)) note_field(L, module, text + at, length - at, as);
+    lua_pop(L, 1);
+    text += length + (text[length] == ',');
+  }
+}
+
+/* `loader` opened the compiled module `name`, whose value is at `index`. Outside the VM. */
+void baton_lua_module_loaded(lua_State *L, const char *name, lua_CFunction loader, int index) {
+  struct baton_process *process = baton_lua_running(L);
+  struct baton_module *module, *declared;
+  const struct baton_built_in_policy *known = baton_lua_built_in_policy(name);
+  if (process == NULL || loader == NULL) return;
+  index = lua_absindex(L, index);
+  baton_enter(L);
+  module = module_of(process->vm, loader, name);
+  declared = find_declaration(process->vm, name);
+  if (module != NULL) {
+    if (declared != NULL) {
+      module->policy = declared->policy;
+      module->is_declared = 1;
+    } else if (known != NULL && module->policy == EXCLUSIVE) {
+      module->policy = known->policy;
+      module->known = known;
+    }
+  }
+  baton_leave(L);
+  if (module != NULL && known != NULL && declared == NULL) {
+    note_named(L, module, index, known->serial, IS_SERIAL);
+    note_named(L, module, index, known->object, IS_OBJECT);
+    note_named(L, module, index, known->concurrent, IS_CONCURRENT);
+  }
+}
+
+static enum policy policy_named(const char *text, size_t length) {
+  int i;
+  for (i = 0; policy_names[i] != NULL; i++)
+    if (strlen(policy_names[i]) == length && memcmp(policy_names[i], text, length) == 0)
+      return (enum policy)i;
+  return UNKNOWN;
+}
+
+/* Sets the policy for a module of this name, now or when it is loaded. Returns 0 without memory.
+   Inside the VM. */
+static int declare(struct baton_vm *vm, const char *name, enum policy policy) {
+  struct baton_module *module = find_declaration(vm, name);
+  if (module == NULL) module = add_module(vm, name);
+  if (module == NULL) return 0;
+  module->policy = policy;
+  return 1;
+}
+
+/* The first C function in a loaded module's value at `index`: itself, or in its table. */
+static lua_CFunction first_function(lua_State *L, int index) {
+  lua_CFunction found = lua_tocfunction(L, index);
+  if (found != NULL || !lua_istable(L, index)) return found;
+  index = lua_absindex(L, index);
+  lua_pushnil(L);
+  while (found == NULL && lua_next(L, index)) {
+    found = lua_tocfunction(L, -1);
+    if (found != NULL && baton_lua_is_ours(found)) found = NULL;
+    lua_pop(L, 1);
+  }
+  if (found != NULL) lua_pop(L, 1);
+  return found;
+}
+
+/* The module's object file, if it is loaded: its value stands in package.loaded. */
+static lua_CFunction loaded_function(lua_State *L, const char *name) {
+  lua_CFunction function;
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_pushstring(L, name);
+  lua_rawget(L, -2);
+  function = first_function(L, -1);
+  lua_pop(L, 2);
+  return function;
+}
+
+/* process.concurrent(module, policy): for a module by its name, loaded or not yet. */
+int baton_lua_concurrent(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L);
+  const char *name = luaL_checkstring(L, 1);
+  enum policy policy = (enum policy)luaL_checkoption(L, 2, NULL, policy_names);
+  lua_CFunction function = loaded_function(L, name);
+  struct baton_module *module;
+  int declared;
+  luaL_argcheck(L, strlen(name) <= LONGEST_NAME, 1, "a module's name has at most 63 bytes");
+  baton_enter(L);
+  declared = declare(caller->vm, name, policy);
+  module = function != NULL ? module_of(caller->vm, function, name) : NULL;
+  if (module != NULL) {
+    module->policy = policy;
+    module->known = NULL;
+    module->is_declared = 1;
+    module->noted_count = 0;
+  }
+  baton_leave(L);
+  if (!declared) luaL_error(L, "not enough memory");
+  return 0;
+}
+
+/* BATON_CONCURRENT: names of modules, with their policies or "concurrent", such as
+   "lsqlite3=serial,mylib". */
+void baton_lua_read_declarations(lua_State *L, const char *text) {
+  struct baton_process *caller = baton_lua_caller(L);
+  while (*text != '\0') {
+    size_t length = strcspn(text, ",");
+    const char *equals = memchr(text, '=', length);
+    size_t name_length = equals != NULL ? (size_t)(equals - text) : length;
+    enum policy policy =
+        equals != NULL ? policy_named(equals + 1, length - name_length - 1) : CONCURRENT;
+    if (length > 0) {
+      char name[LONGEST_NAME + 1];
+      if (policy == UNKNOWN || name_length == 0 || name_length > LONGEST_NAME)
+        luaL_error(L,
+            "BATON_CONCURRENT: modules expected, such as 'name=policy,name', with a policy of "
+            "object, concurrent, serial or exclusive; got '%s'",
+            text);
+      memcpy(name, text, name_length);
+      name[name_length] = '\0';
+      baton_enter(L);
+      declare(caller->vm, name, policy);
+      baton_leave(L);
+    }
+    text += length + (text[length] == ',');
+  }
+}
+
+int baton_lua_policy_of_call(
+    struct baton_vm *vm, lua_CFunction function, struct baton_policy_of_call *policy) {
+  const struct baton_module *module = find_by_address(vm, function);
+  if (module == NULL) return 0;
+  policy->module = module->name;
+  policy->why = module->known != NULL ? module->known->why : NULL;
+  policy->lets_others_run = may_overlap(module, function);
+  policy->is_declared = module->is_declared;
+  return 1;
+}
+
+/* }====================================================== */

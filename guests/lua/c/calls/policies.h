@@ -1,0 +1,24 @@
+/* The policies of C modules (policies.c), and those that are built in (built_in_policies.c). */
+#ifndef BATON_POLICIES_H
+#define BATON_POLICIES_H
+
+#include "seam/guest.h"
+
+enum policy { EXCLUSIVE, OBJECT, SERIAL, CONCURRENT, UNKNOWN };
+
+struct baton_built_in_policy {
+  const char *name; /* of the module, or with a dot at the end of all beneath */
+  enum policy policy; /* of its functions, but for those named below */
+  /*
+  ** Functions by name, separated by commas: "f" is a field of the module, "t" a table of
+  ** functions, "M:f" a field of the metatable M. "f()" means the function that f returns when it
+  ** is called without arguments, "f^" the first upvalue of f.
+  */
+  const char *concurrent, *object, *serial;
+  const char *why; /* no others run beside the rest, for the warning; NULL: there is no rest */
+};
+
+/* What is known of the module of this name, or NULL. */
+const struct baton_built_in_policy *baton_lua_built_in_policy(const char *name);
+
+#endif

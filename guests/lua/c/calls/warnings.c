@@ -1,0 +1,173 @@
+/*
+** Warnings of what keeps processes waiting for longer than the parameter warn_blocked: a call that
+** others may not run beside, the collector, a call on the thread that others need. Each is given
+** once for each function, and says what can be done about it.
+*/
+#include "seam/internals.h"
+#include "calls/calls.h"
+#include "state/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What the folders above have installed: whether a callback from another thread waits for a process
+   to make it; and the function that ends the program, after which nobody is to go on. */
+static int (*has_visitors)(const struct baton_vm *vm);
+static lua_CFunction function_that_ends;
+
+void baton_lua_have_visitors_told_by(int (*has)(const struct baton_vm *vm)) { has_visitors = has; }
+
+void baton_lua_note_function_that_ends(lua_CFunction function) { function_that_ends = function; }
+
+enum subject { OF_ALL, OF_ITS_THREAD, SUBJECTS };
+
+/* Whether the function was named before, in whatever VM. The table has no lock, so that a fork
+   leaves none behind; what does not fit is not remembered. */
+static int was_warned_of(enum subject subject, lua_CFunction function) {
+  static lua_CFunction warned[SUBJECTS][64];
+  size_t i;
+  for (i = 0; i < sizeof warned[subject] / sizeof *warned[subject]; i++) {
+    lua_CFunction there = NULL;
+    /* Relaxed: a slot is written once, and leads to nothing. */
+    if (__atomic_compare_exchange_n(
+            &warned[subject][i], &there, function, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+      return 0;
+    if (there == function) return 1;
+  }
+  return 0;
+}
+
+static void name_function(struct baton_process *process, lua_State *L, char *name, size_t size) {
+  process->vm->in_report++;
+  baton_lua_name_function(L, name, size);
+  process->vm->in_report--;
+}
+
+/* Where a call is that does not give way although its module's policy lets others run; NULL: not
+   known. */
+static const char *place_without_others(const struct baton_process *process, const lua_State *L) {
+  if (baton_lua_is_in_finalizer(process)) return "a finalizer";
+  if (!L->allowhook) return "a hook";
+  if (process->foreign_states > 0) return "a call on another state";
+  return NULL;
+}
+
+/* What the user can do about a call of a C module. */
+static void warn_of_module(struct baton_process *process, const lua_State *L, const char *title,
+    const char *name, const struct baton_policy_of_call *policy) {
+  const char *place = policy->lets_others_run ? place_without_others(process, L) : NULL;
+  if (policy->lets_others_run)
+    baton_lua_warn("baton: warning: %s: %s of the module '%s' keeps all other processes waiting, "
+                   "although its policy lets them run: %s%s. Call it %s, or raise "
+                   "process.params.warn_blocked if this is meant.\n",
+        title, name, policy->module,
+        place != NULL ? "it is called in "
+                      : "its process lets nobody preempt it, or there is no native thread for them",
+        place != NULL ? place : "",
+        place != NULL ? "elsewhere"
+                      : "in a process that is preemptible, or raise process.params.max_threads");
+  else if (policy->why != NULL)
+    baton_lua_warn("baton: warning: %s: %s of the module '%s' keeps all other processes waiting. "
+                   "Others may not run beside it: %s. Give it less at a time, or call it "
+                   "in a program of its own (io.popen), or raise process.params.warn_blocked if "
+                   "this is meant.\n",
+        title, name, policy->module, policy->why);
+  else if (policy->is_declared)
+    baton_lua_warn("baton: warning: %s: %s of the module '%s', which is declared exclusive, keeps "
+                   "all other processes waiting. Give it less at a time, or call it "
+                   "in a program of its own (io.popen), or raise process.params.warn_blocked if "
+                   "this is meant.\n",
+        title, name, policy->module);
+  else
+    baton_lua_warn("baton: warning: %s: %s of the module '%s' keeps all other processes waiting. "
+                   "If its calls may overlap, say so: "
+                   "process.concurrent('%s', 'object'), or 'serial' or 'concurrent', or "
+                   "BATON_CONCURRENT in the environment. Else call it in a program of its "
+                   "own (io.popen), or raise process.params.warn_blocked if this is meant.\n",
+        title, name, policy->module, policy->module);
+}
+
+/* {======================================================
+** The collector
+** ======================================================= */
+
+int baton_lua_has_delayed(const struct baton_vm *vm) { return vm->collector_is_to_blame; }
+
+static void warn_of_collector(void) {
+  static int was_warned;
+  /* relaxed: it orders nothing */
+  if (__atomic_exchange_n(&was_warned, 1, __ATOMIC_RELAXED)) return;
+  baton_lua_warn("baton: warning: the garbage collector keeps all processes waiting, in a piece of "
+                 "its work that cannot be interrupted. It is the shorter, the less is "
+                 "alive and the smaller the tables are; call collectgarbage 'step' rather than "
+                 "have all collected at once; or raise "
+                 "process.params.warn_blocked if this is meant.\n");
+}
+
+/* }====================================================== */
+
+/* By the monitor, with the VM in its hands, or by the call's own thread: no allocation, no
+   error. */
+void baton_lua_warn_blocked(struct baton_process *process) {
+  struct baton_policy_of_call policy;
+  lua_State *L;
+  char title[BATON_TITLE], name[160];
+  lua_CFunction function;
+  if (process->global == NULL) return;
+  if (process->vm->collector_is_to_blame) {
+    process->vm->collector_is_to_blame = 0;
+    warn_of_collector();
+    return;
+  }
+  L = baton_lua_innermost(process);
+  function = baton_lua_running_function(L);
+  if (function == NULL || function == function_that_ends) return;
+  if (was_warned_of(OF_ALL, function)) return;
+  name_function(process, L, name, sizeof name);
+  if (process->criticals > 0)
+    baton_lua_warn("baton: warning: %s: %s, called inside process.critical, keeps all other "
+                   "processes%s waiting. Call it outside of the "
+                   "section, or raise process.params.warn_blocked if this is meant.%s\n",
+        baton_lua_title(process, title), name,
+        has_visitors(process->vm) ? ", and a callback from another thread," : "",
+        has_visitors(process->vm) ? " If it waits for that thread, it waits for ever."
+                                            : "");
+  else if (baton_lua_policy_of_call(process->vm, function, &policy))
+    warn_of_module(process, L, baton_lua_title(process, title), name, &policy);
+  else
+    baton_lua_warn("baton: warning: %s: %s keeps all other processes waiting. Do it in smaller "
+                   "pieces, or raise process.params.warn_blocked "
+                   "if this is meant.\n",
+        baton_lua_title(process, title), name);
+}
+
+/* The call of `holder` has the native thread that `waiter` needs, and others do. Outside the VM,
+   while nobody else can run. */
+void baton_lua_warn_thread(
+    struct baton_process *holder, struct baton_process *waiter, int is_bound) {
+  lua_State *L;
+  char title[BATON_TITLE], of_waiter[BATON_TITLE], name[160];
+  lua_CFunction function;
+  if (holder->global == NULL) return;
+  L = baton_lua_innermost(holder);
+  function = baton_lua_running_function(L);
+  if (function == NULL || was_warned_of(OF_ITS_THREAD, function)) return;
+  name_function(holder, L, name, sizeof name);
+  baton_lua_warn("baton: warning: %s: %s has the native thread of %s, which %s, and keeps it "
+                 "waiting. Call it in a process that is bound to a thread of its own "
+                 "(process.spawn({ thread = 'name' }, ...)), or raise process.params.warn_blocked "
+                 "if this is meant.\n",
+      baton_lua_title(holder, title), name, baton_lua_title(waiter, of_waiter),
+      is_bound ? "is bound to it" : "has a C function's frames there");
+}
+
+void baton_lua_warn_of_foreign_state(const struct baton_process *process) {
+  static int warned;
+  char title[BATON_TITLE];
+  if (!warned) {
+    warned = 1;
+    baton_lua_warn("baton: warning: %s calls on a lua_State that another process runs on "
+            "(a module stored it); no other process runs until that call returns\n",
+            baton_lua_title(process, title));
+  }
+}

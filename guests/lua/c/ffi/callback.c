@@ -1,0 +1,361 @@
+/*
+** Functions of Lua as function pointers of C.
+**
+** A callback on the thread of the call that it came from runs on the calling process's state, on
+** top of C's frames: they must stay on their thread, so the process does, too. Since each process
+** has its own C stack, callbacks return in any order. One on any other thread is a visit
+** (visits.c).
+**
+** What a callback raises cannot pass through C's frames: it answers zero, and the error is raised
+** when the outer call returns. A callback that is freed stays in memory for a while, so that C
+** calling it by mistake is told; those that live when the VM ends stay for good.
+*/
+#include "ffi/inside.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Registry: code address -> struct ffi_callback, both light userdata. */
+static const char callbacks_key = 'c';
+/* Registry: function -> code address of the callback that C was passed for it. */
+static const char passed_key = 'p';
+
+/* So many freed callbacks are kept before the oldest one's memory is given back. */
+#define MOST_DEAD 256
+
+static void push_argument(
+    lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, const void *from) {
+  if (type->kind == FFI_RECORD) { /* the caller's copy ends with the call */
+    size_t size = (size_t)baton_ffi_size(L, type);
+    memcpy(baton_ffi_push_new(L, vm, type->plain, size)->data, from, size);
+  } else {
+    baton_ffi_to_lua(L, vm, type, from, 0);
+  }
+}
+
+static void give_result(
+    lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, void *result) {
+  int64_t integer;
+  uint64_t bits = 0;
+  if (type->kind == FFI_VOID) return;
+  if (type->kind == FFI_BOOL || type->kind == FFI_INTEGER) {
+    baton_ffi_to_c(L, vm, type, &bits, -1, FFI_PASS);
+    integer = type->kind == FFI_BOOL ? (int64_t)bits : baton_ffi_load_integer(type, &bits);
+    memcpy(result, &integer, sizeof integer); /* libffi takes a whole register */
+  } else {
+    baton_ffi_to_c(L, vm, type, result, -1, FFI_PASS);
+  }
+}
+
+/* Calls the function of the visit that is its argument. */
+static int run_visit(lua_State *L) {
+  struct ffi_visit *visit = lua_touserdata(L, 1);
+  struct ffi_callback *callback = visit->callback;
+  const struct ffi_type *type = callback->type;
+  uint64_t i;
+  luaL_checkstack(L, (int)type->count + 4, "arguments of a callback");
+  lua_rawgeti(L, LUA_REGISTRYINDEX, callback->function);
+  for (i = 0; i < type->count; i++)
+    push_argument(L, callback->vm, type->parameters[i], visit->arguments[i]);
+  lua_call(L, (int)type->count, 1);
+  give_result(L, callback->vm, type->element, visit->result);
+  return 0;
+}
+
+/* {======================================================
+** On the calling thread
+** ======================================================= */
+
+/* The error on the top of the stack goes to the call of the ffi that the callback came from. */
+static void keep_error(lua_State *L, struct baton_process *process) {
+  struct ffi_outer_call *outer = process->ffi_call;
+  if (process->killed && baton_lua_kill_is_due(process)) { /* raised again by itself */
+    lua_pop(L, 1);
+  } else if (outer == NULL || outer->L != L) {
+    const char *message =
+        lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : luaL_typename(L, -1);
+    baton_lua_warn(
+        "baton: warning: an error in a callback that no call of the ffi waits for: %s\n", message);
+    lua_pop(L, 1);
+  } else if (outer->error == 0) {
+    outer->error = lua_gettop(L);
+  } else { /* the first one counts */
+    lua_pop(L, 1);
+  }
+}
+
+static void call_on_top_of_c(struct baton_process *process, struct ffi_visit *visit) {
+  struct ffi_callback *callback = visit->callback;
+  lua_State *L = baton_lua_innermost(process);
+  int is_living, status;
+  /*
+  ** From here on until the outer call ends, the process runs on this thread only. If the VM was
+  ** taken meanwhile, `calls_back` tells the enter; a later taker finds the mark.
+  */
+  process->calls_back = 1;
+  baton_enter(L);
+  process->calls_back = 0;
+  baton_lua_mark_frame(L, 1);
+  if (process->ffi_call != NULL) process->ffi_call->called_back = 1;
+  /* Relaxed: inside the VM, as whoever frees it */
+  is_living = __atomic_load_n(&callback->is_living, __ATOMIC_RELAXED);
+  if (is_living) callback->in_use++;
+  baton_leave(L);
+  if (!is_living) { /* others ran while this call waited to enter */
+    baton_ffi_refuse(callback, "a callback that was freed meanwhile");
+    return;
+  }
+  if (lua_checkstack(L, 4)) {
+    lua_pushcfunction(L, run_visit);
+    lua_pushlightuserdata(L, visit);
+    status = lua_pcall(L, 1, 0, 0);
+  } else {
+    lua_pushliteral(L, "stack overflow (callback)");
+    status = LUA_ERRRUN;
+  }
+  baton_enter(L);
+  callback->in_use--;
+  baton_leave(L);
+  if (status == LUA_OK) return;
+  memset(visit->result, 0, callback->result_size);
+  keep_error(L, process);
+}
+
+/* Where C comes in. Outside the VM, on any thread. */
+static void handle(void *word, void *result, void **arguments) {
+  struct ffi_callback *callback = word;
+  struct ffi_visit visit = {callback, result, arguments, NULL, 0, PTHREAD_COND_INITIALIZER};
+  struct baton_process *process;
+  int saved_errno = errno;
+  memset(result, 0, callback->result_size);
+  if (!__atomic_load_n(&callback->is_living, __ATOMIC_ACQUIRE)) {
+    baton_ffi_refuse(
+        callback, "a callback that has been freed (cb:free()), or whose program has ended");
+  } else if ((process = baton_gate_process()) == NULL && baton_gate_here()->carrier == 0) {
+    baton_ffi_visit(&visit);
+  } else if (process == NULL) { /* it would wait for the thread that it is on */
+    baton_ffi_refuse(
+        callback, "on a thread of the VM that waits for work (from a signal handler?)");
+  } else if ((baton_gate_here()->gate & 1) == 0) {
+    baton_ffi_refuse(callback, "in the middle of Lua's own work (from a signal handler?)");
+  } else {
+    process->ffi_errno = saved_errno;
+    call_on_top_of_c(process, &visit);
+  }
+  errno = saved_errno;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Life
+** ======================================================= */
+
+static void link_callback(struct ffi_vm *vm, struct ffi_callback *callback) {
+  callback->previous = NULL;
+  callback->next = vm->callbacks;
+  if (callback->next != NULL) callback->next->previous = callback;
+  vm->callbacks = callback;
+}
+
+static void unlink_callback(struct ffi_vm *vm, struct ffi_callback *callback) {
+  if (callback->next != NULL) callback->next->previous = callback->previous;
+  if (callback->previous != NULL) callback->previous->next = callback->next;
+  else vm->callbacks = callback->next;
+}
+
+static struct ffi_callback *find_callback(lua_State *L, const void *code) {
+  struct ffi_callback *callback = NULL;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &callbacks_key);
+  if (lua_rawgetp(L, -1, code) == LUA_TLIGHTUSERDATA) callback = lua_touserdata(L, -1);
+  lua_pop(L, 2);
+  return callback;
+}
+
+/* The callback that C was passed before for the function at 1, if it still leads there. The table
+   is at 2. */
+static struct ffi_callback *find_passed(lua_State *L, const struct ffi_type *type) {
+  struct ffi_callback *callback = NULL;
+  lua_pushvalue(L, 1);
+  if (lua_rawget(L, 2) == LUA_TLIGHTUSERDATA) callback = find_callback(L, lua_touserdata(L, -1));
+  if (callback != NULL) {
+    lua_rawgeti(L, LUA_REGISTRYINDEX, callback->function);
+    if (callback->type != type->plain || !lua_rawequal(L, 1, -1)) callback = NULL;
+  }
+  lua_settop(L, 2);
+  return callback;
+}
+
+/* Makes a callback of the function at `index`. */
+static struct ffi_callback *make_callback(
+    lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, int index) {
+  const struct ffi_prepared *prepared;
+  struct ffi_callback *callback;
+  char *message = NULL;
+  if (type->flags & FFI_IS_VARIADIC)
+    luaL_error(L, "a callback takes a fixed number of arguments; '%s' does not", type->name);
+  baton_lua_check_memory(L);
+  baton_enter(L);
+  prepared = baton_ffi_prepare(vm->state, type, NULL, 0, &message);
+  baton_leave(L);
+  if (prepared == NULL) baton_ffi_raise(L, message);
+  baton_ffi_expect_visits(L, vm, run_visit);
+  callback = calloc(1, sizeof *callback);
+  if (callback == NULL) luaL_error(L, "not enough memory");
+  callback->vm = vm;
+  callback->door = vm->door;
+  callback->type = type->plain;
+  callback->result_size = type->element->kind == FFI_VOID ? 0 : prepared->result_size;
+  callback->handle = baton_ffi_callback_new(prepared, handle, callback, &callback->code, &message);
+  if (callback->handle == NULL) {
+    free(callback);
+    baton_ffi_raise(L, message);
+  }
+  callback->is_living = 1;
+  link_callback(vm, callback); /* from here on it lives, whatever is raised */
+  lua_pushvalue(L, index);
+  callback->function = luaL_ref(L, LUA_REGISTRYINDEX);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &callbacks_key);
+  lua_pushlightuserdata(L, callback);
+  lua_rawsetp(L, -2, callback->code);
+  lua_pop(L, 1);
+  return callback;
+}
+
+/*
+** new_callback(function, vm, type, passed) -> code address. A function of its own, since no other
+** process may run in the midst of this: a call of the ffi, whose arguments it converts, may be
+** retaken (see judgement.c).
+**
+** One that is passed to C without a name to free it by lives on; so the same function is not made a
+** callback of the same type twice.
+*/
+static int new_callback(lua_State *L) {
+  struct ffi_vm *vm = lua_touserdata(L, 2);
+  const struct ffi_type *type = lua_touserdata(L, 3);
+  int is_passed = lua_toboolean(L, 4);
+  struct ffi_callback *callback = NULL;
+  lua_settop(L, 1);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &passed_key);
+  if (is_passed) callback = find_passed(L, type);
+  if (callback == NULL) callback = make_callback(L, vm, type, 1);
+  lua_pushvalue(L, 1);
+  lua_pushlightuserdata(L, callback->code);
+  if (is_passed) {
+    lua_rawset(L, 2);
+    lua_pushlightuserdata(L, callback->code);
+  }
+  return 1;
+}
+
+void *baton_ffi_new_callback(
+    lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, int index, int is_passed) {
+  void *code;
+  index = lua_absindex(L, index);
+  luaL_checkstack(L, 6, "callback");
+  lua_pushcfunction(L, new_callback);
+  lua_pushvalue(L, index);
+  lua_pushlightuserdata(L, vm);
+  lua_pushlightuserdata(L, (void *)(size_t)type);
+  lua_pushboolean(L, is_passed);
+  lua_call(L, 4, 1);
+  code = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return code;
+}
+
+/* The living callback that the function pointer at 1 leads to. */
+static struct ffi_callback *check_callback(lua_State *L) {
+  struct ffi_vm *vm = lua_touserdata(L, lua_upvalueindex(1));
+  struct ffi_cdata *cdata = baton_ffi_test_cdata(L, vm, 1);
+  struct ffi_callback *callback;
+  void *code;
+  if (cdata == NULL || cdata->type->kind != FFI_POINTER) luaL_typeerror(L, 1, "callback");
+  memcpy(&code, cdata->data, sizeof code);
+  callback = find_callback(L, code);
+  if (callback == NULL)
+    luaL_error(L, "this function pointer is no callback of Lua, or has been freed already");
+  return callback;
+}
+
+static void bury(struct ffi_vm *vm, struct ffi_callback *callback) {
+  unlink_callback(vm, callback);
+  callback->next = NULL;
+  if (vm->last_dead != NULL) vm->last_dead->next = callback;
+  else vm->dead = callback;
+  vm->last_dead = callback;
+  if (++vm->dead_count > MOST_DEAD) {
+    struct ffi_callback *oldest = vm->dead;
+    vm->dead = oldest->next;
+    vm->dead_count--;
+    baton_ffi_callback_free(oldest->handle);
+    free(oldest);
+  }
+}
+
+/* cb:free() */
+static int callback_free(lua_State *L) {
+  struct ffi_callback *callback = check_callback(L);
+  if (callback->in_use > 0)
+    return luaL_error(L,
+        "the callback is in use: it is being called; free it when the call of C that calls it has "
+        "returned");
+  __atomic_store_n(&callback->is_living, 0, __ATOMIC_RELEASE);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &callbacks_key);
+  lua_pushnil(L);
+  lua_rawsetp(L, -2, callback->code);
+  luaL_unref(L, LUA_REGISTRYINDEX, callback->function);
+  bury(callback->vm, callback);
+  return 0;
+}
+
+/* cb:set(f) */
+static int callback_set(lua_State *L) {
+  struct ffi_callback *callback;
+  luaL_checktype(L, 2, LUA_TFUNCTION);
+  callback = check_callback(L);
+  lua_pushvalue(L, 2);
+  lua_rawseti(L, LUA_REGISTRYINDEX, callback->function);
+  return 0;
+}
+
+int baton_ffi_callback_method(
+    lua_State *L, struct ffi_vm *vm, struct ffi_cdata *cdata, const char *name) {
+  lua_CFunction method = strcmp(name, "free") == 0 ? callback_free
+      : strcmp(name, "set") == 0                   ? callback_set
+                                                   : NULL;
+  if (method == NULL || cdata->type->kind != FFI_POINTER ||
+      cdata->type->element->kind != FFI_FUNCTION)
+    return 0;
+  lua_pushlightuserdata(L, vm);
+  lua_pushcclosure(L, method, 1);
+  return 1;
+}
+
+void baton_ffi_open_callbacks(lua_State *L) {
+  lua_newtable(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &callbacks_key);
+  lua_newtable(L); /* weak: a function that only this table knows has no callback any more */
+  lua_newtable(L);
+  lua_pushliteral(L, "k");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &passed_key);
+}
+
+int baton_ffi_may_wake(const struct baton_vm *vm) {
+  if (vm->ffi == NULL) return 0;
+  if (vm->ffi->awaiting > 0) return 2;
+  return vm->ffi->callbacks != NULL;
+}
+
+/* The VM ends. C may keep the function pointers, so their memory stays; calling them answers
+   zero. */
+void baton_ffi_close_callbacks(struct ffi_vm *vm) {
+  struct ffi_callback *callback;
+  for (callback = vm->callbacks; callback != NULL; callback = callback->next)
+    __atomic_store_n(&callback->is_living, 0, __ATOMIC_RELEASE);
+}
+
+/* }====================================================== */

@@ -1,0 +1,268 @@
+/*
+** Callbacks from threads that are none of the VM's: visits.
+**
+** The visitor stands in a queue at the VM's door, and waits until a process has made its call: a
+** *listener*, one of a few daemons. One is made, but not started, with the first callback; the
+** first visit has it resumed. Before a listener makes a call it sees to it that another one waits,
+** up to MOST_LISTENERS; beyond that, visitors wait. So visits may wait for each other, and answers
+** may come in any order.
+**
+** No visit is lost. A visitor queues itself and posts, both under the door's mutex. A listener
+** takes from the queue inside the VM, and if it is empty begins to wait without leaving the VM in
+** between; a post is taken in only by who is inside. So either the listener finds the visitor, or
+** the post comes after it has begun to wait, and wakes it. A post that finds no listener waiting is
+** needed by none: each of them looks at the queue again before it waits.
+*/
+#include "ffi/inside.h"
+
+#include <string.h>
+
+/* Calls of other threads at the same time; more of them wait. */
+#define MOST_LISTENERS 64
+/* So many that have nothing to do stay for the next visits. */
+#define MOST_IDLE 4
+
+struct ffi_door {
+  pthread_mutex_t mutex;
+  struct ffi_visit *first, *last; /* these four: guarded by the mutex */
+  int is_open;
+  uint64_t prepared; /* the listener that has not been started; 0: there is none */
+  int listeners;
+  int idle;          /* of them wait; guarded by the VM lock */
+  const void *executor;
+  uint64_t queue;    /* where listeners wait */
+  lua_CFunction run; /* what makes a call, whose argument is the visit */
+};
+
+static struct baton_process *new_listener(lua_State *L, struct ffi_vm *vm, int is_suspended);
+
+/* {======================================================
+** At the door
+** ======================================================= */
+
+static void answer(struct ffi_door *door, struct ffi_visit *visit) {
+  pthread_mutex_lock(&door->mutex);
+  visit->is_answered = 1;
+  pthread_cond_signal(&visit->answered);
+  pthread_mutex_unlock(&door->mutex);
+}
+
+/* The next visitor; NULL if nobody waits. */
+static struct ffi_visit *take_visit(struct ffi_door *door) {
+  struct ffi_visit *visit;
+  pthread_mutex_lock(&door->mutex);
+  visit = door->first;
+  if (visit != NULL) {
+    door->first = visit->next;
+    if (door->first == NULL) door->last = NULL;
+  }
+  pthread_mutex_unlock(&door->mutex);
+  return visit;
+}
+
+void baton_ffi_visit(struct ffi_visit *visit) {
+  struct ffi_door *door = visit->callback->door;
+  pthread_mutex_lock(&door->mutex);
+  if (!door->is_open) {
+    pthread_mutex_unlock(&door->mutex);
+    baton_ffi_refuse(visit->callback, "while the program was ending");
+    return;
+  }
+  if (door->last != NULL) door->last->next = visit;
+  else door->first = visit;
+  door->last = visit;
+  baton_rs_visit(door->executor, door->prepared, door->queue);
+  door->prepared = 0;
+  while (!visit->is_answered) pthread_cond_wait(&visit->answered, &door->mutex);
+  pthread_mutex_unlock(&door->mutex);
+}
+
+int baton_ffi_has_visitors(const struct baton_vm *vm) {
+  struct ffi_door *door = vm->ffi != NULL ? vm->ffi->door : NULL;
+  int has;
+  if (door == NULL) return 0;
+  pthread_mutex_lock(&door->mutex); /* a leaf: who holds it posts, and waits for nobody */
+  has = door->first != NULL;
+  pthread_mutex_unlock(&door->mutex);
+  return has;
+}
+
+/* Nobody is let in any more, and those who wait go away without an answer. */
+static void close_door(struct ffi_door *door) {
+  struct ffi_visit *visit;
+  pthread_mutex_lock(&door->mutex);
+  door->is_open = 0;
+  pthread_mutex_unlock(&door->mutex);
+  while ((visit = take_visit(door)) != NULL) {
+    baton_ffi_refuse(visit->callback, "while the program was ending");
+    answer(door, visit);
+  }
+}
+
+void baton_ffi_stop_visits(struct baton_vm *vm) {
+  if (vm->ffi != NULL && vm->ffi->door != NULL) close_door(vm->ffi->door);
+}
+
+/* }====================================================== */
+
+void baton_ffi_refuse(struct ffi_callback *callback, const char *why) {
+  if (__atomic_exchange_n(&callback->is_refused, 1, __ATOMIC_RELAXED) == 0)
+    baton_lua_warn("baton: warning: C called back %s; the callback answered zero\n", why);
+}
+
+/* {======================================================
+** Listeners
+** ======================================================= */
+
+/* Protected: makes the call, or does nothing if its callback was freed meanwhile. Answers whether
+   it failed. */
+static int receive(lua_State *L, struct ffi_visit *visit) {
+  struct ffi_callback *callback = visit->callback;
+  int status;
+  if (!__atomic_load_n(&callback->is_living, __ATOMIC_ACQUIRE)) {
+    baton_ffi_refuse(callback, "a callback that was freed meanwhile");
+    return LUA_OK;
+  }
+  callback->in_use++;
+  lua_pushcfunction(L, baton_lua_keep_traceback);
+  lua_pushcfunction(L, callback->door->run);
+  lua_pushlightuserdata(L, visit);
+  status = lua_pcall(L, 1, 0, -3);
+  callback->in_use--;
+  if (status != LUA_OK) memset(visit->result, 0, callback->result_size);
+  return status;
+}
+
+/* Waits for a visitor; NULL if there are listeners enough without this one. */
+static struct ffi_visit *await_visit(lua_State *L, struct ffi_door *door) {
+  struct baton_process *process = baton_lua_here(L);
+  for (;;) {
+    struct baton_wake wake;
+    struct ffi_visit *visit;
+    baton_enter(L);
+    visit = take_visit(door);
+    if (visit != NULL || door->idle == MOST_IDLE) {
+      baton_leave(L);
+      return visit;
+    }
+    door->idle++;
+    wake = baton_rs_queue_wait(door->executor, door->queue, BATON_FOREVER);
+    door->idle--;
+    baton_leave(L);
+    baton_lua_after_wait(L, process, wake);
+  }
+}
+
+static void make_another(lua_State *L, struct ffi_vm *vm) {
+  struct ffi_door *door = vm->door;
+  if (door->idle > 0 || door->listeners >= MOST_LISTENERS) return;
+  if (new_listener(L, vm, 0) != NULL) door->listeners++;
+  lua_pop(L, 1); /* without memory for another one, visitors wait for this one */
+}
+
+/* listen(vm): the body of a listener, protected by `listener`. */
+static int listen(lua_State *L) {
+  struct ffi_vm *vm = lua_touserdata(L, 1);
+  struct baton_process *process = baton_lua_here(L);
+  struct ffi_visit *visit;
+  lua_settop(L, 1);
+  while ((visit = await_visit(L, vm->door)) != NULL) {
+    int status;
+    /* from the beginning: even what it takes to make another listener, the visitor waits for */
+    process->serves_visit = 1;
+    make_another(L, vm);
+    status = receive(L, visit);
+    answer(vm->door, visit);
+    process->serves_visit = 0;
+    if (status != LUA_OK) {
+      if (process->killed) return lua_error(L);
+      baton_lua_report_part(L, process);
+    }
+    lua_settop(L, 1);
+  }
+  return 0;
+}
+
+/* listener(vm) */
+static int listener(lua_State *L) {
+  struct ffi_vm *vm = lua_touserdata(L, 1);
+  int status;
+  lua_pushcfunction(L, listen);
+  lua_pushvalue(L, 1);
+  status = lua_pcall(L, 1, 0, 0);
+  baton_enter(L); /* a killed one may have been woken for a visitor */
+  baton_rs_queue_wake_all(vm->door->executor, vm->door->queue);
+  baton_leave(L);
+  if (--vm->door->listeners == 0) close_door(vm->door); /* somebody has killed them all */
+  return status == LUA_OK ? 0 : lua_error(L);
+}
+
+/*
+** Leaves its handle on the top of the stack, or NULL and a message. From when it is made it may
+** run, wherever a finalizer lets others run: so nothing is allocated until it has its function.
+*/
+static struct baton_process *new_listener(lua_State *L, struct ffi_vm *vm, int is_suspended) {
+  struct baton_spawn options;
+  struct baton_process *process;
+  memset(&options, 0, sizeof options);
+  options.preemptible = 1;
+  options.daemon = 1;
+  options.suspended = is_suspended;
+  lua_pushliteral(L, "callbacks");
+  process = baton_lua_new_process(L, vm->vm, &options);
+  lua_insert(L, -2); /* below the name */
+  if (process == NULL) {
+    lua_pop(L, 1);
+    return NULL;
+  }
+  lua_setiuservalue(L, -2, BATON_UV_NAME);
+  baton_lua_set_name(process, "callbacks", 9);
+  lua_pushcfunction(L, listener);
+  lua_pushlightuserdata(L, vm);
+  lua_xmove(L, process->L, 2);
+  return process;
+}
+
+/* }====================================================== */
+
+uint64_t baton_ffi_listeners(const struct ffi_vm *vm) {
+  return vm->door != NULL ? (uint64_t)vm->door->listeners : 0;
+}
+
+static struct ffi_door *new_door(lua_State *L, struct ffi_vm *vm, lua_CFunction run) {
+  struct ffi_door *door = calloc(1, sizeof *door); /* for good: a visitor may come at any time */
+  if (door == NULL) luaL_error(L, "not enough memory");
+  pthread_mutex_init(&door->mutex, NULL);
+  door->executor = vm->vm->executor;
+  door->run = run;
+  baton_enter(L);
+  door->queue = baton_rs_queue_new(door->executor);
+  baton_leave(L);
+  return door;
+}
+
+void baton_ffi_expect_visits(lua_State *L, struct ffi_vm *vm, lua_CFunction run) {
+  struct baton_process *process;
+  if (vm->door == NULL) vm->door = new_door(L, vm, run);
+  if (vm->door->is_open || vm->vm->closing || vm->vm->exiting) return;
+  process = new_listener(L, vm, 1);
+  if (process == NULL) lua_error(L);
+  lua_pop(L, 1);
+  vm->door->listeners++;
+  pthread_mutex_lock(&vm->door->mutex);
+  vm->door->prepared = process->kernel_id;
+  vm->door->is_open = 1;
+  pthread_mutex_unlock(&vm->door->mutex);
+}
+
+/* In a fork's child: the threads that stood at the door are gone, and so are the listeners. Inside
+   the VM. */
+void baton_ffi_forget_visits(struct baton_vm *vm) {
+  struct ffi_door *door = vm->ffi != NULL ? vm->ffi->door : NULL;
+  if (door == NULL) return;
+  pthread_mutex_init(&door->mutex, NULL);
+  door->first = door->last = NULL;
+  door->is_open = 0; /* until the next callback is made */
+  door->prepared = 0;
+  door->listeners = door->idle = 0;
+}

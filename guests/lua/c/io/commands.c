@@ -1,0 +1,118 @@
+/*
+** What os.execute runs commands with. As system(3), which has the whole program ignore SIGINT and
+** SIGQUIT meanwhile; here others run beside it, and signals are theirs too. Only while the process
+** that SIGINT is for runs a command itself, the signal is the command's alone, as in Lua.
+**
+** If others could run meanwhile, the process waits in the poller for the command's end, and takes
+** no native thread (see reading.c). When the program ends, it waits no longer: the command goes
+** on by itself.
+*/
+#include "seam/internals.h"
+#include "io/io.h"
+#include "state/state.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static volatile sig_atomic_t has_interrupts;
+
+int baton_lua_command_has_interrupts(void) { return has_interrupts; }
+
+void baton_lua_forget_command(void) { has_interrupts = 0; }
+
+/* A handler of the program's for SIGCHLD is not to take the command's end from it: the signal is
+   held back on the thread then, which nobody else may run on. */
+static int is_child_signal_handled(void) {
+  struct sigaction action;
+  return sigaction(SIGCHLD, NULL, &action) != 0 || (action.sa_flags & SA_SIGINFO) != 0 ||
+      action.sa_handler != SIG_DFL;
+}
+
+/*
+** Returns when the command has ended, or when the system is to wait for it. A kill is held back
+** until the command has ended; an interrupt counts then, too. 0: the program ends, and nobody waits
+** for the command.
+*/
+static int await_end(pid_t pid) {
+#ifdef SYS_pidfd_open
+  struct baton_process *process = baton_gate_process();
+  struct baton_watch watch;
+  struct baton_mark mark;
+  int descriptor, why;
+  lua_State *L;
+  if (!baton_lua_may_wait_beside_others(process)) return 1;
+  descriptor = (int)syscall(SYS_pidfd_open, pid, 0);
+  if (descriptor < 0) return 1;
+  watch.descriptor = (uint32_t)descriptor;
+  watch.wants = BATON_WANTS_READ;
+  L = baton_lua_innermost(process);
+  baton_enter(L);
+  baton_lua_begin_hold(process, &mark, BATON_MARK_CLOSE);
+  process->awaits_command = 1;
+  while ((why = baton_rs_wait_ready(process->vm->executor, &watch, 1, BATON_NO_DEADLINE,
+              baton_lua_is_readable, &descriptor)) == BATON_INTERRUPTED) {
+    process->interrupted = 1;
+    baton_lua_arm(L);
+  }
+  process->awaits_command = 0;
+  baton_lua_end_hold(process);
+  baton_leave(L);
+  close(descriptor);
+  return why != BATON_KILLED || !process->vm->ending;
+#else
+  (void)pid;
+  return 1;
+#endif
+}
+
+/* By the thread that the process is on by then. With a status, errno is 0: luaL_execresult takes
+   any other for a failure of ours. */
+static __attribute__((noinline)) int take_status(pid_t pid) {
+  int status;
+  while (waitpid(pid, &status, 0) < 0)
+    if (errno != EINTR) return -1;
+  errno = 0;
+  return status;
+}
+
+/* A wait status, like system's: that of a shell which could not be run has the code 127. -1 with
+   errno: it could not be waited for. */
+static int run(const char *command) {
+  char *const arguments[] = {(char[]){"sh"}, (char[]){"-c"}, (char[]){"--"}, (char *)command, NULL};
+  int status = 127 << 8;
+  const int is_handled = is_child_signal_handled();
+  posix_spawnattr_t attributes;
+  sigset_t child_ended, before;
+  pid_t pid;
+  sigemptyset(&child_ended);
+  if (is_handled) sigaddset(&child_ended, SIGCHLD);
+  pthread_sigmask(SIG_BLOCK, &child_ended, &before);
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigmask(&attributes, &before);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  if (posix_spawn(&pid, "/bin/sh", NULL, &attributes, arguments, environ) == 0) {
+    if (is_handled || await_end(pid)) status = take_status(pid);
+  }
+  posix_spawnattr_destroy(&attributes);
+  if (is_handled) pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return status;
+}
+
+int baton_run_command(const char *command) {
+  struct baton_process *process = baton_gate_process();
+  int is_interrupted_one, status;
+  if (command == NULL) return system(NULL);
+  is_interrupted_one = process != NULL && process == baton_lua_whom_to_interrupt(process->vm);
+  if (is_interrupted_one) has_interrupts = 1;
+  status = run(command);
+  if (is_interrupted_one) has_interrupts = 0;
+  return status;
+}

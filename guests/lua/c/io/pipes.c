@@ -1,0 +1,67 @@
+/*
+** io.popen: the children of daemons, for which nobody waits when the program ends.
+*/
+#include "io/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The pipes that daemons have opened. Nobody waits for such a child at the end. Guarded by the VM
+   lock. */
+struct daemons_pipe {
+  struct daemons_pipe *next;
+  FILE *file;
+};
+
+static struct daemons_pipe *daemons_pipes;
+
+static struct daemons_pipe **find_pipe(const FILE *file) {
+  struct daemons_pipe **link = &daemons_pipes;
+  while (*link != NULL && (*link)->file != file) link = &(*link)->next;
+  return link;
+}
+
+FILE *baton_io_popen(lua_State *L, const char *command, const char *mode) {
+  const struct baton_process *process = baton_lua_here(L);
+  struct daemons_pipe *pipe = process != NULL && process->daemon ? malloc(sizeof *pipe) : NULL;
+  FILE *file;
+  baton_io_flush_all();
+  file = popen(command, mode);
+  if (pipe == NULL || file == NULL) { /* without memory it is waited for like any other */
+    const int error = errno;
+    free(pipe);
+    errno = error;
+    return file;
+  }
+  baton_enter(L);
+  pipe->file = file;
+  pipe->next = daemons_pipes;
+  daemons_pipes = pipe;
+  baton_leave(L);
+  return file;
+}
+
+/* Writes as much of what is buffered as the pipe takes at once. */
+static void flush_without_waiting(FILE *file) {
+  const int descriptor = fileno(file), flags = fcntl(descriptor, F_GETFL);
+  if (flags >= 0 && fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0) fflush(file);
+}
+
+int baton_io_pclose(lua_State *L, FILE *file) {
+  const struct baton_process *process = baton_lua_here(L);
+  struct daemons_pipe **link, *pipe;
+  if (process == NULL) return pclose(file);
+  baton_enter(L);
+  link = find_pipe(file);
+  pipe = *link;
+  if (pipe != NULL) *link = pipe->next;
+  baton_leave(L);
+  free(pipe);
+  if (!process->vm->closing) return pclose(file);
+  if (baton_lua_is_busy(process, file)) return 0;
+  if (pipe == NULL) return pclose(file);
+  flush_without_waiting(file);
+  return 0;
+}

@@ -1,0 +1,167 @@
+/*
+** Names of hosts are looked up by getaddrinfo, which may ask servers in ways of its own. No
+** descriptor tells when it is done, so a helper thread makes the call while the process waits. All
+** that the call reads and writes is in a task of its own: a killed process leaves that behind, and
+** whoever of the two is done last frees it.
+**
+** At most MOST_HELPERS look-ups go on at a time, those of killed processes included; further ones
+** wait in a queue. A helper that finds none ends.
+*/
+#include "modules/modules.h"
+#include "modules/sockets.h"
+#include "state/state.h"
+
+#include <netdb.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define MOST_HELPERS 16
+
+struct lookup {
+  atomic_int references; /* of the process, and of the queue or a helper */
+  atomic_int is_done;    /* Release by the helper, Acquire by the process: what is below is there */
+  int done;              /* an eventfd that is readable once it is done */
+  int result;
+  struct lookup *next;
+  char *host;
+  struct addrinfo hints, *found;
+};
+
+static void release(struct lookup *lookup) {
+  if (atomic_fetch_sub_explicit(&lookup->references, 1, memory_order_acq_rel) != 1) return;
+  if (lookup->found != NULL) freeaddrinfo(lookup->found);
+  if (lookup->done >= 0) close(lookup->done);
+  free(lookup->host);
+  free(lookup);
+}
+
+/* {======================================================
+** On helpers
+** ======================================================= */
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct lookup *first, *last; /* these, and the number of helpers, are guarded by it */
+static int helpers;
+
+static void *help(void *unused) {
+  (void)unused;
+  pthread_mutex_lock(&mutex);
+  while (first != NULL) {
+    struct lookup *lookup = first;
+    first = lookup->next;
+    pthread_mutex_unlock(&mutex);
+    /* Relaxed: a hint that nobody wants it any more */
+    if (atomic_load_explicit(&lookup->references, memory_order_relaxed) > 1) {
+      const uint64_t one = 1;
+      lookup->result = getaddrinfo(lookup->host, NULL, &lookup->hints, &lookup->found);
+      if (lookup->result != 0) lookup->found = NULL;
+      atomic_store_explicit(&lookup->is_done, 1, memory_order_release);
+      (void)!write(lookup->done, &one, sizeof one);
+    }
+    release(lookup);
+    pthread_mutex_lock(&mutex);
+  }
+  helpers--;
+  pthread_mutex_unlock(&mutex);
+  return NULL;
+}
+
+/* Answers 0 if there is no thread for it. */
+static int give_to_helper(struct lookup *lookup) {
+  int is_given = 1;
+  pthread_mutex_lock(&mutex);
+  if (helpers < MOST_HELPERS) {
+    if (baton_start_helper("baton-names", help, NULL)) helpers++;
+    else is_given = helpers > 0;
+  }
+  if (is_given) {
+    lookup->next = NULL;
+    if (first != NULL) last->next = lookup;
+    else first = lookup;
+    last = lookup;
+  }
+  pthread_mutex_unlock(&mutex);
+  return is_given;
+}
+
+void baton_lua_names_in_child(void) {
+  pthread_mutex_init(&mutex, NULL);
+  first = last = NULL;
+  helpers = 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** In processes
+** ======================================================= */
+
+static struct lookup *new_lookup(const char *host, int family) {
+  struct lookup *lookup = calloc(1, sizeof *lookup);
+  if (lookup == NULL) return NULL;
+  atomic_init(&lookup->references, 1);
+  lookup->hints.ai_family = family;
+  lookup->hints.ai_socktype = SOCK_STREAM;
+  lookup->host = strdup(host);
+  lookup->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (lookup->host != NULL && lookup->done >= 0) return lookup;
+  release(lookup);
+  return NULL;
+}
+
+/* Waits until it is done. Raises a kill; then the helper frees it. */
+static void await(lua_State *L, struct baton_process *process, struct lookup *lookup) {
+  while (!atomic_load_explicit(&lookup->is_done, memory_order_acquire)) {
+    struct baton_wake wake = {0, 0, 0};
+    int why;
+    baton_enter(L);
+    why = baton_lua_await_descriptor(process, lookup->done, 0, BATON_NO_DEADLINE);
+    if (why != BATON_DONE || process->killed || process->interrupted) {
+      release(lookup);
+      baton_leave(L);
+      if (why < 0) luaL_error(L, "a look-up of a name cannot be waited for");
+      wake.reason = (uint32_t)why;
+      baton_lua_after_wait(L, process, wake);
+      luaL_error(L, "a look-up of a name was given up");
+    }
+    baton_leave(L);
+  }
+}
+
+static void push_addresses(lua_State *L, const struct addrinfo *found) {
+  lua_Integer count = 0;
+  lua_newtable(L);
+  for (; found != NULL; found = found->ai_next) {
+    char text[NI_MAXHOST];
+    if (getnameinfo(
+            found->ai_addr, found->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST) != 0)
+      continue;
+    lua_pushstring(L, text);
+    lua_rawseti(L, -2, ++count);
+  }
+}
+
+int baton_lua_look_up_name(
+    lua_State *L, struct baton_process *process, const char *host, int family) {
+  struct lookup *lookup = new_lookup(host, family);
+  int result;
+  if (lookup == NULL) return EAI_MEMORY;
+  /* Relaxed: nobody else has it yet */
+  atomic_store_explicit(&lookup->references, 2, memory_order_relaxed);
+  if (!give_to_helper(lookup)) {
+    atomic_store_explicit(&lookup->references, 1, memory_order_relaxed); /* Relaxed: as before */
+    release(lookup);
+    return EAI_AGAIN;
+  }
+  await(L, process, lookup);
+  result = lookup->result;
+  if (result == 0) push_addresses(L, lookup->found);
+  release(lookup);
+  return result;
+}
+
+/* }====================================================== */

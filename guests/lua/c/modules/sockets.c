@@ -1,0 +1,340 @@
+/*
+** What is kept about sockets, and how their processes wait (sockets.h).
+**
+** Turns: of several processes that receive from one socket, one does at a time, until it has what
+** it wants; sending likewise. A process takes a turn only when it has to wait. Who comes meanwhile
+** waits until the turn is given back.
+*/
+#include "seam/internals.h"
+#include "modules/modules.h"
+#include "modules/sockets.h"
+#include "state/state.h"
+
+#include <string.h>
+
+static const char kind;
+
+/* {======================================================
+** What is kept
+** ======================================================= */
+
+static struct baton_socket *socket_of(const TValue *object) {
+  const Udata *userdata;
+  const TValue *kept;
+  struct baton_socket *socket;
+  if (!ttisfulluserdata(object)) return NULL;
+  userdata = uvalue(object);
+  if (userdata->nuvalue < 1) return NULL;
+  kept = &userdata->uv[0].uv;
+  if (!ttisfulluserdata(kept) || uvalue(kept)->len != sizeof *socket) return NULL;
+  socket = (struct baton_socket *)getudatamem(uvalue(kept));
+  return socket->kind == &kind ? socket : NULL;
+}
+
+struct baton_socket *baton_socket_at(lua_State *L, int index) {
+  if (lua_type(L, index) != LUA_TUSERDATA) return NULL;
+  return socket_of(s2v(index > 0 ? L->ci->func.p + index : L->top.p + index));
+}
+
+/* Calls a function of the module about the object, with a number and a mode if `mode` is not NULL.
+   Leaves `results` values. */
+static void call_about(
+    lua_State *L, lua_CFunction function, lua_Number number, const char *mode, int results) {
+  lua_pushcfunction(L, function);
+  lua_pushvalue(L, 1);
+  if (mode != NULL) {
+    lua_pushnumber(L, number);
+    lua_pushstring(L, mode);
+  }
+  lua_call(L, mode != NULL ? 3 : 1, results);
+}
+
+static void set_native_timeouts(
+    lua_State *L, const struct baton_socket_class *class, lua_Number block, lua_Number total) {
+  call_about(L, class->settimeout, block, "b", 0);
+  call_about(L, class->settimeout, total, "t", 0);
+}
+
+static int native_descriptor(lua_State *L, const struct baton_socket_class *class) {
+  int descriptor;
+  call_about(L, class->getfd, 0, NULL, 1);
+  descriptor = (int)lua_tonumber(L, -1);
+  lua_pop(L, 1);
+  return descriptor;
+}
+
+/* An earlier registration of the number is of another file. */
+static void begin_descriptor(lua_State *L, struct baton_try *call, int descriptor) {
+  call->socket->descriptor = descriptor;
+  call->socket->is_drained = 0;
+  if (descriptor < 0) return;
+  baton_enter(L);
+  baton_rs_descriptor_closes(call->process->vm->executor, (uint32_t)descriptor);
+  baton_leave(L);
+}
+
+/* The first method of an object. Its timeouts are read, and set to 0. */
+static struct baton_socket *begin_socket(lua_State *L, struct baton_try *call) {
+  struct baton_socket *socket;
+  lua_Number block = -1, total = -1;
+  if (call->class->gettimeout != NULL) {
+    call_about(L, call->class->gettimeout, 0, NULL, 2);
+    block = lua_tonumber(L, -2);
+    total = lua_tonumber(L, -1);
+    lua_pop(L, 2);
+  }
+  set_native_timeouts(L, call->class, 0, -1);
+  socket = lua_newuserdatauv(L, sizeof *socket, 0);
+  *socket = (struct baton_socket){.kind = &kind, .block = block, .total = total, .descriptor = -1};
+  if (!lua_setiuservalue(L, 1, 1)) return NULL;
+  call->socket = socket;
+  begin_descriptor(L, call, native_descriptor(L, call->class));
+  return socket;
+}
+
+/* Of userdata of the module: others are refused by the method itself. */
+static int is_of_module(lua_State *L) {
+  int is_known = 0;
+  if (lua_type(L, 1) != LUA_TUSERDATA || !lua_getmetatable(L, 1)) return 0;
+  lua_pushvalue(L, lua_upvalueindex(BATON_UV_CLASS));
+  if (lua_getiuservalue(L, -1, 1) == LUA_TTABLE) {
+    lua_pushvalue(L, -3);
+    lua_rawget(L, -2);
+    is_known = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 3);
+  return is_known;
+}
+
+struct baton_socket *baton_socket_of_call(lua_State *L, struct baton_try *call) {
+  *call = (struct baton_try){.process = baton_lua_running(L)};
+  if (call->process == NULL || call->process->vm->closing || lua_gettop(L) == 0) return NULL;
+  call->class = (const struct baton_socket_class *)getudatamem(
+      uvalue(&clCvalue(s2v(L->ci->func.p))->upvalue[BATON_UV_CLASS - 1]));
+  call->socket = socket_of(s2v(L->ci->func.p + 1));
+  if (call->socket == NULL) {
+    if (!is_of_module(L)) return NULL;
+    return begin_socket(L, call);
+  }
+  if (l_unlikely(call->socket->is_native)) { /* a call with the program's own timeouts has failed */
+    set_native_timeouts(L, call->class, 0, -1);
+    call->socket->is_native = 0;
+  }
+  return call->socket;
+}
+
+void baton_socket_note_descriptor(lua_State *L, struct baton_try *call) {
+  begin_descriptor(L, call, native_descriptor(L, call->class));
+}
+
+void baton_socket_closes(lua_State *L, struct baton_try *call) {
+  struct baton_socket *socket = call->socket;
+  const int descriptor = socket->descriptor;
+  socket->descriptor = -1;
+  socket->is_drained = 0;
+  if (descriptor < 0) return;
+  baton_enter(L);
+  baton_rs_descriptor_closes(call->process->vm->executor, (uint32_t)descriptor);
+  baton_leave(L);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Trying
+** ======================================================= */
+
+int baton_socket_may_wait(const struct baton_try *call) {
+  return baton_lua_may_wait_here(call->process);
+}
+
+static TValue *upvalue(lua_State *L, int number) {
+  return &clCvalue(s2v(L->ci->func.p))->upvalue[number - 1];
+}
+
+int baton_socket_try(lua_State *L, struct baton_try *call, int count) {
+  const int top = lua_gettop(L);
+  int i;
+  if (count >= LUA_MINSTACK - 1) luaL_checkstack(L, count + 1, "too many arguments");
+  baton_enter(L);
+  setobj2s(L, L->top.p, upvalue(L, BATON_UV_ORIGINAL));
+  L->top.p++;
+  for (i = 1; i <= count; i++) {
+    setobjs2s(L, L->top.p, L->ci->func.p + i);
+    L->top.p++;
+  }
+  baton_leave(L);
+  if (call->process != NULL) call->harvests = baton_rs_harvests(call->process->vm->executor);
+  lua_call(L, count, LUA_MULTRET);
+  return lua_gettop(L) - top;
+}
+
+int baton_socket_call_natively(lua_State *L, struct baton_try *call) {
+  int results;
+  call->socket->is_native = 1;
+  set_native_timeouts(L, call->class, call->socket->block, call->socket->total);
+  results = baton_socket_try(L, call, lua_gettop(L));
+  set_native_timeouts(L, call->class, 0, -1);
+  call->socket->is_native = 0;
+  return results;
+}
+
+int baton_socket_would_wait(lua_State *L, int count, unsigned *wants) {
+  const TValue *results = s2v(L->top.p - count);
+  const TString *why;
+  if (count < 2 || !l_isfalse(results) || !ttisstring(s2v(L->top.p - count + 1))) return 0;
+  why = tsvalue(s2v(L->top.p - count + 1));
+  switch (tsslen(why)) {
+    case 7: return memcmp(getstr(why), "timeout", 7) == 0;
+    case 8: *wants = BATON_WANTS_READ; return memcmp(getstr(why), "wantread", 8) == 0;
+    case 9: *wants = BATON_WANTS_WRITE; return memcmp(getstr(why), "wantwrite", 9) == 0;
+    default: return 0;
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Waiting
+** ======================================================= */
+
+/* Seconds from a time on; NaN and what is too far away is for ever. */
+static uint64_t after(uint64_t time, lua_Number seconds) {
+  if (!(seconds >= 0 && seconds < 9.0e9)) return BATON_NO_DEADLINE;
+  return time + (uint64_t)(seconds * 1e9);
+}
+
+/* As LuaSocket has it: with a total time `block` is for each wait, else for the whole call. */
+static uint64_t deadline_of(struct baton_try *call) {
+  const struct baton_socket *socket = call->socket;
+  uint64_t now, each, all;
+  if (socket->block < 0 && socket->total < 0) return BATON_NO_DEADLINE;
+  now = baton_rs_now();
+  if (call->start == 0) call->start = now;
+  if (socket->total < 0) return after(call->start, socket->block);
+  all = after(call->start, socket->total);
+  each = socket->block < 0 ? BATON_NO_DEADLINE : after(now, socket->block);
+  return each < all ? each : all;
+}
+
+int baton_socket_is_at_once(const struct baton_socket *socket) {
+  return socket->block == 0 || socket->total == 0;
+}
+
+static int wait_until(lua_State *L, struct baton_try *call, unsigned wants, uint64_t deadline) {
+  const struct baton_watch watch = {(uint32_t)call->socket->descriptor, wants};
+  const void *vm = call->process->vm->executor;
+  struct baton_wake wake = {0, 0, 0};
+  int64_t news;
+  int why;
+  if (call->socket->descriptor < 0) return 1; /* closed meanwhile: the method says so */
+  baton_enter(L);
+  news = baton_rs_descriptor_news(vm, watch.descriptor);
+  why = baton_rs_await_ready(vm, &watch, 1, 1, call->harvests, deadline);
+  if (why == BATON_TIMED_OUT && wants == BATON_WANTS_READ) {
+    call->socket->is_drained = 1;
+    call->socket->news = news;
+  }
+  baton_leave(L);
+  if (why < 0)
+    luaL_error(L, "the socket cannot be waited for: its descriptor is %d", (int)watch.descriptor);
+  wake.reason = (uint32_t)why;
+  return baton_lua_after_wait(L, call->process, wake) != BATON_TIMED_OUT;
+}
+
+int baton_socket_refuse_simulated(lua_State *L) {
+  return luaL_error(L,
+      "a simulated run cannot wait for a descriptor (run without --simulate, or put something in "
+      "its place that waits for time or for "
+      "other processes)");
+}
+
+int baton_socket_wait(lua_State *L, struct baton_try *call, unsigned wants) {
+  if (baton_socket_is_at_once(call->socket)) return 0;
+  if (baton_simulated) return baton_socket_refuse_simulated(L);
+  return wait_until(L, call, wants, deadline_of(call));
+}
+
+void baton_socket_wait_if_drained(lua_State *L, struct baton_try *call) {
+  struct baton_socket *socket = call->socket;
+  const void *vm = call->process->vm->executor;
+  int is_drained;
+  if (l_likely(!socket->is_drained)) return;
+  if (!call->class->is_plain || baton_socket_is_at_once(socket) || socket->descriptor < 0 ||
+      baton_simulated)
+    return;
+  /* first: what is taken out of the poller after the look at the news is asked for anew */
+  call->harvests = baton_rs_harvests(vm);
+  baton_enter(L);
+  is_drained = socket->news >= 0 &&
+      baton_rs_descriptor_news(vm, (uint32_t)socket->descriptor) == socket->news;
+  baton_leave(L);
+  if (!is_drained) return;
+  (void)wait_until(L, call, BATON_WANTS_READ, deadline_of(call));
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Turns
+** ======================================================= */
+
+/* Of processes that a fork has ended nobody holds anything. */
+static int is_taken(
+    const struct baton_socket *socket, const struct baton_process *process, unsigned ways) {
+  int way;
+  if (socket->forks != process->vm->forks) return 0;
+  for (way = 0; way < 2; way++)
+    if ((ways & 1u << way) && socket->holders[way] != NULL) return 1;
+  return 0;
+}
+
+/* Inside the VM: also by an error. */
+static void end_turn(struct baton_mark *mark) {
+  struct baton_turn *turn = (struct baton_turn *)mark;
+  int way;
+  for (way = 0; way < 2; way++)
+    if (turn->ways & 1u << way) turn->socket->holders[way] = NULL;
+  if (turn->socket->waiting > 0)
+    baton_rs_queue_wake_all(turn->process->vm->executor, turn->process->vm->object_queue);
+}
+
+void baton_socket_take_turn(
+    lua_State *L, struct baton_try *call, struct baton_turn *turn, unsigned ways) {
+  struct baton_socket *socket = call->socket;
+  struct baton_process *process = call->process;
+  struct baton_vm *vm = process->vm;
+  int way;
+  baton_enter(L);
+  while (is_taken(socket, process, ways)) {
+    struct baton_wake wake;
+    socket->waiting++;
+    wake = baton_rs_queue_wait(vm->executor, vm->object_queue, BATON_FOREVER);
+    socket->waiting--;
+    baton_leave(L);
+    baton_lua_after_wait(L, process, wake);
+    baton_enter(L);
+  }
+  if (socket->forks != vm->forks) {
+    socket->forks = vm->forks;
+    socket->holders[0] = socket->holders[1] = NULL;
+    socket->waiting = 0;
+  }
+  for (way = 0; way < 2; way++)
+    if (ways & 1u << way) socket->holders[way] = process;
+  turn->socket = socket;
+  turn->process = process;
+  turn->ways = ways;
+  turn->mark.ends = end_turn;
+  baton_lua_put_turn(process, &turn->mark);
+  baton_leave(L);
+}
+
+void baton_socket_give_turn_back(lua_State *L, struct baton_turn *turn) {
+  baton_enter(L);
+  baton_lua_drop_turn(turn->process);
+  baton_leave(L);
+}
+
+/* }====================================================== */

@@ -1,0 +1,155 @@
+/*
+** Channels. A value waits in the channel's table under a small number (its token), which is what
+** the kernel passes on.
+*/
+#include "objects/objects.h"
+
+#include <stdlib.h>
+
+uint32_t baton_lua_store_value(lua_State *L, struct channel *channel, int index, int values) {
+  uint32_t token;
+  values = lua_absindex(L, values);
+  if (channel->signals != 0) luaL_error(L, "nothing can be sent to a channel of signals");
+  token =
+      channel->free_count > 0 ? channel->free_tokens[--channel->free_count] : ++channel->next_token;
+  lua_pushvalue(L, index);
+  lua_rawseti(L, values, (lua_Integer)token);
+  return token;
+}
+
+static void free_token(struct channel *channel, uint32_t token) {
+  if (channel->free_count == channel->free_capacity) {
+    uint32_t capacity = channel->free_capacity == 0 ? 8 : channel->free_capacity * 2;
+    uint32_t *larger = realloc(channel->free_tokens, capacity * sizeof *larger);
+    if (larger == NULL) return; /* it is never used again */
+    channel->free_tokens = larger;
+    channel->free_capacity = capacity;
+  }
+  channel->free_tokens[channel->free_count++] = token;
+}
+
+void baton_lua_take_value(lua_State *L, struct channel *channel, uint32_t token) {
+  lua_rawgeti(L, -1, (lua_Integer)token);
+  if (channel->signals != 0) return; /* it is there for the next time */
+  lua_pushnil(L);
+  lua_rawseti(L, -3, (lua_Integer)token);
+  free_token(channel, token);
+}
+
+struct channel *baton_lua_new_channel(lua_State *L, lua_Integer capacity) {
+  struct channel *channel =
+      (struct channel *)baton_lua_new_handle(L, BATON_CHANNEL, sizeof *channel, 1);
+  lua_newtable(L);
+  lua_setiuservalue(L, -2, 1);
+  baton_enter(L);
+  channel->handle.id = baton_rs_channel_new(channel->handle.vm->executor, (uint64_t)capacity);
+  baton_leave(L);
+  return channel;
+}
+
+static int channel_new(lua_State *L) {
+  lua_Integer capacity;
+  struct channel *channel;
+  baton_lua_take_options(L);
+  capacity = luaL_optinteger(L, 1, 0);
+  luaL_argcheck(L, capacity >= 0, 1, "capacity must not be negative");
+  channel = baton_lua_new_channel(L, capacity);
+  baton_lua_name_object(L, (struct baton_handle *)channel);
+  return 1;
+}
+
+static int channel_gc(lua_State *L) {
+  struct channel *channel = (struct channel *)baton_lua_check_handle(L, BATON_CHANNEL);
+  baton_enter(L);
+  if (channel->source != NULL) channel->source->end(channel);
+  baton_leave(L);
+  free(channel->free_tokens);
+  channel->free_tokens = NULL;
+  channel->free_count = channel->free_capacity = 0;
+  return baton_lua_collect_handle(L);
+}
+
+static int channel_send(lua_State *L) {
+  struct channel *channel = (struct channel *)baton_lua_check_handle(L, BATON_CHANNEL);
+  baton_timeout timeout = baton_lua_check_timeout(L, 3);
+  struct baton_process *caller = baton_lua_waiter(L, timeout);
+  struct baton_wake wake;
+  uint32_t token;
+  luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "value expected (nil cannot be sent)");
+  baton_lua_check_memory_for_object(L, caller->vm, channel->handle.id);
+  lua_getiuservalue(L, 1, 1);
+  token = baton_lua_store_value(L, channel, 2, -1);
+  baton_enter(L);
+  wake = baton_rs_channel_send(channel->handle.vm->executor, channel->handle.id, token, timeout);
+  baton_leave(L);
+  if (wake.reason != BATON_DONE) baton_lua_take_value(L, channel, token);
+  return baton_lua_push_outcome(L, baton_lua_after_wait(L, caller, wake));
+}
+
+/* Receives from the channel at index 1; pushes the value, or `nil, why`. */
+static int receive(lua_State *L, struct channel *channel, baton_timeout timeout) {
+  struct baton_process *caller = baton_lua_waiter(L, timeout);
+  struct baton_wake wake;
+  int reason;
+  lua_getiuservalue(L, 1, 1);
+  baton_enter(L);
+  if (channel->source != NULL) channel->source->deliver(caller->vm);
+  wake = baton_rs_channel_receive(channel->handle.vm->executor, channel->handle.id, timeout);
+  baton_leave(L);
+  if (wake.reason == BATON_DONE) baton_lua_take_value(L, channel, (uint32_t)wake.value);
+  reason = baton_lua_after_wait(L, caller, wake);
+  return reason == BATON_DONE ? 1 : baton_lua_push_outcome(L, reason);
+}
+
+static int channel_receive(lua_State *L) {
+  struct channel *channel = (struct channel *)baton_lua_check_handle(L, BATON_CHANNEL);
+  return receive(L, channel, baton_lua_check_timeout(L, 2));
+}
+
+static int channel_next(lua_State *L) {
+  lua_settop(L, 0);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  return receive(L, lua_touserdata(L, 1), BATON_FOREVER);
+}
+
+static int channel_values(lua_State *L) {
+  baton_lua_check_handle(L, BATON_CHANNEL);
+  lua_settop(L, 1);
+  lua_pushcclosure(L, channel_next, 1);
+  return 1;
+}
+
+static int channel_close(lua_State *L) {
+  struct channel *channel = (struct channel *)baton_lua_check_handle(L, BATON_CHANNEL);
+  baton_enter(L);
+  if (channel->source != NULL) channel->source->end(channel);
+  baton_rs_channel_close(channel->handle.vm->executor, channel->handle.id);
+  baton_leave(L);
+  return 0;
+}
+
+static int channel_length(lua_State *L) {
+  struct channel *channel = (struct channel *)baton_lua_check_handle(L, BATON_CHANNEL);
+  uint64_t length;
+  baton_enter(L);
+  if (channel->source != NULL) channel->source->deliver(channel->handle.vm);
+  length = baton_rs_channel_length(channel->handle.vm->executor, channel->handle.id);
+  baton_leave(L);
+  lua_pushinteger(L, (lua_Integer)length);
+  return 1;
+}
+
+static const luaL_Reg channel_methods[] = {{"send", channel_send},     {"receive", channel_receive},
+                                           {"close", channel_close},   {"values", channel_values},
+                                           {NULL, NULL}};
+
+/* Adds the constructor to the module's table on the top of the stack. */
+void baton_lua_open_channels(lua_State *L) {
+  baton_lua_open_kind(L, BATON_CHANNEL, channel_methods, channel_gc);
+  baton_lua_push_sealed_metatable(L, BATON_CHANNEL);
+  lua_pushcfunction(L, channel_length);
+  lua_setfield(L, -2, "__len");
+  lua_pop(L, 1);
+  lua_pushcfunction(L, channel_new);
+  lua_setfield(L, -2, "channel");
+}

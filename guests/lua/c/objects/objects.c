@@ -1,0 +1,267 @@
+/*
+** Semaphore, mutex, condition, event (channel: channels.c; rwlock and barrier: locks.c; timers that
+** are waited for: alarms.c; select: select.c). The kernel has the objects; here are what a program
+** does with them.
+*/
+#include "objects/objects.h"
+
+/* {======================================================
+** Semaphore
+** ======================================================= */
+
+static int semaphore_new(lua_State *L) {
+  lua_Integer count;
+  struct baton_handle *handle;
+  baton_lua_take_options(L);
+  count = luaL_optinteger(L, 1, 0);
+  luaL_argcheck(L, count >= 0, 1, "count must not be negative");
+  handle = baton_lua_new_handle(L, BATON_SEMAPHORE, sizeof *handle, 0);
+  baton_enter(L);
+  handle->id = baton_rs_semaphore_new(handle->vm->executor, (uint64_t)count);
+  baton_leave(L);
+  baton_lua_name_object(L, handle);
+  return 1;
+}
+
+static int semaphore_wait(lua_State *L) {
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_SEMAPHORE);
+  baton_timeout timeout = baton_lua_check_timeout(L, 2);
+  struct baton_process *caller = baton_lua_waiter(L, timeout);
+  int reason;
+  BATON_WAIT_FOR(L, caller, baton_rs_semaphore_wait(handle->vm->executor, handle->id, timeout),
+                 baton_rs_semaphore_signal(handle->vm->executor, handle->id, 1), reason);
+  return baton_lua_push_outcome(L, reason);
+}
+
+static int semaphore_signal(lua_State *L) {
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_SEMAPHORE);
+  lua_Integer n = luaL_optinteger(L, 2, 1);
+  int fits;
+  luaL_argcheck(L, n >= 0, 2, "count must not be negative");
+  baton_enter(L);
+  fits =
+      baton_rs_semaphore_count(handle->vm->executor, handle->id) <= (uint64_t)(LUA_MAXINTEGER - n);
+  if (fits) baton_rs_semaphore_signal(handle->vm->executor, handle->id, (uint64_t)n);
+  baton_leave(L);
+  luaL_argcheck(L, fits, 2, "count would be more than math.maxinteger");
+  return 0;
+}
+
+static int semaphore_count(lua_State *L) {
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_SEMAPHORE);
+  uint64_t count;
+  baton_enter(L);
+  count = baton_rs_semaphore_count(handle->vm->executor, handle->id);
+  baton_leave(L);
+  lua_pushinteger(L, (lua_Integer)count);
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Mutex
+** ======================================================= */
+
+static int mutex_new(lua_State *L) {
+  struct baton_handle *handle;
+  baton_lua_take_options(L);
+  handle = baton_lua_new_handle(L, BATON_MUTEX, sizeof *handle, 0);
+  baton_enter(L);
+  handle->id = baton_rs_mutex_new(handle->vm->executor);
+  baton_leave(L);
+  baton_lua_name_object(L, handle);
+  return 1;
+}
+
+static int lock(lua_State *L, struct baton_handle *handle, baton_timeout timeout) {
+  struct baton_process *caller = baton_lua_waiter(L, timeout);
+  int reason;
+  BATON_WAIT_FOR(L, caller,
+      baton_rs_mutex_lock(handle->vm->executor, handle->id, timeout == BATON_FOREVER ? 0 : timeout),
+      baton_rs_mutex_unlock(handle->vm->executor, handle->id), reason);
+  if (reason == BATON_TIMED_OUT && timeout == BATON_FOREVER) { /* another process has it */
+    baton_lua_check_cycle(L, handle);
+    BATON_WAIT_FOR(L, caller, baton_rs_mutex_lock(handle->vm->executor, handle->id, timeout),
+                   baton_rs_mutex_unlock(handle->vm->executor, handle->id), reason);
+  }
+  if (reason == BATON_MISUSE)
+    luaL_error(L, "the mutex is already locked by this process (it is not recursive)");
+  return reason;
+}
+
+static int mutex_lock(lua_State *L) {
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_MUTEX);
+  baton_timeout timeout = baton_lua_check_timeout(L, 2);
+  return baton_lua_push_outcome(L, lock(L, handle, timeout));
+}
+
+static void unlock(lua_State *L, struct baton_handle *handle) {
+  int refused;
+  baton_enter(L);
+  refused = baton_rs_mutex_unlock(handle->vm->executor, handle->id);
+  baton_leave(L);
+  if (refused)
+    luaL_error(L, "the mutex is not locked by this process (only its owner can unlock it)");
+}
+
+static int mutex_unlock(lua_State *L) {
+  unlock(L, baton_lua_check_handle(L, BATON_MUTEX));
+  return 0;
+}
+
+/* Unlocks the mutex that is upvalue 1: the closing value of m:with. */
+static int release(lua_State *L) {
+  struct baton_handle *handle = lua_touserdata(L, lua_upvalueindex(1));
+  baton_enter(L);
+  (void)baton_rs_mutex_unlock(handle->vm->executor, handle->id); /* f may have unlocked it itself */
+  baton_leave(L);
+  return 0;
+}
+
+static int with_done(lua_State *L, int status, lua_KContext context) {
+  (void)status;
+  (void)context;
+  lua_closeslot(L, 1);
+  return lua_gettop(L) - 1;
+}
+
+/* The function may yield, if it is called in a coroutine. */
+static int mutex_with(lua_State *L) {
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_MUTEX);
+  luaL_checktype(L, 2, LUA_TFUNCTION);
+  lock(L, handle, BATON_FOREVER);
+  lua_createtable(L, 0, 0);
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, 1);
+  lua_pushcclosure(L, release, 1);
+  lua_setfield(L, -2, "__close");
+  lua_setmetatable(L, -2);
+  lua_replace(L, 1);
+  lua_toclose(L, 1);
+  lua_callk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, with_done);
+  return with_done(L, LUA_OK, 0);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Condition
+** ======================================================= */
+
+static int condition_new(lua_State *L) {
+  struct baton_handle *handle;
+  baton_lua_take_options(L);
+  baton_lua_check_handle(L, BATON_MUTEX);
+  handle = baton_lua_new_handle(L, BATON_CONDITION, sizeof *handle, 1);
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, 1);
+  baton_enter(L);
+  handle->id = baton_rs_condition_new(handle->vm->executor);
+  baton_leave(L);
+  baton_lua_name_object(L, handle);
+  return 1;
+}
+
+static int condition_wait(lua_State *L) {
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_CONDITION), *mutex;
+  baton_timeout timeout = baton_lua_check_timeout(L, 2);
+  struct baton_process *caller = baton_lua_waiter(L, timeout);
+  struct baton_wake wake;
+  int reason;
+  lua_getiuservalue(L, 1, 1);
+  mutex = lua_touserdata(L, -1);
+  baton_enter(L);
+  wake = baton_rs_condition_wait(handle->vm->executor, handle->id, mutex->id, timeout);
+  baton_leave(L);
+  if (wake.reason == BATON_MISUSE)
+    luaL_error(L, "the condition's mutex is not locked by this process");
+  reason = baton_lua_after_wait(L, caller, wake);
+  /* the mutex was */
+  return baton_lua_push_outcome(
+      L, reason == BATON_DONE && wake.value != 0 ? BATON_ABANDONED : reason);
+}
+
+static int condition_wake(lua_State *L, int all) {
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_CONDITION);
+  baton_enter(L);
+  baton_rs_condition_signal(handle->vm->executor, handle->id, all);
+  baton_leave(L);
+  return 0;
+}
+
+static int condition_signal(lua_State *L) { return condition_wake(L, 0); }
+static int condition_broadcast(lua_State *L) { return condition_wake(L, 1); }
+
+/* }====================================================== */
+
+/* {======================================================
+** Event
+** ======================================================= */
+
+static int event_new(lua_State *L) {
+  struct baton_handle *handle;
+  baton_lua_take_options(L);
+  handle = baton_lua_new_handle(L, BATON_EVENT, sizeof *handle, 0);
+  baton_enter(L);
+  handle->id = baton_rs_event_new(handle->vm->executor);
+  baton_leave(L);
+  baton_lua_name_object(L, handle);
+  return 1;
+}
+
+static int event_wait(lua_State *L) {
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_EVENT);
+  baton_timeout timeout = baton_lua_check_timeout(L, 2);
+  struct baton_process *caller = baton_lua_waiter(L, timeout);
+  int reason;
+  BATON_WAIT(L, caller, baton_rs_event_wait(handle->vm->executor, handle->id, timeout), reason);
+  return baton_lua_push_outcome(L, reason);
+}
+
+static int event_change(lua_State *L, int on) {
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_EVENT);
+  baton_enter(L);
+  baton_rs_event_set(handle->vm->executor, handle->id, on);
+  baton_leave(L);
+  return 0;
+}
+
+static int event_set(lua_State *L) { return event_change(L, 1); }
+static int event_clear(lua_State *L) { return event_change(L, 0); }
+
+static int event_is_set(lua_State *L) {
+  struct baton_handle *handle = baton_lua_check_handle(L, BATON_EVENT);
+  int on;
+  baton_enter(L);
+  on = baton_rs_event_is_set(handle->vm->executor, handle->id);
+  baton_leave(L);
+  lua_pushboolean(L, on);
+  return 1;
+}
+
+/* }====================================================== */
+
+static const luaL_Reg semaphore_methods[] = {{"wait", semaphore_wait}, {"signal", semaphore_signal},
+    {"count", semaphore_count}, {NULL, NULL}};
+static const luaL_Reg mutex_methods[] = {
+    {"lock", mutex_lock}, {"unlock", mutex_unlock}, {"with", mutex_with}, {NULL, NULL}};
+static const luaL_Reg condition_methods[] = {{"wait", condition_wait}, {"signal", condition_signal},
+    {"broadcast", condition_broadcast}, {NULL, NULL}};
+static const luaL_Reg event_methods[] = {{"set", event_set}, {"clear", event_clear},
+    {"wait", event_wait}, {"is_set", event_is_set}, {NULL, NULL}};
+static const luaL_Reg constructors[] = {{"semaphore", semaphore_new}, {"mutex", mutex_new},
+    {"condition", condition_new}, {"event", event_new}, {NULL, NULL}};
+
+/* Adds the constructors to the module's table on the top of the stack. */
+void baton_lua_open_objects(lua_State *L) {
+  baton_lua_open_kind(L, BATON_SEMAPHORE, semaphore_methods, NULL);
+  baton_lua_open_kind(L, BATON_MUTEX, mutex_methods, NULL);
+  baton_lua_open_kind(L, BATON_CONDITION, condition_methods, NULL);
+  baton_lua_open_kind(L, BATON_EVENT, event_methods, NULL);
+  luaL_setfuncs(L, constructors, 0);
+  baton_lua_open_channels(L);
+  baton_lua_open_locks(L);
+  baton_lua_open_alarms(L);
+  baton_lua_open_select(L);
+}

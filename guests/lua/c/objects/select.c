@@ -1,0 +1,295 @@
+/*
+** process.select: waits for one of several things.
+*/
+#include "objects/objects.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define MOST_CASES 10000
+#define BYTES_OF_A_CASE 256 /* at most, in the Rust half */
+
+/* Where things lie on the stack: the arguments, the cases, and three values for each of them. */
+enum { AT_CASES = 3, AT_FIRST = 4, PER_CASE = 3, OBJECT = 0, VALUES = 1, SENT = 2 };
+
+static int place_of(int i) { return AT_FIRST + PER_CASE * i; }
+
+static struct channel *channel_of(lua_State *L, int i) {
+  return lua_touserdata(L, place_of(i) + OBJECT);
+}
+
+/* {======================================================
+** Reading a case. Its value is on the top of the stack, at its place; two more come to lie above.
+** ======================================================= */
+
+static int refuse(lua_State *L, int i, const char *what) {
+  return luaL_argerror(L, 1, lua_pushfstring(L, "case %d: %s", i + 1, what));
+}
+
+static int is_process(lua_State *L, int index, struct baton_case *found) {
+  struct baton_process *process = baton_lua_test_sealed(L, index, BATON_SEALED_PROCESS);
+  if (process == NULL) return 0;
+  found->kind = BATON_CASE_JOIN;
+  found->id = process->outcome == BATON_ALIVE ? process->kernel_id : 0;
+  return 1;
+}
+
+/* What is waited for by being named alone. */
+static int is_object(lua_State *L, int index, struct baton_case *found) {
+  static const struct {
+    int object, kind;
+  } kinds[] = {{BATON_CHANNEL, BATON_CASE_RECEIVE}, {BATON_EVENT, BATON_CASE_EVENT},
+      {BATON_SEMAPHORE, BATON_CASE_SEMAPHORE}, {BATON_MUTEX, BATON_CASE_MUTEX},
+      {BATON_ALARM, BATON_CASE_ALARM}};
+  size_t k;
+  if (lua_type(L, index) != LUA_TUSERDATA) return 0;
+  for (k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    struct baton_handle *handle = baton_lua_test_handle(L, index, kinds[k].object);
+    if (handle == NULL) continue;
+    found->kind = kinds[k].kind;
+    found->id = handle->id;
+    return 1;
+  }
+  return is_process(L, index, found);
+}
+
+/* The value at `index`, or none, says what a descriptor is to be ready for. */
+static uint32_t check_wants(lua_State *L, int i, int index) {
+  const char *mode = lua_isnil(L, index) ? "r" : lua_tostring(L, index);
+  if (mode != NULL && strcmp(mode, "r") == 0) return BATON_WANTS_READ;
+  if (mode != NULL && strcmp(mode, "w") == 0) return BATON_WANTS_WRITE;
+  if (mode != NULL && strcmp(mode, "rw") == 0) return BATON_WANTS_READ | BATON_WANTS_WRITE;
+  return (uint32_t)refuse(L, i, "\"r\", \"w\" or \"rw\" expected for what to wait for");
+}
+
+static void read_descriptor(lua_State *L, int i, int index, struct baton_case *found) {
+  int is_integer;
+  lua_Integer fd = lua_tointegerx(L, index, &is_integer);
+  if (!is_integer || fd > INT_MAX) refuse(L, i, "the number of a descriptor expected");
+  /* a socket that was closed answers -1 */
+  found->kind = fd < 0 ? BATON_CASE_CLOSED : BATON_CASE_DESCRIPTOR;
+  found->id = (uint64_t)fd;
+}
+
+/* Calls a method without arguments, if there is one; leaves its result, or nothing. */
+static int call_method(lua_State *L, int index, const char *name) {
+  if (lua_type(L, index) == LUA_TUSERDATA && luaL_getmetafield(L, index, "__index") == LUA_TNIL)
+    return 0;
+  if (lua_type(L, index) == LUA_TUSERDATA) lua_pop(L, 1);
+  if (lua_getfield(L, index, name) != LUA_TFUNCTION) {
+    lua_pop(L, 1);
+    return 0;
+  }
+  lua_pushvalue(L, index);
+  lua_call(L, 1, 1);
+  return 1;
+}
+
+/* What has a descriptor. An object that has read more than it has given away is ready: it says so
+   by dirty(). */
+static int is_selectable(lua_State *L, int i, int index, int mode, struct baton_case *found) {
+  if (lua_type(L, index) != LUA_TUSERDATA && lua_type(L, index) != LUA_TTABLE) return 0;
+  if (!call_method(L, index, "getfd")) return 0;
+  read_descriptor(L, i, -1, found);
+  lua_pop(L, 1);
+  if (mode != 0)
+    found->wants = check_wants(L, i, mode);
+  else
+    found->wants = BATON_WANTS_READ;
+  if (found->kind == BATON_CASE_DESCRIPTOR && (found->wants & BATON_WANTS_READ) != 0 &&
+      call_method(L, index, "dirty")) {
+    if (lua_toboolean(L, -1)) found->kind = BATON_CASE_READY;
+    lua_pop(L, 1);
+  }
+  return 1;
+}
+
+static void take_place(lua_State *L, int at, int index) {
+  lua_pushvalue(L, index);
+  lua_replace(L, at + OBJECT);
+}
+
+/* {channel, value} */
+static int is_send(lua_State *L, int i, int at, struct baton_case *found) {
+  struct baton_handle *channel = baton_lua_test_handle(L, at + 1, BATON_CHANNEL);
+  if (channel == NULL) return 0;
+  if (lua_isnil(L, at + 2)) refuse(L, i, "{channel, value} expected (nil cannot be sent)");
+  if (((struct channel *)channel)->signals != 0)
+    refuse(L, i, "nothing can be sent to a channel of signals");
+  found->kind = BATON_CASE_SEND;
+  found->id = channel->id;
+  return 1;
+}
+
+/* {channel, value}, {fd=n, "r"}, {object, "w"}, or an object that is a table. */
+static int is_table(lua_State *L, int i, int at, struct baton_case *found) {
+  if (lua_type(L, at) != LUA_TTABLE) return 0;
+  lua_rawgeti(L, at, 1);
+  lua_rawgeti(L, at, 2);
+  if (is_send(L, i, at, found)) {
+    take_place(L, at, at + 1);
+    lua_getiuservalue(L, at, 1);
+    lua_replace(L, at + VALUES);
+    return 1;
+  }
+  lua_pushliteral(L, "fd");
+  if (lua_rawget(L, at) != LUA_TNIL) {
+    read_descriptor(L, i, -1, found);
+    if (lua_tointeger(L, -1) < 0) refuse(L, i, "the number of a descriptor expected");
+    found->wants = check_wants(L, i, at + 1);
+    lua_settop(L, at + 2);
+    return 1;
+  }
+  lua_settop(L, at + 2);
+  if (is_selectable(L, i, at, 0, found)) return 1;
+  if (!is_selectable(L, i, at + 1, at + 2, found)) return 0;
+  take_place(L, at, at + 1);
+  return 1;
+}
+
+/* Reads case `i` of the table at index 1. */
+static void read_case(lua_State *L, int i, struct baton_case *found) {
+  const int at = place_of(i);
+  lua_rawgeti(L, 1, i + 1);
+  if (is_object(L, at, found)) {
+    lua_pushnil(L);
+    lua_pushnil(L);
+    if (found->kind != BATON_CASE_RECEIVE) return;
+    lua_getiuservalue(L, at, 1);
+    lua_replace(L, at + VALUES);
+    return;
+  }
+  if (is_table(L, i, at, found)) return;
+  if (lua_type(L, at) == LUA_TUSERDATA && is_selectable(L, i, at, 0, found)) {
+    lua_settop(L, at);
+    lua_pushnil(L);
+    lua_pushnil(L);
+    return;
+  }
+  refuse(L, i,
+      lua_pushfstring(L,
+          "channel, {channel, value}, process, event, semaphore, mutex, timer, {fd=n} or an object "
+          "with getfd() expected, got %s",
+          luaL_typename(L, at)));
+}
+
+/* }====================================================== */
+
+/* Gives the channels the values to be sent. Nothing raises between this and the wait but lack of
+   memory. */
+static void store_values(lua_State *L, struct baton_case *cases, int count) {
+  int i;
+  for (i = 0; i < count; i++) {
+    if (cases[i].kind != BATON_CASE_SEND) continue;
+    lua_pushvalue(L, place_of(i) + VALUES);
+    cases[i].value = baton_lua_store_value(L, channel_of(L, i), place_of(i) + SENT, -1);
+    lua_pop(L, 1);
+  }
+}
+
+/* Takes back those that were not sent, and pushes the one that was received, or nil. */
+static void take_values(
+    lua_State *L, const struct baton_case *cases, int count, struct baton_wake wake) {
+  const int chosen = (int)wake.case_index, is_done = wake.reason == BATON_DONE;
+  int i;
+  for (i = 0; i < count; i++) {
+    if (cases[i].kind != BATON_CASE_SEND || (is_done && chosen == i)) continue;
+    lua_pushvalue(L, place_of(i) + VALUES);
+    baton_lua_take_value(L, channel_of(L, i), (uint32_t)cases[i].value);
+    lua_pop(L, 2);
+  }
+  if (is_done && cases[chosen].kind == BATON_CASE_RECEIVE) {
+    lua_pushvalue(L, place_of(chosen) + VALUES);
+    baton_lua_take_value(L, channel_of(L, chosen), (uint32_t)wake.value);
+    lua_remove(L, -2);
+  } else {
+    lua_pushnil(L);
+  }
+}
+
+/* What the caller cannot use, as it raises before, is given back. */
+static void give_back(lua_State *L, struct baton_process *caller, const struct baton_case *taken,
+    struct baton_wake wake) {
+  enum baton_debt debt = baton_lua_debt(caller);
+  if (debt == BATON_OWES_NOTHING || (wake.reason != BATON_DONE && wake.reason != BATON_ABANDONED))
+    return;
+  baton_enter(L);
+  if (taken->kind == BATON_CASE_SEMAPHORE)
+    baton_rs_semaphore_signal(caller->vm->executor, taken->id, 1);
+  if (taken->kind == BATON_CASE_MUTEX) (void)baton_rs_mutex_unlock(caller->vm->executor, taken->id);
+  baton_leave(L);
+  baton_lua_raise(L, caller, debt);
+}
+
+/* Pushes the case's number and what the single call would have returned. The value that was
+   received is on the top of the stack. */
+static int push_chosen(lua_State *L, const struct baton_case *cases, int i, int reason) {
+  int results;
+  if (reason == BATON_DONE && cases[i].kind == BATON_CASE_RECEIVE) {
+    lua_pushinteger(L, i + 1);
+    lua_insert(L, -2);
+    return 2;
+  }
+  if (reason == BATON_DONE && cases[i].kind == BATON_CASE_JOIN) {
+    struct baton_process *process = lua_touserdata(L, place_of(i));
+    lua_pushvalue(L, place_of(i));
+    lua_replace(L, 1); /* where baton_lua_push_results finds it */
+    lua_settop(L, 1);
+    lua_pushinteger(L, i + 1);
+    return 1 + baton_lua_push_results(L, process);
+  }
+  lua_pushinteger(L, i + 1);
+  results = baton_lua_push_outcome(L, reason);
+  return 1 + results;
+}
+
+static int process_select(lua_State *L) {
+  baton_timeout timeout = baton_lua_check_timeout(L, 2);
+  struct baton_process *caller = baton_lua_waiter(L, timeout);
+  char message[BATON_MESSAGE] = "";
+  struct baton_case *cases;
+  struct baton_wake wake;
+  lua_Integer length;
+  int i, count, reason;
+  luaL_checktype(L, 1, LUA_TTABLE);
+  length = luaL_len(L, 1);
+  luaL_argcheck(L, length >= 0, 1, "number of cases must not be negative");
+  luaL_argcheck(L, length <= MOST_CASES, 1, "too many cases (the limit is 10000)");
+  count = (int)length;
+  luaL_argcheck(L, count > 0 || timeout != BATON_FOREVER, 1,
+      "no cases and no timeout: this would wait for ever");
+  baton_lua_get_room(L, (size_t)count * BYTES_OF_A_CASE);
+  lua_settop(L, 2);
+  cases = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *cases, 0);
+  memset(cases, 0, (size_t)(count + 1) * sizeof *cases);
+  luaL_checkstack(L, PER_CASE * count + 8, "too many cases");
+  for (i = 0; i < count; i++) {
+    read_case(L, i, &cases[i]);
+    if (baton_simulated && cases[i].kind == BATON_CASE_DESCRIPTOR)
+      refuse(L, i, "a simulated run cannot wait for descriptors");
+  }
+  store_values(L, cases, count);
+  baton_enter(L);
+  baton_lua_deliver_signals(caller->vm);
+  wake =
+      baton_rs_select(caller->vm->executor, cases, (size_t)count, timeout, message, sizeof message);
+  baton_leave(L);
+  take_values(L, cases, count, wake);
+  i = (int)wake.case_index;
+  if (wake.reason == BATON_MISUSE) {
+    if (cases[i].kind == BATON_CASE_JOIN) refuse(L, i, "a process cannot wait for its own end");
+    refuse(L, i, "the mutex is already locked by this process (it is not recursive)");
+  }
+  if (message[0] != '\0') luaL_error(L, "cannot wait: %s", message);
+  give_back(L, caller, &cases[i], wake);
+  reason = baton_lua_after_wait(L, caller, wake);
+  if (reason != BATON_DONE && reason != BATON_CLOSED && reason != BATON_ABANDONED)
+    return baton_lua_push_outcome(L, reason);
+  return push_chosen(L, cases, i, reason);
+}
+
+/* Adds process.select to the module's table on the top of the stack. */
+void baton_lua_open_select(lua_State *L) {
+  lua_pushcfunction(L, process_select);
+  lua_setfield(L, -2, "select");
+}

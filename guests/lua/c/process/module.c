@@ -1,0 +1,368 @@
+/*
+** require "baton.process": processes. The objects, timers and settings have files of their own.
+*/
+#include "seam/internals.h"
+#include "process/process.h"
+#include "objects/objects.h"
+#include "state/state.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+/* {======================================================
+** What all functions of the module share
+** ======================================================= */
+
+/* As baton_lua_caller, for where it counts. */
+static inline struct baton_process *caller_of(lua_State *L) {
+  struct baton_process *process = baton_lua_running(L);
+  return l_likely(process != NULL && !process->vm->closing) ? process : baton_lua_caller(L);
+}
+
+static int push_acted(lua_State *L, int dead) {
+  if (!dead) {
+    lua_pushboolean(L, 1);
+    return 1;
+  }
+  lua_pushboolean(L, 0);
+  lua_pushliteral(L, "dead");
+  return 2;
+}
+
+static int is_dead(const struct baton_process *process) { return process->outcome != BATON_ALIVE; }
+
+/* }====================================================== */
+
+/* {======================================================
+** Spawning
+** ======================================================= */
+
+static int check_priority(lua_State *L, int index) {
+  lua_Integer priority = luaL_checkinteger(L, index);
+  luaL_argcheck(L, priority >= 1 && priority <= 80, index, "priority out of range (1 to 80)");
+  return (int)priority;
+}
+
+static int process_spawn(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L);
+  baton_lua_spawn(L);
+  baton_enter(L);
+  baton_rs_give_way(caller->vm->executor);
+  baton_leave(L);
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Methods
+** ======================================================= */
+
+static int process_join(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *process = baton_lua_check_process(L, 1);
+  baton_timeout timeout = baton_lua_check_timeout(L, 2);
+  if (process == caller) luaL_error(L, "a process cannot join itself");
+  if (!is_dead(process)) {
+    struct baton_wake wake;
+    baton_lua_check_may_wait(L, caller);
+    baton_enter(L);
+    wake = baton_rs_join(caller->vm->executor, process->kernel_id, timeout);
+    baton_leave(L);
+    if (baton_lua_after_wait(L, caller, wake) == BATON_TIMED_OUT && !is_dead(process))
+      return baton_lua_push_outcome(L, BATON_TIMED_OUT);
+  }
+  return baton_lua_push_results(L, process);
+}
+
+static int process_kill(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *process = baton_lua_check_process(L, 1);
+  if (is_dead(process)) return push_acted(L, 1);
+  lua_settop(L, 2);
+  if (lua_isnil(L, 2)) {
+    lua_pushliteral(L, "killed");
+    lua_replace(L, 2);
+  }
+  if (process->killed) { /* the first reason stands */
+    lua_getiuservalue(L, 1, BATON_UV_REASON);
+    lua_replace(L, 2);
+  }
+  baton_lua_kill_process(L, caller, process, 1);
+  baton_lua_raise_owed(L, caller);
+  return push_acted(L, 0);
+}
+
+static int suspend_process(
+    lua_State *L, struct baton_process *caller, struct baton_process *process) {
+  int outcome, is_killed;
+  if (process == caller) baton_lua_check_may_wait(L, caller);
+  baton_enter(L);
+  if (process == caller) baton_lua_hold_for_criticals(caller, 0);
+  outcome = baton_rs_suspend(caller->vm->executor, process->kernel_id);
+  is_killed = baton_lua_kill_is_due(caller);
+  if (process == caller) baton_lua_hold_for_criticals(caller, 1);
+  baton_leave(L);
+  if (is_killed) baton_lua_raise_kill(L, caller);
+  baton_lua_raise_owed(L, caller);
+  return push_acted(L, outcome == 1);
+}
+
+static int process_suspend(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *process = lua_isnoneornil(L, 1) ? caller : baton_lua_check_process(L, 1);
+  return is_dead(process) ? push_acted(L, 1) : suspend_process(L, caller, process);
+}
+
+static int process_suspend_method(lua_State *L) {
+  baton_lua_check_process(L, 1);
+  return process_suspend(L);
+}
+
+static int process_resume(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *process = baton_lua_check_process(L, 1);
+  int outcome;
+  if (is_dead(process)) return push_acted(L, 1);
+  baton_enter(L);
+  outcome = baton_rs_resume(caller->vm->executor, process->kernel_id);
+  baton_leave(L);
+  return push_acted(L, outcome == 1);
+}
+
+static int process_priority(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *process = baton_lua_check_process(L, 1);
+  int priority;
+  baton_enter(L);
+  priority = baton_rs_priority(caller->vm->executor, process->kernel_id);
+  baton_leave(L);
+  lua_pushinteger(L, priority);
+  return 1;
+}
+
+static int process_set_priority(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *process = baton_lua_check_process(L, 1);
+  int priority = check_priority(L, 2);
+  if (is_dead(process)) return push_acted(L, 1);
+  baton_enter(L);
+  baton_rs_set_priority(caller->vm->executor, process->kernel_id, priority);
+  baton_leave(L);
+  return push_acted(L, 0);
+}
+
+static int process_status(lua_State *L) {
+  static const char *const names[] = {
+      "running", "runnable", "waiting", "sleeping", "suspended", "foreign", "dead"};
+  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *process = baton_lua_check_process(L, 1);
+  int state = BATON_STATE_DEAD;
+  if (!is_dead(process)) {
+    baton_enter(L);
+    state = baton_rs_state(caller->vm->executor, process->kernel_id);
+    baton_leave(L);
+  }
+  lua_pushstring(L, names[state]);
+  return 1;
+}
+
+static int process_traceback(lua_State *L) {
+  struct baton_process *process = baton_lua_check_process(L, 1);
+  if (!is_dead(process)) {
+    lua_State *top = process->resumed != NULL ? process->resumed->L : process->L;
+    luaL_traceback(L, top, NULL, top == L ? 1 : 0);
+  } else if (lua_getiuservalue(L, 1, BATON_UV_TRACE) == LUA_TNIL) {
+    lua_pushliteral(L, "stack traceback:");
+  }
+  return 1;
+}
+
+static void set_text_or_false(lua_State *L, const char *field, const char *text) {
+  if (text[0] != '\0')
+    lua_pushstring(L, text);
+  else
+    lua_pushboolean(L, 0);
+  lua_setfield(L, -2, field);
+}
+
+static int process_stats_method(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *process = baton_lua_check_process(L, 1);
+  char thread[BATON_THREAD_NAME + 1], waits_for[BATON_BLOCKER], site[BATON_SITE];
+  struct baton_time_used time;
+  size_t stack;
+  baton_enter(L);
+  time = baton_rs_time_used(caller->vm->executor, process->kernel_id);
+  stack = baton_rs_stack_used(caller->vm->executor, process->kernel_id);
+  baton_rs_bound_to(caller->vm->executor, process->kernel_id, thread, sizeof thread);
+  baton_rs_blocker(caller->vm->executor, process->kernel_id, waits_for, sizeof waits_for);
+  baton_leave(L);
+  lua_createtable(L, 0, 7);
+  lua_pushnumber(L, time.cpu);
+  lua_setfield(L, -2, "cpu");
+  lua_pushnumber(L, time.running);
+  lua_setfield(L, -2, "running");
+  lua_pushinteger(L, (lua_Integer)stack);
+  lua_setfield(L, -2, "stack_used");
+  lua_pushinteger(L, (lua_Integer)(process->stack_high - process->stack_low));
+  lua_setfield(L, -2, "stack_size");
+  set_text_or_false(L, "thread", thread);
+  set_text_or_false(L, "waits_for", waits_for);
+  set_text_or_false(L, "spawned_at", baton_lua_spawn_site(process, site, sizeof site));
+  return 1;
+}
+
+static int handle_index(lua_State *L) {
+  struct baton_process *process = baton_lua_check_process(L, 1);
+  const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+  if (strcmp(key, "id") == 0) {
+    lua_pushinteger(L, (lua_Integer)process->id);
+  } else if (strcmp(key, "name") == 0) {
+    if (lua_getiuservalue(L, 1, BATON_UV_NAME) == LUA_TNIL)
+      lua_pushfstring(L, "process %I", (LUAI_UACINT)process->id);
+  } else if (strcmp(key, "daemon") == 0) {
+    lua_pushboolean(L, process->daemon);
+  } else if (strcmp(key, "data") == 0) {
+    if (lua_getiuservalue(L, 1, BATON_UV_DATA) == LUA_TNIL) {
+      lua_newtable(L);
+      lua_pushvalue(L, -1);
+      lua_setiuservalue(L, 1, BATON_UV_DATA);
+    }
+  } else {
+    lua_pushvalue(L, 2);
+    lua_rawget(L, lua_upvalueindex(1));
+  }
+  return 1;
+}
+
+static int handle_tostring(lua_State *L) {
+  baton_lua_push_title(L, baton_lua_check_process(L, 1));
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Functions about the caller and all
+** ======================================================= */
+
+static int process_current(lua_State *L) {
+  baton_lua_push_process(L, baton_lua_caller(L));
+  return 1;
+}
+
+static int process_yield(lua_State *L) {
+  struct baton_process *caller = caller_of(L);
+  if (l_likely(caller->foreign_states == 0)) {
+    baton_enter(L);
+    baton_rs_yield(caller->vm->executor);
+    baton_leave(L);
+  }
+  if (l_unlikely(caller->killed || caller->interrupted)) baton_lua_raise_owed(L, caller);
+  return 0;
+}
+
+static int sleep_until(lua_State *L, struct baton_process *caller, uint64_t until) {
+  struct baton_wake wake;
+  baton_lua_check_may_wait(L, caller);
+  baton_enter(L);
+  wake = baton_rs_sleep_until(caller->vm->executor, until);
+  baton_leave(L);
+  baton_lua_after_wait(L, caller, wake);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* A time that has come already: others may go first. */
+static int no_sleep(lua_State *L) {
+  process_yield(L);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+static int process_sleep(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L);
+  baton_timeout timeout;
+  luaL_checknumber(L, 1);
+  timeout = baton_lua_check_timeout(L, 1);
+  if (timeout == 0) return no_sleep(L);
+  return sleep_until(
+      L, caller, timeout == BATON_FOREVER ? UINT64_MAX : baton_rs_now() + (uint64_t)timeout);
+}
+
+static int process_sleep_until(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L);
+  baton_timeout time;
+  luaL_checknumber(L, 1);
+  time = baton_lua_check_timeout(L, 1);
+  if (time != BATON_FOREVER && (uint64_t)time <= baton_rs_now()) return no_sleep(L);
+  return sleep_until(L, caller, time == BATON_FOREVER ? UINT64_MAX : (uint64_t)time);
+}
+
+static int process_now(lua_State *L) {
+  lua_pushnumber(L, (lua_Number)baton_rs_now() * 1e-9);
+  return 1;
+}
+
+/* }====================================================== */
+
+static const luaL_Reg methods[] = {{"join", process_join},
+                                   {"kill", process_kill},
+                                   {"suspend", process_suspend_method},
+                                   {"resume", process_resume},
+                                   {"priority", process_priority},
+                                   {"set_priority", process_set_priority},
+                                   {"bind", baton_lua_bind},
+                                   {"status", process_status},
+                                   {"traceback", process_traceback},
+                                   {"stats", process_stats_method},
+                                   {NULL, NULL}};
+
+static const luaL_Reg functions[] = {{"spawn", process_spawn},
+                                     {"suspend", process_suspend},
+                                     {"current", process_current},
+                                     {"list", baton_lua_list},
+                                     {"yield", process_yield},
+                                     {"sleep", process_sleep},
+                                     {"sleep_until", process_sleep_until},
+                                     {"now", process_now},
+                                     {"thread", baton_lua_thread},
+                                     {"threads", baton_lua_threads},
+                                     {NULL, NULL}};
+
+/* The loader of "baton.process". */
+int baton_lua_open_process(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L);
+  baton_lua_push_sealed_metatable(L, BATON_SEALED_PROCESS);
+  luaL_newlib(L, methods);
+  baton_lua_open_hook_methods(L);
+  baton_lua_open_link_methods(L);
+  lua_pushcclosure(L, handle_index, 1);
+  lua_setfield(L, -2, "__index");
+  lua_pushcfunction(L, handle_tostring);
+  lua_setfield(L, -2, "__tostring");
+  lua_pop(L, 1);
+  luaL_newlib(L, functions);
+  baton_lua_push_process(L, caller->vm->main_process);
+  lua_setfield(L, -2, "main");
+  baton_lua_open_objects(L);
+  baton_lua_open_signals(L);
+  baton_lua_open_systemd(L);
+  baton_lua_open_timers(L);
+  baton_lua_open_settings(L);
+  baton_lua_open_scheduling(L);
+  baton_lua_open_hooks(L);
+  baton_lua_open_scope(L);
+  return 1;
+}
+
+/* What processes ask of this folder, whether or not the module is loaded. */
+void baton_lua_install_process(void) {
+  baton_life_hooks = (struct baton_life_hooks){
+      .run_exit_hook = baton_lua_run_exit_hook,
+      .prepare_ending = baton_lua_prepare_ending,
+      .post_ending = baton_lua_post_ending,
+  };
+}

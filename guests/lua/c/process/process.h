@@ -1,0 +1,101 @@
+/*
+** require "baton.process".
+*/
+#ifndef BATON_PROCESS_H
+#define BATON_PROCESS_H
+
+#include "seam/guest.h"
+
+/* {======================================================
+** For the folders above
+** ======================================================= */
+
+/* links.c */
+/* The process is about to have this outcome: kills those that are linked with it, and prepares the
+   messages to monitors. On its own stack, outside the VM. */
+void baton_lua_prepare_ending(struct baton_process *process, int outcome);
+/* It has its outcome: posts those messages. Inside the VM. */
+void baton_lua_post_ending(struct baton_process *process);
+
+/* module.c */
+/* Once, before there is a process. */
+void baton_lua_install_process(void);
+int baton_lua_open_process(lua_State *L);
+
+/* settings.c */
+/* What is told that the parameter max_threads may have changed. Inside the VM. */
+void baton_lua_have_bound_told_to(void (*tell)(struct baton_vm *vm));
+
+/* control.c */
+/* Ends the process at `index`, as baton_lua_end_process does, when the program ends. */
+void baton_lua_end_at_last(lua_State *L, int index);
+int baton_lua_list(lua_State *L);
+
+/* hooks.c */
+/* The exit hook of the process, if it has one. In the process itself, outside the VM. */
+void baton_lua_run_exit_hook(struct baton_process *process);
+
+/* }====================================================== */
+
+/* {======================================================
+** For the Rust half and the interpreter
+** ======================================================= */
+
+/* hooks.c */
+/* What a program has hung into the scheduler. Inside the VM, while no process runs on this
+   thread. */
+uint64_t baton_lua_choose(struct baton_process *current, struct baton_process *suggested);
+void baton_lua_tell_switch(struct baton_process *from, struct baton_process *to);
+
+/* }====================================================== */
+
+/* {======================================================
+** Between the files of this folder
+** ======================================================= */
+
+/* systemd.c */
+void baton_lua_open_systemd(lua_State *L);
+
+/* links.c */
+void baton_lua_open_link_methods(lua_State *L);
+
+/* control.c */
+/* Kills `process` with the reason on the top of `L`, which is popped; the handle is at `handle`.
+   Outside the VM. */
+int baton_lua_kill_process(
+    lua_State *L, struct baton_process *caller, struct baton_process *process, int handle);
+/* Does what process.spawn does with the arguments on the stack, and leaves the handle in their
+   place; gives way to nobody. */
+struct baton_process *baton_lua_spawn(lua_State *L);
+/* Ends the process that is its argument, as by a kill with the second one (a string), unless it is
+   being killed already: then that goes on in peace. */
+int baton_lua_end_process(lua_State *L);
+
+/* settings.c */
+void baton_lua_open_settings(lua_State *L);
+
+/* scheduling.c */
+void baton_lua_open_scheduling(lua_State *L);
+
+/* hooks.c */
+void baton_lua_open_hooks(lua_State *L);
+void baton_lua_open_hook_methods(lua_State *L);
+
+/* scope.c */
+void baton_lua_open_scope(lua_State *L);
+
+/* threads.c */
+int baton_lua_bind(lua_State *L);
+int baton_lua_thread(lua_State *L);
+int baton_lua_threads(lua_State *L);
+/* Writes what is wrong with a thread's name, or nothing. */
+void baton_lua_check_thread_name(const char *name, size_t length, char *fault, size_t size);
+
+/* spawn_options.c */
+/* Reads the table at `index` into `options`, or raises; leaves the option "name" (nil or a string)
+   on the top. */
+void baton_lua_read_spawn_options(lua_State *L, int index, struct baton_spawn *options);
+
+/* }====================================================== */
+
+#endif

@@ -1,0 +1,76 @@
+/* process.scope, process.timeout (lua/scope.lua) and process.supervise (lua/supervise.lua), which
+   are written in Lua: so they may be left, switched from and killed anywhere, like the functions
+   that call them. */
+#include "process/process.h"
+#include "state/state.h"
+
+static int is_killed(lua_State *L) {
+  lua_pushboolean(L, baton_lua_caller(L)->killed);
+  return 1;
+}
+
+static int is_set(lua_State *L, int scope, const char *field) {
+  int is = lua_getfield(L, scope, field) != LUA_TNIL;
+  lua_pop(L, 1);
+  return is;
+}
+
+/*
+** As process.spawn, for the scope that is upvalue 1: the process is among its children when it
+** first runs, or when a kill comes to the caller. Answers nothing if the scope takes nobody any
+** more.
+*/
+static int spawn_child(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L), *child = baton_lua_spawn(L);
+  const int scope = lua_upvalueindex(1);
+  if (is_set(L, scope, "is_over") || is_set(L, scope, "failure") || is_set(L, scope, "cancelled")) {
+    baton_lua_end_unstarted(L, child);
+    return 0;
+  }
+  if (lua_getfield(L, scope, "children") != LUA_TTABLE)
+    luaL_error(L, "the scope has no table of children any more");
+  lua_pushvalue(L, 1);
+  lua_pushboolean(L, 1);
+  lua_rawset(L, -3);
+  lua_settop(L, 1);
+  baton_enter(L);
+  baton_rs_give_way(caller->vm->executor);
+  baton_leave(L);
+  return 1;
+}
+
+static int spawner_of(lua_State *L) {
+  lua_settop(L, 1);
+  lua_pushcclosure(L, spawn_child, 1);
+  return 1;
+}
+
+/* How a process has ended: "returned", "failed" or "killed"; nil of one that lives. */
+static int ending_of(lua_State *L) {
+  static const char *const endings[] = {NULL, "returned", "failed", "killed"};
+  lua_pushstring(L, endings[baton_lua_check_process(L, 1)->outcome]);
+  return 1;
+}
+
+/* Pushes a file of lua/, and the module's table, which is on the top of the stack. */
+static void load(lua_State *L, const char *name, const char *chunk) {
+  size_t size;
+  const char *source = baton_rs_lua_source(name, &size);
+  if (luaL_loadbufferx(L, source, size, chunk, "t") != LUA_OK) lua_error(L);
+  lua_pushvalue(L, -2);
+}
+
+/* The module's table is on the top of the stack. */
+void baton_lua_open_scope(lua_State *L) {
+  load(L, "scope", "=process.scope");
+  lua_pushcfunction(L, is_killed);
+  lua_pushcfunction(L, baton_lua_end_process);
+  lua_pushcfunction(L, spawner_of);
+  lua_pushcfunction(L, ending_of);
+  lua_pushcfunction(L, baton_lua_raise_with_trace);
+  lua_call(L, 6, 0);
+  load(L, "supervise", "=process.supervise");
+  lua_pushcfunction(L, baton_lua_raise_with_trace);
+  lua_pushcfunction(L, baton_lua_end_process);
+  lua_call(L, 3, 0);
+}

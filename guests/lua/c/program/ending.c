@@ -1,0 +1,171 @@
+/*
+** The program's end. Processes that are left are killed. What runs a `<close>` gets a bounded time;
+** a call that does not return is left behind: its thread never touches Lua's state again, and
+** whatever the call holds (a file, the lock of a stream, a child) is left alone.
+*/
+#include "seam/internals.h"
+#include "program/program.h"
+#include "ffi/ffi.h"
+#include "process/process.h"
+#include "state/state.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+/* {======================================================
+** Killing those that are left
+** ======================================================= */
+
+/* nanoseconds for killed processes that run: they unwind, and close what they have to close */
+/* the same for those that are out in a call, or cannot go on, since the last process ended */
+#define CLOSING_BOUND 2000000000u
+#define CALL_BOUND 20000000u
+
+/* Whether the killed process does something that comes to an end, rather than wait for a call that
+   may last. */
+static int runs(const struct baton_vm *vm, const struct baton_process *process) {
+  int state;
+  if (process->awaits_command && process->holds == 1) return 0; /* else in a `<close>` */
+  if (process->holds > 0) return 1;
+  if (process->retaken || process->pinned) return 0;
+  state = baton_rs_state(vm->executor, process->kernel_id);
+  return state == BATON_STATE_RUNNABLE || state == BATON_STATE_RUNNING;
+}
+
+/* The main process's record does not tell. Inside the VM. */
+static int is_dead(const struct baton_vm *vm, const struct baton_process *process) {
+  return process->outcome != BATON_ALIVE ||
+      baton_rs_state(vm->executor, process->kernel_id) == BATON_STATE_DEAD;
+}
+
+/* Waits until the process has ended, or is not to be waited for. `progress`: when the last one has
+   ended. */
+static void await_process(lua_State *L, struct baton_vm *vm, const struct baton_process *process,
+    uint64_t until, uint64_t *progress) {
+  int was_alive;
+  baton_enter(L);
+  was_alive = !is_dead(vm, process);
+  while (!is_dead(vm, process)) {
+    const uint64_t now = baton_rs_now(), bound = runs(vm, process) ? until : *progress + CALL_BOUND;
+    uint64_t span;
+    if (now >= bound || now >= until) break;
+    span = bound - now;
+    baton_rs_join(
+        vm->executor, process->kernel_id, (baton_timeout)(span < CALL_BOUND ? span : CALL_BOUND));
+  }
+  if (was_alive && is_dead(vm, process)) *progress = baton_rs_now();
+  baton_leave(L);
+}
+
+/* Arguments: the processes. */
+static int kill_others(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_vm *vm = caller->vm;
+  const lua_Integer count = (lua_Integer)lua_rawlen(L, 1);
+  uint64_t start, progress;
+  lua_Integer i;
+  int pass;
+  vm->ending = 1;
+  for (i = 1; i <= count; i++) {
+    lua_rawgeti(L, 1, i);
+    if (baton_lua_check_process(L, 2) != caller) baton_lua_end_at_last(L, 2);
+    lua_settop(L, 1);
+  }
+  start = progress = baton_rs_now();
+  /* once more those that others have held up, and hold up no longer */
+  for (pass = 0; pass < 2; pass++)
+    for (i = 1; i <= count; i++) {
+      lua_rawgeti(L, 1, i);
+      if (baton_lua_check_process(L, 2) != caller)
+        await_process(L, vm, baton_lua_check_process(L, 2), start + CLOSING_BOUND, &progress);
+      lua_settop(L, 1);
+    }
+  return 0;
+}
+
+/*
+** Ends what there is beside the calling process: waits for the others if `wait`, then kills the
+** rest (daemons). Returns the status to exit with. May raise while it waits.
+*/
+int baton_lua_finish(lua_State *L, int wait) {
+  struct baton_process *caller = baton_lua_caller(L);
+  if (wait) {
+    struct baton_wake wake;
+    baton_enter(L);
+    wake = baton_rs_wait_for_rest(caller->vm->executor, BATON_FOREVER);
+    baton_leave(L);
+    baton_lua_after_wait(L, caller, wake);
+    return caller->vm->failures > 0;
+  }
+  baton_ffi_stop_visits(caller->vm);
+  lua_pushcfunction(L, kill_others);
+  lua_pushcfunction(L, baton_lua_list);
+  if (lua_pcall(L, 0, 1, 0) != LUA_OK || lua_pcall(L, 1, 0, 0) != LUA_OK) lua_pop(L, 1);
+  return caller->vm->failures > 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Exit
+** ======================================================= */
+
+/* The VM of the program. Set once. */
+static const struct baton_vm *program;
+
+void baton_lua_end_with(const struct baton_vm *vm) { program = vm; }
+
+#define FLUSH_BOUND 10000000 /* nanoseconds for files other than the standard ones */
+
+static sem_t flushed;
+
+static void *flush_all(void *unused) {
+  fflush(NULL);
+  sem_post(&flushed);
+  return unused;
+}
+
+/* Files of C code. A thread that was left behind may have one in use, for good: then nobody
+   waits. */
+static void flush_in_time(void) {
+  struct timespec until;
+  pthread_t thread;
+  if (sem_init(&flushed, 0, 0) != 0 || pthread_create(&thread, NULL, flush_all, NULL) != 0) return;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_nsec += FLUSH_BOUND;
+  until.tv_sec += until.tv_nsec / 1000000000;
+  until.tv_nsec %= 1000000000;
+  while (sem_timedwait(&flushed, &until) != 0 && errno == EINTR) {
+  }
+}
+
+/*
+** The last of what exit() calls, but for the C library's own end: that asks for the locks of all
+** streams, or does without them and writes twice what another thread is about to write. So while
+** calls are out, this is the end. What was written to the standard streams is not lost: it goes out
+** as soon as it is taken.
+*/
+static void leave(int status, void *unused) {
+  (void)unused;
+  if (program == NULL || (program->outstanding == 0 && !baton_ffi_is_calling(program)) ||
+      getpid() != program->pid)
+    return;
+  fflush(stdout);
+  /* else somebody is in the middle of writing to it, and may be for ever */
+  if (ftrylockfile(stderr) == 0) {
+    fflush(stderr);
+    funlockfile(stderr);
+  }
+  flush_in_time();
+  _exit(status);
+}
+
+/* Registered first, called last. */
+__attribute__((constructor)) static void end_last(void) { on_exit(leave, NULL); }
+
+/* }====================================================== */

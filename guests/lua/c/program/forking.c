@@ -1,0 +1,66 @@
+/*
+** A fork's child: the process that forked goes on, all others have ended where they stood, and none
+** of their `<close>` runs. If the main process is among them, the one that forked takes its part:
+** the interrupt goes to it, and the program ends with it.
+*/
+#include "seam/internals.h"
+#include "program/program.h"
+#include "modules/modules.h"
+#include "ffi/ffi.h"
+#include "io/io.h"
+#include "objects/objects.h"
+#include "state/state.h"
+
+#include <stddef.h>
+#include <unistd.h>
+
+/*
+** Lua looks for a handler of last resort in the main state, whose own was on a C stack that is
+** gone. It finds this, which lies on no process's stack, so that the error goes to the base of the
+** process that raised it (see baton_lua_throw_target).
+*/
+static max_align_t no_handler[64];
+
+/* Nothing of the main process is to run when the state is closed. */
+static void abandon_main_state(lua_State *main) {
+  main->errorJmp = (struct lua_longjmp *)no_handler;
+  main->tbclist.p = main->stack.p;
+  main->nCcalls = (main->nCcalls & ~(l_uint32)0xffff) | 1;
+}
+
+/* Inside the VM, at the first enter of the child. */
+void baton_lua_forked(void) {
+  struct baton_process *survivor = baton_gate_process(), *process, *next;
+  struct baton_vm *vm = survivor->vm;
+  if (survivor->retaken) { /* somebody else's bit was there meanwhile */
+    survivor->retaken = 0;
+    vm->global->gcstp = cast_byte((vm->global->gcstp & ~GCSTPGC) | survivor->gc_stopped);
+  }
+  survivor->use.object = NULL;
+  baton_lua_forget_objects(vm);
+  vm->forks++;
+  baton_lua_names_in_child();
+  vm->pid = getpid();
+  baton_lua_telling_in_child();
+  if (vm->finalizer != survivor) vm->finalizing = 0;
+  vm->in_report = 0;
+  vm->exiting = 0;
+  baton_lua_forget_command();
+  baton_lua_forget_signals();
+  baton_lua_forget_calls(vm);
+  baton_lua_keep_loads_of(survivor);
+  baton_ffi_forget_visits(vm);
+  baton_ffi_forget_timed_calls(vm);
+  /* there has been nobody else yet, or the state is being closed */
+  if (vm->main_process == NULL) return;
+  for (process = vm->main_process->next_live; process != NULL; process = next) {
+    next = process->next_live;
+    if (process != survivor) baton_lua_end_in_place(process);
+  }
+  if (vm->main_process == survivor) return;
+  vm->heir = survivor;
+  if (vm->main_process->outcome == BATON_ALIVE) {
+    baton_lua_end_in_place(vm->main_process);
+    abandon_main_state(vm->main);
+  }
+}

@@ -1,0 +1,376 @@
+/*
+** The program: Lua's state, the main process, its end.
+*/
+#include "seam/internals.h"
+#include "program/program.h"
+#include "modules/modules.h"
+#include "ffi/ffi.h"
+#include "io/io.h"
+#include "process/process.h"
+#include "calls/calls.h"
+#include "state/state.h"
+#include "lualib.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Says what the error on the top of the stack is, which is popped: the host's. Set once. */
+static void (*report_error)(lua_State *L);
+
+static int exit_program(lua_State *L);
+
+/* What the program ends with; set by the main process. */
+static int exit_status = EXIT_FAILURE;
+
+/* {======================================================
+** Libraries
+** ======================================================= */
+
+void baton_lua_openlibs(lua_State *L) {
+  struct baton_process *process = baton_lua_here(L);
+  luaL_openlibs(L);
+  baton_lua_seed_random(L);
+  baton_lua_open_io(L);
+  baton_lua_open_warn(L);
+  baton_lua_note_function(baton_lua_write_text);
+  baton_lua_open_debug(L);
+  baton_lua_guard_debug(L);
+  lua_getglobal(L, LUA_OSLIBNAME);
+  lua_pushcfunction(L, exit_program);
+  lua_setfield(L, -2, "exit");
+  lua_pop(L, 1);
+  baton_lua_open_require(L);
+  baton_lua_note_library_functions(L);
+  lua_getfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
+  if (process != NULL && !lua_toboolean(L, -1)) {
+    char message[200];
+    message[0] = '\0';
+    if (baton_rs_read_environment(process->vm->executor, message, sizeof message) != 0)
+      luaL_error(L, "%s", message);
+    if (getenv("BATON_CONCURRENT") != NULL)
+      baton_lua_read_declarations(L, getenv("BATON_CONCURRENT"));
+  }
+  lua_pop(L, 1);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** The end
+** ======================================================= */
+
+int baton_lua_wait_for_rest(lua_State *L) { return baton_lua_finish(L, 1); }
+
+/* Whether the program does not end yet when the main process has nothing left to do. */
+int baton_lua_has_rest(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_wake wake;
+  baton_enter(L);
+  wake = baton_rs_wait_for_rest(caller->vm->executor, 0);
+  baton_leave(L);
+  return baton_lua_after_wait(L, caller, wake) == BATON_TIMED_OUT;
+}
+
+/* Frees nothing. */
+static void *keep_memory(void *unused, void *block, size_t old_size, size_t size) {
+  void *larger;
+  (void)unused;
+  if (size == 0) return NULL;
+  larger = malloc(size);
+  if (larger != NULL && block != NULL) memcpy(larger, block, old_size < size ? old_size : size);
+  return larger;
+}
+
+/*
+** Closes Lua's state. Nobody else runs any more. The record of the calling process lies in the
+** state: a copy takes its place.
+*/
+static void close_state(struct baton_process *process) {
+  static struct baton_process last;
+  struct baton_vm *vm = process->vm;
+  lua_State *L = vm->main;
+  baton_enter(L);
+  baton_rs_stop(vm->executor);
+  baton_leave(L);
+  last = *process;
+  last.L = L;
+  last.resumed = NULL;
+  vm->closing = 1;
+  vm->main_process = NULL;
+  vm->heir = NULL;
+  baton_gate_set_process(&last);
+  /* A function of C that has not returned may still write to memory of Lua's that it was passed. */
+  if (vm->outstanding > 0 || baton_ffi_is_calling(vm)) lua_setallocf(L, keep_memory, NULL);
+  lua_close(L);
+}
+
+/* Whether the calling process, the main one, is being killed: then its errors are not to be
+   reported. */
+int baton_lua_main_was_killed(void) {
+  struct baton_process *process = baton_gate_process();
+  return process != NULL && process->killed > 0;
+}
+
+/* While it is on, the calling process, which has frames of the host on its stack, continues only on
+   the thread that it is on. */
+void baton_lua_keep_thread(int on) {
+  struct baton_process *process = baton_gate_process();
+  if (process == NULL) return;
+  baton_enter(process->L); /* the monitor reads it */
+  process->keeps_thread = (unsigned char)on;
+  baton_leave(process->L);
+}
+
+/* os.exit([code [, close]]) */
+static int exit_program(lua_State *L) {
+  int status = EXIT_SUCCESS;
+  if (lua_isboolean(L, 1))
+    status = lua_toboolean(L, 1) ? EXIT_SUCCESS : EXIT_FAILURE;
+  else
+    status = (int)luaL_optinteger(L, 1, EXIT_SUCCESS);
+  if (lua_toboolean(L, 2)) {
+    struct baton_process *process = baton_lua_here(L);
+    if (process != NULL && process->vm->closing) {
+      lua_close(process->vm->main); /* in a finalizer: first the others, as in Lua */
+    } else if (process != NULL) {
+      baton_lua_check_may_wait(L, process);
+      process->vm->exiting = 1;
+      baton_enter(L);
+      baton_lua_leave_criticals(process);
+      baton_leave(L);
+      baton_lua_finish(L, 0);
+      close_state(process);
+    }
+  }
+  exit(status);
+  return 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** The main process
+** ======================================================= */
+
+/* Gives the main process its handle: from now on the record lies there. Arguments: the first
+   record. */
+static int open_vm(lua_State *L) {
+  struct baton_process *first = lua_touserdata(L, 1), *process;
+  struct baton_vm *vm = first->vm;
+  baton_lua_open_private(L);
+  baton_lua_open_handles(L);
+  process = lua_newuserdatauv(L, sizeof *process, BATON_UV_COUNT);
+  *process = *first;
+  baton_lua_set_name(process, "main", 4);
+  process->seal = baton_lua_seal(BATON_SEALED_PROCESS);
+  baton_lua_set_sealed_metatable(L, BATON_SEALED_PROCESS);
+  lua_pushthread(L);
+  lua_setiuservalue(L, -2, BATON_UV_THREAD);
+  lua_pushliteral(L, "main");
+  lua_setiuservalue(L, -2, BATON_UV_NAME);
+  baton_lua_keep_private(L, vm);
+  baton_enter(L);
+  vm->main_process = process;
+  baton_gate_set_process(process);
+  process->marks = NULL;
+  baton_rs_set_word(vm->executor, process->kernel_id, (uintptr_t)process);
+  vm->object_queue = baton_rs_queue_new(vm->executor);
+  vm->finalizer_queue = baton_rs_queue_new(vm->executor);
+  vm->finalized_queue = baton_rs_queue_new(vm->executor);
+  vm->require_queue = baton_rs_queue_new(vm->executor);
+  baton_leave(L);
+  return 0;
+}
+
+static int wait_for_rest(lua_State *L) {
+  lua_pushinteger(L, baton_lua_finish(L, 1));
+  return 1;
+}
+
+/* The main process has been killed, and goes on only to wait for the others. */
+static void tell_of_kill(struct baton_process *process) {
+  lua_settop(process->L, 0);
+  baton_lua_prepare_ending(process, BATON_WAS_KILLED);
+  baton_enter(process->L);
+  baton_lua_post_ending(process);
+  process->is_ending = 0;
+  baton_leave(process->L);
+}
+
+/* The main process was killed, which is no error: the others go on to their end. */
+static int end_after_kill(lua_State *L, struct baton_process *process) {
+  int status = EXIT_FAILURE;
+  baton_enter(L);
+  baton_rs_pardon(process->vm->executor, process->kernel_id);
+  process->killed = 0;
+  baton_leave(L);
+  lua_settop(L, 0);
+  lua_pushcfunction(L, wait_for_rest);
+  if (lua_pcall(L, 0, 1, 0) == LUA_OK) status = (int)lua_tointeger(L, -1);
+  return status;
+}
+
+/* A state that lives as long as the VM; answers its address. */
+static int make_last_state(lua_State *L) {
+  lua_State *last = lua_newthread(L);
+  baton_lua_set_base_depth(last);
+  baton_lua_keep_private(L, last);
+  lua_pushlightuserdata(L, last);
+  return 1;
+}
+
+/* Waits for the others, and ends those that are left, on a state of its own: the results on the
+   process's stay for whoever joins it. */
+static int end_others(struct baton_process *process) {
+  struct baton_resumed resumed;
+  int status = EXIT_FAILURE;
+  lua_State *last = NULL;
+  if (lua_checkstack(process->L, 4)) {
+    lua_pushcfunction(process->L, make_last_state);
+    if (lua_pcall(process->L, 0, 1, 0) == LUA_OK) last = lua_touserdata(process->L, -1);
+    lua_pop(process->L, 1);
+  }
+  if (last == NULL) return status;
+  resumed.previous = process->resumed;
+  resumed.process = process;
+  resumed.L = last;
+  baton_signal_fence();
+  process->resumed = &resumed;
+  lua_pushcfunction(last, wait_for_rest);
+  if (lua_pcall(last, 0, 1, 0) == LUA_OK) status = (int)lua_tointeger(last, -1);
+  lua_settop(last, 0);
+  baton_lua_set_interruptible(0);
+  baton_lua_finish(last, 0);
+  process->resumed = resumed.previous;
+  baton_signal_fence();
+  return status;
+}
+
+/*
+** The body of the process that forked has returned in the child, where there is no main process: it
+** ends the program, when the others have ended. Returns 0 if another process is ending it. Outside
+** the VM at both ends.
+*/
+static int end_as_main(struct baton_process *process) {
+  lua_State *L = process->L;
+  if (process->killed && process->vm->exiting) return 0;
+  baton_enter(L);
+  baton_rs_pardon(process->vm->executor, process->kernel_id);
+  process->killed = 0;
+  baton_rs_release_joiners(process->vm->executor, process->kernel_id);
+  baton_leave(L);
+  exit_status = end_others(process);
+  close_state(process);
+  return 1;
+}
+
+/* Opens Lua and runs the body as a plain protected call at the base, as the standalone `lua` does.
+   Outside the VM at both ends. */
+static int run_main(struct baton_process *first, lua_CFunction body, int argc, char **argv) {
+  struct baton_vm *vm = first->vm;
+  int status = EXIT_FAILURE;
+  lua_State *L = luaL_newstate();
+  if (L == NULL) {
+    fprintf(stderr, "%s: cannot create state: not enough memory\n", vm->progname);
+    return EXIT_FAILURE;
+  }
+  baton_lua_set_allocator(L);
+  baton_lua_begin_steps(L);
+  vm->main = L;
+  first->L = L;
+  vm->global = G(L);
+  first->global = G(L);
+  lua_pushcfunction(L, open_vm);
+  lua_pushlightuserdata(L, first);
+  if (lua_pcall(L, 1, 0, 0) != LUA_OK) {
+    report_error(L);
+    return EXIT_FAILURE;
+  }
+  baton_lua_note_function(body);
+  baton_lua_watch_signals(vm);
+  lua_pushcfunction(L, body);
+  lua_pushinteger(L, argc);
+  lua_pushlightuserdata(L, argv);
+  status = lua_pcall(L, 2, 1, 0);
+  baton_lua_run_exit_hook(vm->main_process);
+  if (!vm->main_process->killed) {
+    if (status == LUA_OK) {
+      status = (int)lua_tointeger(L, -1);
+    } else {
+      report_error(L);
+      status = EXIT_FAILURE;
+    }
+  } else if (vm->exiting) { /* another process ends the program */
+    return status;
+  } else {
+    tell_of_kill(vm->main_process);
+    status = end_after_kill(L, vm->main_process);
+  }
+  baton_lua_set_interruptible(0);
+  lua_settop(L, 0);
+  baton_lua_finish(L, 0);
+  close_state(vm->main_process);
+  exit_status = status;
+  return status;
+}
+
+/* The life of a process on its own C stack. Inside the VM at both ends. */
+void baton_lua_run(struct baton_process *process) {
+  baton_rs_stack_bounds(process->vm->executor, process->kernel_id, &process->stack_guard,
+      &process->stack_low, &process->stack_high);
+  baton_gate_leave();
+  if (process->body != NULL) {
+    run_main(process, process->body, process->argc, process->argv);
+    (void)baton_gate_enter(); /* the state is closed: there is nothing to enter but the executor */
+    return;
+  }
+  baton_lua_run_body(process);
+  if (process->vm->heir == process && end_as_main(process)) {
+    (void)baton_gate_enter(); /* as above */
+    return;
+  }
+  baton_enter(process->L);
+  baton_lua_let_go_of_handle(process);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Records that exist before Lua does
+** ======================================================= */
+
+int baton_lua_exit_status(void) { return exit_status; }
+
+struct baton_vm *baton_lua_new_vm(const void *executor, const char *progname) {
+  struct baton_vm *vm = calloc(1, sizeof *vm);
+  if (vm == NULL) abort();
+  baton_lua_install_calls();
+  baton_lua_install_process();
+  baton_ffi_install();
+  baton_lua_note_function_that_ends(exit_program);
+  vm->executor = executor;
+  vm->progname = progname;
+  vm->pid = getpid();
+  baton_lua_end_with(vm);
+  return vm;
+}
+
+struct baton_process *baton_lua_new_main(struct baton_vm *vm, lua_CFunction body,
+    void (*report)(lua_State *L), int argc, char **argv) {
+  struct baton_process *process = calloc(1, sizeof *process);
+  if (process == NULL) abort();
+  report_error = report;
+  process->vm = vm;
+  process->id = ++vm->next_id;
+  process->body = body;
+  process->argc = argc;
+  process->argv = argv;
+  process->outcome = BATON_ALIVE;
+  return process;
+}
+
+void baton_lua_set_main_id(struct baton_process *process, uint64_t id) { process->kernel_id = id; }
+
+/* }====================================================== */

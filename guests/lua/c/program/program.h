@@ -1,0 +1,44 @@
+/*
+** The program: its start, its end, its signals, and the child of a fork.
+*/
+#ifndef BATON_PROGRAM_H
+#define BATON_PROGRAM_H
+
+#include "seam/guest.h"
+
+/* {======================================================
+** For the Rust half and the interpreter
+** ======================================================= */
+
+/* program.c */
+void baton_lua_run(struct baton_process *process);
+void baton_lua_openlibs(lua_State *L);
+int baton_lua_wait_for_rest(lua_State *L);
+int baton_lua_main_was_killed(void);
+void baton_lua_keep_thread(int on);
+
+/* forking.c */
+void baton_lua_forked(void);
+
+/* signals.c */
+void baton_lua_signalled(struct baton_vm *vm); /* Inside the VM. */
+int baton_lua_report_wanted(void);
+void baton_lua_set_interruptible(int on);
+
+/* }====================================================== */
+
+/* {======================================================
+** Between the files of this folder
+** ======================================================= */
+
+/* signals.c */
+void baton_lua_watch_signals(struct baton_vm *vm);
+
+/* ending.c */
+int baton_lua_finish(lua_State *L, int wait);
+/* The program's end is that of this VM. */
+void baton_lua_end_with(const struct baton_vm *vm);
+
+/* }====================================================== */
+
+#endif

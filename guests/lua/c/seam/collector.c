@@ -1,0 +1,289 @@
+/*
+** The collector: finalizers, which may wait here, and major collections in steps (see seam.h).
+*/
+#include "seam/internals.h"
+
+#include <time.h>
+
+/* A renamed original; the others are in internals.h. */
+LUAI_FUNC void baton_stock_fullgc(lua_State *L, int is_emergency);
+LUAI_FUNC int baton_room_for_finalizers(lua_State *L);
+
+/* {======================================================
+** Major collections in steps
+** ======================================================= */
+
+/*
+** In generational mode Lua makes a major collection in one go. With 118 MB alive that takes 25 ms,
+** in which no other process runs. While other processes live and the heap is large, incremental
+** steps make it instead. Lua 5.5 always does so. See docs/adr/0040.
+**
+** Between two steps the collector is in a state that Lua 5.4 knows: after a "bad collection", which
+** an incremental heap with `lastatomic` other than 0 means. So Lua goes on by itself if the others
+** have ended or the heap is small by then: its next collection makes the heap generational again.
+**
+**   state      gckind  lastatomic        the next step
+**   minor      GEN     0                 a minor collection; if a major one is due: `cycle`
+**   bad        any     objects alive     `cycle`
+**   cycle      INC     bytes alive       a part of the cycle. At its end: `returning` if less than
+**                      before it         9/8 of that is alive, else the next `cycle`
+**   returning  INC     RETURNS           marks a part. When all is marked, Lua's own step makes all
+**                                        that is alive old: `minor`
+*/
+
+/* With less, a collection in one go takes less than half of a slice. In bytes. */
+#define LARGE (16 << 20)
+
+/* Lua's own step takes the collection after this for a good one. */
+#define RETURNS (~(lu_mem)0 / 2)
+
+/* Objects that one step marks in `returning`. */
+#define MARKED_AT_ONCE 4096
+
+int baton_lua_major_is_due(const struct baton_process *process, const global_State *g) {
+  const lu_mem size = gettotalbytes(g), base = g->GCestimate;
+  if (process == NULL || process->vm->living == 0) return 0;
+  if (!process->vm->is_generational || size < LARGE) return 0;
+  if (g->lastatomic != 0) return 1;
+  return g->GCdebt > 0 && size > base + base / 100 * getgcparam(g->genmajormul);
+}
+
+void baton_lua_keep_generational(const struct baton_vm *vm, global_State *g) {
+  if (vm->is_generational && !isdecGCmodegen(g)) g->lastatomic = RETURNS;
+}
+
+static int is_marking(const global_State *g) {
+  return g->gcstate == GCSpause || (g->gcstate == GCSpropagate && g->gray != NULL);
+}
+
+/* Marks so many objects, one in each of Lua's steps: a step of the usual size might go on into the
+   sweep. No finalizer is called meanwhile. */
+static void mark(lua_State *L, global_State *g, int objects) {
+  const lu_byte step_size = g->gcstepsize;
+  int count;
+  g->gcstepsize = 0;
+  for (count = 0; count < objects && is_marking(g); count++) {
+    luaE_setdebt(g, 0);
+    baton_stock_gc_step(L);
+  }
+  g->gcstepsize = step_size;
+  luaE_setdebt(g, -((l_mem)1 << LUAI_GCSTEPSIZE));
+}
+
+/*
+** Lua's step works off all of the debt: after one large allocation that is the whole cycle. Here a
+** step has its usual size, and leaves the debt to the next ones. A debt of more than a quarter of
+** the heap is worked off at once: that bounds the garbage.
+*/
+static void make_part(lua_State *L, global_State *g, int is_returning) {
+  const l_mem debt = g->GCdebt;
+  const int is_late = debt > (l_mem)(gettotalbytes(g) / 4);
+  if (!is_late) luaE_setdebt(g, 0);
+  if (is_returning && is_marking(g))
+    mark(L, g, is_late ? INT_MAX : MARKED_AT_ONCE);
+  else
+    baton_stock_gc_step(L);
+  if (!is_late && debt > 0 && g->gcstate != GCSpause) luaE_setdebt(g, g->GCdebt + debt);
+}
+
+void baton_lua_major_step(lua_State *L, int unused) {
+  global_State *g = G(L);
+  lu_mem before = g->lastatomic;
+  (void)unused;
+  if (before == RETURNS && g->gcstate == GCSpropagate && g->gray == NULL) {
+    baton_stock_gc_step(L);
+    return;
+  }
+  if (before != RETURNS && (g->gckind == KGC_GEN || g->gcstate == GCSpause))
+    before = g->GCestimate;
+  baton_stock_changemode(L, KGC_INC); /* lastatomic is 0 now, so that Lua's step is incremental */
+  make_part(L, g, before == RETURNS);
+  if (before != RETURNS && g->gcstate == GCSpause && g->GCestimate < before + before / 8) {
+    before = RETURNS;
+    luaE_setdebt(g, 0);
+  }
+  g->lastatomic = before;
+}
+
+/* }====================================================== */
+
+/*
+** A finalizer may wait, and meanwhile others collect. The collector's functions do not expect to
+** find the heap in another phase, or in another mode, when a finalizer returns to them: one that
+** goes on with a cycle in a heap which another one has made generational frees what is in use. So
+** the work in whose middle a finalizer was called is given up if the collector was called since;
+** what is left of it is for the next collection. See docs/adr/0020, and `struct baton_collection`.
+*/
+
+/* {======================================================
+** What the collector delays
+** ======================================================= */
+
+/* A clock that costs little, in nanoseconds. */
+static uint64_t coarse_now(void) {
+  struct timespec now;
+#if defined(CLOCK_MONOTONIC_COARSE)
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+#else
+  clock_gettime(CLOCK_MONOTONIC, &now);
+#endif
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/*
+** A piece of the collector's work has ended that began then. If the monitor has asked meanwhile for
+** a warning, by taking the calling thread's right to come in again without the VM's mutex, and the
+** piece was most of what it waited for, the collector is to blame.
+*/
+static void collector_ends(struct baton_process *process, uint64_t began) {
+  if (l_likely((baton_gate_slow() & BATON_SLOW_REVOKED) == 0)) return;
+  if (2 * (coarse_now() - began) >= baton_rs_warn_blocked(process->vm->executor))
+    process->vm->collector_is_to_blame = 1;
+}
+
+/* }====================================================== */
+
+static void restore_put_off(struct baton_process *process) {
+  struct baton_vm *vm = process->vm;
+  if (l_likely(vm->set_aside == NULL)) return;
+  process->global->tobefnz = (GCObject *)vm->set_aside;
+  vm->set_aside = NULL;
+}
+
+/* Whether the collector came to the end of what it does. */
+static int collect(lua_State *L, void (*work)(lua_State *L, int argument), int argument) {
+  struct baton_process *process = baton_lua_running(L);
+  struct baton_collection collection;
+  uint64_t began;
+  int is_done;
+  if (process == NULL) {
+    work(L, argument);
+    return 1;
+  }
+  process->vm->collections++;
+  restore_put_off(process); /* if an error of the collector's has gone past it */
+  collection.previous = process->collection;
+  collection.allows_hooks = L->allowhook;
+  process->collection = &collection;
+  began = coarse_now();
+  /* ISO C allows setjmp as the whole of a condition, and not in an assignment (7.13.1.1). */
+  if (_setjmp(collection.give_up) == 0) {
+    work(L, argument);
+    is_done = 1;
+  } else {
+    is_done = 0;
+  }
+  process->collection = collection.previous;
+  restore_put_off(process);
+  if (is_done) collector_ends(process, began);
+  return is_done;
+}
+
+/* From a finalizer's call, which ended with `status`: its caller in the collector would end the
+   call so, and then go on. */
+static l_noret give_up_collection(lua_State *L, struct baton_collection *collection, int status) {
+  L->ci->callstatus &= (unsigned short)~CIST_FIN;
+  L->allowhook = collection->allows_hooks;
+  G(L)->gcstp &= cast_byte(~GCSTPGC);
+  if (status != LUA_OK) {
+    luaE_warnerror(L, "__gc");
+    L->top.p--;
+  }
+  _longjmp(collection->give_up, 1);
+}
+
+LUAI_FUNC int baton_finalizer_pcall(
+    lua_State *L, Pfunc func, void *u, ptrdiff_t oldtop, ptrdiff_t ef) {
+  struct baton_process *process = baton_lua_running(L);
+  struct baton_mark mark;
+  struct baton_use interrupted;
+  void *object;
+  lua_CFunction object_of;
+  uint64_t before;
+  int status;
+  if (process == NULL) return luaD_pcall(L, func, u, oldtop, ef);
+  if (l_unlikely(process->vm->living > 0) && baton_seam_hooks.put_off(L, process)) return LUA_OK;
+  before = process->vm->collections;
+  baton_lua_keep_generational(process->vm, G(L));
+  /* The C function in whose middle this is goes on afterwards with what it is about. */
+  object = process->object;
+  object_of = process->object_of;
+  baton_lua_use_begins(&interrupted, process, baton_lua_object_of_running_call(process, L));
+  baton_lua_begin_hold(process, &mark, BATON_MARK_FINALIZER);
+  status = luaD_pcall(L, func, u, oldtop, ef);
+  baton_lua_end_hold(process);
+  baton_lua_use_ends(&interrupted);
+  process->object = object;
+  process->object_of = object_of;
+  if (l_unlikely(process->killed)) baton_lua_arm(L);
+  if (l_unlikely(process->collection != NULL && process->vm->collections != before))
+    give_up_collection(L, process->collection, status);
+  return status;
+}
+
+int baton_lua_is_finalizing(const struct baton_vm *vm) {
+  return vm->finalizing && vm->finalizer != NULL && vm->finalizer->outcome == BATON_ALIVE;
+}
+
+static void step(lua_State *L, int unused) {
+  (void)unused;
+  baton_stock_gc_step(L);
+}
+
+/*
+** Within a finalizer, where the collector is stopped, a step collects nothing; then the one outside
+** has not been interfered with.
+*/
+LUAI_FUNC void luaC_step(lua_State *L) {
+  global_State *g = G(L);
+  struct baton_process *process = baton_lua_running(L);
+  int was_finalizing;
+  if (g->gcstp != 0) {
+    baton_stock_gc_step(L);
+    return;
+  }
+  was_finalizing = process != NULL && baton_lua_is_finalizing(process->vm);
+  collect(L, baton_lua_major_is_due(process, g) ? baton_lua_major_step : step, 0);
+  if (l_unlikely(was_finalizing)) baton_seam_hooks.let_finalizers_run(L, process);
+}
+
+/* As often as finalizers wait, but not for ever: they may leave others behind. */
+#define ATTEMPTS 1000
+
+LUAI_FUNC void luaC_fullgc(lua_State *L, int is_emergency) {
+  int attempts = 0;
+  while (!collect(L, baton_stock_fullgc, is_emergency) && attempts++ < ATTEMPTS) {
+  }
+}
+
+LUAI_FUNC void luaC_changemode(lua_State *L, int mode) {
+  const struct baton_process *process = baton_lua_running(L);
+  int attempts = 0;
+  if (process != NULL) process->vm->is_generational = mode == KGC_GEN;
+  while (!collect(L, baton_stock_changemode, mode) && attempts++ < ATTEMPTS) {
+  }
+}
+
+/* Whether finalizers are left to the daemon now, all but those that never wait, which are called
+   here. */
+static int leaves_finalizers(lua_State *L, struct baton_process *process) {
+  struct baton_vm *vm = process->vm;
+  if (vm->closing || !baton_lua_is_finalizing(vm)) {
+    vm->seen_last = NULL;
+    return 0;
+  }
+  baton_seam_hooks.leave_finalizers(L, process);
+  return 1;
+}
+
+/*
+** Finalizers wait for another collection where Lua's stack is all but full. Lua 5.4.9 takes for
+** them the slots that it has in store for handling an overflow, and keeps them: the overflow that
+** comes next would then be reported as an error in error handling.
+*/
+LUAI_FUNC int baton_room_for_finalizers(lua_State *L) {
+  const ptrdiff_t needed = L->top.p - L->stack.p + BASIC_STACK_SIZE;
+  struct baton_process *process = baton_lua_running(L);
+  if (needed > LUAI_MAXSTACK || !luaD_checkminstack(L)) return 0;
+  return process == NULL || !leaves_finalizers(L, process);
+}

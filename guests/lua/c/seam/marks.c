@@ -1,0 +1,221 @@
+/*
+** Marks of what a process is inside of, the kills that they hold back, and errors: where they go,
+** and what they leave behind.
+*/
+#include "seam/internals.h"
+
+/* The renamed originals. */
+LUAI_FUNC void baton_close_call(lua_State *L, StkId func, int nresults);
+LUAI_FUNC void baton_close_callnoyield(lua_State *L, StkId func, int nresults);
+
+/* {======================================================
+** Errors
+** ======================================================= */
+
+/* Tells the kernel whether the killed process holds the kill back now. Inside the VM. */
+static void sync_kill_hold(struct baton_process *process) {
+  if (process->holds == 0) process->held_for = process->abandoned = 0;
+  baton_rs_set_kill_hold(process->vm->executor, process->kernel_id, process->holds > 0);
+}
+
+static void drop_mark(struct baton_process *process) {
+  struct baton_mark *mark = process->marks;
+  process->marks = mark->previous;
+  if (mark->kind == BATON_MARK_FOREIGN_STATE) {
+    process->foreign_states--;
+  } else if (mark->kind == BATON_MARK_COLLECTOR) {
+    process->global->gcstp &= cast_byte(~GCSTPGC);
+  } else if (mark->kind == BATON_MARK_TURN) {
+    ((struct baton_turn_mark *)mark)->ends(mark);
+  } else {
+    /* none are left once the program ends */
+    if (mark->kind == BATON_MARK_CRITICAL && process->criticals > 0) {
+      process->criticals--;
+      baton_rs_leave_critical(process->vm->executor);
+    }
+    process->holds--;
+    if (l_unlikely(process->killed) && process->holds == 0) sync_kill_hold(process);
+  }
+}
+
+static void put_mark(
+    struct baton_process *process, struct baton_mark *mark, enum baton_mark_kind kind) {
+  mark->previous = process->marks;
+  mark->kind = kind;
+  process->marks = mark;
+  if (kind == BATON_MARK_FOREIGN_STATE) {
+    process->foreign_states++;
+  } else if (kind == BATON_MARK_COLLECTOR) {
+    process->global->gcstp |= GCSTPGC;
+  } else if (kind == BATON_MARK_TURN) {
+    return; /* what is held is noted by who puts the mark */
+  } else if (process->holds++ == 0 && l_unlikely(process->killed)) {
+    sync_kill_hold(process);
+  }
+}
+
+void baton_lua_begin_critical(struct baton_process *process, struct baton_mark *mark) {
+  put_mark(process, mark, BATON_MARK_CRITICAL);
+  process->criticals++;
+  baton_rs_enter_critical(process->vm->executor);
+}
+
+void baton_lua_end_critical(struct baton_process *process) { drop_mark(process); }
+
+void baton_lua_begin_hold(
+    struct baton_process *process, struct baton_mark *mark, enum baton_mark_kind kind) {
+  put_mark(process, mark, kind);
+}
+
+void baton_lua_end_hold(struct baton_process *process) { drop_mark(process); }
+
+void baton_lua_stop_collector(struct baton_process *process, struct baton_mark *mark) {
+  put_mark(process, mark, BATON_MARK_COLLECTOR);
+}
+
+void baton_lua_restart_collector(struct baton_process *process) { drop_mark(process); }
+
+void baton_lua_put_turn(struct baton_process *process, struct baton_turn_mark *mark) {
+  put_mark(process, &mark->mark, BATON_MARK_TURN);
+}
+
+void baton_lua_drop_turn(struct baton_process *process) { drop_mark(process); }
+
+void baton_lua_leave_criticals(struct baton_process *process) {
+  for (; process->criticals > 0; process->criticals--)
+    baton_rs_leave_critical(process->vm->executor);
+}
+
+/* While the process is suspended it is in no critical section, and these hold no kill back. */
+void baton_lua_hold_for_criticals(struct baton_process *process, int holds) {
+  if (process->criticals == 0) return;
+  if (holds)
+    process->holds += process->criticals;
+  else
+    process->holds -= process->criticals;
+  if (process->killed) sync_kill_hold(process);
+}
+
+/* The C stack is about to be cut back to `where`. */
+static void leave_collections(struct baton_process *process, const void *where) {
+  while (process->collection != NULL && (const char *)process->collection < (const char *)where)
+    process->collection = process->collection->previous;
+}
+
+/* The stack is about to be cut back to `where`: forget what is deeper. */
+static void unwind(struct baton_process *process, const void *where) {
+  unsigned criticals = process->criticals;
+  while (process->marks != NULL && (const char *)process->marks < (const char *)where)
+    drop_mark(process);
+  while (process->resumed != NULL && (const char *)process->resumed < (const char *)where)
+    process->resumed = process->resumed->previous;
+  leave_collections(process, where);
+  /* for what was put off */
+  if (l_unlikely(criticals > 0 && process->criticals == 0)) baton_lua_request_safepoint(process);
+}
+
+struct lua_longjmp *baton_lua_throw_target(lua_State *L, struct lua_longjmp *c) {
+  struct baton_process *process = baton_lua_running(L);
+  uintptr_t where = (uintptr_t)c;
+  lua_State *base;
+  if (process == NULL || process->stack_high == 0) return c;
+  if (where >= process->stack_low && where < process->stack_high) {
+    unwind(process, c);
+    return c;
+  }
+  /* The handler is on another process's stack (Lua looks for it in the main state). */
+  base = process->L;
+  if (base->errorJmp == NULL) return c;
+  if (L != base) {
+    setobjs2s(base, base->top.p, L->top.p - 1);
+    base->top.p++;
+    L->top.p--;
+  }
+  unwind(process, base->errorJmp);
+  return base->errorJmp;
+}
+
+/* nanoseconds that a __close method may put a kill off, while it runs */
+#define HOLD_BOUND 5000000000u
+
+int baton_lua_kill_is_due(struct baton_process *process) {
+  if (process->killed == 0) return 0;
+  return process->holds == 0 || process->abandoned || process->held_for >= HOLD_BOUND;
+}
+
+/* Inside the VM; by the stack's spare slots, since a Lua frame may have none of its own left. */
+static l_noret raise_kill(lua_State *L, struct baton_process *process) {
+  Udata *handle = cast(Udata *, cast_charp(process) - udatamemoffset(BATON_UV_COUNT));
+  setobj2s(L, L->top.p, &handle->uv[BATON_UV_REASON - 1].uv);
+  L->top.p++;
+  baton_lua_request_safepoint(process); /* raised again wherever it is caught */
+  luaD_throw(L, LUA_ERRRUN); /* not lua_error: message handlers are passed over */
+}
+
+void baton_lua_raise_kill(lua_State *L, struct baton_process *process) {
+  lua_lock(L);
+  raise_kill(L, process);
+}
+
+enum baton_debt baton_lua_debt(struct baton_process *process) {
+  if (baton_lua_kill_is_due(process)) return BATON_OWES_KILL;
+  return process->interrupted && process->killed == 0 && process->criticals == 0
+      ? BATON_OWES_INTERRUPT
+      : BATON_OWES_NOTHING;
+}
+
+void baton_lua_raise(lua_State *L, struct baton_process *process, enum baton_debt debt) {
+  if (debt == BATON_OWES_KILL) baton_lua_raise_kill(L, process);
+  if (debt == BATON_OWES_INTERRUPT) {
+    process->interrupted = 0;
+    lua_lock(L);
+    luaD_checkstack(L, LUA_MINSTACK); /* a Lua frame has none to spare */
+    lua_unlock(L);
+    luaL_error(L, "interrupted!");
+  }
+}
+
+void baton_lua_raise_owed(lua_State *L, struct baton_process *process) {
+  baton_lua_raise(L, process, baton_lua_debt(process));
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Functions of Lua's that close variables
+** ======================================================= */
+
+LUAI_FUNC void baton_close_call(lua_State *L, StkId func, int nresults) {
+  struct baton_process *process = baton_lua_running(L);
+  struct baton_mark mark;
+  if (process == NULL) {
+    luaD_call(L, func, nresults);
+    return;
+  }
+  put_mark(process, &mark, BATON_MARK_CLOSE);
+  luaD_call(L, func, nresults);
+  drop_mark(process);
+  if (l_unlikely(process->killed)) baton_lua_arm(L);
+}
+
+LUAI_FUNC void baton_close_callnoyield(lua_State *L, StkId func, int nresults) {
+  struct baton_process *process = baton_lua_running(L);
+  struct baton_mark mark;
+  if (process == NULL) {
+    luaD_callnoyield(L, func, nresults);
+    return;
+  }
+  put_mark(process, &mark, BATON_MARK_CLOSE);
+  luaD_callnoyield(L, func, nresults);
+  drop_mark(process);
+  if (l_unlikely(process->killed)) baton_lua_arm(L);
+}
+
+/* }====================================================== */
+
+int baton_lua_is_in_finalizer(const struct baton_process *process) {
+  const struct baton_mark *mark;
+  for (mark = process->marks; mark != NULL; mark = mark->previous)
+    if (mark->kind == BATON_MARK_FINALIZER) return 1;
+  return 0;
+}

@@ -1,0 +1,304 @@
+/*
+** Safepoints, the slow way into the VM, and what a switch keeps for each process.
+*/
+#include "seam/internals.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+
+/* The renamed originals. */
+LUAI_FUNC int baton_stock_traceexec(lua_State *L, const Instruction *pc);
+LUAI_FUNC void baton_stock_shrinkstack(lua_State *L);
+
+/*
+** Foreign calls that were retaken and have not come back, in all VMs. While there are any, no stack
+** is shrunk: API functions that do not lock read the stack of a process that is outside. Changed by
+** who owns a VM; read likewise.
+*/
+static atomic_int outstanding;
+
+/* __cxa_get_globals of the C++ runtime, once a module has brought one. */
+static void **(*exception_globals)(void);
+
+struct baton_process *baton_lua_here(lua_State *L) { return baton_lua_running(L); }
+
+/* {======================================================
+** Safepoints
+** ======================================================= */
+
+/*
+** A killed process looks at every instruction, so that the time between two looks is its own,
+** unless it is long: then it was not let run, or waited, and only a moment of it counts.
+*/
+static void count_hold(struct baton_process *process) {
+  enum { MOMENT = 1000000 };
+  uint64_t now = baton_rs_now(), since = now - process->held_at;
+  if (process->holds > 0 && process->held_at != 0)
+    process->held_for += since < MOMENT ? since : MOMENT;
+  process->held_at = now;
+}
+
+static void safepoint(lua_State *L, struct baton_process *process) {
+  if (process->foreign_states == 0) baton_rs_safepoint(process->vm->executor);
+  if (l_unlikely(process->killed)) count_hold(process);
+  if (l_unlikely(process->killed || process->interrupted)) {
+    lua_unlock(L);
+    baton_lua_raise_owed(L, process);
+    lua_lock(L);
+  }
+}
+
+/* Lua's frame as a hook finds it. `pc` is the current instruction. */
+static void save_frame(lua_State *L, const Instruction *pc) {
+  CallInfo *ci = L->ci;
+  ci->u.l.savedpc = pc + 1;
+  if (!isIT(*pc)) L->top.p = ci->top.p; /* else `top` is in use and right */
+}
+
+/* In a simulated run every instruction is looked at, whatever hooks there are. */
+static int trace_step(lua_State *L, const Instruction *pc) {
+  struct baton_process *process = baton_lua_running(L);
+  CallInfo *ci = L->ci;
+  if (process != NULL &&
+      (baton_lua_count_step(process->vm) || l_unlikely(process->killed | process->interrupted))) {
+    save_frame(L, pc);
+    safepoint(L, process);
+  }
+  baton_stock_traceexec(L, pc);
+  L->hookmask |= BATON_HOOK_BIT;
+  ci->u.l.trap = 1;
+  return 1;
+}
+
+LUAI_FUNC int luaG_traceexec(lua_State *L, const Instruction *pc) {
+  if (l_unlikely(baton_simulated)) return trace_step(L, pc);
+  if (l_unlikely(L->hookmask & BATON_HOOK_BIT)) {
+    struct baton_process *process = baton_lua_running(L);
+    L->hookmask &= ~BATON_HOOK_BIT;
+    if (process != NULL) {
+      CallInfo *ci = L->ci;
+      save_frame(L, pc);
+      safepoint(L, process);
+      if (l_unlikely(process->killed)) { /* held back: look again at every instruction */
+        L->hookmask |= BATON_HOOK_BIT;
+        baton_stock_traceexec(L, pc);
+        ci->u.l.trap = 1;
+        return 1;
+      }
+    }
+  }
+  return baton_stock_traceexec(L, pc);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Entering, and what is kept for each process
+** ======================================================= */
+
+/*
+** To the calling thread's errno, found afresh: compilers take its address to be the same all
+** through a function, and after a cold enter it would be that of the thread which the process came
+** from, where by now another one may be between a call that fails and its look at errno.
+*/
+static __attribute__((noinline)) void restore_errno(int value) {
+  errno = value;
+  __asm__ volatile("" ::: "memory");
+}
+
+/* As long as threads are short, calls of foreign functions are looked at before they are made
+   (policies.c). */
+void baton_lua_watch_threads(struct baton_vm *vm) {
+  int are_short = (size_t)vm->outstanding >= baton_rs_threads_for_calls(vm->executor);
+  if (are_short == vm->threads_are_short) return;
+  vm->threads_are_short = are_short;
+  /* as in baton_lua_use_begins */
+  __atomic_fetch_add(&baton_calls_watched, are_short ? 1 : -1, __ATOMIC_RELAXED);
+}
+
+LUAI_FUNC void luaD_shrinkstack(lua_State *L) {
+  if (atomic_load_explicit(&outstanding, memory_order_relaxed) == 0) baton_stock_shrinkstack(L);
+}
+
+/* The process is out in a foreign call while the VM goes on. */
+static void begin_outstanding(struct baton_process *process) {
+  process->retaken = 1;
+  process->vm->outstanding++;
+  baton_lua_watch_threads(process->vm);
+  atomic_fetch_add_explicit(&outstanding, 1, memory_order_relaxed);
+}
+
+static void end_outstanding(struct baton_process *process) {
+  process->retaken = 0;
+  process->vm->outstanding--;
+  baton_lua_watch_threads(process->vm);
+  atomic_fetch_sub_explicit(&outstanding, 1, memory_order_relaxed);
+}
+
+/*
+** The running C function was asked to give way, and then, as it goes on using the API, again: a VM
+** instruction has not come in between. It gives way here if others may run beside it, just as if
+** the VM had been taken from it before it came in. If foreign frames are on the stack, others run
+** on other threads.
+*/
+static int give_way_in_call(lua_State *L, struct baton_process *process) {
+  void *object;
+  int verdict = 0;
+  if (L->hookmask & BATON_HOOK_BIT) verdict = baton_seam_hooks.may_give_way(process, &object);
+  if (verdict == 0) return 0;
+  if (verdict == 1) {
+    baton_rs_safepoint(process->vm->executor);
+    return 1;
+  }
+  baton_lua_use_begins(&process->use, process, object);
+  begin_outstanding(process);
+  process->pinned = 1;
+  baton_rs_safepoint_in_call(process->vm->executor);
+  end_outstanding(process);
+  baton_lua_use_ends(&process->use);
+  return 1;
+}
+
+void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
+  struct baton_process *process = baton_lua_running(L);
+  int saved_errno = errno;
+  /* No process of ours: a state that a module made for itself, on whatever thread. Let it be. */
+  if (process == NULL) return;
+  if (slow & (BATON_SLOW_REVOKED | BATON_SLOW_CAS | BATON_SLOW_FORKED)) {
+    process->saved_errno = saved_errno;
+    if (exception_globals != NULL) {
+      void **globals = exception_globals();
+      process->exceptions[0] = globals[0];
+      process->exceptions[1] = globals[1];
+    }
+    if (process->calls_back)
+      baton_rs_enter_cold_pinned(process->vm->executor);
+    else
+      baton_rs_enter_cold(process->vm->executor);
+    process->vm->collector_is_to_blame = 0;
+    /* perhaps on another thread from here on */
+    if (process->retaken) {
+      process->pinned |= process->calls_back;
+      baton_lua_use_ends(&process->use);
+      end_outstanding(process);
+    }
+  }
+  if (baton_gate_here()->slow & BATON_SLOW_ATTENTION) {
+    __atomic_fetch_and(&baton_gate_here()->slow, ~BATON_SLOW_ATTENTION, __ATOMIC_ACQ_REL);
+    if (!give_way_in_call(L, process)) baton_lua_arm(L);
+  }
+  restore_errno(saved_errno);
+}
+
+/* The VM was taken from the process's foreign call: put away what belongs to the VM. */
+void baton_lua_detach(struct baton_process *process) {
+  global_State *g = process->global;
+  process->gc_stopped = g->gcstp & GCSTPGC;
+  g->gcstp &= cast_byte(~GCSTPGC);
+  begin_outstanding(process);
+}
+
+/* A foreign call moves. When it has, the switch away from here has put away what belongs to the
+   VM. */
+enum baton_departure baton_lua_move_out(struct baton_process *process) {
+  enum baton_departure departure;
+  begin_outstanding(process);
+  departure = (enum baton_departure)baton_rs_move_out(process->vm->executor);
+  if (departure != BATON_MOVED) end_outstanding(process);
+  return departure;
+}
+
+/* The process goes on here with its foreign call. Outside the VM. */
+void baton_lua_arrived(struct baton_process *process) {
+  baton_gate_set_process(process);
+  if (exception_globals != NULL) {
+    void **globals = exception_globals();
+    globals[0] = process->exceptions[0];
+    globals[1] = process->exceptions[1];
+  }
+}
+
+/* In a fork's child: the calls that are out elsewhere never come back. */
+void baton_lua_forget_calls(struct baton_vm *vm) {
+  vm->outstanding = 0;
+  baton_lua_watch_threads(vm);
+  atomic_store_explicit(&outstanding, 0, memory_order_relaxed);
+}
+
+/* C levels below which no C code but the process's own base stands on its stack. */
+#define BASE_LEVELS 2
+
+/* A process that is left with foreign frames on its stack continues only on the thread that it was
+   left on. */
+static void update_pin(struct baton_process *process) {
+  int pinned = process->outcome == BATON_ALIVE && baton_lua_has_foreign_frames(process);
+  if (pinned != process->pinned) {
+    process->pinned = (unsigned char)pinned;
+    baton_rs_set_pinned(process->vm->executor, process->kernel_id, pinned);
+  }
+}
+
+/* What C code on the process's stack may look at when it goes on. */
+static inline void keep_errno(struct baton_process *from) {
+  from->errno_kept = getCcalls(from->L) > BASE_LEVELS || from->resumed != NULL || from->pinned;
+  if (l_unlikely(from->errno_kept)) { /* C code other than the process's base is on its stack */
+    from->saved_errno = errno;
+    update_pin(from);
+  }
+}
+
+/* The rest of a switch, where either process is missing, Lua's state is not open yet, or C++ is
+   there. */
+static __attribute__((noinline)) void switch_exceptionally(
+    struct baton_process *from, struct baton_process *to) {
+  global_State *g = from != NULL ? from->global : to->global;
+  if (from != NULL && g != NULL) {
+    keep_errno(from);
+    from->gc_stopped = g->gcstp & GCSTPGC;
+    g->gcstp &= cast_byte(~GCSTPGC);
+  }
+  if (from != NULL && exception_globals != NULL) {
+    void **globals = exception_globals();
+    from->exceptions[0] = globals[0];
+    from->exceptions[1] = globals[1];
+  }
+  baton_gate_set_process(to);
+  if (to == NULL) return;
+  if (to->errno_kept) errno = to->saved_errno;
+  if (g != NULL) g->gcstp |= to->gc_stopped;
+  if (exception_globals != NULL) {
+    void **globals = exception_globals();
+    globals[0] = to->exceptions[0];
+    globals[1] = to->exceptions[1];
+  }
+}
+
+void baton_lua_switched(struct baton_process *from, struct baton_process *to) {
+  global_State *g;
+  lu_byte stop;
+  if (l_unlikely(
+          from == NULL || to == NULL || exception_globals != NULL || (g = from->global) == NULL)) {
+    switch_exceptionally(from, to);
+    return;
+  }
+  keep_errno(from);
+  stop = g->gcstp;
+  from->gc_stopped = stop & GCSTPGC;
+  g->gcstp = cast_byte((stop & ~GCSTPGC) | to->gc_stopped);
+  baton_gate_set_process(to);
+  if (l_unlikely(to->errno_kept)) errno = to->saved_errno;
+}
+
+/* A module was loaded: it may have brought the C++ runtime. */
+void baton_lua_note_exception_globals(void) {
+  if (exception_globals == NULL) {
+    void *found = dlsym(RTLD_DEFAULT, "__cxa_get_globals");
+    *(void **)(&exception_globals) = found;
+  }
+}
+
+/* So that recursion in a process fails at the depth at which it fails in a script under `lua`. */
+void baton_lua_set_base_depth(lua_State *L) { L->nCcalls = 1; }
+
+/* }====================================================== */

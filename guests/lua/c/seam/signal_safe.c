@@ -1,0 +1,143 @@
+/*
+** What may run inside a signal handler, wherever the signal has interrupted the thread: in malloc,
+** in Lua, inside the VM or outside.
+**
+** These functions call each other, and of others only what POSIX calls async-signal-safe: write,
+** memcpy, strcmp, strlen and strnlen. They take no lock, no memory and no part in entering the VM.
+** One call leads out of the C files: `baton_rs_request_signalled`, which sets a bit and writes to a
+** descriptor.
+**
+** Their callers are the handlers: `on_interrupt` and `on_quit` (program/signals.c), `on_signal`
+** (objects/signal_channels.c), and in Rust those of the preemption signal and of faults.
+*/
+#include "seam/internals.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* {======================================================
+** Safepoints
+** ======================================================= */
+
+/* New frames look at hookmask; the topmost Lua frame looks at its own trap. */
+void baton_lua_arm(lua_State *L) {
+  CallInfo *ci;
+  L->hookmask |= BATON_HOOK_BIT;
+  for (ci = L->ci; ci != NULL; ci = ci->previous) {
+    if (isLua(ci)) {
+      ci->u.l.trap = 1;
+      return;
+    }
+  }
+}
+
+void baton_lua_preempt(void) {
+  struct baton_gate *here = baton_gate_here();
+  struct baton_process *process = here->process;
+  if ((here->gate & 1) == 0 && process != NULL && process->global != NULL)
+    baton_lua_arm(baton_lua_innermost(process));
+}
+
+/* The VM that signals are for: the program's. Set once. */
+static struct baton_vm *program;
+
+void baton_lua_have_signals_for(struct baton_vm *vm) { program = vm; }
+
+/*
+** The thread that the signal has interrupted looks at its next instruction (inside the VM) or when
+** it enters (outside); if it is not the owner's thread, the executor's kick finds that one.
+*/
+void baton_lua_ask_for_safepoint(void) {
+  __atomic_fetch_or(&baton_gate_here()->slow, BATON_SLOW_ATTENTION, __ATOMIC_ACQ_REL);
+  baton_lua_preempt();
+  baton_rs_request_signalled(program->executor);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Texts
+** ======================================================= */
+
+/* A text that is being made; what does not fit is left out. */
+struct text {
+  char bytes[480];
+  size_t size;
+};
+
+static void add_bytes(struct text *text, const char *bytes, size_t size) {
+  const size_t room = sizeof text->bytes - text->size;
+  if (size > room) size = room;
+  memcpy(text->bytes + text->size, bytes, size);
+  text->size += size;
+}
+
+static void add(struct text *text, const char *words) { add_bytes(text, words, strlen(words)); }
+
+/* `base`: 10 or 16. */
+static void add_number(struct text *text, uint64_t number, unsigned base) {
+  char digits[20];
+  size_t at = sizeof digits;
+  do {
+    digits[--at] = "0123456789abcdef"[number % base];
+    number /= base;
+  } while (number != 0);
+  add_bytes(text, digits + at, sizeof digits - at);
+}
+
+/* As baton_lua_title has it. */
+static void add_title(struct text *text, const struct baton_process *process) {
+  add(text, "process ");
+  add_number(text, process->id, 10);
+  if (process->name[0] == '\0') return;
+  add(text, " '");
+  add(text, process->name);
+  add(text, "'");
+}
+
+/* As baton_lua_name_function has it. */
+static void add_function(struct text *text, lua_State *L) {
+  const lua_CFunction function = isLua(L->ci) ? NULL : baton_lua_function_of(L->ci);
+  const char *name = baton_lua_called_name(L, L->ci);
+  if (name != NULL) {
+    add(text, "'");
+    add_bytes(text, name, strnlen(name, 150));
+    add(text, "'");
+  } else {
+    add(text, "a C function");
+    if (function != NULL) {
+      add(text, " at 0x");
+      add_number(text, (uintptr_t)function, 16);
+    }
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Overflows
+** ======================================================= */
+
+/*
+** On the signal stack. The frames of the process stand still, as its thread is here. Others may run
+** beside its call, but no stack moves and no function on a stack is freed while a call is out.
+*/
+int baton_lua_report_overflow(uintptr_t address) {
+  const struct baton_process *process = baton_gate_process();
+  struct text text = {.size = 0};
+  if (process == NULL || address < process->stack_guard || address >= process->stack_low) return 0;
+  add(&text, "baton: ");
+  add_title(&text, process);
+  add(&text, " overflowed its C stack of ");
+  add_number(&text, process->stack_high - process->stack_low, 10);
+  add(&text, " bytes (stack_size) inside ");
+  if (process->global != NULL)
+    add_function(&text, baton_lua_innermost(process));
+  else
+    add(&text, "a C function");
+  add(&text, "; give it more with the option stack_size of spawn\n");
+  if (write(STDERR_FILENO, text.bytes, text.size) < 0) return 1; /* the program ends all the same */
+  return 1;
+}
+
+/* }====================================================== */

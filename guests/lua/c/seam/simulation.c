@@ -1,0 +1,150 @@
+/*
+** Simulated runs (baton --simulate): what of the guest would differ from run to run.
+**
+** The runtime chooses who runs, and when (runtime/core/src/vm/ext/simulation.rs); it counts time in
+** steps, and a step is an instruction of Lua's machine. Here are the rest of what a program can
+** see: the date, the processor time, and the seeds of hashes and of math.random. Foreign calls are
+** made where they stand, one after the other: no call of the ffi moves to another thread or is
+** given up. To wait for a descriptor is refused, since nobody can say when it would be ready.
+*/
+#include "seam/internals.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+int baton_simulated;
+
+static uint64_t run_seed;
+static pid_t simulated_program;
+static uint64_t steps_made;
+
+#define STEPS_PER_SECOND 1000000 /* as the runtime counts them */
+#define FIRST_DATE 1000000000 /* seconds of the epoch: in September 2001 */
+#define YEAR (365 * 24 * 3600)
+
+/* Another one with each seed, as programs seed math.random with it. */
+static time_t date(void) {
+  return (time_t)(FIRST_DATE + run_seed % YEAR + baton_rs_now() / 1000000000u);
+}
+
+/* {======================================================
+** Beginning and end
+** ======================================================= */
+
+static void tell_failure(int status, void *unused) {
+  (void)unused;
+  status &= 0xff; /* as the parent sees it */
+  if (status != 0 && getpid() == simulated_program)
+    fprintf(stderr, "baton: the simulated run failed (status %d); --simulate %llu repeats it\n",
+        status, (unsigned long long)run_seed);
+}
+
+/* Buffers of the C library's own choice have the sizes of what the streams go to, and Lua's objects
+   would lie elsewhere at a terminal. */
+static void fix_buffers(void) {
+  static char input[BUFSIZ], output[BUFSIZ];
+  setvbuf(stdin, input, _IOFBF, sizeof input);
+  setvbuf(stdout, output, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof output);
+}
+
+void baton_lua_simulate(uint64_t seed) {
+  fix_buffers();
+  baton_simulated = 1;
+  run_seed = seed;
+  simulated_program = getpid();
+  on_exit(tell_failure, NULL);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Steps
+** ======================================================= */
+
+int baton_lua_count_step(struct baton_vm *vm) {
+  if (vm->steps_left > 1) {
+    vm->steps_left--;
+    return 0;
+  }
+  steps_made += vm->steps;
+  vm->steps = vm->steps_left = baton_rs_count_steps(vm->executor, vm->steps);
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Seeds
+** ======================================================= */
+
+static uint64_t mix(uint64_t number) {
+  number = (number ^ (number >> 32)) * 0xD6E8FEB86659FD93u;
+  return number ^ (number >> 32);
+}
+
+/* Of the hashes of strings: where things lie in memory differs from run to run, and with it the
+   order of `pairs`. */
+unsigned baton_lua_hash_seed(const void *heap) {
+  if (baton_simulated) return (unsigned)mix(run_seed + 1);
+  return (unsigned)mix(
+      (uint64_t)(uintptr_t)heap ^ mix((uint64_t)(uintptr_t)&run_seed) ^ mix(baton_rs_now()));
+}
+
+/* The library of mathematics is open. */
+void baton_lua_seed_random(lua_State *L) {
+  if (!baton_simulated) return;
+  lua_getglobal(L, "math");
+  lua_getfield(L, -1, "randomseed");
+  lua_pushinteger(L, (lua_Integer)run_seed);
+  lua_call(L, 1, 0);
+  lua_pop(L, 1);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Dates, for Lua's library and for modules
+** ======================================================= */
+
+/* As the C library's own: the kernel's coarse clock. */
+static time_t seconds_now(void) {
+  struct timespec now;
+  return clock_gettime(CLOCK_REALTIME_COARSE, &now) == 0 ? now.tv_sec : (time_t)-1;
+}
+
+time_t time(time_t *result) {
+  time_t now;
+  now = baton_simulated ? date() : seconds_now();
+  if (result != NULL) *result = now;
+  return now;
+}
+
+int gettimeofday(struct timeval *restrict time, void *restrict zone) {
+  struct timespec now;
+  if (zone != NULL) memset(zone, 0, sizeof(struct timezone));
+  if (baton_simulated) {
+    time->tv_sec = date();
+    time->tv_usec = (suseconds_t)(baton_rs_now() % 1000000000u / 1000);
+    return 0;
+  }
+  if (clock_gettime(CLOCK_REALTIME, &now) != 0) return -1;
+  time->tv_sec = now.tv_sec;
+  time->tv_usec = now.tv_nsec / 1000;
+  return 0;
+}
+
+clock_t clock(void) {
+  struct timespec used;
+  if (!baton_simulated) {
+    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) != 0) return (clock_t)-1;
+    return (clock_t)(used.tv_sec * CLOCKS_PER_SEC + used.tv_nsec / (1000000000 / CLOCKS_PER_SEC));
+  }
+  return (clock_t)(steps_made * (CLOCKS_PER_SEC / STEPS_PER_SECOND));
+}
+
+/* }====================================================== */

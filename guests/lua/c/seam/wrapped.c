@@ -1,0 +1,282 @@
+/*
+** Functions of Lua that are wrapped (see seam.h): calls on other states, API functions that do not
+** lock, and the collector's and the loader's entries.
+*/
+#include "seam/internals.h"
+
+#include <dlfcn.h>
+#include <malloc.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The renamed originals. */
+LUA_API void baton_stock_callk(
+    lua_State *L, int nargs, int nresults, lua_KContext ctx, lua_KFunction k);
+LUA_API int baton_stock_pcallk(
+    lua_State *L, int nargs, int nresults, int errfunc, lua_KContext ctx, lua_KFunction k);
+LUA_API lua_Unsigned baton_stock_rawlen(lua_State *L, int idx);
+LUA_API size_t baton_stock_stringtonumber(lua_State *L, const char *s);
+LUA_API void baton_stock_upvaluejoin(lua_State *L, int fidx1, int n1, int fidx2, int n2);
+LUA_API void baton_stock_close(lua_State *L);
+LUA_API int baton_stock_closethread(lua_State *L, lua_State *from);
+LUA_API int baton_stock_gc(lua_State *L, int what, ...);
+LUA_API void baton_stock_sethook(lua_State *L, lua_Hook func, int mask, int count);
+LUA_API void baton_stock_setwarnf(lua_State *L, lua_WarnFunction f, void *ud);
+
+/* {======================================================
+** Wrapped functions of Lua
+** ======================================================= */
+
+/*
+** The errors of ldo.c. To Lua only the main state is no coroutine; the base of every process is
+** none either. Stock Lua does not look further than that: it says the same of a yield across a C
+** call there.
+*/
+LUAI_FUNC l_noret baton_do_runerror(lua_State *L, const char *format, ...) {
+  const struct baton_process *process = baton_lua_running(L);
+  char text[160];
+  va_list list;
+  if (process != NULL && L == process->L &&
+      strcmp(format, "attempt to yield across a C-call boundary") == 0)
+    format = "attempt to yield from outside a coroutine";
+  va_start(list, format);
+  vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  luaG_runerror(L, "%s", text);
+}
+
+/* A coroutine has yielded or ended, and something was asked of it. Inside the VM. */
+void baton_lua_resume_ends(lua_State *L, struct baton_process *process) {
+  if (L->hookmask & BATON_HOOK_BIT && !baton_simulated) { /* now of its resumer */
+    L->hookmask &= ~BATON_HOOK_BIT;
+    baton_lua_arm(baton_lua_innermost(process));
+  }
+  /* A coroutine ended by an error does not close its variables by itself; one ended by a kill
+     must. */
+  if (process->killed && L->status > LUA_YIELD) luaE_resetthread(L, L->status);
+}
+
+/* Code runs on the state as a part of the process from here on, until `drop_resumed`. Both inside
+   the VM. */
+static void note_resumed(
+    struct baton_process *process, lua_State *L, struct baton_resumed *record) {
+  record->process = process;
+  record->L = L;
+  record->previous = process->resumed;
+  baton_signal_fence();
+  process->resumed = record;
+}
+
+static void drop_resumed(struct baton_process *process, const struct baton_resumed *record) {
+  process->resumed = record->previous;
+  baton_signal_fence();
+}
+
+/*
+** Closing a coroutine runs its __close methods on its own state, though nobody resumes it: it is
+** noted as if somebody did, so that they wait, are preempted and are killed as in any other.
+*/
+LUAI_FUNC int baton_close_protected(lua_State *L, ptrdiff_t level, int status) {
+  struct baton_process *process = baton_lua_running(L);
+  struct baton_resumed record;
+  if (process == NULL || L == baton_lua_innermost(process))
+    return luaD_closeprotected(L, level, status);
+  note_resumed(process, L, &record);
+  status = luaD_closeprotected(L, level, status);
+  drop_resumed(process, &record);
+  if (l_unlikely(L->hookmask & BATON_HOOK_BIT)) baton_lua_resume_ends(L, process);
+  return status;
+}
+
+/* Whether `L` is a state of the running process, or one that nobody runs. */
+static int belongs(struct baton_process *process, lua_State *L) {
+  struct baton_resumed *resumed;
+  if (L == process->L || L->ci == &L->base_ci) return 1;
+  for (resumed = process->resumed; resumed != NULL; resumed = resumed->previous)
+    if (resumed->L == L) return 1;
+  return 0;
+}
+
+/*
+** A call on a state that has others' frames: no switch may come while ours stand on top of them.
+** Always protected, so that an error leaves that state as it was. A suspended coroutine is no other
+** process's: cqueues asks what it waits for there.
+*/
+static int call_on_foreign_state(
+    struct baton_process *process, lua_State *L, int nargs, int nresults, int errfunc) {
+  struct baton_mark mark;
+  int status;
+  if (L->status != LUA_YIELD) baton_seam_hooks.warn_of_foreign_state(process);
+  baton_lua_begin_hold(process, &mark, BATON_MARK_FOREIGN_STATE);
+  status = baton_stock_pcallk(L, nargs, nresults, errfunc, 0, NULL);
+  baton_lua_end_hold(process);
+  return status;
+}
+
+/* Nobody runs on the state: the call is a part of the calling process, which is switched from,
+   asked and killed in it as in a coroutine. */
+static int call_on_idle_state(
+    struct baton_process *process, lua_State *L, int nargs, int nresults, int errfunc) {
+  struct baton_resumed record;
+  int status;
+  baton_enter(L);
+  note_resumed(process, L, &record);
+  baton_leave(L);
+  status = baton_stock_pcallk(L, nargs, nresults, errfunc, 0, NULL);
+  baton_enter(L);
+  drop_resumed(process, &record);
+  baton_lua_resume_ends(L, process);
+  baton_leave(L);
+  return status;
+}
+
+LUA_API void lua_callk(lua_State *L, int nargs, int nresults, lua_KContext ctx, lua_KFunction k) {
+  struct baton_process *process = baton_lua_running(L);
+  if (process != NULL && l_unlikely(L != baton_lua_innermost(process)) && !belongs(process, L)) {
+    int status = call_on_foreign_state(process, L, nargs, nresults, 0);
+    lua_State *own = baton_lua_innermost(process);
+    if (status == LUA_OK) return;
+    lua_xmove(L, own, 1);
+    lua_lock(own);
+    luaD_throw(own, status);
+  }
+  baton_stock_callk(L, nargs, nresults, ctx, k);
+}
+
+LUA_API int lua_pcallk(
+    lua_State *L, int nargs, int nresults, int errfunc, lua_KContext ctx, lua_KFunction k) {
+  struct baton_process *process = baton_lua_running(L);
+  if (process != NULL && l_unlikely(L != baton_lua_innermost(process))) {
+    if (!belongs(process, L)) return call_on_foreign_state(process, L, nargs, nresults, errfunc);
+    if (L->ci == &L->base_ci) return call_on_idle_state(process, L, nargs, nresults, errfunc);
+  }
+  return baton_stock_pcallk(L, nargs, nresults, errfunc, ctx, k);
+}
+
+/* These do not lock in stock Lua, but write: a table's size hint, a stack slot, an upvalue. */
+LUA_API lua_Unsigned lua_rawlen(lua_State *L, int idx) {
+  lua_Unsigned length;
+  lua_lock(L);
+  length = baton_stock_rawlen(L, idx);
+  lua_unlock(L);
+  return length;
+}
+
+LUA_API size_t lua_stringtonumber(lua_State *L, const char *s) {
+  size_t size;
+  lua_lock(L);
+  size = baton_stock_stringtonumber(L, s);
+  lua_unlock(L);
+  return size;
+}
+
+LUA_API void lua_upvaluejoin(lua_State *L, int fidx1, int n1, int fidx2, int n2) {
+  lua_lock(L);
+  baton_stock_upvaluejoin(L, fidx1, n1, fidx2, n2);
+  lua_unlock(L);
+}
+
+/* Memory that a full collection freed goes back to the system if it is this much. */
+#define TRIM_FROM 2048 /* KiB */
+
+/* After a collection that the program asked for. */
+static void await_finalizers(lua_State *L) {
+  struct baton_process *process = baton_lua_running(L);
+  if (process != NULL && baton_lua_is_finalizing(process->vm))
+    baton_seam_hooks.await_finalizers(L, process);
+}
+
+LUA_API int lua_gc(lua_State *L, int what, ...) {
+  va_list list;
+  int first, second, third, before, result;
+  va_start(list, what);
+  switch (what) {
+    case LUA_GCCOLLECT:
+      before = baton_stock_gc(L, LUA_GCCOUNT);
+      result = baton_stock_gc(L, what);
+      await_finalizers(L);
+      if (before - baton_stock_gc(L, LUA_GCCOUNT) > TRIM_FROM) malloc_trim(0);
+      break;
+    case LUA_GCINC:
+      first = va_arg(list, int);
+      second = va_arg(list, int);
+      third = va_arg(list, int);
+      result = baton_stock_gc(L, what, first, second, third);
+      break;
+    case LUA_GCGEN:
+      first = va_arg(list, int);
+      second = va_arg(list, int);
+      result = baton_stock_gc(L, what, first, second);
+      break;
+    case LUA_GCSTEP: case LUA_GCSETPAUSE: case LUA_GCSETSTEPMUL:
+      first = va_arg(list, int);
+      result = baton_stock_gc(L, what, first);
+      break;
+    default: result = baton_stock_gc(L, what); break;
+  }
+  va_end(list);
+  return result;
+}
+
+/* Never unlocks in stock Lua. A module may close a state of its own on our thread. */
+LUA_API void lua_close(lua_State *L) {
+  baton_stock_close(L);
+  lua_unlock(L);
+}
+
+/* Of a process that has ended nothing is left to be closed, and its results stay. */
+LUA_API int lua_closethread(lua_State *L, lua_State *from) {
+  return L->status == BATON_STATUS_ENDED ? LUA_OK : baton_stock_closethread(L, from);
+}
+
+LUA_API int lua_resetthread(lua_State *L) { return lua_closethread(L, NULL); }
+
+/* A simulated run looks at every instruction, whatever hooks there are. */
+LUA_API void lua_sethook(lua_State *L, lua_Hook func, int mask, int count) {
+  baton_stock_sethook(L, func, mask, count);
+  if (baton_simulated) L->hookmask |= BATON_HOOK_BIT;
+}
+
+/* Warn functions call this while the state is locked. */
+LUA_API void lua_setwarnf(lua_State *L, lua_WarnFunction f, void *ud) {
+  if ((baton_gate_here()->gate & 1) == 0) {
+    G(L)->ud_warn = ud;
+    G(L)->warnf = f;
+  } else {
+    baton_stock_setwarnf(L, f, ud);
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Loading libraries
+** ======================================================= */
+
+/*
+** A library's constructors may take long, and the system's loader is locked meanwhile. A native
+** thread that starts then waits for that lock: so one is started before, to make the call, and the
+** VM stays where it is.
+*/
+void baton_lua_move_to_load(void) {
+  struct baton_process *process = baton_gate_process();
+  lua_State *L;
+  if (process == NULL || process->vm->closing || baton_simulated || process->vm->living == 0 ||
+      process->foreign_states > 0)
+    return;
+  if (baton_lua_has_foreign_frames(process)) return;
+  L = baton_lua_innermost(process);
+  baton_enter(L);
+  if (baton_lua_move_out(process) != BATON_MOVED) baton_leave(L);
+}
+
+/* In place of dlopen in loadlib.c. */
+void *baton_lua_dlopen(const char *path, int flags);
+void *baton_lua_dlopen(const char *path, int flags) {
+  baton_lua_move_to_load();
+  return dlopen(path, flags);
+}
+
+/* }====================================================== */

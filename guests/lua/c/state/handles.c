@@ -1,0 +1,248 @@
+/*
+** Handles and records of processes: making, holding and ending them.
+*/
+#include "seam/internals.h"
+#include "state/state.h"
+
+#include <string.h>
+
+static Udata *handle_of(struct baton_process *process) {
+  return cast(Udata *, cast_charp(process) - udatamemoffset(BATON_UV_COUNT));
+}
+
+void baton_lua_push_process(lua_State *L, struct baton_process *process) {
+  baton_enter(L);
+  setuvalue(L, s2v(L->top.p), handle_of(process));
+  api_incr_top(L);
+  baton_leave(L);
+}
+
+/* A living process's handle is held by that of the one before it, after the main process's. Inside
+   the VM. */
+static void hold_handle(lua_State *L, struct baton_process *process) {
+  struct baton_process *main_process = process->vm->main_process;
+  Udata *handle = handle_of(process), *main_handle = handle_of(main_process);
+  setobj(L, &handle->uv[BATON_UV_NEXT - 1].uv, &main_handle->uv[BATON_UV_NEXT - 1].uv);
+  luaC_barrierback(L, obj2gco(handle), &handle->uv[BATON_UV_NEXT - 1].uv);
+  setuvalue(L, &main_handle->uv[BATON_UV_NEXT - 1].uv, handle);
+  luaC_barrierback(L, obj2gco(main_handle), &main_handle->uv[BATON_UV_NEXT - 1].uv);
+  process->previous_live = main_process;
+  process->next_live = main_process->next_live;
+  if (process->next_live != NULL) process->next_live->previous_live = process;
+  main_process->next_live = process;
+  process->vm->living++;
+}
+
+/* Must be done while the VM is ours: once the handle is let go, a collection may free the record.
+   Inside the VM. */
+void baton_lua_let_go_of_handle(struct baton_process *process) {
+  struct baton_process *previous = process->previous_live;
+  Udata *handle = handle_of(process), *before = handle_of(previous);
+  setobj(process->L, &before->uv[BATON_UV_NEXT - 1].uv, &handle->uv[BATON_UV_NEXT - 1].uv);
+  luaC_barrierback(process->L, obj2gco(before), &before->uv[BATON_UV_NEXT - 1].uv);
+  setnilvalue(&handle->uv[BATON_UV_NEXT - 1].uv);
+  process->vm->living--;
+  previous->next_live = process->next_live;
+  if (process->next_live != NULL) process->next_live->previous_live = previous;
+}
+
+struct baton_process *baton_lua_check_process(lua_State *L, int index) {
+  return baton_lua_check_sealed(L, index, BATON_SEALED_PROCESS, "process");
+}
+
+/*
+** Each young collection visits all threads, so with many processes it must not come after every 20
+** % of growth: making a million of them would visit each many times over. A program that sets its
+** own collector parameters afterwards has its way.
+*/
+#define MANY_PROCESSES 16384
+#define MINOR_GROWTH 100 /* percent */
+
+static void pace_collector(lua_State *L, struct baton_vm *vm) {
+  if (vm->living == MANY_PROCESSES && G(L)->genminormul < MINOR_GROWTH)
+    G(L)->genminormul = MINOR_GROWTH;
+}
+
+/* Chunks of ours spawn for those who call them. */
+static int is_ours(TString *source) { return strncmp(getstr(source), "=process.", 9) == 0; }
+
+/*
+** Notes where the process whose handle is on the top of the stack was spawned: the innermost
+** function of the program's on `L`. A firing of a timer has none, and takes what its timer's last
+** process had. Inside the VM.
+*/
+static void note_spawn_site(lua_State *L, struct baton_process *process) {
+  struct baton_process *spawner = baton_lua_running(L);
+  TValue *kept = &handle_of(process)->uv[BATON_UV_SITE - 1].uv;
+  CallInfo *ci = L->ci;
+  while (ci != NULL &&
+      (!isLua(ci) || ci_func(ci)->p->source == NULL || is_ours(ci_func(ci)->p->source)))
+    ci = ci->previous;
+  if (ci != NULL) {
+    const Proto *p = ci_func(ci)->p;
+    process->spawn_line = luaG_getfuncline(p, pcRel(ci->u.l.savedpc, p));
+    process->spawn_source = getstr(p->source);
+    setsvalue(L, kept, p->source);
+  } else if (spawner != NULL) {
+    process->spawn_line = spawner->spawn_line;
+    process->spawn_source = spawner->spawn_source;
+    setobj(L, kept, &handle_of(spawner)->uv[BATON_UV_SITE - 1].uv);
+  }
+  luaC_barrierback(L, obj2gco(handle_of(process)), kept);
+}
+
+/*
+** Makes a process that will call the function below the `n` arguments on the top of `L`, and leaves
+** its handle in their place. Returns NULL and a message on the top of the stack when there cannot
+** be another one.
+*/
+struct baton_process *baton_lua_new_process(
+    lua_State *L, struct baton_vm *vm, struct baton_spawn *options) {
+  char message[BATON_MESSAGE];
+  int values = lua_gettop(L);
+  struct baton_process *process;
+  baton_lua_check_memory_for_object(L, vm, 0);
+  process = lua_newuserdatauv(L, sizeof *process, BATON_UV_COUNT);
+  memset(process, 0, sizeof *process);
+  process->seal = baton_lua_seal(BATON_SEALED_PROCESS);
+  process->vm = vm;
+  /* until there is a kernel process behind it, nothing is to be forgotten */
+  process->outcome = BATON_RETURNED;
+  baton_lua_set_sealed_metatable(L, BATON_SEALED_PROCESS);
+  process->L = lua_newthread(L);
+  lua_setiuservalue(L, -2, BATON_UV_THREAD);
+  if (!lua_checkstack(process->L, values + 4)) { /* now: once it can run, nothing may fail */
+    lua_pop(L, 1);
+    lua_pushstring(L, values > LUAI_MAXSTACK / 2 ? "too many arguments" : "not enough memory");
+    return NULL;
+  }
+  process->global = G(L);
+  process->quiet = options->quiet != 0;
+  process->daemon = options->daemon != 0;
+  process->cooperative = options->preemptible == 0;
+  process->id = ++vm->next_id;
+  pace_collector(L, vm);
+  options->word = (uintptr_t)process;
+  lua_sethook(process->L, NULL, 0, 0); /* hooks are a matter of each process */
+  baton_lua_begin_steps(process->L);
+  message[0] = '\0';
+  baton_enter(L);
+  process->kernel_id = baton_rs_spawn(vm->executor, options, message, sizeof message);
+  if (process->kernel_id != 0) {
+    process->outcome = BATON_ALIVE;
+    note_spawn_site(L, process);
+    hold_handle(L, process);
+  }
+  if (options->thread[0] != '\0') baton_lua_watch_threads(vm);
+  baton_leave(L);
+  if (process->kernel_id == 0) {
+    lua_pop(L, 1);
+    lua_pushstring(L, message);
+    return NULL;
+  }
+  return process;
+}
+
+/* A process made for a timer that will never fire it: its handle may be collected, and with it the
+   process is forgotten. */
+void baton_lua_abandon_prepared(lua_State *L, struct baton_process *process) {
+  baton_enter(L);
+  process->outcome = BATON_WAS_KILLED;
+  process->L->status = BATON_STATUS_ENDED;
+  baton_lua_let_go_of_handle(process);
+  baton_leave(L);
+}
+
+/* Kills a process that has not run: it ends at once. Returns 0 if it has run. */
+int baton_lua_end_unstarted(lua_State *L, struct baton_process *process) {
+  int ended;
+  baton_enter(L);
+  ended = baton_rs_end_unstarted(process->vm->executor, process->kernel_id);
+  if (ended) {
+    process->outcome = BATON_WAS_KILLED;
+    process->L->status = BATON_STATUS_ENDED;
+    baton_lua_let_go_of_handle(process);
+  }
+  baton_leave(L);
+  if (ended) lua_settop(process->L, 0);
+  return ended;
+}
+
+/* In a fork's child: nothing of the process runs any more, and its C stack is gone. Inside the
+   VM. */
+void baton_lua_end_in_place(struct baton_process *process) {
+  process->outcome = BATON_WAS_KILLED;
+  if (process != process->vm->main_process) process->L->status = BATON_STATUS_ENDED;
+  process->marks = NULL;
+  process->resumed = NULL;
+  process->collection = NULL;
+  process->holds = 0;
+  process->foreign_states = 0;
+  process->retaken = 0;
+  process->use.object = NULL;
+  process->waiting_for = NULL;
+  if (process != process->vm->main_process) baton_lua_let_go_of_handle(process);
+}
+
+static int handle_gc(lua_State *L) {
+  struct baton_process *process = baton_lua_check_process(L, 1);
+  if (process->outcome != BATON_ALIVE && process->kernel_id != 0) {
+    baton_enter(L);
+    baton_rs_forget(process->vm->executor, process->kernel_id);
+    process->kernel_id = 0;
+    baton_leave(L);
+  }
+  return 0;
+}
+
+void baton_lua_push_reason(lua_State *L, struct baton_process *process) {
+  if (process->outcome == BATON_FAILED) {
+    lua_checkstack(process->L, 1);
+    lua_pushvalue(process->L, 2);
+    lua_xmove(process->L, L, 1);
+  } else if (process->outcome == BATON_RETURNED) {
+    lua_pushnil(L);
+  } else {
+    baton_lua_push_process(L, process);
+    if (lua_getiuservalue(L, -1, BATON_UV_REASON) == LUA_TNIL) {
+      lua_pop(L, 1);
+      lua_pushliteral(L, "killed"); /* ended by a fork, in the child */
+    }
+    lua_remove(L, -2);
+  }
+}
+
+int baton_lua_push_results(lua_State *L, struct baton_process *process) {
+  int i, count;
+  if (!process->joined) {
+    process->joined = 1;
+    if (process->outcome == BATON_FAILED && !process->quiet) process->vm->failures--;
+  }
+  if (process->outcome == BATON_WAS_KILLED) {
+    lua_pushboolean(L, 0);
+    baton_lua_push_reason(L, process);
+    return 2;
+  }
+  lua_pushboolean(L, process->outcome == BATON_RETURNED);
+  count = lua_gettop(process->L) - 1;
+  luaL_checkstack(L, count + 1, "too many results");
+  lua_checkstack(process->L, 1);
+  for (i = 2; i <= count + 1; i++) {
+    lua_pushvalue(process->L, i);
+    lua_xmove(process->L, L, 1);
+  }
+  return count + 1;
+}
+
+struct baton_process *baton_lua_whom_to_interrupt(const struct baton_vm *vm) {
+  return vm->heir != NULL ? vm->heir : vm->main_process;
+}
+
+/* Metamethods that belong to the handle's life; the methods are added by process/module.c. */
+void baton_lua_open_handles(lua_State *L) {
+  baton_lua_new_sealed_metatable(L, BATON_SEALED_PROCESS, "baton.process*");
+  baton_lua_note_quick_finalizer(handle_gc);
+  lua_pushcfunction(L, handle_gc);
+  lua_setfield(L, -2, "__gc");
+  lua_pop(L, 1);
+}

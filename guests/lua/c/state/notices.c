@@ -1,0 +1,265 @@
+/*
+** What the runtime says on stderr by itself: warnings, reports. Nobody waits until it is read.
+**
+** A text is queued, and written by who queued it as far as stderr takes it at once. If stderr is
+** full, a helper thread writes the rest and all that comes meanwhile. So there is one writer at a
+** time, and texts come out whole and in order.
+**
+**   writer   who changes it                        to
+**   FREE     begin_writing, after a text is queued  BUSY
+**   BUSY     the writer that found the queue empty  FREE; or it starts the helper, which stays BUSY
+**            until it has found the queue empty
+**
+** No text is left lying: who queues one looks at `writer` afterwards, and a writer that has set it
+** FREE looks at the queue afterwards, all in one order (SEQ_CST). Either the former finds FREE and
+** writes, or the latter finds the text.
+*/
+#include "state/state.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
+
+struct text {
+  struct text *next;
+  size_t size;
+  char bytes[];
+};
+
+enum { FREE, BUSY };
+
+static struct text *queue;   /* atomic; the newest first */
+static size_t queued;        /* atomic: bytes */
+static int writer;           /* atomic */
+static int some_left_out;    /* atomic */
+static struct text *unwritten; /* the writer's: the oldest first */
+static size_t written;       /* the writer's: bytes of the first of them */
+
+#define MOST_QUEUED (16u << 20) /* bytes; what comes beyond that is left out, and that is said */
+
+/* {======================================================
+** Threads without processes
+** ======================================================= */
+
+int baton_start_helper(const char *name, void *(*run)(void *), void *argument) {
+  pthread_t thread;
+  sigset_t all, before;
+  int failed;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  failed = pthread_create(&thread, NULL, run, argument);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (failed) return 0;
+  pthread_setname_np(thread, name);
+  pthread_detach(thread);
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Writing
+** ======================================================= */
+
+/* The C library's functions of these names are ours, and wait as processes do. */
+#if defined(__linux__)
+static ssize_t write_plainly(const char *text, size_t size) {
+  return syscall(SYS_write, STDERR_FILENO, text, size);
+}
+
+static int poll_plainly(struct pollfd *ready, int forever) {
+  static const struct timespec nothing;
+  return (int)syscall(SYS_ppoll, ready, 1, forever ? NULL : &nothing, NULL, 0);
+}
+
+static ssize_t write_unless_full(const char *text, size_t size) {
+  struct iovec piece;
+  piece.iov_base = (void *)(size_t)text;
+  piece.iov_len = size;
+  return pwritev2(STDERR_FILENO, &piece, 1, -1, RWF_NOWAIT);
+}
+#else
+static ssize_t write_plainly(const char *text, size_t size) {
+  return write(STDERR_FILENO, text, size);
+}
+static int poll_plainly(struct pollfd *ready, int forever) {
+  return poll(ready, 1, forever ? -1 : 0);
+}
+
+static ssize_t write_unless_full(const char *text, size_t size) {
+  (void)text;
+  (void)size;
+  errno = ENOSYS;
+  return -1;
+}
+#endif
+
+#define PIECE 4096 /* bytes that a pipe has room for when poll says that it has any */
+
+/* Writes what can be written at once: bytes, 0 if stderr is full, or -1. */
+static ssize_t write_at_once(const char *text, size_t size) {
+  struct pollfd ready;
+  ssize_t count = write_unless_full(text, size);
+  if (count >= 0) return count;
+  if (errno == EAGAIN) return 0;
+  if (errno == EPIPE || errno == EBADF) return -1;
+  ready.fd = STDERR_FILENO;
+  ready.events = POLLOUT;
+  ready.revents = 0;
+  if (poll_plainly(&ready, 0) <= 0) return 0;
+  count = write_plainly(text, size < PIECE ? size : PIECE);
+  return count < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : count;
+}
+
+static ssize_t write_however_long(const char *text, size_t size) {
+  struct pollfd ready;
+  ssize_t count = write_plainly(text, size);
+  if (count >= 0 || (errno != EAGAIN && errno != EINTR)) return count;
+  ready.fd = STDERR_FILENO;
+  ready.events = POLLOUT;
+  ready.revents = 0;
+  poll_plainly(&ready, 1);
+  return 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** The queue
+** ======================================================= */
+
+/* Moves what is queued behind what the writer has. */
+static void take_queue(void) {
+  struct text *newest = __atomic_exchange_n(&queue, NULL, __ATOMIC_SEQ_CST), *taken = NULL,
+              **end = &unwritten;
+  while (newest != NULL) {
+    struct text *next = newest->next;
+    newest->next = taken;
+    taken = newest;
+    newest = next;
+  }
+  while (*end != NULL) end = &(*end)->next;
+  *end = taken;
+}
+
+/* Answers whether all is written, or cannot be. */
+static int write_all(ssize_t (*write_some)(const char *text, size_t size), int may_wait) {
+  for (;;) {
+    struct text *first;
+    ssize_t count;
+    take_queue();
+    if ((first = unwritten) == NULL) return 1;
+    count = write_some(first->bytes + written, first->size - written);
+    if (count == 0 && !may_wait) return 0;
+    written = count < 0 ? first->size : written + (size_t)count;
+    if (written < first->size) continue;
+    unwritten = first->next;
+    written = 0;
+    __atomic_sub_fetch(&queued, first->size, __ATOMIC_SEQ_CST);
+    free(first);
+  }
+}
+
+/* Answers whether the caller is the writer now. */
+static int begin_writing(void) {
+  int is = FREE;
+  return __atomic_load_n(&queue, __ATOMIC_SEQ_CST) != NULL &&
+         __atomic_compare_exchange_n(&writer, &is, BUSY, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+static void *help(void *unused) {
+  (void)unused;
+  do {
+    write_all(write_however_long, 1);
+    __atomic_store_n(&writer, FREE, __ATOMIC_SEQ_CST);
+  } while (begin_writing());
+  return NULL;
+}
+
+static void end_telling(void) { baton_lua_end_telling(0); }
+
+static int start_helper(void) {
+  static int has_begun;
+  if (!__atomic_exchange_n(&has_begun, 1, __ATOMIC_SEQ_CST)) atexit(end_telling);
+  return baton_start_helper("baton stderr", help, NULL);
+}
+
+static void write_queue(void) {
+  while (begin_writing()) {
+    if (!write_all(write_at_once, 0) && start_helper()) return;
+    /* without a thread what is left stays for the next writer */
+    __atomic_store_n(&writer, FREE, __ATOMIC_SEQ_CST);
+  }
+}
+
+static void add(const char *text, size_t size) {
+  struct text *added = malloc(sizeof *added + size);
+  if (added == NULL) return;
+  added->size = size;
+  memcpy(added->bytes, text, size);
+  __atomic_add_fetch(&queued, size, __ATOMIC_SEQ_CST);
+  added->next = __atomic_load_n(&queue, __ATOMIC_SEQ_CST);
+  while (!__atomic_compare_exchange_n(
+      &queue, &added->next, added, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {}
+}
+
+/* }====================================================== */
+
+void baton_lua_tell(const char *text, size_t size) {
+  static const char left_out[] =
+      "baton: warnings or reports are left out here, since nobody reads stderr\n";
+  const int saved_errno = errno;
+  if (__atomic_load_n(&queued, __ATOMIC_SEQ_CST) + size > MOST_QUEUED) {
+    if (!__atomic_exchange_n(&some_left_out, 1, __ATOMIC_SEQ_CST))
+      add(left_out, sizeof left_out - 1);
+  } else {
+    __atomic_store_n(&some_left_out, 0, __ATOMIC_SEQ_CST);
+    add(text, size);
+  }
+  write_queue();
+  errno = saved_errno;
+}
+
+void baton_lua_warn(const char *format, ...) {
+  char text[1200];
+  int length;
+  va_list list;
+  va_start(list, format);
+  length = vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  if (length >= (int)sizeof text) text[(length = sizeof text - 1) - 1] = '\n';
+  if (length > 0) baton_lua_tell(text, (size_t)length);
+}
+
+/* A reader that is there has the time of a few looks. */
+void baton_lua_end_telling(int forever) {
+  static const struct timespec moment = {0, 1000000};
+  int looks;
+  for (looks = 0; (forever || looks < 20) && __atomic_load_n(&queued, __ATOMIC_SEQ_CST) > 0;
+       looks++) {
+    int is = FREE;
+    /* no thread could be had */
+    if (__atomic_compare_exchange_n(&writer, &is, BUSY, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+      write_all(forever ? write_however_long : write_at_once, forever);
+      __atomic_store_n(&writer, FREE, __ATOMIC_SEQ_CST);
+    }
+    nanosleep(&moment, NULL);
+  }
+}
+
+void baton_lua_telling_in_child(void) {
+  queue = unwritten = NULL; /* the parent writes them */
+  queued = written = 0;
+  writer = FREE;
+}

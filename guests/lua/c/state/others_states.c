@@ -1,0 +1,103 @@
+/*
+** Looking at states that others run on. Lua's functions follow a state's frames and ask for memory
+** meanwhile, so that a finalizer could come and wait: the frames would go on, and their functions
+** and coroutines be collected. So the collector is stopped, for the calling process alone, until
+** they return.
+*/
+#include "seam/internals.h"
+#include "state/state.h"
+#include "lualib.h"
+
+/* The renamed original. */
+LUALIB_API void baton_stock_traceback(lua_State *L, lua_State *L1, const char *msg, int level);
+
+struct look {
+  struct baton_mark mark;
+  struct baton_process *process; /* NULL: nothing is to be ended */
+  l_mem paid;                    /* what the collector has paid for */
+};
+
+/* On the C stack until `end_look`; an error ends it too. */
+static void begin_look(lua_State *L, const lua_State *other, struct look *look) {
+  look->process = baton_lua_running(L);
+  if (other == L || G(L)->gcstp & GCSTPGC) look->process = NULL;
+  if (look->process == NULL) return;
+  baton_enter(L);
+  look->paid = G(L)->totalbytes;
+  baton_lua_stop_collector(look->process, &look->mark);
+  baton_leave(L);
+}
+
+static void end_look(lua_State *L, const struct look *look) {
+  if (look->process == NULL) return;
+  baton_enter(L);
+  baton_lua_restart_collector(look->process);
+  /* each step that it did not make has remitted some */
+  luaE_setdebt(G(L), (l_mem)gettotalbytes(G(L)) - look->paid);
+  baton_leave(L);
+}
+
+/*
+** Raises its first argument, an error that comes from another process. While its frame stands, in a
+** message handler above all, tracebacks of the state go on with its second argument.
+*/
+int baton_lua_raise_with_trace(lua_State *L) {
+  lua_settop(L, 2);
+  lua_pushvalue(L, 1);
+  return lua_error(L);
+}
+
+static int is_raising(const CallInfo *ci) {
+  return ttislcf(s2v(ci->func.p)) && fvalue(s2v(ci->func.p)) == baton_lua_raise_with_trace;
+}
+
+/* Pushes the traceback that belongs to the error which `other` is raising, if it comes from another
+   process. */
+static int push_trace_of_error(lua_State *L, const lua_State *other) {
+  const CallInfo *ci;
+  int is_there = 0;
+  baton_enter(L);
+  for (ci = other->ci; ci != &other->base_ci && !is_raising(ci);) ci = ci->previous;
+  if (ci != &other->base_ci && ttisstring(s2v(ci->func.p + 2))) {
+    setobj2s(L, L->top.p, s2v(ci->func.p + 2));
+    api_incr_top(L);
+    is_there = 1;
+  }
+  baton_leave(L);
+  return is_there;
+}
+
+LUALIB_API void luaL_traceback(lua_State *L, lua_State *L1, const char *msg, int level) {
+  struct look look;
+  begin_look(L, L1, &look);
+  baton_stock_traceback(L, L1, msg, level);
+  luaL_checkstack(L, 3, NULL);
+  if (push_trace_of_error(L, L1)) {
+    lua_pushliteral(L, "\n");
+    lua_insert(L, -2);
+    lua_concat(L, 3);
+  }
+  end_look(L, &look);
+}
+
+static lua_CFunction stock_getinfo;
+
+/* debug.getinfo([thread,] f [, what]) */
+static int getinfo(lua_State *L) {
+  struct look look;
+  int count;
+  begin_look(L, lua_isthread(L, 1) ? lua_tothread(L, 1) : L, &look);
+  count = stock_getinfo(L);
+  end_look(L, &look);
+  return count;
+}
+
+/* Puts ours in the place of debug.getinfo. */
+void baton_lua_open_debug(lua_State *L) {
+  lua_getglobal(L, LUA_DBLIBNAME);
+  lua_getfield(L, -1, "getinfo");
+  stock_getinfo = lua_tocfunction(L, -1);
+  lua_pushcfunction(L, getinfo);
+  lua_setfield(L, -3, "getinfo");
+  lua_pop(L, 2);
+}

@@ -1,0 +1,151 @@
+/*
+** What a program cannot reach, whatever it does with the library debug.
+**
+** Our objects are full userdata that begin with a seal: the address of one of `seals`. Their
+** functions go by the seal, not by a metatable, which debug.setmetatable can exchange. Their user
+** values, the upvalues of C functions and the slots of their frames cannot be set by debug. What
+** else must stay alive or be found again is in a table of ours, which the collector finds in the
+** slot below the main state's stack, not in the registry.
+*/
+#include "seam/internals.h"
+#include "state/state.h"
+#include "lualib.h"
+
+static const char seals[BATON_SEALS];
+
+/* {======================================================
+** Seals
+** ======================================================= */
+
+const void *baton_lua_seal(int kind) { return &seals[kind]; }
+
+static const struct baton_sealed *sealed_at(lua_State *L, int index) {
+  const struct baton_sealed *sealed;
+  if (lua_type(L, index) != LUA_TUSERDATA || lua_rawlen(L, index) < sizeof *sealed) return NULL;
+  sealed = lua_touserdata(L, index);
+  return (const char *)sealed->seal >= seals && (const char *)sealed->seal < seals + BATON_SEALS
+      ? sealed
+      : NULL;
+}
+
+void *baton_lua_test_sealed(lua_State *L, int index, int kind) {
+  const struct baton_sealed *sealed = sealed_at(L, index);
+  return sealed != NULL && sealed->seal == &seals[kind] ? (void *)(size_t)sealed : NULL;
+}
+
+void *baton_lua_check_sealed(lua_State *L, int index, int kind, const char *name) {
+  void *sealed = baton_lua_test_sealed(L, index, kind);
+  if (sealed == NULL) luaL_typeerror(L, index, name);
+  return sealed;
+}
+
+void baton_lua_new_sealed_metatable(lua_State *L, int kind, const char *name) {
+  if (!luaL_newmetatable(L, name)) { /* made before, or put there by the program */
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushstring(L, name);
+    lua_setfield(L, -2, "__name");
+  }
+  lua_pushvalue(L, -1);
+  baton_lua_keep_private(L, &seals[kind]);
+}
+
+void baton_lua_push_sealed_metatable(lua_State *L, int kind) {
+  baton_lua_push_private(L, &seals[kind]);
+}
+
+void baton_lua_set_sealed_metatable(lua_State *L, int kind) {
+  baton_lua_push_sealed_metatable(L, kind);
+  lua_setmetatable(L, -2);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** The table of ours
+** ======================================================= */
+
+/* Nothing of Lua's looks at that slot: it is where other levels have their function. */
+static TValue *table_of_ours(lua_State *L) { return s2v(G(L)->mainthread->stack.p); }
+
+void baton_lua_open_private(lua_State *L) {
+  lua_newtable(L);
+  baton_enter(L);
+  setobj(L, table_of_ours(L), s2v(L->top.p - 1));
+  L->top.p--;
+  baton_leave(L);
+}
+
+static void push_table(lua_State *L) {
+  baton_enter(L);
+  setobj2s(L, L->top.p, table_of_ours(L));
+  api_incr_top(L);
+  baton_leave(L);
+}
+
+void baton_lua_push_private(lua_State *L, const void *key) {
+  push_table(L);
+  lua_rawgetp(L, -1, key);
+  lua_remove(L, -2);
+}
+
+void baton_lua_keep_private(lua_State *L, const void *key) {
+  push_table(L);
+  lua_insert(L, -2);
+  lua_rawsetp(L, -2, key);
+  lua_pop(L, 1);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** The library debug
+** ======================================================= */
+
+/* Our objects have no user values, as far as a program can tell. */
+static int get_user_value(lua_State *L) {
+  if (sealed_at(L, 1) == NULL) return lua_tocfunction(L, lua_upvalueindex(1))(L);
+  luaL_pushfail(L);
+  return 1;
+}
+
+/* A C function relies on what it has found in its own frame, and kept in its upvalues. */
+static int set_upvalue(lua_State *L) {
+  if (!lua_iscfunction(L, 1)) return lua_tocfunction(L, lua_upvalueindex(1))(L);
+  luaL_checkany(L, 3);
+  luaL_checkinteger(L, 2);
+  return 0;
+}
+
+static int is_of_c(lua_State *L, int level) {
+  lua_Debug ar;
+  return lua_getstack(L, level, &ar) && lua_getinfo(L, "S", &ar) && *ar.what == 'C';
+}
+
+static int set_local(lua_State *L) {
+  const int arg = lua_isthread(L, 1) ? 1 : 0;
+  lua_State *other = arg ? lua_tothread(L, 1) : L;
+  if (!lua_isinteger(L, arg + 1) || !is_of_c(other, (int)lua_tointeger(L, arg + 1)))
+    return lua_tocfunction(L, lua_upvalueindex(1))(L);
+  luaL_checkany(L, arg + 3);
+  luaL_checkinteger(L, arg + 2);
+  luaL_pushfail(L);
+  return 1;
+}
+
+static void replace(lua_State *L, const char *name, lua_CFunction ours) {
+  lua_getfield(L, -1, name);
+  lua_pushcclosure(L, ours, 1);
+  lua_setfield(L, -2, name);
+}
+
+void baton_lua_guard_debug(lua_State *L) {
+  lua_getglobal(L, LUA_DBLIBNAME);
+  replace(L, "getuservalue", get_user_value);
+  replace(L, "setuservalue", get_user_value);
+  replace(L, "setupvalue", set_upvalue);
+  replace(L, "setlocal", set_local);
+  lua_pop(L, 1);
+}
+
+/* }====================================================== */

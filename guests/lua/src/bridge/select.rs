@@ -1,0 +1,84 @@
+//! Select.
+
+use super::{CWake, deadline, misuse, process, write_message};
+use baton_core::sched::{
+    Case, ChannelId, Edition, EventId, MutexId, Readiness, SemaphoreId, TimerId, Wake, WakeReason,
+    Watch,
+};
+use baton_core::vm::Vm;
+use std::ffi::{c_char, c_int};
+
+/// `struct baton_case`.
+#[repr(C)]
+pub(crate) struct CCase {
+    /// `enum baton_case_kind`.
+    kind: c_int,
+    /// What a descriptor is to be ready for.
+    wants: u32,
+    /// The object; a descriptor's number.
+    id: u64,
+    /// What is to be sent.
+    value: u64,
+}
+
+/// What can be waited for; an id that never was one is a ready case, as that of a freed object.
+fn case_of(case: &CCase) -> Case {
+    let bits = case.id;
+    let object = match case.kind {
+        0 => ChannelId::from_bits(bits).map(Case::Receive),
+        1 => ChannelId::from_bits(bits).map(|id| Case::Send(id, case.value)),
+        2 => return process(bits).map_or(Case::Ready(WakeReason::Done, 0), Case::Join),
+        3 => EventId::from_bits(bits).map(Case::Event),
+        4 => SemaphoreId::from_bits(bits).map(Case::Semaphore),
+        5 => MutexId::from_bits(bits).map(Case::Mutex),
+        6 => TimerId::from_bits(bits).map(Case::Alarm),
+        9 => return Case::Ready(WakeReason::Done, 0),
+        7 => watch_of(case).map(|watch| Case::Descriptor(watch, Edition::default())),
+        _ => None,
+    };
+    object.unwrap_or(Case::Ready(WakeReason::Closed, 0))
+}
+
+fn watch_of(case: &CCase) -> Option<Watch> {
+    let descriptor = u32::try_from(case.id).ok()?;
+    let wants = Readiness::from_bits(case.wants as u8);
+    Some(Watch { descriptor, wants })
+}
+
+/// Waits for one of several cases; writes a message if one of them cannot be waited for.
+///
+/// # Safety
+/// `cases` is readable for `count` elements, and `message` writable for `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_rs_select(
+    vm: &Vm,
+    cases: *const CCase,
+    count: usize,
+    timeout: i64,
+    message: *mut c_char,
+    size: usize,
+) -> CWake {
+    // SAFETY: the caller's condition.
+    let asked = unsafe { std::slice::from_raw_parts(cases, count) };
+    let mut cases: Vec<Case> = asked.iter().map(case_of).collect();
+    let mut watches = Vec::new();
+    for (place, case) in cases.iter().enumerate() {
+        if let Case::Descriptor(watch, _) = case {
+            watches.push((place, *watch));
+        }
+    }
+    match vm.select(&mut cases, &watches, deadline(timeout)) {
+        // It holds one of the mutexes, or joins itself.
+        Ok(wake) if wake.reason == WakeReason::Dead && !cases.is_empty() => CWake {
+            case_index: wake.case,
+            ..misuse()
+        },
+        Ok(wake) => wake.into(),
+        Err(error) => {
+            // SAFETY: the caller's condition.
+            unsafe { write_message(message, size, &error.to_string()) };
+            Wake::because(WakeReason::TimedOut).into()
+        }
+    }
+}

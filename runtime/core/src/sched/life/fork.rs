@@ -1,0 +1,101 @@
+//! In a fork's child: one process goes on, all others have ended where they stood.
+//!
+//! Nobody is woken meanwhile: first all others leave what they wait in, then they are dead, and
+//! what they held is free.
+
+use crate::sched::process::{NO_DUE_TIME, Phase};
+use crate::sched::slab::NIL;
+use crate::sched::time::deadlines::Owner;
+use crate::sched::{CarrierId, ProcessId, Scheduler};
+use baton_sys::clock::Instant;
+
+impl<C> Scheduler<C> {
+    /// Ends all processes but `survivor`, which is the current one or out in a foreign call;
+    /// forgets all timers and carriers. `survivor` is current afterwards, and what it had to run on
+    /// is the carrier `home`. Returns those that have ended, to take what the executor keeps with
+    /// them. Does nothing if `survivor` is dead.
+    pub fn end_all_but(&mut self, survivor: ProcessId, home: CarrierId) -> Vec<ProcessId> {
+        let Some(me) = self.processes.find_alive(survivor) else {
+            return Vec::new();
+        };
+        let others: Vec<u32> = (0..self.processes.slots.len() as u32)
+            .filter(|&index| {
+                index != me && !matches!(self.processes[index].phase, Phase::Free | Phase::Dead)
+            })
+            .collect();
+        self.forget_timers();
+        for &index in &others {
+            self.stop_waiting(index);
+        }
+        for &index in &others {
+            self.end_in_place(index);
+        }
+        self.move_home(me, home);
+        others
+            .into_iter()
+            .map(|index| self.processes.id(index))
+            .collect()
+    }
+
+    fn forget_timers(&mut self) {
+        for index in 0..self.timers.places() {
+            let Some(timer) = self.timers.at_mut(index) else {
+                continue;
+            };
+            if timer.alarm.is_some() {
+                continue;
+            }
+            timer.prepared = None;
+            timer.running = None;
+            timer.is_pending = false;
+            let is_detached = timer.is_detached;
+            self.deadlines.cancel(Owner::Timer(index));
+            if is_detached && let Some(key) = self.timers.key_at(index) {
+                self.timers.remove(key);
+            }
+        }
+        self.pending_timers = 0;
+    }
+
+    fn stop_waiting(&mut self, index: u32) {
+        self.deadlines.cancel(Owner::Process(index));
+        self.processes[index].relock = None;
+        self.leave_queues(index);
+    }
+
+    fn end_in_place(&mut self, index: u32) {
+        let phase = self.processes[index].phase;
+        if matches!(phase, Phase::Ready | Phase::Aside) {
+            self.leave_run_queue(index);
+        }
+        if phase != Phase::Prepared {
+            self.live -= 1;
+            self.live_non_daemons -= u32::from(!self.processes[index].daemon);
+            self.counters.ended += 1;
+        }
+        self.set_phase(index, Phase::Dead);
+        self.detach(index);
+        self.abandon_mutexes(index);
+        self.abandon_rwlocks(index);
+        self.release_joiners(index);
+    }
+
+    /// The thread of `me` is home now, and the only one.
+    fn move_home(&mut self, me: u32, home: CarrierId) {
+        let pid = self.processes.id(me);
+        for carrier in 0..self.carriers.len() as u32 {
+            self.vacate(CarrierId(carrier));
+        }
+        self.processes[me].suspended = false;
+        self.end_foreign(pid);
+        let process = &self.processes[me];
+        let (pin, pinned) = (process.pin.map(|_| home), process.pinned.map(|_| home));
+        let due = self.processes[me].due;
+        self.detach(me);
+        self.set_due_time(pid, (due != NO_DUE_TIME).then(|| Instant::from_nanos(due)));
+        self.forget_carriers(me, pin, pinned);
+        self.current = NIL;
+        self.last = me;
+        let _ = self.switch_to(pid);
+    }
+}

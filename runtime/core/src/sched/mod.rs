@@ -1,0 +1,252 @@
+//! The scheduler's heart: which process runs, what the others wait for, and when they go on.
+//!
+//! Everything here is a plain, single-threaded state machine. It reads no clock, starts no thread,
+//! switches no stack and knows no guest: it is told the time, and it *answers* who is to run
+//! ([`Next`]) and whether the caller has to switch away ([`Attempt`]). Its caller, the executor,
+//! carries that out. So all of it is tested without threads, and is used only by the VM's owner.
+//!
+//! ```
+//! use baton_core::sched::{Attempt, Deadline, Scheduler, Next, Priority, SpawnOptions, WakeReason};
+//!
+//! let mut sched: Scheduler<()> = Scheduler::new(100); // room for a hundred processes
+//! let low = sched.spawn(SpawnOptions::default(), ())?;
+//! assert_eq!(sched.schedule(), Next::Other(low));
+//!
+//! // `low` locks a mutex; then somebody more urgent is there, and preempts it.
+//! let mutex = sched.mutex_new();
+//! assert!(matches!(sched.mutex_lock(mutex, Deadline::Never), Ok(Attempt::Ready(_))));
+//! let urgent = Priority::new(60).expect("from 1 to 80");
+//! let high = sched.spawn(SpawnOptions { priority: urgent, ..SpawnOptions::default() }, ())?;
+//! assert!(sched.current_should_yield());
+//! assert_eq!(sched.schedule(), Next::Other(high));
+//!
+//! // It waits for the mutex, whose owner inherits its priority and runs.
+//! assert_eq!(sched.mutex_lock(mutex, Deadline::Never), Ok(Attempt::Blocked));
+//! assert_eq!(sched.schedule(), Next::Other(low));
+//! assert_eq!(sched.effective_priority(low), urgent);
+//!
+//! // The unlock hands the mutex over, and the priority goes back.
+//! sched.mutex_unlock(mutex).expect("it is the owner");
+//! assert_eq!(sched.schedule(), Next::Other(high));
+//! assert_eq!(sched.take_wake(high).reason, WakeReason::Done);
+//! assert_eq!(sched.effective_priority(low), Priority::DEFAULT);
+//! # Ok::<(), baton_core::sched::ProcessLimit>(())
+//! ```
+//!
+//! # Map
+//!
+//! | file or folder | what it holds |
+//! |---|---|
+//! | `ids.rs`, `answers.rs` | what the scheduler is asked with and what it answers |
+//! | `process.rs`, `slab.rs`, `room.rs` | slots, by index and generation; room for more |
+//! | `run/` | who runs next |
+//! | `wait/` | wait queues; the one way into a wait and the one way out |
+//! | `life/` | spawn, join, suspend, kill, critical sections, fork |
+//! | `sync/` | what processes wait for: locks, channels, descriptors and others |
+//! | `time/` | deadlines, timers, alarms, due times |
+//! | `report/` | what is seen from outside |
+//!
+//! # Invariants
+//!
+//! 1. A process is in exactly one place, which its phase names: the ring of its level, the ring of
+//!    its occupied carrier, wait queues and the heap of deadlines, or nowhere.
+//! 2. The current process is the first in the ring of its level (or it is kept aside, if its own
+//!    carrier was occupied while it ran, until it gives way).
+//! 3. Waiter nodes belong to processes in the phase `Waiting` only; a wait ends once.
+//! 4. A process whose kill is due is not blocked. One exception: a process that was killed in a
+//!    condition's wait gets its mutex back first; a second kill spares it that.
+//! 5. Within one priority everything is first come, first served, but for turns of processes with
+//!    due times, and turns that are passed at the end of a slice.
+//! 6. A stale id is answered as a dead process, a freed object as a closed one; nothing panics.
+//!
+//! # Words
+//!
+//! *Current* is the process that has the processor. *Runnable* processes may be chosen; those *kept
+//! aside* could run, but only on a native thread that is out in a foreign call of another process.
+//! A *wait* ends with a [`Wake`]. A *hold* puts the first kill of a process off.
+
+mod answers;
+mod ids;
+mod life;
+mod process;
+mod report;
+mod room;
+mod run;
+mod slab;
+mod sync;
+mod time;
+mod wait;
+
+#[cfg(test)]
+mod tests;
+
+use baton_sys::clock::Instant;
+use std::collections::HashMap;
+
+pub use answers::{
+    Attempt, Deadline, KillOutcome, Next, NotCritical, NotOwner, Preemption, Priority,
+    ProcessLimit, Recursive, ResumeOutcome, State, SuspendOutcome, Wake, WakeReason,
+};
+pub use ids::{
+    BarrierId, CarrierId, ChannelId, ConditionId, EventId, MutexId, ProcessId, RwLockId,
+    SemaphoreId, TimerId, WaitQueueId,
+};
+pub use life::spawn::SpawnOptions;
+pub use report::counters::SchedCounters;
+pub use report::cycles::Link;
+pub use report::listing::Blocker;
+pub use run::choose::RunQueueSummary;
+pub use run::handoff::Handoff;
+pub use sync::readiness::{Edition, Readiness, Watch};
+pub use sync::select::Case;
+pub use time::timer::TimerStats;
+
+use process::{PHASES, Phase, ProcessTable};
+use run::carriers;
+use run::run_queue::RunQueue;
+use slab::{NIL, Slab};
+use sync::{barrier, channel, condition, event, mutex, rwlock, semaphore};
+use time::deadlines::Deadlines;
+use time::timer;
+use wait::waiters::{WaitQueue, Waiters};
+
+/// All processes of one VM and all that they wait for. `C` is what the executor keeps with each
+/// process; the scheduler only stores it. Guarded by the VM lock: only the VM's owner touches it.
+#[derive(Debug)]
+pub struct Scheduler<C> {
+    /// The process that runs, or `NIL`.
+    current: u32,
+    /// The process that ran last, while nobody is current.
+    last: u32,
+    run_queue: RunQueue,
+    /// Living processes that have one.
+    with_due_time: u32,
+    processes: ProcessTable,
+    counters: SchedCounters,
+    /// How many processes are in each phase.
+    census: [u32; PHASES],
+    deadlines: Deadlines,
+    /// Grows when a process is said to be preemptible or not.
+    preemptible_changes: u64,
+    waiters: Waiters,
+    carriers: Vec<carriers::Carrier>,
+    /// How many of them have names.
+    named_carriers: usize,
+    /// Places of carriers with names to which nobody is bound any more, for the executor to see.
+    unbound: Vec<u32>,
+    payloads: Vec<Option<C>>,
+    limit: u32,
+    /// Processes that were spawned or fired, and have not ended.
+    live: u32,
+    /// Those of them that the end of the program waits for.
+    live_non_daemons: u32,
+    /// The latest time that the scheduler was told.
+    now: Instant,
+    /// Those who wait until all others have ended.
+    rest: WaitQueue,
+    /// Timers that will fire yet.
+    pending_timers: usize,
+    semaphores: Slab<semaphore::Semaphore>,
+    mutexes: Slab<mutex::Mutex>,
+    conditions: Slab<condition::Condition>,
+    events: Slab<event::Event>,
+    rwlocks: Slab<rwlock::RwLock>,
+    holds: rwlock::Holds,
+    barriers: Slab<barrier::Barrier>,
+    channels: Slab<channel::Channel>,
+    /// Those of them that get values from outside.
+    fed_channels: Vec<ChannelId>,
+    queues: Slab<WaitQueue>,
+    /// Who waits for descriptors, by their number.
+    descriptors: Vec<Option<WaitQueue>>,
+    /// Waits for descriptors that go on.
+    watching: u32,
+    timers: Slab<timer::Timer>,
+    /// Of objects, for reports.
+    names: HashMap<Blocker, Box<str>>,
+}
+
+impl<C> Scheduler<C> {
+    /// The most processes a VM can have, whatever limit is asked for.
+    pub const MOST_PROCESSES: u32 = (1 << 31) - 1;
+
+    /// A scheduler without processes, which allows `limit` of them at a time, the dead that were
+    /// not forgotten included.
+    pub fn new(limit: u32) -> Scheduler<C> {
+        let mut waiters = Waiters::new();
+        let rest = waiters.make_queue();
+        Scheduler {
+            current: NIL,
+            last: NIL,
+            run_queue: RunQueue::new(),
+            with_due_time: 0,
+            processes: ProcessTable::new(),
+            counters: SchedCounters::default(),
+            census: [0; PHASES],
+            deadlines: Deadlines::new(),
+            preemptible_changes: 0,
+            waiters,
+            carriers: Vec::new(),
+            named_carriers: 0,
+            unbound: Vec::new(),
+            payloads: Vec::new(),
+            limit: limit.min(Self::MOST_PROCESSES),
+            live: 0,
+            live_non_daemons: 0,
+            now: Instant::from_nanos(0),
+            rest,
+            pending_timers: 0,
+            semaphores: Slab::new(),
+            mutexes: Slab::new(),
+            conditions: Slab::new(),
+            events: Slab::new(),
+            rwlocks: Slab::new(),
+            holds: rwlock::Holds::new(),
+            barriers: Slab::new(),
+            channels: Slab::new(),
+            fed_channels: Vec::new(),
+            queues: Slab::new(),
+            descriptors: Vec::new(),
+            watching: 0,
+            timers: Slab::new(),
+            names: HashMap::new(),
+        }
+    }
+
+    /// How many processes there may be at a time.
+    pub fn process_limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Changes how many processes there may be; those that are there stay.
+    pub fn set_process_limit(&mut self, limit: u32) {
+        self.limit = limit.min(Self::MOST_PROCESSES);
+    }
+
+    /// The process that has the processor.
+    #[inline]
+    pub fn current(&self) -> Option<ProcessId> {
+        (self.current != NIL).then(|| self.processes.id(self.current))
+    }
+
+    /// Moves a process to another phase, and keeps the census.
+    #[inline]
+    fn set_phase(&mut self, index: u32, phase: Phase) {
+        let process = &mut self.processes[index];
+        self.census[process.phase as usize] -= 1;
+        self.census[phase as usize] += 1;
+        process.phase = phase;
+    }
+
+    #[inline]
+    fn count_of(&self, phase: Phase) -> usize {
+        self.census[phase as usize] as usize
+    }
+}
+
+impl<C> Default for Scheduler<C> {
+    /// A scheduler with the highest limit.
+    fn default() -> Self {
+        Scheduler::new(Self::MOST_PROCESSES)
+    }
+}

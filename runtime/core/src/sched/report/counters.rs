@@ -1,0 +1,46 @@
+//! What happened since the VM began.
+
+use crate::sched::Scheduler;
+
+/// Counts since the VM began; they wrap after centuries.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct SchedCounters {
+    /// Another process than the last one was chosen.
+    pub switches: u64,
+    /// Of these: because the current process yielded.
+    pub yields: u64,
+    /// Of these: because a more urgent process could run.
+    pub preemptions_by_urgency: u64,
+    /// Of these: because a slice was over.
+    pub preemptions_by_slice: u64,
+    /// Waits that ended, for whatever reason.
+    pub wakes: u64,
+    /// Of these: because the deadline came first.
+    pub timeouts: u64,
+    /// Of these: sleeps that were slept to their end.
+    pub sleeps: u64,
+    /// Kills of living processes.
+    pub kills: u64,
+    /// Processes spawned, prepared ones included when they are fired.
+    pub spawned: u64,
+    /// Processes that ended.
+    pub ended: u64,
+    /// Processes fired by timers.
+    pub timers_fired: u64,
+    /// Firings left out because they were late or the last one still lived.
+    pub timers_skipped: u64,
+    /// Foreign calls that the VM went on without.
+    pub foreign_calls: u64,
+    /// Processes kept aside because their native thread was occupied.
+    pub kept_aside: u64,
+    /// Priorities lent to the owner of a mutex.
+    pub priorities_inherited: u64,
+}
+
+impl<C> Scheduler<C> {
+    /// Counts since the VM began.
+    #[inline]
+    pub fn counters(&self) -> &SchedCounters {
+        &self.counters
+    }
+}

@@ -1,0 +1,321 @@
+//! What can be seen of a process from outside.
+
+use crate::sched::process::{Phase, Process};
+use crate::sched::slab::NIL;
+use crate::sched::wait::waiters::{Kind, Waiter};
+use crate::sched::{
+    BarrierId, CarrierId, ChannelId, ConditionId, EventId, MutexId, ProcessId, RwLockId, Scheduler,
+    SemaphoreId, State, TimerId, WaitQueueId,
+};
+
+/// What a process waits for: for reports.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Blocker {
+    /// A time.
+    Sleep,
+    /// The end of another process.
+    Join(ProcessId),
+    /// The end of all others.
+    Rest,
+    /// An alarm.
+    Alarm(TimerId),
+    /// A semaphore.
+    Semaphore(SemaphoreId),
+    /// A mutex; `mutex_owner` says whose it is.
+    Mutex(MutexId),
+    /// A condition.
+    Condition(ConditionId),
+    /// An event.
+    Event(EventId),
+    /// To read under a lock.
+    Read(RwLockId),
+    /// To write under a lock.
+    Write(RwLockId),
+    /// The others at a barrier.
+    Barrier(BarrierId),
+    /// To send to a channel.
+    Send(ChannelId),
+    /// To receive from a channel.
+    Receive(ChannelId),
+    /// One of several cases, this many.
+    Select(usize),
+    /// A bare queue.
+    Queue(WaitQueueId),
+    /// A descriptor, by its number.
+    Descriptor(u32),
+    /// One of several descriptors, this many.
+    Descriptors(usize),
+    /// The native thread that it has to run on, where another process is out.
+    Thread(CarrierId),
+}
+
+impl<C> Scheduler<C> {
+    /// What a process is doing.
+    pub fn state(&self, pid: ProcessId) -> State {
+        let Some(index) = self.processes.find_alive(pid) else {
+            return State::Dead;
+        };
+        let process = &self.processes[index];
+        if index == self.current {
+            return State::Running;
+        }
+        if process.suspended {
+            return State::Suspended;
+        }
+        match process.phase {
+            Phase::Ready | Phase::Aside => State::Runnable,
+            Phase::Waiting => State::Waiting,
+            Phase::Sleeping => State::Sleeping,
+            Phase::Halted | Phase::Prepared => State::Suspended,
+            Phase::Foreign => State::Foreign,
+            Phase::Free | Phase::Dead => State::Dead,
+        }
+    }
+
+    /// Whether a process has not ended.
+    #[inline]
+    pub fn is_alive(&self, pid: ProcessId) -> bool {
+        self.processes.find_alive(pid).is_some()
+    }
+
+    /// Whether a process is out in a foreign call, suspended or not.
+    pub fn is_foreign(&self, pid: ProcessId) -> bool {
+        self.processes
+            .find(pid)
+            .is_some_and(|index| self.processes[index].phase == Phase::Foreign)
+    }
+
+    /// What a process waits for; `None` if it does not wait.
+    ///
+    /// ```
+    /// use baton_core::sched::{Blocker, Deadline, Scheduler, SpawnOptions, State};
+    ///
+    /// let mut sched: Scheduler<()> = Scheduler::new(10);
+    /// let waiter = sched.spawn(SpawnOptions::default(), ())?;
+    /// let _ = sched.schedule();
+    /// let event = sched.event_new();
+    /// let _ = sched.event_wait(event, Deadline::Never);
+    /// assert_eq!(sched.state(waiter), State::Waiting);
+    /// assert_eq!(sched.blocker(waiter), Some(Blocker::Event(event)));
+    /// # Ok::<(), baton_core::sched::ProcessLimit>(())
+    /// ```
+    pub fn blocker(&self, pid: ProcessId) -> Option<Blocker> {
+        let index = self.processes.find(pid)?;
+        let process = &self.processes[index];
+        match process.phase {
+            Phase::Sleeping => return Some(Blocker::Sleep),
+            Phase::Aside => return Some(Blocker::Thread(CarrierId(process.carrier))),
+            _ => {}
+        }
+        if process.phase != Phase::Waiting {
+            return None;
+        }
+        if process.waiters == NIL {
+            return Some(Blocker::Select(0));
+        }
+        let node = self.waiters.node(process.waiters);
+        if node.sibling != NIL {
+            let (mut count, mut descriptors) = (0, 0);
+            for node in self.nodes_of(index) {
+                count += 1;
+                descriptors += usize::from(node.ticket.kind == Kind::Descriptor);
+            }
+            return Some(match count == descriptors {
+                true => Blocker::Descriptors(count),
+                false => Blocker::Select(count),
+            });
+        }
+        self.blocker_of(node)
+    }
+
+    /// What a process waits for, one for each case of a select, the last case first.
+    pub fn blockers(&self, pid: ProcessId) -> impl Iterator<Item = Blocker> + '_ {
+        let index = self.processes.find(pid).into_iter();
+        index
+            .flat_map(|index| self.nodes_of(index))
+            .filter_map(|node| self.blocker_of(node))
+    }
+
+    /// The processes that hold what is waited for: the owner of a mutex, or all inside of a lock
+    /// for readers and writers.
+    pub fn holders(&self, blocker: Blocker) -> impl Iterator<Item = ProcessId> + '_ {
+        self.holders_of(blocker)
+            .map(|index| self.processes.id(index))
+    }
+
+    pub(super) fn holders_of(&self, blocker: Blocker) -> impl Iterator<Item = u32> + '_ {
+        let owner = match blocker {
+            Blocker::Mutex(mutex) => self.mutexes.get(mutex.0).map(|mutex| mutex.owner),
+            _ => None,
+        };
+        let first_hold = match blocker {
+            Blocker::Read(lock) | Blocker::Write(lock) => {
+                self.rwlocks.get(lock.0).map_or(NIL, |lock| lock.holds)
+            }
+            _ => NIL,
+        };
+        let inside = self
+            .holds_of_lock(first_hold)
+            .filter_map(|hold| self.holds.at(hold));
+        let owner = owner.filter(|&owner| owner != NIL);
+        owner.into_iter().chain(inside.map(|hold| hold.process))
+    }
+
+    /// The waiter nodes of a process, the last one first.
+    pub(in crate::sched) fn nodes_of(&self, index: u32) -> impl Iterator<Item = &Waiter> {
+        let node = move |place: u32| (place != NIL).then(|| self.waiters.node(place));
+        std::iter::successors(node(self.processes[index].waiters), move |last| {
+            node(last.sibling)
+        })
+    }
+
+    fn blocker_of(&self, node: &Waiter) -> Option<Blocker> {
+        let object = node.ticket.object;
+        match node.ticket.kind {
+            Kind::Semaphore => self
+                .semaphores
+                .key_at(object)
+                .map(|key| Blocker::Semaphore(SemaphoreId(key))),
+            Kind::Mutex => self.mutex_id(object).map(Blocker::Mutex),
+            Kind::Condition => self
+                .conditions
+                .key_at(object)
+                .map(|key| Blocker::Condition(ConditionId(key))),
+            Kind::Event => self
+                .events
+                .key_at(object)
+                .map(|key| Blocker::Event(EventId(key))),
+            Kind::Read => self
+                .rwlocks
+                .key_at(object)
+                .map(|key| Blocker::Read(RwLockId(key))),
+            Kind::Write => self
+                .rwlocks
+                .key_at(object)
+                .map(|key| Blocker::Write(RwLockId(key))),
+            Kind::Barrier => self
+                .barriers
+                .key_at(object)
+                .map(|key| Blocker::Barrier(BarrierId(key))),
+            Kind::Receive => self
+                .channels
+                .key_at(object)
+                .map(|key| Blocker::Receive(ChannelId(key))),
+            Kind::Send => self
+                .channels
+                .key_at(object)
+                .map(|key| Blocker::Send(ChannelId(key))),
+            Kind::Queue => self
+                .queues
+                .key_at(object)
+                .map(|key| Blocker::Queue(WaitQueueId(key))),
+            Kind::Descriptor => Some(Blocker::Descriptor(object)),
+            Kind::Join => Some(Blocker::Join(self.processes.id(object))),
+            Kind::Rest => Some(Blocker::Rest),
+            Kind::Alarm => self
+                .timers
+                .key_at(object)
+                .map(|key| Blocker::Alarm(TimerId(key))),
+            Kind::Sentinel | Kind::Free => None,
+        }
+    }
+
+    /// The processes that live, by index.
+    pub fn iter(&self) -> impl Iterator<Item = ProcessId> + '_ {
+        let is_live = |process: &Process| {
+            !matches!(process.phase, Phase::Free | Phase::Dead | Phase::Prepared)
+        };
+        let slots = self.processes.slots.iter().enumerate();
+        slots
+            .filter(move |(_, process)| is_live(process))
+            .map(|(index, process)| ProcessId {
+                index: index as u32,
+                generation: process.generation,
+            })
+    }
+
+    /// Whether the program may end without a process.
+    pub fn is_daemon(&self, pid: ProcessId) -> bool {
+        self.ask(pid, |process| process.daemon)
+    }
+
+    /// Whether the failure of a process is kept quiet.
+    pub fn is_quiet(&self, pid: ProcessId) -> bool {
+        self.ask(pid, |process| process.quiet)
+    }
+
+    /// Whether a process may be made to give way.
+    #[inline]
+    pub fn is_preemptible(&self, pid: ProcessId) -> bool {
+        self.ask(pid, |process| process.preemptible)
+    }
+
+    /// The same of the current process.
+    #[inline]
+    pub fn current_is_preemptible(&self) -> Option<bool> {
+        (self.current != NIL).then(|| self.processes[self.current].preemptible)
+    }
+
+    /// Says whether a process may be made to give way.
+    pub fn set_preemptible(&mut self, pid: ProcessId, preemptible: bool) {
+        if let Some(index) = self.processes.find(pid) {
+            self.processes[index].preemptible = preemptible;
+            self.preemptible_changes += 1;
+        }
+    }
+
+    /// Whether a process has run: what `mark_started` noted.
+    #[inline]
+    pub fn is_started(&self, pid: ProcessId) -> bool {
+        self.ask(pid, |process| process.started)
+    }
+
+    /// Notes that a process has run.
+    pub fn mark_started(&mut self, pid: ProcessId) {
+        if let Some(index) = self.processes.find(pid) {
+            self.processes[index].started = true;
+        }
+    }
+
+    /// The guest's record of it; 0 for a forgotten process.
+    #[inline]
+    pub fn user_data(&self, pid: ProcessId) -> usize {
+        self.processes
+            .find(pid)
+            .map_or(0, |index| self.processes[index].user_data)
+    }
+
+    /// Changes the guest's record of it.
+    pub fn set_user_data(&mut self, pid: ProcessId, user_data: usize) {
+        if let Some(index) = self.processes.find(pid) {
+            self.processes[index].user_data = user_data;
+        }
+    }
+
+    /// What the executor keeps with a process; `None` once it was taken or the process forgotten.
+    #[inline]
+    pub fn payload(&self, pid: ProcessId) -> Option<&C> {
+        let index = self.processes.find(pid)?;
+        self.payloads[index as usize].as_ref()
+    }
+
+    /// As [`Scheduler::payload`], to be changed.
+    #[inline]
+    pub fn payload_mut(&mut self, pid: ProcessId) -> Option<&mut C> {
+        let index = self.processes.find(pid)?;
+        self.payloads[index as usize].as_mut()
+    }
+
+    /// Takes what the executor keeps with a process.
+    pub fn take_payload(&mut self, pid: ProcessId) -> Option<C> {
+        let index = self.processes.find(pid)?;
+        self.payloads[index as usize].take()
+    }
+
+    #[inline]
+    fn ask(&self, pid: ProcessId, question: impl FnOnce(&Process) -> bool) -> bool {
+        self.processes
+            .find(pid)
+            .is_some_and(|index| question(&self.processes[index]))
+    }
+}

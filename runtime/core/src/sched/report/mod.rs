@@ -1,0 +1,13 @@
+//! What is seen of the scheduler from outside.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `listing.rs` | states, and what each process waits for |
+//! | `cycles.rs` | processes that wait for each other's locks |
+//! | `naming.rs` | names of objects |
+//! | `counters.rs` | counts |
+
+pub(super) mod counters;
+pub(super) mod cycles;
+pub(super) mod listing;
+pub(super) mod naming;

@@ -1,0 +1,45 @@
+//! Room in the tables: one more of anything can be made, and wait, with no table growing.
+
+use super::Scheduler;
+
+/// Whether a table has room for so many elements more. It grows if it must; false if it cannot.
+#[must_use]
+pub(super) fn make_room<T>(table: &mut Vec<T>, count: usize) -> bool {
+    table.try_reserve(count).is_ok()
+}
+
+impl<C> Scheduler<C> {
+    /// Sees to it that one more object of each kind and one more process can be made, and that all
+    /// processes can wait, with no table growing. False: there is not enough memory for that.
+    ///
+    /// ```
+    /// use baton_core::sched::Scheduler;
+    ///
+    /// assert!(Scheduler::<()>::new(10).make_room());
+    /// ```
+    #[must_use]
+    pub fn make_room(&mut self) -> bool {
+        let owners = self
+            .processes
+            .slots
+            .len()
+            .max(self.timers.places() as usize)
+            + 1;
+        self.semaphores.make_room()
+            && self.mutexes.make_room()
+            && self.conditions.make_room()
+            && self.events.make_room()
+            && self.rwlocks.make_room()
+            && self.holds.make_room()
+            && self.barriers.make_room()
+            && self.channels.make_room()
+            && self.queues.make_room()
+            && self.timers.make_room()
+            && self.processes.make_room()
+            && make_room(&mut self.payloads, 1)
+            && make_room(&mut self.fed_channels, 1)
+            && self.names.try_reserve(1).is_ok()
+            && self.waiters.make_room()
+            && self.deadlines.make_room(owners)
+    }
+}

@@ -1,0 +1,452 @@
+//! Who runs next.
+
+use crate::sched::process::{NO_DUE_TIME, Phase};
+use crate::sched::slab::NIL;
+use crate::sched::{Next, Preemption, Priority, ProcessId, Scheduler};
+
+/// Who could run instead of the current process, or at all if there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunQueueSummary {
+    /// Somebody.
+    pub runnable: bool,
+    /// One that is as urgent, or more: a yield would let it run.
+    pub rivals: bool,
+    /// One that is more urgent.
+    pub outranked: bool,
+}
+
+/// So many processes may be skipped before one runs.
+const MOST_SKIPPED: usize = 1000;
+
+/// So many processes at the front are chosen from: to find one takes as many steps.
+const MOST_SHUFFLED: usize = 1000;
+
+impl<C> Scheduler<C> {
+    /// Chooses the most urgent runnable process, the current one if no other is more urgent.
+    #[inline]
+    pub fn schedule(&mut self) -> Next {
+        let level = self.run_queue.top();
+        if level == 0 {
+            self.clear_current();
+            return Next::Nothing;
+        }
+        let head = self.run_queue.head(level);
+        if head == self.current {
+            return Next::Same;
+        }
+        self.run(head)
+    }
+
+    /// The current process goes to the back of its level. `Same` if no other is as urgent.
+    ///
+    /// ```
+    /// use baton_core::sched::{Scheduler, Next, SpawnOptions};
+    ///
+    /// let mut sched: Scheduler<()> = Scheduler::new(10);
+    /// let first = sched.spawn(SpawnOptions::default(), ())?;
+    /// assert_eq!(sched.schedule(), Next::Other(first));
+    /// assert_eq!(sched.yield_current(), Next::Same);
+    /// let second = sched.spawn(SpawnOptions::default(), ())?;
+    /// assert_eq!(sched.yield_current(), Next::Other(second));
+    /// assert_eq!(sched.yield_current(), Next::Other(first));
+    /// # Ok::<(), baton_core::sched::ProcessLimit>(())
+    /// ```
+    #[inline]
+    pub fn yield_current(&mut self) -> Next {
+        let next = self.rotate();
+        if matches!(next, Next::Other(_)) {
+            self.counters.yields += 1;
+        }
+        next
+    }
+
+    /// The process that runs next if the current one gives way now.
+    pub fn next_in_ring(&self) -> Option<ProcessId> {
+        let level = self.run_queue.top();
+        if level == 0 {
+            return None;
+        }
+        let head = self.run_queue.head(level);
+        let next = if head == self.current {
+            self.processes[head].next
+        } else {
+            head
+        };
+        Some(self.processes.id(next))
+    }
+
+    /// How many could be brought to the front by [`Scheduler::shuffle`]: the runnable of the most
+    /// urgent level, the current one left out; at most a thousand are counted. Where processes have
+    /// due times, these say who is next, and there is none.
+    pub fn shuffle_count(&self) -> usize {
+        let level = self.run_queue.top();
+        if level == 0 || self.with_due_time > 0 {
+            return 0;
+        }
+        let head = self.run_queue.head(level);
+        let mut index = head;
+        let mut count = 0;
+        while count < MOST_SHUFFLED {
+            count += usize::from(index != self.current);
+            index = self.processes[index].next;
+            if index == head {
+                break;
+            }
+        }
+        count
+    }
+
+    /// Brings a runnable process of the most urgent level to the front: of those that
+    /// [`Scheduler::shuffle_count`] counts, the one that has so many others before it. For runs in
+    /// which the order of equals is to be another one each time.
+    pub fn shuffle(&mut self, before: usize) {
+        if before >= self.shuffle_count() {
+            return;
+        }
+        let level = self.run_queue.top();
+        let head = self.run_queue.head(level);
+        let runs = head == self.current;
+        let first = if runs {
+            self.processes[head].next
+        } else {
+            head
+        };
+        let mut chosen = first;
+        for _ in 0..before {
+            chosen = self.processes[chosen].next;
+            if chosen == self.current {
+                chosen = self.processes[chosen].next;
+            }
+        }
+        if chosen == first {
+            return;
+        }
+        self.run_queue.remove(&mut self.processes.slots, chosen);
+        if runs {
+            self.run_queue
+                .push_before(&mut self.processes.slots, chosen, first);
+        } else {
+            self.run_queue.push_front(&mut self.processes.slots, chosen);
+        }
+    }
+
+    /// The current process is made to give way.
+    ///
+    /// ```
+    /// use baton_core::sched::{Scheduler, Next, Preemption, Priority, SpawnOptions};
+    ///
+    /// let mut sched: Scheduler<()> = Scheduler::new(10);
+    /// let first = sched.spawn(SpawnOptions::default(), ())?;
+    /// let second = sched.spawn(SpawnOptions::default(), ())?;
+    /// let options = SpawnOptions { priority: Priority::HIGHEST, ..SpawnOptions::default() };
+    /// assert_eq!(sched.schedule(), Next::Other(first));
+    /// let urgent = sched.spawn(options, ())?;
+    /// assert_eq!(sched.preempt_current(Preemption::MoreUrgent), Next::Other(urgent));
+    /// sched.exit_current();
+    /// assert_eq!(sched.schedule(), Next::Other(first)); // it has kept its place
+    /// assert_eq!(sched.preempt_current(Preemption::SliceExpired), Next::Other(second));
+    /// # Ok::<(), baton_core::sched::ProcessLimit>(())
+    /// ```
+    pub fn preempt_current(&mut self, cause: Preemption) -> Next {
+        let next = match cause {
+            Preemption::MoreUrgent => self.schedule(),
+            Preemption::SliceExpired => self.rotate(),
+        };
+        if matches!(next, Next::Other(_)) {
+            match cause {
+                Preemption::MoreUrgent => self.counters.preemptions_by_urgency += 1,
+                Preemption::SliceExpired => self.counters.preemptions_by_slice += 1,
+            }
+        }
+        next
+    }
+
+    /// As [`Scheduler::preempt_current`] at the end of a slice, but skips processes with a deficit:
+    /// each of them is charged by `skip` instead of running. The current process is the last to be
+    /// asked: `Same` if all others are skipped, and it is not. At most a thousand are skipped, then
+    /// the next one runs. A process with a raised priority is not skipped, as another one waits for
+    /// it. None is skipped where a more urgent process is next, or due times order the processes.
+    ///
+    /// ```
+    /// use baton_core::sched::{Scheduler, Next, SpawnOptions};
+    ///
+    /// let mut sched: Scheduler<u32> = Scheduler::new(10);
+    /// let [a, b] = [0, 2].map(|deficit| sched.spawn(SpawnOptions::default(), deficit).unwrap());
+    /// assert_eq!(sched.schedule(), Next::Other(a));
+    /// let end = |_| sched.end_slice(|deficit| *deficit > 0, |deficit| *deficit -= 1);
+    /// let turns = [0; 4].map(end);
+    /// assert_eq!(turns, [Next::Same, Next::Same, Next::Other(b), Next::Other(a)]);
+    /// ```
+    pub fn end_slice(
+        &mut self,
+        has_deficit: impl FnMut(&C) -> bool,
+        skip: impl FnMut(&mut C),
+    ) -> Next {
+        let current = self.current;
+        if self.current_should_yield() {
+            self.move_current_to_back();
+            return self.preempt_current(Preemption::MoreUrgent);
+        }
+        if current == NIL || !self.may_rotate(current) {
+            return self.preempt_current(Preemption::SliceExpired);
+        }
+        let next = self.processes[current].next;
+        match self.first_not_skipped(next, has_deficit, skip) {
+            chosen if chosen == current => Next::Same,
+            chosen => {
+                self.counters.preemptions_by_slice += 1;
+                self.run(chosen)
+            }
+        }
+    }
+
+    /// Skips the current process, which has been chosen but has not run yet, and others after it,
+    /// as at [the end of a slice](Scheduler::end_slice). Answers which process is current then.
+    ///
+    /// ```
+    /// use baton_core::sched::{Scheduler, SpawnOptions};
+    ///
+    /// let mut sched: Scheduler<u32> = Scheduler::new(10);
+    /// let [_, b] = [1, 0].map(|deficit| sched.spawn(SpawnOptions::default(), deficit).unwrap());
+    /// sched.schedule();
+    /// assert_eq!(sched.skip_deficits(|deficit| *deficit > 0, |deficit| *deficit -= 1), Some(b));
+    /// ```
+    pub fn skip_deficits(
+        &mut self,
+        has_deficit: impl FnMut(&C) -> bool,
+        skip: impl FnMut(&mut C),
+    ) -> Option<ProcessId> {
+        let current = self.current;
+        if current != NIL && self.may_rotate(current) {
+            self.current = self.first_not_skipped(current, has_deficit, skip);
+            self.counters.switches += u64::from(self.current != current);
+        }
+        self.current()
+    }
+
+    /// Whether the next process is simply the next in its ring.
+    fn may_rotate(&self, current: u32) -> bool {
+        let process = &self.processes[current];
+        let level = process.priority.get();
+        self.with_due_time == 0
+            && process.next != current
+            && self.run_queue.top() == level
+            && self.run_queue.head(level) == current
+    }
+
+    /// From `first` on, round and round; it is the head of its level then.
+    fn first_not_skipped(
+        &mut self,
+        first: u32,
+        mut has_deficit: impl FnMut(&C) -> bool,
+        mut skip: impl FnMut(&mut C),
+    ) -> u32 {
+        let mut chosen = first;
+        for _ in 0..MOST_SKIPPED {
+            let process = &self.processes[chosen];
+            let is_raised = process.priority != process.own_priority;
+            match &mut self.payloads[chosen as usize] {
+                Some(payload) if !is_raised && has_deficit(payload) => skip(payload),
+                _ => break,
+            }
+            chosen = process.next;
+        }
+        self.run_queue
+            .rotate_to(self.processes[chosen].priority.get(), chosen);
+        chosen
+    }
+
+    /// The current process goes to the back of its level, and `pid` runs: if it is runnable and
+    /// nobody is more urgent than it; else as [`Scheduler::yield_current`].
+    pub fn yield_to(&mut self, pid: ProcessId) -> Next {
+        match self.processes.find(pid) {
+            Some(index) if self.current == NIL || index != self.current => {
+                let process = &self.processes[index];
+                if process.phase != Phase::Ready || process.priority.get() < self.run_queue.top() {
+                    return self.yield_current();
+                }
+            }
+            _ => return self.yield_current(),
+        }
+        self.move_current_to_back();
+        self.counters.yields += 1;
+        self.run_directly(pid.index)
+    }
+
+    /// Runs `pid` instead of the current process, which keeps its place, whatever their priorities:
+    /// for a scheduler that the user wrote. If `pid` is not runnable, as [`Scheduler::schedule`].
+    pub fn switch_to(&mut self, pid: ProcessId) -> Next {
+        match self.processes.find(pid) {
+            Some(index) if index == self.current => Next::Same,
+            Some(index) if self.processes[index].phase == Phase::Ready => self.run_directly(index),
+            _ => self.schedule(),
+        }
+    }
+
+    /// Nobody is current any more; the one that was stays at the head of its level. For handing the
+    /// VM over.
+    pub fn relinquish_current(&mut self) {
+        self.clear_current();
+    }
+
+    /// Whether a process more urgent than the current one is runnable (or any, if nobody is
+    /// current). Whether the current one lets itself be preempted is the caller's to ask.
+    #[inline]
+    pub fn current_should_yield(&self) -> bool {
+        if self.current == NIL {
+            return self.run_queue.top() != 0;
+        }
+        self.run_queue.top() > self.processes[self.current].priority.get()
+    }
+
+    /// Who could run instead of the current process.
+    #[inline]
+    pub fn run_queue_summary(&self) -> RunQueueSummary {
+        let top = self.run_queue.top();
+        if self.current == NIL {
+            let anybody = top != 0;
+            return RunQueueSummary {
+                runnable: anybody,
+                rivals: anybody,
+                outranked: anybody,
+            };
+        }
+        let process = &self.processes[self.current];
+        let level = process.priority.get();
+        let is_ready = process.phase == Phase::Ready;
+        RunQueueSummary {
+            runnable: self.census[Phase::Ready as usize] > u32::from(is_ready),
+            rivals: top > level || (top == level && process.next != self.current),
+            outranked: top > level,
+        }
+    }
+
+    /// A number that stays the same as long as nothing changes by which others decide when the
+    /// current process is to be interrupted: who is runnable, the deadlines, who may be preempted.
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.run_queue.changes() + self.deadlines.changes() + self.preemptible_changes
+    }
+
+    /// How many processes could be chosen now, the current one not counted.
+    #[inline]
+    pub fn runnable_count(&self) -> usize {
+        let is_ready = self.current != NIL && self.processes[self.current].phase == Phase::Ready;
+        self.count_of(Phase::Ready) - usize::from(is_ready)
+    }
+
+    /// The priority of the most urgent process that could be chosen, the current one not counted.
+    pub fn most_urgent_runnable(&self) -> Option<Priority> {
+        let top = self.run_queue.top();
+        if self.current == NIL {
+            return Priority::new(top);
+        }
+        let process = &self.processes[self.current];
+        let is_alone = process.phase == Phase::Ready && process.next == self.current;
+        if top != process.priority.get() || !is_alone {
+            return Priority::new(top);
+        }
+        Priority::new(self.run_queue.top_below(top))
+    }
+
+    /// ThreadQueue the ring of the current process, and chooses.
+    #[inline]
+    fn rotate(&mut self) -> Next {
+        let current = self.current;
+        if current == NIL {
+            return self.schedule();
+        }
+        let process = &self.processes[current];
+        let (level, next) = (process.priority.get(), process.next);
+        if self.run_queue.top() != level || self.run_queue.head(level) != current {
+            return self.rotate_among_unequals();
+        }
+        if next == current {
+            return Next::Same;
+        }
+        if process.due != NO_DUE_TIME {
+            return self.rotate_among_unequals();
+        }
+        self.run_queue.rotate_to(level, next);
+        self.run(next)
+    }
+
+    /// Somebody is more urgent than the current process, or it is kept aside, or has a due time.
+    #[cold]
+    fn rotate_among_unequals(&mut self) -> Next {
+        self.move_current_to_back();
+        self.schedule()
+    }
+
+    fn move_current_to_back(&mut self) {
+        if self.current != NIL && self.processes[self.current].phase == Phase::Ready {
+            let process = &self.processes[self.current];
+            if process.due != NO_DUE_TIME {
+                self.run_queue
+                    .remove(&mut self.processes.slots, self.current);
+                self.run_queue
+                    .push_by_due_time(&mut self.processes.slots, self.current, NIL);
+                return;
+            }
+            self.run_queue
+                .rotate_to(process.priority.get(), process.next);
+        }
+    }
+
+    /// Puts a runnable process at the head of its level, and runs it.
+    fn run_directly(&mut self, index: u32) -> Next {
+        self.run_queue.remove(&mut self.processes.slots, index);
+        self.run_queue.push_front(&mut self.processes.slots, index);
+        self.run(index)
+    }
+
+    /// Makes the head of a level current.
+    #[inline]
+    fn run(&mut self, index: u32) -> Next {
+        let last = if self.current == NIL {
+            self.last
+        } else {
+            self.current
+        };
+        self.counters.switches += u64::from(index != last);
+        self.current = index;
+        Next::Other(self.processes.id(index))
+    }
+
+    /// Nobody is current.
+    #[inline]
+    pub(in crate::sched) fn clear_current(&mut self) {
+        if self.current != NIL {
+            self.last = self.current;
+            self.current = NIL;
+        }
+    }
+
+    /// Makes a process runnable, at the back of its level, or of those kept aside.
+    #[inline]
+    pub(in crate::sched) fn make_ready(&mut self, index: u32) {
+        if self.processes[index].carrier != NIL && self.must_stay_aside(index) {
+            self.put_aside(index);
+            return;
+        }
+        self.set_phase(index, Phase::Ready);
+        if index == self.current {
+            self.run_queue.push_front(&mut self.processes.slots, index);
+        } else if self.processes[index].due != NO_DUE_TIME {
+            self.run_queue
+                .push_by_due_time(&mut self.processes.slots, index, self.current);
+        } else {
+            self.run_queue.push_back(&mut self.processes.slots, index);
+        }
+    }
+
+    /// Takes a process in the phase `Ready` or `Aside` out of its ring. The caller sets the phase.
+    #[inline]
+    pub(in crate::sched) fn leave_run_queue(&mut self, index: u32) {
+        if self.processes[index].phase == Phase::Ready {
+            self.run_queue.remove(&mut self.processes.slots, index);
+        } else {
+            self.leave_aside(index);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! ThreadQueue: switches from one process to another about which nothing else is to be decided, as
+//! most are.
+//!
+//! The next process runs on home, where the caller is, and no scheduler of the user's is asked.
+//! A handoff leaves out the questions that always have the same answer then. A process
+//! that cannot be left by a handoff is left as it is, and [`Scheduler::yield_current`],
+//! [`Scheduler::preempt_current`], [`Scheduler::suspend`] or [`Scheduler::schedule`] decides.
+
+use crate::sched::Scheduler;
+use crate::sched::process::Phase;
+use crate::sched::slab::NIL;
+
+/// A switch that was made between two processes, by their indices.
+#[must_use]
+#[derive(Debug, Clone, Copy)]
+pub struct Handoff {
+    from: u32,
+    to: u32,
+}
+
+/// Whether a process that needs this carrier, or `NIL`, may run at home, which is number 0.
+#[inline]
+fn may_run_at_home(carrier: u32) -> bool {
+    const { assert!(NIL.wrapping_add(1) == 0) };
+    carrier.wrapping_add(1) <= 1
+}
+
+impl<C> Scheduler<C> {
+    /// The current process goes to the back of its level, where another one is as urgent, and
+    /// nobody is more urgent. Who runs next is preempted as the current one is.
+    #[inline]
+    pub fn yield_by_handoff(&mut self) -> Option<Handoff> {
+        let from = self.current;
+        let process = self.processes.slots.get(from as usize)?;
+        let (level, to) = (process.priority.get(), process.next);
+        let is_simple = to != from
+            && self.with_due_time == 0
+            && self.run_queue.top() == level
+            && self.run_queue.head(level) == from
+            && self.processes[to].preemptible == process.preemptible;
+        if !is_simple {
+            return None;
+        }
+        let handoff = self.hand_off_to(from, to)?;
+        self.run_queue.rotate_to(level, to);
+        self.counters.yields += 1;
+        Some(handoff)
+    }
+
+    /// The current process, which lets itself be preempted, gives way to a more urgent one.
+    #[inline]
+    pub fn give_way_by_handoff(&mut self) -> Option<Handoff> {
+        let from = self.current;
+        let process = self.processes.slots.get(from as usize)?;
+        let level = self.run_queue.top();
+        if level <= process.priority.get() || !process.preemptible {
+            return None;
+        }
+        let handoff = self.hand_off_to(from, self.run_queue.head(level))?;
+        self.counters.preemptions_by_urgency += 1;
+        Some(handoff)
+    }
+
+    /// The process that was current waits now: the most urgent one runs.
+    #[inline]
+    pub fn succeed_by_handoff(&mut self) -> Option<Handoff> {
+        let level = self.run_queue.top();
+        if self.current != NIL || level == 0 {
+            return None;
+        }
+        self.hand_off_to(self.last, self.run_queue.head(level))
+    }
+
+    /// The current process suspends itself, and the most urgent one of the others runs, which is
+    /// preempted as the current one is. It is in no critical section, and nobody has killed it.
+    #[inline]
+    pub fn suspend_by_handoff(&mut self) -> Option<Handoff> {
+        let from = self.current;
+        let process = self.processes.slots.get(from as usize)?;
+        let level = process.priority.get();
+        let is_simple = self.run_queue.top() == level
+            && self.run_queue.head(level) == from
+            && process.critical == 0
+            && process.kills == 0;
+        if !is_simple {
+            return None;
+        }
+        let to = if process.next == from {
+            self.run_queue.head(self.run_queue.top_below(level))
+        } else {
+            process.next
+        };
+        if self.processes.slots.get(to as usize)?.preemptible != process.preemptible {
+            return None;
+        }
+        let handoff = self.hand_off_to(from, to)?;
+        self.run_queue.remove(&mut self.processes.slots, from);
+        self.set_phase(from, Phase::Halted);
+        let process = &mut self.processes[from];
+        process.suspended = true;
+        process.has_wake = false;
+        Some(handoff)
+    }
+
+    /// What the executor keeps with the two processes of a handoff: the one that was left, and the
+    /// one that runs.
+    #[inline]
+    pub fn payloads_of_handoff(&mut self, handoff: Handoff) -> Option<[&mut C; 2]> {
+        let both = self
+            .payloads
+            .get_disjoint_mut([handoff.from as usize, handoff.to as usize]);
+        let [from, to] = both.ok()?;
+        Some([from.as_mut()?, to.as_mut()?])
+    }
+
+    #[inline]
+    fn hand_off_to(&mut self, from: u32, to: u32) -> Option<Handoff> {
+        if from == to || !may_run_at_home(self.processes[to].carrier) {
+            return None;
+        }
+        self.current = to;
+        self.counters.switches += 1;
+        Some(Handoff { from, to })
+    }
+}

@@ -1,0 +1,15 @@
+//! Who runs next.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `run_queue.rs` | the runnable processes: a ring for each priority |
+//! | `choose.rs` | chooses: schedule, yield, preempt |
+//! | `handoff.rs` | the same for the common switches, where little is to be decided |
+//! | `priority.rs` | priorities, and their inheritance from waiting processes |
+//! | `carriers.rs` | native threads: which process may run on which |
+
+pub(super) mod carriers;
+pub(super) mod choose;
+pub(super) mod handoff;
+pub(super) mod priority;
+pub(super) mod run_queue;

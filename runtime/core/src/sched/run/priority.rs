@@ -1,0 +1,161 @@
+//! Priorities, given and inherited.
+//!
+//! The owner of a mutex is as urgent as the most urgent process that waits for it, and so is the
+//! owner of the mutex that the owner waits for, and so on; so is everybody inside of a lock for
+//! readers and writers. A priority goes back when the lock is left, or when the one who lent it
+//! waits no more.
+
+use crate::sched::process::Phase;
+use crate::sched::slab::NIL;
+use crate::sched::wait::waiters::Kind;
+use crate::sched::{Priority, ProcessId, Scheduler};
+
+impl<C> Scheduler<C> {
+    /// The priority a process was given; the default for a forgotten one.
+    pub fn priority(&self, pid: ProcessId) -> Priority {
+        self.processes.find(pid).map_or(Priority::DEFAULT, |index| {
+            self.processes[index].own_priority
+        })
+    }
+
+    /// The priority a process has now, inherited or its own.
+    #[inline]
+    pub fn effective_priority(&self, pid: ProcessId) -> Priority {
+        self.processes.find(pid).map_or(Priority::DEFAULT, |index| {
+            self.processes[index].priority.or_highest()
+        })
+    }
+
+    /// Gives a process another priority. It goes to the back of its new level wherever it stands;
+    /// the current process to the head. Says whether it lives.
+    ///
+    /// ```
+    /// use baton_core::sched::{Scheduler, Next, Priority, SpawnOptions};
+    ///
+    /// let mut sched: Scheduler<()> = Scheduler::new(10);
+    /// let first = sched.spawn(SpawnOptions::default(), ())?;
+    /// let second = sched.spawn(SpawnOptions::default(), ())?;
+    /// assert_eq!(sched.schedule(), Next::Other(first));
+    /// assert!(sched.set_priority(second, Priority::HIGHEST));
+    /// assert!(sched.current_should_yield());
+    /// assert_eq!(sched.schedule(), Next::Other(second));
+    /// # Ok::<(), baton_core::sched::ProcessLimit>(())
+    /// ```
+    pub fn set_priority(&mut self, pid: ProcessId, priority: Priority) -> bool {
+        let Some(index) = self.processes.find_alive(pid) else {
+            return false;
+        };
+        self.processes[index].own_priority = priority;
+        self.inherit(index);
+        true
+    }
+
+    /// Gives a process the priority that it should have, and then the owner of the mutex that it
+    /// waits for, and so on. The chain ends where nothing changes: also in a ring of waiting
+    /// owners, for there priorities only rise, or only fall. A select may wait for several mutexes:
+    /// each of them begins a chain.
+    pub(in crate::sched) fn inherit(&mut self, index: u32) {
+        let mut others = Vec::new();
+        self.inherit_along(index, &mut others);
+        while let Some(index) = others.pop() {
+            self.inherit_along(index, &mut others);
+        }
+    }
+
+    /// Follows one chain, and adds where others begin.
+    fn inherit_along(&mut self, index: u32, others: &mut Vec<u32>) {
+        let mut index = index;
+        loop {
+            let priority = self.due_priority(index);
+            let process = &self.processes[index];
+            if priority == process.priority {
+                return;
+            }
+            if priority.is_more_urgent_than(process.own_priority) && priority != Priority::CRITICAL
+            {
+                self.counters.priorities_inherited += 1;
+            }
+            self.move_to_level(index, priority);
+            match self.owner_waited_for(index, others) {
+                Some(owner) => index = owner,
+                None => return,
+            }
+        }
+    }
+
+    /// The queue of a mutex has changed: its owner inherits from those in it.
+    pub(in crate::sched) fn inherit_from_waiters(&mut self, mutex: u32) {
+        if let Some(owner) = self
+            .mutexes
+            .at(mutex)
+            .map(|mutex| mutex.owner)
+            .filter(|&o| o != NIL)
+        {
+            self.inherit(owner);
+        }
+    }
+
+    fn due_priority(&self, index: u32) -> Priority {
+        let process = &self.processes[index];
+        if process.critical > 0 {
+            return Priority::CRITICAL;
+        }
+        let mut priority = process.own_priority;
+        let mut held = process.held;
+        while let Some(mutex) = self.mutexes.at(held) {
+            if let Some(first) = self.waiters.first(mutex.waiters) {
+                let waiter = self.waiters.node(first).process;
+                priority = priority.or_more_urgent(self.processes[waiter].priority);
+            }
+            held = mutex.held_next;
+        }
+        match Priority::new(self.lent_by_rwlocks(index)) {
+            Some(lent) => priority.or_more_urgent(lent),
+            None => priority,
+        }
+    }
+
+    /// The owner of a mutex that a process waits for; those of further ones go to `others`.
+    fn owner_waited_for(&self, index: u32, others: &mut Vec<u32>) -> Option<u32> {
+        let mut owners = self.owners_waited_for(index);
+        let first = owners.next()?;
+        others.extend(owners);
+        Some(first)
+    }
+
+    /// The owners of the mutexes that a process waits for.
+    pub(super) fn owners_waited_for(&self, index: u32) -> impl Iterator<Item = u32> {
+        let mutexes = self
+            .nodes_of(index)
+            .filter(|node| node.ticket.kind == Kind::Mutex);
+        mutexes.filter_map(|node| {
+            let owner = self.mutexes.at(node.ticket.object)?.owner;
+            (owner != NIL).then_some(owner)
+        })
+    }
+
+    fn move_to_level(&mut self, index: u32, priority: Priority) {
+        let phase = self.processes[index].phase;
+        if matches!(phase, Phase::Ready | Phase::Aside) {
+            self.leave_run_queue(index);
+            self.processes[index].priority = priority;
+            self.make_ready(index);
+            return;
+        }
+        self.processes[index].priority = priority;
+        let mut node = self.processes[index].waiters;
+        while node != NIL {
+            self.waiters.requeue(node, priority.get());
+            let (sibling, ticket) = (
+                self.waiters.node(node).sibling,
+                self.waiters.node(node).ticket,
+            );
+            if matches!(ticket.kind, Kind::Read | Kind::Write) {
+                // Lets it in if it is the first now; lends its priority to those inside if not.
+                self.admit_to_rwlock(ticket.object);
+                return;
+            }
+            node = sibling;
+        }
+    }
+}

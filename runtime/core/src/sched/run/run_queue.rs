@@ -1,0 +1,168 @@
+//! The runnable processes: a ring for each priority, and a bitmap of the rings that are not empty.
+//!
+//! A ring is a head link and the `next`/`prev` links in the processes; the one before the head is
+//! the back. The current process stays at the head of its ring while it runs, so that to yield is
+//! to rotate the ring by one, and to be preempted by a more urgent process is nothing at all.
+
+use crate::sched::Priority;
+use crate::sched::process::Process;
+use crate::sched::slab::NIL;
+
+/// Rings of processes by priority.
+#[derive(Debug)]
+pub(in crate::sched) struct RunQueue {
+    /// Bit `level - 1` stands while the ring of `level` has a process.
+    levels: u128,
+    /// The most urgent level that has a process, 0 if none has: what `levels` says, kept ready.
+    top: u8,
+    /// A power of two, so that a masked level is in bounds.
+    heads: [u32; 128],
+    /// Grows with each process that comes or goes.
+    changes: u64,
+}
+
+impl RunQueue {
+    pub(in crate::sched) const fn new() -> Self {
+        RunQueue {
+            levels: 0,
+            top: 0,
+            heads: [NIL; 128],
+            changes: 0,
+        }
+    }
+
+    /// The most urgent level that has a process, 0 if none has.
+    #[inline]
+    pub(in crate::sched) fn top(&self) -> u8 {
+        self.top
+    }
+
+    /// Grows with each process that comes or goes; rotations of a ring do not count.
+    #[inline]
+    pub(in crate::sched) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The most urgent level below `level` that has a process, 0 if none has.
+    pub(super) fn top_below(&self, level: u8) -> u8 {
+        let below = (1u128 << (level.max(1) - 1)) - 1;
+        (128 - (self.levels & below).leading_zeros()) as u8
+    }
+
+    /// The first process of a level, or `NIL`.
+    #[inline]
+    pub(in crate::sched) fn head(&self, level: u8) -> u32 {
+        self.heads[usize::from(level & 127)]
+    }
+
+    /// ThreadQueue the ring of `level` so that `index`, which is in it, is the first.
+    #[inline]
+    pub(super) fn rotate_to(&mut self, level: u8, index: u32) {
+        self.heads[usize::from(level & 127)] = index;
+    }
+
+    #[inline]
+    pub(in crate::sched) fn push_back(&mut self, processes: &mut [Process], index: u32) {
+        let level = processes[index as usize].priority;
+        self.changes += 1;
+        self.levels |= bit(level);
+        self.top = self.top.max(level.get());
+        push_back(
+            processes,
+            &mut self.heads[usize::from(level.get() & 127)],
+            index,
+        );
+    }
+
+    #[inline]
+    pub(super) fn push_front(&mut self, processes: &mut [Process], index: u32) {
+        self.push_back(processes, index);
+        let level = processes[index as usize].priority.get();
+        self.rotate_to(level, index);
+    }
+
+    /// Adds a process behind those of its level that are due as early, and behind `running`.
+    #[cold]
+    pub(super) fn push_by_due_time(&mut self, processes: &mut [Process], index: u32, running: u32) {
+        let level = processes[index as usize].priority.get();
+        let head = self.head(level);
+        let due = processes[index as usize].due;
+        let mut place = head;
+        while place != NIL && (place == running || processes[place as usize].due <= due) {
+            place = processes[place as usize].next;
+            if place == head {
+                place = NIL;
+            }
+        }
+        if place == NIL {
+            return self.push_back(processes, index);
+        }
+        self.push_before(processes, index, place);
+        if place == head {
+            self.rotate_to(level, index);
+        }
+    }
+
+    /// Adds a process before another one of its level; the ring begins where it did.
+    pub(super) fn push_before(&mut self, processes: &mut [Process], index: u32, place: u32) {
+        self.changes += 1;
+        // The back of the ring that would begin at `place`.
+        let mut before = place;
+        push_back(processes, &mut before, index);
+    }
+
+    #[inline]
+    pub(in crate::sched) fn remove(&mut self, processes: &mut [Process], index: u32) {
+        let level = processes[index as usize].priority;
+        self.changes += 1;
+        let head = &mut self.heads[usize::from(level.get() & 127)];
+        remove(processes, head, index);
+        if *head == NIL {
+            self.levels &= !bit(level);
+            self.top = (128 - self.levels.leading_zeros()) as u8;
+        }
+    }
+}
+
+/// The place of a level in a bitmap.
+#[inline]
+pub(super) fn bit(level: Priority) -> u128 {
+    1 << (level.get() - 1)
+}
+
+/// Adds a process to the back of the ring that starts at `head`.
+#[inline]
+pub(in crate::sched) fn push_back(processes: &mut [Process], head: &mut u32, index: u32) {
+    let first = *head;
+    if first == NIL {
+        let process = &mut processes[index as usize];
+        process.next = index;
+        process.prev = index;
+        *head = index;
+        return;
+    }
+    let back = processes[first as usize].prev;
+    processes[first as usize].prev = index;
+    processes[back as usize].next = index;
+    let process = &mut processes[index as usize];
+    process.next = first;
+    process.prev = back;
+}
+
+/// Takes a process out of the ring that starts at `head`.
+#[inline]
+pub(in crate::sched) fn remove(processes: &mut [Process], head: &mut u32, index: u32) {
+    let Process { next, prev, .. } = processes[index as usize];
+    if next == index {
+        *head = NIL;
+    } else {
+        processes[prev as usize].next = next;
+        processes[next as usize].prev = prev;
+        if *head == index {
+            *head = next;
+        }
+    }
+    let process = &mut processes[index as usize];
+    process.next = NIL;
+    process.prev = NIL;
+}

@@ -1,0 +1,185 @@
+//! Objects in a vector, found by a key that a freed and reused place no longer answers.
+
+use super::room::make_room;
+use std::num::NonZeroU32;
+
+/// A link that leads nowhere.
+pub(super) const NIL: u32 = u32::MAX;
+
+/// Where an object stands, and which of the objects that stood there it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Key {
+    pub(super) index: u32,
+    pub(super) generation: NonZeroU32,
+}
+
+impl Key {
+    pub(super) const fn to_bits(self) -> u64 {
+        ((self.generation.get() as u64) << 32) | self.index as u64
+    }
+
+    /// `None` for bits that no key has: the generation 0 is never given out.
+    pub(super) const fn from_bits(bits: u64) -> Option<Key> {
+        match NonZeroU32::new((bits >> 32) as u32) {
+            Some(generation) => Some(Key {
+                index: bits as u32,
+                generation,
+            }),
+            None => None,
+        }
+    }
+}
+
+/// The generation after `generation`; wraps past 0.
+pub(super) fn next_generation(generation: NonZeroU32) -> NonZeroU32 {
+    generation.checked_add(1).unwrap_or(NonZeroU32::MIN)
+}
+
+/// A vector of objects whose free places are linked and reused, the last freed first.
+#[derive(Debug)]
+pub(super) struct Slab<T> {
+    places: Vec<Place<T>>,
+    free: u32,
+}
+
+#[derive(Debug)]
+struct Place<T> {
+    generation: NonZeroU32,
+    content: Content<T>,
+}
+
+#[derive(Debug)]
+enum Content<T> {
+    Full(T),
+    Free { next: u32 },
+}
+
+impl<T> Slab<T> {
+    pub(super) const fn new() -> Self {
+        Slab {
+            places: Vec::new(),
+            free: NIL,
+        }
+    }
+
+    /// # Panics
+    ///
+    /// When 2^32 - 1 objects of one kind stand already; memory ends before that.
+    pub(super) fn insert(&mut self, object: T) -> Key {
+        if self.free != NIL {
+            let index = self.free;
+            let place = &mut self.places[index as usize];
+            if let Content::Free { next } = place.content {
+                self.free = next;
+            }
+            place.content = Content::Full(object);
+            return Key {
+                index,
+                generation: place.generation,
+            };
+        }
+        let index = self.places.len() as u32;
+        assert!(
+            index != NIL,
+            "more than {NIL} objects of one kind in one VM"
+        );
+        self.places.push(Place {
+            generation: NonZeroU32::MIN,
+            content: Content::Full(object),
+        });
+        Key {
+            index,
+            generation: NonZeroU32::MIN,
+        }
+    }
+
+    /// Whether one more object fits; the table grows if it must and can.
+    pub(super) fn make_room(&mut self) -> bool {
+        self.free != NIL || make_room(&mut self.places, 1)
+    }
+
+    pub(super) fn remove(&mut self, key: Key) -> Option<T> {
+        let place = self.places.get_mut(key.index as usize)?;
+        if place.generation != key.generation || matches!(place.content, Content::Free { .. }) {
+            return None;
+        }
+        place.generation = next_generation(place.generation);
+        let content = std::mem::replace(&mut place.content, Content::Free { next: self.free });
+        self.free = key.index;
+        match content {
+            Content::Full(object) => Some(object),
+            Content::Free { .. } => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: Key) -> Option<&T> {
+        match self.places.get(key.index as usize) {
+            Some(Place {
+                generation,
+                content: Content::Full(object),
+            }) if *generation == key.generation => Some(object),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        match self.places.get_mut(key.index as usize) {
+            Some(Place {
+                generation,
+                content: Content::Full(object),
+            }) if *generation == key.generation => Some(object),
+            _ => None,
+        }
+    }
+
+    /// The object at `index`, whichever it is: for links between objects, which never dangle.
+    #[inline]
+    pub(super) fn at(&self, index: u32) -> Option<&T> {
+        match self.places.get(index as usize) {
+            Some(Place {
+                content: Content::Full(object),
+                ..
+            }) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// As [`Slab::at`], to be changed.
+    #[inline]
+    pub(super) fn at_mut(&mut self, index: u32) -> Option<&mut T> {
+        match self.places.get_mut(index as usize) {
+            Some(Place {
+                content: Content::Full(object),
+                ..
+            }) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// The key of the object at `index`.
+    pub(super) fn key_at(&self, index: u32) -> Option<Key> {
+        match self.places.get(index as usize) {
+            Some(Place {
+                generation,
+                content: Content::Full(_),
+            }) => Some(Key {
+                index,
+                generation: *generation,
+            }),
+            _ => None,
+        }
+    }
+
+    /// How many places there are, free ones included.
+    pub(super) fn places(&self) -> u32 {
+        self.places.len() as u32
+    }
+
+    /// All objects, with their indices.
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0..self.places.len() as u32).filter_map(|index| Some((index, self.at(index)?)))
+    }
+}

@@ -1,0 +1,101 @@
+//! Condition variables. A process that waits gives its mutex up in the same step, and holds it
+//! again before it goes on, whatever ended the wait.
+
+use crate::sched::wait::waiters::{Kind, Ticket, WaitQueue};
+use crate::sched::{
+    Attempt, ConditionId, Deadline, MutexId, NotOwner, Scheduler, Wake, WakeReason,
+};
+
+#[derive(Debug)]
+pub(in crate::sched) struct Condition {
+    pub(in crate::sched) waiters: WaitQueue,
+}
+
+impl<C> Scheduler<C> {
+    /// A new condition. Its mutex is named in each wait.
+    ///
+    /// ```
+    /// use baton_core::sched::{Attempt, Deadline, Scheduler, SpawnOptions};
+    ///
+    /// let mut sched: Scheduler<()> = Scheduler::new(10);
+    /// let waiter = sched.spawn(SpawnOptions::default(), ())?;
+    /// let _ = sched.schedule();
+    /// let (mutex, condition) = (sched.mutex_new(), sched.condition_new());
+    /// assert!(matches!(sched.mutex_lock(mutex, Deadline::Never), Ok(Attempt::Ready(_))));
+    /// assert_eq!(sched.condition_wait(condition, mutex, Deadline::Never), Ok(Attempt::Blocked));
+    /// assert_eq!(sched.mutex_owner(mutex), None);
+    /// assert!(sched.condition_signal(condition));
+    /// assert_eq!(sched.mutex_owner(mutex), Some(waiter));
+    /// # Ok::<(), baton_core::sched::ProcessLimit>(())
+    /// ```
+    pub fn condition_new(&mut self) -> ConditionId {
+        let waiters = self.waiters.make_queue();
+        ConditionId(self.conditions.insert(Condition { waiters }))
+    }
+
+    /// Unlocks the mutex and waits for a signal. The process holds the mutex again before it goes
+    /// on, whether it was signalled (`Done`), timed out or was killed; `Wake::value` is 1 if the
+    /// owner before it died holding it. Only a second kill, or the end of the mutex (`Closed`),
+    /// sends it on without. Times out at once, holding the mutex, for `Deadline::Now`.
+    ///
+    /// # Errors
+    ///
+    /// [`NotOwner`] if the current process does not hold the mutex.
+    pub fn condition_wait(
+        &mut self,
+        id: ConditionId,
+        mutex: MutexId,
+        deadline: Deadline,
+    ) -> Result<Attempt, NotOwner> {
+        let me = match self.may_wait() {
+            Ok(me) => me,
+            Err(answer) => return Ok(answer),
+        };
+        if self
+            .mutexes
+            .get(mutex.0)
+            .is_none_or(|mutex| mutex.owner != me)
+        {
+            return Err(NotOwner);
+        }
+        let Some(condition) = self.conditions.get(id.0) else {
+            return Ok(Attempt::because(WakeReason::Closed));
+        };
+        let waiters = condition.waiters;
+        let ticket = Ticket::new(Kind::Condition, id.0.index);
+        let attempt = self.wait_in(me, waiters, ticket, deadline);
+        if attempt == Attempt::Blocked {
+            self.processes[me].relock = Some(mutex);
+            self.hand_over(mutex.0.index, WakeReason::Done);
+        }
+        Ok(attempt)
+    }
+
+    /// Wakes the one who waits first; says whether somebody did.
+    pub fn condition_signal(&mut self, id: ConditionId) -> bool {
+        match self.conditions.get(id.0).map(|condition| condition.waiters) {
+            Some(waiters) => self
+                .wake_first(waiters, Wake::because(WakeReason::Done))
+                .is_some(),
+            None => false,
+        }
+    }
+
+    /// Wakes all who wait; says how many they were.
+    pub fn condition_broadcast(&mut self, id: ConditionId) -> usize {
+        match self.conditions.get(id.0).map(|condition| condition.waiters) {
+            Some(waiters) => self.wake_each(waiters, Wake::because(WakeReason::Done)),
+            None => 0,
+        }
+    }
+
+    /// Frees a condition; those who wait are told `Closed`, and hold their mutex. Says whether it
+    /// was there.
+    pub fn condition_free(&mut self, id: ConditionId) -> bool {
+        let Some(condition) = self.conditions.remove(id.0) else {
+            return false;
+        };
+        self.close_queue(condition.waiters);
+        true
+    }
+}

@@ -1,0 +1,128 @@
+//! Counting semaphores. A signal goes straight to the one who waits first: nobody can take it from
+//! under its nose.
+
+use crate::sched::wait::waiters::{Kind, Ticket, WaitQueue};
+use crate::sched::{Attempt, Deadline, Scheduler, SemaphoreId, Wake, WakeReason};
+
+#[derive(Debug)]
+pub(in crate::sched) struct Semaphore {
+    pub(in crate::sched) count: u64,
+    /// Not empty only while the count is 0.
+    pub(in crate::sched) waiters: WaitQueue,
+}
+
+impl<C> Scheduler<C> {
+    /// A new semaphore that `count` waits pass.
+    ///
+    /// ```
+    /// use baton_core::sched::{Attempt, Deadline, Scheduler, Next, SpawnOptions, WakeReason};
+    ///
+    /// let mut sched: Scheduler<()> = Scheduler::new(10);
+    /// let waiter = sched.spawn(SpawnOptions::default(), ())?;
+    /// let _ = sched.schedule();
+    /// let semaphore = sched.semaphore_new(1);
+    /// assert!(matches!(sched.semaphore_wait(semaphore, Deadline::Never), Attempt::Ready(_)));
+    /// assert_eq!(sched.semaphore_wait(semaphore, Deadline::Never), Attempt::Blocked);
+    /// assert_eq!(sched.semaphore_signal(semaphore, 3), 1); // so many were woken
+    /// assert_eq!(sched.semaphore_count(semaphore), 2);
+    /// assert_eq!(sched.schedule(), Next::Other(waiter));
+    /// assert_eq!(sched.take_wake(waiter).reason, WakeReason::Done);
+    /// # Ok::<(), baton_core::sched::ProcessLimit>(())
+    /// ```
+    pub fn semaphore_new(&mut self, count: u64) -> SemaphoreId {
+        let waiters = self.waiters.make_queue();
+        SemaphoreId(self.semaphores.insert(Semaphore { count, waiters }))
+    }
+
+    /// Takes one of the count, if the current process may wait and need not: nothing changes by
+    /// which others decide. Says whether it did.
+    #[inline]
+    #[must_use]
+    pub(crate) fn semaphore_take(&mut self, id: SemaphoreId) -> bool {
+        if !self.current_may_wait() {
+            return false;
+        }
+        match self.semaphores.get_mut(id.0) {
+            Some(semaphore) if semaphore.count > 0 => {
+                semaphore.count -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Adds to the count, which stops at its highest value, if nobody waits for it. Says whether it
+    /// did.
+    #[inline]
+    #[must_use]
+    pub(crate) fn semaphore_put(&mut self, id: SemaphoreId, n: u64) -> bool {
+        match self.semaphores.get_mut(id.0) {
+            Some(semaphore) if self.waiters.is_empty(semaphore.waiters) => {
+                semaphore.count = semaphore.count.saturating_add(n);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Waits until the count is above 0, and takes one: `Done`.
+    pub fn semaphore_wait(&mut self, id: SemaphoreId, deadline: Deadline) -> Attempt {
+        let me = match self.may_wait() {
+            Ok(me) => me,
+            Err(answer) => return answer,
+        };
+        let Some(semaphore) = self.semaphores.get_mut(id.0) else {
+            return Attempt::because(WakeReason::Closed);
+        };
+        if semaphore.count > 0 {
+            semaphore.count -= 1;
+            return Attempt::because(WakeReason::Done);
+        }
+        let waiters = semaphore.waiters;
+        self.wait_in(
+            me,
+            waiters,
+            Ticket::new(Kind::Semaphore, id.0.index),
+            deadline,
+        )
+    }
+
+    /// Lets `n` more waits pass; what nobody waits for is added to the count, which stops at its
+    /// highest value. Says how many were woken.
+    pub fn semaphore_signal(&mut self, id: SemaphoreId, n: u64) -> usize {
+        let Some(semaphore) = self.semaphores.get(id.0) else {
+            return 0;
+        };
+        let waiters = semaphore.waiters;
+        let mut left = n;
+        let mut woken = 0;
+        while left > 0
+            && self
+                .wake_first(waiters, Wake::because(WakeReason::Done))
+                .is_some()
+        {
+            left -= 1;
+            woken += 1;
+        }
+        if let Some(semaphore) = self.semaphores.get_mut(id.0) {
+            semaphore.count = semaphore.count.saturating_add(left);
+        }
+        woken
+    }
+
+    /// How many waits would pass now; 0 for a freed semaphore.
+    pub fn semaphore_count(&self, id: SemaphoreId) -> u64 {
+        self.semaphores
+            .get(id.0)
+            .map_or(0, |semaphore| semaphore.count)
+    }
+
+    /// Frees a semaphore; those who wait are told `Closed`. Says whether it was there.
+    pub fn semaphore_free(&mut self, id: SemaphoreId) -> bool {
+        let Some(semaphore) = self.semaphores.remove(id.0) else {
+            return false;
+        };
+        self.close_queue(semaphore.waiters);
+        true
+    }
+}

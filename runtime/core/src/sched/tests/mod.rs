@@ -1,0 +1,119 @@
+//! Tests of the scheduler: one file for each of its objects, and random operations on all of them.
+
+mod barrier;
+mod carriers;
+mod channel;
+mod condition;
+mod critical;
+mod cycles;
+mod deadlines;
+mod due_time;
+mod event;
+mod forking;
+mod interrupt;
+mod invariants;
+mod join;
+mod kill;
+mod lifetime;
+mod mutex;
+mod priority;
+mod queue;
+mod random_numbers;
+mod random_operations;
+mod readiness;
+mod rwlock;
+mod scheduling;
+mod select;
+mod semaphore;
+mod starvation;
+mod suspend;
+mod timer;
+mod waiters;
+mod waking;
+
+use baton_sys::clock::Instant;
+
+use super::{
+    Attempt, Deadline, Next, Priority, ProcessId, Scheduler, SpawnOptions, Wake, WakeReason,
+};
+
+/// A scheduler whose payloads say nothing.
+fn sched() -> Scheduler<()> {
+    Scheduler::new(1000)
+}
+
+fn priority(level: u8) -> Priority {
+    Priority::new(level).expect("a level from 1 to 80")
+}
+
+fn at(nanoseconds: u64) -> Instant {
+    Instant::from_nanos(nanoseconds)
+}
+
+fn until(nanoseconds: u64) -> Deadline {
+    Deadline::At(at(nanoseconds))
+}
+
+fn spawn(sched: &mut Scheduler<()>) -> ProcessId {
+    sched
+        .spawn(SpawnOptions::default(), ())
+        .expect("the limit is far")
+}
+
+fn spawn_at(sched: &mut Scheduler<()>, level: u8) -> ProcessId {
+    let options = SpawnOptions {
+        priority: priority(level),
+        ..SpawnOptions::default()
+    };
+    sched.spawn(options, ()).expect("the limit is far")
+}
+
+/// Spawns a process and makes it current.
+fn spawn_running(sched: &mut Scheduler<()>) -> ProcessId {
+    let pid = spawn(sched);
+    run(sched, pid);
+    pid
+}
+
+/// Makes a runnable process current, whatever the priorities.
+fn run(sched: &mut Scheduler<()>, pid: ProcessId) {
+    let _ = sched.switch_to(pid);
+    assert_eq!(sched.current(), Some(pid), "the process is not runnable");
+}
+
+/// Runs `pid` and ends it.
+fn end(sched: &mut Scheduler<()>, pid: ProcessId) {
+    run(sched, pid);
+    assert_eq!(sched.exit_current(), Some(pid));
+}
+
+/// The processes in the order in which they would run if each ended at once.
+fn order_of_ends(sched: &mut Scheduler<()>) -> Vec<ProcessId> {
+    let mut order = Vec::new();
+    loop {
+        if sched.schedule() == Next::Nothing {
+            return order;
+        }
+        order.extend(sched.exit_current());
+    }
+}
+
+#[track_caller]
+fn assert_blocked(attempt: Attempt) {
+    assert_eq!(attempt, Attempt::Blocked);
+}
+
+#[track_caller]
+fn reason(attempt: Attempt) -> WakeReason {
+    match attempt {
+        Attempt::Ready(wake) => wake.reason,
+        Attempt::Blocked => panic!("the process was put to wait"),
+    }
+}
+
+/// Makes a woken process current, and reads how its wait ended.
+#[track_caller]
+fn resume_with(sched: &mut Scheduler<()>, pid: ProcessId) -> Wake {
+    run(sched, pid);
+    sched.take_wake(pid)
+}

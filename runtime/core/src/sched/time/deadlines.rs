@@ -1,0 +1,201 @@
+//! The deadlines: a 4-ary heap that knows where each owner's deadline stands.
+//!
+//! A deadline that is moved or cancelled leaves nothing behind, so a million waits that end before
+//! their timeouts cost no more than the heap's depth each. Equal deadlines come in the order in
+//! which they were set.
+
+use crate::sched::slab::NIL;
+
+/// Whose deadline it is: a process or a timer, by index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::sched) enum Owner {
+    Process(u32),
+    Timer(u32),
+}
+
+impl Owner {
+    #[inline]
+    fn key(self) -> usize {
+        match self {
+            Owner::Process(index) => index as usize * 2,
+            Owner::Timer(index) => index as usize * 2 + 1,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Nanoseconds on the monotonic clock.
+    at: u64,
+    /// Counts the deadlines set, to keep equal ones in order.
+    sequence: u64,
+    owner: Owner,
+}
+
+impl Entry {
+    #[inline]
+    fn is_before(&self, other: &Entry) -> bool {
+        (self.at, self.sequence) < (other.at, other.sequence)
+    }
+}
+
+/// Deadlines by owner, the earliest on top. An owner has at most one.
+#[derive(Debug)]
+pub(in crate::sched) struct Deadlines {
+    heap: Vec<Entry>,
+    /// Where an owner's entry stands in the heap, by the owner's key; `NIL` if it has none.
+    places: Vec<u32>,
+    sequence: u64,
+    /// Grows with each deadline that is taken out.
+    removals: u64,
+}
+
+impl Deadlines {
+    pub(in crate::sched) const fn new() -> Self {
+        Deadlines {
+            heap: Vec::new(),
+            places: Vec::new(),
+            sequence: 0,
+            removals: 0,
+        }
+    }
+
+    /// Grows with each deadline that comes or goes.
+    #[inline]
+    pub(in crate::sched) fn changes(&self) -> u64 {
+        self.sequence + self.removals
+    }
+
+    /// Whether so many processes and so many timers can have deadlines; the tables grow if they
+    /// must and can.
+    pub(in crate::sched) fn make_room(&mut self, owners: usize) -> bool {
+        let keys = (2 * owners).saturating_sub(self.places.len());
+        let entries = (2 * owners).saturating_sub(self.heap.len());
+        crate::sched::room::make_room(&mut self.places, keys)
+            && crate::sched::room::make_room(&mut self.heap, entries)
+    }
+
+    /// Sets an owner's deadline, in place of the one it had.
+    pub(in crate::sched) fn set(&mut self, owner: Owner, at: u64) {
+        self.cancel(owner);
+        let key = owner.key();
+        if key >= self.places.len() {
+            self.places.resize(key + 1, NIL);
+        }
+        self.sequence += 1;
+        self.heap.push(Entry {
+            at,
+            sequence: self.sequence,
+            owner,
+        });
+        self.rise(self.heap.len() - 1);
+    }
+
+    /// Takes an owner's deadline away; says whether it had one.
+    #[inline]
+    pub(in crate::sched) fn cancel(&mut self, owner: Owner) -> bool {
+        match self.places.get(owner.key()) {
+            None | Some(&NIL) => false,
+            Some(&place) => {
+                self.remove(place as usize);
+                true
+            }
+        }
+    }
+
+    /// The earliest deadline.
+    #[inline]
+    pub(in crate::sched) fn earliest(&self) -> Option<u64> {
+        self.heap.first().map(|entry| entry.at)
+    }
+
+    /// Takes out the earliest deadline if it is due at `now`: its owner, and when it was due.
+    #[inline]
+    pub(in crate::sched) fn take_due(&mut self, now: u64) -> Option<(Owner, u64)> {
+        let first = *self.heap.first()?;
+        if first.at > now {
+            return None;
+        }
+        self.remove(0);
+        Some((first.owner, first.at))
+    }
+
+    pub(in crate::sched) fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
+    fn remove(&mut self, place: usize) {
+        self.removals += 1;
+        let removed = self.heap.swap_remove(place);
+        self.places[removed.owner.key()] = NIL;
+        if place < self.heap.len() {
+            let place = self.rise(place);
+            self.sink(place);
+        }
+    }
+
+    /// Moves an entry towards the top until its parent is before it; returns where it stands.
+    fn rise(&mut self, mut place: usize) -> usize {
+        let entry = self.heap[place];
+        while place > 0 {
+            let parent = (place - 1) / 4;
+            if !entry.is_before(&self.heap[parent]) {
+                break;
+            }
+            self.put(place, self.heap[parent]);
+            place = parent;
+        }
+        self.put(place, entry);
+        place
+    }
+
+    /// Moves an entry away from the top until it is before all its children.
+    fn sink(&mut self, mut place: usize) {
+        let entry = self.heap[place];
+        loop {
+            let first = place * 4 + 1;
+            let last = (first + 4).min(self.heap.len());
+            let Some(least) = (first..last).reduce(|a, b| {
+                if self.heap[b].is_before(&self.heap[a]) {
+                    b
+                } else {
+                    a
+                }
+            }) else {
+                break;
+            };
+            if !self.heap[least].is_before(&entry) {
+                break;
+            }
+            self.put(place, self.heap[least]);
+            place = least;
+        }
+        self.put(place, entry);
+    }
+
+    #[inline]
+    fn put(&mut self, place: usize, entry: Entry) {
+        self.heap[place] = entry;
+        self.places[entry.owner.key()] = place as u32;
+    }
+
+    /// Every owner that has a deadline stands where its place says, and no child is before its
+    /// parent.
+    #[cfg(test)]
+    pub(in crate::sched) fn check(&self) {
+        for (place, entry) in self.heap.iter().enumerate() {
+            assert_eq!(self.places[entry.owner.key()], place as u32);
+            assert!(place == 0 || !entry.is_before(&self.heap[(place - 1) / 4]));
+        }
+        let placed = self.places.iter().filter(|&&place| place != NIL).count();
+        assert_eq!(placed, self.heap.len());
+    }
+
+    /// When an owner's deadline is.
+    pub(in crate::sched) fn of(&self, owner: Owner) -> Option<u64> {
+        match self.places.get(owner.key()) {
+            None | Some(&NIL) => None,
+            Some(&place) => Some(self.heap[place as usize].at),
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Waits: the one way into a wait, and the one way out.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `waiters.rs` | wait queues and their nodes |
+//! | `blocking.rs` | begins a wait, and ends it |
+
+pub(super) mod blocking;
+pub(super) mod waiters;

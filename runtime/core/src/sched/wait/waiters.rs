@@ -1,0 +1,319 @@
+//! Wait queues: processes in the order of priority, first come first served within one.
+//!
+//! A waiter node is one process in one queue; a process in a select has several. The nodes of all
+//! queues live in one slab. A queue is a ring closed by a sentinel node of priority 0, so a node
+//! leaves its queue without knowing it: every wait is cancelled in constant time.
+//!
+//! To enter is constant time as well, but for a walk over the *levels* present, at most 80: the
+//! first and the last node of each level are each other's `peer`, so that a walk passes a level in
+//! one step.
+
+use crate::sched::slab::NIL;
+
+/// What a node waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::sched) enum Kind {
+    Sentinel,
+    Free,
+    Semaphore,
+    Mutex,
+    Condition,
+    Event,
+    Read,
+    Write,
+    Barrier,
+    Receive,
+    Send,
+    Queue,
+    Descriptor,
+    Join,
+    Rest,
+    Alarm,
+}
+
+/// A queue: the index of its sentinel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::sched) struct WaitQueue(pub(in crate::sched) u32);
+
+/// What the one who waits brings to a queue.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sched) struct Ticket {
+    pub(in crate::sched) kind: Kind,
+    /// The index of the object waited for.
+    pub(in crate::sched) object: u32,
+    /// The case of a select.
+    pub(in crate::sched) case: u32,
+    /// The value to send.
+    pub(in crate::sched) value: u64,
+}
+
+impl Ticket {
+    pub(in crate::sched) const fn new(kind: Kind, object: u32) -> Ticket {
+        Ticket {
+            kind,
+            object,
+            case: 0,
+            value: 0,
+        }
+    }
+}
+
+/// One process in one queue, a queue's sentinel, or a free node.
+#[derive(Debug)]
+pub(in crate::sched) struct Waiter {
+    next: u32,
+    prev: u32,
+    /// For the first node of a level the last one, for the last one the first; meaningless between.
+    peer: u32,
+    /// 1 to 80; 0 for a sentinel.
+    priority: u8,
+    pub(in crate::sched) ticket: Ticket,
+    pub(in crate::sched) process: u32,
+    /// The next node of the same process; of the free list.
+    pub(in crate::sched) sibling: u32,
+    queue: u32,
+}
+
+/// The nodes of all queues.
+#[derive(Debug)]
+pub(in crate::sched) struct Waiters {
+    nodes: Vec<Waiter>,
+    free: u32,
+}
+
+impl Waiters {
+    pub(in crate::sched) const fn new() -> Self {
+        Waiters {
+            nodes: Vec::new(),
+            free: NIL,
+        }
+    }
+
+    /// Whether there is room for the queues of one object and one wait; the table grows if it must
+    /// and can.
+    pub(in crate::sched) fn make_room(&mut self) -> bool {
+        const NODES: usize = 8;
+        let mut next = self.free;
+        for _ in 0..NODES {
+            match self.nodes.get(next as usize) {
+                Some(node) => next = node.sibling,
+                None => return crate::sched::room::make_room(&mut self.nodes, NODES),
+            }
+        }
+        true
+    }
+
+    /// A new, empty queue.
+    pub(in crate::sched) fn make_queue(&mut self) -> WaitQueue {
+        let index = self.allocate(Ticket::new(Kind::Sentinel, NIL), NIL);
+        let node = self.node_mut(index);
+        node.next = index;
+        node.prev = index;
+        node.queue = index;
+        WaitQueue(index)
+    }
+
+    /// Takes an empty queue apart.
+    pub(in crate::sched) fn free_queue(&mut self, queue: WaitQueue) {
+        debug_assert!(self.is_empty(queue));
+        self.release(queue.0);
+    }
+
+    #[inline]
+    pub(in crate::sched) fn node(&self, index: u32) -> &Waiter {
+        &self.nodes[index as usize]
+    }
+
+    #[inline]
+    fn node_mut(&mut self, index: u32) -> &mut Waiter {
+        &mut self.nodes[index as usize]
+    }
+
+    #[inline]
+    pub(in crate::sched) fn is_empty(&self, queue: WaitQueue) -> bool {
+        self.node(queue.0).next == queue.0
+    }
+
+    /// The first node: the longest waiting of the most urgent.
+    #[inline]
+    pub(in crate::sched) fn first(&self, queue: WaitQueue) -> Option<u32> {
+        let first = self.node(queue.0).next;
+        (first != queue.0).then_some(first)
+    }
+
+    /// The nodes, in order.
+    pub(in crate::sched) fn iter(&self, queue: WaitQueue) -> impl Iterator<Item = &Waiter> {
+        let follow = move |&index: &u32| {
+            let next = self.node(index).next;
+            (next != queue.0).then_some(next)
+        };
+        std::iter::successors(self.first(queue), follow).map(|index| self.node(index))
+    }
+
+    /// Makes a node for `process`, whose first node so far is `sibling`, behind those as urgent.
+    pub(in crate::sched) fn enter(
+        &mut self,
+        queue: WaitQueue,
+        process: u32,
+        sibling: u32,
+        priority: u8,
+        ticket: Ticket,
+    ) -> u32 {
+        let index = self.allocate(ticket, process);
+        let node = self.node_mut(index);
+        node.sibling = sibling;
+        node.queue = queue.0;
+        self.link(index, priority);
+        index
+    }
+
+    /// Takes a node out of its queue and frees it; returns its sibling and what it waited for.
+    pub(in crate::sched) fn leave(&mut self, index: u32) -> (u32, Ticket) {
+        self.unlink(index);
+        let Waiter {
+            sibling, ticket, ..
+        } = *self.node(index);
+        self.release(index);
+        (sibling, ticket)
+    }
+
+    /// Moves a node behind those that are as urgent as it is now.
+    pub(in crate::sched) fn requeue(&mut self, index: u32, priority: u8) {
+        self.unlink(index);
+        self.link(index, priority);
+    }
+
+    fn link(&mut self, index: u32, priority: u8) {
+        self.node_mut(index).priority = priority;
+        let sentinel = self.node(index).queue;
+        let back = self.node(sentinel).prev;
+        let (before, first_of_level) = if self.node(back).priority > priority {
+            (sentinel, NIL)
+        } else if self.node(back).priority == priority {
+            (sentinel, self.node(back).peer)
+        } else {
+            self.place_for(sentinel, priority)
+        };
+        self.insert_before(before, index);
+        let first = if first_of_level == NIL {
+            index
+        } else {
+            first_of_level
+        };
+        self.node_mut(first).peer = index;
+        self.node_mut(index).peer = first;
+    }
+
+    /// The node before which a new node of this priority goes, and the first of its level or `NIL`.
+    fn place_for(&self, sentinel: u32, priority: u8) -> (u32, u32) {
+        let mut first = self.node(sentinel).next;
+        while self.node(first).priority > priority {
+            first = self.after_level(first);
+        }
+        if self.node(first).priority == priority {
+            (self.after_level(first), first)
+        } else {
+            (first, NIL)
+        }
+    }
+
+    #[inline]
+    fn after_level(&self, first: u32) -> u32 {
+        self.node(self.node(first).peer).next
+    }
+
+    #[inline]
+    fn insert_before(&mut self, place: u32, index: u32) {
+        let prev = self.node(place).prev;
+        self.node_mut(place).prev = index;
+        self.node_mut(prev).next = index;
+        let node = self.node_mut(index);
+        node.next = place;
+        node.prev = prev;
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let Waiter {
+            next,
+            prev,
+            peer,
+            priority,
+            ..
+        } = *self.node(index);
+        let is_first = self.node(prev).priority != priority;
+        let is_last = self.node(next).priority != priority;
+        if is_first && !is_last {
+            self.node_mut(next).peer = peer;
+            self.node_mut(peer).peer = next;
+        } else if is_last && !is_first {
+            self.node_mut(prev).peer = peer;
+            self.node_mut(peer).peer = prev;
+        }
+        self.node_mut(prev).next = next;
+        self.node_mut(next).prev = prev;
+    }
+
+    fn allocate(&mut self, ticket: Ticket, process: u32) -> u32 {
+        let node = Waiter {
+            next: NIL,
+            prev: NIL,
+            peer: NIL,
+            priority: 0,
+            ticket,
+            process,
+            sibling: NIL,
+            queue: NIL,
+        };
+        if self.free != NIL {
+            let index = self.free;
+            self.free = self.node(index).sibling;
+            *self.node_mut(index) = node;
+            return index;
+        }
+        let index = self.nodes.len() as u32;
+        assert!(index != NIL, "more than {NIL} waits in one VM");
+        self.nodes.push(node);
+        index
+    }
+
+    fn release(&mut self, index: u32) {
+        let sibling = std::mem::replace(&mut self.free, index);
+        let node = self.node_mut(index);
+        node.sibling = sibling;
+        node.ticket.kind = Kind::Free;
+    }
+
+    /// The order and the peers of a queue are right; returns how many nodes it has.
+    #[cfg(test)]
+    pub(in crate::sched) fn check(&self, queue: WaitQueue) -> usize {
+        let mut count = 0;
+        let mut first_of_level = queue.0;
+        let mut index = self.node(queue.0).next;
+        while index != queue.0 {
+            let node = self.node(index);
+            assert_eq!(self.node(node.next).prev, index);
+            assert_eq!(node.queue, queue.0);
+            let before = self.node(node.prev).priority;
+            assert!(node.prev == queue.0 || before >= node.priority);
+            if before != node.priority {
+                first_of_level = index;
+            }
+            if self.node(node.next).priority != node.priority {
+                assert_eq!(node.peer, first_of_level);
+                assert_eq!(self.node(first_of_level).peer, index);
+            }
+            count += 1;
+            index = node.next;
+        }
+        count
+    }
+
+    /// How many nodes are in use, sentinels included.
+    #[cfg(test)]
+    pub(in crate::sched) fn in_use(&self) -> usize {
+        self.nodes
+            .iter()
+            .filter(|node| node.ticket.kind != Kind::Free)
+            .count()
+    }
+}

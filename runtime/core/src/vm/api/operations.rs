@@ -1,0 +1,450 @@
+//! What a running process may do. All of it inside the VM.
+
+use crate::sched::{
+    Attempt, Deadline, KillOutcome, Next, NotCritical, ProcessId, Scheduler, SuspendOutcome, Wake,
+    WakeReason,
+};
+use crate::vm::switch::jump::Jump;
+use crate::vm::{Context, Inner, Vm};
+use baton_sys::clock::Instant;
+use baton_sys::stack::{Stack, StackStats};
+use std::ops::Range;
+use std::time::Duration;
+
+impl Vm {
+    /// To the back of its level; continues equals or more urgent ones first.
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     main.spawn(|process| process.note("another one"));
+    ///     main.note("main");
+    ///     main.vm.yield_now();
+    ///     assert_eq!(main.noted(), ["main", "another one"]);
+    /// });
+    /// ```
+    #[inline]
+    pub fn yield_now(&self) {
+        let jump = self.inner.with(
+            #[inline(always)]
+            |inner| self.yield_fast(inner),
+        );
+        match jump {
+            Some(_) => self.take(jump),
+            None => self.yield_slow(),
+        }
+    }
+
+    /// A yield that is more than a handoff among equals.
+    #[inline(never)]
+    fn yield_slow(&self) {
+        let jump = self.inner.with(|inner| {
+            let me = inner.sched.current()?;
+            self.shuffle(inner, Some(me));
+            let next = inner.sched.yield_current();
+            let next = self.skip_deficits_after(inner, me, next);
+            self.plan_yield(inner, me, next)
+        });
+        self.take(jump);
+    }
+
+    /// To the back of its level, and straight to `process` if that can run and nobody is more
+    /// urgent; else as [`Vm::yield_now`]. Says whether `process` lived when it was asked.
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     main.spawn(|process| process.note("first"));
+    ///     let second = main.spawn(|process| process.note("second"));
+    ///     assert!(main.vm.yield_to(second));
+    ///     assert_eq!(main.noted(), ["second", "first"]);
+    /// });
+    /// ```
+    pub fn yield_to(&self, process: ProcessId) -> bool {
+        let (lived, jump) = self.inner.with(|inner| {
+            let lived = inner.sched.is_alive(process);
+            let jump = inner.sched.current().and_then(|me| {
+                let next = match inner.sched.yield_to(process) {
+                    Next::Other(pid) if pid != process => {
+                        self.skip_deficits_after(inner, me, Next::Other(pid))
+                    }
+                    next => next,
+                };
+                self.plan_yield(inner, me, next)
+            });
+            (lived, jump)
+        });
+        self.take(jump);
+        lived
+    }
+
+    /// The calling process enters a critical section: no other process of this VM runs until it has
+    /// left it, its foreign calls keep the VM, and what would have to wait is told
+    /// [`WakeReason::Forbidden`]. Sections nest. Only [`Vm::suspend`] of the process itself leaves
+    /// them meanwhile.
+    ///
+    /// ```
+    /// use baton_core::sched::{Deadline, WakeReason};
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let child = main.spawn(|process| process.note("child"));
+    ///     main.vm.enter_critical();
+    ///     main.vm.yield_now();
+    ///     assert!(main.noted().is_empty());
+    ///     let wake = main.vm.block_on(|sched| sched.join(child, Deadline::Never));
+    ///     assert_eq!(wake.reason, WakeReason::Forbidden);
+    ///     main.vm.leave_critical().expect("it is inside");
+    ///     main.join(child);
+    /// });
+    /// ```
+    pub fn enter_critical(&self) {
+        self.sched(Scheduler::enter_critical);
+    }
+
+    /// The calling process leaves a critical section, and gives way if somebody more urgent became
+    /// runnable meanwhile.
+    ///
+    /// # Errors
+    /// Outside of critical sections; nothing has changed then.
+    pub fn leave_critical(&self) -> Result<(), NotCritical> {
+        self.with_sched(Scheduler::leave_critical)
+    }
+
+    /// The outcome of an operation that may block. The calling process waits if the scheduler says
+    /// so; it gives way afterwards if a more urgent process was woken.
+    ///
+    /// ```
+    /// use baton_core::sched::{Deadline, WakeReason};
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let semaphore = main.vm.sched(|sched| sched.semaphore_new(0));
+    ///     let wait =
+    ///         |deadline| main.vm.block_on(|sched| sched.semaphore_wait(semaphore, deadline));
+    ///     assert_eq!(wait(Deadline::Now).reason, WakeReason::TimedOut);
+    ///     main.spawn(move |process| {
+    ///         process.vm.with_sched(|sched| sched.semaphore_signal(semaphore, 1));
+    ///     });
+    ///     assert_eq!(wait(Deadline::Never).reason, WakeReason::Done);
+    /// });
+    /// ```
+    pub fn block_on(&self, f: impl FnOnce(&mut Scheduler<Context>) -> Attempt) -> Wake {
+        let outcome = self.inner.with(|inner| {
+            let Some(me) = inner.sched.current() else {
+                return Err(Wake::because(WakeReason::Dead));
+            };
+            match f(&mut inner.sched) {
+                Attempt::Ready(wake) if !inner.has_to_decide() => Err(wake),
+                Attempt::Ready(wake) => Ok((me, self.give_way(inner), Some(wake))),
+                Attempt::Blocked => Ok((me, self.plan_after_block(inner, me), None)),
+            }
+        });
+        match outcome {
+            Err(wake) => wake,
+            Ok((me, jump, ready)) => {
+                self.take(jump);
+                ready.unwrap_or_else(|| self.inner.with(|inner| inner.sched.take_wake(me)))
+            }
+        }
+    }
+
+    /// The result of an operation that may wake other processes. The calling process gives way if
+    /// one of them is more urgent. [`Vm::block_on`] has an example.
+    pub fn with_sched<R>(&self, f: impl FnOnce(&mut Scheduler<Context>) -> R) -> R {
+        let (result, jump) = self.inner.with(|inner| {
+            let result = f(&mut inner.sched);
+            self.let_go_of_threads(inner);
+            let jump = if inner.has_to_decide() {
+                self.give_way(inner)
+            } else {
+                None
+            };
+            (result, jump)
+        });
+        self.take(jump);
+        result
+    }
+
+    /// Sleeps until `until`; at once back if that has passed.
+    ///
+    /// ```
+    /// use baton_sys::clock::Instant;
+    /// use std::time::Duration;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let until = Instant::now() + Duration::from_millis(1);
+    ///     main.vm.sleep_until(until);
+    ///     assert!(Instant::now() >= until);
+    /// });
+    /// ```
+    pub fn sleep_until(&self, until: Instant) -> Wake {
+        let now = Instant::now();
+        if until <= now {
+            self.safepoint();
+            return Wake::because(WakeReason::Done);
+        }
+        // The clock has been read anyway. The coarse one is from before it began to run, where it
+        // sleeps again within a tick: it would never be charged.
+        self.inner.with(|inner| {
+            if let Some(me) = inner.sched.current() {
+                inner.account(me, now.as_nanos());
+            }
+        });
+        self.block_on(|sched| sched.sleep(until))
+    }
+
+    /// Suspends a process; the calling one returns when it is resumed. It leaves its critical
+    /// sections in the same step, and is inside of them again when it returns.
+    ///
+    /// ```
+    /// use baton_core::sched::{ResumeOutcome, State};
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let child = main.spawn(|process| {
+    ///         let _ = process.vm.suspend(process.id);
+    ///         process.note("goes on");
+    ///     });
+    ///     main.vm.yield_now();
+    ///     assert_eq!(main.vm.sched(|sched| sched.state(child)), State::Suspended);
+    ///     assert_eq!(main.vm.with_sched(|sched| sched.resume(child)), ResumeOutcome::Resumed);
+    ///     main.join(child);
+    ///     assert_eq!(main.noted(), ["goes on"]);
+    /// });
+    /// ```
+    #[inline]
+    pub fn suspend(&self, process: ProcessId) -> SuspendOutcome {
+        let fast = self.inner.with(
+            #[inline(always)]
+            |inner| match inner.sched.current() {
+                Some(me) if me == process => self.suspend_fast(inner),
+                _ => None,
+            },
+        );
+        match fast {
+            Some(_) => {
+                self.take(fast);
+                SuspendOutcome::CurrentMustSwitch
+            }
+            None => self.suspend_slow(process),
+        }
+    }
+
+    /// A suspension that is more than a handoff to the next process.
+    #[inline(never)]
+    fn suspend_slow(&self, process: ProcessId) -> SuspendOutcome {
+        let (outcome, jump, left) = self.inner.with(|inner| {
+            let me = inner.sched.current();
+            let outcome = inner.sched.suspend(process);
+            match (outcome, me) {
+                (SuspendOutcome::CurrentMustSwitch, Some(me)) => (
+                    outcome,
+                    self.plan_after_block(inner, me),
+                    inner.sched.has_left_critical(me),
+                ),
+                _ => {
+                    self.clear_deficit(inner, process);
+                    self.update_hints(inner);
+                    (outcome, None, false)
+                }
+            }
+        });
+        self.take(jump);
+        if left {
+            self.sched(Scheduler::reenter_critical);
+        }
+        outcome
+    }
+
+    /// Kills a process. What must be raised in it is the guest's to do: it is asked for a safepoint
+    /// there.
+    ///
+    /// ```
+    /// use baton_core::sched::{KillOutcome, WakeReason};
+    /// use baton_sys::clock::Instant;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let child = main.spawn(|process| {
+    ///         let wake = process.vm.sleep_until(Instant::FAR_FUTURE);
+    ///         // A guest raises an error of its language now.
+    ///         assert_eq!(wake.reason, WakeReason::Killed);
+    ///     });
+    ///     main.vm.yield_now();
+    ///     assert_eq!(main.vm.kill(child), KillOutcome::Woken);
+    ///     main.join(child);
+    ///     assert_eq!(main.vm.kill(child), KillOutcome::AlreadyDead);
+    /// });
+    /// ```
+    pub fn kill(&self, process: ProcessId) -> KillOutcome {
+        let (outcome, jump) = self.inner.with(|inner| {
+            let outcome = inner.sched.kill(process);
+            self.clear_deficit(inner, process);
+            if matches!(outcome, KillOutcome::Woken | KillOutcome::Pending)
+                && inner.sched.kill_is_due(process)
+            {
+                self.guest.request_safepoint(inner.sched.user_data(process));
+            }
+            let jump = self.give_way(inner);
+            (outcome, jump)
+        });
+        self.take(jump);
+        outcome
+    }
+
+    /// Replaces the guest's data of a process.
+    pub fn set_user_data(&self, process: ProcessId, user_data: usize) {
+        self.inner.with(|inner| {
+            inner.sched.set_user_data(process, user_data);
+            if let Some(fiber) = inner
+                .sched
+                .payload(process)
+                .and_then(|context| context.fiber)
+            {
+                fiber.set_argument(user_data);
+            }
+        });
+    }
+
+    /// Foreign frames stand on a process's stack (or do no more): from now on it continues only on
+    /// the thread that the caller is on.
+    pub fn set_pinned(&self, process: ProcessId, pinned: bool) {
+        self.inner.with(|inner| {
+            inner
+                .sched
+                .set_pinned(process, pinned.then_some(inner.carrier))
+        });
+    }
+
+    /// For how long a process has not run, to a few milliseconds; `None` while it runs, and if it
+    /// never has.
+    pub fn idle_for(&self, process: ProcessId) -> Option<Duration> {
+        let now = Instant::now().as_nanos();
+        self.inner.with(|inner| {
+            let left_at = inner.sched.payload(process)?.left_at;
+            let has_left = left_at != 0 && inner.sched.current() != Some(process);
+            has_left.then(|| Duration::from_nanos(now.saturating_sub(left_at)))
+        })
+    }
+
+    /// Bytes of C stack that a process has used at most; `None` before its first run and after its
+    /// end.
+    pub fn stack_high_water(&self, process: ProcessId) -> Option<usize> {
+        self.inner.with(|inner| {
+            let context = inner.sched.payload_mut(process)?;
+            context
+                .fiber
+                .and(context.stack.as_ref())
+                .map(Stack::high_water)
+        })
+    }
+
+    /// Lowest and highest address of a living process's C stack.
+    pub fn stack_bounds(&self, process: ProcessId) -> Option<(usize, usize)> {
+        self.inner.with(|inner| {
+            let stack = inner.sched.payload(process)?.stack.as_ref()?;
+            Some((stack.bottom() as usize, stack.top() as usize))
+        })
+    }
+
+    /// The addresses below a living process's C stack that fault on access: where an overflow
+    /// shows.
+    pub fn stack_guard(&self, process: ProcessId) -> Option<Range<usize>> {
+        self.inner
+            .with(|inner| Some(inner.sched.payload(process)?.stack.as_ref()?.guard()))
+    }
+
+    /// What the stacks take.
+    pub fn stack_stats(&self) -> StackStats {
+        self.inner.with(|inner| inner.stacks.stats())
+    }
+
+    /// As [`Vm::block_on`]; `f` also gets a fresh random number, to choose among ready cases.
+    pub fn block_on_random(&self, f: impl FnOnce(&mut Scheduler<Context>, u64) -> Attempt) -> Wake {
+        let random = self.inner.with(Inner::next_random);
+        self.block_on(|sched| f(sched, random))
+    }
+
+    /// Whether foreign calls may be retaken; the guest switches it off around calls that must not
+    /// be interrupted.
+    pub fn set_retaking(&self, on: bool) {
+        // Relaxed: read under the VM's mutex after a take, which orders it.
+        self.retaking
+            .store(on, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// The absolute time of a relative one; `None` is for ever.
+    pub fn deadline(timeout: Option<Duration>) -> Deadline {
+        match timeout {
+            None => Deadline::Never,
+            Some(Duration::ZERO) => Deadline::Now,
+            Some(timeout) => Deadline::At(Instant::now() + timeout),
+        }
+    }
+
+    /// The calling process gives way if somebody is more urgent.
+    #[inline]
+    fn give_way(&self, inner: &mut Inner) -> Option<Jump> {
+        match self.give_way_fast(inner) {
+            None => self.plan_to_give_way(inner),
+            jump => jump,
+        }
+    }
+
+    #[inline(never)]
+    fn plan_to_give_way(&self, inner: &mut Inner) -> Option<Jump> {
+        let me = inner.sched.current()?;
+        let gives_way = inner.sched.current_should_yield()
+            && self.parameters.preemptive()
+            && inner.sched.is_preemptible(me);
+        let next = if gives_way {
+            self.note_interrupted(inner, me);
+            inner
+                .sched
+                .preempt_current(crate::sched::Preemption::MoreUrgent)
+        } else {
+            Next::Same
+        };
+        self.plan(inner, me, next)
+    }
+
+    #[inline]
+    fn plan_yield(&self, inner: &mut Inner, me: ProcessId, next: Next) -> Option<Jump> {
+        if next == Next::Same && self.slow_reasons() != 0 {
+            return self.plan_for_scheduler_hook(inner, me);
+        }
+        let jump = self.plan(inner, me, next);
+        if matches!(next, Next::Other(_)) {
+            inner.begin_slice(me);
+        }
+        jump
+    }
+
+    /// The calling process waits: somebody else runs.
+    #[inline]
+    fn plan_after_block(&self, inner: &mut Inner, me: ProcessId) -> Option<Jump> {
+        match self.succeed_fast(inner) {
+            None => self.plan_successor(inner, me),
+            jump => jump,
+        }
+    }
+
+    #[inline(never)]
+    fn plan_successor(&self, inner: &mut Inner, me: ProcessId) -> Option<Jump> {
+        self.shuffle(inner, Some(me));
+        let next = match self.schedule(inner) {
+            Next::Other(pid) if pid == me => Next::Same,
+            other => other,
+        };
+        let jump = self.plan(inner, me, next);
+        inner.begin_slice(me);
+        jump
+    }
+}
+
+impl Inner {
+    /// xorshift64*: for fairness among ready cases, and for simulated runs.
+    pub(in crate::vm) fn next_random(&mut self) -> u64 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        self.random.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+}

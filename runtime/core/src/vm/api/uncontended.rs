@@ -1,0 +1,106 @@
+//! The uncontended path of semaphores and channels, which processes use most. If no process has to
+//! wait or to be woken, the call ends with the count or the buffer. Otherwise it takes the slow
+//! path, in functions of their own, so that the uncontended path does not save registers for it.
+
+use crate::sched::{ChannelId, Deadline, SemaphoreId, Wake, WakeReason};
+use crate::vm::Vm;
+
+impl Vm {
+    /// Waits until the semaphore's count is above 0, and takes one: `Done`; else `TimedOut`,
+    /// `Closed`, `Killed` or `Forbidden`. Inside the VM.
+    ///
+    /// ```
+    /// use baton_core::sched::{Deadline, WakeReason};
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let semaphore = main.vm.sched(|sched| sched.semaphore_new(1));
+    ///     let take = || main.vm.semaphore_wait(semaphore, Deadline::Now).reason;
+    ///     assert_eq!([take(), take()], [WakeReason::Done, WakeReason::TimedOut]);
+    ///     main.spawn(move |process| assert_eq!(process.vm.semaphore_signal(semaphore, 1), 1));
+    ///     assert_eq!(main.vm.semaphore_wait(semaphore, Deadline::Never).reason, WakeReason::Done);
+    /// });
+    /// ```
+    #[inline]
+    pub fn semaphore_wait(&self, semaphore: SemaphoreId, deadline: Deadline) -> Wake {
+        if self
+            .inner
+            .with(|inner| inner.sched.semaphore_take(semaphore))
+        {
+            return Wake::because(WakeReason::Done);
+        }
+        self.semaphore_wait_slow(semaphore, deadline)
+    }
+
+    #[inline(never)]
+    fn semaphore_wait_slow(&self, semaphore: SemaphoreId, deadline: Deadline) -> Wake {
+        self.block_on(|sched| sched.semaphore_wait(semaphore, deadline))
+    }
+
+    /// Lets `n` more waits pass; what nobody waits for is added to the count, which stops at its
+    /// highest value. Says how many were woken, and gives way if one of them is more urgent than
+    /// the calling process. Inside the VM. [`Vm::semaphore_wait`] has an example.
+    #[inline]
+    pub fn semaphore_signal(&self, semaphore: SemaphoreId, n: u64) -> usize {
+        if self
+            .inner
+            .with(|inner| inner.sched.semaphore_put(semaphore, n))
+        {
+            return 0;
+        }
+        self.semaphore_signal_slow(semaphore, n)
+    }
+
+    #[inline(never)]
+    fn semaphore_signal_slow(&self, semaphore: SemaphoreId, n: u64) -> usize {
+        self.with_sched(|sched| sched.semaphore_signal(semaphore, n))
+    }
+
+    /// Sends a value: `Done` once it is in the buffer or with a receiver, to whom the caller gives
+    /// way if that is more urgent; else (`TimedOut`, `Closed`, `Killed`, `Forbidden`) the value was
+    /// not sent. Inside the VM.
+    ///
+    /// ```
+    /// use baton_core::sched::{Deadline, WakeReason};
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let channel = main.vm.sched(|sched| sched.channel_new(1));
+    ///     let send = |value| main.vm.channel_send(channel, value, Deadline::Now).reason;
+    ///     assert_eq!([send(7), send(8)], [WakeReason::Done, WakeReason::TimedOut]);
+    ///     assert_eq!(main.vm.channel_receive(channel, Deadline::Now).value, 7);
+    /// });
+    /// ```
+    #[inline]
+    pub fn channel_send(&self, channel: ChannelId, value: u64, deadline: Deadline) -> Wake {
+        if self
+            .inner
+            .with(|inner| inner.sched.channel_put(channel, value))
+        {
+            return Wake::because(WakeReason::Done);
+        }
+        self.channel_send_slow(channel, value, deadline)
+    }
+
+    #[inline(never)]
+    fn channel_send_slow(&self, channel: ChannelId, value: u64, deadline: Deadline) -> Wake {
+        self.block_on(|sched| sched.channel_send(channel, value, deadline))
+    }
+
+    /// Receives a value: `Done`, with the value; else `TimedOut`, `Killed` or `Forbidden`. After a
+    /// close the values of the buffer still come, then `Closed`. Gives way to a more urgent sender
+    /// that could go on. Inside the VM. [`Vm::channel_send`] has an example.
+    #[inline]
+    pub fn channel_receive(&self, channel: ChannelId, deadline: Deadline) -> Wake {
+        match self.inner.with(|inner| inner.sched.channel_take(channel)) {
+            Some(value) => Wake {
+                value,
+                ..Wake::because(WakeReason::Done)
+            },
+            None => self.channel_receive_slow(channel, deadline),
+        }
+    }
+
+    #[inline(never)]
+    fn channel_receive_slow(&self, channel: ChannelId, deadline: Deadline) -> Wake {
+        self.block_on(|sched| sched.channel_receive(channel, deadline))
+    }
+}

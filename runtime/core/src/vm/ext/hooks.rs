@@ -1,0 +1,225 @@
+//! The guest is asked who runs next, and told who does: for schedulers and switch hooks that its
+//! users write.
+//!
+//! Switches go directly from process to process, and there is no moment at which code of a user's
+//! could run between two of them. So while the guest has hooks, the switches that
+//! matter go to the loop of the owner's thread. There nobody is current: whatever the guest does to
+//! processes then takes effect in the scheduler, and nothing can wait or give way by mistake. Who
+//! does not use this pays nothing: that it is in use is one of the bits that [`Vm::yield_now`]
+//! reads anyway.
+//!
+//! A process is *left* when it has yielded, waits, was preempted, or is out in a call that was
+//! retaken.
+
+use crate::sched::{Next, ProcessId};
+use crate::vm::{Inner, Vm, slow_reason};
+use std::sync::atomic::Ordering;
+
+/// What the guest wants to hear, and what it has to be told. The owner's.
+#[derive(Debug, Default)]
+pub(in crate::vm) struct Hooks {
+    /// It has_scheduler who runs.
+    has_scheduler: bool,
+    /// Processes whose switches it is told of.
+    hooked: usize,
+    /// A process was left, or has ended, and the guest is to hear of it.
+    is_due: bool,
+    left: Option<ProcessId>,
+}
+
+impl Vm {
+    /// Whether [`Guest::scheduler_hook`](crate::guest::Guest::scheduler_hook) is asked at each
+    /// decision. Inside the VM.
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     main.spawn(|process| process.note("first"));
+    ///     // This guest's `scheduler_hook` answers it.
+    ///     main.prefer(main.spawn(|process| process.note("second")));
+    ///     main.vm.set_scheduler_hook(true);
+    ///     main.vm.yield_now();
+    ///     main.vm.set_scheduler_hook(false);
+    ///     assert_eq!(main.noted(), ["second", "first"]);
+    /// });
+    /// ```
+    pub fn set_scheduler_hook(&self, on: bool) {
+        self.inner.with(|inner| {
+            inner.hooks.has_scheduler = on;
+            self.show_hooks(inner);
+        });
+    }
+
+    /// Whether [`Guest::switch_hook`](crate::guest::Guest::switch_hook) is told when `process` is
+    /// left and continued. Says whether that lives. Inside the VM.
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     main.spawn(|process| process.note("another one"));
+    ///     assert!(main.vm.set_switch_hook(main.id, true));
+    ///     main.vm.yield_now();
+    ///     // This guest's `switching` notes them.
+    ///     assert_eq!(main.noted(), ["a switch", "another one", "a switch"]);
+    /// });
+    /// ```
+    pub fn set_switch_hook(&self, process: ProcessId, on: bool) -> bool {
+        self.inner.with(|inner| {
+            if !inner.sched.is_alive(process) {
+                return false;
+            }
+            if let Some(context) = inner.sched.payload_mut(process)
+                && std::mem::replace(&mut context.is_hooked, on) != on
+            {
+                self.count_hooked(inner, on);
+            }
+            true
+        })
+    }
+
+    /// A process that has not run is forgotten.
+    pub(in crate::vm) fn unhook(&self, inner: &mut Inner, process: ProcessId) {
+        if let Some(context) = inner.sched.payload_mut(process)
+            && std::mem::take(&mut context.is_hooked)
+        {
+            self.count_hooked(inner, false);
+        }
+    }
+
+    pub(in crate::vm) fn count_hooked(&self, inner: &mut Inner, more: bool) {
+        inner.hooks.hooked = match more {
+            true => inner.hooks.hooked + 1,
+            false => inner.hooks.hooked.saturating_sub(1),
+        };
+        self.show_hooks(inner);
+    }
+
+    fn show_hooks(&self, inner: &Inner) {
+        let hooks = &inner.hooks;
+        if hooks.has_scheduler || hooks.hooked > 0 {
+            // Relaxed: the owner's alone, but for `ENDED`.
+            self.slow_reasons
+                .fetch_or(slow_reason::HOOKED, Ordering::Relaxed);
+        } else {
+            // Relaxed: as above.
+            self.slow_reasons
+                .fetch_and(!slow_reason::HOOKED, Ordering::Relaxed);
+        }
+    }
+
+    /// In the loop of the owner's thread: asks and tells the guest, if it is to be. Whoever it
+    /// chose is current then.
+    #[inline]
+    pub(in crate::vm) fn run_hooks(&self) {
+        if self.slow_reasons() & slow_reason::HOOKED != 0 {
+            self.call_hooks();
+        }
+    }
+
+    #[cold]
+    fn call_hooks(&self) {
+        let Some((left, suggested)) = self.inner.with(Inner::question) else {
+            return;
+        };
+        // Relaxed: read under the VM's mutex after a take, which orders it. Nobody takes the VM
+        // from a scheduler: no process could be put outside.
+        let retaking = self.retaking.swap(false, Ordering::Relaxed);
+        let mut to =
+            self.make_current(suggested.map(|suggested| self.call_scheduler_hook(left, suggested)));
+        let mut from = left;
+        while from != to && self.inner.with(|inner| inner.is_hooked_switch(from, to)) {
+            let [from_data, to_data] = self.inner.with(|inner| {
+                inner.sched.relinquish_current();
+                [from, to].map(|pid| pid.map(|pid| inner.sched.user_data(pid)))
+            });
+            self.guest.switch_hook(from_data, to_data);
+            (from, to) = (to, self.make_current(to));
+        }
+        // Relaxed: as above.
+        self.retaking.store(retaking, Ordering::Relaxed);
+    }
+
+    /// Whom the guest wants to run. Nobody is current.
+    fn call_scheduler_hook(&self, left: Option<ProcessId>, suggested: ProcessId) -> ProcessId {
+        let asked = self.inner.with(|inner| {
+            let hooks = &inner.hooks;
+            let user_data = (
+                left.map(|left| inner.sched.user_data(left)),
+                inner.sched.user_data(suggested),
+            );
+            hooks.has_scheduler.then_some(user_data)
+        });
+        let chosen = asked.and_then(|(left, suggested)| self.guest.scheduler_hook(left, suggested));
+        chosen.unwrap_or(suggested)
+    }
+
+    /// Makes `chosen` current, or another one if it cannot run; says whom.
+    fn make_current(&self, chosen: Option<ProcessId>) -> Option<ProcessId> {
+        self.inner.with(|inner| {
+            let next = match chosen {
+                Some(pid) => inner.sched.switch_to(pid),
+                None => inner.sched.schedule(),
+            };
+            if next == Next::Nothing {
+                inner.sched.relinquish_current();
+            }
+            self.update_hints(inner);
+            inner.sched.current()
+        })
+    }
+}
+
+impl Inner {
+    /// Whether a switch has to go through the loop; if so, the loop knows.
+    pub(in crate::vm) fn must_run_hooks(
+        &mut self,
+        from: Option<ProcessId>,
+        to: Option<ProcessId>,
+    ) -> bool {
+        let must = self.hooks.has_scheduler || self.is_hooked_switch(from, to);
+        if must {
+            self.hooks.is_due = true;
+            self.hooks.left = from;
+        }
+        must
+    }
+
+    /// Whether the guest is asked although `me` would go on.
+    pub(in crate::vm) fn must_ask_scheduler_hook(&mut self, me: ProcessId) -> bool {
+        self.hooks.has_scheduler && self.must_run_hooks(Some(me), None)
+    }
+
+    /// The VM was taken from a call of `process`.
+    pub(in crate::vm) fn note_left(&mut self, process: ProcessId) {
+        self.must_run_hooks(Some(process), None);
+    }
+
+    /// Whether the guest is told of a switch.
+    fn is_hooked_switch(&self, from: Option<ProcessId>, to: Option<ProcessId>) -> bool {
+        let is_hooked = |pid: ProcessId| {
+            self.sched
+                .payload(pid)
+                .is_some_and(|context| context.is_hooked)
+        };
+        self.hooks.hooked > 0 && [from, to].into_iter().flatten().any(is_hooked)
+    }
+
+    /// Who was left and who would run now, if the guest is to hear of it. Nobody is current then.
+    fn question(&mut self) -> Option<(Option<ProcessId>, Option<ProcessId>)> {
+        let is_due = std::mem::take(&mut self.hooks.is_due);
+        let left = self.hooks.left.take();
+        let current = self.sched.current();
+        if current.is_some() && !is_due {
+            return None;
+        }
+        let suggested = match current {
+            Some(current) => Some(current),
+            None => match self.sched.schedule() {
+                Next::Other(pid) => Some(pid),
+                Next::Same | Next::Nothing => None,
+            },
+        };
+        self.sched.relinquish_current();
+        (left.is_some() || suggested.is_some()).then_some((left, suggested))
+    }
+}

@@ -1,0 +1,384 @@
+//! Waiting for descriptors, in the owner's one wait for everything.
+//!
+//! A wait registers each descriptor with the poller, by edges, and then blocks the process. How
+//! long the registration is trusted depends on [`Keep`]:
+//!
+//! - [`Keep::ForThisWait`]: the registration is renewed for each wait, by one system call. Nobody
+//!   has to say when the descriptor is closed.
+//! - [`Keep::UntilClosed`]: the registration is made once, for all directions, and a wait asks
+//!   nothing of the system. Whoever closes the descriptor calls [`Vm::descriptor_closes`] before.
+//!
+//! Only the owner takes events out of the poller: when it is idle, between two polls of a spin, and
+//! at safepoints, which the monitor asks for while others are busy (`preempt/preempter.rs`). All
+//! that is kept here belongs to the owner, except three hints.
+//!
+//! Events carry the edition of their descriptor's number in their token. Closing begins the next
+//! edition, so events of a file that was closed while a duplicate of it lives on are dropped.
+//!
+//! **No wake-up is lost.** An attempt (a read that would block, say) comes before the wait. Between
+//! the two the descriptor may become ready, and the owner may take that event out of the poller
+//! while nobody waits.
+//!
+//! 1. A registration that is made or renewed reports what the descriptor is ready for at that
+//!    moment. So nothing that came before it is missed.
+//! 2. A kept registration is used as it stands only if the owner has taken nothing out of the
+//!    poller since before the attempt: the count of [`Vm::harvests`] is the same. Then an event
+//!    that came after the attempt is still in the poller. Else the registration is renewed.
+//! 3. The count is raised after the events are taken out (Release). Whoever reads the new count
+//!    (Acquire) before an attempt finds in the attempt what those events told. Whoever reads the
+//!    old count renews. Between registering and blocking the process there is no switch.
+//!
+//! A wake-up may be for nothing, if another process was faster: then the process waits again.
+//! Tests: `tests/descriptors.rs`.
+
+use crate::sched::{Deadline, Edition, Readiness, Scheduler, Wake, WakeReason, Watch};
+use crate::vm::{Context, Inner, Vm};
+use baton_sys::clock::Instant;
+use baton_sys::poller::{Event, Events, Interest};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Descriptors from this number on cannot be waited for: Linux gives out none unless `fs.nr_open`
+/// was raised.
+pub const MOST_DESCRIPTORS: usize = 1 << 20;
+
+/// Waits for so many descriptors at once need no memory.
+const FEW: usize = 8;
+
+/// How long a descriptor's registration with the poller is trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// It is renewed for the next wait: the descriptor may be closed by anybody at any time.
+    ForThisWait,
+    /// Until [`Vm::descriptor_closes`].
+    UntilClosed,
+}
+
+/// What the owner knows of a descriptor's number.
+#[derive(Debug, Clone, Copy, Default)]
+struct Registration {
+    edition: Edition,
+    is_kept: bool,
+    /// How many events have come, whether or not a process waited. Wraps around.
+    news: u32,
+}
+
+/// What the owner knows of all descriptors, by number.
+#[derive(Debug, Default)]
+pub(in crate::vm) struct Registrations(Vec<Registration>);
+
+/// What other threads may ask about descriptors.
+pub(in crate::vm) struct Descriptors {
+    /// A hint for the monitor: somebody waits for a descriptor. Set by the owner before, cleared by
+    /// it some time after.
+    watched: AtomicBool,
+    /// The monitor waits for the readability of the poller. Set and cleared by the monitor.
+    armed: AtomicBool,
+    /// It was notified. The monitor's.
+    notified: AtomicBool,
+    /// How often the owner has asked the poller, or waited in it.
+    harvests: AtomicU64,
+}
+
+impl Registrations {
+    fn find(&self, descriptor: u32) -> Registration {
+        self.0.get(descriptor as usize).copied().unwrap_or_default()
+    }
+
+    fn find_or_make(&mut self, descriptor: u32) -> io::Result<&mut Registration> {
+        let place = descriptor as usize;
+        if place >= MOST_DESCRIPTORS {
+            return Err(io::Error::other(format!(
+                "descriptor {descriptor} cannot be waited for (the limit is {MOST_DESCRIPTORS})"
+            )));
+        }
+        if place >= self.0.len() {
+            self.0.resize(place + 1, Registration::default());
+        }
+        Ok(&mut self.0[place])
+    }
+
+    /// The descriptor that an event is of, if its edition is not over. Counts the event.
+    fn take_event(&mut self, token: u64) -> Option<u32> {
+        let descriptor = token as u32;
+        let registration = self.0.get_mut(descriptor as usize)?;
+        if token_of(descriptor, registration.edition) != token {
+            return None;
+        }
+        registration.news = registration.news.wrapping_add(1);
+        Some(descriptor)
+    }
+
+    fn end(&mut self, descriptor: u32) {
+        if let Some(registration) = self.0.get_mut(descriptor as usize) {
+            registration.edition = Edition(registration.edition.0.wrapping_add(1));
+            registration.is_kept = false;
+        }
+    }
+
+    /// In a fork's child, whose poller is new.
+    pub(in crate::vm) fn forget_all(&mut self) {
+        for descriptor in 0..self.0.len() {
+            self.end(descriptor as u32);
+        }
+    }
+}
+
+fn token_of(descriptor: u32, edition: Edition) -> u64 {
+    u64::from(edition.0) << 32 | u64::from(descriptor)
+}
+
+impl Descriptors {
+    pub(in crate::vm) fn new() -> Descriptors {
+        Descriptors {
+            watched: AtomicBool::new(false),
+            armed: AtomicBool::new(false),
+            notified: AtomicBool::new(false),
+            harvests: AtomicU64::new(0),
+        }
+    }
+
+    /// In a fork's child.
+    pub(in crate::vm) fn forget_all(&self) {
+        self.note_armed(false);
+    }
+
+    /// Whether somebody waits for a descriptor: a hint, for the monitor.
+    pub(in crate::vm) fn are_watched(&self) -> bool {
+        // Relaxed: ordered by the barrier of the monitor's rest, as all
+        // hints.
+        self.watched.load(Ordering::Relaxed)
+    }
+
+    fn note_watched(&self, watched: bool) {
+        // Relaxed: as above.
+        self.watched.store(watched, Ordering::Relaxed);
+    }
+
+    /// Whether the monitor hears of news by itself.
+    pub(in crate::vm) fn are_armed(&self) -> bool {
+        // Relaxed: who reads an old value alerts the monitor needlessly; that it is not armed any
+        // more, the monitor says while it is awake.
+        self.armed.load(Ordering::Relaxed)
+    }
+
+    pub(in crate::vm) fn note_notified(&self) {
+        self.note_armed(false);
+        // Relaxed: the monitor's alone.
+        self.notified.store(true, Ordering::Relaxed);
+    }
+
+    pub(in crate::vm) fn take_notified(&self) -> bool {
+        // Relaxed: the monitor's alone.
+        self.notified.swap(false, Ordering::Relaxed)
+    }
+
+    /// After the owner has taken events out of the poller.
+    pub(super) fn note_harvest(&self) {
+        // Relaxed: the owner alone counts.
+        let harvests = self.harvests.load(Ordering::Relaxed);
+        // Release: pairs with the load in `harvests`.
+        self.harvests
+            .store(harvests.wrapping_add(1), Ordering::Release);
+    }
+
+    pub(in crate::vm) fn harvests(&self) -> u64 {
+        // Acquire: pairs with the store in `note_harvest`.
+        self.harvests.load(Ordering::Acquire)
+    }
+
+    pub(in crate::vm) fn note_armed(&self, armed: bool) {
+        // Relaxed: as above.
+        self.armed.store(armed, Ordering::Relaxed);
+    }
+}
+
+impl Vm {
+    /// Has the calling process wait until `attempt` succeeds, which is called inside the VM, must
+    /// not block, and is told how the last wait ended: first at once, then each time that one of
+    /// the descriptors may be ready for what is wanted of it.
+    ///
+    /// Answers [`WakeReason::Done`] once it has succeeded, and otherwise why the wait ended. The
+    /// registration is renewed for each wait.
+    ///
+    /// # Errors
+    /// As [`Vm::await_ready`], when the attempt fails.
+    pub fn wait_ready(
+        &self,
+        watches: &[Watch],
+        deadline: Deadline,
+        mut attempt: impl FnMut(Option<Wake>) -> bool,
+    ) -> io::Result<Wake> {
+        let mut last = None;
+        loop {
+            let harvests = self.harvests();
+            if attempt(last) {
+                return Ok(Wake::because(WakeReason::Done));
+            }
+            let wake = self.await_ready(watches, Keep::ForThisWait, harvests, deadline)?;
+            if wake.reason != WakeReason::Done {
+                return Ok(wake);
+            }
+            last = Some(wake);
+        }
+    }
+
+    /// Has the calling process wait until one of the descriptors may be ready. An attempt that
+    /// would have blocked comes before, and before that the count `harvests` was read from
+    /// [`Vm::harvests`].
+    ///
+    /// Answers [`WakeReason::Done`], with the number of the watch and what it is ready for;
+    /// [`WakeReason::Closed`] if one of the descriptors was closed; otherwise why the wait ended.
+    ///
+    /// # Errors
+    /// When a descriptor cannot be waited for: it is not open, of a kind that never blocks, or its
+    /// number is [`MOST_DESCRIPTORS`] or more.
+    pub fn await_ready(
+        &self,
+        watches: &[Watch],
+        keep: Keep,
+        harvests: u64,
+        deadline: Deadline,
+    ) -> io::Result<Wake> {
+        let is_fresh = harvests == self.harvests();
+        let (mut few, mut many) = ([Edition::default(); FEW], Vec::new());
+        let editions: &mut [Edition] = if watches.len() <= FEW {
+            &mut few[..watches.len()]
+        } else {
+            many.resize(watches.len(), Edition::default());
+            &mut many
+        };
+        self.descriptors.note_watched(true);
+        self.inner.with(|inner| {
+            let mut places = watches.iter().zip(&mut *editions);
+            places.try_for_each(|(watch, edition)| {
+                *edition = self.register(inner, *watch, keep, is_fresh)?;
+                Ok::<(), io::Error>(())
+            })
+        })?;
+        self.counters.descriptor_waits.increment();
+        let watches_of_editions = watches.iter().copied().zip(editions.iter().copied());
+        Ok(self.block_on(|sched| sched.wait_ready(watches_of_editions, deadline)))
+    }
+
+    /// How often the owner has taken events out of the poller. To be read before an attempt that
+    /// [`Vm::await_ready`] follows. On any thread.
+    pub fn harvests(&self) -> u64 {
+        self.descriptors.harvests()
+    }
+
+    /// How many events of the descriptor have come, if its registration is kept. Inside the VM.
+    pub fn descriptor_news(&self, descriptor: u32) -> Option<u32> {
+        self.inner.with(|inner| {
+            let registration = inner.registrations.find(descriptor);
+            registration.is_kept.then_some(registration.news)
+        })
+    }
+
+    /// Registers a descriptor anew, for a wait that the caller makes. Inside the VM.
+    pub(in crate::vm) fn renew(&self, watch: Watch) -> io::Result<Edition> {
+        self.descriptors.note_watched(true);
+        self.inner
+            .with(|inner| self.register(inner, watch, Keep::ForThisWait, false))
+    }
+
+    /// `is_fresh`: nothing was taken out of the poller since the attempt.
+    fn register(
+        &self,
+        inner: &mut Inner,
+        watch: Watch,
+        keep: Keep,
+        is_fresh: bool,
+    ) -> io::Result<Edition> {
+        let registration = inner.registrations.find_or_make(watch.descriptor)?;
+        if registration.is_kept && is_fresh {
+            return Ok(registration.edition);
+        }
+        let is_kept = registration.is_kept || keep == Keep::UntilClosed;
+        let edition = registration.edition;
+        let interest = if is_kept {
+            EVERYTHING
+        } else {
+            interest_of(watch.wants | inner.sched.wanted_of(watch.descriptor))
+        };
+        let token = token_of(watch.descriptor, edition);
+        self.poller
+            .renew(watch.descriptor.cast_signed(), interest, token)?;
+        registration.is_kept = is_kept;
+        self.counters.descriptors_registered.increment();
+        Ok(edition)
+    }
+
+    /// To be called before a descriptor is closed whose registration is kept, or after its number
+    /// has gone to another file: processes that wait for it are told [`WakeReason::Closed`]. Inside
+    /// the VM; gives way to nobody. Answers how many waited.
+    pub fn descriptor_closes(&self, descriptor: u32) -> usize {
+        self.inner.with(|inner| {
+            let registration = inner.registrations.find(descriptor);
+            if registration.is_kept {
+                // It may have gone already, with the descriptor.
+                let _ = self.poller.remove(descriptor.cast_signed());
+            }
+            inner.registrations.end(descriptor);
+            inner
+                .sched
+                .descriptor_closes(descriptor, registration.edition)
+        })
+    }
+
+    /// Wakes the processes that wait for what a wait in the poller has brought. Answers how many
+    /// they are: a descriptor that has become ready for what nobody wants, such as writing, wakes
+    /// nobody.
+    pub(super) fn take_in_ready(
+        &self,
+        sched: &mut Scheduler<Context>,
+        registrations: &mut Registrations,
+        events: &mut Events,
+    ) -> usize {
+        let mut woken = 0;
+        for event in events.drain() {
+            if let Some(descriptor) = registrations.take_event(event.token) {
+                woken += sched.descriptor_is_ready(descriptor, readiness_of(event));
+            }
+        }
+        woken
+    }
+
+    /// Asks the poller what has come, if anybody waits for a descriptor; says whether somebody goes
+    /// on by it.
+    pub(in crate::vm) fn poll_descriptors(&self) -> bool {
+        let watched = self.inner.with(|inner| inner.sched.watching() > 0);
+        if !watched {
+            self.descriptors.note_watched(false);
+            return false;
+        }
+        self.wait_in_poller(Some(Instant::from_nanos(0))).woken > 0
+    }
+}
+
+const EVERYTHING: Interest = Interest {
+    readable: true,
+    writable: true,
+    priority: true,
+};
+
+pub(in crate::vm) fn interest_of(wants: Readiness) -> Interest {
+    Interest {
+        readable: wants.intersects(Readiness::READ),
+        writable: wants.intersects(Readiness::WRITE),
+        priority: wants.intersects(Readiness::PRIORITY),
+    }
+}
+
+pub(in crate::vm) fn readiness_of(event: Event) -> Readiness {
+    let bits = [
+        (event.readable, Readiness::READ),
+        (event.writable, Readiness::WRITE),
+        (event.priority, Readiness::PRIORITY),
+        (event.failed, Readiness::FAILED),
+    ];
+    let set = bits
+        .into_iter()
+        .filter_map(|(is_set, bit)| is_set.then_some(bit));
+    set.fold(Readiness::default(), |all, bit| all | bit)
+}

@@ -1,0 +1,250 @@
+//! The owner's wait, what other threads post, and what is due.
+
+use crate::sched::WakeReason;
+use crate::spin::Source;
+use crate::vm::{HOME, Inner, Post, Vm};
+use baton_sys::clock::Instant;
+use baton_sys::membarrier;
+use baton_sys::parking::Notify;
+
+/// What came of telling the guest that no process can go on.
+#[must_use]
+enum AfterReport {
+    /// Nothing; by then it is to be told again.
+    WaitUntil(Option<Instant>),
+    /// Something has happened meanwhile.
+    HasEnded,
+}
+
+impl Vm {
+    /// Hands something to the owner from any native thread, and sees to it that the owner notices.
+    pub(crate) fn post(&self, post: Post) {
+        // Kicked in any case: the owner may be about to sleep although the inbox was not empty.
+        let _ = self.inbox.post(post);
+        self.kick();
+    }
+
+    /// Has the owner read its inbox and its requests soon: at once if it waits, at the next
+    /// safepoint if it runs. Async-signal-safe as long as the owner waits or the monitor is awake.
+    pub fn kick(&self) {
+        match self.park.notify() {
+            Notify::MustKick => self.kick_poller(),
+            Notify::OwnerSpins => {}
+            Notify::OwnerIsRunning => self.monitor.alert(),
+            Notify::AlreadyNotified => self.alert_sleeping_monitor(),
+        }
+    }
+
+    /// The earlier notification may have been for a post that was taken in before it, so that the
+    /// monitor found nothing and rests.
+    fn alert_sleeping_monitor(&self) {
+        // Pairs with `heavy` in the monitor's rest: it sees the post, or is seen resting.
+        membarrier::light();
+        if self.monitor.may_poll_late() {
+            self.monitor.alert();
+        }
+    }
+
+    /// Wakes one waiter of `queue` with `value`, from any native thread.
+    ///
+    /// ```
+    /// use baton_core::sched::Deadline;
+    /// use std::sync::Arc;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let queue = main.vm.sched(|sched| sched.wait_queue_new());
+    ///     let vm = Arc::clone(&main.vm);
+    ///     let thread = std::thread::spawn(move || vm.wake_from_outside(queue, 42));
+    ///     let wake = main.vm.block_on(|sched| sched.wait(queue, Deadline::Never));
+    ///     assert_eq!(wake.value, 42);
+    ///     thread.join().expect("it posts, and ends");
+    /// });
+    /// ```
+    pub fn wake_from_outside(&self, queue: crate::sched::WaitQueueId, value: u64) {
+        self.post(Post::Wake(queue, value));
+    }
+
+    /// Lets a suspended process go on, from any native thread.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let (vm, me) = (Arc::clone(&main.vm), main.id);
+    ///     let thread = std::thread::spawn(move || vm.resume_from_outside(me));
+    ///     // It is heard by who waits, or comes to a safepoint: not before this.
+    ///     let _ = main.vm.suspend(main.id);
+    ///     thread.join().expect("it posts, and ends");
+    /// });
+    /// ```
+    pub fn resume_from_outside(&self, process: crate::sched::ProcessId) {
+        self.post(Post::Resume(process));
+    }
+
+    /// Signals a semaphore once, from any native thread.
+    ///
+    /// ```
+    /// use baton_core::sched::Deadline;
+    /// use std::sync::Arc;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let semaphore = main.vm.sched(|sched| sched.semaphore_new(0));
+    ///     let vm = Arc::clone(&main.vm);
+    ///     let thread = std::thread::spawn(move || vm.signal_from_outside(semaphore));
+    ///     main.vm.block_on(|sched| sched.semaphore_wait(semaphore, Deadline::Never));
+    ///     thread.join().expect("it posts, and ends");
+    /// });
+    /// ```
+    pub fn signal_from_outside(&self, semaphore: crate::sched::SemaphoreId) {
+        self.post(Post::Signal(semaphore));
+    }
+
+    /// Has [`Guest::signalled`](crate::guest::Guest::signalled) called inside the VM soon. For
+    /// signal handlers: it only sets a bit and kicks.
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     main.vm.request_signalled();
+    ///     main.vm.safepoint();
+    ///     assert_eq!(main.noted(), ["a signal"]); // by this guest's `signalled`
+    /// });
+    /// ```
+    pub fn request_signalled(&self) {
+        self.request(crate::vm::request::SIGNALLED);
+    }
+
+    /// Sets a bit of the requests, and has the owner read it. Async-signal-safe.
+    pub(in crate::vm) fn request(&self, bit: u32) {
+        // Release: pairs with the swap in `safepoint`, and with `idle` and `serve_wakers`.
+        self.requests
+            .fetch_or(bit, std::sync::atomic::Ordering::Release);
+        match self.park.notify() {
+            Notify::MustKick => self.kick_poller(),
+            Notify::OwnerSpins => {}
+            Notify::OwnerIsRunning | Notify::AlreadyNotified => {
+                self.monitor.alert_from_signal_handler()
+            }
+        }
+    }
+
+    /// Takes in posts and deadlines. Inside the VM.
+    pub(in crate::vm) fn harvest(&self) {
+        self.park.acknowledge();
+        // Relaxed: the thread that forks asks again and again.
+        if self.fork_waits.load(std::sync::atomic::Ordering::Relaxed) {
+            self.stand_aside();
+        }
+        self.inner.with(|inner| {
+            if !self.inbox.is_empty() {
+                for post in self.inbox.take_all() {
+                    match post {
+                        Post::Returned(process, pinned) => {
+                            if pinned.is_some() {
+                                inner.sched.set_pinned(process, pinned);
+                            }
+                            let from_home = inner.sched.occupant(HOME) == Some(process);
+                            inner.sched.end_foreign(process);
+                            if from_home {
+                                inner.home_is_out(process, false);
+                            }
+                            inner.wake_next_in_queue();
+                            if inner.sched.kill_is_due(process) {
+                                self.guest.request_safepoint(inner.sched.user_data(process));
+                            }
+                        }
+                        Post::Wake(queue, value) => {
+                            let _ = inner.sched.wake_one(queue, WakeReason::Done, value);
+                        }
+                        Post::Resume(process) => {
+                            let _ = inner.sched.resume(process);
+                        }
+                        Post::Signal(semaphore) => {
+                            inner.sched.semaphore_signal(semaphore, 1);
+                        }
+                    }
+                }
+            }
+            self.serve_wakers(inner);
+            if inner.sched.next_deadline().is_some() {
+                inner.sched.expire(self.due_by());
+            }
+        });
+        if self.inner.with(|inner| !inner.held_threads.is_empty()) {
+            self.report_held_threads();
+        }
+    }
+
+    /// When the earliest deadline must be met: with slack, those that are due by then are met
+    /// together.
+    #[inline]
+    pub(in crate::vm) fn next_deadline(&self, inner: &Inner) -> Option<Instant> {
+        let slack = self.parameters.timer_slack.nanos();
+        let earliest = inner.sched.next_deadline();
+        let earliest =
+            earliest.map(|earliest| Instant::from_nanos(earliest.as_nanos().saturating_add(slack)));
+        if inner.held_threads.is_empty() {
+            return earliest;
+        }
+        let to_report = inner.held_threads.next(self.parameters.warn_blocked.get());
+        [earliest, to_report].into_iter().flatten().min()
+    }
+
+    /// Nothing is runnable: waits for the next deadline, a descriptor or a kick.
+    pub(in crate::vm) fn idle(&self) {
+        let (deadline, source, dead) = self.inner.with(|inner| {
+            self.update_hints(inner);
+            let calls_are_out = inner.sched.foreign_count() > 0;
+            let source = if calls_are_out {
+                Source::Calls
+            } else {
+                Source::Outside
+            };
+            let dead = inner.sched.all_blocked() && !calls_are_out && !inner.has_wakers();
+            (self.next_deadline(inner), source, dead)
+        });
+        match if dead {
+            self.report_deadlock()
+        } else {
+            AfterReport::WaitUntil(deadline)
+        } {
+            AfterReport::WaitUntil(deadline) if self.pass_time(deadline) => {}
+            AfterReport::WaitUntil(deadline) => self.wait(source, deadline),
+            AfterReport::HasEnded => {}
+        }
+        self.park.finish();
+        // AcqRel: pairs with `request`.
+        let requests = self.requests.fetch_and(
+            !crate::vm::request::SIGNALLED,
+            std::sync::atomic::Ordering::AcqRel,
+        );
+        if requests & crate::vm::request::SIGNALLED != 0 {
+            self.guest.signalled();
+        }
+    }
+
+    /// No process can go on, as far as the owner knows: tells the guest, unless something has come
+    /// meanwhile.
+    fn report_deadlock(&self) -> AfterReport {
+        if !self.may_park() {
+            return AfterReport::HasEnded;
+        }
+        self.park.finish();
+        let report_again = self.guest.deadlocked();
+        // The report may have changed anything, and who posted before `finish` has told only the
+        // poller.
+        let still_dead = self.inner.with(|inner| inner.sched.all_blocked());
+        if !still_dead || !self.inbox.is_empty() || self.signal_is_due() {
+            return AfterReport::HasEnded;
+        }
+        AfterReport::WaitUntil(report_again.map(|later| Instant::now() + later))
+    }
+
+    /// Whether a signal handler has asked for something, or used a waker.
+    pub(in crate::vm) fn signal_is_due(&self) -> bool {
+        // Acquire: pairs with `request`.
+        self.requests.load(std::sync::atomic::Ordering::Acquire)
+            & (crate::vm::request::SIGNALLED | crate::vm::request::WOKEN)
+            != 0
+    }
+}

@@ -1,0 +1,235 @@
+//! How the owner waits when nothing is runnable: it spins if that is likely to pay, and parks for
+//! the rest.
+//!
+//! [`spin`](crate::spin) decides; this carries the decision out and tells what came of it.
+//! [`parking`](baton_sys::parking) says who must wake the owner meanwhile and why no wake-up is
+//! lost: a spinning owner sees notifications by itself, so that nobody makes a system call for it.
+//!
+//! | state of the wait | left for |
+//! |---|---|
+//! | deciding | spinning, or parked |
+//! | spinning | over (notified, or due), or parked when the limit has come |
+//! | parked | over (kicked, a descriptor, due), or interrupted: nothing is learned from that |
+
+use super::spin_permits::{SPIN_PERMITS, SpinPermit};
+use crate::spin::{Decision, Ended, Outlook, PolicyName, Settings, Source, Spun, Tally, Wait};
+use crate::vm::Vm;
+use baton_sys::clock::Instant;
+use baton_sys::parking::Prepared;
+use baton_sys::{pause, processors};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long a spinning owner polls for notifications alone before it asks the poller again.
+const BETWEEN_ASKING: Duration = Duration::from_nanos(500);
+
+/// How a part of the wait went.
+#[must_use]
+enum Came {
+    /// Its end had come before it began.
+    AtOnce,
+    /// Its end came, at this time.
+    Over(Ended, Instant),
+    /// It is not over; it is this late now.
+    Not(Instant),
+}
+
+/// What a wait in the poller has brought.
+#[must_use]
+pub(super) struct Brought {
+    /// Somebody kicked the poller.
+    kicked: bool,
+    /// So many processes go on, as descriptors have become ready for what they want.
+    pub(in crate::vm) woken: usize,
+}
+
+impl Vm {
+    /// Waits until something was posted or is due. The owner takes in what has come next, and may
+    /// find nothing.
+    pub(in crate::vm) fn wait(&self, source: Source, deadline: Option<Instant>) {
+        let settings = self.parameters.spinning();
+        if settings.policy == PolicyName::Off {
+            if self.may_park() {
+                let _ = self.park_until(deadline, Instant::FAR_FUTURE);
+            }
+            return;
+        }
+        let began = Instant::now();
+        let (spun, came) = match self.decide(settings, source, began, deadline) {
+            None if self.may_park() => (Spun::Not, self.park_until(deadline, began)),
+            None => (Spun::Not, Came::AtOnce),
+            Some((limit, permit)) => {
+                let came = self.spin_until(began + limit, deadline);
+                drop(permit);
+                match came {
+                    Came::Not(now) => (Spun::Failed(now - began), self.park_until(deadline, now)),
+                    came => (Spun::Hit, came),
+                }
+            }
+        };
+        let learn = |ended, waited| self.learn(settings, source, spun, ended, waited);
+        match (settings.policy, came) {
+            // Chromium's rule counts a wait that somebody ends until the program runs again, and
+            // knows no wait that is none.
+            (PolicyName::Ema, Came::AtOnce) => learn(Ended::Signalled, Duration::ZERO),
+            (PolicyName::Ema, Came::Over(Ended::Signalled, _)) => {
+                learn(Ended::Signalled, Instant::now() - began)
+            }
+            (_, Came::Over(ended, at)) => learn(ended, at - began),
+            // What was spun is paid for, though nothing is known of the wait.
+            (_, Came::Not(now)) if spun != Spun::Not => learn(Ended::Due, now - began),
+            // No park was saved, as it would not have come to one.
+            (_, Came::AtOnce | Came::Not(_)) => {}
+        }
+    }
+
+    /// How long to spin, and the permit for it; `None`: park.
+    fn decide(
+        &self,
+        settings: Settings,
+        source: Source,
+        now: Instant,
+        deadline: Option<Instant>,
+    ) -> Option<(Duration, SpinPermit<'static>)> {
+        let outlook = Outlook {
+            now,
+            source,
+            due_in: deadline.map(|deadline| deadline - now),
+        };
+        let (decision, most) = self.inner.with(|inner| {
+            let decision = inner.spin.decide(settings, outlook, processors::read);
+            (decision, inner.spin.most_spinners(settings))
+        });
+        match decision {
+            Decision::Park => None,
+            Decision::Spin(limit) => Some((limit, SPIN_PERMITS.take(most)?)),
+        }
+    }
+
+    fn learn(
+        &self,
+        settings: Settings,
+        source: Source,
+        spun: Spun,
+        ended: Ended,
+        waited: Duration,
+    ) {
+        let wait = Wait {
+            source,
+            waited,
+            ended,
+            spun,
+        };
+        self.inner.with(|inner| inner.spin.learn(settings, wait));
+    }
+
+    /// Announces that the owner wants to sleep, and says whether it may: others kick from then on.
+    pub(super) fn may_park(&self) -> bool {
+        self.park.prepare() == Prepared::MaySleep && self.inbox.is_empty() && !self.signal_is_due()
+    }
+
+    /// Watches for a notification, and for descriptors, until `until`. If none has come by then and
+    /// nothing is due, the owner has announced that it sleeps.
+    fn spin_until(&self, until: Instant, deadline: Option<Instant>) -> Came {
+        // A signal's bit may have been set before the owner last acknowledged; later ones notify.
+        if self.park.prepare_to_spin() == Prepared::AlreadyNotified || self.signal_is_due() {
+            return Came::AtOnce;
+        }
+        let ready = self.poll_while_spinning(until);
+        let notified = self.park.stop_spinning() == Prepared::AlreadyNotified;
+        let now = Instant::now();
+        match deadline {
+            _ if notified || ready => Came::Over(Ended::Signalled, now),
+            Some(deadline) if deadline <= now => Came::Over(Ended::Due, deadline),
+            _ => Came::Not(now),
+        }
+    }
+
+    /// Until somebody notifies, or the time is over, or a descriptor is ready; says whether it is
+    /// that.
+    fn poll_while_spinning(&self, until: Instant) -> bool {
+        if !self.inner.with(|inner| inner.sched.watching() > 0) {
+            let _ = pause::spin_until(until, || self.park.is_notified());
+            return false;
+        }
+        loop {
+            if self.poll_descriptors() {
+                return true;
+            }
+            let next = until.min(Instant::now() + BETWEEN_ASKING);
+            if pause::spin_until(next, || self.park.is_notified()) == pause::Spin::Seen
+                || next == until
+            {
+                return false;
+            }
+        }
+    }
+
+    /// Waits in the poller, having announced it. `since`: when this began, to tell a kick for this
+    /// wait from one that was late.
+    fn park_until(&self, deadline: Option<Instant>, since: Instant) -> Came {
+        self.counters.idle_waits.increment();
+        self.cancel_wake_up(deadline);
+        let brought = self.wait_in_poller(deadline);
+        if since == Instant::FAR_FUTURE {
+            return Came::Not(since);
+        }
+        let now = Instant::now();
+        // Relaxed: statistics; a time of another wait lies before this one.
+        let kicked_at = Instant::from_nanos(self.kicked_at.load(Ordering::Relaxed));
+        match deadline {
+            _ if brought.kicked && kicked_at >= since => {
+                self.inner
+                    .with(|inner| inner.spin.learn_park_cost(now - kicked_at));
+                Came::Over(Ended::Signalled, kicked_at)
+            }
+            _ if brought.woken > 0 => {
+                let came = self.inner.with(|inner| inner.spin.came_at(since, now));
+                Came::Over(Ended::Signalled, came)
+            }
+            Some(deadline) if deadline <= now => Came::Over(Ended::Due, deadline),
+            _ => Came::Not(now),
+        }
+    }
+
+    /// Waits in the poller, or asks it; takes in what it has brought.
+    pub(super) fn wait_in_poller(&self, deadline: Option<Instant>) -> Brought {
+        let mut events = self
+            .inner
+            .with(|inner| inner.events.take())
+            .unwrap_or_default();
+        let wait = self
+            .poller
+            .wait(&mut events, deadline)
+            .unwrap_or_else(|error| {
+                eprintln!("baton: the poller failed: {error}");
+                std::process::abort();
+            });
+        self.descriptors.note_harvest();
+        let woken = self.inner.with(|inner| {
+            let woken = match wait.ready {
+                0 => 0,
+                _ => self.take_in_ready(&mut inner.sched, &mut inner.registrations, &mut events),
+            };
+            inner.events = Some(events);
+            woken
+        });
+        Brought {
+            kicked: wait.kicked,
+            woken,
+        }
+    }
+
+    /// Ends the owner's wait in the poller. Async-signal-safe.
+    pub(super) fn kick_poller(&self) {
+        // Relaxed: statistics. The kick itself is what the owner hears.
+        self.kicked_at
+            .store(Instant::now().as_nanos(), Ordering::Relaxed);
+        self.poller.kick();
+    }
+
+    /// How spinning went so far. Inside the VM.
+    pub fn spin_tally(&self) -> Tally {
+        self.inner.with(|inner| inner.spin.tally())
+    }
+}

@@ -1,0 +1,297 @@
+//! Native threads with names, and processes that are bound to them.
+//!
+//! A name has one thread, from the first process that is bound to it until nobody is bound to it
+//! any more. Such a thread is kept for those who are bound to it: no call moves to it, it is not
+//! retired, and others run on it only when no other thread can be had. Else a call of theirs that
+//! lasts would keep it from those who can run nowhere else.
+//!
+//! **Nobody else waits for it.** While a process is out on the thread, the others that are bound to
+//! it are kept aside ([`Scheduler::occupy`](crate::sched::Scheduler::occupy)), and the VM goes on
+//! without them.
+//!
+//! **The bound on threads.** Home and one thread for calls are left without a name, so that calls
+//! of the others always get a thread. A name within that limit is never refused because calls
+//! are out just then: its thread is started above the bound, if there must be one, and as long as
+//! there are too many no other is started.
+
+use crate::sched::{CarrierId, Next, ProcessId, SpawnOptions};
+use crate::vm::{HOME, Inner, SpawnError, Spawned, Vm};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The name of [`HOME`].
+pub const HOME_NAME: &str = "main";
+
+/// How many of the VM's threads have no name at least: home, and one for calls.
+const NAMELESS: usize = 2;
+
+/// Why there is no native thread for another name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThreadRefusal {
+    /// So many threads have names that no other one may.
+    Bound {
+        /// Threads with names, home not counted.
+        named: usize,
+        /// The parameter `max_threads`.
+        bound: usize,
+    },
+    /// The system starts no more threads.
+    System,
+}
+
+impl fmt::Display for ThreadRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ThreadRefusal::Bound { named, bound } => write!(
+                f,
+                "no native thread for another name: of {bound} (max_threads), {named} have names, \
+                 and {NAMELESS} are home and one for calls"
+            ),
+            ThreadRefusal::System => {
+                f.write_str("no native thread for another name: the system starts no more")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ThreadRefusal {}
+
+/// Who has which name. The owner's.
+#[derive(Debug, Default)]
+pub(in crate::vm) struct Names(HashMap<Box<str>, CarrierId>);
+
+impl Names {
+    fn of(&self, carrier: CarrierId) -> Option<&str> {
+        if carrier == HOME {
+            return Some(HOME_NAME);
+        }
+        let found = self.0.iter().find(|&(_, &named)| named == carrier);
+        found.map(|(name, _)| name.as_ref())
+    }
+}
+
+impl Vm {
+    /// Has a process run on home as long as home is there: while home is out in a surprise call of
+    /// another process, this one goes elsewhere. Only [`Vm::bind_to_thread`] keeps a process on a
+    /// thread whatever happens. Before [`Vm::run`], or inside the VM. Says whether it lives.
+    pub fn prefer_home(&self, process: ProcessId) -> bool {
+        self.inner.with_mutex_held(|inner| {
+            if !inner.sched.is_alive(process) {
+                return false;
+            }
+            inner.sched.set_pin(process, Some(HOME));
+            inner.prefers_home = Some(process);
+            true
+        })
+    }
+
+    /// Binds a process to a native thread, or frees it. The calling one moves at once.
+    fn bind(&self, process: ProcessId, carrier: Option<CarrierId>) {
+        let jump = self.inner.with(|inner| {
+            inner.sched.set_pin(process, carrier);
+            if inner.prefers_home == Some(process) {
+                inner.prefers_home = None;
+            }
+            self.let_go_of_threads(inner);
+            if let Some(carrier) = carrier {
+                self.let_go_unless_bound(inner, carrier);
+            }
+            let me = inner.sched.current()?;
+            let leaves = carrier.is_some_and(|carrier| carrier != inner.carrier)
+                || self.should_go_home(inner, me);
+            if me != process || !leaves {
+                return self.plan(inner, me, Next::Same);
+            }
+            let next = match inner.sched.schedule() {
+                // It can run where it is bound to: the loop hands the VM over.
+                Next::Same => Next::Nothing,
+                next => next,
+            };
+            self.plan(inner, me, next)
+        });
+        self.take(jump);
+    }
+
+    /// Binds a process to the native thread of a name, which is made if there is none; `None` frees
+    /// it. The calling process moves at once.
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let child = main.spawn(|process| {
+    ///         let bound = process.vm.bind_to_thread(process.id, Some("drawing"));
+    ///         bound.expect("there is room for a thread");
+    ///         let name = process.vm.thread_name(process.vm.current_carrier());
+    ///         assert_eq!(name.as_deref(), Some("drawing"));
+    ///     });
+    ///     main.join(child);
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// When there can be no thread for another name; then nothing has changed.
+    pub fn bind_to_thread(
+        &self,
+        process: ProcessId,
+        name: Option<&str>,
+    ) -> Result<(), ThreadRefusal> {
+        let carrier = match name {
+            Some(name) => Some(self.thread_named(name)?),
+            None => None,
+        };
+        self.bind(process, carrier);
+        Ok(())
+    }
+
+    /// As [`Vm::spawn`], of a process that is bound to the native thread of a name.
+    ///
+    /// ```
+    /// use baton_core::vm::Spawned;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let options = main.options(|process| {
+    ///         let named = process.vm.thread_names();
+    ///         assert_eq!(named[&process.vm.current_carrier()], "sound");
+    ///     });
+    ///     let child = main.vm.spawn_on_thread("sound", options, None, Spawned::Now);
+    ///     main.join(child.expect("there is room"));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Vm::spawn`], and when there can be no thread for another name.
+    pub fn spawn_on_thread(
+        &self,
+        name: &str,
+        options: SpawnOptions,
+        stack_size: Option<usize>,
+        when: Spawned,
+    ) -> Result<ProcessId, SpawnError> {
+        let carrier = self.thread_named(name).map_err(SpawnError::Thread)?;
+        let options = SpawnOptions {
+            pin: Some(carrier),
+            ..options
+        };
+        let spawned = self.spawn(options, stack_size, when);
+        self.inner
+            .with(|inner| self.let_go_unless_bound(inner, carrier));
+        spawned
+    }
+
+    /// The names of the native threads that have one, home included.
+    pub fn thread_names(&self) -> HashMap<CarrierId, String> {
+        self.inner.with(|inner| {
+            let named = inner
+                .names
+                .0
+                .iter()
+                .map(|(name, &carrier)| (carrier, name.to_string()));
+            named.chain([(HOME, HOME_NAME.to_owned())]).collect()
+        })
+    }
+
+    /// The name of a native thread, if it has one.
+    pub fn thread_name(&self, carrier: CarrierId) -> Option<String> {
+        self.inner
+            .with(|inner| inner.names.of(carrier).map(str::to_owned))
+    }
+
+    /// The bound on native threads, those with names left out, which may be out or not: a hint. On
+    /// any thread.
+    pub fn threads_for_calls(&self) -> usize {
+        // Relaxed: a hint; `wait_for_thread` asks the scheduler itself.
+        let named = self.hints.named_threads.load(Ordering::Relaxed);
+        self.parameters.max_threads().saturating_sub(named)
+    }
+
+    fn set_named(&self, inner: &mut Inner, carrier: CarrierId, is_named: bool) {
+        inner.sched.set_named(carrier, is_named);
+        self.hint_named_threads(inner);
+    }
+
+    pub(in crate::vm) fn hint_named_threads(&self, inner: &Inner) {
+        // Relaxed: a hint, as above.
+        self.hints
+            .named_threads
+            .store(inner.sched.named_count(), Ordering::Relaxed);
+    }
+
+    /// The thread of a name. One that is new is kept only if a process is bound to it before the
+    /// caller gives way.
+    fn thread_named(&self, name: &str) -> Result<CarrierId, ThreadRefusal> {
+        if name == HOME_NAME {
+            return Ok(HOME);
+        }
+        let vm = super::this_thread::vm_of_this_thread();
+        self.inner.with(|inner| match inner.names.0.get(name) {
+            Some(&carrier) => Ok(carrier),
+            None => vm.name_a_thread(inner, name),
+        })
+    }
+
+    fn name_a_thread(
+        self: &Arc<Vm>,
+        inner: &mut Inner,
+        name: &str,
+    ) -> Result<CarrierId, ThreadRefusal> {
+        let (named, bound) = (inner.sched.named_count(), self.parameters.max_threads());
+        if named + 1 + NAMELESS > bound {
+            return Err(ThreadRefusal::Bound { named, bound });
+        }
+        let mut state = self.lock_state();
+        let carrier = state
+            .find_waiting(|carrier, entry| inner.may_take(carrier, entry))
+            .or_else(|| self.start_carrier(&mut state, usize::MAX))
+            .ok_or(ThreadRefusal::System)?;
+        if let Some(entry) = state.entry(carrier) {
+            entry.is_named = true;
+        }
+        drop(state);
+        inner.names.0.insert(name.into(), carrier);
+        self.set_named(inner, carrier, true);
+        // Signals come to the first thread, while the VM may be here: what their handlers ask for,
+        // the monitor brings.
+        self.monitor.alert();
+        Ok(carrier)
+    }
+
+    /// Takes the names from threads to which nobody is bound any more.
+    #[inline]
+    pub(in crate::vm) fn let_go_of_threads(&self, inner: &mut Inner) {
+        while let Some(carrier) = inner.sched.next_unbound() {
+            self.let_go(inner, carrier);
+        }
+    }
+
+    pub(super) fn let_go_unless_bound(&self, inner: &mut Inner, carrier: CarrierId) {
+        if inner.sched.is_named(carrier) && !inner.sched.is_bound_to(carrier) {
+            self.let_go(inner, carrier);
+        }
+    }
+
+    #[cold]
+    fn let_go(&self, inner: &mut Inner, carrier: CarrierId) {
+        inner.names.0.retain(|_, named| *named != carrier);
+        self.set_named(inner, carrier, false);
+        if let Some(entry) = self.lock_state().entry(carrier) {
+            entry.is_named = false;
+            // It waits without an end, and may be retired from now on.
+            entry.granted.notify_one();
+        }
+        // It is for everybody again.
+        inner.wake_next_in_queue();
+    }
+}
+
+impl Inner {
+    /// Home goes out in a call of `process`, or has come back from it.
+    pub(in crate::vm) fn home_is_out(&mut self, process: ProcessId, out: bool) {
+        if let Some(homebody) = self.prefers_home
+            && homebody != process
+        {
+            self.sched.set_pin(homebody, (!out).then_some(HOME));
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Native threads: the loop that each runs on its own stack, and how they come and go.
+
+use super::state::{CarrierEntry, LockState, Offloading};
+use super::this_thread::VM;
+use crate::panics::{self, EndOfProgram};
+use crate::sched::CarrierId;
+use crate::vm::switch::jump::BaseStep;
+use crate::vm::{HOME, Post, Vm};
+use baton_sys::fiber::{Fiber, ThreadFiber};
+use baton_sys::gate::{self, Gate};
+use baton_sys::membarrier;
+use baton_sys::promptness;
+use baton_sys::reserve::has_room_for_a_thread;
+use baton_sys::signals::{AltStack, ThreadHandle};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// The number of the calling thread, which is in the loop of a carrier.
+fn number_of_this_thread(first: CarrierId) -> CarrierId {
+    gate::here().carrier().map_or(first, CarrierId)
+}
+
+/// Why a loop stopped waiting for the VM.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+enum Waited {
+    Granted,
+    /// A process goes on here, outside the VM.
+    Sent(Fiber),
+    Retired,
+    Ended,
+}
+
+/// As many calls that may block are let in as there may be threads ([`Vm::wait_for_thread`]). If
+/// somebody could run when all of them are out, the VM would wait for one of these calls, for ever
+/// if that call waits for something that only a process of the VM will do: so there may be one
+/// thread more. And a call that was let in may begin to block later than the next one, if it was
+/// retaken in between; and bound processes are always let in: so there may be a few more.
+const MOST_ABOVE_THE_BOUND: usize = 5;
+
+/// Stack of a native thread: it runs the loop only, never a process, but a guest's scheduler and
+/// hooks.
+const LOOP_STACK: usize = 1 << 20;
+
+impl CarrierEntry {
+    /// Nobody has been promised to it, or will need it.
+    fn is_spare(&self) -> bool {
+        self.offloading == Offloading::None && !self.is_named && !self.is_kept
+    }
+
+    /// The process that has come to go on here.
+    fn take_offloaded(&mut self) -> Option<Fiber> {
+        if self.offloading != Offloading::Sent {
+            return None;
+        }
+        self.offloading = Offloading::None;
+        self.waiting = false;
+        self.out.map(|out| out.fiber)
+    }
+}
+
+impl Vm {
+    /// Makes the calling thread the VM's home and runs processes on it until [`Vm::stop`] has been
+    /// called and the process that called it has ended, and this thread, if it is out in a foreign
+    /// call by then, has come back from it.
+    ///
+    /// # Panics
+    /// On a native thread that a VM runs on already, this one or another: in a foreign call of a
+    /// process, say. Start a thread for it.
+    pub fn run(self: &Arc<Vm>) {
+        assert!(
+            gate::here().carrier().is_none(),
+            "a VM is run on a native thread that runs a VM already; start a thread for it"
+        );
+        {
+            let mut state = self.lock_state();
+            if state.carriers.is_empty() {
+                state.carriers.push(Some(CarrierEntry::new()));
+            }
+            state.owner = Some(HOME);
+        }
+        self.monitor.add(self);
+        // The handlers of signals run on another thread then, as a rule, and cannot start who
+        // brings to this one what they ask for. What they asked for before now was brought to
+        // nobody.
+        if !ThreadHandle::current().is_first() || self.signal_is_due() {
+            self.monitor.alert();
+        }
+        self.carry(HOME);
+        self.monitor.remove(self);
+    }
+
+    /// The life of a native thread; a panic in it ends the program. Returns the number that it had
+    /// at its end.
+    fn carry(self: &Arc<Vm>, me: CarrierId) -> CarrierId {
+        let end = EndOfProgram::at_panic_in("a carrier", "its VM would stand still");
+        let thread_fiber = ThreadFiber::new();
+        let base = thread_fiber.fiber();
+        base.set_argument(crate::vm::switch::jump::NO_PROCESS);
+        let _signal_stack = AltStack::install();
+        // Slack is a matter of exactness only: a refusal costs nothing else.
+        let _ = promptness::set_timer_slack(Duration::from_nanos(1));
+        let before = self.start(me, base);
+        // In a fork's child the thread has another number.
+        loop {
+            panics::fault("carrier");
+            match self.await_grant(number_of_this_thread(me)) {
+                Waited::Granted => self.run_as_owner(),
+                Waited::Sent(fiber) => self.run_outside(base, fiber),
+                Waited::Retired | Waited::Ended => break,
+            }
+            if self.has_ended() && self.is_owner() {
+                break;
+            }
+        }
+        let me = number_of_this_thread(me);
+        self.finish(me, before);
+        end.avert();
+        me
+    }
+
+    /// The life of a native thread that was started for the VM.
+    fn carry_elsewhere(self: &Arc<Vm>, me: CarrierId) {
+        if self.carry(me) == HOME {
+            // A fork's child, whose first thread this is: there is nobody to whom `run` could
+            // return.
+            std::process::exit(0);
+        }
+    }
+
+    fn start(self: &Arc<Vm>, me: CarrierId, base: Fiber) -> Option<Arc<Vm>> {
+        let here = gate::here();
+        here.set_carrier(Some(me.0));
+        if membarrier::available() {
+            here.clear_slow(gate::CAS);
+        } else {
+            here.set_slow(gate::CAS);
+        }
+        let before = VM.with_borrow_mut(|vm| vm.replace(Arc::clone(self)));
+        if let Some(entry) = self.lock_state().entry(me) {
+            entry.gate = Some(Gate::of_this_thread());
+            entry.thread = Some(ThreadHandle::current());
+            entry.base = Some(base);
+        }
+        before
+    }
+
+    fn finish(&self, me: CarrierId, before: Option<Arc<Vm>>) {
+        let mut state = self.lock_state();
+        gate::here().disown();
+        gate::here().set_carrier(None);
+        gate::here().set_process(0);
+        if let Some(slot) = state.carriers.get_mut(me.0 as usize) {
+            *slot = None;
+        }
+        if state.owner == Some(me) {
+            state.owner = None;
+            state.wake_all();
+        }
+        drop(state);
+        VM.with_borrow_mut(|vm| *vm = before);
+    }
+
+    fn is_owner(&self) -> bool {
+        gate::here().slow() & gate::REVOKED == 0
+    }
+
+    /// Waits until this thread owns the VM.
+    fn await_grant(&self, me: CarrierId) -> Waited {
+        let mut state = self.lock_state();
+        loop {
+            if state.owner == Some(me) {
+                gate::here().own();
+                state.owner_has_come = true;
+                let entry = state.entry(me);
+                let base = entry.and_then(|entry| {
+                    entry.waiting = false;
+                    entry.base
+                });
+                self.note_waiting(me, false);
+                self.inner.with_mutex_held(|inner| {
+                    inner.carrier = me;
+                    inner.base = base;
+                });
+                return Waited::Granted;
+            }
+            if let Some(fiber) = state.entry(me).and_then(CarrierEntry::take_offloaded) {
+                self.note_waiting(me, false);
+                return Waited::Sent(fiber);
+            }
+            // Home goes last: the process that stopped the VM may still run on another thread.
+            if self.has_ended() && (me != HOME || state.owner.is_none()) {
+                return Waited::Ended;
+            }
+            let Some(entry) = state.entry(me) else {
+                return Waited::Ended;
+            };
+            entry.waiting = true;
+            let granted = Arc::clone(&entry.granted);
+            let needed = entry.needed
+                || entry.is_named
+                || entry.is_kept
+                || entry.offloading != Offloading::None;
+            self.note_waiting(me, !entry.is_kept);
+            if me == HOME || needed {
+                state = granted.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let patience = self.parameters.thread_idle.get();
+            let (next, timeout) = granted
+                .wait_timeout(state, patience)
+                .unwrap_or_else(PoisonError::into_inner);
+            state = next;
+            if timeout.timed_out()
+                && state.owner != Some(me)
+                && let Some(entry) = state.entry(me).filter(|entry| entry.is_spare())
+            {
+                entry.waiting = false;
+                self.counters.threads_retired.increment();
+                return Waited::Retired;
+            }
+        }
+    }
+
+    fn note_waiting(&self, me: CarrierId, waiting: bool) {
+        if me == HOME {
+            // Relaxed: a hint for the owner's way home; the hand-over itself is under the mutex.
+            self.home_waits.store(waiting, Ordering::Relaxed);
+        }
+    }
+
+    /// Runs processes until the VM is somebody else's or has ended.
+    fn run_as_owner(self: &Arc<Vm>) {
+        // A process may have left for a call on another thread from above a loop that was not this
+        // one: the one beneath its last call, in a fork's child too.
+        self.complete_offload();
+        while !self.has_ended() {
+            self.harvest();
+            self.run_hooks();
+            let step = self.inner.with(|inner| self.plan_base(inner));
+            let jump = match step {
+                BaseStep::Run(jump) => jump,
+                BaseStep::MakeRoom(_) if self.make_room() => return,
+                BaseStep::MakeRoom(pid) => self.inner.with(|inner| self.plan_run(inner, pid)),
+                BaseStep::HandOver(to) => return self.hand_over(to),
+                BaseStep::Idle => {
+                    self.idle();
+                    continue;
+                }
+            };
+            self.run_from_base(jump);
+            if !self.is_owner() {
+                return self.post_returned();
+            }
+            self.complete_offload();
+        }
+    }
+
+    /// A process makes its call here. Returns when it has entered the VM again.
+    fn run_outside(&self, base: Fiber, process: Fiber) {
+        self.guest.arrived(process.argument());
+        base.switch_to(process);
+        self.post_returned();
+    }
+
+    /// The process that came back on this thread has been left; now others may continue it.
+    fn post_returned(&self) {
+        let Some(me) = gate::here().carrier().map(CarrierId) else {
+            return;
+        };
+        let returned = self
+            .lock_state()
+            .entry(me)
+            .and_then(|entry| entry.returned.take());
+        if let Some((process, pinned)) = returned {
+            // First, so that the safepoint that the post asks for finds home free.
+            self.note_waiting(me, true);
+            self.post(Post::Returned(process, pinned.then_some(me)));
+        }
+    }
+
+    /// A thread that can be given the VM, which is taken from a call: one that waits, or a new one.
+    /// The VM's mutex is held.
+    pub(super) fn carrier_to_spare(self: &Arc<Vm>, state: &mut LockState) -> Option<CarrierId> {
+        self.nameless_carrier(state)
+            .or_else(|| state.waiting_named_carrier())
+    }
+
+    /// The same, but for a thread that is kept for those who are bound to it.
+    pub(super) fn nameless_carrier(self: &Arc<Vm>, state: &mut LockState) -> Option<CarrierId> {
+        let bound = self.parameters.max_threads();
+        let above = if bound > 1 { MOST_ABOVE_THE_BOUND } else { 0 };
+        state
+            .waiting_carrier()
+            .or_else(|| self.start_carrier(state, bound + above))
+    }
+
+    /// A new thread, below the bound. The VM's mutex is held.
+    pub(super) fn start_carrier(
+        self: &Arc<Vm>,
+        state: &mut LockState,
+        bound: usize,
+    ) -> Option<CarrierId> {
+        if state.live_threads() >= bound || !has_room_for_a_thread() {
+            return None;
+        }
+        let number = state
+            .carriers
+            .iter()
+            .position(Option::is_none)
+            .unwrap_or(state.carriers.len());
+        if number == state.carriers.len() {
+            state.carriers.push(None);
+        }
+        state.carriers[number] = Some(CarrierEntry::new());
+        let me = CarrierId(number as u32);
+        let vm = Arc::clone(self);
+        let thread = std::thread::Builder::new()
+            .name(format!("baton-{number}"))
+            .stack_size(LOOP_STACK);
+        if let Err(error) = thread.spawn(move || vm.carry_elsewhere(me)) {
+            state.carriers[number] = None;
+            if self.counters.thread_failures.get() == 0 {
+                eprintln!(
+                    "baton: cannot start a native thread ({error}); others wait for foreign calls \
+                     to end"
+                );
+            }
+            self.counters.thread_failures.increment();
+            return None;
+        }
+        self.counters.threads_started.increment();
+        Some(me)
+    }
+}

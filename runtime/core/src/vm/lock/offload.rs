@@ -1,0 +1,131 @@
+//! Offloads a foreign call that is known to be long: the caller goes to another native thread, and
+//! the VM stays where it is, with its warm cache.
+//!
+//! The process leaves the VM on one native thread and makes its call on another one, on its own
+//! stack. The owner's thread must leave that stack first, so the process goes by way of the owner's
+//! loop:
+//!
+//! | step | by | the other thread's [`Offloading`] |
+//! |---|---|---|
+//! | a thread is promised the process, now foreign | [`Vm::offload`] | `None` -> `Promised` |
+//! | its stack is left | the owner's loop, [`Vm::complete_offload`] | `Promised` -> `Sent` |
+//! | it goes on, outside the VM | the other thread, in its loop | `Sent` -> `None` |
+//!
+//! From then on the call is as one that was retaken there: it returns by an enter that finds the VM
+//! elsewhere ([`Vm::enter_cold`]).
+//!
+//! **No wake-up is lost.** `Sent` is set under the VM's mutex, and the thread is notified. The
+//! thread reads its state under that mutex before it waits.
+
+use super::state::{CarrierEntry, LockState, Offloading, Outside};
+use super::this_thread::vm_of_this_thread;
+use crate::sched::CarrierId;
+use crate::vm::switch::jump::Jump;
+use crate::vm::{HOME, Inner, Vm};
+use baton_sys::clock::Instant;
+use baton_sys::gate;
+use std::sync::Arc;
+
+/// The outcome of [`Vm::offload`].
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offloaded {
+    /// The process is on another native thread, and outside the VM.
+    Moved,
+    /// It is where it was: it may continue on its own thread only, or nobody may run beside it.
+    Stays,
+    /// It is where it was: all native threads are out, up to the bound, or are needed by others.
+    NoThread,
+}
+
+impl Vm {
+    /// Moves the calling process to another native thread for its coming foreign call. It is inside
+    /// the VM, and has no foreign frames on its stack. After a move it is outside, and
+    /// [`Vm::enter`] brings it back.
+    ///
+    /// ```
+    /// use baton_core::vm::Offloaded;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let call = || std::thread::current().id(); // one that lasts
+    ///     let home = call();
+    ///     let thread_of_call = if main.vm.offload() == Offloaded::Moved {
+    ///         let result = call();
+    ///         main.vm.enter();
+    ///         result
+    ///     } else {
+    ///         main.vm.foreign(call)
+    ///     };
+    ///     assert_ne!(thread_of_call, home);
+    /// });
+    /// ```
+    pub fn offload(&self) -> Offloaded {
+        let vm = vm_of_this_thread();
+        match self.inner.with(|inner| vm.plan_offload(inner)) {
+            Ok(jump) => {
+                drop(vm);
+                self.counters.moves.increment();
+                self.take(Some(jump));
+                Offloaded::Moved
+            }
+            Err(offloaded) => offloaded,
+        }
+    }
+
+    fn plan_offload(self: &Arc<Vm>, inner: &mut Inner) -> Result<Jump, Offloaded> {
+        let me = inner.sched.current().ok_or(Offloaded::Stays)?;
+        let fiber = inner.context(me).fiber.ok_or(Offloaded::Stays)?;
+        let stays = inner.sched.effective_carrier(me).is_some() || inner.prefers_home == Some(me);
+        if stays || inner.sched.is_critical() || self.has_ended() {
+            return Err(Offloaded::Stays);
+        }
+        let mut state = self.lock_state();
+        let to = self
+            .carrier_for_call(inner, &mut state)
+            .ok_or(Offloaded::NoThread)?;
+        let entry = state.entry(to).ok_or(Offloaded::NoThread)?;
+        entry.offloading = Offloading::Promised;
+        entry.out = Some(Outside { process: me, fiber });
+        // A take that was given up leaves its mark, and the loop would think that the VM is gone.
+        gate::here().own();
+        drop(state);
+        inner.account(me, Instant::now().as_nanos());
+        inner.sched.begin_foreign(me, to);
+        inner.offloads_to = Some(to);
+        self.update_hints(inner);
+        Ok(Jump {
+            from: fiber,
+            to: inner.base_fiber(),
+        })
+    }
+
+    /// A thread for a call that lasts: neither home nor one that somebody else can run on only.
+    fn carrier_for_call(self: &Arc<Vm>, inner: &Inner, state: &mut LockState) -> Option<CarrierId> {
+        state
+            .find_waiting(|carrier, entry| inner.may_take(carrier, entry))
+            .or_else(|| self.start_carrier(state, self.parameters.max_threads()))
+    }
+
+    /// The owner's loop: a process has left its stack and goes on elsewhere.
+    pub(super) fn complete_offload(&self) {
+        let Some(to) = self.inner.with(|inner| inner.offloads_to.take()) else {
+            return;
+        };
+        let mut state = self.lock_state();
+        if let Some(entry) = state.entry(to) {
+            entry.offloading = Offloading::Sent;
+            entry.granted.notify_one();
+        }
+    }
+}
+
+impl Inner {
+    /// Whether a thread that waits may be given a call or a name: it is neither home nor one that
+    /// somebody can run on only.
+    pub(super) fn may_take(&self, carrier: CarrierId, entry: &CarrierEntry) -> bool {
+        // The scheduler does not know yet of a process that has just come back pinned, and is still
+        // in the inbox.
+        let is_free = !entry.needed && !entry.is_named && !self.sched.is_needed(carrier);
+        is_free && carrier != HOME && carrier != self.carrier
+    }
+}

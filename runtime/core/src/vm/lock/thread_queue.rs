@@ -1,0 +1,143 @@
+//! The thread queue: at the bound on native threads, calls that may block wait for a thread. The
+//! more urgent caller goes first, and equals in the order in which they asked.
+//!
+//! As many calls are out as there may be threads. The last one is made on the owner's own thread if
+//! no other process can run; else the VM continues on a thread above the bound. Later callers wait.
+//!
+//! - Each call that comes back wakes the first waiter, which checks again.
+//! - A caller that is let in wakes the next waiter, as its own call may end without a message.
+//! - A process rechecks and waits again, at its old place, when (a) a call is still out or (b) an
+//!   earlier waiter has not rechecked. A process that need not wait may have taken the thread.
+//!
+//! **No caller waits in vain.** A process begins to wait only while calls are out or threads are
+//! kept for names, or behind a process that was woken or waits. These wake the next waiter: a call
+//! that comes back, a thread that loses its name, a new bound, a caller that is let in, and a
+//! waiter that is killed. A suspended waiter stops nobody: it is woken, and so is the next one.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::sched::{Deadline, ProcessId, WaitQueueId, Wake, WakeReason};
+use crate::vm::{Inner, Vm};
+
+/// A place among those who ask for a thread: priority when it asked, and the number of the
+/// question.
+type QueuePlace = (Reverse<u8>, u64);
+
+/// Who wants to make a foreign call while all native threads are out. The owner's.
+#[derive(Debug)]
+pub(in crate::vm) struct ThreadQueue {
+    /// Where they wait. The order is that of their places.
+    queue: WaitQueueId,
+    /// All who have asked and were not let in yet, whether they wait or were woken.
+    asking: BTreeMap<QueuePlace, ProcessId>,
+    /// How many have asked.
+    asked: u64,
+}
+
+impl ThreadQueue {
+    pub(in crate::vm) fn new(queue: WaitQueueId) -> ThreadQueue {
+        ThreadQueue {
+            queue,
+            asking: BTreeMap::new(),
+            asked: 0,
+        }
+    }
+
+    /// In a fork's child: nobody else is there.
+    pub(in crate::vm) fn forget(&mut self) {
+        self.asking.clear();
+    }
+}
+
+impl Vm {
+    /// Waits until a foreign call by the calling process has a native thread, after those that have
+    /// asked before. Processes that are bound, or prefer home, do not wait: nobody could run in
+    /// their place.
+    ///
+    /// ```
+    /// use baton_core::sched::WakeReason;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     // Another reason: it was killed meanwhile, for example.
+    ///     assert_eq!(main.vm.wait_for_thread().reason, WakeReason::Done);
+    ///     assert_eq!(main.vm.foreign(|| 6 * 7), 42);
+    /// });
+    /// ```
+    pub fn wait_for_thread(&self) -> Wake {
+        let mut place = None;
+        // Without giving way, so that nobody else is let in between this check and the call.
+        while !self.inner.with(|inner| self.lets_call(inner, &mut place)) {
+            self.counters.thread_bound_hits.increment();
+            let queue = self.inner.with(|inner| inner.thread_queue.queue);
+            let wake = self.block_on(|sched| sched.wait(queue, Deadline::Never));
+            if wake.reason != WakeReason::Done {
+                self.inner
+                    .with(|inner| self.leave_thread_queue(inner, place));
+                return wake;
+            }
+        }
+        Wake::because(WakeReason::Done)
+    }
+
+    /// Whether the calling process may begin a foreign call; if not, it has a place from now on. If
+    /// it had one, the next one is woken. Threads with names that have nobody out are for others,
+    /// and count as if they had.
+    fn lets_call(&self, inner: &mut Inner, place: &mut Option<QueuePlace>) -> bool {
+        let sched = &inner.sched;
+        let Some(me) = sched.current() else {
+            return true;
+        };
+        let stays = sched.effective_carrier(me).is_some() || Some(me) == inner.prefers_home;
+        let out = sched.foreign_count() + inner.in_calls + sched.named_and_vacant_count();
+        let has_a_thread = out < self.parameters.max_threads().max(sched.named_count() + 1);
+        let may_call = stays || sched.is_critical() || (has_a_thread && inner.is_first(me, *place));
+        if !may_call {
+            place.get_or_insert_with(|| inner.ask(me));
+        } else if place.is_some() {
+            self.leave_thread_queue(inner, *place);
+        }
+        may_call
+    }
+
+    /// The calling process asks no longer, and the next one is woken.
+    fn leave_thread_queue(&self, inner: &mut Inner, place: Option<QueuePlace>) {
+        if let Some(place) = place {
+            inner.thread_queue.asking.remove(&place);
+        }
+        inner.wake_next_in_queue();
+        self.update_hints(inner);
+    }
+}
+
+impl Inner {
+    /// A thread may have become free: the first who waits is woken.
+    pub(in crate::vm) fn wake_next_in_queue(&mut self) {
+        for &pid in self.thread_queue.asking.values() {
+            let woken = self
+                .sched
+                .wake_this(self.thread_queue.queue, pid, WakeReason::Done, 0);
+            if woken && !self.sched.is_suspended(pid) {
+                return;
+            }
+        }
+    }
+
+    /// Whether nobody is before `me`, which has this place or would get one.
+    fn is_first(&self, me: ProcessId, place: Option<QueuePlace>) -> bool {
+        let place = place.unwrap_or_else(|| self.place_of(me, u64::MAX));
+        let mut before = self.thread_queue.asking.range(..place);
+        before.all(|(_, &pid)| self.sched.is_suspended(pid))
+    }
+
+    fn ask(&mut self, me: ProcessId) -> QueuePlace {
+        self.thread_queue.asked += 1;
+        let place = self.place_of(me, self.thread_queue.asked);
+        self.thread_queue.asking.insert(place, me);
+        place
+    }
+
+    fn place_of(&self, pid: ProcessId, number: u64) -> QueuePlace {
+        (Reverse(self.sched.effective_priority(pid).get()), number)
+    }
+}

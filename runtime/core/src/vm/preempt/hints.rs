@@ -1,0 +1,270 @@
+//! What the owner shows the monitor: plain stores, read without order. Nothing in it is needed for
+//! correctness, only for when the monitor polls.
+
+use crate::sched::RunQueueSummary;
+use crate::vm::{Inner, Vm};
+use baton_sys::clock::Instant;
+use baton_sys::membarrier;
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// Written by the owner, and read by the monitor, but for what [the monitor](Asked) writes.
+#[derive(Debug)]
+pub(in crate::vm) struct Hints {
+    /// Who could run instead of the running process, and whether it lets itself be preempted: bits
+    /// of [`bits`].
+    summary: AtomicU8,
+    /// The earliest deadline in nanoseconds; `u64::MAX`: none.
+    pub(in crate::vm) deadline: AtomicU64,
+    /// Changes with each switch.
+    pub(in crate::vm) switches: AtomicU64,
+    /// Slices at whose end nobody else ran: a new one of the same process began.
+    pub(super) slices_renewed: AtomicU64,
+    /// How much of its slice the running process had used when it was continued, in nanoseconds;
+    /// less than nothing if it had some to its credit.
+    pub(in crate::vm) slice_used: AtomicI64,
+    /// The run, as [`Hints::run_number`], that began with the end of another one's slice, and
+    /// when, in nanoseconds: by an exact clock.
+    exact_run: AtomicU64,
+    exact_from: AtomicU64,
+    /// The length of its slices in microseconds; 0: the parameter.
+    pub(in crate::vm) slice: AtomicU32,
+    /// The monitor's clock reading at its last poll, in nanoseconds.
+    pub(in crate::vm) coarse_now: AtomicU64,
+    /// From when on the monitor, which wrote it, asks for the next deadline, in nanoseconds: who
+    /// has many is not asked for each.
+    pub(super) deadlines_from: AtomicU64,
+    pub(in crate::vm) asked: Asked,
+    /// Threads with names.
+    pub(in crate::vm) named_threads: AtomicUsize,
+}
+
+/// What the monitor, which wrote it before it asked for the end of a slice, knew of that. Times are
+/// in nanoseconds.
+#[derive(Debug, Default)]
+pub(in crate::vm) struct Asked {
+    /// The run that it asked in.
+    pub(in crate::vm) run: AtomicU64,
+    /// When it first saw that the running process had rivals, which had none in this run before;
+    /// 0: it had them from the beginning on.
+    pub(super) contested_from: AtomicU64,
+    /// When the slice was over, by what it had seen: the run began before.
+    pub(super) over_from: AtomicU64,
+}
+
+impl Asked {
+    /// For how long, at `now`, the running process has run at the cost of others, though its slice
+    /// was over; at most, if it has a `whole` slice by an exact clock: the time that it was too
+    /// long is known then.
+    pub(in crate::vm) fn at_others_cost(&self, run: u64, is_whole: bool, now: u64) -> i64 {
+        // Relaxed (all): the request, which was taken with Acquire, orders them.
+        let from = if self.run.load(Ordering::Relaxed) != run {
+            now
+        } else if is_whole {
+            self.contested_from.load(Ordering::Relaxed)
+        } else {
+            self.over_from.load(Ordering::Relaxed)
+        };
+        i64::try_from(now.saturating_sub(from)).unwrap_or(i64::MAX)
+    }
+}
+
+/// Bits of one word, so that one store shows all.
+mod bits {
+    pub(super) const RUNNABLE: u8 = 1;
+    pub(super) const RIVALS: u8 = 2;
+    pub(super) const OUTRANKED: u8 = 4;
+    pub(super) const PREEMPTIBLE: u8 = 8;
+}
+
+/// What is shown of who could run; `preemptible` is its bit, or 0.
+#[inline]
+fn bits_of(of: RunQueueSummary, preemptible: u8) -> u8 {
+    (u8::from(of.runnable) * bits::RUNNABLE)
+        | (u8::from(of.rivals) * bits::RIVALS)
+        | (u8::from(of.outranked) * bits::OUTRANKED)
+        | preemptible
+}
+
+/// What [`Hints`] says of who could run, read once.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::vm) struct SummaryBits(u8);
+
+impl SummaryBits {
+    /// Somebody could.
+    pub(super) fn somebody_is_runnable(self) -> bool {
+        self.0 & bits::RUNNABLE != 0
+    }
+
+    /// Somebody could who is as urgent as the running process, or more.
+    pub(super) fn has_rivals(self) -> bool {
+        self.0 & bits::RIVALS != 0
+    }
+
+    /// Somebody could who is more urgent.
+    pub(super) fn is_outranked(self) -> bool {
+        self.0 & bits::OUTRANKED != 0
+    }
+
+    /// The running process, or the one that ran last, lets itself be preempted.
+    pub(in crate::vm) fn is_preemptible(self) -> bool {
+        self.0 & bits::PREEMPTIBLE != 0
+    }
+}
+
+impl Hints {
+    pub(in crate::vm) fn new() -> Hints {
+        Hints {
+            summary: AtomicU8::new(0),
+            deadline: AtomicU64::new(u64::MAX),
+            switches: AtomicU64::new(0),
+            slices_renewed: AtomicU64::new(0),
+            slice_used: AtomicI64::new(0),
+            exact_run: AtomicU64::new(u64::MAX),
+            exact_from: AtomicU64::new(0),
+            slice: AtomicU32::new(0),
+            coarse_now: AtomicU64::new(0),
+            deadlines_from: AtomicU64::new(0),
+            asked: Asked::default(),
+            named_threads: AtomicUsize::new(0),
+        }
+    }
+
+    /// The number of the running process's run.
+    pub(in crate::vm) fn run_number(&self) -> u64 {
+        // Relaxed (both): the owner's own, and hints to the monitor.
+        let switches = self.switches.load(Ordering::Relaxed);
+        switches.wrapping_add(self.slices_renewed.load(Ordering::Relaxed))
+    }
+
+    /// The running process has a new slice.
+    pub(in crate::vm) fn renew_slice(&self) {
+        // Relaxed (both): as above.
+        let renewed = self.slices_renewed.load(Ordering::Relaxed);
+        self.slices_renewed
+            .store(renewed.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// The present run began now, by an exact clock.
+    pub(in crate::vm) fn note_beginning(&self, now: u64) {
+        // Relaxed: ordered by the store below.
+        self.exact_from.store(now, Ordering::Relaxed);
+        // Release: pairs with the load in `run_began`.
+        self.exact_run.store(self.run_number(), Ordering::Release);
+    }
+
+    /// When the run with this number began, if that is known exactly.
+    pub(super) fn run_began(&self, run: u64) -> Option<Instant> {
+        // Acquire: pairs with the store in `note_beginning`. Relaxed: a later run's beginning is
+        // no harm.
+        let is_known = self.exact_run.load(Ordering::Acquire) == run;
+        is_known.then(|| Instant::from_nanos(self.exact_from.load(Ordering::Relaxed)))
+    }
+
+    pub(in crate::vm) fn summary(&self) -> SummaryBits {
+        // Relaxed: a hint; see the monitor's rest for what orders it.
+        SummaryBits(self.summary.load(Ordering::Relaxed))
+    }
+}
+
+impl Vm {
+    /// Shows the monitor what it decides by, and calls it when it sleeps too long for that.
+    #[inline]
+    pub(in crate::vm) fn update_hints(&self, inner: &mut Inner) {
+        inner.hinted_changes = inner.sched.changes();
+        if inner.sched.kept_aside_count() > 0 || !inner.held_threads.is_empty() {
+            inner.note_held_threads();
+        }
+        let sched = &inner.sched;
+        let summary = sched.run_queue_summary();
+        let deadline = self
+            .next_deadline(inner)
+            .map_or(u64::MAX, Instant::as_nanos);
+        let preemptible = match sched.current_is_preemptible() {
+            Some(true) => bits::PREEMPTIBLE,
+            Some(false) => 0,
+            // Relaxed: the owner's own.
+            None => self.hints.summary.load(Ordering::Relaxed) & bits::PREEMPTIBLE,
+        };
+        // Relaxed (all): hints; the monitor reads them again after its own barrier before it rests.
+        let hints = &self.hints;
+        hints
+            .summary
+            .store(bits_of(summary, preemptible), Ordering::Relaxed);
+        hints.deadline.store(deadline, Ordering::Relaxed);
+        // Relaxed: as above.
+        let switches = sched.counters().switches;
+        hints.switches.store(switches, Ordering::Relaxed);
+        // Pairs with `heavy` in the monitor's rest: either it sees these stores, or the load
+        // below sees it resting.
+        membarrier::light();
+        // Relaxed: a hint; the monitor would not ask for it before, and is called unless it polls
+        // by then.
+        let wanted = deadline.max(hints.deadlines_from.load(Ordering::Relaxed));
+        let is_watched = sched.watching() > 0 && !self.descriptors.are_armed();
+        let work_waits = summary.runnable || is_watched;
+        if self.monitor.polls_too_late(work_waits, is_watched, wanted) && sched.current().is_some()
+        {
+            self.wake_monitor(work_waits, wanted);
+        }
+    }
+
+    /// As [`Vm::update_hints`], where the hints were up to date, and then one process fewer was
+    /// runnable, and who runs is preempted as the one before was.
+    #[inline]
+    pub(in crate::vm) fn hint_fewer_runnable(&self, inner: &mut Inner) {
+        inner.hinted_changes = inner.sched.changes();
+        let hints = &self.hints;
+        // Relaxed (all): hints, the first of which is the owner's own; whatever the monitor would
+        // poll later than before was shown before.
+        let preemptible = hints.summary.load(Ordering::Relaxed) & bits::PREEMPTIBLE;
+        let bits = bits_of(inner.sched.run_queue_summary(), preemptible);
+        hints.summary.store(bits, Ordering::Relaxed);
+        let switches = inner.sched.counters().switches;
+        hints.switches.store(switches, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_in_another_run_says_nothing() {
+        let asked = Asked::default();
+        // Relaxed (all): one thread.
+        asked.run.store(5, Ordering::Relaxed);
+        asked.contested_from.store(100, Ordering::Relaxed);
+        asked.over_from.store(130, Ordering::Relaxed);
+        let cost = |run, is_whole, now| asked.at_others_cost(run, is_whole, now);
+        assert_eq!(
+            [cost(5, true, 140), cost(5, false, 140), cost(5, false, 120)],
+            [40, 10, 0]
+        );
+        assert_eq!([cost(4, true, 140), cost(6, false, 140)], [0, 0]);
+    }
+
+    #[test]
+    fn when_a_run_began_is_known_of_the_one_that_was_noted() {
+        let hints = Hints::new();
+        assert_eq!(hints.run_began(hints.run_number()), None);
+        hints.switches.store(7, Ordering::Relaxed);
+        hints.note_beginning(500);
+        assert_eq!(
+            hints.run_began(hints.run_number()),
+            Some(Instant::from_nanos(500))
+        );
+        hints.renew_slice();
+        assert_eq!(hints.run_began(hints.run_number()), None);
+    }
+
+    #[test]
+    fn a_switch_begins_another_run_and_so_does_a_new_slice() {
+        let hints = Hints::new();
+        let first = hints.run_number();
+        hints.switches.store(1, Ordering::Relaxed);
+        let second = hints.run_number();
+        hints.renew_slice();
+        let third = hints.run_number();
+        assert!(first != second && second != third && first != third);
+    }
+}

@@ -1,0 +1,388 @@
+//! The monitor: the program's one auxiliary thread. It is watchdog and heartbeat of every VM.
+//!
+//! It decides *when* to poll; what a poll finds and does is in
+//! [`vm/preempt/preempter.rs`](crate::vm). While no VM has anything to retake, preempt or expire,
+//! it sleeps without a deadline.
+//!
+//! | state | `next_poll` | left by |
+//! |---|---|---|
+//! | polling | the past or the present | the end of the round |
+//! | ticking | a time at most a tick ahead | its arrival, a wake-up, or `Monitor::alert` |
+//! | ticking seldom | that time, some ticks ahead, with `SELDOM` | its arrival, a wake-up, or `Monitor::alert` |
+//! | resting until a deadline | that time with `RESTING` | its arrival, a wake-up, or `Monitor::alert` |
+//! | resting | `u64::MAX` | a wake-up, or `Monitor::alert` |
+//!
+//! **No preempt request is lost.** Before it rests, the monitor stores `next_poll` with `RESTING`,
+//! runs the heavy half of an asymmetric barrier and reads the hints of every VM once more. An owner
+//! stores its hints, runs the light half and reads `next_poll`. Either the monitor sees the work
+//! and does not rest, or the owner sees `RESTING` and calls it: by an alert, or by a wake-up that
+//! goes off in time (`vm/preempt/wake_up.rs`). A hint that comes while the monitor polls or ticks
+//! is seen at the next poll, a tick later at most. While it ticks seldom, those call it who begin
+//! to wait for a descriptor, as do other threads that post; and the owner reads the clock itself.
+
+use super::next_poll::{NextPoll, TICK};
+use crate::panics::{self, EndOfProgram};
+use crate::vm::Vm;
+use baton_sys::clock::{self, Instant};
+use baton_sys::membarrier;
+use baton_sys::poller::{Events, Interest, Poller, WakeUpTimer};
+use baton_sys::promptness;
+use baton_sys::reserve;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+/// The kernel's slice for the monitor: short, so that it does not wait for a busy thread on the CPU
+/// where it wakes up. The shortest that Linux takes.
+const SLICE_OF_THREAD: Duration = Duration::from_micros(100);
+
+/// How long nothing needs watching before the monitor rests: two ticks, as an owner that is busy
+/// more often than that is better ticked for than called for. An owner that is busy for moments
+/// only does not call (`vm/preempt/wake_up.rs`).
+const QUIET: Duration = Duration::from_millis(4);
+
+/// How long the system is left alone that has refused the monitor's thread.
+const BEFORE_TRYING_AGAIN: Duration = Duration::from_secs(1);
+
+/// The bit of `next_poll` that says that work must be alerted for. Times do not reach it for 292
+/// years.
+const RESTING: u64 = 1 << 63;
+
+/// The bit that says that the next poll is more than a tick away, though work waits. Times do not
+/// reach it for 146 years.
+const SELDOM: u64 = 1 << 62;
+
+/// Why the monitor has not slept on.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RestEnded {
+    /// There is something to poll for: an alert, a wake-up, a descriptor.
+    ByAlert,
+    /// Its time has come.
+    ByTime,
+}
+
+/// The VMs of the program.
+pub(crate) type VmList = Vec<Weak<Vm>>;
+
+/// The monitor's face to the VMs.
+pub(crate) struct Monitor {
+    /// The VMs of the program; guarded by its mutex.
+    vms: Mutex<VmList>,
+    poller: Poller,
+    /// When the monitor will poll next, in nanoseconds, perhaps with [`RESTING`]; written by the
+    /// monitor alone.
+    next_poll: AtomicU64,
+    /// Somebody has asked for a poll.
+    alerted: AtomicBool,
+    /// Whether the thread was started.
+    started: AtomicBool,
+    /// Until when it is not tried again to start it, in nanoseconds, since the system has refused;
+    /// 0: it has not.
+    refused_until: AtomicU64,
+    /// Whether it runs; written by itself.
+    runs: AtomicBool,
+}
+
+impl std::fmt::Debug for Monitor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Monitor")
+            .field("next_poll", &self.next_poll)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Monitor {
+    /// The program's monitor; its thread starts with the first alert.
+    ///
+    /// # Errors
+    /// When the system has no descriptor left for it.
+    pub(crate) fn of_this_program() -> io::Result<Arc<Monitor>> {
+        static MONITOR: Mutex<Option<Arc<Monitor>>> = Mutex::new(None);
+        let mut known = MONITOR.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(monitor) = &*known {
+            return Ok(Arc::clone(monitor));
+        }
+        let monitor = Arc::new(Monitor {
+            vms: Mutex::new(Vec::new()),
+            poller: Poller::new()?,
+            next_poll: AtomicU64::new(u64::MAX),
+            alerted: AtomicBool::new(false),
+            started: AtomicBool::new(false),
+            refused_until: AtomicU64::new(0),
+            runs: AtomicBool::new(false),
+        });
+        Ok(Arc::clone(known.insert(monitor)))
+    }
+
+    pub(crate) fn add(&self, vm: &Arc<Vm>) {
+        self.vms().push(Arc::downgrade(vm));
+    }
+
+    pub(crate) fn remove(&self, vm: &Arc<Vm>) {
+        self.vms()
+            .retain(|listed| !std::ptr::eq(listed.as_ptr(), Arc::as_ptr(vm)));
+    }
+
+    /// In a fork's child: only `vm` is left, and the thread is gone. It starts again with the first
+    /// alert.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses new descriptors.
+    pub(crate) fn restart_after_fork(&self, vm: &Vm) -> io::Result<()> {
+        self.vms()
+            .retain(|listed| std::ptr::eq(listed.as_ptr(), vm));
+        self.poller.reopen_after_fork()?;
+        // Relaxed (all): there is no other thread.
+        self.next_poll.store(u64::MAX, Ordering::Relaxed);
+        self.alerted.store(false, Ordering::Relaxed);
+        self.started.store(false, Ordering::Relaxed);
+        // Relaxed (both): as above.
+        self.refused_until.store(0, Ordering::Relaxed);
+        self.runs.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub(crate) fn vms(&self) -> MutexGuard<'_, VmList> {
+        self.vms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether an owner with this much work must alert the monitor.
+    #[inline]
+    pub(crate) fn polls_too_late(&self, work_waits: bool, is_watched: bool, deadline: u64) -> bool {
+        // Relaxed: ordered by the asymmetric barrier (see the module's text).
+        let next = self.next_poll.load(Ordering::Relaxed);
+        (work_waits && next & RESTING != 0)
+            || (is_watched && next & SELDOM != 0)
+            || deadline < next & !(RESTING | SELDOM)
+    }
+
+    /// Whether it waits until it is called, or until a deadline.
+    #[inline]
+    pub(crate) fn is_resting(&self) -> bool {
+        // Relaxed: a hint.
+        self.next_poll.load(Ordering::Relaxed) & RESTING != 0
+    }
+
+    /// Whether the monitor polls once a tick, so that the time of its last poll is about the
+    /// present.
+    #[inline]
+    pub(crate) fn ticks(&self) -> bool {
+        // Relaxed: a hint.
+        self.next_poll.load(Ordering::Relaxed) & (RESTING | SELDOM) == 0
+    }
+
+    /// Whether its next poll may be more than a tick away: it is, or that is just being decided.
+    pub(crate) fn may_poll_late(&self) -> bool {
+        // Relaxed: ordered by the asymmetric barrier (see the module's text).
+        let next = self.next_poll.load(Ordering::Relaxed);
+        next == 0 || next & (RESTING | SELDOM) != 0
+    }
+
+    /// Whether there is a thread that hears wake-ups.
+    pub(crate) fn has_started(&self) -> bool {
+        // Acquire: pairs with the swap in `start`.
+        self.started.load(Ordering::Acquire)
+    }
+
+    /// Has the monitor poll now.
+    pub(crate) fn alert(self: &Arc<Self>) {
+        if clock::is_simulated() {
+            return; // there are no polls by time
+        }
+        if !self.has_started() && self.may_start() {
+            self.start();
+        }
+        self.alert_if_started();
+    }
+
+    /// Whether the system has not refused lately: it would be asked at every switch.
+    fn may_start(&self) -> bool {
+        // Relaxed: who reads an old value asks the system once more.
+        let refused_until = self.refused_until.load(Ordering::Relaxed);
+        refused_until == 0 || Instant::now().as_nanos() >= refused_until
+    }
+
+    /// The same for signal handlers: async-signal-safe. While the thread has not been started,
+    /// there is no waker, and the VM is on the program's first thread: a signal interrupts that
+    /// one, whose guest's handler asks for a safepoint.
+    pub(crate) fn alert_from_signal_handler(&self) {
+        self.alert_if_started();
+    }
+
+    /// Has the monitor poll now, or as soon as its thread starts.
+    pub(crate) fn alert_if_started(&self) {
+        // AcqRel: pairs with the swap in `wait`; the first one kicks.
+        if !self.alerted.swap(true, Ordering::AcqRel) {
+            self.poller.kick();
+        }
+    }
+
+    fn start(self: &Arc<Self>) {
+        // AcqRel: pairs with itself, one thread starts the monitor; and with the load in
+        // `has_started`.
+        if self.started.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let monitor = Arc::clone(self);
+        let thread = std::thread::Builder::new()
+            .name("baton-monitor".into())
+            .stack_size(128 * 1024);
+        let spawned = if reserve::has_room_for_a_thread() {
+            thread.spawn(move || monitor.watch()).map(drop)
+        } else {
+            Err(std::io::ErrorKind::OutOfMemory.into())
+        };
+        if let Err(error) = spawned {
+            let again = Instant::now() + BEFORE_TRYING_AGAIN;
+            // Relaxed: as in `may_start`.
+            let before = self.refused_until.swap(again.as_nanos(), Ordering::Relaxed);
+            // Release: pairs with the swap above, which tries again.
+            self.started.store(false, Ordering::Release);
+            if before == 0 {
+                eprintln!(
+                    "baton: cannot start the monitor ({error}): until it can, processes are not \
+                     preempted"
+                );
+            }
+        }
+    }
+
+    /// Whether its thread is there, as far as is known.
+    pub(crate) fn runs(&self) -> bool {
+        // Relaxed: the thread never ends, and to learn late that it is there does no harm.
+        self.runs.load(Ordering::Relaxed)
+    }
+
+    fn watch(&self) {
+        // Relaxed: as above.
+        self.runs.store(true, Ordering::Relaxed);
+        // A refusal of either costs nothing but exactness.
+        let _ = promptness::set_timer_slack(Duration::from_nanos(1));
+        let _ = promptness::set_slice(SLICE_OF_THREAD);
+        // Never averted: the loop has no end.
+        let _end =
+            EndOfProgram::at_panic_in("the monitor", "no process would be preempted any more");
+        let mut events = Events::new();
+        let mut quiet_since = None;
+        loop {
+            panics::fault("monitor");
+            match self.poll_all() {
+                NextPoll::At(next) => {
+                    quiet_since = None;
+                    self.wait(&mut events, next);
+                }
+                NextPoll::Quiet(until) => {
+                    let now = Instant::now();
+                    let since = *quiet_since.get_or_insert(now);
+                    if now.saturating_duration_since(since) < QUIET {
+                        let tick = now + TICK;
+                        self.wait(&mut events, until.map_or(tick, |until| tick.min(until)));
+                    } else if self.rest(&mut events, until) == RestEnded::ByAlert {
+                        quiet_since = None;
+                    }
+                }
+            }
+        }
+    }
+
+    fn poll_all(&self) -> NextPoll {
+        let now = Instant::now();
+        let polls = self.each_vm().map(|vm| vm.poll(now));
+        polls.fold(NextPoll::Quiet(None), NextPoll::and)
+    }
+
+    /// The VMs, one after the other. It takes no memory, which may be short, and holds no lock
+    /// meanwhile: a VM that comes or goes may hide another one this time.
+    fn each_vm(&self) -> impl Iterator<Item = Arc<Vm>> {
+        let places = (0..).map_while(|place| self.vms().get(place).map(Weak::upgrade));
+        places.flatten()
+    }
+
+    fn wait(&self, events: &mut Events, until: Instant) {
+        let is_seldom = until.saturating_duration_since(Instant::now()) > TICK;
+        let flag = if is_seldom { SELDOM } else { 0 };
+        // Relaxed: a late reader alerts needlessly, an early one waits for the next tick.
+        self.next_poll
+            .store(until.as_nanos() | flag, Ordering::Relaxed);
+        let _ = self.sleep(events, Some(until));
+    }
+
+    fn rest(&self, events: &mut Events, until: Option<Instant>) -> RestEnded {
+        let deadline = until.map_or(u64::MAX, Instant::as_nanos);
+        // Relaxed: ordered by the barrier below.
+        self.next_poll.store(deadline | RESTING, Ordering::Relaxed);
+        // Pairs with `light` in `Vm::update_hints`.
+        membarrier::heavy();
+        let needed = self
+            .vms()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .any(|vm| vm.needs_watching(deadline));
+        if needed {
+            // Relaxed: as above.
+            self.next_poll.store(0, Ordering::Relaxed);
+            return RestEnded::ByAlert;
+        }
+        self.sleep(events, until)
+    }
+
+    /// Has the monitor poll when there is news in a VM's poller: once, at once if there is some.
+    /// Says whether it can.
+    pub(crate) fn listen_to(&self, poller: &Poller) -> bool {
+        let fd = poller.fd();
+        let Ok(token) = u64::try_from(fd) else {
+            return false;
+        };
+        let armed = self.poller.modify(fd, Interest::READABLE, token);
+        armed
+            .or_else(|_| self.poller.add(fd, Interest::READABLE, token))
+            .is_ok()
+    }
+
+    /// Has the monitor poll whenever `timer` goes off.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub(crate) fn listen_for(&self, timer: &WakeUpTimer) -> io::Result<()> {
+        // The number stands for itself: it is none of a VM's poller.
+        self.poller
+            .watch(timer.fd(), u64::try_from(timer.fd()).unwrap_or(0))
+    }
+
+    /// Says whether there was any.
+    fn note_news(&self, events: &mut Events) -> bool {
+        let mut came = false;
+        for event in events.drain() {
+            came = true;
+            self.each_vm().any(|vm| vm.note_news(event.token));
+        }
+        came
+    }
+
+    fn sleep(&self, events: &mut Events, until: Option<Instant>) -> RestEnded {
+        // AcqRel: pairs with the swap in `alert`; an alert before the wait leaves a kick in the
+        // poller.
+        let mut called = self.alerted.swap(false, Ordering::AcqRel);
+        if !called {
+            if let Err(error) = self.poller.wait(events, until) {
+                eprintln!("baton: the monitor's poller failed: {error}");
+                std::process::abort();
+            }
+            called = self.note_news(events);
+            // AcqRel: pairs with the swap in `alert`. Alerts that came during the wait are served
+            // by the poll that follows.
+            called |= self.alerted.swap(false, Ordering::AcqRel);
+        }
+        // Relaxed: a poll follows at once.
+        self.next_poll.store(0, Ordering::Relaxed);
+        if called {
+            RestEnded::ByAlert
+        } else {
+            RestEnded::ByTime
+        }
+    }
+}

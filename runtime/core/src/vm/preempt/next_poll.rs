@@ -1,0 +1,45 @@
+//! When the monitor polls a VM next.
+
+use baton_sys::clock::Instant;
+use std::time::Duration;
+
+/// The longest time between two polls while anything may need watching, but for a process that only
+/// computes while others wait: `vm/preempt/preempter.rs`.
+pub(crate) const TICK: Duration = Duration::from_millis(2);
+
+/// When a VM wants to be polled next.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NextPoll {
+    /// At this time.
+    At(Instant),
+    /// Nothing needs watching until something changes, or until this time.
+    Quiet(Option<Instant>),
+}
+
+impl NextPoll {
+    /// The same, but at `latest` in any case. What was quiet stays so: whoever has work before that
+    /// calls.
+    pub(crate) fn no_later_than(self, latest: Instant) -> NextPoll {
+        match self {
+            NextPoll::At(at) => NextPoll::At(at.min(latest)),
+            NextPoll::Quiet(until) => {
+                NextPoll::Quiet(Some(until.map_or(latest, |until| until.min(latest))))
+            }
+        }
+    }
+
+    /// What two VMs want together.
+    pub(super) fn and(self, other: NextPoll) -> NextPoll {
+        match (self, other) {
+            (NextPoll::Quiet(a), NextPoll::Quiet(b)) => {
+                NextPoll::Quiet(a.into_iter().chain(b).min())
+            }
+            (NextPoll::At(a), NextPoll::At(b)) => NextPoll::At(a.min(b)),
+            (NextPoll::At(at), NextPoll::Quiet(until))
+            | (NextPoll::Quiet(until), NextPoll::At(at)) => {
+                NextPoll::At(until.map_or(at, |until| at.min(until)))
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Processor time of processes: the time of their runs, less the time when their thread was absent.
+//!
+//! A switch charges the time of a run by a clock that costs almost nothing. That includes time when
+//! the thread waited for a processor, or was blocked in a call. The thread's own clock of processor
+//! time costs a system call. So it is read at the end of a run, once [`WINDOW`] has passed since
+//! the last reading. Between two readings lies a *window*. What has passed in a window and was not
+//! computed is absence. It is charged to the process whose run ends the window, up to the length of
+//! that run.
+//!
+//! - A run of a window or more is exact, but for what shorter runs in the same window were absent.
+//! - Of shorter runs, only one that ends a window is charged with absence. The processor time of
+//!   the others is the time of their runs.
+//! - Absence never exceeds the run that it is charged to. So the processor time of a process never
+//!   decreases, and is at most the time of its runs.
+//! - Time that a hypervisor takes from the machine counts as computed: the thread's clock goes on.
+//!
+//! The loop of the owner's thread computes, too, and waits. Its time is no part of a window, but
+//! what it has computed hides as much absence. So it begins a new window before it continues a
+//! process, unless one has begun in the last [`MOST_HIDDEN`]. Readings on two threads cannot be
+//! compared: the first reading on another thread begins a window and charges nothing.
+//!
+//! Where the monitor charges a run, because the process is in a call, nobody reads: the clock of
+//! another thread is not at hand. The process's next run begins on some loop.
+
+use crate::sched::{CarrierId, ProcessId};
+use crate::vm::{Context, Inner, Vm};
+use baton_sys::clock::{self, Instant};
+use std::time::Duration;
+
+/// The shortest window, in nanoseconds: a reading costs less than a thousandth of it.
+const WINDOW: u64 = 250_000;
+
+/// How old a window may be in which a process is continued by the loop, in nanoseconds.
+const MOST_HIDDEN: u64 = 1_000_000;
+
+/// `due` of a simulated run, whose time is its own: nothing is read.
+const NEVER: u64 = u64::MAX;
+
+/// Time that a process has used so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TimeUsed {
+    /// The time of its runs, as a clock on the wall counts.
+    pub running: Duration,
+    /// Processor time: that less the time when its thread did not compute.
+    pub cpu: Duration,
+}
+
+/// The last reading. All times are in nanoseconds.
+#[derive(Debug)]
+pub(in crate::vm) struct CpuClock {
+    /// A run that ends at this time or later ends the window.
+    due: u64,
+    /// The thread that was read; `None` if it is another one since.
+    carrier: Option<CarrierId>,
+    /// What that thread had computed by then.
+    cpu: u64,
+    /// When it was read.
+    read_at: u64,
+}
+
+impl CpuClock {
+    pub(in crate::vm) const fn new() -> CpuClock {
+        CpuClock {
+            due: 0,
+            carrier: None,
+            cpu: 0,
+            read_at: 0,
+        }
+    }
+
+    /// Whether a run that ends at `time` ends the window.
+    #[inline(always)]
+    pub(in crate::vm) fn is_due(&self, time: u64) -> bool {
+        time >= self.due
+    }
+
+    /// Nothing is read any more.
+    pub(in crate::vm) fn turn_off(&mut self) {
+        self.due = NEVER;
+        self.carrier = None;
+    }
+
+    fn is_off(&self) -> bool {
+        self.due == NEVER
+    }
+
+    /// The thread is another one, as after a fork.
+    pub(in crate::vm) fn forget(&mut self) {
+        if !self.is_off() {
+            *self = CpuClock::new();
+        }
+    }
+
+    /// Ends the window on the calling thread, the owner's; `context` has run for `run` last.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::vm) fn read(&mut self, carrier: CarrierId, run: u64, context: &mut Context) {
+        let (now, cpu) = read_clocks();
+        self.end_window(carrier, now, cpu, run, context);
+    }
+
+    fn end_window(
+        &mut self,
+        carrier: CarrierId,
+        now: u64,
+        cpu: u64,
+        run: u64,
+        context: &mut Context,
+    ) {
+        context.absent += self.absence(carrier, now, cpu).min(run);
+        self.begin_window(carrier, now, cpu);
+    }
+
+    fn begin_window(&mut self, carrier: CarrierId, now: u64, cpu: u64) {
+        *self = CpuClock {
+            due: now + WINDOW,
+            carrier: Some(carrier),
+            cpu,
+            read_at: now,
+        };
+    }
+
+    /// What has passed in the window so far and was not computed.
+    fn absence(&self, carrier: CarrierId, now: u64, cpu: u64) -> u64 {
+        if self.carrier != Some(carrier) {
+            return 0;
+        }
+        let began = self.due - WINDOW;
+        now.saturating_sub(began)
+            .saturating_sub(cpu.saturating_sub(self.cpu))
+    }
+
+    /// The loop of `carrier`, the calling thread, continues a process at `now`; the last run ended
+    /// at `left_at`.
+    #[inline]
+    pub(in crate::vm) fn resume(&mut self, carrier: CarrierId, left_at: u64, now: u64) {
+        if self.is_off() {
+            return;
+        }
+        if now.saturating_sub(self.read_at) >= MOST_HIDDEN {
+            self.begin_window(carrier, now, computed());
+        } else {
+            self.leave_out(carrier, now.saturating_sub(left_at));
+        }
+    }
+
+    /// The time of the loop is no part of the window.
+    fn leave_out(&mut self, carrier: CarrierId, time: u64) {
+        self.due += time;
+        self.carrier = self.carrier.filter(|&read| read == carrier);
+    }
+}
+
+/// The time, and what the calling thread has computed. In this order: a thread often loses its
+/// processor when it returns from a system call, and that time belongs to the window that begins.
+fn read_clocks() -> (u64, u64) {
+    (Instant::now().as_nanos(), computed())
+}
+
+/// What the calling thread has computed.
+fn computed() -> u64 {
+    clock::thread_cpu_time().as_nanos() as u64
+}
+
+impl Vm {
+    /// The time that a process has used so far; none for a forgotten one. Inside the VM.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     std::thread::sleep(Duration::from_millis(20)); // this call is left to keep the VM
+    ///     let slept = main.vm.time_used(main.id);
+    ///     assert!(slept.running >= Duration::from_millis(20));
+    ///     assert!(slept.cpu <= slept.running / 2, "{slept:?}");
+    /// });
+    /// ```
+    pub fn time_used(&self, process: ProcessId) -> TimeUsed {
+        self.inner.with(|inner| inner.time_used(process))
+    }
+
+    /// The time of a process's runs so far, as a clock on the wall counts.
+    pub fn running_time(&self, process: ProcessId) -> Duration {
+        let now = Instant::now().as_nanos();
+        self.inner
+            .with(|inner| Duration::from_nanos(inner.busy(process, now)))
+    }
+
+    /// The processor time of a process so far.
+    pub fn cpu_time(&self, process: ProcessId) -> Duration {
+        self.time_used(process).cpu
+    }
+}
+
+impl Inner {
+    /// The running process is charged first. Otherwise the coarse clock of its next switch could
+    /// charge less than is answered here.
+    fn time_used(&mut self, process: ProcessId) -> TimeUsed {
+        if self.sched.current() == Some(process) {
+            let run = self.charge(process, Instant::now().as_nanos());
+            if !self.cpu.is_off() {
+                self.end_window(process, run);
+            }
+        }
+        let (running, absent) = self
+            .sched
+            .payload(process)
+            .map_or((0, 0), |context| (context.busy, context.absent));
+        TimeUsed {
+            running: Duration::from_nanos(running),
+            cpu: Duration::from_nanos(running.saturating_sub(absent)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vm::HOME;
+
+    const OTHER: CarrierId = CarrierId(1);
+    const MS: u64 = 1_000_000;
+
+    fn absent(context: &Context) -> u64 {
+        context.absent / MS
+    }
+
+    #[test]
+    fn what_has_passed_and_was_not_computed_is_absence_of_the_run_that_ends_the_window() {
+        let (mut clock, mut one) = (CpuClock::new(), Context::default());
+        clock.begin_window(HOME, 100 * MS, 50 * MS);
+        assert!(!clock.is_due(100 * MS + WINDOW - 1));
+        assert!(clock.is_due(100 * MS + WINDOW));
+        clock.end_window(HOME, 110 * MS, 56 * MS, 9 * MS, &mut one);
+        assert_eq!(absent(&one), 4);
+        clock.end_window(HOME, 112 * MS, 58 * MS, 2 * MS, &mut one);
+        assert_eq!(absent(&one), 4, "it has computed all the time");
+    }
+
+    #[test]
+    fn readings_of_two_threads_say_nothing_about_each_other() {
+        let (mut clock, mut one) = (CpuClock::new(), Context::default());
+        clock.begin_window(HOME, 100 * MS, 50 * MS);
+        clock.end_window(OTHER, 105 * MS, 50 * MS, 5 * MS, &mut one);
+        assert_eq!(absent(&one), 0);
+        clock.end_window(OTHER, 110 * MS, 54 * MS, 5 * MS, &mut one);
+        assert_eq!(absent(&one), 1);
+        clock.resume(HOME, 110 * MS, 110 * MS);
+        clock.resume(OTHER, 110 * MS, 110 * MS);
+        clock.end_window(OTHER, 115 * MS, 54 * MS, 5 * MS, &mut one);
+        assert_eq!(absent(&one), 1, "another thread has been the owner");
+    }
+
+    #[test]
+    fn nobody_is_absent_for_longer_than_its_last_run() {
+        let (mut clock, mut one) = (CpuClock::new(), Context::default());
+        clock.begin_window(HOME, 100 * MS, 50 * MS);
+        clock.end_window(HOME, 110 * MS, 50 * MS, 3 * MS, &mut one);
+        assert_eq!(absent(&one), 3);
+    }
+
+    #[test]
+    fn the_time_of_the_loop_is_no_absence() {
+        let (mut clock, mut one) = (CpuClock::new(), Context::default());
+        clock.begin_window(HOME, 100 * MS, 50 * MS);
+        clock.leave_out(HOME, 7 * MS);
+        assert!(!clock.is_due(107 * MS));
+        clock.end_window(HOME, 110 * MS, 52 * MS, 3 * MS, &mut one);
+        assert_eq!(absent(&one), 1);
+    }
+
+    #[test]
+    fn the_loop_begins_a_window_where_the_last_one_is_old() {
+        let mut clock = CpuClock::new();
+        clock.begin_window(OTHER, 1, 1);
+        let now = MOST_HIDDEN + 1;
+        clock.resume(HOME, now, now);
+        assert_eq!(clock.carrier, Some(HOME));
+        assert_eq!((clock.read_at, clock.due), (now, now + WINDOW));
+    }
+
+    #[test]
+    fn in_a_simulated_run_nothing_is_read() {
+        let mut clock = CpuClock::new();
+        clock.turn_off();
+        clock.resume(HOME, 5 * MS, 50 * MS);
+        clock.forget();
+        assert!(!clock.is_due(NEVER - 1));
+        assert_eq!((clock.carrier, clock.absence(HOME, 60 * MS, 0)), (None, 0));
+    }
+}

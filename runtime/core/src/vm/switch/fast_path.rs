@@ -1,0 +1,128 @@
+//! The fast path: switches on home about which nothing else is to be decided, as most are.
+//!
+//! The scheduler makes them as [`Handoff`]s; here the accounts of both processes are kept and
+//! the monitor is told. What is not as usual (a hook, another thread, nobody who could run)
+//! takes the slow path, through [`Vm::plan`].
+
+use super::jump::{Jump, broken};
+use crate::sched::Handoff;
+use crate::vm::{HOME, Inner, Vm};
+use baton_sys::clock::Instant;
+use std::sync::atomic::Ordering;
+
+impl Vm {
+    /// Whether a switch may take the fast path.
+    #[inline(always)]
+    pub(super) fn may_take_fast_path(&self, inner: &Inner) -> bool {
+        self.slow_reasons() == 0 && inner.carrier == HOME
+    }
+
+    /// A yield among equals, where a switch costs the most. Equals change places: as many are
+    /// runnable as before, and no deadline has changed, so the monitor need not be told more than
+    /// that there was a switch.
+    #[inline(always)]
+    pub(in crate::vm) fn yield_fast(&self, inner: &mut Inner) -> Option<Jump> {
+        if !self.may_take_fast_path(inner) {
+            return None;
+        }
+        let handoff = inner.sched.yield_by_handoff()?;
+        let jump = self.carry_out(inner, handoff, true);
+        // Relaxed: a hint.
+        let switches = inner.sched.counters().switches;
+        self.hints.switches.store(switches, Ordering::Relaxed);
+        Some(jump)
+    }
+
+    /// The calling process gives way to a more urgent one.
+    #[inline(always)]
+    pub(in crate::vm) fn give_way_fast(&self, inner: &mut Inner) -> Option<Jump> {
+        if !self.may_take_fast_path(inner) || !self.parameters.preemptive() {
+            return None;
+        }
+        let handoff = inner.sched.give_way_by_handoff()?;
+        let jump = self.carry_out(inner, handoff, false);
+        self.update_hints(inner);
+        Some(jump)
+    }
+
+    /// The calling process waits, and the most urgent one runs.
+    #[inline(always)]
+    pub(in crate::vm) fn succeed_fast(&self, inner: &mut Inner) -> Option<Jump> {
+        if !self.may_take_fast_path(inner) {
+            return None;
+        }
+        let handoff = inner.sched.succeed_by_handoff()?;
+        let jump = self.carry_out(inner, handoff, true);
+        self.update_hints(inner);
+        Some(jump)
+    }
+
+    /// The calling process suspends itself, and the most urgent one of the others runs. One fewer
+    /// is runnable then, which is all that the monitor has to be told: no deadline has changed, and
+    /// it was called for more than is left.
+    #[inline(always)]
+    pub(in crate::vm) fn suspend_fast(&self, inner: &mut Inner) -> Option<Jump> {
+        if !self.may_take_fast_path(inner) || inner.has_changed() {
+            return None;
+        }
+        let handoff = inner.sched.suspend_by_handoff()?;
+        let jump = self.carry_out(inner, handoff, true);
+        self.hint_fewer_runnable(inner);
+        Some(jump)
+    }
+
+    /// Charges the process that was left for its time, whose slice may have ended with it, and
+    /// shows the monitor the one that runs.
+    #[inline(always)]
+    fn carry_out(&self, inner: &mut Inner, handoff: Handoff, ends_slice: bool) -> Jump {
+        let now = self.coarse_now();
+        if inner.cpu.is_due(now) {
+            inner.end_window_of_handoff(handoff, now);
+        }
+        let [left, run] = inner
+            .sched
+            .payloads_of_handoff(handoff)
+            .unwrap_or_else(|| broken("a runnable process has no context"));
+        left.busy += now.saturating_sub(inner.run_started);
+        inner.run_started = inner.run_started.max(now);
+        left.left_at = inner.run_started;
+        if ends_slice {
+            left.slice_began = left.busy;
+        }
+        // Relaxed: a hint.
+        self.hints
+            .slice_used
+            .store(run.slice_used(), Ordering::Relaxed);
+        let from = left
+            .fiber
+            .unwrap_or_else(|| broken("a process runs that has no fiber"));
+        let to = match run.fiber {
+            Some(fiber) => fiber,
+            None => inner.first_fiber_of_current(),
+        };
+        Jump { from, to }
+    }
+
+    /// The time for accounts, at most a tick behind: the monitor's, as long as it reads the
+    /// clock once a tick.
+    #[inline]
+    pub(in crate::vm) fn coarse_now(&self) -> u64 {
+        if !self.monitor.ticks() {
+            return Instant::now().as_nanos();
+        }
+        // Relaxed: a coarse clock orders nothing.
+        self.hints.coarse_now.load(Ordering::Relaxed)
+    }
+}
+
+impl Inner {
+    /// Before the run is charged that ends with this handoff.
+    #[cold]
+    #[inline(never)]
+    fn end_window_of_handoff(&mut self, handoff: Handoff, now: u64) {
+        let run = now.saturating_sub(self.run_started);
+        if let Some([left, _]) = self.sched.payloads_of_handoff(handoff) {
+            self.cpu.read(HOME, run, left);
+        }
+    }
+}

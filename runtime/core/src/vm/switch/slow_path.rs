@@ -1,0 +1,442 @@
+//! The slow path from one process to the next, on the owner's thread.
+
+use super::jump::{BaseStep, Jump, broken, user_data_of};
+use crate::sched::{Next, Preemption, ProcessId};
+use crate::vm::{Context, HOME, Inner, Vm};
+use baton_sys::clock::Instant;
+use baton_sys::fiber::Fiber;
+use baton_sys::gate;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Vm {
+    /// Carries a decided switch out. Returns when the calling process is continued.
+    #[inline]
+    pub(in crate::vm) fn take(&self, jump: Option<Jump>) {
+        if let Some(Jump { from, to }) = jump {
+            self.guest.switched(user_data_of(from), user_data_of(to));
+            from.switch_to(to);
+        }
+    }
+
+    /// Decides where the calling process `from` goes after a scheduling decision.
+    #[inline]
+    pub(in crate::vm) fn plan(
+        &self,
+        inner: &mut Inner,
+        from: ProcessId,
+        next: Next,
+    ) -> Option<Jump> {
+        let jump = match next {
+            Next::Same => None,
+            _ if self.slow_reasons() != 0 => self.plan_slow(inner, from, next),
+            Next::Other(to) => Some(self.plan_jump(inner, from, Some(to))),
+            Next::Nothing => Some(self.plan_jump(inner, from, None)),
+        };
+        self.update_hints(inner);
+        jump
+    }
+
+    #[cold]
+    fn plan_slow(&self, inner: &mut Inner, from: ProcessId, next: Next) -> Option<Jump> {
+        if self.has_ended() {
+            return self.plan_alone(inner, from);
+        }
+        let to = match next {
+            Next::Other(to) => Some(to),
+            _ => None,
+        };
+        let runs_hooks = inner.must_run_hooks(Some(from), to);
+        let to = to
+            .filter(|_| !runs_hooks && self.slow_reasons() & crate::vm::slow_reason::IN_CALL == 0);
+        Some(self.plan_jump(inner, from, to))
+    }
+
+    /// The guest is asked who runs instead of `me`, although no other process would.
+    #[cold]
+    pub(in crate::vm) fn plan_for_scheduler_hook(
+        &self,
+        inner: &mut Inner,
+        me: ProcessId,
+    ) -> Option<Jump> {
+        if self.has_ended() || inner.sched.is_critical() || !inner.must_ask_scheduler_hook(me) {
+            return None;
+        }
+        let jump = self.plan_jump(inner, me, None);
+        self.update_hints(inner);
+        Some(jump)
+    }
+
+    /// Scheduling has stopped: `from` goes on if it can run, and ends the run of the VM if it
+    /// waits.
+    #[cold]
+    fn plan_alone(&self, inner: &mut Inner, from: ProcessId) -> Option<Jump> {
+        match inner.sched.switch_to(from) {
+            Next::Same => None,
+            Next::Other(chosen) if chosen == from => None,
+            _ => Some(self.plan_jump(inner, from, None)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn plan_jump(
+        &self,
+        inner: &mut Inner,
+        from: ProcessId,
+        to: Option<ProcessId>,
+    ) -> Jump {
+        inner.account(from, self.coarse_now());
+        let from = inner.fiber_of(from);
+        let to = match to {
+            Some(pid) if self.may_run_here(inner, pid) => {
+                self.hint_slice(inner, pid);
+                inner.fiber_of(pid)
+            }
+            _ => inner.base_fiber(),
+        };
+        Jump { from, to }
+    }
+
+    /// Shows the monitor how much of its slice the process to run has used.
+    #[inline]
+    pub(super) fn hint_slice(&self, inner: &Inner, pid: ProcessId) {
+        let context = inner.context(pid);
+        // Relaxed: a hint.
+        self.hints
+            .slice_used
+            .store(context.slice_used(), Ordering::Relaxed);
+        if self.slow_reasons() & crate::vm::slow_reason::SLICED != 0 {
+            // Relaxed: a hint.
+            self.hints.slice.store(context.slice, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the owner's thread may continue `pid`; if not, its loop hands the VM over.
+    #[inline]
+    fn may_run_here(&self, inner: &Inner, pid: ProcessId) -> bool {
+        match inner.sched.effective_carrier(pid) {
+            Some(carrier) => carrier == inner.carrier,
+            None if inner.carrier == HOME => true,
+            // Relaxed: a stale answer only delays the way home.
+            None => {
+                !self.home_waits.load(Ordering::Relaxed) && !inner.sched.is_named(inner.carrier)
+            }
+        }
+    }
+
+    /// Whether the running process could as well run at home, which is free.
+    pub(in crate::vm) fn should_go_home(&self, inner: &Inner, pid: ProcessId) -> bool {
+        // Relaxed: a stale answer only delays the way home.
+        let home_waits = inner.carrier != HOME && self.home_waits.load(Ordering::Relaxed);
+        home_waits && inner.sched.effective_carrier(pid) != Some(inner.carrier)
+    }
+
+    /// What the loop of the owner's thread does next.
+    pub(in crate::vm) fn plan_base(&self, inner: &mut Inner) -> BaseStep {
+        let returned = inner.sched.schedule_returned(inner.carrier);
+        let chosen = match returned.or(inner.sched.current()) {
+            Some(pid) => Some(pid),
+            None => {
+                self.shuffle(inner, None);
+                match self.schedule(inner) {
+                    Next::Other(pid) => Some(pid),
+                    Next::Same | Next::Nothing => None,
+                }
+            }
+        };
+        // Relaxed: a stale answer only delays the way home.
+        let home_waits = inner.carrier != HOME && self.home_waits.load(Ordering::Relaxed);
+        match chosen {
+            Some(pid) => match inner.sched.effective_carrier(pid) {
+                Some(carrier) if carrier != inner.carrier => BaseStep::HandOver(carrier),
+                None if home_waits => BaseStep::HandOver(HOME),
+                None if inner.sched.is_named(inner.carrier) || inner.is_kept_for_another(pid) => {
+                    BaseStep::MakeRoom(pid)
+                }
+                _ => BaseStep::Run(self.plan_run(inner, pid)),
+            },
+            None if home_waits => BaseStep::HandOver(HOME),
+            None => BaseStep::Idle,
+        }
+    }
+
+    /// Continues a process on the owner's thread.
+    pub(in crate::vm) fn plan_run(&self, inner: &mut Inner, pid: ProcessId) -> Jump {
+        let to = inner.fiber_of(pid);
+        let now = Instant::now().as_nanos();
+        inner.cpu.resume(inner.carrier, inner.run_started, now);
+        inner.run_started = now;
+        self.hint_slice(inner, pid);
+        self.update_hints(inner);
+        let from = inner.base_fiber();
+        Jump { from, to }
+    }
+
+    /// Continues a process from the loop of the owner's thread; returns when somebody switches back
+    /// to the loop.
+    pub(in crate::vm) fn run_from_base(&self, jump: Jump) {
+        self.take(Some(jump));
+    }
+
+    /// Asks at a safepoint whether the calling process must give way, and does so. Inside the VM.
+    /// Also takes in what other threads posted and what is due.
+    ///
+    /// ```
+    /// use baton_core::sched::{Priority, SpawnOptions};
+    /// use baton_core::vm::Spawned;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let options = main.options(|process| process.note("urgent"));
+    ///     let urgent = SpawnOptions { priority: Priority::HIGHEST, ..options };
+    ///     main.vm.spawn(urgent, None, Spawned::Now).expect("there is room");
+    ///     main.note("main");
+    ///     main.vm.safepoint();
+    ///     assert_eq!(main.noted(), ["main", "urgent"]);
+    /// });
+    /// ```
+    pub fn safepoint(&self) {
+        let requests = self.take_in();
+        let jump = self.inner.with(|inner| {
+            let me = self.who_may_be_preempted(inner, requests)?;
+            self.shuffle(inner, Some(me));
+            let outranked = inner.sched.current_should_yield();
+            if outranked {
+                self.note_interrupted(inner, me);
+            }
+            let next = if self.must_end_slice(inner, me, requests, outranked) {
+                return self.end_slice(inner, me);
+            } else if outranked {
+                inner.sched.preempt_current(Preemption::MoreUrgent)
+            } else if self.should_go_home(inner, me) {
+                Next::Nothing
+            } else {
+                Next::Same
+            };
+            if next != Next::Same {
+                inner.account(me, Instant::now().as_nanos());
+            }
+            self.plan(inner, me, next)
+        });
+        self.take(jump);
+    }
+
+    /// At a safepoint: takes in what others have left for the owner; answers what was asked for.
+    pub(in crate::vm) fn take_in(&self) -> u32 {
+        gate::here().clear_attention();
+        self.harvest();
+        self.poll_descriptors();
+        // AcqRel: pairs with the monitor's and the signal handlers' `fetch_or`.
+        let requests = self.requests.swap(0, Ordering::AcqRel);
+        if requests & crate::vm::request::SIGNALLED != 0 {
+            self.guest.signalled();
+        }
+        requests
+    }
+
+    /// The running process, unless it lets nobody preempt it.
+    pub(in crate::vm) fn who_may_be_preempted(
+        &self,
+        inner: &mut Inner,
+        requests: u32,
+    ) -> Option<ProcessId> {
+        if requests & crate::vm::request::WOKEN != 0 {
+            inner.serve_wakers();
+        }
+        let me = inner.sched.current()?;
+        if !self.parameters.preemptive() || !inner.sched.is_preemptible(me) {
+            self.update_hints(inner);
+            return None;
+        }
+        Some(me)
+    }
+
+    /// Whether the running process has had its slice, if it was asked for its end or is far beyond
+    /// it.
+    pub(in crate::vm) fn must_end_slice(
+        &self,
+        inner: &mut Inner,
+        me: ProcessId,
+        requests: u32,
+        outranked: bool,
+    ) -> bool {
+        if requests & crate::vm::request::SLICE != 0 {
+            self.slice_is_over(inner, me, outranked)
+        } else {
+            !outranked && self.slice_is_long_over(inner, me)
+        }
+    }
+
+    /// The entry of every process's fiber.
+    pub(super) fn process_entry(_word: usize) -> ! {
+        // The current process and its VM are found through the calling thread's gate: the VM itself
+        // cannot be passed as a plain word without unsafe code, so the carrier's loop keeps it in
+        // its thread-local.
+        let vm = crate::vm::lock::this_thread::vm_of_this_thread();
+        let (pid, user_data) = vm.inner.with(|inner| {
+            let pid = inner
+                .sched
+                .current()
+                .unwrap_or_else(|| broken("a process starts that is not current"));
+            (pid, inner.sched.user_data(pid))
+        });
+        vm.guest.run(pid, user_data);
+        vm.exit_process(pid)
+    }
+
+    /// After the end of a process, whether its thread's loop is to see who comes next.
+    #[inline]
+    fn leaves_fast_path(&self, inner: &mut Inner, next: ProcessId) -> bool {
+        let slow_reasons = self.slow_reasons();
+        slow_reasons != 0 && (self.has_ended() || inner.must_run_hooks(None, Some(next)))
+    }
+
+    /// Ends the calling process and continues the next one.
+    fn exit_process(self: Arc<Vm>, me: ProcessId) -> ! {
+        let Jump { from, to } = self.inner.with(|inner| {
+            inner.account(me, Instant::now().as_nanos());
+            let context: Context = std::mem::take(inner.context_mut(me));
+            let forgotten = inner.context_mut(me);
+            (forgotten.busy, forgotten.absent) = (context.busy, context.absent);
+            let Some(from) = context.fiber else {
+                broken("a process ends that never ran")
+            };
+            if let Some(stack) = inner.retired.take() {
+                inner.stacks.recycle(stack);
+                inner.stacks.shrink_gradually();
+            }
+            inner.retired = context.stack;
+            if context.is_hooked {
+                self.count_hooked(inner, false);
+            }
+            if context.slice != 0 {
+                self.count_sliced(inner, context.slice, 0);
+            }
+            inner.sched.exit_current();
+            self.let_go_of_threads(inner);
+            self.shuffle(inner, None);
+            let next = self.schedule(inner);
+            let to = match next {
+                Next::Other(pid)
+                    if !self.leaves_fast_path(inner, pid) && self.may_run_here(inner, pid) =>
+                {
+                    self.hint_slice(inner, pid);
+                    inner.fiber_of(pid)
+                }
+                _ => inner.base_fiber(),
+            };
+            self.update_hints(inner);
+            Jump { from, to }
+        });
+        self.guest.switched(user_data_of(from), user_data_of(to));
+        drop(self); // the stack is left for good: nothing on it is dropped later
+        from.end(to)
+    }
+}
+
+impl Inner {
+    /// Whether there is something new to hint at.
+    #[inline]
+    pub(in crate::vm) fn has_changed(&self) -> bool {
+        self.sched.changes() != self.hinted_changes
+    }
+
+    /// Whether there is anything to decide or to hint at after an operation of the running process.
+    #[inline]
+    pub(in crate::vm) fn has_to_decide(&self) -> bool {
+        self.has_changed() || self.sched.current_should_yield()
+    }
+
+    #[inline]
+    pub(in crate::vm) fn context(&self, pid: ProcessId) -> &Context {
+        self.sched
+            .payload(pid)
+            .unwrap_or_else(|| broken("a process has no context"))
+    }
+
+    #[inline]
+    pub(super) fn context_mut(&mut self, pid: ProcessId) -> &mut Context {
+        self.sched
+            .payload_mut(pid)
+            .unwrap_or_else(|| broken("a process has no context"))
+    }
+
+    /// The fiber of the process that runs from now on, and has not run before.
+    #[cold]
+    pub(super) fn first_fiber_of_current(&mut self) -> Fiber {
+        match self.sched.current() {
+            Some(current) => self.first_fiber_of(current),
+            None => broken("nobody is current"),
+        }
+    }
+
+    /// The fiber of a process about to run; made at its first run.
+    #[inline]
+    fn fiber_of(&mut self, pid: ProcessId) -> Fiber {
+        match self.context(pid).fiber {
+            Some(fiber) => fiber,
+            None => self.first_fiber_of(pid),
+        }
+    }
+
+    #[cold]
+    fn first_fiber_of(&mut self, pid: ProcessId) -> Fiber {
+        self.sched.mark_started(pid);
+        let user_data = self.sched.user_data(pid);
+        let context = self.context_mut(pid);
+        let Some(stack) = &context.stack else {
+            broken("a process starts without a stack")
+        };
+        let fiber = Fiber::prepare(stack, Vm::process_entry, user_data);
+        context.fiber = Some(fiber);
+        fiber
+    }
+
+    #[inline]
+    pub(in crate::vm) fn base_fiber(&self) -> Fiber {
+        self.base
+            .unwrap_or_else(|| broken("the owner's thread has no loop"))
+    }
+
+    /// Charges the time since the last switch to `pid`; `now` may be a coarse reading. On the
+    /// owner's thread.
+    #[inline]
+    pub(in crate::vm) fn account(&mut self, pid: ProcessId, now: u64) {
+        let elapsed = self.charge(pid, now);
+        if self.cpu.is_due(self.run_started) {
+            self.end_window(pid, elapsed);
+        }
+    }
+
+    #[cold]
+    pub(super) fn end_window(&mut self, pid: ProcessId, run: u64) {
+        if let Some(context) = self.sched.payload_mut(pid) {
+            self.cpu.read(self.carrier, run, context);
+        }
+    }
+
+    /// As [`Inner::account`] on any thread: no clock of processor time is read. Answers how much
+    /// was charged.
+    #[inline]
+    pub(in crate::vm) fn charge(&mut self, pid: ProcessId, now: u64) -> u64 {
+        let elapsed = now.saturating_sub(self.run_started);
+        self.run_started = self.run_started.max(now);
+        let left_at = self.run_started;
+        let context = self.context_mut(pid);
+        context.busy += elapsed;
+        context.left_at = left_at;
+        elapsed
+    }
+
+    /// The time of the runs of `pid`, in nanoseconds, at `now`; 0 if it was forgotten.
+    pub(in crate::vm) fn busy(&self, pid: ProcessId, now: u64) -> u64 {
+        let running = self.sched.current() == Some(pid);
+        let since = if running {
+            now.saturating_sub(self.run_started)
+        } else {
+            0
+        };
+        self.sched
+            .payload(pid)
+            .map_or(0, |context| context.busy + since)
+    }
+}

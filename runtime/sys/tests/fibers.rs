@@ -1,0 +1,70 @@
+//! A fiber that goes from one native thread to another.
+#![cfg(not(loom))]
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use baton_sys::fiber::{Fiber, ThreadFiber};
+use baton_sys::stack::StackPool;
+
+/// How often each thread continues the fiber.
+const ROUNDS: usize = 20_000;
+const THREADS: usize = 2;
+
+/// The fiber, and that of the thread which continues it.
+#[derive(Clone, Copy)]
+struct Places {
+    fiber: Fiber,
+    base: Fiber,
+}
+
+static PLACES: Mutex<Option<Places>> = Mutex::new(None);
+static COUNTED: AtomicUsize = AtomicUsize::new(0);
+
+fn places() -> Places {
+    let places = *PLACES.lock().expect("no thread panics with it");
+    places.expect("a thread has written it")
+}
+
+/// Counts on its own stack, so that a stack which is continued too early shows.
+fn count(_argument: usize) -> ! {
+    for counted in 1.. {
+        COUNTED.store(counted, Ordering::SeqCst);
+        let Places { fiber, base } = places();
+        if counted == THREADS * ROUNDS {
+            fiber.end(base);
+        }
+        fiber.switch_to(base);
+    }
+    unreachable!("the last round ends the fiber");
+}
+
+/// Guards: the state word was said to publish the stack pointer, which is written after it. The
+/// mutex here does what the hand-over of a VM does in the executor.
+#[test]
+fn a_mutex_hands_a_fiber_from_thread_to_thread() {
+    let mut pool = StackPool::new(1 << 20).expect("the size is legal");
+    let stack = pool.allocate(None).expect("there is room");
+    let owner = Mutex::new(Fiber::prepare(&stack, count, 0));
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let thread = ThreadFiber::new();
+                let base = thread.fiber();
+                for _ in 0..ROUNDS {
+                    let fiber = owner.lock().expect("no thread panics with it");
+                    let before = COUNTED.load(Ordering::SeqCst);
+                    *PLACES.lock().expect("no thread panics with it") = Some(Places {
+                        fiber: *fiber,
+                        base,
+                    });
+                    base.switch_to(*fiber);
+                    assert_eq!(COUNTED.load(Ordering::SeqCst), before + 1);
+                }
+            });
+        }
+    });
+    assert_eq!(COUNTED.load(Ordering::SeqCst), THREADS * ROUNDS);
+    pool.recycle(stack);
+}

@@ -1,0 +1,140 @@
+//! LuaSocket and LuaSec as they are: processes wait for sockets in the poller, on no native thread.
+
+mod harness;
+
+use harness::{Run, baton, cases};
+use std::path::Path;
+
+cases! {
+    mod streams from "sockets/streams.lua":
+        a_textbook_echo_server_holds_hundreds_of_connections_on_few_threads,
+        waiting_processes_keep_no_thread_and_no_processor,
+        hundreds_of_requests_to_a_slow_server_wait_side_by_side,
+        a_request_that_is_killed_or_times_out_gives_its_connection_up,
+        who_waits_in_receive_can_be_killed,
+        a_kill_ends_a_sleep_of_the_library,
+        a_timeout_of_a_socket_holds,
+        closing_ends_the_wait_of_another_process,
+        one_process_sends_while_another_one_receives,
+        a_second_reader_waits_for_its_turn,
+        several_processes_accept_from_one_socket,
+        large_messages_pass_slow_readers,
+        select_and_sleep_of_luasocket_let_others_run,
+        a_loop_does_not_starve_who_waits_for_a_socket,
+        who_runs_a_command_does_not_keep_those_who_wait_for_sockets,
+        who_reads_from_a_pipe_does_not_keep_those_who_wait_for_sockets,
+        datagrams_are_waited_for,
+        a_wait_in_a_coroutine_stops_its_process_only,
+        in_a_critical_section_and_in_finalizers_the_system_waits;
+}
+
+cases! {
+    mod parts from "sockets/parts.lua":
+        a_line_comes_in_pieces,
+        a_number_of_bytes_comes_in_pieces,
+        all_until_the_end_comes_in_pieces,
+        the_end_comes_before_all_has,
+        many_pieces_become_one_text,
+        a_part_is_answered_when_the_time_is_over,
+        timeouts_are_those_that_were_set,
+        what_comes_after_a_timeout_is_received,
+        what_another_process_leaves_after_a_timeout_is_received,
+        sending_says_how_far_it_came,
+        methods_refuse_what_luasockets_refuse,
+        accept_times_out_and_takes_those_that_wait_already,
+        connections_are_refused_and_names_not_known_as_by_luasocket,
+        a_name_of_several_families_connects_to_the_one_that_answers,
+        a_socket_may_take_a_descriptor_over,
+        select_waits_for_many,
+        half_closing_ends_the_wait_of_the_other_end,
+        a_killed_reader_gives_its_turn_to_the_next,
+        foreign_user_values_do_no_harm;
+}
+
+cases! {
+    mod datagrams from "sockets/datagrams.lua":
+        a_hundred_processes_exchange_datagrams_at_once,
+        a_timeout_ends_the_wait_of_its_process_only,
+        who_waits_for_a_datagram_can_be_killed,
+        a_killed_process_may_close_the_socket_it_waited_for;
+}
+
+/// A case of `sockets/names.lua`, in which look-ups last until the case lets them end.
+#[cfg(target_os = "linux")]
+fn look_up(case: &str) {
+    let run = baton();
+    let lasts_until = run.scratch().join("slow-names");
+    run.env("LD_PRELOAD", harness::modules::dir().join("slow_names.so"))
+        .env("SLOW_NAMES", lasts_until)
+        .script("sockets/names.lua")
+        .arg(case)
+        .run()
+        .succeeds()
+        .quietly();
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn others_go_on_while_a_name_is_looked_up() {
+    look_up("others_go_on_while_a_name_is_looked_up");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_killed_look_up_is_left_behind() {
+    look_up("a_killed_look_up_is_left_behind");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn more_look_ups_than_helpers_wait_for_their_turn() {
+    look_up("more_look_ups_than_helpers_wait_for_their_turn");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn answers_and_failures_of_look_ups_are_the_systems() {
+    look_up("answers_and_failures_are_the_systems");
+}
+
+/// A few rounds of `cargo xtask soak net`.
+#[test]
+fn nothing_is_left_of_sockets_that_go_wrong() {
+    let soak = harness::lua_dir().join("sockets/soak.lua");
+    baton().arg(soak).arg("2").run().succeeds().quietly();
+}
+
+#[test]
+fn a_server_goes_on_when_there_are_no_descriptors_left() {
+    let soak = harness::lua_dir().join("sockets/soak.lua");
+    Run::of(Path::new("/bin/sh"))
+        .arg("-c")
+        .arg("ulimit -n 80; exec \"$0\" \"$@\"")
+        .arg(harness::baton_path())
+        .arg(soak)
+        .arg("2")
+        .arg("few")
+        .run()
+        .succeeds()
+        .quietly();
+}
+
+#[test]
+fn an_interrupt_ends_the_main_process_s_wait_for_a_socket() {
+    baton()
+        .process_code(
+            "local socket = require 'socket'
+             local server = assert(socket.bind('127.0.0.1', 0))
+             local pid = io.open('/proc/self/stat'):read('n')
+             process.spawn({ daemon = true }, function()
+                 repeat process.sleep(0.001) until process.main:status() == 'waiting'
+                 io.popen('kill -INT ' .. pid):close()
+             end)
+             server:accept()
+             print 'not reached'",
+        )
+        .run()
+        .ends_with(1)
+        .wrote("")
+        .complained("interrupted!");
+}

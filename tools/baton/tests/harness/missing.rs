@@ -1,0 +1,70 @@
+//! Debian packages that a program needed and did not find. In CI, where all are installed, that
+//! fails a test as ever.
+
+use super::skip::skip;
+use super::{Outcome, baton};
+
+/// Names that a program looks for, and the package of each.
+type Packages = &'static [(&'static str, &'static str)];
+
+/// Messages about what was not found, up to its name, what follows the name, and the package of
+/// each name.
+const MESSAGES: [(&str, &str, Packages); 2] = [
+    ("module '", "' not found", MODULES),
+    ("cannot load library '", "'", LIBRARIES),
+];
+
+const MODULES: Packages = &[
+    ("cjson", "lua-cjson"),
+    ("cqueues", "lua-cqueues"),
+    ("lfs", "lua-filesystem"),
+    ("lpeg", "lua-lpeg"),
+    ("luasql.postgres", "lua-sql-postgres"),
+    ("luasql.sqlite3", "lua-sql-sqlite3"),
+    ("luv", "lua-luv"),
+    ("openssl", "lua-luaossl"),
+    ("openssl.pkey", "lua-luaossl"),
+    ("socket", "lua-socket"),
+    ("ssl", "lua-sec"),
+    ("zlib", "lua-zlib"),
+];
+
+const LIBRARIES: Packages = &[
+    ("libSDL2-2.0.so.0", "libsdl2-2.0-0"),
+    ("libcurl.so.4", "libcurl4"),
+    ("libsqlite3.so.0", "libsqlite3-0"),
+    ("libz.so.1", "zlib1g"),
+];
+
+/// Whether a program failed for want of a package; then it says that `what` was not tested.
+pub(crate) fn is_for_want_of_a_package(outcome: &Outcome, what: &str) -> bool {
+    let package = match outcome.status.success() {
+        true => None,
+        false => package_missed(&outcome.stderr),
+    };
+    if let Some(package) = package {
+        skip(what, &format!("install {package}"));
+    }
+    package.is_some()
+}
+
+/// Whether LuaSocket is missing; then it says that `what` was not tested.
+pub(crate) fn is_luasocket(what: &str) -> bool {
+    is_module("socket", what)
+}
+
+/// Whether the module is missing; then it says that `what` was not tested.
+pub(crate) fn is_module(name: &str, what: &str) -> bool {
+    let outcome = baton().code(&format!("require '{name}'")).run();
+    is_for_want_of_a_package(&outcome, what)
+}
+
+fn package_missed(stderr: &str) -> Option<&'static str> {
+    MESSAGES.iter().find_map(|(before, after, packages)| {
+        let (name, _) = stderr.split_once(before)?.1.split_once(after)?;
+        packages
+            .iter()
+            .find(|(missed, _)| *missed == name)
+            .map(|(_, package)| *package)
+    })
+}

@@ -1,0 +1,29 @@
+//! What to do where something that a test needs is missing.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+
+/// Set by `cargo xtask test`: a file of which it shows the lines at its end.
+const LIST: &str = "BATON_SKIPPED_LIST";
+
+/// Says on the terminal, past the test runner's capture, that `what` was not tested. In CI nothing
+/// may be skipped.
+pub(crate) fn skip(what: &str, remedy: &str) {
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "{what} could not be tested: {remedy}"
+    );
+    // Nothing better can be done if stderr is closed.
+    let _ = writeln!(
+        std::io::stderr(),
+        "SKIPPED: {what} was not tested: {remedy}"
+    );
+    if let Some(list) = std::env::var_os(LIST) {
+        let mut list = OpenOptions::new()
+            .append(true)
+            .open(list)
+            .expect("the list of what was skipped");
+        list.write_all(format!("{what}: {remedy}\n").as_bytes())
+            .expect("the list of what was skipped can be written");
+    }
+}

@@ -1,0 +1,43 @@
+-- Loading a library stops only the process that does it, however long the library's constructors
+-- take.
+local check = require "check"
+local ffi = require "baton.ffi"
+local process = require "baton.process"
+local case = {}
+
+local setenv = ffi.fn "int setenv(const char *name, const char *value, int overwrite)"
+
+-- Loads by load(path) while the constructor waits for this process.
+local function load_beside(load)
+  local fifo, path = check.fifo(), check.scratch "library" .. ".so"
+  check.write_file(path, check.read_file(assert(package.searchpath("slow_to_load", package.cpath))))
+  setenv("SLOW_TO_LOAD", fifo, 1)
+  local loader = process.spawn(load, path)
+  check.becomes(loader, "foreign")
+  assert(io.open(fifo, "w")):close()
+  local ok, result = loader:join()
+  assert(ok, result)
+  return result
+end
+
+function case.by_the_ffi()
+  local library = load_beside(ffi.load)
+  check.equal(ffi.fn("int slow_to_load_answer(void)", library)(), 42)
+end
+
+function case.by_package_loadlib()
+  local open = load_beside(
+    function(path) return assert(package.loadlib(path, "luaopen_slow_to_load")) end
+  )
+  check.equal(open(), "loaded")
+end
+
+function case.by_require()
+  local result = load_beside(function(path)
+    package.cpath = path
+    return (require "slow_to_load")
+  end)
+  check.equal(result, "loaded")
+end
+
+check.run(case)

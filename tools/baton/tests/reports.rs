@@ -1,0 +1,242 @@
+//! What reports, warnings and failures say, and that nobody but their writer waits for them.
+
+mod harness;
+
+use harness::baton;
+
+/// A name with what a terminal acts on, and how it is shown. `\u{9b}` begins a terminal's sequence
+/// as ESC does; `\u{202e}` turns the text around.
+const HOSTILE: &str = r#"a\nb\rc\t\27[31md\0e\127'f\\ \xff \u{9b} \u{202e} é"#;
+const SHOWN: &str = r"process 2 'a\nb\rc\t\x1B[31md\x00e\x7F\'f\\ \xFF \xC2\x9B \xE2\x80\xAE é'";
+
+/// Runs a program in which `hostile` is that name.
+fn run_hostile(code: &str) -> harness::Outcome {
+    baton()
+        .process_code(&format!("local hostile = \"{HOSTILE}\"\n{code}"))
+        .run()
+}
+
+#[test]
+fn a_failure_shows_a_name_escaped_and_whole() {
+    run_hostile("process.spawn({ name = hostile }, error, 'no')")
+        .ends_with(1)
+        .complained(&format!("{SHOWN} failed: no\n"));
+}
+
+#[test]
+fn a_deadlock_report_shows_names_escaped() {
+    let short = r"process 2 'x\n\x1B[2Jprocess 9\x00end': waiting, to receive from a channel";
+    baton()
+        .process_code(
+            "process.spawn({ name = 'x\\n\\27[2Jprocess 9\\0end' }, function() \
+             process.channel():receive() end)",
+        )
+        .run()
+        .ends_with(1)
+        .complained(short)
+        .complained("process 1 'main': waiting, for the end of all other processes");
+}
+
+#[test]
+fn a_long_name_is_cut_in_a_report_between_two_characters_and_whole_in_a_failure() {
+    let outcome = baton()
+        .process_code(
+            "process.spawn({ name = ('é'):rep(60) }, function() process.channel():receive() end)
+             process.spawn({ name = ('x'):rep(100) }, error, 'no')",
+        )
+        .run();
+    outcome
+        .ends_with(1)
+        .complained(&format!("process 2 '{}...': waiting", "é".repeat(22)))
+        .complained(&format!("process 3 '{}' failed: no", "x".repeat(100)));
+}
+
+#[test]
+fn processes_are_named_in_one_form_everywhere() {
+    let outcome = baton()
+        .process_code(
+            "local named, unnamed = process.spawn({ name = 'n' }, error, 'no'), \
+             process.spawn(error, 'no')
+             local empty = process.spawn({ name = '' }, error, 'no')
+             print(named, unnamed, empty, process.main)
+             unnamed:on_exit(error)
+             process.sleep(0)
+             process.channel():receive()",
+        )
+        .run();
+    outcome
+        .ends_with(1)
+        .wrote("process 2 'n'\tprocess 3\tprocess 4\tprocess 1 'main'\n")
+        .complained("process 2 'n' failed: no")
+        .complained("process 3 failed: no")
+        .complained("process 3: its on_exit hook failed: process 3")
+        .complained("process 1 'main': waiting, to receive from a channel");
+}
+
+#[test]
+fn a_name_is_kept_whole() {
+    run_hostile(
+        "assert(process.spawn({ name = hostile }, print).name == hostile and \
+                 hostile:find('\\0', 1, true))",
+    )
+    .succeeds();
+}
+
+#[test]
+fn a_name_of_a_thread_has_no_control_characters() {
+    for name in [r"\27", r"a\nb", r"\127", r"\u{9b}31m"] {
+        baton()
+            .process_code(&format!("process.current():bind(\"{name}\")"))
+            .run()
+            .ends_with(1)
+            .complained("a thread's name has no control characters");
+    }
+}
+
+/// More than a pipe takes.
+const LONG: usize = 300_000;
+
+/// Starts a program whose stderr nobody reads, with `fill()`, which fills it by a process that then
+/// waits, and `tick()`, which others need to go on.
+fn start_unread(code: &str) -> harness::Started {
+    baton()
+        .process_code(&format!(
+            "local long = ('x'):rep({LONG})
+             local function fill()
+               local p = process.spawn({{ name = 'filler', daemon = true }}, function() \
+               io.stderr:write(long) end)
+               while p:status() ~= 'foreign' and p:status() ~= 'waiting' do process.sleep(0.001) end
+             end
+             local function goes_on(what)
+               for _ = 1, 20 do process.sleep(0.001) end
+               process.spawn(function() print(what, 'goes on') end):join()
+             end
+             {code}"
+        ))
+        .hold_stderr()
+        .open_stdin()
+        .start()
+}
+
+/// The program goes on while nobody reads its stderr; then what it had to say is there, and it
+/// ends.
+fn goes_on_unread(code: &str, said: &[&str], status: i32) {
+    hears_later(start_unread(&format!("{code} io.read()")), said, status);
+}
+
+fn hears_later(mut program: harness::Started, said: &[&str], status: i32) {
+    program.await_stdout("goes on");
+    program.read_stderr();
+    for text in said {
+        program.await_stderr(text);
+    }
+    program.write_stdin("\n");
+    program.finish().ends_with(status);
+}
+
+#[test]
+fn a_failure_that_nobody_reads_stops_only_the_process_that_failed() {
+    let all = format!("process 2 failed: {}\n", "x".repeat(LONG));
+    goes_on_unread(
+        "local p = process.spawn(error, long, 0) process.sleep(0.01) goes_on 'main' \
+         assert(p:status() ~= 'dead')",
+        &[&all, "stack traceback:"],
+        1,
+    );
+}
+
+#[test]
+fn a_failing_exit_hook_that_nobody_reads_stops_only_its_process() {
+    goes_on_unread(
+        "local p = process.spawn({ suspended = true }, print) p:on_exit(function() error(long) \
+         end) p:resume() process.sleep(0.01) goes_on 'main'",
+        &["its on_exit hook failed: "],
+        0,
+    );
+}
+
+#[test]
+fn a_warning_of_the_program_that_nobody_reads_stops_only_the_process_that_warns() {
+    let all = format!("Lua warning: {}{0}end\n", "x".repeat(LONG));
+    goes_on_unread(
+        "warn '@on' local p = process.spawn(function() warn(long, long, 'end') end) \
+         process.sleep(0.01) goes_on 'main' assert(p:status() ~= 'dead')",
+        &[&all],
+        0,
+    );
+}
+
+#[test]
+fn a_warning_about_a_finalizer_that_nobody_reads_stops_nobody() {
+    goes_on_unread(
+        "fill() warn '@on' for _ = 1, 10 do setmetatable({}, { __gc = function() error 'in a \
+         finalizer' end }) end collectgarbage() goes_on 'main'",
+        &["Lua warning: error in __gc", "in a finalizer"],
+        0,
+    );
+}
+
+#[test]
+fn a_report_that_nobody_reads_stops_nobody() {
+    let mut program = start_unread(
+        "process.spawn({ name = 'witness' }, process.sleep, 0.5) fill() print 'full' \
+         process.sleep(0.3) goes_on 'main' io.read()",
+    );
+    program.await_stdout("full");
+    program.signal("QUIT");
+    hears_later(program, &["baton: processes\n", "'witness': "], 0);
+}
+
+#[test]
+fn a_warning_of_the_runtime_that_nobody_reads_stops_nobody() {
+    let mut program = start_unread(
+        "process.spawn({ daemon = true }, function() while true do process.sleep(0.005) end end)
+         fill() process.params.warn_blocked = 0.02 print 'full'
+         process.critical(io.read) goes_on 'main' io.read()",
+    );
+    program.await_stdout("full");
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    program.write_stdin("a line\n");
+    let warning = "called inside process.critical, keeps all other processes waiting";
+    hears_later(program, &[warning], 0);
+}
+
+#[test]
+fn a_scheduler_that_fails_while_nobody_reads_stops_nobody() {
+    goes_on_unread(
+        "fill() process.set_scheduler(function() error 'no idea' end) goes_on 'main'",
+        &[
+            "the scheduler failed: (command line)",
+            "no idea; it is not used any more",
+        ],
+        0,
+    );
+}
+
+#[test]
+fn a_program_ends_though_nobody_reads_what_the_runtime_has_said() {
+    let mut program = start_unread("fill() print 'full' process.sleep(0.3) os.exit(7)");
+    program.await_stdout("full");
+    program.signal("QUIT");
+    program.finish().ends_with(7);
+}
+
+#[test]
+fn a_deadlock_is_reported_whole_to_a_slow_reader() {
+    let mut program = baton()
+        .process_code(
+            "for i = 1, 2000 do process.spawn({ name = 'waiter' .. i }, function() \
+             process.channel():receive() end) end
+             process.yield() print 'waits'",
+        )
+        .hold_stderr()
+        .start();
+    program.await_stdout("waits");
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    program.read_stderr();
+    let outcome = program.finish();
+    outcome
+        .ends_with(1)
+        .complained("process 2 'waiter1': waiting")
+        .complained("process 2001 'waiter2000': waiting");
+}

@@ -1,0 +1,87 @@
+//! What runs inside signal handlers, wherever the signal has interrupted the program.
+#![cfg(target_os = "linux")]
+
+mod harness;
+
+use harness::{Run, baton, modules};
+
+const SIGABRT: i32 = 6;
+
+/// A run with an allocator that raises signals in its middle and ends the program when a
+/// handler takes memory.
+fn with_raising_malloc(code: &str) -> Run {
+    baton()
+        .process_code(code)
+        .env("LD_PRELOAD", modules::dir().join("raising_malloc.so"))
+}
+
+fn overflow_in(function: &str) -> String {
+    format!(
+        "local overflow = require 'overflow'
+         local options = {{name = 'deep', stack_size = 256 * 1024}}
+         process.spawn(options, function() overflow.{function}() end):join()"
+    )
+}
+
+fn overflow_report(function: &str) -> String {
+    format!("inside '{function}'; give it more with the option stack_size of spawn\n")
+}
+
+#[test]
+fn an_overflow_names_the_process_its_stack_and_the_function() {
+    let got = baton().process_code(&overflow_in("by_recursion")).run();
+    got.ended_by_signal(SIGABRT)
+        .complained(" 'deep' overflowed its C stack of ")
+        .complained(" bytes (stack_size) ")
+        .complained(&overflow_report("by_recursion"));
+}
+
+/// Guards: the report entered the VM to learn the function's name, and went without where the next
+/// enter would have been slow, as another process waits here for the VM.
+#[test]
+fn an_overflow_names_the_function_while_others_wait_for_the_vm() {
+    let other = "process.spawn(function() while true do end end)\n";
+    let code = format!("{other}{}", overflow_in("after_a_wait"));
+    let got = baton().process_code(&code).run();
+    got.ended_by_signal(SIGABRT)
+        .complained(&overflow_report("after_a_wait"));
+    assert!(!got.stderr.contains("baton: processes"), "{}", got.stderr);
+}
+
+#[test]
+fn an_overflow_in_the_middle_of_malloc_is_told_of() {
+    let got = with_raising_malloc(&overflow_in("in_malloc")).run();
+    got.ended_by_signal(SIGABRT)
+        .complained(&overflow_report("in_malloc"));
+}
+
+/// The preemption signal's handler, that of a signal's channel and SIGQUIT's.
+#[test]
+fn handlers_that_interrupt_malloc_take_no_memory() {
+    let got = with_raising_malloc(
+        "local signals = process.signals('USR1')
+         local received, is_over = 0, false
+         local receiver = process.spawn({priority = 50}, function()
+           while not is_over do
+             if signals:receive(0.01) then received = received + 1 end
+           end
+         end)
+         local workers = {}
+         for i = 1, 4 do
+           workers[i] = process.spawn(function()
+             for round = 1, 20000 do
+               local t = {}
+               for j = 1, 5 do t[j] = ('x'):rep(round % 100 + j) end
+             end
+           end)
+         end
+         for i = 1, 4 do workers[i]:join() end
+         is_over = true
+         receiver:join()
+         print(received > 0)",
+    )
+    .run();
+    got.ends_with(0)
+        .wrote("true\n")
+        .complained("baton: processes");
+}
