@@ -2,8 +2,9 @@
 //! and a summary follows at the end.
 
 use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::workspace;
@@ -42,6 +43,8 @@ fn joined_flags(ours: &str) -> String {
 /// How one step of a command ended.
 enum Ending {
     Passed,
+    /// Test programs failed, and passed when they ran again by themselves. Has their names.
+    PassedAgain(Vec<String>),
     Failed(String),
     Skipped(String),
 }
@@ -66,28 +69,52 @@ impl Steps {
     pub(crate) fn run(&mut self, name: &str, command: &mut Command) {
         self.check(name, || {
             println!("    {}", shown(command));
-            match command.status() {
-                Ok(status) if status.success() => Ok(()),
-                Ok(status) => Err(status.to_string()),
-                Err(why) => Err(format!(
-                    "cannot start {}: {why}",
-                    command.get_program().display()
-                )),
+            let status = command.status();
+            ended_well(command, status)
+        });
+    }
+
+    /// Runs a `cargo test` command to its end. Test programs that fail run once more by themselves,
+    /// because a machine that others share may stall in the middle of a test. The summary names
+    /// those that passed only the second time.
+    pub(crate) fn run_tests_again(&mut self, name: &str, command: &mut Command) {
+        self.record(name, || {
+            println!("    {}", shown(command));
+            let (status, failed) = run_and_list_failed(command);
+            let Err(why) = ended_well(command, status) else {
+                return Ending::Passed;
+            };
+            if failed.is_empty() {
+                return Ending::Failed(why);
             }
+            for target in &failed {
+                let mut again = command_for_one(command, target);
+                println!("\n    again: {}", shown(&again));
+                let status = again.status();
+                if let Err(why) = ended_well(&again, status) {
+                    return Ending::Failed(format!("{target} failed twice: {why}"));
+                }
+            }
+            Ending::PassedAgain(failed)
         });
     }
 
     /// Runs a check that is a function of this program.
     pub(crate) fn check(&mut self, name: &str, check: impl FnOnce() -> Result<(), String>) {
+        self.record(name, || match check() {
+            Ok(()) => Ending::Passed,
+            Err(why) => Ending::Failed(why),
+        });
+    }
+
+    /// Runs a step, prints how long it took, and notes how it ended.
+    fn record(&mut self, name: &str, step: impl FnOnce() -> Ending) {
         println!("\n==> {} {name}", self.command);
         let started = Instant::now();
-        let ending = match check() {
-            Ok(()) => Ending::Passed,
-            Err(why) => {
-                println!("    FAILED: {why}");
-                Ending::Failed(why)
-            }
-        };
+        let ending = step();
+        if let Ending::Failed(why) = &ending {
+            println!("    FAILED: {why}");
+        }
         let took = started.elapsed();
         println!("    {name}: {:.1} s", took.as_secs_f64());
         self.done.push((name.to_owned(), took, ending));
@@ -113,6 +140,10 @@ impl Steps {
             total += *took;
             let said = match ending {
                 Ending::Passed => "passed".to_owned(),
+                Ending::PassedAgain(targets) => format!(
+                    "passed, but FAILED AT FIRST (see above): {}",
+                    targets.join(", ")
+                ),
                 Ending::Skipped(why) => format!("SKIPPED: {why}"),
                 Ending::Failed(why) => {
                     failed += 1;
@@ -137,6 +168,72 @@ impl Steps {
 /// passed one.
 pub(crate) fn nothing_may_be_skipped() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true" || value == "1")
+}
+
+/// An error unless the command could be started and ended with success.
+fn ended_well(command: &Command, status: std::io::Result<ExitStatus>) -> Result<(), String> {
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(status.to_string()),
+        Err(why) => Err(format!(
+            "cannot start {}: {why}",
+            command.get_program().display()
+        )),
+    }
+}
+
+/// Runs a `cargo test` command and passes its standard error on. Also returns the test programs
+/// that failed, as cargo lists them in its last lines: `-p baton --test stdlib`, for example.
+fn run_and_list_failed(command: &mut Command) -> (std::io::Result<ExitStatus>, Vec<String>) {
+    let mut child = match command.stderr(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(why) => return (Err(why), Vec::new()),
+    };
+    let mut lines = Vec::new();
+    if let Some(stderr) = child.stderr.take() {
+        for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line).into_owned();
+            eprintln!("{line}");
+            lines.push(line);
+        }
+    }
+    (child.wait(), failed_targets(&lines))
+}
+
+/// The test programs in the list that follows cargo's line "error: 2 targets failed:".
+fn failed_targets(lines: &[String]) -> Vec<String> {
+    let is_heading = |line: &String| {
+        line.starts_with("error: ")
+            && (line.ends_with(" target failed:") || line.ends_with(" targets failed:"))
+    };
+    let list = lines.iter().skip_while(|line| !is_heading(line)).skip(1);
+    list.map_while(|line| line.trim().strip_prefix('`')?.strip_suffix('`'))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// A `cargo test` command for one test program of those that `command` runs, with the same profile,
+/// environment and arguments for the test runner.
+fn command_for_one(command: &Command, target: &str) -> Command {
+    let mut again = Command::new(command.get_program());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => again.env(name, value),
+            None => again.env_remove(name),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        again.current_dir(directory);
+    }
+    let arguments: Vec<_> = command.get_args().collect();
+    let end = arguments.iter().position(|word| *word == "--");
+    let (ours, for_runners) = arguments.split_at(end.unwrap_or(arguments.len()));
+    again.arg("test").args(target.split(' '));
+    if ours.contains(&"--release".as_ref()) {
+        again.arg("--release");
+    }
+    again.args(for_runners).stdin(Stdio::null());
+    again
 }
 
 /// A command as a user would type it, with the environment variables that it sets.
@@ -174,6 +271,62 @@ mod checks {
         });
         assert!(later_ran);
         assert_eq!(steps.finish(), Err("trial: 1 of 2 steps failed".to_owned()));
+    }
+
+    #[test]
+    fn a_test_program_that_failed_runs_again_as_before() {
+        let said = [
+            "error: test failed, to rerun pass `-p baton --test stdlib`",
+            "error: 2 targets failed:",
+            "    `-p baton --test stdlib`",
+            "    `-p baton-core --lib`",
+        ];
+        let targets = failed_targets(&said.map(str::to_owned));
+        assert_eq!(targets, ["-p baton --test stdlib", "-p baton-core --lib"]);
+        let mut command = cargo(&["test", "--release", "-p", "baton", "-p", "baton-core"]);
+        command.env("A", "b").args(["--", "name"]);
+        let again = shown(&command_for_one(&command, &targets[0]));
+        let expected = "A=\"b\" cargo test -p baton --test stdlib --release -- name";
+        assert!(again.ends_with(expected), "{again}");
+    }
+
+    #[test]
+    fn a_build_that_fails_has_no_failed_test_programs() {
+        let said = ["error: could not compile `baton` (lib) due to 1 previous error"];
+        assert!(failed_targets(&said.map(str::to_owned)).is_empty());
+    }
+
+    /// A shell in place of cargo: `sh test ...` reads the file `test` in its directory. It fails
+    /// when it is called for all test programs, and ends with `second` for a single one.
+    fn failing_at_first(directory: &std::path::Path, second: &str) -> Command {
+        let script = format!(
+            "case \"$*\" in *--test*) exit {second};; esac\n\
+             printf 'error: 1 target failed:\\n    `-p baton --test stdlib`\\n' >&2\n\
+             exit 1\n"
+        );
+        std::fs::create_dir_all(directory).expect("a directory");
+        std::fs::write(directory.join("test"), script).expect("a script");
+        let mut command = Command::new("/bin/sh");
+        command
+            .args(["test", "--workspace"])
+            .current_dir(directory)
+            .stdin(Stdio::null());
+        command
+    }
+
+    #[test]
+    fn what_fails_twice_fails_and_what_passes_again_is_named() {
+        for (second, is_passed) in [("0", true), ("1", false)] {
+            let name = format!("baton-xtask-again-{second}-{}", std::process::id());
+            let directory = std::env::temp_dir().join(name);
+            let mut steps = Steps::of("trial");
+            steps.run_tests_again("tests", &mut failing_at_first(&directory, second));
+            std::fs::remove_dir_all(&directory).expect("the script's directory");
+            let is_named = matches!(&steps.done[0].2, Ending::PassedAgain(names)
+                if names == &["-p baton --test stdlib"]);
+            assert_eq!(is_named, is_passed);
+            assert_eq!(steps.finish().is_ok(), is_passed);
+        }
     }
 
     #[test]

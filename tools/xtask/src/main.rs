@@ -38,9 +38,11 @@ type Outcome = Result<(), String>;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  test [--all] [-- ARGS]  install what the tests need, and run them with ARGS.
+  test [--all] [--again] [-- ARGS]
+                          install what the tests need, and run them with ARGS.
                           --all does what continuous integration does: it also tests a release,
-                          all fallbacks, and Debian's Lua packages with their servers
+                          all fallbacks, and Debian's Lua packages with their servers;
+                          --again runs a test program that failed once more, by itself
   ci                      run fmt, clippy, tidy, doc, loom, cargo-deny and typos
   tidy                    check rules on the sources that no compiler checks
   generate                write the manual page, the shells' completions and the book's

@@ -4,7 +4,7 @@
 //! with assertions, and runs all tests except those of the benches. `--all` makes four builds,
 //! because each finds other problems. They are a debug build, a release, one that forces the
 //! fallbacks for older kernels, and one that forces those for systems other than Linux. The last
-//! two have their own directories for build output.
+//! two have their own directories for build output. `--again` runs failed test programs once more.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -45,9 +45,38 @@ enum Extent {
     All,
 }
 
+/// What the user asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Wish<'a> {
+    extent: Extent,
+    /// Whether a test program that fails runs once more.
+    is_tried_again: bool,
+    for_runners: &'a [String],
+}
+
+/// The steps of a run and whether failed test programs run again in them.
+struct Run {
+    steps: Steps,
+    is_tried_again: bool,
+}
+
+impl Run {
+    fn tests(&mut self, name: &str, command: &mut Command) {
+        if self.is_tried_again {
+            self.steps.run_tests_again(name, command);
+        } else {
+            self.steps.run(name, command);
+        }
+    }
+}
+
 /// Runs the tests. Arguments after `--` go to the test programs.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let (extent, for_runners) = parse(arguments)?;
+    let Wish {
+        extent,
+        is_tried_again,
+        for_runners,
+    } = parse(arguments)?;
     let wanted: Vec<Package> = match extent {
         Extent::Usual => FOR_TESTS.to_vec(),
         Extent::All => [FOR_TESTS, FOR_ALL_TESTS].concat(),
@@ -58,7 +87,10 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         return Err("with CI=true no package may be missing; see the list above".to_owned());
     }
     let skipped = SkippedList::new()?;
-    let mut steps = Steps::of("test");
+    let mut run = Run {
+        steps: Steps::of("test"),
+        is_tried_again,
+    };
     let prepared = |command: Command| prepared(command, extent, &skipped, for_runners);
     match extent {
         Extent::Usual => {
@@ -69,37 +101,49 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
                 "baton-bench",
                 "--no-fail-fast",
             ];
-            steps.run("all but the benches, debug", &mut prepared(cargo(&usual)));
+            run.tests("all but the benches, debug", &mut prepared(cargo(&usual)));
         }
-        Extent::All => run_all(&mut steps, prepared),
+        Extent::All => run_all(&mut run, prepared),
     }
-    let outcome = steps.finish();
+    let outcome = run.steps.finish();
     say_what_was_not_run(extent, &missing, &skipped);
     outcome
 }
 
-fn parse(arguments: &[String]) -> Result<(Extent, &[String]), String> {
-    let (extent, rest) = match arguments.split_first() {
-        Some((first, rest)) if first == "--all" => (Extent::All, rest),
-        _ => (Extent::Usual, arguments),
+fn parse(arguments: &[String]) -> Result<Wish<'_>, String> {
+    let end = arguments.iter().position(|word| word == "--");
+    let (options, for_runners) = match end {
+        Some(at) => (&arguments[..at], &arguments[at + 1..]),
+        None => (arguments, &[][..]),
     };
-    match rest.split_first() {
-        None => Ok((extent, &[])),
-        Some((first, for_runners)) if first == "--" => Ok((extent, for_runners)),
-        Some((other, _)) => Err(format!(
-            "test: expected '--all', or '--' before the test runners' arguments, got '{other}'"
-        )),
+    let mut wish = Wish {
+        extent: Extent::Usual,
+        is_tried_again: false,
+        for_runners,
+    };
+    for option in options {
+        match option.as_str() {
+            "--all" => wish.extent = Extent::All,
+            "--again" => wish.is_tried_again = true,
+            other => {
+                return Err(format!(
+                    "test: expected '--all', '--again', or '--' before the test runners' \
+                     arguments, got '{other}'"
+                ));
+            }
+        }
     }
+    Ok(wish)
 }
 
-fn run_all(steps: &mut Steps, prepared: impl Fn(Command) -> Command) {
-    steps.run(
+fn run_all(run: &mut Run, prepared: impl Fn(Command) -> Command) {
+    run.tests(
         "all, debug",
         &mut prepared(cargo(&["test", "--workspace", "--no-fail-fast"])),
     );
-    release(steps, &prepared);
-    dist::step(steps);
-    deb::step(steps);
+    release(run, &prepared);
+    dist::step(&mut run.steps);
+    deb::step(&mut run.steps);
     let lower_layers = [
         "test",
         "--no-fail-fast",
@@ -114,7 +158,7 @@ fn run_all(steps: &mut Steps, prepared: impl Fn(Command) -> Command) {
         ("fallbacks for old kernels", OLD_KERNELS, "fallbacks"),
         ("fallbacks for other systems", OTHER_SYSTEMS, "portable"),
     ] {
-        steps.run(
+        run.tests(
             step,
             &mut prepared(cargo_with_flags(&lower_layers, flags, directory)),
         );
@@ -123,8 +167,8 @@ fn run_all(steps: &mut Steps, prepared: impl Fn(Command) -> Command) {
 
 /// Tests the release of the interpreter with the test programs of the debug build. Also runs the
 /// runtime's own tests with optimizations, except those that take longer to build than to run.
-fn release(steps: &mut Steps, prepared: impl Fn(Command) -> Command) {
-    steps.run(
+fn release(run: &mut Run, prepared: impl Fn(Command) -> Command) {
+    run.steps.run(
         "release of the interpreter",
         &mut cargo(&["build", "--release", "-p", "baton"]),
     );
@@ -133,7 +177,7 @@ fn release(steps: &mut Steps, prepared: impl Fn(Command) -> Command) {
         RELEASE,
         workspace::target_directory("release").join("baton"),
     );
-    steps.run("interpreter, release", &mut interpreter);
+    run.tests("interpreter, release", &mut interpreter);
     let mut runtime = prepared(cargo(&[
         "test",
         "--release",
@@ -144,7 +188,7 @@ fn release(steps: &mut Steps, prepared: impl Fn(Command) -> Command) {
     runtime
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
-    steps.run("runtime, release", &mut runtime);
+    run.tests("runtime, release", &mut runtime);
 }
 
 fn prepared(
@@ -245,14 +289,18 @@ mod checks {
 
     #[test]
     fn the_test_runners_arguments_follow_a_double_dash() {
-        assert_eq!(
-            parse(&words("-- name")),
-            Ok((Extent::Usual, &words("name")[..]))
-        );
-        assert_eq!(
-            parse(&words("--all -- --all")),
-            Ok((Extent::All, &words("--all")[..]))
-        );
+        for (line, extent, is_tried_again, for_runners) in [
+            ("-- name", Extent::Usual, false, "name"),
+            ("--all -- --all", Extent::All, false, "--all"),
+            ("--all --again", Extent::All, true, ""),
+        ] {
+            let expected = Wish {
+                extent,
+                is_tried_again,
+                for_runners: &words(for_runners),
+            };
+            assert_eq!(parse(&words(line)), Ok(expected));
+        }
         let list = list("arguments");
         let command = prepared(Command::new("cargo"), Extent::All, &list, &words("name"));
         fs::remove_file(&list.file).expect("the trial's file");
@@ -261,8 +309,8 @@ mod checks {
 
     #[test]
     fn an_argument_before_the_double_dash_is_refused() {
-        let refused =
-            "test: expected '--all', or '--' before the test runners' arguments, got 'name'";
+        let refused = "test: expected '--all', '--again', or '--' before the test runners' \
+                       arguments, got 'name'";
         assert_eq!(parse(&words("name")), Err(refused.to_owned()));
         assert_eq!(parse(&words("--all name")), Err(refused.to_owned()));
     }
