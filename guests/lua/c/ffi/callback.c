@@ -320,20 +320,26 @@ static int callback_set(lua_State *L) {
   return 0;
 }
 
-int baton_ffi_callback_method(
-    lua_State *L, struct ffi_vm *vm, struct ffi_cdata *cdata, const char *name) {
-  lua_CFunction method = strcmp(name, "free") == 0 ? callback_free
-      : strcmp(name, "set") == 0                   ? callback_set
-                                                   : NULL;
-  if (method == NULL || cdata->type->kind != FFI_POINTER ||
-      cdata->type->element->kind != FFI_FUNCTION)
-    return 0;
-  lua_pushlightuserdata(L, vm);
-  lua_pushcclosure(L, method, 1);
+/* The registry has a callback's methods under the addresses of these. To look one up takes no
+   memory, so a program that has run out of memory can free its callbacks. */
+static const luaL_Reg methods[] = {{"free", callback_free}, {"set", callback_set}, {NULL, NULL}};
+
+int baton_ffi_callback_method(lua_State *L, struct ffi_cdata *cdata, const char *name) {
+  const luaL_Reg *method = methods;
+  if (cdata->type->kind != FFI_POINTER || cdata->type->element->kind != FFI_FUNCTION) return 0;
+  while (method->name != NULL && strcmp(method->name, name) != 0) method++;
+  if (method->name == NULL) return 0;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, method);
   return 1;
 }
 
-void baton_ffi_open_callbacks(lua_State *L) {
+void baton_ffi_open_callbacks(lua_State *L, struct ffi_vm *vm) {
+  const luaL_Reg *method;
+  for (method = methods; method->name != NULL; method++) {
+    lua_pushlightuserdata(L, vm);
+    lua_pushcclosure(L, method->func, 1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, method);
+  }
   lua_newtable(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &callbacks_key);
   lua_newtable(L); /* weak: a function that only this table knows has no callback any more */

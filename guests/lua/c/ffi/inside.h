@@ -95,10 +95,9 @@ void baton_ffi_forget_helpers(struct ffi_vm *vm);
 /* A function pointer of type `type` that leads to the function of Lua at `index`. */
 void *baton_ffi_new_callback(
     lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, int index, int is_passed);
-void baton_ffi_open_callbacks(lua_State *L);
+void baton_ffi_open_callbacks(lua_State *L, struct ffi_vm *vm);
 void baton_ffi_close_callbacks(struct ffi_vm *vm);
-int baton_ffi_callback_method(
-    lua_State *L, struct ffi_vm *vm, struct ffi_cdata *cdata, const char *name);
+int baton_ffi_callback_method(lua_State *L, struct ffi_cdata *cdata, const char *name);
 
 /* visits.c */
 /* Listeners among the living processes. Inside the VM. */

@@ -353,7 +353,7 @@ static struct ffi_vm *open_vm(lua_State *L) {
   vm->pointer = known_type(vm, "void *");
   baton_leave(L);
   baton_ffi_open_cdata(L, vm);
-  baton_ffi_open_callbacks(L);
+  baton_ffi_open_callbacks(L, vm);
   return vm;
 }
 

@@ -160,7 +160,7 @@ static int cdata_index(lua_State *L) {
   }
   if (baton_ffi_own_metamethod(L, cdata->type, "__index")) return index_by(L);
   if (lua_type(L, 2) == LUA_TSTRING && is_function_pointer(cdata->type) &&
-      baton_value_hooks.callback_method(L, vm, cdata, lua_tostring(L, 2)))
+      baton_value_hooks.callback_method(L, cdata, lua_tostring(L, 2)))
     return 1;
   no_such_key(L, cdata->type);
 }

@@ -211,8 +211,7 @@ struct baton_value_hooks {
   void *(*new_callback)(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, int index,
       int is_passed);
   /* Pushes the method of that name of a pointer to a function, if there is one. */
-  int (*callback_method)(
-      lua_State *L, struct ffi_vm *vm, struct ffi_cdata *cdata, const char *name);
+  int (*callback_method)(lua_State *L, struct ffi_cdata *cdata, const char *name);
 };
 extern __attribute__((visibility("hidden"))) struct baton_value_hooks baton_value_hooks;
 
