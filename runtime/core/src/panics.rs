@@ -33,13 +33,17 @@ impl EndOfProgram {
 impl Drop for EndOfProgram {
     #[cold]
     fn drop(&mut self) {
-        let thread = std::thread::current();
         let EndOfProgram { what, why } = self;
+        let thread = baton_sys::thread::name();
         // Nothing can be done about an error of stderr.
         let _ = writeln!(
             std::io::stderr(),
             "baton: a panic in {what}, on the native thread '{}', ends the program: {why}",
-            thread.name().unwrap_or("without a name"),
+            if thread.is_empty() {
+                "without a name"
+            } else {
+                &thread
+            },
         );
         std::process::abort();
     }

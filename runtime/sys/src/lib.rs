@@ -18,6 +18,7 @@
 //! | [`signals`] | preemption signal, watched signals, alternate stacks |
 //! | [`reserve`] | memory kept in reserve for Rust's collections |
 //! | [`stack`] | stacks for processes |
+//! | [`thread`] | native threads that start while a library is loaded |
 //!
 //! It knows no scheduler and no language; `baton-core` builds on it without unsafe code.
 
@@ -57,3 +58,5 @@ pub mod reserve;
 pub mod signals;
 #[cfg(not(loom))]
 pub mod stack;
+#[cfg(not(loom))]
+pub mod thread;

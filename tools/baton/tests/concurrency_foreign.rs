@@ -35,7 +35,8 @@ cases! {
     mod loading from "foreign/loading.lua":
         by_the_ffi,
         by_package_loadlib,
-        by_require;
+        by_require,
+        beside_calls_that_need_new_threads;
 }
 
 /// Ticks on stderr each millisecond, as a daemon.

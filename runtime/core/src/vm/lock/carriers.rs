@@ -1,7 +1,7 @@
 //! Native threads: the loop that each runs on its own stack, and how they come and go.
 
 use super::state::{CarrierEntry, LockState, Offloading};
-use super::this_thread::VM;
+use super::this_thread;
 use crate::panics::{self, EndOfProgram};
 use crate::sched::CarrierId;
 use crate::vm::switch::jump::BaseStep;
@@ -12,6 +12,7 @@ use baton_sys::membarrier;
 use baton_sys::promptness;
 use baton_sys::reserve::has_room_for_a_thread;
 use baton_sys::signals::{AltStack, ThreadHandle};
+use baton_sys::thread;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -137,7 +138,7 @@ impl Vm {
         } else {
             here.set_slow(gate::CAS);
         }
-        let before = VM.with_borrow_mut(|vm| vm.replace(Arc::clone(self)));
+        let before = this_thread::exchange(Some(Arc::clone(self)));
         if let Some(entry) = self.lock_state().entry(me) {
             entry.gate = Some(Gate::of_this_thread());
             entry.thread = Some(ThreadHandle::current());
@@ -159,7 +160,7 @@ impl Vm {
             state.wake_all();
         }
         drop(state);
-        VM.with_borrow_mut(|vm| *vm = before);
+        this_thread::exchange(before);
     }
 
     fn is_owner(&self) -> bool {
@@ -316,10 +317,8 @@ impl Vm {
         state.carriers[number] = Some(CarrierEntry::new());
         let me = CarrierId(number as u32);
         let vm = Arc::clone(self);
-        let thread = std::thread::Builder::new()
-            .name(format!("baton-{number}"))
-            .stack_size(LOOP_STACK);
-        if let Err(error) = thread.spawn(move || vm.carry_elsewhere(me)) {
+        let name = format!("baton-{number}");
+        if let Err(error) = thread::start(&name, LOOP_STACK, move || vm.carry_elsewhere(me)) {
             state.carriers[number] = None;
             if self.counters.thread_failures.get() == 0 {
                 eprintln!(

@@ -3,17 +3,25 @@
 use crate::vm::Vm;
 use crate::vm::switch::jump::broken;
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 thread_local! {
-    /// The VM whose carrier the calling thread is.
-    pub(super) static VM: RefCell<Option<Arc<Vm>>> = const { RefCell::new(None) };
+    /// The VM whose carrier the calling thread is. It has no destructor, so that its first use
+    /// does not take the dynamic loader's lock (see [`baton_sys::thread`]). A carrier clears it.
+    static VM: RefCell<ManuallyDrop<Option<Arc<Vm>>>> =
+        const { RefCell::new(ManuallyDrop::new(None)) };
+}
+
+/// Makes the calling thread a carrier of `vm`, or of none. Returns the VM before.
+pub(super) fn exchange(vm: Option<Arc<Vm>>) -> Option<Arc<Vm>> {
+    VM.with_borrow_mut(|current| std::mem::replace(&mut **current, vm))
 }
 
 /// The VM whose carrier the calling thread is. Read afresh on each call.
 #[inline(never)]
 pub(in crate::vm) fn vm_of_this_thread() -> Arc<Vm> {
-    VM.with_borrow(|vm| vm.clone())
+    VM.with_borrow(|vm| Option::clone(vm))
         .unwrap_or_else(|| broken("a process runs on a foreign thread"))
 }
 

@@ -28,6 +28,7 @@ use baton_sys::membarrier;
 use baton_sys::poller::{Events, Interest, Poller, WakeUpTimer};
 use baton_sys::promptness;
 use baton_sys::reserve;
+use baton_sys::thread;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -227,11 +228,8 @@ impl Monitor {
             return;
         }
         let monitor = Arc::clone(self);
-        let thread = std::thread::Builder::new()
-            .name("baton-monitor".into())
-            .stack_size(128 * 1024);
         let spawned = if reserve::has_room_for_a_thread() {
-            thread.spawn(move || monitor.watch()).map(drop)
+            thread::start("baton-monitor", 128 * 1024, move || monitor.watch())
         } else {
             Err(std::io::ErrorKind::OutOfMemory.into())
         };

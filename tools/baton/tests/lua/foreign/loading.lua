@@ -7,13 +7,14 @@ local case = {}
 
 local setenv = ffi.fn "int setenv(const char *name, const char *value, int overwrite)"
 
--- Loads by load(path) while the constructor waits for this process.
-local function load_beside(load)
+-- Loads by load(path) while the constructor waits for this process, which calls `meanwhile` first.
+local function load_beside(load, meanwhile)
   local fifo, path = check.fifo(), check.scratch "library" .. ".so"
   check.write_file(path, check.read_file(assert(package.searchpath("slow_to_load", package.cpath))))
   setenv("SLOW_TO_LOAD", fifo, 1)
   local loader = process.spawn(load, path)
   check.becomes(loader, "foreign")
+  if meanwhile then meanwhile() end
   assert(io.open(fifo, "w")):close()
   local ok, result = loader:join()
   assert(ok, result)
@@ -38,6 +39,18 @@ function case.by_require()
     return (require "slow_to_load")
   end)
   check.equal(result, "loaded")
+end
+
+-- The dynamic loader's lock is held while a constructor runs. A native thread that starts meanwhile
+-- must not wait for that lock: it may be given the VM.
+function case.beside_calls_that_need_new_threads()
+  local usleep = ffi.fn "int usleep(unsigned microseconds)"
+  local function call_on_many_threads()
+    local callers = {}
+    for i = 1, 12 do callers[i] = process.spawn(usleep, 50000) end
+    for _, caller in ipairs(callers) do assert(caller:join()) end
+  end
+  load_beside(ffi.load, call_on_many_threads)
 end
 
 check.run(case)

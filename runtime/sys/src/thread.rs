@@ -1,0 +1,164 @@
+//! Native threads that start without the dynamic loader's lock.
+//!
+//! `std::thread` registers destructors of thread-local variables when a thread starts. For that,
+//! the C library takes the lock that `dlopen` holds while it runs a library's constructors. A
+//! thread that is started meanwhile would wait until the constructors end. So the runtime starts
+//! its threads by [`start`], and they have no thread-local variable with a destructor.
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{io, mem, ptr};
+
+/// What a thread runs, behind the one pointer that it is given.
+type Body = Box<dyn FnOnce() + Send>;
+
+/// Bytes that a thread's name may have, with the zero at its end (Linux).
+const LONGEST_NAME: usize = 16;
+
+/// The name of a thread and what it runs.
+struct Start {
+    name: CString,
+    body: Body,
+}
+
+/// Starts a native thread with a stack of at least `stack_size` bytes. Nobody can join it.
+///
+/// A panic of `body` ends the program. The name is shortened to 15 bytes.
+///
+/// # Errors
+/// The system's, if it has no room for another thread.
+///
+/// ```
+/// let (sender, receiver) = std::sync::mpsc::channel();
+/// baton_sys::thread::start("worker", 128 * 1024, move || {
+///     sender.send(baton_sys::thread::name()).unwrap();
+/// })?;
+/// assert_eq!(receiver.recv().unwrap(), "worker");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn start(
+    name: &str,
+    stack_size: usize,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    let name: Vec<u8> = name
+        .bytes()
+        .filter(|&byte| byte != 0)
+        .take(LONGEST_NAME - 1)
+        .collect();
+    let start = Box::new(Start {
+        name: CString::new(name)?,
+        body: Box::new(body),
+    });
+    let start = Box::into_raw(start);
+    // SAFETY: `start` came from a box and is given to nobody else.
+    let refusal = unsafe { create(stack_size, start) };
+    if refusal == 0 {
+        return Ok(());
+    }
+    // SAFETY: no thread was made, so the box is still ours.
+    drop(unsafe { Box::from_raw(start) });
+    Err(io::Error::from_raw_os_error(refusal))
+}
+
+/// Makes the thread. Returns 0, or the system's error.
+///
+/// # Safety
+/// `start` came from a box. If the result is 0, the thread owns it.
+unsafe fn create(stack_size: usize, start: *mut Start) -> libc::c_int {
+    let mut attributes = mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let mut thread = mem::MaybeUninit::<libc::pthread_t>::uninit();
+    let attributes = attributes.as_mut_ptr();
+    // SAFETY: the attributes are initialized before they are used and destroyed afterwards. The
+    // caller promises that `start` is what `run` wants.
+    unsafe {
+        let mut refusal = libc::pthread_attr_init(attributes);
+        if refusal != 0 {
+            return refusal;
+        }
+        refusal = libc::pthread_attr_setdetachstate(attributes, libc::PTHREAD_CREATE_DETACHED);
+        if refusal == 0 {
+            let least = stack_size.max(libc::PTHREAD_STACK_MIN);
+            refusal = libc::pthread_attr_setstacksize(attributes, least);
+        }
+        if refusal == 0 {
+            refusal = libc::pthread_create(thread.as_mut_ptr(), attributes, run, start.cast());
+        }
+        libc::pthread_attr_destroy(attributes);
+        refusal
+    }
+}
+
+extern "C" fn run(start: *mut c_void) -> *mut c_void {
+    // SAFETY: `create` gave this thread a box of a `Start`.
+    let start = unsafe { Box::from_raw(start.cast::<Start>()) };
+    set_name(&start.name);
+    // Without a place that catches a panic, the stack would not be unwound, and what `body` has
+    // prepared for a panic would not run.
+    if catch_unwind(AssertUnwindSafe(start.body)).is_err() {
+        std::process::abort();
+    }
+    ptr::null_mut()
+}
+
+fn set_name(name: &CStr) {
+    // A name is for people who look at the program, so a refusal does no harm.
+    #[cfg(target_os = "linux")]
+    // SAFETY: the name ends with a zero, and the thread is the calling one.
+    let _ = unsafe { libc::pthread_setname_np(libc::pthread_self(), name.as_ptr()) };
+    #[cfg(target_os = "macos")]
+    // SAFETY: the name ends with a zero.
+    let _ = unsafe { libc::pthread_setname_np(name.as_ptr()) };
+    #[cfg(not(any(target_os = "linux", target_os = "macos")))]
+    let _ = name;
+}
+
+/// The name of the calling thread; empty if it has none or the system does not tell.
+#[must_use]
+pub fn name() -> String {
+    let mut bytes: [c_char; 64] = [0; 64];
+    #[cfg(any(target_os = "linux", target_os = "macos"))]
+    // SAFETY: the buffer has the length that is given.
+    let _ =
+        unsafe { libc::pthread_getname_np(libc::pthread_self(), bytes.as_mut_ptr(), bytes.len()) };
+    bytes[bytes.len() - 1] = 0;
+    // SAFETY: there is a zero at the end of the buffer at the latest.
+    unsafe { CStr::from_ptr(bytes.as_ptr()) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{name, start};
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_thread_runs_what_it_was_given_with_the_stack_it_asked_for() {
+        let (sender, receiver) = mpsc::channel();
+        start("wide", 4 << 20, move || {
+            let room = [7_u8; 2 << 20];
+            sender.send(std::hint::black_box(&room)[1 << 20]).unwrap();
+        })
+        .unwrap();
+        assert_eq!(receiver.recv(), Ok(7));
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_is_shortened() {
+        let (sender, receiver) = mpsc::channel();
+        start("a name of many\0 letters", 1, move || {
+            sender.send(name()).unwrap()
+        })
+        .unwrap();
+        assert_eq!(receiver.recv().as_deref(), Ok("a name of many "));
+    }
+
+    #[test]
+    fn what_the_thread_owns_is_dropped_when_it_cannot_be_made() {
+        let (sender, receiver) = mpsc::channel::<()>();
+        let refused = start("large", usize::MAX / 2, move || drop(sender));
+        assert!(refused.is_err());
+        assert!(receiver.recv().is_err());
+    }
+}
