@@ -1,4 +1,4 @@
-//! What a guest (an interpreter) owes to the runtime.
+//! What a guest (an interpreter) owes to the runtime: the trait [`Guest`].
 
 use crate::panics::EndOfProgram;
 use crate::sched::ProcessId;
@@ -19,87 +19,208 @@ pub enum RetakePolicy {
     Stay,
 }
 
-/// A language on the runtime. A panic in any of its functions ends the program.
+/// A language on the runtime: what the runtime calls in an interpreter.
 ///
-/// One value serves one VM; `user_data` is the guest's own record of a
-/// process, opaque to the runtime.
+/// One value serves one VM. `user_data` is the guest's own word for a process, such as an index or
+/// an address. The runtime stores it ([`SpawnOptions`](crate::sched::SpawnOptions)) and never
+/// interprets it.
+///
+/// # Where the methods are called
+///
+/// | method | native thread | stack | VM | calls `Vm` | waits |
+/// |---|---|---|---|---|---|
+/// | [`run`](Guest::run) | the owner's | the process's | inside | yes | yes |
+/// | [`switched`](Guest::switched) | the owner's | what is left | inside | no | no |
+/// | [`retake_policy`](Guest::retake_policy) | the monitor | the monitor's | locked | no | no |
+/// | [`warn_blocked`](Guest::warn_blocked) | the monitor, or the call's | its own | locked | no | no |
+/// | [`has_delayed`](Guest::has_delayed) | the call's | the process's | inside, locked | no | no |
+/// | [`warn_thread`](Guest::warn_thread) | the owner's | a loop's or a process's | outside | no | no |
+/// | [`arrived`](Guest::arrived) | the one that the call moved to | its loop's | outside | no | no |
+/// | [`request_safepoint`](Guest::request_safepoint) | the owner's | a loop's or a process's | inside, in use | no | no |
+/// | [`scheduler_hook`](Guest::scheduler_hook) | the owner's | the loop's | inside | yes | no |
+/// | [`switch_hook`](Guest::switch_hook) | the owner's | the loop's | inside | yes | no |
+/// | [`deadlocked`](Guest::deadlocked) | the owner's | the loop's | inside | yes | no |
+/// | [`forked`](Guest::forked) | the only one of the child | the process's | inside | yes | no |
+/// | [`signalled`](Guest::signalled) | the owner's | a loop's or a process's | inside | yes | no |
+///
+/// **Native thread.** The *owner* is the native thread that has the VM at the moment. It changes
+/// when the VM is retaken or handed over. The *monitor* is the runtime's one auxiliary thread.
+///
+/// **Stack.** Each process has a stack of its own, of the parameter
+/// [`stack_size`](crate::parameters::Parameters::stack_size). Each native thread that runs
+/// processes has a *loop* on its own stack: 1 MiB, or what the caller of
+/// [`Vm::run`](crate::vm::Vm::run) has. The monitor has 128 KiB.
+///
+/// **VM.** *Inside* means that the calling thread is the owner, so the method may touch the guest's
+/// state. *Outside* means that another thread may be inside: the method may touch only what is
+/// made for several threads. *Locked* means that the VM's mutex is held and that no process runs:
+/// the method may read the guest's state, and must be brief. *In use* means that the runtime is in
+/// the middle of an operation of its scheduler.
+///
+/// **Calls `Vm`.** *No* means that the method must not call [`Vm`](crate::vm::Vm). It would find
+/// the mutex locked or the scheduler in use, or would decide in the middle of a switch.
+///
+/// **Waits.** Only `run` may let other processes run: by a wait, a yield, a safepoint or a foreign
+/// call. A system call that blocks in another method delays all processes.
+///
+/// **Panics.** A panic that leaves one of the methods ends the program by `abort`, after a message
+/// that names the method. A guest may catch its own panics within `run`. It must not wait or yield
+/// while one unwinds, because Rust counts panics per native thread.
 pub trait Guest: Send + Sync + 'static {
-    /// The life of a process, on the process's own stack, inside the VM. When it returns, the
-    /// process has ended.
+    /// Runs a process from its beginning to its end. When this returns, the process has ended.
+    ///
+    /// - Thread: the owner's. It may be another one after each call of [`Vm`](crate::vm::Vm). So
+    ///   keep nothing of a thread across one: no address of a thread-local, no lock guard.
+    /// - Stack: the process's own.
+    /// - VM: inside.
+    /// - May wait, and call everything of [`Vm`](crate::vm::Vm).
+    ///
+    /// The guest calls [`Vm::safepoint`](crate::vm::Vm::safepoint) when its thread's gate shows
+    /// [`ATTENTION`](baton_sys::gate::ATTENTION). It returns soon when
+    /// [`kill_is_due`](crate::sched::Scheduler::kill_is_due) says so of the process. It makes each
+    /// call that may block by [`Vm::foreign`](crate::vm::Vm::foreign).
+    ///
+    /// What is on the stack is never dropped if the VM stops before the process ends.
     fn run(&self, process: ProcessId, user_data: usize);
 
-    /// The owner's thread leaves the process `from` and continues `to` (`None`: the executor
-    /// itself). Exchanges what the guest keeps per process and per thread. Called inside the VM;
-    /// must be quick.
+    /// Exchanges what the guest keeps per process and per thread: the owner's thread leaves the
+    /// process `from` and continues `to`. `None` stands for the thread's own loop.
+    ///
+    /// - Thread: the owner's, which is the same before and after the switch.
+    /// - Stack: that of the process or loop that is left. `from` may have ended; its user data are
+    ///   still valid.
+    /// - VM: inside, but the scheduler counts `to` as current.
+    /// - Must not call [`Vm`](crate::vm::Vm) or block. It is part of each switch, so it should take
+    ///   nanoseconds.
+    ///
+    /// When the VM is retaken from a foreign call, [`retake_policy`](Guest::retake_policy) takes the
+    /// place of this method for the process of the call. Later this one continues that process,
+    /// with `None` as `from`.
     fn switched(&self, from: Option<usize>, to: Option<usize>);
 
-    /// The VM was taken from a foreign call of the process of `user_data`: may it stay taken?
-    /// Called with nobody inside, by the monitor. When it answers `Retake`, the guest's per-VM
-    /// state of the process has been put away.
+    /// Decides whether the VM stays taken from a foreign call of the process of `user_data`. When
+    /// this returns [`RetakePolicy::Retake`], the guest has put away its per-VM state of the
+    /// process, as [`switched`](Guest::switched) does.
+    ///
+    /// - Thread: the monitor. The call goes on meanwhile on its own thread. So what the guest keeps
+    ///   per thread cannot be reached from here.
+    /// - Stack: the monitor's.
+    /// - VM: locked. The VM was taken, so the call cannot come back in before this returns.
+    /// - Must not call [`Vm`](crate::vm::Vm) or block: no process runs until it returns.
     fn retake_policy(&self, user_data: usize) -> RetakePolicy;
 
-    /// An exclusive foreign call of `user_data` has kept the VM from others for long. Called like
-    /// [`Guest::retake_policy`], or, if the call uses the guest's API all the while, by the call's
-    /// own thread, just as it comes in: outside all the same, and nobody takes the VM meanwhile.
+    /// Warns of an exclusive foreign call of the process of `user_data`: it has kept the VM from
+    /// other processes for longer than the parameter
+    /// [`warn_blocked`](crate::parameters::Parameters::warn_blocked).
+    ///
+    /// - Thread: the monitor; or the thread of the call, when a call that uses the guest's API all
+    ///   the time comes back in.
+    /// - Stack: the monitor's, or the process's.
+    /// - VM: locked.
+    /// - Must not call [`Vm`](crate::vm::Vm). May write a message, if that does not block.
     fn warn_blocked(&self, user_data: usize);
 
-    /// Whether the guest itself, such as its collector, was to blame for what
-    /// [`Guest::warn_blocked`] is about to be called for: then it is, although the running process
-    /// has answered meanwhile. Called inside the VM.
+    /// Whether the guest itself, such as its collector, caused the delay that
+    /// [`warn_blocked`](Guest::warn_blocked) is about to be called for. Then it is called, even if
+    /// the running process has reached a safepoint meanwhile. The default says no.
+    ///
+    /// - Thread and stack: those of the call, when it comes back in.
+    /// - VM: inside, and locked.
+    /// - Must not call [`Vm`](crate::vm::Vm) or block.
     fn has_delayed(&self) -> bool {
         false
     }
 
-    /// The foreign call of `holder` has kept the native thread for long that `waiter` can run on
-    /// only; the user has bound it there, or it has foreign frames there. Called outside, by the
-    /// owner, and nobody takes the VM meanwhile.
+    /// Warns that a foreign call of `holder` has long kept the only native thread that `waiter` can
+    /// run on. With `is_bound` the user has bound `waiter` to that thread; otherwise it has foreign
+    /// frames there. The default does nothing.
+    ///
+    /// - Thread: the owner's.
+    /// - Stack: the loop's, or that of a process that has reached a safepoint.
+    /// - VM: outside, but the VM is not retaken meanwhile. So no process runs.
+    /// - Must not call [`Vm`](crate::vm::Vm). May write a message, if that does not block.
     fn warn_thread(&self, holder: usize, waiter: usize, is_bound: bool) {
         let _ = (holder, waiter, is_bound);
     }
 
-    /// The process of `user_data` goes on with a foreign call on the calling thread, outside the VM
-    /// ([`Vm::offload`](crate::vm::Vm::offload)): the guest exchanges what it keeps per thread,
-    /// and touches nothing of the VM.
+    /// Exchanges what the guest keeps per thread: the process of `user_data` continues on the
+    /// calling thread with the foreign call that it was moved for
+    /// ([`Vm::offload`](crate::vm::Vm::offload)). The default does nothing.
+    ///
+    /// - Thread: the one that the call was moved to.
+    /// - Stack: that of its loop.
+    /// - VM: outside. Other processes run at the same time.
+    /// - Must not call [`Vm`](crate::vm::Vm) or touch guest state.
     fn arrived(&self, user_data: usize) {
         let _ = user_data;
     }
 
-    /// The process of `user_data` must reach a safepoint soon: it was killed, or asked to give way,
-    /// and is not running now. Called inside the VM.
+    /// Has the process of `user_data` reach a safepoint soon: it was killed, and does not run at
+    /// the moment. A guest that asks
+    /// [`kill_is_due`](crate::sched::Scheduler::kill_is_due) at each instruction does nothing here.
+    /// Others set a flag that the interpreter reads.
+    ///
+    /// - Thread: the owner's.
+    /// - Stack: that of the process that kills, or the loop's when a killed process comes back from
+    ///   a foreign call.
+    /// - VM: inside, with the scheduler in use.
+    /// - Must not call [`Vm`](crate::vm::Vm) or block.
     fn request_safepoint(&self, user_data: usize);
 
-    /// Who is to run: `None` for `suggested`, which the runtime would choose. `current` is the
-    /// process that was left, if it lives. Asked while
-    /// [`Vm::set_scheduler_hook`](crate::vm::Vm::set_scheduler_hook) is on, whenever a process has
-    /// yielded, waits, ended, or was preempted. If the one it names cannot run, the runtime
-    /// chooses. Called inside the VM on the executor's stack, while nobody is current: what is done
-    /// to processes takes effect, but nothing can wait.
+    /// Chooses the process that runs next; `None` for `suggested`, which the runtime would choose.
+    /// `current` is the process that was left, if it lives. The default returns `None`.
+    ///
+    /// This is called while [`Vm::set_scheduler_hook`](crate::vm::Vm::set_scheduler_hook) is on,
+    /// whenever a process has yielded, waits, has ended, or was preempted. If the chosen process
+    /// cannot run, the runtime chooses.
+    ///
+    /// - Thread: the owner's.
+    /// - Stack: the loop's.
+    /// - VM: inside. No process is current, and the VM is not retaken meanwhile.
+    /// - May call [`Vm`](crate::vm::Vm), for example to kill or to resume processes. A wait ends at
+    ///   once with [`Dead`](crate::sched::WakeReason::Dead).
     fn scheduler_hook(&self, current: Option<usize>, suggested: usize) -> Option<ProcessId> {
         let _ = (current, suggested);
         None
     }
 
-    /// The process `from` was left, and `to` will be continued; for each of them for which
-    /// [`Vm::set_switch_hook`](crate::vm::Vm::set_switch_hook) is on. Called like
-    /// [`Guest::scheduler_hook`].
+    /// Takes note of a switch: the process `from` was left, and `to` will be continued. This is
+    /// called if [`Vm::set_switch_hook`](crate::vm::Vm::set_switch_hook) is on for one of the two.
+    /// The default does nothing.
+    ///
+    /// Thread, stack, VM and what it may call: as for [`scheduler_hook`](Guest::scheduler_hook).
     fn switch_hook(&self, from: Option<usize>, to: Option<usize>) {
         let _ = (from, to);
     }
 
-    /// Nothing can ever run again, as far as the runtime knows. Called inside the VM on the
-    /// executor's stack. Usually reports and ends the program; when it returns, the VM waits on,
-    /// and asks again after the time that it answers, if nothing has happened by then.
+    /// Reports a deadlock: as far as the runtime knows, no process can ever run again. Usually this
+    /// ends the program. If it returns, the VM continues to wait. With a time, it is called again
+    /// after that time if nothing has happened.
+    ///
+    /// - Thread: the owner's.
+    /// - Stack: the loop's.
+    /// - VM: inside. No process is current.
+    /// - May call [`Vm`](crate::vm::Vm), for example to wake a process. It must not wait.
     fn deadlocked(&self) -> Option<Duration>;
 
-    /// This is a fork's child, and all processes but the calling one, of `user_data`, have ended
-    /// where they stood: their stacks are gone, and nothing of them runs any more. Called inside
-    /// the VM, at the first enter after the fork.
+    /// Repairs the guest's state in the child of a `fork`. All processes but the calling one, of
+    /// `user_data`, have ended where they were: their stacks are gone. The default does nothing.
+    ///
+    /// - Thread: the only one of the child, within the first enter after the fork.
+    /// - Stack: the process's own.
+    /// - VM: inside.
+    /// - May call [`Vm`](crate::vm::Vm). It must not wait, because the enter is not over.
     fn forked(&self, user_data: usize) {
         let _ = user_data;
     }
 
-    /// Work that signal handlers asked for, on the executor's stack or at a safepoint, inside the
-    /// VM.
+    /// Does the work that signal handlers have requested by
+    /// [`Vm::request_signalled`](crate::vm::Vm::request_signalled).
+    ///
+    /// - Thread: the owner's. This is ordinary code, not a signal handler.
+    /// - Stack: the loop's, or that of a process that has reached a safepoint.
+    /// - VM: inside. A process may be current or not.
+    /// - May call [`Vm`](crate::vm::Vm). It must not wait.
     fn signalled(&self);
 }
 

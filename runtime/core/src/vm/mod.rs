@@ -85,8 +85,8 @@
 //! monitor polls.
 //!
 //! **Lock order.** A VM's watch, then the VM's mutex; the monitor's list of VMs is a leaf. Nobody
-//! who holds a VM's mutex enters, waits or calls the guest except for [`Guest::retake_policy`] and
-//! [`Guest::warn_blocked`].
+//! who holds a VM's mutex enters, waits or calls the guest except for [`Guest::retake_policy`],
+//! [`Guest::warn_blocked`] and [`Guest::has_delayed`].
 
 mod api;
 mod ext;
