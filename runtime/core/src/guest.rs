@@ -93,8 +93,8 @@ pub trait Guest: Send + Sync + 'static {
     /// - Must not call [`Vm`](crate::vm::Vm) or block. It is part of each switch, so it should take
     ///   nanoseconds.
     ///
-    /// When the VM is retaken from a foreign call, [`retake_policy`](Guest::retake_policy) takes the
-    /// place of this method for the process of the call. Later this one continues that process,
+    /// When the VM is retaken from a foreign call, [`retake_policy`](Guest::retake_policy) takes
+    /// the place of this method for the process of the call. Later this one continues that process,
     /// with `None` as `from`.
     fn switched(&self, from: Option<usize>, to: Option<usize>);
 

@@ -1,82 +1,223 @@
-//! The Baton runtime: preemptive processes for a single-threaded language VM. Knows no language and
-//! contains no unsafe code.
+//! The Baton runtime: preemptive processes for a single-threaded language VM. It knows no language
+//! and contains no unsafe code.
 //!
-//! | module | what it is |
+//! You have an interpreter that was written for one thread: one heap, no locks. This crate gives
+//! its programs *processes*, which are green threads:
+//!
+//! - A process that computes for ever is *preempted*: the others get their share of the time.
+//! - A process that waits (for a lock, a channel, a time, a descriptor) costs nothing while it
+//!   waits.
+//! - A call into C or the system that blocks stops only the process that makes it.
+//! - A process can be killed at any instruction.
+//!
+//! Only one process at a time touches the interpreter's heap. So the interpreter needs no locks,
+//! and does not become parallel.
+//!
+//! # Words
+//!
+//! | word | meaning |
 //! |---|---|
-//! | [`sched`] | the scheduler as a plain state machine |
-//! | [`vm`] | the executor: native threads, stacks, the VM lock, idle, preemption |
-//! | [`guest`] | what an interpreter owes to the runtime |
-//! | [`spin`] | whether to spin before parking: pure policies |
-//! | [`parameters`], [`counters`] | what can be set and seen |
+//! | guest | the interpreter, as a value that implements the trait [`Guest`](guest::Guest) |
+//! | VM | one heap with its processes: a [`Vm`](vm::Vm) |
+//! | process | a green thread of the VM, with a stack of its own |
+//! | native thread | a thread of the operating system |
+//! | carrier | a native thread while it runs processes; the first one is the VM's *home* |
+//! | inside, owner | the native thread that has the VM is *inside*, and is the *owner* |
+//! | foreign call | a call that a process makes outside of the VM, because it may block |
+//! | monitor | the runtime's one auxiliary thread: it requests preemptions and retakes the VM |
+//! | retake | to take the VM from a foreign call that lasts; another carrier runs the others |
+//! | safepoint | a point at which the interpreter lets others run: [`Vm::safepoint`](vm::Vm::safepoint) |
 //!
-//! # A guest in forty lines
+//! # A toy interpreter
 //!
-//! A guest is an interpreter; the runtime gives its programs processes. This one interprets
-//! nothing: its processes are closures, found by the user data that a process is spawned with.
+//! This is a complete guest. Its language has four registers and ten instructions. Its program
+//! starts a process that counts for ever and one that waits, and kills the first one.
 //!
 //! ```
 //! use baton_core::guest::{Guest, RetakePolicy};
-//! use baton_core::sched::{Deadline, ProcessId, SpawnOptions};
+//! use baton_core::sched::{ChannelId, Deadline, ProcessId, SpawnOptions};
+//! use baton_core::sys::gate;
 //! use baton_core::vm::{Spawned, Vm};
-//! use std::sync::{Arc, Mutex};
+//! use std::sync::{Arc, Mutex, OnceLock, Weak};
+//! use std::time::Duration;
 //!
-//! type Body = Box<dyn FnOnce() + Send>;
+//! /// An instruction. `usize` is the number of a register, except in `Jump`.
+//! #[derive(Clone, Copy)]
+//! enum Op {
+//!     Increment(usize),
+//!     Jump(usize),
+//!     Channel(usize),              // the register gets a new channel
+//!     Send(usize, usize),          // channel and value; waits for a receiver
+//!     Receive(usize, usize),       // channel and result; waits for a sender
+//!     Spawn(usize, &'static [Op]), // the register gets a process, which copies the registers
+//!     Kill(usize),
+//!     Join(usize),                 // waits for the end of a process
+//!     Sleep,                       // a system call that blocks for 5 ms
+//!     Print(&'static str, usize),
+//! }
+//!
+//! /// What a process begins with: its code and its registers.
+//! type Task = (&'static [Op], [u64; 4]);
 //!
 //! #[derive(Default)]
-//! struct Closures(Mutex<Vec<Option<Body>>>);
+//! struct Toy {
+//!     vm: OnceLock<Weak<Vm>>, // weak, because the VM keeps its guest
+//!     tasks: Mutex<Vec<Task>>,
+//!     output: Mutex<Vec<String>>,
+//! }
 //!
-//! impl Closures {
-//!     /// Keeps a body, and answers the user data to spawn it with.
-//!     fn add(&self, body: impl FnOnce() + Send + 'static) -> SpawnOptions {
-//!         let mut bodies = self.0.lock().unwrap();
-//!         bodies.push(Some(Box::new(body)));
-//!         SpawnOptions { user_data: bodies.len() - 1, ..SpawnOptions::default() }
+//! impl Toy {
+//!     /// What to spawn a process with. Its user data are the index of its task.
+//!     fn options(&self, task: Task) -> SpawnOptions {
+//!         let mut tasks = self.tasks.lock().unwrap();
+//!         tasks.push(task);
+//!         SpawnOptions { user_data: tasks.len() - 1, ..SpawnOptions::default() }
+//!     }
+//!
+//!     fn interpret(&self, vm: &Vm, me: ProcessId, (code, mut r): Task) {
+//!         let process = |bits| ProcessId::from_bits(bits).expect("a process");
+//!         let channel = |bits| ChannelId::from_bits(bits).expect("a channel");
+//!         let mut next = 0;
+//!         while let Some(&op) = code.get(next) {
+//!             if gate::here().slow() & gate::ATTENTION != 0 {
+//!                 vm.safepoint(); // the runtime has asked for one: others may run now
+//!             }
+//!             if vm.sched(|sched| sched.kill_is_due(me)) {
+//!                 return; // a real language would raise an error, so that cleanups run
+//!             }
+//!             next += 1;
+//!             match op {
+//!                 Op::Increment(to) => r[to] += 1,
+//!                 Op::Jump(target) => next = target,
+//!                 Op::Channel(to) => r[to] = vm.sched(|sched| sched.channel_new(0)).to_bits(),
+//!                 Op::Send(to, value) => {
+//!                     vm.channel_send(channel(r[to]), r[value], Deadline::Never);
+//!                 }
+//!                 Op::Receive(from, to) => {
+//!                     r[to] = vm.channel_receive(channel(r[from]), Deadline::Never).value;
+//!                 }
+//!                 Op::Spawn(to, code) => {
+//!                     let child = vm.spawn(self.options((code, r)), None, Spawned::Now);
+//!                     r[to] = child.expect("room for a process").to_bits();
+//!                 }
+//!                 Op::Kill(victim) => {
+//!                     let _ = vm.kill(process(r[victim]));
+//!                 }
+//!                 Op::Join(other) => {
+//!                     vm.block_on(|sched| sched.join(process(r[other]), Deadline::Never));
+//!                 }
+//!                 Op::Sleep => vm.foreign(|| std::thread::sleep(Duration::from_millis(5))),
+//!                 Op::Print(text, value) => {
+//!                     self.output.lock().unwrap().push(format!("{text} {}", r[value]));
+//!                 }
+//!             }
+//!         }
 //!     }
 //! }
 //!
-//! impl Guest for Closures {
-//!     fn run(&self, _process: ProcessId, user_data: usize) {
-//!         let body = self.0.lock().unwrap()[user_data].take();
-//!         body.expect("a process runs once")();
+//! impl Guest for Toy {
+//!     fn run(&self, me: ProcessId, user_data: usize) {
+//!         let vm = self.vm.get().and_then(Weak::upgrade).expect("a VM runs its processes");
+//!         let task = self.tasks.lock().unwrap()[user_data];
+//!         self.interpret(&vm, me, task);
+//!         if user_data == 0 {
+//!             vm.stop(); // the program ends with its first process
+//!         }
 //!     }
-//!     fn switched(&self, _from: Option<usize>, _to: Option<usize>) {}
+//!     fn switched(&self, _from: Option<usize>, _to: Option<usize>) {} // nothing per thread
 //!     fn retake_policy(&self, _user_data: usize) -> RetakePolicy {
-//!         RetakePolicy::Retake { pinned: false }
+//!         RetakePolicy::Retake { pinned: false } // others may run beside each foreign call
 //!     }
 //!     fn warn_blocked(&self, _user_data: usize) {}
-//!     fn request_safepoint(&self, _user_data: usize) {}
-//!     fn deadlocked(&self) -> Option<std::time::Duration> { panic!("nobody can go on") }
+//!     fn request_safepoint(&self, _user_data: usize) {} // each instruction looks for a kill
+//!     fn deadlocked(&self) -> Option<Duration> { panic!("no process can ever run again") }
 //!     fn signalled(&self) {}
 //! }
 //!
-//! let closures = Arc::new(Closures::default());
-//! let vm = Vm::new(closures.clone())?;
-//! let log = Arc::new(Mutex::new(Vec::new()));
+//! const COUNT: &[Op] = &[Op::Increment(3), Op::Jump(0)];
+//! const ECHO: &[Op] = &[Op::Receive(0, 3), Op::Print("received", 3)];
+//! const MAIN: &[Op] = &[
+//!     Op::Channel(0), Op::Spawn(1, COUNT), Op::Spawn(2, ECHO),
+//!     Op::Send(0, 3), Op::Join(2),
+//!     Op::Sleep,
+//!     Op::Kill(1), Op::Join(1),
+//!     Op::Print("joined, and still", 3),
+//! ];
 //!
-//! let (inner, guest, noted) = (vm.clone(), closures.clone(), log.clone());
-//! let main = closures.add(move || {
-//!     let channel = inner.sched(|sched| sched.channel_new(0));
-//!     let (sender, of_sender) = (inner.clone(), noted.clone());
-//!     let body = guest.add(move || {
-//!         of_sender.lock().unwrap().push("sends");
-//!         sender.block_on(|sched| sched.channel_send(channel, 42, Deadline::Never));
-//!     });
-//!     let child = inner.spawn(body, None, Spawned::Now).expect("there is room");
-//!     noted.lock().unwrap().push("waits");
-//!     let wake = inner.block_on(|sched| sched.channel_receive(channel, Deadline::Never));
-//!     assert_eq!(wake.value, 42);
-//!     inner.block_on(|sched| sched.join(child, Deadline::Never));
-//!     inner.stop(); // the VM's run ends with this process
-//! });
-//! vm.spawn_first(main, None, Spawned::Now).expect("there is room");
-//! vm.run();
-//! assert_eq!(*log.lock().unwrap(), ["waits", "sends"]);
-//! # Ok::<(), std::io::Error>(())
+//! let toy = Arc::new(Toy::default());
+//! let vm = Vm::new(toy.clone())?;
+//! toy.vm.set(Arc::downgrade(&vm)).expect("it is set once");
+//! vm.spawn_first(toy.options((MAIN, [0, 0, 0, 42])), None, Spawned::Now)?;
+//! vm.run(); // on this thread, until the first process has ended
+//! assert_eq!(*toy.output.lock().unwrap(), ["received 42", "joined, and still 42"]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What a real interpreter owes beyond that (safepoints, its state per process, which calls may be
-//! retaken) is said in [`guest`], and in `guests/lua`, which is one.
+//! What happens:
+//!
+//! 1. **`MAIN` waits.** A channel of capacity 0 passes a value only when both sides are there.
+//!    `ECHO` has not run yet, so [`channel_send`](vm::Vm::channel_send) makes `MAIN` wait. It
+//!    switches to `COUNT`, which was spawned first.
+//! 2. **`COUNT` is preempted.** It never waits and never yields. After its slice of 10 ms the
+//!    monitor sets [`ATTENTION`](sys::gate::ATTENTION) in the gate of the thread. The next
+//!    instruction calls [`safepoint`](vm::Vm::safepoint), which switches to `ECHO`. It returns when
+//!    `COUNT` is chosen again.
+//! 3. **`ECHO` receives and ends.** `MAIN` becomes runnable, and its join finds that `ECHO` has
+//!    ended.
+//! 4. **`MAIN` blocks in the system.** [`foreign`](vm::Vm::foreign) makes the call outside of the
+//!    VM. When the call is 100 us old, the monitor calls
+//!    [`retake_policy`](guest::Guest::retake_policy) and gives the VM to another native thread,
+//!    where `COUNT` continues. `foreign` returns when `MAIN` is inside again.
+//! 5. **`COUNT` is killed.** [`kill`](vm::Vm::kill) only takes note. `COUNT` sees it at its next
+//!    instruction and returns from [`run`](guest::Guest::run): that is the end of a process. The
+//!    join of `MAIN` ends.
+//!
+//! # Rules for a guest
+//!
+//! - **Touch guest state inside only.** The methods of the trait say where they are called.
+//! - **Let others run often.** A process that neither checks its gate nor calls [`Vm`](vm::Vm)
+//!   keeps the VM.
+//! - **Make calls that may block foreign.** A call that blocks inside stops all processes.
+//! - **Keep nothing of a thread across a switch.** A process may be on another native thread after
+//!   each method of [`Vm`](vm::Vm) that may wait, yield, or enter. So keep neither the address of a
+//!   thread-local nor the guard of a lock.
+//! - **After a wait, look for a kill.** A killed process that waits continues with
+//!   [`WakeReason::Killed`](sched::WakeReason::Killed).
+//! - **Let no panic out.** It ends the program.
+//!
+//! # What a real interpreter adds
+//!
+//! | need | means |
+//! |---|---|
+//! | no check in each instruction | [`signals::install_preempt_handler`](sys::signals::install_preempt_handler): the handler arms the interpreter's own check |
+//! | state per thread, such as `errno` | exchange it in [`switched`](guest::Guest::switched) and [`arrived`](guest::Guest::arrived) |
+//! | cheap foreign calls from C | `gate.h` of `baton-sys`: to leave and to enter is a few plain instructions |
+//! | callbacks from C | pin the process while foreign frames are on its stack: [`enter_cold_pinned`](vm::Vm::enter_cold_pinned) and [`RetakePolicy::Retake`](guest::RetakePolicy::Retake) |
+//! | calls that must not be overlapped | [`RetakePolicy::Stay`](guest::RetakePolicy::Stay) |
+//! | cleanups that a kill must not interrupt | [`set_kill_hold`](sched::Scheduler::set_kill_hold) |
+//! | waits for sockets without a native thread each | [`wait_ready`](vm::Vm::wait_ready), [`select`](vm::Vm::select) |
+//! | events from threads of others | [`wake_from_outside`](vm::Vm::wake_from_outside), [`new_waker`](vm::Vm::new_waker) |
+//! | signals | [`request_signalled`](vm::Vm::request_signalled) in the handler, [`signalled`](guest::Guest::signalled) for the work |
+//! | a name for a stack overflow | [`overflow::set_describe`](sys::overflow::set_describe) |
+//! | the same run again, for tests | [`simulate`](vm::Vm::simulate) and [`count_steps`](vm::Vm::count_steps) |
+//!
+//! # Modules
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`guest`] | the trait that an interpreter implements |
+//! | [`vm`] | the executor: native threads, stacks, the VM lock, idle, preemption |
+//! | [`sched`] | the scheduler as a plain state machine, and what processes wait for |
+//! | [`parameters`], [`counters`] | what can be set and read while a VM runs |
+//! | [`spin`] | whether to spin before a wait in the system: pure policies |
+//! | [`sys`] | the crate `baton-sys`: gates, clocks, signals, stacks |
+//!
+//! # Systems
+//!
+//! Linux on x86-64 and AArch64. Some mechanisms need a newer kernel and have a fallback:
+//! [`sys::features`] lists them.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod counters;
 pub mod guest;
@@ -85,3 +226,7 @@ pub mod parameters;
 pub mod sched;
 pub mod spin;
 pub mod vm;
+
+/// The layer below, whose types the signatures of this crate name: a guest needs no dependency on
+/// `baton-sys` of its own.
+pub use baton_sys as sys;
