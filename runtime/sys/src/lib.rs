@@ -1,26 +1,66 @@
 //! The unsafe fence of the Baton runtime: everything that talks to the processor or the operating
-//! system.
+//! system. It knows no scheduler and no language; `baton-core` builds on it without unsafe code.
+//!
+//! To write an interpreter, begin with `baton-core`, which exports this crate as `sys`. An
+//! interpreter uses a few modules itself:
+//!
+//! | module | what an interpreter does with it |
+//! |---|---|
+//! | [`gate`] | checks whether it is to reach a safepoint; enters and leaves the VM from C (`c/gate.h`) |
+//! | [`signals`] | is preempted by a signal, in place of a check at each instruction; watches signals |
+//! | [`clock`] | names deadlines: points of monotonic time, as one word |
+//! | [`overflow`] | reports which process has overflowed its stack |
+//! | [`reserve`] | makes "out of memory" an error of its language |
+//! | [`activity`], [`features`] | reports threads, and the mechanisms in use |
+//!
+//! The others serve the executor:
 //!
 //! | module | what it wraps |
 //! |---|---|
-//! | [`gate`] | a native thread's words of the VM lock; shared with C through `c/gate.h` |
-//! | [`fiber`] | execution contexts and the switch between them |
-//! | [`clock`] | monotonic time as one word; processor time |
-//! | [`forking`] | what is done around a `fork` |
-//! | [`features`] | which mechanisms with a fallback are in use |
+//! | [`fiber`], [`stack`] | execution contexts and the switch between them; stacks for processes |
+//! | [`owner_cell`] | data that only the owner of a VM touches |
 //! | [`inbox`] | messages from any thread to the owner |
+//! | [`parking`], [`poller`], [`pause`] | waking the owner; its wait in the system; spinning by time |
 //! | [`membarrier`] | asymmetric fences |
-//! | [`overflow`] | faults in guards of stacks |
-//! | [`parking`] | who must wake the owner |
-//! | [`pause`] | spinning by time |
-//! | [`poller`] | the owner's wait |
-//! | [`processors`] | how many processors there are, and who else gets their time |
-//! | [`signals`] | preemption signal, watched signals, alternate stacks |
-//! | [`reserve`] | memory kept in reserve for Rust's collections |
-//! | [`stack`] | stacks for processes |
+//! | [`forking`] | what is done around a `fork` |
+//! | [`processors`], [`promptness`] | how many processors there are; how promptly threads run |
 //! | [`thread`] | native threads that start while a library is loaded |
 //!
-//! It knows no scheduler and no language; `baton-core` builds on it without unsafe code.
+//! # A preempt handler
+//!
+//! The runtime asks a running process to give way in two steps. First it sets
+//! [`ATTENTION`](gate::ATTENTION) in the gate of the process's thread. If the process does not
+//! notice that, its thread gets a signal. An interpreter that checks the gate at each instruction
+//! needs no handler. Others arm their own check in it:
+//!
+//! ```
+//! use baton_sys::gate;
+//! use baton_sys::signals::{Interrupted, ThreadHandle, install_preempt_handler};
+//! use std::sync::atomic::{AtomicBool, Ordering};
+//!
+//! static CHECK: AtomicBool = AtomicBool::new(false); // what the interpreter reads
+//!
+//! extern "C" fn preempt() {
+//!     // Async-signal-safe code only. A thread outside of the VM checks when it enters again.
+//!     if gate::here().slow() & gate::ATTENTION != 0 {
+//!         CHECK.store(true, Ordering::Relaxed);
+//!     }
+//! }
+//!
+//! install_preempt_handler(preempt)?;
+//! gate::here().set_attention(); // the runtime does this from another thread,
+//! assert_eq!(ThreadHandle::current().interrupt(), Interrupted::Sent); // and then this
+//! assert!(CHECK.load(Ordering::Relaxed));
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # Systems
+//!
+//! Linux on x86-64 and AArch64. Where a mechanism needs a newer kernel, there is a fallback:
+//! [`features`] says what is in use.
+//!
+//! Under `--cfg loom` only the modules with model checks exist.
+#![warn(missing_docs)]
 
 pub mod gate;
 pub mod owner_cell;
