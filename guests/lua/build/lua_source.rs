@@ -1,7 +1,7 @@
 // Where Lua's sources are and how they are compiled: shared by the build scripts of the guest and
 // of the bench's stock host.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Flags for every file of Lua, the same for Baton's Lua and for the stock one that it is measured
@@ -14,34 +14,64 @@ pub(crate) const LUA_FLAGS: &[&str] = &[
     "-DLUA_COMPAT_5_3",
 ];
 
+/// How the directory of the crate `lua-src` begins, in the version that the manifest wants.
+const LUA_SRC: &str = "lua-src-551.";
+
 /// The directory of the sources of Lua 5.4 inside the crate `lua-src`.
 pub(crate) fn lua_source_directory() -> PathBuf {
-    let text = cargo_metadata();
-    let crate_directory = text
-        .split('"')
-        .find(|word| word.ends_with("Cargo.toml") && word.contains("lua-src-"))
-        .map(|manifest| {
-            PathBuf::from(manifest)
-                .parent()
-                .map(PathBuf::from)
-                .unwrap_or_default()
-        })
-        .expect("the crate lua-src is a dependency");
-    std::fs::read_dir(&crate_directory)
-        .expect("the crate's directory is readable")
-        .filter_map(Result::ok)
-        .map(|entry| entry.path())
-        .find(|path| {
-            path.file_name()
-                .is_some_and(|name| name.to_string_lossy().starts_with("lua-5.4"))
-        })
+    let crate_directory = directory_in_metadata()
+        .or_else(|complaint| directory_in_registries().ok_or(complaint))
+        .unwrap_or_else(|complaint| panic!("cannot find the crate lua-src: {complaint}"));
+    entries_of(&crate_directory)
+        .find(|path| name_of(path).starts_with("lua-5.4"))
         .expect("the crate lua-src holds Lua 5.4")
+}
+
+/// The directory of the crate `lua-src`, as cargo knows it.
+fn directory_in_metadata() -> Result<PathBuf, String> {
+    let text = cargo_metadata()?;
+    text.split('"')
+        .find(|word| word.ends_with("Cargo.toml") && word.contains("lua-src-"))
+        .and_then(|manifest| Some(Path::new(manifest).parent()?.to_path_buf()))
+        .ok_or_else(|| "it is no dependency".to_owned())
+}
+
+/// The same, where cargo cannot be asked: this package is built by itself, with packages beside it
+/// that no registry has yet, or without a network. Cargo has unpacked all sources by then.
+fn directory_in_registries() -> Option<PathBuf> {
+    let own = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR")?);
+    let cargo_home = std::env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let registries = cargo_home
+        .into_iter()
+        .flat_map(|home| entries_of(&home.join("registry/src")));
+    own.parent()
+        .map(Path::to_path_buf)
+        .into_iter()
+        .chain(registries)
+        .flat_map(|registry| entries_of(&registry))
+        .filter(|path| name_of(path).starts_with(LUA_SRC))
+        .max()
+}
+
+fn entries_of(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    std::fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
 }
 
 /// What `cargo metadata` says. A fresh machine has fetched only the crates that its own build
 /// needs, and metadata wants those of every platform and of the tests too: where they are missing,
 /// the second try fetches them.
-fn cargo_metadata() -> String {
+fn cargo_metadata() -> Result<String, String> {
     let cargo = std::env::var_os("CARGO").expect("cargo sets CARGO");
     let mut complaint = String::new();
     for reach in [&["--offline"][..], &[]] {
@@ -51,9 +81,9 @@ fn cargo_metadata() -> String {
             .output()
             .expect("cargo metadata runs");
         if output.status.success() {
-            return String::from_utf8_lossy(&output.stdout).into_owned();
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
         complaint = String::from_utf8_lossy(&output.stderr).into_owned();
     }
-    panic!("cargo metadata, which tells where the crate lua-src is, failed: {complaint}");
+    Err(format!("cargo metadata failed: {complaint}"))
 }
