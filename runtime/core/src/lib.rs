@@ -190,6 +190,7 @@
 //! | need | means |
 //! |---|---|
 //! | no check in each instruction | [`signals::install_preempt_handler`](sys::signals::install_preempt_handler): the handler arms the interpreter's own check |
+//! | a heap without a mutex | [`OwnerCell`](sys::owner_cell::OwnerCell), or unsafe code that relies on being inside |
 //! | state per thread, such as `errno` | exchange it in [`switched`](guest::Guest::switched) and [`arrived`](guest::Guest::arrived) |
 //! | cheap foreign calls from C | `gate.h` of `baton-sys`: to leave and to enter is a few plain instructions |
 //! | callbacks from C | pin the process while foreign frames are on its stack: [`enter_cold_pinned`](vm::Vm::enter_cold_pinned) and [`RetakePolicy::Retake`](guest::RetakePolicy::Retake) |

@@ -9,14 +9,14 @@
 //! | for | methods | where |
 //! |---|---|---|
 //! | a VM's life | [`new`](Vm::new), [`spawn_first`](Vm::spawn_first), [`simulate`](Vm::simulate), [`run`](Vm::run) | any thread, in this order |
-//! | its end | [`stop`](Vm::stop) | inside |
+//! | the end of the VM | [`stop`](Vm::stop) | inside |
 //! | processes | [`spawn`](Vm::spawn), [`kill`](Vm::kill), [`suspend`](Vm::suspend), [`forget`](Vm::forget) | inside |
 //! | letting others run | [`safepoint`](Vm::safepoint), [`yield_now`](Vm::yield_now), [`yield_to`](Vm::yield_to) | inside |
 //! | keeping others out | [`enter_critical`](Vm::enter_critical), [`leave_critical`](Vm::leave_critical) | inside |
 //! | waits | [`block_on`](Vm::block_on), [`sleep_until`](Vm::sleep_until), [`select`](Vm::select), [`wait_ready`](Vm::wait_ready) | inside |
 //! | objects without a wait | [`with_sched`](Vm::with_sched), [`sched`](Vm::sched) | inside |
 //! | foreign calls | [`foreign`](Vm::foreign), [`leave`](Vm::leave), [`offload`](Vm::offload) | inside; then the process is outside |
-//! | their end | [`enter`](Vm::enter), [`enter_cold_pinned`](Vm::enter_cold_pinned) for a callback | outside, by the process that left |
+//! | the end of a foreign call | [`enter`](Vm::enter), [`enter_cold_pinned`](Vm::enter_cold_pinned) for a callback | outside, by the process that left |
 //! | native threads | [`bind_to_thread`](Vm::bind_to_thread), [`set_pinned`](Vm::set_pinned) | inside |
 //! | events from other threads | [`wake_from_outside`](Vm::wake_from_outside), [`resume_from_outside`](Vm::resume_from_outside), [`signal_from_outside`](Vm::signal_from_outside) | any thread |
 //! | events from signal handlers | [`request_signalled`](Vm::request_signalled), [`Waker::wake`] | any thread, signal handlers |
