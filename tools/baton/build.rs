@@ -1,7 +1,8 @@
-//! Compiles the command line, which is C, against the guest's Lua headers.
+//! Compiles the command line, which is C, against the guest's Lua headers; and modules that a test
+//! program links.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn main() {
     println!("cargo::rerun-if-changed=c");
@@ -17,7 +18,9 @@ fn main() {
             "c/completion.c",
             "c/terminal.c",
         ])
-        .include(include)
+        .include(&include)
+        // The command line's functions count as Lua's own (guests/lua/c/seam/frames.c).
+        .define("lua_pushcclosure", "baton_stock_pushcclosure")
         .define(
             "BATON_VERSION",
             format!("\"{}\"", env!("CARGO_PKG_VERSION")).as_str(),
@@ -25,6 +28,23 @@ fn main() {
         .warnings(true)
         .extra_warnings(true)
         .compile("baton_standalone");
+    compile_linked_modules(&include);
     // Compiled Lua modules resolve the C API from the executable.
     println!("cargo::rustc-link-arg-bins=-rdynamic");
+}
+
+/// For `tests/linked_modules.rs`, which names the library.
+fn compile_linked_modules(include: &Path) {
+    println!("cargo::rerun-if-changed=tests/linked");
+    println!("cargo::rerun-if-changed=tests/modules");
+    cc::Build::new()
+        .files([
+            "tests/linked/host.c",
+            "tests/modules/blocker.c",
+            "tests/modules/latch.c",
+        ])
+        .include(include)
+        .warnings(true)
+        .cargo_metadata(false)
+        .compile("baton_linked_modules");
 }

@@ -12,7 +12,7 @@
 **                                                                            long
 **   functions of the ffi      retaken; what else may run meanwhile is the program's business
 **   table.* and others of Lua's  exclusive: they keep their atomicity
-**   C modules                 by their policy (policies.c); exclusive if none is known
+**   C modules, linked ones too  by their policy (policies.c); exclusive if none is known
 **
 ** A process with frames of foreign C code below continues only on its own thread: that code may
 ** have kept the address of something thread-local, such as errno.

@@ -35,11 +35,12 @@ enum noted_as {
   IS_CONCURRENT
 };
 
-/* The object file of loaded modules; or, as long as nothing was loaded, what was declared about a
-   module of a name. */
+/* The object file of loaded modules; or a module that is linked into the executable; or, as long as
+   nothing was loaded, what was declared about a module of a name. */
 struct baton_module {
   struct baton_module *next;
-  const char *low, *high; /* its code; both NULL: a declaration for a module to come */
+  const char *low, *high; /* its code; both NULL: linked, or a declaration for a module to come */
+  lua_CFunction opener;   /* NULL but for a linked module: what pushed its functions */
   enum policy policy;
   /* where that is from; NULL: declared, or nothing is known */
   const struct baton_built_in_policy *known;
@@ -56,18 +57,27 @@ struct baton_module {
 ** Finding
 ** ======================================================= */
 
+static struct baton_module *find_linked(struct baton_vm *vm, lua_CFunction function) {
+  struct baton_module *module;
+  for (; function != NULL; function = baton_lua_pusher_of(function))
+    for (module = vm->modules; module != NULL; module = module->next)
+      if (module->opener == function) return module;
+  return NULL;
+}
+
 static struct baton_module *find_by_address(struct baton_vm *vm, lua_CFunction function) {
   const char *address = (const char *)function;
   struct baton_module *module;
   for (module = vm->modules; module != NULL; module = module->next)
     if (address >= module->low && address < module->high) return module;
-  return NULL;
+  return baton_lua_is_linked(function) ? find_linked(vm, function) : NULL;
 }
 
 static struct baton_module *find_declaration(struct baton_vm *vm, const char *name) {
   struct baton_module *module;
   for (module = vm->modules; module != NULL; module = module->next)
-    if (module->low == NULL && strcmp(module->name, name) == 0) return module;
+    if (module->low == NULL && module->opener == NULL && strcmp(module->name, name) == 0)
+      return module;
   return NULL;
 }
 
@@ -104,16 +114,25 @@ static int look_at_object_file(struct dl_phdr_info *info, size_t size, void *dat
   return 0;
 }
 
+/* The first of the functions that led to this linked one. */
+static lua_CFunction opener_of(lua_CFunction function) {
+  lua_CFunction pusher;
+  while ((pusher = baton_lua_pusher_of(function)) != NULL) function = pusher;
+  return function;
+}
+
 /* The module that the function is of; made known if it was not. NULL: the function is our own, or
    memory is short. Inside the VM. */
 static struct baton_module *module_of(
     struct baton_vm *vm, lua_CFunction function, const char *name) {
   struct baton_module *module = find_by_address(vm, function);
   struct range range = {(const char *)function, NULL, NULL};
-  if (module != NULL) return module;
-  if (baton_lua_is_ours(function) || !dl_iterate_phdr(look_at_object_file, &range)) return NULL;
+  const int is_linked = baton_lua_is_linked(function);
+  if (module != NULL || baton_lua_is_ours(function)) return module;
+  if (!is_linked && !dl_iterate_phdr(look_at_object_file, &range)) return NULL;
   module = add_module(vm, name);
   if (module == NULL) return NULL;
+  if (is_linked) module->opener = opener_of(function);
   module->low = range.low;
   module->high = range.high;
   return module;
@@ -347,6 +366,7 @@ void baton_lua_module_loaded(lua_State *L, const char *name, lua_CFunction loade
   const struct baton_built_in_policy *known = baton_lua_built_in_policy(name);
   if (process == NULL || loader == NULL) return;
   index = lua_absindex(L, index);
+  baton_lua_note_opener(loader);
   baton_enter(L);
   module = module_of(process->vm, loader, name);
   declared = find_declaration(process->vm, name);

@@ -86,8 +86,8 @@ static int require_ffi(lua_State *L) {
   return 1;
 }
 
-/* A searcher of package.searchers (upvalue 1) whose loaders are C functions. If it is the last one
-   (upvalue 2), plain `ffi` is ours if nobody else has one. */
+/* A searcher of package.searchers (upvalue 1) whose loaders may be C functions of modules. If it is
+   the last one (upvalue 2), plain `ffi` is ours if nobody else has one. */
 static int search(lua_State *L) {
   int results;
   const int may_be_ours =
@@ -97,7 +97,7 @@ static int search(lua_State *L) {
   lua_insert(L, 1);
   lua_call(L, 1, LUA_MULTRET);
   results = lua_gettop(L);
-  if (results > 0 && lua_iscfunction(L, 1)) {
+  if (results > 0 && lua_iscfunction(L, 1) && !baton_lua_is_ours(lua_tocfunction(L, 1))) {
     lua_pushvalue(L, 1);
     lua_pushcclosure(L, open_on_permanent_state, 1);
     lua_replace(L, 1);
@@ -278,10 +278,11 @@ void baton_lua_open_require(lua_State *L) {
   lua_pushcclosure(L, require, 1);
   lua_setglobal(L, "require");
   lua_getfield(L, -1, "searchers");
-  for (i = 3; i <= 4; i++) {
+  for (i = 1; i <= 4; i++) {
+    if (i == 2) continue; /* its loaders are Lua functions */
     lua_rawgeti(L, -1, i);
     /* it loads the library; what it reads and writes is the call's own, or behind the API */
-    baton_lua_note_function(lua_tocfunction(L, -1));
+    if (i > 2) baton_lua_note_function(lua_tocfunction(L, -1));
     lua_pushboolean(L, i == 4);
     lua_pushcclosure(L, search, 2);
     lua_rawseti(L, -2, i);

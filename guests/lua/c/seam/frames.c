@@ -5,6 +5,7 @@
 #include "seam/internals.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What the folders above have installed. */
@@ -14,13 +15,127 @@ struct baton_seam_hooks baton_seam_hooks;
 ** Functions
 ** ======================================================= */
 
-/* The text of the executable: our own C, Lua's and the runtime's. */
-extern char __executable_start[];
-extern char etext[];
+/*
+** A module may be linked into the executable, as Lua and the guest are. So the address alone does
+** not tell whether a function is ours.
+**
+** Our own C files push functions by Lua's lua_pushcclosure, which seam.h gives another name. All
+** other code calls the functions below. They note each function of the executable that other code
+** pushes. What is not noted is ours.
+**
+** Other code may also push a function of ours, which it got from lua_tocfunction. So that notes a
+** function that is ours before it hands it out.
+**
+** A note keeps the function that pushed the noted one. Thus it leads to the function that opened
+** the module.
+*/
+struct note {
+  struct note *next; /* in its bucket; written before the note is in the bucket */
+  lua_CFunction function;
+  lua_CFunction pushed_by; /* a linked function, or NULL; atomic */
+  int is_ours;
+};
 
-int baton_lua_is_ours(lua_CFunction function) {
-  const char *address = (const char *)function;
-  return address >= __executable_start && address < etext;
+/* Heads of lists, by function. Any thread adds notes, at the head, and none is ever removed. */
+static struct note *notes[256];
+
+int baton_functions_are_linked;
+
+static struct note **bucket_of(lua_CFunction function) {
+  const uint64_t hash = (uint64_t)(uintptr_t)function * UINT64_C(0x9E3779B97F4A7C15);
+  return &notes[hash >> 56];
+}
+
+static struct note *find_in(struct note *note, lua_CFunction function) {
+  while (note != NULL && note->function != function) note = note->next;
+  return note;
+}
+
+static struct note *find_note(lua_CFunction function) {
+  /* Acquire: pairs with the exchange in `add_note`. */
+  return find_in(__atomic_load_n(bucket_of(function), __ATOMIC_ACQUIRE), function);
+}
+
+/* Returns the function's note, which may be an older one; NULL: out of memory. */
+static struct note *add_note(lua_CFunction function, lua_CFunction pushed_by, int is_ours) {
+  struct note **bucket = bucket_of(function), *found, *note = malloc(sizeof *note);
+  if (note == NULL) return NULL;
+  note->function = function;
+  note->pushed_by = pushed_by;
+  note->is_ours = is_ours;
+  /* Relaxed: the exchange below publishes it, and Lua has the function only after that. */
+  if (!is_ours) __atomic_store_n(&baton_functions_are_linked, 1, __ATOMIC_RELAXED);
+  /* Acquire: as in `find_note`. */
+  note->next = __atomic_load_n(bucket, __ATOMIC_ACQUIRE);
+  do {
+    if ((found = find_in(note->next, function)) != NULL) {
+      free(note);
+      return found;
+    }
+    /* Release: pairs with the loads in `find_note` and here. */
+  } while (!__atomic_compare_exchange_n(
+      bucket, &note->next, note, 0, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE));
+  return note;
+}
+
+int baton_lua_is_linked(lua_CFunction function) {
+  const struct note *note = find_note(function);
+  return note != NULL && !note->is_ours;
+}
+
+lua_CFunction baton_lua_pusher_of(lua_CFunction function) {
+  const struct note *note = find_note(function);
+  /* Relaxed: it only leads to another note. */
+  return note != NULL ? __atomic_load_n(&note->pushed_by, __ATOMIC_RELAXED) : NULL;
+}
+
+void baton_lua_note_opener(lua_CFunction function) {
+  struct note *note = find_note(function);
+  /* Relaxed: as above. */
+  if (note != NULL) __atomic_store_n(&note->pushed_by, NULL, __ATOMIC_RELAXED);
+}
+
+/* Code that is not ours pushes the function. */
+static void note_pushed(lua_State *L, lua_CFunction function) {
+  lua_CFunction pusher;
+  if (!baton_lua_is_in_executable(function) || find_note(function) != NULL) return;
+  pusher = baton_lua_running_function(L);
+  if (pusher != NULL && !baton_lua_is_linked(pusher)) pusher = NULL;
+  if (add_note(function, pusher, 0) == NULL) {
+    baton_enter(L);
+    luaD_throw(L, LUA_ERRMEM);
+  }
+}
+
+#undef lua_pushcclosure
+#undef lua_tocfunction
+#undef luaL_setfuncs
+#undef luaL_requiref
+
+LUA_API void lua_pushcclosure(lua_State *L, lua_CFunction function, int upvalues) {
+  note_pushed(L, function);
+  baton_stock_pushcclosure(L, function, upvalues);
+}
+
+LUA_API lua_CFunction lua_tocfunction(lua_State *L, int index) {
+  const lua_CFunction function = baton_stock_tocfunction(L, index);
+  /* Without memory for the note, the function counts as another module's when it is pushed. */
+  if (function != NULL && baton_lua_is_in_executable(function) && find_note(function) == NULL)
+    add_note(function, NULL, 1);
+  return function;
+}
+
+LUALIB_API void luaL_setfuncs(lua_State *L, const luaL_Reg *functions, int upvalues) {
+  const luaL_Reg *entry;
+  for (entry = functions; entry->name != NULL; entry++)
+    if (entry->func != NULL) note_pushed(L, entry->func);
+  baton_stock_setfuncs(L, functions, upvalues);
+}
+
+LUALIB_API void luaL_requiref(lua_State *L, const char *name, lua_CFunction open, int is_global) {
+  note_pushed(L, open);
+  baton_lua_note_opener(open);
+  baton_stock_requiref(L, name, open, is_global);
 }
 
 /* Finalizers of our own that neither wait nor call back. Written when modules are opened, inside

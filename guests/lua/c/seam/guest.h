@@ -58,7 +58,12 @@ void baton_lua_note_quick_finalizer(lua_CFunction function);
 int baton_lua_never_waits(lua_CFunction function);
 /* A state on which a process begins. */
 void baton_lua_begin_steps(lua_State *L);
-int baton_lua_is_ours(lua_CFunction function);
+/* Whether other code has pushed this function of the executable, and it is none of ours. */
+int baton_lua_is_linked(lua_CFunction function);
+/* The linked function that first pushed this one; NULL: none, or not known. */
+lua_CFunction baton_lua_pusher_of(lua_CFunction function);
+/* The function opens a module: the function that pushed it is of no interest. */
+void baton_lua_note_opener(lua_CFunction function);
 /* The C function that `L` is in, if it is in one. */
 lua_CFunction baton_lua_running_function(lua_State *L);
 /* What the call of the function that runs is about and nobody else may touch while others run

@@ -74,6 +74,26 @@ static inline lua_CFunction baton_lua_function_of(const CallInfo *ci) {
   }
 }
 
+/* frames.c: whether functions of other modules lie in the executable. Atomic. */
+extern __attribute__((visibility("hidden"))) int baton_functions_are_linked;
+
+/* The code of the executable. */
+extern char __executable_start[];
+extern char etext[];
+
+static inline int baton_lua_is_in_executable(lua_CFunction function) {
+  const char *address = (const char *)function;
+  return address >= __executable_start && address < etext;
+}
+
+/* Whether the function is Lua's, the guest's or the command line's. */
+static inline int baton_lua_is_ours(lua_CFunction function) {
+  if (!baton_lua_is_in_executable(function)) return 0;
+  /* Relaxed: see add_note in frames.c. */
+  return luai_likely(!__atomic_load_n(&baton_functions_are_linked, __ATOMIC_RELAXED)) ||
+      !baton_lua_is_linked(function);
+}
+
 /* The state on which the process's code runs now. */
 static inline lua_State *baton_lua_innermost(const struct baton_process *process) {
   return process->resumed != NULL ? process->resumed->L : process->L;

@@ -3,7 +3,7 @@
 **
 ** What it changes, file by file (build.rs defines BATON_IN_* for the files named):
 **   all files    lua_lock/lua_unlock are enter/leave; luai_threadyield does nothing; modules are
-**                searched where Debian's Lua does
+**                searched where Debian's Lua does; functions are pushed as our own
 **   ldebug.c     luaG_traceexec becomes stock; ours asks for a safepoint first; lua_sethook leaves
 **                a simulated run its own trap
 **   ldo.c        LUAI_THROW finds the handler on the current C stack; luaD_shrinkstack is wrapped;
@@ -113,6 +113,12 @@ struct lua_longjmp *baton_lua_throw_target(struct lua_State *L, struct lua_longj
   } while (0)
 #define LUAI_TRY(L, c, a) if (_setjmp((c)->b) == 0) { a }
 #define luai_jmpbuf jmp_buf
+
+/* Our own files push our own functions. Modules get these names from frames.c. */
+#define lua_pushcclosure baton_stock_pushcclosure
+#define lua_tocfunction baton_stock_tocfunction
+#define luaL_setfuncs baton_stock_setfuncs
+#define luaL_requiref baton_stock_requiref
 
 #if defined(BATON_IN_LAUXLIB)
 #define luaL_traceback baton_stock_traceback
