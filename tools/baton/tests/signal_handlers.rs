@@ -55,6 +55,48 @@ fn an_overflow_in_the_middle_of_malloc_is_told_of() {
         .complained(&overflow_report("in_malloc"));
 }
 
+/// Guards: the handler of SIGINT changed the signal's action through a table that the VM's owner
+/// may be changing. Two interrupts cover the handler's two ends.
+#[test]
+fn sigint_in_the_middle_of_malloc_interrupts_and_a_second_one_ends_the_program() {
+    const SIGINT: i32 = 2;
+    let interrupt = "pcall(function() C.malloc(0x5EED1) while true do end end)";
+    let got = with_raising_malloc(&format!(
+        "local ffi = require 'baton.ffi'
+         ffi.cdef 'void *malloc(size_t)'
+         local C = ffi.C
+         io.stderr:write(select(2, {interrupt}))
+         io.stderr:write ' caught'
+         {interrupt}"
+    ))
+    .run();
+    got.ended_by_signal(SIGINT)
+        .complained("interrupted! caught");
+}
+
+/// A channel takes SIGINT over from the handler, and gives it back when it is closed.
+#[test]
+fn a_channel_for_sigint_leaves_the_second_interrupt_deadly() {
+    const SIGINT: i32 = 2;
+    let got = with_raising_malloc(
+        "local ffi = require 'baton.ffi'
+         ffi.cdef 'void *malloc(size_t)'
+         local malloc = ffi.C.malloc
+         print(pcall(function() malloc(0x5EED1) while true do end end))
+         local signals = process.signals 'INT'
+         malloc(0x5EED1)
+         print(signals:receive())
+         signals:close()
+         io.stdout:flush()
+         malloc(0x5EED1)
+         while true do end",
+    )
+    .run();
+    got.ended_by_signal(SIGINT);
+    assert!(got.stdout.contains("interrupted!"), "{got}");
+    assert!(got.stdout.ends_with("\nINT\n"), "{got}");
+}
+
 /// The preemption signal's handler, that of a signal's channel and SIGQUIT's.
 #[test]
 fn handlers_that_interrupt_malloc_take_no_memory() {

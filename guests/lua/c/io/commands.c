@@ -22,11 +22,7 @@
 
 extern char **environ;
 
-static volatile sig_atomic_t has_interrupts;
-
-int baton_lua_command_has_interrupts(void) { return has_interrupts; }
-
-void baton_lua_forget_command(void) { has_interrupts = 0; }
+void baton_lua_forget_command(void) { baton_lua_give_interrupts_to_command(0); }
 
 /* A handler of the program's for SIGCHLD is not to take the command's end from it: the signal is
    held back on the thread then, which nobody else may run on. */
@@ -111,8 +107,8 @@ int baton_run_command(const char *command) {
   int is_interrupted_one, status;
   if (command == NULL) return system(NULL);
   is_interrupted_one = process != NULL && process == baton_lua_whom_to_interrupt(process->vm);
-  if (is_interrupted_one) has_interrupts = 1;
+  if (is_interrupted_one) baton_lua_give_interrupts_to_command(1);
   status = run(command);
-  if (is_interrupted_one) has_interrupts = 0;
+  if (is_interrupted_one) baton_lua_give_interrupts_to_command(0);
   return status;
 }

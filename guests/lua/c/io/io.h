@@ -14,9 +14,6 @@
 void baton_lua_open_io(lua_State *L);
 
 /* commands.c */
-/* Whether SIGINT is for the command that the process runs which it would be for. In signal
-   handlers, too. */
-int baton_lua_command_has_interrupts(void);
 /* In a fork's child: the command is the parent's. */
 void baton_lua_forget_command(void);
 

@@ -1,12 +1,13 @@
 /*
 ** SIGINT raises in the main process; SIGQUIT reports all processes. The handlers only note and
-** kick.
+** kick. Of other files they call only functions of seam/signal_safe.c.
 */
 #include "program/program.h"
 #include "io/io.h"
 #include "objects/objects.h"
 #include "state/state.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 
@@ -14,17 +15,28 @@ static int is_watching; /* set once */
 
 static volatile sig_atomic_t interrupt_wanted, report_wanted;
 
+/* Whether SIGINT has come since the main process was last made interruptible. */
+static volatile sig_atomic_t was_interrupted;
+
 static void on_interrupt(int signal) {
+  const int saved_errno = errno;
   if (baton_lua_command_has_interrupts()) return;
-  baton_lua_set_action(signal, SIG_DFL); /* a second one ends the program */
+  if (was_interrupted) {
+    baton_lua_end_by_signal(signal);
+    return;
+  }
+  was_interrupted = 1;
   interrupt_wanted = 1;
   baton_lua_ask_for_safepoint();
+  errno = saved_errno;
 }
 
 static void on_quit(int signal) {
+  const int saved_errno = errno;
   (void)signal;
   report_wanted = 1;
   baton_lua_ask_for_safepoint();
+  errno = saved_errno;
 }
 
 void baton_lua_watch_signals(struct baton_vm *vm) {
@@ -34,7 +46,9 @@ void baton_lua_watch_signals(struct baton_vm *vm) {
 }
 
 void baton_lua_set_interruptible(int on) {
-  if (is_watching) baton_lua_set_action(SIGINT, on ? on_interrupt : SIG_DFL);
+  if (!is_watching) return;
+  was_interrupted = 0;
+  baton_lua_set_action(SIGINT, on ? on_interrupt : SIG_DFL);
 }
 
 int baton_lua_report_wanted(void) {

@@ -86,6 +86,11 @@ void baton_lua_preempt(void);
 void baton_lua_have_signals_for(struct baton_vm *vm);
 /* Has baton_lua_signalled called soon. */
 void baton_lua_ask_for_safepoint(void);
+/* While a command of the main process runs, SIGINT is for the command alone. Not in a handler. */
+void baton_lua_give_interrupts_to_command(int has);
+int baton_lua_command_has_interrupts(void);
+/* In the signal's handler: the signal ends the program as soon as the handler returns. */
+void baton_lua_end_by_signal(int signal);
 /* If the address, where this thread has faulted, is in the guard of the stack of its process, says
    so on stderr and answers 1. Nothing may run on that stack afterwards. */
 int baton_lua_report_overflow(uintptr_t address);

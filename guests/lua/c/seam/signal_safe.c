@@ -3,7 +3,8 @@
 ** in Lua, inside the VM or outside.
 **
 ** These functions call each other, and of others only what POSIX calls async-signal-safe: write,
-** memcpy, strcmp, strlen and strnlen. They take no lock, no memory and no part in entering the VM.
+** memcpy, strcmp, strlen, strnlen, sigemptyset, sigaction and raise. They take no lock, no memory
+** and no part in entering the VM.
 ** One call leads out of the C files: `baton_rs_request_signalled`, which sets a bit and writes to a
 ** descriptor.
 **
@@ -12,6 +13,7 @@
 */
 #include "seam/internals.h"
 
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -51,6 +53,28 @@ void baton_lua_ask_for_safepoint(void) {
   __atomic_fetch_or(&baton_gate_here()->slow, BATON_SLOW_ATTENTION, __ATOMIC_ACQ_REL);
   baton_lua_preempt();
   baton_rs_request_signalled(program->executor);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Interrupts
+** ======================================================= */
+
+/* Whether SIGINT is only for a command that the main process runs. Written outside of handlers. */
+static volatile sig_atomic_t command_has_interrupts;
+
+void baton_lua_give_interrupts_to_command(int has) { command_has_interrupts = has; }
+
+int baton_lua_command_has_interrupts(void) { return command_has_interrupts; }
+
+void baton_lua_end_by_signal(int signal) {
+  struct sigaction action;
+  action.sa_handler = SIG_DFL;
+  action.sa_flags = 0;
+  sigemptyset(&action.sa_mask);
+  sigaction(signal, &action, NULL);
+  raise(signal);
 }
 
 /* }====================================================== */

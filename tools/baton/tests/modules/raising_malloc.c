@@ -10,6 +10,8 @@
 
 /* A size that no program asks for by chance: such a call overflows the stack in the middle. */
 #define ENDLESS 0x5EED5EED
+/* Another one: such a call raises SIGINT in the middle. */
+#define INTERRUPTED 0x5EED1
 
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
@@ -52,6 +54,7 @@ void *malloc(size_t size) {
   void *block;
   begin();
   if (size == ENDLESS) endless(NULL);
+  if (size == INTERRUPTED) raise_if_handled(SIGINT);
   block = __libc_malloc(size);
   end();
   return block;
