@@ -59,7 +59,10 @@ fn writes_in_both_ways(code: &str, line: &str) {
     for way in WAYS {
         let outcome = way(code).run();
         outcome.succeeds().quietly();
-        assert!(outcome.stdout.contains(line), "{line:?} expected\n{outcome}");
+        assert!(
+            outcome.stdout.contains(line),
+            "{line:?} expected\n{outcome}"
+        );
     }
 }
 
@@ -73,13 +76,11 @@ fn the_modules_are_linked() {
 #[test]
 fn the_warning_about_a_linked_module_names_it() {
     for way in WAYS {
-        let mut program = way(
-            "process.params.warn_blocked = 0.02
+        let mut program = way("process.params.warn_blocked = 0.02
              local blocker = require 'blocker'
              process.spawn({ daemon = true }, function() while true do process.sleep(0.001) end end)
              process.yield()
-             while true do blocker.block_ms(400) end",
-        )
+             while true do blocker.block_ms(400) end")
         .start();
         program.await_stderr("'block_ms' of the module 'blocker' keeps all other processes");
         program.await_stderr("process.concurrent('blocker', 'object')");
@@ -108,14 +109,12 @@ fn a_policy_is_for_all_functions_of_a_linked_module() {
 #[test]
 fn a_policy_is_for_one_linked_module_only() {
     for way in WAYS {
-        let mut program = way(
-            "process.params.warn_blocked = 0.02
+        let mut program = way("process.params.warn_blocked = 0.02
              process.concurrent('latch', 'object')
              local latch, blocker = require 'latch', require 'blocker'
              process.spawn({ daemon = true }, function() while true do process.sleep(0.001) end end)
              process.yield()
-             while true do blocker.block_ms(400) end",
-        )
+             while true do blocker.block_ms(400) end")
         .start();
         program.await_stderr("of the module 'blocker' keeps all other processes waiting");
     }
