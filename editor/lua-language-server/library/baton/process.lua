@@ -692,7 +692,7 @@ function Barrier:wait(timeout) end
 ---@field spin_time number seconds spun in all
 ---@field spin_budget_left number seconds that `"learned"` may spin in vain now
 ---@field park_cost number seconds from a wake-up until the program runs, in nearly all cases
----@field handovers integer moves of the VM from one native thread to another
+---@field handovers integer times that a native thread gave the VM lock to another one; retakes are not counted
 ---@field threads integer native threads
 ---@field threads_named integer native threads with names, "main" not counted
 ---@field threads_started integer native threads started
