@@ -7,8 +7,8 @@
 ---@class baton.ffi
 ---@field C baton.ffi.Library the program, with the libraries that it has loaded
 ---@field nullptr baton.ffi.Cdata a null pointer, to compare others with
----@field os "Linux" | "OSX" | "POSIX"
----@field arch "x64" | "arm64"
+---@field os "Linux" | "OSX" | "POSIX" the operating system
+---@field arch "x64" | "arm64" the processor
 local ffi = {}
 
 ---A C value: a number, pointer, array, structure or union.
@@ -109,7 +109,9 @@ function ffi.alignof(type) end
 ---Returns the offset of a member in bytes; for a bit-field also its first bit and its width.
 ---@param type baton.ffi.AnyType
 ---@param member string
----@return integer? offset, integer? first, integer? width
+---@return integer? offset
+---@return integer? first
+---@return integer? width
 function ffi.offsetof(type, member) end
 
 ---Returns whether a value has a type, or points to a structure of that type.

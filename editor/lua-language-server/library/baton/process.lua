@@ -652,7 +652,7 @@ function Barrier:wait(timeout) end
 ---@field guard_pages "madvise" | "mprotect" how stacks get their guard pages
 ---@field poller "epoll_pwait2" | "timerfd" | "polling" how the program waits for deadlines
 ---@field clock string the clock of `process.now`
----@field architecture string
+---@field architecture string the processor
 ---@field preemption boolean whether this build preempts processes
 
 ---What `process.stats` returns: counters since the start of the program, and present numbers.
