@@ -1,9 +1,9 @@
--- Many clients of examples/chat_server.lua at once: each says something, and hears everybody.
+-- Many clients of examples/chat_server.lua at once. Each sends messages, and receives those of all.
 --
 --   baton examples/chat_load.lua [-n CLIENTS] [-m MESSAGES] [-p PORT] [-h HOST]
 --
--- Prints how long it took, and how many messages arrived in a second. The status is 1 if one is
--- missing.
+-- Prints how long it took, and how many messages arrived in a second. The status is 1 if a message
+-- is missing.
 
 local process = require "baton.process"
 local socket = require "socket"
@@ -22,7 +22,7 @@ local count, messages = options["-n"], options["-m"]
 local everybody_is_there = process.barrier(count)
 local everybody_has_heard = process.barrier(count)
 
--- Returns when the line has come.
+-- Returns when the line has arrived.
 local function await(connection, wanted)
   repeat
     local line = assert(connection:receive())
@@ -44,10 +44,10 @@ local function live(number)
   await(connection, "* " .. name .. " has joined")
   everybody_is_there:wait()
   process.scope(function(scope)
-    scope:spawn(hear, connection) -- while we speak
+    scope:spawn(hear, connection) -- while this process sends
     for i = 1, messages do assert(connection:send("message " .. i .. "\n")) end
   end)
-  everybody_has_heard:wait() -- nobody leaves before
+  everybody_has_heard:wait() -- until then no client leaves
   connection:send "/quit\n"
 end
 

@@ -2,27 +2,27 @@
 --
 --   baton examples/chat_server.lua [-p PORT] [-b ADDRESS]
 --
--- Then, for instance: nc localhost 4000. The first line that a client sends is its name; "/who"
--- lists who is there, "/quit" leaves. The server prints its port, and ends when its standard input
--- does (Ctrl-D): it accepts nobody any more, lets what was said arrive within a second, and ends.
+-- Connect with: nc localhost 4000. The first line that a client sends is its name. "/who" lists the
+-- clients, "/quit" leaves. The server prints its port. At the end of its standard input (Ctrl-D) it
+-- accepts no more clients, gives the last messages a second to arrive, and ends.
 --
--- Each client has two processes. One waits in socket:receive and hands each line to all outboxes;
--- the other one takes from its client's outbox and waits in socket:send. Nobody waits for a slow
--- reader: whose outbox is full is thrown out.
+-- Each client has two processes. One waits in socket:receive, and puts each line into all outboxes.
+-- The other takes from its client's outbox, and waits in socket:send. A slow reader delays no other
+-- client: if its outbox is full, the server throws it out.
 --
--- All of them share one table of clients. Who goes through it with `pairs` must not meet somebody
--- who enters meanwhile, and a switch may come anywhere: so a mutex is held by whoever changes the
--- table or copies it. To tell something, a process goes through a copy, and keeps nobody out.
+-- All processes share one table of clients. No client may enter while a process goes through it
+-- with `pairs`. So a process holds a mutex while it changes the table or copies it. To send a
+-- message to all, it goes through a copy, without the mutex.
 
 local process = require "baton.process"
 local socket = require "socket"
 
 local OUTBOX = 1000 -- messages that may wait for one client
-local PATIENCE = 1 -- seconds for what was said to arrive at the end
-local BREAK = 0.05 -- seconds without accepting anybody, when there are too many
+local PATIENCE = 1 -- seconds for the last messages to arrive
+local BREAK = 0.05 -- seconds without an accept, when there are too many clients
 
 local clients = {} -- name -> client
-local room = process.mutex() -- held by who changes `clients`, or goes through it
+local room = process.mutex() -- guards `clients`
 
 local function everybody()
   return room:with(function()
@@ -34,10 +34,10 @@ end
 
 local function tell(client, text)
   local _, why = client.outbox:send(text, 0)
-  if why ~= "timeout" or client.thrown_out then return end -- said, or the client has left
+  if why ~= "timeout" or client.thrown_out then return end -- it is sent, or the client has left
   client.thrown_out = true
   print(client.name .. " does not read, and is thrown out")
-  client.socket:close() -- which ends its reader's wait, and a writer's
+  client.socket:close() -- this ends the waits of its reader and its writer
 end
 
 local function tell_all(text)
@@ -57,7 +57,7 @@ local function write(client)
   end
 end
 
--- Nobody else has the name from here on. Asking and taking is one step.
+-- Takes a name, unless another client has it. Test and entry are one step, under the mutex.
 local function enter(client, name)
   return room:with(function()
     if clients[name] then return false end
@@ -67,10 +67,10 @@ local function enter(client, name)
   end)
 end
 
--- Whether the client was there.
+-- Removes a client. Returns whether it had entered.
 local function leave(client)
   return room:with(function()
-    -- gone, or killed, before it had entered
+    -- it left, or was killed, before it had a name
     if clients[client.name] ~= client then return false end
     clients[client.name] = nil
     return true
@@ -104,7 +104,7 @@ local function serve(scope, connection)
     if leave(client) then
       client.outbox:close()
       tell_all("* " .. client.name .. " has left")
-      if writer then writer:join(PATIENCE) end -- what was said before
+      if writer then writer:join(PATIENCE) end -- sends the messages that are left
     end
     connection:close()
   end })
@@ -117,8 +117,8 @@ end
 
 local has_complained = false
 
--- The next connection; nothing once the server is closed. Most likely there are no descriptors
--- left: some come back when clients leave.
+-- The next connection; nil when the server is closed. If accept fails, there are probably no
+-- descriptors left. Some come back when clients leave.
 local function accept(server)
   while true do
     local connection, why = server:accept()

@@ -5,24 +5,24 @@
 --
 --   GET /any/path        200, and a greeting      GET /slow?SECONDS        the same, later
 --
--- It takes its socket from the manager, or opens one itself and prints the port. It says when it is
--- ready, and that it still runs if the manager asks for that.
+-- It takes its socket from the manager, or opens one itself and prints the port. It reports to the
+-- manager when it is ready. If the manager has a watchdog, it also reports that it still runs.
 --
---   SIGTERM, SIGINT      accepts nobody any more, answers all requests that have come, and ends
---                        with status 0
+--   SIGTERM, SIGINT      accepts no more connections, answers all requests that have arrived, and
+--                        ends with status 0
 --   SIGHUP               reads its greeting again, from the variable GREETING_FILE
 --
--- Each client has a process. A handler may take as long as it wants, and may loop for ever: it
--- harms nobody, and its request ends at a deadline.
+-- Each client has a process. A handler may be slow, or even loop for ever: it delays no other
+-- client, and its request ends at a deadline.
 
 local process = require "baton.process"
 local socket = require "socket"
 
 local GRACE = 20 -- seconds for requests at the end
-local IDLE = 60 -- seconds that a client may keep a connection without asking
+local IDLE = 60 -- seconds that a client may keep a connection without a request
 local DEADLINE = 30 -- seconds for an answer
 local BACKLOG = 4096 -- connections that wait to be accepted
-local BREAK = 0.05 -- seconds without accepting anybody, when there are too many
+local BREAK = 0.05 -- seconds without an accept, when there are too many clients
 
 local greeting = "hello"
 local stopping = false
@@ -45,7 +45,7 @@ local function handle(path)
   return 200, ("%s from %s\n"):format(greeting, path)
 end
 
--- Reads a request; answers its path, and whether the client wants to ask again.
+-- Reads a request. Returns its path, and whether the client keeps the connection.
 local function read_request(connection)
   local method, path, version = (connection:receive() or ""):match "^(%u+) (%S+) HTTP/1%.(%d)$"
   if not method then return nil end
@@ -71,7 +71,7 @@ local function answer(connection, path, keep)
   return connection:send(head .. body) and keep
 end
 
--- What has come is still read, and answered; then the connection is at its end.
+-- Data that has arrived is still read and answered. Then the connection is at its end.
 local function hear_no_more(connection) connection:shutdown "receive" end
 
 local function serve(connection)
@@ -94,7 +94,7 @@ end
 -- Connections
 -- ======================================================
 
--- The manager's socket, or one of our own.
+-- The manager's socket, or a new one.
 local function open_listener(port)
   local passed = process.listen_fds()[1]
   local listener = socket.tcp()
@@ -104,7 +104,7 @@ local function open_listener(port)
     listener:setoption("reuseaddr", true)
     assert(listener:bind("127.0.0.1", port))
   end
-  assert(listener:listen(BACKLOG)) -- of a socket that listens already, it tells LuaSocket so
+  assert(listener:listen(BACKLOG)) -- LuaSocket must know that it listens, even if it does already
   if not passed then print("port " .. select(2, listener:getsockname())) end
   return listener
 end
@@ -118,7 +118,7 @@ local function accept_one(listener)
   return connection, why
 end
 
--- Accepts all who wait. Each in one step, so that a kill loses nobody.
+-- Accepts all clients that wait: each in one step, so that a kill loses no connection.
 local function accept_waiting(listener)
   local connection, why
   repeat connection, why = process.critical(accept_one, listener) until not connection
@@ -133,8 +133,8 @@ local function accept_for_ever(listener)
   end
 end
 
--- Answers all who have come, those who wait to be accepted among them. Returns how many were cut
--- off.
+-- Answers all requests, also those of clients that wait for accept. Returns how many connections
+-- were cut off.
 local function drain(listener, acceptor)
   stopping = true
   process.notify "STOPPING=1"

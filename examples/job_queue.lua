@@ -2,29 +2,28 @@
 --
 --   baton examples/job_queue.lua [-n JOBS AT ONCE] [-t SECONDS] [-x] [FILE]
 --
--- The commands come from FILE or from the standard input, one on a line, and start as they come;
--- "5: make" has a limit of five seconds of its own. With -x the first failure cancels everything
--- else, as does Ctrl-C in any case. The status is 1 if a command failed.
+-- FILE or the standard input has one command on each line. A command starts as soon as it is read
+-- and a worker is free. "5: make" has a limit of its own: five seconds. Ctrl-C cancels everything;
+-- with -x the first failure does so, too. The status is 1 if a command failed.
 --
--- A worker waits for its command in plain io.popen and pipe:read, and nobody else does. A timer
--- ends a command that takes too long. To cancel, we end the commands, and the workers find out:
--- killing the workers themselves might strike one that has just started its command and not yet
--- noted it.
+-- A worker waits for its command in plain io.popen and pipe:read. No other process waits. A timer
+-- ends a command that takes too long. To cancel, the program ends the commands, and the workers see
+-- that. It does not kill the workers: a worker may have started a command that is not yet noted.
 
 local process = require "baton.process"
 
 local USAGE = "usage: job_queue.lua [-n JOBS] [-t SECONDS] [-x] [FILE]"
 local GRACE = 1 -- seconds between SIGTERM and SIGKILL
 
--- A running command. Its shell leads a process group of its own, so that one signal reaches all
--- that it has started.
+-- A running command. Its shell leads a process group, so that one signal reaches all processes of
+-- the command.
 local Command = {}
 Command.__index = Command
 
 local function quoted(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 
--- The outer shell stays until the command has ended, and holds the pipe open: when the output ends,
--- so has the command, but its number is not free for others before pipe:close().
+-- The outer shell holds the pipe open until the command has ended. So the end of the output is the
+-- end of the command. Its number stays taken until pipe:close().
 local SHELL = [[exec setsid sh -c 'echo $$; sh -c "$0" </dev/null 2>&1; exit $?' ]]
 
 local function start(text)
@@ -36,14 +35,13 @@ function Command:signal(name)
   if not self.ended then os.execute(("kill -s %s -- -%d 2>/dev/null"):format(name, self.group)) end
 end
 
--- Asks the command to end, and sees to it that it does. Does not wait.
+-- Sends SIGTERM, and later SIGKILL. Does not wait.
 function Command:stop()
   self:signal("TERM")
   process.after(GRACE, self.signal, self, "KILL")
 end
 
--- Waits for the command's end; returns its output, and whether and how it ended, as os.execute
--- does.
+-- Waits for the command's end. Returns its output, and then what os.execute returns.
 function Command:wait()
   local output = self.pipe:read("a")
   self.ended = true
@@ -66,7 +64,7 @@ end
 local function report(verdict, text, output)
   local lines = { ("%-10s %s"):format(verdict, text) }
   for line in output:gmatch("[^\n]+") do lines[#lines + 1] = "    " .. line end
-  print(table.concat(lines, "\n")) -- one print is one piece, whoever else prints
+  print(table.concat(lines, "\n")) -- the output of one print stays in one piece
 end
 
 -- Runs one job to its end.
@@ -75,7 +73,7 @@ function Queue:run(job)
   seconds, text = tonumber(seconds) or self.seconds, text or job
   local command = start(text)
   self.running[command] = true
-  if self.cancelled then command:stop() end -- whoever cancelled may have come just before
+  if self.cancelled then command:stop() end -- cancelled before it was noted
   local late = false
   local limit = process.after(seconds, function()
     late = true
@@ -99,7 +97,8 @@ end
 function Queue:cancel()
   self.cancelled = true
   self.jobs:close()
-  -- a copy, as the set changes while we wait; made in one piece, as workers add to it at any time
+  -- A copy, because the set changes while the loop below waits. The copy is made in one step,
+  -- because workers may add to the set at any time.
   local commands = {}
   process.critical(function()
     for command in pairs(self.running) do commands[#commands + 1] = command end
@@ -137,7 +136,7 @@ local options = read_options(arg)
 local input = options.file and assert(io.open(options.file)) or io.stdin
 local queue = new_queue(options.seconds, options.stop_at_failure)
 
--- A daemon, since the program must not wait for more input once everything has been cancelled.
+-- A daemon, so that the program does not wait for more input after a cancel.
 process.spawn({ name = "reader", daemon = true }, function()
   for line in input:lines() do
     if line:find("%S") and not queue.jobs:send(line) then return end
@@ -154,7 +153,7 @@ local function wait_for_workers()
   for _, worker in ipairs(workers) do assert(worker:join()) end
 end
 
--- Ctrl-C raises an error here, in the main process: then nothing may be left running either.
+-- Ctrl-C raises an error here, in the main process. No command may be left running then.
 local ok, problem = pcall(wait_for_workers)
 if not ok then
   queue:cancel()

@@ -3,11 +3,10 @@
 --
 --   baton examples/link_checker.lua [-t SECONDS] [-n CONNECTIONS] URL
 --
--- Each process is written as if it were alone: it asks, waits, follows redirections, and returns
--- what it found. There are no callbacks and no event loop, and socket.http is the one that every
--- Lua program uses. It blocks in C, and only the process that called it waits: Baton knows that
--- calls about different sockets may overlap. What this example shows besides: a semaphore as a
--- limit, timeouts, results by join, and an error that ends one process only.
+-- Each process is written as if it were alone: it sends a request, waits, follows redirections, and
+-- returns the result. There are no callbacks and no event loop. socket.http is unmodified, and only
+-- the process that calls it waits. The example also shows a semaphore as a limit, timeouts, results
+-- by join, and an error that ends one process only.
 
 local process = require "baton.process"
 local http = require "socket.http"
@@ -17,7 +16,7 @@ local url = require "socket.url"
 local USAGE = "usage: link_checker.lua [-t SECONDS] [-n CONNECTIONS] URL"
 local MOST_REDIRECTIONS = 5
 
--- Where a page leads to, each place once, in the page's order.
+-- The targets of a page's links, each once, in the page's order.
 local function links_of(html, base)
   local links, seen = {}, {}
   for href in html:gmatch("<[aA]%s[^>]-[hH][rR][eE][fF]%s*=%s*[\"']([^\"'#]+)") do
@@ -30,10 +29,9 @@ local function links_of(html, base)
   return links
 end
 
--- What a server answers about a page: true, the status and the headers; or nil and why there is no
--- answer. HEAD asks for the headers only, but there are servers that do not know it: they answer
--- with an error, or close the connection. Then GET has the last word, about the first byte of the
--- page.
+-- A server's answer about a page: true, the status and the headers; or nil and the reason. HEAD
+-- requests only the headers. Servers without it answer with an error, or close the connection. Then
+-- GET requests the first byte of the page.
 local function ask(target)
   local answered, status, headers = http.request { url = target, method = "HEAD", redirect = false }
   local is_refused = not answered and status == "closed" or answered and status >= 400
@@ -91,7 +89,7 @@ if not fetched or status ~= 200 then
   os.exit(1)
 end
 
--- All processes exist at once; the semaphore lets only so many of them have a connection.
+-- All processes exist at once. The semaphore limits how many of them have a connection.
 local connections = process.semaphore(options.connections)
 local checks = {}
 for i, target in ipairs(links_of(table.concat(html), options.page)) do

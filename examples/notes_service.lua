@@ -1,19 +1,18 @@
--- A small HTTP service that keeps notes in PostgreSQL and speaks JSON: LuaSocket, lua-sql-postgres
--- and lua-cjson, as they are.
+-- A small HTTP service that keeps notes in PostgreSQL and speaks JSON. LuaSocket, lua-sql-postgres
+-- and lua-cjson are unmodified.
 --
 --   baton examples/notes_service.lua [-p PORT] [-c CONNECTIONS] 'host=... dbname=... user=...'
 --
 --   POST /notes {"text": "..."}    201, the note with its id      GET /notes       all notes
 --   GET /notes/ID                  the note, or 404               DELETE /notes/ID 204, or 404
 --
--- It prints its port, and ends at SIGTERM or Ctrl-C: it accepts nobody any more, and lets requests
--- that are being answered come to their end, for five seconds at most. A second one ends it at
--- once.
+-- It prints its port, and ends at SIGTERM or Ctrl-C. Then it accepts no more clients, and finishes
+-- the requests that it has begun, for five seconds at most. A second signal ends it at once.
 --
 -- Each client has a process, which waits for its socket. A request takes a connection to the
--- database out of a channel and puts it back; while the database works, the process waits for that,
--- and no other does. A connection is made when it is first needed, and again after a failure: as
--- long as the database cannot be reached, the answer is 503.
+-- database out of a channel, and puts it back. While the database works, only that process waits. A
+-- connection is made when it is first needed, and again after a failure. While the database cannot
+-- be reached, the answer is 503.
 
 local process = require "baton.process"
 local socket = require "socket"
@@ -21,7 +20,7 @@ local driver = require "luasql.postgres"
 local json = require "cjson"
 
 local GRACE = 5 -- seconds for requests at the end
-local BREAK = 0.05 -- seconds without accepting anybody, when there are too many
+local BREAK = 0.05 -- seconds without an accept, when there are too many clients
 local LARGEST = 1 << 20 -- bytes of a request's body
 
 local REASONS = {
@@ -45,7 +44,7 @@ local function open_pool(environment, source, size)
   return pool
 end
 
--- What is raised if the database cannot be reached.
+-- The error if the database cannot be reached.
 local Unreachable = { __tostring = function(failure) return tostring(failure.why) end }
 
 function Pool:connect()
@@ -53,14 +52,14 @@ function Pool:connect()
   return connection or error(setmetatable({ why = why }, Unreachable))
 end
 
--- Calls f(connection) with one that nobody else has meanwhile. After an error, or a kill, nobody
--- knows its state: who has the place next connects again.
+-- Calls f(connection) with a connection that no other process has meanwhile. After an error or a
+-- kill the state of the connection is unknown, so the next user of the place connects again.
 function Pool:with(f)
   local place = self.free:receive()
   local _ <close> = setmetatable({}, { __close = function(_, failure)
     local connection = place.connection
     if failure then place.connection = nil end
-    self.free:send(place) -- first, whatever comes of the rest; there is always room
+    self.free:send(place) -- first, because the rest may fail; there is always room
     if failure and connection then connection:close() end
   end })
   place.connection = place.connection or self:connect()
@@ -89,7 +88,7 @@ end
 -- ======================================================
 
 local routes = {}
-local EMPTY = "[]" -- which cjson would take for an object
+local EMPTY = "[]" -- cjson encodes an empty table as an object
 
 routes["GET /notes"] = function(pool)
   local notes = pool:with(
@@ -150,7 +149,7 @@ end
 -- HTTP
 -- ======================================================
 
--- The next request of a client; nothing at its end.
+-- The next request of a client; nil at its end.
 local function read_request(client)
   local method, path = (client:receive() or ""):match "^(%u+) ([^ ?]+)"
   if not method then return end
@@ -191,8 +190,8 @@ end
 
 local has_complained = false
 
--- The next client; nothing once the server is closed. Most likely there are no descriptors left:
--- some come back when clients leave.
+-- The next client; nil when the server is closed. If accept fails, there are probably no
+-- descriptors left. Some come back when clients leave.
 local function accept(server)
   while true do
     local client, why = server:accept()
@@ -224,10 +223,10 @@ local function run(port, size, source)
       end
     end)
     ends:receive()
-    ends:close() -- a second one ends the program at once
+    ends:close() -- a second signal ends the program at once
     server:close()
     acceptor:join()
-    for client, state in pairs(clients) do -- who says nothing has nothing to wait for
+    for client, state in pairs(clients) do -- a client without a request is closed at once
       state.is_last = true
       if not state.is_busy then client:kill() end
     end

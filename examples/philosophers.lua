@@ -4,14 +4,13 @@
 --   baton examples/philosophers.lua [-n PHILOSOPHERS] [-m MEALS] [-t SECONDS] [--monitor]
 --   [--symmetric]
 --
--- There are forty of them if nothing else is said, or forty thousand; each eats ten meals, and
--- thinks and eats for up to -t seconds each time. The forks are semaphores, or with --monitor
--- things of a monitor: a mutex with conditions. The last philosopher takes the right fork first, so
--- that there is always somebody who can eat. With --symmetric it does as the others do, and all
--- take their left forks at the same moment: nobody can go on, and Baton says so, and who waits
--- where.
+-- By default there are forty, and -n 40000 works too. Each eats ten meals, and thinks and eats for
+-- up to -t seconds each time. The forks are semaphores, or with --monitor a mutex with conditions.
+-- The last philosopher takes the right fork first, so that one of them can always eat. With
+-- --symmetric it takes the left one first, as the others do, and all take their left forks at the
+-- same moment. Then none can go on, and Baton reports the deadlock.
 --
--- On a terminal one sees them: "." thinks, "h" is hungry, "E" eats.
+-- A terminal shows each of them: "." thinks, "h" is hungry, "E" eats.
 
 local process = require "baton.process"
 
@@ -20,8 +19,8 @@ local USAGE =
 local SHOWN = 400 -- philosophers on the terminal
 local FRAME = 0.05 -- seconds between two pictures
 
--- Forks as semaphores: each is there once. With `reach`, a barrier, nobody takes the second fork
--- before all have the first.
+-- Forks as semaphores with a count of one. With `reach`, a barrier, no philosopher takes the second
+-- fork before all have the first.
 local function semaphores(number)
   local forks = {}
   for i = 1, number do forks[i] = process.semaphore(1) end
@@ -38,10 +37,10 @@ local function semaphores(number)
   return hands
 end
 
--- Forks in a monitor: whoever looks at them or changes them has its mutex, and who finds a fork
--- taken waits for its condition. Both are taken in one stay where that can be: who had to queue for
--- the mutex in between would do so behind all who want their first fork, and soon everybody would
--- hold one and wait for the neighbour.
+-- Forks in a monitor. A philosopher holds the mutex while it reads or changes them, and waits for
+-- the condition of a fork that is taken. It takes both forks under one lock of the mutex if it can.
+-- With two locks, the second one would queue behind all philosophers that want their first fork.
+-- Soon each of them would hold one fork and wait for the other.
 local function monitor(number)
   local mutex, taken, put_back = process.mutex(), {}, {}
   for i = 1, number do put_back[i] = process.condition(mutex) end
@@ -74,7 +73,7 @@ local function monitor(number)
   return hands
 end
 
--- What everybody does at the moment, and whether somebody should look.
+-- What each philosopher does at the moment, and an event that says that this has changed.
 local View = {}
 View.__index = View
 
@@ -98,8 +97,7 @@ function View:draw(again)
   io.flush()
 end
 
--- Draws when something has changed, and not otherwise: a clock that went on ticking would hide that
--- nobody can go on.
+-- Draws only when something has changed. A timer that went on would hide a deadlock.
 function View:watch()
   local again = false
   while true do
@@ -119,7 +117,7 @@ local function pause(options)
   end
 end
 
--- The life of one.
+-- The life of one philosopher.
 local function live(i, options, hands, view, reach)
   local first, second = i, i % options.number + 1
   if i == options.number and not options.symmetric then first, second = second, first end
@@ -130,7 +128,7 @@ local function live(i, options, hands, view, reach)
     view:set(i, "E")
     pause(options)
     hands.put(first, second)
-    view.meals = view.meals + 1 -- not atomic, and only to be looked at
+    view.meals = view.meals + 1 -- not atomic, but it is only shown
     view:set(i, ".")
   end
   return options.meals

@@ -1,6 +1,6 @@
 -- A tour of Baton in three seconds. Run it with: cargo run --release -- examples/tour.lua
 --
--- Each part prints what it is about to show, and then what came of it.
+-- Each part prints what it shows, and then the results.
 
 local process = require "baton.process"
 
@@ -15,11 +15,11 @@ local function show(format, ...)
   print(("   > " .. format):format(...))
 end
 
-print("Baton runs Lua as processes: threads of the interpreter's own, cheap and preemptive.")
+print("Baton runs Lua as processes: green threads, cheap and preemptive.")
 
 part(1, "Processes and a channel",
   "Three workers take numbers from one channel and send their squares to another.",
-  "A send waits until somebody receives: nobody polls, and nothing is lost.")
+  "A send waits until a worker receives, so no value is lost.")
 do
   local numbers, squares = process.channel(), process.channel()
   local workers = {}
@@ -48,9 +48,9 @@ do
   show("%d workers squared %d numbers; the sum of the squares is %d", #workers, done, sum)
 end
 
-part(2, "A call that blocks in C, beside a clock",
-  "os.execute(\"sleep 1\") blocks for a second, and knows nothing of Baton.",
-  "Only the process that called it waits; the clock's process goes on ticking.")
+part(2, "A call that blocks, beside a clock",
+  "os.execute(\"sleep 1\") is Lua's own function, and returns after a second.",
+  "Only the process that calls it waits. The clock's process goes on ticking.")
 do
   local ticks = 0
   local clock = process.spawn({ name = "clock" }, function()
@@ -70,10 +70,8 @@ do
 end
 
 part(3, "A loop without end",
-  "This process never yields, sleeps or calls anything. It is preempted nevertheless, as the "
-    .. "heartbeat asks it to",
-  "give way at the next instruction; and it can be killed, upon which its <close> variables "
-    .. "are closed.")
+  "This process never yields, sleeps or calls a function. It is preempted all the same.",
+  "It can be killed, and then its <close> variables are closed.")
 do
   local turns, closed = 0, false
   local loop = process.spawn({ name = "endless" }, function()
@@ -97,8 +95,8 @@ do
 end
 
 part(4, "A process that fails",
-  "An error ends its own process and no other. Whoever joins it gets the error;",
-  "without a joiner it would be printed, and the program's status would be 1.")
+  "An error ends its own process and no other. A process that joins it gets the error.",
+  "If no process joins it, Baton prints the error, and the program's status is 1.")
 do
   local function skate(ice)
     if ice < 3 then error("the ice is too thin") end

@@ -4,12 +4,11 @@
 --   baton examples/word_count.lua [-n FILES] [-w WORDS] FILE...
 --
 -- One process for each file reads it with io.open and file:read, as any Lua program does. A read
--- that blocks (a slow disk, a file system over the network, a pipe that nobody has written to yet)
--- stops its own process only; the others go on reading and counting. Each file's line is printed
--- when it is known, so that slow files come last.
+-- that blocks stops its own process only: on a slow disk, on a network, or on an empty pipe. The
+-- others go on. The program prints a file's line when it is known, so slow files come last.
 --
--- Every process counts into a table of its own, and the main process adds these up: where nothing
--- is shared, nothing needs a lock.
+-- Each process counts into a table of its own, and the main process adds these up. The processes
+-- share nothing, so they need no lock.
 
 local process = require "baton.process"
 

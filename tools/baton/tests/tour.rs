@@ -18,7 +18,7 @@ fn the_tour_shows_what_it_announces() {
     let expected = [
         "1. Processes and a channel\n",
         "   > 3 workers squared 9 numbers; the sum of the squares is 285\n",
-        "2. A call that blocks in C, beside a clock\n",
+        "2. A call that blocks, beside a clock\n",
         "   > tick 3\n",
         "   > os.execute returned true after ",
         "   > the clock ticked on\n",
