@@ -27,42 +27,41 @@ impl Counter {
     }
 }
 
-/// What the executor of one VM counts; the scheduler's own counts are in
-/// [`crate::sched::SchedCounters`].
+/// Counts of one VM's executor. The scheduler's own counts are in [`crate::sched::SchedCounters`].
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Requests of the monitor that the running process give way.
+    /// Preempt requests that the monitor sent to running processes.
     pub beats: Counter,
-    /// Signals that were sent because a beat was not noticed.
+    /// Signals sent because a preempt request was not noticed.
     pub signals: Counter,
-    /// Foreign calls that the VM was taken from.
+    /// Foreign calls that lost the VM to another native thread.
     pub retakes: Counter,
-    /// Times that a foreign call gave way in its middle.
+    /// Foreign calls that gave way in the middle of a foreign function.
     pub gave_way_in_calls: Counter,
-    /// Foreign calls that were made on another native thread from the beginning.
+    /// Foreign calls that started on another native thread.
     pub moves: Counter,
-    /// Takes that were given up because the call ended meanwhile.
+    /// Retakes abandoned because the call had ended.
     pub false_retakes: Counter,
-    /// Takes that were undone because the function is exclusive.
+    /// Retakes undone because the function is exclusive.
     pub exclusive_calls: Counter,
-    /// Takes that did not happen because all native threads were out, up to the bound.
+    /// Retakes that did not happen because every thread up to the bound was out in a call.
     pub thread_bound_hits: Counter,
-    /// Times that the owner waited in the poller.
+    /// Waits of the owner in the poller.
     pub idle_waits: Counter,
-    /// Times that the VM moved from one native thread to another.
+    /// Moves of the VM from one native thread to another.
     pub handovers: Counter,
-    /// Times that the VM went back to its home thread.
+    /// Moves of the VM back to its home thread.
     pub homecomings: Counter,
     /// Native threads started.
     pub threads_started: Counter,
-    /// Native threads that the system refused.
+    /// Native threads that the system refused to start.
     pub thread_failures: Counter,
-    /// Native threads that ended for want of work.
+    /// Native threads that ended after a time without work.
     pub threads_retired: Counter,
     /// Waits of processes for descriptors.
     pub descriptor_waits: Counter,
-    /// Descriptors that were registered with the poller.
+    /// Registrations of descriptors with the poller.
     pub descriptors_registered: Counter,
-    /// Times that a sleeping monitor was woken.
+    /// Wake-ups of a sleeping monitor.
     pub monitor_alerts: Counter,
 }

@@ -1,14 +1,15 @@
-//! The end of a program in which a panic would leave the runtime without one of its parts.
+//! Ends the program after a panic that would leave the runtime without one of its parts.
 //!
-//! A thread that panics unwinds and ends, and the others go on. Without the monitor, nothing is
-//! preempted or retaken any more; without a carrier, its VM stands still; and a guest's function
-//! leaves the VM half changed. So each of them ends the program, after a message that names it.
+//! A panic unwinds and ends one thread, and the other threads continue. Without the monitor,
+//! nothing is preempted or retaken. Without a carrier, its VM stands still. A panic in a guest's
+//! function leaves the VM half changed. Each of these ends the program, after a message that names
+//! it.
 
 use std::io::Write;
 
-/// Ends the program when a panic drops it. [`EndOfProgram::avert`] says that there was none.
+/// A guard that ends the program when a panic drops it. [`EndOfProgram::avert`] disarms it.
 ///
-/// It costs nothing unless there is a panic, as against `catch_unwind`.
+/// Unlike `catch_unwind`, it costs nothing unless there is a panic.
 #[must_use]
 pub(crate) struct EndOfProgram {
     what: &'static str,
@@ -16,14 +17,14 @@ pub(crate) struct EndOfProgram {
 }
 
 impl EndOfProgram {
-    /// For the time until [`EndOfProgram::avert`]: a panic in `what` ends the program, and
-    /// `why` says what would be missing without it.
+    /// Arms a guard: until [`EndOfProgram::avert`], a panic in `what` ends the program. `why` says
+    /// what would be missing without it.
     #[inline(always)]
     pub(crate) fn at_panic_in(what: &'static str, why: &'static str) -> EndOfProgram {
         EndOfProgram { what, why }
     }
 
-    /// `what` has returned.
+    /// Disarms the guard: `what` has returned.
     #[inline(always)]
     pub(crate) fn avert(self) {
         std::mem::forget(self);
@@ -35,7 +36,7 @@ impl Drop for EndOfProgram {
     fn drop(&mut self) {
         let EndOfProgram { what, why } = self;
         let thread = baton_sys::thread::name();
-        // Nothing can be done about an error of stderr.
+        // There is nowhere to report an error of stderr.
         let _ = writeln!(
             std::io::stderr(),
             "baton: a panic in {what}, on the native thread '{}', ends the program: {why}",
@@ -49,7 +50,7 @@ impl Drop for EndOfProgram {
     }
 }
 
-/// In the crate's own tests, panics if the environment asks for a fault at this place.
+/// Panics here in the crate's own tests, if the environment requests a fault at this place.
 #[inline(always)]
 pub(crate) fn fault(_place: &str) {
     #[cfg(test)]
@@ -69,15 +70,15 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    /// Says at which place a child of a test panics.
+    /// The environment variable that names the place at which a test's child panics.
     pub(super) const FAULT: &str = "BATON_CORE_FAULT";
 
-    /// After this a child has not panicked, and ends.
+    /// A child that has not panicked after this time ends.
     const LIMIT: Duration = Duration::from_secs(60);
 
     const SIGABRT: i32 = 6;
 
-    /// Runs the test `name` again as a child with a fault at `place`; `None`: this is the child.
+    /// Runs the test `name` again as a child with a fault at `place`. Returns `None` in the child.
     fn as_child(name: &str, place: &str) -> Option<Output> {
         if std::env::var_os(FAULT).is_some() {
             std::thread::spawn(|| {
@@ -100,7 +101,7 @@ mod tests {
         assert!(stderr.contains(message), "{stderr}");
     }
 
-    /// A guest whose processes have nothing to do.
+    /// A guest whose processes do nothing.
     struct Idle;
 
     impl Guest for Idle {
@@ -121,7 +122,7 @@ mod tests {
         fn signalled(&self) {}
     }
 
-    /// Runs a VM that never ends by itself: its process has ended, and nothing else comes.
+    /// Runs a VM that never ends by itself: its only process has ended and nothing else happens.
     fn run_vm() {
         let vm = Vm::new(Arc::new(Idle)).expect("a VM can be made");
         vm.spawn_first(SpawnOptions::default(), None, Spawned::Now)

@@ -1,10 +1,10 @@
-//! The parameters of a VM: readable and settable while it runs.
+//! The parameters of a VM, which can be read and set while it runs.
 
 use crate::spin::{PolicyName, Settings};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A duration that may be changed while others read it.
+/// A duration that one thread may change while others read it.
 #[derive(Debug)]
 pub struct DurationParameter(AtomicU64);
 
@@ -50,24 +50,23 @@ impl DurationParameter {
 pub struct Parameters {
     /// How long a process runs while an equal one is runnable. Default 10 ms.
     pub slice: DurationParameter,
-    /// How often the running process is asked for a safepoint in any case. Default zero: only when
-    /// others need it.
+    /// The period of unconditional preempt requests to the running process. Default zero: requests
+    /// are sent only when other processes need them.
     pub beat: DurationParameter,
-    /// How late a deadline may be met, so that others can be met with the same wake-up. Default
-    /// zero.
+    /// How late a deadline may be met, so that one wake-up serves several. Default zero.
     pub timer_slack: DurationParameter,
-    /// Age at which a foreign call may be retaken. Default 100 us. Zero: whatever call a look
-    /// finds, as GildaVM does.
+    /// Age at which a foreign call may be retaken. Default 100 us. Zero: the first poll that finds
+    /// a call may retake it, as in GildaVM.
     pub window: DurationParameter,
     /// How long a native thread without work is kept. Default 10 s.
     pub thread_idle: DurationParameter,
-    /// Age at which an exclusive call that keeps others waiting is warned about. Default 100 ms.
+    /// Age at which an exclusive call that keeps others waiting is reported. Default 100 ms.
     pub warn_blocked: DurationParameter,
-    /// How long the policy `ema` spins, and what it takes for a short wait. Default 2 ms.
+    /// How long the policy `ema` spins, and its limit for a short wait. Default 2 ms.
     pub busy_loop_for: DurationParameter,
     /// Whether to spin before parking: a [`PolicyName`].
     spin: AtomicU8,
-    /// Time that `learned` may spin for nothing, as a share of all time: the bits of a number.
+    /// Share of all time that `learned` may spend on failed spins, as the bits of an `f64`.
     spin_budget: AtomicU64,
     /// Bound on the VM's native threads, home included.
     max_threads: AtomicUsize,
@@ -75,12 +74,11 @@ pub struct Parameters {
     stack_size: AtomicUsize,
     /// Whether slices and more urgent processes preempt.
     preemptive: AtomicBool,
-    /// Whether a process that would close a cycle of locks is refused, instead of warned about.
+    /// Whether a process that would close a cycle of locks gets an error instead of a warning.
     refuses_deadlock: AtomicBool,
 }
 
-/// C stack of a process, in bytes, unless said otherwise: what Lua's limit of 200 C levels needs,
-/// and as much again.
+/// Default C stack of a process, in bytes: twice what Lua's limit of 200 C levels needs.
 pub const DEFAULT_STACK_SIZE: usize = 1 << 20;
 
 impl Default for Parameters {
@@ -111,25 +109,25 @@ impl Parameters {
         PolicyName::ALL[usize::from(self.spin.load(Ordering::Relaxed))]
     }
 
-    /// Chooses the policy of spinning; takes effect with the next wait.
+    /// Sets the spin policy, from the next wait on.
     pub fn set_spin(&self, policy: PolicyName) {
         // Relaxed: a parameter orders nothing.
         self.spin.store(policy as u8, Ordering::Relaxed);
     }
 
-    /// Time that `learned` may spin for nothing, as a share of all time.
+    /// Share of all time that `learned` may spend on failed spins.
     pub fn spin_budget(&self) -> f64 {
         // Relaxed: a parameter orders nothing.
         f64::from_bits(self.spin_budget.load(Ordering::Relaxed))
     }
 
-    /// Sets the share for spins that fail, from 0 to 1.
+    /// Sets that share, from 0 to 1.
     pub fn set_spin_budget(&self, share: f64) {
         // Relaxed: a parameter orders nothing.
         self.spin_budget.store(share.to_bits(), Ordering::Relaxed);
     }
 
-    /// All that spinning goes by.
+    /// The parameters that the spin policies read.
     pub(crate) fn spinning(&self) -> Settings {
         Settings {
             policy: self.spin(),
@@ -174,13 +172,13 @@ impl Parameters {
         self.preemptive.store(on, Ordering::Relaxed);
     }
 
-    /// Whether a process that would close a cycle of locks is refused, instead of warned about.
+    /// Whether a process that would close a cycle of locks gets an error instead of a warning.
     pub fn refuses_deadlock(&self) -> bool {
         // Relaxed: a parameter orders nothing.
         self.refuses_deadlock.load(Ordering::Relaxed)
     }
 
-    /// Has guests refuse what would close a cycle of locks, or warn of it.
+    /// Makes guests refuse a lock that would close a cycle (`true`), or only warn of it.
     pub fn set_refuses_deadlock(&self, on: bool) {
         // Relaxed: a parameter orders nothing.
         self.refuses_deadlock.store(on, Ordering::Relaxed);

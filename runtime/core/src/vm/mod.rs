@@ -1,5 +1,5 @@
-//! The executor of one VM: it carries out, with native threads, stacks and waits, what the
-//! [scheduler](crate::sched) decides.
+//! The executor of one VM. The [scheduler](crate::sched) decides; the executor carries the
+//! decisions out with native threads, stacks and system calls.
 //!
 //! # What a guest calls
 //!
@@ -26,15 +26,15 @@
 //!
 //! | file or folder | what it does |
 //! |---|---|
-//! | `mod.rs` | the VM's face: making it, running it, asking it |
-//! | `api/` | what a running process may do |
-//! | `switch/` | from one process to the next; slices |
-//! | `lock/` | who is inside the VM, and on which native thread |
+//! | `mod.rs` | the type [`Vm`]: creation, access, parameters, stop |
+//! | `api/` | operations of running processes |
+//! | `switch/` | switches from one process to the next; slices |
+//! | `lock/` | the VM lock and the native threads |
 //! | `idle/` | the owner's wait; posts and descriptors |
-//! | `preempt/` | the monitor, and what the owner shows it |
+//! | `preempt/` | the monitor and its preempt requests |
 //! | `ext/` | hooks, simulation, fork, wake-ups by signal handlers |
 //!
-//! Processes wait by [`Vm::block_on`], and here, for one of several things, by
+//! A process waits with [`Vm::block_on`], and for one of several objects with
 //! [`Vm::block_on_random`]:
 //!
 //! ```
@@ -51,12 +51,12 @@
 //!         .block_on_random(|sched, random| sched.select(&cases, Deadline::Never, random));
 //!     assert_eq!((wake.case, wake.value), (1, 42));
 //!     main.join(sender);
-//!     main.vm.forget(sender); // its place is free for another one
+//!     main.vm.forget(sender); // frees its slot for another process
 //! });
 //! ```
 //!
-//! And here for a descriptor, by [`Vm::wait_ready`], which tries again each time that it may be
-//! ready:
+//! It waits for a descriptor with [`Vm::wait_ready`], which tries again whenever the descriptor may
+//! be ready:
 //!
 //! ```
 //! use baton_core::sched::{Deadline, Readiness, WakeReason, Watch};
@@ -77,7 +77,7 @@
 //! });
 //! ```
 //!
-//! What a process has used can be asked for, and times are absolute within:
+//! Queries report the time and stack that a process has used. Deadlines are absolute times:
 //!
 //! ```
 //! use baton_core::sched::Deadline;
@@ -102,14 +102,17 @@
 //! assert!(matches!(Vm::deadline(Some(Duration::from_secs(1))), Deadline::At(_)));
 //! ```
 //!
-//! **Who touches what.** `inner` is the owner's; other threads post to `inbox` and kick. `lock` is
-//! the VM's mutex: it guards who owns the VM and the list of carriers. `hints` are written by
-//! the owner and read by the monitor; nothing in it is needed for correctness, only for when the
-//! monitor polls.
+//! **Who touches what.**
 //!
-//! **Lock order.** A VM's watch, then the VM's mutex; the monitor's list of VMs is a leaf. Nobody
-//! who holds a VM's mutex enters, waits or calls the guest except for [`Guest::retake_policy`],
-//! [`Guest::warn_blocked`] and [`Guest::has_delayed`].
+//! - `inner`: only the owner.
+//! - `inbox`: other threads post to it and kick the owner.
+//! - `lock`, the VM's mutex: guards which thread owns the VM, and the list of carriers.
+//! - `hints`: written by the owner, read by the monitor. Correctness does not depend on them; they
+//!   only decide when the monitor polls.
+//!
+//! **Lock order.** A VM's watch, then the VM's mutex. The monitor's list of VMs is a leaf. A thread
+//! that holds a VM's mutex does not enter, wait or call the guest. The exceptions are
+//! [`Guest::retake_policy`], [`Guest::warn_blocked`] and [`Guest::has_delayed`].
 
 mod api;
 mod ext;

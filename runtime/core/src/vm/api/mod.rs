@@ -1,10 +1,10 @@
-//! What a guest's running processes may do. All of it inside the VM.
+//! Operations that a guest calls for its running processes. All are called inside the VM.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `operations.rs` | yield, wait, suspend, kill; questions about a process |
-//! | `uncontended.rs` | semaphores and channels where nothing is to be decided |
-//! | `spawn.rs` | new processes, their stacks, and the end of what is kept of them |
+//! | `operations.rs` | yield, wait, suspend, kill; queries about a process |
+//! | `uncontended.rs` | the uncontended path of semaphores and channels |
+//! | `spawn.rs` | new processes, their stacks, and forgetting dead processes |
 //! | `select.rs` | waits for one of several objects, descriptors among them |
 
 pub(super) mod operations;

@@ -1,4 +1,4 @@
-//! What a running process may do. All of it inside the VM.
+//! Operations of a running process. All are called inside the VM.
 
 use crate::sched::{
     Attempt, Deadline, KillOutcome, Next, NotCritical, ProcessId, Scheduler, SuspendOutcome, Wake,
@@ -12,7 +12,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 impl Vm {
-    /// To the back of its level; continues equals or more urgent ones first.
+    /// Moves the calling process to the back of its level, and runs an equal or more urgent process
+    /// first, if there is one.
     ///
     /// ```
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
@@ -35,7 +36,7 @@ impl Vm {
         }
     }
 
-    /// A yield that is more than a handoff among equals.
+    /// The slow path of a yield: more than a handoff among equals.
     #[inline(never)]
     fn yield_slow(&self) {
         let jump = self.inner.with(|inner| {
@@ -48,8 +49,9 @@ impl Vm {
         self.take(jump);
     }
 
-    /// To the back of its level, and straight to `process` if that can run and nobody is more
-    /// urgent; else as [`Vm::yield_now`]. Says whether `process` lived when it was asked.
+    /// Moves the calling process to the back of its level, and runs `process` next. If `process`
+    /// cannot run, or another process is more urgent, this acts like [`Vm::yield_now`]. Returns
+    /// whether `process` was alive.
     ///
     /// ```
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
@@ -78,10 +80,13 @@ impl Vm {
         lived
     }
 
-    /// The calling process enters a critical section: no other process of this VM runs until it has
-    /// left it, its foreign calls keep the VM, and what would have to wait is told
-    /// [`WakeReason::Forbidden`]. Sections nest. Only [`Vm::suspend`] of the process itself leaves
-    /// them meanwhile.
+    /// Enters a critical section. Until the calling process leaves it:
+    ///
+    /// - no other process of this VM runs;
+    /// - the VM stays with the process during its foreign calls;
+    /// - an operation that would wait ends with [`WakeReason::Forbidden`].
+    ///
+    /// Sections nest. [`Vm::suspend`] of the process itself leaves them while it is suspended.
     ///
     /// ```
     /// use baton_core::sched::{Deadline, WakeReason};
@@ -101,17 +106,17 @@ impl Vm {
         self.sched(Scheduler::enter_critical);
     }
 
-    /// The calling process leaves a critical section, and gives way if somebody more urgent became
-    /// runnable meanwhile.
+    /// Leaves a critical section. The calling process then gives way if a more urgent process
+    /// became runnable meanwhile.
     ///
     /// # Errors
-    /// Outside of critical sections; nothing has changed then.
+    /// Outside of critical sections. Nothing changes.
     pub fn leave_critical(&self) -> Result<(), NotCritical> {
         self.with_sched(Scheduler::leave_critical)
     }
 
-    /// The outcome of an operation that may block. The calling process waits if the scheduler says
-    /// so; it gives way afterwards if a more urgent process was woken.
+    /// Runs an operation that may block, and returns its outcome. The calling process waits if `f`
+    /// returns [`Attempt::Blocked`]. Afterwards it gives way if a more urgent process was woken.
     ///
     /// ```
     /// use baton_core::sched::{Deadline, WakeReason};
@@ -147,8 +152,8 @@ impl Vm {
         }
     }
 
-    /// The result of an operation that may wake other processes. The calling process gives way if
-    /// one of them is more urgent. [`Vm::block_on`] has an example.
+    /// Runs an operation that may wake other processes, and returns its result. The calling process
+    /// gives way if one of them is more urgent. [`Vm::block_on`] has an example.
     pub fn with_sched<R>(&self, f: impl FnOnce(&mut Scheduler<Context>) -> R) -> R {
         let (result, jump) = self.inner.with(|inner| {
             let result = f(&mut inner.sched);
@@ -164,7 +169,7 @@ impl Vm {
         result
     }
 
-    /// Sleeps until `until`; at once back if that has passed.
+    /// Sleeps until `until`. Returns at once if that time has passed.
     ///
     /// ```
     /// use baton_sys::clock::Instant;
@@ -182,8 +187,9 @@ impl Vm {
             self.safepoint();
             return Wake::because(WakeReason::Done);
         }
-        // The clock has been read anyway. The coarse one is from before it began to run, where it
-        // sleeps again within a tick: it would never be charged.
+        // The clock was read just now, so the exact time costs nothing. The coarse time may be from
+        // before this run began. Then a process that sleeps again within a tick would never be
+        // charged.
         self.inner.with(|inner| {
             if let Some(me) = inner.sched.current() {
                 inner.account(me, now.as_nanos());
@@ -192,8 +198,8 @@ impl Vm {
         self.block_on(|sched| sched.sleep(until))
     }
 
-    /// Suspends a process; the calling one returns when it is resumed. It leaves its critical
-    /// sections in the same step, and is inside of them again when it returns.
+    /// Suspends a process. If it is the calling process, this returns when it is resumed; it leaves
+    /// its critical sections in the same step, and enters them again before this returns.
     ///
     /// ```
     /// use baton_core::sched::{ResumeOutcome, State};
@@ -228,7 +234,7 @@ impl Vm {
         }
     }
 
-    /// A suspension that is more than a handoff to the next process.
+    /// The slow path of a suspension: more than a handoff to the next process.
     #[inline(never)]
     fn suspend_slow(&self, process: ProcessId) -> SuspendOutcome {
         let (outcome, jump, left) = self.inner.with(|inner| {
@@ -254,8 +260,7 @@ impl Vm {
         outcome
     }
 
-    /// Kills a process. What must be raised in it is the guest's to do: it is asked for a safepoint
-    /// there.
+    /// Kills a process. The guest raises the kill there: the process is asked for a safepoint.
     ///
     /// ```
     /// use baton_core::sched::{KillOutcome, WakeReason};
@@ -303,8 +308,8 @@ impl Vm {
         });
     }
 
-    /// Foreign frames stand on a process's stack (or do no more): from now on it continues only on
-    /// the thread that the caller is on.
+    /// Records that a process has foreign frames on its stack, or (`false`) has none any more. A
+    /// pinned process continues only on the thread of the caller.
     pub fn set_pinned(&self, process: ProcessId, pinned: bool) {
         self.inner.with(|inner| {
             inner
@@ -313,8 +318,8 @@ impl Vm {
         });
     }
 
-    /// For how long a process has not run, to a few milliseconds; `None` while it runs, and if it
-    /// never has.
+    /// How long a process has not run, to a few milliseconds. `None` while it runs, and before its
+    /// first run.
     pub fn idle_for(&self, process: ProcessId) -> Option<Duration> {
         let now = Instant::now().as_nanos();
         self.inner.with(|inner| {
@@ -324,7 +329,7 @@ impl Vm {
         })
     }
 
-    /// Bytes of C stack that a process has used at most; `None` before its first run and after its
+    /// The most bytes of C stack that a process has used. `None` before its first run and after its
     /// end.
     pub fn stack_high_water(&self, process: ProcessId) -> Option<usize> {
         self.inner.with(|inner| {
@@ -344,33 +349,33 @@ impl Vm {
         })
     }
 
-    /// The addresses below a living process's C stack that fault on access: where an overflow
-    /// shows.
+    /// The guard pages of a living process's C stack: addresses below it that fault on access, so
+    /// that an overflow is caught.
     pub fn stack_guard(&self, process: ProcessId) -> Option<Range<usize>> {
         self.inner
             .with(|inner| Some(inner.sched.payload(process)?.stack.as_ref()?.guard()))
     }
 
-    /// What the stacks take.
+    /// Statistics of the stack pool.
     pub fn stack_stats(&self) -> StackStats {
         self.inner.with(|inner| inner.stacks.stats())
     }
 
-    /// As [`Vm::block_on`]; `f` also gets a fresh random number, to choose among ready cases.
+    /// As [`Vm::block_on`]; `f` also gets a random number, to choose among ready cases.
     pub fn block_on_random(&self, f: impl FnOnce(&mut Scheduler<Context>, u64) -> Attempt) -> Wake {
         let random = self.inner.with(Inner::next_random);
         self.block_on(|sched| f(sched, random))
     }
 
-    /// Whether foreign calls may be retaken; the guest switches it off around calls that must not
-    /// be interrupted.
+    /// Sets whether foreign calls may be retaken. The guest turns it off around calls that must
+    /// keep the VM.
     pub fn set_retaking(&self, on: bool) {
         // Relaxed: read under the VM's mutex after a take, which orders it.
         self.retaking
             .store(on, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// The absolute time of a relative one; `None` is for ever.
+    /// The deadline that a timeout means, from now; `None` means [`Deadline::Never`].
     pub fn deadline(timeout: Option<Duration>) -> Deadline {
         match timeout {
             None => Deadline::Never,
@@ -379,7 +384,7 @@ impl Vm {
         }
     }
 
-    /// The calling process gives way if somebody is more urgent.
+    /// Makes the calling process give way if another process is more urgent.
     #[inline]
     fn give_way(&self, inner: &mut Inner) -> Option<Jump> {
         match self.give_way_fast(inner) {
@@ -417,7 +422,7 @@ impl Vm {
         jump
     }
 
-    /// The calling process waits: somebody else runs.
+    /// Makes the calling process wait, and runs another process.
     #[inline]
     fn plan_after_block(&self, inner: &mut Inner, me: ProcessId) -> Option<Jump> {
         match self.succeed_fast(inner) {
@@ -440,7 +445,7 @@ impl Vm {
 }
 
 impl Inner {
-    /// xorshift64*: for fairness among ready cases, and for simulated runs.
+    /// The next random number (xorshift64*), for fairness among ready cases and for simulated runs.
     pub(in crate::vm) fn next_random(&mut self) -> u64 {
         self.random ^= self.random >> 12;
         self.random ^= self.random << 25;

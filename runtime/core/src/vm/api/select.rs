@@ -1,12 +1,12 @@
-//! Selects whose cases may be descriptors.
+//! Selects that may include descriptors.
 //!
-//! The scheduler knows that a descriptor has become ready, not that it is. So the owner asks the
-//! system first, and has the process wait only for those that are not ready. A wait that such a
-//! descriptor ends is followed by another attempt at all cases.
+//! The scheduler learns that a descriptor has *become* ready, not that it *is* ready. So the owner
+//! first asks the system about each descriptor. The process waits only for those that are not
+//! ready. When such a wait ends, all cases are tried again.
 //!
-//! **No wake-up is lost**: a descriptor is asked about, then its registration is renewed, which
-//! reports what it is ready for by then, and then it is waited for, all of it inside the VM and
-//! without a switch.
+//! **No wake-up is lost.** The owner asks the system about a descriptor. Then it renews the
+//! registration, which reports everything that the descriptor is ready for by then. Then the
+//! process begins to wait. All of this happens inside the VM without a switch.
 
 use crate::sched::{Case, Deadline, Readiness, Wake, WakeReason, Watch};
 use crate::vm::Vm;
@@ -16,15 +16,16 @@ use std::io;
 
 impl Vm {
     /// Completes exactly one of the cases, as
-    /// [`Scheduler::select`](crate::sched::Scheduler::select) does: a random one among those that
-    /// are ready, or the first to become so. The cases at the places that `watches` names are
-    /// descriptors: whatever stands there is replaced.
+    /// [`Scheduler::select`](crate::sched::Scheduler::select) does: a random one of those that are
+    /// ready, or the first to become ready. Each entry of `watches` gives an index and a
+    /// descriptor; the case at that index is replaced by the descriptor.
     ///
-    /// `Wake::value` says what a descriptor is ready for. One that is closed, or not open, is ready
-    /// with [`WakeReason::Closed`]. One of a kind that never blocks, like a file, is always ready.
+    /// `Wake::value` says what a descriptor is ready for. A descriptor that is closed is ready with
+    /// [`WakeReason::Closed`]. A descriptor of a kind that never blocks, like a file, is always
+    /// ready.
     ///
     /// # Errors
-    /// When one of the descriptors cannot be waited for. Nothing has been completed then.
+    /// When one of the descriptors cannot be waited for. Then no case has been completed.
     pub fn select(
         &self,
         cases: &mut [Case],
@@ -43,8 +44,7 @@ impl Vm {
         }
     }
 
-    /// What the scheduler is told of a descriptor: what it is ready for, or that the process waits
-    /// for it. Inside the VM.
+    /// The case for a descriptor: ready already, or to be waited for. Inside the VM.
     fn case_of(&self, watch: Watch) -> io::Result<Case> {
         let Some(ready) = readiness_now(watch.descriptor.cast_signed(), interest_of(watch.wants))
             .map(readiness_of)

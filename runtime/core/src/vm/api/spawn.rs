@@ -1,20 +1,20 @@
-//! New processes, their stacks, and the end of what is kept of them.
+//! New processes, their stacks, and forgetting dead processes.
 
 use crate::sched::{ProcessId, ProcessLimit, SpawnOptions};
 use crate::vm::{Context, Inner, ThreadRefusal, Vm};
 use baton_sys::stack::{Stack, StackError};
 use std::fmt;
 
-/// Why a process could not be made.
+/// Why a process could not be created.
 #[derive(Debug)]
 pub enum SpawnError {
-    /// There are as many processes as there may be.
+    /// The limit on the number of processes is reached.
     Limit(ProcessLimit),
-    /// There is no C stack for it.
+    /// No C stack could be allocated.
     Stack(StackError),
-    /// No stack of that size was reserved that is free.
+    /// No reserved stack of that size is free.
     NonePremade,
-    /// There is no native thread to bind it to.
+    /// There is no native thread to bind the process to.
     Thread(ThreadRefusal),
 }
 
@@ -33,17 +33,17 @@ impl fmt::Display for SpawnError {
 
 impl std::error::Error for SpawnError {}
 
-/// When a new process begins.
+/// When a new process starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spawned {
-    /// As soon as it is chosen (or resumed, if it was spawned suspended).
+    /// When the scheduler chooses it, or after a resume if it was spawned suspended.
     Now,
-    /// When a timer fires it.
+    /// When a timer fires.
     ByTimer,
 }
 
 impl Vm {
-    /// A new process; `stack_size` in bytes, or the VM's parameter.
+    /// Creates a process. `stack_size` is in bytes; `None` means the VM's parameter.
     ///
     /// # Errors
     /// At the limit of processes, or without memory for its stack.
@@ -57,7 +57,7 @@ impl Vm {
             .with(|inner| self.spawn_in(inner, options, stack_size, when))
     }
 
-    /// As [`Vm::spawn`], on a stack that is ready: nothing is asked of the system.
+    /// As [`Vm::spawn`], on a reserved stack, so that it makes no system call.
     /// [`Vm::reserve_stacks`] has an example.
     ///
     /// # Errors
@@ -80,9 +80,9 @@ impl Vm {
         })
     }
 
-    /// Has `count` stacks of a size (or of the parameter `stack_size`) ready for processes to come:
-    /// all of them, or none. Those that are ready already count. Stacks of processes that have
-    /// ended are ready for others of the same size.
+    /// Makes `count` stacks of a size (`None`: the parameter `stack_size`) ready for later
+    /// processes: all of them, or none. Stacks that are ready already count. The stack of a process
+    /// that has ended is ready for the next process of the same size.
     ///
     /// ```
     /// use baton_core::vm::Spawned;
@@ -110,7 +110,7 @@ impl Vm {
         })
     }
 
-    /// How many stacks of a size (or of the parameter `stack_size`) are ready.
+    /// How many stacks of a size (`None`: the parameter `stack_size`) are ready.
     ///
     /// # Errors
     /// When the size is beyond the limit.
@@ -129,7 +129,7 @@ impl Vm {
         inner.stacks.premade(Some(stack_size))
     }
 
-    /// The same before [`Vm::run`], when nobody is inside yet.
+    /// As [`Vm::spawn`], but before [`Vm::run`], while no thread is inside.
     ///
     /// # Errors
     /// As for [`Vm::spawn`].
@@ -152,7 +152,7 @@ impl Vm {
         when: Spawned,
     ) -> Result<ProcessId, SpawnError> {
         let stack_size = stack_size.unwrap_or_else(|| self.parameters.stack_size());
-        // First, as a stack that was taken would have to be given back.
+        // Checked first: otherwise a failure would have to give a stack back.
         inner.sched.check_room().map_err(SpawnError::Limit)?;
         let stack = inner.stack(Some(stack_size)).map_err(SpawnError::Stack)?;
         let context = Context {
@@ -175,7 +175,7 @@ impl Vm {
         spawned.map_err(SpawnError::Limit)
     }
 
-    /// Forgets a dead process, or one that no timer will fire; its id is stale from then on.
+    /// Forgets a dead process, or one that no timer will fire. Its id is stale afterwards.
     pub fn forget(&self, process: ProcessId) {
         self.inner.with(|inner| {
             if let Some(context) = inner.sched.payload_mut(process)

@@ -1,13 +1,15 @@
-//! The uncontended path of semaphores and channels, which processes use most. If no process has to
-//! wait or to be woken, the call ends with the count or the buffer. Otherwise it takes the slow
-//! path, in functions of their own, so that the uncontended path does not save registers for it.
+//! The uncontended path of semaphores and channels, the most frequent operations.
+//!
+//! If no process has to wait and none has to be woken, the call only changes the count or the
+//! buffer. Otherwise it takes the slow path. The slow path is in separate functions, so that the
+//! uncontended path does not save registers for it.
 
 use crate::sched::{ChannelId, Deadline, SemaphoreId, Wake, WakeReason};
 use crate::vm::Vm;
 
 impl Vm {
-    /// Waits until the semaphore's count is above 0, and takes one: `Done`; else `TimedOut`,
-    /// `Closed`, `Killed` or `Forbidden`. Inside the VM.
+    /// Waits until the semaphore's count is above 0, and decrements it. Returns `Done`; else
+    /// `TimedOut`, `Closed`, `Killed` or `Forbidden`. Inside the VM.
     ///
     /// ```
     /// use baton_core::sched::{Deadline, WakeReason};
@@ -36,9 +38,9 @@ impl Vm {
         self.block_on(|sched| sched.semaphore_wait(semaphore, deadline))
     }
 
-    /// Lets `n` more waits pass; what nobody waits for is added to the count, which stops at its
-    /// highest value. Says how many were woken, and gives way if one of them is more urgent than
-    /// the calling process. Inside the VM. [`Vm::semaphore_wait`] has an example.
+    /// Adds `n` to the semaphore: first wakes up to `n` waiters, then adds the rest to the count,
+    /// which saturates. Returns the number of woken processes. The caller gives way if one of them
+    /// is more urgent. Inside the VM. [`Vm::semaphore_wait`] has an example.
     #[inline]
     pub fn semaphore_signal(&self, semaphore: SemaphoreId, n: u64) -> usize {
         if self
@@ -55,9 +57,9 @@ impl Vm {
         self.with_sched(|sched| sched.semaphore_signal(semaphore, n))
     }
 
-    /// Sends a value: `Done` once it is in the buffer or with a receiver, to whom the caller gives
-    /// way if that is more urgent; else (`TimedOut`, `Closed`, `Killed`, `Forbidden`) the value was
-    /// not sent. Inside the VM.
+    /// Sends a value. Returns `Done` when the value is in the buffer or received; the caller gives
+    /// way to a more urgent receiver. After `TimedOut`, `Closed`, `Killed` or `Forbidden` the value
+    /// was not sent. Inside the VM.
     ///
     /// ```
     /// use baton_core::sched::{Deadline, WakeReason};
@@ -85,9 +87,9 @@ impl Vm {
         self.block_on(|sched| sched.channel_send(channel, value, deadline))
     }
 
-    /// Receives a value: `Done`, with the value; else `TimedOut`, `Killed` or `Forbidden`. After a
-    /// close the values of the buffer still come, then `Closed`. Gives way to a more urgent sender
-    /// that could go on. Inside the VM. [`Vm::channel_send`] has an example.
+    /// Receives a value. Returns `Done` with the value; else `TimedOut`, `Killed` or `Forbidden`.
+    /// After a close it still returns the buffered values, then `Closed`. Gives way to a more
+    /// urgent sender that this wakes. Inside the VM. [`Vm::channel_send`] has an example.
     #[inline]
     pub fn channel_receive(&self, channel: ChannelId, deadline: Deadline) -> Wake {
         match self.inner.with(|inner| inner.sched.channel_take(channel)) {

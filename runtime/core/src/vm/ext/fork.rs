@@ -1,19 +1,21 @@
-//! `fork` by a process's foreign code: the child has that process alone.
+//! `fork` by the foreign code of a process: only that process exists in the child.
 //!
 //! | moment | on the thread that forks |
 //! |---|---|
-//! | before | [`prepare`]: takes the locks that other threads of this VM use; nobody is inside |
-//! | after, parent | [`release_in_parent`]: gives them back, and lets the owner go on |
-//! | after, child | [`mark_in_child`]: gives them back and marks the gate; `exec` needs no more |
+//! | before | [`prepare`]: takes this VM's locks, while no thread is inside |
+//! | after, parent | [`release_in_parent`]: releases them, and lets the owner continue |
+//! | after, child | [`mark_in_child`]: releases them and marks the gate; `exec` needs no more |
 //! | next enter, child | [`Vm::rebuild_after_fork`]: new poller and monitor, one process |
 //!
-//! **Nobody is inside.** Mostly the thread that forks is the owner's, out in a call that was not
-//! taken. If it was taken, the present owner is stopped where guest state is whole: out in a call
-//! of its own (taken, so that it cannot come in without the mutex), on its way in after a grant
-//! (the same), or at a safepoint, where it stands aside until the copy has been made.
+//! **No thread is inside.** Usually the forking thread is the owner's, out in a call that was not
+//! retaken. Otherwise the present owner is stopped where guest state is consistent:
 //!
-//! **Lock order.** `watch`, the VM's mutex, the monitor's list; nobody holds the list while it
-//! waits for one of the others.
+//! - out in a call of its own: the VM is taken from it, so that it needs the mutex to enter;
+//! - on its way in after a grant: likewise;
+//! - at a safepoint, where it waits until the fork is done.
+//!
+//! **Lock order.** `watch`, the VM's mutex, the monitor's list. A thread that holds the list waits
+//! for neither of the others.
 
 use crate::sched::{CarrierId, ProcessId};
 use crate::vm::lock::affinity::Names;
@@ -33,17 +35,17 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What the executors have done around a fork.
+/// The steps of all VMs around a fork.
 pub(in crate::vm) const AT_FORK: AtFork = AtFork {
     prepare,
     parent: release_in_parent,
     child: mark_in_child,
 };
 
-/// How often a fork checks whether the owner has come to a safepoint.
+/// How often a forking thread checks whether the owner has reached a safepoint.
 const PATIENCE: Duration = Duration::from_micros(50);
 
-/// What the thread that forks holds while the copy is made.
+/// What the forking thread holds during the fork.
 struct ForkLocks {
     vm: &'static Vm,
     _watch: MutexGuard<'static, PollState>,
@@ -56,7 +58,7 @@ thread_local! {
 }
 
 fn prepare() {
-    // Threads that are no carriers have no process that could go on.
+    // A thread that is no carrier has no process to keep.
     let Some(me) = gate::here().carrier() else {
         return;
     };
@@ -89,20 +91,20 @@ fn mark_in_child() {
 }
 
 impl Vm {
-    /// The guards of a fork are kept from one function to another, so their VM must not go: one
-    /// that forked stays.
+    /// A reference to this VM that lives for ever. The guards around a fork outlive one function,
+    /// so a VM that has forked is never dropped.
     fn for_ever(self: Arc<Vm>) -> &'static Vm {
         let leaked = Arc::clone(&self);
         self.kept.get_or_init(|| Box::leak(Box::new(leaked)))
     }
 
-    /// The VM's mutex, at a moment when no other thread than `me` is inside.
+    /// The VM's mutex, locked while no other thread than `me` is inside.
     fn await_nobody_inside(&self, me: CarrierId) -> MutexGuard<'_, LockState> {
         let mut asked = false;
         loop {
             let mut state = self.lock_state();
-            // A child that forks again before it has entered is alone; the owner's gate may be gone
-            // with its thread.
+            // A child that forks again before its first enter has no other thread. The owner's gate
+            // may have gone with its thread.
             let alone = gate::here().slow() & gate::FORKED != 0;
             let Some(owner) = state.owner.filter(|&owner| owner != me && !alone) else {
                 return state;
@@ -120,8 +122,8 @@ impl Vm {
             if seen & 1 == 1 && self.take_from(gate, seen) == Take::Taken {
                 return state;
             }
-            // Relaxed: guarded by the mutex; `harvest` reads it as a hint and asks again under the
-            // mutex.
+            // Relaxed: guarded by the mutex. `harvest` reads it as a hint and checks again under
+            // the mutex.
             self.fork_waits.store(true, Ordering::Relaxed);
             gate.set_attention();
             if self.park.notify() == Notify::MustKick {
@@ -143,7 +145,7 @@ impl Vm {
         }
     }
 
-    /// The owner, at a safepoint: another thread is about to fork. Waits until it has.
+    /// Makes the owner wait at a safepoint until another thread has forked.
     #[cold]
     pub(in crate::vm) fn stand_aside(&self) {
         let mut state = self.lock_state();
@@ -158,7 +160,8 @@ impl Vm {
         state.stands_aside = false;
     }
 
-    /// The first enter in a fork's child: the calling thread is home, and its process the only one.
+    /// The first enter in a fork's child. The calling thread becomes home, and its process is the
+    /// only one.
     #[cold]
     pub(in crate::vm) fn rebuild_after_fork(&self) {
         let here = gate::here();
@@ -195,7 +198,7 @@ impl Vm {
         if signalled {
             here.set_attention();
         }
-        // For periodic preempt requests, the monitor's thread must be there.
+        // Periodic preempt requests need the monitor's thread.
         self.beat_changed();
         if self.inner.with(|inner| inner.has_wakers()) {
             self.monitor.alert();
@@ -227,7 +230,7 @@ impl Vm {
         (base, out.map(|out| out.process))
     }
 
-    /// Ends all processes but the calling one; answers the guest's data of that one.
+    /// Ends all processes except the calling one. Returns its user data.
     fn keep_one_process(&self, base: Option<Fiber>, out: Option<ProcessId>) -> Option<usize> {
         self.inner.with(|inner| {
             inner.carrier = HOME;

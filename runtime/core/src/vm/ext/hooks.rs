@@ -1,35 +1,33 @@
-//! The guest is asked who runs next, and told who does: for schedulers and switch hooks that its
-//! users write.
+//! Scheduler hooks and switch hooks: the guest's users choose the next process, or are notified of
+//! switches.
 //!
-//! Switches go directly from process to process, and there is no moment at which code of a user's
-//! could run between two of them. So while the guest has hooks, the switches that
-//! matter go to the loop of the owner's thread. There nobody is current: whatever the guest does to
-//! processes then takes effect in the scheduler, and nothing can wait or give way by mistake. Who
-//! does not use this pays nothing: that it is in use is one of the bits that [`Vm::yield_now`]
-//! reads anyway.
+//! Switches go directly from process to process, so no user code can run between two processes.
+//! While the guest has hooks, the switches that concern them go through the loop of the owner's
+//! thread instead. No process is current there: changes to processes take effect in the scheduler,
+//! and nothing can wait or give way by mistake. Programs without hooks pay nothing, as the bit for
+//! hooks is one of those that [`Vm::yield_now`] reads anyway.
 //!
-//! A process is *left* when it has yielded, waits, was preempted, or is out in a call that was
-//! retaken.
+//! A process is *left* when it yields, waits, is preempted, or its foreign call is retaken.
 
 use crate::sched::{Next, ProcessId};
 use crate::vm::{Inner, Vm, slow_reason};
 use std::sync::atomic::Ordering;
 
-/// What the guest wants to hear, and what it has to be told. The owner's.
+/// Which hooks are on, and what is due for them. The owner's.
 #[derive(Debug, Default)]
 pub(in crate::vm) struct Hooks {
-    /// It has_scheduler who runs.
+    /// The scheduler hook is on.
     has_scheduler: bool,
-    /// Processes whose switches it is told of.
+    /// How many processes have a switch hook.
     hooked: usize,
-    /// A process was left, or has ended, and the guest is to hear of it.
+    /// A process was left or has ended, and a hook has not been called for that yet.
     is_due: bool,
     left: Option<ProcessId>,
 }
 
 impl Vm {
-    /// Whether [`Guest::scheduler_hook`](crate::guest::Guest::scheduler_hook) is asked at each
-    /// decision. Inside the VM.
+    /// Sets whether [`Guest::scheduler_hook`](crate::guest::Guest::scheduler_hook) is called at
+    /// each scheduling decision. Inside the VM.
     ///
     /// ```
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
@@ -50,8 +48,8 @@ impl Vm {
         });
     }
 
-    /// Whether [`Guest::switch_hook`](crate::guest::Guest::switch_hook) is told when `process` is
-    /// left and continued. Says whether that lives. Inside the VM.
+    /// Sets whether [`Guest::switch_hook`](crate::guest::Guest::switch_hook) is called when
+    /// `process` is left and continued. Returns whether the process is alive. Inside the VM.
     ///
     /// ```
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
@@ -77,7 +75,7 @@ impl Vm {
         })
     }
 
-    /// A process that has not run is forgotten.
+    /// Forgets the hook of a process that never ran.
     pub(in crate::vm) fn unhook(&self, inner: &mut Inner, process: ProcessId) {
         if let Some(context) = inner.sched.payload_mut(process)
             && std::mem::take(&mut context.is_hooked)
@@ -97,7 +95,7 @@ impl Vm {
     fn show_hooks(&self, inner: &Inner) {
         let hooks = &inner.hooks;
         if hooks.has_scheduler || hooks.hooked > 0 {
-            // Relaxed: the owner's alone, but for `ENDED`.
+            // Relaxed: only the owner writes it, except the bit `ENDED`.
             self.slow_reasons
                 .fetch_or(slow_reason::HOOKED, Ordering::Relaxed);
         } else {
@@ -107,8 +105,8 @@ impl Vm {
         }
     }
 
-    /// In the loop of the owner's thread: asks and tells the guest, if it is to be. Whoever it
-    /// chose is current then.
+    /// Calls the hooks that are due, in the loop of the owner's thread. Afterwards the process that
+    /// the scheduler hook chose is current.
     #[inline]
     pub(in crate::vm) fn run_hooks(&self) {
         if self.slow_reasons() & slow_reason::HOOKED != 0 {
@@ -121,8 +119,8 @@ impl Vm {
         let Some((left, suggested)) = self.inner.with(Inner::question) else {
             return;
         };
-        // Relaxed: read under the VM's mutex after a take, which orders it. Nobody takes the VM
-        // from a scheduler: no process could be put outside.
+        // Relaxed: read under the VM's mutex after a take, which orders it. The VM is not taken
+        // from a scheduler hook: there is no current process that could be marked as out.
         let retaking = self.retaking.swap(false, Ordering::Relaxed);
         let mut to =
             self.make_current(suggested.map(|suggested| self.call_scheduler_hook(left, suggested)));
@@ -139,7 +137,7 @@ impl Vm {
         self.retaking.store(retaking, Ordering::Relaxed);
     }
 
-    /// Whom the guest wants to run. Nobody is current.
+    /// The process that the guest chooses. No process is current meanwhile.
     fn call_scheduler_hook(&self, left: Option<ProcessId>, suggested: ProcessId) -> ProcessId {
         let asked = self.inner.with(|inner| {
             let hooks = &inner.hooks;
@@ -153,7 +151,7 @@ impl Vm {
         chosen.unwrap_or(suggested)
     }
 
-    /// Makes `chosen` current, or another one if it cannot run; says whom.
+    /// Makes `chosen` current, or another process if it cannot run. Returns the current process.
     fn make_current(&self, chosen: Option<ProcessId>) -> Option<ProcessId> {
         self.inner.with(|inner| {
             let next = match chosen {
@@ -170,7 +168,7 @@ impl Vm {
 }
 
 impl Inner {
-    /// Whether a switch has to go through the loop; if so, the loop knows.
+    /// Whether a switch must go through the loop. If so, it marks the hooks as due.
     pub(in crate::vm) fn must_run_hooks(
         &mut self,
         from: Option<ProcessId>,
@@ -184,17 +182,17 @@ impl Inner {
         must
     }
 
-    /// Whether the guest is asked although `me` would go on.
+    /// Whether the scheduler hook must be called although `me` would continue.
     pub(in crate::vm) fn must_ask_scheduler_hook(&mut self, me: ProcessId) -> bool {
         self.hooks.has_scheduler && self.must_run_hooks(Some(me), None)
     }
 
-    /// The VM was taken from a call of `process`.
+    /// Notes that the VM was taken from a call of `process`.
     pub(in crate::vm) fn note_left(&mut self, process: ProcessId) {
         self.must_run_hooks(Some(process), None);
     }
 
-    /// Whether the guest is told of a switch.
+    /// Whether a switch hook is on for one of the two processes.
     fn is_hooked_switch(&self, from: Option<ProcessId>, to: Option<ProcessId>) -> bool {
         let is_hooked = |pid: ProcessId| {
             self.sched
@@ -204,7 +202,8 @@ impl Inner {
         self.hooks.hooked > 0 && [from, to].into_iter().flatten().any(is_hooked)
     }
 
-    /// Who was left and who would run now, if the guest is to hear of it. Nobody is current then.
+    /// The process that was left, and the one that would run now, if a hook must be called. No
+    /// process is current afterwards.
     fn question(&mut self) -> Option<(Option<ProcessId>, Option<ProcessId>)> {
         let is_due = std::mem::take(&mut self.hooks.is_due);
         let left = self.hooks.left.take();

@@ -1,11 +1,11 @@
-//! What goes beyond running processes.
+//! Parts that most programs do not use: hooks, simulation, fork, wakers.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `hooks.rs` | a scheduler and switch hooks of the guest's users |
-//! | `simulation.rs` | runs that a seed gives again |
-//! | `fork.rs` | what is left of the VM in a fork's child |
-//! | `waker.rs` | what signal handlers may call to wake a process |
+//! | `hooks.rs` | scheduler hooks and switch hooks that the guest's users write |
+//! | `simulation.rs` | runs that the same seed repeats |
+//! | `fork.rs` | the VM around a fork, and in the child |
+//! | `waker.rs` | wakes a process from a signal handler or any thread |
 
 pub(super) mod fork;
 pub(super) mod hooks;

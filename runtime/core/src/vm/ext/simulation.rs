@@ -1,13 +1,16 @@
 //! Simulated runs: the same seed gives the same run.
 //!
-//! Nothing in such a run comes from outside. Time is the program's own ([`clock::simulate`]): it
-//! passes with the steps that the guest counts, and when nobody is runnable it goes to the next
-//! deadline at once. The monitor is not needed: the guest comes to a safepoint after so many steps
-//! as it is told, and no foreign call is retaken. Chance, by the seed, decides when a slice ends,
-//! and which of several equals runs next. The mean of the slices is that of the run: the parameter
-//! `slice`, or down to a thousandth of it, as faults show at moments that lie close together in
-//! some programs, and far apart in others. So a run is one of those that could happen, and happens
-//! again with its seed.
+//! Nothing from outside influences such a run:
+//!
+//! - Time is virtual ([`clock::simulate`]). It advances with the steps that the guest counts. When
+//!   no process is runnable, it jumps to the next deadline.
+//! - There is no monitor. The guest reaches a safepoint after a given number of steps.
+//! - No foreign call is retaken.
+//!
+//! Random numbers from the seed decide when each slice ends and which of several equals runs next.
+//! They also set the mean slice of the run: between the parameter `slice` and a thousandth of it.
+//! Some faults need switches close together, others need them far apart. A simulated run is
+//! therefore a possible real run, and the seed repeats it.
 
 use crate::sched::ProcessId;
 use crate::spin::PolicyName;
@@ -16,20 +19,20 @@ use baton_sys::clock::{self, Instant};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The time that a step takes.
+/// The virtual time of one step.
 const STEP: Duration = Duration::from_micros(1);
 
 /// The most steps from one safepoint to the next.
 const MOST_STEPS: u64 = 100;
 
-/// The mean slice of a run is the parameter, divided by 10 to a power from 0 to this.
+/// The mean slice of a run is the parameter divided by 10^p, with p from 0 to this.
 const MOST_POWER_OF_DIVISOR: f64 = 3.0;
 
-/// What the clock shows at the beginning: not zero, since programs subtract from it.
+/// The virtual time at the start. Not zero, as programs subtract from it.
 const BEGINNING: Instant = Instant::from_nanos(1_000_000_000);
 
 impl Vm {
-    /// Makes this run a simulated one; the whole program has its time from now on, so there is no
+    /// Makes this run a simulated one. The whole program uses its virtual time, so there can be no
     /// other VM. Before [`Vm::run`].
     ///
     /// ```standalone_crate
@@ -60,14 +63,14 @@ impl Vm {
         });
     }
 
-    /// Whether this run is a simulated one.
+    /// Whether this run is simulated.
     #[inline]
     pub fn is_simulated(&self) -> bool {
         self.slow_reasons() & slow_reason::SIMULATED != 0
     }
 
-    /// The running process has made so many steps: their time passes, and its slice may have ended.
-    /// The guest calls [`Vm::safepoint`] next. Answers after how many steps it is to do so again.
+    /// Advances time by the steps that the running process has made; its slice may end. The guest
+    /// calls [`Vm::safepoint`] next. Returns after how many steps the guest must call this again.
     /// Inside the VM.
     ///
     /// ```standalone_crate
@@ -107,7 +110,7 @@ impl Vm {
         next as u32
     }
 
-    /// Before it is decided who runs instead of `me`: in a simulated run equals have no order.
+    /// Shuffles the equals before a scheduling decision about `me`, in a simulated run.
     #[inline]
     pub(in crate::vm) fn shuffle(&self, inner: &mut Inner, me: Option<ProcessId>) {
         if self.is_simulated() {
@@ -115,8 +118,8 @@ impl Vm {
         }
     }
 
-    /// `me` is about to be interrupted by a more urgent process: it goes on before others of its
-    /// level, in a simulated run too.
+    /// Notes that a more urgent process is about to interrupt `me`. `me` continues before the
+    /// others of its level, in a simulated run as well.
     #[inline]
     pub(in crate::vm) fn note_interrupted(&self, inner: &mut Inner, me: ProcessId) {
         if self.is_simulated() {
@@ -124,16 +127,17 @@ impl Vm {
         }
     }
 
-    /// What is due now. In a simulated run that comes a step later: nobody ever wakes up at the
-    /// very moment, and programs compare times after rounding.
+    /// The time up to which deadlines expire. In a simulated run this is a step earlier than the
+    /// clock: a real process never wakes up exactly at its deadline, and programs compare times
+    /// after rounding.
     #[inline]
     pub(in crate::vm) fn due_by(&self) -> Instant {
         let now = Instant::now();
         if self.is_simulated() { now - STEP } else { now }
     }
 
-    /// Nobody is runnable: in a simulated run time goes to where the deadline is due, at once. Says
-    /// whether it is one.
+    /// Lets the time jump to the deadline, in a simulated run without a runnable process. Returns
+    /// whether the run is simulated.
     pub(in crate::vm) fn pass_time(&self, deadline: Option<Instant>) -> bool {
         let Some(deadline) = deadline.filter(|_| self.is_simulated()) else {
             return false;
@@ -154,8 +158,8 @@ impl Inner {
             .sched
             .next_in_ring()
             .is_some_and(|next| self.context(next).is_interrupted);
-        // Nothing is drawn where there is nothing to choose: how often the loop of a native thread
-        // comes here is nobody's choice.
+        // Draw only if there is a choice. How often a native thread's loop gets here does not
+        // depend on the seed.
         if choices > 1 && !is_first {
             let before = self.next_random() % choices;
             self.sched.shuffle(before as usize);
@@ -169,14 +173,14 @@ impl Inner {
         }
     }
 
-    /// A number from 0 up to 1, exclusive.
+    /// A random number from 0 up to 1, exclusive.
     fn chance(&mut self) -> f64 {
         (self.next_random() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
-/// The first state of the generator, which must not be 0. Seeds that lie side by side give states
-/// that do not (splitmix64).
+/// The first state of the generator, which must not be 0. Adjacent seeds give unrelated states
+/// (splitmix64).
 fn first_number(seed: u64) -> u64 {
     let mut mixed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,14 +1,13 @@
-//! Wakers: what a signal handler, or a thread that the VM has never seen, calls to resume a process
-//! or to signal a semaphore.
+//! Wakers: they resume a process or signal a semaphore, from a signal handler or any thread.
 //!
-//! A post needs memory, and a signal handler cannot ask for memory. So a waker is made beforehand.
-//! To wake means to count, to set a bit and to kick. The owner serves the count when it takes in
-//! what others posted. A waker may be dropped right after a wake: its state is kept until the owner
-//! has served it.
+//! A post allocates memory, which a signal handler must not do. So a waker is allocated beforehand.
+//! A wake adds to a count, sets a bit and kicks the owner. The owner serves the count when it takes
+//! in posts. A waker may be dropped right after a wake: its state is kept until the owner has
+//! served it.
 //!
-//! **No wake is lost.** [`Waker::wake`] counts first, then sets [`request::WOKEN`], and then
-//! notifies by the protocol of [`baton_sys::parking`], as a post does. The owner clears the bit
-//! before it takes the counts, so a thread that counts after that sets the bit again.
+//! **No wake is lost.** [`Waker::wake`] increments the count, then sets [`request::WOKEN`], and
+//! then notifies by the protocol of [`baton_sys::parking`], as a post does. The owner clears the
+//! bit before it takes the counts. A wake that counts after that sets the bit again.
 
 use crate::sched::{ProcessId, SemaphoreId};
 use crate::vm::{Inner, Vm, request};
@@ -16,17 +15,17 @@ use baton_sys::gate;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// What a wake does. A process or semaphore that is gone by then is left alone.
+/// What a wake does. If the process or semaphore is gone by then, it does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakeAction {
-    /// Lets a suspended process go on.
+    /// Resumes a suspended process.
     Resume(ProcessId),
     /// Signals a semaphore, once for each wake.
     Signal(SemaphoreId),
 }
 
-/// A handle that wakes a process or signals a semaphore of a VM from anywhere. Its state goes
-/// with the last clone.
+/// A handle that wakes a process or signals a semaphore of a VM from any thread or signal handler.
+/// The last clone frees its state.
 #[derive(Clone, Debug)]
 pub struct Waker {
     state: Arc<WakerState>,
@@ -36,32 +35,32 @@ pub struct Waker {
 #[derive(Debug)]
 pub(in crate::vm) struct WakerState {
     action: WakeAction,
-    /// Wakes that were not served yet.
+    /// Wakes not served yet.
     pending: AtomicU64,
 }
 
 impl Waker {
-    /// Carries the action out soon: on any thread, in a signal handler too, inside the VM or
-    /// outside of it. Allocates nothing, takes no lock and leaves errno to its caller. A more
-    /// urgent process that it wakes preempts as after any other event from outside.
+    /// Has the action carried out soon. May be called on any thread, in a signal handler, inside or
+    /// outside the VM. Allocates nothing, takes no lock and preserves errno. If it makes a more
+    /// urgent process runnable, that process preempts the running one.
     ///
-    /// A signal handler must use a waker that lives as long as the handler is installed: dropping
-    /// one frees memory.
+    /// A signal handler must use a waker that lives as long as the handler is installed: dropping a
+    /// waker frees memory.
     pub fn wake(&self) {
         // Release: pairs with the swap in `serve_wakers`.
         self.state.pending.fetch_add(1, Ordering::Release);
         self.vm.request(request::WOKEN);
         let here = gate::here();
         if here.carrier().is_some() {
-            // Perhaps the owner's own thread, interrupted by a signal: it need not wait for the
-            // monitor.
+            // This may be the owner's own thread, interrupted by a signal. Then it need not wait
+            // for the monitor.
             here.set_attention();
         }
     }
 }
 
 impl Vm {
-    /// A new waker. Inside the VM. Starts the monitor, as a signal handler cannot start it.
+    /// Creates a waker. Inside the VM. Starts the monitor, as a signal handler cannot start it.
     ///
     /// ```
     /// use baton_core::sched::Deadline;
@@ -89,9 +88,9 @@ impl Vm {
         }
     }
 
-    /// Carries out what wakers asked for, and forgets wakers that were dropped.
+    /// Carries out pending wakes, and forgets wakers that were dropped.
     pub(in crate::vm) fn serve_wakers(&self, inner: &mut Inner) {
-        // AcqRel: pairs with the release in `request`; those who count after this set the bit
+        // AcqRel: pairs with the release in `request`. A wake that counts after this sets the bit
         // again.
         if self.requests.fetch_and(!request::WOKEN, Ordering::AcqRel) & request::WOKEN != 0 {
             inner.serve_wakers();
@@ -100,11 +99,11 @@ impl Vm {
 }
 
 impl WakerState {
-    /// Whether it has a wake to serve, or may have one later.
+    /// Whether the waker has a wake to serve, or may get one later.
     fn matters(waker: &Arc<WakerState>) -> bool {
         let is_held = Arc::strong_count(waker) > 1;
-        // Acquire: pairs with the release by which the last other clone was dropped. A wake
-        // before that drop is seen below.
+        // Acquire: pairs with the release by which the last other clone was dropped. A wake before
+        // that drop is visible below.
         fence(Ordering::Acquire);
         // Relaxed: after the fence.
         is_held || waker.pending.load(Ordering::Relaxed) != 0

@@ -1,10 +1,10 @@
-//! What the owner does when nothing is runnable, and what comes in from outside.
+//! The owner's wait when no process is runnable, and events from outside.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `inbox.rs` | posts of other threads; deadlines; when nothing is runnable |
+//! | `inbox.rs` | posts of other threads; deadlines; the idle owner |
 //! | `wait.rs` | the owner's wait: spinning, then parking |
-//! | `spin_permits.rs` | how many owners may spin at once |
+//! | `spin_permits.rs` | limits how many owners spin at once |
 //! | `descriptors.rs` | waiting for descriptors |
 
 pub(super) mod descriptors;

@@ -1,16 +1,17 @@
-//! Who is inside the VM, and on which native thread.
+//! The VM lock and the native threads: which thread is inside the VM, and which processes run on
+//! it.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `state.rs` | what the VM's mutex guards: the owner, and the native threads |
+//! | `state.rs` | the data under the VM's mutex: the owner, and the native threads |
 //! | `this_thread.rs` | the VM of the calling thread |
 //! | `enter.rs` | the slow half of the VM lock: entering, leaving, retaking, handing over |
 //! | `carriers.rs` | native threads: the loop on their own stacks; start and retirement |
-//! | `affinity.rs` | native threads with names, for processes that are bound to them |
-//! | `held_threads.rs` | threads that a call keeps from others for long |
-//! | `offload.rs` | calls that are known to be long: the caller goes to another thread |
-//! | `thread_queue.rs` | at the bound on threads, calls wait for one |
-//! | `in_call.rs` | a foreign function gives way in its middle |
+//! | `affinity.rs` | named native threads, for processes that are bound to them |
+//! | `held_threads.rs` | reports of calls that hold a thread for long |
+//! | `offload.rs` | calls that are known to be long: the caller moves to another thread |
+//! | `thread_queue.rs` | calls that wait for a thread, at the bound on threads |
+//! | `in_call.rs` | giving way in the middle of a foreign function |
 
 pub(super) mod affinity;
 pub(super) mod carriers;

@@ -1,13 +1,13 @@
-//! From one process to the next, and how long each may run.
+//! Switches from one process to the next, and slices.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `fast_path.rs` | switches where little is to be decided |
-//! | `slow_path.rs` | all others, and safepoints |
+//! | `fast_path.rs` | switches between two processes on home, without a slow reason |
+//! | `slow_path.rs` | all other switches, and safepoints |
 //! | `jump.rs` | a switch that has been decided |
 //! | `slices.rs` | slices of a process's own length |
-//! | `deficit.rs` | the ends of slices, and what overruns cost |
-//! | `cpu_time.rs` | how much of the time of its runs a process computed |
+//! | `deficit.rs` | the ends of slices, and slice deficits |
+//! | `cpu_time.rs` | how much of its running time a process computed |
 
 pub(super) mod cpu_time;
 pub(super) mod deficit;
