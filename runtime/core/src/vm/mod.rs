@@ -152,111 +152,113 @@ use switch::{cpu_time, deficit};
 /// The VM's first native thread.
 pub const HOME: CarrierId = CarrierId(0);
 
-/// What the executor keeps for each process.
+/// The executor's data of one process.
 #[derive(Debug, Default)]
 pub struct Context {
     fiber: Option<Fiber>,
     stack: Option<Stack>,
-    /// The time of its runs up to the last switch, in nanoseconds.
+    /// Its running time up to the last switch, in nanoseconds.
     busy: u64,
-    /// How much of that its thread did not compute, in nanoseconds (`switch/cpu_time.rs`).
+    /// The part of `busy` in which its thread did not compute, in nanoseconds
+    /// (`switch/cpu_time.rs`).
     absent: u64,
-    /// When it ran last (coarse), in nanoseconds; 0: never.
+    /// When its last run ended (coarse), in nanoseconds; 0: never.
     left_at: u64,
-    /// What `busy` was when its slice began. More urgent processes interrupt a slice, they do not
-    /// begin another one. Earlier, if it has had some of it before; later, if it has some to its
-    /// credit (`switch/deficit.rs`).
+    /// `busy` at the start of its slice, corrected by its deficit: earlier if part of the slice is
+    /// used up already, later if it has credit (`switch/deficit.rs`). A more urgent process
+    /// interrupts a slice, but does not end it.
     slice_began: u64,
     /// The length of its slices in microseconds; 0: the parameter.
     slice: u32,
-    /// The guest is told when it is left and continued.
+    /// A switch hook is on for it.
     is_hooked: bool,
-    /// It gave way to a more urgent one in a simulated run, and has not gone on since.
+    /// In a simulated run: it gave way to a more urgent process, and has not continued since.
     is_interrupted: bool,
-    /// What `busy` was when its last slice ended.
+    /// `busy` at the end of its last slice.
     ended_at: u64,
 }
 
 /// The owner's data.
 pub(crate) struct Inner {
     pub(crate) sched: Scheduler<Context>,
-    /// The owner's thread.
+    /// The carrier of the owner's thread.
     carrier: CarrierId,
-    /// The context of the owner's thread itself.
+    /// The context of the owner's thread itself, outside of processes.
     base: Option<Fiber>,
     stacks: StackPool,
-    /// Buffer of the poller.
-    /// `None` while the owner waits with it.
+    /// The poller's buffer of events. `None` while the owner waits in the poller.
     events: Option<Events>,
-    /// Whether to spin before parking.
+    /// Decides whether to spin before parking.
     spin: Chooser,
-    /// The stack of the process that ended last: it was still in use while it switched away.
+    /// The stack of the process that ended last. It was still in use while that process switched
+    /// away.
     retired: Option<Stack>,
-    /// The thread that a call is being offloaded to, until the owner's loop completes that.
+    /// The thread that a call is being offloaded to, until the owner's loop completes the offload.
     offloads_to: Option<CarrierId>,
-    /// How many have given way in the middle of a foreign function, and not gone on yet.
+    /// How many processes have given way in the middle of a foreign function, and not continued
+    /// yet.
     in_calls: usize,
     /// When the running process was continued (coarse), in nanoseconds.
     run_started: u64,
     cpu: cpu_time::CpuClock,
     thread_queue: thread_queue::ThreadQueue,
-    /// A process that prefers home, but goes elsewhere while home is out in a call of another
+    /// The process that prefers home. It runs elsewhere while home is out in a call of another
     /// process.
     prefers_home: Option<ProcessId>,
     hooks: hooks::Hooks,
-    /// What the scheduler's changes amounted to when the hints were updated last.
+    /// The scheduler's count of changes when the hints were updated last.
     hinted_changes: u64,
     names: affinity::Names,
     registrations: descriptors::Registrations,
     held_threads: held_threads::HeldThreads,
-    /// Processes with slices of their own length.
+    /// How many processes have slices of their own length.
     sliced: usize,
     deficits: deficit::SliceDeficits,
     wakers: Vec<Arc<waker::WakerState>>,
-    /// State of the generator of `select`'s choices, and of a simulated run.
+    /// State of the random number generator, for `select` and for simulated runs.
     random: u64,
-    /// By how much slices are shorter than the parameter in a simulated run.
+    /// In a simulated run: the parameter `slice` divided by the mean slice.
     slice_divisor: f64,
 }
 
-/// Why the running process is asked for a safepoint.
+/// Bits: why the running process is asked for a safepoint.
 mod request {
     /// Its slice is over.
     pub(super) const SLICE: u32 = 1;
-    /// A signal handler left work for the guest.
+    /// A signal handler has requested work from the guest.
     pub(super) const SIGNALLED: u32 = 2;
     /// A waker was called (see `ext/waker.rs`).
     pub(super) const WOKEN: u32 = 4;
 }
 
-/// Why switches do not take the fast path.
+/// Bits: why switches do not take the fast path. At present any bit sends them to the slow path.
 mod slow_reason {
     /// Scheduling has stopped for good.
     pub(super) const ENDED: u8 = 1;
-    /// The guest has hooks (see `ext/hooks.rs`).
+    /// The guest has scheduler hooks or switch hooks (see `ext/hooks.rs`).
     pub(super) const HOOKED: u8 = 2;
     /// A process has slices of its own length (see `switch/slices.rs`).
     pub(super) const SLICED: u8 = 4;
-    /// The run is a simulated one (see `ext/simulation.rs`).
+    /// The run is simulated (see `ext/simulation.rs`).
     pub(super) const SIMULATED: u8 = 8;
-    /// A process has had its next slice before (see `switch/deficit.rs`).
+    /// A process may have a slice deficit (see `switch/deficit.rs`).
     pub(super) const DEFICIT: u8 = 16;
     /// The running process gives way in the middle of a foreign function (see `lock/in_call.rs`).
     pub(super) const IN_CALL: u8 = 32;
 }
 
-/// What other threads ask of the owner.
+/// A message from another thread to the owner.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Post {
-    /// The foreign call of this process returned, or called back: then the process has foreign
-    /// frames on the carrier.
+    /// The foreign call of this process returned, or called back. After a callback, the process has
+    /// foreign frames on the carrier.
     Returned(ProcessId, Option<CarrierId>),
     /// Make this waiting process runnable with the given value (from foreign threads and signal
     /// forwarders).
     Wake(WaitQueueId, u64),
-    /// Let this suspended process go on.
+    /// Resume this suspended process.
     Resume(ProcessId),
-    /// Signal this semaphore, once.
+    /// Signal this semaphore once.
     Signal(SemaphoreId),
 }
 
@@ -270,27 +272,28 @@ pub struct Vm {
     park: Park,
     poller: Poller,
     descriptors: descriptors::Descriptors,
-    /// When the owner's poller was kicked last, in nanoseconds: what a park costs is learned from
+    /// When the owner's poller was kicked last, in nanoseconds. The cost of a park is learned from
     /// it.
     kicked_at: AtomicU64,
     requests: AtomicU32,
-    /// Whether home waits for the VM while another thread has it.
+    /// Whether home waits for the VM while another thread owns it.
     home_waits: AtomicBool,
-    /// What keeps switches off the fast path; see [`slow_reason`].
+    /// Why switches leave the fast path; see [`slow_reason`].
     slow_reasons: AtomicU8,
     /// Whether foreign calls may be retaken now.
     retaking: AtomicBool,
-    /// A thread is about to fork and waits for the owner to stand aside; guarded by the VM's mutex,
-    /// also read as a hint.
+    /// A thread is about to fork, and waits until the owner has stopped at a safepoint. Guarded by
+    /// the VM's mutex, and also read as a hint.
     fork_waits: AtomicBool,
     /// Notified when `fork_waits` was cleared.
     thawed: Condvar,
-    /// This VM, once one of its processes has forked.
+    /// A reference to this VM that is never dropped, once one of its processes has forked.
     kept: OnceLock<&'static Arc<Vm>>,
     monitor: Arc<Monitor>,
-    /// Wakes the monitor at `wake_up_at`; none where systems have no such timers.
+    /// Wakes the monitor at `wake_up_at`. `None` on systems without such timers.
     wake_up_timer: Option<WakeUpTimer>,
-    /// In nanoseconds, or [`wake_up::NOT_SET`]; see `preempt/wake_up.rs`.
+    /// When the timer wakes the monitor, in nanoseconds, or [`wake_up::NOT_SET`]; see
+    /// `preempt/wake_up.rs`.
     wake_up_at: AtomicU64,
     watch: Mutex<watch::PollState>,
     /// Parameters, settable while running.
@@ -308,7 +311,7 @@ impl std::fmt::Debug for Vm {
 }
 
 impl Vm {
-    /// A VM for `guest`, without processes yet; [`Vm::run`] starts it.
+    /// Creates a VM for `guest`, without processes; [`Vm::run`] starts it.
     ///
     /// # Errors
     /// When the system refuses a poller or address space for stacks.
@@ -391,7 +394,7 @@ impl Vm {
         })
     }
 
-    /// The native thread that the calling process is on; inside the VM.
+    /// The native thread of the calling process. Inside the VM.
     pub fn current_carrier(&self) -> CarrierId {
         self.inner.with(|inner| inner.carrier)
     }
@@ -410,14 +413,14 @@ impl Vm {
         self.lock_state().live_threads()
     }
 
-    /// Native threads of the program that it did not make itself: the VM's, and the monitor's. At
-    /// most as many as there are.
+    /// How many native threads belong to the runtime: the VM's, home included, and the monitor's.
+    /// Never more than really exist.
     pub fn own_threads(&self) -> usize {
         self.threads() + usize::from(self.monitor.runs())
     }
 
-    /// To be called inside the VM after parameters were set: a thread that waits by an old value
-    /// checks again, or is woken.
+    /// Applies changed parameters. To be called inside the VM after parameters were set: threads
+    /// that wait by an old value check again.
     ///
     /// ```
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
@@ -429,16 +432,16 @@ impl Vm {
     /// ```
     pub fn parameters_changed(&self) {
         self.inner.with(|inner| {
-            // There may be more native threads now, and deadlines may be met sooner.
+            // More native threads may be allowed now, and deadlines may be earlier.
             inner.wake_next_in_queue();
             self.update_hints(inner);
         });
-        // Threads that wait may have less patience.
+        // Waiting threads may have a shorter time limit now.
         self.lock_state().wake_all();
         self.beat_changed();
     }
 
-    /// To be called when the parameter `beat` may have another value: the monitor reads it.
+    /// Applies a changed parameter `beat`: the monitor reads it again.
     pub fn beat_changed(&self) {
         if self.parameters.beat.get().is_zero() {
             self.monitor.alert_if_started();
@@ -447,8 +450,8 @@ impl Vm {
         }
     }
 
-    /// Stops scheduling for good: no other process runs again, no call is retaken, threads that
-    /// return sleep for ever. Inside the VM; the caller goes on alone.
+    /// Stops scheduling for good. No other process runs again and no call is retaken. A thread that
+    /// returns from a call sleeps for ever. Inside the VM; the caller continues alone.
     ///
     /// ```
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
@@ -476,7 +479,7 @@ impl Vm {
         self.slow_reasons() & slow_reason::ENDED != 0
     }
 
-    /// What keeps switches off the fast path.
+    /// The present [`slow_reason`] bits.
     #[inline]
     fn slow_reasons(&self) -> u8 {
         // Acquire: pairs with the release in `stop`.

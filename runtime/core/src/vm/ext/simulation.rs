@@ -136,8 +136,8 @@ impl Vm {
         if self.is_simulated() { now - STEP } else { now }
     }
 
-    /// Lets the time jump to the deadline, in a simulated run without a runnable process. Returns
-    /// whether the run is simulated.
+    /// In a simulated run without a runnable process, lets the time jump to `deadline`. Returns
+    /// whether it did.
     pub(in crate::vm) fn pass_time(&self, deadline: Option<Instant>) -> bool {
         let Some(deadline) = deadline.filter(|_| self.is_simulated()) else {
             return false;

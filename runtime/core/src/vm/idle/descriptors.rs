@@ -1,35 +1,36 @@
 //! Waiting for descriptors, in the owner's one wait for everything.
 //!
-//! A wait registers each descriptor with the poller, by edges, and then blocks the process. How
-//! long the registration is trusted depends on [`Keep`]:
+//! A wait registers each descriptor with the poller (edge-triggered), and then blocks the process.
+//! How long the registration is trusted depends on [`Keep`]:
 //!
-//! - [`Keep::ForThisWait`]: the registration is renewed for each wait, by one system call. Nobody
-//!   has to say when the descriptor is closed.
-//! - [`Keep::UntilClosed`]: the registration is made once, for all directions, and a wait asks
-//!   nothing of the system. Whoever closes the descriptor calls [`Vm::descriptor_closes`] before.
+//! - [`Keep::ForThisWait`]: the registration is renewed for each wait, by one system call. The
+//!   descriptor may be closed without notice.
+//! - [`Keep::UntilClosed`]: the registration is made once, for all directions, and a wait makes no
+//!   system call. Code that closes the descriptor calls [`Vm::descriptor_closes`] before.
 //!
 //! Only the owner takes events out of the poller: when it is idle, between two polls of a spin, and
-//! at safepoints, which the monitor asks for while others are busy (`preempt/preempter.rs`). All
-//! that is kept here belongs to the owner, except three hints.
+//! at safepoints, which the monitor requests while processes run (`preempt/preempter.rs`). All data
+//! here belongs to the owner, except three hints.
 //!
-//! Events carry the edition of their descriptor's number in their token. Closing begins the next
-//! edition, so events of a file that was closed while a duplicate of it lives on are dropped.
+//! The token of an event has the edition of its descriptor's number. Closing a descriptor begins
+//! the next edition. So events of a file that was closed while a duplicate of it lives on are
+//! dropped.
 //!
 //! **No wake-up is lost.** An attempt (a read that would block, say) comes before the wait. Between
 //! the two the descriptor may become ready, and the owner may take that event out of the poller
-//! while nobody waits.
+//! before the process waits.
 //!
 //! 1. A registration that is made or renewed reports what the descriptor is ready for at that
-//!    moment. So nothing that came before it is missed.
-//! 2. A kept registration is used as it stands only if the owner has taken nothing out of the
+//!    moment. So no earlier event is missed.
+//! 2. A kept registration is used without renewal only if the owner has taken nothing out of the
 //!    poller since before the attempt: the count of [`Vm::harvests`] is the same. Then an event
-//!    that came after the attempt is still in the poller. Else the registration is renewed.
-//! 3. The count is raised after the events are taken out (Release). Whoever reads the new count
-//!    (Acquire) before an attempt finds in the attempt what those events told. Whoever reads the
-//!    old count renews. Between registering and blocking the process there is no switch.
+//!    after the attempt is still in the poller. Otherwise the registration is renewed.
+//! 3. The count is incremented after the events are taken out (Release). A process that reads the
+//!    new count (Acquire) before its attempt sees the readiness in the attempt. A process that
+//!    reads the old count renews. There is no switch between the registration and the wait.
 //!
-//! A wake-up may be for nothing, if another process was faster: then the process waits again.
-//! Tests: `tests/descriptors.rs`.
+//! A wake-up may be spurious, if another process was faster: then the process waits again. Tests:
+//! `tests/descriptors.rs`.
 
 use crate::sched::{Deadline, Edition, Readiness, Scheduler, Wake, WakeReason, Watch};
 use crate::vm::{Context, Inner, Vm};
@@ -38,28 +39,28 @@ use baton_sys::poller::{Event, Events, Interest};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Descriptors from this number on cannot be waited for: Linux gives out none unless `fs.nr_open`
-/// was raised.
+/// Descriptors from this number on cannot be waited for. Linux never allocates them unless
+/// `fs.nr_open` was raised.
 pub const MOST_DESCRIPTORS: usize = 1 << 20;
 
-/// Waits for so many descriptors at once need no memory.
+/// A wait for at most this many descriptors allocates nothing.
 const FEW: usize = 8;
 
 /// How long a descriptor's registration with the poller is trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// It is renewed for the next wait: the descriptor may be closed by anybody at any time.
+    /// It is renewed for the next wait: the descriptor may be closed at any time.
     ForThisWait,
     /// Until [`Vm::descriptor_closes`].
     UntilClosed,
 }
 
-/// What the owner knows of a descriptor's number.
+/// What the owner knows of one descriptor number.
 #[derive(Debug, Clone, Copy, Default)]
 struct Registration {
     edition: Edition,
     is_kept: bool,
-    /// How many events have come, whether or not a process waited. Wraps around.
+    /// How many events have come, including those that no process waited for. Wraps around.
     news: u32,
 }
 
@@ -67,16 +68,16 @@ struct Registration {
 #[derive(Debug, Default)]
 pub(in crate::vm) struct Registrations(Vec<Registration>);
 
-/// What other threads may ask about descriptors.
+/// What other threads may read about descriptors.
 pub(in crate::vm) struct Descriptors {
-    /// A hint for the monitor: somebody waits for a descriptor. Set by the owner before, cleared by
-    /// it some time after.
+    /// A hint for the monitor: a process waits for a descriptor. The owner sets it before a wait,
+    /// and clears it some time after.
     watched: AtomicBool,
-    /// The monitor waits for the readability of the poller. Set and cleared by the monitor.
+    /// The monitor waits until the poller is readable. Written by the monitor.
     armed: AtomicBool,
-    /// It was notified. The monitor's.
+    /// The monitor was notified that the poller is readable. The monitor's.
     notified: AtomicBool,
-    /// How often the owner has asked the poller, or waited in it.
+    /// How often the owner has polled the poller, or waited in it.
     harvests: AtomicU64,
 }
 
@@ -98,7 +99,7 @@ impl Registrations {
         Ok(&mut self.0[place])
     }
 
-    /// The descriptor that an event is of, if its edition is not over. Counts the event.
+    /// The descriptor of an event, unless its edition is over. Counts the event.
     fn take_event(&mut self, token: u64) -> Option<u32> {
         let descriptor = token as u32;
         let registration = self.0.get_mut(descriptor as usize)?;
@@ -116,7 +117,7 @@ impl Registrations {
         }
     }
 
-    /// In a fork's child, whose poller is new.
+    /// Forgets all, in a fork's child, whose poller is new.
     pub(in crate::vm) fn forget_all(&mut self) {
         for descriptor in 0..self.0.len() {
             self.end(descriptor as u32);
@@ -138,15 +139,14 @@ impl Descriptors {
         }
     }
 
-    /// In a fork's child.
+    /// Forgets all, in a fork's child.
     pub(in crate::vm) fn forget_all(&self) {
         self.note_armed(false);
     }
 
-    /// Whether somebody waits for a descriptor: a hint, for the monitor.
+    /// Whether a process waits for a descriptor: a hint for the monitor.
     pub(in crate::vm) fn are_watched(&self) -> bool {
-        // Relaxed: ordered by the barrier of the monitor's rest, as all
-        // hints.
+        // Relaxed: like all hints, ordered by the barrier of the monitor's rest.
         self.watched.load(Ordering::Relaxed)
     }
 
@@ -155,10 +155,10 @@ impl Descriptors {
         self.watched.store(watched, Ordering::Relaxed);
     }
 
-    /// Whether the monitor hears of news by itself.
+    /// Whether the poller itself will wake the monitor.
     pub(in crate::vm) fn are_armed(&self) -> bool {
-        // Relaxed: who reads an old value alerts the monitor needlessly; that it is not armed any
-        // more, the monitor says while it is awake.
+        // Relaxed: an old value only causes a needless alert. The monitor clears the flag while it
+        // is awake.
         self.armed.load(Ordering::Relaxed)
     }
 
@@ -175,7 +175,7 @@ impl Descriptors {
 
     /// After the owner has taken events out of the poller.
     pub(super) fn note_harvest(&self) {
-        // Relaxed: the owner alone counts.
+        // Relaxed: only the owner writes it.
         let harvests = self.harvests.load(Ordering::Relaxed);
         // Release: pairs with the load in `harvests`.
         self.harvests
@@ -194,11 +194,12 @@ impl Descriptors {
 }
 
 impl Vm {
-    /// Has the calling process wait until `attempt` succeeds, which is called inside the VM, must
-    /// not block, and is told how the last wait ended: first at once, then each time that one of
-    /// the descriptors may be ready for what is wanted of it.
+    /// Makes the calling process wait until `attempt` succeeds.
     ///
-    /// Answers [`WakeReason::Done`] once it has succeeded, and otherwise why the wait ended. The
+    /// `attempt` is called inside the VM, must not block, and gets the reason why the last wait
+    /// ended. It is called at once, and then each time that one of the descriptors may be ready.
+    ///
+    /// Returns [`WakeReason::Done`] when it has succeeded, and otherwise why the wait ended. The
     /// registration is renewed for each wait.
     ///
     /// # Errors
@@ -223,16 +224,16 @@ impl Vm {
         }
     }
 
-    /// Has the calling process wait until one of the descriptors may be ready. An attempt that
-    /// would have blocked comes before, and before that the count `harvests` was read from
-    /// [`Vm::harvests`].
+    /// Makes the calling process wait until one of the descriptors may be ready. Before this call,
+    /// the caller reads `harvests` from [`Vm::harvests`] and then makes an attempt that would have
+    /// blocked.
     ///
-    /// Answers [`WakeReason::Done`], with the number of the watch and what it is ready for;
+    /// Returns [`WakeReason::Done`], with the index of the watch and what it is ready for;
     /// [`WakeReason::Closed`] if one of the descriptors was closed; otherwise why the wait ended.
     ///
     /// # Errors
-    /// When a descriptor cannot be waited for: it is not open, of a kind that never blocks, or its
-    /// number is [`MOST_DESCRIPTORS`] or more.
+    /// When a descriptor cannot be waited for: it is not open, it is of a kind that never blocks,
+    /// or its number is [`MOST_DESCRIPTORS`] or more.
     pub fn await_ready(
         &self,
         watches: &[Watch],
@@ -261,8 +262,8 @@ impl Vm {
         Ok(self.block_on(|sched| sched.wait_ready(watches_of_editions, deadline)))
     }
 
-    /// How often the owner has taken events out of the poller. To be read before an attempt that
-    /// [`Vm::await_ready`] follows. On any thread.
+    /// How often the owner has taken events out of the poller. Read it before an attempt that may
+    /// be followed by [`Vm::await_ready`]. On any thread.
     pub fn harvests(&self) -> u64 {
         self.descriptors.harvests()
     }
@@ -275,14 +276,15 @@ impl Vm {
         })
     }
 
-    /// Registers a descriptor anew, for a wait that the caller makes. Inside the VM.
+    /// Renews a descriptor's registration for the caller's next wait. Inside the VM.
     pub(in crate::vm) fn renew(&self, watch: Watch) -> io::Result<Edition> {
         self.descriptors.note_watched(true);
         self.inner
             .with(|inner| self.register(inner, watch, Keep::ForThisWait, false))
     }
 
-    /// `is_fresh`: nothing was taken out of the poller since the attempt.
+    /// Registers a descriptor, or uses its kept registration. `is_fresh`: nothing was taken out of
+    /// the poller since the attempt.
     fn register(
         &self,
         inner: &mut Inner,
@@ -309,14 +311,14 @@ impl Vm {
         Ok(edition)
     }
 
-    /// To be called before a descriptor is closed whose registration is kept, or after its number
-    /// has gone to another file: processes that wait for it are told [`WakeReason::Closed`]. Inside
-    /// the VM; gives way to nobody. Answers how many waited.
+    /// Wakes all processes that wait for a descriptor, with [`WakeReason::Closed`]. To be called
+    /// before a descriptor with a kept registration is closed, or after its number has gone to
+    /// another file. Inside the VM; does not give way. Returns how many processes waited.
     pub fn descriptor_closes(&self, descriptor: u32) -> usize {
         self.inner.with(|inner| {
             let registration = inner.registrations.find(descriptor);
             if registration.is_kept {
-                // It may have gone already, with the descriptor.
+                // The registration may have gone already, with the descriptor.
                 let _ = self.poller.remove(descriptor.cast_signed());
             }
             inner.registrations.end(descriptor);
@@ -326,9 +328,8 @@ impl Vm {
         })
     }
 
-    /// Wakes the processes that wait for what a wait in the poller has brought. Answers how many
-    /// they are: a descriptor that has become ready for what nobody wants, such as writing, wakes
-    /// nobody.
+    /// Wakes the processes that wait for the events that the poller returned. Returns how many. An
+    /// event that no process waits for, such as readiness to write, wakes none.
     pub(super) fn take_in_ready(
         &self,
         sched: &mut Scheduler<Context>,
@@ -344,8 +345,7 @@ impl Vm {
         woken
     }
 
-    /// Asks the poller what has come, if anybody waits for a descriptor; says whether somebody goes
-    /// on by it.
+    /// Polls for events, if a process waits for a descriptor. Returns whether a process was woken.
     pub(in crate::vm) fn poll_descriptors(&self) -> bool {
         let watched = self.inner.with(|inner| inner.sched.watching() > 0);
         if !watched {

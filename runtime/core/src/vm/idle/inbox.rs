@@ -1,4 +1,4 @@
-//! The owner's wait, what other threads post, and what is due.
+//! The idle owner, posts of other threads, and deadlines.
 
 use crate::sched::WakeReason;
 use crate::spin::Source;
@@ -7,25 +7,25 @@ use baton_sys::clock::Instant;
 use baton_sys::membarrier;
 use baton_sys::parking::Notify;
 
-/// What came of telling the guest that no process can go on.
+/// The result of a deadlock report to the guest.
 #[must_use]
 enum AfterReport {
-    /// Nothing; by then it is to be told again.
+    /// The deadlock remains; report it again at this time.
     WaitUntil(Option<Instant>),
     /// Something has happened meanwhile.
     HasEnded,
 }
 
 impl Vm {
-    /// Hands something to the owner from any native thread, and sees to it that the owner notices.
+    /// Hands `post` to the owner from any native thread, and makes the owner notice it.
     pub(crate) fn post(&self, post: Post) {
         // Kicked in any case: the owner may be about to sleep although the inbox was not empty.
         let _ = self.inbox.post(post);
         self.kick();
     }
 
-    /// Has the owner read its inbox and its requests soon: at once if it waits, at the next
-    /// safepoint if it runs. Async-signal-safe as long as the owner waits or the monitor is awake.
+    /// Makes the owner read its inbox and its requests soon: at once if it waits, at the next
+    /// safepoint if it runs. Async-signal-safe while the owner waits or the monitor is awake.
     pub fn kick(&self) {
         match self.park.notify() {
             Notify::MustKick => self.kick_poller(),
@@ -35,10 +35,11 @@ impl Vm {
         }
     }
 
-    /// The earlier notification may have been for a post that was taken in before it, so that the
-    /// monitor found nothing and rests.
+    /// Alerts a resting monitor. An earlier notification may have been for a post that the owner
+    /// had taken in already, so that the monitor found nothing and rests.
     fn alert_sleeping_monitor(&self) {
-        // Pairs with `heavy` in the monitor's rest: it sees the post, or is seen resting.
+        // Pairs with `heavy` in the monitor's rest: either the monitor sees the post, or it is seen
+        // resting here.
         membarrier::light();
         if self.monitor.may_poll_late() {
             self.monitor.alert();
@@ -64,7 +65,7 @@ impl Vm {
         self.post(Post::Wake(queue, value));
     }
 
-    /// Lets a suspended process go on, from any native thread.
+    /// Resumes a suspended process, from any native thread.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -114,7 +115,7 @@ impl Vm {
         self.request(crate::vm::request::SIGNALLED);
     }
 
-    /// Sets a bit of the requests, and has the owner read it. Async-signal-safe.
+    /// Sets a bit of the requests, and makes the owner read it. Async-signal-safe.
     pub(in crate::vm) fn request(&self, bit: u32) {
         // Release: pairs with the swap in `safepoint`, and with `idle` and `serve_wakers`.
         self.requests
@@ -128,10 +129,10 @@ impl Vm {
         }
     }
 
-    /// Takes in posts and deadlines. Inside the VM.
+    /// Takes in posts, wakers and expired deadlines. Inside the VM.
     pub(in crate::vm) fn harvest(&self) {
         self.park.acknowledge();
-        // Relaxed: the thread that forks asks again and again.
+        // Relaxed: the forking thread repeats its check.
         if self.fork_waits.load(std::sync::atomic::Ordering::Relaxed) {
             self.stand_aside();
         }
@@ -175,8 +176,8 @@ impl Vm {
         }
     }
 
-    /// When the earliest deadline must be met: with slack, those that are due by then are met
-    /// together.
+    /// The time for which to set the wait for the earliest deadline. With slack it is later, so
+    /// that one wake-up serves all deadlines that are due by then.
     #[inline]
     pub(in crate::vm) fn next_deadline(&self, inner: &Inner) -> Option<Instant> {
         let slack = self.parameters.timer_slack.nanos();
@@ -190,7 +191,7 @@ impl Vm {
         [earliest, to_report].into_iter().flatten().min()
     }
 
-    /// Nothing is runnable: waits for the next deadline, a descriptor or a kick.
+    /// Waits for the next deadline, a descriptor or a kick, as no process is runnable.
     pub(in crate::vm) fn idle(&self) {
         let (deadline, source, dead) = self.inner.with(|inner| {
             self.update_hints(inner);
@@ -223,16 +224,15 @@ impl Vm {
         }
     }
 
-    /// No process can go on, as far as the owner knows: tells the guest, unless something has come
-    /// meanwhile.
+    /// Reports a deadlock to the guest, unless something has happened meanwhile. As far as the
+    /// owner knows, no process can ever run.
     fn report_deadlock(&self) -> AfterReport {
         if !self.may_park() {
             return AfterReport::HasEnded;
         }
         self.park.finish();
         let report_again = self.guest.deadlocked();
-        // The report may have changed anything, and who posted before `finish` has told only the
-        // poller.
+        // The report may have changed anything. A post before `finish` has only kicked the poller.
         let still_dead = self.inner.with(|inner| inner.sched.all_blocked());
         if !still_dead || !self.inbox.is_empty() || self.signal_is_due() {
             return AfterReport::HasEnded;
@@ -240,7 +240,7 @@ impl Vm {
         AfterReport::WaitUntil(report_again.map(|later| Instant::now() + later))
     }
 
-    /// Whether a signal handler has asked for something, or used a waker.
+    /// Whether a signal handler has made a request or used a waker.
     pub(in crate::vm) fn signal_is_due(&self) -> bool {
         // Acquire: pairs with `request`.
         self.requests.load(std::sync::atomic::Ordering::Acquire)

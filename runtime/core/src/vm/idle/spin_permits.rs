@@ -1,25 +1,25 @@
-//! How many owners of one program may spin at once. Several VMs would otherwise take processors
-//! from each other, and from those they wait for.
+//! Permits to spin: they limit how many owners of one program spin at once. Several spinning VMs
+//! would take processors from each other, and from the threads that they wait for.
 //!
 //! | `taken` | left by |
 //! |---|---|
 //! | n, below the limit | `SpinPermits::take` -> n + 1 |
 //! | n | the end of a `SpinPermit` -> n - 1; `SpinPermits::clear` -> 0 |
 //!
-//! Nothing is ordered by it: an owner without a permit parks, which is always right.
+//! The count orders nothing: an owner without a permit parks, which is always right.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The permits of the program.
+/// The program's permits.
 pub(in crate::vm) static SPIN_PERMITS: SpinPermits = SpinPermits::new();
 
-/// Counts those who spin.
+/// Counts the spinning owners.
 #[derive(Debug)]
 pub(in crate::vm) struct SpinPermits {
     taken: AtomicUsize,
 }
 
-/// The right to spin, given back when it is dropped.
+/// The right to spin; dropping it gives it back.
 #[must_use]
 #[derive(Debug)]
 pub(in crate::vm) struct SpinPermit<'a>(&'a SpinPermits);
@@ -42,7 +42,7 @@ impl SpinPermits {
         taken.ok().map(|_| SpinPermit(self))
     }
 
-    /// In a fork's child: those who spun were other threads, and are gone.
+    /// Clears the count in a fork's child: the spinning threads do not exist there.
     pub(in crate::vm) fn clear(&self) {
         // Relaxed: there is no other thread.
         self.taken.store(0, Ordering::Relaxed);

@@ -1,15 +1,14 @@
-//! How the owner waits when nothing is runnable: it spins if that is likely to pay, and parks for
-//! the rest.
+//! The owner's wait when no process is runnable: it spins if that is likely to pay, and then parks.
 //!
-//! [`spin`](crate::spin) decides; this carries the decision out and tells what came of it.
-//! [`parking`](baton_sys::parking) says who must wake the owner meanwhile and why no wake-up is
-//! lost: a spinning owner sees notifications by itself, so that nobody makes a system call for it.
+//! [`spin`](crate::spin) decides. This module carries the decision out and reports the result back.
+//! [`parking`](baton_sys::parking) says who must wake the owner and why no wake-up is lost. A
+//! spinning owner sees notifications itself, so that a notifier makes no system call.
 //!
 //! | state of the wait | left for |
 //! |---|---|
 //! | deciding | spinning, or parked |
-//! | spinning | over (notified, or due), or parked when the limit has come |
-//! | parked | over (kicked, a descriptor, due), or interrupted: nothing is learned from that |
+//! | spinning | over (notified, or due), or parked when the limit is reached |
+//! | parked | over (kicked, a descriptor, due), or interrupted, which teaches the policy nothing |
 
 use super::spin_permits::{SPIN_PERMITS, SpinPermit};
 use crate::spin::{Decision, Ended, Outlook, PolicyName, Settings, Source, Spun, Tally, Wait};
@@ -20,32 +19,32 @@ use baton_sys::{pause, processors};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long a spinning owner polls for notifications alone before it asks the poller again.
+/// How long a spinning owner checks only for notifications before it polls the poller again.
 const BETWEEN_ASKING: Duration = Duration::from_nanos(500);
 
-/// How a part of the wait went.
+/// The result of one part of the wait.
 #[must_use]
 enum Came {
     /// Its end had come before it began.
     AtOnce,
     /// Its end came, at this time.
     Over(Ended, Instant),
-    /// It is not over; it is this late now.
+    /// It is not over; the time now.
     Not(Instant),
 }
 
-/// What a wait in the poller has brought.
+/// The result of a wait in the poller.
 #[must_use]
 pub(super) struct Brought {
-    /// Somebody kicked the poller.
+    /// The poller was kicked.
     kicked: bool,
-    /// So many processes go on, as descriptors have become ready for what they want.
+    /// How many processes were woken because their descriptors are ready.
     pub(in crate::vm) woken: usize,
 }
 
 impl Vm {
-    /// Waits until something was posted or is due. The owner takes in what has come next, and may
-    /// find nothing.
+    /// Waits until a post arrives or a deadline is due. The owner then takes both in; it may find
+    /// nothing.
     pub(in crate::vm) fn wait(&self, source: Source, deadline: Option<Instant>) {
         let settings = self.parameters.spinning();
         if settings.policy == PolicyName::Off {
@@ -69,21 +68,21 @@ impl Vm {
         };
         let learn = |ended, waited| self.learn(settings, source, spun, ended, waited);
         match (settings.policy, came) {
-            // Chromium's rule counts a wait that somebody ends until the program runs again, and
-            // knows no wait that is none.
+            // Chromium's rule measures a wait until the program runs again. It has no case for a
+            // wait that ends at once.
             (PolicyName::Ema, Came::AtOnce) => learn(Ended::Signalled, Duration::ZERO),
             (PolicyName::Ema, Came::Over(Ended::Signalled, _)) => {
                 learn(Ended::Signalled, Instant::now() - began)
             }
             (_, Came::Over(ended, at)) => learn(ended, at - began),
-            // What was spun is paid for, though nothing is known of the wait.
+            // The spin counts against the budget, although the length of the wait is unknown.
             (_, Came::Not(now)) if spun != Spun::Not => learn(Ended::Due, now - began),
-            // No park was saved, as it would not have come to one.
+            // No park was saved, as there would not have been one.
             (_, Came::AtOnce | Came::Not(_)) => {}
         }
     }
 
-    /// How long to spin, and the permit for it; `None`: park.
+    /// How long to spin, and the permit for it. `None`: park.
     fn decide(
         &self,
         settings: Settings,
@@ -123,15 +122,17 @@ impl Vm {
         self.inner.with(|inner| inner.spin.learn(settings, wait));
     }
 
-    /// Announces that the owner wants to sleep, and says whether it may: others kick from then on.
+    /// Announces that the owner wants to sleep. Returns whether it may; from then on other threads
+    /// kick it.
     pub(super) fn may_park(&self) -> bool {
         self.park.prepare() == Prepared::MaySleep && self.inbox.is_empty() && !self.signal_is_due()
     }
 
-    /// Watches for a notification, and for descriptors, until `until`. If none has come by then and
-    /// nothing is due, the owner has announced that it sleeps.
+    /// Spins until a notification, a descriptor event, a deadline or `until`. If it returns
+    /// [`Came::Not`], the owner has announced that it sleeps.
     fn spin_until(&self, until: Instant, deadline: Option<Instant>) -> Came {
-        // A signal's bit may have been set before the owner last acknowledged; later ones notify.
+        // The bit of a signal may have been set before the owner last acknowledged a notification.
+        // Later signals notify.
         if self.park.prepare_to_spin() == Prepared::AlreadyNotified || self.signal_is_due() {
             return Came::AtOnce;
         }
@@ -145,8 +146,8 @@ impl Vm {
         }
     }
 
-    /// Until somebody notifies, or the time is over, or a descriptor is ready; says whether it is
-    /// that.
+    /// Spins until a notification, until a descriptor is ready, or until the time is over. Returns
+    /// whether a descriptor is ready.
     fn poll_while_spinning(&self, until: Instant) -> bool {
         if !self.inner.with(|inner| inner.sched.watching() > 0) {
             let _ = pause::spin_until(until, || self.park.is_notified());
@@ -165,8 +166,8 @@ impl Vm {
         }
     }
 
-    /// Waits in the poller, having announced it. `since`: when this began, to tell a kick for this
-    /// wait from one that was late.
+    /// Waits in the poller after the announcement. `since` is when this began: a kick before that
+    /// was meant for an earlier wait.
     fn park_until(&self, deadline: Option<Instant>, since: Instant) -> Came {
         self.counters.idle_waits.increment();
         self.cancel_wake_up(deadline);
@@ -175,7 +176,7 @@ impl Vm {
             return Came::Not(since);
         }
         let now = Instant::now();
-        // Relaxed: statistics; a time of another wait lies before this one.
+        // Relaxed: statistics. The time of a kick for another wait is before this wait.
         let kicked_at = Instant::from_nanos(self.kicked_at.load(Ordering::Relaxed));
         match deadline {
             _ if brought.kicked && kicked_at >= since => {
@@ -192,7 +193,7 @@ impl Vm {
         }
     }
 
-    /// Waits in the poller, or asks it; takes in what it has brought.
+    /// Waits in the poller, or only polls it, and takes in the events.
     pub(super) fn wait_in_poller(&self, deadline: Option<Instant>) -> Brought {
         let mut events = self
             .inner
@@ -222,13 +223,13 @@ impl Vm {
 
     /// Ends the owner's wait in the poller. Async-signal-safe.
     pub(super) fn kick_poller(&self) {
-        // Relaxed: statistics. The kick itself is what the owner hears.
+        // Relaxed: statistics. The owner reacts to the kick itself.
         self.kicked_at
             .store(Instant::now().as_nanos(), Ordering::Relaxed);
         self.poller.kick();
     }
 
-    /// How spinning went so far. Inside the VM.
+    /// Statistics of spinning so far. Inside the VM.
     pub fn spin_tally(&self) -> Tally {
         self.inner.with(|inner| inner.spin.tally())
     }

@@ -1,18 +1,20 @@
-//! Native threads with names, and processes that are bound to them.
+//! Named native threads, and processes that are bound to them.
 //!
-//! A name has one thread, from the first process that is bound to it until nobody is bound to it
-//! any more. Such a thread is kept for those who are bound to it: no call moves to it, it is not
-//! retired, and others run on it only when no other thread can be had. Else a call of theirs that
-//! lasts would keep it from those who can run nowhere else.
+//! A name has one thread, from the first process that is bound to it until no process is bound to
+//! it. Such a thread is reserved for its bound processes:
 //!
-//! **Nobody else waits for it.** While a process is out on the thread, the others that are bound to
-//! it are kept aside ([`Scheduler::occupy`](crate::sched::Scheduler::occupy)), and the VM goes on
-//! without them.
+//! - No call is offloaded to it, and it is not retired.
+//! - Other processes run on it only when there is no other thread. Otherwise a long call of such a
+//!   process would hold the thread, and the bound processes can run nowhere else.
 //!
-//! **The bound on threads.** Home and one thread for calls are left without a name, so that calls
-//! of the others always get a thread. A name within that limit is never refused because calls
-//! are out just then: its thread is started above the bound, if there must be one, and as long as
-//! there are too many no other is started.
+//! **Other processes do not wait for it.** While a process is out on the thread, the other
+//! processes bound to it are kept aside ([`Scheduler::occupy`](crate::sched::Scheduler::occupy)).
+//! The VM continues without them.
+//!
+//! **The bound on threads.** Home and one thread for calls stay without a name, so that calls of
+//! unbound processes always get a thread. A name within that limit is never refused just because
+//! calls are out: if necessary its thread is started above the bound. While there are too many
+//! threads, no other one is started.
 
 use crate::sched::{CarrierId, Next, ProcessId, SpawnOptions};
 use crate::vm::{HOME, Inner, SpawnError, Spawned, Vm};
@@ -24,20 +26,20 @@ use std::sync::atomic::Ordering;
 /// The name of [`HOME`].
 pub const HOME_NAME: &str = "main";
 
-/// How many of the VM's threads have no name at least: home, and one for calls.
+/// The least number of threads without a name: home, and one for calls.
 const NAMELESS: usize = 2;
 
 /// Why there is no native thread for another name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadRefusal {
-    /// So many threads have names that no other one may.
+    /// The largest number of threads already have names.
     Bound {
         /// Threads with names, home not counted.
         named: usize,
         /// The parameter `max_threads`.
         bound: usize,
     },
-    /// The system starts no more threads.
+    /// The system refused to start another thread.
     System,
 }
 
@@ -58,7 +60,7 @@ impl fmt::Display for ThreadRefusal {
 
 impl std::error::Error for ThreadRefusal {}
 
-/// Who has which name. The owner's.
+/// The named threads. The owner's.
 #[derive(Debug, Default)]
 pub(in crate::vm) struct Names(HashMap<Box<str>, CarrierId>);
 
@@ -73,9 +75,10 @@ impl Names {
 }
 
 impl Vm {
-    /// Has a process run on home as long as home is there: while home is out in a surprise call of
-    /// another process, this one goes elsewhere. Only [`Vm::bind_to_thread`] keeps a process on a
-    /// thread whatever happens. Before [`Vm::run`], or inside the VM. Says whether it lives.
+    /// Makes a process prefer home: it runs on home unless home is out in a retaken call of another
+    /// process; then it runs elsewhere. To keep a process on a thread in any case, use
+    /// [`Vm::bind_to_thread`]. Before [`Vm::run`], or inside the VM. Returns whether the process is
+    /// alive.
     pub fn prefer_home(&self, process: ProcessId) -> bool {
         self.inner.with_mutex_held(|inner| {
             if !inner.sched.is_alive(process) {
@@ -87,7 +90,8 @@ impl Vm {
         })
     }
 
-    /// Binds a process to a native thread, or frees it. The calling one moves at once.
+    /// Binds a process to a native thread, or (`None`) frees it. If it is the calling process, it
+    /// moves at once.
     fn bind(&self, process: ProcessId, carrier: Option<CarrierId>) {
         let jump = self.inner.with(|inner| {
             inner.sched.set_pin(process, carrier);
@@ -105,7 +109,7 @@ impl Vm {
                 return self.plan(inner, me, Next::Same);
             }
             let next = match inner.sched.schedule() {
-                // It can run where it is bound to: the loop hands the VM over.
+                // It continues on the thread that it is bound to: the loop hands the VM over.
                 Next::Same => Next::Nothing,
                 next => next,
             };
@@ -114,8 +118,8 @@ impl Vm {
         self.take(jump);
     }
 
-    /// Binds a process to the native thread of a name, which is made if there is none; `None` frees
-    /// it. The calling process moves at once.
+    /// Binds a process to the native thread of a name; `None` frees it. The thread is created if
+    /// there is none. If it is the calling process, it moves at once.
     ///
     /// ```
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
@@ -145,7 +149,7 @@ impl Vm {
         Ok(())
     }
 
-    /// As [`Vm::spawn`], of a process that is bound to the native thread of a name.
+    /// As [`Vm::spawn`], for a process that is bound to the native thread of a name.
     ///
     /// ```
     /// use baton_core::vm::Spawned;
@@ -180,7 +184,7 @@ impl Vm {
         spawned
     }
 
-    /// The names of the native threads that have one, home included.
+    /// The names of the named native threads, home included.
     pub fn thread_names(&self) -> HashMap<CarrierId, String> {
         self.inner.with(|inner| {
             let named = inner
@@ -198,10 +202,9 @@ impl Vm {
             .with(|inner| inner.names.of(carrier).map(str::to_owned))
     }
 
-    /// The bound on native threads, those with names left out, which may be out or not: a hint. On
-    /// any thread.
+    /// The bound on native threads, without the named threads. A hint. On any thread.
     pub fn threads_for_calls(&self) -> usize {
-        // Relaxed: a hint; `wait_for_thread` asks the scheduler itself.
+        // Relaxed: a hint; `wait_for_thread` checks the scheduler itself.
         let named = self.hints.named_threads.load(Ordering::Relaxed);
         self.parameters.max_threads().saturating_sub(named)
     }
@@ -218,8 +221,8 @@ impl Vm {
             .store(inner.sched.named_count(), Ordering::Relaxed);
     }
 
-    /// The thread of a name. One that is new is kept only if a process is bound to it before the
-    /// caller gives way.
+    /// The thread of a name. A new one is kept only if a process is bound to it before the caller
+    /// gives way.
     fn thread_named(&self, name: &str) -> Result<CarrierId, ThreadRefusal> {
         if name == HOME_NAME {
             return Ok(HOME);
@@ -251,13 +254,13 @@ impl Vm {
         drop(state);
         inner.names.0.insert(name.into(), carrier);
         self.set_named(inner, carrier, true);
-        // Signals come to the first thread, while the VM may be here: what their handlers ask for,
-        // the monitor brings.
+        // The first thread gets the signals, while the VM may now run on this thread. The monitor
+        // brings over the requests of signal handlers.
         self.monitor.alert();
         Ok(carrier)
     }
 
-    /// Takes the names from threads to which nobody is bound any more.
+    /// Removes the names of threads to which no process is bound any more.
     #[inline]
     pub(in crate::vm) fn let_go_of_threads(&self, inner: &mut Inner) {
         while let Some(carrier) = inner.sched.next_unbound() {
@@ -277,16 +280,16 @@ impl Vm {
         self.set_named(inner, carrier, false);
         if let Some(entry) = self.lock_state().entry(carrier) {
             entry.is_named = false;
-            // It waits without an end, and may be retired from now on.
+            // The thread waits without a time limit, and may be retired from now on.
             entry.granted.notify_one();
         }
-        // It is for everybody again.
+        // Any call may use the thread again.
         inner.wake_next_in_queue();
     }
 }
 
 impl Inner {
-    /// Home goes out in a call of `process`, or has come back from it.
+    /// Notes that home goes out in a call of `process`, or has come back from it.
     pub(in crate::vm) fn home_is_out(&mut self, process: ProcessId, out: bool) {
         if let Some(homebody) = self.prefers_home
             && homebody != process

@@ -1,4 +1,4 @@
-//! Native threads: the loop that each runs on its own stack, and how they come and go.
+//! Native threads: the loop that each runs on its own stack; their start and end.
 
 use super::state::{CarrierEntry, LockState, Offloading};
 use super::this_thread;
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// The number of the calling thread, which is in the loop of a carrier.
+/// The carrier id of the calling thread, which is in a carrier's loop.
 fn number_of_this_thread(first: CarrierId) -> CarrierId {
     gate::here().carrier().map_or(first, CarrierId)
 }
@@ -27,30 +27,33 @@ fn number_of_this_thread(first: CarrierId) -> CarrierId {
 #[derive(Debug, PartialEq, Eq)]
 enum Waited {
     Granted,
-    /// A process goes on here, outside the VM.
+    /// A process was offloaded to this thread, and continues here outside the VM.
     Sent(Fiber),
     Retired,
     Ended,
 }
 
-/// As many calls that may block are let in as there may be threads ([`Vm::wait_for_thread`]). If
-/// somebody could run when all of them are out, the VM would wait for one of these calls, for ever
-/// if that call waits for something that only a process of the VM will do: so there may be one
-/// thread more. And a call that was let in may begin to block later than the next one, if it was
-/// retaken in between; and bound processes are always let in: so there may be a few more.
+/// How far the number of threads may exceed the parameter.
+///
+/// At most as many calls that may block begin as there may be threads ([`Vm::wait_for_thread`]). If
+/// all of them are out and a process is runnable, the VM needs one more thread. Otherwise it would
+/// wait for one of the calls: for ever, if that call waits for something that a process of the VM
+/// must do. A few more are possible:
+///
+/// - A call that was let in may be retaken and begin to block only after the next one.
+/// - Calls of bound processes are always let in.
 const MOST_ABOVE_THE_BOUND: usize = 5;
 
-/// Stack of a native thread: it runs the loop only, never a process, but a guest's scheduler and
-/// hooks.
+/// Stack of a native thread, in bytes. It runs the loop and the guest's hooks, never a process.
 const LOOP_STACK: usize = 1 << 20;
 
 impl CarrierEntry {
-    /// Nobody has been promised to it, or will need it.
+    /// Whether no process was offloaded to the thread and none will need it.
     fn is_spare(&self) -> bool {
         self.offloading == Offloading::None && !self.is_named && !self.is_kept
     }
 
-    /// The process that has come to go on here.
+    /// Takes the process that was offloaded to this thread.
     fn take_offloaded(&mut self) -> Option<Fiber> {
         if self.offloading != Offloading::Sent {
             return None;
@@ -62,9 +65,9 @@ impl CarrierEntry {
 }
 
 impl Vm {
-    /// Makes the calling thread the VM's home and runs processes on it until [`Vm::stop`] has been
-    /// called and the process that called it has ended, and this thread, if it is out in a foreign
-    /// call by then, has come back from it.
+    /// Makes the calling thread the VM's home and runs processes on it. Returns when [`Vm::stop`]
+    /// has been called, the process that called it has ended, and this thread has returned from its
+    /// foreign call, if it was out in one.
     ///
     /// # Panics
     /// On a native thread that a VM runs on already, this one or another: in a foreign call of a
@@ -82,9 +85,9 @@ impl Vm {
             state.owner = Some(HOME);
         }
         self.monitor.add(self);
-        // The handlers of signals run on another thread then, as a rule, and cannot start who
-        // brings to this one what they ask for. What they asked for before now was brought to
-        // nobody.
+        // Signal handlers usually run on another thread then. They cannot start the monitor, which
+        // brings their requests to this thread. Requests from before now have not been brought
+        // either.
         if !ThreadHandle::current().is_first() || self.signal_is_due() {
             self.monitor.alert();
         }
@@ -92,18 +95,18 @@ impl Vm {
         self.monitor.remove(self);
     }
 
-    /// The life of a native thread; a panic in it ends the program. Returns the number that it had
-    /// at its end.
+    /// Runs a carrier's loop; a panic in it ends the program. Returns the thread's carrier id at
+    /// the end.
     fn carry(self: &Arc<Vm>, me: CarrierId) -> CarrierId {
         let end = EndOfProgram::at_panic_in("a carrier", "its VM would stand still");
         let thread_fiber = ThreadFiber::new();
         let base = thread_fiber.fiber();
         base.set_argument(crate::vm::switch::jump::NO_PROCESS);
         let _signal_stack = AltStack::install();
-        // Slack is a matter of exactness only: a refusal costs nothing else.
+        // Timer slack only affects precision, so a refusal is harmless.
         let _ = promptness::set_timer_slack(Duration::from_nanos(1));
         let before = self.start(me, base);
-        // In a fork's child the thread has another number.
+        // In a fork's child the thread has another carrier id.
         loop {
             panics::fault("carrier");
             match self.await_grant(number_of_this_thread(me)) {
@@ -121,11 +124,10 @@ impl Vm {
         me
     }
 
-    /// The life of a native thread that was started for the VM.
+    /// Runs a native thread that was started for the VM.
     fn carry_elsewhere(self: &Arc<Vm>, me: CarrierId) {
         if self.carry(me) == HOME {
-            // A fork's child, whose first thread this is: there is nobody to whom `run` could
-            // return.
+            // A fork's child, whose first thread this is: there is no `run` to return from.
             std::process::exit(0);
         }
     }
@@ -190,7 +192,7 @@ impl Vm {
                 self.note_waiting(me, false);
                 return Waited::Sent(fiber);
             }
-            // Home goes last: the process that stopped the VM may still run on another thread.
+            // Home ends last: the process that stopped the VM may still run on another thread.
             if self.has_ended() && (me != HOME || state.owner.is_none()) {
                 return Waited::Ended;
             }
@@ -226,15 +228,15 @@ impl Vm {
 
     fn note_waiting(&self, me: CarrierId, waiting: bool) {
         if me == HOME {
-            // Relaxed: a hint for the owner's way home; the hand-over itself is under the mutex.
+            // Relaxed: a hint for `should_go_home`; the hand-over itself is under the mutex.
             self.home_waits.store(waiting, Ordering::Relaxed);
         }
     }
 
-    /// Runs processes until the VM is somebody else's or has ended.
+    /// Runs processes until another thread owns the VM, or the VM has ended.
     fn run_as_owner(self: &Arc<Vm>) {
-        // A process may have left for a call on another thread from above a loop that was not this
-        // one: the one beneath its last call, in a fork's child too.
+        // A process may have been offloaded from above another loop than this one: the loop beneath
+        // its last call. In a fork's child, too.
         self.complete_offload();
         while !self.has_ended() {
             self.harvest();
@@ -258,14 +260,16 @@ impl Vm {
         }
     }
 
-    /// A process makes its call here. Returns when it has entered the VM again.
+    /// Continues an offloaded process for its call. Returns when the process has entered the VM
+    /// again.
     fn run_outside(&self, base: Fiber, process: Fiber) {
         self.guest.arrived(process.argument());
         base.switch_to(process);
         self.post_returned();
     }
 
-    /// The process that came back on this thread has been left; now others may continue it.
+    /// Posts the process that came back on this thread. Its stack has been left, so another thread
+    /// may continue it now.
     fn post_returned(&self) {
         let Some(me) = gate::here().carrier().map(CarrierId) else {
             return;
@@ -275,20 +279,20 @@ impl Vm {
             .entry(me)
             .and_then(|entry| entry.returned.take());
         if let Some((process, pinned)) = returned {
-            // First, so that the safepoint that the post asks for finds home free.
+            // First, so that home is free at the safepoint that the post requests.
             self.note_waiting(me, true);
             self.post(Post::Returned(process, pinned.then_some(me)));
         }
     }
 
-    /// A thread that can be given the VM, which is taken from a call: one that waits, or a new one.
-    /// The VM's mutex is held.
+    /// A thread that can get the VM when it is taken from a call: a waiting one, or a new one. The
+    /// VM's mutex is held.
     pub(super) fn carrier_to_spare(self: &Arc<Vm>, state: &mut LockState) -> Option<CarrierId> {
         self.nameless_carrier(state)
             .or_else(|| state.waiting_named_carrier())
     }
 
-    /// The same, but for a thread that is kept for those who are bound to it.
+    /// As [`Vm::carrier_to_spare`], without the named threads.
     pub(super) fn nameless_carrier(self: &Arc<Vm>, state: &mut LockState) -> Option<CarrierId> {
         let bound = self.parameters.max_threads();
         let above = if bound > 1 { MOST_ABOVE_THE_BOUND } else { 0 };
@@ -297,7 +301,7 @@ impl Vm {
             .or_else(|| self.start_carrier(state, bound + above))
     }
 
-    /// A new thread, below the bound. The VM's mutex is held.
+    /// Starts a thread, below the bound. The VM's mutex is held.
     pub(super) fn start_carrier(
         self: &Arc<Vm>,
         state: &mut LockState,

@@ -1,13 +1,13 @@
-//! The slow half of the VM lock: taking the VM from a foreign call, and entering when it was taken.
+//! The slow half of the VM lock: retaking the VM from a foreign call, and entering after a retake.
 //!
 //! The fast half is in [`baton_sys::gate`]. Here everything happens under the VM's mutex:
 //!
 //! | state of the VM | meaning |
 //! |---|---|
-//! | owner = C, C has not come | C was granted the VM and is waking up; there is nothing to take |
+//! | owner = C, C has not come | C was granted the VM and is waking up; there is nothing to retake |
 //! | owner = C, C's gate even | C is inside |
-//! | owner = C, C's gate odd | C is out in a foreign call that was not taken |
-//! | owner = D, C is `out` | the VM was taken from C's call and runs on D |
+//! | owner = C, C's gate odd | C is out in a foreign call that was not retaken |
+//! | owner = D, C is `out` | the VM was retaken from C's call and runs on D |
 //!
 //! | edge | made by |
 //! |---|---|
@@ -16,9 +16,9 @@
 //! | C `out` -> C free, its process runnable | [`Vm::enter_cold`]; then the loop of C posts it |
 //!
 //! **No wake-up is lost.** A grant sets `owner` under the mutex and notifies the carrier's
-//! condition variable; a carrier waits for it while it holds that mutex and checks `owner` first. A
-//! returning thread posts after it has left the process's stack, and the post kicks the owner by
-//! the protocol of [`baton_sys::parking`].
+//! condition variable. A carrier checks `owner` under that mutex before it waits. A returning
+//! thread posts after it has left the process's stack, and the post kicks the owner by the protocol
+//! of [`baton_sys::parking`].
 
 use super::state::{LockState, Outside};
 use super::this_thread::sleep_for_ever;
@@ -30,17 +30,17 @@ use baton_sys::gate::{self, Claim, Take};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-/// What an attempt to retake came to, for the monitor.
+/// The result of a retake, for the monitor.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::vm) enum Retake {
-    /// Others run now.
+    /// The VM runs other processes now.
     Done,
     /// The call had ended.
     Ended,
-    /// The function is exclusive: do not ask again for this call.
+    /// The function is exclusive: the monitor does not try again for this call.
     Exclusive,
-    /// All threads are out, up to the bound.
+    /// Every thread up to the bound is out in a call.
     NoThread,
 }
 
@@ -49,8 +49,8 @@ impl Vm {
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves the VM before a foreign call (the guest's own fast path does the same by the gate
-    /// alone).
+    /// Leaves the VM before a foreign call. The guest's own fast path does the same with the gate
+    /// alone.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -80,7 +80,7 @@ impl Vm {
         }
     }
 
-    /// Runs a foreign call: outside the VM, so that it may be taken when the call lasts.
+    /// Runs a foreign call outside the VM, so that the VM can be retaken if the call is long.
     ///
     /// ```
     /// use std::sync::mpsc::channel;
@@ -100,8 +100,8 @@ impl Vm {
         result
     }
 
-    /// The second half of an enter whose gate showed [`gate::REVOKED`], [`gate::CAS`] or
-    /// [`gate::FORKED`]. Returns when the calling process is inside: perhaps later, perhaps on
+    /// The slow half of an enter, when the gate showed [`gate::REVOKED`], [`gate::CAS`] or
+    /// [`gate::FORKED`]. Returns when the calling process is inside. That may be later, and on
     /// another native thread.
     #[cold]
     #[inline(never)]
@@ -109,8 +109,8 @@ impl Vm {
         self.enter_again(false);
     }
 
-    /// The same in the middle of a foreign call, which calls back: its frames stay on the process's
-    /// stack, so the process is continued on this native thread.
+    /// As [`Vm::enter_cold`], for a callback in the middle of a foreign call. Its frames stay on
+    /// the process's stack, so the process continues on this native thread.
     #[cold]
     #[inline(never)]
     pub fn enter_cold_pinned(&self) {
@@ -134,7 +134,7 @@ impl Vm {
         };
         let mut state = self.lock_state();
         if state.owner == Some(me) {
-            // The take was given up, or undone by the guest's retake policy.
+            // The retake was abandoned, or undone by the guest's retake policy.
             here.own();
             if std::mem::take(&mut state.owner_must_warn) {
                 self.warn_of_own_call();
@@ -153,18 +153,18 @@ impl Vm {
         entry.needed |= pinned;
         here.disown();
         drop(state);
-        // Home goes to its loop, which ends the run of the VM as soon as nobody runs it any more.
+        // Home goes to its loop, which ends the VM's run when no other thread runs the VM.
         if self.has_ended() && me != HOME {
             sleep_for_ever();
         }
-        // From here on the loop of this thread posts that the process came back; whoever owns the
-        // VM continues it.
+        // The loop of this thread posts that the process came back. The owner of the VM continues
+        // the process.
         fiber.switch_to(base);
     }
 
-    /// Has the owner warn of the call that it makes when it next comes in: its gate moves too fast
-    /// to take the VM at a moment outside. For the gate's protocol this is a take that was given
-    /// up: the thread stays the owner, and clears `REVOKED` with the mutex in its hands.
+    /// Makes the owner report its own call as a stall at its next enter: its gate moves too fast
+    /// for a retake. To the gate's protocol this is an abandoned retake. The thread stays the
+    /// owner, and clears `REVOKED` while it holds the mutex.
     pub(in crate::vm) fn have_owner_warn(&self) {
         let mut state = self.lock_state();
         let owner = state.owner.filter(|_| state.owner_has_come);
@@ -177,8 +177,9 @@ impl Vm {
         }
     }
 
-    /// The guest is asked as the monitor asks it: with the VM's mutex held, and from outside. But
-    /// not if a safepoint was reached since: then the call that this is has kept nobody waiting.
+    /// Reports the calling thread's own call, as the monitor would: with the VM's mutex held, and
+    /// outside. Does nothing if a safepoint was reached since, as then the call has kept no process
+    /// waiting.
     fn warn_of_own_call(&self) {
         let has_delayed = self.guest.has_delayed();
         // Relaxed: a hint.
@@ -201,11 +202,11 @@ impl Vm {
         }
     }
 
-    /// Takes the VM from the foreign call that shows the odd gate value `seen`, and has another
-    /// thread run it. The monitor's.
+    /// Takes the VM from the foreign call with the odd gate value `seen`, and has another thread
+    /// run it. Called by the monitor.
     pub(in crate::vm) fn retake(self: &Arc<Vm>, seen: u64, warn: bool) -> Retake {
         let mut state = self.lock_state();
-        // Relaxed: switched by the owner; a stale answer is corrected by the guest's retake policy.
+        // Relaxed: written by the owner; the guest's retake policy corrects a stale value.
         if self.has_ended() || !self.retaking.load(Ordering::Relaxed) {
             return Retake::Ended;
         }
@@ -227,7 +228,7 @@ impl Vm {
             self.counters.false_retakes.increment();
             return Retake::Ended;
         }
-        // The VM is ours: its thread cannot go on inside before it had this mutex.
+        // The VM is taken: its thread needs this mutex before it can enter.
         if !self.apply_retake_policy(&mut state, owner, warn) {
             return Retake::Exclusive;
         }
@@ -236,8 +237,8 @@ impl Vm {
         Retake::Done
     }
 
-    /// Asks the guest about the call just taken. `false`: the VM stays with it (its thread finds
-    /// out at its next enter).
+    /// Asks the guest about the call that was just retaken. `false`: the VM stays with the call.
+    /// The calling thread notices at its next enter.
     fn apply_retake_policy(&self, state: &mut LockState, owner: CarrierId, warn: bool) -> bool {
         self.inner.with_mutex_held(|inner| {
             let Some(process) = inner.sched.current() else {
@@ -280,8 +281,8 @@ impl Vm {
         self.hand_over_locked(&mut self.lock_state(), me, needed, to);
     }
 
-    /// Gives the VM from the calling thread's loop to one that is kept for nobody; `false`: all of
-    /// those are out.
+    /// Gives the VM from the calling thread's loop to a thread that is reserved for no process.
+    /// `false`: all of those are out.
     pub(super) fn make_room(self: &Arc<Vm>) -> bool {
         let (me, needed) = self.owner_for_hand_over();
         let mut state = self.lock_state();

@@ -1,10 +1,10 @@
-//! Native threads that a call of one process keeps from others which can run nowhere else: the user
-//! is told, once it has lasted.
+//! Reports of native threads that a call of one process has held for long, while other processes
+//! can run nowhere else.
 //!
-//! The owner notes them whenever it shows the monitor who could run, and the time at which it is to
-//! tell of one is a deadline like others. A call that gives way in its middle (`lock/in_call.rs`)
-//! lets go of its thread for moments in which the others are not chosen: so what was
-//! held lately counts as held all the while.
+//! The owner notes held threads whenever it updates the hints. The time of the next report is one
+//! more deadline. A call that gives way in its middle (`lock/in_call.rs`) releases its thread for
+//! short moments in which the others are not chosen. So a thread that was held a short time ago
+//! counts as held throughout.
 
 use crate::sched::{CarrierId, ProcessId};
 use crate::vm::{Inner, Vm};
@@ -12,10 +12,10 @@ use baton_sys::clock::Instant;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A thread that was held so long ago is another case.
+/// If a thread was released for longer than this, its next hold is a new one.
 const LATELY: Duration = Duration::from_millis(50);
 
-/// A thread that is held.
+/// A native thread that is held.
 #[derive(Debug, Clone, Copy)]
 struct HeldThread {
     carrier: CarrierId,
@@ -27,7 +27,7 @@ struct HeldThread {
     is_reported: bool,
 }
 
-/// The owner's.
+/// All held threads. The owner's.
 #[derive(Debug, Default)]
 pub(in crate::vm) struct HeldThreads(Vec<HeldThread>);
 
@@ -41,7 +41,7 @@ impl HeldThreads {
         now: Instant,
         held: impl Iterator<Item = (CarrierId, ProcessId, ProcessId)>,
     ) {
-        // What was held when it was noted last was so until now.
+        // What was held at the last note was held until now.
         for held in self.0.iter_mut().filter(|held| held.is_held) {
             (held.last_seen, held.is_held) = (now, false);
         }
@@ -66,7 +66,7 @@ impl HeldThreads {
             .retain(|held| held.is_held || now < held.last_seen + LATELY);
     }
 
-    /// When there will be something to tell.
+    /// When the next report is due.
     pub(in crate::vm) fn next(&self, patience: Duration) -> Option<Instant> {
         let unreported = self
             .0
@@ -75,8 +75,8 @@ impl HeldThreads {
         unreported.map(|held| held.since + patience).min()
     }
 
-    /// Something that is to be told by now: the holder, and one that waits for it. The holder may
-    /// be `current`, between two moments in which it gives way.
+    /// Takes a hold that is due for a report: the holder, and a process that waits for its thread.
+    /// The holder may be `current`, between two moments in which it gives way.
     fn take_due(
         &mut self,
         now: Instant,
@@ -93,7 +93,7 @@ impl HeldThreads {
 }
 
 impl Inner {
-    /// To be called when processes are kept aside, or were.
+    /// Notes held threads. To be called when processes are kept aside, or were.
     #[cold]
     pub(in crate::vm) fn note_held_threads(&mut self) {
         let held = self.sched.held_carriers();
@@ -102,7 +102,7 @@ impl Inner {
 }
 
 impl Vm {
-    /// Tells of the threads that have been held for long. Inside the VM.
+    /// Reports the threads that have been held for long. Inside the VM.
     #[cold]
     pub(in crate::vm) fn report_held_threads(&self) {
         let patience = self.parameters.warn_blocked.get();

@@ -1,22 +1,22 @@
-//! A foreign function gives way in its middle.
+//! Giving way in the middle of a foreign function.
 //!
-//! One that uses the guest's API all the while is never outside for as long as it takes to be
-//! retaken. So the guest asks here, at an enter, whether its slice is over or a more urgent process
-//! is runnable. The process is then left as one whose call was retaken just before and has come
-//! back: its frames are on its native thread, where it continues when it is chosen, and no other
-//! process runs there meanwhile.
+//! A function that uses the guest's API all the time is never outside for as long as a retake
+//! takes. So the guest calls this module at an enter. If the slice is over, or a more urgent
+//! process is runnable, the process gives way there. It is then like a process whose call was
+//! retaken and has just come back: its frames are on its native thread, it continues there when it
+//! is chosen, and no other process runs on that thread meanwhile.
 //!
 //! | step | by |
 //! |---|---|
-//! | the process is runnable, those that need its thread are kept aside, and the thread is kept for it (`is_kept`) | the process, in [`Vm::safepoint_in_call`] |
+//! | the process is runnable, processes that need its thread are kept aside, and the thread is reserved for it (`is_kept`) | the process, in [`Vm::safepoint_in_call`] |
 //! | the process's stack is left | the same, by a switch to the loop of its thread |
 //! | the VM goes to another thread | that loop, by [`BaseStep::MakeRoom`](crate::vm::switch::jump::BaseStep) |
 //! | the process is chosen, and the VM comes back | the loop of the other thread, by [`BaseStep::HandOver`](crate::vm::switch::jump::BaseStep) |
-//! | the thread is for everybody again | the process, in [`Vm::safepoint_in_call`] |
+//! | the thread is no longer reserved | the process, in [`Vm::safepoint_in_call`] |
 //!
-//! **No wake-up is lost.** The process stays in the run queue all the while. Its thread is kept
-//! under the VM's mutex before its stack is left; a hand-over sets the owner under that mutex, and
-//! the thread checks who the owner is before it waits.
+//! **No wake-up is lost.** The process stays in the run queue all the time. Its thread is reserved
+//! under the VM's mutex before its stack is left. A hand-over sets the owner under that mutex, and
+//! the thread checks the owner before it waits.
 
 use crate::sched::{CarrierId, Preemption, ProcessId};
 use crate::vm::switch::jump::Jump;
@@ -28,9 +28,9 @@ use std::sync::atomic::Ordering;
 
 impl Vm {
     /// As [`Vm::safepoint`], in the middle of a foreign function whose frames are on the calling
-    /// process's stack: others run on other native threads, and the process goes on on its own. It
-    /// does not give way in a critical section, in a simulated run, or when there can be no other
-    /// thread.
+    /// process's stack. Other processes run on other native threads, and the calling process
+    /// continues on its own. It does not give way in a critical section, in a simulated run, or
+    /// when no other thread is available.
     ///
     /// ```
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
@@ -53,7 +53,7 @@ impl Vm {
         let requests = self.take_in();
         let vm = super::this_thread::vm_of_this_thread();
         let jump = self.inner.with(|inner| vm.plan_in_call(inner, requests));
-        // The process may never go on, and then nothing on its stack is dropped.
+        // The process may never continue, and then nothing on its stack is dropped.
         drop(vm);
         if jump.is_some() {
             self.counters.gave_way_in_calls.increment();
@@ -94,15 +94,16 @@ impl Vm {
         if let Some(entry) = state.entry(carrier) {
             entry.is_kept = true;
         }
-        // A take that was given up leaves its mark, and the loop would think that the VM is gone.
+        // An abandoned retake leaves its mark in the gate. The loop would conclude that the VM is
+        // gone.
         gate::here().own();
         inner.in_calls += 1;
         jump
     }
 
-    /// Who goes on instead, from the loop of this thread.
+    /// Decides which process runs next, from the loop of this thread.
     fn decide_in_call(&self, inner: &mut Inner, me: ProcessId, is_over: bool) -> Option<Jump> {
-        // Relaxed (both): the owner's alone, but for `ENDED`.
+        // Relaxed (both): only the owner writes it, except the bit `ENDED`.
         self.slow_reasons
             .fetch_or(slow_reason::IN_CALL, Ordering::Relaxed);
         let jump = if is_over {
@@ -141,7 +142,7 @@ impl Vm {
         }
     }
 
-    /// The process goes on: its thread is for everybody again.
+    /// Ends the reservation of the thread: its process continues.
     fn take_thread_back(&self, inner: &mut Inner) {
         let carrier = inner.carrier;
         if let Some(me) = inner.sched.current() {
@@ -151,15 +152,15 @@ impl Vm {
             entry.is_kept = false;
         }
         inner.in_calls = inner.in_calls.saturating_sub(1);
-        // Somebody may wait for a thread.
+        // A process may wait for a thread.
         inner.wake_next_in_queue();
         self.update_hints(inner);
     }
 }
 
 impl Inner {
-    /// Whether the owner's thread is kept for another process, which has given way in the middle of
-    /// a foreign function.
+    /// Whether the owner's thread is reserved for another process, which has given way in the
+    /// middle of a foreign function.
     pub(in crate::vm) fn is_kept_for_another(&self, pid: ProcessId) -> bool {
         self.sched
             .occupant(self.carrier)

@@ -1,18 +1,18 @@
-//! Offloads a foreign call that is known to be long: the caller goes to another native thread, and
-//! the VM stays where it is, with its warm cache.
+//! Offloads a foreign call that is known to be long: the caller moves to another native thread. The
+//! VM stays on its thread, with its warm cache.
 //!
 //! The process leaves the VM on one native thread and makes its call on another one, on its own
-//! stack. The owner's thread must leave that stack first, so the process goes by way of the owner's
+//! stack. The owner's thread must leave that stack first, so the process goes through the owner's
 //! loop:
 //!
 //! | step | by | the other thread's [`Offloading`] |
 //! |---|---|---|
-//! | a thread is promised the process, now foreign | [`Vm::offload`] | `None` -> `Promised` |
+//! | a thread is promised to the process, now foreign | [`Vm::offload`] | `None` -> `Promised` |
 //! | its stack is left | the owner's loop, [`Vm::complete_offload`] | `Promised` -> `Sent` |
-//! | it goes on, outside the VM | the other thread, in its loop | `Sent` -> `None` |
+//! | it continues, outside the VM | the other thread, in its loop | `Sent` -> `None` |
 //!
-//! From then on the call is as one that was retaken there: it returns by an enter that finds the VM
-//! elsewhere ([`Vm::enter_cold`]).
+//! From then on the call is like one that was retaken there. It returns by an enter that finds the
+//! VM on another thread ([`Vm::enter_cold`]).
 //!
 //! **No wake-up is lost.** `Sent` is set under the VM's mutex, and the thread is notified. The
 //! thread reads its state under that mutex before it waits.
@@ -32,15 +32,15 @@ use std::sync::Arc;
 pub enum Offloaded {
     /// The process is on another native thread, and outside the VM.
     Moved,
-    /// It is where it was: it may continue on its own thread only, or nobody may run beside it.
+    /// It stays: it may run only on its own thread, or no other process may run during its call.
     Stays,
-    /// It is where it was: all native threads are out, up to the bound, or are needed by others.
+    /// It stays: every native thread up to the bound is out in a call, or other processes need it.
     NoThread,
 }
 
 impl Vm {
-    /// Moves the calling process to another native thread for its coming foreign call. It is inside
-    /// the VM, and has no foreign frames on its stack. After a move it is outside, and
+    /// Moves the calling process to another native thread for its next foreign call. The process is
+    /// inside the VM, and has no foreign frames on its stack. After a move it is outside, and
     /// [`Vm::enter`] brings it back.
     ///
     /// ```
@@ -86,7 +86,8 @@ impl Vm {
         let entry = state.entry(to).ok_or(Offloaded::NoThread)?;
         entry.offloading = Offloading::Promised;
         entry.out = Some(Outside { process: me, fiber });
-        // A take that was given up leaves its mark, and the loop would think that the VM is gone.
+        // An abandoned retake leaves its mark in the gate. The loop would conclude that the VM is
+        // gone.
         gate::here().own();
         drop(state);
         inner.account(me, Instant::now().as_nanos());
@@ -99,14 +100,15 @@ impl Vm {
         })
     }
 
-    /// A thread for a call that lasts: neither home nor one that somebody else can run on only.
+    /// A thread for a long call: neither home nor one that another process needs.
     fn carrier_for_call(self: &Arc<Vm>, inner: &Inner, state: &mut LockState) -> Option<CarrierId> {
         state
             .find_waiting(|carrier, entry| inner.may_take(carrier, entry))
             .or_else(|| self.start_carrier(state, self.parameters.max_threads()))
     }
 
-    /// The owner's loop: a process has left its stack and goes on elsewhere.
+    /// Completes an offload in the owner's loop: the process has left its stack, and continues on
+    /// the other thread.
     pub(super) fn complete_offload(&self) {
         let Some(to) = self.inner.with(|inner| inner.offloads_to.take()) else {
             return;
@@ -120,11 +122,11 @@ impl Vm {
 }
 
 impl Inner {
-    /// Whether a thread that waits may be given a call or a name: it is neither home nor one that
-    /// somebody can run on only.
+    /// Whether a waiting thread may get a call or a name: it is neither home nor one that a process
+    /// needs.
     pub(super) fn may_take(&self, carrier: CarrierId, entry: &CarrierEntry) -> bool {
-        // The scheduler does not know yet of a process that has just come back pinned, and is still
-        // in the inbox.
+        // A process that has just come back pinned is still in the inbox, so the scheduler does not
+        // know of it.
         let is_free = !entry.needed && !entry.is_named && !self.sched.is_needed(carrier);
         is_free && carrier != HOME && carrier != self.carrier
     }

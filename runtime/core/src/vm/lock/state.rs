@@ -1,4 +1,4 @@
-//! What the VM's mutex guards: the owner, and the native threads.
+//! The data under the VM's mutex: the owner, and the native threads.
 
 use crate::sched::{CarrierId, ProcessId};
 use baton_sys::fiber::Fiber;
@@ -6,7 +6,7 @@ use baton_sys::gate::Gate;
 use baton_sys::signals::ThreadHandle;
 use std::sync::{Arc, Condvar};
 
-/// A process whose foreign call was retaken, on the carrier it is out on.
+/// A process whose foreign call was retaken. It is still on its carrier.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::vm) struct Outside {
     pub(in crate::vm) process: ProcessId,
@@ -22,19 +22,20 @@ pub(in crate::vm) struct CarrierEntry {
     pub(in crate::vm) base: Option<Fiber>,
     /// Notified when the thread becomes the owner, or when the VM ends.
     pub(in crate::vm) granted: Arc<Condvar>,
-    /// Also of a call that moved here and is not taken up yet.
+    /// The process that is out here. Set also for an offloaded call that has not started yet.
     pub(in crate::vm) out: Option<Outside>,
     pub(in crate::vm) offloading: Offloading,
-    /// The process that has come back, and whether it has foreign frames here; the thread's loop
+    /// The process that has come back, and whether it has foreign frames here. The thread's loop
     /// posts it.
     pub(in crate::vm) returned: Option<(ProcessId, bool)>,
-    /// Waits in its loop for the VM, ready to be given it.
+    /// Whether the thread waits in its loop, ready to get the VM.
     pub(in crate::vm) waiting: bool,
-    /// When the thread last gave the VM up, a process had foreign frames here: it is not retired.
+    /// A process had foreign frames here when the thread last gave the VM up. The thread is not
+    /// retired.
     pub(in crate::vm) needed: bool,
-    /// It is kept for those who are bound to it (see `lock/affinity.rs`).
+    /// Reserved for its bound processes (see `lock/affinity.rs`).
     pub(in crate::vm) is_named: bool,
-    /// It is kept for a process that has given way in the middle of a foreign function on it (see
+    /// Reserved for a process that has given way in the middle of a foreign function on it (see
     /// `lock/in_call.rs`).
     pub(in crate::vm) is_kept: bool,
 }
@@ -58,7 +59,7 @@ impl CarrierEntry {
 }
 
 impl CarrierEntry {
-    /// Waits for the VM, and nobody in particular is to run there.
+    /// Whether the thread waits for the VM, and no process needs it.
     fn is_free(&self) -> bool {
         self.waiting && self.offloading == Offloading::None && !self.is_kept
     }
@@ -68,14 +69,14 @@ impl CarrierEntry {
 #[derive(Debug, Default)]
 pub(in crate::vm) struct LockState {
     pub(in crate::vm) owner: Option<CarrierId>,
-    /// Whether the owner's thread knows that it is. Until then its gate is odd, although it is in
-    /// no call.
+    /// Whether the owner's thread knows that it is the owner. Until then its gate is odd although
+    /// it is in no call.
     pub(in crate::vm) owner_has_come: bool,
     /// The owner waits at a safepoint until another thread has forked.
     pub(in crate::vm) stands_aside: bool,
-    /// The owner is to warn of the call that it makes, when it comes in.
+    /// The owner must report its own call as a stall at its next enter.
     pub(in crate::vm) owner_must_warn: bool,
-    /// By number; a retired carrier leaves a hole that is used again.
+    /// By carrier id. A retired carrier leaves a hole that is used again.
     pub(in crate::vm) carriers: Vec<Option<CarrierEntry>>,
 }
 
@@ -88,7 +89,7 @@ impl LockState {
         self.carriers.get_mut(carrier.0 as usize)?.as_mut()
     }
 
-    /// Makes `carrier` the owner; its thread finds out.
+    /// Makes `carrier` the owner, and wakes its thread.
     pub(in crate::vm) fn grant(&mut self, carrier: CarrierId) {
         self.owner = Some(carrier);
         self.owner_has_come = false;
@@ -98,7 +99,7 @@ impl LockState {
         }
     }
 
-    /// Has all waiting threads check again (the VM has ended).
+    /// Makes all waiting threads check again (the VM has ended).
     pub(in crate::vm) fn wake_all(&self) {
         self.carriers
             .iter()
@@ -106,17 +107,17 @@ impl LockState {
             .for_each(|entry| entry.granted.notify_one());
     }
 
-    /// A thread ready to be given the VM, for all to run on: home if it can.
+    /// A waiting thread that any process may run on; home if possible.
     pub(super) fn waiting_carrier(&self) -> Option<CarrierId> {
         self.find_waiting(|_, entry| !entry.is_named)
     }
 
-    /// One that is kept for those who are bound to it.
+    /// A waiting thread that is reserved for its bound processes.
     pub(super) fn waiting_named_carrier(&self) -> Option<CarrierId> {
         self.find_waiting(|_, entry| entry.is_named)
     }
 
-    /// The first thread that waits for the VM and is promised to nobody, among those that `suits`.
+    /// The first waiting thread that is promised to no process and `suits`.
     pub(super) fn find_waiting(
         &self,
         suits: impl Fn(CarrierId, &CarrierEntry) -> bool,
@@ -129,12 +130,12 @@ impl LockState {
     }
 }
 
-/// How far an offload to a native thread has come.
+/// The state of an offload to a native thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::vm) enum Offloading {
     None,
     /// A process is coming; the thread takes no other work.
     Promised,
-    /// The process `out` has come, and continues on the thread.
+    /// The process `out` has arrived, and continues on the thread.
     Sent,
 }

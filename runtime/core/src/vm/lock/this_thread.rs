@@ -25,7 +25,7 @@ pub(in crate::vm) fn vm_of_this_thread() -> Arc<Vm> {
         .unwrap_or_else(|| broken("a process runs on a foreign thread"))
 }
 
-/// Where a thread ends up whose VM is gone: it must not touch anything again.
+/// Blocks a thread whose VM is gone: it must not touch anything again.
 pub(super) fn sleep_for_ever() -> ! {
     loop {
         std::thread::park();

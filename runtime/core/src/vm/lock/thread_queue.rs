@@ -1,18 +1,20 @@
 //! The thread queue: at the bound on native threads, calls that may block wait for a thread. The
-//! more urgent caller goes first, and equals in the order in which they asked.
+//! most urgent caller goes first; equals go in the order in which they asked.
 //!
 //! As many calls are out as there may be threads. The last one is made on the owner's own thread if
-//! no other process can run; else the VM continues on a thread above the bound. Later callers wait.
+//! no other process can run. Otherwise the VM continues on a thread above the bound. Later callers
+//! wait.
 //!
 //! - Each call that comes back wakes the first waiter, which checks again.
-//! - A caller that is let in wakes the next waiter, as its own call may end without a message.
+//! - A caller that is let in wakes the next waiter, as its own call may end without a notification.
 //! - A process rechecks and waits again, at its old place, when (a) a call is still out or (b) an
 //!   earlier waiter has not rechecked. A process that need not wait may have taken the thread.
 //!
-//! **No caller waits in vain.** A process begins to wait only while calls are out or threads are
-//! kept for names, or behind a process that was woken or waits. These wake the next waiter: a call
-//! that comes back, a thread that loses its name, a new bound, a caller that is let in, and a
-//! waiter that is killed. A suspended waiter stops nobody: it is woken, and so is the next one.
+//! **No caller waits in vain.** A process begins to wait only while calls are out, while threads
+//! are reserved for names, or behind another process of the queue. Each of these wakes the next
+//! waiter: a call that comes back, a thread that loses its name, a new bound, a caller that is let
+//! in, and a waiter that is killed. A suspended waiter does not block the queue: a wake goes to it
+//! and to the next one.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -20,18 +22,17 @@ use std::collections::BTreeMap;
 use crate::sched::{Deadline, ProcessId, WaitQueueId, Wake, WakeReason};
 use crate::vm::{Inner, Vm};
 
-/// A place among those who ask for a thread: priority when it asked, and the number of the
-/// question.
+/// A place in the queue: the priority when the process asked, and a sequence number.
 type QueuePlace = (Reverse<u8>, u64);
 
-/// Who wants to make a foreign call while all native threads are out. The owner's.
+/// The processes that want to make a foreign call while all native threads are out. The owner's.
 #[derive(Debug)]
 pub(in crate::vm) struct ThreadQueue {
-    /// Where they wait. The order is that of their places.
+    /// The wait queue. Its order is that of the places.
     queue: WaitQueueId,
-    /// All who have asked and were not let in yet, whether they wait or were woken.
+    /// All processes that have asked and were not let in yet, waiting or woken.
     asking: BTreeMap<QueuePlace, ProcessId>,
-    /// How many have asked.
+    /// How many have asked so far.
     asked: u64,
 }
 
@@ -44,16 +45,16 @@ impl ThreadQueue {
         }
     }
 
-    /// In a fork's child: nobody else is there.
+    /// Empties the queue, in a fork's child, where the other processes do not exist.
     pub(in crate::vm) fn forget(&mut self) {
         self.asking.clear();
     }
 }
 
 impl Vm {
-    /// Waits until a foreign call by the calling process has a native thread, after those that have
-    /// asked before. Processes that are bound, or prefer home, do not wait: nobody could run in
-    /// their place.
+    /// Waits until there is a native thread for a foreign call by the calling process, behind
+    /// earlier callers. Processes that are bound or prefer home do not wait, as no other process
+    /// could use their thread.
     ///
     /// ```
     /// use baton_core::sched::WakeReason;
@@ -66,7 +67,7 @@ impl Vm {
     /// ```
     pub fn wait_for_thread(&self) -> Wake {
         let mut place = None;
-        // Without giving way, so that nobody else is let in between this check and the call.
+        // Does not give way between this check and the call, so that no other process is let in.
         while !self.inner.with(|inner| self.lets_call(inner, &mut place)) {
             self.counters.thread_bound_hits.increment();
             let queue = self.inner.with(|inner| inner.thread_queue.queue);
@@ -80,9 +81,9 @@ impl Vm {
         Wake::because(WakeReason::Done)
     }
 
-    /// Whether the calling process may begin a foreign call; if not, it has a place from now on. If
-    /// it had one, the next one is woken. Threads with names that have nobody out are for others,
-    /// and count as if they had.
+    /// Whether the calling process may begin a foreign call. If not, it gets a place. If it had
+    /// one, the next process is woken. A named thread counts as out even if it is not, as it is
+    /// reserved.
     fn lets_call(&self, inner: &mut Inner, place: &mut Option<QueuePlace>) -> bool {
         let sched = &inner.sched;
         let Some(me) = sched.current() else {
@@ -100,7 +101,7 @@ impl Vm {
         may_call
     }
 
-    /// The calling process asks no longer, and the next one is woken.
+    /// Removes the calling process from the queue, and wakes the next one.
     fn leave_thread_queue(&self, inner: &mut Inner, place: Option<QueuePlace>) {
         if let Some(place) = place {
             inner.thread_queue.asking.remove(&place);
@@ -111,7 +112,7 @@ impl Vm {
 }
 
 impl Inner {
-    /// A thread may have become free: the first who waits is woken.
+    /// Wakes the first waiter: a thread may have become free.
     pub(in crate::vm) fn wake_next_in_queue(&mut self) {
         for &pid in self.thread_queue.asking.values() {
             let woken = self
@@ -123,7 +124,8 @@ impl Inner {
         }
     }
 
-    /// Whether nobody is before `me`, which has this place or would get one.
+    /// Whether no process of the queue comes before `me` with this place, or with the place it
+    /// would get.
     fn is_first(&self, me: ProcessId, place: Option<QueuePlace>) -> bool {
         let place = place.unwrap_or_else(|| self.place_of(me, u64::MAX));
         let mut before = self.thread_queue.asking.range(..place);

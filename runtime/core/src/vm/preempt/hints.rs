@@ -1,5 +1,5 @@
-//! What the owner shows the monitor: plain stores, read without order. Nothing in it is needed for
-//! correctness, only for when the monitor polls.
+//! Hints that the owner writes for the monitor: relaxed stores. Correctness does not depend on
+//! them; they only decide when the monitor polls.
 
 use crate::sched::RunQueueSummary;
 use crate::vm::{Inner, Vm};
@@ -7,54 +7,54 @@ use baton_sys::clock::Instant;
 use baton_sys::membarrier;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// Written by the owner, and read by the monitor, but for what [the monitor](Asked) writes.
+/// Written by the owner and read by the monitor, except [the monitor's own fields](Asked).
 #[derive(Debug)]
 pub(in crate::vm) struct Hints {
-    /// Who could run instead of the running process, and whether it lets itself be preempted: bits
-    /// of [`bits`].
+    /// The run-queue summary, and whether the running process may be preempted: bits of [`bits`].
     summary: AtomicU8,
     /// The earliest deadline in nanoseconds; `u64::MAX`: none.
     pub(in crate::vm) deadline: AtomicU64,
     /// Changes with each switch.
     pub(in crate::vm) switches: AtomicU64,
-    /// Slices at whose end nobody else ran: a new one of the same process began.
+    /// How many slices ended without a switch: the same process began a new one.
     pub(super) slices_renewed: AtomicU64,
     /// How much of its slice the running process had used when it was continued, in nanoseconds;
-    /// less than nothing if it had some to its credit.
+    /// negative if it had credit.
     pub(in crate::vm) slice_used: AtomicI64,
-    /// The run, as [`Hints::run_number`], that began with the end of another one's slice, and
-    /// when, in nanoseconds: by an exact clock.
+    /// The run, as [`Hints::run_number`], that began exactly when another run's slice ended; and
+    /// when, in nanoseconds, by an exact clock.
     exact_run: AtomicU64,
     exact_from: AtomicU64,
     /// The length of its slices in microseconds; 0: the parameter.
     pub(in crate::vm) slice: AtomicU32,
     /// The monitor's clock reading at its last poll, in nanoseconds.
     pub(in crate::vm) coarse_now: AtomicU64,
-    /// From when on the monitor, which wrote it, asks for the next deadline, in nanoseconds: who
-    /// has many is not asked for each.
+    /// The time before which the monitor does not ask for the next deadline, in nanoseconds.
+    /// Written by the monitor. With many deadlines it does not ask for each.
     pub(super) deadlines_from: AtomicU64,
     pub(in crate::vm) asked: Asked,
-    /// Threads with names.
+    /// How many threads have names.
     pub(in crate::vm) named_threads: AtomicUsize,
 }
 
-/// What the monitor, which wrote it before it asked for the end of a slice, knew of that. Times are
-/// in nanoseconds.
+/// What the monitor knew of a slice when it requested its end. The monitor writes it before the
+/// request. Times are in nanoseconds.
 #[derive(Debug, Default)]
 pub(in crate::vm) struct Asked {
-    /// The run that it asked in.
+    /// The run that the request was for.
     pub(in crate::vm) run: AtomicU64,
-    /// When it first saw that the running process had rivals, which had none in this run before;
-    /// 0: it had them from the beginning on.
+    /// When the monitor first saw rivals of the running process, if they came during the run; 0:
+    /// they were there from its beginning.
     pub(super) contested_from: AtomicU64,
-    /// When the slice was over, by what it had seen: the run began before.
+    /// When the slice was over, according to the hints.
     pub(super) over_from: AtomicU64,
 }
 
 impl Asked {
-    /// For how long, at `now`, the running process has run at the cost of others, though its slice
-    /// was over; at most, if it has a `whole` slice by an exact clock: the time that it was too
-    /// long is known then.
+    /// How long, at `now`, the running process has run past its slice while others were runnable.
+    ///
+    /// If `is_whole` (a whole slice by an exact clock), this is an upper bound: the time since
+    /// rivals were there. The exact overrun is known then.
     pub(in crate::vm) fn at_others_cost(&self, run: u64, is_whole: bool, now: u64) -> i64 {
         // Relaxed (all): the request, which was taken with Acquire, orders them.
         let from = if self.run.load(Ordering::Relaxed) != run {
@@ -76,7 +76,7 @@ mod bits {
     pub(super) const PREEMPTIBLE: u8 = 8;
 }
 
-/// What is shown of who could run; `preemptible` is its bit, or 0.
+/// The bits for a run-queue summary; `preemptible` is its bit, or 0.
 #[inline]
 fn bits_of(of: RunQueueSummary, preemptible: u8) -> u8 {
     (u8::from(of.runnable) * bits::RUNNABLE)
@@ -85,27 +85,27 @@ fn bits_of(of: RunQueueSummary, preemptible: u8) -> u8 {
         | preemptible
 }
 
-/// What [`Hints`] says of who could run, read once.
+/// The run-queue summary of [`Hints`], read once.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::vm) struct SummaryBits(u8);
 
 impl SummaryBits {
-    /// Somebody could.
+    /// Whether a process other than the running one is runnable.
     pub(super) fn somebody_is_runnable(self) -> bool {
         self.0 & bits::RUNNABLE != 0
     }
 
-    /// Somebody could who is as urgent as the running process, or more.
+    /// Whether a process that is as urgent as the running one, or more urgent, is runnable.
     pub(super) fn has_rivals(self) -> bool {
         self.0 & bits::RIVALS != 0
     }
 
-    /// Somebody could who is more urgent.
+    /// Whether a more urgent process is runnable.
     pub(super) fn is_outranked(self) -> bool {
         self.0 & bits::OUTRANKED != 0
     }
 
-    /// The running process, or the one that ran last, lets itself be preempted.
+    /// Whether the running process, or the one that ran last, may be preempted.
     pub(in crate::vm) fn is_preemptible(self) -> bool {
         self.0 & bits::PREEMPTIBLE != 0
     }
@@ -136,7 +136,7 @@ impl Hints {
         switches.wrapping_add(self.slices_renewed.load(Ordering::Relaxed))
     }
 
-    /// The running process has a new slice.
+    /// Notes that the running process has begun a new slice.
     pub(in crate::vm) fn renew_slice(&self) {
         // Relaxed (both): as above.
         let renewed = self.slices_renewed.load(Ordering::Relaxed);
@@ -144,7 +144,7 @@ impl Hints {
             .store(renewed.wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// The present run began now, by an exact clock.
+    /// Notes that the present run began at `now`, by an exact clock.
     pub(in crate::vm) fn note_beginning(&self, now: u64) {
         // Relaxed: ordered by the store below.
         self.exact_from.store(now, Ordering::Relaxed);
@@ -154,8 +154,8 @@ impl Hints {
 
     /// When the run with this number began, if that is known exactly.
     pub(super) fn run_began(&self, run: u64) -> Option<Instant> {
-        // Acquire: pairs with the store in `note_beginning`. Relaxed: a later run's beginning is
-        // no harm.
+        // Acquire: pairs with the store in `note_beginning`. Relaxed: the beginning of a later run
+        // does no harm.
         let is_known = self.exact_run.load(Ordering::Acquire) == run;
         is_known.then(|| Instant::from_nanos(self.exact_from.load(Ordering::Relaxed)))
     }
@@ -167,7 +167,7 @@ impl Hints {
 }
 
 impl Vm {
-    /// Shows the monitor what it decides by, and calls it when it sleeps too long for that.
+    /// Updates the hints, and wakes the monitor if its next poll is too late for them.
     #[inline]
     pub(in crate::vm) fn update_hints(&self, inner: &mut Inner) {
         inner.hinted_changes = inner.sched.changes();
@@ -197,8 +197,8 @@ impl Vm {
         // Pairs with `heavy` in the monitor's rest: either it sees these stores, or the load
         // below sees it resting.
         membarrier::light();
-        // Relaxed: a hint; the monitor would not ask for it before, and is called unless it polls
-        // by then.
+        // Relaxed: a hint. The monitor would not ask for the deadline before that time, and is
+        // woken unless it polls by then.
         let wanted = deadline.max(hints.deadlines_from.load(Ordering::Relaxed));
         let is_watched = sched.watching() > 0 && !self.descriptors.are_armed();
         let work_waits = summary.runnable || is_watched;
@@ -208,14 +208,14 @@ impl Vm {
         }
     }
 
-    /// As [`Vm::update_hints`], where the hints were up to date, and then one process fewer was
-    /// runnable, and who runs is preempted as the one before was.
+    /// As [`Vm::update_hints`], after a suspension: the hints were up to date, one process fewer is
+    /// runnable, and the next process is as preemptible as the last one.
     #[inline]
     pub(in crate::vm) fn hint_fewer_runnable(&self, inner: &mut Inner) {
         inner.hinted_changes = inner.sched.changes();
         let hints = &self.hints;
-        // Relaxed (all): hints, the first of which is the owner's own; whatever the monitor would
-        // poll later than before was shown before.
+        // Relaxed (all): hints, the first of which only the owner writes. Earlier hints already
+        // cover every poll that the monitor needs now.
         let preemptible = hints.summary.load(Ordering::Relaxed) & bits::PREEMPTIBLE;
         let bits = bits_of(inner.sched.run_queue_summary(), preemptible);
         hints.summary.store(bits, Ordering::Relaxed);

@@ -1,24 +1,25 @@
 //! The monitor: the program's one auxiliary thread. It is watchdog and heartbeat of every VM.
 //!
-//! It decides *when* to poll; what a poll finds and does is in
-//! [`vm/preempt/preempter.rs`](crate::vm). While no VM has anything to retake, preempt or expire,
-//! it sleeps without a deadline.
+//! This module decides *when* to poll; [`vm/preempt/preempter.rs`](crate::vm) is the poll itself.
+//! While no VM has anything to retake, preempt or expire, the monitor sleeps without a deadline.
 //!
 //! | state | `next_poll` | left by |
 //! |---|---|---|
 //! | polling | the past or the present | the end of the round |
 //! | ticking | a time at most a tick ahead | its arrival, a wake-up, or `Monitor::alert` |
-//! | ticking seldom | that time, some ticks ahead, with `SELDOM` | its arrival, a wake-up, or `Monitor::alert` |
+//! | ticking slowly | that time, some ticks ahead, with `SELDOM` | its arrival, a wake-up, or `Monitor::alert` |
 //! | resting until a deadline | that time with `RESTING` | its arrival, a wake-up, or `Monitor::alert` |
 //! | resting | `u64::MAX` | a wake-up, or `Monitor::alert` |
 //!
 //! **No preempt request is lost.** Before it rests, the monitor stores `next_poll` with `RESTING`,
 //! runs the heavy half of an asymmetric barrier and reads the hints of every VM once more. An owner
-//! stores its hints, runs the light half and reads `next_poll`. Either the monitor sees the work
-//! and does not rest, or the owner sees `RESTING` and calls it: by an alert, or by a wake-up that
-//! goes off in time (`vm/preempt/wake_up.rs`). A hint that comes while the monitor polls or ticks
-//! is seen at the next poll, a tick later at most. While it ticks seldom, those call it who begin
-//! to wait for a descriptor, as do other threads that post; and the owner reads the clock itself.
+//! stores its hints, runs the light half and reads `next_poll`. There are two cases: the monitor
+//! sees the work and does not rest, or the owner sees `RESTING` and wakes it. The owner wakes it by
+//! an alert, or by a wake-up that expires in time (`vm/preempt/wake_up.rs`).
+//!
+//! A hint that comes while the monitor polls or ticks is seen at the next poll, a tick later at
+//! most. While it ticks slowly, starting a descriptor wait wakes the monitor, and so does a post of
+//! another thread. The owner then reads the clock itself.
 
 use super::next_poll::{NextPoll, TICK};
 use crate::panics::{self, EndOfProgram};
@@ -34,31 +35,31 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-/// The kernel's slice for the monitor: short, so that it does not wait for a busy thread on the CPU
-/// where it wakes up. The shortest that Linux takes.
+/// The kernel's time slice for the monitor: short, so that it does not wait for a busy thread on
+/// the CPU where it wakes up. The shortest that Linux accepts.
 const SLICE_OF_THREAD: Duration = Duration::from_micros(100);
 
-/// How long nothing needs watching before the monitor rests: two ticks, as an owner that is busy
-/// more often than that is better ticked for than called for. An owner that is busy for moments
-/// only does not call (`vm/preempt/wake_up.rs`).
+/// How long nothing needs watching before the monitor rests: two ticks. If an owner is busy more
+/// often than that, ticking costs less than waking the monitor each time. An owner that is busy
+/// only for moments does not wake it (`vm/preempt/wake_up.rs`).
 const QUIET: Duration = Duration::from_millis(4);
 
-/// How long the system is left alone that has refused the monitor's thread.
+/// How long the monitor waits after the system has refused its thread, before it tries again.
 const BEFORE_TRYING_AGAIN: Duration = Duration::from_secs(1);
 
-/// The bit of `next_poll` that says that work must be alerted for. Times do not reach it for 292
+/// The bit of `next_poll` that says that new work needs an alert. Times do not reach it for 292
 /// years.
 const RESTING: u64 = 1 << 63;
 
-/// The bit that says that the next poll is more than a tick away, though work waits. Times do not
-/// reach it for 146 years.
+/// The bit that says that the next poll is more than a tick away, although processes wait. Times do
+/// not reach it for 146 years.
 const SELDOM: u64 = 1 << 62;
 
-/// Why the monitor has not slept on.
+/// Why the monitor's sleep ended.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RestEnded {
-    /// There is something to poll for: an alert, a wake-up, a descriptor.
+    /// An alert, a wake-up or a descriptor.
     ByAlert,
     /// Its time has come.
     ByTime,
@@ -67,22 +68,22 @@ enum RestEnded {
 /// The VMs of the program.
 pub(crate) type VmList = Vec<Weak<Vm>>;
 
-/// The monitor's face to the VMs.
+/// The monitor, as the VMs see it.
 pub(crate) struct Monitor {
     /// The VMs of the program; guarded by its mutex.
     vms: Mutex<VmList>,
     poller: Poller,
-    /// When the monitor will poll next, in nanoseconds, perhaps with [`RESTING`]; written by the
-    /// monitor alone.
+    /// When the monitor will poll next, in nanoseconds, perhaps with [`RESTING`] or [`SELDOM`].
+    /// Written only by the monitor.
     next_poll: AtomicU64,
-    /// Somebody has asked for a poll.
+    /// An alert was sent and not served yet.
     alerted: AtomicBool,
     /// Whether the thread was started.
     started: AtomicBool,
-    /// Until when it is not tried again to start it, in nanoseconds, since the system has refused;
-    /// 0: it has not.
+    /// Until when its thread is not started, in nanoseconds, because the system has refused it; 0:
+    /// it has not.
     refused_until: AtomicU64,
-    /// Whether it runs; written by itself.
+    /// Whether its thread runs; written by that thread.
     runs: AtomicBool,
 }
 
@@ -95,7 +96,7 @@ impl std::fmt::Debug for Monitor {
 }
 
 impl Monitor {
-    /// The program's monitor; its thread starts with the first alert.
+    /// The program's monitor. Its thread starts with the first alert.
     ///
     /// # Errors
     /// When the system has no descriptor left for it.
@@ -126,8 +127,8 @@ impl Monitor {
             .retain(|listed| !std::ptr::eq(listed.as_ptr(), Arc::as_ptr(vm)));
     }
 
-    /// In a fork's child: only `vm` is left, and the thread is gone. It starts again with the first
-    /// alert.
+    /// Rebuilds the monitor in a fork's child, where only `vm` is left and the thread is gone. It
+    /// starts again with the first alert.
     ///
     /// # Errors
     ///
@@ -150,7 +151,7 @@ impl Monitor {
         self.vms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether an owner with this much work must alert the monitor.
+    /// Whether the next poll is too late for this work, so that the owner must wake the monitor.
     #[inline]
     pub(crate) fn polls_too_late(&self, work_waits: bool, is_watched: bool, deadline: u64) -> bool {
         // Relaxed: ordered by the asymmetric barrier (see the module's text).
@@ -160,7 +161,7 @@ impl Monitor {
             || deadline < next & !(RESTING | SELDOM)
     }
 
-    /// Whether it waits until it is called, or until a deadline.
+    /// Whether the monitor rests: until an alert, or until a deadline.
     #[inline]
     pub(crate) fn is_resting(&self) -> bool {
         // Relaxed: a hint.
@@ -175,20 +176,20 @@ impl Monitor {
         self.next_poll.load(Ordering::Relaxed) & (RESTING | SELDOM) == 0
     }
 
-    /// Whether its next poll may be more than a tick away: it is, or that is just being decided.
+    /// Whether its next poll may be more than a tick away, or this is just being decided.
     pub(crate) fn may_poll_late(&self) -> bool {
         // Relaxed: ordered by the asymmetric barrier (see the module's text).
         let next = self.next_poll.load(Ordering::Relaxed);
         next == 0 || next & (RESTING | SELDOM) != 0
     }
 
-    /// Whether there is a thread that hears wake-ups.
+    /// Whether there is a thread that receives wake-ups.
     pub(crate) fn has_started(&self) -> bool {
         // Acquire: pairs with the swap in `start`.
         self.started.load(Ordering::Acquire)
     }
 
-    /// Has the monitor poll now.
+    /// Makes the monitor poll now; starts its thread if necessary.
     pub(crate) fn alert(self: &Arc<Self>) {
         if clock::is_simulated() {
             return; // there are no polls by time
@@ -199,23 +200,24 @@ impl Monitor {
         self.alert_if_started();
     }
 
-    /// Whether the system has not refused lately: it would be asked at every switch.
+    /// Whether the thread may be started: the system has not refused it lately. Otherwise each
+    /// switch would make a system call.
     fn may_start(&self) -> bool {
-        // Relaxed: who reads an old value asks the system once more.
+        // Relaxed: an old value only causes one more system call.
         let refused_until = self.refused_until.load(Ordering::Relaxed);
         refused_until == 0 || Instant::now().as_nanos() >= refused_until
     }
 
-    /// The same for signal handlers: async-signal-safe. While the thread has not been started,
-    /// there is no waker, and the VM is on the program's first thread: a signal interrupts that
-    /// one, whose guest's handler asks for a safepoint.
+    /// As [`Monitor::alert`], for signal handlers: async-signal-safe. While the thread has not been
+    /// started, there is no waker, and the VM runs on the program's first thread. A signal then
+    /// interrupts that thread, and the guest's handler requests a safepoint.
     pub(crate) fn alert_from_signal_handler(&self) {
         self.alert_if_started();
     }
 
-    /// Has the monitor poll now, or as soon as its thread starts.
+    /// Makes the monitor poll now, or as soon as its thread starts.
     pub(crate) fn alert_if_started(&self) {
-        // AcqRel: pairs with the swap in `wait`; the first one kicks.
+        // AcqRel: pairs with the swap in `wait`; only the first alert kicks.
         if !self.alerted.swap(true, Ordering::AcqRel) {
             self.poller.kick();
         }
@@ -248,16 +250,16 @@ impl Monitor {
         }
     }
 
-    /// Whether its thread is there, as far as is known.
+    /// Whether its thread runs, as far as is known.
     pub(crate) fn runs(&self) -> bool {
-        // Relaxed: the thread never ends, and to learn late that it is there does no harm.
+        // Relaxed: the thread never ends, and a late answer does no harm.
         self.runs.load(Ordering::Relaxed)
     }
 
     fn watch(&self) {
         // Relaxed: as above.
         self.runs.store(true, Ordering::Relaxed);
-        // A refusal of either costs nothing but exactness.
+        // Refusals only affect precision.
         let _ = promptness::set_timer_slack(Duration::from_nanos(1));
         let _ = promptness::set_slice(SLICE_OF_THREAD);
         // Never averted: the loop has no end.
@@ -292,8 +294,8 @@ impl Monitor {
         polls.fold(NextPoll::Quiet(None), NextPoll::and)
     }
 
-    /// The VMs, one after the other. It takes no memory, which may be short, and holds no lock
-    /// meanwhile: a VM that comes or goes may hide another one this time.
+    /// The VMs, one after the other. Allocates nothing, as memory may be short, and holds no lock
+    /// between two VMs. If a VM is added or removed meanwhile, the iteration may miss another one.
     fn each_vm(&self) -> impl Iterator<Item = Arc<Vm>> {
         let places = (0..).map_while(|place| self.vms().get(place).map(Weak::upgrade));
         places.flatten()
@@ -302,7 +304,8 @@ impl Monitor {
     fn wait(&self, events: &mut Events, until: Instant) {
         let is_seldom = until.saturating_duration_since(Instant::now()) > TICK;
         let flag = if is_seldom { SELDOM } else { 0 };
-        // Relaxed: a late reader alerts needlessly, an early one waits for the next tick.
+        // Relaxed: an owner that reads it late alerts needlessly; one that reads it early waits for
+        // the next tick.
         self.next_poll
             .store(until.as_nanos() | flag, Ordering::Relaxed);
         let _ = self.sleep(events, Some(until));
@@ -327,8 +330,8 @@ impl Monitor {
         self.sleep(events, until)
     }
 
-    /// Has the monitor poll when there is news in a VM's poller: once, at once if there is some.
-    /// Says whether it can.
+    /// Makes the monitor poll once when a VM's poller has events: at once, if it has some now.
+    /// Returns whether that works.
     pub(crate) fn listen_to(&self, poller: &Poller) -> bool {
         let fd = poller.fd();
         let Ok(token) = u64::try_from(fd) else {
@@ -340,18 +343,18 @@ impl Monitor {
             .is_ok()
     }
 
-    /// Has the monitor poll whenever `timer` goes off.
+    /// Makes the monitor poll whenever `timer` expires.
     ///
     /// # Errors
     ///
     /// When the system refuses.
     pub(crate) fn listen_for(&self, timer: &WakeUpTimer) -> io::Result<()> {
-        // The number stands for itself: it is none of a VM's poller.
+        // The timer's own descriptor is its token, which differs from that of every VM's poller.
         self.poller
             .watch(timer.fd(), u64::try_from(timer.fd()).unwrap_or(0))
     }
 
-    /// Says whether there was any.
+    /// Notes which pollers have events. Returns whether any has.
     fn note_news(&self, events: &mut Events) -> bool {
         let mut came = false;
         for event in events.drain() {
@@ -362,7 +365,7 @@ impl Monitor {
     }
 
     fn sleep(&self, events: &mut Events, until: Option<Instant>) -> RestEnded {
-        // AcqRel: pairs with the swap in `alert`; an alert before the wait leaves a kick in the
+        // AcqRel: pairs with the swap in `alert`. An alert before the wait leaves a kick in the
         // poller.
         let mut called = self.alerted.swap(false, Ordering::AcqRel);
         if !called {

@@ -3,8 +3,8 @@
 use baton_sys::clock::Instant;
 use std::time::Duration;
 
-/// The longest time between two polls while anything may need watching, but for a process that only
-/// computes while others wait: `vm/preempt/preempter.rs`.
+/// The longest time between two polls while anything may need watching. Only a process that
+/// computes while others wait may be polled less often: `vm/preempt/preempter.rs`.
 pub(crate) const TICK: Duration = Duration::from_millis(2);
 
 /// When a VM wants to be polled next.
@@ -13,13 +13,13 @@ pub(crate) const TICK: Duration = Duration::from_millis(2);
 pub(crate) enum NextPoll {
     /// At this time.
     At(Instant),
-    /// Nothing needs watching until something changes, or until this time.
+    /// Nothing needs watching until an alert, or until this time.
     Quiet(Option<Instant>),
 }
 
 impl NextPoll {
-    /// The same, but at `latest` in any case. What was quiet stays so: whoever has work before that
-    /// calls.
+    /// As `self`, but at `latest` if it is later. A quiet VM stays quiet: earlier work alerts the
+    /// monitor.
     pub(crate) fn no_later_than(self, latest: Instant) -> NextPoll {
         match self {
             NextPoll::At(at) => NextPoll::At(at.min(latest)),
@@ -29,7 +29,7 @@ impl NextPoll {
         }
     }
 
-    /// What two VMs want together.
+    /// The earlier of the polls that two VMs want.
     pub(super) fn and(self, other: NextPoll) -> NextPoll {
         match (self, other) {
             (NextPoll::Quiet(a), NextPoll::Quiet(b)) => {

@@ -1,12 +1,11 @@
-//! What the monitor does for one VM: heartbeat and watchdog.
+//! One poll of the monitor for one VM: heartbeat and watchdog.
 //!
-//! A poll costs the running process nothing. It reads the hints and the owner's
-//! gate:
+//! A poll costs the running process nothing. It reads the hints and the owner's gate:
 //!
 //! | gate | unchanged for | work waits | done |
 //! |---|---|---|---|
 //! | odd | a window (if that is zero: any time, once a tick), in which its thread has computed or waits | runnable, due or posted | the call is retaken |
-//! | any | a slice, or 25 us less (in switches) | an equal one is runnable | a preempt request: `ATTENTION` |
+//! | any | a slice, or 25 us less (in switches) | an equal process is runnable | a preempt request: `ATTENTION` |
 //! | any | - | something due, posted, or more urgent; a descriptor that is ready | a preempt request |
 //! | even | 50 us before a preempt request, or after it | the same | a signal to the thread |
 //! | any | the parameter `beat`, if it is not zero | - | a preempt request |
@@ -24,13 +23,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A preempt request that was not answered for so long is worth asking the kernel about the thread.
+/// After a preempt request is unanswered for this long, the monitor asks the kernel about the
+/// thread.
 const SLOW_ANSWER: Duration = Duration::from_millis(10);
 
-/// The longest time between two polls at a call whose thread is not let run.
+/// The longest time between two polls of a call whose thread does not get a processor.
 const LONGEST_PATIENCE: Duration = Duration::from_micros(500);
 
-/// After a retake the monitor polls every window for this long: another one is likely.
+/// After a retake the monitor polls every window for this long, as another retake is likely.
 const HOT: Duration = Duration::from_millis(10);
 
 /// The hints, read once.
@@ -38,7 +38,7 @@ const HOT: Duration = Duration::from_millis(10);
 struct View {
     summary: SummaryBits,
     posted: bool,
-    /// Somebody waits for a descriptor.
+    /// A process waits for a descriptor.
     watched: bool,
     due: bool,
     deadline: u64,
@@ -57,7 +57,7 @@ impl Vm {
         }
     }
 
-    /// Whether the monitor must not park now until `deadline`, in nanoseconds.
+    /// Whether the monitor must not rest now until `deadline`, in nanoseconds.
     pub(crate) fn needs_watching(&self, deadline: u64) -> bool {
         let view = self.view(Instant::now());
         !self.has_ended() && !self.park.is_waiting() && self.may_miss_something(view, deadline)
@@ -70,7 +70,7 @@ impl Vm {
             || (view.watched && !self.descriptors.are_armed())
     }
 
-    /// One poll; answers when the next one is wanted.
+    /// Polls once. Returns when the next poll is due.
     pub(crate) fn poll(self: &Arc<Vm>, now: Instant) -> NextPoll {
         let next = self.poll_where_needed(now);
         let period = self.parameters.beat.get();
@@ -80,7 +80,8 @@ impl Vm {
         next.no_later_than(self.periodic_request(now, period))
     }
 
-    /// The fixed preempt request that the user has asked for; answers when the next one is due.
+    /// Sends the periodic preempt request of the parameter `beat`. Returns when the next one is
+    /// due.
     fn periodic_request(&self, now: Instant, period: Duration) -> Instant {
         let mut watch = self
             .watch
@@ -90,7 +91,8 @@ impl Vm {
         if now < due {
             return due;
         }
-        // The next one is counted from when this one was due, unless that was missed by far.
+        // The next one is a period after this one was due, unless that was missed by more than a
+        // period.
         watch.last_periodic_request = if now < due + period { due } else { now };
         let next = watch.last_periodic_request + period;
         drop(watch);
@@ -159,8 +161,8 @@ impl Vm {
                 NextPoll::Quiet(due)
             };
         }
-        // That a descriptor is ready, a poll finds; when a slice ends that no equal waits for, it
-        // does not know, and one may come.
+        // The tick may be longer only if nothing else needs it. Ready descriptors are found by
+        // polls. With no equal runnable, the end of the slice is not known, and an equal may come.
         let knows_the_end = view.summary.has_rivals() || !self.parameters.preemptive();
         let polls_for_calls_alone = !view.watched && knows_the_end && !window.is_zero();
         let tick = if polls_for_calls_alone {
@@ -180,17 +182,17 @@ impl Vm {
         NextPoll::At(next)
     }
 
-    /// Descriptors that are waited for are ready, and the owner, which has not been idle since the
-    /// last poll, has not asked.
+    /// Whether descriptors with waiting processes are ready, and the owner has neither been idle
+    /// nor polled since the last poll of the monitor.
     fn owner_misses_news(&self, watch: &mut PollState) -> bool {
         let asked = self.descriptors.harvests();
         let has_asked = std::mem::replace(&mut watch.asked, asked) != asked;
         (self.descriptors.take_notified() || !has_asked) && self.poller.has_news()
     }
 
-    /// A process runs and others wait for descriptors: whether the monitor will be told when one is
-    /// ready. While processes come and go it rather polls once a tick, as nearly every tick would
-    /// find something.
+    /// Whether the poller itself will wake the monitor when a descriptor is ready, while a process
+    /// runs and others wait for descriptors. While processes switch often, the monitor polls once a
+    /// tick instead, as nearly every tick would find something.
     fn hears_of_news(&self, watch: &PollState, now: Instant) -> bool {
         if self.descriptors.are_armed() {
             return true;
@@ -202,7 +204,7 @@ impl Vm {
         self.descriptors.are_armed()
     }
 
-    /// The monitor, which was to be told, has been. Says whether this is the poller's descriptor.
+    /// Notes that a poller has events. Returns whether it is this VM's.
     pub(crate) fn note_news(&self, poller: u64) -> bool {
         let is_ours = u64::try_from(self.poller.fd()) == Ok(poller);
         if is_ours {
@@ -211,7 +213,8 @@ impl Vm {
         is_ours
     }
 
-    /// The watchdog: a foreign call stands, and others could run.
+    /// The watchdog: retakes a foreign call that lasts while others are runnable. Returns the next
+    /// poll.
     fn watch_call(
         self: &Arc<Vm>,
         watch: &mut PollState,
@@ -233,8 +236,8 @@ impl Vm {
         if !window.is_zero() && watch.is_kept_from_running(thread, window) {
             return now + while_kept_from_running(age, window);
         }
-        // Without a window there is no age to wait for, and polls that are for something else would
-        // take calls as well.
+        // Without a window there is no age to wait for. Polls for other reasons would retake calls
+        // as well.
         if window.is_zero() && now < watch.retaken_at + TICK {
             return watch.retaken_at + TICK;
         }
@@ -264,8 +267,8 @@ impl Vm {
         }
     }
 
-    /// Tells the user, once, of a function that keeps all others waiting. If the gate moves all the
-    /// while, as the function uses the guest's API, the owner itself does at its next enter.
+    /// Warns, once, of a function that keeps all other processes waiting. If the gate moves all the
+    /// time, as the function uses the guest's API, the owner itself warns at its next enter.
     fn watch_stall(
         self: &Arc<Vm>,
         watch: &mut PollState,
@@ -293,8 +296,8 @@ impl Vm {
         };
     }
 
-    /// The heartbeat: asks the running process to give way, by a flag, and by a signal if it does
-    /// not notice that.
+    /// The heartbeat: requests that the running process gives way, by a flag, and by a signal if it
+    /// does not notice the flag.
     fn request_preemption(
         &self,
         watch: &mut PollState,
@@ -304,7 +307,7 @@ impl Vm {
         thread: ThreadHandle,
     ) -> Instant {
         let slice = self.hinted_slice();
-        // Relaxed: a hint; the safepoint asks the accounts.
+        // Relaxed: a hint; the safepoint uses the exact accounts.
         let used = self.hints.slice_used.load(Ordering::Relaxed);
         let slice_ends = watch.slice_since + left_of(slice, used);
         // Relaxed: a hint; the safepoint asks the scheduler itself.
@@ -345,8 +348,8 @@ impl Vm {
         if due {
             watch.pace.note_asked(view.deadline, now);
             let asks_from = watch.pace.asks_from().map_or(0, Instant::as_nanos);
-            // Relaxed: a hint; who reads an old value calls the monitor in vain, or is polled a
-            // pace later.
+            // Relaxed: a hint. An owner that reads an old value wakes the monitor needlessly, or is
+            // polled a little later.
             self.hints
                 .deadlines_from
                 .store(asks_from, Ordering::Relaxed);
@@ -375,12 +378,12 @@ impl Vm {
         }
     }
 
-    /// Asks the running process for the end of its slice, and tells what is known of that.
+    /// Requests the end of the running process's slice, and records what is known of that slice.
     fn request_end_of_slice(&self, watch: &PollState, slice_ends: Instant) {
         let contested_from = watch.rivals.since.map_or(0, Instant::as_nanos);
         let over_from = slice_ends.as_nanos().max(contested_from);
         let asked = &self.hints.asked;
-        // Relaxed (all): the request orders them; an answer in another run reads none of them.
+        // Relaxed (all): the request orders them. An answer in another run reads none of them.
         asked.run.store(watch.run, Ordering::Relaxed);
         asked
             .contested_from
@@ -390,7 +393,8 @@ impl Vm {
         self.requests.fetch_or(request::SLICE, Ordering::Release);
     }
 
-    /// By a flag, or also by a signal, if it would not notice that.
+    /// Makes a new request: sets the attention flag, and sends a signal if the process would not
+    /// notice the flag.
     fn ask_anew(
         &self,
         watch: &mut PollState,
@@ -407,8 +411,8 @@ impl Vm {
             return;
         }
         self.signal(thread);
-        // The next slice may be a shorter one. And who is woken by a deadline, or is more urgent,
-        // waits for this poll if one signal in a hundred is not heard.
+        // The next slice may be a shorter one. And about one signal in a hundred is not answered:
+        // then a process that a deadline wakes, or a more urgent one, waits for this poll.
         let slices_differ = self.slow_reasons() & (slow_reason::SLICED | slow_reason::DEFICIT) != 0;
         let can_wait = request.wanted.is_a_slice_alone() && !slices_differ;
         if std::mem::replace(&mut watch.hears_signals, true) && can_wait {
@@ -435,18 +439,17 @@ impl Vm {
     }
 }
 
-/// When to poll again at a call of this age whose thread is not let run.
+/// When to poll again a call of this age whose thread does not get a processor.
 fn while_kept_from_running(age: Duration, window: Duration) -> Duration {
     age.min(LONGEST_PATIENCE).max(window)
 }
 
-/// By how much a slice may be ended before its time, rather than to poll once more. What it is too
-/// short is added to the next one.
+/// How much earlier a slice may end, to save one more poll. That time is added to the next slice.
 fn early(slice: Duration) -> Duration {
     (slice / 40).min(Duration::from_micros(25))
 }
 
-/// Of a slice of which so many nanoseconds have been used, or are to its credit.
+/// What is left of a slice of which `used` nanoseconds are used (negative: credit).
 fn left_of(slice: Duration, used: i64) -> Duration {
     let amount = Duration::from_nanos(used.unsigned_abs());
     if used < 0 {

@@ -1,31 +1,31 @@
-//! What the monitor remembers of what it has asked the running process for: when it is asked again,
-//! and for what.
+//! Preempt requests, as the monitor remembers them: what for, and when to repeat them.
 
 use super::next_poll::TICK;
 use baton_sys::clock::Instant;
 use std::time::Duration;
 
-/// How long a preempt request may go unnoticed before a signal is sent; and the shortest time
-/// between two questions for deadlines.
+/// How long a preempt request may go unnoticed before a signal is sent; also the shortest time
+/// between two requests for deadlines.
 pub(super) const REQUEST_TICK: Duration = Duration::from_micros(50);
 
-/// The running process was asked to give way, by a flag, and by signals if it does not notice that.
+/// A preempt request: a flag, and signals if the running process does not notice the flag.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PreemptRequest {
-    /// The gate's value then. An answer changes it, or the switch count, or what is asked for.
+    /// The gate's value at the request. The request is over when this, the switch count or what is
+    /// wanted changes.
     pub(in crate::vm) gate: u64,
     pub(in crate::vm) wanted: Wanted,
     /// When the next signal is due.
     pub(super) signal_at: Instant,
     signals: u32,
-    /// What its thread had used of a processor at the last question, the flag or a signal.
+    /// The processor time of its thread at the last flag or signal.
     cpu: Option<Duration>,
 }
 
-/// What the running process is asked to give way for.
+/// The reasons of a preempt request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// Its slice is over, something is posted, somebody is more urgent.
+    /// Its slice is over; something is posted; a more urgent process is runnable.
     pub(super) slice_over: bool,
     pub(in crate::vm) posted: bool,
     pub(in crate::vm) outranked: bool,
@@ -46,8 +46,8 @@ impl Wanted {
         self.deadline != 0 && !(self.slice_over || self.posted || self.outranked)
     }
 
-    /// Whether there is anything in it that was not in `before`. Another deadline is due only after
-    /// the one before was answered.
+    /// Whether a reason is not among those of `before`. Another deadline is due only after the one
+    /// before was answered.
     pub(super) fn adds_to(self, before: Wanted) -> bool {
         self.slice_over && !before.slice_over
             || self.posted && !before.posted
@@ -69,13 +69,13 @@ impl PreemptRequest {
         }
     }
 
-    /// It is not answered, and asks for all that is wanted now.
+    /// Whether the request is unanswered and already covers all that is wanted now.
     pub(super) fn asks_for(&self, gate: u64, wanted: Wanted) -> bool {
         self.gate == gate && !wanted.adds_to(self.wanted)
     }
 
-    /// The first signal is sent, to a thread that has heard the last ones: it is polled no
-    /// sooner than after this time.
+    /// Notes the first signal to a thread that has answered the last ones. It is polled again only
+    /// after `next_poll`.
     pub(super) fn note_signal_to_who_hears(&mut self, now: Instant, next_poll: Duration) {
         self.signals += 1;
         self.signal_at = now + next_poll;
@@ -86,14 +86,14 @@ impl PreemptRequest {
         self.signals
     }
 
-    /// A flag is set; as [`PreemptRequest::note_signal`].
+    /// Notes that the flag was set; `cpu` as in [`PreemptRequest::note_signal`].
     pub(super) fn note_flag(&mut self, cpu: Option<Duration>) {
         self.cpu = cpu;
     }
 
-    /// A signal is sent; `cpu` is what the thread has used by now. A thread that has not run since
-    /// the last one hears that as soon as it does: each poll before makes it wait longer for
-    /// another program's turn to end.
+    /// Notes that a signal was sent; `cpu` is the thread's processor time by now. A thread that has
+    /// not run since the last signal will see it as soon as it runs. More polls would only take
+    /// processor time from the program that it waits for.
     pub(super) fn note_signal(&mut self, now: Instant, cpu: Option<Duration>) {
         let stands = cpu.is_some() && cpu == self.cpu;
         let gap = if stands { TICK } else { Self::GAP };
@@ -103,12 +103,11 @@ impl PreemptRequest {
     }
 }
 
-/// How soon after one deadline the owner is asked for the next one. With many timers others are due
-/// whenever some have been taken in, so that every poll would find some; the more polls in a row
-/// find what has had to wait for its poll, the longer is the time between them.
+/// The pace of requests for deadlines. With many timers, each poll finds some that are due. Back
+/// off from 50 us to 1 ms while deadlines keep arriving late.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// The deadline, in nanoseconds, that the owner was last asked for, and when.
+    /// The deadline, in nanoseconds, that was last requested, and when.
     asked_for: u64,
     asked_at: Instant,
     gap: Duration,
@@ -128,8 +127,8 @@ impl Pace {
     /// The longest time between two deadlines.
     const LONGEST: Duration = Duration::from_millis(1);
 
-    /// From when on the owner may be asked for a deadline: at once, if it has not answered for this
-    /// one.
+    /// The earliest time at which the owner may be asked for this deadline: at once, if it has not
+    /// answered for it yet.
     pub(super) fn may_ask(&self, deadline: u64) -> Instant {
         if deadline == self.asked_for {
             self.asked_at
@@ -143,7 +142,7 @@ impl Pace {
         self.gap
     }
 
-    /// From when on, if the pace has slackened.
+    /// That time, if the pace is slower than the normal one.
     pub(super) fn asks_from(&self) -> Option<Instant> {
         (self.gap > REQUEST_TICK).then(|| self.asked_at + self.gap)
     }
@@ -173,7 +172,7 @@ mod tests {
         Instant::from_nanos(micros * 1000)
     }
 
-    /// Asks for a deadline as soon as that may be done. Answers when, in microseconds.
+    /// Requests a deadline as soon as allowed. Returns when, in microseconds.
     fn ask(pace: &mut Pace, due: u64) -> u64 {
         let now = pace.may_ask(at(due).as_nanos()).max(at(due));
         pace.note_asked(at(due).as_nanos(), now);
@@ -190,7 +189,7 @@ mod tests {
         }
         let gaps: Vec<u64> = asked.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert_eq!(gaps, [50, 100, 200, 400, 800, 1000, 1000, 1000]);
-        // Those that have not had to wait end that.
+        // Deadlines that did not have to wait end the back-off.
         for rare in [20_000, 30_000, 40_000, 50_000, 60_000, 60_060] {
             assert_eq!(ask(&mut pace, rare), rare);
         }
@@ -215,7 +214,7 @@ mod tests {
     fn a_thread_that_does_not_run_is_signalled_once_a_tick() {
         let mut request = PreemptRequest::new(4, NOTHING, at(50));
         let mut times = vec![request.signal_at.as_nanos() / 1000];
-        // It runs once, and then not.
+        // The thread runs once, and then does not.
         for cpu in [1, 2, 2, 2, 2, 3] {
             request.note_signal(request.signal_at, Some(Duration::from_micros(cpu)));
             times.push(request.signal_at.as_nanos() / 1000);
@@ -229,7 +228,7 @@ mod tests {
         request.note_flag(Some(Duration::from_micros(9)));
         request.note_signal(at(50), Some(Duration::from_micros(9)));
         assert_eq!(request.signal_at, at(2_050));
-        // Where the system does not say it may have run.
+        // If the system does not report processor time, the thread may have run.
         for _ in 0..3 {
             request.note_signal(at(0), None);
             assert_eq!(request.signal_at, at(200));

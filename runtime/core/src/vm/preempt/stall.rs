@@ -1,11 +1,11 @@
-//! A running process that does not give way, of which the user is told.
+//! Detects a running process that does not give way, for a warning to the user.
 
 use super::next_poll::TICK;
 use baton_sys::clock::Instant;
 use baton_sys::signals::ThreadHandle;
 use std::time::Duration;
 
-/// What the running process was asked to give way for, well before now, and has not.
+/// Preempt requests that the running process has left unanswered for long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Unanswered {
     /// The end of its slice.
@@ -19,7 +19,7 @@ impl Unanswered {
         self == Unanswered::default()
     }
 
-    /// Whether something was unanswered before and still is.
+    /// Whether something that was unanswered in `before` still is.
     fn goes_on(self, before: Unanswered) -> bool {
         self.slice.is_some() && self.slice == before.slice
             || self.deadline.is_some() && self.deadline == before.deadline
@@ -31,22 +31,22 @@ impl Unanswered {
 pub(super) enum Cause {
     /// An exclusive call, by its gate value.
     Call(u64),
-    /// It does not answer this, though the gate may move.
+    /// It does not answer these requests, though the gate may move.
     Unresponsive(Unanswered),
 }
 
-/// The running process does not give way.
+/// A stall: the running process does not give way.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stall {
     since: Instant,
     pub(super) cause: Cause,
-    /// What its thread had used of a processor by then.
+    /// The processor time of its thread at the start.
     cpu: Duration,
-    /// The gate value at the last poll, when that was, and for how long it has been seen moving.
+    /// The gate value at the last poll, when that was, and how long the gate has been seen moving.
     seen: u64,
     seen_at: Instant,
     gate_moved_for: Duration,
-    /// It was reported.
+    /// The warning has been sent.
     pub(super) warned: bool,
 }
 
@@ -70,14 +70,14 @@ impl Stall {
 
     pub(in crate::vm) fn note(&mut self, now: Instant, value: u64) {
         let elapsed = now.saturating_duration_since(std::mem::replace(&mut self.seen_at, now));
-        // A gate that stands even is that of the guest itself, which computes inside of the VM.
+        // An even gate that does not change is the guest itself, computing inside the VM.
         if std::mem::replace(&mut self.seen, value) != value || value & 1 == 0 {
             self.gate_moved_for += elapsed.min(TICK);
         }
     }
 
-    /// Whether it has lasted for `patience`: standing in a call that waits or computes, or seen
-    /// moving. A thread that the system does not let run is not to blame.
+    /// Whether the stall has lasted for `patience`: in one call, or with a moving gate. A thread
+    /// that does not get a processor is not counted.
     pub(in crate::vm) fn is_due(
         &self,
         now: Instant,
@@ -100,9 +100,9 @@ impl Stall {
     }
 }
 
-/// What the running process has not answered: a stall begins, or goes on as long as any of it
-/// is what it was. On a machine with too much to do, each poll may find something unanswered,
-/// though all of it is answered whenever the system lets the process run.
+/// Updates the stall: it begins with an unanswered request, and continues while one of those
+/// requests is still unanswered. On an overloaded machine each poll may find something unanswered,
+/// although each request is answered when the process gets a processor; that is no stall.
 pub(super) fn note_answers(
     stall: &mut Option<Stall>,
     now: Instant,
@@ -146,8 +146,7 @@ mod tests {
         }
     }
 
-    /// When the stall began that is seen after polls which find this unanswered, in
-    /// microseconds.
+    /// When the stall began, in microseconds, after these polls.
     fn began_after(polls: &[(u64, Unanswered)]) -> Option<u64> {
         let mut stall = None;
         for &(now, unanswered) in polls {
@@ -177,7 +176,7 @@ mod tests {
             .map(|poll| (10 * poll, deadline(10 * poll - 5)))
             .collect();
         assert_eq!(began_after(&polls), Some(990));
-        // The slice's end that came later has been answered, too.
+        // The end of the slice, which came later, has been answered, too.
         let polls = [(10, deadline(1)), (20, both(15, 1)), (30, deadline(25))];
         assert_eq!(began_after(&polls), Some(30));
     }

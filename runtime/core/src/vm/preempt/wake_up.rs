@@ -1,25 +1,25 @@
-//! The wake-up of the monitor by the owner: at once, or at the time of the first poll that would
-//! find anything.
+//! Wake-ups of the monitor by the owner: at once, or at the time of the first poll that would find
+//! anything.
 //!
 //! A process that a timer has woken usually runs for some microseconds, and then the owner waits
-//! again. To wake the monitor for it would cost more than the process: a thread's wake-up, and some
-//! ticks until the monitor rests. So the owner sets a
-//! [`WakeUpTimer`](baton_sys::poller::WakeUpTimer) in the monitor's poller for the time of the
-//! first poll that would find anything, and moves it beyond its own deadline when it waits. Only
-//! what lasts longer than that wakes the monitor. A timer of a kilohertz costs one system call for
-//! it at each firing, and none of them programs the processor's timer anew.
+//! again. To wake the monitor for it would cost more than the process itself: a thread's wake-up,
+//! and some ticks until the monitor rests. Instead the owner sets a
+//! [`WakeUpTimer`](baton_sys::poller::WakeUpTimer) in the monitor's poller for the first poll that
+//! would find anything. When the owner waits, it moves that timer beyond its own deadline. So only
+//! a process that runs for longer wakes the monitor. A timer of 1 kHz costs one such system call
+//! per firing, and none of them reprograms the processor's timer.
 //!
 //! | `wake_up_at` | meaning | left by |
 //! |---|---|---|
 //! | `NOT_SET` | no wake-up | `wake_monitor`, with a poll to come |
-//! | ahead | the timer will expire then | `wake_monitor` for an earlier poll; `cancel_wake_up` for a later one or none |
+//! | future | the timer will expire then | `wake_monitor` for an earlier poll; `cancel_wake_up` for a later one or none |
 //! | past | it has expired, but the monitor may not have got a processor yet | `wake_monitor`, which then alerts; `cancel_wake_up` |
 //!
 //! **No poll is lost.** An owner that finds that the monitor polls too late
 //! ([`monitor`](crate::vm::preempt::monitor)) either alerts it or leaves a timer set that expires
-//! in time. The kernel keeps an expiry for the monitor's next wait. A timer in the past is never
-//! set to another time, as the monitor may not have heard of it; an alert replaces it. Only an
-//! owner that is about to wait, and so needs no polls, clears it or puts it off.
+//! in time. The kernel keeps an expiry for the monitor's next wait. An expired timer is never set
+//! to another time by `wake_monitor`, as the monitor may not have seen it; an alert replaces it.
+//! Only an owner that is about to wait, and so needs no polls, clears or postpones it.
 
 use crate::vm::Vm;
 use baton_sys::clock::Instant;
@@ -29,21 +29,21 @@ use std::time::Duration;
 /// The value of `wake_up_at` while no wake-up is set.
 pub(in crate::vm) const NOT_SET: u64 = u64::MAX;
 
-/// When work that waits is polled first: sooner there is nothing to do for it, as no slice and
-/// no window is over.
+/// The time of the first poll after work begins to wait. Before that no slice and no window is
+/// over.
 const FIRST_POLL: Duration = Duration::from_micros(100);
 
-/// How long a process may run after a rest before deadlines are met beside it.
+/// How long a process may run after a wait before the monitor must expire deadlines for it.
 const MOMENT: Duration = Duration::from_micros(200);
 
-/// How late an owner may wake up that a deadline wakes, after a short wait and after a long one. A
-/// machine that rests takes longer for it than a process runs as a rule, the longer it has rested.
+/// How late a deadline may wake an owner after a short wait, and after a long one. A machine wakes
+/// up later the longer it has rested, and usually more slowly than a process runs.
 const WAKE_UP: Duration = Duration::from_micros(600);
 const WAKE_UP_FROM_REST: Duration = Duration::from_millis(20);
 
 impl Vm {
-    /// The hints show what the monitor would poll too late: work that waits, or the
-    /// deadline.
+    /// Wakes the monitor, now or in time for the first useful poll. The hints show work that waits,
+    /// or a deadline, for which its next poll is too late.
     #[cold]
     pub(super) fn wake_monitor(&self, work_waits: bool, deadline: u64) {
         if self.is_simulated() {
@@ -56,8 +56,8 @@ impl Vm {
             false if self.monitor.is_resting() => due.max(now + MOMENT),
             false => due,
         };
-        // Relaxed (here and below): the owner's alone; the VM's mutex orders one owner after
-        // another.
+        // Relaxed (here and below): only the owner writes it; the VM's mutex orders successive
+        // owners.
         let set = self.wake_up_at.load(Ordering::Relaxed);
         if set > now.as_nanos() && set <= wanted.as_nanos() {
             return;
@@ -71,7 +71,8 @@ impl Vm {
         self.monitor.alert();
     }
 
-    /// The owner is about to wait until `deadline`, and needs no poll before.
+    /// Clears or postpones the wake-up: the owner is about to wait until `deadline`, and needs no
+    /// poll before.
     #[inline]
     pub(in crate::vm) fn cancel_wake_up(&self, deadline: Option<Instant>) {
         // Relaxed: as in `wake_monitor`.
@@ -95,7 +96,7 @@ impl Vm {
         }
     }
 
-    /// In a fork's child: a wake-up of its own, in the poller of its own monitor.
+    /// Reopens the timer in a fork's child, in the poller of the child's own monitor.
     pub(in crate::vm) fn reopen_wake_up_timer_after_fork(&self) -> std::io::Result<()> {
         // Relaxed: there is no other thread.
         self.wake_up_at.store(NOT_SET, Ordering::Relaxed);
@@ -106,7 +107,8 @@ impl Vm {
         self.monitor.listen_for(timer)
     }
 
-    /// Says whether it is set: there may be no wake-up, or nobody yet who would hear it.
+    /// Sets the timer. Returns whether it is set: the system may have no such timer, and the
+    /// monitor may not have started.
     fn set_wake_up(&self, at: Instant) -> bool {
         let timer = self
             .wake_up_timer
@@ -126,7 +128,8 @@ fn wake_up_after(wait: Duration) -> Duration {
     (wait / 16).clamp(WAKE_UP, WAKE_UP_FROM_REST)
 }
 
-/// A little before the deadline the gate is read once, so that at the deadline its age is known.
+/// A time shortly before the deadline. The gate is read then, so that its age is known at the
+/// deadline.
 pub(super) fn before_deadline(now: Instant, deadline: u64, window: Duration) -> Instant {
     let window = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
     let early = deadline.saturating_sub(window.saturating_add(5_000));

@@ -8,51 +8,50 @@ use baton_sys::clock::Instant;
 use baton_sys::signals::ThreadHandle;
 use std::time::Duration;
 
-/// The longest time between two polls at a process that computes while others wait.
+/// The longest time between two polls of a process that computes while others wait.
 pub(super) const LONGEST_TICK: Duration = Duration::from_millis(8);
 
-/// The monitor's memory about one VM; guarded by its mutex, which only the monitor takes.
+/// The monitor's state for one VM. Guarded by its mutex, which only the monitor locks.
 #[derive(Debug)]
 pub(in crate::vm) struct PollState {
-    /// The owner's thread at the last poll. Another thread's gate may show the same values.
+    /// The owner's thread at the last poll. Another thread's gate may have the same values.
     pub(super) owner: Option<ThreadHandle>,
-    /// Last gate value seen, and since when it has stood.
+    /// The gate's value at the last poll, and since when it has had that value.
     pub(super) gate: u64,
     pub(super) gate_since: Instant,
-    /// What its thread had used of a processor by then.
+    /// The processor time of its thread when it got that value.
     pub(super) gate_cpu: Option<Duration>,
-    /// How often the owner had asked its poller.
+    /// How often the owner had polled its poller.
     pub(super) asked: u64,
-    /// Gate value of a call that the guest calls exclusive.
+    /// The gate value of an exclusive call.
     pub(super) exclusive: u64,
-    /// Since when the others wait for the running process without an answer: an exclusive call, or
-    /// one that keeps coming back into the VM.
+    /// A stall of the running process: an exclusive call, or one that keeps entering the VM.
     pub(super) stall: Option<Stall>,
-    /// The run seen, and since when it has been: the running process's slice.
+    /// The run at the last poll, and since when: the running process's slice.
     pub(super) run: u64,
     pub(super) slice_since: Instant,
     /// How often the owner had waited.
     pub(super) waits: u64,
-    /// Since when neither the gate was passed, nor the owner waited, nor a run ended but at the
-    /// end of a slice.
+    /// The last time that the gate changed, the owner waited, or a run ended other than by the end
+    /// of its slice.
     pub(super) stands_since: Instant,
-    /// When a foreign call was last seen, or a run that had ended otherwise: since then, as far as
-    /// is known, nobody does anything but compute.
+    /// The last time that a foreign call was seen, or a run ended other than by the end of its
+    /// slice. Since then processes have only computed, as far as is known.
     pub(super) computes_since: Instant,
     pub(super) rivals: Rivals,
     /// The unanswered request.
     pub(super) request: Option<PreemptRequest>,
-    /// The owner has answered the last signal that was the first, and the last flag.
+    /// The owner has answered the last first signal of a request, and the last flag.
     pub(super) hears_signals: bool,
     pub(super) heeds_flags: bool,
-    /// A flag is set of which it is not known whether it is heeded.
+    /// A flag is set, and it is not known yet whether the owner has answered it.
     pub(super) flag_is_out: bool,
-    /// there was no poll for a while.
+    /// There was no poll for a while.
     pub(super) has_paused: bool,
     pub(super) pace: Pace,
     pub(super) hot_until: Instant,
     pub(super) retaken_at: Instant,
-    /// When the last preempt request of the fixed period was due.
+    /// When the last periodic preempt request was due.
     pub(super) last_periodic_request: Instant,
 }
 
@@ -87,7 +86,7 @@ impl Default for PollState {
 }
 
 impl PollState {
-    /// The VM has moved: what is known of a gate value says nothing any more.
+    /// Forgets what is known of the gate, if the VM is on another thread now.
     pub(super) fn note_owner(&mut self, thread: ThreadHandle, gate: u64, now: Instant) {
         if self.owner != Some(thread) {
             self.owner = Some(thread);
@@ -104,7 +103,8 @@ impl PollState {
         }
     }
 
-    /// Who has just waited sees for itself what is due, before it runs a process.
+    /// Notes waits of the owner. After a wait the owner takes in what is due before it runs a
+    /// process.
     pub(super) fn note_waits(&mut self, waits: u64, now: Instant) {
         if std::mem::replace(&mut self.waits, waits) != waits {
             self.stands_since = now;
@@ -112,12 +112,12 @@ impl PollState {
         }
     }
 
-    /// No poll is made until there is something to do.
+    /// Notes that there will be no poll until an alert.
     pub(super) fn note_pause(&mut self) {
         self.has_paused = true;
     }
 
-    /// Whether no poll was made for a while: what was done meanwhile is not known.
+    /// Whether there was no poll for a while. What happened meanwhile is not known.
     pub(super) fn end_pause(&mut self, now: Instant) -> bool {
         let has_paused = std::mem::take(&mut self.has_paused);
         if has_paused {
@@ -126,20 +126,22 @@ impl PollState {
         has_paused
     }
 
-    /// A flag that is no longer waited for was heeded.
+    /// Notes whether a flag is still unanswered.
     pub(super) fn note_flag(&mut self, is_unanswered: bool) {
         if self.flag_is_out && !is_unanswered {
             (self.flag_is_out, self.heeds_flags) = (false, true);
         }
     }
 
-    /// It has not been where it would notice a flag lately: it takes a signal.
+    /// Whether a request needs a signal: the process has not passed a point lately where it would
+    /// notice a flag.
     pub(super) fn takes_a_signal(&self, now: Instant) -> bool {
         now >= self.stands_since + REQUEST_TICK
     }
 
-    /// How long a flag is waited for before a signal is sent. Who has many deadlines and has heeded
-    /// the last flag is not polled at before the next one is asked for.
+    /// How long to wait for the answer to a flag before a signal is sent. If the owner has many
+    /// deadlines and answered the last flag, it is not polled until the next deadline may be
+    /// requested.
     pub(super) fn time_for_flag(&self, wanted: Wanted) -> Duration {
         if self.heeds_flags && wanted.is_a_deadline_alone() {
             self.pace.gap()
@@ -148,16 +150,15 @@ impl PollState {
         }
     }
 
-    /// How long a poll can wait that is for foreign calls alone: for the longer, the longer none
-    /// has been seen. One that lasts is noticed a quarter of the time later for which the process
-    /// has computed before.
+    /// How long a poll that is only for foreign calls may wait: a quarter of the time for which no
+    /// call has been seen, within bounds. So a long call is noticed that much later.
     pub(super) fn tick(&self, now: Instant) -> Duration {
         let computes_for = now.saturating_duration_since(self.computes_since);
         (computes_for / 4).clamp(TICK, LONGEST_TICK)
     }
 
-    /// The call has not lasted yet, only its thread has not been let run: another thread would have
-    /// to wait just so. See docs/adr/0016.
+    /// Whether the call is only old because its thread did not get a processor. Another thread
+    /// would have to wait for one, too. See docs/adr/0016.
     pub(super) fn is_kept_from_running(&self, thread: ThreadHandle, window: Duration) -> bool {
         let (Some(before), Some(cpu)) = (self.gate_cpu, thread.cpu_time()) else {
             return false;
@@ -165,8 +166,8 @@ impl PollState {
         cpu.saturating_sub(before) < window && thread.is_waiting() == Some(false)
     }
 
-    /// When to poll for a deadline that is to come. A call that has been seen is not paced: it has
-    /// not been asked for anything.
+    /// When to poll for a future deadline. In a foreign call the pace does not apply, as the call
+    /// was not asked for anything.
     pub(super) fn poll_for_deadline(
         &self,
         now: Instant,
@@ -181,7 +182,8 @@ impl PollState {
         }
     }
 
-    /// Says whether the run is another one than at the last poll; `began`: when, if that is known.
+    /// Notes the gate and the run. Returns whether the run differs from that of the last poll.
+    /// `began`: when the run began, if that is known.
     pub(super) fn note(
         &mut self,
         gate: u64,
@@ -212,16 +214,17 @@ impl PollState {
     }
 }
 
-/// Since when the running process has had others beside it that want to run.
+/// Since when the running process has had rivals.
 #[derive(Debug, Default)]
 pub(super) struct Rivals {
-    /// When they were first seen, if there were none in this run before.
+    /// When they were first seen, if there were none earlier in this run.
     pub(super) since: Option<Instant>,
     were_there: bool,
 }
 
 impl Rivals {
-    /// `was_unseen`: there was no poll for a while; whatever was there then may have come and gone.
+    /// Notes whether there are rivals. `was_unseen`: there was no poll for a while, so rivals may
+    /// have come and gone.
     pub(super) fn note(
         &mut self,
         are_there: bool,
@@ -257,7 +260,7 @@ mod tests {
             (6, 1, None, 1_160, true),
             (6, 2, None, 1_170, false),
             (6, 2, None, 1_230, true),
-            // At the end of a slice; then there was another switch before.
+            // The end of a slice, and another switch before it.
             (6, 3, Some(at(1_235)), 1_240, true),
             (6, 5, Some(at(1_255)), 1_260, false),
         ] {
@@ -279,8 +282,8 @@ mod tests {
         let ticks =
             [0, 8_000, 20_000, 32_000, 1_000_000].map(|now| watch.tick(at(now)).as_micros());
         assert_eq!(ticks, [2_000, 2_000, 5_000, 8_000, 8_000]);
-        // Short calls are not seen. One is, and then a yield, and what was done while nobody
-        // polled.
+        // Short calls are not seen. Then one is seen, and then a yield, and what happened while
+        // there was no poll.
         for (now, gate, run, tick) in [
             (2_000_000, 6, 1, LONGEST_TICK),
             (2_000_010, 7, 1, TICK),
@@ -323,8 +326,8 @@ mod tests {
         assert_eq!(watch.time_for_flag(urgent), REQUEST_TICK);
     }
 
-    /// Since when there are rivals after polls which find these, in microseconds: when the poll is,
-    /// whether there are some, whether the run is another one.
+    /// Since when there are rivals, in microseconds, after these polls: time, whether there are
+    /// rivals, whether the run is a new one.
     fn rivals_after(polls: &[(u64, bool, bool)]) -> Option<u64> {
         let mut rivals = Rivals::default();
         for &(now, are_there, is_new_run) in polls {
@@ -340,7 +343,7 @@ mod tests {
             rivals_after(&[(1, false, true), (2, true, false), (3, true, false)]),
             Some(2)
         );
-        // An urgent process had none, which says nothing of the one that it interrupted.
+        // An urgent process had no rivals. That says nothing of the process that it interrupted.
         assert_eq!(
             rivals_after(&[(1, true, true), (2, false, true), (3, true, true)]),
             None

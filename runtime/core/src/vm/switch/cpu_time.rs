@@ -1,47 +1,48 @@
-//! Processor time of processes: the time of their runs, less the time when their thread was absent.
+//! Processor time of processes: their running time, less the time in which their thread was absent.
 //!
-//! A switch charges the time of a run by a clock that costs almost nothing. That includes time when
+//! A switch charges the running time by a clock that costs almost nothing. That includes time when
 //! the thread waited for a processor, or was blocked in a call. The thread's own clock of processor
-//! time costs a system call. So it is read at the end of a run, once [`WINDOW`] has passed since
-//! the last reading. Between two readings lies a *window*. What has passed in a window and was not
+//! time needs a system call. So it is read at the end of a run, once [`WINDOW`] has passed since
+//! the last reading. The time between two readings is a *window*. The part of a window that was not
 //! computed is absence. It is charged to the process whose run ends the window, up to the length of
 //! that run.
 //!
-//! - A run of a window or more is exact, but for what shorter runs in the same window were absent.
-//! - Of shorter runs, only one that ends a window is charged with absence. The processor time of
-//!   the others is the time of their runs.
+//! - A run of a window or more is exact, except for absence of shorter runs in the same window.
+//! - Among shorter runs, only one that ends a window is charged with absence. For the others,
+//!   processor time equals running time.
 //! - Absence never exceeds the run that it is charged to. So the processor time of a process never
-//!   decreases, and is at most the time of its runs.
+//!   decreases, and is at most its running time.
 //! - Time that a hypervisor takes from the machine counts as computed: the thread's clock goes on.
 //!
 //! The loop of the owner's thread computes, too, and waits. Its time is no part of a window, but
-//! what it has computed hides as much absence. So it begins a new window before it continues a
+//! its computing hides the same amount of absence. So it begins a new window before it continues a
 //! process, unless one has begun in the last [`MOST_HIDDEN`]. Readings on two threads cannot be
-//! compared: the first reading on another thread begins a window and charges nothing.
+//! compared. The first reading on another thread begins a window and charges nothing.
 //!
-//! Where the monitor charges a run, because the process is in a call, nobody reads: the clock of
-//! another thread is not at hand. The process's next run begins on some loop.
+//! When the monitor charges a run, because the process is in a call, there is no reading: the clock
+//! of another thread is not available. The process's next run begins on some loop.
 
 use crate::sched::{CarrierId, ProcessId};
 use crate::vm::{Context, Inner, Vm};
 use baton_sys::clock::{self, Instant};
 use std::time::Duration;
 
-/// The shortest window, in nanoseconds: a reading costs less than a thousandth of it.
+/// The shortest window, in nanoseconds. A reading costs less than a thousandth of it.
 const WINDOW: u64 = 250_000;
 
-/// How old a window may be in which a process is continued by the loop, in nanoseconds.
+/// The largest age of a window, in nanoseconds, in which the loop may continue a process without a
+/// new window.
 const MOST_HIDDEN: u64 = 1_000_000;
 
-/// `due` of a simulated run, whose time is its own: nothing is read.
+/// The value of `due` in a simulated run, whose time is virtual: the clock is never read.
 const NEVER: u64 = u64::MAX;
 
 /// Time that a process has used so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TimeUsed {
-    /// The time of its runs, as a clock on the wall counts.
+    /// Its running time, by a wall clock.
     pub running: Duration,
-    /// Processor time: that less the time when its thread did not compute.
+    /// Processor time: the running time, less the time in which its thread did not compute.
     pub cpu: Duration,
 }
 
@@ -50,11 +51,11 @@ pub struct TimeUsed {
 pub(in crate::vm) struct CpuClock {
     /// A run that ends at this time or later ends the window.
     due: u64,
-    /// The thread that was read; `None` if it is another one since.
+    /// The thread of the reading; `None` if the owner is on another thread since.
     carrier: Option<CarrierId>,
-    /// What that thread had computed by then.
+    /// That thread's processor time.
     cpu: u64,
-    /// When it was read.
+    /// The time of the reading.
     read_at: u64,
 }
 
@@ -74,7 +75,7 @@ impl CpuClock {
         time >= self.due
     }
 
-    /// Nothing is read any more.
+    /// Turns readings off.
     pub(in crate::vm) fn turn_off(&mut self) {
         self.due = NEVER;
         self.carrier = None;
@@ -84,14 +85,15 @@ impl CpuClock {
         self.due == NEVER
     }
 
-    /// The thread is another one, as after a fork.
+    /// Forgets the last reading: the thread is another one, as after a fork.
     pub(in crate::vm) fn forget(&mut self) {
         if !self.is_off() {
             *self = CpuClock::new();
         }
     }
 
-    /// Ends the window on the calling thread, the owner's; `context` has run for `run` last.
+    /// Ends the window on the calling thread, the owner's. `context` is the process that ran last,
+    /// for `run`.
     #[cold]
     #[inline(never)]
     pub(in crate::vm) fn read(&mut self, carrier: CarrierId, run: u64, context: &mut Context) {
@@ -120,7 +122,7 @@ impl CpuClock {
         };
     }
 
-    /// What has passed in the window so far and was not computed.
+    /// The part of the window so far that was not computed.
     fn absence(&self, carrier: CarrierId, now: u64, cpu: u64) -> u64 {
         if self.carrier != Some(carrier) {
             return 0;
@@ -130,8 +132,8 @@ impl CpuClock {
             .saturating_sub(cpu.saturating_sub(self.cpu))
     }
 
-    /// The loop of `carrier`, the calling thread, continues a process at `now`; the last run ended
-    /// at `left_at`.
+    /// Notes that the loop of `carrier`, the calling thread, continues a process at `now`. The last
+    /// run ended at `left_at`.
     #[inline]
     pub(in crate::vm) fn resume(&mut self, carrier: CarrierId, left_at: u64, now: u64) {
         if self.is_off() {
@@ -144,26 +146,26 @@ impl CpuClock {
         }
     }
 
-    /// The time of the loop is no part of the window.
+    /// Removes the loop's time from the window.
     fn leave_out(&mut self, carrier: CarrierId, time: u64) {
         self.due += time;
         self.carrier = self.carrier.filter(|&read| read == carrier);
     }
 }
 
-/// The time, and what the calling thread has computed. In this order: a thread often loses its
+/// The time, and the calling thread's processor time, read in this order. A thread often loses its
 /// processor when it returns from a system call, and that time belongs to the window that begins.
 fn read_clocks() -> (u64, u64) {
     (Instant::now().as_nanos(), computed())
 }
 
-/// What the calling thread has computed.
+/// The calling thread's processor time.
 fn computed() -> u64 {
     clock::thread_cpu_time().as_nanos() as u64
 }
 
 impl Vm {
-    /// The time that a process has used so far; none for a forgotten one. Inside the VM.
+    /// The time that a process has used so far; zero for a forgotten process. Inside the VM.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -179,7 +181,7 @@ impl Vm {
         self.inner.with(|inner| inner.time_used(process))
     }
 
-    /// The time of a process's runs so far, as a clock on the wall counts.
+    /// A process's running time so far, by a wall clock.
     pub fn running_time(&self, process: ProcessId) -> Duration {
         let now = Instant::now().as_nanos();
         self.inner
@@ -193,8 +195,8 @@ impl Vm {
 }
 
 impl Inner {
-    /// The running process is charged first. Otherwise the coarse clock of its next switch could
-    /// charge less than is answered here.
+    /// Charges the running process first. Otherwise the coarse clock of its next switch could
+    /// charge less than is returned here.
     fn time_used(&mut self, process: ProcessId) -> TimeUsed {
         if self.sched.current() == Some(process) {
             let run = self.charge(process, Instant::now().as_nanos());

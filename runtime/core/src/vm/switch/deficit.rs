@@ -10,18 +10,14 @@
 //! | its time is over | is shorter by the overrun while there were rivals, 100 ms at most; or longer by what this one was too short, 0.1 ms at most |
 //! | its process yields, or waits | is a whole one |
 //!
-//! The next one is shorter by what this one was too long while there were rivals, 100 ms at most;
-//! or longer by what this one was too short, 0.1 ms at most.
-//!
-//! A slice that is interrupted (by a more urgent process, a call that others run beside, a
-//! suspension) has not ended, and leaves no deficit. A kill, or a suspension by another process,
-//! clears the deficit.
+//! A slice that is interrupted (by a more urgent process, a retaken call, a suspension) has not
+//! ended, and leaves no deficit. A kill, or a suspension by another process, clears the deficit.
 //!
 //! The accounts know the overrun exactly if the slice was one uninterrupted run that began when
-//! another slice ended. Otherwise the accounts may have used the coarse clock, which charges a
-//! process for a tick of the one before; then the overrun is what the monitor saw. Only what the
-//! thread has computed counts: while the system does not let it run, or a call waits, the accounts
-//! go on, but no process gains by that.
+//! another slice ended. Otherwise the accounts may have used the coarse clock, which may charge a
+//! process for a tick of its predecessor; then the overrun is what the monitor saw. Only computed
+//! time counts as overrun. While the thread has no processor or a call waits, the accounts
+//! continue, but no process gains by that.
 //!
 //! After a deficit, switches leave the fast path for a while: a decision after a wait or a yield
 //! also skips processes with a deficit. After a thousand decisions that skipped none, switches take
@@ -34,25 +30,25 @@ use crate::vm::{Context, HOME, Inner, Vm, slow_reason};
 use baton_sys::clock;
 use std::sync::atomic::Ordering;
 
-/// In nanoseconds, as all lengths of slices here: the most that is taken from later slices. Who has
-/// had more (in a function that computes for seconds and lets nobody in) is not kept waiting for as
-/// long.
+/// The largest deficit, in nanoseconds, as all lengths of slices here. A longer overrun (a function
+/// that computes for seconds without a safepoint) is not charged in full.
 const MOST_DEFICIT: i64 = 100_000_000;
 
-/// The most slices that are skipped, for those whose slices are short: others may have longer ones.
+/// The most slices that are skipped. This limits short slices, as other processes may have longer
+/// ones.
 const MOST_SKIPS: i64 = 100;
 
-/// A skip charges at least this: the monitor polls no more often, so slices are no shorter,
-/// whatever the user has asked for.
+/// A skip charges at least this much. The monitor polls no more often, so real slices are no
+/// shorter, whatever length the user has set.
 const LEAST_CHARGED: i64 = 100_000;
 
-/// So many decisions in a row that skip no process, until switches take the fast path again.
+/// After this many decisions in a row that skip no process, switches take the fast path again.
 const PATIENCE: u32 = 1000;
 
-/// What the owner knows of deficits, beside the processes' contexts.
+/// The owner's data on deficits, besides the processes' contexts.
 #[derive(Debug)]
 pub(in crate::vm) struct SliceDeficits {
-    /// Decisions since the last deficit or skip; `PATIENCE`: none is expected.
+    /// Decisions since the last deficit or skip, up to `PATIENCE`: then none is expected.
     in_vain: u32,
     last: SliceEnd,
 }
@@ -61,32 +57,32 @@ pub(in crate::vm) struct SliceDeficits {
 #[derive(Debug)]
 struct SliceEnd {
     at: u64,
-    /// What its thread had computed by then, in nanoseconds.
+    /// The processor time of its thread by then, in nanoseconds.
     cpu: u64,
     carrier: CarrierId,
-    /// The number of the run that began then, if its process has all of its slice before it.
+    /// The number of the run that began then, if its process has a whole slice.
     begins: Option<u64>,
 }
 
-/// What is known of a slice that is over; times in nanoseconds.
+/// A slice that is over; times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct EndedSlice {
     slice: i64,
     used: i64,
-    /// Of that it has had before this run, beyond its slice.
+    /// The part of `used` beyond the slice that was used before this run.
     carried: i64,
-    /// For how long this run has been at others' cost.
+    /// How long this run went past its slice while others were runnable.
     at_others_cost: i64,
-    /// The run is all that there was since the last slice ended.
+    /// The run began when the last slice ended.
     is_whole: bool,
-    /// The time since then.
+    /// The time since the last slice ended.
     elapsed: i64,
-    /// What the thread has computed in it, if it is the same.
+    /// What the thread has computed in that time, if it is the same thread.
     computed: Option<i64>,
 }
 
 impl EndedSlice {
-    /// By how much it was too long.
+    /// How much the slice was too long; negative: too short.
     fn excess(self) -> i64 {
         let computed = self.computed.unwrap_or(i64::MAX);
         let idle = if self.is_whole {
@@ -115,7 +111,7 @@ impl SliceDeficits {
         }
     }
 
-    /// There was a deficit, or a skip: there may be more.
+    /// Notes a deficit or a skip: more are expected.
     fn expect_more(&mut self) {
         self.in_vain = 0;
     }
@@ -128,14 +124,14 @@ impl SliceDeficits {
         self.in_vain < PATIENCE
     }
 
-    /// The accounts of the present run are of no use for deficits any more.
+    /// Notes that the accounts of the present run cannot be used for deficits.
     pub(super) fn note_change(&mut self) {
         self.last.begins = None;
     }
 }
 
 impl Context {
-    /// Its slice is over, and was too long by `excess`, or too short.
+    /// Ends its slice, which was too long by `excess` (negative: too short).
     fn end_slice(&mut self, excess: i64, slice: i64) {
         let most = MOST_DEFICIT
             .min(slice.saturating_mul(MOST_SKIPS))
@@ -145,7 +141,7 @@ impl Context {
         self.ended_at = self.busy;
     }
 
-    /// A little has been charged after its slice ended, at this time of its own.
+    /// Discounts a little time that was charged after its slice ended at `at`, a value of `busy`.
     fn stay_ended(&mut self, at: u64) {
         if self.ended_at == at {
             self.slice_began = self.slice_began.wrapping_add(self.busy - at);
@@ -153,33 +149,34 @@ impl Context {
         }
     }
 
-    /// What it had had beyond its slice when it was continued, having used so much of it.
+    /// How much of `used` was beyond the slice already when the process was continued.
     fn carried(&self, used: i64, slice: i64) -> i64 {
         let has_ended = self.ended_at == self.slice_began.wrapping_add_signed(used);
         if has_ended { (used - slice).max(0) } else { 0 }
     }
 
-    /// It has had its next slice before, which it has not begun.
+    /// Whether its deficit uses up its whole next slice, which has not begun.
     fn has_deficit(&self, slice: i64) -> bool {
         self.ended_at == self.busy && self.slice_used() > slice - tolerance(slice)
     }
 
-    /// It is skipped, and the next one runs.
+    /// Skips the process: charges a slice to its deficit.
     fn skip(&mut self, slice: i64) {
         self.end_slice(self.slice_used() - slice.max(LEAST_CHARGED), slice);
     }
 
-    /// It has a whole slice before it, or what its deficit leaves of one.
+    /// Whether its slice has not begun: a whole one, or the rest that its deficit leaves.
     fn is_at_its_start(&self) -> bool {
         self.ended_at == self.busy || self.slice_began == self.busy
     }
 }
 
 impl Vm {
-    /// The slice of the running process, whose time has been charged, is over: who is next.
+    /// Ends the slice of the running process, whose time has been charged, and decides what runs
+    /// next.
     pub(in crate::vm) fn end_slice(&self, inner: &mut Inner, me: ProcessId) -> Option<Jump> {
         if self.slow_reasons() & (slow_reason::HOOKED | slow_reason::SIMULATED) != 0 {
-            // The guest says who is next, or chance.
+            // The guest, or a random number, decides what is next.
             inner.begin_slice(me);
             let next = inner.sched.preempt_current(Preemption::SliceExpired);
             return self.plan(inner, me, next);
@@ -209,7 +206,7 @@ impl Vm {
         jump
     }
 
-    /// Answers when, by the process's own time.
+    /// Charges the slice. Returns the value of `busy` at its end.
     fn charge_slice(&self, inner: &mut Inner, me: ProcessId, cpu: u64) -> u64 {
         let run = self.hints.run_number();
         let now = inner.run_started;
@@ -224,7 +221,7 @@ impl Vm {
         let ended = EndedSlice {
             slice,
             used: context.slice_used(),
-            // Relaxed: the owner's own.
+            // Relaxed: only the owner writes it.
             carried: context.carried(self.hints.slice_used.load(Ordering::Relaxed), slice),
             at_others_cost: self.hints.asked.at_others_cost(run, is_whole, now),
             is_whole,
@@ -243,20 +240,20 @@ impl Vm {
         ended_at
     }
 
-    /// The running process goes on with a new slice.
+    /// Begins a new slice of the running process.
     pub(in crate::vm) fn renew_slice(&self, inner: &Inner, me: ProcessId) {
         self.hint_slice(inner, me);
         self.hints.renew_slice();
     }
 
-    /// Chooses who runs, as [`Scheduler::schedule`], but skips processes with a deficit.
+    /// Chooses the process to run, as [`Scheduler::schedule`], but skips processes with a deficit.
     #[inline]
     pub(in crate::vm) fn schedule(&self, inner: &mut Inner) -> Next {
         let next = inner.sched.schedule();
         self.skip_deficits(inner, next)
     }
 
-    /// The next process, if the chosen one, which has not run yet, is skipped for its deficit.
+    /// Replaces the chosen process, which has not run yet, if it is skipped for its deficit.
     #[inline]
     pub(super) fn skip_deficits(&self, inner: &mut Inner, next: Next) -> Next {
         match next {
@@ -279,8 +276,8 @@ impl Vm {
         })
     }
 
-    /// As [`Vm::skip_deficits`], after `me` has given way: if all others are skipped, it goes on
-    /// with a new slice.
+    /// As [`Vm::skip_deficits`], after `me` has given way. If all others are skipped, `me`
+    /// continues with a new slice.
     pub(in crate::vm) fn skip_deficits_after(
         &self,
         inner: &mut Inner,
@@ -298,7 +295,7 @@ impl Vm {
         Next::Same
     }
 
-    /// A decision that skips processes with a deficit of a slice.
+    /// Makes a scheduling decision that skips processes with a deficit.
     fn with_skips(
         &self,
         inner: &mut Inner,
@@ -321,14 +318,14 @@ impl Vm {
         );
         let slow_reasons = self.slow_reasons();
         if inner.deficits.are_expected() != (slow_reasons & slow_reason::DEFICIT != 0) {
-            // Relaxed: the owner's alone, but for `ENDED`.
+            // Relaxed: only the owner writes it, except the bit `ENDED`.
             self.slow_reasons
                 .fetch_xor(slow_reason::DEFICIT, Ordering::Relaxed);
         }
         next
     }
 
-    /// What a process has_deficit is forgotten: others stop it.
+    /// Clears the deficit of a process that others stop.
     pub(in crate::vm) fn clear_deficit(&self, inner: &mut Inner, process: ProcessId) {
         if let Some(context) = inner.sched.payload_mut(process)
             && context.ended_at == context.busy
@@ -344,7 +341,7 @@ mod tests {
 
     const SLICE: i64 = 10_000_000;
 
-    /// Has computed for a while, and then its slice ended, which was too long by so much.
+    /// A process that has computed for a while, and whose slice then ended, too long by `excess`.
     fn after_slice(excess: i64, slice: i64) -> Context {
         let mut context = Context {
             busy: 500_000_000,
@@ -443,11 +440,11 @@ mod tests {
         assert_eq!(LONG.excess(), 2 * SLICE);
         assert_eq!(computed(Some(SLICE), true).excess(), 0);
         assert_eq!(computed(Some(SLICE / 2), true).excess(), -SLICE / 2);
-        // The thread's clock is a little ahead, or it is another thread.
+        // The thread's clock is a little ahead, or it is another thread's.
         assert_eq!(computed(Some(4 * SLICE), true).excess(), 2 * SLICE);
         assert_eq!(computed(None, false).excess(), 2 * SLICE);
-        // Others ran as well since the last slice ended: what this one computed was no more than
-        // all of it.
+        // Others ran as well since the last slice ended. Then the time computed since is an upper
+        // bound for this process.
         assert_eq!(computed(Some(SLICE), false).excess(), SLICE);
         let after_a_pause = EndedSlice {
             elapsed: 100 * SLICE,

@@ -1,8 +1,9 @@
-//! The fast path: switches on home about which nothing else is to be decided, as most are.
+//! The fast path: switches between two processes on home, while there is no slow reason. Most
+//! switches are like that.
 //!
-//! The scheduler makes them as [`Handoff`]s; here the accounts of both processes are kept and
-//! the monitor is told. What is not as usual (a hook, another thread, nobody who could run)
-//! takes the slow path, through [`Vm::plan`].
+//! The scheduler makes them as [`Handoff`]s. This module charges both processes and updates the
+//! hints. All other switches (with a hook, to another thread, to no process) take the slow path
+//! through [`Vm::plan`].
 
 use super::jump::{Jump, broken};
 use crate::sched::Handoff;
@@ -17,9 +18,8 @@ impl Vm {
         self.slow_reasons() == 0 && inner.carrier == HOME
     }
 
-    /// A yield among equals, where a switch costs the most. Equals change places: as many are
-    /// runnable as before, and no deadline has changed, so the monitor need not be told more than
-    /// that there was a switch.
+    /// A yield among equals, the most frequent switch. The number of runnable processes and the
+    /// deadlines do not change, so the only new hint is that there was a switch.
     #[inline(always)]
     pub(in crate::vm) fn yield_fast(&self, inner: &mut Inner) -> Option<Jump> {
         if !self.may_take_fast_path(inner) {
@@ -33,7 +33,7 @@ impl Vm {
         Some(jump)
     }
 
-    /// The calling process gives way to a more urgent one.
+    /// Makes the calling process give way to a more urgent one.
     #[inline(always)]
     pub(in crate::vm) fn give_way_fast(&self, inner: &mut Inner) -> Option<Jump> {
         if !self.may_take_fast_path(inner) || !self.parameters.preemptive() {
@@ -45,7 +45,7 @@ impl Vm {
         Some(jump)
     }
 
-    /// The calling process waits, and the most urgent one runs.
+    /// Makes the calling process wait, and runs the most urgent process.
     #[inline(always)]
     pub(in crate::vm) fn succeed_fast(&self, inner: &mut Inner) -> Option<Jump> {
         if !self.may_take_fast_path(inner) {
@@ -57,9 +57,9 @@ impl Vm {
         Some(jump)
     }
 
-    /// The calling process suspends itself, and the most urgent one of the others runs. One fewer
-    /// is runnable then, which is all that the monitor has to be told: no deadline has changed, and
-    /// it was called for more than is left.
+    /// Suspends the calling process, and runs the most urgent of the others. One process fewer is
+    /// runnable then, which is the only new hint: no deadline has changed, and earlier hints
+    /// already cover every poll that is needed now.
     #[inline(always)]
     pub(in crate::vm) fn suspend_fast(&self, inner: &mut Inner) -> Option<Jump> {
         if !self.may_take_fast_path(inner) || inner.has_changed() {
@@ -71,8 +71,8 @@ impl Vm {
         Some(jump)
     }
 
-    /// Charges the process that was left for its time, whose slice may have ended with it, and
-    /// shows the monitor the one that runs.
+    /// Charges the process that was left, whose slice may have ended, and updates the hints for the
+    /// process that runs.
     #[inline(always)]
     fn carry_out(&self, inner: &mut Inner, handoff: Handoff, ends_slice: bool) -> Jump {
         let now = self.coarse_now();
@@ -103,8 +103,8 @@ impl Vm {
         Jump { from, to }
     }
 
-    /// The time for accounts, at most a tick behind: the monitor's, as long as it reads the
-    /// clock once a tick.
+    /// The time for accounts, at most a tick old: that of the monitor's last poll, while the
+    /// monitor reads the clock once a tick.
     #[inline]
     pub(in crate::vm) fn coarse_now(&self) -> u64 {
         if !self.monitor.ticks() {
@@ -116,7 +116,7 @@ impl Vm {
 }
 
 impl Inner {
-    /// Before the run is charged that ends with this handoff.
+    /// Ends the window of processor time, before the run that this handoff ends is charged.
     #[cold]
     #[inline(never)]
     fn end_window_of_handoff(&mut self, handoff: Handoff, now: u64) {

@@ -1,10 +1,9 @@
-//! A switch that has been decided, and the other steps of a carrier's loop.
+//! Switches that have been decided, and the other steps of a carrier's loop.
 
 use crate::sched::{CarrierId, ProcessId};
 use baton_sys::fiber::Fiber;
 
-/// A switch that has been decided and is to be carried out once the owner's data is no longer
-/// borrowed.
+/// A switch that has been decided. It is carried out once the owner's data is no longer borrowed.
 ///
 /// Two words, so that it travels in registers; the guest's data goes with the fibers.
 #[must_use]
@@ -22,8 +21,8 @@ pub(in crate::vm) enum BaseStep {
     Run(Jump),
     /// Give the VM to another native thread.
     HandOver(CarrierId),
-    /// The same, to one that is kept for nobody, to continue this process; if there is none, it
-    /// runs here.
+    /// Give the VM to a thread that is reserved for no process, to continue this process there. If
+    /// there is none, it runs here.
     MakeRoom(ProcessId),
     /// Nothing is runnable.
     Idle,
@@ -32,7 +31,7 @@ pub(in crate::vm) enum BaseStep {
 /// The argument of a carrier's own fiber.
 pub(in crate::vm) const NO_PROCESS: usize = usize::MAX;
 
-/// The guest's data of the process that a fiber runs; none for a carrier's own.
+/// The user data of a fiber's process; `None` for a carrier's own fiber.
 #[inline]
 pub(super) fn user_data_of(fiber: Fiber) -> Option<usize> {
     match fiber.argument() {

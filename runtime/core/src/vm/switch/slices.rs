@@ -1,7 +1,7 @@
 //! Slices of a process's own length.
 //!
-//! The fast handoff among equals ignores lengths: while any process has one of its own, all
-//! yields take the slow path, which shows the monitor how long the slice of the process to run is.
+//! A handoff among equals ignores lengths. So while any process has its own slice length, all
+//! yields take the slow path, which hints the length of the next process's slice to the monitor.
 
 use crate::sched::ProcessId;
 use crate::vm::preempt::next_poll::TICK;
@@ -10,8 +10,8 @@ use baton_sys::clock::Instant;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// In nanoseconds: a slice may end this much early, as the monitor's clock and the accounts differ
-/// a little. Half of it, if it is a short one.
+/// How much earlier than `slice` it may end, in nanoseconds, as the monitor's clock and the
+/// accounts differ a little. At most half of it.
 pub(super) fn tolerance(slice: i64) -> i64 {
     (slice / 2).min(100_000)
 }
@@ -21,15 +21,14 @@ fn nanos(time: Duration) -> i64 {
 }
 
 impl Context {
-    /// How much of its slice has been used, in nanoseconds; less than nothing if it has some to its
-    /// credit.
+    /// How much of its slice has been used, in nanoseconds; negative if it has credit.
     #[inline]
     pub(in crate::vm) fn slice_used(&self) -> i64 {
         // Both are below 2^63 for three centuries.
         self.busy.wrapping_sub(self.slice_began) as i64
     }
 
-    /// In nanoseconds.
+    /// The length of its slices, in nanoseconds.
     pub(super) fn length_of_slice(&self, usual: Duration) -> i64 {
         match self.slice {
             0 => nanos(usual),
@@ -39,8 +38,8 @@ impl Context {
 }
 
 impl Vm {
-    /// Whether the running process has had its slice; charges its time so far. A request for it may
-    /// have been meant for another one.
+    /// Whether the slice of the running process is over; charges its time so far. The request that
+    /// led here may have been meant for another process.
     pub(super) fn slice_is_over(&self, inner: &mut Inner, me: ProcessId, outranked: bool) -> bool {
         if self.is_simulated() {
             return !outranked;
@@ -49,9 +48,9 @@ impl Vm {
         used.saturating_add(tolerance(slice)) >= slice
     }
 
-    /// Whether it has had more than its slice, however little is known of the end of the run
-    /// before, and an equal is there. That one has come just now, as nobody has asked for the end
-    /// of the slice: the monitor would have to poll once more.
+    /// Whether the slice overran by more than the clock error, and an equal is runnable. The
+    /// monitor has not requested the end of the slice yet, so the equal has just come; this saves
+    /// another poll.
     pub(super) fn slice_is_long_over(&self, inner: &mut Inner, me: ProcessId) -> bool {
         if self.is_simulated() || !inner.sched.run_queue_summary().rivals {
             return false;
@@ -60,8 +59,8 @@ impl Vm {
         used >= slice.saturating_add(nanos(TICK))
     }
 
-    /// How much of its slice the running process has used, whose time so far is charged, and how
-    /// long that is.
+    /// Charges the running process. Returns how much of its slice it has used, and the length of
+    /// the slice.
     fn slice_so_far(&self, inner: &mut Inner, me: ProcessId) -> (i64, i64) {
         inner.account(me, Instant::now().as_nanos());
         let context = inner.context(me);
@@ -71,9 +70,9 @@ impl Vm {
         )
     }
 
-    /// Gives a process slices of this length (from a microsecond to an hour), or with `None` those
-    /// of the parameter `slice`. The slice that it is in has the new length at once. Says whether
-    /// it lives. Inside the VM.
+    /// Sets the length of a process's slices, from a microsecond to an hour; `None` means the
+    /// parameter `slice`. The current slice changes at once. Returns whether the process is alive.
+    /// Inside the VM.
     ///
     /// ```
     /// use std::time::Duration;
@@ -102,7 +101,7 @@ impl Vm {
         self.inner.with(|inner| self.slice_of(inner, process))
     }
 
-    /// A process has ended, or gets slices of another length.
+    /// Changes the slice length of a process, or ends its own length when it has ended.
     pub(in crate::vm) fn change_slice(&self, inner: &mut Inner, process: ProcessId, micros: u32) {
         let Some(context) = inner.sched.payload_mut(process) else {
             return;
@@ -112,7 +111,7 @@ impl Vm {
         if inner.sched.current() == Some(process) {
             // Relaxed: a hint.
             self.hints.slice.store(micros, Ordering::Relaxed);
-            // What it has had was no deficit by the old length.
+            // By the old length it had no deficit.
             inner.deficits.note_change();
             inner.account(process, Instant::now().as_nanos());
             self.renew_slice(inner, process);
@@ -122,7 +121,7 @@ impl Vm {
     pub(super) fn count_sliced(&self, inner: &mut Inner, before: u32, after: u32) {
         inner.sliced = inner.sliced + usize::from(after != 0) - usize::from(before != 0);
         if inner.sliced > 0 {
-            // Relaxed (all): the owner's alone, but for `ENDED`.
+            // Relaxed (all): only the owner writes it, except the bit `ENDED`.
             self.slow_reasons
                 .fetch_or(slow_reason::SLICED, Ordering::Relaxed);
         } else {
@@ -143,9 +142,9 @@ impl Vm {
         }
     }
 
-    /// For the monitor: the slice of the process that runs.
+    /// The slice length of the running process, for the monitor.
     pub(in crate::vm) fn hinted_slice(&self) -> Duration {
-        // Relaxed: a hint; the safepoint asks the accounts.
+        // Relaxed: a hint; the safepoint uses the exact accounts.
         match self.hints.slice.load(Ordering::Relaxed) {
             0 => self.parameters.slice.get(),
             micros => Duration::from_micros(micros.into()),
@@ -154,7 +153,7 @@ impl Vm {
 }
 
 impl Inner {
-    /// The next slice of `pid`, a whole one, begins when it is continued.
+    /// Begins a whole slice of `pid`, from when it is continued.
     #[inline]
     pub(in crate::vm) fn begin_slice(&mut self, pid: ProcessId) {
         let context = self.context_mut(pid);

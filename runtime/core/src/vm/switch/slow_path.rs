@@ -1,4 +1,4 @@
-//! The slow path from one process to the next, on the owner's thread.
+//! The slow path of a switch, and safepoints. On the owner's thread.
 
 use super::jump::{BaseStep, Jump, broken, user_data_of};
 use crate::sched::{Next, Preemption, ProcessId};
@@ -19,7 +19,7 @@ impl Vm {
         }
     }
 
-    /// Decides where the calling process `from` goes after a scheduling decision.
+    /// Turns a scheduling decision into the next step of the calling process `from`.
     #[inline]
     pub(in crate::vm) fn plan(
         &self,
@@ -52,7 +52,7 @@ impl Vm {
         Some(self.plan_jump(inner, from, to))
     }
 
-    /// The guest is asked who runs instead of `me`, although no other process would.
+    /// Makes the scheduler hook run, although no other process is chosen instead of `me`.
     #[cold]
     pub(in crate::vm) fn plan_for_scheduler_hook(
         &self,
@@ -67,8 +67,8 @@ impl Vm {
         Some(jump)
     }
 
-    /// Scheduling has stopped: `from` goes on if it can run, and ends the run of the VM if it
-    /// waits.
+    /// Handles a decision after scheduling has stopped. `from` continues if it can run; if it
+    /// waits, the VM's run ends.
     #[cold]
     fn plan_alone(&self, inner: &mut Inner, from: ProcessId) -> Option<Jump> {
         match inner.sched.switch_to(from) {
@@ -97,7 +97,7 @@ impl Vm {
         Jump { from, to }
     }
 
-    /// Shows the monitor how much of its slice the process to run has used.
+    /// Hints to the monitor how much of its slice the next process has used.
     #[inline]
     pub(super) fn hint_slice(&self, inner: &Inner, pid: ProcessId) {
         let context = inner.context(pid);
@@ -111,7 +111,7 @@ impl Vm {
         }
     }
 
-    /// Whether the owner's thread may continue `pid`; if not, its loop hands the VM over.
+    /// Whether the owner's thread may continue `pid`. If not, its loop hands the VM over.
     #[inline]
     fn may_run_here(&self, inner: &Inner, pid: ProcessId) -> bool {
         match inner.sched.effective_carrier(pid) {
@@ -124,14 +124,14 @@ impl Vm {
         }
     }
 
-    /// Whether the running process could as well run at home, which is free.
+    /// Whether the running process could also run at home, which is free.
     pub(in crate::vm) fn should_go_home(&self, inner: &Inner, pid: ProcessId) -> bool {
         // Relaxed: a stale answer only delays the way home.
         let home_waits = inner.carrier != HOME && self.home_waits.load(Ordering::Relaxed);
         home_waits && inner.sched.effective_carrier(pid) != Some(inner.carrier)
     }
 
-    /// What the loop of the owner's thread does next.
+    /// Decides what the loop of the owner's thread does next.
     pub(in crate::vm) fn plan_base(&self, inner: &mut Inner) -> BaseStep {
         let returned = inner.sched.schedule_returned(inner.carrier);
         let chosen = match returned.or(inner.sched.current()) {
@@ -172,14 +172,14 @@ impl Vm {
         Jump { from, to }
     }
 
-    /// Continues a process from the loop of the owner's thread; returns when somebody switches back
-    /// to the loop.
+    /// Continues a process from the loop of the owner's thread. Returns when a switch comes back to
+    /// the loop.
     pub(in crate::vm) fn run_from_base(&self, jump: Jump) {
         self.take(Some(jump));
     }
 
-    /// Asks at a safepoint whether the calling process must give way, and does so. Inside the VM.
-    /// Also takes in what other threads posted and what is due.
+    /// A safepoint: takes in posts and deadlines, and makes the calling process give way if it
+    /// must. Inside the VM.
     ///
     /// ```
     /// use baton_core::sched::{Priority, SpawnOptions};
@@ -220,7 +220,7 @@ impl Vm {
         self.take(jump);
     }
 
-    /// At a safepoint: takes in what others have left for the owner; answers what was asked for.
+    /// Takes in posts, deadlines and wakers, at a safepoint. Returns the requests.
     pub(in crate::vm) fn take_in(&self) -> u32 {
         gate::here().clear_attention();
         self.harvest();
@@ -233,7 +233,7 @@ impl Vm {
         requests
     }
 
-    /// The running process, unless it lets nobody preempt it.
+    /// The running process, if it may be preempted.
     pub(in crate::vm) fn who_may_be_preempted(
         &self,
         inner: &mut Inner,
@@ -250,8 +250,8 @@ impl Vm {
         Some(me)
     }
 
-    /// Whether the running process has had its slice, if it was asked for its end or is far beyond
-    /// it.
+    /// Whether the slice of the running process must end: its end was requested, or it is far
+    /// overrun.
     pub(in crate::vm) fn must_end_slice(
         &self,
         inner: &mut Inner,
@@ -283,7 +283,7 @@ impl Vm {
         vm.exit_process(pid)
     }
 
-    /// After the end of a process, whether its thread's loop is to see who comes next.
+    /// Whether the loop of the thread must choose the next process, after a process has ended.
     #[inline]
     fn leaves_fast_path(&self, inner: &mut Inner, next: ProcessId) -> bool {
         let slow_reasons = self.slow_reasons();
@@ -334,13 +334,13 @@ impl Vm {
 }
 
 impl Inner {
-    /// Whether there is something new to hint at.
+    /// Whether a hint has changed.
     #[inline]
     pub(in crate::vm) fn has_changed(&self) -> bool {
         self.sched.changes() != self.hinted_changes
     }
 
-    /// Whether there is anything to decide or to hint at after an operation of the running process.
+    /// Whether there is anything to decide or to hint after an operation of the running process.
     #[inline]
     pub(in crate::vm) fn has_to_decide(&self) -> bool {
         self.has_changed() || self.sched.current_should_yield()
@@ -360,7 +360,7 @@ impl Inner {
             .unwrap_or_else(|| broken("a process has no context"))
     }
 
-    /// The fiber of the process that runs from now on, and has not run before.
+    /// Makes the fiber of a process at its first run.
     #[cold]
     pub(super) fn first_fiber_of_current(&mut self) -> Fiber {
         match self.sched.current() {
@@ -397,7 +397,7 @@ impl Inner {
             .unwrap_or_else(|| broken("the owner's thread has no loop"))
     }
 
-    /// Charges the time since the last switch to `pid`; `now` may be a coarse reading. On the
+    /// Charges the time since the last switch to `pid`. `now` may be a coarse reading. On the
     /// owner's thread.
     #[inline]
     pub(in crate::vm) fn account(&mut self, pid: ProcessId, now: u64) {
@@ -414,8 +414,8 @@ impl Inner {
         }
     }
 
-    /// As [`Inner::account`] on any thread: no clock of processor time is read. Answers how much
-    /// was charged.
+    /// As [`Inner::account`] on any thread, without a reading of the processor time. Returns the
+    /// time charged.
     #[inline]
     pub(in crate::vm) fn charge(&mut self, pid: ProcessId, now: u64) -> u64 {
         let elapsed = now.saturating_sub(self.run_started);
@@ -427,7 +427,7 @@ impl Inner {
         elapsed
     }
 
-    /// The time of the runs of `pid`, in nanoseconds, at `now`; 0 if it was forgotten.
+    /// The running time of `pid`, in nanoseconds, at `now`; 0 if it was forgotten.
     pub(in crate::vm) fn busy(&self, pid: ProcessId, now: u64) -> u64 {
         let running = self.sched.current() == Some(pid);
         let since = if running {
