@@ -1,4 +1,4 @@
-//! The scheduler's vocabulary: what it is asked with and what it answers.
+//! Arguments and results of the scheduler's operations.
 
 use baton_sys::clock::Instant;
 
@@ -11,15 +11,14 @@ pub struct Priority(u8);
 impl Priority {
     /// The least urgent.
     pub const LOWEST: Priority = Priority(1);
-    /// What a process has if nobody says otherwise.
+    /// The priority of a process that is given none.
     pub const DEFAULT: Priority = Priority(40);
     /// The most urgent.
     pub const HIGHEST: Priority = Priority(80);
-    /// Above all that can be given: the level of a process in a critical section, which it has for
-    /// itself.
+    /// The level of a process in a critical section: above all priorities that can be given.
     pub(super) const CRITICAL: Priority = Priority(81);
 
-    /// `None` outside of 1 to 80.
+    /// The priority of this number; `None` outside of 1 to 80.
     #[inline]
     pub const fn new(level: u8) -> Option<Priority> {
         if level >= 1 && level <= 80 {
@@ -35,7 +34,7 @@ impl Priority {
         self.0
     }
 
-    /// Whether a process of this priority goes before one of `other`.
+    /// Whether a process of this priority runs before one of `other`.
     ///
     /// ```
     /// use baton_core::sched::Priority;
@@ -50,7 +49,7 @@ impl Priority {
         self.0 > other.0
     }
 
-    /// The highest that can be given, in place of the level above.
+    /// This priority, or [`Priority::HIGHEST`] for [`Priority::CRITICAL`], which cannot be given.
     #[inline]
     pub(super) const fn or_highest(self) -> Priority {
         if self.0 > Priority::HIGHEST.0 {
@@ -78,48 +77,47 @@ impl Default for Priority {
 pub enum Deadline {
     /// For ever.
     Never,
-    /// Not at all: what cannot be done at once is answered with [`WakeReason::TimedOut`].
+    /// Not at all: an operation that would have to wait ends with [`WakeReason::TimedOut`].
     Now,
-    /// Until then.
+    /// Until this time.
     At(Instant),
 }
 
 /// Why a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum WakeReason {
-    /// What was waited for came.
+    /// The wait was successful.
     Done,
     /// The deadline came first.
     TimedOut,
     /// The channel was closed, or the object was freed.
     Closed,
-    /// There was no living process to do it: nobody is current, or a process joined itself.
+    /// The operation is impossible: there is no current process, or a process joined itself.
     Dead,
-    /// The mutex is locked now, and its last owner died holding it: what it guards may be half
-    /// changed.
+    /// The mutex is locked now. Its last owner ended while it held it, so the data may be
+    /// inconsistent.
     Abandoned,
     /// The waiting process was killed.
     Killed,
-    /// The wait was broken off for the sake of a signal; the process raises an error that it may
-    /// handle.
+    /// A signal interrupted the wait. The process raises an error that it may handle.
     Interrupted,
-    /// The process is in a critical section, and would have had to wait.
+    /// The process is in a critical section, so it must not wait.
     Forbidden,
 }
 
-/// How a wait ended: what the process that waited reads when it runs again.
+/// How a wait ended. The process reads it when it runs again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wake {
     /// Why it ended.
     pub reason: WakeReason,
     /// The case of a select that was completed, from 0; else 0.
     pub case: u32,
-    /// What was received, or what the waker passed; else 0.
+    /// The received value, or the value that the waker passed; else 0.
     pub value: u64,
 }
 
 impl Wake {
-    /// A wake with a reason only.
+    /// A wake with a reason, and no case or value.
     #[inline]
     pub const fn because(reason: WakeReason) -> Wake {
         Wake {
@@ -130,14 +128,14 @@ impl Wake {
     }
 }
 
-/// What came of an operation that may wait.
+/// The result of an operation that may wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Attempt {
-    /// It is over, and the current process goes on.
+    /// The operation is complete, and the current process continues.
     Ready(Wake),
-    /// The current process was put to wait, and nobody is current: the caller asks `schedule` and
-    /// switches. When the process runs again it reads `take_wake`.
+    /// The current process waits, and no process is current. The caller calls `schedule` and
+    /// switches. When the process runs again it calls `take_wake`.
     Blocked,
 }
 
@@ -148,16 +146,16 @@ impl Attempt {
     }
 }
 
-/// Who runs next.
+/// The process to run next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Next {
-    /// The process that was current still is.
+    /// The current process, as before.
     Same,
-    /// This one is current now. After a wait that ended before anybody else ran, it is the very
-    /// process that waited.
+    /// This process, which is current now. It can be the process that just began to wait, if the
+    /// wait has already ended.
     Other(ProcessId),
-    /// Nobody can run, and nobody is current.
+    /// No process can run, and none is current.
     Nothing,
 }
 
@@ -170,66 +168,66 @@ pub enum Preemption {
     SliceExpired,
 }
 
-/// What a process is doing, as `p:status()` tells it.
+/// The state of a process, as `p:status()` returns it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum State {
-    /// It is the current one.
+    /// It is the current process.
     Running,
-    /// It could run.
+    /// It may be chosen to run.
     Runnable,
-    /// It waits for something other than time.
+    /// It waits, with or without a deadline.
     Waiting,
-    /// It waits for a time.
+    /// It sleeps until a time.
     Sleeping,
-    /// It was suspended, whatever else it may be doing.
+    /// It is suspended, whatever else its state is.
     Suspended,
-    /// It is out in a foreign call, and the VM went on without it.
+    /// It is out in a foreign call, and the VM runs other processes.
     Foreign,
     /// It has ended.
     Dead,
 }
 
-/// What came of suspending a process.
+/// The result of suspending a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum SuspendOutcome {
-    /// It is suspended. If it waits, the wait goes on; if it is out in a foreign call, it stops
-    /// when it returns.
+    /// It is suspended. A wait of it continues. If it is out in a foreign call, it stops when it
+    /// returns.
     Suspended,
-    /// The current process suspended itself: nobody is current, and the caller asks `schedule` and
-    /// switches.
+    /// The current process suspended itself, and no process is current. The caller calls `schedule`
+    /// and switches.
     CurrentMustSwitch,
-    /// It was suspended before.
+    /// It was suspended already.
     Already,
-    /// Its kill is due, so it was not suspended; if it is the current process, it is to raise the
-    /// kill now.
+    /// It must be killed, so it was not suspended. If it is the current process, it raises the kill
+    /// now.
     Killed,
     /// It has ended.
     Dead,
 }
 
-/// What came of resuming a process.
+/// The result of resuming a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum ResumeOutcome {
-    /// It goes on: it is runnable, or its wait goes on.
+    /// It is resumed: it is runnable, or its wait continues.
     Resumed,
-    /// There was nothing to do.
+    /// It was not suspended.
     NotSuspended,
     /// It has ended.
     Dead,
 }
 
-/// What came of killing a process.
+/// The result of killing a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum KillOutcome {
-    /// It was blocked, and goes on with [`WakeReason::Killed`].
+    /// It was blocked, and is woken with [`WakeReason::Killed`].
     Woken,
-    /// It is runnable, out in a foreign call or not yet fired by its timer: it will see the kill at
-    /// its next safepoint.
+    /// It is runnable, out in a foreign call, or not yet fired by its timer. The kill takes effect
+    /// at its next safepoint.
     Pending,
-    /// It holds kills back, and this is the first one.
+    /// It holds kills, and this is the first one: the kill is deferred.
     Held,
     /// It has ended.
     AlreadyDead,
@@ -237,7 +235,7 @@ pub enum KillOutcome {
     IsCurrent,
 }
 
-/// There are as many processes as the limit allows.
+/// The error that there are as many processes as the limit allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProcessLimit {
     /// The limit.
@@ -252,15 +250,15 @@ impl std::fmt::Display for ProcessLimit {
 
 impl std::error::Error for ProcessLimit {}
 
-/// The current process locked a mutex that it holds.
+/// The error that the current process already holds the lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Recursive;
 
-/// The current process does not hold the mutex.
+/// The error that the current process does not hold the lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotOwner;
 
-/// The current process is in no critical section that it could leave.
+/// The error that the current process is in no critical section that it could leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotCritical;
 

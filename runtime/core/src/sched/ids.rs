@@ -1,11 +1,11 @@
-//! Names of things: small, `Copy`, and safe to keep after the thing is gone.
+//! Ids: small, `Copy`, and safe to keep after the object is gone.
 
 use std::num::NonZeroU32;
 
 use super::slab::Key;
 
-/// A process. The slot of a forgotten process is used again with another generation, so an old id
-/// is never mistaken for a new process: it is answered as a dead one.
+/// A process. The slot of a forgotten process is used again with another generation. So an old id
+/// never names a new process: it counts as a dead process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ProcessId {
     pub(super) index: u32,
@@ -13,13 +13,13 @@ pub struct ProcessId {
 }
 
 impl ProcessId {
-    /// The slot, dense from 0: for tables beside the scheduler's own.
+    /// The index of its slot, dense from 0. For tables outside the scheduler.
     #[inline]
     pub const fn index(self) -> u32 {
         self.index
     }
 
-    /// Which of the processes that used the slot; never 0.
+    /// The generation of its slot; never 0.
     #[inline]
     pub const fn generation(self) -> u32 {
         self.generation.get()
@@ -31,7 +31,7 @@ impl ProcessId {
         ((self.generation.get() as u64) << 32) | self.index as u64
     }
 
-    /// The id that [`ProcessId::to_bits`] made; `None` for bits that no id has, 0 among them.
+    /// The id that [`ProcessId::to_bits`] made; `None` for bits of no id, such as 0.
     #[inline]
     pub const fn from_bits(bits: u64) -> Option<ProcessId> {
         match NonZeroU32::new((bits >> 32) as u32) {
@@ -44,7 +44,7 @@ impl ProcessId {
     }
 }
 
-/// A native thread that runs processes, numbered densely from 0 by whoever makes them; 0 is home.
+/// A native thread that runs processes. Numbered densely from 0 by its creator; 0 is home.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CarrierId(pub u32);
 
@@ -61,7 +61,7 @@ macro_rules! object_ids {
                 self.0.to_bits()
             }
 
-            /// The id that `to_bits` made; `None` for bits that no id has, 0 among them.
+            /// The id that `to_bits` made; `None` for bits of no id, such as 0.
             #[inline]
             pub const fn from_bits(bits: u64) -> Option<$name> {
                 match Key::from_bits(bits) {
@@ -88,7 +88,7 @@ object_ids! {
     BarrierId;
     /// A channel.
     ChannelId;
-    /// A bare queue of waiting processes, for the executor's own needs.
+    /// A plain queue of waiting processes, for the executor's own use.
     WaitQueueId;
     /// A timer.
     TimerId;

@@ -1,9 +1,10 @@
-//! The scheduler's heart: which process runs, what the others wait for, and when they go on.
+//! The scheduler: which process runs, what the others wait for, and when they continue.
 //!
-//! Everything here is a plain, single-threaded state machine. It reads no clock, starts no thread,
-//! switches no stack and knows no guest: it is told the time, and it *answers* who is to run
-//! ([`Next`]) and whether the caller has to switch away ([`Attempt`]). Its caller, the executor,
-//! carries that out. So all of it is tested without threads, and is used only by the VM's owner.
+//! It is a plain, single-threaded state machine. It reads no clock, starts no thread, switches no
+//! stack and knows no guest. The executor passes the time in, calls an operation and gets a value
+//! back: the process to run ([`Next`]), or whether the caller must switch away ([`Attempt`]). Then
+//! the executor carries that out. So the scheduler is tested without threads. Only the VM's owner
+//! uses it.
 //!
 //! ```
 //! use baton_core::sched::{Attempt, Deadline, Scheduler, Next, Priority, SpawnOptions, WakeReason};
@@ -12,7 +13,7 @@
 //! let low = sched.spawn(SpawnOptions::default(), ())?;
 //! assert_eq!(sched.schedule(), Next::Other(low));
 //!
-//! // `low` locks a mutex; then somebody more urgent is there, and preempts it.
+//! // `low` locks a mutex; then a more urgent process preempts it.
 //! let mutex = sched.mutex_new();
 //! assert!(matches!(sched.mutex_lock(mutex, Deadline::Never), Ok(Attempt::Ready(_))));
 //! let urgent = Priority::new(60).expect("from 1 to 80");
@@ -20,12 +21,12 @@
 //! assert!(sched.current_should_yield());
 //! assert_eq!(sched.schedule(), Next::Other(high));
 //!
-//! // It waits for the mutex, whose owner inherits its priority and runs.
+//! // It waits for the mutex. The owner inherits its priority and runs.
 //! assert_eq!(sched.mutex_lock(mutex, Deadline::Never), Ok(Attempt::Blocked));
 //! assert_eq!(sched.schedule(), Next::Other(low));
 //! assert_eq!(sched.effective_priority(low), urgent);
 //!
-//! // The unlock hands the mutex over, and the priority goes back.
+//! // The unlock hands the mutex over, and ends the inheritance.
 //! sched.mutex_unlock(mutex).expect("it is the owner");
 //! assert_eq!(sched.schedule(), Next::Other(high));
 //! assert_eq!(sched.take_wake(high).reason, WakeReason::Done);
@@ -67,33 +68,37 @@
 //!
 //! | file or folder | what it holds |
 //! |---|---|
-//! | `ids.rs`, `answers.rs` | what the scheduler is asked with and what it answers |
-//! | `process.rs`, `slab.rs`, `room.rs` | slots, by index and generation; room for more |
-//! | `run/` | who runs next |
+//! | `ids.rs`, `answers.rs` | arguments and results of its operations |
+//! | `process.rs`, `slab.rs`, `room.rs` | slots, by index and generation; reserved memory |
+//! | `run/` | the run queue, and the choice of the next process |
 //! | `wait/` | wait queues; the one way into a wait and the one way out |
 //! | `life/` | spawn, join, suspend, kill, critical sections, fork |
-//! | `sync/` | what processes wait for: locks, channels, descriptors and others |
+//! | `sync/` | objects that processes wait for: locks, channels, descriptors and others |
 //! | `time/` | deadlines, timers, alarms, due times |
-//! | `report/` | what is seen from outside |
+//! | `report/` | states, lock cycles, names, counts |
 //!
 //! # Invariants
 //!
 //! 1. A process is in exactly one place, which its phase names: the ring of its level, the ring of
 //!    its occupied carrier, wait queues and the heap of deadlines, or nowhere.
-//! 2. The current process is the first in the ring of its level (or it is kept aside, if its own
-//!    carrier was occupied while it ran, until it gives way).
-//! 3. Waiter nodes belong to processes in the phase `Waiting` only; a wait ends once.
+//! 2. The current process is the first in the ring of its level. One exception: if its own carrier
+//!    was occupied while it ran, it is kept aside until it gives way.
+//! 3. Only processes in the phase `Waiting` have waiter nodes. A wait ends once.
 //! 4. A process whose kill is due is not blocked. One exception: a process that was killed in a
-//!    condition's wait gets its mutex back first; a second kill spares it that.
-//! 5. Within one priority everything is first come, first served, but for turns of processes with
-//!    due times, and turns that are passed at the end of a slice.
-//! 6. A stale id is answered as a dead process, a freed object as a closed one; nothing panics.
+//!    condition's wait first gets its mutex back; a second kill ends that as well.
+//! 5. Within one priority, processes are served first come, first served. Exceptions: the order of
+//!    processes with due times, and processes that are skipped at the end of a slice.
+//! 6. A stale process id counts as a dead process, a stale object id as a closed object. Nothing
+//!    panics.
 //!
 //! # Words
 //!
-//! *Current* is the process that has the processor. *Runnable* processes may be chosen; those *kept
-//! aside* could run, but only on a native thread that is out in a foreign call of another process.
-//! A *wait* ends with a [`Wake`]. A *hold* puts the first kill of a process off.
+//! - *Current*: the process that runs.
+//! - *Runnable*: a process that may be chosen.
+//! - *Kept aside*: a process that could run, but only on a native thread that is out in a foreign
+//!   call of another process.
+//! - *Wait*: it ends with a [`Wake`].
+//! - *Hold*: a process that holds kills defers its first kill.
 
 mod answers;
 mod ids;
@@ -140,41 +145,41 @@ use time::deadlines::Deadlines;
 use time::timer;
 use wait::waiters::{WaitQueue, Waiters};
 
-/// All processes of one VM and all that they wait for. `C` is what the executor keeps with each
-/// process; the scheduler only stores it. Guarded by the VM lock: only the VM's owner touches it.
+/// All processes of one VM, and the objects that they wait for. `C` is the executor's data of each
+/// process; the scheduler only stores it. Guarded by the VM lock: only the VM's owner uses it.
 #[derive(Debug)]
 pub struct Scheduler<C> {
     /// The process that runs, or `NIL`.
     current: u32,
-    /// The process that ran last, while nobody is current.
+    /// The process that ran last, while none is current.
     last: u32,
     run_queue: RunQueue,
-    /// Living processes that have one.
+    /// How many living processes have a due time.
     with_due_time: u32,
     processes: ProcessTable,
     counters: SchedCounters,
     /// How many processes are in each phase.
     census: [u32; PHASES],
     deadlines: Deadlines,
-    /// Grows when a process is said to be preemptible or not.
+    /// Incremented when a process becomes preemptible or stops being preemptible.
     preemptible_changes: u64,
     waiters: Waiters,
     carriers: Vec<carriers::Carrier>,
-    /// How many of them have names.
+    /// How many carriers have names.
     named_carriers: usize,
-    /// Places of carriers with names to which nobody is bound any more, for the executor to see.
+    /// Places of named carriers to which no process is bound any more. The executor takes them.
     unbound: Vec<u32>,
     payloads: Vec<Option<C>>,
     limit: u32,
-    /// Processes that were spawned or fired, and have not ended.
+    /// How many processes were spawned or fired, and have not ended.
     live: u32,
-    /// Those of them that the end of the program waits for.
+    /// How many of them are no daemons: the end of the program waits for these.
     live_non_daemons: u32,
-    /// The latest time that the scheduler was told.
+    /// The latest time passed to the scheduler.
     now: Instant,
-    /// Those who wait until all others have ended.
+    /// The processes that wait until all others have ended.
     rest: WaitQueue,
-    /// Timers that will fire yet.
+    /// How many timers are pending.
     pending_timers: usize,
     semaphores: Slab<semaphore::Semaphore>,
     mutexes: Slab<mutex::Mutex>,
@@ -184,24 +189,24 @@ pub struct Scheduler<C> {
     holds: rwlock::Holds,
     barriers: Slab<barrier::Barrier>,
     channels: Slab<channel::Channel>,
-    /// Those of them that get values from outside.
+    /// The channels that get values from outside.
     fed_channels: Vec<ChannelId>,
     queues: Slab<WaitQueue>,
-    /// Who waits for descriptors, by their number.
+    /// The wait queues of descriptors, by number.
     descriptors: Vec<Option<WaitQueue>>,
-    /// Waits for descriptors that go on.
+    /// How many waits for descriptors are in progress.
     watching: u32,
     timers: Slab<timer::Timer>,
-    /// Of objects, for reports.
+    /// Names of objects, for reports.
     names: HashMap<Blocker, Box<str>>,
 }
 
 impl<C> Scheduler<C> {
-    /// The most processes a VM can have, whatever limit is asked for.
+    /// The most processes that a VM can have, whatever its limit.
     pub const MOST_PROCESSES: u32 = (1 << 31) - 1;
 
-    /// A scheduler without processes, which allows `limit` of them at a time, the dead that were
-    /// not forgotten included.
+    /// Creates a scheduler without processes. It allows `limit` of them at a time, including dead
+    /// ones that were not forgotten.
     pub fn new(limit: u32) -> Scheduler<C> {
         let mut waiters = Waiters::new();
         let rest = waiters.make_queue();
@@ -243,23 +248,23 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// How many processes there may be at a time.
+    /// The limit on the number of processes.
     pub fn process_limit(&self) -> u32 {
         self.limit
     }
 
-    /// Changes how many processes there may be; those that are there stay.
+    /// Sets the limit on the number of processes. Existing processes stay.
     pub fn set_process_limit(&mut self, limit: u32) {
         self.limit = limit.min(Self::MOST_PROCESSES);
     }
 
-    /// The process that has the processor.
+    /// The current process.
     #[inline]
     pub fn current(&self) -> Option<ProcessId> {
         (self.current != NIL).then(|| self.processes.id(self.current))
     }
 
-    /// Moves a process to another phase, and keeps the census.
+    /// Moves a process to another phase, and updates the census.
     #[inline]
     fn set_phase(&mut self, index: u32, phase: Phase) {
         let process = &mut self.processes[index];

@@ -1,4 +1,4 @@
-//! A process's slot: everything the scheduler knows about one process but its payload.
+//! The slot of a process: all of its scheduler data except its payload.
 
 use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
@@ -6,23 +6,24 @@ use std::ops::{Index, IndexMut};
 use super::slab::{NIL, next_generation};
 use super::{CarrierId, MutexId, Priority, ProcessId, Wake, WakeReason};
 
-/// Where a process is. Exactly one holds at any time, and each says which links are in use.
+/// Where a process is. Exactly one applies at any time; each says which links are in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     /// The slot has no process; `next` is the next free slot.
     Free,
-    /// In the ring of its level, in `next` and `prev`: the current process (at the head) and all
+    /// In the ring of its level, by `next` and `prev`: the current process (at the head) and all
     /// that may be chosen.
     Ready,
-    /// Runnable, but its carrier is occupied: in the carrier's ring, in `next` and `prev`.
+    /// Kept aside: runnable, but its carrier is occupied. In the carrier's ring, by `next` and
+    /// `prev`.
     Aside,
     /// In wait queues, by its waiter nodes; perhaps with a deadline.
     Waiting,
-    /// With a deadline and in no queue.
+    /// Waiting for a deadline, and in no queue.
     Sleeping,
-    /// Suspended with no wait going on, or not resumed since it was spawned suspended.
+    /// Suspended, without a wait; or spawned suspended and not resumed yet.
     Halted,
-    /// Made for a timer that has not fired.
+    /// Created for a timer that has not fired.
     Prepared,
     /// Out in a foreign call.
     Foreign,
@@ -30,17 +31,17 @@ pub(super) enum Phase {
     Dead,
 }
 
-/// How many phases there are: for counts by phase.
+/// The number of phases, for counts by phase.
 pub(super) const PHASES: usize = Phase::Dead as usize + 1;
 
-/// One slot. Only the scheduler touches it.
+/// One slot. Only the scheduler uses it.
 #[derive(Debug)]
 pub(super) struct Process {
-    /// The links of the one ring that the process is in; of the free list.
+    /// Links of the ring that the process is in, or of the free list.
     pub(super) next: u32,
     pub(super) prev: u32,
     pub(super) generation: NonZeroU32,
-    /// The priority it has now: its own, or a more urgent one inherited through a mutex it holds.
+    /// Its present priority: its own, or a more urgent one inherited through a lock that it holds.
     pub(super) priority: Priority,
     /// The priority it was given.
     pub(super) own_priority: Priority,
@@ -50,45 +51,45 @@ pub(super) struct Process {
     pub(super) daemon: bool,
     pub(super) quiet: bool,
     pub(super) started: bool,
-    /// How many critical sections it is inside of.
+    /// The nesting depth of its critical sections.
     pub(super) critical: u32,
-    /// How many it left when it suspended itself, and takes again when it runs.
+    /// The depth that it left when it suspended itself, and takes again when it runs.
     pub(super) critical_left: u32,
-    /// How many kills it got.
+    /// How many times it was killed.
     pub(super) kills: u32,
-    /// It is where the first kill has to wait.
+    /// It holds kills: the first kill is deferred.
     pub(super) holds_kills: bool,
-    /// `wake` was written and not read.
+    /// `wake` was written and not read yet.
     pub(super) has_wake: bool,
     pub(super) wake: Wake,
     /// The first of its waiter nodes.
     pub(super) waiters: u32,
-    /// What it locks again before a condition's wait ends.
+    /// The mutex that it must lock again before a condition's wait ends.
     pub(super) relock: Option<MutexId>,
-    /// The first of the mutexes it holds, by index.
+    /// The first of the mutexes that it holds, by index.
     pub(super) held: u32,
     /// The first of its holds of locks for readers and writers.
     pub(super) holds: u32,
-    /// The sentinel of the queue of those who join it, made for the first of them.
+    /// The sentinel of the queue of its joiners, created for the first joiner.
     pub(super) joiners: u32,
-    /// What the user's bind asked for.
+    /// The carrier that the user bound it to.
     pub(super) pin: Option<CarrierId>,
-    /// Where its foreign frames are.
+    /// The carrier that has its foreign frames.
     pub(super) pinned: Option<CarrierId>,
-    /// The carrier in whose list it is: that of `pinned`, else of `pin`.
+    /// The carrier in whose list it is: `pinned`, else `pin`.
     pub(super) carrier: u32,
     pub(super) carrier_next: u32,
     pub(super) carrier_prev: u32,
-    /// The carrier it is out on, while its phase is `Foreign`.
+    /// The carrier that it is out on, while its phase is `Foreign`.
     pub(super) foreign_on: u32,
-    /// The guest's record of it.
+    /// The guest's own record of it.
     pub(super) user_data: usize,
-    /// When it is to be done, in nanoseconds: the earliest goes first among equals. [`NO_DUE_TIME`]
-    /// comes last.
+    /// Its due time, in nanoseconds: among equals, the earliest runs first. [`NO_DUE_TIME`] sorts
+    /// last.
     pub(super) due: u64,
 }
 
-/// No deadline orders a process among its equals.
+/// No due time.
 pub(super) const NO_DUE_TIME: u64 = u64::MAX;
 
 impl Process {
@@ -127,7 +128,7 @@ impl Process {
         }
     }
 
-    /// Whether the kill is to be raised at the next chance.
+    /// Whether it must raise a kill at the next chance.
     #[inline]
     pub(super) fn kill_is_due(&self) -> bool {
         self.kills > 0 && (!self.holds_kills || self.kills > 1)
@@ -162,12 +163,12 @@ impl ProcessTable {
         index
     }
 
-    /// Whether one more process fits; the table grows if it must and can.
+    /// Whether one more process fits. The table grows if necessary; `false` if it cannot.
     pub(super) fn make_room(&mut self) -> bool {
         self.free != NIL || super::room::make_room(&mut self.slots, 1)
     }
 
-    /// Takes a slot back: its ids are stale from here on.
+    /// Frees a slot: its ids are stale from here on.
     pub(super) fn release(&mut self, index: u32) {
         let generation = next_generation(self[index].generation);
         let next = std::mem::replace(&mut self.free, index);

@@ -1,16 +1,17 @@
-//! Room in the tables: one more of anything can be made, and wait, with no table growing.
+//! Reserves memory in the tables, so that later operations need not grow them.
 
 use super::Scheduler;
 
-/// Whether a table has room for so many elements more. It grows if it must; false if it cannot.
+/// Whether a table has room for `additional` more elements. It grows if necessary; `false` if it
+/// cannot.
 #[must_use]
 pub(super) fn make_room<T>(table: &mut Vec<T>, count: usize) -> bool {
     table.try_reserve(count).is_ok()
 }
 
 impl<C> Scheduler<C> {
-    /// Sees to it that one more object of each kind and one more process can be made, and that all
-    /// processes can wait, with no table growing. False: there is not enough memory for that.
+    /// Reserves memory for one more object of each kind and one more process, and for waits of all
+    /// processes. Afterwards these allocate nothing. Returns `false` if there is not enough memory.
     ///
     /// ```
     /// use baton_core::sched::Scheduler;

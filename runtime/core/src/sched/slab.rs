@@ -1,12 +1,13 @@
-//! Objects in a vector, found by a key that a freed and reused place no longer answers.
+//! A vector of objects with keys. The key of a freed object is stale, even if its place is used
+//! again.
 
 use super::room::make_room;
 use std::num::NonZeroU32;
 
-/// A link that leads nowhere.
+/// The link of no object.
 pub(super) const NIL: u32 = u32::MAX;
 
-/// Where an object stands, and which of the objects that stood there it is.
+/// The place of an object, and the generation of that place.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Key {
     pub(super) index: u32,
@@ -18,7 +19,7 @@ impl Key {
         ((self.generation.get() as u64) << 32) | self.index as u64
     }
 
-    /// `None` for bits that no key has: the generation 0 is never given out.
+    /// The key with these bits; `None` for bits of no key (generation 0 is never used).
     pub(super) const fn from_bits(bits: u64) -> Option<Key> {
         match NonZeroU32::new((bits >> 32) as u32) {
             Some(generation) => Some(Key {
@@ -35,7 +36,7 @@ pub(super) fn next_generation(generation: NonZeroU32) -> NonZeroU32 {
     generation.checked_add(1).unwrap_or(NonZeroU32::MIN)
 }
 
-/// A vector of objects whose free places are linked and reused, the last freed first.
+/// A vector of objects. Free places are linked and reused, the last freed first.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     places: Vec<Place<T>>,
@@ -62,9 +63,11 @@ impl<T> Slab<T> {
         }
     }
 
+    /// Adds an object.
+    ///
     /// # Panics
     ///
-    /// When 2^32 - 1 objects of one kind stand already; memory ends before that.
+    /// At 2^32 - 1 objects of one kind; memory is exhausted before that.
     pub(super) fn insert(&mut self, object: T) -> Key {
         if self.free != NIL {
             let index = self.free;
@@ -93,7 +96,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Whether one more object fits; the table grows if it must and can.
+    /// Whether one more object fits. The table grows if necessary; `false` if it cannot.
     pub(super) fn make_room(&mut self) -> bool {
         self.free != NIL || make_room(&mut self.places, 1)
     }
@@ -134,7 +137,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The object at `index`, whichever it is: for links between objects, which never dangle.
+    /// The object at `index`, of any generation: for links between objects, which never dangle.
     #[inline]
     pub(super) fn at(&self, index: u32) -> Option<&T> {
         match self.places.get(index as usize) {
@@ -146,7 +149,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// As [`Slab::at`], to be changed.
+    /// As [`Slab::at`], mutable.
     #[inline]
     pub(super) fn at_mut(&mut self, index: u32) -> Option<&mut T> {
         match self.places.get_mut(index as usize) {

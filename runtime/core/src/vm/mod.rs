@@ -102,7 +102,7 @@
 //! assert!(matches!(Vm::deadline(Some(Duration::from_secs(1))), Deadline::At(_)));
 //! ```
 //!
-//! **Who touches what.**
+//! **Access to the fields.**
 //!
 //! - `inner`: only the owner.
 //! - `inbox`: other threads post to it and kick the owner.

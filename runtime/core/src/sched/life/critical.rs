@@ -1,15 +1,15 @@
-//! Critical sections: while a process is inside of one, no other process runs.
+//! Critical sections: while a process is in one, no other process runs.
 //!
-//! It has a level of its own then, above all that can be given to a process. So nobody is its equal
-//! and nobody more urgent, and whatever asks who runs next (a yield, a preemption, a deadline)
-//! finds the same process again, without asking about critical sections. What would have to wait is
-//! told [`WakeReason::Forbidden`](crate::sched::WakeReason) instead.
+//! The process then has a priority level of its own, above all that can be given. So no process is
+//! equal or more urgent, and each scheduling decision (a yield, a preemption, a deadline) chooses
+//! the same process again, without special cases. An operation that would wait ends with
+//! [`WakeReason::Forbidden`](crate::sched::WakeReason).
 
 use crate::sched::slab::NIL;
 use crate::sched::{NotCritical, ProcessId, Scheduler};
 
 impl<C> Scheduler<C> {
-    /// The current process enters a critical section; they nest.
+    /// Makes the current process enter a critical section. Sections nest.
     ///
     /// ```
     /// use baton_core::sched::{Scheduler, Next, Priority, SpawnOptions};
@@ -29,11 +29,11 @@ impl<C> Scheduler<C> {
         self.set_critical(|critical| critical + 1);
     }
 
-    /// The current process leaves a critical section. Whether it has to give way then,
-    /// `current_should_yield` says.
+    /// Makes the current process leave a critical section. Afterwards `current_should_yield` says
+    /// whether it must give way.
     ///
     /// # Errors
-    /// Outside of critical sections; nothing has changed then.
+    /// Outside of critical sections. Nothing changes.
     pub fn leave_critical(&mut self) -> Result<(), NotCritical> {
         if !self.is_critical() {
             return Err(NotCritical);
@@ -56,8 +56,8 @@ impl<C> Scheduler<C> {
             .is_some_and(|index| self.processes[index].critical_left > 0)
     }
 
-    /// The current process had suspended itself inside of critical sections, and runs again: it is
-    /// inside as before.
+    /// Makes the current process enter again the critical sections that it left when it suspended
+    /// itself.
     pub fn reenter_critical(&mut self) {
         if self.current != NIL && self.processes[self.current].critical_left > 0 {
             let left = std::mem::take(&mut self.processes[self.current].critical_left);
@@ -65,7 +65,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// The current process is about to suspend itself: others run until it is resumed.
+    /// Makes the current process leave its critical sections, as it is about to suspend itself.
     pub(super) fn leave_critical_to_suspend(&mut self, index: u32) {
         let process = &mut self.processes[index];
         if process.critical > 0 {

@@ -1,7 +1,7 @@
-//! In a fork's child: one process goes on, all others have ended where they stood.
+//! The scheduler in a fork's child: one process is left, all others end where they were.
 //!
-//! Nobody is woken meanwhile: first all others leave what they wait in, then they are dead, and
-//! what they held is free.
+//! No process is woken meanwhile. First all others leave their wait queues. Then they are dead, and
+//! their locks are released.
 
 use crate::sched::process::{NO_DUE_TIME, Phase};
 use crate::sched::slab::NIL;
@@ -10,10 +10,10 @@ use crate::sched::{CarrierId, ProcessId, Scheduler};
 use baton_sys::clock::Instant;
 
 impl<C> Scheduler<C> {
-    /// Ends all processes but `survivor`, which is the current one or out in a foreign call;
-    /// forgets all timers and carriers. `survivor` is current afterwards, and what it had to run on
-    /// is the carrier `home`. Returns those that have ended, to take what the executor keeps with
-    /// them. Does nothing if `survivor` is dead.
+    /// Ends all processes except `survivor`, which is current or out in a foreign call. Forgets all
+    /// timers and carriers. Afterwards `survivor` is current, and its carrier is `home`. Returns
+    /// the ended processes, so that the executor can take its data. Does nothing if `survivor` is
+    /// dead.
     pub fn end_all_but(&mut self, survivor: ProcessId, home: CarrierId) -> Vec<ProcessId> {
         let Some(me) = self.processes.find_alive(survivor) else {
             return Vec::new();
@@ -80,7 +80,7 @@ impl<C> Scheduler<C> {
         self.release_joiners(index);
     }
 
-    /// The thread of `me` is home now, and the only one.
+    /// Makes `home` the only carrier, and that of `me`.
     fn move_home(&mut self, me: u32, home: CarrierId) {
         let pid = self.processes.id(me);
         for carrier in 0..self.carriers.len() as u32 {

@@ -1,12 +1,12 @@
-//! Interrupting a wait: the process goes on with an error that it may handle, unlike a kill.
+//! Interrupting a wait: unlike a kill, it raises an error that the process may handle.
 
 use crate::sched::process::Phase;
 use crate::sched::{ProcessId, Scheduler, Wake, WakeReason};
 
 impl<C> Scheduler<C> {
     /// Ends the wait or sleep of a process with [`WakeReason::Interrupted`]; a suspended process
-    /// stays suspended. Says whether it waited at all; if not, the executor has the process raise
-    /// the interrupt at its next safepoint.
+    /// stays suspended. Returns whether it waited. If not, the executor makes the process raise the
+    /// interrupt at its next safepoint.
     ///
     /// ```
     /// use baton_core::sched::{Attempt, Scheduler, SpawnOptions, WakeReason};

@@ -1,4 +1,4 @@
-//! Waiting for the end of another process, or of all others; and sleeping.
+//! Waiting for the end of one process or of all others; sleeping; the state of time.
 
 use baton_sys::clock::Instant;
 
@@ -9,7 +9,7 @@ use crate::sched::wait::waiters::{Kind, Ticket, WaitQueue};
 use crate::sched::{Attempt, Deadline, ProcessId, Scheduler, Wake, WakeReason};
 
 impl<C> Scheduler<C> {
-    /// Waits until `target` has ended: `Done`, at once if it has. Joining oneself is `Dead`.
+    /// Waits until `target` has ended: `Done`. If a process joins itself, the result is `Dead`.
     ///
     /// ```
     /// use baton_core::sched::{Attempt, Deadline, Scheduler, Next, SpawnOptions, WakeReason};
@@ -43,7 +43,7 @@ impl<C> Scheduler<C> {
         self.wait_in(me, joiners, Ticket::new(Kind::Join, index), deadline)
     }
 
-    /// The queue of those who join a living process.
+    /// The queue of a living process's joiners.
     pub(in crate::sched) fn joiners_of(&mut self, index: u32) -> WaitQueue {
         if self.processes[index].joiners == NIL {
             self.processes[index].joiners = self.waiters.make_queue().0;
@@ -63,15 +63,15 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Lets those go on who wait in `join` for this one, as if it had ended: `Done`.
+    /// Wakes all processes that wait in `join` for this one, with `Done`, as if it had ended.
     pub fn release_joiners_of(&mut self, pid: ProcessId) {
         if let Some(index) = self.processes.find_alive(pid) {
             self.release_joiners(index);
         }
     }
 
-    /// Waits until no other non-daemon process lives and no timer is pending: `Done`. Those who
-    /// wait here too do not count.
+    /// Waits until no other non-daemon process lives and no timer is pending: `Done`. Processes
+    /// that wait here as well do not count.
     pub fn wait_for_rest(&mut self, deadline: Deadline) -> Attempt {
         let me = match self.may_wait() {
             Ok(me) => me,
@@ -87,7 +87,7 @@ impl<C> Scheduler<C> {
         attempt
     }
 
-    /// Sleeps until then: `Done`.
+    /// Sleeps until a time: `Done`.
     ///
     /// ```
     /// use baton_core::sched::{Attempt, Scheduler, Next, SpawnOptions};
@@ -118,7 +118,7 @@ impl<C> Scheduler<C> {
         self.count_of(Phase::Sleeping)
     }
 
-    /// How many processes wait for something other than time, if perhaps for a limited time.
+    /// How many processes wait, sleeping processes not counted.
     #[inline]
     pub fn waiting_count(&self) -> usize {
         self.count_of(Phase::Waiting)
@@ -130,8 +130,8 @@ impl<C> Scheduler<C> {
         self.deadlines.earliest().map(Instant::from_nanos)
     }
 
-    /// Tells the scheduler the time: all waits and sleeps that are due end, and all timers that are
-    /// due fire, in the order of their deadlines. Says how many they were.
+    /// Sets the scheduler's time. All waits and sleeps that are due end, and all timers that are
+    /// due fire, in the order of their deadlines. Returns how many.
     pub fn expire(&mut self, now: Instant) -> usize {
         self.now = self.now.max(now);
         let mut count = 0;
@@ -145,10 +145,14 @@ impl<C> Scheduler<C> {
         count
     }
 
-    /// Whether no process can ever go on by itself: nothing runs or is runnable, no deadline and no
-    /// timer is pending, no foreign call is out that could return, and no process waits for a value
-    /// from outside ([`Scheduler::channel_set_fed`]). If the guest waits for nothing from outside
-    /// either, that is a deadlock.
+    /// Whether no process can ever run again without an event from outside. Then:
+    ///
+    /// - no process is running or runnable;
+    /// - no deadline and no timer is pending;
+    /// - no foreign call is out, which could return;
+    /// - no process waits for a value from outside ([`Scheduler::channel_set_fed`]).
+    ///
+    /// If the guest expects no other event from outside, this is a deadlock.
     pub fn all_blocked(&self) -> bool {
         self.live > 0
             && self.current == NIL
@@ -170,8 +174,8 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Wakes those in `wait_for_rest`, if they are the only ones left. Called whenever a process
-    /// ends, a timer will not fire again, or one more begins to wait there.
+    /// Wakes the processes in `wait_for_rest`, if only those are left. Called whenever a process
+    /// ends, a timer will not fire again, or another process begins to wait there.
     pub(in crate::sched) fn wake_if_at_rest(&mut self) {
         if !self.waiters.is_empty(self.rest) && self.is_at_rest(0) {
             self.wake_each(self.rest, Wake::because(WakeReason::Done));

@@ -1,9 +1,8 @@
-//! Killing: a request that a process cannot refuse, only put off.
+//! Killing a process. A process can defer a kill, but not refuse it.
 //!
-//! The scheduler counts kills and ends waits; that the process then raises the kill is the
-//! executor's part. While a process *holds* kills, the first one changes nothing but that; a second
-//! one, while the first is put off, abandons the hold. Otherwise a second kill adds nothing to the
-//! first.
+//! The scheduler counts kills and ends waits; the executor makes the process raise the kill. While
+//! a process *holds* kills, the first kill is deferred. A second one, while the first is deferred,
+//! cancels the hold. In all other cases a second kill has no effect.
 
 use crate::sched::process::Phase;
 use crate::sched::{KillOutcome, ProcessId, Scheduler, Wake, WakeReason};
@@ -46,7 +45,7 @@ impl<C> Scheduler<C> {
         self.deliver_kill(index)
     }
 
-    /// Whether a process is to die at its next safepoint: it was killed, and does not hold kills or
+    /// Whether a process must die at its next safepoint: it was killed, and does not hold kills or
     /// was killed again.
     #[inline]
     pub fn kill_is_due(&self, pid: ProcessId) -> bool {
@@ -55,23 +54,24 @@ impl<C> Scheduler<C> {
             .is_some_and(|index| self.processes[index].kill_is_due())
     }
 
-    /// 0: a process was not killed; 1: it was; 2: and again, while it put the first one off.
+    /// 0: a process was not killed. 1: it was. 2: it was killed again while it deferred the first
+    /// kill.
     pub fn kill_count(&self, pid: ProcessId) -> u32 {
         self.processes
             .find(pid)
             .map_or(0, |index| self.processes[index].kills)
     }
 
-    /// Begins or ends a hold. A kill that was put off is due when the hold ends, and may be put off
-    /// once more by another hold.
+    /// Begins or ends a hold. A deferred kill is due when the hold ends, and another hold may defer
+    /// it again.
     #[inline]
     pub fn set_kill_hold(&mut self, pid: ProcessId, holds: bool) {
         let Some(index) = self.processes.find_alive(pid) else {
             return;
         };
         let process = &mut self.processes[index];
-        // What was abandoned, by a second kill, is over: another hold, or the way back to a
-        // condition's mutex.
+        // A second kill cancelled the hold, or the relock of a condition's mutex. Now this is a new
+        // hold, or the end of that one.
         if process.holds_kills != holds {
             process.kills = process.kills.min(1);
         }
@@ -81,7 +81,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Takes back all kills of a process that lives on: it has been told, and has something left to
+    /// Cancels all kills of a process that lives on: it has raised them, and has something left to
     /// do.
     pub fn pardon(&mut self, pid: ProcessId) {
         if let Some(index) = self.processes.find_alive(pid) {
@@ -96,7 +96,7 @@ impl<C> Scheduler<C> {
             .is_some_and(|index| self.processes[index].holds_kills)
     }
 
-    /// Ends whatever blocks a process whose kill is due.
+    /// Ends any wait of a process whose kill is due.
     fn deliver_kill(&mut self, index: u32) -> KillOutcome {
         let killed = Wake::because(WakeReason::Killed);
         match self.processes[index].phase {
@@ -106,8 +106,8 @@ impl<C> Scheduler<C> {
                 KillOutcome::Woken
             }
             Phase::Halted => {
-                // A wait that ended while the process was suspended has given it something: that
-                // is not taken back, and the kill is seen at the next safepoint.
+                // A wait that ended while the process was suspended has a result. It is not
+                // revoked, and the process raises the kill at its next safepoint.
                 if !self.processes[index].has_wake {
                     self.processes[index].wake = killed;
                     self.processes[index].has_wake = true;
@@ -122,8 +122,8 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// A process that locks its mutex again after a condition's wait stays in the mutex's queue,
-    /// but for a second kill.
+    /// Ends a wait because of a kill. A process that is relocking its mutex after a condition's
+    /// wait stays in the mutex's queue, unless it was killed twice.
     fn end_wait_by_kill(&mut self, index: u32) {
         let process = &mut self.processes[index];
         if process.relock.is_some() && process.kills > 1 {

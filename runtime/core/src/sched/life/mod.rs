@@ -1,12 +1,12 @@
-//! The life of processes, and what is done to them from outside.
+//! The life of processes: start, end, and operations on other processes.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `spawn.rs` | spawn, exit, forget |
-//! | `join.rs` | waits for the end of others |
+//! | `join.rs` | waiting for the end of others; sleeping |
 //! | `suspend.rs`, `kill.rs`, `interrupt.rs` | stop a process, end it, end its wait |
 //! | `critical.rs` | sections in which no other process runs |
-//! | `fork.rs` | what is left of all in a fork's child |
+//! | `fork.rs` | the processes in a fork's child |
 
 pub(super) mod critical;
 pub(super) mod fork;

@@ -1,25 +1,25 @@
-//! How processes begin, end, and are forgotten.
+//! Spawning, ending and forgetting processes.
 
 use crate::sched::process::Phase;
 use crate::sched::slab::NIL;
 use crate::sched::{CarrierId, Priority, ProcessId, ProcessLimit, Scheduler, Wake, WakeReason};
 
-/// How a process begins.
+/// The options of a new process.
 #[derive(Clone, Copy, Debug)]
 pub struct SpawnOptions {
     /// How urgent it is.
     pub priority: Priority,
-    /// Whether it may be made to give way; if not, it must yield by itself.
+    /// Whether it may be preempted; if not, it must yield by itself.
     pub preemptible: bool,
-    /// Whether the program may end without it.
+    /// Whether the program may end before it.
     pub daemon: bool,
-    /// Whether its failure is kept quiet.
+    /// Whether its failure is not reported.
     pub quiet: bool,
-    /// Whether it begins suspended.
+    /// Whether it is suspended at first.
     pub suspended: bool,
-    /// The only carrier on which it is to run.
+    /// The only carrier that it may run on.
     pub pin: Option<CarrierId>,
-    /// The guest's record of it.
+    /// The guest's own record of it.
     pub user_data: usize,
 }
 
@@ -38,8 +38,8 @@ impl Default for SpawnOptions {
 }
 
 impl<C> Scheduler<C> {
-    /// A new process, runnable at the back of its level, or suspended. Whether the current one has
-    /// to give way to it, `current_should_yield` says.
+    /// Creates a process: runnable at the back of its level, or suspended. Afterwards
+    /// `current_should_yield` says whether the current process must give way to it.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl<C> Scheduler<C> {
         Ok(self.processes.id(index))
     }
 
-    /// A new process for a timer: nobody sees it until it is fired.
+    /// Creates a process for a timer. It is not listed until the timer fires it.
     ///
     /// # Errors
     ///
@@ -69,8 +69,8 @@ impl<C> Scheduler<C> {
         Ok(self.processes.id(index))
     }
 
-    /// The current process ends: its mutexes go to those who wait for them, its joiners are woken,
-    /// and nobody is current. Returns who it was.
+    /// Ends the current process. Its locks go to their next waiters, its joiners are woken, and no
+    /// process is current. Returns the ended process.
     ///
     /// ```
     /// use baton_core::sched::{Scheduler, SpawnOptions, State};
@@ -102,8 +102,8 @@ impl<C> Scheduler<C> {
         Some(pid)
     }
 
-    /// Ends a process that was spawned and has not run: nothing of it is on any stack. Says whether
-    /// it was one.
+    /// Ends a process that was spawned and has not run, so that it is on no stack. Returns whether
+    /// it was such a process.
     pub fn end_unstarted(&mut self, pid: ProcessId) -> bool {
         let Some(index) = self.processes.find_alive(pid) else {
             return false;
@@ -125,9 +125,9 @@ impl<C> Scheduler<C> {
         true
     }
 
-    /// Gives the slot of a dead process back, with its payload; or that of a prepared one that no
-    /// timer fires any more. Its ids are stale from here on. Does nothing, and says so, for any
-    /// other.
+    /// Frees the slot and the payload of a dead process, or of a prepared one that no timer fires
+    /// any more. Its ids are stale afterwards. Does nothing for any other process. Returns whether
+    /// it did.
     pub fn forget(&mut self, pid: ProcessId) -> bool {
         let Some(index) = self.processes.find(pid) else {
             return false;
@@ -143,19 +143,19 @@ impl<C> Scheduler<C> {
         true
     }
 
-    /// How many processes there are, the dead and the prepared ones not counted.
+    /// How many processes live; dead and prepared ones are not counted.
     #[inline]
     pub fn live_count(&self) -> usize {
         self.live as usize
     }
 
-    /// How many of them the end of the program waits for.
+    /// How many living processes are no daemons: the program's end waits for them.
     #[inline]
     pub fn live_non_daemon_count(&self) -> usize {
         self.live_non_daemons as usize
     }
 
-    /// A timer fires a prepared process: it begins to live.
+    /// Starts a prepared process, as its timer fires.
     pub(in crate::sched) fn fire(&mut self, index: u32) {
         self.begin_life(index);
         if self.processes[index].suspended {
@@ -165,14 +165,14 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// A prepared process will never be fired: it is dead without having lived.
+    /// Ends a prepared process that will never be fired.
     pub(in crate::sched) fn discard_prepared(&mut self, index: u32) {
         self.set_phase(index, Phase::Dead);
         self.detach(index);
         self.release_joiners(index);
     }
 
-    /// Whether there may be one more process.
+    /// Checks that one more process is allowed.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
-//! Suspending and resuming: beside everything else that a process may be doing.
+//! Suspending and resuming a process, whatever else its state is.
 //!
-//! A wait goes on while the process is suspended. When it ends, the process stops in the phase
+//! A wait continues while the process is suspended. When it ends, the process stays in the phase
 //! `Halted`, with its wake unread, until it is resumed.
 
 use crate::sched::process::Phase;
@@ -26,8 +26,8 @@ impl<C> Scheduler<C> {
         if matches!(self.processes[index].phase, Phase::Ready | Phase::Aside) {
             self.leave_run_queue(index);
             self.set_phase(index, Phase::Halted);
-            // It may have given way in the middle of a foreign function: who needs its carrier does
-            // not wait until it is resumed.
+            // It may have given way in the middle of a foreign function. Processes that need its
+            // carrier must not wait until it is resumed.
             if let Some(carrier) = self.processes[index].pinned {
                 self.release(carrier, pid);
             }
@@ -42,7 +42,7 @@ impl<C> Scheduler<C> {
         SuspendOutcome::CurrentMustSwitch
     }
 
-    /// Lets a suspended process go on.
+    /// Resumes a suspended process.
     pub fn resume(&mut self, pid: ProcessId) -> ResumeOutcome {
         let Some(index) = self.processes.find_alive(pid) else {
             return ResumeOutcome::Dead;

@@ -1,11 +1,11 @@
-//! What happened since the VM began.
+//! Counts of scheduler events since the VM began.
 
 use crate::sched::Scheduler;
 
 /// Counts since the VM began; they wrap after centuries.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct SchedCounters {
-    /// Another process than the last one was chosen.
+    /// Decisions that chose another process than the last one.
     pub switches: u64,
     /// Of these: because the current process yielded.
     pub yields: u64,
@@ -17,7 +17,7 @@ pub struct SchedCounters {
     pub wakes: u64,
     /// Of these: because the deadline came first.
     pub timeouts: u64,
-    /// Of these: sleeps that were slept to their end.
+    /// Of these: sleeps that lasted to their end.
     pub sleeps: u64,
     /// Kills of living processes.
     pub kills: u64,
@@ -27,13 +27,13 @@ pub struct SchedCounters {
     pub ended: u64,
     /// Processes fired by timers.
     pub timers_fired: u64,
-    /// Firings left out because they were late or the last one still lived.
+    /// Firings that were skipped, because they were late or the last process still lived.
     pub timers_skipped: u64,
-    /// Foreign calls that the VM went on without.
+    /// Foreign calls that were retaken: the VM ran other processes meanwhile.
     pub foreign_calls: u64,
     /// Processes kept aside because their native thread was occupied.
     pub kept_aside: u64,
-    /// Priorities lent to the owner of a mutex.
+    /// Priorities inherited by the owner of a lock.
     pub priorities_inherited: u64,
 }
 

@@ -1,10 +1,9 @@
-//! Cycles of locks: processes that wait for each other's mutexes, and so for ever.
+//! Detects cycles of locks: processes that wait for each other's locks, and so for ever.
 //!
-//! A process looks for one before it waits: it follows the holders of what it wants, and what they
-//! wait for, back to itself. Only waits that nothing else can end count: those of one lock, without
-//! a deadline. So a cycle in which a wait has a timeout is none, and neither is one through a
-//! select of several cases. Whoever holds a lock and waits for something else ends the search
-//! there.
+//! A process searches before it waits. It follows the holders of the wanted lock, and the locks
+//! that these wait for, back to itself. Only waits that nothing else can end count: for one lock,
+//! without a deadline. So a cycle with a timeout is none, and neither is one through a select of
+//! several cases. The search ends at a process that holds a lock and waits for something else.
 
 use crate::sched::process::Phase;
 use crate::sched::slab::NIL;
@@ -12,7 +11,7 @@ use crate::sched::time::deadlines::Owner;
 use crate::sched::wait::waiters::Kind;
 use crate::sched::{Blocker, ProcessId, RwLockId, Scheduler};
 
-/// Waits that a search follows at most. A longer cycle is not found.
+/// The most waits that one search follows. A longer cycle is not found.
 const MOST_FOLLOWED: usize = 10_000;
 
 /// One part of a cycle.
@@ -20,22 +19,22 @@ const MOST_FOLLOWED: usize = 10_000;
 pub struct Link {
     /// A process.
     pub process: ProcessId,
-    /// What it waits for: the next one of the cycle holds it.
+    /// What it waits for: the next process of the cycle holds it.
     pub waits_for: Blocker,
 }
 
-/// A wait that was followed.
+/// A wait that the search has followed.
 struct Step {
     process: u32,
     waits_for: Blocker,
-    /// The step that led here.
+    /// The step before this one.
     before: usize,
 }
 
 impl<C> Scheduler<C> {
-    /// The cycle that the current process closes if it waits, without a deadline, for a mutex or a
-    /// lock for readers and writers. The current process comes first, and each one after a process
-    /// that waits for what it holds.
+    /// The cycle that the current process would close by waiting for a lock without a deadline. The
+    /// current process comes first. Each process is followed by the holder of the lock that it
+    /// waits for.
     ///
     /// ```
     /// use baton_core::sched::{Attempt, Blocker, Deadline, Scheduler, SpawnOptions};

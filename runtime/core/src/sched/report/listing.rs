@@ -1,4 +1,4 @@
-//! What can be seen of a process from outside.
+//! The state of a process, as seen from outside.
 
 use crate::sched::process::{Phase, Process};
 use crate::sched::slab::NIL;
@@ -8,49 +8,49 @@ use crate::sched::{
     SemaphoreId, State, TimerId, WaitQueueId,
 };
 
-/// What a process waits for: for reports.
+/// What a process waits for; for reports.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Blocker {
     /// A time.
     Sleep,
-    /// The end of another process.
+    /// The end of a process.
     Join(ProcessId),
-    /// The end of all others.
+    /// The end of all other processes.
     Rest,
     /// An alarm.
     Alarm(TimerId),
     /// A semaphore.
     Semaphore(SemaphoreId),
-    /// A mutex; `mutex_owner` says whose it is.
+    /// A mutex; see `mutex_owner`.
     Mutex(MutexId),
     /// A condition.
     Condition(ConditionId),
     /// An event.
     Event(EventId),
-    /// To read under a lock.
+    /// A lock, for reading.
     Read(RwLockId),
-    /// To write under a lock.
+    /// A lock, for writing.
     Write(RwLockId),
-    /// The others at a barrier.
+    /// The other processes at a barrier.
     Barrier(BarrierId),
-    /// To send to a channel.
+    /// Room in a channel.
     Send(ChannelId),
-    /// To receive from a channel.
+    /// A value from a channel.
     Receive(ChannelId),
-    /// One of several cases, this many.
+    /// One of several cases; their number.
     Select(usize),
-    /// A bare queue.
+    /// A plain wait queue.
     Queue(WaitQueueId),
-    /// A descriptor, by its number.
+    /// A descriptor.
     Descriptor(u32),
-    /// One of several descriptors, this many.
+    /// One of several descriptors; their number.
     Descriptors(usize),
-    /// The native thread that it has to run on, where another process is out.
+    /// The native thread that it must run on, while another process is out there.
     Thread(CarrierId),
 }
 
 impl<C> Scheduler<C> {
-    /// What a process is doing.
+    /// The state of a process.
     pub fn state(&self, pid: ProcessId) -> State {
         let Some(index) = self.processes.find_alive(pid) else {
             return State::Dead;
@@ -128,7 +128,7 @@ impl<C> Scheduler<C> {
         self.blocker_of(node)
     }
 
-    /// What a process waits for, one for each case of a select, the last case first.
+    /// What a process waits for: one item per case of a select, the last case first.
     pub fn blockers(&self, pid: ProcessId) -> impl Iterator<Item = Blocker> + '_ {
         let index = self.processes.find(pid).into_iter();
         index
@@ -136,8 +136,8 @@ impl<C> Scheduler<C> {
             .filter_map(|node| self.blocker_of(node))
     }
 
-    /// The processes that hold what is waited for: the owner of a mutex, or all inside of a lock
-    /// for readers and writers.
+    /// The processes that hold a lock: the owner of a mutex, or all processes inside a lock for
+    /// readers and writers.
     pub fn holders(&self, blocker: Blocker) -> impl Iterator<Item = ProcessId> + '_ {
         self.holders_of(blocker)
             .map(|index| self.processes.id(index))
@@ -234,29 +234,29 @@ impl<C> Scheduler<C> {
             })
     }
 
-    /// Whether the program may end without a process.
+    /// Whether a process is a daemon: the program may end before it.
     pub fn is_daemon(&self, pid: ProcessId) -> bool {
         self.ask(pid, |process| process.daemon)
     }
 
-    /// Whether the failure of a process is kept quiet.
+    /// Whether the failure of a process is not reported.
     pub fn is_quiet(&self, pid: ProcessId) -> bool {
         self.ask(pid, |process| process.quiet)
     }
 
-    /// Whether a process may be made to give way.
+    /// Whether a process may be preempted.
     #[inline]
     pub fn is_preemptible(&self, pid: ProcessId) -> bool {
         self.ask(pid, |process| process.preemptible)
     }
 
-    /// The same of the current process.
+    /// Whether the current process may be preempted.
     #[inline]
     pub fn current_is_preemptible(&self) -> Option<bool> {
         (self.current != NIL).then(|| self.processes[self.current].preemptible)
     }
 
-    /// Says whether a process may be made to give way.
+    /// Sets whether a process may be preempted.
     pub fn set_preemptible(&mut self, pid: ProcessId, preemptible: bool) {
         if let Some(index) = self.processes.find(pid) {
             self.processes[index].preemptible = preemptible;
@@ -277,7 +277,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// The guest's record of it; 0 for a forgotten process.
+    /// The guest's record of a process; 0 if it was forgotten.
     #[inline]
     pub fn user_data(&self, pid: ProcessId) -> usize {
         self.processes
@@ -285,28 +285,28 @@ impl<C> Scheduler<C> {
             .map_or(0, |index| self.processes[index].user_data)
     }
 
-    /// Changes the guest's record of it.
+    /// Sets the guest's record of a process.
     pub fn set_user_data(&mut self, pid: ProcessId, user_data: usize) {
         if let Some(index) = self.processes.find(pid) {
             self.processes[index].user_data = user_data;
         }
     }
 
-    /// What the executor keeps with a process; `None` once it was taken or the process forgotten.
+    /// The executor's data of a process; `None` once it was taken or the process forgotten.
     #[inline]
     pub fn payload(&self, pid: ProcessId) -> Option<&C> {
         let index = self.processes.find(pid)?;
         self.payloads[index as usize].as_ref()
     }
 
-    /// As [`Scheduler::payload`], to be changed.
+    /// As [`Scheduler::payload`], mutable.
     #[inline]
     pub fn payload_mut(&mut self, pid: ProcessId) -> Option<&mut C> {
         let index = self.processes.find(pid)?;
         self.payloads[index as usize].as_mut()
     }
 
-    /// Takes what the executor keeps with a process.
+    /// Takes the executor's data of a process.
     pub fn take_payload(&mut self, pid: ProcessId) -> Option<C> {
         let index = self.processes.find(pid)?;
         self.payloads[index as usize].take()

@@ -1,4 +1,4 @@
-//! What is seen of the scheduler from outside.
+//! Reports on the scheduler's state.
 //!
 //! | file | what it does |
 //! |---|---|

@@ -1,12 +1,11 @@
-//! Names of the things that processes wait for: for reports.
+//! Names of the objects that processes wait for; for reports.
 //!
-//! Few objects have one, so the names are kept apart from the objects.
+//! Few objects have a name, so names are kept apart from the objects.
 
 use crate::sched::{Blocker, Scheduler};
 
 impl<C> Scheduler<C> {
-    /// Names what some process waits for or may come to wait for; an empty text takes the name
-    /// away.
+    /// Names an object that processes may wait for. An empty name removes it.
     ///
     /// ```
     /// use baton_core::sched::{Blocker, Scheduler};
@@ -27,13 +26,13 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// The name of what a process waits for, if it was given one.
+    /// The name of an object, if it has one.
     pub fn name_of(&self, object: Blocker) -> Option<&str> {
         self.names.get(&object_of(object)).map(AsRef::as_ref)
     }
 }
 
-/// One key for each object, whatever is waited for there.
+/// One key for each object, whatever a process waits for there.
 fn object_of(blocker: Blocker) -> Blocker {
     match blocker {
         Blocker::Send(channel) => Blocker::Receive(channel),

@@ -1,15 +1,17 @@
-//! Native threads as the scheduler sees them: who can run only where, and who is out there.
+//! Native threads in the scheduler: processes that may run on one thread only, and occupied
+//! threads.
 //!
 //! A process with foreign frames (*pinned*), or one that the user bound, runs on one carrier only.
-//! While another process is out in a foreign call on that carrier, it is *occupied*: the process is
-//! runnable but cannot be chosen, and is kept aside in the carrier's own ring until it is vacated.
+//! While another process is out in a foreign call on that carrier, the carrier is *occupied*. The
+//! first process is then runnable but cannot be chosen. It is kept aside in the carrier's own ring
+//! until the carrier is vacated.
 //!
-//! Some carriers have names, by which users bind processes to them. The scheduler counts who is
-//! bound, and says when nobody is any more.
+//! Some carriers have names, by which users bind processes to them. The scheduler counts the bound
+//! processes, and lists the carriers that have none any more.
 //!
-//! A pinned process that comes back is in the middle of a foreign function, which may have left
-//! something in the thread's own storage that it looks at before it returns (an error queue, say).
-//! So the carrier continues it before it runs any other process.
+//! A pinned process that comes back is in the middle of a foreign function. That function may use
+//! thread-local state, such as an error queue, before it returns. So the carrier continues this
+//! process before it runs any other.
 
 use super::run_queue::{self, bit};
 use crate::sched::process::Phase;
@@ -21,9 +23,9 @@ use crate::sched::{CarrierId, ProcessId, Scheduler};
 pub(in crate::sched) struct Carrier {
     /// The process that is out on it, or `NIL`.
     pub(in crate::sched) occupant: u32,
-    /// The pinned process that has come back from a call on it and not gone on yet, or `NIL`.
+    /// The pinned process that has come back from a call here and not continued yet, or `NIL`.
     pub(in crate::sched) returned: u32,
-    /// The ring of those kept aside.
+    /// The ring of the processes kept aside.
     pub(in crate::sched) aside: u32,
     /// The first of the processes that run only here, in `carrier_next` and `carrier_prev`.
     pub(super) attached: u32,
@@ -31,7 +33,7 @@ pub(in crate::sched) struct Carrier {
     pub(in crate::sched) bound: u32,
     /// How many processes have foreign frames here.
     pub(in crate::sched) pinned: u32,
-    /// It is only for those that are bound to it.
+    /// It is reserved for its bound processes.
     pub(in crate::sched) is_named: bool,
 }
 
@@ -48,11 +50,11 @@ impl Carrier {
 }
 
 impl<C> Scheduler<C> {
-    /// How many carriers there can be. Ids from here on are taken for no carrier at all.
+    /// The most carriers. Ids from here on count as no carrier at all.
     pub const MOST_CARRIERS: u32 = 1 << 16;
 
-    /// The only carrier on which a process can run: where its foreign frames are, else where the
-    /// user bound it.
+    /// The only carrier on which a process can run: that of its foreign frames, else the one that
+    /// the user bound it to.
     #[inline]
     pub fn effective_carrier(&self, pid: ProcessId) -> Option<CarrierId> {
         let process = &self.processes[self.processes.find(pid)?];
@@ -69,8 +71,8 @@ impl<C> Scheduler<C> {
         self.processes[self.processes.find(pid)?].pinned
     }
 
-    /// Binds a process to a carrier, or sets it free. The current process goes on running; the
-    /// caller sees to it that it moves.
+    /// Binds a process to a carrier, or frees it. If it is the current process, it continues to
+    /// run; the caller must move it.
     pub fn set_pin(&mut self, pid: ProcessId, carrier: Option<CarrierId>) {
         if let Some(index) = self.processes.find_alive(pid) {
             self.change_pin(index, carrier);
@@ -78,7 +80,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Says where a process has foreign frames, if it has any.
+    /// Sets the carrier with a process's foreign frames; `None`: it has none.
     pub fn set_pinned(&mut self, pid: ProcessId, carrier: Option<CarrierId>) {
         if let Some(index) = self.processes.find_alive(pid) {
             self.change_pinned(index, carrier);
@@ -86,7 +88,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Keeps a carrier for those that are bound to it, or lets it be as others.
+    /// Reserves a carrier for its bound processes, or ends that.
     pub fn set_named(&mut self, carrier: CarrierId, is_named: bool) {
         if let Some(place) = self.carrier_place(carrier)
             && std::mem::replace(&mut self.carriers[place].is_named, is_named) != is_named
@@ -98,18 +100,18 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Whether a carrier is only for those that are bound to it.
+    /// Whether a carrier is reserved for its bound processes.
     #[inline]
     pub fn is_named(&self, carrier: CarrierId) -> bool {
         self.known(carrier).is_some_and(|carrier| carrier.is_named)
     }
 
-    /// How many carriers are only for those that are bound to them.
+    /// How many carriers are reserved for their bound processes.
     pub fn named_count(&self) -> usize {
         self.named_carriers
     }
 
-    /// How many of these have nobody out.
+    /// How many of the reserved carriers are not occupied.
     pub fn named_and_vacant_count(&self) -> usize {
         match self.named_carriers {
             0 => 0,
@@ -120,7 +122,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// A carrier with a name to which nobody is bound any more, if there is one.
+    /// A reserved carrier to which no process is bound any more, if there is one.
     #[inline]
     pub fn next_unbound(&mut self) -> Option<CarrierId> {
         while let Some(place) = self.unbound.pop() {
@@ -143,8 +145,8 @@ impl<C> Scheduler<C> {
             .is_some_and(|carrier| carrier.pinned > 0)
     }
 
-    /// A process is out on a carrier: the others that need it are kept aside. A carrier has one
-    /// occupant; the one before is forgotten.
+    /// Makes a process the occupant of a carrier: other processes that need the carrier are kept
+    /// aside. The occupant before it is forgotten.
     pub fn occupy(&mut self, carrier: CarrierId, pid: ProcessId) {
         let Some(index) = self.processes.find_alive(pid) else {
             return;
@@ -156,7 +158,8 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Nobody is out on a carrier any more: those kept aside are runnable again, in order.
+    /// Removes the occupant of a carrier. The processes that were kept aside are runnable again, in
+    /// order.
     pub fn vacate(&mut self, carrier: CarrierId) {
         let Some(place) = self.carrier_place(carrier) else {
             return;
@@ -175,7 +178,7 @@ impl<C> Scheduler<C> {
         (occupant != NIL).then(|| self.processes.id(occupant))
     }
 
-    /// Nobody else is kept from a carrier for `pid`, if anybody was.
+    /// Removes `pid` as the occupant of a carrier, if it is that.
     pub fn release(&mut self, carrier: CarrierId, pid: ProcessId) {
         if self.occupant(carrier) == Some(pid) {
             self.vacate(carrier);
@@ -192,9 +195,8 @@ impl<C> Scheduler<C> {
         self.carriers.get(carrier.0 as usize)
     }
 
-    /// The VM goes on without a runnable process, which is out in a foreign call on `carrier`: if
-    /// it was the current one, nobody is current. Does nothing, and says so, if it was not
-    /// runnable.
+    /// Marks a runnable process as out in a foreign call on `carrier`. If it was current, no
+    /// process is current. Does nothing if it was not runnable. Returns whether it did.
     pub fn begin_foreign(&mut self, pid: ProcessId, carrier: CarrierId) -> bool {
         let Some(index) = self.processes.find_alive(pid) else {
             return false;
@@ -213,8 +215,8 @@ impl<C> Scheduler<C> {
         true
     }
 
-    /// The foreign call has returned: its carrier is free, and the process is runnable at the back
-    /// of its level (or stays where it is, if it was suspended). Says whether it was out at all.
+    /// Marks a foreign call as returned: its carrier is free, and the process is runnable at the
+    /// back of its level (a suspended process stays suspended). Returns whether it was out.
     pub fn end_foreign(&mut self, pid: ProcessId) -> bool {
         let Some(index) = self.processes.find(pid) else {
             return false;
@@ -240,9 +242,9 @@ impl<C> Scheduler<C> {
         true
     }
 
-    /// Makes current, whatever its priority, the process that a carrier has to continue before it
-    /// runs any other. `None`: there is none, or it is suspended, or the current process is in a
-    /// critical section.
+    /// Makes current, whatever its priority, the process that a carrier must continue before any
+    /// other. `None`: there is none, it is suspended, or the current process is in a critical
+    /// section.
     pub fn schedule_returned(&mut self, carrier: CarrierId) -> Option<ProcessId> {
         let index = self.carriers.get(carrier.0 as usize)?.returned;
         if index == NIL || self.is_critical() || self.processes[index].phase != Phase::Ready {
@@ -260,14 +262,14 @@ impl<C> Scheduler<C> {
         self.count_of(Phase::Foreign)
     }
 
-    /// How many runnable processes wait for their native threads.
+    /// How many runnable processes are kept aside.
     #[inline]
     pub fn kept_aside_count(&self) -> usize {
         self.count_of(Phase::Aside)
     }
 
-    /// The carriers that others wait for: each with its occupant, and the first process that is
-    /// kept aside for it.
+    /// The carriers that processes are kept aside for: each with its occupant and the first of
+    /// those processes.
     pub fn held_carriers(&self) -> impl Iterator<Item = (CarrierId, ProcessId, ProcessId)> + '_ {
         let numbered = self.carriers.iter().enumerate();
         let held = numbered.filter(|(_, carrier)| carrier.aside != NIL && carrier.occupant != NIL);
@@ -277,7 +279,7 @@ impl<C> Scheduler<C> {
         })
     }
 
-    /// Whether somebody else is out on the carrier that a process needs.
+    /// Whether another process is out on the carrier that a process needs.
     pub(in crate::sched) fn must_stay_aside(&self, index: u32) -> bool {
         match self.carriers.get(self.processes[index].carrier as usize) {
             Some(carrier) => carrier.occupant != NIL && carrier.occupant != index,
@@ -285,7 +287,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Adds a runnable process to those that its carrier keeps aside.
+    /// Keeps a runnable process aside for its carrier.
     #[cold]
     pub(super) fn put_aside(&mut self, index: u32) {
         self.set_phase(index, Phase::Aside);
@@ -295,7 +297,7 @@ impl<C> Scheduler<C> {
         run_queue::push_back(&mut self.processes.slots, ring, index);
     }
 
-    /// Takes a process out of those kept aside.
+    /// Takes a process out of its carrier's ring.
     #[cold]
     pub(super) fn leave_aside(&mut self, index: u32) {
         let place = self.processes[index].carrier as usize;
@@ -303,7 +305,7 @@ impl<C> Scheduler<C> {
         run_queue::remove(&mut self.processes.slots, ring, index);
     }
 
-    /// A process ends: it needs no carrier any more, and no turn.
+    /// Removes an ending process from its carrier.
     pub(in crate::sched) fn detach(&mut self, index: u32) {
         self.forget_due_time(index);
         self.change_pin(index, None);
@@ -311,7 +313,7 @@ impl<C> Scheduler<C> {
         self.move_to_carrier(index, NIL);
     }
 
-    /// In a fork's child: no carrier is known, and `index` is bound and pinned to those given.
+    /// Forgets all carriers in a fork's child, and binds and pins `index` to the given ones.
     pub(in crate::sched) fn forget_carriers(
         &mut self,
         index: u32,
@@ -360,7 +362,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Lists a process with the carrier it needs now.
+    /// Lists a process with the carrier that it needs now.
     fn attach(&mut self, index: u32) {
         let process = &self.processes[index];
         let place = process
@@ -408,8 +410,8 @@ impl<C> Scheduler<C> {
         process.carrier_prev = NIL;
     }
 
-    /// Moves those that need a carrier, and may not be chosen now, from the run queue aside. Each
-    /// level is walked in order, so that they are kept in order.
+    /// Keeps aside the processes that need a carrier and may not be chosen now. Each level is
+    /// walked in order, so that their order is kept.
     fn put_attached_aside(&mut self, place: u32) {
         let mut levels = 0;
         let mut index = self.carriers[place as usize].attached;
@@ -443,7 +445,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// The place of a carrier in the table, which grows to it; `None` beyond the limit.
+    /// The place of a carrier in the table, which grows as needed. `None` beyond the limit.
     fn carrier_place(&mut self, carrier: CarrierId) -> Option<usize> {
         if carrier.0 >= Self::MOST_CARRIERS {
             return None;

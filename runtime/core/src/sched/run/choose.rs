@@ -1,24 +1,25 @@
-//! Who runs next.
+//! Choosing the next process.
 
 use crate::sched::process::{NO_DUE_TIME, Phase};
 use crate::sched::slab::NIL;
 use crate::sched::{Next, Preemption, Priority, ProcessId, Scheduler};
 
-/// Who could run instead of the current process, or at all if there is none.
+/// Whether other processes could run instead of the current one, or at all if there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunQueueSummary {
-    /// Somebody.
+    /// At least one process is runnable.
     pub runnable: bool,
-    /// One that is as urgent, or more: a yield would let it run.
+    /// A process that is as urgent or more urgent is runnable: a yield would run it.
     pub rivals: bool,
-    /// One that is more urgent.
+    /// A more urgent process is runnable.
     pub outranked: bool,
 }
 
-/// So many processes may be skipped before one runs.
+/// The most processes that one decision skips.
 const MOST_SKIPPED: usize = 1000;
 
-/// So many processes at the front are chosen from: to find one takes as many steps.
+/// The most processes at the front of a level that a shuffle chooses from. A choice takes as many
+/// steps.
 const MOST_SHUFFLED: usize = 1000;
 
 impl<C> Scheduler<C> {
@@ -37,7 +38,8 @@ impl<C> Scheduler<C> {
         self.run(head)
     }
 
-    /// The current process goes to the back of its level. `Same` if no other is as urgent.
+    /// Moves the current process to the back of its level, and chooses. `Same` if no other process
+    /// is as urgent.
     ///
     /// ```
     /// use baton_core::sched::{Scheduler, Next, SpawnOptions};
@@ -60,7 +62,7 @@ impl<C> Scheduler<C> {
         next
     }
 
-    /// The process that runs next if the current one gives way now.
+    /// The process that would run next if the current one gave way now.
     pub fn next_in_ring(&self) -> Option<ProcessId> {
         let level = self.run_queue.top();
         if level == 0 {
@@ -75,9 +77,9 @@ impl<C> Scheduler<C> {
         Some(self.processes.id(next))
     }
 
-    /// How many could be brought to the front by [`Scheduler::shuffle`]: the runnable of the most
-    /// urgent level, the current one left out; at most a thousand are counted. Where processes have
-    /// due times, these say who is next, and there is none.
+    /// From how many processes [`Scheduler::shuffle`] can choose: the runnable ones of the most
+    /// urgent level, without the current one, at most a thousand. 0 where processes have due times,
+    /// as these decide the order.
     pub fn shuffle_count(&self) -> usize {
         let level = self.run_queue.top();
         if level == 0 || self.with_due_time > 0 {
@@ -96,9 +98,9 @@ impl<C> Scheduler<C> {
         count
     }
 
-    /// Brings a runnable process of the most urgent level to the front: of those that
-    /// [`Scheduler::shuffle_count`] counts, the one that has so many others before it. For runs in
-    /// which the order of equals is to be another one each time.
+    /// Moves a process to the front of the most urgent level: the one with `before` others before
+    /// it, among those that [`Scheduler::shuffle_count`] counts. For runs that vary the order of
+    /// equals.
     pub fn shuffle(&mut self, before: usize) {
         if before >= self.shuffle_count() {
             return;
@@ -130,7 +132,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// The current process is made to give way.
+    /// Makes the current process give way, for the given cause.
     ///
     /// ```
     /// use baton_core::sched::{Scheduler, Next, Preemption, Priority, SpawnOptions};
@@ -162,10 +164,12 @@ impl<C> Scheduler<C> {
     }
 
     /// As [`Scheduler::preempt_current`] at the end of a slice, but skips processes with a deficit:
-    /// each of them is charged by `skip` instead of running. The current process is the last to be
-    /// asked: `Same` if all others are skipped, and it is not. At most a thousand are skipped, then
-    /// the next one runs. A process with a raised priority is not skipped, as another one waits for
-    /// it. None is skipped where a more urgent process is next, or due times order the processes.
+    /// `skip` charges each of them instead. The current process is checked last: `Same` if all
+    /// others are skipped and it is not.
+    ///
+    /// - At most a thousand are skipped, then the next one runs.
+    /// - A process with a raised priority is not skipped, as another process waits for it.
+    /// - None is skipped if a more urgent process is next, or if due times order the processes.
     ///
     /// ```
     /// use baton_core::sched::{Scheduler, Next, SpawnOptions};
@@ -200,8 +204,9 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Skips the current process, which has been chosen but has not run yet, and others after it,
-    /// as at [the end of a slice](Scheduler::end_slice). Answers which process is current then.
+    /// Skips the current process, which has been chosen but has not run yet, if it has a deficit,
+    /// and then others after it, as at [the end of a slice](Scheduler::end_slice). Returns the
+    /// current process.
     ///
     /// ```
     /// use baton_core::sched::{Scheduler, SpawnOptions};
@@ -224,7 +229,7 @@ impl<C> Scheduler<C> {
         self.current()
     }
 
-    /// Whether the next process is simply the next in its ring.
+    /// Whether the next process is simply the next one in the ring of `current`.
     fn may_rotate(&self, current: u32) -> bool {
         let process = &self.processes[current];
         let level = process.priority.get();
@@ -234,7 +239,8 @@ impl<C> Scheduler<C> {
             && self.run_queue.head(level) == current
     }
 
-    /// From `first` on, round and round; it is the head of its level then.
+    /// The first process that is not skipped, from `first` on around the ring. It becomes the head
+    /// of its level.
     fn first_not_skipped(
         &mut self,
         first: u32,
@@ -256,8 +262,9 @@ impl<C> Scheduler<C> {
         chosen
     }
 
-    /// The current process goes to the back of its level, and `pid` runs: if it is runnable and
-    /// nobody is more urgent than it; else as [`Scheduler::yield_current`].
+    /// Moves the current process to the back of its level, and runs `pid`. If `pid` is not
+    /// runnable, or another process is more urgent than it, this acts like
+    /// [`Scheduler::yield_current`].
     pub fn yield_to(&mut self, pid: ProcessId) -> Next {
         match self.processes.find(pid) {
             Some(index) if self.current == NIL || index != self.current => {
@@ -273,8 +280,9 @@ impl<C> Scheduler<C> {
         self.run_directly(pid.index)
     }
 
-    /// Runs `pid` instead of the current process, which keeps its place, whatever their priorities:
-    /// for a scheduler that the user wrote. If `pid` is not runnable, as [`Scheduler::schedule`].
+    /// Runs `pid` instead of the current process, whatever their priorities; the latter keeps its
+    /// place. For schedulers that users write. If `pid` is not runnable, this acts like
+    /// [`Scheduler::schedule`].
     pub fn switch_to(&mut self, pid: ProcessId) -> Next {
         match self.processes.find(pid) {
             Some(index) if index == self.current => Next::Same,
@@ -283,14 +291,14 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Nobody is current any more; the one that was stays at the head of its level. For handing the
-    /// VM over.
+    /// Leaves no process current. The process that was current stays at the head of its level. For
+    /// a hand-over of the VM.
     pub fn relinquish_current(&mut self) {
         self.clear_current();
     }
 
-    /// Whether a process more urgent than the current one is runnable (or any, if nobody is
-    /// current). Whether the current one lets itself be preempted is the caller's to ask.
+    /// Whether a process more urgent than the current one is runnable (or any, if none is current).
+    /// The caller checks whether the current one may be preempted.
     #[inline]
     pub fn current_should_yield(&self) -> bool {
         if self.current == NIL {
@@ -299,7 +307,7 @@ impl<C> Scheduler<C> {
         self.run_queue.top() > self.processes[self.current].priority.get()
     }
 
-    /// Who could run instead of the current process.
+    /// The run-queue summary: whether other processes could run.
     #[inline]
     pub fn run_queue_summary(&self) -> RunQueueSummary {
         let top = self.run_queue.top();
@@ -321,21 +329,21 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// A number that stays the same as long as nothing changes by which others decide when the
-    /// current process is to be interrupted: who is runnable, the deadlines, who may be preempted.
+    /// A number that changes whenever a preemption decision may change: with the runnable
+    /// processes, the deadlines, and the preemptible flags.
     #[inline]
     pub fn changes(&self) -> u64 {
         self.run_queue.changes() + self.deadlines.changes() + self.preemptible_changes
     }
 
-    /// How many processes could be chosen now, the current one not counted.
+    /// How many processes could be chosen now, without the current one.
     #[inline]
     pub fn runnable_count(&self) -> usize {
         let is_ready = self.current != NIL && self.processes[self.current].phase == Phase::Ready;
         self.count_of(Phase::Ready) - usize::from(is_ready)
     }
 
-    /// The priority of the most urgent process that could be chosen, the current one not counted.
+    /// The priority of the most urgent process that could be chosen, without the current one.
     pub fn most_urgent_runnable(&self) -> Option<Priority> {
         let top = self.run_queue.top();
         if self.current == NIL {
@@ -349,7 +357,7 @@ impl<C> Scheduler<C> {
         Priority::new(self.run_queue.top_below(top))
     }
 
-    /// ThreadQueue the ring of the current process, and chooses.
+    /// Rotates the ring of the current process by one, and chooses.
     #[inline]
     fn rotate(&mut self) -> Next {
         let current = self.current;
@@ -371,7 +379,8 @@ impl<C> Scheduler<C> {
         self.run(next)
     }
 
-    /// Somebody is more urgent than the current process, or it is kept aside, or has a due time.
+    /// As [`Scheduler::rotate`], if another process is more urgent, or the current one is kept
+    /// aside or has a due time.
     #[cold]
     fn rotate_among_unequals(&mut self) -> Next {
         self.move_current_to_back();
@@ -393,7 +402,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Puts a runnable process at the head of its level, and runs it.
+    /// Moves a runnable process to the head of its level, and runs it.
     fn run_directly(&mut self, index: u32) -> Next {
         self.run_queue.remove(&mut self.processes.slots, index);
         self.run_queue.push_front(&mut self.processes.slots, index);
@@ -413,7 +422,7 @@ impl<C> Scheduler<C> {
         Next::Other(self.processes.id(index))
     }
 
-    /// Nobody is current.
+    /// Leaves no process current.
     #[inline]
     pub(in crate::sched) fn clear_current(&mut self) {
         if self.current != NIL {
@@ -422,7 +431,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Makes a process runnable, at the back of its level, or of those kept aside.
+    /// Makes a process runnable: at the back of its level, or kept aside.
     #[inline]
     pub(in crate::sched) fn make_ready(&mut self, index: u32) {
         if self.processes[index].carrier != NIL && self.must_stay_aside(index) {

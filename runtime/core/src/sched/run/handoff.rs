@@ -1,10 +1,10 @@
-//! ThreadQueue: switches from one process to another about which nothing else is to be decided, as
-//! most are.
+//! Handoffs: direct switches from one process to another, in the common case. Most switches are
+//! these.
 //!
-//! The next process runs on home, where the caller is, and no scheduler of the user's is asked.
-//! A handoff leaves out the questions that always have the same answer then. A process
-//! that cannot be left by a handoff is left as it is, and [`Scheduler::yield_current`],
-//! [`Scheduler::preempt_current`], [`Scheduler::suspend`] or [`Scheduler::schedule`] decides.
+//! The next process runs on home, where the caller is, and there is no scheduler hook. A handoff
+//! omits checks whose result is then known. If a handoff is not possible, nothing changes, and
+//! [`Scheduler::yield_current`], [`Scheduler::preempt_current`], [`Scheduler::suspend`] or
+//! [`Scheduler::schedule`] decides.
 
 use crate::sched::Scheduler;
 use crate::sched::process::Phase;
@@ -18,7 +18,7 @@ pub struct Handoff {
     to: u32,
 }
 
-/// Whether a process that needs this carrier, or `NIL`, may run at home, which is number 0.
+/// Whether a process may run at home. `carrier` is the carrier that it needs, or `NIL`; home is 0.
 #[inline]
 fn may_run_at_home(carrier: u32) -> bool {
     const { assert!(NIL.wrapping_add(1) == 0) };
@@ -26,8 +26,8 @@ fn may_run_at_home(carrier: u32) -> bool {
 }
 
 impl<C> Scheduler<C> {
-    /// The current process goes to the back of its level, where another one is as urgent, and
-    /// nobody is more urgent. Who runs next is preempted as the current one is.
+    /// Moves the current process to the back of its level and runs an equal one, if there is one
+    /// and none is more urgent. Both are equally preemptible.
     #[inline]
     pub fn yield_by_handoff(&mut self) -> Option<Handoff> {
         let from = self.current;
@@ -47,7 +47,7 @@ impl<C> Scheduler<C> {
         Some(handoff)
     }
 
-    /// The current process, which lets itself be preempted, gives way to a more urgent one.
+    /// Makes the current process, if it is preemptible, give way to a more urgent one.
     #[inline]
     pub fn give_way_by_handoff(&mut self) -> Option<Handoff> {
         let from = self.current;
@@ -61,7 +61,7 @@ impl<C> Scheduler<C> {
         Some(handoff)
     }
 
-    /// The process that was current waits now: the most urgent one runs.
+    /// Runs the most urgent process, after the one that was current has begun to wait.
     #[inline]
     pub fn succeed_by_handoff(&mut self) -> Option<Handoff> {
         let level = self.run_queue.top();
@@ -71,8 +71,8 @@ impl<C> Scheduler<C> {
         self.hand_off_to(self.last, self.run_queue.head(level))
     }
 
-    /// The current process suspends itself, and the most urgent one of the others runs, which is
-    /// preempted as the current one is. It is in no critical section, and nobody has killed it.
+    /// Suspends the current process, and runs the most urgent of the others, if both are equally
+    /// preemptible. The current process is in no critical section, and was not killed.
     #[inline]
     pub fn suspend_by_handoff(&mut self) -> Option<Handoff> {
         let from = self.current;
@@ -102,8 +102,8 @@ impl<C> Scheduler<C> {
         Some(handoff)
     }
 
-    /// What the executor keeps with the two processes of a handoff: the one that was left, and the
-    /// one that runs.
+    /// The executor's data of the two processes of a handoff: the one that was left, and the one
+    /// that runs.
     #[inline]
     pub fn payloads_of_handoff(&mut self, handoff: Handoff) -> Option<[&mut C; 2]> {
         let both = self

@@ -1,10 +1,10 @@
-//! Who runs next.
+//! The run queue, and the choice of the next process.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `run_queue.rs` | the runnable processes: a ring for each priority |
 //! | `choose.rs` | chooses: schedule, yield, preempt |
-//! | `handoff.rs` | the same for the common switches, where little is to be decided |
+//! | `handoff.rs` | direct switches in the common case |
 //! | `priority.rs` | priorities, and their inheritance from waiting processes |
 //! | `carriers.rs` | native threads: which process may run on which |
 

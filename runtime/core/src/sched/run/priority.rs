@@ -1,9 +1,9 @@
 //! Priorities, given and inherited.
 //!
-//! The owner of a mutex is as urgent as the most urgent process that waits for it, and so is the
-//! owner of the mutex that the owner waits for, and so on; so is everybody inside of a lock for
-//! readers and writers. A priority goes back when the lock is left, or when the one who lent it
-//! waits no more.
+//! The owner of a mutex is at least as urgent as the most urgent process that waits for it. The
+//! same holds for the owner of the mutex that the owner waits for, and so on, and for each process
+//! inside a lock for readers and writers. An inherited priority ends when the lock is left, or when
+//! the process that lent it stops waiting.
 
 use crate::sched::process::Phase;
 use crate::sched::slab::NIL;
@@ -11,14 +11,14 @@ use crate::sched::wait::waiters::Kind;
 use crate::sched::{Priority, ProcessId, Scheduler};
 
 impl<C> Scheduler<C> {
-    /// The priority a process was given; the default for a forgotten one.
+    /// The priority that a process was given; the default for a forgotten process.
     pub fn priority(&self, pid: ProcessId) -> Priority {
         self.processes.find(pid).map_or(Priority::DEFAULT, |index| {
             self.processes[index].own_priority
         })
     }
 
-    /// The priority a process has now, inherited or its own.
+    /// The present priority of a process, inherited or its own.
     #[inline]
     pub fn effective_priority(&self, pid: ProcessId) -> Priority {
         self.processes.find(pid).map_or(Priority::DEFAULT, |index| {
@@ -26,8 +26,8 @@ impl<C> Scheduler<C> {
         })
     }
 
-    /// Gives a process another priority. It goes to the back of its new level wherever it stands;
-    /// the current process to the head. Says whether it lives.
+    /// Sets the priority of a process. It moves to the back of its new level; the current process
+    /// moves to the head. Returns whether it is alive.
     ///
     /// ```
     /// use baton_core::sched::{Scheduler, Next, Priority, SpawnOptions};
@@ -50,10 +50,10 @@ impl<C> Scheduler<C> {
         true
     }
 
-    /// Gives a process the priority that it should have, and then the owner of the mutex that it
-    /// waits for, and so on. The chain ends where nothing changes: also in a ring of waiting
-    /// owners, for there priorities only rise, or only fall. A select may wait for several mutexes:
-    /// each of them begins a chain.
+    /// Updates the present priority of a process, then that of the owner of the mutex that it waits
+    /// for, and so on. The chain ends where nothing changes. It ends in a cycle of waiting owners,
+    /// too, as priorities there only rise or only fall. A select may wait for several mutexes: each
+    /// begins a chain.
     pub(in crate::sched) fn inherit(&mut self, index: u32) {
         let mut others = Vec::new();
         self.inherit_along(index, &mut others);
@@ -62,7 +62,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Follows one chain, and adds where others begin.
+    /// Follows one chain. Adds the starts of further chains to `others`.
     fn inherit_along(&mut self, index: u32, others: &mut Vec<u32>) {
         let mut index = index;
         loop {
@@ -83,7 +83,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// The queue of a mutex has changed: its owner inherits from those in it.
+    /// Updates the priority of a mutex's owner after its queue has changed.
     pub(in crate::sched) fn inherit_from_waiters(&mut self, mutex: u32) {
         if let Some(owner) = self
             .mutexes
@@ -115,7 +115,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// The owner of a mutex that a process waits for; those of further ones go to `others`.
+    /// The owner of a mutex that a process waits for. Owners of its further mutexes go to `others`.
     fn owner_waited_for(&self, index: u32, others: &mut Vec<u32>) -> Option<u32> {
         let mut owners = self.owners_waited_for(index);
         let first = owners.next()?;
@@ -151,7 +151,8 @@ impl<C> Scheduler<C> {
                 self.waiters.node(node).ticket,
             );
             if matches!(ticket.kind, Kind::Read | Kind::Write) {
-                // Lets it in if it is the first now; lends its priority to those inside if not.
+                // Lets the process in if it is the first now; otherwise lends its priority to those
+                // inside.
                 self.admit_to_rwlock(ticket.object);
                 return;
             }

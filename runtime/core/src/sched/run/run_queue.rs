@@ -1,8 +1,9 @@
-//! The runnable processes: a ring for each priority, and a bitmap of the rings that are not empty.
+//! The run queue: a ring of runnable processes for each priority, and a bitmap of the rings that
+//! are not empty.
 //!
-//! A ring is a head link and the `next`/`prev` links in the processes; the one before the head is
-//! the back. The current process stays at the head of its ring while it runs, so that to yield is
-//! to rotate the ring by one, and to be preempted by a more urgent process is nothing at all.
+//! A ring is a head link and the `next`/`prev` links in the processes. The predecessor of the head
+//! is the back. The current process stays at the head of its ring while it runs. So a yield rotates
+//! the ring by one, and a preemption by a more urgent process changes nothing in it.
 
 use crate::sched::Priority;
 use crate::sched::process::Process;
@@ -11,13 +12,13 @@ use crate::sched::slab::NIL;
 /// Rings of processes by priority.
 #[derive(Debug)]
 pub(in crate::sched) struct RunQueue {
-    /// Bit `level - 1` stands while the ring of `level` has a process.
+    /// Bit `level - 1` is set while the ring of `level` has a process.
     levels: u128,
-    /// The most urgent level that has a process, 0 if none has: what `levels` says, kept ready.
+    /// The most urgent level that has a process, 0 if none: computed from `levels`.
     top: u8,
-    /// A power of two, so that a masked level is in bounds.
+    /// The head of each ring. The size is a power of two, so that a masked level is in bounds.
     heads: [u32; 128],
-    /// Grows with each process that comes or goes.
+    /// Incremented when a process is added or removed.
     changes: u64,
 }
 
@@ -37,7 +38,7 @@ impl RunQueue {
         self.top
     }
 
-    /// Grows with each process that comes or goes; rotations of a ring do not count.
+    /// A count of additions and removals; rotations of a ring do not count.
     #[inline]
     pub(in crate::sched) fn changes(&self) -> u64 {
         self.changes
@@ -55,7 +56,7 @@ impl RunQueue {
         self.heads[usize::from(level & 127)]
     }
 
-    /// ThreadQueue the ring of `level` so that `index`, which is in it, is the first.
+    /// Rotates the ring of `level` so that `index`, which is in it, comes first.
     #[inline]
     pub(super) fn rotate_to(&mut self, level: u8, index: u32) {
         self.heads[usize::from(level & 127)] = index;
@@ -103,10 +104,10 @@ impl RunQueue {
         }
     }
 
-    /// Adds a process before another one of its level; the ring begins where it did.
+    /// Adds a process before another one of its level. The head of the ring stays the same.
     pub(super) fn push_before(&mut self, processes: &mut [Process], index: u32, place: u32) {
         self.changes += 1;
-        // The back of the ring that would begin at `place`.
+        // A push to the back of the ring that would begin at `place`.
         let mut before = place;
         push_back(processes, &mut before, index);
     }
@@ -124,7 +125,7 @@ impl RunQueue {
     }
 }
 
-/// The place of a level in a bitmap.
+/// The bit of a level.
 #[inline]
 pub(super) fn bit(level: Priority) -> u128 {
     1 << (level.get() - 1)

@@ -1,23 +1,23 @@
 //! Barriers: a number of processes wait for each other, again and again.
 //!
-//! Those inside are in the queue. Whoever would make their number full wakes them all instead and
-//! waits for nobody, so the next round can begin before the last one of this round has run. One
-//! that gives up or is killed is not counted any more.
+//! Waiting processes are in the queue. The process that completes their number wakes them all and
+//! does not wait itself. So the next round can begin before the last process of this round has run.
+//! A process that times out or is killed is not counted any more.
 
 use crate::sched::wait::waiters::{Kind, Ticket, WaitQueue};
 use crate::sched::{Attempt, BarrierId, Deadline, Scheduler, Wake, WakeReason};
 
 #[derive(Debug)]
 pub(in crate::sched) struct Barrier {
-    /// How many pass together; at least 1.
+    /// How many processes pass together; at least 1.
     pub(in crate::sched) size: u64,
-    /// How many are in the queue; fewer than `size`.
+    /// How many processes are in the queue; fewer than `size`.
     pub(in crate::sched) waiting: u64,
     pub(in crate::sched) waiters: WaitQueue,
 }
 
 impl<C> Scheduler<C> {
-    /// A new barrier for `size` processes, at least one.
+    /// Creates a barrier for `size` processes, at least one.
     ///
     /// ```
     /// use baton_core::sched::{Attempt, Deadline, Scheduler, SpawnOptions};
@@ -45,8 +45,8 @@ impl<C> Scheduler<C> {
         }))
     }
 
-    /// Waits until the barrier's number of processes do: `Done`. For the last one that comes, which
-    /// does not wait, `Wake::value` is 1.
+    /// Waits until the barrier's number of processes wait: `Done`. The last one to come does not
+    /// wait; its `Wake::value` is 1.
     pub fn barrier_wait(&mut self, id: BarrierId, deadline: Deadline) -> Attempt {
         let me = match self.may_wait() {
             Ok(me) => me,
@@ -77,7 +77,7 @@ impl<C> Scheduler<C> {
         self.barriers.get(id.0).map_or(0, |barrier| barrier.waiting)
     }
 
-    /// Frees a barrier; those who wait are told `Closed`. Says whether it was there.
+    /// Frees a barrier; its waiters get `Closed`. Returns whether it existed.
     pub fn barrier_free(&mut self, id: BarrierId) -> bool {
         let Some(barrier) = self.barriers.remove(id.0) else {
             return false;
@@ -86,7 +86,7 @@ impl<C> Scheduler<C> {
         true
     }
 
-    /// A process has left the queue of a barrier.
+    /// Notes that a process has left the queue of a barrier.
     pub(in crate::sched) fn leave_barrier(&mut self, barrier: u32) {
         if let Some(barrier) = self.barriers.at_mut(barrier) {
             barrier.waiting -= 1;

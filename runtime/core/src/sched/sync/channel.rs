@@ -1,9 +1,9 @@
 //! Channels: values from process to process, in order.
 //!
-//! A channel has a buffer, perhaps of no places at all. Receivers wait only while the buffer is
+//! A channel has a buffer, which may have no room at all. Receivers wait only while the buffer is
 //! empty and no sender waits; senders wait only while the buffer is full and no receiver waits. So
-//! a value goes straight to a receiver, or into the buffer, or stays with its waiting sender, and
-//! is never in two places.
+//! a value is in exactly one place: it goes to a receiver, into the buffer, or stays with its
+//! waiting sender.
 
 use std::collections::VecDeque;
 
@@ -15,16 +15,15 @@ pub(in crate::sched) struct Channel {
     pub(in crate::sched) buffer: VecDeque<u64>,
     pub(in crate::sched) capacity: usize,
     pub(in crate::sched) is_closed: bool,
-    /// Values come from outside of the program: a receiver may wait for ever, and be woken
-    /// nevertheless.
+    /// Values come from outside of the program, so a waiting receiver is no sign of a deadlock.
     is_fed: bool,
     pub(in crate::sched) receivers: WaitQueue,
     pub(in crate::sched) senders: WaitQueue,
 }
 
 impl<C> Scheduler<C> {
-    /// A new channel that holds `capacity` values that nobody waits for; 0 makes each sender meet
-    /// its receiver. The buffer grows as it fills.
+    /// Creates a channel that buffers `capacity` values. With 0, each sender waits for its
+    /// receiver. The buffer grows as it fills.
     ///
     /// ```
     /// use baton_core::sched::{Attempt, Deadline, Scheduler, SpawnOptions, WakeReason};
@@ -58,15 +57,15 @@ impl<C> Scheduler<C> {
         ChannelId(self.channels.insert(channel))
     }
 
-    /// Whether one more value fits into the buffer; it grows if it must and can.
+    /// Whether one more value fits into the buffer. It grows if necessary; `false` if it cannot.
     #[must_use]
     pub fn channel_make_room(&mut self, id: ChannelId) -> bool {
         let channel = self.channels.get_mut(id.0);
         channel.is_none_or(|channel| channel.buffer.try_reserve(1).is_ok())
     }
 
-    /// Puts a value into the buffer, if the current process may wait and need not, and no receiver
-    /// waits: nothing changes by which others decide. Says whether it did.
+    /// Puts a value into the buffer, if the channel has room, no receiver waits, and the current
+    /// process may wait. Then no scheduling decision changes. Returns whether it did.
     #[inline]
     #[must_use]
     pub(crate) fn channel_put(&mut self, id: ChannelId, value: u64) -> bool {
@@ -86,8 +85,8 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Takes the first value of the buffer, if the current process may wait and need not, and no
-    /// sender waits for its place.
+    /// Takes the first value of the buffer, if there is one, no sender waits, and the current
+    /// process may wait.
     #[inline]
     #[must_use]
     pub(crate) fn channel_take(&mut self, id: ChannelId) -> Option<u64> {
@@ -101,7 +100,7 @@ impl<C> Scheduler<C> {
         channel.buffer.pop_front()
     }
 
-    /// Sends a value: `Done` once it is in the buffer or with a receiver; else the value was not
+    /// Sends a value: `Done` once it is in the buffer or received. Otherwise the value was not
     /// sent.
     pub fn channel_send(&mut self, id: ChannelId, value: u64, deadline: Deadline) -> Attempt {
         let me = match self.may_wait() {
@@ -123,8 +122,8 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Receives a value: `Done`, with the value. After a close the values of the buffer still come,
-    /// then `Closed`.
+    /// Receives a value: `Done`, with the value. After a close it still returns the buffered
+    /// values, then `Closed`.
     pub fn channel_receive(&mut self, id: ChannelId, deadline: Deadline) -> Attempt {
         let me = match self.may_wait() {
             Ok(me) => me,
@@ -140,8 +139,8 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Closes a channel: nothing can be sent any more, and all who wait are told `Closed`. Says
-    /// whether it was open.
+    /// Closes a channel: nothing can be sent any more, and all waiting processes get `Closed`.
+    /// Returns whether it was open.
     pub fn channel_close(&mut self, id: ChannelId) -> bool {
         let Some(channel) = self.channels.get_mut(id.0) else {
             return false;
@@ -153,9 +152,9 @@ impl<C> Scheduler<C> {
         was_open
     }
 
-    /// Puts a value into a channel from where nobody can wait: to a receiver that waits, else into
-    /// the buffer, beyond its capacity if it is full. Says whether the channel took it; a closed
-    /// one does not. Senders wait until there is room within the capacity again.
+    /// Puts a value into a channel without waiting: to a waiting receiver, else into the buffer,
+    /// even beyond its capacity. Returns whether the channel took it; a closed one does not.
+    /// Senders wait until the buffer is within its capacity again.
     pub fn channel_post(&mut self, id: ChannelId, value: u64) -> bool {
         let Some(channel) = self
             .channels
@@ -172,7 +171,7 @@ impl<C> Scheduler<C> {
         true
     }
 
-    /// The same, unless an equal value is in the buffer already.
+    /// As [`Scheduler::channel_post`], unless an equal value is in the buffer already.
     pub fn channel_post_once(&mut self, id: ChannelId, value: u64) -> bool {
         let is_there = self
             .channels
@@ -181,8 +180,8 @@ impl<C> Scheduler<C> {
         !is_there && self.channel_post(id, value)
     }
 
-    /// Declares whether values are posted to the channel for reasons outside of the program: while
-    /// a process waits to receive from such a channel, [`Scheduler::all_blocked`] is false.
+    /// Sets whether values are posted to the channel from outside of the program. While a process
+    /// waits to receive from such a channel, [`Scheduler::all_blocked`] is false.
     pub fn channel_set_fed(&mut self, id: ChannelId, is_fed: bool) {
         let Some(channel) = self.channels.get_mut(id.0) else {
             return;
@@ -204,7 +203,7 @@ impl<C> Scheduler<C> {
         })
     }
 
-    /// Drops the values of the buffer.
+    /// Drops the buffered values.
     pub fn channel_clear(&mut self, id: ChannelId) {
         if let Some(channel) = self.channels.get_mut(id.0) {
             channel.buffer.clear();
@@ -218,14 +217,14 @@ impl<C> Scheduler<C> {
             .map_or(0, |channel| channel.buffer.len())
     }
 
-    /// Whether a channel is closed; a freed one is.
+    /// Whether a channel is closed; `true` for a freed one.
     pub fn channel_is_closed(&self, id: ChannelId) -> bool {
         self.channels
             .get(id.0)
             .is_none_or(|channel| channel.is_closed)
     }
 
-    /// Frees a channel, and closes it before. Returns the values that nobody received.
+    /// Closes and frees a channel. Returns the values that were not received.
     pub fn channel_free(&mut self, id: ChannelId) -> Vec<u64> {
         self.channel_close(id);
         self.channel_set_fed(id, false);
@@ -237,7 +236,7 @@ impl<C> Scheduler<C> {
         channel.buffer.into()
     }
 
-    /// Sends a value if that can be done, or is refused, at once.
+    /// Sends a value without waiting: `None` if it would have to wait.
     pub(super) fn try_send(&mut self, id: ChannelId, value: u64) -> Option<Wake> {
         let Some(channel) = self
             .channels
@@ -265,14 +264,14 @@ impl<C> Scheduler<C> {
         None
     }
 
-    /// Receives a value if that can be done, or will never be, at once.
+    /// Receives a value without waiting: `None` if it would have to wait.
     pub(super) fn try_receive(&mut self, id: ChannelId) -> Option<Wake> {
         let Some(channel) = self.channels.get_mut(id.0) else {
             return Some(Wake::because(WakeReason::Closed));
         };
         let is_closed = channel.is_closed;
         let buffered = channel.buffer.pop_front();
-        // by posts
+        // Posts can exceed the capacity.
         let is_overfull = buffered.is_some() && channel.buffer.len() >= channel.capacity;
         let first_sender = self.waiters.first(channel.senders).filter(|_| !is_overfull);
         let sent = first_sender.map(|first| {
@@ -303,7 +302,7 @@ impl<C> Scheduler<C> {
         })
     }
 
-    /// Whether [`Scheduler::try_send`] would answer.
+    /// Whether [`Scheduler::try_send`] would return a result.
     pub(super) fn can_send(&self, id: ChannelId) -> bool {
         self.channels.get(id.0).is_none_or(|channel| {
             channel.is_closed
@@ -312,7 +311,7 @@ impl<C> Scheduler<C> {
         })
     }
 
-    /// Whether [`Scheduler::try_receive`] would answer.
+    /// Whether [`Scheduler::try_receive`] would return a result.
     pub(super) fn can_receive(&self, id: ChannelId) -> bool {
         self.channels.get(id.0).is_none_or(|channel| {
             channel.is_closed

@@ -1,5 +1,5 @@
-//! Condition variables. A process that waits gives its mutex up in the same step, and holds it
-//! again before it goes on, whatever ended the wait.
+//! Condition variables. A wait unlocks the mutex in the same step, and locks it again before the
+//! process continues, whatever ended the wait.
 
 use crate::sched::wait::waiters::{Kind, Ticket, WaitQueue};
 use crate::sched::{
@@ -12,7 +12,7 @@ pub(in crate::sched) struct Condition {
 }
 
 impl<C> Scheduler<C> {
-    /// A new condition. Its mutex is named in each wait.
+    /// Creates a condition variable. Each wait names its mutex.
     ///
     /// ```
     /// use baton_core::sched::{Attempt, Deadline, Scheduler, SpawnOptions};
@@ -33,10 +33,11 @@ impl<C> Scheduler<C> {
         ConditionId(self.conditions.insert(Condition { waiters }))
     }
 
-    /// Unlocks the mutex and waits for a signal. The process holds the mutex again before it goes
-    /// on, whether it was signalled (`Done`), timed out or was killed; `Wake::value` is 1 if the
-    /// owner before it died holding it. Only a second kill, or the end of the mutex (`Closed`),
-    /// sends it on without. Times out at once, holding the mutex, for `Deadline::Now`.
+    /// Unlocks the mutex and waits for a signal. The process holds the mutex again before it
+    /// continues, whether it was signalled (`Done`), timed out or was killed. `Wake::value` is 1 if
+    /// the last owner died holding the mutex. The process continues without the mutex only after a
+    /// second kill, or if the mutex was freed (`Closed`). With `Deadline::Now` it times out at once
+    /// and keeps the mutex.
     ///
     /// # Errors
     ///
@@ -71,7 +72,7 @@ impl<C> Scheduler<C> {
         Ok(attempt)
     }
 
-    /// Wakes the one who waits first; says whether somebody did.
+    /// Wakes the first waiter. Returns whether there was one.
     pub fn condition_signal(&mut self, id: ConditionId) -> bool {
         match self.conditions.get(id.0).map(|condition| condition.waiters) {
             Some(waiters) => self
@@ -81,7 +82,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Wakes all who wait; says how many they were.
+    /// Wakes all waiters. Returns how many.
     pub fn condition_broadcast(&mut self, id: ConditionId) -> usize {
         match self.conditions.get(id.0).map(|condition| condition.waiters) {
             Some(waiters) => self.wake_each(waiters, Wake::because(WakeReason::Done)),
@@ -89,8 +90,8 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Frees a condition; those who wait are told `Closed`, and hold their mutex. Says whether it
-    /// was there.
+    /// Frees a condition: its waiters get `Closed`, and hold their mutex. Returns whether it
+    /// existed.
     pub fn condition_free(&mut self, id: ConditionId) -> bool {
         let Some(condition) = self.conditions.remove(id.0) else {
             return false;

@@ -1,4 +1,4 @@
-//! Events: a flag that lets everybody pass while it stands.
+//! Events: a flag; while it is set, waits end at once.
 
 use crate::sched::wait::waiters::{Kind, Ticket, WaitQueue};
 use crate::sched::{Attempt, Deadline, EventId, Scheduler, Wake, WakeReason};
@@ -6,12 +6,12 @@ use crate::sched::{Attempt, Deadline, EventId, Scheduler, Wake, WakeReason};
 #[derive(Debug)]
 pub(in crate::sched) struct Event {
     pub(in crate::sched) is_set: bool,
-    /// Empty while the flag stands.
+    /// Empty while the flag is set.
     pub(in crate::sched) waiters: WaitQueue,
 }
 
 impl<C> Scheduler<C> {
-    /// A new event, not set.
+    /// Creates an event, not set.
     ///
     /// ```
     /// use baton_core::sched::{Attempt, Deadline, Scheduler, SpawnOptions};
@@ -37,7 +37,7 @@ impl<C> Scheduler<C> {
         }))
     }
 
-    /// Sets an event, and wakes all who wait for it; says how many they were.
+    /// Sets an event and wakes all its waiters. Returns how many.
     pub fn event_set(&mut self, id: EventId) -> usize {
         let Some(event) = self.events.get_mut(id.0) else {
             return 0;
@@ -47,7 +47,7 @@ impl<C> Scheduler<C> {
         self.wake_each(waiters, Wake::because(WakeReason::Done))
     }
 
-    /// Clears an event. Those who were woken by it stay woken.
+    /// Clears an event. Processes that it has woken stay woken.
     pub fn event_clear(&mut self, id: EventId) {
         if let Some(event) = self.events.get_mut(id.0) {
             event.is_set = false;
@@ -75,7 +75,7 @@ impl<C> Scheduler<C> {
         self.events.get(id.0).is_some_and(|event| event.is_set)
     }
 
-    /// Frees an event; those who wait are told `Closed`. Says whether it was there.
+    /// Frees an event; its waiters get `Closed`. Returns whether it existed.
     pub fn event_free(&mut self, id: EventId) -> bool {
         let Some(event) = self.events.remove(id.0) else {
             return false;

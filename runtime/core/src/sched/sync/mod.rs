@@ -1,7 +1,7 @@
-//! The objects that processes wait for: one file each.
+//! The objects that processes wait for, one per file.
 //!
-//! `queue.rs` has plain wait queues, `readiness.rs` descriptors, and `select.rs` waits for one of
-//! several objects.
+//! `queue.rs` has plain wait queues, `readiness.rs` has descriptors, and `select.rs` has waits for
+//! one of several objects.
 
 pub(super) mod barrier;
 pub(super) mod channel;

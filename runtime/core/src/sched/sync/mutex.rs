@@ -1,7 +1,7 @@
 //! Mutexes: owned, not recursive, handed from owner to owner, with priority inheritance.
 //!
-//! An unlock hands the mutex to the one who waits first, so a mutex with waiters is never free. A
-//! mutex whose owner ended without unlocking it is handed on with the word `Abandoned`.
+//! An unlock hands the mutex to its first waiter, so a mutex with waiters is never free. If the
+//! owner ended without unlocking it, the next owner gets `Abandoned`.
 
 use crate::sched::process::Phase;
 use crate::sched::slab::{Key, NIL};
@@ -14,7 +14,7 @@ use crate::sched::{
 pub(in crate::sched) struct Mutex {
     /// The process that holds it, or `NIL`.
     pub(in crate::sched) owner: u32,
-    /// Its last owner died holding it, and nobody has locked it since.
+    /// The last owner died holding it, and no process has locked it since.
     pub(super) is_abandoned: bool,
     pub(in crate::sched) waiters: WaitQueue,
     /// The other mutexes of the same owner.
@@ -23,7 +23,7 @@ pub(in crate::sched) struct Mutex {
 }
 
 impl<C> Scheduler<C> {
-    /// A new mutex, unlocked.
+    /// Creates a mutex, unlocked.
     pub fn mutex_new(&mut self) -> MutexId {
         let waiters = self.waiters.make_queue();
         MutexId(self.mutexes.insert(Mutex {
@@ -82,7 +82,7 @@ impl<C> Scheduler<C> {
         (owner != NIL).then(|| self.processes.id(owner))
     }
 
-    /// Frees a mutex; those who wait are told `Closed`. Says whether it was there.
+    /// Frees a mutex; its waiters get `Closed`. Returns whether it existed.
     pub fn mutex_free(&mut self, id: MutexId) -> bool {
         let Some(mutex) = self.mutexes.get(id.0) else {
             return false;
@@ -99,15 +99,15 @@ impl<C> Scheduler<C> {
         true
     }
 
-    /// Gives the mutexes of a dead process to those who wait for them.
+    /// Releases the mutexes of a dead process.
     pub(in crate::sched) fn abandon_mutexes(&mut self, index: u32) {
         while self.processes[index].held != NIL {
             self.hand_over(self.processes[index].held, WakeReason::Abandoned);
         }
     }
 
-    /// A process's wait for a condition has ended with `wake`: it goes on once it holds the mutex
-    /// again. Called a second time when it was handed the mutex.
+    /// Ends a condition's wait with `wake`, once the process holds the mutex again. Called again
+    /// when it gets the mutex.
     pub(in crate::sched) fn relock(&mut self, index: u32, wake: Wake) {
         let Some(MutexId(key)) = self.processes[index].relock else {
             return;
@@ -135,7 +135,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Whether a process waits for the mutex of a condition's wait that has ended.
+    /// Whether a process waits to lock the mutex again after a condition's wait.
     pub(in crate::sched) fn is_relocking(&self, index: u32) -> bool {
         let process = &self.processes[index];
         process.phase == Phase::Waiting
@@ -144,7 +144,7 @@ impl<C> Scheduler<C> {
             && self.waiters.node(process.waiters).ticket.kind == Kind::Mutex
     }
 
-    /// The owner gives a mutex to the one who waits first; it is free if nobody does.
+    /// Hands a mutex to its first waiter; it is free if there is none.
     pub(super) fn hand_over(&mut self, mutex: u32, reason: WakeReason) {
         let Some(owner) = self.mutexes.at(mutex).map(|mutex| mutex.owner) else {
             return;
@@ -163,7 +163,7 @@ impl<C> Scheduler<C> {
         self.inherit(owner);
     }
 
-    /// Makes a process the owner of a free mutex; says how it was left.
+    /// Makes a process the owner of a free mutex. Returns `Done`, or `Abandoned`.
     pub(super) fn own_mutex(&mut self, index: u32, owner: u32) -> WakeReason {
         let held_next = std::mem::replace(&mut self.processes[owner].held, index);
         if let Some(next) = self.mutexes.at_mut(held_next) {
@@ -182,7 +182,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Takes a mutex off its owner's list.
+    /// Removes a mutex from its owner's list.
     fn disown(&mut self, index: u32) {
         let Some(mutex) = self.mutexes.at_mut(index) else {
             return;

@@ -1,10 +1,10 @@
-//! Bare wait queues: for what the executor, or the guest, builds of its own.
+//! Plain wait queues, for the executor's and the guest's own objects.
 
 use crate::sched::wait::waiters::{Kind, Ticket};
 use crate::sched::{Attempt, Deadline, ProcessId, Scheduler, WaitQueueId, Wake, WakeReason};
 
 impl<C> Scheduler<C> {
-    /// A new, empty queue.
+    /// Creates a wait queue.
     ///
     /// ```
     /// use baton_core::sched::{Attempt, Deadline, Scheduler, Next, SpawnOptions, WakeReason};
@@ -24,8 +24,7 @@ impl<C> Scheduler<C> {
         WaitQueueId(self.queues.insert(queue))
     }
 
-    /// Waits in a queue until somebody wakes the process, with the reason and the value of the
-    /// waker.
+    /// Waits in a queue. The waker passes the reason and the value.
     pub fn wait(&mut self, id: WaitQueueId, deadline: Deadline) -> Attempt {
         let me = match self.may_wait() {
             Ok(me) => me,
@@ -37,7 +36,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Wakes the one who waits first; says who it was.
+    /// Wakes the first waiter, and returns it.
     pub fn wake_one(
         &mut self,
         id: WaitQueueId,
@@ -56,7 +55,7 @@ impl<C> Scheduler<C> {
         Some(self.processes.id(woken))
     }
 
-    /// Wakes all who wait, with the same value; says how many they were.
+    /// Wakes all waiters with the same value. Returns how many.
     pub fn wake_all(&mut self, id: WaitQueueId, reason: WakeReason, value: u64) -> usize {
         match self.queues.get(id.0).copied() {
             Some(queue) => self.wake_each(
@@ -71,7 +70,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Wakes one process if it waits in this queue, wherever in it; says whether it did.
+    /// Wakes one process if it waits in this queue. Returns whether it did.
     pub fn wake_this(
         &mut self,
         id: WaitQueueId,
@@ -101,20 +100,20 @@ impl<C> Scheduler<C> {
         true
     }
 
-    /// How many wait in a queue.
+    /// How many processes wait in a queue.
     pub fn wait_queue_len(&self, id: WaitQueueId) -> usize {
         self.queues
             .get(id.0)
             .map_or(0, |&queue| self.waiters.iter(queue).count())
     }
 
-    /// Whether nobody waits in a queue, or it is gone.
+    /// Whether no process waits in a queue, or it was freed.
     pub fn wait_queue_is_empty(&self, id: WaitQueueId) -> bool {
         let queue = self.queues.get(id.0).copied();
         queue.is_none_or(|queue| self.waiters.is_empty(queue))
     }
 
-    /// Frees a queue; those who wait are told `Closed`. Says whether it was there.
+    /// Frees a queue; its waiters get `Closed`. Returns whether it existed.
     pub fn wait_queue_free(&mut self, id: WaitQueueId) -> bool {
         let Some(queue) = self.queues.remove(id.0) else {
             return false;

@@ -1,16 +1,15 @@
-//! Waiting for descriptors: a process waits until one of some descriptors is ready for what it
-//! wants to do.
+//! Waiting until one of some descriptors is ready.
 //!
-//! A descriptor is a number here, and readiness a set of bits: what they stand for the executor
-//! knows. All who want what has come are woken: each tries for itself, and waits again if another
-//! one was faster.
+//! Here a descriptor is a number, and readiness a set of bits; the executor knows their meaning. An
+//! event wakes all processes that want it. Each of them tries its operation, and waits again if
+//! another process was faster.
 
 use crate::sched::process::Phase;
 use crate::sched::wait::waiters::{Kind, Ticket, WaitQueue};
 use crate::sched::{Attempt, Deadline, Scheduler, Wake, WakeReason};
 use std::ops::BitOr;
 
-/// What a descriptor is ready for, or what somebody wants of it.
+/// What a descriptor is ready for, or what a process waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Readiness(u8);
 
@@ -21,7 +20,7 @@ impl Readiness {
     pub const WRITE: Readiness = Readiness(2);
     /// Out-of-band data.
     pub const PRIORITY: Readiness = Readiness(4);
-    /// An error or hang-up, which everybody wants to know.
+    /// An error or hang-up, which ends every wait.
     pub const FAILED: Readiness = Readiness(8);
 
     /// The bits, for [`Wake::value`].
@@ -48,20 +47,20 @@ impl BitOr for Readiness {
     }
 }
 
-/// A descriptor that somebody waits for.
+/// A descriptor that a process waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watch {
     /// Its number.
     pub descriptor: u32,
-    /// What it is to be ready for; [`Readiness::FAILED`] ends the wait in any case.
+    /// The readiness that ends the wait; [`Readiness::FAILED`] ends it in any case.
     pub wants: Readiness,
 }
 
-/// Which of the things that had a descriptor's number one after the other.
+/// The generation of a descriptor number: each file that gets the number has another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Edition(pub u32);
 
-/// What the ticket of a waiter says: what it wants, and of which edition.
+/// The value in the ticket of a waiter: the wanted readiness, and the edition.
 fn value_of(wants: Readiness, edition: Edition) -> u64 {
     u64::from(edition.0) << 8 | u64::from(wants.bits())
 }
@@ -75,9 +74,9 @@ fn edition_of(value: u64) -> Edition {
 }
 
 impl<C> Scheduler<C> {
-    /// Waits until one of the descriptors is ready: `Wake::case` says which, `Wake::value` for
-    /// what. [`WakeReason::Closed`] if one of them was closed. Without any it waits for its
-    /// deadline only.
+    /// Waits until one of the descriptors is ready: `Wake::case` is its index, `Wake::value` what
+    /// it is ready for. [`WakeReason::Closed`] if one of them was closed. With no descriptors it
+    /// only waits for its deadline.
     ///
     /// ```
     /// use baton_core::sched::{Attempt, Deadline, Edition, Readiness, Scheduler};
@@ -113,7 +112,7 @@ impl<C> Scheduler<C> {
         self.block(me, Phase::Waiting, deadline)
     }
 
-    /// A process begins to wait for a descriptor, as the case of this number.
+    /// Makes a process wait for a descriptor, as case `number`.
     pub(super) fn enter_watch(&mut self, me: u32, watch: Watch, edition: Edition, number: u32) {
         let queue = self.queue_of_descriptor(watch.descriptor);
         let wants = watch.wants | Readiness::FAILED;
@@ -127,7 +126,7 @@ impl<C> Scheduler<C> {
         self.watching += 1;
     }
 
-    /// A descriptor has become ready: all who want that go on. Says how many they are.
+    /// Wakes all processes that want what a descriptor is ready for. Returns how many.
     pub fn descriptor_is_ready(&mut self, descriptor: u32, ready: Readiness) -> usize {
         let Some(queue) = self.known_queue(descriptor) else {
             return 0;
@@ -147,8 +146,8 @@ impl<C> Scheduler<C> {
         count
     }
 
-    /// An edition of a descriptor was closed: all who wait for that are told `Closed`. Says how
-    /// many they are.
+    /// Wakes all processes that wait for this edition of a descriptor, with `Closed`. Returns how
+    /// many.
     pub fn descriptor_closes(&mut self, descriptor: u32, edition: Edition) -> usize {
         let Some(queue) = self.known_queue(descriptor) else {
             return 0;
@@ -164,13 +163,13 @@ impl<C> Scheduler<C> {
         count
     }
 
-    /// Whether anybody waits for a descriptor.
+    /// Whether a process waits for a descriptor.
     pub fn is_watched(&self, descriptor: u32) -> bool {
         self.known_queue(descriptor)
             .is_some_and(|queue| !self.waiters.is_empty(queue))
     }
 
-    /// What the processes that wait for a descriptor want of it, together.
+    /// The union of what the waiting processes want of a descriptor.
     pub fn wanted_of(&self, descriptor: u32) -> Readiness {
         let waiting = self.known_queue(descriptor).into_iter();
         let wanted = waiting.flat_map(|queue| self.waiters.iter(queue));
@@ -179,13 +178,14 @@ impl<C> Scheduler<C> {
         })
     }
 
-    /// How many waits for descriptors go on; a process that waits for several counts for each.
+    /// How many waits for descriptors are in progress. A process that waits for several counts for
+    /// each.
     #[inline]
     pub fn watching(&self) -> u32 {
         self.watching
     }
 
-    /// The first who waits with such a ticket, and the number of its watch.
+    /// The first waiter with a matching ticket, and the index of its watch.
     fn first_where(&self, queue: WaitQueue, is_meant: impl Fn(u64) -> bool) -> Option<(u32, u32)> {
         let mut waiting = self.waiters.iter(queue);
         let waiter = waiting.find(|waiter| is_meant(waiter.ticket.value))?;
@@ -196,7 +196,8 @@ impl<C> Scheduler<C> {
         *self.descriptors.get(descriptor as usize)?
     }
 
-    /// Made for the first who waits, and kept: numbers of descriptors are used again.
+    /// The wait queue of a descriptor. Created for the first waiter and kept, as descriptor numbers
+    /// are used again.
     fn queue_of_descriptor(&mut self, descriptor: u32) -> WaitQueue {
         let place = descriptor as usize;
         if place >= self.descriptors.len() {

@@ -1,12 +1,12 @@
 //! Locks for many readers or one writer: owned, not recursive, with priority inheritance.
 //!
-//! Who waits first is let in as soon as those inside allow it, and nobody passes him but a more
-//! urgent one. So a writer that waits keeps later readers out until it has had its turn, and
-//! readers that wait together go in together. A lock whose writer ended inside is `Abandoned` for
-//! all who lock it, until the next writer has been told so.
+//! The first waiter is let in as soon as the processes inside allow it. Only a more urgent process
+//! may pass it. So a waiting writer keeps later readers out until it has had the lock, and
+//! consecutive waiting readers are let in together. If a writer ends inside, each later lock gets
+//! `Abandoned`, up to and including the next writer's.
 //!
-//! Everybody inside inherits from those who wait. A hold is one process inside one lock: it stands
-//! in the list of the process and in that of the lock.
+//! Each process inside inherits the priority of the waiters. A *hold* is one process inside one
+//! lock: it is in the list of the process and in that of the lock.
 
 use crate::sched::slab::{NIL, Slab};
 use crate::sched::wait::waiters::{Kind, Ticket, WaitQueue};
@@ -14,13 +14,13 @@ use crate::sched::{Attempt, Deadline, NotOwner, Recursive, RwLockId, Scheduler, 
 
 #[derive(Debug)]
 pub(in crate::sched) struct RwLock {
-    /// The one who is inside may write.
+    /// The process inside is a writer.
     pub(in crate::sched) is_written: bool,
     /// A writer ended inside, and no writer has locked it since.
     is_abandoned: bool,
     /// The first of the holds of this lock.
     pub(in crate::sched) holds: u32,
-    /// The priority of the one who waits first, 0 if nobody does: what those inside inherit.
+    /// The priority of the first waiter, 0 if there is none: the processes inside inherit it.
     pub(in crate::sched) lent: u8,
     pub(in crate::sched) waiters: WaitQueue,
 }
@@ -36,14 +36,14 @@ pub(in crate::sched) struct Hold {
     prev_of_lock: u32,
 }
 
-/// Those inside of locks, and what is going on with the locks.
+/// All holds, and the locks whose admission is in progress.
 #[derive(Debug)]
 pub(in crate::sched) struct Holds {
     slab: Slab<Hold>,
-    /// Locks that have to be settled, while one is.
+    /// Locks to admit waiters to, after the present one.
     to_admit: Vec<u32>,
     is_admitting: bool,
-    /// The lock that lets its first waiters in, or `NIL`.
+    /// The lock that admits its first waiters now, or `NIL`.
     admitting: u32,
 }
 
@@ -62,7 +62,7 @@ impl Holds {
         self.slab.at(index)
     }
 
-    /// Whether one more process can be inside of a lock, and wait for another.
+    /// Reserves memory for one more process inside a lock that waits for another one.
     pub(in crate::sched) fn make_room(&mut self) -> bool {
         self.slab.make_room() && crate::sched::room::make_room(&mut self.to_admit, 1)
     }
@@ -75,7 +75,7 @@ impl Holds {
 }
 
 impl<C> Scheduler<C> {
-    /// A new lock with nobody inside.
+    /// Creates a lock with no process inside.
     ///
     /// ```
     /// use baton_core::sched::{Attempt, Deadline, Scheduler, SpawnOptions, Wake, WakeReason};
@@ -105,8 +105,8 @@ impl<C> Scheduler<C> {
         }))
     }
 
-    /// Locks for reading, together with others: `Done`, or `Abandoned` if a writer died inside and
-    /// no other one has been there since.
+    /// Locks for reading, together with other readers: `Done`, or `Abandoned` if a writer died
+    /// inside and no writer has locked it since.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl<C> Scheduler<C> {
         self.rwlock_enter(id, Kind::Write, deadline)
     }
 
-    /// The current process leaves the lock.
+    /// Unlocks: the current process leaves the lock.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl<C> Scheduler<C> {
         (self.holds_of_lock(lock.holds).count(), lock.is_written)
     }
 
-    /// Frees a lock; those who wait are told `Closed`. Says whether it was there.
+    /// Frees a lock; its waiters get `Closed`. Returns whether it existed.
     pub fn rwlock_free(&mut self, id: RwLockId) -> bool {
         let Some(lock) = self.rwlocks.get(id.0) else {
             return false;
@@ -162,14 +162,14 @@ impl<C> Scheduler<C> {
         true
     }
 
-    /// A dead process leaves all locks that it is inside of.
+    /// Makes a dead process leave all locks that it is inside of.
     pub(in crate::sched) fn abandon_rwlocks(&mut self, index: u32) {
         while self.processes[index].holds != NIL {
             self.leave_rwlock(self.processes[index].holds, true);
         }
     }
 
-    /// What those inside of the locks of a process lend to it.
+    /// The highest priority that the locks of a process lend to it.
     pub(in crate::sched) fn lent_by_rwlocks(&self, index: u32) -> u8 {
         let follow = |hold: &u32| self.holds.at(*hold).map(|hold| hold.next_of_process);
         let holds = std::iter::successors(Some(self.processes[index].holds), follow);
@@ -177,9 +177,9 @@ impl<C> Scheduler<C> {
         locks.map(|lock| lock.lent).max().unwrap_or(0)
     }
 
-    /// The queue of a lock has changed, or who is inside: lets in who may go, and has those inside
-    /// inherit. While another lock is being settled, this one comes after it, so that a long chain
-    /// of locks needs no deep stack.
+    /// Admits waiters after a change of a lock's queue or holders, and updates inherited
+    /// priorities. If another lock is being processed, this one is only queued. So a long chain of
+    /// locks needs no deep stack.
     pub(in crate::sched) fn admit_to_rwlock(&mut self, lock: u32) {
         if self.holds.admitting == lock {
             return;
@@ -231,14 +231,14 @@ impl<C> Scheduler<C> {
         Ok(attempt)
     }
 
-    /// Whether those inside let one more in.
+    /// Whether the processes inside allow one more of this kind.
     fn admits(&self, lock: u32, kind: Kind) -> bool {
         self.rwlocks
             .at(lock)
             .is_some_and(|lock| lock.holds == NIL || (kind == Kind::Read && !lock.is_written))
     }
 
-    /// Lets those in who wait first, as long as it goes.
+    /// Lets the first waiters in, as long as the lock admits them.
     fn admit(&mut self, lock: u32) {
         while let Some(node) = self
             .rwlocks
@@ -256,7 +256,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Those inside inherit from the one who waits first, if that has changed.
+    /// Lends the first waiter's priority to the processes inside, if it has changed.
     fn lend(&mut self, index: u32) {
         let Some(lock) = self.rwlocks.at(index) else {
             return;
@@ -317,7 +317,7 @@ impl<C> Scheduler<C> {
         std::iter::successors(Some(first).filter(|&first| first != NIL), follow)
     }
 
-    /// A process is inside of a lock that admits it; says how the lock was left.
+    /// Puts a process inside a lock that admits it. Returns `Done`, or `Abandoned`.
     fn add_hold(&mut self, lock: u32, process: u32, kind: Kind) -> WakeReason {
         let Some(found) = self.rwlocks.at_mut(lock) else {
             return WakeReason::Closed;
@@ -351,7 +351,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Takes a hold out of both its lists; says whose it was.
+    /// Removes a hold from both of its lists. Returns its process.
     fn remove_hold(&mut self, index: u32) -> u32 {
         let Some(hold) = self
             .holds

@@ -1,12 +1,12 @@
-//! Select: waiting for one of several things.
+//! Select: waiting for one of several cases.
 //!
-//! The process has a node in the queue of every case. Whoever completes one of them wakes the
-//! process, and that takes its other nodes out of their queues at once, so no second case can be
-//! completed. While a process tries, it is in no queue, so it never meets itself.
+//! The process has a node in the queue of every case. The first completed case wakes the process,
+//! which removes its other nodes at once. So no second case can be completed. While a process tries
+//! its cases it is in no queue, so it never completes its own case.
 //!
 //! **No wake-up is lost.** A case that is not ready when it is tried becomes ready by an operation
-//! of the scheduler, and each of those looks into the queue of its object. The scheduler has one
-//! user at a time, and nothing comes between the attempt and the entry into the last queue.
+//! of the scheduler, and each of those checks the queue of its object. The scheduler has one user
+//! at a time, so nothing happens between the attempt and the entry into the last queue.
 
 use crate::sched::process::Phase;
 use crate::sched::slab::NIL;
@@ -16,7 +16,7 @@ use crate::sched::{
     TimerId, Wake, WakeReason, Watch,
 };
 
-/// One of the things a select waits for. A freed object is a ready case, with `Closed`.
+/// One case of a select. A freed object is a ready case, with `Closed`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
     /// To receive a value.
@@ -25,28 +25,29 @@ pub enum Case {
     Send(ChannelId, u64),
     /// The end of a process.
     Join(ProcessId),
-    /// That an event is set.
+    /// An event that is set.
     Event(EventId),
-    /// To take one of a semaphore's count.
+    /// One unit of a semaphore's count.
     Semaphore(SemaphoreId),
-    /// To lock a mutex: `Abandoned` as for a lock.
+    /// A lock of a mutex; may be `Abandoned`.
     Mutex(MutexId),
-    /// That an alarm has gone off.
+    /// An alarm that has gone off.
     Alarm(TimerId),
     /// A descriptor that is not ready; see [`Scheduler::wait_ready`].
     Descriptor(Watch, Edition),
-    /// A case that the caller has found ready: with this reason and value.
+    /// A case that the caller has found ready, with this reason and value.
     Ready(WakeReason, u64),
 }
 
 impl<C> Scheduler<C> {
-    /// Completes exactly one of the cases, and says which in `Wake::case`: a random one among those
-    /// that are ready, chosen by `random`, or the first to become so. A case of a closed channel is
-    /// ready, with `Closed`. Without any case it waits for its deadline only. Whoever waits for a
-    /// mutex lends its owner its priority.
+    /// Completes exactly one of the cases, and returns its index in `Wake::case`. `random` chooses
+    /// among the cases that are ready; if none is, the first one to become ready counts.
     ///
-    /// Answers `Dead` for what can never come: the process holds one of the mutexes, or joins
-    /// itself.
+    /// - A case of a closed channel is ready, with `Closed`.
+    /// - Without any case it only waits for its deadline.
+    /// - A process that waits for a mutex lends its priority to the owner.
+    /// - The result is `Dead` for an impossible case: the process holds one of the mutexes, or
+    ///   joins itself.
     ///
     /// ```
     /// use baton_core::sched::{Attempt, Case, Deadline, Scheduler, SpawnOptions};
@@ -123,7 +124,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Completes the case that is number `nth_ready` of the ready ones.
+    /// Completes the case with index `nth_ready` among the ready ones.
     fn complete(&mut self, me: u32, cases: &[Case], nth_ready: usize) -> Wake {
         let is_ready = |(_, case): &(usize, &Case)| self.is_ready(case);
         let Some((number, case)) = cases.iter().enumerate().filter(is_ready).nth(nth_ready) else {
@@ -185,7 +186,7 @@ impl<C> Scheduler<C> {
         self.enter_queue(me, queue, Ticket { case, ..ticket });
     }
 
-    /// Where a process waits for a case, and as what.
+    /// The queue and the ticket with which a process waits for a case.
     fn queue_of_case(&mut self, case: &Case) -> Option<(WaitQueue, Ticket)> {
         match *case {
             Case::Receive(id) => {

@@ -1,5 +1,5 @@
-//! Counting semaphores. A signal goes straight to the one who waits first: nobody can take it from
-//! under its nose.
+//! Counting semaphores. A signal goes directly to the first waiter, so no other process can take
+//! it.
 
 use crate::sched::wait::waiters::{Kind, Ticket, WaitQueue};
 use crate::sched::{Attempt, Deadline, Scheduler, SemaphoreId, Wake, WakeReason};
@@ -12,7 +12,7 @@ pub(in crate::sched) struct Semaphore {
 }
 
 impl<C> Scheduler<C> {
-    /// A new semaphore that `count` waits pass.
+    /// Creates a semaphore with a count.
     ///
     /// ```
     /// use baton_core::sched::{Attempt, Deadline, Scheduler, Next, SpawnOptions, WakeReason};
@@ -34,8 +34,8 @@ impl<C> Scheduler<C> {
         SemaphoreId(self.semaphores.insert(Semaphore { count, waiters }))
     }
 
-    /// Takes one of the count, if the current process may wait and need not: nothing changes by
-    /// which others decide. Says whether it did.
+    /// Decrements the count, if it is above 0 and the current process may wait. Then no scheduling
+    /// decision changes. Returns whether it did.
     #[inline]
     #[must_use]
     pub(crate) fn semaphore_take(&mut self, id: SemaphoreId) -> bool {
@@ -51,8 +51,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Adds to the count, which stops at its highest value, if nobody waits for it. Says whether it
-    /// did.
+    /// Adds to the count, which saturates, if no process waits. Returns whether it did.
     #[inline]
     #[must_use]
     pub(crate) fn semaphore_put(&mut self, id: SemaphoreId, n: u64) -> bool {
@@ -65,7 +64,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Waits until the count is above 0, and takes one: `Done`.
+    /// Waits until the count is above 0, and decrements it: `Done`.
     pub fn semaphore_wait(&mut self, id: SemaphoreId, deadline: Deadline) -> Attempt {
         let me = match self.may_wait() {
             Ok(me) => me,
@@ -87,8 +86,8 @@ impl<C> Scheduler<C> {
         )
     }
 
-    /// Lets `n` more waits pass; what nobody waits for is added to the count, which stops at its
-    /// highest value. Says how many were woken.
+    /// Adds `n`: first wakes up to `n` waiters, then adds the rest to the count, which saturates.
+    /// Returns how many were woken.
     pub fn semaphore_signal(&mut self, id: SemaphoreId, n: u64) -> usize {
         let Some(semaphore) = self.semaphores.get(id.0) else {
             return 0;
@@ -110,14 +109,14 @@ impl<C> Scheduler<C> {
         woken
     }
 
-    /// How many waits would pass now; 0 for a freed semaphore.
+    /// The count; 0 for a freed semaphore.
     pub fn semaphore_count(&self, id: SemaphoreId) -> u64 {
         self.semaphores
             .get(id.0)
             .map_or(0, |semaphore| semaphore.count)
     }
 
-    /// Frees a semaphore; those who wait are told `Closed`. Says whether it was there.
+    /// Frees a semaphore; its waiters get `Closed`. Returns whether it existed.
     pub fn semaphore_free(&mut self, id: SemaphoreId) -> bool {
         let Some(semaphore) = self.semaphores.remove(id.0) else {
             return false;

@@ -1,7 +1,7 @@
-//! Alarms: timers that fire no process, but that processes wait for.
+//! Alarms: times that processes wait for, instead of timers that fire processes.
 //!
-//! An alarm goes off at its time, and stays so: whoever waits later passes at once, until it is set
-//! again. One that was cancelled does not go off. An alarm never holds up the program's end.
+//! An alarm goes off at its time. Afterwards waits end at once, until it is set again. A cancelled
+//! alarm does not go off. The program's end does not wait for alarms.
 
 use baton_sys::clock::Instant;
 
@@ -11,7 +11,7 @@ use crate::sched::wait::waiters::{Kind, Ticket};
 use crate::sched::{Attempt, Deadline, Scheduler, TimerId, Wake, WakeReason};
 
 impl<C> Scheduler<C> {
-    /// A new alarm that goes off at `due`.
+    /// Creates an alarm that goes off at `due`.
     ///
     /// ```
     /// use baton_core::sched::{Attempt, Deadline, Scheduler, SpawnOptions, WakeReason};
@@ -64,7 +64,8 @@ impl<C> Scheduler<C> {
         self.wait_in(me, waiters, Ticket::new(Kind::Alarm, id.0.index), deadline)
     }
 
-    /// Sets an alarm anew: it has not gone off, and does so at `due`. Those who wait go on waiting.
+    /// Sets an alarm again: it has not gone off, and does so at `due`. Its waiters continue to
+    /// wait.
     pub fn alarm_set(&mut self, id: TimerId, due: Instant) {
         if let Some(alarm) = self
             .timers
@@ -76,7 +77,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Keeps an alarm from going off. Says whether it would have: it was set, and its time has not
+    /// Cancels an alarm. Returns whether it would have gone off: it was set, and its time has not
     /// come.
     pub fn alarm_cancel(&mut self, id: TimerId) -> bool {
         self.alarm(id).is_some() && self.deadlines.cancel(Owner::Timer(id.0.index))
@@ -87,7 +88,7 @@ impl<C> Scheduler<C> {
         self.alarm(id).is_some_and(|alarm| alarm.has_gone_off)
     }
 
-    /// Frees an alarm; those who wait are told `Closed`. Says whether it was there.
+    /// Frees an alarm; its waiters get `Closed`. Returns whether it existed.
     pub fn alarm_free(&mut self, id: TimerId) -> bool {
         let Some(waiters) = self.alarm(id).map(|alarm| alarm.waiters) else {
             return false;
@@ -102,7 +103,7 @@ impl<C> Scheduler<C> {
         self.timers.get(id.0)?.alarm.as_ref()
     }
 
-    /// The time of an alarm has come.
+    /// Makes an alarm go off: its time has come.
     pub(super) fn go_off(&mut self, index: u32) {
         let alarm = self
             .timers
@@ -115,7 +116,8 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// The end of time is no deadline, and what is past goes off at once.
+    /// Sets the deadline of an alarm. A time in the past goes off at once; the end of time is no
+    /// deadline.
     fn arm(&mut self, index: u32, due: Instant) {
         if due <= self.now {
             self.deadlines.cancel(Owner::Timer(index));

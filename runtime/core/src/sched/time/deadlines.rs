@@ -1,12 +1,12 @@
-//! The deadlines: a 4-ary heap that knows where each owner's deadline stands.
+//! Deadlines: a 4-ary heap that knows the place of each owner's deadline.
 //!
-//! A deadline that is moved or cancelled leaves nothing behind, so a million waits that end before
-//! their timeouts cost no more than the heap's depth each. Equal deadlines come in the order in
-//! which they were set.
+//! A moved or cancelled deadline is removed at once. So each of a million waits that end before
+//! their timeouts costs no more than the heap's depth. Equal deadlines come in the order in which
+//! they were set.
 
 use crate::sched::slab::NIL;
 
-/// Whose deadline it is: a process or a timer, by index.
+/// The owner of a deadline: a process or a timer, by index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::sched) enum Owner {
     Process(u32),
@@ -27,7 +27,7 @@ impl Owner {
 struct Entry {
     /// Nanoseconds on the monotonic clock.
     at: u64,
-    /// Counts the deadlines set, to keep equal ones in order.
+    /// A sequence number that keeps equal deadlines in order.
     sequence: u64,
     owner: Owner,
 }
@@ -43,10 +43,10 @@ impl Entry {
 #[derive(Debug)]
 pub(in crate::sched) struct Deadlines {
     heap: Vec<Entry>,
-    /// Where an owner's entry stands in the heap, by the owner's key; `NIL` if it has none.
+    /// The place of an owner's entry in the heap, by the owner's key; `NIL` if it has none.
     places: Vec<u32>,
     sequence: u64,
-    /// Grows with each deadline that is taken out.
+    /// Incremented when a deadline is removed.
     removals: u64,
 }
 
@@ -60,14 +60,14 @@ impl Deadlines {
         }
     }
 
-    /// Grows with each deadline that comes or goes.
+    /// A count of deadlines set and removed.
     #[inline]
     pub(in crate::sched) fn changes(&self) -> u64 {
         self.sequence + self.removals
     }
 
-    /// Whether so many processes and so many timers can have deadlines; the tables grow if they
-    /// must and can.
+    /// Whether `owners` processes and as many timers can have deadlines. The tables grow if
+    /// necessary; `false` if they cannot.
     pub(in crate::sched) fn make_room(&mut self, owners: usize) -> bool {
         let keys = (2 * owners).saturating_sub(self.places.len());
         let entries = (2 * owners).saturating_sub(self.heap.len());
@@ -91,7 +91,7 @@ impl Deadlines {
         self.rise(self.heap.len() - 1);
     }
 
-    /// Takes an owner's deadline away; says whether it had one.
+    /// Removes an owner's deadline. Returns whether it had one.
     #[inline]
     pub(in crate::sched) fn cancel(&mut self, owner: Owner) -> bool {
         match self.places.get(owner.key()) {
@@ -109,7 +109,7 @@ impl Deadlines {
         self.heap.first().map(|entry| entry.at)
     }
 
-    /// Takes out the earliest deadline if it is due at `now`: its owner, and when it was due.
+    /// Removes the earliest deadline if it is due at `now`. Returns its owner, and when it was due.
     #[inline]
     pub(in crate::sched) fn take_due(&mut self, now: u64) -> Option<(Owner, u64)> {
         let first = *self.heap.first()?;
@@ -134,7 +134,7 @@ impl Deadlines {
         }
     }
 
-    /// Moves an entry towards the top until its parent is before it; returns where it stands.
+    /// Moves an entry up until its parent is before it. Returns its place.
     fn rise(&mut self, mut place: usize) -> usize {
         let entry = self.heap[place];
         while place > 0 {
@@ -149,7 +149,7 @@ impl Deadlines {
         place
     }
 
-    /// Moves an entry away from the top until it is before all its children.
+    /// Moves an entry down until it is before all its children.
     fn sink(&mut self, mut place: usize) {
         let entry = self.heap[place];
         loop {
@@ -179,8 +179,7 @@ impl Deadlines {
         self.places[entry.owner.key()] = place as u32;
     }
 
-    /// Every owner that has a deadline stands where its place says, and no child is before its
-    /// parent.
+    /// Checks that every owner's place is right, and that no child is before its parent.
     #[cfg(test)]
     pub(in crate::sched) fn check(&self) {
         for (place, entry) in self.heap.iter().enumerate() {
@@ -191,7 +190,7 @@ impl Deadlines {
         assert_eq!(placed, self.heap.len());
     }
 
-    /// When an owner's deadline is.
+    /// The deadline of an owner.
     pub(in crate::sched) fn of(&self, owner: Owner) -> Option<u64> {
         match self.places.get(owner.key()) {
             None | Some(&NIL) => None,

@@ -1,10 +1,9 @@
 //! Earliest deadline first, among processes of one priority.
 //!
-//! A process may have a *due time*: when what it is doing has to be done. Among equals that wait
-//! for their turn the one that is due earliest goes first, and those without a due time come after
-//! them. It does not preempt: a newly runnable equal never does. A process with a due time that
-//! yields, or whose slice is over, goes behind those that are due as early; so it goes on if nobody
-//! is.
+//! A process may have a *due time*: when its present work must be done. Among runnable equals, the
+//! process with the earliest due time runs first; processes without one come last. A due time does
+//! not preempt, as a newly runnable equal never does. When a process with a due time yields, or its
+//! slice is over, it goes behind those that are due as early. If there are none, it continues.
 
 use baton_sys::clock::Instant;
 
@@ -12,8 +11,8 @@ use crate::sched::process::{NO_DUE_TIME, Phase};
 use crate::sched::{ProcessId, Scheduler};
 
 impl<C> Scheduler<C> {
-    /// Gives a process a due time, or none. It moves in its level at once; the current process
-    /// stays where it is. Says whether it lives.
+    /// Sets or removes the due time of a process. It moves within its level at once; the current
+    /// process keeps its place. Returns whether it is alive.
     ///
     /// ```
     /// use baton_core::sched::{Scheduler, Next, SpawnOptions};
@@ -50,7 +49,7 @@ impl<C> Scheduler<C> {
         (due != NO_DUE_TIME).then(|| Instant::from_nanos(due))
     }
 
-    /// A process has ended, or gets another due time.
+    /// Removes the due time of a process, when it has ended or gets another one.
     pub(in crate::sched) fn forget_due_time(&mut self, index: u32) {
         if std::mem::replace(&mut self.processes[index].due, NO_DUE_TIME) != NO_DUE_TIME {
             self.with_due_time -= 1;

@@ -1,11 +1,11 @@
-//! Times.
+//! Deadlines, timers, alarms, due times.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `deadlines.rs` | the heap of deadlines |
-//! | `timer.rs` | processes that are fired by time |
-//! | `alarm.rs` | times that processes wait for |
-//! | `due_time.rs` | the order of equals by their due times |
+//! | `timer.rs` | timers: they start processes at given times |
+//! | `alarm.rs` | alarms: times that processes wait for |
+//! | `due_time.rs` | due times: the order of equals |
 
 pub(super) mod alarm;
 pub(super) mod deadlines;

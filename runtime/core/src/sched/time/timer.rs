@@ -1,8 +1,9 @@
-//! Timers: processes that begin at a time.
+//! Timers: they start processes at given times.
 //!
-//! Each firing is a process that was prepared beforehand, so to fire is only to make it runnable.
-//! A periodic timer is armed again when its next process is prepared, for a multiple of the period
-//! after its first time, so it does not drift; multiples that have passed by then are skipped.
+//! Each firing starts a process that was prepared beforehand, so it only makes that process
+//! runnable. A periodic timer is armed again when its next process is prepared. The next time is a
+//! multiple of the period after its first time, so it does not drift. Multiples that have passed by
+//! then are skipped.
 
 use std::time::Duration;
 
@@ -15,24 +16,24 @@ use crate::sched::{ProcessId, Scheduler, TimerId};
 
 #[derive(Debug)]
 pub(in crate::sched) struct Timer {
-    /// Nanoseconds; not 0. `None` fires once.
+    /// In nanoseconds; not 0. `None` fires once.
     pub(in crate::sched) period: Option<u64>,
     /// The process to fire next.
     pub(in crate::sched) prepared: Option<ProcessId>,
     /// The process fired last.
     pub(in crate::sched) running: Option<ProcessId>,
-    /// When it was due last, or is due next.
+    /// The time of the last firing, or of the next one.
     pub(in crate::sched) due: u64,
-    /// It will fire, now or after it is prepared again.
+    /// Whether it will fire: it is armed, or will be when it is prepared again.
     pub(in crate::sched) is_pending: bool,
-    /// Nobody has its handle: it goes when it is no longer pending.
+    /// Its handle is gone: it is freed when it is no longer pending.
     pub(in crate::sched) is_detached: bool,
     pub(super) stats: TimerStats,
-    /// Processes wait for it, and it fires none.
+    /// It is an alarm: processes wait for it, and it fires none.
     pub(in crate::sched) alarm: Option<Alarm>,
 }
 
-/// What a timer has beside its deadline if it is an alarm.
+/// The extra data of a timer that is an alarm.
 #[derive(Debug)]
 pub(in crate::sched) struct Alarm {
     pub(in crate::sched) has_gone_off: bool,
@@ -40,18 +41,18 @@ pub(in crate::sched) struct Alarm {
     pub(in crate::sched) waiters: WaitQueue,
 }
 
-/// What a timer has done.
+/// Counts of one timer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TimerStats {
     /// Processes fired.
     pub fired: u64,
-    /// Times that passed without a firing.
+    /// Times that were skipped.
     pub skipped: u64,
 }
 
 impl<C> Scheduler<C> {
-    /// A timer that fires `prepared` at `first`; a periodic one then wants the next process by
-    /// `timer_prepare`. A period of less than a nanosecond is one of a nanosecond.
+    /// Creates a timer that fires `prepared` at `first`. A periodic one needs the next process by
+    /// `timer_prepare`. The shortest period is a nanosecond.
     ///
     /// ```
     /// use baton_core::sched::{Scheduler, Next, SpawnOptions};
@@ -91,8 +92,9 @@ impl<C> Scheduler<C> {
         TimerId(key)
     }
 
-    /// Arms a periodic timer that has fired: for the first multiple of its period that has not
-    /// passed. Does nothing, and says so, if the timer is not periodic, was cancelled, or is armed.
+    /// Arms a periodic timer that has fired, for the first multiple of its period that has not
+    /// passed. Does nothing if the timer is not periodic, was cancelled, or is armed. Returns
+    /// whether it did.
     pub fn timer_prepare(&mut self, id: TimerId, prepared: ProcessId) -> bool {
         match self.timers.get_mut(id.0) {
             Some(timer) if timer.is_pending && timer.prepared.is_none() => {
@@ -104,8 +106,8 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// The timer fires no more. Returns the process that it would have fired, which is dead now, to
-    /// be forgotten; the one that it fired last lives on.
+    /// Cancels a timer. Returns the process that it would have fired; it is dead now and can be
+    /// forgotten. The process that it fired last lives on.
     pub fn timer_cancel(&mut self, id: TimerId) -> Option<ProcessId> {
         let timer = self.timers.get_mut(id.0)?;
         let prepared = timer.prepared.take();
@@ -119,7 +121,7 @@ impl<C> Scheduler<C> {
         Some(prepared)
     }
 
-    /// The timer's handle is gone: the timer is forgotten as soon as it is no longer pending.
+    /// Drops the timer's handle: the timer is freed as soon as it is no longer pending.
     pub fn timer_free(&mut self, id: TimerId) {
         if let Some(timer) = self.timers.get_mut(id.0) {
             timer.is_detached = true;
@@ -129,7 +131,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// What a timer has done.
+    /// The counts of a timer.
     pub fn timer_stats(&self, id: TimerId) -> Option<TimerStats> {
         self.timers.get(id.0).map(|timer| timer.stats)
     }
@@ -142,13 +144,13 @@ impl<C> Scheduler<C> {
             .map(Instant::from_nanos)
     }
 
-    /// How many timers will fire yet.
+    /// How many timers are pending.
     #[inline]
     pub fn pending_timers(&self) -> usize {
         self.pending_timers
     }
 
-    /// A timer is due: its process begins, unless the last one still lives.
+    /// Fires a timer that is due, unless its last process still lives.
     pub(in crate::sched) fn fire_timer(&mut self, index: u32, due: u64) {
         let Some(timer) = self.timers.at_mut(index) else {
             return;
@@ -207,7 +209,7 @@ impl<C> Scheduler<C> {
         self.deadlines.set(Owner::Timer(index), next);
     }
 
-    /// The timer is no longer pending.
+    /// Marks a timer as no longer pending.
     fn end_timer(&mut self, index: u32) {
         let Some(timer) = self.timers.at_mut(index) else {
             return;

@@ -1,8 +1,8 @@
-//! How every wait begins and ends: one way in, one way out.
+//! The begin and end of every wait: one way in, one way out.
 //!
-//! In: an operation asks [`Scheduler::may_wait`] first, tries, and then blocks. Out:
-//! [`Scheduler::wake_process`], whoever calls it: the one who signals, a deadline, a kill, a close.
-//! It takes the process out of every queue it is in before anything else, so a wait ends once.
+//! - In: an operation calls [`Scheduler::may_wait`], tries, and then blocks.
+//! - Out: [`Scheduler::wake_process`], for a signal, a deadline, a kill or a close. It first
+//!   removes the process from every queue, so a wait ends once.
 
 use super::waiters::{Kind, Ticket, WaitQueue};
 use crate::sched::process::Phase;
@@ -23,8 +23,8 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// The process that wants to wait, or what it is told at once: a process that is to die waits
-    /// for nothing any more.
+    /// The current process, if it may wait; otherwise the result of the operation. A process that
+    /// must die does not wait any more.
     #[inline]
     pub(in crate::sched) fn may_wait(&self) -> Result<u32, Attempt> {
         if self.current_may_wait() {
@@ -58,7 +58,7 @@ impl<C> Scheduler<C> {
         self.block(me, Phase::Waiting, deadline)
     }
 
-    /// What a process is told that would have to wait and must not.
+    /// The result of an operation whose process would have to wait, but must not.
     #[inline]
     pub(in crate::sched) fn refusal_to_block(
         &self,
@@ -81,7 +81,7 @@ impl<C> Scheduler<C> {
             .enter(queue, index, process.waiters, priority, ticket);
     }
 
-    /// The current process stops running, and nobody is current. The end of time is no deadline.
+    /// Stops the current process; no process is current. The end of time is no deadline.
     pub(in crate::sched) fn block(&mut self, me: u32, phase: Phase, deadline: Deadline) -> Attempt {
         if let Deadline::At(at) = deadline
             && at.as_nanos() != u64::MAX
@@ -106,7 +106,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// The process has what it waited for, or will not get it: it may run.
+    /// Makes a process runnable after its wait, with the result.
     pub(in crate::sched) fn finish_wait(&mut self, index: u32, wake: Wake) {
         let process = &mut self.processes[index];
         process.wake = wake;
@@ -119,7 +119,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Wakes the first in a queue, with the case that it waits in; says who it was.
+    /// Wakes the first process of a queue, with the case that it waits in. Returns it.
     #[inline]
     pub(in crate::sched) fn wake_first(&mut self, queue: WaitQueue, wake: Wake) -> Option<u32> {
         let node = self.waiters.node(self.waiters.first(queue)?);
@@ -128,7 +128,7 @@ impl<C> Scheduler<C> {
         Some(process)
     }
 
-    /// Wakes all in a queue, in order; says how many they were.
+    /// Wakes all processes of a queue, in order. Returns how many.
     pub(in crate::sched) fn wake_each(&mut self, queue: WaitQueue, wake: Wake) -> usize {
         let mut count = 0;
         while self.wake_first(queue, wake).is_some() {
@@ -137,13 +137,13 @@ impl<C> Scheduler<C> {
         count
     }
 
-    /// Tells all in a queue that its object is gone, and takes the queue apart.
+    /// Wakes all processes of a queue with `Closed`, and frees the queue.
     pub(in crate::sched) fn close_queue(&mut self, queue: WaitQueue) {
         self.wake_each(queue, Wake::because(WakeReason::Closed));
         self.waiters.free_queue(queue);
     }
 
-    /// Takes a process out of every queue it waits in.
+    /// Removes a process from every queue that it waits in.
     pub(in crate::sched) fn leave_queues(&mut self, index: u32) {
         let mut node = std::mem::replace(&mut self.processes[index].waiters, NIL);
         while node != NIL {

@@ -1,4 +1,4 @@
-//! Waits: the one way into a wait, and the one way out.
+//! Waits: one way in, and one way out.
 //!
 //! | file | what it does |
 //! |---|---|

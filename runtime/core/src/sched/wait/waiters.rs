@@ -1,16 +1,17 @@
-//! Wait queues: processes in the order of priority, first come first served within one.
+//! Wait queues: processes ordered by priority, and first come, first served within one priority.
 //!
 //! A waiter node is one process in one queue; a process in a select has several. The nodes of all
-//! queues live in one slab. A queue is a ring closed by a sentinel node of priority 0, so a node
-//! leaves its queue without knowing it: every wait is cancelled in constant time.
+//! queues are in one slab. A queue is a ring with a sentinel node of priority 0. So a node can be
+//! removed without knowing its queue, and every wait is cancelled in constant time.
 //!
-//! To enter is constant time as well, but for a walk over the *levels* present, at most 80: the
-//! first and the last node of each level are each other's `peer`, so that a walk passes a level in
-//! one step.
+//! An insertion takes constant time, too, except for a walk over the *levels* that are present, at
+//! most
+//! 80. The first and the last node of each level are each other's `peer`, so a walk passes a level
+//!     in one step.
 
 use crate::sched::slab::NIL;
 
-/// What a node waits for.
+/// The kind of wait of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::sched) enum Kind {
     Sentinel,
@@ -31,17 +32,17 @@ pub(in crate::sched) enum Kind {
     Alarm,
 }
 
-/// A queue: the index of its sentinel.
+/// A queue, by the index of its sentinel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::sched) struct WaitQueue(pub(in crate::sched) u32);
 
-/// What the one who waits brings to a queue.
+/// The data of a waiter in a queue.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sched) struct Ticket {
     pub(in crate::sched) kind: Kind,
-    /// The index of the object waited for.
+    /// The index of the object.
     pub(in crate::sched) object: u32,
-    /// The case of a select.
+    /// The index of the case in a select.
     pub(in crate::sched) case: u32,
     /// The value to send.
     pub(in crate::sched) value: u64,
@@ -63,13 +64,13 @@ impl Ticket {
 pub(in crate::sched) struct Waiter {
     next: u32,
     prev: u32,
-    /// For the first node of a level the last one, for the last one the first; meaningless between.
+    /// For the first node of a level the last one, and vice versa; unused in other nodes.
     peer: u32,
     /// 1 to 80; 0 for a sentinel.
     priority: u8,
     pub(in crate::sched) ticket: Ticket,
     pub(in crate::sched) process: u32,
-    /// The next node of the same process; of the free list.
+    /// The next node of the same process, or of the free list.
     pub(in crate::sched) sibling: u32,
     queue: u32,
 }
@@ -89,8 +90,8 @@ impl Waiters {
         }
     }
 
-    /// Whether there is room for the queues of one object and one wait; the table grows if it must
-    /// and can.
+    /// Whether there is room for the queues of one object and one wait. The table grows if
+    /// necessary; `false` if it cannot.
     pub(in crate::sched) fn make_room(&mut self) -> bool {
         const NODES: usize = 8;
         let mut next = self.free;
@@ -103,7 +104,7 @@ impl Waiters {
         true
     }
 
-    /// A new, empty queue.
+    /// Creates an empty queue.
     pub(in crate::sched) fn make_queue(&mut self) -> WaitQueue {
         let index = self.allocate(Ticket::new(Kind::Sentinel, NIL), NIL);
         let node = self.node_mut(index);
@@ -113,7 +114,7 @@ impl Waiters {
         WaitQueue(index)
     }
 
-    /// Takes an empty queue apart.
+    /// Frees an empty queue.
     pub(in crate::sched) fn free_queue(&mut self, queue: WaitQueue) {
         debug_assert!(self.is_empty(queue));
         self.release(queue.0);
@@ -134,7 +135,7 @@ impl Waiters {
         self.node(queue.0).next == queue.0
     }
 
-    /// The first node: the longest waiting of the most urgent.
+    /// The first node: of the most urgent level, the one that has waited longest.
     #[inline]
     pub(in crate::sched) fn first(&self, queue: WaitQueue) -> Option<u32> {
         let first = self.node(queue.0).next;
@@ -150,7 +151,8 @@ impl Waiters {
         std::iter::successors(self.first(queue), follow).map(|index| self.node(index))
     }
 
-    /// Makes a node for `process`, whose first node so far is `sibling`, behind those as urgent.
+    /// Adds a node for `process` behind equally urgent ones. `sibling` is the process's first node
+    /// so far.
     pub(in crate::sched) fn enter(
         &mut self,
         queue: WaitQueue,
@@ -167,7 +169,7 @@ impl Waiters {
         index
     }
 
-    /// Takes a node out of its queue and frees it; returns its sibling and what it waited for.
+    /// Removes and frees a node. Returns its sibling and its ticket.
     pub(in crate::sched) fn leave(&mut self, index: u32) -> (u32, Ticket) {
         self.unlink(index);
         let Waiter {
@@ -177,7 +179,7 @@ impl Waiters {
         (sibling, ticket)
     }
 
-    /// Moves a node behind those that are as urgent as it is now.
+    /// Moves a node to the back of its new level.
     pub(in crate::sched) fn requeue(&mut self, index: u32, priority: u8) {
         self.unlink(index);
         self.link(index, priority);
@@ -204,7 +206,8 @@ impl Waiters {
         self.node_mut(index).peer = first;
     }
 
-    /// The node before which a new node of this priority goes, and the first of its level or `NIL`.
+    /// The node before which a new node of this priority goes, and the first node of its level or
+    /// `NIL`.
     fn place_for(&self, sentinel: u32, priority: u8) -> (u32, u32) {
         let mut first = self.node(sentinel).next;
         while self.node(first).priority > priority {
@@ -283,7 +286,7 @@ impl Waiters {
         node.ticket.kind = Kind::Free;
     }
 
-    /// The order and the peers of a queue are right; returns how many nodes it has.
+    /// Checks the order and the peers of a queue. Returns its number of nodes.
     #[cfg(test)]
     pub(in crate::sched) fn check(&self, queue: WaitQueue) -> usize {
         let mut count = 0;

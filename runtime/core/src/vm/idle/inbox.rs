@@ -73,7 +73,7 @@ impl Vm {
     /// closures::run(|main| {
     ///     let (vm, me) = (Arc::clone(&main.vm), main.id);
     ///     let thread = std::thread::spawn(move || vm.resume_from_outside(me));
-    ///     // It is heard by who waits, or comes to a safepoint: not before this.
+    ///     // The owner takes the post in when it waits or reaches a safepoint, so not before this.
     ///     let _ = main.vm.suspend(main.id);
     ///     thread.join().expect("it posts, and ends");
     /// });
