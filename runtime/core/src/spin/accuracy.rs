@@ -1,24 +1,24 @@
-//! How often a policy was right, counted as Chromium's message pump counts it.
+//! How often a policy was right, counted in the same way as by Chromium's message pump.
 
 use super::{Ended, Spun, Wait};
 use std::ops::Add;
 use std::time::Duration;
 
-/// Four counts, one for each way that a wait can go.
+/// Counts of the four outcomes of a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accuracy {
-    /// Spun, and somebody came.
+    /// It spun, and the wait ended during the spin.
     pub true_positives: u64,
-    /// Spun, and nobody came.
+    /// It spun, and the wait did not end during the spin.
     pub false_positives: u64,
-    /// Did not spin, and the wait was longer than the limit.
+    /// It did not spin, and the wait was longer than the limit.
     pub true_negatives: u64,
-    /// Did not spin, and the wait was short.
+    /// It did not spin, and the wait was short.
     pub false_negatives: u64,
 }
 
 impl Accuracy {
-    /// Counts a wait. `limit`: how long a spin for it could have been.
+    /// Counts a wait. `limit` is how long a spin for it could have been.
     pub fn count(&mut self, wait: &Wait, limit: Duration) {
         let count = match wait.spun {
             Spun::Hit if wait.ended == Ended::Signalled => &mut self.true_positives,

@@ -1,9 +1,9 @@
-//! A bucket of tokens for spins that fail.
+//! A token bucket for failed spins.
 //!
-//! Tokens are nanoseconds. They come with time, at a settable share of it, and with what hits save
-//! beside parking at once: whoever gains by spinning may also lose now and then, and never more
-//! than was gained and the share of time on top. The bucket holds what the share brings in
-//! [`FILL`], and a spin begins only if it could be paid in full. So over any stretch of time
+//! Tokens are nanoseconds. They come with time, at a configurable share of it. They also come with
+//! successful spins: each adds the time that it saved over an immediate park. So a policy may lose
+//! at most what it gained, plus the share of time. The bucket holds what the share brings in
+//! [`FILL`], and a spin begins only if the bucket could pay for all of it. So over any period
 //!
 //! ```text
 //! failed spins <= share * (time + FILL) + what hits saved
@@ -15,20 +15,20 @@ use std::time::Duration;
 /// How long the share takes to fill the bucket.
 pub const FILL: Duration = Duration::from_millis(200);
 
-/// Whether a spin can be paid for.
+/// Whether the bucket can pay for a spin.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
-    /// It can.
+    /// It can: spin.
     Granted,
     /// It cannot: park.
     Exhausted,
 }
 
-/// The bucket; new, it is full.
+/// The bucket. A new one is full.
 #[derive(Debug)]
 pub struct Budget {
-    /// Of all time, from 0 to 1.
+    /// The share of all time, from 0 to 1.
     share: f64,
     tokens: f64,
     /// When time was last counted.
@@ -36,7 +36,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A full bucket. A `share` of zero grants nothing, ever.
+    /// Creates a full bucket. A `share` of zero never grants anything.
     pub fn new(share: f64) -> Budget {
         let mut budget = Budget {
             share: 0.0,
@@ -47,13 +47,13 @@ impl Budget {
         budget
     }
 
-    /// Changes the share; the bucket holds as much as it has, up to its new size.
+    /// Sets the share. The bucket keeps its tokens, up to its new size.
     pub fn set_share(&mut self, share: f64) {
         self.share = share.clamp(0.0, 1.0);
         self.tokens = self.tokens.min(self.size());
     }
 
-    /// Whether a spin of `limit` can be paid for now.
+    /// Whether the bucket can pay for a spin of `limit` now.
     pub fn grant(&mut self, limit: Duration, now: Instant) -> Grant {
         if let Some(before) = self.counted.replace(now) {
             self.earn(self.share * (now - before).as_nanos() as f64);
@@ -65,17 +65,17 @@ impl Budget {
         }
     }
 
-    /// A spin that was granted has failed.
+    /// Takes tokens for a granted spin that failed.
     pub fn pay(&mut self, spun: Duration) {
         self.tokens = (self.tokens - spun.as_nanos() as f64).max(0.0);
     }
 
-    /// A spin has hit, and saved this much.
+    /// Adds tokens for a successful spin, which saved this much time.
     pub fn save(&mut self, saved: Duration) {
         self.earn(saved.as_nanos() as f64);
     }
 
-    /// What may be spent now.
+    /// The tokens now, as time.
     pub fn left(&self) -> Duration {
         Duration::from_nanos(self.tokens as u64)
     }
@@ -99,7 +99,7 @@ mod tests {
         Instant::from_nanos(micros * 1000)
     }
 
-    /// Fails as often as is granted at `now`; returns how often.
+    /// Fails as often as granted at `now`. Returns how often.
     fn fail_all(budget: &mut Budget, now: Instant) -> u32 {
         let mut failed = 0;
         while budget.grant(SPIN, now) == Grant::Granted {

@@ -1,4 +1,4 @@
-//! The policy that the user has chosen, which may change while the program runs.
+//! The spin policy that the user has chosen, which may change at run time.
 
 use super::surroundings::{Surroundings, Verdict};
 use super::{Accuracy, Decision, Ema, Learned, Outlook, Policy, PolicyName, Spun, Wait};
@@ -6,27 +6,27 @@ use baton_sys::clock::Instant;
 use baton_sys::processors::Reading;
 use std::time::Duration;
 
-/// What the user has set.
+/// The user's settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Who decides.
+    /// The policy that decides.
     pub policy: PolicyName,
     /// The limit of `ema`.
     pub busy_loop_for: Duration,
-    /// The share of all time that `learned` may spin for nothing.
+    /// The share of all time that `learned` may spend on failed spins.
     pub budget: f64,
 }
 
-/// What spinning has come to so far.
+/// Statistics of spinning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// How often the policies were right.
     pub accuracy: Accuracy,
-    /// Time spun in all.
+    /// Total time spun.
     pub spun: Duration,
-    /// Time that `learned` may spin for nothing now.
+    /// Time that `learned` may spend on failed spins now.
     pub budget_left: Duration,
-    /// What a park costs at most as a rule, as far as is known.
+    /// The usual upper bound of a park's cost, as far as it is known.
     pub park_cost: Duration,
 }
 
@@ -40,7 +40,7 @@ pub struct Chooser {
 }
 
 impl Chooser {
-    /// Policies that know nothing yet, and a full budget of the given share.
+    /// Creates the policies, with nothing learned, and a full budget of the given share.
     pub fn new(settings: Settings) -> Chooser {
         Chooser {
             ema: Ema::new(settings.busy_loop_for),
@@ -50,11 +50,11 @@ impl Chooser {
         }
     }
 
-    /// What the chosen policy wants. `read` asks the system about its processors; it is called
-    /// rarely, and only where a spin is wanted.
+    /// The decision of the chosen policy. `read` reads the system's processor statistics. It is
+    /// called rarely, and only when a spin is wanted.
     ///
-    /// The surroundings forbid `learned` to spin, and nobody else: who chooses `ema` gets
-    /// Chromium's rule as it is.
+    /// The surroundings can forbid spinning to `learned` only. With `ema`, users get Chromium's
+    /// rule unchanged.
     pub fn decide(
         &mut self,
         settings: Settings,
@@ -81,8 +81,8 @@ impl Chooser {
         }
     }
 
-    /// How many owners of one program may spin at once. Who chooses `ema` gets Chromium's rule as
-    /// it is, for every owner.
+    /// How many owners of one program may spin at once. With `ema`, users get Chromium's rule
+    /// unchanged, for every owner.
     pub fn most_spinners(&self, settings: Settings) -> usize {
         match settings.policy {
             PolicyName::Ema => usize::MAX,
@@ -90,7 +90,7 @@ impl Chooser {
         }
     }
 
-    /// A wait is over that `settings` was asked about.
+    /// Learns from a wait that was decided with `settings`.
     pub fn learn(&mut self, settings: Settings, wait: Wait) {
         self.spun += match wait.spun {
             Spun::Not => Duration::ZERO,
@@ -104,7 +104,7 @@ impl Chooser {
         }
     }
 
-    /// What spinning has come to.
+    /// The statistics so far.
     pub fn tally(&self) -> Tally {
         Tally {
             accuracy: self.ema.accuracy() + self.learned.accuracy(),
@@ -114,12 +114,12 @@ impl Chooser {
         }
     }
 
-    /// When that came which ended a park, where nobody noted it.
+    /// An estimate of when the event came that ended a park, if that was not recorded.
     pub fn came_at(&self, parked: Instant, noticed: Instant) -> Instant {
         self.learned.came_at(parked, noticed)
     }
 
-    /// A park took `took` from the kick to the owner running.
+    /// Learns from a park that took `took` from the kick until the owner ran.
     pub fn learn_park_cost(&mut self, took: Duration) {
         self.learned.learn_park_cost(took);
     }

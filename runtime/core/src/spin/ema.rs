@@ -1,18 +1,18 @@
-//! Chromium's rule, to the letter, as its message pump has it (change list 6088387, "busy loop" of
-//! the message pump).
+//! Chromium's rule, unchanged, from its message pump (change list 6088387, "busy loop" of the
+//! message pump).
 //!
-//! It keeps the last wait and an exponential moving average of all of them, however they ended,
-//! spin and sleep together. It spins while the last wait *or* the average is below a limit that
-//! somebody has set: 2 ms as it was launched. The limit is far above what a park costs, so that
-//! waits just below it keep a whole CPU busy; that is why it is not the default.
+//! It keeps the last wait and an exponential moving average of all waits, spin and sleep together,
+//! however they ended. It spins while the last wait *or* the average is below a limit; Chromium
+//! launched it with 2 ms. The limit is far above the cost of a park. So waits just below it keep a
+//! whole CPU busy, which is why this is not the default.
 
 use super::{Accuracy, Decision, Outlook, Policy, Wait};
 use std::time::Duration;
 
-/// Weight of what was before, in tenths; the new wait has the rest.
+/// Weight of the old average, in tenths. The new wait has the rest.
 const KEPT: u32 = 9;
 
-/// The rule's state: times, counts and the limit. New, it spins.
+/// The rule's state: times, counts and the limit. A new one spins.
 #[derive(Debug, Default)]
 pub struct Ema {
     limit: Duration,
@@ -22,7 +22,7 @@ pub struct Ema {
 }
 
 impl Ema {
-    /// A rule that spins for `limit`; zero is off.
+    /// Creates a rule that spins for `limit`; zero turns it off.
     pub fn new(limit: Duration) -> Ema {
         Ema {
             limit,
@@ -30,7 +30,7 @@ impl Ema {
         }
     }
 
-    /// Changes the limit; what was learned stays.
+    /// Sets the limit, and keeps what was learned.
     pub fn set_limit(&mut self, limit: Duration) {
         self.limit = limit;
     }
@@ -88,7 +88,7 @@ mod tests {
         });
     }
 
-    /// Lets the rule decide, and ends the wait after `waited` from outside.
+    /// Lets the rule decide, and ends the wait from outside after `waited`.
     fn signal_after(rule: &mut Ema, waited: Duration) {
         let spun = match decide(rule, None) {
             Decision::Park => Spun::Not,
@@ -148,7 +148,7 @@ mod tests {
         for _ in 0..400 {
             signal_after(&mut rule, us(1000));
         }
-        // The average approaches the limit from below and never reaches it but by rounding.
+        // The average approaches the limit from below, and reaches it only by rounding.
         rule.average = us(1000);
         assert!(!spins(&mut rule));
         wait(&mut rule, us(999), Ended::Signalled, Spun::Not);

@@ -1,37 +1,37 @@
-//! A decayed histogram of waits: what a spin of each length would have cost lately.
+//! A decayed histogram of waits. It estimates what a spin of each length would have cost lately.
 
 use std::time::Duration;
 
-/// Bins per doubling. Finer ones choose better lengths and take longer to fill.
+/// Bins per doubling. More bins choose better lengths and take longer to fill.
 const PER_OCTAVE: i32 = 4;
-/// From half a microsecond to 256 of them, which is beyond the longest spin.
+/// Bins from half a microsecond to 256 times that, which is more than the longest spin.
 const BINS: usize = 9 * PER_OCTAVE as usize + 1;
 const FIRST_EDGE_NANOS: f32 = 500.0;
 
 /// How much more a wait weighs than the one before it: about the last 32 count.
 const GROWTH: f32 = 32.0 / 31.0;
-/// At this weight of the newest wait all weights are scaled down.
+/// All weights are scaled down when the newest wait has this weight.
 const HEAVIEST: f32 = 1e9;
 
-/// Before anything was seen, waits are long; this much of a wait says so.
+/// The weight of one initial long wait, before anything was seen.
 const PRIOR: f32 = 0.25;
 
-/// Weights of waits by their length, the newest heaviest.
+/// Weights of waits by their length; recent waits weigh more.
 #[derive(Debug)]
 pub struct Histogram {
-    /// Upper edge of each bin, in nanoseconds, its own included.
+    /// The inclusive upper edge of each bin, in nanoseconds.
     edges: [f32; BINS],
     weights: [f32; BINS],
-    /// Weight of all bins.
+    /// Total weight of all bins.
     within: f32,
     /// Weight of the waits longer than the last edge.
     beyond: f32,
-    /// What the next wait weighs.
+    /// The weight of the next wait.
     newest: f32,
 }
 
 impl Histogram {
-    /// An empty one.
+    /// Creates an empty histogram.
     pub fn new() -> Histogram {
         let edge = |bin: usize| FIRST_EDGE_NANOS * f32::powf(2.0, bin as f32 / PER_OCTAVE as f32);
         Histogram {
@@ -60,7 +60,7 @@ impl Histogram {
         }
     }
 
-    /// Has the next wait weigh one again, and forgets what has come to weigh nothing beside it.
+    /// Scales the weights so that the next wait weighs one, and drops negligible ones.
     #[cold]
     fn scale_down(&mut self) {
         let scale = 1.0 / self.newest;
@@ -77,11 +77,11 @@ impl Histogram {
         self.newest = 1.0;
     }
 
-    /// The length of spin, at most `park_cost`, that would have cost least; zero: not to spin at
-    /// all.
+    /// The length of spin, at most `park_cost`, that would have cost least. Zero: no spin.
     pub fn best_spin(&self, park_cost: Duration) -> Duration {
         let park = park_cost.as_nanos() as f32;
-        // The shortest spin costs more for the waits beyond all bins than the others could save.
+        // The shortest spin costs more for the waits beyond all bins than it could save for the
+        // others.
         if self.within * park <= self.beyond * FIRST_EDGE_NANOS {
             return Duration::ZERO;
         }

@@ -1,23 +1,22 @@
-//! The default policy: spins as long as would have cost least lately, never longer than a park
-//! costs, within a budget.
+//! The default policy. It spins as long as would have cost least lately, never longer than a park
+//! costs, and within a budget.
 //!
-//! Three rules, each in a file of its own, decide in this order:
+//! Three rules, each in its own file, apply in this order:
 //!
-//! 1. The [`Histogram`] of the wait's source says which length would have cost least.
-//! 2. The [`Ledger`] replaces it with the cost of a park, the one length that is never more than
-//!    twice as dear as hindsight, while the promise of that factor is at risk.
-//! 3. The [`Budget`] grants the spin, or not.
+//! 1. The [`Histogram`] of the wait's source gives the length that would have cost least.
+//! 2. The [`Ledger`] replaces that length by the cost of a park while the promise below is at risk.
+//!    That length never costs more than twice the optimum.
+//! 3. The [`Budget`] grants the spin or refuses it.
 //!
-//! Where the budget refuses nothing, what is paid is at most twice what hindsight would have paid
-//! and the ledger's allowance, for every trace there is. Where it refuses, each refusal adds a park
-//! at most. The two promises cannot both be kept against somebody who knows the policy: whoever
-//! ends each wait just after the spin while there are tokens, and at once while there are none,
-//! makes every policy pay a park per wait and lets hindsight pay nothing. The budget comes first,
-//! as it is other people's energy.
+//! **The promise.** While the budget refuses nothing, the cost is at most twice the offline optimum
+//! plus the ledger's allowance, for every trace. Each refusal adds at most one park. No policy can
+//! keep both promises against an adversary that knows it: the adversary ends each wait just after
+//! the spin while there are tokens, and at once while there are none. Then each wait costs a park,
+//! and the optimum is zero. The budget has priority, as it limits wasted energy.
 //!
-//! **Waits that a timer ended** are no predictions: that a timer was near says nothing of how soon
-//! somebody will come. They are kept out of the histogram, except that those longer than any spin
-//! are evidence that nobody came for so long.
+//! **Waits that a timer ended** predict nothing: a near deadline does not say how soon another
+//! event will come. They are not added to the histogram, with one exception: a wait longer than any
+//! spin shows that no event came for so long.
 
 use super::budget::{Budget, Grant};
 use super::histogram::Histogram;
@@ -27,10 +26,10 @@ use super::{Accuracy, Decision, Ended, Outlook, Policy, Source, Spun, Wait};
 use baton_sys::clock::Instant;
 use std::time::Duration;
 
-/// What was learned, and the budget.
+/// The learned data, and the budget.
 #[derive(Debug)]
 pub struct Learned {
-    /// By [`Source`].
+    /// One histogram per [`Source`].
     waits: [Histogram; Source::COUNT],
     ledger: Ledger,
     budget: Budget,
@@ -39,7 +38,8 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// A policy that knows nothing yet. `share`: of all time, for spins that fail.
+    /// Creates a policy that has learned nothing. `share` is the share of all time for failed
+    /// spins.
     pub fn new(share: f64) -> Learned {
         Learned {
             waits: [Histogram::new(), Histogram::new()],
@@ -50,7 +50,7 @@ impl Learned {
         }
     }
 
-    /// This policy on a machine where each park has cost the same so far.
+    /// This policy on a machine where each park so far has cost the same.
     pub fn with_park_cost(self, cost: Duration) -> Learned {
         Learned {
             park_cost: ParkCost::steady(cost),
@@ -58,35 +58,35 @@ impl Learned {
         }
     }
 
-    /// Changes the budget's share of all time.
+    /// Sets the budget's share of all time.
     pub fn set_share(&mut self, share: f64) {
         self.budget.set_share(share);
     }
 
-    /// What a park costs at most as a rule, as far as is known. No spin is longer.
+    /// The usual upper bound of a park's cost, as far as it is known. No spin is longer.
     pub fn park_cost(&self) -> Duration {
         self.park_cost.bound()
     }
 
-    /// When that came which ended a park, where nobody noted it: a park's mean cost before it was
-    /// noticed. If that lies before the middle of the park, the park was a cheap one, and the
-    /// middle is the better guess.
+    /// An estimate of when the event came that ended a park, if that was not recorded: a park's
+    /// mean cost before it was noticed. If that is before the middle of the park, the park was
+    /// cheap, and the middle is the better estimate.
     pub fn came_at(&self, parked: Instant, noticed: Instant) -> Instant {
         let middle = parked + (noticed - parked) / 2;
         middle.max(noticed - self.park_cost.mean())
     }
 
-    /// A park took `took` from the kick to the owner running.
+    /// Learns from a park that took `took` from the kick until the owner ran.
     pub fn learn_park_cost(&mut self, took: Duration) {
         self.park_cost.learn(took);
     }
 
-    /// How often it was right so far, where a wait is short that ends sooner than a park.
+    /// How often it was right so far. A wait is short if it ends sooner than a park costs.
     pub fn accuracy(&self) -> Accuracy {
         self.accuracy
     }
 
-    /// Time that may be spun for nothing now.
+    /// Time that may be spent on failed spins now.
     pub fn budget_left(&self) -> Duration {
         self.budget.left()
     }
@@ -120,7 +120,7 @@ impl Policy for Learned {
         match (wait.spun, wait.ended) {
             (Spun::Failed(spun), _) => self.budget.pay(spun),
             (Spun::Hit, Ended::Signalled) => self.budget.save(cost.saturating_sub(wait.waited)),
-            // Nobody came before the time that was known beforehand.
+            // No event came before the deadline, which was known beforehand.
             (Spun::Hit, Ended::Due) => self.budget.pay(wait.waited),
             (Spun::Not, _) => {}
         }
@@ -135,7 +135,7 @@ mod tests {
     const COST: Duration = Duration::from_micros(50);
     const SHARE: f64 = 0.01;
 
-    /// One that knows nothing of waits.
+    /// A policy that has learned nothing.
     fn new() -> Learned {
         Learned::new(SHARE).with_park_cost(COST)
     }
@@ -152,7 +152,7 @@ mod tests {
         })
     }
 
-    /// A policy after this many waits of this length.
+    /// A policy after `count` waits of this kind.
     fn after(count: usize, event: Event) -> Learned {
         let mut policy = new();
         replay::run(&mut policy, &vec![event; count], COST);
@@ -188,7 +188,7 @@ mod tests {
     fn waits_that_a_timer_ended_are_no_predictions() {
         let mut policy = after(100, Event::timer(us(10)));
         assert_eq!(decide(&mut policy, Source::Outside), Decision::Park);
-        // What was learned before stays, and long ones say that nobody came.
+        // What was learned before stays; long waits show that no event came.
         let mut policy = after(10, Event::signal(us(10)));
         replay::run(&mut policy, &[Event::timer(us(5)); 100], COST);
         assert!(decide(&mut policy, Source::Outside).limit() >= us(10));

@@ -1,39 +1,39 @@
-//! What was paid for waits beside twice what hindsight would have paid.
+//! The account of costs against twice the offline optimum.
 //!
 //! It keeps the debt `D`, the sum of `paid - 2 * optimum`. A spin of `t < C` can add at most `C -
-//! t` to it, namely when the wait ends just after the spin: it pays `t + C` where `2 t` was
-//! allowed. A spin of `C` cannot add anything: it pays `w` if it hits and `2 C` if not. So as long
-//! as each spin shorter than `C` fits under the allowance, and all others last for `C`, `D` stays
-//! under the allowance whatever comes.
+//! t` to it, when the wait ends just after the spin: it pays `t + C`, and `2 t` was allowed. A spin
+//! of `C` can add nothing: it pays `w` if it succeeds and `2 C` if not. So `D` stays below the
+//! allowance in every case if each spin shorter than `C` fits below the allowance, and all others
+//! last for `C`.
 
 use super::{Ended, Spun, Wait};
 use std::time::Duration;
 
-/// The debt that is never exceeded by choice. Far below 1 ms, the bound for a minute.
+/// The largest debt that decisions may cause. Far below the promised 1 ms per minute.
 const ALLOWANCE_NANOS: i64 = 400_000;
 
-/// Credit is kept up to here: a quiet hour is no licence to be wrong for as long.
+/// The largest credit that is kept, so that a long quiet time does not allow as much loss.
 const CREDIT_NANOS: i64 = 10_000_000;
 
 /// The account.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// Nanoseconds.
+    /// In nanoseconds; negative: credit.
     debt: i64,
 }
 
-/// Whether a length of spin keeps the promise.
+/// Which lengths of spin keep the promise.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freedom {
-    /// Any length may be tried.
+    /// Any length.
     Free,
-    /// Only spinning for what a park costs is safe.
+    /// Only spinning for as long as a park costs.
     BreakEven,
 }
 
 impl Ledger {
-    /// Whether a spin of `limit` may be tried where a park costs `park_cost`.
+    /// Whether a spin of `limit` keeps the promise, if a park costs `park_cost`.
     pub fn freedom(&self, limit: Duration, park_cost: Duration) -> Freedom {
         if self.debt + nanos(park_cost.saturating_sub(limit)) <= ALLOWANCE_NANOS {
             Freedom::Free
@@ -42,8 +42,8 @@ impl Ledger {
         }
     }
 
-    /// Books a wait. One that a timer ended says nothing of what was to come, so only what was spun
-    /// in vain is booked.
+    /// Books a wait. If a timer ended it, only the failed spin is booked, as the wait predicts
+    /// nothing.
     pub fn book(&mut self, wait: &Wait, park_cost: Duration) {
         let optimum = nanos(wait.waited.min(park_cost));
         let change = match (wait.spun, wait.ended) {

@@ -1,26 +1,26 @@
-//! Whether the owner spins before it parks, and for how long.
+//! Spin policies: whether the owner spins before it parks, and for how long.
 //!
-//! Everything here is pure: times come in as values, and answers go out as values;
-//! [`vm`](crate::vm)'s idle carries them out. A policy is asked before each wait and told
-//! afterwards how the wait went.
+//! The policies are pure: they get times as values and return decisions as values. The idle wait of
+//! [`vm`](crate::vm) carries them out. It asks a policy before each wait, and afterwards reports
+//! how the wait went.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `off.rs` | never spins |
 //! | `ema.rs` | Chromium's rule: the last wait and a moving average against a fixed limit |
-//! | `learned.rs` | spins as long as it paid off so far, at most what a park costs, in a budget |
+//! | `learned.rs` | spins as long as it paid off so far, at most for the cost of a park, in a budget |
 //! | `accuracy.rs` | how often a policy was right |
-//! | `histogram.rs`, `ledger.rs`, `budget.rs`, `park_cost.rs` | what `learned` consists of |
-//! | `surroundings.rs` | whether this machine is one to spin on at all |
+//! | `histogram.rs`, `ledger.rs`, `budget.rs`, `park_cost.rs` | the parts of `learned` |
+//! | `surroundings.rs` | whether spinning is acceptable on this machine |
 //! | `chooser.rs` | the policy that the user has chosen |
-//! | `replay.rs` | what a policy pays for a recorded trace, beside what hindsight would pay |
+//! | `replay.rs` | what a policy costs on a recorded trace, compared with the optimum |
 //!
-//! **The price of a wait.** A wait of length `w` met by a spin of at most `t` costs `w` if it ends
-//! in time, and `t + C` if not, where `C` is what parking costs: the time from the kick to the
-//! owner running again, at most as a rule (`park_cost.rs`). Who knew `w` beforehand would pay the
-//! smaller of `w` and `C`. Always spinning for `C` never pays more than twice that, and no fixed
-//! choice is safer (Karlin et al., "Competitive randomized algorithms for nonuniform problems",
-//! 1994).
+//! **The price of a wait.** Let `w` be the length of a wait, `t` the longest spin for it, and `C`
+//! the cost of a park: the time from the kick until the owner runs, usually at most
+//! (`park_cost.rs`). The wait costs `w` if it ends during the spin, and `t + C` otherwise. With `w`
+//! known beforehand, the optimum is the smaller of `w` and `C`. Always spinning for `C` never costs
+//! more than twice that, and no fixed `t` has a better bound (Karlin et al., "Competitive
+//! randomized algorithms for nonuniform problems", 1994).
 
 pub mod accuracy;
 pub mod budget;
@@ -43,7 +43,7 @@ pub use off::Off;
 use baton_sys::clock::Instant;
 use std::time::Duration;
 
-/// The policies, as users choose among them.
+/// The names of the policies, for users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PolicyName {
@@ -60,18 +60,18 @@ impl PolicyName {
     pub const ALL: [PolicyName; 3] = [PolicyName::Off, PolicyName::Ema, PolicyName::Learned];
 }
 
-/// What to do before parking.
+/// What to do before a park.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Nothing.
+    /// Park at once.
     Park,
-    /// Spin at most this long, which is more than zero.
+    /// Spin for at most this long, which is more than zero.
     Spin(Duration),
 }
 
 impl Decision {
-    /// Spinning for `limit`, if that is any time at all.
+    /// [`Decision::Spin`] for `limit`, or [`Decision::Park`] if it is zero.
     pub fn spin(limit: Duration) -> Decision {
         if limit.is_zero() {
             Decision::Park
@@ -80,7 +80,7 @@ impl Decision {
         }
     }
 
-    /// Not beyond the time at which something is due.
+    /// This decision, limited by the earliest deadline.
     pub fn until_due(self, due_in: Option<Duration>) -> Decision {
         match (self, due_in) {
             (Decision::Spin(limit), Some(due_in)) => Decision::spin(limit.min(due_in)),
@@ -97,17 +97,17 @@ impl Decision {
     }
 }
 
-/// Who can end a wait; each source has habits of its own.
+/// The events that can end a wait. Each source has its own statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Foreign calls are out: they return.
+    /// Foreign calls are out and may return.
     Calls,
-    /// Other threads, signals and descriptors alone.
+    /// Only other threads, signals and descriptors.
     Outside,
 }
 
 impl Source {
-    /// How many there are.
+    /// The number of sources.
     pub const COUNT: usize = 2;
 }
 
@@ -116,7 +116,7 @@ impl Source {
 pub struct Outlook {
     /// The present time.
     pub now: Instant,
-    /// Who can end the wait.
+    /// The events that can end the wait.
     pub source: Source,
     /// How long until the earliest deadline.
     pub due_in: Option<Duration>,
@@ -125,29 +125,29 @@ pub struct Outlook {
 /// What ended a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Somebody from outside.
+    /// An event from outside.
     Signalled,
     /// A deadline.
     Due,
 }
 
-/// How the spin before a park went.
+/// The result of the spin before a park.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spun {
-    /// There was none.
+    /// There was no spin.
     Not,
-    /// The wait ended while the owner spun: it did not park.
+    /// The wait ended during the spin: the owner did not park.
     Hit,
-    /// It lasted this long for nothing, and the owner parked.
+    /// The spin failed after this long, and the owner parked.
     Failed(Duration),
 }
 
-/// A wait that is over. Spin and park together are one wait.
+/// A wait that has ended. Spin and park together are one wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
-    /// Who could have ended it.
+    /// The events that could have ended it.
     pub source: Source,
-    /// From its beginning until what ended it came, without the time that it took to wake up.
+    /// From its beginning until the event that ended it, without the time to wake up.
     pub waited: Duration,
     /// What ended it.
     pub ended: Ended,
@@ -155,12 +155,12 @@ pub struct Wait {
     pub spun: Spun,
 }
 
-/// Decides before each wait, and learns from it afterwards.
+/// A policy decides before each wait, and learns from it afterwards.
 pub trait Policy {
-    /// What to do before the wait that begins now.
+    /// Decides what to do before the wait that begins now.
     fn decide(&mut self, outlook: Outlook) -> Decision;
 
-    /// A wait is over; the next [`Policy::decide`] comes after it.
+    /// Learns from a wait. Called after it, before the next [`Policy::decide`].
     fn learn(&mut self, wait: Wait);
 }
 

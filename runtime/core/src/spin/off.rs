@@ -1,4 +1,4 @@
-//! The policy that never spins: least power, and each wait pays for a park.
+//! The policy that never spins. It uses the least power, and each wait costs a park.
 
 use super::{Decision, Outlook, Policy, Wait};
 

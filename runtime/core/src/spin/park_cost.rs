@@ -1,32 +1,31 @@
-//! What a park costs on this machine: learned from the time between a kick and the owner running
-//! again.
+//! The cost of a park on this machine, learned from the time between a kick and the owner running.
 //!
-//! Parks differ: a processor that has just gone idle is back in 10 us, one in a deep sleep, or
-//! whose host has given it away, in 100. Whoever decides whether to spin asks what a park costs at
-//! most as a rule: the mean and four times the mean deviation, which is how long TCP waits for an
-//! answer (RFC 6298). A spin for the mean alone would give up on answers that come hardly later
-//! than that, and then pay for one of the dearer parks.
+//! Parks differ. A processor that has just gone idle is back in 10 us. One in a deep sleep, or one
+//! that its host has given away, takes 100 us. The decision to spin needs the usual upper bound:
+//! the mean plus four times the mean deviation, as in TCP's retransmission timeout (RFC 6298). A
+//! spin for the mean alone would miss events that come only a little later, and then pay for one of
+//! the longer parks.
 
 use std::time::Duration;
 
-/// What it is taken for before it was seen: wake-ups of a halted virtual CPU.
+/// The assumption before the first park: the wake-up of a halted virtual CPU.
 const ASSUMED: ParkCost = ParkCost {
     mean: Duration::from_micros(50),
     deviation: Duration::from_micros(8),
 };
-/// A machine that wakes faster than this needs no spinning.
+/// The least bound. A machine that wakes up faster needs no spinning.
 const LEAST: Duration = Duration::from_micros(2);
-/// Beyond this it was not the park that took so long, but whoever else had the CPU.
+/// The largest bound. Beyond it, the time was not the park's: another thread had the CPU.
 const MOST: Duration = Duration::from_micros(200);
 
-/// One sample counts as at most this many times the bound.
+/// A sample counts as at most this many times the bound.
 const OUTLIER: u32 = 2;
-/// The newest sample's weight is one in so many.
+/// The newest sample has the weight 1 / `WEIGHT`.
 const WEIGHT: u32 = 16;
-/// How many mean deviations above the mean the bound lies.
+/// How many mean deviations the bound is above the mean.
 const DEVIATIONS: u32 = 4;
 
-/// Moving averages that outliers cannot carry away.
+/// Moving averages, with outliers limited.
 #[derive(Debug)]
 pub struct ParkCost {
     mean: Duration,
@@ -35,7 +34,7 @@ pub struct ParkCost {
 }
 
 impl ParkCost {
-    /// What a park costs that has always taken `cost`.
+    /// The cost of parks that have always taken `cost`.
     pub fn steady(cost: Duration) -> ParkCost {
         ParkCost {
             mean: cost,
@@ -43,17 +42,17 @@ impl ParkCost {
         }
     }
 
-    /// What a park costs at most, as a rule.
+    /// The usual upper bound of a park's cost.
     pub fn bound(&self) -> Duration {
         (self.mean + self.deviation * DEVIATIONS).clamp(LEAST, MOST)
     }
 
-    /// What a park costs on average.
+    /// The mean cost of a park.
     pub fn mean(&self) -> Duration {
         self.mean
     }
 
-    /// A park took `took` from the kick to the owner running.
+    /// Learns from a park that took `took` from the kick until the owner ran.
     pub fn learn(&mut self, took: Duration) {
         let sample = took.min(self.bound() * OUTLIER).clamp(LEAST, MOST);
         let moved =

@@ -1,4 +1,4 @@
-//! What a policy pays for a trace of waits, and what hindsight would have paid.
+//! Replays a trace of waits: what a policy costs, and what the optimum costs.
 
 use super::{Decision, Ended, Outlook, Policy, Source, Spun, Wait};
 use baton_sys::clock::Instant;
@@ -9,12 +9,12 @@ use std::time::Duration;
 pub struct Event {
     /// How long until it ends.
     pub after: Duration,
-    /// Whether it ends at a deadline, which is known when it begins.
+    /// What ends it. A deadline is known when the wait begins.
     pub ended: Ended,
 }
 
 impl Event {
-    /// A wait that somebody ends.
+    /// A wait that an event from outside ends.
     pub const fn signal(after: Duration) -> Event {
         Event {
             after,
@@ -22,7 +22,7 @@ impl Event {
         }
     }
 
-    /// A wait for a deadline.
+    /// A wait that a deadline ends.
     pub const fn timer(after: Duration) -> Event {
         Event {
             after,
@@ -31,35 +31,35 @@ impl Event {
     }
 }
 
-/// What a trace came to.
+/// The result of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bill {
-    /// What the policy paid: time spun, and the parks.
+    /// The policy's cost: time spun, and the parks.
     pub paid: Duration,
-    /// What who knows each wait beforehand pays.
+    /// The cost with each wait known beforehand.
     pub optimum: Duration,
-    /// Time spun in all.
+    /// Total time spun.
     pub spun: Duration,
-    /// Time spun for nothing.
+    /// Time of failed spins.
     pub failed: Duration,
-    /// What the spins that hit saved, beside parking at once.
+    /// Time that successful spins saved over an immediate park.
     pub saved: Duration,
-    /// How long the trace took under this policy: its waits, and waking up.
+    /// The length of the trace with this policy: its waits and wake-ups.
     pub elapsed: Duration,
 }
 
 impl Bill {
-    /// Paid for each unit that hindsight would have paid.
+    /// The policy's cost divided by the optimum.
     pub fn ratio(&self) -> f64 {
         self.paid.as_secs_f64() / self.optimum.as_secs_f64()
     }
 
-    /// Spinning as a share of the whole time.
+    /// Time spun as a share of the whole time.
     pub fn spin_share(&self) -> f64 {
         self.spun.as_secs_f64() / self.elapsed.as_secs_f64()
     }
 
-    /// Adds a wait that was met with `decision`; returns how its spin went.
+    /// Adds a wait with this `decision`. Returns the result of its spin.
     pub fn add(&mut self, event: Event, decision: Decision, park_cost: Duration) -> Spun {
         let limit = decision.limit();
         self.optimum += event.after.min(park_cost);
@@ -81,8 +81,8 @@ impl Bill {
     }
 }
 
-/// Replays a trace: waits one after another, with nothing between them, on a machine where a park
-/// costs `park_cost`.
+/// Replays a trace: waits without a pause between them, on a machine where a park costs
+/// `park_cost`.
 pub fn run<P: Policy + ?Sized>(policy: &mut P, trace: &[Event], park_cost: Duration) -> Bill {
     let mut bill = Bill::default();
     for &event in trace {
@@ -91,7 +91,7 @@ pub fn run<P: Policy + ?Sized>(policy: &mut P, trace: &[Event], park_cost: Durat
     bill
 }
 
-/// Replays one wait more.
+/// Replays one more wait.
 pub fn step<P: Policy + ?Sized>(
     policy: &mut P,
     bill: &mut Bill,

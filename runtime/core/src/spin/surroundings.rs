@@ -1,41 +1,41 @@
-//! Whether this machine is one to spin on: what a spinning thread takes, somebody else may need.
+//! Whether spinning is acceptable on this machine. It is not in these cases:
 //!
-//! On one CPU the one that is waited for cannot run beside the spin. Under a quota spinning uses up
-//! what the work needs, and ends in a throttled program. Where threads wait for a CPU, a spin keeps
-//! one of them waiting. And where the hypervisor takes time away (steal), it is somebody else's CPU
-//! that is spun on.
+//! - There is one CPU: the thread that is waited for cannot run during the spin.
+//! - There is a quota: spinning uses up what the work needs, and the program is throttled.
+//! - Threads wait for a CPU: a spin keeps one of them waiting.
+//! - The hypervisor takes time away (steal): the spin uses a CPU that another guest needs.
 
 use baton_sys::clock::Instant;
 use baton_sys::processors::Reading;
 use std::time::Duration;
 
-/// How long a reading holds. One costs some microseconds.
+/// How long a reading is used. A reading costs some microseconds.
 pub const HOLDS: Duration = Duration::from_secs(5);
 
-/// Steal above this share of the CPU time between two readings is rising.
+/// The largest share of steal in the CPU time between two readings.
 const STEAL: f64 = 0.02;
 
-/// Above this share of time in which some thread waited for a CPU, there are too few for all. A
-/// program that hands work to and fro between two threads stays below it.
+/// The largest share of time in which some thread waited for a CPU. A program that passes work to
+/// and fro between two threads stays below it.
 const PRESSURE: f64 = 0.10;
 
-/// May `learned` spin?
+/// Whether `learned` may spin, and if not, why.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It may.
     MaySpin,
-    /// There is one CPU only.
+    /// There is only one CPU.
     OneCpu,
     /// CPU time is limited by quota.
     Quota,
-    /// There is more to do than there are CPUs.
+    /// More threads are runnable than there are CPUs.
     Overload,
-    /// The hypervisor gives the CPU to others.
+    /// The hypervisor gives the CPU to other guests.
     Steal,
 }
 
-/// The last reading and what follows from it.
+/// The last reading, and the verdict.
 #[derive(Debug, Default)]
 pub struct Surroundings {
     last: Option<(Instant, Reading)>,
@@ -43,12 +43,12 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Whether another reading is due.
+    /// Whether a new reading is due.
     pub fn are_stale(&self, now: Instant) -> bool {
         self.last.is_none_or(|(read, _)| now - read >= HOLDS)
     }
 
-    /// Takes a reading in.
+    /// Takes in a reading.
     pub fn note(&mut self, now: Instant, reading: Reading) {
         if let Some((_, before)) = self.last.replace((now, reading)) {
             let stolen = reading.stolen.saturating_sub(before.stolen) as f64;
@@ -57,13 +57,13 @@ impl Surroundings {
         }
     }
 
-    /// How many may spin at once: each waits for somebody who needs a processor too. One, before
-    /// the first reading.
+    /// How many owners may spin at once: half of the CPUs, as each waits for a thread that needs
+    /// one, too. One before the first reading.
     pub fn most_spinners(&self) -> usize {
         self.last.map_or(1, |(_, reading)| reading.cpus / 2).max(1)
     }
 
-    /// What follows; nothing is known before the first reading, and nothing is spun.
+    /// The verdict. Before the first reading, no spin is allowed.
     pub fn verdict(&self) -> Verdict {
         match self.last {
             None => Verdict::OneCpu,
