@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A thread without a VM starts revoked, so that its first enter takes the cold path. */
+/* A thread without a VM starts revoked, so that its first enter takes the slow path. */
 __thread struct baton_gate baton_gate
     __attribute__((tls_model("local-exec"))) = {1, BATON_SLOW_REVOKED, 0, 0, NULL, 0};
 

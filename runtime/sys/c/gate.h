@@ -1,7 +1,7 @@
 /*
-** The gate: how a native thread says whether it is inside the VM. One set of
-** words for each native thread, in thread-local storage. src/gate.rs describes
-** the protocol and holds the rare side; here is what a guest inlines.
+** The gate: it says whether a native thread is inside the VM. Each native
+** thread has its own words, in thread-local storage. src/gate.rs describes the
+** protocol and has the slow side; this file has the part that a guest inlines.
 */
 #ifndef BATON_GATE_H
 #define BATON_GATE_H
@@ -12,11 +12,11 @@
 /* Same layout as `GateWords` in src/gate.rs (checked there and in gate.c). */
 struct baton_gate {
   uint64_t gate;   /* even: inside the VM; odd: outside; only ever advances */
-  uint32_t slow;   /* BATON_SLOW_*: why the next enter must take the cold path */
+  uint32_t slow;   /* BATON_SLOW_*: why the next enter must take the slow path */
   uint32_t reserved;
   uint64_t claim;  /* compare-and-swap variant only: gate value of the last enter */
   void *process;   /* the guest's record of the process running on this thread */
-  uint64_t carrier; /* the executor's number of this thread plus one; 0: none */
+  uint64_t carrier; /* the carrier id of this thread plus one; 0: none */
 };
 
 #define BATON_SLOW_REVOKED 1u
@@ -24,13 +24,13 @@ struct baton_gate {
 #define BATON_SLOW_CAS 4u
 #define BATON_SLOW_FORKED 8u
 
-/* Value of `claim` once the VM was taken. */
+/* The value of `claim` after the VM was taken. */
 #define BATON_CLAIM_TAKEN UINT64_MAX
 
 extern __thread struct baton_gate baton_gate
     __attribute__((tls_model("local-exec")));
 
-/* The address of this thread's words, read afresh: never cache it across a switch. */
+/* The address of this thread's words. Never keep it across a switch. */
 struct baton_gate *baton_gate_here(void);
 
 #if defined(BATON_CHECKS)
@@ -44,9 +44,9 @@ void baton_gate_check_leave(void);
 #if defined(__x86_64__)
 
 /*
-** Volatile assembly relative to %fs: the compiler can neither keep the address
-** of the words in a register across a call that moves the process to another
-** native thread, nor reorder the accesses (x86 keeps stores in order).
+** Volatile assembly relative to %fs. So the compiler cannot keep the address of
+** the words in a register across a call that moves the process to another native
+** thread, and cannot reorder the accesses (x86 keeps stores in order).
 */
 #define BATON_GATE_READ(offset, variable)                                      \
   __asm__ volatile("mov %%fs:baton_gate@tpoff+" #offset ", %0"                 \
@@ -64,7 +64,7 @@ static inline void baton_gate_leave(void) {
   __asm__ volatile("orq $1, %%fs:baton_gate@tpoff" ::: "memory", "cc");
 }
 
-/* Returns the reasons for a cold path: zero nearly always. */
+/* Returns the reasons for the slow path, BATON_SLOW_*: nearly always 0. */
 static inline uint32_t baton_gate_enter(void) {
   uint64_t gate;
   uint32_t slow;
@@ -119,9 +119,9 @@ static inline void baton_gate_set_process(void *process) { baton_gate_here()->pr
 #endif
 
 /*
-** Whether the VM was taken from the call that the calling thread is in, or is just being taken.
-** What was stored before is seen by whoever takes it after a "no". With the fence-free lock the
-** taker's membarrier sees to that; the compare-and-swap variant needs a fence of its own.
+** Whether the VM was taken from the calling thread's present call, or is being taken. If not, a
+** thread that takes it later sees all earlier stores of this thread: in the fence-free variant by
+** the taker's membarrier, in the compare-and-swap variant by the fence below.
 */
 static inline int baton_gate_is_revoked(void) {
   if (baton_gate_slow() & BATON_SLOW_CAS) {

@@ -1,5 +1,5 @@
-//! What native threads have been doing, as the kernel counts it: to tell a thread that blocks or
-//! computes from one that the system does not let run, and how many there are.
+//! The kernel's view of native threads. It tells a thread that blocks or computes from one that
+//! does not get a processor, and counts the program's threads.
 
 use crate::signals::ThreadHandle;
 use std::fmt::Write as _;
@@ -8,18 +8,18 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-/// What the kernel says of a thread.
+/// The kernel's view of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity {
-    /// It runs or wants to; else it waits for something.
+    /// It runs or is ready to run; otherwise it waits for something.
     pub is_runnable: bool,
-    /// Its time on a processor since it began.
+    /// Its processor time since it began.
     pub cpu: Duration,
 }
 
 impl ThreadHandle {
-    /// The thread's time on a processor; `None` where the system does not say, and with `--cfg
-    /// baton_portable`. A fraction of a microsecond.
+    /// The thread's processor time; `None` if the system does not report it, and with `--cfg
+    /// baton_portable`. Takes a fraction of a microsecond.
     ///
     /// Source: clock_getcpuclockid(3); the number of a thread's clock is part of Linux's interface
     /// (`include/linux/posix-timers.h`).
@@ -39,8 +39,8 @@ impl ThreadHandle {
         (result == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
     }
 
-    /// Whether the thread waits for something; `None` as for [`ThreadHandle::activity`], of which
-    /// this is the cheaper half.
+    /// Whether the thread waits for something; `None` as for [`ThreadHandle::activity`]. Costs half
+    /// as much.
     #[must_use]
     pub fn is_waiting(self) -> Option<bool> {
         if cfg!(baton_portable) {
@@ -50,11 +50,11 @@ impl ThreadHandle {
         Some(state_of(&state)? != 'R')
     }
 
-    /// What the thread does now; `None` where the system does not say (no `/proc`, or the thread is
-    /// gone), and with `--cfg baton_portable`.
+    /// The thread's present activity; `None` if the system does not report it (no `/proc`, or the
+    /// thread is gone), and with `--cfg baton_portable`.
     ///
-    /// Source: proc(5), `/proc/pid/task/tid/stat` and `schedstat`. Reads two small files: some ten
-    /// microseconds.
+    /// Source: proc(5), `/proc/pid/task/tid/stat` and `schedstat`. Reads two small files, which
+    /// takes about ten microseconds.
     #[must_use]
     pub fn activity(self) -> Option<Activity> {
         if cfg!(baton_portable) {
@@ -71,11 +71,11 @@ impl ThreadHandle {
     }
 }
 
-/// How many native threads this program has; one that is ending may count for a moment more. `None`
+/// How many native threads this program has. A thread that is ending may count for a moment. `None`
 /// as for [`ThreadHandle::activity`].
 ///
-/// Source: Linux, `fs/proc/base.c`: the directory of threads has a link for each, beside its own
-/// two. Costs one system call.
+/// Source: Linux, `fs/proc/base.c`: the directory of threads has one link for each thread, besides
+/// its own two. Costs one system call.
 #[must_use]
 pub fn threads_of_this_program() -> Option<usize> {
     if cfg!(baton_portable) {
@@ -88,8 +88,8 @@ pub fn threads_of_this_program() -> Option<usize> {
         .filter(|&threads| threads > 0)
 }
 
-/// The one line of a file of the kernel's, in as few system calls as can be: it is handed out whole
-/// by the first read that has room for it.
+/// Reads a kernel file of one line, in as few system calls as possible: the first read with enough
+/// room returns all of it.
 fn read_line(path: String) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let mut line = vec![0; 1024];
@@ -103,7 +103,7 @@ fn read_line(path: String) -> Option<String> {
     Some(String::from_utf8_lossy(&line).into_owned())
 }
 
-/// The letter behind the name, which stands in parentheses and may itself contain some.
+/// The state letter. It follows the name, which is in parentheses and may contain some itself.
 fn state_of(stat: &str) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }

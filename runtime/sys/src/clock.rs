@@ -1,11 +1,11 @@
 //! Monotonic time, in nanoseconds, as one machine word.
 //!
-//! `std::time::Instant` is two words and hides its value. The scheduler sorts deadlines and hands
-//! them to the kernel as absolute nanoseconds, so this one shows them. All arithmetic saturates: a
-//! deadline that cannot be represented lies in the far future, never in the past.
+//! `std::time::Instant` is two words and hides its value. The scheduler sorts deadlines and passes
+//! them to the kernel as absolute nanoseconds, so this type exposes them. All arithmetic saturates:
+//! a deadline that cannot be represented is in the far future, never in the past.
 //!
-//! A program may have a clock of its own in place of the system's: [`simulate`] starts it, and then
-//! time stands still but for [`advance`]. There is no way back.
+//! A program may use a virtual clock instead of the system's. [`simulate`] starts it; then only
+//! [`advance`] moves it. It cannot be turned off.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -14,17 +14,17 @@ use std::time::Duration;
 
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
-/// What the program's own clock shows, in nanoseconds; 0: the system's is used.
+/// The virtual clock's time, in nanoseconds; 0: the system's clock is used.
 static SIMULATED: AtomicU64 = AtomicU64::new(0);
 
-/// From now on the whole program has a clock of its own, which shows `start`, or a nanosecond after
-/// the origin if that is earlier. Before there are other threads that read it.
+/// Starts the virtual clock of the whole program, at `start`, or a nanosecond after the origin if
+/// that is earlier. To be called before other threads read the clock.
 pub fn simulate(start: Instant) {
     // Relaxed: no other thread reads it yet.
     SIMULATED.store(start.0.max(1), Ordering::Relaxed);
 }
 
-/// Whether the program has a clock of its own.
+/// Whether the program has a virtual clock.
 #[inline]
 #[must_use]
 pub fn is_simulated() -> bool {
@@ -32,10 +32,10 @@ pub fn is_simulated() -> bool {
     SIMULATED.load(Ordering::Relaxed) != 0
 }
 
-/// Moves the program's own clock on; without one, nothing happens.
+/// Advances the virtual clock; does nothing without one.
 pub fn advance(by: Duration) {
     if is_simulated() {
-        // Relaxed: a clock orders nothing; one thread at a time moves it.
+        // Relaxed: a clock orders nothing; only one thread at a time advances it.
         SIMULATED.store((Instant::now() + by).0, Ordering::Relaxed);
     }
 }
@@ -51,8 +51,8 @@ impl Instant {
     /// The latest instant: a deadline that never comes.
     pub const FAR_FUTURE: Instant = Instant(u64::MAX);
 
-    /// The present instant: one call into the vDSO, no system call where the vDSO has the clock; or
-    /// what the program's own clock shows.
+    /// The present time. Calls the vDSO, without a system call where the vDSO has the clock. With a
+    /// virtual clock, its time.
     #[inline]
     #[must_use]
     pub fn now() -> Instant {

@@ -1,4 +1,4 @@
-//! What this machine and this build offer: which of the mechanisms with a fallback are in use.
+//! The mechanisms in use on this machine and in this build, where there are fallbacks.
 
 use std::fmt;
 
@@ -7,11 +7,10 @@ use crate::membarrier;
 use crate::poller::Poller;
 use crate::stack::GuardKind;
 
-/// The mechanisms in use, for `baton --version --verbose`, reports of errors and the statistics.
+/// The mechanisms in use, for `baton --version --verbose`, error reports and statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
-    /// Whether the VM lock's fast path rests on `membarrier`; otherwise it is the compare-and-swap
-    /// variant.
+    /// Whether the VM lock's fast path uses `membarrier`; otherwise it uses compare-and-swap.
     pub membarrier: bool,
     /// How stack guards are made: `"madvise"` or `"mprotect"`.
     pub guard_pages: &'static str,
@@ -24,7 +23,7 @@ pub struct Features {
     pub architecture: &'static str,
 }
 
-/// Asks the system. Opens and closes a poller, so keep the answer.
+/// Reads the system's features. Opens and closes a poller, so keep the result.
 #[must_use]
 pub fn features() -> Features {
     Features {

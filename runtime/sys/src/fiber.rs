@@ -1,8 +1,8 @@
-//! Fibers: execution contexts with a C stack of their own, and the switch between them.
+//! Fibers: execution contexts with their own C stack, and the switch between them.
 //!
-//! The switch is symmetric: it goes straight from one fiber to another. It saves the callee-saved
-//! registers on the stack that it leaves and its stack pointer in the fiber's header, which stands
-//! at the top of the fiber's own stack, so that a parked fiber touches one page.
+//! The switch is symmetric: it goes directly from one fiber to another. It saves the callee-saved
+//! registers on the stack that it leaves, and its stack pointer in the fiber's header. The header
+//! is at the top of the fiber's own stack, so that a suspended fiber uses one page.
 //!
 //! ```text
 //!   top of the stack ->  +---------------------+
@@ -13,15 +13,14 @@
 //!   saved stack ptr  ->  | callee-saved regs   |
 //! ```
 //!
-//! A fiber may continue on another native thread than the one it was left on. Code that runs on
-//! fibers therefore keeps nothing across a switch that belongs to a thread: no address of a
-//! thread-local, no lock guard. This cannot be said in types; it is an invariant of the project
-//! (`ARCHITECTURE.md`).
+//! A fiber may continue on another native thread than the one it was left on. So code that runs on
+//! fibers keeps nothing of a thread across a switch: no address of a thread-local, no lock guard.
+//! Types cannot express this; it is an invariant of the project (`ARCHITECTURE.md`).
 //!
 //! The state word checks the executor's bookkeeping. It publishes nothing: the switch writes the
-//! stack pointer and the registers after the state. What another native thread needs to continue
-//! a fiber reaches it with the VM: the executor hands the VM, or news of the fiber, to another
-//! thread only after the fiber was left, under a mutex or through the inbox.
+//! stack pointer and the registers after the state. Another native thread gets all that it needs to
+//! continue a fiber together with the VM. The executor hands the VM, or a message about the fiber,
+//! to another thread only after the fiber was left, under a mutex or through the inbox.
 
 mod sanitizer;
 
@@ -33,7 +32,7 @@ const PARKED: u8 = 0;
 const RUNNING: u8 = 1;
 const ENDED: u8 = 2;
 
-/// What a fiber runs. It must not return; it ends by switching away for good.
+/// The function of a fiber. It must not return; it ends by a last switch away.
 pub type Entry = fn(argument: usize) -> !;
 
 struct FiberHeader {
@@ -42,19 +41,19 @@ struct FiberHeader {
     state: AtomicU8,
     entry: Option<Entry>,
     argument: usize,
-    /// What a race detector knows the fiber by; nothing without one.
+    /// The fiber's context for a race detector; empty without one.
     watched: sanitizer::Context,
 }
 
 /// A handle to a fiber; a plain word.
 ///
-/// The memory behind it belongs to whoever owns the stack (or the [`ThreadFiber`]); using a handle
-/// after that was recycled is caught only where the state word still tells.
+/// Its memory belongs to the owner of the stack (or to the [`ThreadFiber`]). A use of the handle
+/// after that memory was recycled is caught only if the state word still shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fiber(NonNull<FiberHeader>);
 
-// SAFETY: a fiber is a suspended context; the protocol of the executor (one owner at a time) says
-// who switches.
+// SAFETY: a fiber is a suspended context; by the executor's protocol, only one
+// owner at a time switches.
 unsafe impl Send for Fiber {}
 // SAFETY: as above.
 unsafe impl Sync for Fiber {}
@@ -95,13 +94,13 @@ impl ThreadFiber {
 }
 
 impl Fiber {
-    /// Prepares a fiber on `stack` that will call `entry(argument)` when first switched to.
-    /// Touches the top page of the stack only.
+    /// Prepares a fiber on `stack`, which calls `entry(argument)` at the first switch to it.
+    /// Touches only the top page of the stack.
     pub fn prepare(stack: &Stack, entry: Entry, argument: usize) -> Fiber {
         let top = stack.top() as usize;
         let header = (top - std::mem::size_of::<FiberHeader>()) & !63;
         let pointer = header as *mut FiberHeader;
-        // SAFETY: the stack is writable up to `top`, nobody runs on it (it was just allocated), and
+        // SAFETY: the stack is writable up to `top`, it is not in use (it was just allocated), and
         // the header's place is aligned and inside it; `prepare_frames` writes just below the
         // header.
         unsafe {
@@ -116,8 +115,8 @@ impl Fiber {
         }
     }
 
-    /// Leaves the calling fiber `self` and continues `to`. Returns when somebody switches to `self`
-    /// again, perhaps on another native thread.
+    /// Leaves the calling fiber `self` and continues `to`. Returns after a switch back to `self`,
+    /// perhaps on another native thread.
     ///
     /// # Panics
     /// If `to` is running or has ended: the executor's bookkeeping is broken.
@@ -144,7 +143,7 @@ impl Fiber {
         }
     }
 
-    /// Leaves the calling fiber for good and continues `to`; the stack of `self` may then be
+    /// Leaves the calling fiber for good and continues `to`. The stack of `self` may then be
     /// recycled.
     pub fn end(self, to: Fiber) -> ! {
         // SAFETY: as in `switch_to`; `self` is marked ended, so no switch continues it.
@@ -167,7 +166,7 @@ impl Fiber {
         unreachable!("a fiber that had ended was continued");
     }
 
-    /// The argument of [`Fiber::prepare`]: a word that goes with the fiber.
+    /// The argument of [`Fiber::prepare`]: a word that belongs to the fiber.
     #[inline]
     pub fn argument(self) -> usize {
         // SAFETY: the header is alive by the handle's contract; the word is changed by the owner of
@@ -175,13 +174,13 @@ impl Fiber {
         unsafe { (*self.0.as_ptr()).argument }
     }
 
-    /// Replaces the argument; the caller owns the VM.
+    /// Replaces the argument. The caller owns the VM.
     pub fn set_argument(self, argument: usize) {
         // SAFETY: as for `argument`.
         unsafe { (*self.0.as_ptr()).argument = argument }
     }
 
-    /// Whether the fiber has been left (for assertions).
+    /// Whether the fiber is suspended (for assertions).
     pub fn is_parked(self) -> bool {
         // SAFETY: the header is alive by the handle's contract.
         // Relaxed: only a check; it does not make the stack of the fiber readable.
@@ -206,7 +205,7 @@ fn refuse(to: Fiber) -> ! {
     std::process::abort();
 }
 
-/// The first thing that runs on a fresh stack; `header` comes in a callee-saved register.
+/// The first function on a new stack. `header` is passed in a callee-saved register.
 unsafe extern "C" fn begin(header: *mut FiberHeader) -> ! {
     sanitizer::forget_the_ended();
     // SAFETY: `prepare` wrote the header, and the stack lives while the fiber runs.
@@ -238,7 +237,7 @@ mod arch {
         }
     }
 
-    /// Where a fresh fiber begins: the frame is popped, so the stack pointer stands at the header.
+    /// The entry of a new fiber: the frame has been popped, so the stack pointer is at the header.
     #[unsafe(naked)]
     unsafe extern "C" fn start() -> ! {
         naked_asm!(
@@ -252,19 +251,19 @@ mod arch {
         )
     }
 
-    /// Saves where to continue and the stack pointer to `*from`, and continues at `to`.
+    /// Saves the continuation and the stack pointer to `*from`, and continues at `to`.
     ///
-    /// In line and without `call` and `ret`: the processor's prediction of returns stays balanced
-    /// whichever fiber continues, and the compiler saves only the registers that live across this
-    /// place.
+    /// It is inlined, without `call` and `ret`. So the processor's return prediction stays
+    /// balanced, whichever fiber continues, and the compiler saves only the registers that are live
+    /// here.
     ///
     /// # Safety
     /// `to` is a stack pointer left by this function or made by [`prepare_frames`], continued once.
     #[inline(always)]
     pub(super) unsafe fn switch(from: *mut *mut u8, to: *mut u8) {
-        // SAFETY: all registers that the compiler may use are given up, and the two that it may not
-        // give up are saved on the stack that is left; the place behind the jump is reached when
-        // somebody switches back. The rest is the caller's condition.
+        // SAFETY: all registers that the compiler may use are declared as clobbered. The two that
+        // cannot be are saved on the stack that is left. The place behind the jump is reached by a
+        // switch back. The rest is the caller's condition.
         unsafe {
             asm!(
                 "lea rax, [rip + 2f]",

@@ -1,29 +1,29 @@
-//! What is to be done around a `fork` by whatever code of the program.
+//! Handlers around a `fork` by any code of the program.
 //!
-//! `posix_spawn`, `vfork`, `system` and `popen` make no copy of the program, and call none of this.
+//! `posix_spawn`, `vfork`, `system` and `popen` do not copy the program, and call none of this.
 
 use std::io;
 use std::sync::OnceLock;
 
-/// What is called on the thread that forks.
+/// The handlers, called on the forking thread.
 #[derive(Clone, Copy, Debug)]
 pub struct AtFork {
-    /// Before the copy is made: sees to it that no other thread is in the middle of anything.
+    /// Called before the fork: makes sure that no other thread is in the middle of an update.
     pub prepare: fn(),
-    /// In the parent, after `prepare`; also when the fork has failed.
+    /// Called in the parent after the fork, even if it failed.
     pub parent: fn(),
-    /// In the child, whose only thread is the calling one, after `prepare`.
+    /// Called in the child, whose only thread is the calling one.
     pub child: fn(),
 }
 
 static CALLS: OnceLock<AtFork> = OnceLock::new();
 
-/// Has `calls` made around every `fork` from now on. The functions must not unwind. Only the first
+/// Registers `calls` for every `fork` from now on. The functions must not unwind. Only the first
 /// `calls` of the program count.
 ///
 /// # Errors
 ///
-/// `ENOMEM`: there is no memory to note it.
+/// `ENOMEM`: out of memory.
 pub fn at_fork(calls: AtFork) -> io::Result<()> {
     if CALLS.set(calls).is_err() {
         return Ok(());

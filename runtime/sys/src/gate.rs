@@ -1,15 +1,15 @@
 //! The gate of a native thread: the fast half of the VM lock.
 //!
-//! Every native thread has one set of words. Leaving the VM and entering it again are plain stores
-//! to the thread's own `gate`; whoever wants to take the VM from a thread that stays outside pays
-//! instead.
+//! Every native thread has its own words. To leave and to enter the VM, it only makes plain stores
+//! to its own `gate`. The cost is on the other side: a thread that takes the VM from a thread
+//! outside must use a barrier.
 //!
 //! | gate | slow | meaning |
 //! |---|---|---|
-//! | even | - | the thread is inside: it owns the VM (or is about to find out that it does not) |
+//! | even | - | the thread is inside: it owns the VM (or will notice that it does not) |
 //! | odd | - | the thread is outside: in a foreign call, or without a VM |
-//! | any | `REVOKED` | it may not own the VM: the next enter must ask under the VM's mutex |
-//! | any | `ATTENTION` | the monitor asks the running process to give way |
+//! | any | `REVOKED` | it may not own the VM: the next enter must check under the VM's mutex |
+//! | any | `ATTENTION` | the monitor requests that the running process gives way |
 //! | any | `CAS` | the compare-and-swap variant is in use: every enter claims |
 //! | any | `FORKED` | this is the child of a fork: the next enter rebuilds the VM |
 //!
@@ -21,73 +21,76 @@
 //! | `REVOKED` cleared | [`GateWords::own`] | under the VM's mutex |
 //! | `slow`, `claim` read in a call | `baton_gate_is_revoked` | as in an enter, or with a fence |
 //!
-//! **Fence-free variant.** Enter stores the even gate and then reads `slow`; take sets `REVOKED`,
-//! runs `membarrier`, and then reads the gate. The barrier falls somewhere between two instructions
-//! of the other thread. If it falls before the store of the even gate, the read of `slow` comes
-//! after it and sees `REVOKED`; if it falls after the store, take reads the even gate and gives up.
-//! So there is no execution in which the VM is taken and the thread goes on inside.
-//! `runtime/core/tests/store_buffer.rs` explores all of them on a store-buffer machine, and fails
-//! when the barrier is removed.
+//! **Fence-free variant.** Enter stores the even gate and then reads `slow`. Take sets `REVOKED`,
+//! runs `membarrier`, and then reads the gate. The barrier takes effect between two instructions of
+//! the other thread:
 //!
-//! **Compare-and-swap variant** (no membarrier, or `--cfg baton_cas`). `slow` always holds `CAS`,
-//! so every enter takes the cold path, where it moves `claim` from the gate value of its last enter
-//! to that of this one. Take moves the same word to [`TAKEN`]. One of the two compare-and-swaps
-//! fails. `tests/loom_gate.rs` explores it.
+//! - before its store of the even gate: then its read of `slow` comes later and sees `REVOKED`;
+//! - after that store: then take reads the even gate and gives up.
 //!
-//! Leaving makes the value odd, entering makes it the next even one, whatever it was before: parity
-//! does not depend on every lock of a guest having its unlock. A value never repeats, so
-//! "unchanged" means "the same foreign call".
+//! So there is no execution in which the VM is taken and the thread continues inside.
+//! `runtime/core/tests/store_buffer.rs` explores all executions on a store-buffer machine, and
+//! fails when the barrier is removed.
+//!
+//! **Compare-and-swap variant** (no membarrier, or `--cfg baton_cas`). `slow` always has `CAS`, so
+//! every enter takes the slow path. There it moves `claim` from the gate value of its last enter to
+//! that of this one. Take moves the same word to [`TAKEN`]. One of the two compare-and-swaps fails.
+//! `tests/loom_gate.rs` explores it.
+//!
+//! Leaving makes the value odd. Entering makes it the next even one, whatever it was before. So the
+//! parity stays right even if a guest's locks and unlocks are not balanced. A value never repeats,
+//! so an unchanged odd value means the same foreign call.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
-/// The thread does not own the VM, or may not.
+/// The thread does not own the VM, or may not own it.
 pub const REVOKED: u32 = 1;
-/// The running process is asked to give way.
+/// The running process must give way.
 pub const ATTENTION: u32 = 2;
 /// The compare-and-swap variant is in use.
 pub const CAS: u32 = 4;
-/// The process was forked since the last enter.
+/// The program was forked since the last enter.
 pub const FORKED: u32 = 8;
 
-/// Value of `claim` once the VM was taken (a gate value never gets here).
+/// The value of `claim` after the VM was taken (no gate value gets this high).
 pub const TAKEN: u64 = u64::MAX;
 
-/// The words of one native thread; the layout is that of `struct baton_gate` in `c/gate.h`.
+/// The words of one native thread. The layout is that of `struct baton_gate` in `c/gate.h`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct GateWords {
-    /// Written by its thread alone; read by the monitor.
+    /// Written only by its thread; read by the monitor.
     gate: AtomicU64,
-    /// Bits set by anybody, cleared by the owner or under the VM's mutex.
+    /// Bits that any thread may set. Cleared by the owner or under the VM's mutex.
     slow: AtomicU32,
     reserved: AtomicU32,
-    /// Compare-and-swap variant: gate value of the last enter, or [`TAKEN`].
+    /// Compare-and-swap variant: the gate value of the last enter, or [`TAKEN`].
     claim: AtomicU64,
-    /// The guest's record of the process on this thread; its thread alone.
+    /// The guest's record of the process on this thread. Only for its own thread.
     process: AtomicPtr<()>,
-    /// The executor's number of this thread plus one; its thread alone.
+    /// The carrier id of this thread plus one. Only for its own thread.
     carrier: AtomicU64,
 }
 
-/// What an attempt to take the VM from a thread came to.
+/// The result of an attempt to take the VM from a thread.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Take {
-    /// The thread will not go on inside before it was given the VM again.
+    /// The VM was taken. The thread cannot continue inside until it gets the VM back.
     Taken,
-    /// The thread came back in the meantime; it stays the owner and clears `REVOKED` at its next
+    /// The thread came back in the meantime. It stays the owner and clears `REVOKED` at its next
     /// enter.
     GaveUp,
 }
 
-/// What a claiming enter found.
+/// The result of an enter in the compare-and-swap variant.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// Nobody had taken the VM.
+    /// The VM was not taken.
     Kept,
     /// The VM was taken.
     Taken,
@@ -100,7 +103,7 @@ impl Default for GateWords {
 }
 
 impl GateWords {
-    /// Words of a thread without a VM: outside and revoked.
+    /// The words of a thread without a VM: outside and revoked.
     pub fn new() -> GateWords {
         GateWords {
             gate: AtomicU64::new(1),
@@ -112,7 +115,7 @@ impl GateWords {
         }
     }
 
-    /// Goes outside: the VM may be taken from now on.
+    /// Leaves the VM: from now on it may be taken.
     #[inline]
     pub fn leave(&self) {
         // Relaxed: the word is written by this thread alone.
@@ -122,7 +125,8 @@ impl GateWords {
         self.gate.store(gate | 1, Ordering::Release);
     }
 
-    /// First half of enter: says "inside" and returns the reasons for a cold path (zero: go on).
+    /// The first half of an enter: makes the gate even, and returns the reasons for the slow path
+    /// (0: none).
     #[inline]
     pub fn begin_enter(&self) -> u32 {
         // Relaxed: the word is written by this thread alone.
@@ -135,7 +139,7 @@ impl GateWords {
         self.slow.load(Ordering::Acquire)
     }
 
-    /// Second half of enter in the compare-and-swap variant.
+    /// The second half of an enter in the compare-and-swap variant.
     pub fn claim_enter(&self) -> Claim {
         // Relaxed: the word is written by this thread alone.
         let now = self.gate.load(Ordering::Relaxed);
@@ -154,22 +158,22 @@ impl GateWords {
         }
     }
 
-    /// Current gate value, for the monitor: odd means outside.
+    /// The gate value, for the monitor: odd means outside.
     #[inline]
     pub fn value(&self) -> u64 {
         // Acquire: pairs with the release store in `leave`.
         self.gate.load(Ordering::Acquire)
     }
 
-    /// Reasons for a cold path.
+    /// The reasons for the slow path.
     #[inline]
     pub fn slow(&self) -> u32 {
         // Acquire: pairs with the bits set by other threads.
         self.slow.load(Ordering::Acquire)
     }
 
-    /// Takes the VM from a thread that still shows the odd value `seen`, with `barrier` =
-    /// membarrier. The caller holds the VM's mutex.
+    /// Takes the VM from a thread, if it still has the odd value `seen`. `barrier` is membarrier.
+    /// The caller holds the VM's mutex.
     pub fn take_fence_free(&self, seen: u64, barrier: impl FnOnce()) -> Take {
         // Release: pairs with the acquire load in `begin_enter`; ordered before the load below by
         // `barrier`.
@@ -183,7 +187,7 @@ impl GateWords {
         }
     }
 
-    /// Takes the VM from a thread that still shows the odd value `seen`, in the compare-and-swap
+    /// Takes the VM from a thread, if it still has the odd value `seen`, in the compare-and-swap
     /// variant. The caller holds the VM's mutex.
     pub fn take_by_claim(&self, seen: u64) -> Take {
         // Acquire: pairs with the release store in `leave`.
@@ -195,13 +199,13 @@ impl GateWords {
             .claim
             .compare_exchange(seen - 1, TAKEN, Ordering::AcqRel, Ordering::Acquire)
         {
-            // The second: taken before and left to the same call, which cannot come in without the
-            // mutex.
+            // The second case: the VM was taken before, and left to the same call. That call cannot
+            // enter without the mutex.
             Ok(_) | Err(TAKEN) => {}
             Err(_) => return Take::GaveUp,
         }
-        // SeqCst: pairs with the fence in `baton_gate_is_revoked`: what was noted before a look at
-        // `claim` that missed the exchange is seen from here on.
+        // SeqCst: pairs with the fence in `baton_gate_is_revoked`. If that function read `claim`
+        // too early to see the exchange, its earlier stores are visible from here on.
         fence(Ordering::SeqCst);
         // Release: pairs with the acquire load in `begin_enter`.
         self.slow.fetch_or(REVOKED, Ordering::Release);
@@ -233,20 +237,20 @@ impl GateWords {
         self.gate.store(gate | 1, Ordering::Release);
     }
 
-    /// Asks the process on this thread to give way at its next enter or virtual machine
+    /// Requests that the process on this thread gives way, at its next enter or virtual machine
     /// instruction.
     pub fn set_attention(&self) {
         // Release: pairs with the acquire load in `begin_enter`.
         self.slow.fetch_or(ATTENTION, Ordering::Release);
     }
 
-    /// Takes the request for attention back, and says whether there was one.
+    /// Withdraws the request for attention. Returns whether there was one.
     pub fn clear_attention(&self) -> bool {
         // AcqRel: pairs with `set_attention`.
         self.slow.fetch_and(!ATTENTION, Ordering::AcqRel) & ATTENTION != 0
     }
 
-    /// Sets the bits of `slow` that stay: [`CAS`] when the variant is chosen, [`FORKED`] after a
+    /// Sets the permanent bits of `slow`: [`CAS`] when that variant is chosen, [`FORKED`] after a
     /// fork.
     pub fn set_slow(&self, bits: u32) {
         // Release: pairs with the acquire load in `begin_enter`.
@@ -259,19 +263,19 @@ impl GateWords {
         self.slow.fetch_and(!bits, Ordering::AcqRel);
     }
 
-    /// The guest's record of the process on this thread.
+    /// Sets the guest's record of the process on this thread.
     pub fn set_process(&self, record: usize) {
         // Relaxed: read by this thread alone (its signal handler included).
         self.process.store(record as *mut (), Ordering::Relaxed);
     }
 
-    /// The executor's number of this thread, if it has one.
+    /// The carrier id of this thread, if it has one.
     pub fn carrier(&self) -> Option<u32> {
         // Relaxed: this thread alone.
         (self.carrier.load(Ordering::Relaxed) as u32).checked_sub(1)
     }
 
-    /// Sets the executor's number of this thread.
+    /// Sets the carrier id of this thread.
     pub fn set_carrier(&self, number: Option<u32>) {
         // Relaxed: this thread alone.
         self.carrier
@@ -292,10 +296,10 @@ mod of_threads {
         fn baton_gate_here() -> *mut GateWords;
     }
 
-    /// A native thread's gate, to be read by others.
+    /// A native thread's gate, for other threads to read.
     ///
-    /// Its holder must drop it before that thread ends: an executor lists its carriers under the
-    /// VM's mutex, and a carrier strikes itself off the list before its thread returns.
+    /// It must be dropped before that thread ends. An executor lists its carriers under the VM's
+    /// mutex, and a carrier removes itself from the list before its thread returns.
     #[derive(Debug, Clone, Copy)]
     pub struct Gate(NonNull<GateWords>);
 
@@ -325,7 +329,7 @@ mod of_threads {
         }
     }
 
-    /// The calling thread's gate, read afresh: do not keep it across a switch.
+    /// The calling thread's gate. Do not keep it across a switch.
     #[inline]
     pub fn here() -> Gate {
         Gate::of_this_thread()

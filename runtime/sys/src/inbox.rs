@@ -1,18 +1,18 @@
 //! A lock-free inbox: any thread posts, one owner takes everything.
 //!
-//! A list of nodes, newest first, behind one atomic pointer. Posting pushes by compare-and-swap;
-//! taking swaps the whole list out and turns it round. Nodes are never taken out one by one, so
-//! that no address can come back in the middle of an exchange (the ABA problem): a compare-and-swap
-//! that succeeds has linked its node to exactly the list that was there.
+//! It is a list of nodes, newest first, behind one atomic pointer. A post pushes a node by
+//! compare-and-swap. A take swaps the whole list out and reverses it. Nodes are never taken out one
+//! by one, so there is no ABA problem: a successful compare-and-swap has linked its node to exactly
+//! the list that was there.
 //!
 //! | `newest` | edge | made by |
 //! |---|---|---|
 //! | null -> node | [`Posted::First`] | [`Inbox::post`] |
 //! | node -> newer node | [`Posted::Behind`] | [`Inbox::post`] |
-//! | any -> null | the list changes hands | [`Inbox::take_all`], `drop` |
+//! | any -> null | the taker gets the list | [`Inbox::take_all`], `drop` |
 //!
-//! Posting alone wakes nobody: see `parking` for the protocol that goes with it, and why no wake-up
-//! is lost. Checked by the loom test `tests/loom_inbox.rs`.
+//! A post alone wakes no thread: see `parking` for the wake-up protocol, and why no wake-up is
+//! lost. Checked by the loom test `tests/loom_inbox.rs`.
 
 #[cfg(loom)]
 use loom::sync::atomic::AtomicPtr;
@@ -21,28 +21,28 @@ use std::ptr;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering;
 
-/// What a post found.
+/// The state of the inbox before a post.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posted {
-    /// The inbox was empty: nobody has told the owner of this batch yet.
+    /// It was empty: the owner has not been notified of this batch yet.
     First,
-    /// Others had posted before: whoever was first tells the owner, or has told it.
+    /// There were earlier posts: the first poster notifies the owner, or has done so.
     Behind,
 }
 
 /// Messages from any thread to one owner.
 #[derive(Debug)]
 pub struct Inbox<T: Send> {
-    /// The newest node, or null. Whoever swaps a node out owns it and all behind it.
+    /// The newest node, or null. A thread that swaps it out owns it and all nodes behind it.
     newest: AtomicPtr<Node<T>>,
 }
 
 #[derive(Debug)]
 struct Node<T> {
     message: T,
-    /// The node posted before this one, or null. Written before the node is published, then never
-    /// until it is taken.
+    /// The node posted before this one, or null. Written before the node is published, and not
+    /// again until it is taken.
     older: *mut Node<T>,
 }
 
@@ -89,8 +89,8 @@ impl<T: Send> Inbox<T> {
         }
     }
 
-    /// Takes all messages, in the order in which they were posted. Those that the iterator is not
-    /// asked for are dropped with it.
+    /// Takes all messages, in the order in which they were posted. Dropping the iterator drops the
+    /// rest.
     #[must_use = "the messages were taken out; those not iterated over are lost"]
     pub fn take_all(&self) -> Messages<T> {
         if self.is_empty() {
@@ -110,8 +110,8 @@ impl<T: Send> Inbox<T> {
         Messages { oldest }
     }
 
-    /// Whether nothing is waiting. For an owner that is about to sleep, the answer counts only
-    /// after `Park::prepare`.
+    /// Whether the inbox is empty. An owner that is about to sleep must check this after
+    /// `Park::prepare`.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -141,7 +141,7 @@ impl<T: Send> Drop for Inbox<T> {
 /// Messages that were taken, oldest first.
 #[derive(Debug)]
 pub struct Messages<T> {
-    /// The next to give out; each node's `older` now leads to the one posted after it.
+    /// The next message. Each node's `older` now leads to the node posted after it.
     oldest: *mut Node<T>,
 }
 

@@ -1,29 +1,29 @@
-//! Asymmetric fences: free on the frequent side, a system call on the rare one.
+//! Asymmetric fences: free on the frequent side, a system call on the rare side.
 //!
 //! # Why the pair is as good as two sequentially consistent fences
 //!
 //! The frequent side does `store A; light(); load B`, the rare side `store B; heavy(); load A`.
-//! What must not happen is that both loads miss the other's store (store buffering).
+//! Both loads must not miss the other side's store (store buffering).
 //!
-//! `light()` keeps the compiler from moving the load before the store, nothing more: the processor
-//! may still hold `A` in its store buffer while it loads `B`. `heavy()` is
-//! `membarrier(PRIVATE_EXPEDITED)`: before it returns, every processor that runs a thread of this
-//! program has executed a full barrier at some moment between the call and its return, and a thread
-//! that was not running passed one when it was switched out or in (man membarrier). Take that
-//! moment on the frequent side's processor:
+//! `light()` only keeps the compiler from moving the load before the store. The processor may still
+//! hold `A` in its store buffer while it loads `B`. `heavy()` is `membarrier(PRIVATE_EXPEDITED)`.
+//! Before it returns, every processor that runs a thread of this program has executed a full
+//! barrier, at some moment between the call and its return. A thread that was not running passed a
+//! barrier when it was switched out or in (man membarrier). That moment on the frequent side's
+//! processor is either
 //!
-//! - it comes after the store to `A` in program order: the barrier drained the store before
-//!   `heavy()` returned, so the rare side's load sees it;
-//! - it comes before the store to `A`: then it also comes before the load of `B`, and the rare
-//!   side's store to `B` was visible before the barrier was asked for, so the load sees it.
+//! - after the store to `A` in program order: the barrier drained the store before `heavy()`
+//!   returned, so the rare side's load sees it; or
+//! - before the store to `A`: then it is also before the load of `B`. The rare side's store to `B`
+//!   was visible before the barrier was requested, so the load sees it.
 //!
-//! There is no third case. Since `light()` forbids the compiler to reorder the two accesses, the
-//! moment cannot lie "between" them in the wrong order.
+//! There is no third case: `light()` keeps the compiler from reordering the two accesses, so the
+//! moment cannot be between them in the wrong order.
 //!
-//! Where the system call is missing (kernels before 4.14, some sandboxes, or `--cfg baton_cas`)
-//! both sides are sequentially consistent fences, which give the same guarantee by the memory model
-//! of the language. Whoever inlines the light side elsewhere asks [`available`] once and takes
-//! another protocol when it says no.
+//! If the system call is missing (kernels before 4.14, some sandboxes, or `--cfg baton_cas`), both
+//! sides are sequentially consistent fences, which give the same guarantee by the memory model of
+//! the language. Code that inlines the light side elsewhere checks [`available`] once, and uses
+//! another protocol if it is false.
 
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
 
@@ -31,8 +31,8 @@ const UNKNOWN: u8 = 0;
 const AVAILABLE: u8 = 1;
 const MISSING: u8 = 2;
 
-/// What the kernel answered. Guarded by nothing: every thread that finds `UNKNOWN` asks and writes
-/// the same answer. Relaxed everywhere, since the value publishes no other memory.
+/// The kernel's answer. No lock guards it: every thread that finds `UNKNOWN` asks, and stores the
+/// same answer. Relaxed everywhere, as the value publishes no other memory.
 static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
 
 // include/uapi/linux/membarrier.h
@@ -52,8 +52,8 @@ pub fn available() -> bool {
     }
 }
 
-/// The frequent side: stands between its store and its load. See the module's documentation for
-/// what it pairs with.
+/// The frequent side: called between its store and its load. The module's documentation has the
+/// pairing.
 #[inline]
 pub fn light() {
     // SeqCst: either fence pairs with the one in `heavy`.
@@ -64,7 +64,7 @@ pub fn light() {
     }
 }
 
-/// The rare side: stands between its store and its load. Costs some microseconds and interrupts
+/// The rare side: called between its store and its load. Costs some microseconds and interrupts
 /// every processor that runs a thread of this program.
 pub fn heavy() {
     // SeqCst: pairs with the fence in `light`.
@@ -75,9 +75,9 @@ pub fn heavy() {
     if membarrier(COMMAND_PRIVATE_EXPEDITED) {
         return;
     }
-    // The registration is lost only if some kernel does not pass it on to a fork's child. The light
-    // side may already rely on it, so there is no falling back: without the barrier the program
-    // would be unsound.
+    // This fails only if a kernel does not pass the registration on to a fork's child. The light
+    // side may already rely on it, so there is no fallback: without the barrier the program would
+    // be unsound.
     register_after_fork();
     if !membarrier(COMMAND_PRIVATE_EXPEDITED) {
         std::process::abort();
@@ -98,12 +98,12 @@ fn ask_kernel() -> bool {
         && membarrier(COMMAND_REGISTER_PRIVATE_EXPEDITED)
         && membarrier(COMMAND_PRIVATE_EXPEDITED);
     let answer = if registered { AVAILABLE } else { MISSING };
-    // Relaxed: every thread that asks is told the same.
+    // Relaxed: every thread gets the same answer.
     ANSWER.store(answer, Ordering::Relaxed);
     registered
 }
 
-/// True when the kernel did what was asked.
+/// Whether the kernel carried the command out.
 fn membarrier(command: libc::c_int) -> bool {
     // SAFETY: the call takes two integers and a processor number that is ignored without a flag; it
     // touches no memory of ours.

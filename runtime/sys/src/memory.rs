@@ -1,5 +1,4 @@
-//! Address space: the few calls on mappings that stacks need, with page-sized arithmetic in one
-//! place.
+//! Memory mappings: the few calls that stacks need, with page-sized arithmetic in one place.
 
 use std::io;
 use std::ptr::{self, NonNull};
@@ -7,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes in a page of memory: 4 KiB on x86-64; 4, 16 or 64 KiB on aarch64.
 pub(crate) fn page_size() -> usize {
-    /// Zero until asked for; Relaxed, since every thread would write the same value.
+    /// Zero until it was read. Relaxed, as every thread would write the same value.
     static PAGE_SIZE: AtomicUsize = AtomicUsize::new(0);
     let known = PAGE_SIZE.load(Ordering::Relaxed);
     if known != 0 {
@@ -24,8 +23,8 @@ pub(crate) fn page_size() -> usize {
     size
 }
 
-/// Reserves `size` bytes (a multiple of the page size) of zeroed memory, not backed by anything
-/// until touched and never by huge pages, of which a parked process would waste all but 4 KiB.
+/// Maps `size` bytes (a multiple of the page size) of zeroed memory. They get physical memory only
+/// when touched. Huge pages are off, as a suspended process would waste all but 4 KiB of one.
 pub(crate) fn map(size: usize) -> io::Result<NonNull<u8>> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
     // SAFETY: a new anonymous mapping at an address that the kernel chooses overlaps nothing.
@@ -48,23 +47,23 @@ pub(crate) fn map(size: usize) -> io::Result<NonNull<u8>> {
     NonNull::new(address.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
 }
 
-/// Gives a whole mapping, or pages of one, back.
+/// Unmaps a whole mapping, or pages of one.
 ///
 /// # Safety
 ///
-/// `[start, start + size)` must be pages that [`map`] returned and that nothing uses any more.
+/// `[start, start + size)` must be pages that [`map`] returned and that are no longer in use.
 pub(crate) unsafe fn unmap(start: NonNull<u8>, size: usize) {
     // SAFETY: the caller answers for the range. Failure (the map limit, when a mapping is split)
-    // leaks it, which harms nobody.
+    // leaks it, which does no harm.
     unsafe { libc::munmap(start.as_ptr().cast(), size) };
 }
 
-/// Makes `size` bytes from `start` inaccessible by `mprotect`, which splits the kernel's map of the
-/// range in two.
+/// Makes `size` bytes from `start` inaccessible by `mprotect`, which splits the kernel's mapping in
+/// two.
 ///
 /// # Safety
 ///
-/// The range must be pages that [`map`] returned and that nothing uses.
+/// The range must be pages that [`map`] returned and that are not in use.
 pub(crate) unsafe fn forbid_access(start: NonNull<u8>, size: usize) -> io::Result<()> {
     // SAFETY: the caller answers for the range; protection only takes access away.
     let result = unsafe { libc::mprotect(start.as_ptr().cast(), size, libc::PROT_NONE) };
@@ -75,11 +74,11 @@ pub(crate) unsafe fn forbid_access(start: NonNull<u8>, size: usize) -> io::Resul
     }
 }
 
-/// include/uapi/asm-generic/mman-common.h; the crate `libc` does not have it.
+/// include/uapi/asm-generic/mman-common.h; the crate `libc` does not define it.
 const MADV_GUARD_INSTALL: libc::c_int = 102;
 
-/// Makes `size` bytes from `start` fault on access by markers in the page table (Linux 6.13), which
-/// costs no further map.
+/// Makes `size` bytes from `start` fault on access by markers in the page table (Linux 6.13),
+/// without a further mapping.
 ///
 /// # Errors
 ///
@@ -87,7 +86,7 @@ const MADV_GUARD_INSTALL: libc::c_int = 102;
 ///
 /// # Safety
 ///
-/// The range must be pages that [`map`] returned and that nothing uses.
+/// The range must be pages that [`map`] returned and that are not in use.
 pub(crate) unsafe fn install_guard(start: NonNull<u8>, size: usize) -> io::Result<()> {
     // SAFETY: the caller answers for the range, whose contents are lost.
     let result = unsafe { libc::madvise(start.as_ptr().cast(), size, MADV_GUARD_INSTALL) };
@@ -98,23 +97,23 @@ pub(crate) unsafe fn install_guard(start: NonNull<u8>, size: usize) -> io::Resul
     }
 }
 
-/// How many guards one call of [`install_guards`] makes at most.
+/// The most guards that one call of [`install_guards`] makes.
 pub(crate) const GUARDS_AT_ONCE: usize = 16;
 
 /// As [`install_guard`], for `count` ranges of `size` bytes, each `stride` bytes after the one
-/// before, in one system call (Linux 6.15). Returns how many were made, from the first on: none
-/// where the kernel does not offer it.
+/// before, in one system call (Linux 6.15). Returns how many were made, from the first on. On older
+/// kernels that is none.
 ///
 /// # Safety
 ///
-/// All ranges must be pages that [`map`] returned and that nothing uses.
+/// All ranges must be pages that [`map`] returned and that are not in use.
 pub(crate) unsafe fn install_guards(
     start: NonNull<u8>,
     size: usize,
     stride: usize,
     count: usize,
 ) -> usize {
-    /// The calling process, without a descriptor (include/uapi/linux/pidfd.h): right also in a
+    /// The calling process, without a descriptor (include/uapi/linux/pidfd.h). Also right in a
     /// fork's child.
     const PIDFD_SELF: libc::c_int = -10_000;
     const NO_FLAGS: libc::c_uint = 0;
@@ -138,24 +137,24 @@ pub(crate) unsafe fn install_guards(
             NO_FLAGS,
         )
     };
-    // A negative answer is an error; a short one ended within a range, which is then made again.
+    // A negative result is an error. A short one ended within a range, which is then made again.
     usize::try_from(bytes).unwrap_or(0) / size
 }
 
-/// Gives the memory behind `size` bytes from `start` back to the system; they read as zero
-/// afterwards. Guards stay.
+/// Gives the memory of `size` bytes from `start` back to the system; they read as zero afterwards.
+/// Guards stay.
 ///
 /// # Safety
 ///
-/// The range must be pages that [`map`] returned, whose contents nobody needs.
+/// The range must be pages that [`map`] returned, and their contents must not be needed.
 pub(crate) unsafe fn discard(start: NonNull<u8>, size: usize) {
     // SAFETY: the caller answers for the contents. Failure leaves the memory in use, which is only
     // a waste.
     unsafe { libc::madvise(start.as_ptr().cast(), size, libc::MADV_DONTNEED) };
 }
 
-/// The distance from `start` to the first page in `size` bytes that has memory behind it; `size`
-/// when none has, or when the kernel does not say.
+/// The distance from `start` to the first page of `size` bytes that has physical memory; `size` if
+/// there is none, or if the kernel does not say.
 pub(crate) fn untouched_prefix(start: NonNull<u8>, size: usize) -> usize {
     const PAGES_PER_CALL: usize = 512;
     let page = page_size();

@@ -1,13 +1,12 @@
-//! The end of a program whose process overflowed its stack inside C code: nothing can unwind a
-//! fault inside malloc, but the report can say who it was.
+//! Reports of stack overflows in C code. A fault inside malloc, say, cannot be unwound. But the
+//! report names the process before the program ends.
 //!
-//! A fault asks the registered function whether the address is a process's guard. If so, the
-//! function has written its report, and the program aborts. Every other fault goes on to whatever
-//! handled it before (Rust's own report for native threads' stacks, a debugger's or sanitizer's
-//! handler) as if this module were not there.
+//! A fault calls the registered function, which checks whether the address is in a process's guard.
+//! If so, it has written its report, and the program aborts. Every other fault goes to the previous
+//! handler (Rust's own report for native threads' stacks, a debugger's or sanitizer's handler).
 //!
-//! Handlers run on the alternate stack (`signals::AltStack`), since the faulting stack has no room,
-//! and call async-signal-safe functions only.
+//! Handlers run on the alternate stack (`signals::AltStack`), as the faulting stack has no room.
+//! They call only async-signal-safe functions.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -17,9 +16,9 @@ use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// Asked on the alternate stack of the faulting thread: is `fault_address` in the guard of a
-/// process's stack? If so it writes its report to descriptor 2 and says true. Async-signal-safe;
-/// must not unwind.
+/// Returns whether `fault_address` is in the guard of a process's stack; if so, it has written its
+/// report to descriptor 2. Called on the alternate stack of the faulting thread. Must be
+/// async-signal-safe and must not unwind.
 pub type Describe = extern "C" fn(fault_address: usize) -> bool;
 
 /// The function, or null. Written with Release by [`set_describe`], read with Acquire by the
@@ -29,7 +28,7 @@ static DESCRIBE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static FOR_SEGV: Previous = Previous::new();
 static FOR_BUS: Previous = Previous::new();
 
-/// The action that a signal had before ours.
+/// The previous action of a signal.
 struct Previous {
     action: UnsafeCell<MaybeUninit<libc::sigaction>>,
     /// Set with Release after `action` was written, read with Acquire by the handler; never
@@ -41,7 +40,7 @@ struct Previous {
 // afterwards.
 unsafe impl Sync for Previous {}
 
-/// Held while handlers are installed; guards the writing of both `Previous`.
+/// Held while handlers are installed; guards writes to both `Previous`.
 static INSTALLING: Mutex<()> = Mutex::new(());
 
 impl Previous {
@@ -57,7 +56,7 @@ impl Previous {
         if !self.known.load(Ordering::Acquire) {
             return None;
         }
-        // SAFETY: `known` says that `action` was written, and nobody writes it again.
+        // SAFETY: `known` says that `action` was written, and it is not written again.
         Some(unsafe { (*self.action.get()).assume_init_ref() })
     }
 }
@@ -90,7 +89,7 @@ fn install(signal: c_int, previous: &Previous) -> io::Result<()> {
     let mut old = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: no new action is passed; the old one is written to `old`.
     check(unsafe { libc::sigaction(signal, ptr::null(), old.as_mut_ptr()) })?;
-    // SAFETY: `INSTALLING` is held by the caller and `known` is false, so nobody reads or writes
+    // SAFETY: `INSTALLING` is held by the caller and `known` is false, so no other thread uses
     // `action`.
     unsafe { *previous.action.get() = old };
     // Release: pairs with the load in `get`.
@@ -134,8 +133,8 @@ extern "C" fn on_fault(signal: c_int, information: *mut libc::siginfo_t, context
     };
     match previous.get().map(|action| (action.sa_sigaction, action)) {
         None | Some((libc::SIG_DFL, _)) => end_by_default(signal, by_kernel),
-        // An ignored fault would repeat for ever; the kernel kills for it, and so do we. One sent
-        // by `kill` has no effect.
+        // An ignored fault would repeat for ever; the kernel kills the program for it, and so does
+        // this. A signal sent by `kill` has no effect.
         Some((libc::SIG_IGN, _)) if by_kernel => end_by_default(signal, by_kernel),
         Some((libc::SIG_IGN, _)) => (),
         Some((_, action)) => call_previous(action, signal, information, context),
@@ -174,8 +173,9 @@ fn call_previous(
     }
 }
 
-/// Restores the default action. A fault repeats when the handler returns, and then kills; a signal
-/// that was sent is sent again, and kills when the handler's return unblocks it.
+/// Restores the default action. A fault repeats when the handler returns, and then kills the
+/// program. A signal that was sent is sent again, and kills it when the handler's return unblocks
+/// the signal.
 fn end_by_default(signal: c_int, by_kernel: bool) {
     // SAFETY: signal and raise are async-signal-safe and take integers.
     unsafe {

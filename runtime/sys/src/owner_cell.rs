@@ -1,14 +1,13 @@
-//! Data that only the owner of a VM touches.
+//! Data that only the owner of a VM may use.
 
 use std::cell::{Cell, UnsafeCell};
 
-/// A cell whose contents belong to whoever owns the VM.
+/// A cell whose contents belong to the owner of the VM.
 ///
-/// The VM lock gives ownership to one native thread at a time and orders one owner's accesses
-/// before the next one's (its proofs are in [`crate::gate`]). This cell trusts that protocol:
-/// callers access it only while their thread is inside the VM, or while they hold the VM's mutex
-/// after a take. What it checks by itself is that accesses do not nest, and, in builds with debug
-/// assertions, that the calling thread is inside.
+/// The VM lock gives ownership to one native thread at a time, and orders one owner's accesses
+/// before the next one's (see [`crate::gate`]). This cell relies on that protocol: its callers are
+/// inside the VM, or hold the VM's mutex after a take. The cell itself checks that accesses do not
+/// nest. Builds with debug assertions also check that the calling thread is inside.
 #[derive(Debug)]
 pub struct OwnerCell<T> {
     value: UnsafeCell<T>,
@@ -19,7 +18,7 @@ pub struct OwnerCell<T> {
 // SAFETY: the type's contract: one owner at a time, ordered by the VM lock.
 unsafe impl<T: Send> Sync for OwnerCell<T> {}
 
-/// Clears the borrow also when the closure panics.
+/// Ends the borrow, even if the closure panics.
 struct Borrow<'a>(&'a Cell<bool>);
 
 impl Drop for Borrow<'_> {
@@ -51,7 +50,7 @@ impl<T> OwnerCell<T> {
         self.with_mutex_held(f)
     }
 
-    /// Runs `f` on the contents; the calling thread holds the VM's mutex and nobody is inside.
+    /// Runs `f` on the contents; the calling thread holds the VM's mutex and no thread is inside.
     ///
     /// # Panics
     /// If called from within another access.

@@ -1,11 +1,12 @@
-//! Whether the owner sleeps: one atomic that decides who must make a system call to wake it.
+//! The state of the owner's sleep: one atomic that decides which thread must make a system call to
+//! wake the owner.
 //!
 //! | state | meaning |
 //! |---|---|
-//! | Running | the owner runs, or is about to look at its inbox |
-//! | Spinning | the owner watches this word and will see a notification without being kicked |
+//! | Running | the owner runs, or is about to check its inbox |
+//! | Spinning | the owner watches this word and will see a notification without a kick |
 //! | Polling | the owner has announced that it will sleep, and perhaps sleeps |
-//! | Notified | somebody has posted since the owner last looked; nobody else need tell it |
+//! | Notified | there was a post since the owner's last check; no other notification is needed |
 //!
 //! | from | to | made by | result |
 //! |---|---|---|---|
@@ -19,7 +20,7 @@
 //! | Running | Notified | [`Park::notify`] | [`Notify::OwnerIsRunning`] |
 //! | Notified | Notified | [`Park::notify`] | [`Notify::AlreadyNotified`] |
 //!
-//! The owner's loop, and what others do:
+//! The owner's loop, and the other threads:
 //!
 //! ```text
 //! owner: loop {                                           others: inbox.post(message);
@@ -39,31 +40,30 @@
 //!
 //! # Why no wake-up is lost
 //!
-//! `prepare`, `stop_spinning` and `notify` are read-modify-write operations on the same atomic, so
-//! of any two of them one comes first in its modification order.
+//! `prepare`, `stop_spinning` and `notify` are read-modify-write operations on the same atomic. So
+//! of any two of them, one comes first in its modification order.
 //!
-//! 1. `notify` before `prepare` or `prepare_to_spin`: that one reads Notified (or what a later edge
-//!    made of it) and does not let the owner wait. Having read a value that `notify` released, the
-//!    owner sees the message when it takes the inbox next.
-//! 2. `prepare` first: `notify` reads Polling. It answers MustKick, and the poller keeps a kick
-//!    that comes before the wait. Or it reads Notified, because another `notify` was between them:
-//!    that one read Polling and kicks, or will kick.
-//! 3. `prepare_to_spin` first and `stop_spinning` not yet: `notify` reads Spinning and answers
-//!    OwnerSpins; nobody kicks. The owner does not sleep before `stop_spinning`, which comes later
-//!    in the modification order and reads Notified: as in 1. That holds whether or not
-//!    `is_notified` has seen it: looking only ends the spin early. And the spin ends, as it has a
-//!    limit.
-//! 4. `stop_spinning` first: it has made the state Polling, and `notify` reads that: as in 2.
+//! 1. `notify` before `prepare` or `prepare_to_spin`: the latter reads Notified (or the result of a
+//!    later edge) and does not let the owner wait. It has read a value that `notify` released, so
+//!    the owner sees the message when it takes the inbox next.
+//! 2. `prepare` first: `notify` reads Polling and returns MustKick; the poller keeps a kick that
+//!    comes before the wait. Or it reads Notified, because another `notify` came between them: that
+//!    one read Polling and kicks.
+//! 3. `prepare_to_spin` first, before `stop_spinning`: `notify` reads Spinning and returns
+//!    OwnerSpins, without a kick. The owner does not sleep before `stop_spinning`. That is later in
+//!    the modification order and reads Notified, as in 1. It does not matter whether `is_notified`
+//!    has returned true: it only ends the spin early. The spin has a limit, so it ends.
+//! 4. `stop_spinning` first: it has made the state Polling, and `notify` reads that, as in 2.
 //!
-//! The check of the inbox between `prepare` and the wait is therefore not needed for correctness;
-//! it saves a wait when a message has come before its `notify`. A `notify` that falls after
-//! `finish` finds Running, and the owner is awake, about to take the inbox. A kick that arrives
-//! after `finish` ends a later wait early, which every waiter must expect anyway.
+//! So the check of the inbox between `prepare` and the wait is not needed for correctness. It saves
+//! a wait if a message has come before its `notify`. A `notify` after `finish` finds Running: the
+//! owner is awake and about to take the inbox. A kick that arrives after `finish` ends a later wait
+//! early, which every waiter must expect anyway.
 //!
-//! What is owed: who got MustKick kicks without waiting for anything, and the owner takes the
-//! inbox, or finds it empty, after each `finish`, AlreadyNotified and `acknowledge`, before it
-//! waits again. An owner that took messages while Notified without `acknowledge` would hide the
-//! next one from the monitor (AlreadyNotified), though not from its own next `prepare`. Checked by
+//! **Duties.** A thread that got MustKick kicks without waiting for anything. The owner takes the
+//! inbox, or finds it empty, after each `finish`, AlreadyNotified and `acknowledge`, before it waits
+//! again. If the owner took messages while Notified without `acknowledge`, the monitor would miss
+//! the next message (AlreadyNotified), though the owner's own next `prepare` would not. Checked by
 //! the loom test `tests/loom_parking.rs`.
 
 #[cfg(loom)]
@@ -77,32 +77,32 @@ const POLLING: u8 = 1;
 const NOTIFIED: u8 = 2;
 const SPINNING: u8 = 3;
 
-/// May the owner sleep?
+/// Whether the owner may sleep.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prepared {
-    /// Everybody who posts from now on does what the new state asks for: look at the inbox once
-    /// more, wait in the poller (or spin, and [`Park::stop_spinning`] before), call
+    /// It may. From now on each notifier acts on the new state. The owner checks the inbox once
+    /// more, waits in the poller (or spins and then calls [`Park::stop_spinning`]), and calls
     /// [`Park::finish`].
     MaySleep,
-    /// Something was posted: take the inbox instead. [`Park::finish`] need not be called.
+    /// There was a post: take the inbox instead. [`Park::finish`] need not be called.
     AlreadyNotified,
 }
 
-/// What is left to do for who posted.
+/// What the notifier must do next.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notify {
-    /// The owner sleeps or is about to: kick its poller.
+    /// Kick the owner's poller: the owner sleeps or is about to.
     MustKick,
-    /// The owner spins and sees it by itself.
+    /// Nothing: the owner spins and sees the notification.
     OwnerSpins,
-    /// The owner runs, perhaps for long: alert the monitor. The owner will look before it sleeps in
-    /// any case.
+    /// Alert the monitor: the owner runs, perhaps for long. The owner checks its inbox before it
+    /// sleeps in any case.
     OwnerIsRunning,
-    /// Somebody else has notified, and the owner has not acknowledged it: the owner need not be
-    /// kicked. It may have taken that message already, though (between its post and its
-    /// notification), so see to it that the monitor is not parked.
+    /// Alert the monitor if it rests, but do not kick. There was an earlier notification, which the
+    /// owner has not acknowledged. The owner may have taken that message already (between its post
+    /// and its notification).
     AlreadyNotified,
 }
 
@@ -113,7 +113,7 @@ pub struct Park {
 }
 
 impl Park {
-    /// An owner that runs.
+    /// The state of a running owner.
     #[must_use]
     pub fn new() -> Park {
         Park {
@@ -121,27 +121,27 @@ impl Park {
         }
     }
 
-    /// The owner announces that it wants to sleep.
+    /// Announces that the owner wants to sleep.
     #[inline]
     pub fn prepare(&self) -> Prepared {
         self.advance(RUNNING, POLLING)
     }
 
-    /// The owner announces that it will watch [`Park::is_notified`] for a while before it sleeps.
+    /// Announces that the owner will watch [`Park::is_notified`] for a while before it sleeps.
     #[inline]
     pub fn prepare_to_spin(&self) -> Prepared {
         self.advance(RUNNING, SPINNING)
     }
 
-    /// The owner has spun: it announces that it wants to sleep now, unless it was notified
+    /// Ends the spin: announces that the owner wants to sleep now, unless it was notified
     /// meanwhile.
     #[inline]
     pub fn stop_spinning(&self) -> Prepared {
         self.advance(SPINNING, POLLING)
     }
 
-    /// Whether a spinning owner was notified. A hint to stop: the answer that counts is that of
-    /// [`Park::stop_spinning`].
+    /// Whether a spinning owner was notified: a hint to stop. [`Park::stop_spinning`] gives the
+    /// definite answer.
     #[inline]
     #[must_use]
     pub fn is_notified(&self) -> bool {
@@ -151,9 +151,9 @@ impl Park {
 
     #[inline]
     fn advance(&self, from: u8, to: u8) -> Prepared {
-        // AcqRel: the Acquire pairs with the Release of `notify` (the message is seen); the Release
-        // with the Acquire of `notify`, for a deadline or other state that the owner leaves for the
-        // notifier to see.
+        // AcqRel: the Acquire pairs with the Release of `notify`, so that the message is visible.
+        // The Release pairs with the Acquire of `notify`, so that the notifier sees a deadline or
+        // other state that the owner has written.
         match self
             .state
             .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
@@ -166,27 +166,28 @@ impl Park {
         }
     }
 
-    /// The owner has waited, or has found that it need not; it will take its inbox next.
+    /// Ends the wait, or the attempt: the owner takes its inbox next.
     #[inline]
     pub fn finish(&self) {
         self.acknowledge();
     }
 
-    /// The owner, which did not sleep, is about to take its inbox.
+    /// Notes that the owner, which did not sleep, is about to take its inbox.
     #[inline]
     pub fn acknowledge(&self) {
-        // AcqRel: pairs with the swap in `notify`. A swap, not a store: it takes its place after
-        // the last `notify` in the modification order and acquires that one's Release, so that the
-        // message is seen when the inbox is taken.
+        // AcqRel: pairs with the swap in `notify`. A swap, not a store: it comes after the last
+        // `notify` in the modification order and acquires its Release. So the message is visible
+        // when the inbox is taken.
         self.state.swap(RUNNING, Ordering::AcqRel);
     }
 
-    /// Another thread, or the owner's signal handler, has posted. Async-signal-safe.
+    /// Notifies the owner of a post by another thread or by the owner's signal handler.
+    /// Async-signal-safe.
     #[inline]
     pub fn notify(&self) -> Notify {
         // AcqRel: pairs with the exchanges of `prepare` and `acknowledge`, to which the Release
-        // publishes the message. A swap even when the state is Notified already: a mere load could
-        // be ordered before the post.
+        // publishes the message. A swap even if the state is Notified already: a load could be
+        // ordered before the post.
         match self.state.swap(NOTIFIED, Ordering::AcqRel) {
             POLLING => Notify::MustKick,
             SPINNING => Notify::OwnerSpins,
@@ -195,7 +196,7 @@ impl Park {
         }
     }
 
-    /// Whether the owner has announced that it sleeps or spins: a hint for statistics and the
+    /// Whether the owner has announced that it sleeps or spins. A hint for statistics and the
     /// monitor, outdated when it is read.
     #[inline]
     #[must_use]

@@ -1,15 +1,14 @@
-//! Spinning by time: the processor's pause, measured, as one takes from 5 to 50 ns depending on the
+//! Spinning by time. The processor's pause is measured, as it takes 5 to 50 ns depending on the
 //! model.
 
 use crate::clock::Instant;
 use std::hint;
 use std::sync::OnceLock;
 
-/// How long to pause between two looks at the clock, in nanoseconds: a few times what such a look
-/// costs.
+/// How long to pause between two clock readings, in nanoseconds: a few times the cost of a reading.
 const BETWEEN_CLOCK_READINGS: u64 = 200;
 
-/// Pauses that are timed at once, and how often; the shortest time counts, as others were
+/// How many pauses are timed together, and how often. The shortest time counts, as others were
 /// interrupted.
 const TIMED: u32 = 64;
 const TRIALS: u32 = 5;
@@ -18,13 +17,13 @@ const TRIALS: u32 = 5;
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spin {
-    /// What was looked for is there.
+    /// `seen` returned true.
     Seen,
     /// The time is over.
     TimeIsOver,
 }
 
-/// Looks again and again whether `seen`, with a pause between, until it is or `until` has come.
+/// Calls `seen` repeatedly, with pauses between, until it returns true or `until` has come.
 pub fn spin_until(until: Instant, mut seen: impl FnMut() -> bool) -> Spin {
     let pauses = pauses_between_clock_readings();
     loop {

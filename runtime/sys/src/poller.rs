@@ -1,38 +1,38 @@
 //! The owner's wait: one system call for the next deadline, any descriptor and any kick.
 //!
-//! The contract, which every backend keeps:
+//! Every backend keeps this contract:
 //!
 //! - [`Poller::wait`] returns at the deadline or later (never earlier by the clock of [`Instant`]),
-//!   when a descriptor is ready, when it was kicked, or for no reason: the caller looks at
-//!   everything again after each return. A signal handler alone may or may not end it: one that
-//!   wants to kicks. It does not sleep when the deadline is past, and it sleeps without any wake-up
-//!   when nothing is due.
-//! - Registrations are *one-shot* and *level-triggered*: a descriptor that is ready at
-//!   [`Poller::add`] or [`Poller::modify`], or becomes so later, is reported once; then it is
+//!   when a descriptor is ready, when it was kicked, or spuriously. So the caller checks everything
+//!   after each return. A signal handler may or may not end the wait, so a handler that must end it
+//!   kicks. The wait does not sleep if the deadline is past. It sleeps without wake-ups if nothing
+//!   is due.
+//! - Registrations are *one-shot* and *level-triggered*. A descriptor that is ready at
+//!   [`Poller::add`] or [`Poller::modify`], or becomes ready later, is reported once. Then it is
 //!   silent until [`Poller::modify`] arms it again.
-//! - [`Poller::watch`] registers otherwise: for all directions, and *by edges*. What the descriptor
-//!   is ready for then is reported, and again whatever it is ready for each time that something new
-//!   has come. Nobody arms it again. [`Poller::renew`] does so for some directions. It may be
-//!   called again and again, also after the descriptor's number went to another file.
-//! - A [`Poller::kick`] before, during or after the decision to wait ends the wait, or the next
+//! - [`Poller::watch`] registers all directions, *edge-triggered*. It reports what the descriptor
+//!   is ready for then, and again, with all of its readiness, after each new event. It need not be
+//!   armed again. [`Poller::renew`] does the same for some directions. It may be called repeatedly,
+//!   even after the descriptor's number went to another file.
+//! - A [`Poller::kick`] before, during or after the decision to wait ends this wait or the next
 //!   one. Kicks coalesce.
-//! - Closing a descriptor ends its registration, if no duplicate of it is open; [`Poller::remove`]
-//!   first is the clean order.
-//! - One thread waits at a time. The other methods may be called on any thread at any moment.
+//! - Closing a descriptor ends its registration, unless a duplicate of it is open. It is cleaner to
+//!   call [`Poller::remove`] first.
+//! - One thread waits at a time. The other methods may be called on any thread at any time.
 //!
 //! | module | for | deadlines |
 //! |---|---|---|
 //! | `epoll` | Linux | `epoll_pwait2`; a timer descriptor before 5.11 or by `--cfg baton_timerfd` |
 //! | `portable` | macOS, the BSDs, Linux by `--cfg baton_portable` | those of the crate `polling` |
 //!
-//! An [`WakeUpTimer`] wakes the waiter of a poller at a time that another thread sets, without
-//! waking it before. Where systems have no timers that are descriptors, there is none
+//! A [`WakeUpTimer`] wakes the waiter of a poller at a time that another thread sets. Setting it
+//! does not wake the waiter. On systems without timer descriptors there is none
 //! (`no_wake_up_timer.rs`), and its users kick instead.
 //!
-//! One suite, `tests/poller.rs`, holds whichever of them this build has to the contract.
+//! `tests/poller.rs` tests the contract for the backend of the build.
 //!
-//! System calls are made raw. So a library that defines functions called `poll` or `epoll_wait` for
-//! the whole program changes nothing here, and the newer calls need no newer C library.
+//! System calls are made directly. So libraries that replace `poll` or `epoll_wait` for the whole
+//! program have no effect here, and the newer calls need no newer C library.
 
 #[cfg(all(target_os = "linux", not(baton_portable)))]
 #[path = "poller/epoll.rs"]
@@ -59,14 +59,14 @@ use crate::clock::Instant;
 /// Tokens from here on belong to the poller itself.
 pub const FIRST_RESERVED_TOKEN: u64 = u64::MAX - 1;
 
-/// What to be told about a descriptor. Failure and hang-up are always told.
+/// The events to report for a descriptor. Failure and hang-up are always reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interest {
     /// There is something to read, or the end.
     pub readable: bool,
-    /// There is room to write, or nobody reads.
+    /// There is room to write, or no reader.
     pub writable: bool,
-    /// There is out-of-band data, or what else `POLLPRI` means for the descriptor.
+    /// There is out-of-band data, or another `POLLPRI` condition.
     pub priority: bool,
 }
 
@@ -94,32 +94,32 @@ impl Interest {
 /// A descriptor's readiness, by the token of its registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// As given to [`Poller::add`] or, later, [`Poller::modify`].
+    /// The token given to [`Poller::add`] or, later, [`Poller::modify`].
     pub token: u64,
     /// A read will not block: data, the end, or an error.
     pub readable: bool,
-    /// A write will not block: room, nobody who reads, or an error.
+    /// A write will not block: room, no reader, or an error.
     pub writable: bool,
     /// Out-of-band data.
     pub priority: bool,
-    /// An error or hang-up (`POLLERR`, `POLLHUP`); the two directions are set as well, so that
-    /// whoever waits finds out.
+    /// An error or hang-up (`POLLERR`, `POLLHUP`). The two directions are set as well, so that
+    /// waiting processes notice it.
     pub failed: bool,
 }
 
-/// What a wait brought. All zero: the deadline came, or nothing in particular happened.
+/// The result of a wait. All zero: the deadline came, or the wait ended spuriously.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Wait {
-    /// Somebody kicked.
+    /// The poller was kicked.
     pub kicked: bool,
-    /// Number of descriptors' events, to be taken with [`Events::drain`].
+    /// How many descriptor events to take with [`Events::drain`].
     pub ready: usize,
 }
 
 impl Poller {
-    /// Whether a wait would bring something at once, timers aside: for another thread than the one
-    /// that waits.
+    /// Whether a wait would return events at once, timers aside. For a thread other than the
+    /// waiting one.
     #[must_use]
     pub fn has_news(&self) -> bool {
         let mut asked = libc::pollfd {
@@ -131,7 +131,7 @@ impl Poller {
     }
 }
 
-/// Asks about one descriptor without waiting: positive if it is ready or not open.
+/// Polls one descriptor without waiting. Returns a positive number if it is ready or not open.
 #[cfg(target_os = "linux")]
 fn ask_now(asked: &mut libc::pollfd) -> libc::c_long {
     const NO_SIGNAL_SET: usize = 0;
@@ -156,8 +156,8 @@ fn ask_now(asked: &mut libc::pollfd) -> libc::c_long {
     libc::c_long::from(unsafe { libc::poll(asked, 1, 0) })
 }
 
-/// What a descriptor is ready for at this moment, of what `interest` asks; `None` if it is not
-/// open. The token of the answer is 0.
+/// What a descriptor is ready for now, of `interest`; `None` if it is not open. The event's token
+/// is 0.
 #[must_use]
 pub fn readiness_now(fd: i32, interest: Interest) -> Option<Event> {
     let wanted = [

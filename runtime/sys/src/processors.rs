@@ -1,4 +1,4 @@
-//! What the system says of the processors that this program may use.
+//! The system's statistics of the processors that this program may use.
 
 use std::fs;
 use std::thread;
@@ -11,17 +11,18 @@ pub struct Reading {
     /// Whether a control group limits its CPU time.
     pub quota: bool,
     /// Share of the last ten seconds, from 0 to 1, in which some thread of the machine waited for a
-    /// CPU; where the kernel does not keep account of that, 1 if more threads are runnable now than
-    /// there are CPUs, and 0 otherwise.
+    /// CPU. Without kernel support for that: 1 if more threads are runnable now than there are
+    /// CPUs, and 0 otherwise.
     pub pressure: f64,
-    /// Time that the hypervisor took away, in ticks since the start of the machine; all CPUs.
+    /// Time that the hypervisor took away, in ticks since the start of the machine; sum of all
+    /// CPUs.
     pub stolen: u64,
     /// All time of all CPUs, in ticks since the start of the machine.
     pub total: u64,
 }
 
-/// Asks the system. What it does not tell (no control groups, no `/proc`, or `--cfg
-/// baton_portable`) counts as not there.
+/// Reads the system's statistics. Missing ones (no control groups, no `/proc`, or `--cfg
+/// baton_portable`) count as zero or absent.
 #[must_use]
 pub fn read() -> Reading {
     let text = |path: &str| {
@@ -43,7 +44,7 @@ pub fn read() -> Reading {
     }
 }
 
-/// The files that may hold a quota: one for each control group that the program is in, from the
+/// The files that may contain a quota: one for each control group of the program, from the
 /// innermost outwards (man cgroups).
 fn quota_files(cgroups: &str) -> Vec<String> {
     let mut files = Vec::new();
@@ -73,7 +74,7 @@ fn quota_files(cgroups: &str) -> Vec<String> {
     files
 }
 
-/// Whether a quota file sets one: `max 100000` and `-1` do not, `50000 100000` and `50000` do.
+/// Whether a quota file sets a quota: `max 100000` and `-1` do not, `50000 100000` and `50000` do.
 fn limits(quota: &str) -> bool {
     let first = quota.split_ascii_whitespace().next();
     first
@@ -91,7 +92,8 @@ fn pressure(cpu: &str) -> Option<f64> {
     Some(percent / 100.0)
 }
 
-/// From `/proc/stat`: one line for each CPU, and `procs_running`, this thread included.
+/// The pressure from `/proc/stat`: it has one line for each CPU, and `procs_running`, which
+/// includes this thread.
 fn pressure_now(stat: &str) -> f64 {
     let running = stat
         .lines()
@@ -100,7 +102,7 @@ fn pressure_now(stat: &str) -> f64 {
         .and_then(|count| count.trim().parse().ok())
         .unwrap_or(0);
     let cpus = stat.lines().filter(|line| line.starts_with("cpu")).count();
-    // One line more is the sum of all.
+    // One more line is the sum of all.
     if running > cpus.saturating_sub(1).max(1) {
         1.0
     } else {

@@ -1,15 +1,15 @@
-//! How promptly the kernel wakes the calling thread and lets it run. Systems other than Linux, and
-//! builds with `--cfg baton_portable`, cannot be told.
+//! How promptly the kernel wakes and runs the calling thread. Has no effect on systems other than
+//! Linux and in builds with `--cfg baton_portable`.
 
 use std::io;
 use std::time::Duration;
 
-/// How much later than its deadline the kernel may wake the calling thread, to save power: 50 us
-/// unless told otherwise.
+/// Sets how much later than its deadline the kernel may wake the calling thread, to save power. The
+/// default is 50 us.
 ///
 /// # Errors
 ///
-/// What `prctl` says; none is known.
+/// Those of `prctl`; none is known.
 pub fn set_timer_slack(slack: Duration) -> io::Result<()> {
     if cfg!(baton_portable) {
         return Ok(());
@@ -27,16 +27,16 @@ pub fn set_timer_slack(slack: Duration) -> io::Result<()> {
     }
 }
 
-/// The kernel's slice for the calling thread, as an ordinary thread: Linux takes 100 us to 100 ms,
-/// 3 ms or less unless told otherwise.
+/// Sets the kernel's slice for the calling thread, as an ordinary thread. Linux accepts 100 us to
+/// 100 ms; the default is 3 ms or less.
 ///
-/// A thread with a shorter slice has the same share of a CPU, in smaller pieces; in return, when it
-/// wakes up on a CPU that is in use, it does not wait for the end of the other thread's slice
-/// (since Linux 6.12; older kernels take the value and do not mind it).
+/// A thread with a shorter slice has the same share of a CPU, in smaller pieces. In return, when it
+/// wakes up on a busy CPU, it does not wait for the end of the other thread's slice. That works
+/// since Linux 6.12; older kernels accept the value and ignore it.
 ///
 /// # Errors
 ///
-/// What `sched_getattr` and `sched_setattr` say, such as that the value is out of range, or that a
+/// Those of `sched_getattr` and `sched_setattr`: for example, the value is out of range, or a
 /// sandbox forbids them.
 pub fn set_slice(slice: Duration) -> io::Result<()> {
     if cfg!(baton_portable) {

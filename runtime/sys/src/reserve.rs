@@ -1,9 +1,9 @@
-//! Memory kept in reserve, so that running out of memory becomes an error of the guest and does not
-//! end the program.
+//! A memory reserve, so that running out of memory is an error of the guest and does not end the
+//! program.
 //!
-//! Rust's collections end the program when an allocation fails. [`ReservingAllocator`] gives its
-//! reserve back to the system then, tries again, and notes that memory is short. A guest asks
-//! [`is_short`] before each call that may make something, and [`replenish`] then tells whether
+//! Rust's collections end the program when an allocation fails. [`ReservingAllocator`] then returns
+//! its reserve to the system, tries again, and notes that memory is short. A guest checks
+//! [`is_short`] before each call that may allocate. If memory is short, [`replenish`] says whether
 //! there is a reserve again. If not, the guest raises its own "not enough memory".
 //!
 //! ```text
@@ -14,9 +14,9 @@
 //!   +------------------------------------------+  replenish() exchanges it for a larger one
 //! ```
 //!
-//! *How large.* Between two questions each collection may grow once, to twice its size. Hence the
-//! reserve has twice the bytes of all large allocations, and [`LEAST`] for the small ones. Nobody
-//! touches it, so it costs address space and no memory.
+//! **Size.** Between two calls of [`is_short`], each collection may grow once, to twice its size. So
+//! the reserve has twice the bytes of all large allocations, and [`LEAST`] for the small ones. It is
+//! never touched, so it uses address space and no memory.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -24,45 +24,45 @@ use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-/// Bytes of the smallest reserve: many small allocations, and the start of a thread, with what the
-/// C library takes at once.
+/// Bytes of the smallest reserve: enough for many small allocations, and for the start of a thread
+/// with the C library's own allocations.
 pub const LEAST: usize = 2 << 20;
 
-/// Bytes from which on an allocation counts as large.
+/// Allocations of at least this many bytes count as large.
 const LARGE: usize = 8 * 1024;
 
 /// The block, from `malloc`; null if there is none. Acquire and Release: see [`take`].
 static BLOCK: AtomicPtr<libc::c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Bytes of the block, or of the last one. Held while the block is exchanged.
+/// Bytes of the block, or of the last one. The mutex is held while the block is exchanged.
 static SIZE: Mutex<usize> = Mutex::new(0);
 
 /// Bytes of all large allocations.
 static TOTAL: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// Whether the thread's allocations are made by `try_reserve`.
+    /// Whether the thread allocates by `try_reserve`, so that allocations may fail.
     static MAY_FAIL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Not 0: the reserve was taken, or is too small. C reads it too, as `baton_memory_is_short`.
+/// Not 0: the reserve was taken, or is too small. C reads it as `baton_memory_is_short`.
 // SAFETY: the only definition of this symbol; C declares it as a `uint32_t` and reads it
 // atomically.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "the name is C's")]
 static baton_memory_is_short: AtomicU32 = AtomicU32::new(0);
 
-/// Whether [`replenish`] is to be asked before anything is made.
+/// Whether [`replenish`] must be called before the next allocation.
 #[inline]
 #[must_use]
 pub fn is_short() -> bool {
-    // Relaxed: a hint. The thread that took the reserve sees it at once, and for all others later
-    // is soon enough.
+    // Relaxed: a hint. The thread that took the reserve sees it at once; other threads may see it
+    // later.
     baton_memory_is_short.load(Ordering::Relaxed) != 0
 }
 
-/// Sees to it that there is a reserve of the wanted size. False: there is not enough memory for
-/// that.
+/// Makes sure that there is a reserve of the right size. Returns `false` if there is not enough
+/// memory for it.
 ///
 /// ```
 /// assert!(baton_sys::reserve::replenish());
@@ -70,13 +70,13 @@ pub fn is_short() -> bool {
 /// ```
 #[must_use]
 pub fn replenish() -> bool {
-    // A thread that finds another one here leaves it to that one.
+    // Another thread is here already, and will do it.
     let Ok(mut size) = SIZE.try_lock() else {
         return true;
     };
-    // Relaxed, and before what follows is read: who takes the reserve after that sets it again.
+    // Relaxed, and before the reads below: a thread that takes the reserve later sets it again.
     baton_memory_is_short.store(0, Ordering::Relaxed);
-    // Relaxed: a count; to learn late of more is to learn of it at the next question.
+    // Relaxed: a count; a missed addition is noticed at the next call.
     let wanted = LEAST + 2 * TOTAL.load(Ordering::Relaxed);
     // Acquire: pairs with the swap in `take`.
     if !BLOCK.load(Ordering::Acquire).is_null() && *size >= wanted {
@@ -90,21 +90,21 @@ pub fn replenish() -> bool {
         return false;
     }
     *size = wanted;
-    // AcqRel: pairs with the swap in `take`; each block is freed by the one who has swapped it out.
+    // AcqRel: pairs with the swap in `take`. The thread that swaps a block out frees it.
     let old = BLOCK.swap(block, Ordering::AcqRel);
-    // SAFETY: it came from malloc, or is null, and nobody else has it any more.
+    // SAFETY: it came from malloc, or is null, and no other thread has it.
     unsafe { libc::free(old) };
     true
 }
 
-/// Sees to it that there is some reserve, if it can. It counts as short all the same.
+/// Makes sure that there is some reserve, if possible. It still counts as short.
 #[must_use]
 pub fn hold_least() -> bool {
     // Acquire: pairs with the swap in `take`.
     if !BLOCK.load(Ordering::Acquire).is_null() {
         return true;
     }
-    // A thread that finds another one here leaves it to that one.
+    // Another thread is here already, and will do it.
     let Ok(mut size) = SIZE.try_lock() else {
         return true;
     };
@@ -116,21 +116,21 @@ pub fn hold_least() -> bool {
     *size = LEAST;
     // AcqRel: pairs with the swap in `take`.
     let old = BLOCK.swap(block, Ordering::AcqRel);
-    // SAFETY: it came from malloc, or is null, and nobody else has it any more.
+    // SAFETY: it came from malloc, or is null, and no other thread has it.
     unsafe { libc::free(old) };
     true
 }
 
-/// Whether a thread may be started: its stack and what it allocates first are not to come out of
-/// what the reserve gave back.
+/// Whether a thread may be started: its stack and its first allocations must not use memory that
+/// the reserve gave back.
 #[must_use]
 pub fn has_room_for_a_thread() -> bool {
     const BYTES: usize = 2 << 20;
     hold_least() && (!is_short() || has_room(BYTES))
 }
 
-/// [`hold_least`] for a call that `make_room` has all tables grown for. What that allocates may
-/// fail: it uses `try_reserve`, and gets nothing of the reserve.
+/// As [`hold_least`], for a call for which `make_room` has grown all tables. Its own allocations
+/// may fail: it uses `try_reserve`, and does not use the reserve.
 #[must_use]
 pub fn replenish_for(make_room: impl FnOnce() -> bool) -> bool {
     if !hold_least() {
@@ -142,8 +142,7 @@ pub fn replenish_for(make_room: impl FnOnce() -> bool) -> bool {
     has_room
 }
 
-/// Whether so many bytes could be had in addition to the reserve: for a call that may make much at
-/// once.
+/// Whether `bytes` are available besides the reserve: for a call that may allocate much at once.
 #[must_use]
 pub fn has_room(bytes: usize) -> bool {
     // SAFETY: malloc may be called with any size, and what it returned or null may be freed.
@@ -154,8 +153,8 @@ pub fn has_room(bytes: usize) -> bool {
     }
 }
 
-/// Gives the reserve back to the system. Says whether to try again, which is worth it even if there
-/// was none: another thread may just have done so.
+/// Returns the reserve to the system. Returns whether to try the allocation again. That is so even
+/// if there was no reserve, as another thread may just have returned it.
 #[cold]
 fn take() -> bool {
     if MAY_FAIL.get() {
@@ -163,14 +162,14 @@ fn take() -> bool {
     }
     // AcqRel: pairs with the swaps here and above: each block is freed once.
     let block = BLOCK.swap(ptr::null_mut(), Ordering::AcqRel);
-    // SAFETY: it came from malloc, or is null, and nobody else has it any more.
+    // SAFETY: it came from malloc, or is null, and no other thread has it.
     unsafe { libc::free(block) };
     // Relaxed: as in `is_short`.
     baton_memory_is_short.store(1, Ordering::Relaxed);
     true
 }
 
-/// The system's allocator with the reserve behind it.
+/// The system's allocator, with the reserve as a fallback.
 ///
 /// ```
 /// use baton_sys::reserve::ReservingAllocator;
@@ -182,8 +181,7 @@ fn take() -> bool {
 #[derive(Debug)]
 pub struct ReservingAllocator;
 
-/// Takes into account that an allocation of `old` bytes (0: none) has become one of `new` bytes (0:
-/// it is freed).
+/// Counts a change of an allocation from `old` bytes (0: none) to `new` bytes (0: freed).
 #[inline]
 fn note(old: usize, new: usize) {
     if old >= LARGE || new >= LARGE {
@@ -203,7 +201,7 @@ fn note_large(old: usize, new: usize) {
     }
 }
 
-/// Allocates by `allocate`, if need be at the cost of the reserve.
+/// Allocates by `allocate`, if necessary with the memory of the reserve.
 #[inline]
 fn at_any_cost(old: usize, new: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
     let mut made = allocate();
@@ -216,8 +214,8 @@ fn at_any_cost(old: usize, new: usize, allocate: impl Fn() -> *mut u8) -> *mut u
     made
 }
 
-// SAFETY: all is done by the system's allocator, which keeps the contract; asking it a second time
-// changes nothing in that. No function here unwinds or allocates.
+// SAFETY: the system's allocator does everything and keeps the contract; a second attempt does not
+// change that. No function here unwinds or allocates.
 unsafe impl GlobalAlloc for ReservingAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

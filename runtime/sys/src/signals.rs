@@ -1,9 +1,7 @@
-//! Signals: the one that preempts, those that a program watches, and the stack that their handlers
-//! run on.
+//! Signals: the preemption signal, watched signals, and the alternate stack of their handlers.
 //!
-//! Handlers run on an alternate stack, because a process may have any amount of its own stack left,
-//! down to none. They call nothing but the registered function and keep `errno`; that function must
-//! be async-signal-safe.
+//! Handlers run on an alternate stack, because a process may have no room left on its own. They
+//! call only the registered function and preserve `errno`. That function must be async-signal-safe.
 
 use std::ffi::c_int;
 use std::io;
@@ -13,8 +11,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::memory;
 
-/// The signal that asks a native thread to preempt its process. Its default action is to be
-/// ignored, and programs hardly use it, so that a stray one harms nobody.
+/// The signal that makes a native thread preempt its process. It is ignored by default, and
+/// programs hardly use it, so a stray one does no harm.
 pub const PREEMPT_SIGNAL: c_int = libc::SIGURG;
 
 const SIGNAL_LIMIT: usize = 65;
@@ -24,15 +22,15 @@ const SIGNAL_LIMIT: usize = 65;
 static HANDLERS: [AtomicPtr<()>; SIGNAL_LIMIT] =
     [const { AtomicPtr::new(ptr::null_mut()) }; SIGNAL_LIMIT];
 
-/// Lets [`PREEMPT_SIGNAL`] call `preempt` on the thread that was interrupted.
+/// Makes [`PREEMPT_SIGNAL`] call `preempt` on the interrupted thread.
 ///
-/// System calls restart (`SA_RESTART`) where the kernel restarts any; `errno` is kept. `preempt`
-/// decides whether there is anything to do: the signal may come late, twice, or from elsewhere. It
-/// must be async-signal-safe and must not unwind.
+/// System calls restart (`SA_RESTART`) where the kernel restarts any; `errno` is preserved.
+/// `preempt` decides whether there is anything to do: the signal may come late, twice, or from
+/// elsewhere. It must be async-signal-safe and must not unwind.
 ///
 /// # Errors
 ///
-/// What `sigaction` says.
+/// Those of `sigaction`.
 pub fn install_preempt_handler(preempt: extern "C" fn()) -> io::Result<()> {
     // Release: pairs with the load in `on_preempt`.
     HANDLERS[PREEMPT_SIGNAL as usize].store(preempt as *mut (), Ordering::Release);
@@ -43,14 +41,13 @@ pub fn install_preempt_handler(preempt: extern "C" fn()) -> io::Result<()> {
     )
 }
 
-/// Calls `handler` with the signal's number whenever `signal` arrives, on whichever thread it
-/// arrives; meant for SIGINT and SIGQUIT. `handler` must be async-signal-safe (post to an atomic,
-/// kick a poller) and must not unwind.
+/// Makes `signal` call `handler` with its number, on whichever thread gets it; meant for SIGINT and
+/// SIGQUIT. `handler` must be async-signal-safe (set an atomic, kick a poller) and must not unwind.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a number that is no signal or that cannot be caught; otherwise what `sigaction`
-/// says.
+/// `EINVAL` for a number that is no signal or that cannot be caught; otherwise those of
+/// `sigaction`.
 pub fn watch(signal: c_int, handler: extern "C" fn(c_int)) -> io::Result<()> {
     let slot = slot_of(signal)?;
     // Release: pairs with the load in `on_watched`.
@@ -62,7 +59,7 @@ pub fn watch(signal: c_int, handler: extern "C" fn(c_int)) -> io::Result<()> {
     )
 }
 
-/// Gives `signal` its default action again.
+/// Restores the default action of `signal`.
 ///
 /// # Errors
 ///
@@ -72,7 +69,7 @@ pub fn restore_default(signal: c_int) -> io::Result<()> {
     set_action(signal, libc::SIG_DFL, 0)
 }
 
-/// Lets `signal` have no effect.
+/// Ignores `signal`.
 ///
 /// # Errors
 ///
@@ -110,9 +107,9 @@ extern "C" fn on_preempt(_signal: c_int) {
         // Acquire: pairs with the store in `install_preempt_handler`.
         let handler = HANDLERS[PREEMPT_SIGNAL as usize].load(Ordering::Acquire);
         if !handler.is_null() {
-            // SAFETY: `install_preempt_handler` alone writes this slot unless somebody watches the
-            // same signal, which replaces the action with `on_watched`; the pointer came from a
-            // function of this very type.
+            // SAFETY: only `install_preempt_handler` writes this slot, unless the same signal is
+            // watched, which replaces the action by `on_watched`. The pointer came from a function
+            // of this type.
             let preempt: extern "C" fn() = unsafe { std::mem::transmute(handler) };
             preempt();
         }
@@ -132,8 +129,8 @@ extern "C" fn on_watched(signal: c_int) {
     });
 }
 
-/// Runs `body` and leaves `errno` as it was. One address serves before and after, since a handler
-/// stays on its thread.
+/// Runs `body` and preserves `errno`. One address serves before and after, as a handler stays on
+/// its thread.
 fn keeping_errno(body: impl FnOnce()) {
     // SAFETY: glibc's and musl's errno address is valid for the calling thread as long as it lives.
     let errno = unsafe { libc::__errno_location() };
@@ -144,24 +141,24 @@ fn keeping_errno(body: impl FnOnce()) {
     unsafe { *errno = saved };
 }
 
-/// Names a native thread, so that others can interrupt it.
+/// A native thread, so that other threads can interrupt it.
 ///
-/// Valid while the thread lives. When it has ended, its number may be given to another thread of
-/// this program, which would then be interrupted in its place: harmless for [`PREEMPT_SIGNAL`],
-/// whose receiver decides, but pointless. In a fork's child, take a new handle.
+/// Valid while the thread lives. Later its number may be given to another thread of this program,
+/// which would then be interrupted. That is useless but harmless for [`PREEMPT_SIGNAL`], as the
+/// receiver decides what to do. In a fork's child, take a new handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ThreadHandle {
     program: libc::pid_t,
     thread: libc::pid_t,
 }
 
-/// What became of [`ThreadHandle::interrupt`].
+/// The result of [`ThreadHandle::interrupt`].
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupted {
-    /// The kernel took the signal.
+    /// The kernel accepted the signal.
     Sent,
-    /// No such thread lives in this program.
+    /// This program has no such thread.
     ThreadIsGone,
 }
 
@@ -183,8 +180,7 @@ impl ThreadHandle {
         self.thread
     }
 
-    /// Whether it is the program's first thread, which the kernel prefers for signals to the
-    /// program.
+    /// Whether it is the program's first thread. The kernel prefers it for signals to the program.
     #[must_use]
     pub fn is_first(self) -> bool {
         self.thread == self.program
@@ -204,8 +200,9 @@ impl ThreadHandle {
     }
 }
 
-/// The stack that handlers of the calling thread run on: installed by [`AltStack::install`], taken
-/// away on drop. Must be dropped on the thread that installed it, hence neither `Send` nor `Sync`.
+/// The alternate stack of the calling thread's signal handlers: installed by [`AltStack::install`],
+/// removed on drop. Must be dropped on the thread that installed it, hence neither `Send` nor
+/// `Sync`.
 pub struct AltStack {
     mapping: NonNull<u8>,
     previous: libc::stack_t,
@@ -213,7 +210,7 @@ pub struct AltStack {
 }
 
 impl AltStack {
-    /// Bytes for handlers: enough for every register the processor may save and for a report.
+    /// Bytes for handlers: enough for every register that the processor may save, and for a report.
     pub const SIZE: usize = 64 * 1024;
 
     /// Installs an alternate stack of [`AltStack::SIZE`] bytes, with a guard page below it, on the
@@ -243,7 +240,7 @@ impl AltStack {
                 stays_on_its_thread: PhantomData,
             }),
             Err(error) => {
-                // SAFETY: the mapping was made above and nothing refers to it.
+                // SAFETY: the mapping was made above and is not in use.
                 unsafe { memory::unmap(mapping, guard + Self::SIZE) };
                 Err(error)
             }

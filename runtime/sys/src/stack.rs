@@ -1,5 +1,5 @@
-//! Stacks for processes: a million of them, each with its own guard, each costing memory only for
-//! what it touched.
+//! Stacks for processes: up to a million, each with its own guard. A stack uses memory only for the
+//! pages that were touched.
 //!
 //! ```text
 //! low                                                                     high
@@ -10,17 +10,17 @@
 //! Address space is reserved in large chunks and carved into slots of one size, the pool's default;
 //! a stack of another size gets a mapping of its own.
 //!
-//! *Colour*: the same frames of parked processes would lie at the same offset of their pages, and
-//! compete for the same few sets of the processor's first cache. Tops are therefore lowered by 0 to
-//! 7 times 128 bytes. (Touching eight lines in each of 16 stacks in turn took 15.2 ns per stack
-//! without and 3.7 ns with colour; 44 and 18 ns with 1,000 stacks.) Slots lie an odd number of
-//! pages apart, so that neighbours differ in colour and use different sets of the address caches
-//! too.
+//! *Colour*: without it, the same frames of suspended processes would be at the same offset of
+//! their pages, and compete for few sets of the processor's first-level cache. So tops are lowered
+//! by 0 to 7 times 128 bytes. (Touching eight lines in each of 16 stacks in turn took 15.2 ns per
+//! stack without and 3.7 ns with colour; 44 and 18 ns with 1,000 stacks.) Slots are an odd number of
+//! pages apart, so that neighbours differ in colour and also use different sets of the address
+//! caches.
 //!
-//! A guard is made by `MADV_GUARD_INSTALL` (Linux 6.13), which needs no map of its own, else by
-//! `mprotect`, which splits the kernel's map twice per stack, so that `vm.max_map_count` (65,530
-//! unless the administrator raised it) limits the number of stacks to about 32,000. A slot is made
-//! with one system call; when recycled it keeps its guard and costs none.
+//! A guard is made by `MADV_GUARD_INSTALL` (Linux 6.13), which needs no mapping of its own, or else
+//! by `mprotect`. The latter splits the kernel's mapping twice per stack, so `vm.max_map_count`
+//! (65,530 by default) limits the number of stacks to about 32,000. A slot is made with one system
+//! call. A recycled slot keeps its guard, and needs no system call.
 
 use std::fmt;
 use std::io;
@@ -33,13 +33,13 @@ mod pool;
 
 pub use pool::{MapLimitNear, StackPool, StackStats};
 
-/// Bytes below each stack that fault on access. A frame of more than this that C code does not
-/// touch in order could step over them, unless it was compiled with `-fstack-clash-protection`, as
-/// distributions do.
+/// Bytes below each stack that fault on access. A larger frame whose pages C code does not touch in
+/// order could skip them, unless it was compiled with `-fstack-clash-protection`, as distributions
+/// do.
 pub const GUARD_SIZE: usize = 64 * 1024;
-/// The smallest usable size; smaller wishes are raised to it.
+/// The smallest usable size; smaller requests are raised to it.
 pub const MINIMUM_SIZE: usize = 16 * 1024;
-/// The largest usable size; larger wishes are an error.
+/// The largest usable size; larger requests are an error.
 pub const MAXIMUM_SIZE: usize = 16 << 30;
 
 const COLOURS: usize = 8;
@@ -48,14 +48,14 @@ const COLOUR_STEP: usize = 128;
 /// How guards are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardKind {
-    /// Markers in the page table: the number of stacks is limited by memory alone.
+    /// Markers in the page table: only memory limits the number of stacks.
     Madvise,
-    /// Separate maps: the number of stacks is limited by `vm.max_map_count`.
+    /// Separate mappings: `vm.max_map_count` limits the number of stacks.
     Mprotect,
 }
 
 impl GuardKind {
-    /// What this kernel supports.
+    /// The kind of guard that this kernel supports.
     #[must_use]
     pub fn detect() -> GuardKind {
         if cfg!(baton_mprotect_guards) {
@@ -65,8 +65,7 @@ impl GuardKind {
         let Ok(page) = memory::map(size) else {
             return GuardKind::Mprotect;
         };
-        // SAFETY: the page was mapped just now, is used by nobody, and is forgotten after the
-        // calls.
+        // SAFETY: the page was mapped just now, is not in use, and is forgotten after the calls.
         let supported = unsafe {
             let result = memory::install_guard(page, size);
             memory::unmap(page, size);
@@ -80,27 +79,27 @@ impl GuardKind {
     }
 }
 
-/// Why there is no stack.
+/// Why a stack could not be allocated.
 #[derive(Debug)]
 pub enum StackError {
-    /// The wish exceeds [`MAXIMUM_SIZE`].
+    /// The requested size exceeds [`MAXIMUM_SIZE`].
     TooLarge {
-        /// Usable bytes that were asked for.
+        /// Usable bytes requested.
         size: usize,
     },
     /// The system refused the address space, even in the smallest chunk.
     NoAddressSpace {
-        /// Bytes that were asked of the system last.
+        /// Bytes of the last request to the system.
         size: usize,
-        /// What it answered.
+        /// The system's error.
         source: io::Error,
     },
-    /// The guard could not be made: with [`GuardKind::Mprotect`], most likely `vm.max_map_count` is
+    /// The guard could not be made. With [`GuardKind::Mprotect`], `vm.max_map_count` is most likely
     /// reached.
     NoGuard {
         /// Stacks in use.
         in_use: usize,
-        /// What the system answered.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -143,8 +142,8 @@ impl std::error::Error for StackError {
     }
 }
 
-/// A stack that is in use. Give it back with [`StackPool::recycle`]; one that is dropped instead
-/// stays reserved until the program ends, so that nothing which still runs on it breaks.
+/// A stack in use. Give it back with [`StackPool::recycle`]. If it is dropped instead, it stays
+/// reserved until the program ends, as something may still run on it.
 #[must_use = "a stack that is dropped stays reserved; give it back to its pool"]
 #[derive(Debug)]
 pub struct Stack {
@@ -157,19 +156,18 @@ pub struct Stack {
     is_slot: bool,
 }
 
-// SAFETY: a stack is a range of addresses that this value alone stands for; nothing in it belongs
-// to a thread.
+// SAFETY: this value alone stands for its range of addresses; nothing in it belongs to a thread.
 unsafe impl Send for Stack {}
 
 impl Stack {
-    /// The end of the highest byte, aligned to 128: where the first frame goes.
+    /// The end of the highest byte, aligned to 128: the first frame goes below it.
     #[inline]
     #[must_use]
     pub fn top(&self) -> *mut u8 {
         self.base.as_ptr().wrapping_add(self.guard + self.size)
     }
 
-    /// The lowest usable byte, just above the guard.
+    /// The lowest usable address, just above the guard.
     #[inline]
     #[must_use]
     pub fn bottom(&self) -> *mut u8 {
@@ -191,14 +189,14 @@ impl Stack {
         self.size
     }
 
-    /// All bytes of the slot or mapping: the colour lies in the last page, so the end is the next
+    /// All bytes of the slot or mapping. The colour is in the last page, so the end is the next
     /// page boundary.
     fn extent(&self) -> usize {
         (self.guard + self.size).next_multiple_of(memory::page_size())
     }
 
-    /// Bytes from the top down to the lowest page that has memory behind it: what the stack's users
-    /// have needed, rounded up to pages, since it was made or last trimmed. Costs system calls.
+    /// Bytes from the top down to the lowest page with physical memory: the most that was used,
+    /// rounded up to pages, since the stack was made or last trimmed. Costs system calls.
     #[must_use]
     pub fn high_water(&self) -> usize {
         match NonNull::new(self.bottom()) {

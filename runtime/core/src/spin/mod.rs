@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `off.rs` | never spins |
 //! | `ema.rs` | Chromium's rule: the last wait and a moving average against a fixed limit |
-//! | `learned.rs` | spins as long as it paid off so far, at most for the cost of a park, in a budget |
+//! | `learned.rs` | spins as long as it has paid off, at most a park's cost, in a budget |
 //! | `accuracy.rs` | how often a policy was right |
 //! | `histogram.rs`, `ledger.rs`, `budget.rs`, `park_cost.rs` | the parts of `learned` |
 //! | `surroundings.rs` | whether spinning is acceptable on this machine |

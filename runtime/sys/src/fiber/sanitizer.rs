@@ -1,8 +1,7 @@
-//! What ThreadSanitizer has to be told of fibers: that a switch is no call, and whose stack it
-//! follows from there on.
+//! Reports fibers to ThreadSanitizer: a switch is no call, and continues another stack.
 //!
-//! Only under `--cfg baton_tsan` (`cargo xtask races`); else all of this is nothing. The functions
-//! are those of compiler-rt's `sanitizer/tsan_interface.h`.
+//! Only under `--cfg baton_tsan` (`cargo xtask races`); otherwise all of this is empty. The
+//! functions are those of compiler-rt's `sanitizer/tsan_interface.h`.
 
 #[cfg(baton_tsan)]
 pub(super) use watched::{Context, forget_the_ended};
@@ -12,7 +11,7 @@ pub(super) use unwatched::{Context, forget_the_ended};
 
 #[cfg(not(baton_tsan))]
 mod unwatched {
-    /// Nobody watches.
+    /// The context without a race detector: empty.
     pub(in super::super) struct Context;
 
     impl Context {
@@ -54,17 +53,17 @@ mod watched {
     const SYNCHRONIZES: c_uint = 0;
 
     thread_local! {
-        /// The fiber that ended last on this thread: its context cannot go before the switch away
-        /// from it.
+        /// The fiber that ended last on this thread. Its context can be destroyed only after the
+        /// switch away from it.
         static ENDED: Cell<*mut c_void> = const { Cell::new(ptr::null_mut()) };
     }
 
-    /// A fiber of ThreadSanitizer's.
+    /// A fiber of ThreadSanitizer.
     pub(in super::super) struct Context(*mut c_void);
 
     impl Context {
         pub(in super::super) fn of_this_thread() -> Self {
-            // SAFETY: any thread may ask at any time.
+            // SAFETY: any thread may call it at any time.
             Self(unsafe { __tsan_get_current_fiber() })
         }
 
@@ -73,27 +72,27 @@ mod watched {
             Self(unsafe { __tsan_create_fiber(0) })
         }
 
-        /// Right before the switch to it. Always in line: a function would be entered on one stack
-        /// and left on the other, in the detector's books.
+        /// Called right before the switch to it. Always inlined: otherwise the detector would see a
+        /// function that is entered on one stack and left on the other.
         #[inline(always)]
         pub(in super::super) fn continues(&self) {
             // SAFETY: the context lives: it goes after its fiber's last switch.
             unsafe { __tsan_switch_to_fiber(self.0, SYNCHRONIZES) };
         }
 
-        /// Right before the last switch away from it.
+        /// Called right before the last switch away from it.
         pub(in super::super) fn ends(&self) {
             ENDED.set(self.0);
         }
     }
 
-    /// Right after a switch: the fiber that ended by it is forgotten. Never in line, since the
-    /// thread may be another one than before.
+    /// Called right after a switch: destroys the context of the fiber that has ended. Never
+    /// inlined, as the thread may be another one than before.
     #[inline(never)]
     pub(in super::super) fn forget_the_ended() {
         let ended = ENDED.replace(ptr::null_mut());
         if !ended.is_null() {
-            // SAFETY: nobody runs on it, and nobody continues a fiber that has ended.
+            // SAFETY: nothing runs on it, and a fiber that has ended is not continued.
             unsafe { __tsan_destroy_fiber(ended) };
         }
     }

@@ -1,5 +1,4 @@
-//! The poller of Linux: epoll, an event counter for kicks and, where the kernel is old, a timer
-//! that is a descriptor.
+//! The poller of Linux: epoll, an event counter for kicks and, on old kernels, a timer descriptor.
 
 use super::{Event, FIRST_RESERVED_TOKEN, Interest, Wait, check_token};
 use crate::clock::Instant;
@@ -10,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const KICK_TOKEN: u64 = u64::MAX;
 const TIMER_TOKEN: u64 = FIRST_RESERVED_TOKEN;
-/// What the kernel's view of a signal set measures; no set is passed.
+/// The size of the kernel's signal set; no set is passed.
 const SIGNAL_SET_SIZE: usize = 8;
 pub(super) const DISARMED: u64 = 0;
 
-/// The buffer that waits fill; belongs to whoever waits. What it has no room for comes with the
-/// next wait.
+/// The buffer for events, owned by the waiting thread. Events that do not fit come with the next
+/// wait.
 pub struct Events {
     buffer: Vec<libc::epoll_event>,
 }
@@ -23,7 +22,7 @@ pub struct Events {
 impl Events {
     const CAPACITY: usize = 256;
 
-    /// Room for 256 events.
+    /// A buffer for 256 events.
     #[must_use]
     pub fn new() -> Events {
         Events {
@@ -31,7 +30,7 @@ impl Events {
         }
     }
 
-    /// Takes the events of the last wait out.
+    /// Takes the events of the last wait out of the buffer.
     pub fn drain(&mut self) -> impl Iterator<Item = Event> + '_ {
         self.buffer.drain(..).map(|raw| {
             let bits = raw.events as libc::c_int;
@@ -57,12 +56,12 @@ impl Default for Events {
 enum Timer {
     /// Nanosecond timeouts of the wait itself (Linux 5.11).
     EpollPwait2,
-    /// A timer that is a descriptor; `armed` is the deadline it was last set to, for the waiting
-    /// thread alone (Relaxed).
+    /// A timer descriptor. `armed` is the deadline that it was last set to; only the waiting thread
+    /// uses it (Relaxed).
     TimerFd { timer: OwnedFd, armed: AtomicU64 },
 }
 
-/// An epoll instance, an event counter for kicks and, where the kernel is old, a timer.
+/// An epoll instance, an event counter for kicks and, on old kernels, a timer.
 pub struct Poller {
     epoll: OwnedFd,
     kick: OwnedFd,
@@ -92,12 +91,12 @@ impl Poller {
     }
 
     /// Sleeps until `deadline` (`None` and [`Instant::FAR_FUTURE`]: for ever), until a descriptor
-    /// is ready, until kicked, or until a signal handler has run. A past deadline asks without
-    /// sleeping. Events that `events` still holds are lost.
+    /// is ready, until kicked, or until a signal handler has run. With a past deadline it does not
+    /// sleep. Events that are still in `events` are lost.
     ///
     /// # Errors
     ///
-    /// None is known for a poller that was built; what the system says otherwise.
+    /// Those of the system; none is known for an open poller.
     pub fn wait(&self, events: &mut Events, deadline: Option<Instant>) -> io::Result<Wait> {
         events.buffer.clear();
         let room = events.buffer.spare_capacity_mut();
@@ -125,7 +124,7 @@ impl Poller {
         })
     }
 
-    /// Ends the present wait, or the next one. Async-signal-safe; any thread; one system call.
+    /// Ends the present wait, or the next one. Async-signal-safe; on any thread; one system call.
     /// Callers skip it when they know that the owner is not waiting (see `parking`).
     pub fn kick(&self) {
         let one = 1_u64;
@@ -141,7 +140,7 @@ impl Poller {
         };
     }
 
-    /// The epoll descriptor: readable for others (poll, select, epoll) while a wait would return at
+    /// The epoll descriptor. It is readable (for poll, select, epoll) while a wait would return at
     /// once, timers aside.
     #[must_use]
     pub fn fd(&self) -> RawFd {
@@ -163,13 +162,13 @@ impl Poller {
     /// # Errors
     ///
     /// `EBADF`: not open. `EPERM`: a file that never blocks and cannot be waited for. `EEXIST`:
-    /// registered already. `EINVAL`: a reserved token. Otherwise what the system says.
+    /// registered already. `EINVAL`: a reserved token. Otherwise those of the system.
     pub fn add(&self, fd: RawFd, interest: Interest, token: u64) -> io::Result<()> {
         check_token(token)?;
         self.control(libc::EPOLL_CTL_ADD, fd, bits(interest), token)
     }
 
-    /// Registers `fd` for all directions by edges, as `token`.
+    /// Registers `fd` for all directions, edge-triggered, as `token`.
     ///
     /// # Errors
     ///
@@ -181,8 +180,8 @@ impl Poller {
         self.control(libc::EPOLL_CTL_ADD, fd, bits as u32, token)
     }
 
-    /// Registers `fd` for `interest` by edges, as `token`, or changes its registration to that.
-    /// What it is ready for now, the next wait says.
+    /// Registers `fd` for `interest`, edge-triggered, as `token`, or changes its registration to
+    /// that. The next wait reports what it is ready for now.
     ///
     /// # Errors
     ///
@@ -200,7 +199,7 @@ impl Poller {
     }
 
     /// Arms the registered `fd` again, for `interest`, as `token`. If it is ready already, the next
-    /// wait says so.
+    /// wait reports that.
     ///
     /// # Errors
     ///
@@ -211,8 +210,8 @@ impl Poller {
         self.control(libc::EPOLL_CTL_MOD, fd, bits(interest), token)
     }
 
-    /// Forgets `fd`. Events that a wait has already taken from the kernel may still be in its
-    /// buffer.
+    /// Removes the registration of `fd`. Events that a wait has already taken from the kernel may
+    /// still be in its buffer.
     ///
     /// # Errors
     ///
@@ -221,13 +220,13 @@ impl Poller {
         self.control(libc::EPOLL_CTL_DEL, fd, 0, 0)
     }
 
-    /// In a fork's child: takes new kernel objects in place of those shared with the parent, at the
-    /// same descriptor numbers. All registrations are gone; the child adds again what it waits for.
-    /// The parent's are untouched. Async-signal-safe.
+    /// Replaces the kernel objects that a fork's child shares with its parent, at the same
+    /// descriptor numbers. All registrations are gone in the child, which must add them again. The
+    /// parent's are unchanged. Async-signal-safe.
     ///
     /// # Errors
     ///
-    /// When the system refuses the new objects; the poller must then not be used.
+    /// When the system refuses the new objects. The poller must not be used afterwards.
     pub fn reopen_after_fork(&self) -> io::Result<()> {
         replace(&self.epoll, create_epoll()?)?;
         replace(&self.kick, create_kick()?)?;
@@ -239,8 +238,8 @@ impl Poller {
         self.register_own_descriptors()
     }
 
-    /// The kick's counter is never read back: being edge-triggered it reports once for any number
-    /// of writes since the last report.
+    /// Registers the poller's own descriptors. The counter of kicks is never read back: it is
+    /// edge-triggered, so it reports once for any number of writes since the last report.
     fn register_own_descriptors(&self) -> io::Result<()> {
         let edge = (libc::EPOLLIN | libc::EPOLLET) as u32;
         self.control(libc::EPOLL_CTL_ADD, self.kick.as_raw_fd(), edge, KICK_TOKEN)?;
@@ -289,7 +288,7 @@ impl Poller {
             return epoll_pwait(&self.epoll, room, 0);
         }
         let wanted = deadline.map_or(DISARMED, Instant::as_nanos);
-        // Relaxed: the one thread that waits uses it alone.
+        // Relaxed: only the waiting thread uses it.
         if armed.load(Ordering::Relaxed) != wanted {
             set_timer(timer, wanted)?;
             armed.store(wanted, Ordering::Relaxed);
@@ -298,7 +297,7 @@ impl Poller {
     }
 }
 
-/// Where the kernel writes events, and how many there is room for.
+/// The buffer where the kernel writes events, and its capacity.
 type Room = (*mut libc::epoll_event, usize);
 
 /// `struct __kernel_timespec`: 64 bits each on every architecture.
@@ -352,8 +351,8 @@ fn epoll_pwait(epoll: &OwnedFd, room: Room, milliseconds: libc::c_int) -> io::Re
     count_or_interruption(result)
 }
 
-/// A signal handler that ran counts as a wait that brought nothing: the handler may have changed
-/// what the caller should look at.
+/// The number of events. An interruption by a signal handler counts as none, as the handler may
+/// have changed what the caller must check.
 fn count_or_interruption(result: libc::c_long) -> io::Result<usize> {
     if let Ok(count) = usize::try_from(result) {
         return Ok(count);
@@ -366,7 +365,8 @@ fn count_or_interruption(result: libc::c_long) -> io::Result<usize> {
     }
 }
 
-/// Asks once per poller: old kernels answer ENOSYS, and old sandboxes EPERM.
+/// Whether the kernel has `epoll_pwait2`; checked once per poller. Old kernels return ENOSYS, and
+/// old sandboxes EPERM.
 fn pwait2_is_supported(epoll: &OwnedFd) -> bool {
     if cfg!(baton_timerfd) {
         return false;
@@ -421,14 +421,14 @@ pub(super) fn create_timer() -> io::Result<OwnedFd> {
 
 fn own(result: libc::c_long) -> io::Result<OwnedFd> {
     match RawFd::try_from(result) {
-        // SAFETY: the kernel has just opened the descriptor for us alone.
+        // SAFETY: the kernel has just opened the descriptor, and it is not shared.
         Ok(fd) if fd >= 0 => above_standard_streams(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// In a program started with a closed standard stream, ours must not take its number: what is
-/// written there would be written to us.
+/// Moves a descriptor above the standard streams. In a program that was started with one of these
+/// closed, a poller's descriptor could take its number, and output would be written to it.
 fn above_standard_streams(fd: OwnedFd) -> io::Result<OwnedFd> {
     if fd.as_raw_fd() > libc::STDERR_FILENO {
         return Ok(fd);
@@ -445,7 +445,7 @@ fn above_standard_streams(fd: OwnedFd) -> io::Result<OwnedFd> {
     })
 }
 
-/// Lets `old`'s number stand for `new`'s kernel object.
+/// Puts `new`'s kernel object at `old`'s descriptor number.
 pub(super) fn replace(old: &OwnedFd, new: OwnedFd) -> io::Result<()> {
     // SAFETY: both descriptors are open and ours; dup3 closes the old object's descriptor and puts
     // the new one in its place, so `old` stays an owned, open descriptor.

@@ -1,15 +1,15 @@
-//! Wake-up timers where timers are no descriptors: there are none.
+//! Wake-up timers on systems without timer descriptors: not supported.
 
 use crate::clock::Instant;
 use std::convert::Infallible;
 use std::io;
 use std::os::fd::RawFd;
 
-/// Cannot be made here.
+/// A type without values.
 pub struct WakeUpTimer(Infallible);
 
 impl WakeUpTimer {
-    /// There is none.
+    /// Always fails.
     ///
     /// # Errors
     ///
@@ -18,13 +18,13 @@ impl WakeUpTimer {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// The descriptor to be watched.
+    /// The descriptor to watch.
     #[must_use]
     pub fn fd(&self) -> RawFd {
         match self.0 {}
     }
 
-    /// Goes off at `at`.
+    /// Sets the timer to expire at `at`.
     ///
     /// # Errors
     ///
@@ -33,12 +33,12 @@ impl WakeUpTimer {
         match self.0 {}
     }
 
-    /// Does not go off any more.
+    /// Clears the timer.
     pub fn clear(&self) {
         match self.0 {}
     }
 
-    /// In a fork's child: takes a timer of its own.
+    /// Replaces the timer in a fork's child.
     ///
     /// # Errors
     ///

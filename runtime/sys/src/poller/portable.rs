@@ -1,13 +1,13 @@
-//! The poller of other systems: the crate `polling`, which is kqueue on macOS and the BSDs, and
-//! epoll where it runs on Linux in tests.
+//! The poller of other systems, by the crate `polling`: kqueue on macOS and the BSDs, and epoll in
+//! tests on Linux.
 //!
-//! What it lacks is added here: whether a wait was kicked, a child's own poller after `fork`, and
-//! descriptors that keep clear of the standard streams. It waits again by itself after a signal
-//! handler has run.
+//! This module adds what the crate lacks: whether a wait was kicked, a new poller in a fork's
+//! child, and descriptors above the standard streams. After a signal handler, the crate's wait
+//! continues by itself.
 //!
-//! **No kick is lost.** [`Poller::kick`] sets `kicked`, then notifies; [`Poller::wait`] returns
-//! from the crate's wait, then takes `kicked`. A notification that finds an earlier one pending
-//! makes no system call, but the wait that clears the earlier one takes `kicked` after that: all
+//! **No kick is lost.** [`Poller::kick`] sets `kicked`, then notifies. [`Poller::wait`] returns
+//! from the crate's wait, then takes `kicked`. If an earlier notification is pending, another one
+//! makes no system call. But the wait that clears the earlier one takes `kicked` after that: all
 //! four operations are sequentially consistent.
 
 use super::{Event, Interest, Wait, check_token};
@@ -19,15 +19,15 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::time::Duration;
 
-/// The buffer that waits fill; belongs to whoever waits. What it has no room for comes with the
-/// next wait.
+/// The buffer for events, owned by the waiting thread. Events that do not fit come with the next
+/// wait.
 pub struct Events {
     raw: polling::Events,
     ready: Vec<Event>,
 }
 
 impl Events {
-    /// Room for as many events as the crate thinks fit.
+    /// A buffer of the crate's default size.
     #[must_use]
     pub fn new() -> Events {
         Events {
@@ -36,7 +36,7 @@ impl Events {
         }
     }
 
-    /// Takes the events of the last wait out.
+    /// Takes the events of the last wait out of the buffer.
     pub fn drain(&mut self) -> impl Iterator<Item = Event> + '_ {
         self.ready.drain(..)
     }
@@ -50,7 +50,7 @@ impl Default for Events {
 
 /// The crate's poller, and whether it was kicked.
 pub struct Poller {
-    /// From a `Box`; replaced in a fork's child alone.
+    /// From a `Box`; replaced only in a fork's child.
     current: AtomicPtr<polling::Poller>,
     kicked: AtomicBool,
 }
@@ -69,12 +69,12 @@ impl Poller {
     }
 
     /// Sleeps until `deadline` (`None` and [`Instant::FAR_FUTURE`]: for ever), until a descriptor
-    /// is ready, or until kicked. A past deadline asks without sleeping. Events that `events` still
-    /// holds are lost.
+    /// is ready, or until kicked. With a past deadline it does not sleep. Events that are still in
+    /// `events` are lost.
     ///
     /// # Errors
     ///
-    /// None is known for a poller that was built; what the system says otherwise.
+    /// Those of the system; none is known for an open poller.
     pub fn wait(&self, events: &mut Events, deadline: Option<Instant>) -> io::Result<Wait> {
         let deadline = deadline.filter(|&deadline| deadline != Instant::FAR_FUTURE);
         let timeout: Option<Duration> = deadline.map(|deadline| deadline - Instant::now());
@@ -90,7 +90,7 @@ impl Poller {
         })
     }
 
-    /// Ends the present wait, or the next one. Async-signal-safe; any thread; at most one system
+    /// Ends the present wait, or the next one. Async-signal-safe; on any thread; at most one system
     /// call. Callers skip it when they know that the owner is not waiting (see `parking`).
     pub fn kick(&self) {
         // SeqCst: pairs with the swap in `wait` (see the module's text).
@@ -99,7 +99,7 @@ impl Poller {
         let _ = self.current().notify();
     }
 
-    /// The system's own descriptor: readable for others (poll, select) while a wait would return at
+    /// The system's own descriptor. It is readable (for poll, select) while a wait would return at
     /// once, timers aside.
     #[must_use]
     pub fn fd(&self) -> RawFd {
@@ -118,20 +118,20 @@ impl Poller {
     /// # Errors
     ///
     /// `EBADF`: not open. `EPERM`: a file that never blocks and cannot be waited for. `EEXIST`:
-    /// registered already. `EINVAL`: a reserved token. Otherwise what the system says.
+    /// registered already. `EINVAL`: a reserved token. Otherwise those of the system.
     pub fn add(&self, fd: RawFd, interest: Interest, token: u64) -> io::Result<()> {
         let event = event(interest, token)?;
         let descriptor = borrow(fd)?;
-        // SAFETY: the crate asks that the descriptor be removed before it is closed, as some
-        // systems would report it under another name afterwards; those that we run on forget it
-        // (epoll(7), kqueue(2)), and events are judged by their tokens.
+        // SAFETY: the crate requires that the descriptor is removed before it is closed, as some
+        // systems would report it under another name afterwards. The systems that this runs on
+        // forget it (epoll(7), kqueue(2)), and events are identified by their tokens.
         unsafe {
             self.current()
                 .add_with_mode(&descriptor, event, PollMode::Oneshot)
         }
     }
 
-    /// Registers `fd` for all directions by edges, as `token`.
+    /// Registers `fd` for all directions, edge-triggered, as `token`.
     ///
     /// # Errors
     ///
@@ -147,8 +147,8 @@ impl Poller {
         }
     }
 
-    /// Registers `fd` for `interest` by edges, as `token`, or changes its registration to that.
-    /// What it is ready for now, the next wait says.
+    /// Registers `fd` for `interest`, edge-triggered, as `token`, or changes its registration to
+    /// that. The next wait reports what it is ready for now.
     ///
     /// # Errors
     ///
@@ -173,7 +173,7 @@ impl Poller {
     }
 
     /// Arms the registered `fd` again, for `interest`, as `token`. If it is ready already, the next
-    /// wait says so.
+    /// wait reports that.
     ///
     /// # Errors
     ///
@@ -185,8 +185,8 @@ impl Poller {
             .modify_with_mode(borrow(fd)?, event, PollMode::Oneshot)
     }
 
-    /// Forgets `fd`. Events that a wait has already taken from the kernel may still be in its
-    /// buffer.
+    /// Removes the registration of `fd`. Events that a wait has already taken from the kernel may
+    /// still be in its buffer.
     ///
     /// # Errors
     ///
@@ -195,13 +195,13 @@ impl Poller {
         self.current().delete(borrow(fd)?)
     }
 
-    /// In a fork's child: opens a poller of its own. All registrations are gone; the child adds
-    /// again what it waits for. The parent's are untouched: what was inherited is leaked, as
-    /// closing it in order would remove the parent's registrations.
+    /// Opens a new poller in a fork's child. All registrations are gone in the child, which must
+    /// add them again. The parent's are unchanged: the inherited poller is leaked, as closing it in
+    /// order would remove the parent's registrations.
     ///
     /// # Errors
     ///
-    /// When the system refuses the new objects; the poller must then not be used.
+    /// When the system refuses the new objects. The poller must not be used afterwards.
     pub fn reopen_after_fork(&self) -> io::Result<()> {
         // Relaxed (both): a fork's child has one thread.
         self.current.store(open()?, Ordering::Relaxed);
@@ -212,20 +212,21 @@ impl Poller {
     fn current(&self) -> &polling::Poller {
         // Relaxed: it changes only while there is one thread.
         let current = self.current.load(Ordering::Relaxed);
-        // SAFETY: it comes from a `Box` that is dropped with `self` alone.
+        // SAFETY: it comes from a `Box` that is dropped only with `self`.
         unsafe { &*current }
     }
 }
 
 impl Drop for Poller {
     fn drop(&mut self) {
-        // SAFETY: it comes from a `Box` that nobody else owns, and nobody borrows `self` any more.
+        // SAFETY: it comes from a `Box` that `self` alone owns, and `self` is no longer borrowed.
         drop(unsafe { Box::from_raw(*self.current.get_mut()) });
     }
 }
 
-/// In a program started with a closed standard stream, ours must not take its number: what is
-/// written there would be written to us.
+/// Opens a poller, with its descriptor above the standard streams. In a program that was started
+/// with one of these closed, the descriptor could take its number, and output would be written to
+/// it.
 fn open() -> io::Result<*mut polling::Poller> {
     let mut in_the_way = Vec::new();
     loop {
@@ -243,8 +244,8 @@ fn borrow(fd: RawFd) -> io::Result<BorrowedFd<'static>> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
     }
-    // SAFETY: it is not -1. Whether it is open the kernel checks; nothing but system calls is done
-    // with it, and it is not kept.
+    // SAFETY: it is not -1. The kernel checks whether it is open; it is only passed to system
+    // calls, and is not kept.
     Ok(unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
@@ -257,7 +258,7 @@ fn event(interest: Interest, token: u64) -> io::Result<polling::Event> {
     Ok(event)
 }
 
-/// The crate counts out-of-band data as readable; so does this.
+/// Converts an event. The crate counts out-of-band data as readable; so does this.
 fn read(event: polling::Event) -> Event {
     let failed = event.is_interrupt() || event.is_err() == Some(true);
     Event {

@@ -1,55 +1,55 @@
-//! A time at which the waiter of a poller wakes up, set by another thread than the one that waits:
-//! a timer that is a descriptor.
+//! Wake-up timers: another thread sets the time at which the waiter of a poller wakes up. Such a
+//! timer is a descriptor.
 //!
-//! To set or clear it is one system call, and wakes nobody before its time. It is registered by
-//! [`Poller::watch`](super::Poller::watch) with the poller whose waiter it is to wake.
+//! To set or clear it is one system call, and wakes no thread before its time.
+//! [`Poller::watch`](super::Poller::watch) registers it with the poller whose waiter it wakes.
 
 use super::backend::{DISARMED, create_timer, replace, set_timer};
 use crate::clock::Instant;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// A timer that is not set yet.
+/// A timer descriptor.
 pub struct WakeUpTimer {
     timer: OwnedFd,
 }
 
 impl WakeUpTimer {
-    /// Opens the descriptor, closed on exec.
+    /// Opens a timer, which is not set. The descriptor is closed on exec.
     ///
     /// # Errors
     ///
-    /// When the system refuses, usually because the program has too many descriptors open; always
-    /// where systems have no such timers.
+    /// When the system refuses, usually because the program has too many descriptors open. Always
+    /// on systems without such timers.
     pub fn new() -> io::Result<WakeUpTimer> {
         Ok(WakeUpTimer {
             timer: create_timer()?,
         })
     }
 
-    /// The descriptor to be watched.
+    /// The descriptor to watch.
     #[must_use]
     pub fn fd(&self) -> RawFd {
         self.timer.as_raw_fd()
     }
 
-    /// Goes off at `at`, at once if that is past, and not at the time it was set to before.
+    /// Sets the timer to expire at `at` instead of any earlier setting; at once if that is past.
     ///
     /// # Errors
     ///
-    /// None is known for a timer that was made.
+    /// None is known for an open timer.
     pub fn set(&self, at: Instant) -> io::Result<()> {
         set_timer(&self.timer, at.as_nanos().max(1))
     }
 
-    /// Does not go off any more. What a wait has already taken from the kernel stays taken.
+    /// Clears the timer. An event that a wait has already taken from the kernel stays taken.
     pub fn clear(&self) {
-        // No error is known, and to go off in vain would harm nobody.
+        // No error is known, and a needless wake-up would do no harm.
         let _ = set_timer(&self.timer, DISARMED);
     }
 
-    /// In a fork's child: takes a timer of its own in place of the one shared with the parent, at
-    /// the same number; it must be watched anew.
+    /// Replaces the timer that a fork's child shares with its parent, at the same descriptor
+    /// number. It must be registered again.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Where stacks come from and return to.
+//! The pool that stacks come from and return to.
 
 use std::io;
 use std::ops::Range;
@@ -13,26 +13,26 @@ use crate::memory;
 const GIBIBYTE: usize = 1 << 30;
 const SMALLEST_FIRST_CHUNK: usize = GIBIBYTE;
 const LARGEST_CHUNK: usize = 64 * GIBIBYTE;
-/// Free slots that keep their memory however few are in use.
+/// The least number of free slots that keep their memory.
 const FREE_KEPT: usize = 256;
 
-/// A reservation leaves this part of the kernel's maps to the rest of the program: to malloc,
-/// threads and libraries.
+/// A reservation leaves this fraction of the kernel's mappings to the rest of the program: to
+/// malloc, threads and libraries.
 const MAPS_LEFT: usize = 16;
 
-/// Mappings of other sizes that are kept for the next wish of the same size.
+/// How many mappings of other sizes are kept for the next request of the same size.
 const OWN_MAPPINGS_KEPT: usize = 32;
 
-/// What a pool holds.
+/// Statistics of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackStats {
-    /// Bytes of address space, most of them with no memory behind them.
+    /// Bytes of reserved address space, most of them without physical memory.
     pub reserved: usize,
     /// Stacks that were handed out and not given back.
     pub in_use: usize,
     /// The most stacks that were in use at the same time.
     pub peak_in_use: usize,
-    /// Stacks that wait, guard in place, for the next use.
+    /// Stacks ready for the next use, with their guards.
     pub free: usize,
     /// Free stacks that still hold the memory of their last use.
     pub untrimmed: usize,
@@ -40,20 +40,21 @@ pub struct StackStats {
     pub default_size: usize,
     /// How guards are made.
     pub guards: GuardKind,
-    /// An upper estimate of the kernel maps that stacks need.
+    /// An upper estimate of the kernel mappings that stacks need.
     pub maps: usize,
 }
 
-/// The number of kernel maps comes near the system's limit: more stacks will soon be refused.
+/// A warning: the number of kernel mappings is near the system's limit, and more stacks will soon
+/// be refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapLimitNear {
-    /// Maps that stacks need, at most.
+    /// Mappings that stacks need, at most.
     pub maps: usize,
     /// `vm.max_map_count`.
     pub limit: usize,
 }
 
-/// Makes stacks and keeps those that were given back. Belongs to one owner at a time.
+/// Makes stacks, and keeps those that were given back. Has one owner at a time.
 #[derive(Debug)]
 pub struct StackPool {
     id: u32,
@@ -64,17 +65,16 @@ pub struct StackPool {
     default_size: usize,
     /// Bytes from slot to slot: an odd number of pages.
     stride: usize,
-    /// All chunks, for the pool's end.
+    /// All chunks, to be unmapped with the pool.
     chunks: Vec<(NonNull<u8>, usize)>,
-    /// The rest of the newest chunk: never used, and without guards but for the first `guarded`
-    /// slots.
+    /// The rest of the newest chunk: never used. Only the first `guarded` slots have guards.
     fresh: Range<usize>,
     guarded: usize,
-    /// Slots that were given back; the last is used first, since its pages are warm.
+    /// Slots that were given back. The last one is used first, as its pages are warm.
     free: Vec<NonNull<u8>>,
-    /// This many slots at the beginning of `free` hold no memory.
+    /// How many slots at the beginning of `free` have no physical memory.
     trimmed: usize,
-    /// Slots that were made and are not for use: guards in place, and no memory behind them.
+    /// Slots that were made and then not needed: with guards, and without physical memory.
     set_aside: Vec<NonNull<u8>>,
     /// Stacks with a mapping of their own that were given back.
     own_free: Vec<Stack>,
@@ -100,21 +100,21 @@ enum Warning {
 }
 
 impl StackPool {
-    /// A pool whose default stacks have `default_size` usable bytes, rounded up to pages and to
-    /// [`MINIMUM_SIZE`]. Reserves nothing yet.
+    /// Creates a pool. Its default stacks have `default_size` usable bytes, rounded up to pages and
+    /// to [`MINIMUM_SIZE`]. Reserves nothing yet.
     ///
     /// # Errors
     ///
     /// When `default_size` exceeds [`MAXIMUM_SIZE`].
     pub fn new(default_size: usize) -> io::Result<StackPool> {
-        /// Tells pools apart; wraps after four billion pools.
+        /// A number for each pool; wraps after four billion pools.
         static NEXT_ID: AtomicU32 = AtomicU32::new(0);
         let page = memory::page_size();
         let default_size = usable_size(default_size)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let guard = GUARD_SIZE.next_multiple_of(page);
         Ok(StackPool {
-            // Relaxed: only the numbers' being different matters.
+            // Relaxed: the numbers must only differ.
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             guards: GuardKind::detect(),
             guard,
@@ -139,12 +139,12 @@ impl StackPool {
         })
     }
 
-    /// A stack of at least `size` usable bytes, or of the default size. Its contents are what the
-    /// last user left, or zeros.
+    /// A stack of at least `size` usable bytes, or of the default size. Its contents are those of
+    /// the last use, or zeros.
     ///
     /// # Errors
     ///
-    /// When `size` is beyond the limit or the system refuses; the pool is as it was.
+    /// When `size` is beyond the limit or the system refuses; the pool is unchanged.
     pub fn allocate(&mut self, size: Option<usize>) -> Result<Stack, StackError> {
         let stack = match size {
             Some(size) if size != self.default_size => match usable_size(size)? {
@@ -158,15 +158,15 @@ impl StackPool {
         Ok(stack)
     }
 
-    /// Has `count` stacks of a size ready that need no system call when they are asked for: guards
-    /// in place, though no memory behind them. All of them, or none: those that were free before
+    /// Makes `count` stacks of a size ready: with guards, but without physical memory. Allocating
+    /// them later makes no system call. All of them are made, or none; free stacks of that size
     /// count.
     ///
     /// # Errors
     ///
-    /// As for [`StackPool::allocate`], and if their guards would take nearly all of the kernel's
-    /// maps. There are as many as before: stacks that were made by then go back to where they came
-    /// from. Address space of which slots are made may stay reserved, with no memory behind it.
+    /// As for [`StackPool::allocate`], and if the guards would take nearly all of the kernel's
+    /// mappings. Then as many stacks are ready as before: those made so far are given back. Address
+    /// space of slots may stay reserved, without physical memory.
     pub fn reserve(&mut self, count: usize, size: Option<usize>) -> Result<(), StackError> {
         let missing = count.saturating_sub(self.premade(size)?);
         if self.guards == GuardKind::Mprotect
@@ -216,7 +216,7 @@ impl StackPool {
             .count())
     }
 
-    /// A new stack, although others may be free. It is not counted as in use.
+    /// Makes a stack, even if others are free. It does not count as in use.
     fn make(&mut self, size: Option<usize>) -> Result<Stack, StackError> {
         let size = size.map_or(Ok(self.default_size), usable_size)?;
         if size == self.default_size {
@@ -226,8 +226,8 @@ impl StackPool {
         self.make_own(extent(self.guard, size))
     }
 
-    /// A stack of [`StackPool::make`] that is not wanted: as if it had not been made. A slot is set
-    /// aside with its guard, for the next one that is made.
+    /// Undoes [`StackPool::make`] for a stack that is not needed. A slot is set aside with its
+    /// guard, for the next stack that is made.
     fn unmake(&mut self, stack: Stack) {
         if stack.is_slot {
             self.set_aside.push(stack.base);
@@ -236,8 +236,8 @@ impl StackPool {
         }
     }
 
-    /// Takes back a stack that nothing runs on any more. It keeps its memory until
-    /// [`StackPool::trim`]. A stack of another pool stays as it is, reserved and unused.
+    /// Takes back a stack that is no longer in use. It keeps its memory until [`StackPool::trim`].
+    /// A stack of another pool stays reserved and unused.
     pub fn recycle(&mut self, stack: Stack) {
         if stack.pool != self.id {
             return;
@@ -260,21 +260,21 @@ impl StackPool {
         self.trim_at_most(usize::MAX);
     }
 
-    /// After a stack was recycled: once far more are free than in use, gives back the memory of
-    /// two, so that the pool shrinks after a wave as fast as it is recycled.
+    /// Shrinks the pool a little. To be called after a stack was recycled. If far more are free
+    /// than in use, it gives back the memory of two. So the pool shrinks as fast as stacks are
+    /// recycled.
     pub fn shrink_gradually(&mut self) {
         if self.free.len() - self.trimmed.min(self.free.len()) > FREE_KEPT + self.in_use {
             self.trim_at_most(2);
         }
     }
 
-    /// As [`StackPool::trim`], but for at most `count` slots, those that were free for the longest
-    /// first, so that a pause stays short (about a microsecond for each). Returns how many are left
-    /// to trim.
+    /// As [`StackPool::trim`], but for at most `count` slots, the longest free ones first, so that
+    /// a pause stays short (about a microsecond for each). Returns how many are left to trim.
     pub fn trim_at_most(&mut self, count: usize) -> usize {
         let end = self.free.len().min(self.trimmed.saturating_add(count));
         for &base in &self.free[self.trimmed..end] {
-            // SAFETY: the slot is free, so nobody needs its contents; the range lies inside its
+            // SAFETY: the slot is free, so its contents are not needed; the range is inside its
             // usable pages.
             unsafe { memory::discard(base.add(self.guard), self.stride - self.guard) };
         }
@@ -282,7 +282,7 @@ impl StackPool {
         self.free.len() - end
     }
 
-    /// What the pool holds now.
+    /// The statistics of the pool.
     #[must_use]
     pub fn stats(&self) -> StackStats {
         StackStats {
@@ -297,8 +297,7 @@ impl StackPool {
         }
     }
 
-    /// Tells once, after the allocation that came near it, that the limit on kernel maps will soon
-    /// refuse further stacks.
+    /// A warning, once, after the allocation that came near the limit on kernel mappings.
     #[must_use = "the warning is told only once"]
     pub fn take_map_limit_warning(&mut self) -> Option<MapLimitNear> {
         if self.map_limit_warning != Warning::Due {
@@ -360,13 +359,13 @@ impl StackPool {
         Ok(base)
     }
 
-    /// Makes the guards of the fresh slots from `base` on: of one, or of several if there have been
+    /// Makes the guard of the fresh slot at `base`, and of several more slots if there have been
     /// many already.
     fn guard_fresh_slots(&mut self, base: NonNull<u8>) -> Result<(), StackError> {
         let slots = self.fresh.len() / self.stride;
         let count = slots.min(self.slots_made);
         if self.guards == GuardKind::Madvise && count > 1 {
-            // SAFETY: the guards are the lowest pages of slots that nobody has used yet.
+            // SAFETY: the guards are the lowest pages of slots that have not been used yet.
             self.guarded = unsafe { memory::install_guards(base, self.guard, self.stride, count) };
         }
         if self.guarded == 0 {
@@ -376,9 +375,9 @@ impl StackPool {
         Ok(())
     }
 
-    /// Doubles the reservation, within bounds; asks for half as much again and again when the
-    /// system refuses. Of what it grants then only half is taken: under a limit on address space
-    /// (`ulimit -v`) the heap needs its part.
+    /// Doubles the reservation, within bounds. If the system refuses, it asks for half as much,
+    /// repeatedly. Of what it then gets it keeps only half, as the heap needs some, too, under a
+    /// limit on address space (`ulimit -v`).
     fn reserve_chunk(&mut self) -> Result<(), StackError> {
         let reserved: usize = self.chunks.iter().map(|chunk| chunk.1).sum();
         let wish = reserved.clamp(SMALLEST_FIRST_CHUNK, LARGEST_CHUNK);
@@ -388,7 +387,7 @@ impl StackPool {
             let size = slots * self.stride;
             match memory::map(size) {
                 Ok(chunk) if was_refused && slots > 1 => {
-                    // SAFETY: the mapping was made above and nothing refers to it.
+                    // SAFETY: the mapping was made above and is not in use.
                     unsafe { memory::unmap(chunk, size) };
                     was_refused = false;
                     slots /= 2;
@@ -412,7 +411,7 @@ impl StackPool {
 
     fn make_guard(&mut self, base: NonNull<u8>) -> Result<(), StackError> {
         let result = match self.guards {
-            // SAFETY: the guard's pages are the lowest of a slot or mapping that nobody uses yet.
+            // SAFETY: the guard's pages are the lowest of a slot or mapping that is not in use yet.
             GuardKind::Madvise => unsafe { memory::install_guard(base, self.guard) },
             // SAFETY: as above.
             GuardKind::Mprotect => unsafe { memory::forbid_access(base, self.guard) },
@@ -441,7 +440,7 @@ impl StackPool {
             source,
         })?;
         if let Err(error) = self.make_guard(base) {
-            // SAFETY: the mapping was made above and nothing refers to it.
+            // SAFETY: the mapping was made above and is not in use.
             unsafe { memory::unmap(base, whole) };
             return Err(error);
         }
@@ -474,8 +473,7 @@ impl StackPool {
 }
 
 impl Drop for StackPool {
-    /// Unmaps everything, unless stacks are still in use: then all slots stay, for their users'
-    /// sake.
+    /// Unmaps everything, unless stacks are still in use: then all slots stay mapped.
     fn drop(&mut self) {
         while let Some(stack) = self.own_free.pop() {
             self.unmap_own(stack);
@@ -484,7 +482,7 @@ impl Drop for StackPool {
             return;
         }
         for &(chunk, size) in &self.chunks {
-            // SAFETY: all stacks were given back, so nothing uses the chunk.
+            // SAFETY: all stacks were given back, so the chunk is not in use.
             unsafe { memory::unmap(chunk, size) };
         }
     }
@@ -497,8 +495,8 @@ fn usable_size(wish: usize) -> Result<usize, StackError> {
     Ok(wish.max(MINIMUM_SIZE).next_multiple_of(memory::page_size()))
 }
 
-/// Bytes that a slot or mapping of `size` usable bytes needs, with room for the colour: an odd
-/// number of pages.
+/// The size of a slot or mapping with `size` usable bytes, with room for the colour: an odd number
+/// of pages.
 fn extent(guard: usize, size: usize) -> usize {
     let page = memory::page_size();
     let pages = (guard + size + (COLOURS - 1) * COLOUR_STEP).div_ceil(page);
