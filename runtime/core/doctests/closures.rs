@@ -1,6 +1,6 @@
-// The guest of the examples in this crate's documentation, each of which includes it as a module:
-// its processes are closures, as in the example at the head of the crate, and know themselves. It
-// does as little as a guest may.
+// The guest of the examples in this crate's documentation, each of which includes it as a module.
+// Its processes are closures, as in the example at the head of the crate, and each gets a handle to
+// itself. It does the minimum of what a guest must do.
 
 use baton_core::guest::{Guest, RetakePolicy};
 use baton_core::sched::{Deadline, ProcessId, SpawnOptions};
@@ -10,11 +10,11 @@ use std::time::Duration;
 
 type Body = Box<dyn FnOnce(&Process) + Send>;
 
-/// What the guest and all its processes share.
+/// The state that the guest and all its processes share.
 #[derive(Default)]
 struct Shared {
     vm: OnceLock<Weak<Vm>>,
-    /// By the user data that a process is spawned with.
+    /// By the user data of the process.
     bodies: Mutex<Vec<Option<Body>>>,
     notes: Mutex<Vec<&'static str>>,
     preferred: Mutex<Option<ProcessId>>,
@@ -71,7 +71,7 @@ impl Guest for Closures {
         self.0.note("a switch");
     }
 
-    /// Another thread may yet wake somebody.
+    /// Another thread may still wake a process.
     fn deadlocked(&self) -> Option<Duration> {
         None
     }
@@ -81,7 +81,7 @@ impl Guest for Closures {
     }
 }
 
-/// A running process, as its body sees itself.
+/// A running process, for its body.
 pub struct Process {
     pub vm: Arc<Vm>,
     pub id: ProcessId,
@@ -89,12 +89,12 @@ pub struct Process {
 }
 
 impl Process {
-    /// What a process is spawned with that is to run `body`.
+    /// The options of a process that runs `body`.
     pub fn options(&self, body: impl FnOnce(&Process) + Send + 'static) -> SpawnOptions {
         self.shared.options(body)
     }
 
-    /// A new process with the usual options.
+    /// Spawns a process with the default options.
     pub fn spawn(&self, body: impl FnOnce(&Process) + Send + 'static) -> ProcessId {
         self.vm
             .spawn(self.options(body), None, Spawned::Now)
@@ -110,23 +110,23 @@ impl Process {
         self.shared.note(what);
     }
 
-    /// What was noted so far.
+    /// The notes so far.
     pub fn noted(&self) -> Vec<&'static str> {
         self.shared.notes.lock().unwrap().clone()
     }
 
-    /// Sets what the guest answers when it is asked who is to run.
+    /// Sets the process that `scheduler_hook` returns.
     pub fn prefer(&self, process: ProcessId) {
         *self.shared.preferred.lock().unwrap() = Some(process);
     }
 }
 
-/// Runs a VM whose first process runs `main`; it ends with that.
+/// Runs a VM whose first process runs `main`; the VM ends with it.
 pub fn run(main: impl FnOnce(&Process) + Send + 'static) {
     run_with(|_| {}, main);
 }
 
-/// The same, of a VM that `configure` has seen before it runs.
+/// As [`run`], for a VM that `configure` has prepared.
 pub fn run_with(configure: impl FnOnce(&Vm), main: impl FnOnce(&Process) + Send + 'static) {
     let shared = Arc::new(Shared::default());
     let vm = Vm::new(Arc::new(Closures(Arc::clone(&shared)))).expect("a VM can be made");

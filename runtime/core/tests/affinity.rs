@@ -1,4 +1,4 @@
-//! Processes bound to native threads with names: they run there and nowhere else, and nobody else
+//! Processes that are bound to named native threads. They run only there, and no other process
 //! waits for such a thread.
 
 mod mock_guest;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-/// A process bound to the thread `name`.
+/// Spawns a process bound to the thread `name`.
 fn bound(
     parent: &Process,
     name: &str,
@@ -48,7 +48,7 @@ fn waits_for(process: &Process, other: ProcessId) -> Option<String> {
     }
 }
 
-/// Keeps the thread `name` busy with a foreign call until the block is ended.
+/// Keeps the thread `name` busy with a foreign call until the block ends.
 fn occupy(parent: &Process, name: &str) -> Result<(Block, ProcessId), mock_guest::Killed> {
     let (block, call) = Block::new();
     let caller = bound(parent, name, move |process| process.foreign(call));
@@ -148,7 +148,7 @@ fn a_busy_thread_holds_up_only_those_that_are_bound_to_it() {
                 .with_sched(|sched| sched.set_priority(waiting, urgent));
             assert_eq!(state(main, waiting), State::Runnable);
             assert_eq!(waits_for(main, waiting).as_deref(), Some("device"));
-            // A thousand turns of processes that are bound to nothing, or to another thread.
+            // A thousand switches of processes that are not bound, or are bound to another thread.
             let elsewhere = bound(main, "other", |process| {
                 (0..1000).try_for_each(|_| process.yield_now())
             });
@@ -200,7 +200,7 @@ fn those_bound_to_one_thread_take_turns_at_their_calls() {
     let turns: Arc<Mutex<Vec<usize>>> = Arc::default();
     let taken = Arc::clone(&turns);
     run_unbound(
-        // So that a turn is noted before the next one.
+        // So that a process notes its run before the next one runs.
         |vm| vm.parameters.slice.set(Duration::from_secs(3600)),
         move |main| {
             let processes: Vec<_> = (0..4)
@@ -208,8 +208,7 @@ fn those_bound_to_one_thread_take_turns_at_their_calls() {
                     let taken = Arc::clone(&taken);
                     bound(main, "shared", move |process| {
                         for _ in 0..10 {
-                            // Retaken while it lasts, so that the others come to wait for the
-                            // thread.
+                            // Retaken while it lasts, so that the others wait for the thread.
                             let vm = Arc::clone(&process.vm);
                             let retakes = vm.counters.retakes.get();
                             process.foreign(|| {
@@ -223,7 +222,7 @@ fn those_bound_to_one_thread_take_turns_at_their_calls() {
                     })
                 })
                 .collect();
-            // Somebody who can run all the time has each call retaken.
+            // A process that is always runnable, so that each call is retaken.
             let over = Arc::new(AtomicBool::new(false));
             let end = Arc::clone(&over);
             let busy =
@@ -277,7 +276,8 @@ fn a_named_thread_is_kept_as_long_as_somebody_is_bound_to_it() {
             main.vm
                 .with_sched(|sched| sched.semaphore_signal(semaphore, 1));
             main.join(keeper)?;
-            // One that never ran, and one that was bound elsewhere while it waited, let go as well.
+            // A process that never ran, and one that was bound elsewhere while it waited, are freed
+            // as well.
             let unstarted = main.spawn_with(suspended(), |_| Ok(()));
             main.vm
                 .bind_to_thread(unstarted, Some("unused"))
@@ -470,7 +470,7 @@ fn the_vm_ends_while_named_threads_are_out_or_wait() {
     await_event("the waiting thread has ended", || {
         finished.vm.threads() <= 1
     });
-    // Its thread finds the VM ended, and sleeps for ever.
+    // Its thread notices that the VM has ended, and sleeps for ever.
     block.end();
 }
 

@@ -1,10 +1,13 @@
-//! The part of a slice that was too long is taken from the next ones.
+//! Slice deficits: the overrun of a slice is charged to the next slices.
 //!
-//! Nothing here is judged by a clock on the wall. A round is one turn of a greedy process, and what
-//! its rivals have until its next turn. That is counted in turns and laps, or read from the
-//! accounts of the VM. A machine that does not let the test run adds to a rival's account, but to
-//! no count. It takes nothing away, as each slice lasts as long as ever on the wall. The monitor
-//! may be kept waiting as well, so that one slice ends late. So the middle round of nine is judged.
+//! No assertion here depends on a wall clock. A round is one run of a greedy process and everything
+//! that its rivals get until its next run. That is counted in runs and laps, or read from the VM's
+//! accounts.
+//!
+//! - If the machine does not let the test run, a rival's account grows, but no count does.
+//! - Nothing is lost by that, as each slice lasts as long as ever on the wall.
+//! - The monitor may be delayed as well, so that one slice ends late. So the median of nine rounds
+//!   is checked.
 
 mod mock_guest;
 
@@ -22,10 +25,10 @@ const DEAF: Duration = SLICE.saturating_mul(30);
 
 const ROUNDS: usize = 9;
 
-/// What the processes note of their turns. All of them run on one native thread.
+/// What the processes record about their runs. All of them run on one native thread.
 #[derive(Default)]
 struct Notes {
-    /// The number of the process that ran last; 0: one that counts no laps.
+    /// The number of the process that ran last; 0: a process that counts no laps.
     last: AtomicUsize,
     turns: AtomicU64,
     laps: AtomicU64,
@@ -33,13 +36,13 @@ struct Notes {
 }
 
 impl Notes {
-    /// A process that counts no laps runs.
+    /// Records a run of a process that counts no laps.
     fn note_another(&self) {
         // Relaxed: one thread.
         self.last.store(0, Ordering::Relaxed);
     }
 
-    /// Process `number` does another lap.
+    /// Records a lap of process `number`.
     fn lap(&self, number: usize) {
         // Relaxed (all): one thread.
         self.laps.fetch_add(1, Ordering::Relaxed);
@@ -53,20 +56,20 @@ impl Notes {
     }
 }
 
-/// What the rivals have had between two turns of the greedy process.
+/// What the rivals got between two runs of the greedy process.
 #[derive(Debug, Clone)]
 struct Round {
-    /// Turns of all of them.
+    /// Runs of all rivals.
     turns: u64,
-    /// Laps of all of them.
+    /// Laps of all rivals.
     laps: u64,
-    /// The time of each, as a clock on the wall counts.
+    /// The running time of each.
     accounts: Vec<Duration>,
-    /// Processor time of all of them.
+    /// Processor time of all rivals.
     computed: Duration,
 }
 
-/// The middle one of some values.
+/// The median of some values.
 fn middle<T: Ord + Copy>(values: impl Iterator<Item = T>) -> T {
     let mut values: Vec<T> = values.collect();
     values.sort_unstable();
@@ -92,8 +95,8 @@ fn spawn_rivals<const N: usize>(
     })
 }
 
-/// Lets `greed` be done at the beginning of each turn of a process that has these rivals. They do
-/// their laps all the while.
+/// Runs `greed` at the beginning of each run of a process with these rivals, which do laps all the
+/// time.
 fn rounds<const N: usize>(greed: fn(&Process), rivals: [fn(&Process); N]) -> Vec<Round> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let into = Arc::clone(&seen);
@@ -108,7 +111,7 @@ fn rounds<const N: usize>(greed: fn(&Process), rivals: [fn(&Process); N]) -> Vec
                     let accounts = rivals.map(|rival| process.vm.running_time(rival));
                     (notes.turns(), laps, accounts, clock::thread_cpu_time())
                 };
-                // A turn whose beginning the accounts know exactly.
+                // Begins a run whose start the accounts know exactly.
                 process.spin_until(|| {
                     notes.note_another();
                     notes.turns() >= 2 * N as u64
@@ -136,13 +139,13 @@ fn rounds<const N: usize>(greed: fn(&Process), rivals: [fn(&Process); N]) -> Vec
     std::mem::take(&mut *seen.lock().expect("nobody panics"))
 }
 
-/// Computes, and does not let itself be interrupted.
+/// Computes without a safepoint.
 fn compute_deafly(time: Duration) {
     let begin = clock::thread_cpu_time();
     while clock::thread_cpu_time() - begin < time {}
 }
 
-/// Each turn of the greedy process costs it the next 29 slices; `N` rivals have them.
+/// Asserts that each run of the greedy process costs it the next 29 slices, which `N` rivals get.
 fn assert_made_up_for<const N: usize>(rivals: [fn(&Process); N]) {
     let rounds = rounds(|_| compute_deafly(DEAF), rivals);
     let first = middle(rounds.iter().map(|round| round.accounts[0]));
@@ -157,13 +160,13 @@ fn a_process_that_overran_its_slice_is_skipped_until_the_others_have_had_as_much
     assert_made_up_for([|_| (), |_| ()]);
 }
 
-/// The single rival goes on while the other process is skipped.
+/// The single rival continues while the other process is skipped.
 #[test]
 fn a_single_rival_goes_on_itself_while_the_other_process_is_skipped() {
     assert_made_up_for([|_| ()]);
 }
 
-/// The second rival is woken all the while. When it waits again, the greedy process is next.
+/// The second rival is woken all the time. When it waits again, the greedy process is next.
 #[test]
 fn a_process_that_overran_is_skipped_when_another_one_waits() {
     assert_made_up_for([
@@ -172,8 +175,8 @@ fn a_process_that_overran_is_skipped_when_another_one_waits() {
     ]);
 }
 
-/// The rival gives way by itself, and goes on while the other process is skipped. Each time costs
-/// the other one a slice: the laps count them.
+/// The rival yields, and continues while the other process is skipped. Each skip costs the other
+/// process a slice: the laps count them.
 #[test]
 fn a_process_that_overran_is_skipped_when_another_one_yields() {
     let rounds = rounds(
@@ -187,8 +190,8 @@ fn a_process_that_overran_is_skipped_when_another_one_yields() {
     assert!((15..=45).contains(&laps), "{laps} laps: {rounds:#?}");
 }
 
-/// As a machine that stands still in a process's turn. The accounts go on, but thirty turns of the
-/// others do not pay for a turn that was waited away.
+/// Like a machine that stands still during a run. The accounts go on, but thirty runs of the others
+/// do not pay for a run that only waited.
 #[test]
 fn a_process_that_has_not_computed_in_its_turn_is_not_skipped_for_it() {
     let rounds = rounds(|_| std::thread::sleep(DEAF), [|_| (), |_| ()]);
@@ -196,7 +199,7 @@ fn a_process_that_has_not_computed_in_its_turn_is_not_skipped_for_it() {
     assert!(turns <= 6, "{turns} turns of two rivals: {rounds:#?}");
 }
 
-/// Fifty slices alone, then two rivals: their turns do not pay for them.
+/// Fifty slices alone, then two rivals: the rivals do not get these slices back.
 #[test]
 fn a_process_that_had_no_rivals_is_not_skipped_for_the_time_alone() {
     const ALONE: Duration = SLICE.saturating_mul(50);
@@ -231,7 +234,7 @@ fn a_process_that_had_no_rivals_is_not_skipped_for_the_time_alone() {
     );
 }
 
-/// Each of its slices has a new length before it ends. What it computes in a turn is judged by its
+/// Each of its slices has a new length before it ends. Its computing in a run is measured by its
 /// thread's own clock.
 #[test]
 fn a_process_that_changes_the_length_of_its_slices_all_the_while_is_interrupted_as_ever() {
@@ -248,7 +251,7 @@ fn a_process_that_changes_the_length_of_its_slices_all_the_while_is_interrupted_
                     let mut computed = Duration::ZERO;
                     notes.note_another();
                     process.spin_until(|| {
-                        // Before the next look, or the rival's turn would be counted in.
+                        // Before the next check, or the rival's run would be counted in.
                         if notes.turns() == turn {
                             computed = clock::thread_cpu_time() - begin;
                             compute_deafly(SLICE / 5);
@@ -269,7 +272,7 @@ fn a_process_that_changes_the_length_of_its_slices_all_the_while_is_interrupted_
     );
 }
 
-/// How many turns another process has until one that owes 29 slices has obeyed.
+/// How many runs another process has until a process with a deficit of 29 slices reacts.
 fn turns_to_obey(
     main: &Process,
     tell: fn(&Process, ProcessId),
@@ -302,7 +305,8 @@ fn has_run(main: &Process, greedy: ProcessId, had: Duration) -> bool {
     main.vm.running_time(greedy) > had
 }
 
-/// It obeys in its next turn. Without a word it is skipped for many.
+/// Asserts that it reacts in its next run. Without a kill or suspension it would be skipped for
+/// many.
 fn assert_obeys_at_once(
     tell: fn(&Process, ProcessId),
     has_obeyed: fn(&Process, ProcessId, Duration) -> bool,

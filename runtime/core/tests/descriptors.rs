@@ -1,4 +1,4 @@
-//! Processes wait for descriptors in the owner's own wait, and no wake-up is lost.
+//! Processes wait for descriptors in the owner's wait, and no wake-up is lost.
 
 mod mock_guest;
 
@@ -28,8 +28,8 @@ fn pair() -> (UnixStream, UnixStream) {
     (a, b)
 }
 
-/// A new pair whose first end takes the place of `old` at its number: closed and given out again in
-/// one step, so that no other thread gets it between.
+/// Returns a new pair whose first end has the descriptor number of `old`. `old` is closed and its
+/// number is given to the pair in one step, so that no other thread gets the number in between.
 fn pair_in_place_of(old: UnixStream) -> (UnixStream, UnixStream) {
     let (a, b) = pair();
     let mut place = OwnedFd::from(old);
@@ -48,7 +48,7 @@ fn watch(fd: RawFd, wants: Readiness) -> Watch {
     }
 }
 
-/// Reads what is there, waiting for it if there is nothing.
+/// Reads what is there; waits if there is nothing.
 fn read(
     process: &Process,
     stream: &UnixStream,
@@ -77,7 +77,7 @@ fn read_some(process: &Process, stream: &UnixStream) -> Vec<u8> {
     came.expect("nobody ends the wait")
 }
 
-/// The same, by a registration that is kept.
+/// As `read`, with a kept registration.
 fn read_kept(
     process: &Process,
     mut stream: &UnixStream,
@@ -157,8 +157,8 @@ fn two_processes_talk_thousands_of_times_by_two_kept_registrations() {
     assert!(counters.descriptor_waits.get() >= u64::from(ROUNDS));
 }
 
-/// The event of what comes between an attempt and the wait is taken out of the poller while nobody
-/// waits for it.
+/// The owner takes the event of data that comes between an attempt and the wait out of the poller,
+/// while no process waits for it.
 #[test]
 fn an_event_that_is_taken_between_the_attempt_and_the_wait_is_not_lost() {
     run(|main| {
@@ -208,7 +208,7 @@ fn events_of_a_kept_registration_are_counted_also_while_nobody_waits() {
     });
 }
 
-/// Nobody tells of the closing: a registration that is renewed for each wait does without.
+/// The closing is not announced: a registration that is renewed for each wait does not need that.
 #[test]
 fn a_number_that_goes_to_another_file_untold_works_for_its_next_user() {
     run(|main| {
@@ -424,7 +424,7 @@ fn what_cannot_be_waited_for_is_an_error_unless_the_attempt_succeeds() {
     });
 }
 
-/// A process computes without end while another one waits: the monitor has the owner look.
+/// A process computes without end while another one waits: the monitor makes the owner poll.
 #[test]
 fn a_process_that_computes_does_not_starve_one_that_waits_for_a_descriptor() {
     const ROUNDS: u64 = 20;
@@ -448,8 +448,8 @@ fn a_process_that_computes_does_not_starve_one_that_waits_for_a_descriptor() {
     });
 }
 
-/// Guards the monitor's parking: it sleeps while a process computes for long, and hears of the
-/// descriptor all the same.
+/// Guards the monitor's rest: it sleeps while a process computes for long, and still gets the event
+/// of the descriptor.
 #[test]
 fn a_descriptor_is_noticed_after_a_process_has_computed_for_long() {
     run(|main| {
@@ -460,14 +460,14 @@ fn a_descriptor_is_noticed_after_a_process_has_computed_for_long() {
         });
         await_waiters(main, 1)?;
         let begin = std::time::Instant::now();
-        // Longer than the monitor keeps looking around.
+        // Longer than the monitor keeps polling.
         main.spin_until(|| begin.elapsed() > Duration::from_millis(100))?;
         write(&b, b"x");
         main.spin_until(|| !main.vm.sched(|sched| sched.is_alive(reader)))
     });
 }
 
-/// Processes that only give way to each other never come to a safepoint by themselves.
+/// Processes that only yield to each other reach no safepoint by themselves.
 #[test]
 fn processes_that_yield_to_each_other_do_not_starve_one_that_waits_for_a_descriptor() {
     run(|main| {
@@ -520,7 +520,7 @@ fn an_owner_that_spins_looks_at_descriptors() {
     );
 }
 
-/// The VM is taken from a call, and those who wait go on elsewhere.
+/// The VM is retaken from a call, and the waiting processes continue on another thread.
 #[test]
 fn a_foreign_call_does_not_keep_the_others_from_their_descriptors() {
     run(|main| {
@@ -543,7 +543,8 @@ fn a_foreign_call_does_not_keep_the_others_from_their_descriptors() {
     });
 }
 
-/// It is nobody's news: the owner's wait goes on, and no policy learns that a spin was right.
+/// No process waits for the event: the owner's wait goes on, and no policy learns that a spin was
+/// right.
 #[test]
 fn readiness_for_what_nobody_wants_ends_no_spin() {
     let endless_spins = |vm: &Vm| {

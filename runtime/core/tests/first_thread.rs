@@ -1,5 +1,5 @@
-//! A VM on the program's first thread, where signals come. Tests have threads of their own, so this
-//! program has no harness.
+//! A VM on the program's first thread, which gets the signals. Tests run on threads of their own,
+//! so this program has no harness.
 
 mod mock_guest;
 

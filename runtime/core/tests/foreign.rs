@@ -1,4 +1,4 @@
-//! Foreign calls: they are retaken while they last, and what they leave comes back in order.
+//! Foreign calls: they are retaken if they last, and return in order.
 
 mod mock_guest;
 
@@ -27,7 +27,7 @@ fn others_run_while_a_foreign_call_lasts() {
         |main| {
             let (block, call) = Block::new();
             let caller = main.spawn(move |process| process.foreign(call));
-            // Comes back only because the VM was taken from the call: nobody else ends it.
+            // The call ends only because the VM was retaken from it: nothing else ends it.
             main.yield_until(|| block.has_begun())?;
             assert_eq!(state(main, caller), State::Foreign);
             block.end();
@@ -97,7 +97,7 @@ fn an_unbound_process_goes_home_once_home_is_free() {
             assert_ne!(native_thread(), home);
             process.spin_until(|| block.has_begun())?;
             block.end();
-            // Never gives way by itself: it is moved at a safepoint.
+            // Never yields: it is moved at a safepoint.
             process.spin_until(|| native_thread() == home)
         });
         main.foreign(call)?;
@@ -105,8 +105,8 @@ fn an_unbound_process_goes_home_once_home_is_free() {
     });
 }
 
-/// One process makes a call that is retaken, and returns while another thread has the VM; says
-/// where it was before and after.
+/// Runs a process whose call is retaken, and which returns while another thread has the VM. Returns
+/// whether it is on the same thread before and after.
 fn threads_around_a_retaken_call(policy: Policy) -> bool {
     let stayed = Arc::new(AtomicBool::new(false));
     let result = Arc::clone(&stayed);
@@ -119,7 +119,7 @@ fn threads_around_a_retaken_call(policy: Policy) -> bool {
             process.unpin();
             Ok(())
         });
-        // Main holds home: the caller is out on a thread of its own by then.
+        // Main keeps home busy, so the caller is out on another thread.
         let (main_block, main_call) = Block::new();
         let helper = main.spawn(move |process| {
             process.yield_until(|| main_block.has_begun() && block.has_begun())?;
@@ -141,7 +141,7 @@ fn a_pinned_process_continues_on_its_own_thread() {
 }
 
 thread_local! {
-    /// Who used the thread last, as a library's error queue would remember it.
+    /// The last user of the thread, as a library's error queue would record it.
     static LAST_USER: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -177,7 +177,7 @@ fn a_thread_goes_on_with_the_call_that_came_back_before_it_runs_another_process(
                 Ok(())
             }));
         }
-        // Somebody to take the VM for, as long as it takes.
+        // A runnable process, so that calls are retaken until all are done.
         while done.load(Ordering::Relaxed) < CALLERS {
             use_thread(0);
             main.yield_now()?;
@@ -188,8 +188,7 @@ fn a_thread_goes_on_with_the_call_that_came_back_before_it_runs_another_process(
 
 #[test]
 fn a_process_without_foreign_frames_may_continue_elsewhere() {
-    // Home is where everything gathers that is not pinned, and the caller was out on another
-    // thread.
+    // Processes that are not pinned gather at home, and the caller was out on another thread.
     assert!(!threads_around_a_retaken_call(Policy::Retake));
 }
 
@@ -262,8 +261,8 @@ fn an_exclusive_call_keeps_the_vm_and_is_warned_about_once() {
     let running = start(
         |vm| {
             vm.parameters.warn_blocked.set(Duration::from_millis(1));
-            // No slice ends, so that a caller that the machine stops before its call is not warned
-            // about for that.
+            // No slice ends. Otherwise a caller that the machine stops before its call would be
+            // warned about that.
             vm.parameters.slice.set(Duration::from_secs(3600));
         },
         |main| {
@@ -290,7 +289,7 @@ fn an_exclusive_call_keeps_the_vm_and_is_warned_about_once() {
     assert_eq!(finished.mock.warnings.load(Ordering::Relaxed), 1);
 }
 
-/// Such a call is hardly ever caught outside: it is its own thread that warns.
+/// Such a call is hardly ever seen outside, so its own thread warns.
 #[test]
 fn a_call_that_comes_in_all_the_while_is_warned_about_once_too() {
     const PATIENCE: Duration = Duration::from_millis(1);
@@ -303,7 +302,7 @@ fn a_call_that_comes_in_all_the_while_is_warned_about_once_too() {
             move |main| {
                 let caller = main.spawn(move |process| {
                     let warned = || process.mock.warnings.load(Ordering::Relaxed) > 0;
-                    // When it was looked last before it was warned.
+                    // The last check before the warning.
                     let mut looked = Instant::now();
                     process.foreign_as(Policy::Stay, || {
                         loop {
@@ -328,8 +327,8 @@ fn a_call_that_comes_in_all_the_while_is_warned_about_once_too() {
         );
         let finished = running.finish();
         assert_eq!(finished.vm.counters.retakes.get(), 0);
-        // If the machine stops it before it has noticed, it may well be warned about again: then
-        // once more.
+        // If the machine stops it before it has noticed the warning, there may be another one: then
+        // try again.
         let noticed_after = *noticed_after.lock().expect("nobody panics");
         if noticed_after < PATIENCE {
             assert_eq!(finished.mock.warnings.load(Ordering::Relaxed), 1);
@@ -340,8 +339,7 @@ fn a_call_that_comes_in_all_the_while_is_warned_about_once_too() {
     panic!("it never noticed within {PATIENCE:?}: {all:?}");
 }
 
-/// The words of each thread's gate count that thread's own calls: two threads may show the same
-/// value.
+/// Each thread's gate counts that thread's own calls, so two threads may show the same value.
 #[test]
 fn an_exclusive_call_on_one_thread_says_nothing_about_calls_on_another() {
     let never = |vm: &Vm| vm.parameters.warn_blocked.set(Duration::from_secs(3600));
@@ -359,7 +357,7 @@ fn an_exclusive_call_on_one_thread_says_nothing_about_calls_on_another() {
             })?;
             process.foreign(first_call)
         });
-        // On the third thread, its first call may be taken.
+        // On the third thread, its first call may be retaken.
         let other = main.spawn(move |process| process.foreign(second_call));
         let helper = main.spawn(move |process| {
             process.yield_until(|| {
@@ -563,7 +561,7 @@ fn a_vm_stops_while_calls_are_out_and_they_never_come_back() {
                 Ok(())
             });
         }
-        // Main's own call keeps home from the others.
+        // Main's own call keeps the others from home.
         main.foreign(|| await_event("all are out", || out.load(Ordering::Relaxed) == 5))
     });
     assert!(finished.vm.counters.retakes.get() >= 5);
@@ -578,8 +576,8 @@ fn a_vm_stops_while_calls_are_out_and_they_never_come_back() {
     assert_eq!(came_back.load(Ordering::Relaxed), 0);
 }
 
-/// A process that has gone elsewhere while home was out stops the VM just when home is back: what
-/// runs the VM must wait for it.
+/// A process that has moved to another thread while home was out stops the VM just when home is
+/// back. The function that runs the VM must wait for it.
 #[test]
 fn a_vm_that_is_stopped_on_another_thread_runs_until_that_process_has_ended() {
     let has_ended = Arc::new(AtomicBool::new(false));
@@ -589,8 +587,8 @@ fn a_vm_that_is_stopped_on_another_thread_runs_until_that_process_has_ended() {
         main.spawn(move |process| {
             process.yield_until(|| block.has_begun())?;
             block.end();
-            // Home asks for attention when it is back. This process does not give it, so that it
-            // stays where it is.
+            // Home sets the attention flag when it is back. This process reaches no safepoint, so
+            // that it stays where it is.
             await_event("home is back", || {
                 gate::here().slow() & gate::ATTENTION != 0
             });

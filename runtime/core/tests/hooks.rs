@@ -1,4 +1,4 @@
-//! Schedulers and switch hooks of a guest.
+//! A guest's scheduler hooks and switch hooks.
 
 mod mock_guest;
 
@@ -28,7 +28,7 @@ fn user_data(vm: &Vm, process: ProcessId) -> usize {
     vm.sched(|sched| sched.user_data(process))
 }
 
-/// A suspended process that notes its name, some times, with a yield after each.
+/// Spawns a suspended process that notes its name `times` times, with a yield after each.
 fn noting(main: &Process, log: &Log, name: &'static str, times: usize) -> ProcessId {
     let log = Arc::clone(log);
     let options = SpawnOptions {
@@ -44,8 +44,8 @@ fn noting(main: &Process, log: &Log, name: &'static str, times: usize) -> Proces
     })
 }
 
-/// Processes take turns only where they yield: else one that the machine has stopped for a slice's
-/// time would give way once more.
+/// Processes switch only where they yield. Otherwise a process that the machine has stopped for a
+/// slice would give way once more.
 fn without_slices(vm: &Vm) {
     vm.parameters.slice.set(Duration::from_secs(3600));
 }
@@ -199,7 +199,7 @@ fn a_scheduler_is_asked_after_an_idle_wait_and_at_preemptions() {
                 None
             });
             main.vm.set_scheduler_hook(true);
-            // Once may not do: a busy machine can let a moment pass before the wait.
+            // Repeated, as on a busy machine a moment can pass before the wait.
             while idle.load(Ordering::Relaxed) == 0 {
                 main.sleep_until(Instant::now() + Duration::from_millis(1))?;
             }
@@ -217,7 +217,7 @@ fn a_scheduler_is_asked_after_an_idle_wait_and_at_preemptions() {
     );
 }
 
-/// Notes how the processes of these names are left and continued.
+/// Notes how these processes are left and continued.
 fn hook(main: &Process, log: &Log, named: &[(ProcessId, &'static str)]) {
     let names: Vec<_> = named
         .iter()
@@ -332,8 +332,8 @@ fn a_hook_that_stops_the_process_to_come_lets_another_one_run() {
     });
 }
 
-/// A process with a hook of its own that is killed and forgotten leaves nothing behind: switches go
-/// straight again.
+/// A process with a hook that is killed and forgotten leaves nothing behind: switches take the fast
+/// path again.
 #[test]
 fn a_hook_goes_with_its_process() {
     run(|main: &Process| -> Life {

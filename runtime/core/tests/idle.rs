@@ -1,4 +1,4 @@
-//! Idle: the owner waits without waking up, and no wake-up is lost.
+//! The idle owner waits without waking up, and no wake-up is lost.
 
 mod mock_guest;
 
@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-/// A VM whose first process hands its queue out and then waits in it `rounds` times, telling the
-/// test each time before it waits.
+/// Starts a VM whose first process passes its queue to the test and then waits in it `rounds`
+/// times. It notifies the test before each wait.
 fn listener(rounds: u64) -> (Running, WaitQueueId, Arc<AtomicU64>) {
     let (hand_out, handed_out) = channel();
     let received = Arc::new(AtomicU64::new(0));
@@ -51,8 +51,8 @@ fn await_sleep(vm: &Vm, before: u64) {
 fn a_vm_with_nothing_due_sleeps_in_one_wait_until_it_is_woken() {
     let (running, queue, _) = listener(1);
     await_sleep(&running.vm, 0);
-    // Everything else that there is to wake it: another VM, busy and then idle, and the monitor
-    // that parks afterwards.
+    // Everything else that could wake it: another VM, busy and then idle, and the monitor that
+    // rests afterwards.
     run(|main| main.sleep_until(Instant::now() + Duration::from_millis(60)));
     assert_eq!(running.vm.counters.idle_waits.get(), 1);
     running.vm.wake_from_outside(queue, 1);
@@ -61,7 +61,7 @@ fn a_vm_with_nothing_due_sleeps_in_one_wait_until_it_is_woken() {
 }
 
 /// The machine can keep the thread from its processor until the deadline has passed. Only then may
-/// a sleep have no wait, and it counts for nothing.
+/// a sleep be without a wait, and it is not counted.
 #[test]
 fn a_sleep_is_one_wait_in_the_poller() {
     const LENGTH: Duration = Duration::from_millis(20);
@@ -86,7 +86,8 @@ fn thousands_of_wakes_from_another_thread_come_through_one_by_one() {
     const ROUNDS: u64 = 5000;
     let (running, queue, received) = listener(ROUNDS);
     for round in 1..=ROUNDS {
-        // Between telling and waiting main takes nothing in, so that no wake comes too early.
+        // Between the notification and the wait, main takes no posts in, so that no wake comes too
+        // early.
         running.vm.wake_from_outside(queue, 1);
         await_event("the wake has come through", || {
             received.load(Ordering::Acquire) == round
@@ -106,7 +107,8 @@ fn the_last_of_many_wakes_is_never_lost() {
         |_| {},
         move |main| {
             let queue = new_queue(main, &hand_out);
-            // Between the look and the wait nothing is taken in, so that no wake comes too early.
+            // Between the check and the wait, no posts are taken in, so that no wake comes too
+            // early.
             while of_main.load(Ordering::Acquire) < WAKERS * EACH {
                 main.wait(|sched| sched.wait(queue, Deadline::Never))?;
             }
@@ -196,8 +198,8 @@ fn a_pending_deadline_or_foreign_call_is_no_deadlock() {
                 .with_sched(|sched| sched.wake_one(queue, WakeReason::Done, 0));
             Ok(())
         });
-        // Once may not do: a busy machine can let the time pass before the sleep, and then the
-        // other one has not run.
+        // Repeated, as on a busy machine the time can pass before the sleep. Then the other process
+        // has not run.
         while main.vm.counters.retakes.get() == 0 {
             main.sleep_until(Instant::now() + Duration::from_millis(2))?;
         }
@@ -215,13 +217,13 @@ fn is_told_when_busy(main: &Process) -> Life {
 
 #[test]
 fn what_a_signal_handler_asks_for_before_the_vm_runs_reaches_the_guest() {
-    // Others may have the monitor look before it knows of this VM.
+    // Other VMs may make the monitor poll before it knows this VM.
     for _ in 0..20 {
         run_with(Vm::request_signalled, is_told_when_busy);
     }
 }
 
-/// Alone in a program: nobody else has started the monitor.
+/// Alone in its program, so that no other test has started the monitor.
 #[test]
 fn requests_of_signal_handlers_need_no_monitor_that_others_have_started() {
     let program = std::env::current_exe().expect("the test program has a path");

@@ -1,8 +1,8 @@
-//! Ids of processes that are dead, forgotten or another VM's, given to whatever takes one: an
-//! answer each, no panic, and nobody else is disturbed. And calls from a native thread that is not
-//! inside the VM.
+//! Process ids that are dead, forgotten or another VM's, passed to every function that takes one.
+//! Each call returns an answer, none panics, and no other process is affected. Also calls from a
+//! native thread that is not inside the VM.
 //!
-//! An id of another VM is told from this VM's own by its slot and generation alone: here it names a
+//! An id of another VM differs from this VM's ids only by its slot and generation: here it names a
 //! slot that this VM has not used.
 
 mod mock_guest;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// An id of a VM with so many processes that this slot is far beyond what the tests here use.
+/// An id of a VM with so many processes that this slot is far beyond those used here.
 fn foreign_id() -> ProcessId {
     let (send, receive) = std::sync::mpsc::channel();
     run(move |main| {
@@ -29,7 +29,7 @@ fn foreign_id() -> ProcessId {
     receive.recv().expect("it was sent")
 }
 
-/// One that has ended, one that was forgotten too, and one of another VM.
+/// The id of a process that has ended, of a forgotten one, and of one of another VM.
 fn strangers(
     main: &Process,
     foreign: ProcessId,
@@ -44,8 +44,8 @@ fn strangers(
     ])
 }
 
-/// What could be disturbed: two who take turns, one that waits, one that sleeps, one that is
-/// suspended.
+/// Processes that could be affected: two that alternate, one that waits, one that sleeps, one that
+/// is suspended.
 struct Others {
     over: Arc<AtomicBool>,
     rounds: Arc<AtomicU64>,
@@ -103,7 +103,7 @@ impl Others {
         self.all.iter().map(look).collect()
     }
 
-    /// They still take turns, and end when they are let.
+    /// Checks that they still alternate, and lets them end.
     fn end(self, main: &Process) -> Life {
         let before = self.rounds.load(Ordering::Relaxed);
         main.yield_until(|| self.rounds.load(Ordering::Relaxed) > before + 10)?;
@@ -115,13 +115,13 @@ impl Others {
     }
 }
 
-/// Calls `f` with each of them, twice, and compares what there is before and after.
+/// Calls `f` twice with each of these ids, and compares the state before and after.
 fn with_strangers(f: impl Fn(&Process, &str, ProcessId) + Send + 'static) {
     let foreign = foreign_id();
     run(move |main| {
         let strangers = strangers(main, foreign)?;
         let others = Others::new(main)?;
-        // Nobody's turn ends here by itself.
+        // No slice ends by itself.
         main.vm.parameters.slice.set(Duration::from_secs(3600));
         for (what, stranger) in strangers.into_iter().chain(strangers) {
             let before = others.seen(main);
@@ -293,7 +293,7 @@ fn what_the_kernel_is_told_to_do_to_strangers_changes_nothing() {
     });
 }
 
-/// Last, as the dead one is forgotten then.
+/// Last, as it forgets the dead process.
 #[test]
 fn a_stranger_is_forgotten_twice() {
     with_strangers(|main, what, stranger| {
@@ -321,8 +321,8 @@ fn the_end_of_a_section_that_was_not_begun_is_refused() {
     });
 }
 
-/// What a call on a native thread of its own, which is not inside the VM, says when it is refused;
-/// `None` if it is not.
+/// The message with which a call is refused on a native thread that is not inside the VM; `None` if
+/// it is not refused.
 fn refusal(vm: &Arc<Vm>, me: ProcessId, call: fn(&Arc<Vm>, ProcessId)) -> Option<String> {
     let vm = Arc::clone(vm);
     let refused = std::thread::spawn(move || call(&vm, me)).join().err()?;
@@ -358,7 +358,7 @@ const SWITCHES: [Call; 13] = [
     ("leave_critical", |vm, _| _ = vm.leave_critical()),
 ];
 
-/// Calls that make or end something.
+/// Calls that create or end something.
 const CHANGES: [Call; 12] = [
     ("spawn", |vm, _| {
         _ = vm.spawn(SpawnOptions::default(), None, Spawned::Now);
@@ -382,7 +382,7 @@ const CHANGES: [Call; 12] = [
     ("parameters_changed", |vm, _| vm.parameters_changed()),
 ];
 
-/// Calls that only ask.
+/// Queries.
 const QUESTIONS: [Call; 14] = [
     ("sched", |vm, _| _ = vm.sched(|sched| sched.current())),
     ("slice", |vm, me| _ = vm.slice(me)),
@@ -400,8 +400,8 @@ const QUESTIONS: [Call; 14] = [
     ("spin_tally", |vm, _| _ = vm.spin_tally()),
 ];
 
-/// Only builds with debug assertions check this, as the check would slow each switch. Nothing of
-/// the VM is touched before the refusal.
+/// Only builds with debug assertions check this, as the check would slow each switch. The refused
+/// call changes nothing in the VM.
 #[test]
 fn what_a_process_does_is_refused_on_a_thread_that_is_not_inside_the_vm() {
     if cfg!(not(debug_assertions)) {
@@ -426,7 +426,7 @@ fn what_a_process_does_is_refused_on_a_thread_that_is_not_inside_the_vm() {
     });
 }
 
-/// Of the objects of the VM, channels and semaphores have calls of their own.
+/// Among the VM's objects, channels and semaphores have calls of their own.
 #[test]
 fn an_object_is_not_used_on_a_thread_that_is_not_inside_the_vm() {
     if cfg!(not(debug_assertions)) {

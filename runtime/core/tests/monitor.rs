@@ -1,5 +1,5 @@
-//! What the monitor costs, and when it looks. Its time is measured, and it serves all VMs of a
-//! program: the tests run one after another.
+//! The cost of the monitor, and when it polls. Its time is measured and it serves all VMs of a
+//! program, so the tests run one after another.
 
 mod mock_guest;
 
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The monitor is one, so is who measures it.
+/// Allows one test at a time, as there is one monitor.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -39,14 +39,14 @@ fn times_of_monitor() -> Option<ThreadTimes> {
     thread_named(MONITOR).map(|directory| times_of(&directory))
 }
 
-/// Returns once the monitor is there: its thread starts with the first need.
+/// Returns once the monitor's thread exists: it starts with the first need.
 fn await_monitor(main: &Process) -> Result<PathBuf, Killed> {
     main.spin_until(|| thread_named(MONITOR).is_some())?;
     Ok(thread_named(MONITOR).expect("it does not end"))
 }
 
-/// What the machine has kept from the calling thread and from the monitor: time that both could not
-/// use. The calling thread never waits by itself.
+/// Time for which the machine has kept the calling thread and the monitor from a processor. The
+/// calling thread never waits by itself.
 struct Kept {
     monitor: PathBuf,
     began: Instant,
@@ -71,9 +71,9 @@ impl Kept {
     }
 }
 
-/// Processes that cannot be preempted have used up their slices, and others wait: nothing can be
-/// done about it, and so nothing is done. The monitor still looks once a tick, however little of
-/// the processor a loaded machine gives to the process: its time is compared with the clock's.
+/// Processes that are not preemptible have used up their slices, and others wait. Nothing can be
+/// done about it, so the monitor only polls once a tick. On a loaded machine the process gets
+/// little of the processor, so the monitor's time is compared with the wall clock.
 #[test]
 fn the_monitor_rests_while_a_process_cannot_be_preempted() {
     let _alone = alone();
@@ -90,7 +90,7 @@ fn the_monitor_rests_while_a_process_cannot_be_preempted() {
             let begin = clock::thread_cpu_time();
             let used = || clock::thread_cpu_time() - begin;
             process.spin_until(|| used() >= BUSY)?;
-            // A busy machine may not have let it begin.
+            // On a busy machine it may not have begun.
             let after = times_of(&await_monitor(process)?).ran;
             let (spent, passed) = (after - before, Instant::now() - began);
             assert!(
@@ -104,8 +104,8 @@ fn the_monitor_rests_while_a_process_cannot_be_preempted() {
     });
 }
 
-/// A process computes and another one waits, which is not its turn before the first has yielded:
-/// there is nothing to do but to notice foreign calls.
+/// A process computes, and a less urgent one waits until the first yields. The monitor only watches
+/// for foreign calls.
 #[test]
 fn the_longer_a_process_computes_the_more_rarely_the_monitor_looks() {
     let _alone = alone();
@@ -123,9 +123,9 @@ fn the_longer_a_process_computes_the_more_rarely_the_monitor_looks() {
     );
 }
 
-/// As before, but a third one waits for a descriptor: that it is ready, a look finds. It begins to
-/// wait when the monitor looks more rarely already. Between two looks it sleeps for 2 ms, however
-/// long it then waits for a processor; a monitor that looks more rarely sleeps for 8 ms.
+/// As before, but a third process waits for a descriptor, whose readiness is found by a poll. It
+/// begins to wait when the monitor polls more rarely already. Between two polls the monitor sleeps
+/// for 2 ms, however long it then waits for a processor; otherwise it sleeps for 8 ms.
 #[test]
 fn who_waits_for_a_descriptor_is_looked_for_as_often_as_ever() {
     let _alone = alone();
@@ -171,11 +171,11 @@ fn looks_while_computing(time: Duration) -> u64 {
     looks() - before
 }
 
-/// How long the monitor sleeps between two looks, in the mean, while the calling thread computes
-/// for this time or longer.
+/// How long the monitor sleeps between two polls, on average, while the calling thread computes for
+/// this time or longer.
 fn sleep_between_looks(time: Duration) -> Duration {
     let look = || {
-        // Until it sleeps again: only then the system counts what it has waited for a processor.
+        // Until it sleeps again: only then the system counts its waits for a processor.
         let before = sleeps_of_monitor();
         while sleeps_of_monitor() == before {}
         let times = times_of_monitor().expect("it does not end");
@@ -192,7 +192,7 @@ fn sleep_between_looks(time: Duration) -> Duration {
     (ended - began).saturating_sub(busy) / (looks_by_now - looks) as u32
 }
 
-/// Nobody runs it, so there is nothing to look at.
+/// The VM does not run, so there is nothing to poll for.
 #[test]
 fn the_monitor_rests_while_a_vm_is_not_run_yet() {
     let _alone = alone();
@@ -216,8 +216,8 @@ fn the_monitor_rests_while_a_vm_is_not_run_yet() {
                 if made < 20 {
                     return Ok(());
                 }
-                // Who is stopped between its wake-up and what is due is asked for it again and
-                // again: then once more.
+                // A thread that is stopped between its wake-up and its deadline gets more requests:
+                // then try again.
                 assert!(
                     late > Duration::from_micros(500),
                     "the monitor woke up {made} times in {WHILE:?}"
@@ -229,9 +229,9 @@ fn the_monitor_rests_while_a_vm_is_not_run_yet() {
 }
 
 /// With many timers some are due whenever others have been taken in. The monitor asks for them at
-/// its pace, a millisecond on the wall, and without a pace it asks more than three times as often.
-/// A process that is more urgent than the one that runs is woken in time all the same: the middle
-/// one of its wake-ups is judged, less what the machine has kept from the threads since it was due.
+/// its pace, at most once per millisecond; without the pace it would ask more than three times as
+/// often. A more urgent process is still woken in time. The test checks its median wake-up, less
+/// the time for which the machine kept the threads from a processor since the deadline.
 #[test]
 fn the_monitor_takes_its_time_with_many_deadlines() {
     let _alone = alone();
@@ -258,7 +258,7 @@ fn the_monitor_takes_its_time_with_many_deadlines() {
                 })
                 .collect();
             let kept = Arc::new(Kept::from_now_on(await_monitor(main)?));
-            // What was kept before the urgent process was due.
+            // The time kept before the urgent process was due.
             let (due, before) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
             let late = Arc::new(Mutex::new(Vec::new()));
             let urgent = SpawnOptions {
@@ -310,7 +310,7 @@ fn the_monitor_takes_its_time_with_many_deadlines() {
     );
 }
 
-/// What needs the monitor before the next beat calls it.
+/// Work that needs the monitor before the next periodic request wakes it.
 #[test]
 fn a_beat_that_comes_seldom_keeps_nobody_waiting() {
     let _alone = alone();
@@ -328,7 +328,7 @@ fn a_beat_that_comes_seldom_keeps_nobody_waiting() {
     });
 }
 
-/// How long a new process waits for its first turn beside one that computes.
+/// How long a new process waits for its first run beside one that computes.
 fn wait_for_a_turn(main: &Process) -> Result<Duration, Killed> {
     let begin = Instant::now();
     let has_run = Arc::new(AtomicBool::new(false));
@@ -343,16 +343,16 @@ fn wait_for_a_turn(main: &Process) -> Result<Duration, Killed> {
     Ok(waited)
 }
 
-/// The VMs take turns, each long enough for the monitor to have parked at its end. What the machine
-/// has kept from the thread that computes and from the monitor does not count. It does not tell of
-/// interrupts or of another thread on the same core: so four of twelve must be in time. A monitor
-/// that nobody calls any more, or that is called a tick late, makes all of them late.
+/// The VMs run in turn, each so long that the monitor rests at its end. Time for which the machine
+/// kept the computing thread and the monitor from a processor does not count. Interrupts and
+/// another thread on the same core cannot be measured, so four of twelve must be in time. If the
+/// monitor were not woken, or were woken a tick late, all of them would be late.
 #[test]
 fn the_first_preemption_after_all_vms_have_idled_comes_in_time() {
     let _alone = alone();
     const VMS: u32 = 4;
     const TURN: Duration = Duration::from_millis(40);
-    // A tick of the monitor: its first look is no sooner.
+    // A tick of the monitor: its first poll is no sooner.
     const SLICE: Duration = Duration::from_millis(2);
     const LATEST: Duration = Duration::from_millis(3);
     const ROUNDS: u32 = 12;

@@ -1,4 +1,4 @@
-//! Preemption: busy processes share, and urgent ones come through.
+//! Preemption: busy processes share the processor, and urgent ones run in time.
 
 mod mock_guest;
 
@@ -33,7 +33,7 @@ fn busy_processes_share_the_processor() {
                 main.spawn(move |process| {
                     process.spin_until(|| {
                         turns[number].fetch_add(1, Ordering::Relaxed);
-                        // Over when everybody has run: nobody gives way by itself.
+                        // Ends when all have run: none of them yields.
                         turns
                             .iter()
                             .all(|turns| turns.load(Ordering::Relaxed) > 1000)
@@ -45,7 +45,7 @@ fn busy_processes_share_the_processor() {
         assert!(main.vm.sched(|sched| sched.counters().preemptions_by_slice) >= 3);
         Ok(())
     });
-    // A signal that comes late may do what another beat would have done.
+    // A late signal may have the effect of another request.
     assert!(finished.vm.counters.beats.get() >= 1);
 }
 
@@ -110,7 +110,7 @@ fn an_urgent_sleeper_wakes_beside_a_busy_loop_many_times() {
     });
 }
 
-/// A process that suspends itself goes a way of its own, on which the monitor is told little.
+/// A process that suspends itself takes a special fast path, which updates few hints.
 #[test]
 fn those_who_run_after_a_suspension_are_preempted() {
     run_with(short_slices, |main| {
@@ -139,8 +139,8 @@ fn those_who_run_after_a_suspension_are_preempted() {
     });
 }
 
-/// Interruptions do not keep a slice from ending: who wakes the more urgent often does not keep its
-/// equals waiting for longer.
+/// Interruptions do not keep a slice from ending: a process that often wakes a more urgent one does
+/// not keep its equals waiting for longer.
 #[test]
 fn who_is_interrupted_all_the_while_gives_way_to_equals_when_its_slice_is_over() {
     run(|main| {
@@ -180,7 +180,7 @@ fn who_is_interrupted_all_the_while_gives_way_to_equals_when_its_slice_is_over()
     });
 }
 
-/// The monitor that sleeps until a far deadline must hear of work that comes up meanwhile.
+/// The monitor sleeps until a far deadline. Work that comes meanwhile must wake it.
 #[test]
 fn a_far_deadline_does_not_put_preemption_off() {
     run_with(short_slices, |main| {
@@ -188,8 +188,7 @@ fn a_far_deadline_does_not_put_preemption_off() {
             main.spawn(|process| process.sleep_until(Instant::now() + Duration::from_secs(3600)));
         main.yield_now()?;
         for _ in 0..40 {
-            // Alone for as long as the monitor needs to find nothing to do but to wait for the
-            // deadline.
+            // Alone for so long that the monitor only waits for the deadline.
             let alone_until = Instant::now() + Duration::from_millis(1);
             main.spin_until(|| Instant::now() >= alone_until)?;
             let ran = Arc::new(AtomicBool::new(false));
@@ -206,7 +205,7 @@ fn a_far_deadline_does_not_put_preemption_off() {
     });
 }
 
-/// The same after the monitor has parked.
+/// As above, after the monitor has begun to rest.
 #[test]
 fn preemption_begins_again_after_a_long_time_alone() {
     run_with(short_slices, |main| {
@@ -239,13 +238,13 @@ fn a_wake_from_another_thread_interrupts_a_busy_loop() {
             }
             Ok(())
         });
-        // Alone for so long that the monitor has parked.
+        // Alone for so long that the monitor rests.
         let alone_until = Instant::now() + Duration::from_millis(40);
         main.spin_until(|| Instant::now() >= alone_until)?;
         let (vm, seen) = (Arc::clone(&main.vm), Arc::clone(&count));
         let waker = std::thread::spawn(move || {
             for round in 0..50 {
-                // Posted again while it has not come through: the process may not have waited yet.
+                // Posted again until it has arrived: the process may not have waited yet.
                 while seen.load(Ordering::Acquire) == round {
                     vm.wake_from_outside(queue, 0);
                     std::thread::yield_now();
@@ -300,7 +299,7 @@ fn a_cooperative_program_is_not_preempted() {
     });
 }
 
-/// Equals would not show it: what is due for somebody more urgent is taken in, and still nobody is
+/// Equals would not show it. A deadline of a more urgent process expires, and still no process is
 /// interrupted.
 #[test]
 fn a_more_urgent_process_that_becomes_due_does_not_interrupt_a_cooperative_program() {
@@ -318,12 +317,12 @@ fn a_more_urgent_process_that_becomes_due_does_not_interrupt_a_cooperative_progr
             if main.vm.sched(|sched| sched.is_alive(urgent)) {
                 break urgent;
             }
-            // A busy machine has let the time pass before the sleep.
+            // On a busy machine the time can pass before the sleep.
             ran.store(false, Ordering::Relaxed);
         };
         let state = || main.vm.sched(|sched| sched.state(urgent));
         main.spin_until(|| state() != State::Sleeping)?;
-        // It is there now, and every further look leaves it there.
+        // It is runnable now, and each further check leaves it so.
         for _ in 0..1000 {
             main.vm.safepoint();
         }
@@ -357,8 +356,7 @@ fn whoever_a_cooperative_program_wakes_waits_until_it_gives_way() {
     });
 }
 
-/// Runs for several slices' time. One signal may still have been meant for the process that ran
-/// before.
+/// Runs for several slices. One signal may still have been meant for the process that ran before.
 fn spin_without_signals(process: &Process, busy: Duration) -> Life {
     let signals = &process.vm.counters.signals;
     let before = signals.get();
@@ -410,7 +408,7 @@ fn the_owner_of_a_mutex_inherits_the_urgency_of_those_who_wait_for_it() {
             Ok(())
         });
         main.wait(|sched| sched.semaphore_wait(is_held, Deadline::Never))?;
-        // Keeps the owner from running for as long as nobody lends it a priority.
+        // Keeps the owner of the mutex from running until a waiter lends it a priority.
         let is_over = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&is_over);
         let busy = main.spawn(move |process| process.spin_until(|| flag.load(Ordering::Relaxed)));

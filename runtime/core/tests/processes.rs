@@ -1,4 +1,4 @@
-//! Processes of a VM: how they begin, take turns, and end.
+//! Processes of a VM: start, order, end.
 
 mod mock_guest;
 
@@ -20,7 +20,7 @@ fn urgent(level: u8) -> SpawnOptions {
     }
 }
 
-/// A list that processes write to in the order in which they run.
+/// A list in which processes note that they run.
 #[derive(Clone, Default)]
 struct Diary(Arc<Mutex<Vec<u64>>>);
 
@@ -296,7 +296,7 @@ fn a_process_that_suspends_itself_continues_when_resumed() {
 #[test]
 fn sleepers_wake_in_the_order_of_their_deadlines_and_never_early() {
     run(|main| {
-        // A busy machine may need longer to put all to sleep than until the first is due: then
+        // A busy machine may need longer to put all to sleep than until the first deadline: then
         // again, with more time.
         let mut lead = Duration::from_millis(5);
         loop {
@@ -373,8 +373,8 @@ fn the_time_of_a_busy_process_is_charged_to_it() {
     );
 }
 
-/// The accounts follow the monitor's clock, which stands while the monitor is parked. It also
-/// stands while the system does not let the monitor run: then again.
+/// The accounts follow the monitor's clock, which stands still while the monitor rests. It also
+/// stands still while the monitor gets no processor: then try again.
 #[test]
 fn the_time_of_a_process_alone_is_charged_when_it_gives_way() {
     const BUSY: Duration = Duration::from_millis(100);
@@ -403,7 +403,7 @@ fn the_time_of_a_process_alone_is_charged_when_it_gives_way() {
     });
 }
 
-/// Keeps processes busy until the VM is stopped; none may run after that.
+/// Keeps processes busy until the VM is stopped. None may run after that.
 fn run_until_stopped(stopped: &AtomicBool, process: &Process) -> Life {
     process.yield_until(|| {
         assert!(
@@ -450,14 +450,14 @@ fn a_spawn_beyond_the_limit_keeps_no_stack() {
     });
 }
 
-/// Ends threads that only compute.
+/// Threads that only compute; they end on drop.
 struct BusyThreads {
     end: Arc<AtomicBool>,
     threads: Vec<std::thread::JoinHandle<()>>,
 }
 
 impl BusyThreads {
-    /// Three for each processor, so that a thread beside them has a quarter of one.
+    /// Starts three for each processor, so that another thread gets a quarter of one.
     fn start() -> BusyThreads {
         let end = Arc::new(AtomicBool::new(false));
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -481,7 +481,7 @@ fn beside_busy_threads_processor_time_is_what_the_thread_has_computed() {
     const BUSY: Duration = Duration::from_millis(50);
     run(|main| {
         let others = BusyThreads::start();
-        // Both are on this thread: what both have computed is at most what the thread has.
+        // Both are on this thread: their processor times add up to at most that of the thread.
         let begin = clock::thread_cpu_time();
         let all = [(); 2].map(|()| {
             main.spawn(move |process| {

@@ -1,4 +1,4 @@
-//! Who runs: critical sections and directed yields, seen by processes.
+//! Scheduling, as processes see it: critical sections and directed yields.
 
 mod mock_guest;
 
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A process that counts as often as it is let, until it is killed; the count.
+/// Spawns a process that counts whenever it runs, until it is killed. Returns the count.
 fn counter(main: &Process) -> (Arc<AtomicU64>, baton_core::sched::ProcessId) {
     let count = Arc::new(AtomicU64::new(0));
     let of_counter = Arc::clone(&count);
@@ -68,7 +68,7 @@ fn a_foreign_call_in_a_critical_section_keeps_the_vm() {
         main.vm.enter_critical();
         let before = count.load(Ordering::Relaxed);
         let vm = Arc::clone(&main.vm);
-        // Ends when the watchdog has tried.
+        // Ends when the watchdog has tried to retake it.
         main.foreign(move || {
             while vm.counters.exclusive_calls.get() == 0 {
                 std::thread::yield_now();

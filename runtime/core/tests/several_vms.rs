@@ -28,7 +28,7 @@ fn finish_all(running: Vec<Running>) -> Vec<Finished> {
     running.into_iter().map(Running::finish).collect()
 }
 
-/// Busy processes that take turns with each other only because they are preempted.
+/// Busy processes that alternate only because they are preempted.
 fn preempt_each_other(main: &Process) -> Life {
     let turn = Arc::new(AtomicU64::new(0));
     let children: Vec<_> = (0..2)
@@ -46,7 +46,7 @@ fn preempt_each_other(main: &Process) -> Life {
     main.join_all(children)
 }
 
-/// Calls of the first process that end only once another process has run.
+/// Calls of the first process that end only after another process has run.
 fn retake_from_each_other(main: &Process) -> Life {
     for _ in 0..20 {
         let has_run = Arc::new(AtomicBool::new(false));

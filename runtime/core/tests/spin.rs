@@ -1,5 +1,5 @@
-//! What the learned spin policy promises, on random and adversarial traces: at most twice the
-//! offline optimum and 1 ms per minute, and failed spins inside the budget.
+//! The promises of the learned spin policy, on random and adversarial traces: at most twice the
+//! offline optimum plus 1 ms per minute, and failed spins within the budget.
 
 use baton_core::spin::budget;
 use baton_core::spin::replay::{self, Bill, Event};
@@ -12,23 +12,23 @@ use std::time::Duration;
 const PARK_COST: Duration = Duration::from_micros(50);
 const SHARE: f64 = 0.01;
 
-/// The policy where parks cost that.
+/// The policy on a machine where parks cost this much.
 fn new() -> Learned {
     Learned::new(SHARE).with_park_cost(PARK_COST)
 }
 
-/// A stretch of waits of one kind, in microseconds.
+/// A series of waits of one kind, in microseconds.
 #[derive(Clone, Debug)]
 enum Stretch {
-    /// Each as likely to end at any moment as at any other.
+    /// Exponentially distributed lengths.
     Exponential(f64),
     /// All of one length.
     Periodic(f64),
     /// Two lengths in turns.
     Alternating(f64, f64),
-    /// Several short ones, then a long one.
+    /// Several short waits, then a long one.
     Bursts(f64, usize, f64),
-    /// Anything between, evenly by magnitude.
+    /// Any length between, evenly by magnitude.
     Anything(f64, f64),
     /// Deadlines, all of one length.
     Timers(f64),
@@ -40,7 +40,7 @@ fn magnitude(least: f64, most: f64) -> impl Strategy<Value = f64> {
 
 fn stretch() -> impl Strategy<Value = Stretch> {
     let any = || magnitude(0.5, 20_000.0);
-    // Just about what a park costs is where a wrong guess costs most.
+    // A wrong guess costs most near the cost of a park.
     let near = || 35.0..70.0;
     prop_oneof![
         any().prop_map(Stretch::Exponential),
@@ -84,18 +84,18 @@ fn chances() -> impl Strategy<Value = Vec<f64>> {
     vec(0.0..1.0_f64, 20..400)
 }
 
-/// Stretches of random kinds and lengths, one after another.
+/// Series of random kinds and lengths, one after another.
 fn trace(stretch: impl Strategy<Value = Stretch>) -> impl Strategy<Value = Vec<Event>> {
     let one = (stretch, chances()).prop_map(|(stretch, chances)| stretch.events(&chances));
     vec(one, 1..10).prop_map(|stretches| stretches.concat())
 }
 
-/// 1 ms for each minute, begun ones included.
+/// The allowance: 1 ms for each minute that was begun.
 fn slack(bill: &Bill) -> Duration {
     Duration::from_millis(1) * (bill.elapsed.as_secs() / 60 + 1) as u32
 }
 
-/// What the bucket gives in this time, and what was saved.
+/// The failed spins allowed: the bucket's share of this time, and what was saved.
 fn allowed_failures(bill: &Bill) -> Duration {
     (bill.elapsed + budget::FILL).mul_f64(SHARE) + bill.saved + Duration::from_nanos(1)
 }
@@ -133,7 +133,7 @@ proptest! {
     }
 }
 
-/// Knows the policy, and ends each wait when that hurts most.
+/// An adversary that knows the policy, and ends each wait when that costs most.
 struct Adversary {
     policy: Learned,
     bill: Bill,
@@ -166,8 +166,8 @@ impl Adversary {
     }
 }
 
-/// No policy with a budget can keep the factor against who knows it (see `learned.rs`). What holds
-/// even then: the budget, and at most a park for each refusal beyond the factor.
+/// No policy with a budget can keep the factor against this adversary (see `learned.rs`). Even then
+/// the budget holds, and each refusal costs at most one park beyond the factor.
 #[test]
 fn whoever_knows_the_policy_cannot_break_the_budget() {
     let mut adversary = Adversary {

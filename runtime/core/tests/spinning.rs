@@ -1,5 +1,5 @@
-//! Spinning before parking, through the executor: who wakes a spinning owner makes no system call,
-//! and what came of it is counted.
+//! Spinning before parking, through the executor: waking a spinning owner needs no system call, and
+//! the statistics are right.
 
 mod mock_guest;
 
@@ -16,8 +16,8 @@ use std::time::Duration;
 /// Far longer than any test takes: the owner never parks.
 const ENDLESS: Duration = Duration::from_secs(3600);
 
-/// A VM whose first process waits `rounds` times in the queue that it hands out; the count goes up
-/// with each wake.
+/// Starts a VM whose first process waits `rounds` times in the queue that it passes to the test.
+/// The count goes up with each wake.
 fn listener(rounds: u64, prepare: fn(&Vm)) -> (Running, WaitQueueId, Arc<AtomicU64>) {
     let (hand_out, handed_out) = channel();
     let received = Arc::new(AtomicU64::new(0));
@@ -40,7 +40,7 @@ fn spin_without_end(vm: &Vm) {
     vm.parameters.busy_loop_for.set(ENDLESS);
 }
 
-/// Sleeps `count` times for `length`; how that went.
+/// Sleeps `count` times for `length`. Returns the statistics.
 fn sleep_often(count: u32, length: Duration, prepare: fn(&Vm)) -> (Tally, u64) {
     let (hand_out, handed_out) = channel();
     let finished = run_with(prepare, move |main| {
@@ -56,7 +56,7 @@ fn sleep_often(count: u32, length: Duration, prepare: fn(&Vm)) -> (Tally, u64) {
     (tally, finished.vm.counters.idle_waits.get())
 }
 
-/// Guards also against a notification that was taken back between the look for a deadlock and the
+/// Guards also against a notification that was taken back between the check for a deadlock and the
 /// spin.
 #[test]
 fn an_owner_that_spins_hears_every_wake_without_ever_parking() {
@@ -109,7 +109,7 @@ fn no_wake_is_lost_where_spinning_and_parking_alternate() {
 fn a_spin_ends_when_something_is_due() {
     let (tally, parks) = sleep_often(20, Duration::from_micros(300), spin_without_end);
     assert_eq!(tally.accuracy.true_positives, 0);
-    // On a machine so busy that a deadline passes before the wait there is no spin, but a look in
+    // On a busy machine a deadline may pass before the wait. Then there is no spin, but a poll of
     // the poller, or not even that.
     let spins = tally.accuracy.false_positives;
     assert!(
@@ -125,7 +125,7 @@ fn a_spin_for_nothing_is_followed_by_a_park_for_the_rest() {
         vm.parameters.set_spin(PolicyName::Ema);
         vm.parameters.busy_loop_for.set(Duration::from_micros(100));
     };
-    // The deadline may be past when a busy machine lets the spin end: then again, with more time.
+    // On a busy machine the deadline may be past when the spin ends: then again, with more time.
     let mut length = Duration::from_millis(500);
     loop {
         let (tally, parks) = sleep_often(1, length, brief_spins);

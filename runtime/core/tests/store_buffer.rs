@@ -1,22 +1,26 @@
-//! Explores the fence-free VM lock on a machine with store buffers: all interleavings of a native
-//! thread that leaves and enters, and of a watchdog that takes the VM from it, step by step as in
-//! `baton_sys::gate` and `vm/lock/enter.rs`.
+//! Explores the fence-free VM lock on a machine with store buffers. It covers all interleavings of
+//! a native thread that leaves and enters, and of a watchdog that takes the VM from it, step by
+//! step as in `baton_sys::gate` and `vm/lock/enter.rs`.
 //!
-//! Each plain store waits in the thread's own buffer, and becomes visible to the other thread at
-//! any later moment; the thread itself reads its newest store. Read-modify-write operations and the
+//! Each plain store waits in the thread's own buffer. It becomes visible to the other thread at any
+//! later moment; the thread itself reads its newest store. Read-modify-write operations and the
 //! mutex empty the buffer first. `membarrier` empties the *other* thread's buffer at any moment
-//! between its call and its return. Two machines:
+//! between its call and its return. There are two machines:
 //!
 //! - *in order* (x86-TSO: Owens, Sarkar, Sewell, "A better x86 memory model", 2009): the buffer is
 //!   a queue;
 //! - *out of order*: stores to different places may overtake each other, but a release store
 //!   overtakes nothing.
 //!
-//! What is proven for each machine: never are both threads inside; whoever is inside sees the last
-//! write to the guest's state; whoever has the VM while the thread is in a call knows what that
-//! call is about, from when it does it; and wherever the two get to, the thread can finish all its
-//! rounds. The model must fail when one of the protocol's parts is left out, or it would prove
-//! nothing: the membarrier, either check of `REVOKED`, or the release of the store that leaves.
+//! The tests prove for each machine:
+//!
+//! - The two threads are never both inside.
+//! - A thread that is inside sees the last write to the guest's state.
+//! - While the thread acts in a call, a thread that has the VM knows the object of that call.
+//! - From every state, the thread can finish all its rounds.
+//!
+//! The model must fail when one part of the protocol is left out, or it would prove nothing: the
+//! membarrier, either check of `REVOKED`, or the release of the store that leaves.
 
 mod store_buffer_model;
 
@@ -72,8 +76,8 @@ fn without_the_check_of_revoked_both_get_inside() {
     assert_eq!(violation.what, Forbidden::BothInside);
 }
 
-/// A file is closed while another process reads it: whoever has the VM was told of the file that
-/// the reader's last call was about.
+/// A file is closed while another process reads it: the thread that has the VM knows the file of
+/// the reader's last call.
 #[test]
 fn without_the_check_after_the_note_a_call_is_made_that_nobody_knows_of() {
     let violation = violation_of(
@@ -86,10 +90,10 @@ fn without_the_check_after_the_note_a_call_is_made_that_nobody_knows_of() {
     assert_eq!(violation.what, Forbidden::UsedUnnoticed);
 }
 
-/// What the release is for: a gate that is seen odd says that the writes before it can be seen as
-/// well. The membarrier would do that too, so it has to be left out to see it, and with it all
-/// calls but one, for a second one could then be mistaken for the first; the compare-and-swap
-/// variant, which has no membarrier, rests on the release.
+/// The purpose of the release: if the gate is seen odd, the writes before it are visible as well.
+/// The membarrier has the same effect, so this test omits it. It also makes only one call, as
+/// without the membarrier a second call could be mistaken for the first. The compare-and-swap
+/// variant, which has no membarrier, needs the release.
 #[test]
 fn the_release_of_leave_shows_the_guest_state_to_the_new_owner() {
     let released = Protocol {
@@ -120,7 +124,7 @@ fn the_membarrier_shows_the_guest_state_to_the_new_owner_even_after_a_plain_leav
     );
 }
 
-/// How many states there are, none of them forbidden.
+/// The number of states; fails if one of them is forbidden.
 fn states_of(protocol: Protocol, forbidden: &[Forbidden]) -> usize {
     match explore(protocol, forbidden) {
         Ok(states) => {

@@ -1,5 +1,5 @@
-//! The bound on native threads: as many calls are out as there are threads, and the others come to
-//! their turn.
+//! The bound on native threads: as many calls are out as there are threads, and the others wait in
+//! order.
 
 mod mock_guest;
 
@@ -11,16 +11,16 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Calls that did not wait for their turn may take a few more threads.
+/// Calls that did not wait in the queue may take a few more threads.
 const MOST_ABOVE_THE_BOUND: usize = 5;
 
-/// Equals take turns only where the test says so.
+/// Equals switch only where the test says so.
 fn two_threads_without_slices(vm: &Vm) {
     vm.parameters.set_max_threads(2);
     vm.parameters.slice.set(Duration::from_secs(3600));
 }
 
-/// Calls of many processes at once, each released when all of the first `wanted` are out.
+/// Calls of many processes at once. Each ends when all of the first `wanted` are out.
 fn calls_at_once(processes: usize, wanted: usize, bound: usize) -> Arc<Vm> {
     let out = Arc::new(AtomicU64::new(0));
     let (releases, released): (Vec<Sender<()>>, Vec<Receiver<()>>) =
@@ -63,7 +63,7 @@ fn calls_at_once(processes: usize, wanted: usize, bound: usize) -> Arc<Vm> {
 #[test]
 fn as_many_calls_are_out_at_once_as_there_are_threads() {
     let vm = calls_at_once(40, 40, 40);
-    // The last one keeps nobody waiting.
+    // The last call keeps no process waiting.
     assert!(vm.counters.retakes.get() >= 39);
     assert_eq!(vm.counters.thread_bound_hits.get(), 0);
 }
@@ -75,7 +75,7 @@ fn calls_beyond_the_bound_of_threads_wait_and_are_counted() {
     assert!(vm.counters.threads_started.get() <= 3 + MOST_ABOVE_THE_BOUND as u64);
 }
 
-/// Two processes that are out in calls until these are ended.
+/// Starts two processes that are out in calls until the blocks end.
 fn two_calls(main: &Process) -> Result<(Vec<Block>, Vec<ProcessId>), Killed> {
     let (blocks, calls): (Vec<_>, Vec<_>) = (0..2).map(|_| Block::new()).unzip();
     let out = calls
@@ -102,7 +102,7 @@ fn those_who_wait_for_a_thread_come_to_it_in_order_though_their_calls_end_at_onc
         let first = brief(0);
         main.yield_until(|| main.vm.counters.thread_bound_hits.get() >= 1)?;
         blocks[0].end();
-        // Those who come when the first one has been called, but has not gone on yet, do not
+        // Processes that ask after the first one was woken, but before it continues, do not
         // overtake it.
         let late: Vec<_> = (1..20).map(brief).collect();
         main.spin_until(|| main.vm.sched(|sched| sched.foreign_count()) == 1)?;
@@ -138,7 +138,8 @@ fn who_was_called_and_found_no_thread_keeps_its_place() {
             })
         });
         main.yield_until(have_waited(2))?;
-        // Both are called, and before they look two others, who do not ask, take the threads.
+        // Both are woken. Before they recheck, two other processes, which need not ask, take the
+        // threads.
         blocks[..2].iter().for_each(Block::end);
         main.spin_until(are_out(0))?;
         for called in [one, two] {
@@ -149,7 +150,7 @@ fn who_was_called_and_found_no_thread_keeps_its_place() {
         let resume = |pid| main.vm.with_sched(|sched| sched.resume(pid));
         let _ = resume(one);
         main.yield_until(have_waited(3))?;
-        // The second one looks before the first one, who is called again.
+        // The second one rechecks before the first one, which is woken again.
         let _ = resume(two);
         blocks[2].end();
         main.spin_until(are_out(1))?;

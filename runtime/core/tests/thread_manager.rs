@@ -1,4 +1,4 @@
-//! What embedders in Rust have beyond what the guest offers: premade stacks, slices of a process's
+//! Features for embedders in Rust beyond those of the guest: reserved stacks, slices of a process's
 //! own, due times, wakers.
 
 mod mock_guest;
@@ -44,16 +44,16 @@ fn reserved_stacks_are_used_and_come_back() {
     });
 }
 
-/// Who runs of two that take turns.
+/// Which of two processes runs.
 #[derive(Default)]
 struct Runner {
     who: AtomicU64,
-    /// Both of them, by their numbers.
+    /// Both ids, by number.
     ids: OnceLock<[ProcessId; 2]>,
 }
 
-/// Computes, and tells after each run of the other one for how long that has run altogether, by its
-/// account, until it is told to stop.
+/// Computes until it is stopped. After each run of the other process, it reports how long that
+/// process has run in all, by its account.
 fn tell_runs_of_other(
     process: &Process,
     me: u64,
@@ -73,8 +73,8 @@ fn tell_runs_of_other(
     }
 }
 
-/// A loaded machine makes runs longer, never shorter, as far as the accounts go: who is stopped
-/// before it looks at the clock would measure less.
+/// A loaded machine makes runs longer in the accounts, never shorter. A process that is stopped
+/// before it reads the clock would measure less.
 #[test]
 fn a_process_may_have_slices_of_its_own() {
     const STOPPED: u64 = 3;
@@ -119,13 +119,13 @@ fn a_process_may_have_slices_of_its_own() {
     );
 }
 
-/// Computes for so long, by its account.
+/// Computes for this long, by its account.
 fn compute(process: &Process, time: Duration) -> Life {
     let begin = process.vm.running_time(process.id);
     process.spin_until(|| process.vm.running_time(process.id) - begin >= time)
 }
 
-/// However short: nobody else is charged for it.
+/// Even a short time is not charged to another process.
 #[test]
 fn what_is_computed_between_two_sleeps_is_charged_to_who_sleeps() {
     run(|main| {
@@ -154,8 +154,9 @@ fn what_is_computed_between_two_sleeps_is_charged_to_who_sleeps() {
     });
 }
 
-/// Switches go a longer way while anyone has a slice of its own. A machine that stands still ends
-/// any slice: the account of the process shows that, and only the other slices are judged.
+/// Switches take the slow path while any process has slices of its own length. A machine that
+/// stands still ends any slice. The account of the process shows that, and only the other slices
+/// are checked.
 #[test]
 fn who_gave_way_has_a_whole_slice_then() {
     const SLICE: Duration = Duration::from_millis(100);
@@ -368,8 +369,8 @@ fn time_and_stack_are_accounted_to_each_process() {
                 .with_sched(|sched| sched.semaphore_signal(semaphore, 1));
             main.join(idle)?;
             accounts.push([busy, idle].map(|pid| main.vm.running_time(pid)));
-            // It is the clock's time: the system may have stopped the thread just when the idle one
-            // was on it.
+            // It is running time: the system may have stopped the thread just while the idle
+            // process was on it.
             if accounts
                 .last()
                 .is_some_and(|[of_busy, of_idle]| of_busy > of_idle)

@@ -1,5 +1,4 @@
-//! What processes wait for, through the executor: who waits is switched away from, and comes back
-//! with what it waited for.
+//! Waits through the executor: a waiting process is switched away, and continues with the result.
 
 mod mock_guest;
 
@@ -37,7 +36,7 @@ fn receive(process: &Process, channel: ChannelId) -> Result<Wake, Killed> {
     process.block_on(|sched| sched.channel_receive(channel, Deadline::Never))
 }
 
-/// Slices so short that everything is interrupted everywhere.
+/// Slices so short that processes are interrupted everywhere.
 fn tiny_slices(vm: &Vm) {
     vm.parameters.slice.set(Duration::from_micros(1));
 }

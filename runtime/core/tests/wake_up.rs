@@ -1,5 +1,5 @@
-//! When the owner calls the monitor. One test a program: the monitor serves all VMs of a program,
-//! and its wake-ups are counted.
+//! Wake-ups of the monitor by the owner. One test per program: the monitor serves all VMs of a
+//! program, and its wake-ups are counted.
 
 mod mock_guest;
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often the monitor's thread has gone to sleep; nothing before it has come to its name.
+/// How often the monitor's thread has gone to sleep; `None` until the thread has its name.
 fn sleeps_of_monitor() -> Option<u64> {
     let tasks = std::fs::read_dir("/proc/self/task").expect("the system lists threads");
     let is_monitor = |status: &String| status.contains("baton-monitor");
@@ -24,9 +24,9 @@ fn sleeps_of_monitor() -> Option<u64> {
     count?.trim().parse().ok()
 }
 
-/// A process that a timer wakes, and that soon waits for the next one, is nothing for the monitor
-/// to look at. It once was woken each time, and ticked for a while: a timer of a kilohertz cost as
-/// much for the monitor as for the process.
+/// A process that a timer wakes, and that soon waits for the next one, does not need the monitor.
+/// Once the monitor was woken each time and ticked for a while: a timer of 1 kHz cost as much for
+/// the monitor as for the process.
 #[test]
 fn timers_do_not_wake_the_monitor_and_what_outlasts_a_moment_does() {
     run(|main| {
@@ -43,8 +43,8 @@ fn timers_do_not_wake_the_monitor_and_what_outlasts_a_moment_does() {
     });
 }
 
-/// On a machine under load a process may last longer than a moment, and then the monitor ticks; but
-/// not always. It once did always.
+/// On a loaded machine a process may run for longer than a moment, and then the monitor ticks. But
+/// not always; before the fix it always did.
 fn await_timers_without_a_wake_up(main: &Process) -> Life {
     const TRIALS: u32 = 2000;
     for _ in 0..TRIALS {
@@ -57,7 +57,7 @@ fn await_timers_without_a_wake_up(main: &Process) -> Life {
     panic!("the monitor woke up during each of {TRIALS} timers");
 }
 
-/// The monitor sleeps; a process computes beyond the time at which a more urgent one is due.
+/// The monitor sleeps; a process computes beyond the deadline of a more urgent one.
 fn outlast_a_deadline(main: &Process) -> Life {
     let urgent = SpawnOptions {
         priority: Priority::new(70).expect("a level of the scale"),

@@ -1,5 +1,5 @@
-//! Who is woken by an operation, a signal handler or a foreign thread runs when the rules say: see
-//! `waking_matrix`. In virtual time: `waking_in_virtual_time.rs`.
+//! A process that is woken by an operation, a signal handler or a foreign thread runs when the
+//! rules say: see `waking_matrix`. In virtual time: `waking_in_virtual_time.rs`.
 
 mod mock_guest;
 mod waking_matrix;

@@ -1,13 +1,13 @@
-//! Who is woken by an operation runs when the rules say in simulated runs too: see `waking_matrix`.
-//! In real time: `waking.rs`. The clock of such a run is the whole program's, so this is the only
-//! test of its program.
+//! A process that is woken by an operation runs when the rules say in simulated runs, too: see
+//! `waking_matrix`. In real time: `waking.rs`. The virtual clock is the whole program's, so this is
+//! the only test of its program.
 
 mod mock_guest;
 mod waking_matrix;
 
 use waking_matrix::{Interrupt, all_run_when_they_must_in};
 
-/// Nothing in a simulated run comes from outside, so nobody interrupts.
+/// No event comes from outside of a simulated run, so the other interrupts do not apply.
 #[test]
 fn who_is_woken_by_an_operation_runs_when_the_rules_say_whatever_the_seed() {
     for seed in 1..=20 {

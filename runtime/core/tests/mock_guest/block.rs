@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-/// A foreign call that lasts until it is released by another thread or process.
+/// A foreign call that lasts until another thread or process ends it.
 pub(crate) struct Block {
     began: Arc<AtomicBool>,
     release: Sender<()>,
 }
 
 impl Block {
-    /// A call to be made by one process, and the handle by which others end it.
+    /// A call to be made by one process, and the handle that ends it.
     pub(crate) fn new() -> (Block, impl FnOnce() + Send) {
         let (release, released) = channel();
         let began = Arc::new(AtomicBool::new(false));

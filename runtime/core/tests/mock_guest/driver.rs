@@ -10,10 +10,10 @@ use std::sync::{Arc, Once};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What no test needs on any machine: a test that takes longer hangs.
+/// No test needs this long on any machine: a test that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// A VM whose processes run, on native threads of its own.
+/// A VM that runs, on its own native threads.
 pub(crate) struct Running {
     pub(crate) vm: Arc<Vm>,
     pub(crate) mock: Arc<Mock>,
@@ -32,8 +32,8 @@ pub(crate) fn run(main: impl FnOnce(&Process) -> Life + Send + 'static) -> Finis
     run_with(|_| {}, main)
 }
 
-/// As [`run_with`], but `body` is run by an unbound process, while the first one waits for it. Home
-/// is free for others.
+/// As [`run_with`], but an unbound process runs `body` while the first one waits for it. So home is
+/// free for others.
 pub(crate) fn run_unbound(
     configure: impl FnOnce(&Vm),
     body: impl FnOnce(&Process) -> Life + Send + 'static,
@@ -52,7 +52,7 @@ pub(crate) fn run_with(
     start(configure, main).finish()
 }
 
-/// A VM that is ready to run, and the user data of its first process.
+/// Creates a VM that is ready to run. Returns the user data of its first process, too.
 fn make(
     configure: impl FnOnce(&Vm),
     main: impl FnOnce(&Process) -> Life + Send + 'static,
@@ -81,7 +81,7 @@ pub(crate) fn run_here(
     Finished { vm, mock }
 }
 
-/// Starts a VM, for a test that does something beside it.
+/// Starts a VM, for a test that does something meanwhile.
 pub(crate) fn start(
     configure: impl FnOnce(&Vm),
     main: impl FnOnce(&Process) -> Life + Send + 'static,
@@ -102,7 +102,7 @@ pub(crate) fn start(
 }
 
 fn live_at_home(vm: &Arc<Vm>, user_data: usize) {
-    // Nobody else knows this VM yet, so that its mutex need not be held.
+    // No other thread knows this VM yet, so its mutex need not be held.
     gate::here().own();
     let options = SpawnOptions {
         pin: Some(HOME),
@@ -165,8 +165,8 @@ fn prepare_program() {
     });
 }
 
-/// What an interpreter's handler does: nothing outside the VM, else it has the next instruction
-/// look.
+/// Like an interpreter's handler: does nothing outside the VM; inside, it makes the next
+/// instruction check the gate.
 extern "C" fn preempt() {
     let here = gate::here();
     if here.value() & 1 == 0 {

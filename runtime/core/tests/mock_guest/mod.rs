@@ -1,6 +1,6 @@
-//! A guest without a language: its processes run closures. It owes to the runtime what an
-//! interpreter does, and checks what the runtime owes to it: one owner at a time, and each switch
-//! told in order.
+//! A guest without a language: its processes run closures. It implements all that the runtime
+//! expects of an interpreter, and checks the runtime: there is one owner at a time, and each switch
+//! is reported in order.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(unused_imports, reason = "as above")]
@@ -27,20 +27,22 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-/// What a process does.
+/// The function of a process.
 pub(crate) type Body = Box<dyn FnOnce(&Process) -> Life + Send>;
 
-/// What is called when nothing can run any more.
+/// The function that is called when no process can ever run again.
 pub(crate) type OnDeadlock = Box<dyn FnMut(&Arc<Vm>) -> Option<Duration> + Send>;
 
-/// A scheduler: is given the user data of the process that was left, and of the one suggested.
+/// A scheduler hook. Its arguments are the user data of the process that was left, and of the one
+/// suggested.
 pub(crate) type OnChoose =
     Box<dyn FnMut(&Arc<Vm>, Option<usize>, usize) -> Option<ProcessId> + Send>;
 
-/// Is given the words of the process that was left, and of the one that will go on.
+/// A switch hook. Its arguments are the user data of the process that was left, and of the next
+/// one.
 pub(crate) type OnSwitching = Box<dyn FnMut(&Arc<Vm>, Option<usize>, Option<usize>) + Send>;
 
-/// What the guest says of a process's foreign calls.
+/// The guest's policy for a process's foreign calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
     /// They may be retaken, and the process may continue anywhere.
@@ -62,19 +64,19 @@ pub(crate) struct Mock {
     vm: OnceLock<Weak<Vm>>,
     /// By user data. Held for a few instructions, never across a wait.
     records: Mutex<Vec<Record>>,
-    /// Word of the process that runs plus one, 0 for the executor; the owner's.
+    /// The user data of the running process plus one, 0 for the executor. The owner's.
     running: AtomicUsize,
-    /// Touched by every process that is inside, as a guest's heap is.
+    /// Used by every process that is inside, like a guest's heap.
     heap: OwnerCell<u64>,
-    /// What `heap` must hold.
+    /// The right value of `heap`.
     touches: AtomicU64,
-    /// How often nothing could run.
+    /// How often no process could ever run again.
     pub(crate) deadlocks: AtomicU64,
     /// Exclusive calls that were warned about.
     pub(crate) warnings: AtomicU64,
-    /// How often the work of signal handlers was asked for.
+    /// How often signal handlers requested work.
     pub(crate) signals: AtomicU64,
-    /// How often a process was asked for a safepoint.
+    /// How often a process got a request for a safepoint.
     pub(crate) requests: AtomicU64,
     on_deadlock: Mutex<Option<OnDeadlock>>,
     on_scheduler_hook: Mutex<Option<OnChoose>>,
@@ -102,7 +104,7 @@ impl Mock {
         })
     }
 
-    /// A record for a process that will run `body`; its user data.
+    /// Adds a process that will run `body`. Returns its user data.
     pub(crate) fn add(&self, body: impl FnOnce(&Process) -> Life + Send + 'static) -> usize {
         let mut records = self.records();
         records.push(Record {
@@ -116,7 +118,7 @@ impl Mock {
         self.records()[user_data].policy = policy;
     }
 
-    /// Sets what to do when nothing can run any more.
+    /// Sets what to do when no process can ever run again.
     pub(crate) fn on_deadlock(&self, mut action: impl FnMut(&Arc<Vm>) + Send + 'static) {
         self.on_deadlock_for_now(move |vm| {
             action(vm);
@@ -124,7 +126,7 @@ impl Mock {
         });
     }
 
-    /// The same, and says when to be told again.
+    /// As [`Mock::on_deadlock`]; the action returns when the report is due again.
     pub(crate) fn on_deadlock_for_now(
         &self,
         action: impl FnMut(&Arc<Vm>) -> Option<Duration> + Send + 'static,
@@ -133,7 +135,7 @@ impl Mock {
         *place = Some(Box::new(action));
     }
 
-    /// Sets who chooses the next process.
+    /// Sets the scheduler hook.
     pub(crate) fn on_scheduler_hook(
         &self,
         action: impl FnMut(&Arc<Vm>, Option<usize>, usize) -> Option<ProcessId> + Send + 'static,
@@ -142,7 +144,7 @@ impl Mock {
         *place = Some(Box::new(action));
     }
 
-    /// Sets what to do at switches of hooked processes.
+    /// Sets the switch hook.
     pub(crate) fn on_switch_hook(
         &self,
         action: impl FnMut(&Arc<Vm>, Option<usize>, Option<usize>) + Send + 'static,
@@ -157,7 +159,8 @@ impl Mock {
         self.touches.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// No two threads were ever inside at once, or an update would be missing. Inside the VM.
+    /// Checks that no two threads were ever inside at once: an update would be missing. Inside the
+    /// VM.
     pub(crate) fn check_heap(&self) {
         let heap = self.heap.with(|heap| *heap);
         assert_eq!(heap, self.touches.load(Ordering::Relaxed));
@@ -175,8 +178,8 @@ impl Mock {
     fn note_switch(&self, from: Option<usize>, to: Option<usize>) {
         let from = from.map_or(0, |user_data| user_data + 1);
         let to = to.map_or(0, |user_data| user_data + 1);
-        // Relaxed: the owner's alone; the VM lock orders one owner's accesses before the next
-        // one's.
+        // Relaxed: only the owner writes it; the VM lock orders one owner's accesses before the
+        // next one's.
         let before = self.running.swap(to, Ordering::Relaxed);
         if before != from {
             give_up(&format!(
@@ -191,7 +194,7 @@ impl Guest for MockGuest {
         let body = self.0.records()[user_data].body.take();
         let process = Process::new(self.0.vm(), Arc::clone(&self.0), id, user_data);
         let body = body.expect("a process runs once");
-        // A killed process ends without a word.
+        // A killed process ends without a message.
         let ended = catch_unwind(AssertUnwindSafe(|| drop(body(&process))));
         if ended.is_err() {
             give_up("a process has panicked");
@@ -203,7 +206,7 @@ impl Guest for MockGuest {
     }
 
     fn arrived(&self, user_data: usize) {
-        // Nothing is kept per thread; a process that is on its way is in no other.
+        // There is no state per thread to exchange.
         assert!(user_data < self.0.records().len());
     }
 
@@ -259,7 +262,7 @@ impl Guest for MockGuest {
     }
 }
 
-/// Says why on the real stderr, which the test harness does not capture, and ends all tests.
+/// Prints `why` on the real stderr, which the test harness does not capture, and ends all tests.
 pub(crate) fn give_up(why: &str) -> ! {
     let _ = writeln!(std::io::stderr(), "mock guest: {why}");
     std::process::abort();

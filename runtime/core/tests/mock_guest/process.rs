@@ -1,5 +1,5 @@
-//! What a process of the mock guest can do: the runtime's operations, with kills raised where an
-//! interpreter raises them.
+//! A process of the mock guest: the runtime's operations, with kills raised where an interpreter
+//! raises them.
 
 use super::{Mock, Policy};
 use baton_core::sched::{Attempt, Deadline, ProcessId, Scheduler, SpawnOptions, Wake, WakeReason};
@@ -13,10 +13,10 @@ use std::thread::ThreadId;
 #[derive(Debug)]
 pub(crate) struct Killed;
 
-/// How a body ends.
+/// The result of a body.
 pub(crate) type Life = Result<(), Killed>;
 
-/// A running process, as its body sees itself.
+/// A running process, for its body.
 pub(crate) struct Process {
     pub(crate) vm: Arc<Vm>,
     pub(crate) mock: Arc<Mock>,
@@ -34,12 +34,12 @@ impl Process {
         }
     }
 
-    /// A new process with the usual options.
+    /// Spawns a process with the default options.
     pub(crate) fn spawn(&self, body: impl FnOnce(&Process) -> Life + Send + 'static) -> ProcessId {
         self.spawn_with(SpawnOptions::default(), body)
     }
 
-    /// A new process.
+    /// Spawns a process.
     pub(crate) fn spawn_with(
         &self,
         options: SpawnOptions,
@@ -48,7 +48,7 @@ impl Process {
         self.make(options, Spawned::Now, body)
     }
 
-    /// A new process that a timer will fire.
+    /// Spawns a process that a timer will fire.
     pub(crate) fn prepare(
         &self,
         options: SpawnOptions,
@@ -72,8 +72,8 @@ impl Process {
         spawned.expect("there is room for the tests' processes")
     }
 
-    /// What an interpreter does at an instruction: looks at its gate, and gives way if it is asked
-    /// to.
+    /// Like an instruction of an interpreter: checks the gate, and reaches a safepoint if
+    /// requested.
     pub(crate) fn checkpoint(&self) -> Life {
         self.mock.touch();
         if gate::here().slow() & gate::ATTENTION != 0 {
@@ -103,7 +103,7 @@ impl Process {
         self.checkpoint()
     }
 
-    /// Waits for what the scheduler is asked for.
+    /// Runs an operation that may wait.
     pub(crate) fn block_on(
         &self,
         f: impl FnOnce(&mut Scheduler<Context>) -> Attempt,
@@ -115,7 +115,7 @@ impl Process {
         Ok(wake)
     }
 
-    /// Waits for what must come.
+    /// Runs an operation that must succeed.
     pub(crate) fn wait(
         &self,
         f: impl FnOnce(&mut Scheduler<Context>) -> Attempt,
@@ -150,7 +150,7 @@ impl Process {
         self.foreign_as(Policy::Retake, f)
     }
 
-    /// A foreign call. A process that was pinned by it stays so until [`Process::unpin`].
+    /// A foreign call. If it pins the process, the process stays pinned until [`Process::unpin`].
     pub(crate) fn foreign_as<R>(&self, policy: Policy, f: impl FnOnce() -> R) -> Result<R, Killed> {
         self.mock.set_policy(self.user_data, policy);
         self.mock.touch();
@@ -159,7 +159,7 @@ impl Process {
         Ok(result)
     }
 
-    /// A foreign call of a function that does something more inside the VM before it returns.
+    /// A foreign call of a function that does something inside the VM before it returns.
     pub(crate) fn foreign_function<R>(
         &self,
         f: impl FnOnce() -> R,
@@ -172,7 +172,7 @@ impl Process {
         self.checkpoint()
     }
 
-    /// A foreign call that is made on another native thread, if it can be.
+    /// A foreign call that is made on another native thread if possible.
     pub(crate) fn foreign_elsewhere<R>(
         &self,
         f: impl FnOnce() -> R,
@@ -191,7 +191,7 @@ impl Process {
         Ok((result, offloaded))
     }
 
-    /// The last foreign frame has returned.
+    /// Notes that the last foreign frame has returned.
     pub(crate) fn unpin(&self) {
         self.vm.sched(|sched| sched.set_pinned(self.id, None));
     }
@@ -202,8 +202,8 @@ impl Process {
     }
 }
 
-/// The native thread that runs the caller now. Not inlined: a process may be on another one after
-/// each wait, so that nothing about the thread may be kept across one.
+/// The native thread of the caller. Not inlined: a process may be on another thread after each
+/// wait, so the result must not be kept across one.
 #[inline(never)]
 pub(crate) fn native_thread() -> ThreadId {
     std::thread::current().id()

@@ -1,15 +1,15 @@
-//! For how long the machine has kept threads from a processor: tests take that out of the times
-//! that they judge.
+//! How long the machine has kept threads from a processor. Tests subtract that from the times that
+//! they check.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where the system tells of the calling thread.
+/// The system's directory for the calling thread.
 pub(crate) fn this_thread() -> &'static Path {
     Path::new("/proc/thread-self")
 }
 
-/// Where the system tells of the thread with this name; `None` if there is none.
+/// The system's directory for the thread with this name; `None` if there is none.
 pub(crate) fn thread_named(name: &str) -> Option<PathBuf> {
     let tasks = std::fs::read_dir("/proc/self/task").expect("the system lists threads");
     let mut directories = tasks.flatten().map(|task| task.path());
@@ -18,7 +18,7 @@ pub(crate) fn thread_named(name: &str) -> Option<PathBuf> {
     })
 }
 
-/// What a thread has had of its processors.
+/// A thread's times.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ThreadTimes {
     /// Its time on a processor.

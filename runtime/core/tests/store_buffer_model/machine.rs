@@ -1,7 +1,7 @@
-//! Memory, and the store buffer of the one thread that stores plainly.
+//! Memory, and the store buffer of the thread that makes plain stores.
 //!
-//! The watchdog's stores are read-modify-write operations, or stand before the unlocking of a
-//! mutex; so it needs no buffer.
+//! The watchdog's stores are read-modify-write operations, or come before the unlock of a mutex. So
+//! it needs no buffer.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ pub(super) enum Place {
     Revoked,
     /// The guest's state.
     Guest,
-    /// The last call that has noted what it is about.
+    /// The last call whose object is noted.
     Note,
 }
 
@@ -23,11 +23,11 @@ pub(super) enum Place {
 struct Pending {
     place: Place,
     value: u8,
-    /// It becomes visible after all that were made before it.
+    /// It becomes visible after all earlier stores.
     release: bool,
 }
 
-/// Memory, and what is on the way to it.
+/// Memory, and the stores that are not visible yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Memory {
     values: [u8; 4],
@@ -44,12 +44,12 @@ impl Memory {
         memory
     }
 
-    /// What everybody but the thread sees.
+    /// What all other threads read.
     pub(super) fn visible(&self, place: Place) -> u8 {
         self.values[place as usize]
     }
 
-    /// What the thread itself sees: its newest store, or memory.
+    /// What the thread itself reads: its newest store, or memory.
     pub(super) fn seen_by_thread(&self, place: Place) -> u8 {
         let newest = self
             .buffer
@@ -59,7 +59,7 @@ impl Memory {
         newest.map_or(self.visible(place), |pending| pending.value)
     }
 
-    /// The thread stores; nobody else sees it yet.
+    /// Stores a value for the thread; other threads do not see it yet.
     pub(super) fn store(&mut self, place: Place, value: u8, release: bool) {
         self.buffer.push_back(Pending {
             place,
@@ -68,12 +68,12 @@ impl Memory {
         });
     }
 
-    /// A locked operation: visible at once. The thread's own ones come after [`Memory::drain`].
+    /// A locked operation, visible at once. The thread's own ones come after [`Memory::drain`].
     pub(super) fn write(&mut self, place: Place, value: u8) {
         self.values[place as usize] = value;
     }
 
-    /// All stores of the thread become visible, in order.
+    /// Makes all stores of the thread visible, in order.
     pub(super) fn drain(&mut self) {
         while let Some(pending) = self.buffer.pop_front() {
             self.write(pending.place, pending.value);
@@ -84,7 +84,7 @@ impl Memory {
         self.buffer.is_empty()
     }
 
-    /// The memories in which one more of the thread's stores has become visible, and where it went.
+    /// The memories in which one more of the thread's stores has become visible, with its place.
     pub(super) fn after_one_store(&self, in_order: bool) -> Vec<(Place, Memory)> {
         let candidates = if in_order {
             self.buffer.len().min(1)

@@ -7,17 +7,17 @@ use std::collections::HashMap;
 use std::fmt;
 use threads::{State, Step};
 
-/// Which parts of the protocol are there, on which machine.
+/// The machine, and the parts of the protocol that are present.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Protocol {
-    /// Taking runs `membarrier` between its store and its load.
+    /// A take runs `membarrier` between its store and its load.
     pub(crate) membarrier: bool,
-    /// Entering reads `slow` and goes the cold path if it is revoked.
+    /// An enter reads `slow`, and takes the slow path if the VM is revoked.
     pub(crate) checks_revoked: bool,
-    /// Having noted what its call is about, the thread reads `slow`, and goes the cold path if it
-    /// is revoked.
+    /// After the thread has noted the object of its call, it reads `slow`, and takes the slow path
+    /// if the VM is revoked.
     pub(crate) checks_noted: bool,
-    /// Leaving stores the gate with release.
+    /// A leave stores the gate with release.
     pub(crate) leave_is_release: bool,
     /// Plain stores become visible in the order in which they were made.
     pub(crate) stores_in_order: bool,
@@ -28,20 +28,20 @@ pub(crate) struct Protocol {
 /// What must not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Forbidden {
-    /// Two owners. What they would do after that is not explored.
+    /// Two owners. What follows is not explored.
     BothInside,
     /// The new owner does not see the last write to the guest's state.
     HeirSeesOldState,
-    /// The thread does not.
+    /// The thread does not see the last write to the guest's state.
     ThreadSeesOldState,
-    /// The thread does what its call is about while somebody else has the VM who was not told of
-    /// it.
+    /// The thread uses the object of its call while another thread has the VM and does not know the
+    /// object.
     UsedUnnoticed,
-    /// No way leads from here to the end of the thread's rounds.
+    /// From here the thread can never finish its rounds.
     Stuck,
 }
 
-/// All that must not happen.
+/// All forbidden states.
 pub(crate) const EVERYTHING: &[Forbidden] = &[
     Forbidden::BothInside,
     Forbidden::HeirSeesOldState,
@@ -50,7 +50,7 @@ pub(crate) const EVERYTHING: &[Forbidden] = &[
     Forbidden::Stuck,
 ];
 
-/// What happened although it must not, and the shortest way there.
+/// A forbidden state, and the shortest way to it.
 #[derive(Debug)]
 pub(crate) struct Violation {
     pub(crate) what: Forbidden,
@@ -78,7 +78,8 @@ struct Explored {
     predecessors: Vec<Vec<usize>>,
 }
 
-/// Explores every interleaving. The number of states, or the shortest way to what is forbidden.
+/// Explores every interleaving. Returns the number of states, or the shortest way to a forbidden
+/// one.
 pub(crate) fn explore(protocol: Protocol, forbidden: &[Forbidden]) -> Result<usize, Violation> {
     let mut explored = Explored::default();
     explored.add(State::first(), None);
@@ -132,7 +133,7 @@ impl Explored {
         Violation { what, trace }
     }
 
-    /// A state from which no way leads to the end of all the thread's rounds.
+    /// A state from which the thread can never finish all its rounds.
     fn first_that_cannot_finish(&self) -> Option<usize> {
         let mut can_finish: Vec<bool> = self.states.iter().map(State::is_finished).collect();
         let mut to_visit: Vec<usize> = (0..can_finish.len())

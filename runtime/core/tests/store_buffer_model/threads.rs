@@ -4,22 +4,22 @@ use super::machine::{Memory, Place};
 use super::{Forbidden, Protocol};
 use std::fmt;
 
-/// Looks of the watchdog at the gate.
+/// How often the watchdog reads the gate.
 const LOOKS: u8 = 3;
 
-/// Where the thread stands: `GateWords::{leave, begin_enter, own, disown}`, `Vm::enter_cold`, and a
-/// guest's note of what its call is about (`baton_gate_is_revoked`).
+/// The position of the thread: `GateWords::{leave, begin_enter, own, disown}`, `Vm::enter_cold`,
+/// and the guest's note of its call's object (`baton_gate_is_revoked`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Thread {
     /// Inside, before it reads and writes the guest's state.
     Inside,
     /// Inside, about to leave.
     Leaving,
-    /// In a foreign call, before it notes what that is about.
+    /// In a foreign call, before it notes the call's object.
     Outside,
-    /// In a foreign call that has noted it.
+    /// In a foreign call, after the note.
     Noted,
-    /// Doing it.
+    /// Using the object.
     Using,
     /// The even gate is stored.
     Entering,
@@ -27,25 +27,25 @@ enum Thread {
     WantsMutex,
     /// It has the mutex.
     HasMutex,
-    /// The VM is somebody else's; it waits on its condition variable.
+    /// Another thread owns the VM; it waits on its condition variable.
     AwaitsGrant,
     /// All calls are made.
     Finished,
 }
 
-/// Where the watchdog, and the owner that it makes, stand: `Vm::retake` and
+/// The position of the watchdog, and of the owner that it makes: `Vm::retake` and
 /// `GateWords::take_fence_free`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Watchdog {
-    /// Between looks.
+    /// Between two reads of the gate.
     Idle,
     /// Has the mutex and this value of the gate, which is odd.
     HasSeen(u8),
     /// `REVOKED` is set.
     HasRevoked(u8),
-    /// The barrier was executed by the other processor.
+    /// The other processor has executed the barrier.
     BarrierIsDone(u8),
-    /// The VM was taken; the guest judges.
+    /// The VM was taken; the guest's retake policy is called.
     HasTaken,
     /// The new owner is inside, without the mutex.
     HeirInside,
@@ -53,14 +53,14 @@ enum Watchdog {
     HeirLeaves,
 }
 
-/// Whose the VM is, under the mutex.
+/// The owner of the VM, under the mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Owner {
     Thread,
     Heir,
 }
 
-/// Who has the mutex.
+/// The thread that has the mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Mutex {
     Free,
@@ -68,7 +68,7 @@ enum Mutex {
     OfWatchdog,
 }
 
-/// Everything.
+/// A state of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     memory: Memory,
@@ -78,17 +78,17 @@ pub(crate) struct State {
     mutex: Mutex,
     calls: u8,
     looks: u8,
-    /// How often the guest's state was written; what whoever is inside must read.
+    /// How often the guest's state was written; a thread inside must read this value.
     writes: u8,
-    /// What the last call that was taken had noted, as the watchdog saw it.
+    /// The note of the last retaken call, as the watchdog saw it.
     told: u8,
-    /// Whether the new owner has read an older state than the last one written; the same of the
+    /// Whether the new owner has read an older state than the last one written; and the same of the
     /// thread.
     heir_saw_old: bool,
     thread_saw_old: bool,
 }
 
-/// A step of one of the two, in words.
+/// A step of one of the two threads, in words.
 pub(crate) type Step = &'static str;
 
 impl State {
@@ -131,7 +131,7 @@ impl State {
         }
     }
 
-    /// The VM was taken from the thread, and others run.
+    /// Whether the VM was taken from the thread, and others run.
     fn is_taken(&self) -> bool {
         matches!(
             self.watchdog,
@@ -231,7 +231,7 @@ impl State {
         }
     }
 
-    /// The thread has the mutex: it owns the VM again, or waits for it. Unlocking makes all its
+    /// The thread has the mutex: it owns the VM again, or waits for it. The unlock makes all its
     /// stores visible.
     fn with_mutex(&self) -> Option<(Step, State)> {
         let gate = self.memory.seen_by_thread(Place::Gate);

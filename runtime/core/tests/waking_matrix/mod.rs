@@ -1,12 +1,17 @@
-//! Waking a process, in all combinations of what interrupts the waker, of the priority of the
-//! target, of which of the two may be interrupted, of a critical section around it, and of what the
-//! waker does then. In the spirit of Zephyr's tests/kernel/sched/preempt, through the executor:
-//! src/sched/tests/waking.rs asks the scheduler alone, and tests/lua/processes/waking.lua of
-//! `tools/baton` asks from Lua.
+//! Waking a process, in all combinations of these:
 //!
-//! What is expected follows from the rules: the most urgent runs, of equals who has waited longest;
-//! who becomes runnable interrupts the less urgent, and never an equal; who is not preemptible
-//! gives way only where it waits or yields.
+//! - what interrupts the waker;
+//! - the priority of the target;
+//! - which of the two is preemptible;
+//! - a critical section around it;
+//! - what the waker does next.
+//!
+//! Modelled on Zephyr's tests/kernel/sched/preempt, through the executor. src/sched/tests/waking.rs
+//! tests the scheduler alone, and tests/lua/processes/waking.lua of `tools/baton` tests from Lua.
+//!
+//! The expectations follow from the rules. The most urgent process runs; among equals, the one that
+//! has waited longest. A newly runnable process interrupts less urgent ones, and never an equal. A
+//! process that is not preemptible gives way only where it waits or yields.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -26,14 +31,14 @@ use std::time::Duration;
 /// The priority of the waker.
 const WAKER: u8 = 40;
 
-/// Who wakes the target.
+/// What wakes the target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Interrupt {
-    /// Nobody interrupts the waker: it does it itself, by an operation.
+    /// The waker itself, by an operation, without an interrupt.
     None,
-    /// A signal's handler, which interrupts the waker on its own native thread.
+    /// A signal handler, which interrupts the waker on its own native thread.
     Signal,
-    /// A native thread that the VM has never seen.
+    /// A native thread unknown to the VM.
     Thread,
 }
 
@@ -44,7 +49,7 @@ enum Obstacle {
     Suspension,
 }
 
-/// What the waker does when the target has been woken.
+/// What the waker does after it has woken the target.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     Nothing,
@@ -63,7 +68,7 @@ struct Case {
     then: Then,
 }
 
-/// A part of the waker's life.
+/// A phase of the waker.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Phase {
     #[default]
@@ -71,7 +76,7 @@ enum Phase {
     Waking,
     /// It leaves its critical section.
     Leaving,
-    /// It does what it does then.
+    /// It does its next action.
     Acting,
     Ended,
 }
@@ -103,7 +108,7 @@ impl Case {
         all
     }
 
-    /// In which part of the waker's life the target runs, by the rules.
+    /// The phase of the waker in which the target must run, by the rules.
     fn wanted(&self) -> Phase {
         let interrupts = self.level > WAKER && self.waker_is_preemptible;
         let waker_gives_way = match self.then {
@@ -136,7 +141,7 @@ struct Course {
     ran_in: Option<Phase>,
 }
 
-/// The course of a case, for both processes of it.
+/// The record of a case, for both of its processes.
 #[derive(Clone, Default)]
 struct Record(Arc<Mutex<Course>>);
 
@@ -159,18 +164,18 @@ impl Record {
     }
 }
 
-/// Equals take turns only where they yield.
+/// Equals switch only where they yield.
 fn without_slices(vm: &Vm) {
     vm.parameters.slice.set(Duration::from_secs(3600));
 }
 
-/// All cases with this interrupt, one after the other, by a process that is less urgent than all
-/// others.
+/// Runs all cases with this interrupt, one after the other, by a process that is less urgent than
+/// all others.
 pub(crate) fn all_run_when_they_must(interrupt: Interrupt) {
     all_run_when_they_must_in(|_| {}, interrupt);
 }
 
-/// The same in a VM that `configure` has seen.
+/// As [`all_run_when_they_must`], in a VM that `configure` has prepared.
 pub(crate) fn all_run_when_they_must_in(configure: impl FnOnce(&Vm), interrupt: Interrupt) {
     let configure = |vm: &Vm| {
         configure(vm);
@@ -186,7 +191,7 @@ pub(crate) fn all_run_when_they_must_in(configure: impl FnOnce(&Vm), interrupt: 
     });
 }
 
-/// In which part of the waker's life the target ran.
+/// The phase of the waker in which the target ran.
 fn ran_in(main: &Process, case: Case) -> Result<Option<Phase>, Killed> {
     let record = Record::default();
     let semaphore = main.vm.sched(|sched| sched.semaphore_new(0));
@@ -225,7 +230,7 @@ fn be_target(process: &Process, case: Case, semaphore: SemaphoreId, record: &Rec
         }
     }
     record.note_run();
-    // Whether it may be interrupted itself is another matter than whether it interrupts.
+    // Whether it is preemptible does not affect whether it interrupts.
     let intruder = process.spawn_with(options(80, true), |_| Ok(()));
     let has_come = || process.vm.sched(|sched| sched.state(intruder)) == State::Dead;
     process.vm.safepoint();
@@ -254,7 +259,7 @@ fn be_waker(
     if case.wanted() == Phase::Waking {
         await_interruption(process, case.interrupt, record)?;
     } else {
-        // More instructions than it needs to hear of it.
+        // More instructions than it needs to notice it.
         for _ in 0..100 {
             process.vm.safepoint();
             process.checkpoint()?;
@@ -272,7 +277,8 @@ fn be_waker(
         Then::Yield => process.yield_now()?,
         Then::Sleep => loop {
             process.sleep_until(Instant::now() + Duration::from_micros(100))?;
-            // If the machine stands still before the sleep, its time is over when it would begin.
+            // If the machine stands still before the sleep, the sleep's time is over when it
+            // begins.
             if record.has_run() {
                 break;
             }
@@ -282,12 +288,12 @@ fn be_waker(
     Ok(())
 }
 
-/// The target is there as soon as each kind of interrupt is heard of.
+/// Waits until the target is runnable, for each kind of interrupt.
 fn await_interruption(process: &Process, interrupt: Interrupt, record: &Record) -> Life {
     match interrupt {
         // The operation itself gave way.
         Interrupt::None => {}
-        // The handler was on this very thread: the next instruction looks.
+        // The handler ran on this thread: the next instruction notices it.
         Interrupt::Signal => process.checkpoint()?,
         Interrupt::Thread => process.spin_until(|| record.has_run())?,
     }
@@ -295,7 +301,7 @@ fn await_interruption(process: &Process, interrupt: Interrupt, record: &Record) 
     Ok(())
 }
 
-/// How to wake a process, by whatever interrupts.
+/// How to wake a process, for every kind of interrupt.
 enum Waking {
     Operation(WakeAction),
     Signal(Waker),
@@ -311,8 +317,7 @@ impl Waking {
         }
     }
 
-    /// Wakes so many `times`. When this returns it has been done, though the VM may hear of it
-    /// later.
+    /// Wakes `times` times. It is done when this returns, though the VM may notice it later.
     fn make(&self, process: &Process, times: usize) {
         match self {
             Waking::Operation(action) => {
@@ -348,13 +353,13 @@ fn do_as_waker_does(process: &Process, action: WakeAction) {
 /// More wakers than the tests make for the handler.
 const MOST_WAKERS: usize = 200;
 
-/// Wakers of the handler, which live as long as it is installed.
+/// The handler's wakers. They live as long as it is installed.
 static WAKERS: [OnceLock<Waker>; MOST_WAKERS] = [const { OnceLock::new() }; MOST_WAKERS];
 
-/// How many of them are made; the handler uses the last one.
+/// How many of them exist; the handler uses the last one.
 static MADE: AtomicUsize = AtomicUsize::new(0);
 
-/// One test at a time has the handler.
+/// Allows one test at a time to use the handler.
 static HANDLER: Mutex<()> = Mutex::new(());
 
 extern "C" fn use_last_waker(_signal: i32) {
@@ -379,8 +384,9 @@ pub(crate) fn with_handler(test: impl FnOnce(Interrupt)) {
     test(Interrupt::Signal);
 }
 
-/// Several wait for one semaphore, and are woken together in a critical section: by priority, and
-/// then as they came. The waker is among them, before its equals.
+/// Several processes wait for one semaphore, and are woken together in a critical section. They run
+/// by priority, and equals in the order in which they began to wait. The waker is among them,
+/// before its equals.
 pub(crate) fn several_run_in_order(interrupt: Interrupt) {
     for waker_is_preemptible in [true, false] {
         assert_eq!(
@@ -391,10 +397,10 @@ pub(crate) fn several_run_in_order(interrupt: Interrupt) {
     }
 }
 
-/// The levels of those who wait, in the order in which they came.
+/// The levels of the waiting processes, in the order in which they began to wait.
 const LEVELS: [u8; 6] = [WAKER, WAKER - 1, WAKER + 1, WAKER, WAKER + 2, WAKER + 1];
 
-/// The number of the waker; those who wait have theirs from 0.
+/// The number of the waker. The waiting processes are numbered from 0.
 const OF_WAKER: usize = LEVELS.len();
 
 fn wanted_order(waker_is_preemptible: bool) -> Vec<usize> {
@@ -431,7 +437,7 @@ fn order_of_several(interrupt: Interrupt, waker_is_preemptible: bool) -> Vec<usi
                 note();
                 Ok(())
             }));
-            // It waits before the next one comes.
+            // It waits before the next one begins to wait.
             main.yield_now()?;
         }
         let waking = Waking::new(main, interrupt, WakeAction::Signal(semaphore));
@@ -440,7 +446,7 @@ fn order_of_several(interrupt: Interrupt, waker_is_preemptible: bool) -> Vec<usi
             main.spawn_with(options(WAKER, waker_is_preemptible), move |process| {
                 process.vm.enter_critical();
                 waking.make(process, LEVELS.len());
-                // It hears of all of it inside.
+                // It notices all of them inside the section.
                 process.vm.safepoint();
                 process.vm.leave_critical().expect("it is inside");
                 note();
