@@ -70,19 +70,19 @@ fn all_that_are_bound_to_a_name_run_on_its_one_thread() {
                     bound(main, names[number % 2], move |process| {
                         for _ in 0..20 {
                             let place = (number % 2, native_thread());
-                            seen.lock().expect("nobody panics").push(place);
+                            seen.lock().expect("no thread panics").push(place);
                             process.yield_now()?;
                         }
                         process.foreign(|| {
                             seen.lock()
-                                .expect("nobody panics")
+                                .expect("no thread panics")
                                 .push((number % 2, native_thread()))
                         })
                     })
                 })
                 .collect();
             main.join_all(processes)?;
-            let seen = seen.lock().expect("nobody panics");
+            let seen = seen.lock().expect("no thread panics");
             let mut threads = [0, 1].map(|name| {
                 seen.iter()
                     .filter(move |place| place.0 == name)
@@ -132,7 +132,7 @@ fn the_calling_process_moves_at_once_and_is_free_again() {
 }
 
 #[test]
-fn a_busy_thread_holds_up_only_those_that_are_bound_to_it() {
+fn a_busy_thread_delays_only_processes_bound_to_it() {
     let finished = run_unbound(
         |_| {},
         |main| {
@@ -196,7 +196,7 @@ fn a_process_that_binds_itself_to_a_busy_thread_waits_for_it_alone() {
 }
 
 #[test]
-fn those_bound_to_one_thread_take_turns_at_their_calls() {
+fn processes_bound_to_one_thread_make_their_calls_in_turn() {
     let turns: Arc<Mutex<Vec<usize>>> = Arc::default();
     let taken = Arc::clone(&turns);
     run_unbound(
@@ -216,7 +216,7 @@ fn those_bound_to_one_thread_take_turns_at_their_calls() {
                                     vm.counters.retakes.get() > retakes
                                 })
                             })?;
-                            taken.lock().expect("nobody panics").push(number);
+                            taken.lock().expect("no thread panics").push(number);
                         }
                         Ok(())
                     })
@@ -232,7 +232,7 @@ fn those_bound_to_one_thread_take_turns_at_their_calls() {
             main.join(busy)
         },
     );
-    let turns = turns.lock().expect("nobody panics");
+    let turns = turns.lock().expect("no thread panics");
     for taken in 0..turns.len() {
         let of = |number| {
             turns[..taken]
@@ -247,7 +247,7 @@ fn those_bound_to_one_thread_take_turns_at_their_calls() {
 }
 
 #[test]
-fn a_named_thread_is_kept_as_long_as_somebody_is_bound_to_it() {
+fn a_named_thread_is_kept_while_a_process_is_bound_to_it() {
     run_unbound(
         |vm| vm.parameters.thread_idle.set(Duration::from_millis(1)),
         |main| {
@@ -367,7 +367,7 @@ fn with_every_thread_out_or_named_calls_still_come_to_their_turn() {
                         assert_eq!(process.vm.wait_for_thread().reason, WakeReason::Done);
                         let vm = Arc::clone(&process.vm);
                         process.foreign(|| {
-                            await_event("another one waits for its turn", || {
+                            await_event("another process waits in the queue", || {
                                 vm.counters.thread_bound_hits.get() > 0
                             });
                             calls.fetch_add(1, Ordering::Relaxed);
@@ -394,7 +394,7 @@ fn others_do_not_run_on_a_named_thread_while_home_is_out() {
         let over = Arc::new(AtomicBool::new(false));
         let (mine, end) = (Arc::clone(&named), Arc::clone(&over));
         let bound = bound(main, "own", move |process| {
-            *mine.lock().expect("nobody panics") = Some(native_thread());
+            *mine.lock().expect("no thread panics") = Some(native_thread());
             process.yield_until(|| end.load(Ordering::Relaxed))
         });
         let (block, call) = Block::new();
@@ -402,7 +402,7 @@ fn others_do_not_run_on_a_named_thread_while_home_is_out() {
             process.yield_until(|| block.has_begun())?;
             for _ in 0..200 {
                 process.yield_now()?;
-                let here = Some(native_thread()) == *named.lock().expect("nobody panics");
+                let here = Some(native_thread()) == *named.lock().expect("no thread panics");
                 count.fetch_add(u64::from(here), Ordering::Relaxed);
             }
             block.end();
@@ -416,7 +416,7 @@ fn others_do_not_run_on_a_named_thread_while_home_is_out() {
 }
 
 #[test]
-fn a_kill_a_suspension_and_a_priority_reach_who_waits_for_a_thread() {
+fn a_kill_a_suspension_and_a_priority_reach_a_process_that_waits_for_a_thread() {
     run_unbound(
         |_| {},
         |main| {
@@ -427,7 +427,7 @@ fn a_kill_a_suspension_and_a_priority_reach_who_waits_for_a_thread() {
                     let order = Arc::clone(&order);
                     bound(main, "device", move |process| {
                         process.checkpoint()?;
-                        order.lock().expect("nobody panics").push(name);
+                        order.lock().expect("no thread panics").push(name);
                         Ok(())
                     })
                 });
@@ -441,7 +441,7 @@ fn a_kill_a_suspension_and_a_priority_reach_who_waits_for_a_thread() {
             let _ = main.vm.with_sched(|sched| sched.resume(suspended));
             main.join(suspended)?;
             assert_eq!(
-                *order.lock().expect("nobody panics"),
+                *order.lock().expect("no thread panics"),
                 ["urgent", "late", "suspended"]
             );
             Ok(())

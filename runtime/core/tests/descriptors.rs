@@ -187,7 +187,7 @@ fn an_event_that_is_taken_between_the_attempt_and_the_wait_is_not_lost() {
 }
 
 #[test]
-fn events_of_a_kept_registration_are_counted_also_while_nobody_waits() {
+fn events_of_a_kept_registration_are_counted_without_a_waiter() {
     run(|main| {
         let (a, b) = pair();
         let soon = || Vm::deadline(Some(Duration::from_millis(1)));
@@ -210,7 +210,7 @@ fn events_of_a_kept_registration_are_counted_also_while_nobody_waits() {
 
 /// The closing is not announced: a registration that is renewed for each wait does not need that.
 #[test]
-fn a_number_that_goes_to_another_file_untold_works_for_its_next_user() {
+fn a_number_that_goes_to_another_file_without_notice_works_for_it() {
     run(|main| {
         let (mut a, mut b) = pair();
         for _ in 0..100 {
@@ -270,7 +270,7 @@ fn waits_for_reading_and_for_writing_end_each_for_its_own_reason() {
 }
 
 #[test]
-fn everybody_who_waits_for_one_descriptor_has_a_try() {
+fn every_process_that_waits_for_one_descriptor_tries() {
     run(|main| {
         let (a, b) = pair();
         let a = Arc::new(a);
@@ -346,7 +346,7 @@ fn one_process_waits_for_many_descriptors_and_is_told_which_is_ready() {
 }
 
 #[test]
-fn who_waits_for_what_is_being_closed_is_told_and_the_number_works_for_its_next_user() {
+fn closing_wakes_waiters_and_the_number_works_for_its_next_file() {
     run(|main| {
         for _ in 0..100 {
             let (a, _b) = pair();
@@ -376,7 +376,7 @@ fn who_waits_for_what_is_being_closed_is_told_and_the_number_works_for_its_next_
 }
 
 #[test]
-fn events_of_a_closed_descriptor_whose_duplicate_lives_on_reach_nobody() {
+fn events_of_a_closed_descriptor_with_a_duplicate_wake_no_process() {
     run(|main| {
         let (a, b) = pair();
         let fd = a.as_raw_fd();
@@ -492,7 +492,7 @@ fn processes_that_yield_to_each_other_do_not_starve_one_that_waits_for_a_descrip
 }
 
 #[test]
-fn an_owner_that_spins_looks_at_descriptors() {
+fn an_owner_that_spins_polls_descriptors() {
     let spin = |vm: &Vm| {
         vm.parameters.set_spin(PolicyName::Ema);
         vm.parameters.busy_loop_for.set(LONG);
@@ -546,7 +546,7 @@ fn a_foreign_call_does_not_keep_the_others_from_their_descriptors() {
 /// No process waits for the event: the owner's wait goes on, and no policy learns that a spin was
 /// right.
 #[test]
-fn readiness_for_what_nobody_wants_ends_no_spin() {
+fn unwanted_readiness_ends_no_spin() {
     let endless_spins = |vm: &Vm| {
         vm.parameters.set_spin(PolicyName::Ema);
         vm.parameters.busy_loop_for.set(LONG);

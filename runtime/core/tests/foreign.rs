@@ -291,7 +291,7 @@ fn an_exclusive_call_keeps_the_vm_and_is_warned_about_once() {
 
 /// Such a call is hardly ever seen outside, so its own thread warns.
 #[test]
-fn a_call_that_comes_in_all_the_while_is_warned_about_once_too() {
+fn a_call_that_keeps_entering_is_also_warned_about_once() {
     const PATIENCE: Duration = Duration::from_millis(1);
     let mut all = Vec::new();
     while all.len() < 50 {
@@ -318,7 +318,7 @@ fn a_call_that_comes_in_all_the_while_is_warned_about_once_too() {
                             looked = now;
                         }
                     })?;
-                    *note.lock().expect("nobody panics") = looked.elapsed();
+                    *note.lock().expect("no thread panics") = looked.elapsed();
                     Ok(())
                 });
                 main.yield_now()?;
@@ -329,7 +329,7 @@ fn a_call_that_comes_in_all_the_while_is_warned_about_once_too() {
         assert_eq!(finished.vm.counters.retakes.get(), 0);
         // If the machine stops it before it has noticed the warning, there may be another one: then
         // try again.
-        let noticed_after = *noticed_after.lock().expect("nobody panics");
+        let noticed_after = *noticed_after.lock().expect("no thread panics");
         if noticed_after < PATIENCE {
             assert_eq!(finished.mock.warnings.load(Ordering::Relaxed), 1);
             return;
@@ -351,7 +351,7 @@ fn an_exclusive_call_on_one_thread_says_nothing_about_calls_on_another() {
         let callers = main.spawn(move |process| {
             // On the second thread, its first call is exclusive.
             process.foreign_as(Policy::Stay, || {
-                await_event("the call is judged", || {
+                await_event("the retake policy was called", || {
                     judged.counters.exclusive_calls.get() > 0
                 });
             })?;
@@ -548,7 +548,7 @@ fn a_vm_stops_while_calls_are_out_and_they_never_come_back() {
     let (of_calls, of_system) = (Arc::clone(&came_back), Arc::clone(&ended));
     let finished = run(move |main| {
         let out = Arc::new(AtomicU64::new(0));
-        for released in released.into_inner().expect("nobody panics") {
+        for released in released.into_inner().expect("no thread panics") {
             let (out, ended) = (Arc::clone(&out), Arc::clone(&of_system));
             let came_back = Arc::clone(&of_calls);
             main.spawn(move |process| {

@@ -17,11 +17,11 @@ fn log_of() -> Log {
 }
 
 fn note(log: &Log, what: impl Into<String>) {
-    log.lock().expect("nobody panics").push(what.into());
+    log.lock().expect("no thread panics").push(what.into());
 }
 
 fn noted(log: &Log) -> String {
-    log.lock().expect("nobody panics").join(" ")
+    log.lock().expect("no thread panics").join(" ")
 }
 
 fn user_data(vm: &Vm, process: ProcessId) -> usize {
@@ -96,7 +96,7 @@ fn a_scheduler_that_declines_or_names_one_that_cannot_run_leaves_the_order_as_it
 }
 
 #[test]
-fn a_scheduler_sees_who_was_left_and_who_would_be_next() {
+fn a_scheduler_hook_gets_the_left_process_and_the_suggested_one() {
     run_with(without_slices, |main| {
         let log = log_of();
         let [a, b] = ["a", "b"].map(|name| noting(main, &log, name, 1));

@@ -153,7 +153,7 @@ fn a_wake_that_comes_while_a_deadlock_is_reported_is_not_lost() {
 }
 
 #[test]
-fn who_is_told_of_a_deadlock_is_told_again_when_it_wants() {
+fn a_deadlock_is_reported_again_after_the_returned_time() {
     let finished = run(|main| {
         let queue = main.vm.sched(|sched| sched.wait_queue_new());
         let mut times = 0;

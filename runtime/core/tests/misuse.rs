@@ -139,7 +139,7 @@ fn with_strangers(f: impl Fn(&Process, &str, ProcessId) + Send + 'static) {
 }
 
 #[test]
-fn what_the_vm_is_asked_about_strangers_has_answers() {
+fn queries_of_the_vm_about_strange_ids_have_answers() {
     with_strangers(|main, what, stranger| {
         let vm = &main.vm;
         assert_eq!(vm.stack_high_water(stranger), None, "{what}");
@@ -152,7 +152,7 @@ fn what_the_vm_is_asked_about_strangers_has_answers() {
 }
 
 #[test]
-fn what_the_vm_is_told_to_do_to_strangers_changes_nothing_and_it_says_so() {
+fn operations_of_the_vm_on_strange_ids_change_nothing_and_say_so() {
     with_strangers(|main, what, stranger| {
         let vm = &main.vm;
         assert!(
@@ -182,7 +182,7 @@ fn what_the_vm_is_told_to_do_to_strangers_changes_nothing_and_it_says_so() {
 }
 
 #[test]
-fn a_directed_yield_to_a_stranger_is_a_yield_and_it_says_so() {
+fn a_directed_yield_to_a_strange_id_is_a_yield_and_says_so() {
     let foreign = foreign_id();
     run(move |main| {
         for (what, stranger) in strangers(main, foreign)? {
@@ -203,7 +203,7 @@ fn a_directed_yield_to_a_stranger_is_a_yield_and_it_says_so() {
 }
 
 #[test]
-fn what_the_kernel_is_asked_about_strangers_has_answers() {
+fn queries_of_the_scheduler_about_strange_ids_have_answers() {
     with_strangers(|main, what, stranger| {
         main.vm.sched(|sched| {
             assert_eq!(sched.state(stranger), State::Dead, "{what}");
@@ -246,7 +246,7 @@ fn what_the_kernel_is_asked_about_strangers_has_answers() {
 }
 
 #[test]
-fn what_the_kernel_is_told_to_do_to_strangers_changes_nothing() {
+fn operations_of_the_scheduler_on_strange_ids_change_nothing() {
     with_strangers(|main, what, stranger| {
         let (soon, carrier) = (Instant::now(), Some(CarrierId(0)));
         main.vm.sched(|sched| {
@@ -490,7 +490,7 @@ const FROM_ANYWHERE: [Call; 9] = [
 ];
 
 #[test]
-fn what_any_thread_may_call_is_not_refused_and_disturbs_nobody() {
+fn calls_for_any_thread_are_not_refused_and_affect_no_process() {
     run(|main| {
         let others = Others::new(main)?;
         main.vm.parameters.slice.set(Duration::from_secs(3600));

@@ -107,7 +107,7 @@ fn the_monitor_rests_while_a_process_cannot_be_preempted() {
 /// A process computes, and a less urgent one waits until the first yields. The monitor only watches
 /// for foreign calls.
 #[test]
-fn the_longer_a_process_computes_the_more_rarely_the_monitor_looks() {
+fn the_longer_a_process_computes_the_more_rarely_the_monitor_polls() {
     let _alone = alone();
     const BUSY: Duration = Duration::from_millis(200);
     run_with(
@@ -127,7 +127,7 @@ fn the_longer_a_process_computes_the_more_rarely_the_monitor_looks() {
 /// begins to wait when the monitor polls more rarely already. Between two polls the monitor sleeps
 /// for 2 ms, however long it then waits for a processor; otherwise it sleeps for 8 ms.
 #[test]
-fn who_waits_for_a_descriptor_is_looked_for_as_often_as_ever() {
+fn a_descriptor_wait_keeps_the_monitor_polling_each_tick() {
     let _alone = alone();
     const BUSY: Duration = Duration::from_millis(500);
     const LONGEST: Duration = Duration::from_millis(4);
@@ -276,7 +276,7 @@ fn the_monitor_takes_its_time_with_many_deadlines() {
                     let late = Instant::now() - at;
                     let before = Duration::from_nanos(before.load(Ordering::Relaxed));
                     let kept = kept.so_far().saturating_sub(before);
-                    let mut times = times.lock().expect("nobody panics with it");
+                    let mut times = times.lock().expect("no thread panics with it");
                     times.push(late.saturating_sub(kept));
                 }
             }));
@@ -286,16 +286,16 @@ fn the_monitor_takes_its_time_with_many_deadlines() {
                 if Instant::now().as_nanos() < due.load(Ordering::Relaxed) {
                     before.store(so_far, Ordering::Relaxed);
                 }
-                late.lock().expect("nobody panics with it").len() >= WAKES
+                late.lock().expect("no thread panics with it").len() >= WAKES
             })?;
             let passed = (Instant::now() - began).as_secs_f64() * 1e3;
             let asked = (main.vm.counters.beats.get() - asked) as f64 / passed;
-            assert!(turns.load(Ordering::Relaxed) > 0, "nobody was woken");
+            assert!(turns.load(Ordering::Relaxed) > 0, "no process was woken");
             assert!(
                 asked <= MOST_IN_A_MILLISECOND,
                 "{asked:.2} questions in a millisecond"
             );
-            let mut late = std::mem::take(&mut *late.lock().expect("nobody panics with it"));
+            let mut late = std::mem::take(&mut *late.lock().expect("no thread panics with it"));
             late.sort_unstable();
             let usual = late[late.len() / 2];
             assert!(
@@ -312,7 +312,7 @@ fn the_monitor_takes_its_time_with_many_deadlines() {
 
 /// Work that needs the monitor before the next periodic request wakes it.
 #[test]
-fn a_beat_that_comes_seldom_keeps_nobody_waiting() {
+fn a_long_periodic_request_delays_no_process() {
     let _alone = alone();
     let rare_beat = |vm: &Vm| {
         vm.parameters.beat.set(Duration::from_secs(3600));

@@ -33,7 +33,7 @@ fn a_call_that_moves_leaves_the_vm_where_it_is() {
 }
 
 #[test]
-fn a_take_that_was_given_up_does_not_hold_up_who_moves() {
+fn an_abandoned_retake_does_not_delay_an_offload() {
     run(|main| {
         let process = main.spawn(|process| {
             gate::here().set_slow(gate::REVOKED);
@@ -54,15 +54,15 @@ fn a_process_that_is_bound_does_not_move() {
 }
 
 #[test]
-fn without_a_thread_left_nobody_moves() {
+fn without_a_free_thread_no_call_is_offloaded() {
     run(|main| {
         main.vm.parameters.set_max_threads(2);
         let (entered, is_entered) = channel();
         let (leave, may_leave) = channel::<()>();
         let first = main.spawn(move |process| {
             let call = || {
-                entered.send(()).expect("somebody listens");
-                may_leave.recv().expect("somebody sends");
+                entered.send(()).expect("there is a receiver");
+                may_leave.recv().expect("there is a sender");
             };
             assert_eq!(process.foreign_elsewhere(call)?.1, Offloaded::Moved);
             Ok(())

@@ -112,7 +112,7 @@ fn an_urgent_sleeper_wakes_beside_a_busy_loop_many_times() {
 
 /// A process that suspends itself takes a special fast path, which updates few hints.
 #[test]
-fn those_who_run_after_a_suspension_are_preempted() {
+fn processes_that_run_after_a_suspension_are_preempted() {
     run_with(short_slices, |main| {
         for _ in 0..50 {
             let ran = Arc::new(AtomicBool::new(false));
@@ -142,7 +142,7 @@ fn those_who_run_after_a_suspension_are_preempted() {
 /// Interruptions do not keep a slice from ending: a process that often wakes a more urgent one does
 /// not keep its equals waiting for longer.
 #[test]
-fn who_is_interrupted_all_the_while_gives_way_to_equals_when_its_slice_is_over() {
+fn a_process_that_is_often_interrupted_gives_way_to_equals_at_the_end_of_its_slice() {
     run(|main| {
         let semaphore = main.vm.sched(|sched| sched.semaphore_new(0));
         let is_over = Arc::new(AtomicBool::new(false));
@@ -335,7 +335,7 @@ fn a_more_urgent_process_that_becomes_due_does_not_interrupt_a_cooperative_progr
 }
 
 #[test]
-fn whoever_a_cooperative_program_wakes_waits_until_it_gives_way() {
+fn a_process_that_a_cooperative_program_wakes_waits_until_it_gives_way() {
     run(|main| {
         main.vm.parameters.set_preemptive(false);
         let semaphore = main.vm.sched(|sched| sched.semaphore_new(0));
@@ -349,7 +349,7 @@ fn whoever_a_cooperative_program_wakes_waits_until_it_gives_way() {
         main.yield_now()?;
         main.vm
             .with_sched(|sched| sched.semaphore_signal(semaphore, 1));
-        assert!(!ran.load(Ordering::Relaxed), "it interrupted who woke it");
+        assert!(!ran.load(Ordering::Relaxed), "it interrupted its waker");
         main.yield_now()?;
         assert!(ran.load(Ordering::Relaxed));
         main.join(urgent)
@@ -363,7 +363,7 @@ fn spin_without_signals(process: &Process, busy: Duration) -> Life {
     process.spin_until(|| process.vm.running_time(process.id) >= busy)?;
     assert!(
         signals.get() <= before + 1,
-        "a signal was sent to a process that keeps its turn"
+        "a signal was sent to a process that continues"
     );
     Ok(())
 }
@@ -388,7 +388,7 @@ fn a_less_urgent_busy_process_waits_until_the_urgent_one_is_done() {
 }
 
 #[test]
-fn the_owner_of_a_mutex_inherits_the_urgency_of_those_who_wait_for_it() {
+fn the_owner_of_a_mutex_inherits_the_urgency_of_its_waiters() {
     run_with(short_slices, |main| {
         let mutex = main.vm.sched(|sched| sched.mutex_new());
         let is_held = main.vm.sched(|sched| sched.semaphore_new(0));

@@ -177,7 +177,7 @@ fn a_woken_equal_does_not_preempt() {
 }
 
 #[test]
-fn a_killed_waiter_ends_and_the_others_do_not_notice() {
+fn a_killed_waiter_ends_and_the_others_are_not_affected() {
     run(|main| {
         let queue = main.vm.sched(|sched| sched.wait_queue_new());
         let past_the_wait = Arc::new(AtomicBool::new(false));

@@ -27,7 +27,7 @@ fn kill(main: &Process, other: baton_core::sched::ProcessId) -> Life {
 }
 
 #[test]
-fn nobody_else_runs_while_a_process_is_in_a_critical_section() {
+fn no_other_process_runs_while_one_is_in_a_critical_section() {
     run_with(
         |vm| vm.parameters.slice.set(Duration::from_micros(200)),
         |main| {
@@ -51,7 +51,7 @@ fn nobody_else_runs_while_a_process_is_in_a_critical_section() {
             assert_eq!(main.vm.sched(|sched| sched.state(woken)), State::Runnable);
             assert!(
                 main.vm.counters.beats.get() <= beats + 1,
-                "nobody is asked to give way"
+                "no process got a preempt request"
             );
             main.vm.leave_critical().expect("it is inside");
             assert_eq!(main.vm.sched(|sched| sched.state(woken)), State::Dead);
@@ -122,7 +122,7 @@ fn a_directed_yield_runs_an_equal_out_of_turn() {
             .map(|number| {
                 let order = Arc::clone(&of_all);
                 main.spawn(move |_| {
-                    order.lock().expect("nobody panics").push(number);
+                    order.lock().expect("no thread panics").push(number);
                     Ok(())
                 })
             })
@@ -130,5 +130,5 @@ fn a_directed_yield_runs_an_equal_out_of_turn() {
         main.vm.yield_to(all[2]);
         main.join_all(all)
     });
-    assert_eq!(*order.lock().expect("nobody panics"), [2, 0, 1]);
+    assert_eq!(*order.lock().expect("no thread panics"), [2, 0, 1]);
 }

@@ -169,7 +169,7 @@ impl Adversary {
 /// No policy with a budget can keep the factor against this adversary (see `learned.rs`). Even then
 /// the budget holds, and each refusal costs at most one park beyond the factor.
 #[test]
-fn whoever_knows_the_policy_cannot_break_the_budget() {
+fn an_adversary_that_knows_the_policy_cannot_exceed_the_budget() {
     let mut adversary = Adversary {
         policy: new(),
         bill: Bill::default(),

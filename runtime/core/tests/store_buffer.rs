@@ -79,7 +79,7 @@ fn without_the_check_of_revoked_both_get_inside() {
 /// A file is closed while another process reads it: the thread that has the VM knows the file of
 /// the reader's last call.
 #[test]
-fn without_the_check_after_the_note_a_call_is_made_that_nobody_knows_of() {
+fn without_the_check_after_the_note_a_call_is_made_unnoticed() {
     let violation = violation_of(
         Protocol {
             checks_noted: false,

@@ -30,7 +30,7 @@ fn calls_at_once(processes: usize, wanted: usize, bound: usize) -> Arc<Vm> {
     let running = start(
         |vm| vm.parameters.set_max_threads(bound),
         move |main| {
-            let released = released.into_inner().expect("nobody panics");
+            let released = released.into_inner().expect("no thread panics");
             let callers: Vec<_> = released
                 .into_iter()
                 .map(|released| {
@@ -87,7 +87,7 @@ fn two_calls(main: &Process) -> Result<(Vec<Block>, Vec<ProcessId>), Killed> {
 }
 
 #[test]
-fn those_who_wait_for_a_thread_come_to_it_in_order_though_their_calls_end_at_once() {
+fn waiters_for_a_thread_get_it_in_order_though_their_calls_end_at_once() {
     run_unbound(two_threads_without_slices, |main| {
         let (blocks, out) = two_calls(main)?;
         let order: Arc<Mutex<Vec<usize>>> = Arc::default();
@@ -95,7 +95,7 @@ fn those_who_wait_for_a_thread_come_to_it_in_order_though_their_calls_end_at_onc
             let order = Arc::clone(&order);
             main.spawn(move |process| {
                 assert_eq!(process.vm.wait_for_thread().reason, WakeReason::Done);
-                order.lock().expect("nobody panics").push(number);
+                order.lock().expect("no thread panics").push(number);
                 process.foreign(|| ())
             })
         };
@@ -109,7 +109,7 @@ fn those_who_wait_for_a_thread_come_to_it_in_order_though_their_calls_end_at_onc
         main.join(first)?;
         main.join_all(late)?;
         assert!(
-            order.lock().expect("nobody panics").is_sorted(),
+            order.lock().expect("no thread panics").is_sorted(),
             "{order:?}"
         );
         blocks[1].end();
@@ -118,7 +118,7 @@ fn those_who_wait_for_a_thread_come_to_it_in_order_though_their_calls_end_at_onc
 }
 
 #[test]
-fn who_was_called_and_found_no_thread_keeps_its_place() {
+fn a_woken_waiter_that_finds_no_thread_keeps_its_place() {
     run_unbound(two_threads_without_slices, |main| {
         let (blocks, calls): (Vec<_>, Vec<_>) = (0..4).map(|_| Block::new()).unzip();
         let mut out = calls
@@ -133,7 +133,7 @@ fn who_was_called_and_found_no_thread_keeps_its_place() {
             let order = Arc::clone(&order);
             main.spawn(move |process| {
                 assert_eq!(process.vm.wait_for_thread().reason, WakeReason::Done);
-                order.lock().expect("nobody panics").push(number);
+                order.lock().expect("no thread panics").push(number);
                 process.foreign(|| ())
             })
         });
@@ -155,7 +155,7 @@ fn who_was_called_and_found_no_thread_keeps_its_place() {
         blocks[2].end();
         main.spin_until(are_out(1))?;
         main.join_all([one, two])?;
-        assert_eq!(*order.lock().expect("nobody panics"), [1, 2]);
+        assert_eq!(*order.lock().expect("no thread panics"), [1, 2]);
         blocks[3].end();
         main.join_all(first_two)?;
         main.join_all(last_two)
@@ -163,7 +163,7 @@ fn who_was_called_and_found_no_thread_keeps_its_place() {
 }
 
 #[test]
-fn who_waits_for_a_thread_goes_on_when_the_bound_is_raised() {
+fn a_waiter_for_a_thread_continues_when_the_bound_is_raised() {
     run_unbound(two_threads_without_slices, |main| {
         let (blocks, out) = two_calls(main)?;
         let waiting: Vec<_> = (0..3)

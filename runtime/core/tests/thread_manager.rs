@@ -47,7 +47,7 @@ fn reserved_stacks_are_used_and_come_back() {
 /// Which of two processes runs.
 #[derive(Default)]
 struct Runner {
-    who: AtomicU64,
+    running: AtomicU64,
     /// Both ids, by number.
     ids: OnceLock<[ProcessId; 2]>,
 }
@@ -63,8 +63,8 @@ fn tell_runs_of_other(
     let ids = runner.ids.get().expect("they run after it was set");
     let other = ids[1 - me as usize];
     loop {
-        runner.who.store(me, Ordering::Relaxed);
-        while runner.who.load(Ordering::Relaxed) == me {
+        runner.running.store(me, Ordering::Relaxed);
+        while runner.running.load(Ordering::Relaxed) == me {
             process.checkpoint()?;
         }
         if !goes_on(process.vm.running_time(other)) {
@@ -86,7 +86,7 @@ fn a_process_may_have_slices_of_its_own() {
             let short = main.spawn(move |process| {
                 let mut runs_of_long = 0_u32;
                 tell_runs_of_other(process, 0, &of_short, |total| {
-                    let is_over = of_short.who.load(Ordering::Relaxed) == STOPPED;
+                    let is_over = of_short.running.load(Ordering::Relaxed) == STOPPED;
                     runs_of_long += 1;
                     let least = Duration::from_millis(15) * runs_of_long;
                     assert!(is_over || total > least, "{total:?} in {runs_of_long} runs");
@@ -101,7 +101,7 @@ fn a_process_may_have_slices_of_its_own() {
                     before = total;
                     brief < 3
                 })?;
-                of_long.who.store(STOPPED, Ordering::Relaxed);
+                of_long.running.store(STOPPED, Ordering::Relaxed);
                 Ok(())
             });
             runner.ids.set([short, long]).expect("it is set once");
@@ -127,7 +127,7 @@ fn compute(process: &Process, time: Duration) -> Life {
 
 /// Even a short time is not charged to another process.
 #[test]
-fn what_is_computed_between_two_sleeps_is_charged_to_who_sleeps() {
+fn computing_between_two_sleeps_is_charged_to_the_sleeping_process() {
     run(|main| {
         let ends = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ends);
@@ -158,7 +158,7 @@ fn what_is_computed_between_two_sleeps_is_charged_to_who_sleeps() {
 /// stands still ends any slice. The account of the process shows that, and only the other slices
 /// are checked.
 #[test]
-fn who_gave_way_has_a_whole_slice_then() {
+fn a_process_that_yielded_has_a_whole_slice_next() {
     const SLICE: Duration = Duration::from_millis(100);
     run_with(
         |vm| vm.parameters.slice.set(SLICE),
@@ -203,7 +203,7 @@ fn equals_run_in_the_order_of_their_due_times() {
         let all = [3, 1, 2].map(|due| {
             let order = Arc::clone(&order);
             let pid = main.spawn(move |_| {
-                order.lock().expect("nobody panics").push(due);
+                order.lock().expect("no thread panics").push(due);
                 Ok(())
             });
             let due = Some(Instant::from_nanos(due));
@@ -211,7 +211,7 @@ fn equals_run_in_the_order_of_their_due_times() {
             pid
         });
         main.join_all(all)?;
-        assert_eq!(*order.lock().expect("nobody panics"), [1, 2, 3]);
+        assert_eq!(*order.lock().expect("no thread panics"), [1, 2, 3]);
         Ok(())
     });
 }

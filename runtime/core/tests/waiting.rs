@@ -181,7 +181,7 @@ fn producers_and_consumers_meet_at_a_condition() {
 }
 
 #[test]
-fn an_event_lets_everybody_pass_once_it_is_set() {
+fn a_set_event_lets_every_waiter_pass() {
     run(|main| {
         let event = main.vm.sched(|sched| sched.event_new());
         let children: Vec<_> = (0..50)
@@ -344,7 +344,7 @@ fn a_killed_waiter_takes_nothing_with_it() {
 }
 
 #[test]
-fn freed_objects_tell_those_who_wait_that_they_are_closed() {
+fn freed_objects_wake_their_waiters_with_closed() {
     run(|main| {
         let (semaphore, event) = main
             .vm

@@ -28,7 +28,7 @@ fn sleeps_of_monitor() -> Option<u64> {
 /// Once the monitor was woken each time and ticked for a while: a timer of 1 kHz cost as much for
 /// the monitor as for the process.
 #[test]
-fn timers_do_not_wake_the_monitor_and_what_outlasts_a_moment_does() {
+fn timers_do_not_wake_the_monitor_but_long_runs_do() {
     run(|main| {
         // The monitor's thread starts with the first need.
         let two = [

@@ -9,7 +9,7 @@ use waking_matrix::{Interrupt, all_run_when_they_must_in};
 
 /// No event comes from outside of a simulated run, so the other interrupts do not apply.
 #[test]
-fn who_is_woken_by_an_operation_runs_when_the_rules_say_whatever_the_seed() {
+fn a_process_woken_by_an_operation_runs_when_the_rules_say_with_every_seed() {
     for seed in 1..=20 {
         all_run_when_they_must_in(|vm| vm.simulate(seed), Interrupt::None);
     }

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_nobody_takes_are_dropped() {
+    fn messages_that_are_never_taken_are_dropped() {
         let message = Arc::new(());
         let inbox = Inbox::new();
         for _ in 0..3 {

@@ -61,10 +61,10 @@
 //! early, which every waiter must expect anyway.
 //!
 //! **Duties.** A thread that got MustKick kicks without waiting for anything. The owner takes the
-//! inbox, or finds it empty, after each `finish`, AlreadyNotified and `acknowledge`, before it waits
-//! again. If the owner took messages while Notified without `acknowledge`, the monitor would miss
-//! the next message (AlreadyNotified), though the owner's own next `prepare` would not. Checked by
-//! the loom test `tests/loom_parking.rs`.
+//! inbox, or finds it empty, after each `finish`, AlreadyNotified and `acknowledge`, before it
+//! waits again. If the owner took messages while Notified without `acknowledge`, the monitor would
+//! miss the next message (AlreadyNotified), though the owner's own next `prepare` would not.
+//! Checked by the loom test `tests/loom_parking.rs`.
 
 #[cfg(loom)]
 use loom::sync::atomic::AtomicU8;
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_notified_before_it_spins_does_not_spin() {
+    fn an_owner_notified_before_it_spins_does_not_spin() {
         let park = Park::new();
         assert_eq!(park.notify(), Notify::OwnerIsRunning);
         assert_eq!(park.prepare_to_spin(), Prepared::AlreadyNotified);

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spin_for_nothing_lasts_until_its_limit_and_looks_often() {
+    fn a_failed_spin_lasts_until_its_limit_and_checks_often() {
         let until = Instant::now() + Duration::from_millis(2);
         let mut looks = 0_u32;
         let spin = spin_until(until, || {

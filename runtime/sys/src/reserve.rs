@@ -14,9 +14,9 @@
 //!   +------------------------------------------+  replenish() exchanges it for a larger one
 //! ```
 //!
-//! **Size.** Between two calls of [`is_short`], each collection may grow once, to twice its size. So
-//! the reserve has twice the bytes of all large allocations, and [`LEAST`] for the small ones. It is
-//! never touched, so it uses address space and no memory.
+//! **Size.** Between two calls of [`is_short`], each collection may grow once, to twice its size.
+//! So the reserve has twice the bytes of all large allocations, and [`LEAST`] for the small ones.
+//! It is never touched, so it uses address space and no memory.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -13,8 +13,8 @@
 //! *Colour*: without it, the same frames of suspended processes would be at the same offset of
 //! their pages, and compete for few sets of the processor's first-level cache. So tops are lowered
 //! by 0 to 7 times 128 bytes. (Touching eight lines in each of 16 stacks in turn took 15.2 ns per
-//! stack without and 3.7 ns with colour; 44 and 18 ns with 1,000 stacks.) Slots are an odd number of
-//! pages apart, so that neighbours differ in colour and also use different sets of the address
+//! stack without and 3.7 ns with colour; 44 and 18 ns with 1,000 stacks.) Slots are an odd number
+//! of pages apart, so that neighbours differ in colour and also use different sets of the address
 //! caches.
 //!
 //! A guard is made by `MADV_GUARD_INSTALL` (Linux 6.13), which needs no mapping of its own, or else

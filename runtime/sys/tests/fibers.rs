@@ -1,4 +1,4 @@
-//! A fiber that goes from one native thread to another.
+//! A fiber that continues on different native threads.
 #![cfg(not(loom))]
 
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use baton_sys::stack::StackPool;
 const ROUNDS: usize = 20_000;
 const THREADS: usize = 2;
 
-/// The fiber, and that of the thread which continues it.
+/// The fiber, and the fiber of the thread that continues it.
 #[derive(Clone, Copy)]
 struct Places {
     fiber: Fiber,
@@ -27,7 +27,7 @@ fn places() -> Places {
     places.expect("a thread has written it")
 }
 
-/// Counts on its own stack, so that a stack which is continued too early shows.
+/// Counts on its own stack, so that a stack that is continued too early is noticed.
 fn count(_argument: usize) -> ! {
     for counted in 1.. {
         COUNTED.store(counted, Ordering::SeqCst);
@@ -40,8 +40,8 @@ fn count(_argument: usize) -> ! {
     unreachable!("the last round ends the fiber");
 }
 
-/// Guards: the state word was said to publish the stack pointer, which is written after it. The
-/// mutex here does what the hand-over of a VM does in the executor.
+/// Guards against the assumption that the state word publishes the stack pointer, which is written
+/// after it. The mutex here stands for the hand-over of a VM in the executor.
 #[test]
 fn a_mutex_hands_a_fiber_from_thread_to_thread() {
     let mut pool = StackPool::new(1 << 20).expect("the size is legal");

@@ -1,8 +1,7 @@
 //! Explores the compare-and-swap variant of the VM lock: a native thread that leaves and enters,
-//! and a watchdog that takes the VM from it for a new owner. Two accesses to the guest state at
-//! once, or an owner that never gets the VM back, show as a failure of loom's. Run with
-//! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p baton-sys --release --test
-//! loom_gate`.
+//! and a watchdog that takes the VM from it for a new owner. Loom fails if two threads access the
+//! guest state at once, or if an owner never gets the VM back. Run with `RUSTFLAGS="--cfg loom"
+//! LOOM_MAX_PREEMPTIONS=2 cargo test -p baton-sys --release --test loom_gate`.
 #![cfg(loom)]
 
 use baton_sys::gate::{CAS, Claim, GateWords, REVOKED, Take};
@@ -12,7 +11,7 @@ use loom::thread;
 
 const ROUNDS: usize = 2;
 
-/// Whose the VM is.
+/// The owner of the VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     /// The thread that leaves and enters.
@@ -25,11 +24,11 @@ struct Vm {
     gate: GateWords,
     owner: Mutex<Owner>,
     granted: Condvar,
-    /// Touched by the owner alone, without any lock: loom fails when two threads touch it at once.
+    /// Used only by the owner, without a lock: loom fails when two threads use it at once.
     guest: UnsafeCell<usize>,
 }
 
-// SAFETY: `guest` is touched by the owner of the VM only; that this holds is what loom checks here.
+// SAFETY: only the owner of the VM uses `guest`; loom checks that here.
 unsafe impl Sync for Vm {}
 // SAFETY: as above.
 unsafe impl Send for Vm {}
@@ -53,7 +52,7 @@ impl Vm {
     }
 
     fn touch_guest(&self) {
-        // SAFETY: the caller is inside; loom checks that nobody else is.
+        // SAFETY: the caller is inside; loom checks that no other thread is.
         self.guest.with_mut(|guest| unsafe { *guest += 1 });
     }
 
@@ -75,7 +74,7 @@ impl Vm {
         self.gate.own();
     }
 
-    /// The watchdog: tries once to take the VM from a call that is out.
+    /// The watchdog tries once to take the VM from a call that is out.
     fn take(&self) -> Option<Take> {
         let mut owner = self.lock();
         let seen = self.gate.value();
@@ -164,7 +163,7 @@ fn a_take_that_gave_up_leaves_the_caller_inside() {
     });
 }
 
-/// Takes the VM, and leaves it to the call, because the guest judges that the call must keep it.
+/// Takes the VM and leaves it to the call, as the retake policy says that the call keeps it.
 fn take_and_undo(vm: &Vm) -> bool {
     let owner = vm.lock();
     let seen = vm.gate.value();
@@ -182,7 +181,7 @@ fn a_take_that_is_undone_keeps_the_caller_out_for_its_duration() {
 }
 
 #[test]
-fn a_call_that_was_left_the_vm_can_be_judged_again() {
+fn after_an_undone_take_the_vm_can_be_taken_again() {
     explore(|vm| {
         let owner = vm.lock();
         let seen = vm.gate.value();
@@ -195,7 +194,7 @@ fn a_call_that_was_left_the_vm_can_be_judged_again() {
                     vm.touch_guest();
                     judgements += 1;
                 }
-                // Only because the caller is on its way in, as far as the mutex.
+                // Only because the caller is entering, and has got as far as the mutex.
                 Take::GaveUp => assert_ne!(vm.gate.value(), seen),
             }
         }

@@ -8,9 +8,9 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-/// Takers give way between two looks (`yield_now`), both because they would spin and because loom's
-/// reduction remembers only the last access to an atomic: a poster's own load would hide from it
-/// that a taker's earlier load could have come later.
+/// Takers yield between two checks (`yield_now`). Otherwise they would spin. Also, loom's reduction
+/// remembers only the last access to an atomic. So a poster's own load would hide from it that a
+/// taker's earlier load could have come later.
 fn explore(body: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
@@ -93,8 +93,8 @@ fn what_a_poster_wrote_before_is_seen() {
         let mut seen = 0;
         while seen < 2 {
             for cell in inbox.take_all() {
-                // Loom reports a race unless posting and taking order the two accesses.
-                // SAFETY: the message belongs to who took it.
+                // Loom reports a race unless posting and taking order the two accesses. SAFETY: the
+                // message belongs to the taker.
                 assert!(cell.with(|inside| unsafe { *inside }) > 0);
                 seen += 1;
             }
@@ -107,12 +107,12 @@ fn what_a_poster_wrote_before_is_seen() {
 }
 
 #[test]
-fn messages_that_nobody_takes_are_freed() {
+fn messages_that_are_never_taken_are_freed() {
     explore(|| {
         let inbox = Arc::new(Inbox::new());
         let poster = {
             let inbox = Arc::clone(&inbox);
-            // Loom reports an `Arc` that nobody frees.
+            // Loom reports an `Arc` that is never freed.
             thread::spawn(move || {
                 let _ = inbox.post(Arc::new(1));
                 let _ = inbox.post(Arc::new(2));

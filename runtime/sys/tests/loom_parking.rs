@@ -43,7 +43,7 @@ impl Owner {
         notify
     }
 
-    /// One wait for ever: returns only when kicked.
+    /// One wait without a deadline: returns only after a kick.
     fn sleep(&self) {
         let mut pending = self.kicks.pending.lock().expect("no panics");
         while !*pending {
@@ -79,8 +79,8 @@ impl Owner {
         }
     }
 
-    /// The limit of the spin is two looks: short ones are explored together with long ones, as loom
-    /// may suspend the owner anywhere.
+    /// The limit of the spin is two checks. Loom may suspend the owner anywhere, so this explores
+    /// short and long spins together.
     fn spin_and_sleep(&self) {
         if self.park.prepare_to_spin() == Prepared::MaySleep {
             for _ in 0..2 {
@@ -128,7 +128,7 @@ fn two_posters_always_wake_the_owner() {
 }
 
 #[test]
-fn the_owner_wakes_even_if_it_does_not_look_before_sleeping() {
+fn the_owner_wakes_even_without_a_check_before_sleeping() {
     explore(2, Owner::sleep_without_looking);
 }
 
@@ -142,9 +142,9 @@ fn two_posters_always_reach_an_owner_that_spins() {
     explore(2, Owner::spin_and_sleep);
 }
 
-/// A kick for an owner that has seen the post by itself would be a system call for nothing.
+/// A kick for an owner that has seen the post itself would be a needless system call.
 #[test]
-fn nobody_kicks_while_the_owner_spins() {
+fn there_is_no_kick_while_the_owner_spins() {
     static WAS_SPARED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
     loom::model(|| {
         let owner = Arc::new(Owner::new());
@@ -181,7 +181,7 @@ fn a_post_after_an_acknowledged_harvest_alerts_again() {
         let harvested = owner.inbox.take_all().count();
         let notify = poster.join().expect("the poster does not panic");
         assert_eq!(notify, Notify::OwnerIsRunning);
-        // Either the harvest has seen the message, or the owner's next attempt to sleep is refused.
+        // Either the owner has seen the message, or its next attempt to sleep is refused.
         if harvested == 0 {
             assert_eq!(owner.park.prepare(), Prepared::AlreadyNotified);
             assert_eq!(owner.inbox.take_all().count(), 1);
@@ -189,8 +189,8 @@ fn a_post_after_an_acknowledged_harvest_alerts_again() {
     });
 }
 
-/// Why who finds the owner notified still has to see to it that the monitor is awake: the
-/// notification may stand for a message that was taken before it.
+/// The reason why a notifier that finds the owner notified must still alert the monitor: the
+/// notification may have been for a message that was taken before it.
 #[test]
 fn a_notification_can_be_for_a_message_that_was_taken_before_it() {
     static WAS_FOUND: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);

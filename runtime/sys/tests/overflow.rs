@@ -1,5 +1,5 @@
-//! What becomes of faults. Each test runs itself again as a child program that faults, and looks at
-//! its end.
+//! The effect of faults. Each test runs itself again as a child program that faults, and checks how
+//! the child ends.
 #![cfg(not(loom))]
 
 use std::os::unix::process::ExitStatusExt;
@@ -12,9 +12,9 @@ use baton_sys::stack::StackPool;
 
 const CHILD: &str = "BATON_SYS_FAULTING_CHILD";
 
-/// What this run of the test program is.
+/// The role of this run of the test program.
 enum Role {
-    /// The child, which shall do what its case says.
+    /// The child, which runs the case of this name.
     Child(String),
     /// The parent, with the output of the child that ran the same test.
     Parent(Output),
@@ -55,8 +55,8 @@ extern "C" fn describe(fault_address: usize) -> bool {
 }
 
 fn write_to(address: usize) {
-    // SAFETY: the callers pass an address in a stack that nothing runs on, or one that faults,
-    // which is the purpose and ends the program.
+    // SAFETY: the callers pass an address in an unused stack, or one that faults, which ends the
+    // program on purpose.
     unsafe { std::ptr::write_volatile(address as *mut u8, 1) };
 }
 

@@ -1,4 +1,4 @@
-//! The poller's contract, for whichever backend and timer this build has.
+//! The poller's contract, for the backend and timer of this build.
 #![cfg(not(loom))]
 
 use std::collections::HashSet;
@@ -27,7 +27,7 @@ fn ask(poller: &Poller, deadline: Option<Instant>) -> (Wait, Vec<Event>) {
     (wait, events)
 }
 
-/// Waits without a deadline until a wait brings something.
+/// Waits without a deadline until an event comes.
 fn next_event(poller: &Poller) -> Event {
     loop {
         let (_, events) = ask(poller, None);
@@ -81,7 +81,7 @@ fn deadlines_are_never_early_and_short_ones_do_not_become_a_busy_loop() {
             returns += 1;
         }
     }
-    // One return for each; a few more where the kernel's timer and its clock disagree by a tick.
+    // One return for each, and a few more where the kernel's timer and its clock differ by a tick.
     assert!(
         returns <= 2 * DEADLINES,
         "{returns} returns for {DEADLINES} deadlines"
@@ -143,10 +143,10 @@ fn a_kick_during_a_wait_ends_it() {
     });
 }
 
-/// For a signal handler, which has no other way to it.
+/// For a signal handler, which cannot get it as an argument.
 static KICKED_BY_A_HANDLER: OnceLock<Poller> = OnceLock::new();
 
-/// One for the whole program, whose tests run side by side.
+/// Installs one handler for the whole program, as its tests run in parallel.
 fn install_handler() {
     extern "C" fn kick() {
         if let Some(poller) = KICKED_BY_A_HANDLER.get() {
@@ -189,7 +189,7 @@ fn signals_neither_lengthen_nor_shorten_a_wait_for_a_deadline() {
             }
         });
         let handle = receive.recv().expect("the owner sends its handle");
-        // Were each of them to begin the wait anew, it would not end.
+        // If each signal restarted the wait, it would not end.
         while !owner.is_finished() {
             let _ = handle.interrupt();
             std::thread::yield_now();
@@ -449,7 +449,7 @@ fn a_forks_child_has_a_poller_of_its_own() {
     assert_eq!(next_event(&poller).token, 1, "our registration stands");
 }
 
-/// All that is reported at once.
+/// All events that are reported at once.
 fn reported(poller: &Poller) -> Vec<Event> {
     ask(poller, PAST).1
 }

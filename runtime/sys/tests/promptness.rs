@@ -1,4 +1,4 @@
-//! What the calling thread asks of the kernel is what the kernel then has.
+//! Settings of the calling thread, checked in the kernel.
 #![cfg(not(baton_portable))]
 
 use std::time::Duration;

@@ -1,13 +1,13 @@
 //! Reservations that the system refuses in the middle. The limit on address space is the whole
-//! program's, so this test has it to itself.
+//! program's, so this is the only test of its program.
 #![cfg(all(target_os = "linux", not(loom)))]
 
 use baton_sys::stack::{Stack, StackError, StackPool};
 
-/// So large that what the last stack leaves over is enough for all else.
+/// So large that the rest of the last reservation is enough for everything else.
 const SIZE: usize = 16 << 20;
 
-/// Bytes of address space that the program has now.
+/// The program's present address space in bytes.
 fn address_space() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").expect("the kernel shows it");
     let pages = pages
@@ -18,7 +18,7 @@ fn address_space() -> u64 {
     pages.expect("a number of pages") * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64
 }
 
-/// Sets how much there may be, and returns how much there might be before.
+/// Sets the limit on address space. Returns the limit before.
 fn limit_address_space(bytes: u64) -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -56,7 +56,7 @@ fn a_reservation_that_is_refused_in_the_middle_leaves_as_many_stacks_as_before()
             (now.in_use, now.free, now.peak_in_use),
             (own.in_use, own.free, own.peak_in_use)
         );
-        // What was made in vain is not lost.
+        // Slots that were made for a refused reservation are not lost.
         pool.reserve(10, size).expect("there is room for so many");
         limit_address_space(before);
         pool.reserve(200, size).expect("there is room");
@@ -71,7 +71,7 @@ fn a_reservation_that_is_refused_in_the_middle_leaves_as_many_stacks_as_before()
             "each has its own place"
         );
         for stack in stacks {
-            // SAFETY: the address lies in the stack, which nothing runs on.
+            // SAFETY: the address is in the stack, which is not in use.
             unsafe { stack.top().sub(SIZE / 2).write_volatile(1) };
             pool.recycle(stack);
         }

@@ -1,17 +1,17 @@
-//! The limit that guards made by `mprotect` run into. Alone in its program, since it uses up the
-//! maps of the whole program.
+//! The limit on guards that are made by `mprotect`. The only test of its program, as it uses up the
+//! mappings of the whole program.
 #![cfg(all(not(loom), baton_mprotect_guards))]
 
 use baton_sys::stack::{GuardKind, StackError, StackPool};
 
-/// More maps than this would take the test minutes to use up.
+/// The test would take minutes to use up more mappings than this.
 const PATIENCE: usize = 4_000_000;
 
 #[test]
-fn the_map_limit_is_told_once_before_stacks_are_refused() {
+fn the_map_limit_is_reported_once_before_stacks_are_refused() {
     let mut pool = StackPool::new(64 * 1024).expect("the size is legal");
     assert_eq!(pool.stats().guards, GuardKind::Mprotect);
-    // A reservation that would use them all up is refused, and nothing is made.
+    // A reservation that would use them all up is refused, and makes nothing.
     let limit =
         std::fs::read_to_string("/proc/sys/vm/max_map_count").expect("the system has a limit");
     let limit: usize = limit.trim().parse().expect("it is a number");

@@ -17,7 +17,7 @@ fn pool() -> StackPool {
 /// Writes a byte `depth` bytes below the top.
 fn touch(stack: &Stack, depth: usize) {
     assert!(depth <= stack.size());
-    // SAFETY: the address lies in the stack, which nothing runs on.
+    // SAFETY: the address is in the stack, which is not in use.
     unsafe { stack.top().sub(depth).write_volatile(0xA5) };
 }
 
@@ -27,7 +27,7 @@ fn page() -> usize {
 }
 
 #[test]
-fn a_stack_is_what_it_says() {
+fn a_stack_has_the_reported_bounds() {
     let mut pool = pool();
     let stack = pool.allocate(None).expect("there is room");
     assert!((DEFAULT..DEFAULT + 2 * page()).contains(&stack.size()));
@@ -189,10 +189,10 @@ fn a_stack_outlives_its_pool() {
         .expect("the stack is still there");
 }
 
-/// Whether the kernel can read a byte there: it answers where we would crash.
+/// Whether the kernel can read a byte there: it returns an error where the test would crash.
 fn is_readable(address: usize) -> bool {
     let (_reader, writer) = std::io::pipe().expect("there are descriptors left");
-    // SAFETY: the kernel checks the address, and reads one byte of a stack that nothing runs on.
+    // SAFETY: the kernel checks the address, and reads one byte of a stack that is not in use.
     let written = unsafe { libc::write(writer.as_raw_fd(), address as *const libc::c_void, 1) };
     if written < 0 {
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Wake-up timers: what they promise to the waiter of a poller.
+//! Wake-up timers and the waiter of a poller.
 #![cfg(not(loom))]
 
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use baton_sys::clock::Instant;
 use baton_sys::poller::{Events, Poller, WakeUpTimer};
 
-/// A poller that a timer is watched by, where systems have timers.
+/// A poller with a registered timer, on systems that have timers.
 fn poller_and_timer() -> Option<(Poller, WakeUpTimer)> {
     let poller = Poller::new().expect("a poller opens");
     let timer = WakeUpTimer::new();
@@ -23,7 +23,7 @@ fn soon() -> Instant {
     Instant::now() + Duration::from_millis(5)
 }
 
-/// Waits until `deadline`; whether the timer ended that.
+/// Waits until `deadline`. Returns whether the timer ended the wait.
 fn goes_off(poller: &Poller, deadline: Instant) -> bool {
     let mut events = Events::new();
     while Instant::now() < deadline {
@@ -93,7 +93,7 @@ fn another_thread_sets_the_timer_of_one_that_waits() {
     });
 }
 
-/// As in a fork's child, which shares the timer with its parent until then.
+/// As in a fork's child, which until then shares the timer with its parent.
 #[test]
 fn a_reopened_timer_forgets_what_the_shared_one_was_set_to_and_is_watched_anew() {
     let Some((poller, timer)) = poller_and_timer() else {

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_processors_are_left_to_those_who_are_waited_for_except_by_ema() {
+    fn at_most_half_of_the_processors_spin_except_with_ema() {
         let mut chooser = new();
         let most = |chooser: &Chooser, policy| chooser.most_spinners(settings(policy));
         assert_eq!(most(&chooser, PolicyName::Learned), 1);

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_noted_came_a_park_before_it_was_noticed_or_in_the_middle_of_a_cheap_one() {
+    fn an_unrecorded_event_came_a_park_before_it_was_noticed_or_in_the_middle_of_a_cheap_park() {
         let policy = new();
         let came =
             |noticed| policy.came_at(Instant::from_nanos(0), Instant::from_nanos(0) + us(noticed));

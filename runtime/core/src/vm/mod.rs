@@ -67,7 +67,7 @@
 //! closures::run(|main| {
 //!     let (mut near, mut far) = UnixStream::pair().expect("a pair of sockets");
 //!     near.set_nonblocking(true).expect("a socket may be so");
-//!     main.spawn(move |_| far.write_all(b"hello").expect("somebody listens"));
+//!     main.spawn(move |_| far.write_all(b"hello").expect("there is a receiver"));
 //!     let watch = Watch { descriptor: near.as_raw_fd() as u32, wants: Readiness::READ };
 //!     let mut bytes = [0; 5];
 //!     let read = |_| near.read_exact(&mut bytes).is_ok();

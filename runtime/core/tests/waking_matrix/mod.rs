@@ -147,16 +147,16 @@ struct Record(Arc<Mutex<Course>>);
 
 impl Record {
     fn enter(&self, phase: Phase) {
-        self.0.lock().expect("nobody panics").phase = phase;
+        self.0.lock().expect("no thread panics").phase = phase;
     }
 
     fn note_run(&self) {
-        let mut course = self.0.lock().expect("nobody panics");
+        let mut course = self.0.lock().expect("no thread panics");
         course.ran_in = Some(course.phase);
     }
 
     fn ran_in(&self) -> Option<Phase> {
-        self.0.lock().expect("nobody panics").ran_in
+        self.0.lock().expect("no thread panics").ran_in
     }
 
     fn has_run(&self) -> bool {
@@ -373,7 +373,7 @@ fn set_waker_of_handler(waker: &Waker) {
     let next = MADE.load(Ordering::Relaxed);
     WAKERS[next]
         .set(waker.clone())
-        .expect("nobody else makes wakers");
+        .expect("no other test makes wakers");
     MADE.store(next + 1, Ordering::Release);
 }
 
@@ -427,7 +427,7 @@ fn order_of_several(interrupt: Interrupt, waker_is_preemptible: bool) -> Vec<usi
         let semaphore = main.vm.sched(|sched| sched.semaphore_new(0));
         let noting = |number: usize| {
             let order = Arc::clone(&of_all);
-            move || order.lock().expect("nobody panics").push(number)
+            move || order.lock().expect("no thread panics").push(number)
         };
         let mut all = Vec::new();
         for (number, level) in LEVELS.into_iter().enumerate() {
@@ -455,5 +455,5 @@ fn order_of_several(interrupt: Interrupt, waker_is_preemptible: bool) -> Vec<usi
         );
         main.join_all(all)
     });
-    order.lock().expect("nobody panics").clone()
+    order.lock().expect("no thread panics").clone()
 }

@@ -178,8 +178,8 @@ impl<C> Scheduler<C> {
     /// let [a, b] = [0, 2].map(|deficit| sched.spawn(SpawnOptions::default(), deficit).unwrap());
     /// assert_eq!(sched.schedule(), Next::Other(a));
     /// let end = |_| sched.end_slice(|deficit| *deficit > 0, |deficit| *deficit -= 1);
-    /// let turns = [0; 4].map(end);
-    /// assert_eq!(turns, [Next::Same, Next::Same, Next::Other(b), Next::Other(a)]);
+    /// let next = [0; 4].map(end);
+    /// assert_eq!(next, [Next::Same, Next::Same, Next::Other(b), Next::Other(a)]);
     /// ```
     pub fn end_slice(
         &mut self,
@@ -312,11 +312,11 @@ impl<C> Scheduler<C> {
     pub fn run_queue_summary(&self) -> RunQueueSummary {
         let top = self.run_queue.top();
         if self.current == NIL {
-            let anybody = top != 0;
+            let is_any = top != 0;
             return RunQueueSummary {
-                runnable: anybody,
-                rivals: anybody,
-                outranked: anybody,
+                runnable: is_any,
+                rivals: is_any,
+                outranked: is_any,
             };
         }
         let process = &self.processes[self.current];

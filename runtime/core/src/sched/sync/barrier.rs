@@ -31,7 +31,7 @@ impl<C> Scheduler<C> {
     /// assert_eq!(sched.barrier_wait(barrier, Deadline::Never), Attempt::Blocked);
     /// let _ = sched.schedule();
     /// let Attempt::Ready(wake) = sched.barrier_wait(barrier, Deadline::Never) else {
-    ///     panic!("the last one waits for nobody")
+    ///     panic!("the last one does not wait")
     /// };
     /// assert_eq!((wake.value, sched.runnable_count()), (1, 1));
     /// # Ok::<(), baton_core::sched::ProcessLimit>(())

@@ -10,7 +10,7 @@ fn waiting(sched: &mut Scheduler<()>, barrier: BarrierId) -> ProcessId {
     pid
 }
 
-/// The value with which the current process passes.
+/// The `Wake::value` with which the current process passes.
 fn passes(sched: &mut Scheduler<()>, barrier: BarrierId) -> u64 {
     match sched.barrier_wait(barrier, Deadline::Never) {
         Attempt::Ready(wake) => {
@@ -22,7 +22,7 @@ fn passes(sched: &mut Scheduler<()>, barrier: BarrierId) -> u64 {
 }
 
 #[test]
-fn all_pass_with_the_last_one_and_it_alone_is_told_so() {
+fn all_pass_with_the_last_one_and_only_it_gets_the_value_1() {
     let mut sched = sched();
     let barrier = sched.barrier_new(3);
     let [a, b] = [0; 2].map(|_| waiting(&mut sched, barrier));
@@ -72,7 +72,7 @@ fn one_that_gives_up_or_is_killed_is_not_counted() {
 }
 
 #[test]
-fn a_barrier_for_one_lets_everybody_pass_as_the_last() {
+fn a_barrier_for_one_lets_each_process_pass_as_the_last() {
     let mut sched = sched();
     for barrier in [sched.barrier_new(1), sched.barrier_new(0)] {
         spawn_running(&mut sched);

@@ -46,7 +46,7 @@ fn the_others_go_on_while_one_is_out_in_a_foreign_call() {
 }
 
 #[test]
-fn what_came_back_in_the_middle_of_a_function_goes_first_on_its_carrier() {
+fn a_pinned_process_that_came_back_runs_first_on_its_carrier() {
     let mut sched = sched();
     let a = spawn_running(&mut sched);
     let urgent = bound(&mut sched, HOME);
@@ -63,7 +63,7 @@ fn what_came_back_in_the_middle_of_a_function_goes_first_on_its_carrier() {
 }
 
 #[test]
-fn what_came_back_and_is_suspended_holds_up_nobody_on_its_carrier() {
+fn a_suspended_process_that_came_back_does_not_block_its_carrier() {
     let mut sched = sched();
     let a = spawn_running(&mut sched);
     let other = bound(&mut sched, HOME);
@@ -78,7 +78,7 @@ fn what_came_back_and_is_suspended_holds_up_nobody_on_its_carrier() {
 }
 
 #[test]
-fn those_who_need_an_occupied_carrier_are_kept_aside_in_order() {
+fn processes_that_need_an_occupied_carrier_are_kept_aside_in_order() {
     let mut sched = sched();
     let out = spawn_running(&mut sched);
     let [a, free, b] = [
@@ -195,7 +195,7 @@ fn one_that_waits_cannot_go_out() {
 }
 
 #[test]
-fn a_carrier_beyond_the_limit_binds_nobody() {
+fn a_carrier_beyond_the_limit_binds_no_process() {
     let mut sched = sched();
     let beyond = CarrierId(Scheduler::<()>::MOST_CARRIERS);
     let a = bound(&mut sched, beyond);
@@ -218,12 +218,12 @@ fn a_named_carrier_is_free_when_the_last_one_is_bound_no_more() {
     );
     sched.set_pin(a, Some(HOME));
     assert_eq!(sched.next_unbound(), None);
-    // Its foreign frames elsewhere change nothing.
+    // Foreign frames on another thread change nothing.
     sched.set_pinned(b, Some(HOME));
     assert!(sched.is_needed(OTHER) && !sched.is_pinned_to(OTHER) && sched.is_pinned_to(HOME));
     sched.set_pin(b, None);
     sched.set_pin(a, Some(OTHER));
-    assert_eq!(sched.next_unbound(), None, "somebody came in time");
+    assert_eq!(sched.next_unbound(), None, "another process was bound in time");
     assert!(sched.end_unstarted(a));
     assert_eq!(sched.next_unbound(), Some(OTHER));
     sched.set_named(OTHER, false);
@@ -232,7 +232,7 @@ fn a_named_carrier_is_free_when_the_last_one_is_bound_no_more() {
 }
 
 #[test]
-fn who_is_kept_aside_waits_for_the_carrier() {
+fn a_process_kept_aside_is_listed_as_waiting_for_the_carrier() {
     let mut sched = sched();
     let a = bound(&mut sched, OTHER);
     let b = bound(&mut sched, OTHER);
@@ -246,7 +246,7 @@ fn who_is_kept_aside_waits_for_the_carrier() {
 }
 
 #[test]
-fn what_came_back_and_has_run_since_does_not_go_first_again() {
+fn a_process_that_has_run_since_it_came_back_does_not_run_first_again() {
     let mut sched = sched();
     let a = spawn_running(&mut sched);
     sched.set_pinned(a, Some(HOME));
@@ -254,7 +254,7 @@ fn what_came_back_and_has_run_since_does_not_go_first_again() {
     let _ = sched.suspend(a);
     assert!(sched.end_foreign(a));
     assert_eq!(sched.schedule_returned(HOME), None);
-    // It goes on by an ordinary switch, leaves the function, and is runnable when the loop asks
+    // It continues by an ordinary switch, leaves the function, and is runnable when the loop calls
     // again.
     let _ = sched.resume(a);
     assert_eq!(sched.schedule(), Next::Other(a));

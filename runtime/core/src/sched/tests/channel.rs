@@ -148,7 +148,7 @@ fn a_close_wakes_all_receivers() {
 }
 
 #[test]
-fn a_freed_channel_is_closed_and_returns_what_nobody_received() {
+fn a_freed_channel_is_closed_and_returns_the_values_left() {
     let mut sched = sched();
     let channel = sched.channel_new(3);
     spawn_running(&mut sched);
@@ -174,13 +174,13 @@ fn a_huge_capacity_costs_nothing_until_it_is_used() {
 }
 
 #[test]
-fn at_once_values_go_through_the_buffer_only_where_nobody_is_concerned() {
+fn without_waiting_values_use_the_buffer_only_if_no_process_waits() {
     let mut sched = sched();
     let channel = sched.channel_new(2);
-    assert!(!sched.channel_put(channel, 0), "nobody runs");
+    assert!(!sched.channel_put(channel, 0), "no process runs");
     let receiver = receiving(&mut sched, channel);
     spawn_running(&mut sched);
-    assert!(!sched.channel_put(channel, 1), "somebody waits for it");
+    assert!(!sched.channel_put(channel, 1), "a receiver waits for it");
     assert_eq!(send(&mut sched, channel, 1), WakeReason::Done);
     assert_eq!(resume_with(&mut sched, receiver).value, 1);
     assert_eq!(sched.channel_take(channel), None);
@@ -194,7 +194,7 @@ fn at_once_values_go_through_the_buffer_only_where_nobody_is_concerned() {
     assert_eq!(
         sched.channel_take(channel),
         None,
-        "somebody waits for the place"
+        "a sender waits for the place"
     );
     assert_eq!(receive(&mut sched, channel), Ok(3));
     sched.channel_close(channel);
@@ -212,7 +212,7 @@ fn a_post_needs_no_room_and_senders_wait_until_there_is() {
     let channel = sched.channel_new(1);
     assert!(
         sched.channel_post(channel, 1),
-        "nobody runs, and nobody needs to"
+        "no process runs, and none needs to"
     );
     assert!(sched.channel_post(channel, 2));
     let sender = sending(&mut sched, channel, 3);
@@ -259,7 +259,7 @@ fn one_value_is_posted_once_until_it_is_received() {
 }
 
 #[test]
-fn who_waits_for_a_value_from_outside_is_not_blocked_for_ever() {
+fn a_process_that_waits_for_a_value_from_outside_is_no_deadlock() {
     let mut sched = sched();
     let (fed, other) = (sched.channel_new(0), sched.channel_new(0));
     sched.channel_set_fed(fed, true);
@@ -267,7 +267,7 @@ fn who_waits_for_a_value_from_outside_is_not_blocked_for_ever() {
     let _ = sched.schedule();
     assert!(
         sched.all_blocked(),
-        "nobody waits for what comes from outside"
+        "no process waits for a value from outside"
     );
     receiving(&mut sched, fed);
     let _ = sched.schedule();

@@ -14,7 +14,7 @@ fn critical(sched: &mut Scheduler<()>) -> ProcessId {
 }
 
 #[test]
-fn nobody_takes_the_place_of_a_process_in_a_critical_section() {
+fn no_other_process_runs_during_a_critical_section() {
     let mut sched = sched();
     let me = critical(&mut sched);
     let equal = spawn(&mut sched);
@@ -33,7 +33,7 @@ fn nobody_takes_the_place_of_a_process_in_a_critical_section() {
 }
 
 #[test]
-fn who_became_runnable_meanwhile_runs_after_the_section() {
+fn processes_that_became_runnable_meanwhile_run_after_the_section() {
     let mut sched = sched();
     let me = critical(&mut sched);
     let urgent = spawn_at(&mut sched, 80);
@@ -67,7 +67,7 @@ fn leaving_more_often_than_entering_is_refused_and_changes_nothing() {
     assert_eq!(
         sched.leave_critical(),
         Err(NotCritical),
-        "nobody is current"
+        "no process is current"
     );
     let me = spawn_running(&mut sched);
     assert_eq!(sched.leave_critical(), Err(NotCritical));
@@ -78,7 +78,7 @@ fn leaving_more_often_than_entering_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn what_can_be_had_at_once_is_had_and_what_cannot_is_refused() {
+fn in_a_section_operations_succeed_at_once_or_are_refused() {
     let mut sched = sched();
     let (full, empty) = (sched.semaphore_new(1), sched.semaphore_new(0));
     let (mutex, channel) = (sched.mutex_new(), sched.channel_new(0));
@@ -149,7 +149,7 @@ fn to_suspend_oneself_leaves_the_section_and_takes_it_again() {
     assert_eq!(
         sched.schedule(),
         Next::Same,
-        "who is resumed does not interrupt an equal"
+        "a resumed process does not interrupt an equal"
     );
     assert_eq!(sched.yield_current(), Next::Other(me));
     sched.reenter_critical();

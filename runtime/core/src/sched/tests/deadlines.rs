@@ -1,9 +1,9 @@
-//! The heap of deadlines, against the plainest thing that could do its work.
+//! The heap of deadlines, compared with the simplest possible implementation.
 
 use super::random_numbers::Random;
 use crate::sched::time::deadlines::{Deadlines, Owner};
 
-/// Deadlines as a list: who, when, and which came first.
+/// Deadlines as a list: owner, time and sequence number.
 #[derive(Default)]
 struct Plain {
     set: Vec<(u64, u64, Owner)>,

@@ -4,7 +4,7 @@ use super::invariants::check;
 use super::*;
 use crate::sched::Preemption;
 
-/// A process that is due then.
+/// Spawns a process with this due time.
 fn due(sched: &mut Scheduler<()>, nanoseconds: u64) -> ProcessId {
     let pid = spawn(sched);
     assert!(sched.set_due_time(pid, Some(at(nanoseconds))));
@@ -40,7 +40,7 @@ fn a_newly_runnable_process_that_is_due_earlier_does_not_preempt() {
 }
 
 #[test]
-fn one_that_yields_goes_on_if_nobody_is_due_as_early() {
+fn a_process_that_yields_continues_if_none_is_due_as_early() {
     let mut sched = sched();
     let [early, late] = [10, 20].map(|time| due(&mut sched, time));
     run(&mut sched, early);

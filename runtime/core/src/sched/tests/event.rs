@@ -4,7 +4,7 @@ use super::*;
 use crate::sched::{Blocker, State};
 
 #[test]
-fn a_set_event_lets_everybody_pass() {
+fn a_set_event_lets_every_process_pass() {
     let mut sched = sched();
     let event = sched.event_new();
     spawn_running(&mut sched);
@@ -30,7 +30,7 @@ fn a_set_event_lets_everybody_pass() {
 }
 
 #[test]
-fn setting_wakes_all_who_wait_in_order() {
+fn setting_an_event_wakes_all_waiters_in_order() {
     let mut sched = sched();
     let event = sched.event_new();
     let waiting = [0; 3].map(|_| {

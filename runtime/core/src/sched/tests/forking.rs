@@ -1,4 +1,4 @@
-//! What is left in a fork's child.
+//! The scheduler in a fork's child.
 
 use super::super::{
     CarrierId, Case, Deadline, ProcessId, SpawnOptions, State, SuspendOutcome, WakeReason,
@@ -40,7 +40,7 @@ fn the_survivor_runs_alone_and_can_do_everything() {
 }
 
 #[test]
-fn those_who_wait_in_any_way_leave_nothing_behind() {
+fn processes_that_wait_in_any_way_leave_nothing_behind() {
     let mut sched = sched();
     let (mutex, condition, event) = (sched.mutex_new(), sched.condition_new(), sched.event_new());
     let (semaphore, channel, queue) = (

@@ -1,4 +1,4 @@
-//! What must hold after every operation.
+//! Checks of all invariants, after every operation.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::sched::sync::rwlock::Hold;
 use crate::sched::wait::waiters::{Kind, WaitQueue};
 use crate::sched::{CarrierId, Scheduler};
 
-/// Panics if anything in the scheduler contradicts anything else.
+/// Panics if the data of the scheduler is inconsistent.
 pub(super) fn check(sched: &Scheduler<()>) {
     check_census(sched);
     check_places(sched);
@@ -62,7 +62,7 @@ fn ring(sched: &Scheduler<()>, head: u32) -> Vec<u32> {
     members
 }
 
-/// Each process is in exactly the ring that its phase names.
+/// Checks that each process is in exactly the ring that its phase names.
 fn check_places(sched: &Scheduler<()>) {
     let mut places = HashMap::new();
     for level in 1..=81 {
@@ -97,7 +97,8 @@ fn check_places(sched: &Scheduler<()>) {
     }
 }
 
-/// Each carrier knows how many need it, and who has lost all that were bound to it is noted.
+/// Checks that each carrier counts the processes that need it, and that each named carrier without
+/// bound processes is listed.
 fn check_carriers(sched: &Scheduler<()>) {
     for (place, carrier) in sched.carriers.iter().enumerate() {
         let is_here = |wanted: Option<CarrierId>| wanted == Some(CarrierId(place as u32));
@@ -138,7 +139,8 @@ fn check_current(sched: &Scheduler<()>) {
     }
 }
 
-/// Nodes belong to processes that wait, no wait outlives its kill, no node is lost.
+/// Checks that nodes belong to waiting processes, that a process with a due kill does not wait, and
+/// that no node is lost.
 fn check_waits(sched: &Scheduler<()>) {
     let mut nodes = 0;
     for (index, process) in processes(sched) {
@@ -203,7 +205,7 @@ fn all_queues(sched: &Scheduler<()>) -> Vec<WaitQueue> {
     queues
 }
 
-/// Owners know their mutexes, mutexes their owners, and each owner inherits what it is due.
+/// Checks the links between mutexes and owners, and that each owner inherits the right priority.
 fn check_mutexes(sched: &Scheduler<()>) {
     let mut held = HashMap::new();
     for (index, process) in processes(sched) {
@@ -244,8 +246,8 @@ fn holds_of<'a>(sched: &'a Scheduler<()>, process: &Process) -> impl Iterator<It
     std::iter::successors(sched.holds.at(process.holds), follow)
 }
 
-/// Each hold is in the list of its process and in that of its lock; who waits first could not go
-/// in.
+/// Checks that each hold is in the list of its process and in that of its lock, and that the first
+/// waiter could not be let in.
 fn check_rwlocks(sched: &Scheduler<()>) {
     let mut of_processes = HashMap::new();
     for (index, process) in processes(sched) {
@@ -277,7 +279,7 @@ fn check_rwlocks(sched: &Scheduler<()>) {
     assert_eq!(sched.holds.in_use(), holds.sum::<usize>());
 }
 
-/// Nobody waits for what is there.
+/// Checks that no process waits for an object that is available.
 fn check_objects(sched: &Scheduler<()>) {
     for (_, semaphore) in sched.semaphores.iter() {
         assert!(semaphore.count == 0 || sched.waiters.is_empty(semaphore.waiters));
@@ -293,14 +295,14 @@ fn check_objects(sched: &Scheduler<()>) {
         assert!(barrier.waiting < barrier.size);
     }
     for (_, channel) in sched.channels.iter() {
-        let who = |queue| {
+        let waiting = |queue| {
             sched
                 .waiters
                 .iter(queue)
                 .map(|node| node.process)
                 .collect::<Vec<_>>()
         };
-        let (receivers, senders) = (who(channel.receivers), who(channel.senders));
+        let (receivers, senders) = (waiting(channel.receivers), waiting(channel.senders));
         assert!(receivers.is_empty() || channel.buffer.is_empty());
         assert!(senders.is_empty() || channel.buffer.len() >= channel.capacity);
         assert!(!channel.is_closed || (receivers.is_empty() && senders.is_empty()));

@@ -1,4 +1,4 @@
-//! Joining one, and waiting for the rest.
+//! Joining one process, and waiting for the rest.
 
 use super::*;
 use crate::sched::Blocker;
@@ -126,7 +126,7 @@ fn two_that_wait_for_the_rest_do_not_wait_for_each_other() {
 #[test]
 fn all_are_blocked_when_nothing_can_ever_happen() {
     let mut sched = sched();
-    assert!(!sched.all_blocked(), "nobody is there to be blocked");
+    assert!(!sched.all_blocked(), "no process is blocked");
     let semaphore = sched.semaphore_new(0);
     let a = spawn_running(&mut sched);
     assert!(!sched.all_blocked());

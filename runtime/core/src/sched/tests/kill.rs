@@ -81,7 +81,7 @@ fn what_a_suspended_process_was_given_is_not_taken_back() {
 }
 
 #[test]
-fn one_whose_kill_is_due_waits_for_nothing() {
+fn a_process_with_a_due_kill_does_not_wait() {
     let mut sched = sched();
     let semaphore = sched.semaphore_new(1);
     let mutex = sched.mutex_new();
@@ -184,7 +184,7 @@ fn a_kill_that_was_not_put_off_again_can_be_put_off_by_the_next_hold() {
         reason(sched.mutex_lock(mutex, Deadline::Never).unwrap()),
         WakeReason::Done
     );
-    // The second kill is for the way back to the mutex.
+    // The second kill cancels the relock of the mutex.
     let _ = sched.kill(a);
     assert_eq!(sched.kill(a), KillOutcome::Woken);
     assert_eq!(sched.mutex_owner(mutex), Some(owner));

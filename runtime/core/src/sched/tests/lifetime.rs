@@ -1,4 +1,4 @@
-//! Processes begin, end, and are forgotten.
+//! Spawning, ending and forgetting processes.
 
 use super::*;
 use crate::sched::{ProcessLimit, State};

@@ -37,7 +37,7 @@ use super::{
     Attempt, Deadline, Next, Priority, ProcessId, Scheduler, SpawnOptions, Wake, WakeReason,
 };
 
-/// A scheduler whose payloads say nothing.
+/// A scheduler without payloads.
 fn sched() -> Scheduler<()> {
     Scheduler::new(1000)
 }
@@ -111,7 +111,7 @@ fn reason(attempt: Attempt) -> WakeReason {
     }
 }
 
-/// Makes a woken process current, and reads how its wait ended.
+/// Makes a woken process current, and returns how its wait ended.
 #[track_caller]
 fn resume_with(sched: &mut Scheduler<()>, pid: ProcessId) -> Wake {
     run(sched, pid);

@@ -56,7 +56,7 @@ fn only_the_owner_unlocks() {
 }
 
 #[test]
-fn an_unlock_hands_the_mutex_to_the_first_who_waits() {
+fn an_unlock_hands_the_mutex_to_the_first_waiter() {
     let mut sched = sched();
     let mutex = sched.mutex_new();
     let a = spawn_running(&mut sched);
@@ -127,7 +127,7 @@ fn mutexes_held_together_are_unlocked_in_any_order() {
 }
 
 #[test]
-fn a_freed_mutex_is_closed_for_those_who_wait_and_owned_by_nobody() {
+fn a_freed_mutex_is_closed_for_its_waiters_and_has_no_owner() {
     let mut sched = sched();
     let mutex = sched.mutex_new();
     let a = spawn_running(&mut sched);

@@ -89,7 +89,7 @@ fn one_kept_aside_keeps_its_new_priority() {
 }
 
 #[test]
-fn the_owner_of_a_mutex_is_as_urgent_as_those_who_wait_for_it() {
+fn the_owner_of_a_mutex_is_as_urgent_as_its_waiters() {
     let mut sched = sched();
     let mutex = sched.mutex_new();
     let low = owner(&mut sched, 10, mutex);
@@ -150,7 +150,7 @@ fn an_owner_of_two_mutexes_keeps_what_the_other_one_lends() {
 }
 
 #[test]
-fn the_next_owner_inherits_from_those_who_still_wait() {
+fn the_next_owner_inherits_from_the_remaining_waiters() {
     let mut sched = sched();
     let mutex = sched.mutex_new();
     let low = owner(&mut sched, 10, mutex);

@@ -1,4 +1,4 @@
-//! Bare wait queues.
+//! Plain wait queues.
 
 use super::*;
 use crate::sched::{Blocker, State, WaitQueueId};

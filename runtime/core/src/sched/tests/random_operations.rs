@@ -1,7 +1,7 @@
-//! Random operations by random processes, with everything checked after each.
+//! Random operations by random processes, with all checks after each.
 //!
-//! Beside the scheduler's own invariants, what the processes are *told* is checked: each value sent
-//! is received once or not at all, each unit of a semaphore is taken once, a lock is a lock.
+//! Besides the scheduler's own invariants, the test checks the *results* of the operations: each
+//! value is received at most once, each unit of a semaphore is taken once, and locks exclude.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::sched::{
     SemaphoreId, TimerId,
 };
 
-/// What a process has asked for and was put to wait for.
+/// The operation in which a process waits.
 #[derive(Clone, Debug)]
 enum Pending {
     Plain,
@@ -34,23 +34,23 @@ struct World {
     processes: Vec<ProcessId>,
     pending: HashMap<ProcessId, Pending>,
     semaphore: SemaphoreId,
-    /// Units of the semaphore given and not known to be taken.
+    /// Units given to the semaphore and not known to be taken.
     units: u64,
     mutexes: [MutexId; 3],
     condition: ConditionId,
     event: EventId,
     rwlocks: [RwLockId; 2],
-    /// Who is inside of which, and knows it.
+    /// The processes inside each lock, as far as they know it.
     inside: HashSet<(ProcessId, RwLockId)>,
     barrier: BarrierId,
     alarm: TimerId,
     channels: Vec<ChannelId>,
     timers: Vec<TimerId>,
     last_value: u64,
-    /// Values that senders know to be sent.
+    /// Values that their senders know to be sent.
     sent: HashSet<u64>,
     received: HashSet<u64>,
-    /// Mutexes that a select has locked.
+    /// How many mutexes a select has locked.
     selected_mutexes: u64,
 }
 
@@ -106,8 +106,8 @@ impl World {
         );
     }
 
-    /// Who runs, what the scheduler says of its changes, and all by which others decide when the
-    /// one who runs is to be interrupted.
+    /// The current process, the scheduler's count of changes, and everything that preemption
+    /// decisions depend on.
     fn grounds_for_interruption(
         &self,
     ) -> (
@@ -163,7 +163,7 @@ impl World {
         Case::Send(channel, self.last_value)
     }
 
-    /// Something happens that no process does.
+    /// An event that no process causes.
     fn happen(&mut self) {
         let carrier = CarrierId(self.random.below(3) as u32);
         let Some(pid) = self.any_process() else {
@@ -217,7 +217,7 @@ impl World {
         }
     }
 
-    /// A carrier gets a name; those to which nobody is bound any more lose theirs.
+    /// Gives a name to a carrier, and removes the names of carriers without bound processes.
     fn change_names(&mut self, carrier: CarrierId) {
         if self.sched.is_bound_to(carrier) {
             self.sched.set_named(carrier, true);
@@ -291,7 +291,7 @@ impl World {
         self.processes.push(prepared);
     }
 
-    /// The process that runs does something, once it has seen how its wait ended.
+    /// The current process reads how its wait ended, and then does something.
     fn act(&mut self) {
         let random = &mut self.random;
         let _ = match random.below(6) {
@@ -369,7 +369,7 @@ impl World {
         self.inside.retain(|&(process, _)| process != me);
     }
 
-    /// Some steps in a critical section: nobody else runs, and nothing waits.
+    /// Some steps in a critical section: no other process runs, and nothing waits.
     fn act_in_section(&mut self, me: ProcessId) {
         self.sched.enter_critical();
         for _ in 0..self.random.below(4) {
@@ -457,7 +457,7 @@ impl World {
         (Pending::Cases(cases), attempt)
     }
 
-    /// Closes a channel, at times, and opens another.
+    /// Closes a channel, sometimes, and opens another.
     fn replace_channel(&mut self) {
         if !self.random.one_in(4) {
             return;
@@ -474,7 +474,7 @@ impl World {
         }
     }
 
-    /// A process is told how its operation ended.
+    /// Records the result of a process's operation.
     fn learn(&mut self, me: ProcessId, pending: &Pending, wake: Wake) {
         let is_done = wake.reason == WakeReason::Done;
         match pending {
@@ -534,7 +534,7 @@ impl World {
         }
     }
 
-    /// Kills everybody, twice to get past the holds, and lets each learn how its wait ended.
+    /// Kills all processes, twice to cancel holds, and lets each read how its wait ended.
     fn finish(&mut self) {
         for timer in std::mem::take(&mut self.timers) {
             self.sched.timer_cancel(timer);
@@ -560,8 +560,8 @@ impl World {
         }
     }
 
-    /// Nothing was lost and nothing made up. A process that died before it could learn how its send
-    /// ended may have sent; none dies so here, for each learns first.
+    /// Checks that no value was lost or invented. A process that died before it read how its send
+    /// ended may have sent. None dies so here, as each reads its result first.
     fn balance(&self) {
         assert_eq!(self.sent, self.received);
         assert_eq!(self.units, self.sched.semaphore_count(self.semaphore));

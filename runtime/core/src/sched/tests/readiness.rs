@@ -19,7 +19,7 @@ fn waiting(sched: &mut Scheduler<()>, watches: &[(Watch, Edition)]) -> ProcessId
 }
 
 #[test]
-fn all_who_want_what_has_come_are_told_what_it_is() {
+fn an_event_wakes_all_processes_that_want_it() {
     let mut sched = sched();
     let reader = waiting(&mut sched, &[watch(7, READ)]);
     let writer = waiting(&mut sched, &[watch(7, WRITE)]);
@@ -41,7 +41,7 @@ fn all_who_want_what_has_come_are_told_what_it_is() {
 }
 
 #[test]
-fn a_failure_concerns_everybody() {
+fn a_failure_wakes_every_waiter() {
     let mut sched = sched();
     let [a, b] = [READ, WRITE].map(|wants| waiting(&mut sched, &[watch(3, wants)]));
     assert_eq!(sched.descriptor_is_ready(3, Readiness::FAILED), 2);
@@ -60,7 +60,7 @@ fn a_process_may_wait_for_one_descriptor_twice() {
 }
 
 #[test]
-fn closing_tells_all_who_wait_for_that_edition_and_nobody_else() {
+fn closing_wakes_exactly_the_waiters_of_that_edition() {
     let mut sched = sched();
     assert_eq!(sched.descriptor_closes(5, FIRST), 0);
     let old = waiting(&mut sched, &[watch(5, READ)]);

@@ -114,7 +114,7 @@ fn a_more_urgent_reader_passes_a_writer_that_waits() {
 }
 
 #[test]
-fn nobody_locks_twice_and_only_who_is_inside_unlocks() {
+fn a_lock_is_not_recursive_and_only_a_holder_unlocks_it() {
     let mut sched = sched();
     let lock = sched.rwlock_new();
     spawn_running(&mut sched);
@@ -156,7 +156,7 @@ fn a_reader_that_becomes_more_urgent_than_the_writer_before_it_goes_in() {
 }
 
 #[test]
-fn everybody_inside_inherits_from_those_who_wait() {
+fn all_holders_inherit_from_the_waiters() {
     let mut sched = sched();
     let lock = sched.rwlock_new();
     let [a, b] = [10, 20].map(|level| reader(&mut sched, level, lock));
@@ -203,7 +203,7 @@ fn a_priority_is_inherited_through_locks_and_mutexes() {
 }
 
 #[test]
-fn the_death_of_a_writer_is_told_until_another_one_has_been_inside() {
+fn a_lock_is_abandoned_until_the_next_writer_has_locked_it() {
     let mut sched = sched();
     let lock = sched.rwlock_new();
     let w = writer(&mut sched, 40, lock);
@@ -232,7 +232,7 @@ fn a_reader_that_dies_leaves_the_lock_as_it_was() {
 }
 
 #[test]
-fn a_freed_lock_is_closed_for_those_who_wait() {
+fn a_freed_lock_is_closed_for_its_waiters() {
     let mut sched = sched();
     let lock = sched.rwlock_new();
     let a = reader(&mut sched, 10, lock);
@@ -248,7 +248,7 @@ fn a_freed_lock_is_closed_for_those_who_wait() {
 }
 
 #[test]
-fn what_must_not_wait_does_not() {
+fn a_lock_that_must_not_wait_does_not() {
     let mut sched = sched();
     let lock = sched.rwlock_new();
     let a = writer(&mut sched, 40, lock);

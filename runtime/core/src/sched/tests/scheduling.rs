@@ -1,10 +1,10 @@
-//! Who runs next.
+//! The choice of the next process.
 
 use super::*;
 use crate::sched::{CarrierId, Preemption, ResumeOutcome, SuspendOutcome};
 
 #[test]
-fn nothing_runs_in_an_empty_kernel() {
+fn nothing_runs_in_an_empty_scheduler() {
     let mut sched = sched();
     assert_eq!(sched.schedule(), Next::Nothing);
     assert_eq!(sched.yield_current(), Next::Nothing);
@@ -50,13 +50,13 @@ fn debtor(sched: &mut Scheduler<u32>, level: u8, deficit: u32) -> ProcessId {
     sched.spawn(options, deficit).expect("there is room")
 }
 
-/// The next one, where who has_deficit passes for one.
+/// Ends a slice. A process with a deficit is skipped once for each unit of it.
 fn end_slice(sched: &mut Scheduler<u32>) -> Next {
     sched.end_slice(|deficit| *deficit > 0, |deficit| *deficit -= 1)
 }
 
 #[test]
-fn who_passes_pays_once_in_a_round() {
+fn a_skipped_process_pays_once_per_round() {
     let mut sched: Scheduler<u32> = Scheduler::new(10);
     let [a, b, c, d] = [0, 2, 1, 0].map(|deficit| debtor(&mut sched, 40, deficit));
     assert_eq!(sched.schedule(), Next::Other(a));
@@ -74,7 +74,7 @@ fn deficit(sched: &Scheduler<u32>, all: &[ProcessId]) -> Vec<u32> {
 }
 
 #[test]
-fn who_owes_nothing_goes_on_where_all_others_owe() {
+fn a_process_without_a_deficit_continues_if_all_others_have_one() {
     let mut sched: Scheduler<u32> = Scheduler::new(10);
     let all = [0, 2, 1].map(|deficit| debtor(&mut sched, 40, deficit));
     assert_eq!(sched.schedule(), Next::Other(all[0]));
@@ -86,7 +86,7 @@ fn who_owes_nothing_goes_on_where_all_others_owe() {
 }
 
 #[test]
-fn what_all_owe_keeps_nobody_waiting() {
+fn deficits_of_all_processes_delay_none() {
     let mut sched: Scheduler<u32> = Scheduler::new(10);
     let all = [3, 5, 4].map(|deficit| debtor(&mut sched, 40, deficit));
     assert_eq!(sched.schedule(), Next::Other(all[0]));
@@ -95,7 +95,7 @@ fn what_all_owe_keeps_nobody_waiting() {
 }
 
 #[test]
-fn at_most_a_thousand_pass() {
+fn at_most_a_thousand_are_skipped() {
     let mut sched: Scheduler<u32> = Scheduler::new(10);
     let all = [0; 3].map(|_| debtor(&mut sched, 40, 10_000));
     assert_eq!(sched.schedule(), Next::Other(all[0]));
@@ -104,7 +104,7 @@ fn at_most_a_thousand_pass() {
 }
 
 #[test]
-fn nobody_passes_for_who_is_more_urgent_or_alone_or_where_due_times_say_who_is_next() {
+fn no_process_is_skipped_before_a_more_urgent_one_or_alone_or_with_due_times() {
     let mut sched: Scheduler<u32> = Scheduler::new(10);
     assert_eq!(end_slice(&mut sched), Next::Nothing);
     let a = debtor(&mut sched, 40, 1);
@@ -115,7 +115,7 @@ fn nobody_passes_for_who_is_more_urgent_or_alone_or_where_due_times_say_who_is_n
     let b = debtor(&mut sched, 40, 1);
     assert_eq!(end_slice(&mut sched), Next::Other(urgent));
     sched.exit_current();
-    // The one that was outranked at the end of its slice has gone to the back.
+    // The process that was outranked when its slice ended has gone to the back.
     assert_eq!(sched.schedule(), Next::Other(b));
     sched.set_due_time(a, Some(Instant::from_nanos(10)));
     assert_eq!(end_slice(&mut sched), Next::Other(a));
@@ -123,7 +123,7 @@ fn nobody_passes_for_who_is_more_urgent_or_alone_or_where_due_times_say_who_is_n
 }
 
 #[test]
-fn who_was_chosen_and_owes_passes_before_it_runs() {
+fn a_chosen_process_with_a_deficit_is_skipped_before_it_runs() {
     let mut sched: Scheduler<u32> = Scheduler::new(10);
     let all = [0, 1, 0].map(|deficit| debtor(&mut sched, 40, deficit));
     let skip_deficits = |sched: &mut Scheduler<u32>| {
@@ -142,13 +142,13 @@ fn who_was_chosen_and_owes_passes_before_it_runs() {
     assert_eq!(
         skip_deficits(&mut sched),
         Some(all[1]),
-        "nobody else is there"
+        "there is no other process"
     );
     assert_eq!(deficit(&sched, &all[1..2]), [7]);
 }
 
 #[test]
-fn nobody_passes_for_whom_the_more_urgent_wait() {
+fn a_process_with_a_raised_priority_is_not_skipped() {
     let mut sched: Scheduler<u32> = Scheduler::new(10);
     let owner = debtor(&mut sched, 40, 9);
     assert_eq!(sched.schedule(), Next::Other(owner));
@@ -192,7 +192,7 @@ fn a_yield_goes_to_the_more_urgent_and_to_the_back() {
 }
 
 #[test]
-fn spawning_an_equal_asks_nobody_to_give_way() {
+fn spawning_an_equal_does_not_preempt() {
     let mut sched = sched();
     spawn_running(&mut sched);
     spawn(&mut sched);
@@ -262,7 +262,7 @@ fn a_directed_yield_falls_back_to_the_next() {
 }
 
 #[test]
-fn a_directed_yield_to_oneself_or_to_nobody_is_a_yield() {
+fn a_directed_yield_to_oneself_or_a_stale_id_is_a_yield() {
     let mut sched = sched();
     let a = spawn_running(&mut sched);
     let b = spawn(&mut sched);
@@ -360,7 +360,7 @@ fn a_handoff_goes_to_the_next_equal_that_may_run_at_home() {
     spawn_at(&mut sched, 41);
     assert!(
         sched.yield_by_handoff().is_none(),
-        "somebody is more urgent"
+        "another process is more urgent"
     );
     assert_eq!(sched.counters().yields, 3);
 }
@@ -377,8 +377,7 @@ fn handoffs_go_round_among_equals() {
     assert_eq!(order_of_ends(&mut sched), all);
 }
 
-/// The monitor is not told of a handoff: it goes on to think of who runs what it thought of who
-/// was left.
+/// A handoff does not update this hint: the monitor uses that of the process that was left.
 #[test]
 fn no_handoff_leads_between_one_that_is_preemptible_and_one_that_is_not() {
     let mut sched = sched();
@@ -411,9 +410,9 @@ fn handoffs_to_the_more_urgent_and_to_successors_choose_as_the_slow_path_does() 
     let low = spawn_running(&mut sched);
     assert!(
         sched.give_way_by_handoff().is_none(),
-        "nobody is more urgent"
+        "no process is more urgent"
     );
-    assert!(sched.succeed_by_handoff().is_none(), "somebody is current");
+    assert!(sched.succeed_by_handoff().is_none(), "a process is current");
     let high = spawn_at(&mut sched, 60);
     sched.set_preemptible(low, false);
     assert!(
@@ -429,7 +428,7 @@ fn handoffs_to_the_more_urgent_and_to_successors_choose_as_the_slow_path_does() 
     assert!(sched.succeed_by_handoff().is_some());
     assert_eq!(sched.current(), Some(low));
     assert_eq!(sched.suspend(low), SuspendOutcome::CurrentMustSwitch);
-    assert!(sched.succeed_by_handoff().is_none(), "nobody can run");
+    assert!(sched.succeed_by_handoff().is_none(), "no process can run");
 
     let elsewhere = SpawnOptions {
         pin: Some(CarrierId(1)),
@@ -438,7 +437,7 @@ fn handoffs_to_the_more_urgent_and_to_successors_choose_as_the_slow_path_does() 
     let elsewhere = sched.spawn(elsewhere, ()).unwrap();
     assert!(
         sched.succeed_by_handoff().is_none(),
-        "who could run may not run at home"
+        "the runnable process may not run at home"
     );
     assert_eq!(sched.schedule(), Next::Other(elsewhere));
     assert_eq!(sched.resume(high), ResumeOutcome::Resumed);

@@ -136,7 +136,7 @@ fn a_select_never_meets_itself() {
     assert_eq!(
         send(&mut sched, a, 3),
         WakeReason::TimedOut,
-        "nobody waits any more"
+        "no process waits any more"
     );
 }
 
@@ -332,7 +332,7 @@ fn a_select_lends_its_priority_to_the_owners_of_all_its_mutexes() {
         assert_eq!(
             sched.effective_priority(pid),
             priority(40),
-            "nobody waits any more"
+            "no process waits any more"
         );
     }
 }

@@ -24,7 +24,7 @@ fn a_wait_passes_while_the_count_lasts() {
 }
 
 #[test]
-fn a_signal_wakes_the_first_who_waits() {
+fn a_signal_wakes_the_first_waiter() {
     let mut sched = sched();
     let semaphore = sched.semaphore_new(0);
     let [a, b] = [0; 2].map(|_| {
@@ -42,7 +42,7 @@ fn a_signal_wakes_the_first_who_waits() {
 }
 
 #[test]
-fn a_signal_wakes_the_more_urgent_before_those_who_came_earlier() {
+fn a_signal_wakes_the_more_urgent_before_earlier_waiters() {
     let mut sched = sched();
     let semaphore = sched.semaphore_new(0);
     let waiting: Vec<_> = [40, 60, 20, 60]
@@ -100,7 +100,7 @@ fn a_signal_takes_the_deadline_away() {
 }
 
 #[test]
-fn freeing_tells_those_who_wait_that_it_is_closed() {
+fn freeing_wakes_all_waiters_with_closed() {
     let mut sched = sched();
     let semaphore = sched.semaphore_new(0);
     let a = spawn_running(&mut sched);
@@ -119,10 +119,10 @@ fn freeing_tells_those_who_wait_that_it_is_closed() {
 }
 
 #[test]
-fn at_once_nothing_is_done_that_concerns_who_waits_or_who_must_not() {
+fn without_waiting_a_semaphore_changes_only_if_no_process_is_concerned() {
     let mut sched = sched();
     let semaphore = sched.semaphore_new(1);
-    assert!(!sched.semaphore_take(semaphore), "nobody runs");
+    assert!(!sched.semaphore_take(semaphore), "no process runs");
     let waiting = spawn_running(&mut sched);
     assert!(sched.semaphore_take(semaphore));
     assert!(!sched.semaphore_take(semaphore));

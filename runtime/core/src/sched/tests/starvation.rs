@@ -1,43 +1,46 @@
-//! How long anybody can be kept waiting: the tests for each row of the table in
+//! How long a process can be kept waiting: the tests for each row of the table in
 //! `docs/book/src/scheduling.md`.
 //!
-//! - equals: `behind_n_equals_a_process_runs_after_n_slices_whoever_comes_meanwhile`
-//! - who has had too much: `who_passes_pays_once_in_a_round`,
-//!   `who_owes_nothing_goes_on_where_all_others_owe`, `at_most_a_thousand_pass` and
-//!   `nobody_passes_for_whom_the_more_urgent_wait` in `scheduling`
-//! - one that was interrupted: `one_preempted_by_the_more_urgent_keeps_its_place_at_the_head` in
-//!   `scheduling`, `who_is_interrupted_all_the_while_gives_way_to_equals_when_its_slice_is_over` in
+//! - equals: `behind_n_equals_a_process_runs_after_n_slices_despite_newcomers`
+//! - processes with a deficit: `a_skipped_process_pays_once_per_round`,
+//!   `a_process_without_a_deficit_continues_if_all_others_have_one`,
+//!   `at_most_a_thousand_are_skipped` and `a_process_with_a_raised_priority_is_not_skipped` in
+//!   `scheduling`
+//! - interrupted processes: `one_preempted_by_the_more_urgent_keeps_its_place_at_the_head` in
+//!   `scheduling`,
+//!   `a_process_that_is_often_interrupted_gives_way_to_equals_at_the_end_of_its_slice` in
 //!   `runtime/core/tests/preemption.rs`
-//! - the less urgent: `the_less_urgent_never_run_while_the_more_urgent_can`
-//! - who waits for an object:
-//!   `behind_n_waiters_a_waiter_is_served_after_n_turns_whoever_comes_meanwhile`
-//! - events and barriers: `setting_wakes_all_who_wait_in_order` in `event`,
-//!   `all_pass_with_the_last_one_and_it_alone_is_told_so` in `barrier`
-//! - the more urgent at an object: `the_more_urgent_pass_a_waiter_again_and_again`
+//! - less urgent processes: `the_less_urgent_never_run_while_the_more_urgent_can`
+//! - processes that wait for an object:
+//!   `behind_n_waiters_a_waiter_is_served_after_n_others_despite_newcomers`
+//! - events and barriers: `setting_an_event_wakes_all_waiters_in_order` in `event`,
+//!   `all_pass_with_the_last_one_and_only_it_gets_the_value_1` in `barrier`
+//! - more urgent processes at an object: `the_more_urgent_pass_a_waiter_again_and_again`
 //! - writers: `a_waiting_writer_keeps_later_readers_out_and_is_not_starved` in `rwlock`
 //! - readers: `a_reader_waits_for_the_writers_before_it_and_for_none_after_it`
 //! - equals without a due time: `a_process_with_a_due_time_keeps_equals_without_one_waiting`
 //! - a call that has returned: `a_call_that_has_returned_waits_as_one_that_becomes_runnable_does`
-//! - equals of those who yield to each other:
+//! - equals of processes that yield to each other:
 //!   `two_that_yield_to_each_other_keep_their_equals_waiting`
-//! - what is not preemptible: `a_process_that_is_not_preemptible_runs_until_it_gives_way` and
+//! - processes that are not preemptible:
+//!   `a_process_that_is_not_preemptible_runs_until_it_gives_way` and
 //!   `a_more_urgent_process_that_becomes_due_does_not_interrupt_a_cooperative_program` in
 //!   `runtime/core/tests/preemption.rs`
-//! - critical sections: `nobody_takes_the_place_of_a_process_in_a_critical_section` and
-//!   `who_became_runnable_meanwhile_runs_after_the_section` in `critical`
+//! - critical sections: `no_other_process_runs_during_a_critical_section` and
+//!   `processes_that_became_runnable_meanwhile_run_after_the_section` in `critical`
 
 use super::*;
 use crate::sched::{CarrierId, State};
 
 const N: usize = 7;
 
-/// The slice of the current process is over.
+/// Ends the slice of the current process.
 fn end_slice(sched: &mut Scheduler<()>) -> Next {
     sched.end_slice(|()| false, |()| ())
 }
 
 #[test]
-fn behind_n_equals_a_process_runs_after_n_slices_whoever_comes_meanwhile() {
+fn behind_n_equals_a_process_runs_after_n_slices_despite_newcomers() {
     let mut sched = sched();
     spawn_running(&mut sched);
     (1..N).for_each(|_| _ = spawn(&mut sched));
@@ -66,7 +69,7 @@ fn the_less_urgent_never_run_while_the_more_urgent_can() {
     assert_eq!(sched.schedule(), Next::Other(humble));
 }
 
-/// An object, as a wait for it and as what serves one who waits.
+/// An object: how to wait for it, and how to serve one waiter.
 type Object = (
     Box<dyn Fn(&mut Scheduler<()>)>,
     Box<dyn Fn(&mut Scheduler<()>)>,
@@ -97,7 +100,7 @@ fn mutex_of_another(owned: crate::sched::MutexId) -> Object {
     )
 }
 
-/// Objects that serve one at a time, as they are when everybody has to wait.
+/// Objects that serve one process at a time, in a state in which all must wait.
 fn objects(sched: &mut Scheduler<()>) -> Vec<(&'static str, Object)> {
     let (semaphore, queue) = (sched.semaphore_new(0), sched.wait_queue_new());
     let (mutex, owned) = (sched.mutex_new(), sched.mutex_new());
@@ -131,7 +134,7 @@ fn objects(sched: &mut Scheduler<()>) -> Vec<(&'static str, Object)> {
                 }),
                 Box::new(move |k| {
                     assert!(k.condition_signal(condition));
-                    // Whoever was woken holds the mutex, and would give it up when it runs.
+                    // The woken process holds the mutex, and would unlock it when it runs.
                     let (me, owner) = (
                         k.current(),
                         k.mutex_owner(mutex).expect("it is handed over"),
@@ -170,7 +173,8 @@ fn objects(sched: &mut Scheduler<()>) -> Vec<(&'static str, Object)> {
     ]
 }
 
-/// A process of `level` that waits for an object; whoever was current is so again.
+/// Spawns a process of `level` that waits for an object. The current process is the same
+/// afterwards.
 fn waiter(sched: &mut Scheduler<()>, level: u8, wait: &dyn Fn(&mut Scheduler<()>)) -> ProcessId {
     let server = sched.current();
     let pid = spawn_at(sched, level);
@@ -182,7 +186,7 @@ fn waiter(sched: &mut Scheduler<()>, level: u8, wait: &dyn Fn(&mut Scheduler<()>
 }
 
 #[test]
-fn behind_n_waiters_a_waiter_is_served_after_n_turns_whoever_comes_meanwhile() {
+fn behind_n_waiters_a_waiter_is_served_after_n_others_despite_newcomers() {
     for object in 0..6 {
         let mut sched = sched();
         let (what, (wait, serve)) = objects(&mut sched).swap_remove(object);
@@ -258,7 +262,7 @@ fn a_process_with_a_due_time_keeps_equals_without_one_waiting() {
         assert_eq!(end_slice(&mut sched), Next::Same);
         assert_eq!(sched.yield_current(), Next::Same);
     }
-    // Until it has none any more, or waits.
+    // Until it has no due time any more, or waits.
     assert!(sched.set_due_time(pressed, None));
     assert_eq!(end_slice(&mut sched), Next::Other(plain));
 }

@@ -124,7 +124,7 @@ fn a_handoff_by_suspension_goes_where_the_slow_path_does() {
     assert_eq!((sched.current(), sched.runnable_count()), (Some(low), 0));
     assert!(
         sched.suspend_by_handoff().is_none(),
-        "nobody else could run"
+        "no other process could run"
     );
     assert_eq!(sched.state(low), State::Running);
     assert_eq!(sched.counters().switches, 3);
@@ -133,7 +133,7 @@ fn a_handoff_by_suspension_goes_where_the_slow_path_does() {
     assert_eq!(sched.resume(b), ResumeOutcome::Resumed);
     assert!(
         sched.suspend_by_handoff().is_none(),
-        "somebody is more urgent"
+        "another process is more urgent"
     );
     assert_eq!(sched.schedule(), Next::Other(b));
     assert_eq!(sched.resume(a), ResumeOutcome::Resumed);
@@ -154,7 +154,7 @@ fn a_suspension_about_which_more_is_to_be_decided_is_no_handoff() {
     sched.set_preemptible(other, false);
     assert!(
         sched.suspend_by_handoff().is_none(),
-        "the monitor must hear who is preempted"
+        "the monitor needs the hint whether the process is preemptible"
     );
     sched.set_preemptible(other, true);
     sched.set_pin(other, Some(CarrierId(1)));

@@ -179,7 +179,7 @@ fn a_period_of_nothing_does_not_fire_for_ever() {
 }
 
 #[test]
-fn a_timer_whose_process_was_forgotten_fires_nobody() {
+fn a_timer_whose_process_was_forgotten_fires_none() {
     let mut sched = sched();
     let pid = prepared(&mut sched);
     let timer = sched.timer_new(at(5), None, pid);

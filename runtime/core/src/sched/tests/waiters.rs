@@ -1,4 +1,4 @@
-//! Wait queues, against the plainest thing that could do their work.
+//! Wait queues, compared with the simplest possible implementation.
 
 use super::random_numbers::Random;
 use crate::sched::slab::NIL;

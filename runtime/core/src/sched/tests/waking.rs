@@ -1,15 +1,15 @@
 //! Waking a process, in all combinations of how, of its priority, of a critical section around it,
-//! and of what the waker does then. In the spirit of Zephyr's tests/kernel/sched/preempt; the same
-//! in real time and over the whole product is tests/lua/processes/waking.lua of `tools/baton`.
+//! and of what the waker does next. Modelled on Zephyr's tests/kernel/sched/preempt. The same test
+//! in real time with the whole product is tests/lua/processes/waking.lua of `tools/baton`.
 
 use super::invariants::check;
 use super::*;
 use crate::sched::{Preemption, ResumeOutcome};
 
-/// How to wake a process that waits.
+/// How to wake a waiting process.
 type Waking = Box<dyn FnOnce(&mut Scheduler<()>, ProcessId)>;
 
-/// Puts the current process to wait; answers how to wake it.
+/// Makes the current process wait. Returns how to wake it.
 type Way = fn(&mut Scheduler<()>) -> Waking;
 
 fn by_signal(sched: &mut Scheduler<()>) -> Waking {
@@ -89,8 +89,7 @@ enum Then {
 
 const WAKER: u8 = 40;
 
-/// A waker that runs, and a target of `level` that has been woken by it. The target is the only
-/// other process.
+/// A running waker, and a target of `level` that it has woken. There are no other processes.
 fn woken(way: Way, level: u8, in_section: bool) -> (Scheduler<()>, ProcessId, ProcessId) {
     let mut sched = sched();
     let target = spawn_at(&mut sched, level);
@@ -106,7 +105,7 @@ fn woken(way: Way, level: u8, in_section: bool) -> (Scheduler<()>, ProcessId, Pr
     (sched, waker, target)
 }
 
-/// Calls `f` with every way, level and kind of place.
+/// Calls `f` with every way, level and place.
 fn for_all(f: impl Fn(&str, Way, u8, bool)) {
     for &(name, way) in WAYS {
         for level in [1, WAKER - 1, WAKER, WAKER + 1, 80] {
@@ -123,7 +122,7 @@ fn for_all(f: impl Fn(&str, Way, u8, bool)) {
 }
 
 #[test]
-fn only_the_more_urgent_asks_for_the_waker_s_place_and_never_in_a_section() {
+fn only_a_more_urgent_target_preempts_the_waker_and_never_in_a_section() {
     for_all(|what, way, level, in_section| {
         let (mut sched, waker, target) = woken(way, level, in_section);
         let preempts = level > WAKER;
@@ -155,7 +154,7 @@ fn only_the_more_urgent_asks_for_the_waker_s_place_and_never_in_a_section() {
 }
 
 #[test]
-fn the_target_has_its_turn_as_soon_as_the_section_is_left_and_its_priority_says_so() {
+fn a_more_urgent_target_runs_as_soon_as_the_section_is_left() {
     for_all(|what, way, level, in_section| {
         for then in [Then::Nothing, Then::Yield, Then::Sleep, Then::End] {
             let (mut sched, waker, target) = woken(way, level, in_section);

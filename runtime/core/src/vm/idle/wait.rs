@@ -1,8 +1,8 @@
 //! The owner's wait when no process is runnable: it spins if that is likely to pay, and then parks.
 //!
 //! [`spin`](crate::spin) decides. This module carries the decision out and reports the result back.
-//! [`parking`](baton_sys::parking) says which threads must wake the owner, and why no wake-up is lost. A
-//! spinning owner sees notifications itself, so that a notifier makes no system call.
+//! [`parking`](baton_sys::parking) says which threads must wake the owner, and why no wake-up is
+//! lost. A spinning owner sees notifications itself, so that a notifier makes no system call.
 //!
 //! | state of the wait | left for |
 //! |---|---|

@@ -87,7 +87,7 @@ impl Vm {
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
     /// closures::run(|main| {
     ///     let (give, take) = channel();
-    ///     main.spawn(move |_| give.send("meanwhile").expect("somebody listens"));
+    ///     main.spawn(move |_| give.send("meanwhile").expect("there is a receiver"));
     ///     // It waits in the system, outside of the VM. So the other one runs.
     ///     let heard = main.vm.foreign(|| take.recv());
     ///     assert_eq!(heard, Ok("meanwhile"));

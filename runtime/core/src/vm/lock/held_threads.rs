@@ -142,7 +142,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_millis(100);
 
     #[test]
-    fn what_is_held_for_long_is_told_once() {
+    fn a_thread_held_for_long_is_reported_once() {
         let mut threads = HeldThreads::default();
         let held = || [(CarrierId(1), id(1), id(2))].into_iter();
         threads.note(at(0), held());

@@ -63,7 +63,7 @@ impl Vm {
     }
 
     fn plan_in_call(self: &Arc<Vm>, inner: &mut Inner, requests: u32) -> Option<Jump> {
-        let me = self.who_may_be_preempted(inner, requests)?;
+        let me = self.preemptible_process(inner, requests)?;
         let carrier = inner.carrier;
         let outranked = inner.sched.current_should_yield();
         let is_over = self.must_end_slice(inner, me, requests, outranked);

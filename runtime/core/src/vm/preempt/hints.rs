@@ -91,7 +91,7 @@ pub(in crate::vm) struct SummaryBits(u8);
 
 impl SummaryBits {
     /// Whether a process other than the running one is runnable.
-    pub(super) fn somebody_is_runnable(self) -> bool {
+    pub(super) fn has_runnable(self) -> bool {
         self.0 & bits::RUNNABLE != 0
     }
 
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_asked_in_another_run_says_nothing() {
+    fn a_request_in_another_run_is_ignored() {
         let asked = Asked::default();
         // Relaxed (all): one thread.
         asked.run.store(5, Ordering::Relaxed);

@@ -64,7 +64,7 @@ impl Vm {
     }
 
     fn may_miss_something(&self, view: View, deadline: u64) -> bool {
-        view.summary.somebody_is_runnable()
+        view.summary.has_runnable()
             || view.posted
             || view.deadline < deadline
             || (view.watched && !self.descriptors.are_armed())
@@ -150,7 +150,7 @@ impl Vm {
             .note(view.summary.has_rivals(), is_new, was_unseen, now);
         let window = self.parameters.window.get();
         view.posted |= view.watched && self.owner_misses_news(watch);
-        if !(view.summary.somebody_is_runnable() || view.posted || view.due) {
+        if !(view.summary.has_runnable() || view.posted || view.due) {
             watch.request = None;
             watch.note_pause();
             let deadline = Some(view.deadline).filter(|&deadline| deadline != u64::MAX);
@@ -372,7 +372,7 @@ impl Vm {
             _ => {
                 let mut request =
                     PreemptRequest::new(value, wanted, now + watch.time_for_flag(wanted));
-                self.ask_anew(watch, &mut request, now, slice, thread);
+                self.make_request(watch, &mut request, now, slice, thread);
                 next.min(watch.request.insert(request).signal_at)
             }
         }
@@ -395,7 +395,7 @@ impl Vm {
 
     /// Makes a new request: sets the attention flag, and sends a signal if the process would not
     /// notice the flag.
-    fn ask_anew(
+    fn make_request(
         &self,
         watch: &mut PollState,
         request: &mut PreemptRequest,
@@ -416,7 +416,7 @@ impl Vm {
         let slices_differ = self.slow_reasons() & (slow_reason::SLICED | slow_reason::DEFICIT) != 0;
         let can_wait = request.wanted.is_a_slice_alone() && !slices_differ;
         if std::mem::replace(&mut watch.hears_signals, true) && can_wait {
-            request.note_signal_to_who_hears(now, slice.clamp(REQUEST_TICK, TICK));
+            request.note_first_signal(now, slice.clamp(REQUEST_TICK, TICK));
         } else {
             request.note_signal(now, thread.cpu_time());
         }
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_whose_thread_is_not_let_run_is_looked_at_more_and_more_rarely() {
+    fn a_call_without_a_processor_is_polled_more_and_more_rarely() {
         for (age, window, next) in [
             (100, 100, 100),
             (300, 100, 300),

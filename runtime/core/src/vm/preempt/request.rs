@@ -76,7 +76,7 @@ impl PreemptRequest {
 
     /// Notes the first signal to a thread that has answered the last ones. It is polled again only
     /// after `next_poll`.
-    pub(super) fn note_signal_to_who_hears(&mut self, now: Instant, next_poll: Duration) {
+    pub(super) fn note_first_signal(&mut self, now: Instant, next_poll: Duration) {
         self.signals += 1;
         self.signal_at = now + next_poll;
     }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_more_deadlines_have_to_wait_the_longer_they_wait() {
+    fn requests_back_off_while_deadlines_arrive_late() {
         let mut pace = Pace::default();
         let mut asked = vec![ask(&mut pace, 10_000)];
         for _ in 0..8 {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_is_asked_again_at_once() {
+    fn an_unanswered_deadline_is_requested_again_at_once() {
         let mut pace = Pace::default();
         assert_eq!(ask(&mut pace, 10_000), 10_000);
         assert_eq!(ask(&mut pace, 10_000), 10_000);
@@ -236,17 +236,17 @@ mod tests {
     }
 
     #[test]
-    fn who_hears_signals_is_given_more_time_for_the_first() {
+    fn a_thread_that_answers_signals_gets_more_time_for_the_first() {
         let mut request = PreemptRequest::new(4, NOTHING, at(0));
         assert_eq!(request.signals(), 0);
-        request.note_signal_to_who_hears(at(10), Duration::from_millis(1));
+        request.note_first_signal(at(10), Duration::from_millis(1));
         assert_eq!((request.signals(), request.signal_at), (1, at(1_010)));
         request.note_signal(at(1_010), None);
         assert_eq!((request.signals(), request.signal_at), (2, at(1_210)));
     }
 
     #[test]
-    fn what_is_new_is_asked_for_anew_and_what_is_not_is_not() {
+    fn only_new_reasons_need_a_new_request() {
         let posted = Wanted {
             posted: true,
             ..NOTHING

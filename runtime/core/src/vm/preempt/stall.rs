@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unanswered_for_the_first_time_at_each_look_is_no_stall() {
+    fn a_new_unanswered_request_at_each_poll_is_no_stall() {
         let polls: Vec<_> = (1..100)
             .map(|poll| (10 * poll, deadline(10 * poll - 5)))
             .collect();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exclusive_call_is_not_answered_for() {
+    fn answers_do_not_end_the_stall_of_an_exclusive_call() {
         let mut stall = Some(Stall::new(at(5), Cause::Call(7), ThreadHandle::current()));
         note_answers(&mut stall, at(10), deadline(1), ThreadHandle::current());
         note_answers(

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn who_neither_passes_the_gate_nor_switches_takes_a_signal() {
+    fn a_process_with_a_still_gate_and_no_switch_needs_a_signal() {
         let mut watch = PollState::default();
         watch.note(4, 1, None, at(1_000));
         for (gate, run, began, now, takes) in [
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longer_a_process_computes_the_more_rarely_it_is_looked_at() {
+    fn the_longer_a_process_computes_the_more_rarely_it_is_polled() {
         let mut watch = PollState::default();
         watch.note(4, 1, None, at(0));
         let ticks =
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn who_heeds_flags_is_given_the_pace_of_its_deadlines_for_the_next() {
+    fn an_owner_that_answers_flags_gets_the_pace_of_its_deadlines() {
         let deadline = Wanted {
             slice_over: false,
             posted: false,

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_passed_and_was_not_computed_is_absence_of_the_run_that_ends_the_window() {
+    fn time_not_computed_is_absence_of_the_run_that_ends_the_window() {
         let (mut clock, mut one) = (CpuClock::new(), Context::default());
         clock.begin_window(HOME, 100 * MS, 50 * MS);
         assert!(!clock.is_due(100 * MS + WINDOW - 1));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_of_two_threads_say_nothing_about_each_other() {
+    fn readings_of_two_threads_are_not_compared() {
         let (mut clock, mut one) = (CpuClock::new(), Context::default());
         clock.begin_window(HOME, 100 * MS, 50 * MS);
         clock.end_window(OTHER, 105 * MS, 50 * MS, 5 * MS, &mut one);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_absent_for_longer_than_its_last_run() {
+    fn absence_never_exceeds_the_last_run() {
         let (mut clock, mut one) = (CpuClock::new(), Context::default());
         clock.begin_window(HOME, 100 * MS, 50 * MS);
         clock.end_window(HOME, 110 * MS, 50 * MS, 3 * MS, &mut one);

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_slice_was_too_long_or_too_short_is_taken_from_the_next() {
+    fn overruns_and_credit_are_charged_to_the_next_slice() {
         for (excess, used, has_deficit) in [
             (0, 0, false),
             (3_000_000, 3_000_000, false),
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_of_an_unfinished_slice_is_no_deficit() {
+    fn the_used_part_of_an_unfinished_slice_is_no_deficit() {
         let mut context = after_slice(3_000_000, SLICE);
         assert!(context.is_at_its_start());
         context.busy += 20_000_000;
@@ -431,7 +431,7 @@ mod tests {
     };
 
     #[test]
-    fn what_was_not_computed_is_no_deficit() {
+    fn time_not_computed_is_no_deficit() {
         let computed = |computed, is_whole| EndedSlice {
             computed,
             is_whole,
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_charged_after_a_slice_ended_changes_no_deficit() {
+    fn a_charge_after_the_end_of_a_slice_changes_no_deficit() {
         let mut context = after_slice(25_000_000, SLICE);
         let at = context.busy;
         context.busy += 3_000;

@@ -197,7 +197,7 @@ impl Vm {
     pub fn safepoint(&self) {
         let requests = self.take_in();
         let jump = self.inner.with(|inner| {
-            let me = self.who_may_be_preempted(inner, requests)?;
+            let me = self.preemptible_process(inner, requests)?;
             self.shuffle(inner, Some(me));
             let outranked = inner.sched.current_should_yield();
             if outranked {
@@ -234,7 +234,7 @@ impl Vm {
     }
 
     /// The running process, if it may be preempted.
-    pub(in crate::vm) fn who_may_be_preempted(
+    pub(in crate::vm) fn preemptible_process(
         &self,
         inner: &mut Inner,
         requests: u32,

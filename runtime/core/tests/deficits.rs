@@ -122,7 +122,7 @@ fn rounds<const N: usize>(greed: fn(&Process), rivals: [fn(&Process); N]) -> Vec
                     let before = look();
                     process.spin_until(|| notes.turns() > before.0)?;
                     let after = look();
-                    into.lock().expect("nobody panics").push(Round {
+                    into.lock().expect("no thread panics").push(Round {
                         turns: after.0 - before.0,
                         laps: after.1 - before.1,
                         accounts: (0..N).map(|i| after.2[i] - before.2[i]).collect(),
@@ -136,18 +136,18 @@ fn rounds<const N: usize>(greed: fn(&Process), rivals: [fn(&Process); N]) -> Vec
             main.join_all(rivals)
         },
     );
-    std::mem::take(&mut *seen.lock().expect("nobody panics"))
+    std::mem::take(&mut *seen.lock().expect("no thread panics"))
 }
 
 /// Computes without a safepoint.
-fn compute_deafly(time: Duration) {
+fn compute_without_safepoints(time: Duration) {
     let begin = clock::thread_cpu_time();
     while clock::thread_cpu_time() - begin < time {}
 }
 
 /// Asserts that each run of the greedy process costs it the next 29 slices, which `N` rivals get.
 fn assert_made_up_for<const N: usize>(rivals: [fn(&Process); N]) {
-    let rounds = rounds(|_| compute_deafly(DEAF), rivals);
+    let rounds = rounds(|_| compute_without_safepoints(DEAF), rivals);
     let first = middle(rounds.iter().map(|round| round.accounts[0]));
     let computed = middle(rounds.iter().map(|round| round.computed));
     assert!(first >= SLICE * 20, "{first:?} for a rival: {rounds:#?}");
@@ -180,9 +180,9 @@ fn a_process_that_overran_is_skipped_when_another_one_waits() {
 #[test]
 fn a_process_that_overran_is_skipped_when_another_one_yields() {
     let rounds = rounds(
-        |_| compute_deafly(DEAF),
+        |_| compute_without_safepoints(DEAF),
         [|process| {
-            compute_deafly(SLICE / 10);
+            compute_without_safepoints(SLICE / 10);
             _ = process.yield_now();
         }],
     );
@@ -193,7 +193,7 @@ fn a_process_that_overran_is_skipped_when_another_one_yields() {
 /// Like a machine that stands still during a run. The accounts go on, but thirty runs of the others
 /// do not pay for a run that only waited.
 #[test]
-fn a_process_that_has_not_computed_in_its_turn_is_not_skipped_for_it() {
+fn a_process_is_not_skipped_for_a_slice_in_which_it_did_not_compute() {
     let rounds = rounds(|_| std::thread::sleep(DEAF), [|_| (), |_| ()]);
     let turns = middle(rounds.iter().map(|round| round.turns));
     assert!(turns <= 6, "{turns} turns of two rivals: {rounds:#?}");
@@ -254,7 +254,7 @@ fn a_process_that_changes_the_length_of_its_slices_all_the_while_is_interrupted_
                         // Before the next check, or the rival's run would be counted in.
                         if notes.turns() == turn {
                             computed = clock::thread_cpu_time() - begin;
-                            compute_deafly(SLICE / 5);
+                            compute_without_safepoints(SLICE / 5);
                             process.vm.set_slice(process.id, Some(SLICE));
                         }
                         notes.turns() != turn
@@ -273,7 +273,7 @@ fn a_process_that_changes_the_length_of_its_slices_all_the_while_is_interrupted_
 }
 
 /// How many runs another process has until a process with a deficit of 29 slices reacts.
-fn turns_to_obey(
+fn runs_until_it_obeys(
     main: &Process,
     tell: fn(&Process, ProcessId),
     has_obeyed: fn(&Process, ProcessId, Duration) -> bool,
@@ -283,7 +283,7 @@ fn turns_to_obey(
     let [other] = spawn_rivals(main, &notes, [|_| ()]);
     let (flag, of_greedy) = (Arc::clone(&was_deaf), Arc::clone(&notes));
     let greedy = main.spawn(move |process| {
-        compute_deafly(DEAF);
+        compute_without_safepoints(DEAF);
         flag.store(true, Ordering::Relaxed);
         process.spin_until(|| of_greedy.is_over.load(Ordering::Relaxed))
     });
@@ -316,8 +316,8 @@ fn assert_obeys_at_once(
         move |main| {
             let (mut untold, mut told) = (Vec::new(), Vec::new());
             for _ in 0..ROUNDS {
-                untold.push(turns_to_obey(main, |_, _| (), has_run)?);
-                told.push(turns_to_obey(main, tell, has_obeyed)?);
+                untold.push(runs_until_it_obeys(main, |_, _| (), has_run)?);
+                told.push(runs_until_it_obeys(main, tell, has_obeyed)?);
             }
             let middles = (middle(untold.iter().copied()), middle(told.iter().copied()));
             assert!(
