@@ -170,7 +170,7 @@ fn take_and_undo(vm: &Vm) -> bool {
     let is_out = *owner == Owner::Caller && seen & 1 == 1;
     let taken = is_out && vm.gate.take_by_claim(seen) == Take::Taken;
     if taken {
-        vm.touch_guest(); // the judgement reads the guest's state
+        vm.touch_guest(); // the retake policy reads the guest's state
     }
     taken
 }

@@ -82,7 +82,7 @@ impl<C> Scheduler<C> {
     /// assert_eq!(sched.exit_current(), Some(process));
     /// assert_eq!(sched.state(process), State::Dead);
     /// assert_eq!(sched.live_count(), 0);
-    /// assert!(sched.forget(process)); // there is room for another one again
+    /// assert!(sched.forget(process)); // frees its slot
     /// # Ok::<(), baton_core::sched::ProcessLimit>(())
     /// ```
     pub fn exit_current(&mut self) -> Option<ProcessId> {

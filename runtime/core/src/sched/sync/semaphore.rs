@@ -23,7 +23,7 @@ impl<C> Scheduler<C> {
     /// let semaphore = sched.semaphore_new(1);
     /// assert!(matches!(sched.semaphore_wait(semaphore, Deadline::Never), Attempt::Ready(_)));
     /// assert_eq!(sched.semaphore_wait(semaphore, Deadline::Never), Attempt::Blocked);
-    /// assert_eq!(sched.semaphore_signal(semaphore, 3), 1); // so many were woken
+    /// assert_eq!(sched.semaphore_signal(semaphore, 3), 1); // the number of woken processes
     /// assert_eq!(sched.semaphore_count(semaphore), 2);
     /// assert_eq!(sched.schedule(), Next::Other(waiter));
     /// assert_eq!(sched.take_wake(waiter).reason, WakeReason::Done);

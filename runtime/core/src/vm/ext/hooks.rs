@@ -33,7 +33,7 @@ impl Vm {
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
     /// closures::run(|main| {
     ///     main.spawn(|process| process.note("first"));
-    ///     // This guest's `scheduler_hook` answers it.
+    ///     // This guest's `scheduler_hook` returns it.
     ///     main.prefer(main.spawn(|process| process.note("second")));
     ///     main.vm.set_scheduler_hook(true);
     ///     main.vm.yield_now();
@@ -57,7 +57,7 @@ impl Vm {
     ///     main.spawn(|process| process.note("another one"));
     ///     assert!(main.vm.set_switch_hook(main.id, true));
     ///     main.vm.yield_now();
-    ///     // This guest's `switching` notes them.
+    ///     // This guest's `switch_hook` notes them.
     ///     assert_eq!(main.noted(), ["a switch", "another one", "a switch"]);
     /// });
     /// ```

@@ -43,7 +43,7 @@ impl Vm {
     ///     |vm| vm.simulate(17),
     ///     |main| {
     ///         let a_year_later = Instant::now() + Duration::from_secs(31_536_000);
-    ///         main.vm.sleep_until(a_year_later); // it takes a moment
+    ///         main.vm.sleep_until(a_year_later); // takes only a moment of real time
     ///         assert!(Instant::now() >= a_year_later);
     ///     },
     /// );

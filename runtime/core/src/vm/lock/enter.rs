@@ -62,7 +62,7 @@ impl Vm {
     ///     main.spawn(move |_| teller.store(true, Ordering::Relaxed));
     ///     main.vm.leave();
     ///     while !told.load(Ordering::Relaxed) {
-    ///         std::thread::yield_now(); // nothing of the guest is touched here: others are inside
+    ///         std::thread::yield_now(); // outside: do not use guest state here
     ///     }
     ///     main.vm.enter();
     /// });
@@ -88,7 +88,7 @@ impl Vm {
     /// closures::run(|main| {
     ///     let (give, take) = channel();
     ///     main.spawn(move |_| give.send("meanwhile").expect("there is a receiver"));
-    ///     // It waits in the system, outside of the VM. So the other one runs.
+    ///     // This blocks outside the VM, so the other process runs.
     ///     let heard = main.vm.foreign(|| take.recv());
     ///     assert_eq!(heard, Ok("meanwhile"));
     /// });

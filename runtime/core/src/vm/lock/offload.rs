@@ -47,7 +47,7 @@ impl Vm {
     /// use baton_core::vm::Offloaded;
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
     /// closures::run(|main| {
-    ///     let call = || std::thread::current().id(); // one that lasts
+    ///     let call = || std::thread::current().id(); // a long call
     ///     let home = call();
     ///     let thread_of_call = if main.vm.offload() == Offloaded::Moved {
     ///         let result = call();

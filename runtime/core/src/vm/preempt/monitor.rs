@@ -192,7 +192,7 @@ impl Monitor {
     /// Makes the monitor poll now; starts its thread if necessary.
     pub(crate) fn alert(self: &Arc<Self>) {
         if clock::is_simulated() {
-            return; // there are no polls by time
+            return; // time is virtual: there are no polls
         }
         if !self.has_started() && self.may_start() {
             self.start();

@@ -171,7 +171,7 @@ impl Vm {
     /// use std::time::{Duration, Instant};
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
     /// closures::run(|main| {
-    ///     std::thread::sleep(Duration::from_millis(20)); // this call is left to keep the VM
+    ///     std::thread::sleep(Duration::from_millis(20)); // inside the VM: no other process runs
     ///     let slept = main.vm.time_used(main.id);
     ///     assert!(slept.running >= Duration::from_millis(20));
     ///     assert!(slept.cpu <= slept.running / 2, "{slept:?}");

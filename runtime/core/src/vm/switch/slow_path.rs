@@ -328,7 +328,7 @@ impl Vm {
             Jump { from, to }
         });
         self.guest.switched(user_data_of(from), user_data_of(to));
-        drop(self); // the stack is left for good: nothing on it is dropped later
+        drop(self); // now, as the stack is never continued
         from.end(to)
     }
 }
