@@ -129,8 +129,8 @@ pub fn has_room_for_a_thread() -> bool {
     hold_least() && (!is_short() || has_room(BYTES))
 }
 
-/// As [`hold_least`], for a call for which `make_room` has grown all tables. Its own allocations
-/// may fail: it uses `try_reserve`, and does not use the reserve.
+/// As [`hold_least`]; then also grows all tables for a call, by `make_room`. The allocations of
+/// `make_room` may fail: it uses `try_reserve`, and gets no memory of the reserve.
 #[must_use]
 pub fn replenish_for(make_room: impl FnOnce() -> bool) -> bool {
     if !hold_least() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Bins per doubling. More bins choose better lengths and take longer to fill.
 const PER_OCTAVE: i32 = 4;
-/// Bins from half a microsecond to 256 times that, which is more than the longest spin.
+/// Bins from 0.5 us to 256 us, which is more than the longest spin.
 const BINS: usize = 9 * PER_OCTAVE as usize + 1;
 const FIRST_EDGE_NANOS: f32 = 500.0;
 

@@ -35,7 +35,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The steps of all VMs around a fork.
+/// The executor's handlers around a fork.
 pub(in crate::vm) const AT_FORK: AtFork = AtFork {
     prepare,
     parent: release_in_parent,
