@@ -223,7 +223,11 @@ fn a_named_carrier_is_free_when_the_last_one_is_bound_no_more() {
     assert!(sched.is_needed(OTHER) && !sched.is_pinned_to(OTHER) && sched.is_pinned_to(HOME));
     sched.set_pin(b, None);
     sched.set_pin(a, Some(OTHER));
-    assert_eq!(sched.next_unbound(), None, "another process was bound in time");
+    assert_eq!(
+        sched.next_unbound(),
+        None,
+        "another process was bound in time"
+    );
     assert!(sched.end_unstarted(a));
     assert_eq!(sched.next_unbound(), Some(OTHER));
     sched.set_named(OTHER, false);
