@@ -1,10 +1,10 @@
 /*
-** Functions of C as functions of Lua.
+** Calls from Lua to C functions.
 **
-** A C function that Lua calls runs outside the VM already, so a foreign call needs no step of its
-** own to leave, and may be retaken (judgement.c knows `baton_ffi_call`). What it takes from its
-** arguments it takes from its own frame. The arguments stay on the stack until the call returns:
-** whatever memory they hand to C stays with them.
+** A C function that Lua calls runs outside of the VM already. So a foreign call needs no step to
+** leave the VM, and it may be retaken (retake_policy.c lists `baton_ffi_call`). It reads its
+** arguments from its own frame. They stay on the stack until the call returns, and keep the memory
+** that they point to alive.
 */
 #include "ffi/inside.h"
 
@@ -15,15 +15,15 @@
 ** Around the call
 ** ======================================================= */
 
-/* By a pointer that the compiler knows nothing of: errno's address is another one after a move. */
+/* A volatile pointer: after a move to another thread, errno has another address. */
 #if defined(__APPLE__) || defined(__FreeBSD__)
 static int *(*volatile errno_place)(void) = __error;
 #else
 static int *(*volatile errno_place)(void) = __errno_location;
 #endif
 
-/* Notes the call, so that callbacks find it, and lets C find the errno that it left. Perhaps on
-   another thread from here on. */
+/* Links the call, so that callbacks find it, and restores the process's errno. It may return on
+   another thread. */
 static inline void begin_call(
     lua_State *L, struct ffi_function *function, struct ffi_outer_call *call) {
   /* Relaxed, here and below: see baton_ffi_set_skip */
@@ -53,7 +53,7 @@ static inline void end_call(
     process->ffi_call = call->previous;
     if (l_unlikely(call->began != 0 || call->called_back)) baton_ffi_learn(L, function, call);
   }
-  if (l_unlikely(call->error != 0)) { /* a callback raised it */
+  if (l_unlikely(call->error != 0)) { /* from a callback */
     lua_settop(L, call->error);
     lua_error(L);
   }
@@ -72,7 +72,7 @@ static l_noret wrong_count(lua_State *L, const struct ffi_function *function, in
   abort();
 }
 
-/* The type that a value has when it is passed after the fixed arguments. */
+/* The C type of a value that is passed after the fixed arguments. */
 static const struct ffi_type *type_of_further(lua_State *L, struct ffi_vm *vm, int index) {
   struct ffi_cdata *cdata;
   switch (lua_type(L, index)) {
@@ -84,7 +84,7 @@ static const struct ffi_type *type_of_further(lua_State *L, struct ffi_vm *vm, i
       if (cdata == NULL) return vm->pointer;
       if (cdata->type->kind == FFI_ARRAY)
         return baton_ffi_derived(L, vm, cdata->type->element, FFI_TO_POINTER, 0);
-      /* What C promotes. */
+      /* C promotes these. */
       if (cdata->type->kind == FFI_FLOATING && cdata->type->size < vm->number->size)
         return vm->number;
       if (cdata->type->kind == FFI_INTEGER && cdata->type->size < vm->promoted->size)
@@ -96,12 +96,11 @@ static const struct ffi_type *type_of_further(lua_State *L, struct ffi_vm *vm, i
 
 #define MOST_ARGUMENTS 255
 
-/* Arguments of so many bytes, their addresses included, lie on the C stack; more of them in memory
-   of Lua's. */
+/* Arguments lie on the C stack up to this many bytes, their addresses included. Beyond that they
+   lie in Lua's memory. */
 #define SMALL_ARGUMENTS 512
 
-/* What most arguments are: a number of Lua's for one of C's that is as wide. Answers 0 for all
-   others. */
+/* The common case: a Lua number for a C number of the same width. Returns 0 for all others. */
 static inline int place_plainly(const TValue *value, const struct ffi_type *type, char *to) {
   if (ttisinteger(value) && type->kind == FFI_INTEGER && type->size >= 4) {
     int32_t narrow = (int32_t)ivalue(value);
@@ -116,7 +115,7 @@ static inline int place_plainly(const TValue *value, const struct ffi_type *type
   return 0;
 }
 
-/* Converts the arguments, each to its own place behind the list of their addresses. */
+/* Converts the arguments. The converted values follow the list of their addresses. */
 static void place_arguments(lua_State *L, const struct ffi_function *function,
     const struct ffi_type *const *further, int given, void **arguments) {
   struct ffi_vm *vm = function->vm;
@@ -135,8 +134,8 @@ static void place_arguments(lua_State *L, const struct ffi_function *function,
   }
 }
 
-/* Makes the call, and pushes its answer. What a call that may be given up writes to has to outlive
-   the process: it is memory of Lua's. */
+/* Makes the call and pushes its result. A call with a timeout may outlive the process, so it writes
+   its result to Lua's memory. */
 static int call_placed(lua_State *L, struct ffi_function *function,
     const struct ffi_prepared *prepared, void **arguments, int is_timed) {
   const struct ffi_type *answer = function->type->element;
@@ -188,7 +187,7 @@ static int call_prepared(lua_State *L, struct ffi_function *function) {
 ** Directly
 ** ======================================================= */
 
-/* A value of Lua as an argument in a register, if that is plain; else 0. */
+/* Converts a simple value to an argument in a register. Returns 0 if the value is not simple. */
 static inline int take_argument(const TValue *value, enum ffi_code code, const struct ffi_vm *vm,
     uint64_t *integer, double *floating) {
   switch (code) {
@@ -237,7 +236,7 @@ static inline int take_argument(const TValue *value, enum ffi_code code, const s
   }
 }
 
-/* Any other argument, by the general rules; they may raise. */
+/* Any other argument, by the general rules. May raise an error. */
 static void convert_argument(lua_State *L, const struct ffi_function *function, int index,
     uint64_t *integer, double *floating) {
   const struct ffi_type *type = function->type->parameters[index];
@@ -268,8 +267,7 @@ static int push_answer(lua_State *L, const struct ffi_function *function, uint64
   }
 }
 
-/* The rules that most pointers keep to: the same pointee, or any for `void *`; `const` may be
-   added. */
+/* The rules that fit most pointers: the same pointee, or any for `void *`. `const` may be added. */
 static inline int is_plainly_compatible(const struct ffi_type *from, const struct ffi_type *to) {
   return from == to ||
       ((from->plain == to->plain || to->kind == FFI_VOID) && (!from->is_const || to->is_const));

@@ -1,14 +1,16 @@
 /*
-** Functions of Lua as function pointers of C.
+** Lua functions as C function pointers.
 **
-** A callback on the thread of the call that it came from runs on the calling process's state, on
-** top of C's frames: they must stay on their thread, so the process does, too. Since each process
-** has its own C stack, callbacks return in any order. One on any other thread is a visit
-** (visits.c).
+** A callback on the thread of an ffi call runs on the calling process's Lua state, above C's
+** frames. C's frames cannot change threads, so the process stays on its thread. Each process has a
+** C stack of its own, so callbacks may return in any order. A callback on any other thread goes to
+** the foreign callback queue (callback_queue.c).
 **
-** What a callback raises cannot pass through C's frames: it answers zero, and the error is raised
-** when the outer call returns. A callback that is freed stays in memory for a while, so that C
-** calling it by mistake is told; those that live when the VM ends stay for good.
+** An error in a callback cannot pass through C's frames. The callback returns zero to C, and the
+** error is raised when the ffi call returns.
+**
+** The memory of a freed callback is kept for a while. If C calls it by mistake, a warning says so.
+** Callbacks that live when the VM ends are never freed.
 */
 #include "ffi/inside.h"
 
@@ -18,15 +20,15 @@
 
 /* Registry: code address -> struct ffi_callback, both light userdata. */
 static const char callbacks_key = 'c';
-/* Registry: function -> code address of the callback that C was passed for it. */
+/* Registry: function -> code address of the callback that was made for it as an argument. */
 static const char passed_key = 'p';
 
-/* So many freed callbacks are kept before the oldest one's memory is given back. */
+/* The number of freed callbacks whose memory is kept. */
 #define MOST_DEAD 256
 
 static void push_argument(
     lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, const void *from) {
-  if (type->kind == FFI_RECORD) { /* the caller's copy ends with the call */
+  if (type->kind == FFI_RECORD) { /* copied: the caller's record ends with the call */
     size_t size = (size_t)baton_ffi_size(L, type);
     memcpy(baton_ffi_push_new(L, vm, type->plain, size)->data, from, size);
   } else {
@@ -48,7 +50,7 @@ static void give_result(
   }
 }
 
-/* Calls the function of the visit that is its argument. */
+/* Calls the Lua function. The argument is a `struct ffi_visit`. */
 static int run_visit(lua_State *L) {
   struct ffi_visit *visit = lua_touserdata(L, 1);
   struct ffi_callback *callback = visit->callback;
@@ -67,7 +69,7 @@ static int run_visit(lua_State *L) {
 ** On the calling thread
 ** ======================================================= */
 
-/* The error on the top of the stack goes to the call of the ffi that the callback came from. */
+/* Passes the error on the top of the stack to the ffi call that called back. */
 static void keep_error(lua_State *L, struct baton_process *process) {
   struct ffi_outer_call *outer = process->ffi_call;
   if (process->killed && baton_lua_kill_is_due(process)) { /* raised again by itself */
@@ -90,19 +92,19 @@ static void call_on_top_of_c(struct baton_process *process, struct ffi_visit *vi
   lua_State *L = baton_lua_innermost(process);
   int is_living, status;
   /*
-  ** From here on until the outer call ends, the process runs on this thread only. If the VM was
-  ** taken meanwhile, `calls_back` tells the enter; a later taker finds the mark.
+  ** The process stays on this thread until the ffi call ends. `calls_back` ensures that for an
+  ** enter after a retake; the frame's mark ensures it afterwards.
   */
   process->calls_back = 1;
   baton_enter(L);
   process->calls_back = 0;
   baton_lua_mark_frame(L, 1);
   if (process->ffi_call != NULL) process->ffi_call->called_back = 1;
-  /* Relaxed: inside the VM, as whoever frees it */
+  /* Relaxed: the VM lock orders it with `callback_free` */
   is_living = __atomic_load_n(&callback->is_living, __ATOMIC_RELAXED);
   if (is_living) callback->in_use++;
   baton_leave(L);
-  if (!is_living) { /* others ran while this call waited to enter */
+  if (!is_living) { /* another process freed it while this call waited to enter */
     baton_ffi_refuse(callback, "a callback that was freed meanwhile");
     return;
   }
@@ -122,7 +124,7 @@ static void call_on_top_of_c(struct baton_process *process, struct ffi_visit *vi
   keep_error(L, process);
 }
 
-/* Where C comes in. Outside the VM, on any thread. */
+/* The entry from C. Outside the VM, on any thread. */
 static void handle(void *word, void *result, void **arguments) {
   struct ffi_callback *callback = word;
   struct ffi_visit visit = {callback, result, arguments, NULL, 0, PTHREAD_COND_INITIALIZER};
@@ -134,7 +136,7 @@ static void handle(void *word, void *result, void **arguments) {
         callback, "a callback that has been freed (cb:free()), or whose program has ended");
   } else if ((process = baton_gate_process()) == NULL && baton_gate_here()->carrier == 0) {
     baton_ffi_visit(&visit);
-  } else if (process == NULL) { /* it would wait for the thread that it is on */
+  } else if (process == NULL) { /* it would wait for its own thread */
     baton_ffi_refuse(
         callback, "on a thread of the VM that waits for work (from a signal handler?)");
   } else if ((baton_gate_here()->gate & 1) == 0) {
@@ -173,8 +175,8 @@ static struct ffi_callback *find_callback(lua_State *L, const void *code) {
   return callback;
 }
 
-/* The callback that C was passed before for the function at 1, if it still leads there. The table
-   is at 2. */
+/* The living callback that was made before for the function at 1 as an argument. The table is
+   at 2. */
 static struct ffi_callback *find_passed(lua_State *L, const struct ffi_type *type) {
   struct ffi_callback *callback = NULL;
   lua_pushvalue(L, 1);
@@ -224,12 +226,13 @@ static struct ffi_callback *make_callback(
 }
 
 /*
-** new_callback(function, vm, type, passed) -> code address. A function of its own, since no other
-** process may run in the midst of this: a call of the ffi, whose arguments it converts, may be
-** retaken (see judgement.c).
+** new_callback(function, vm, type, is_passed) -> code address.
 **
-** One that is passed to C without a name to free it by lives on; so the same function is not made a
-** callback of the same type twice.
+** It is a Lua function of its own, so that no other process runs in the middle of it. The ffi call
+** that needs the callback may be retaken (see retake_policy.c).
+**
+** A callback made for an argument (`is_passed`) has no name to free it by, so it lives on. The same
+** function and type share one such callback.
 */
 static int new_callback(lua_State *L) {
   struct ffi_vm *vm = lua_touserdata(L, 2);
@@ -265,7 +268,7 @@ void *baton_ffi_new_callback(
   return code;
 }
 
-/* The living callback that the function pointer at 1 leads to. */
+/* The living callback of the function pointer at 1. */
 static struct ffi_callback *check_callback(lua_State *L) {
   struct ffi_vm *vm = lua_touserdata(L, lua_upvalueindex(1));
   struct ffi_cdata *cdata = baton_ffi_test_cdata(L, vm, 1);
@@ -320,8 +323,8 @@ static int callback_set(lua_State *L) {
   return 0;
 }
 
-/* The registry has a callback's methods under the addresses of these. To look one up takes no
-   memory, so a program that has run out of memory can free its callbacks. */
+/* The methods of callbacks. The registry has them under the addresses of these entries: a lookup
+   allocates nothing, so a program without memory can still free its callbacks. */
 static const luaL_Reg methods[] = {{"free", callback_free}, {"set", callback_set}, {NULL, NULL}};
 
 int baton_ffi_callback_method(lua_State *L, struct ffi_cdata *cdata, const char *name) {
@@ -342,7 +345,7 @@ void baton_ffi_open_callbacks(lua_State *L, struct ffi_vm *vm) {
   }
   lua_newtable(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &callbacks_key);
-  lua_newtable(L); /* weak: a function that only this table knows has no callback any more */
+  lua_newtable(L); /* weak keys: the table alone keeps no function alive */
   lua_newtable(L);
   lua_pushliteral(L, "k");
   lua_setfield(L, -2, "__mode");
@@ -356,8 +359,8 @@ int baton_ffi_may_wake(const struct baton_vm *vm) {
   return vm->ffi->callbacks != NULL;
 }
 
-/* The VM ends. C may keep the function pointers, so their memory stays; calling them answers
-   zero. */
+/* Disables all callbacks when the VM ends. Their memory stays: C may keep the pointers, and calls
+   of them return zero. */
 void baton_ffi_close_callbacks(struct ffi_vm *vm) {
   struct ffi_callback *callback;
   for (callback = vm->callbacks; callback != NULL; callback = callback->next)

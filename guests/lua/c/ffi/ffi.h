@@ -1,5 +1,5 @@
 /*
-** require "baton.ffi", as the rest of the guest sees it.
+** The public header of the module "baton.ffi", for the rest of the guest.
 */
 #ifndef BATON_FFI_H
 #define BATON_FFI_H
@@ -12,18 +12,18 @@
 
 /* module.c */
 int baton_lua_open_ffi(lua_State *L);
-/* Once, before there is a state of Lua's. */
+/* Installs the ffi's function pointers. Called once, before there is a Lua state. */
 void baton_ffi_install(void);
 
 /* visits.c */
-/* The program ends: callbacks from other threads are refused from now on. */
+/* Refuses callbacks from other threads from now on. Called when the program ends. */
 void baton_ffi_stop_visits(struct baton_vm *vm);
-/* In a fork's child. Inside the VM. */
+/* Empties the foreign callback queue in a fork's child. Inside the VM. */
 void baton_ffi_forget_visits(struct baton_vm *vm);
 
 /* timeout.c */
 void baton_ffi_forget_timed_calls(struct baton_vm *vm);
-/* Whether calls that can be given up are going on, abandoned ones included. */
+/* Whether calls with a timeout are in progress, abandoned ones included. */
 int baton_ffi_is_calling(const struct baton_vm *vm);
 
 /* }====================================================== */
@@ -33,12 +33,12 @@ int baton_ffi_is_calling(const struct baton_vm *vm);
 ** ======================================================= */
 
 /* callback.c */
-/* Whether a thread that is none of the VM's may wake a process: 1 by a callback, 2 by the end of a
-   call that can be given up, 0 by nothing. */
+/* Whether a thread outside of the VM may wake a process. Returns 1 if a callback may, 2 if the end
+   of a call with a timeout may, and 0 if neither may. */
 int baton_ffi_may_wake(const struct baton_vm *vm);
 
 /* timeout.c */
-/* Threads of the ffi's own that cannot call back: at most as many as there are. */
+/* The number of helper threads that cannot call back. It may be less than their real number. */
 int baton_ffi_threads(const struct baton_vm *vm);
 
 /* }====================================================== */

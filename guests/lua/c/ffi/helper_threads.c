@@ -1,13 +1,14 @@
 /*
-** Native threads for calls that can be given up (timeout.c): helpers, which no process runs on.
+** Native threads for calls with a timeout (timeout.c), called *helpers*. No process runs on a
+** helper.
 **
-** At most `max_threads` of these calls go on at a time, abandoned ones included; beyond that
-** processes wait for their turn, first come, first served. A helper that is done takes the next
-** call, and if there is none for `thread_idle` it ends.
+** At most `max_threads` such calls are in progress at a time, abandoned ones included. Beyond that,
+** processes wait, first come, first served. A helper that is done takes the next call. If none
+** comes for `thread_idle`, its thread ends.
 **
-** The free places are a semaphore's count, so that each goes to the one who waits first, and to
-** nobody twice. A helper that is done signals it, unless `max_threads` was lowered since and a
-** place is owed.
+** A semaphore counts the free places, so each place goes to the first waiter. A helper that is done
+** signals the semaphore. If `max_threads` was lowered meanwhile, it takes back a surplus place
+** instead.
 */
 #include "ffi/inside.h"
 
@@ -17,15 +18,15 @@
 struct ffi_helpers {
   pthread_mutex_t mutex;
   pthread_cond_t given;
-  struct ffi_task *first, *last; /* these four: guarded by the mutex */
+  struct ffi_task *first, *last; /* the mutex guards these and the next three */
   int queued, idle, threads;
   struct timespec patience;
-  int going_on;                  /* atomic; counted up by who is inside the VM */
-  /* atomic: places that there are beyond `places`, to be taken back when they are free */
+  int going_on;                  /* atomic: calls in progress; incremented inside the VM */
+  /* atomic: surplus places, above `places`; each goes when its call ends */
   int owed;
-  /* by the bound as it was seen last; like the next, of who is inside */
+  /* the limit as it was read last; guarded by the VM lock, like the next */
   int places;
-  int is_counted;                /* the semaphore is there */
+  int is_counted;                /* the semaphore exists */
   const void *executor;
   uint64_t free;                 /* the semaphore */
 };
@@ -46,7 +47,7 @@ static struct timespec after(const struct timespec *patience) {
   return until;
 }
 
-/* Waits for a task; NULL if none comes. Under the mutex. */
+/* Waits for a task. Returns NULL if none comes in time. Under the mutex. */
 static struct ffi_task *await_task(struct ffi_helpers *helpers) {
   struct timespec until = after(&helpers->patience);
   struct ffi_task *task;
@@ -61,7 +62,7 @@ static struct ffi_task *await_task(struct ffi_helpers *helpers) {
   return task;
 }
 
-/* Answers nonzero if a place was owed, which is so no more. */
+/* Takes back one surplus place. Returns 0 if there is none. */
 static int pays_back(struct ffi_helpers *helpers) {
   /* Relaxed (all): a count; the semaphore's posts order the rest */
   int owed = __atomic_load_n(&helpers->owed, __ATOMIC_RELAXED);
@@ -71,7 +72,7 @@ static int pays_back(struct ffi_helpers *helpers) {
   return owed > 0;
 }
 
-/* The helper's call is over, and it is free for another. */
+/* Frees the place of a call that has ended. */
 static void let_another_in(struct ffi_helpers *helpers) {
   __atomic_fetch_sub(&helpers->going_on, 1, __ATOMIC_RELAXED); /* Relaxed: a count */
   if (!pays_back(helpers)) baton_rs_signal_from_outside(helpers->executor, helpers->free);
@@ -87,7 +88,7 @@ static void *help(void *argument) {
     pthread_mutex_unlock(&helpers->mutex);
     task->run(task);
     pthread_mutex_lock(&helpers->mutex);
-    helpers->idle++; /* first, so that who is let in finds a thread */
+    helpers->idle++; /* before the place is free: the next caller must find a thread */
     pthread_mutex_unlock(&helpers->mutex);
     let_another_in(helpers);
     pthread_mutex_lock(&helpers->mutex);
@@ -113,7 +114,7 @@ static void prepare(struct ffi_helpers *helpers) {
   pthread_condattr_destroy(&attributes);
 }
 
-/* Made with the first call, and for good: calls may end at any time. */
+/* Made with the first call and never freed, since a call may end at any time. */
 void baton_ffi_prepare_helpers(lua_State *L, struct ffi_vm *vm) {
   struct ffi_helpers *helpers = vm->helpers;
   if (helpers != NULL) return;
@@ -131,7 +132,7 @@ static double parameter(const struct ffi_helpers *helpers, const char *name) {
   return value;
 }
 
-/* The bound may have changed: there are as many places as it says, or will be. Inside the VM. */
+/* Adjusts the number of places to `max_threads`, which may have changed. Inside the VM. */
 static void follow_bound(struct ffi_helpers *helpers) {
   const int bound = (int)parameter(helpers, "max_threads");
   int more = bound - helpers->places;
@@ -207,7 +208,7 @@ int baton_ffi_idle_helpers(const struct ffi_vm *vm) {
   return threads;
 }
 
-/* In a fork's child: there is no other thread, and no other process. */
+/* Resets the helpers in a fork's child, which has no other thread and no other process. */
 void baton_ffi_forget_helpers(struct ffi_vm *vm) {
   struct ffi_helpers *helpers = vm->helpers;
   if (helpers == NULL) return;

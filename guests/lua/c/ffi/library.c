@@ -1,16 +1,15 @@
 /*
-** Libraries as Lua sees them: `lib.name` is a function, the value of a variable, or a constant.
+** Libraries in Lua: `lib.name` is a function, the value of a variable, or a constant.
 **
-** A library's metatable has a table of what was looked up as its `__index`; what is not there yet
-** is resolved by that table's own `__index`. So a function that was used before is found by one raw
-** access.
+** The metatable's `__index` is a table of the names found so far. That table's own `__index`
+** resolves the others. So a function that was used before takes one raw access.
 */
 #include "ffi/inside.h"
 
 #include <string.h>
 
 struct library {
-  void *handle; /* NULL: it is not loaded, or closed */
+  void *handle; /* NULL: not loaded, or closed */
 };
 
 static const char library_key = 'l'; /* registry: the library `C` */
@@ -26,8 +25,8 @@ static struct library *check_library(lua_State *L, int index) {
   return library;
 }
 
-/* What a declared name of a library is: fills `symbol`, answers the address (NULL for a constant).
-   Raises if there is none. */
+/* Finds a declared name in a library. Fills `symbol`, and returns the address (NULL for a
+   constant). Raises an error if there is none. */
 static void *look_up(lua_State *L, struct ffi_vm *vm, struct library *library, const char *name,
     size_t size, struct ffi_symbol *symbol) {
   char *message = NULL;
@@ -46,13 +45,13 @@ static void *look_up(lua_State *L, struct ffi_vm *vm, struct library *library, c
     address = baton_ffi_library_symbol(library->handle, symbol->link_name, &message);
     baton_ffi_free_text(symbol->link_name);
     if (address == NULL) baton_ffi_raise(L, message);
-    /* a structure need not be known until it is used */
+    /* the size of a structure is needed only when it is used */
     if (symbol->type->flags & FFI_IS_ENUM) (void)baton_ffi_size(L, symbol->type);
   }
   return address;
 }
 
-/* Upvalues: the VM's ffi, the library. Arguments: the table of what was found, a name. */
+/* Upvalues: the VM's ffi, the library. Arguments: the table of names found so far, a name. */
 static int resolve(lua_State *L) {
   struct ffi_vm *vm = lua_touserdata(L, lua_upvalueindex(1));
   struct library *library = lua_touserdata(L, lua_upvalueindex(2));
@@ -95,7 +94,7 @@ static int library_newindex(lua_State *L) {
 static int library_gc(lua_State *L) {
   struct ffi_vm *vm = lua_touserdata(L, lua_upvalueindex(1));
   struct library *library = check_library(L, 1);
-  if (vm->vm->closing) return 0; /* finalizers that call into libraries may follow: these stay */
+  if (vm->vm->closing) return 0; /* later finalizers may call into it: it stays loaded */
   if (library->handle != NULL) baton_ffi_library_close(library->handle);
   library->handle = NULL;
   return 0;
@@ -121,7 +120,7 @@ static struct library *push_library(lua_State *L, struct ffi_vm *vm) {
   lua_setfield(L, -2, "__name");
   lua_pushliteral(L, "ffi");
   lua_setfield(L, -2, "__metatable");
-  lua_newtable(L); /* what was looked up */
+  lua_newtable(L); /* the names found so far */
   lua_newtable(L);
   lua_pushlightuserdata(L, vm);
   lua_pushvalue(L, -5);

@@ -12,14 +12,14 @@
 ** Objects
 ** ======================================================= */
 
-/* For a structure that ends in an array without a length that may be said. */
+/* Whether a length is given for a structure with a flexible array at its end. */
 static int takes_length(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, int index) {
   const struct ffi_cdata *cdata = baton_ffi_test_cdata(L, vm, index);
   if (type->kind != FFI_RECORD || !(type->flags & FFI_IS_FLEXIBLE)) return 0;
   return lua_type(L, index) == LUA_TNUMBER || (cdata != NULL && cdata->type->kind == FFI_INTEGER);
 }
 
-/* Makes an object of `type`; what it is made of begins at the argument `first`. */
+/* Makes an object of `type`. Its initial values begin at the argument `first`. */
 static int new_object(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, int first) {
   int64_t size;
   int last = lua_gettop(L);
@@ -97,7 +97,7 @@ static int module_cast(lua_State *L) {
 /* }====================================================== */
 
 /* {======================================================
-** Questions
+** Types and sizes
 ** ======================================================= */
 
 static int module_sizeof(lua_State *L) {
@@ -111,7 +111,7 @@ static int module_sizeof(lua_State *L) {
     size = baton_ffi_size_with(vm->state, type, (uint64_t)count);
     baton_leave(L);
   }
-  if (size < 0) return 0; /* as LuaJIT: nothing, if it is not known */
+  if (size < 0) return 0; /* unknown: returns nothing, as LuaJIT does */
   lua_pushinteger(L, size);
   return 1;
 }
@@ -119,7 +119,7 @@ static int module_sizeof(lua_State *L) {
 static int module_alignof(lua_State *L) {
   struct ffi_vm *vm = baton_ffi_vm(L);
   const struct ffi_type *type = baton_ffi_check_type(L, vm, 1), *whole = type;
-  /* one without a length has an alignment all the same */
+  /* an array without a length has an alignment, too */
   while (whole->kind == FFI_ARRAY) whole = whole->element;
   if (whole->kind == FFI_RECORD || (whole->flags & FFI_IS_ENUM)) (void)baton_ffi_size(L, whole);
   lua_pushinteger(L, type->align);
@@ -144,7 +144,7 @@ static int module_offsetof(lua_State *L) {
   return 3;
 }
 
-/* Whether ffi.istype takes something of type `b` for one of type `a`. */
+/* Whether ffi.istype accepts type `b` for type `a`. */
 static int is_taken_for(const struct ffi_type *a, const struct ffi_type *b) {
   if (a->plain == b->plain) return 1;
   if (a->kind == FFI_RECORD && b->kind == FFI_POINTER) return b->element->plain == a->plain;
@@ -154,7 +154,7 @@ static int is_taken_for(const struct ffi_type *a, const struct ffi_type *b) {
       return a->size == b->size && a->is_signed == b->is_signed &&
           !((a->flags | b->flags) & FFI_IS_ENUM);
     case FFI_POINTER: return baton_ffi_is_alike(a->element, b->element);
-    case FFI_ARRAY: /* an object of variable length has one by now */
+    case FFI_ARRAY: /* an object of variable length has its length here */
       return ((a->flags & FFI_IS_VARIABLE) || a->length == b->length) &&
           baton_ffi_is_alike(a->element, b->element);
     default: return 0;
@@ -193,7 +193,7 @@ static int module_abi(lua_State *L) {
   return 1;
 }
 
-/* ffi.isnull(pointer): a pointer is never equal to nil, and a reference or an array is never
+/* ffi.isnull(pointer). Needed since a pointer never equals nil. A reference or an array is never
    null. */
 static int module_isnull(lua_State *L) {
   struct ffi_vm *vm = baton_ffi_vm(L);
@@ -217,7 +217,7 @@ static int module_isnull(lua_State *L) {
   return 1;
 }
 
-/* ffi.tonumber(cdata): tonumber knows Lua's own values only. */
+/* ffi.tonumber(cdata). Lua's tonumber knows only Lua's own values. */
 static int module_tonumber(lua_State *L) {
   struct ffi_vm *vm = baton_ffi_vm(L);
   struct ffi_cdata *cdata = baton_ffi_test_cdata(L, vm, 1);
@@ -262,7 +262,7 @@ static int module_string(lua_State *L) {
     if (cdata == NULL || element == NULL || !(element->kind == FFI_VOID || element->size == 1))
       return luaL_argerror(L, 1, "a pointer to or an array of char expected, or a length with it");
     if (cdata->type->kind == FFI_ARRAY && cdata->type->size >= 0)
-      /* no further than the array goes */
+      /* no further than the end of the array */
       lua_pushlstring(L, text, strnlen(text, (size_t)cdata->type->size));
     else
       lua_pushstring(L, text);
@@ -324,7 +324,7 @@ static const struct ffi_type *known_type(struct ffi_vm *vm, const char *name) {
   return baton_ffi_type(vm->state, name, strlen(name), NULL, 0, &message);
 }
 
-/* The VM's ffi: made first, so that it is collected last. */
+/* Makes the VM's ffi. It is made before all its objects, so it is collected last. */
 static struct ffi_vm *open_vm(lua_State *L) {
   struct baton_process *process = baton_lua_here(L);
   struct ffi_vm *vm;
@@ -340,8 +340,7 @@ static struct ffi_vm *open_vm(lua_State *L) {
   vm->vm = process->vm;
   vm->vm->ffi = vm;
   baton_enter(L);
-  /* It stays until the program ends: finalizers of what is older than this module may use its
-     types. */
+  /* Kept until the program ends: finalizers of older objects may use its types. */
   vm->state = vm->vm->ffi_state = baton_ffi_new();
   vm->byte = known_type(vm, "char");
   vm->promoted = known_type(vm, "int");

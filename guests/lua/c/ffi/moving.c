@@ -1,22 +1,24 @@
 /*
-** Which calls are made on another native thread from the beginning.
+** Decides which calls are offloaded: made on another native thread from the start.
 **
-** How long a function's calls take is learned (bindings/ffi/src/learning.rs): a known-long one
-** moves, and the VM stays with its warm cache; all others are made where the caller is, and if one
-** of them lasts, the monitor retakes the VM, and says so at once: others that are about to call the
-** function need not wait until the first call returns. While a function is known to be short,
-** `skip` counts down and nothing else is done; so a short call costs a decrement, and no look at
-** the clock.
+** bindings/ffi/src/learning.rs learns how long the calls of each function take:
 **
-** A thread on which foreign frames of others wait (a callback that sleeps, say) makes no call that
-** is not known to be short, first calls included: these move, too, or those others would wait for
-** the call.
+**   known to be long    The call is offloaded. The VM stays on its thread, with its warm cache.
+**   not known           The call is made on the caller's thread. If it takes long, the monitor
+**                       retakes the VM and notes the function as long at once. Other callers need
+**                       not wait until the first call returns.
+**   known to be short   `skip` counts down, and nothing else happens. So a short call costs a
+**                       decrement and does not read the clock.
+**
+** A thread may hold foreign frames of other processes, such as a callback that sleeps. There, only
+** functions known to be short are called. All other calls are offloaded, first calls included:
+** otherwise those processes would wait for the call.
 */
 #include "ffi/inside.h"
 
 enum choice { CHOICE_STAY, CHOICE_MEASURE, CHOICE_MOVE, CHOICE_TRY };
 
-/* Somebody could run while the process is out, and it may go on on another thread. Inside the
+/* Whether another process could run during the call, and this one can change threads. Inside the
    VM. */
 static int may_move(const struct ffi_function *function, struct baton_process *process) {
   struct baton_vm *vm = process->vm;
@@ -24,8 +26,8 @@ static int may_move(const struct ffi_function *function, struct baton_process *p
   return !baton_lua_has_foreign_frames(process);
 }
 
-/* A call that may last waits for its turn if native threads are short, as others that block do.
-   Inside the VM. */
+/* Before a call that may take long: waits for a native thread if they are short, as other blocking
+   calls do. Inside the VM. */
 static void await_turn(lua_State *L, struct baton_process *process) {
   struct baton_wake wake;
   if (l_likely(!process->vm->threads_are_short) || process->foreign_states > 0 ||
@@ -54,7 +56,7 @@ void baton_ffi_ask(lua_State *L, struct ffi_function *function, struct ffi_outer
       baton_rs_thread_is_needed(process->vm->executor))
     choice = CHOICE_MOVE;
   if (choice == CHOICE_MOVE || choice == CHOICE_TRY) await_turn(L, process);
-  if (choice == CHOICE_TRY) choice = choose(function); /* more may be known by now */
+  if (choice == CHOICE_TRY) choice = choose(function); /* it may have learned meanwhile */
   if (choice != CHOICE_MOVE || !may_move(function, process) ||
       baton_lua_move_out(process) != BATON_MOVED)
     baton_leave(L);
@@ -67,7 +69,7 @@ void baton_ffi_learn(
   uint64_t took = call->began != 0 ? baton_rs_now() - call->began : 0;
   baton_enter(L);
   if (call->called_back) baton_lua_mark_frame(L, 0);
-  if (call->called_back) /* as one that is short: each callback would have to come after it */
+  if (call->called_back) /* counts as short: each callback would have to switch threads */
     baton_ffi_set_skip(
         function, baton_ffi_policy_measured(function->policy, 0, baton_rs_window(executor)));
   else

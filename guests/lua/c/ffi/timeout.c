@@ -1,22 +1,22 @@
 /*
-** Calls that may be given up: ffi.timeout(fn, seconds).
+** Calls with a timeout: ffi.timeout(fn, seconds).
 **
-** Nothing can stop a function of C from outside. So such a call is made by a helper
-** (helper_threads.c), on a stack of its own, while its process waits as for anything else, and can
-** be timed out or killed. Then the process goes on, and the call is abandoned: its thread is
-** written off until the function returns, and so long all that was passed to it stays in memory.
-** What has returned is swept with the next such call.
+** Nothing can stop a C function from outside. So a helper (helper_threads.c) makes the call on a
+** stack of its own. The process waits for it as for any object, so the wait can time out or be
+** killed. Then the process continues, and the call is *abandoned*: its thread and its arguments
+** stay in use until the function returns. The next call with a timeout frees the abandoned calls
+** that have returned.
 */
 #include "ffi/inside.h"
 
 #include <errno.h>
 
 struct job {
-  struct ffi_task task;      /* first: it is what the helper knows */
-  struct job *next;          /* of those that have returned too late; guarded by the yard's mutex */
+  struct ffi_task task;      /* must be first: the helper casts it back */
+  struct job *next;          /* in `yard`, guarded by its mutex */
   pthread_mutex_t mutex;
-  int is_done, is_abandoned; /* guarded by it, like the next */
-  int errno_of_call;         /* before it and after it */
+  int is_done, is_abandoned; /* `mutex` guards these and the next */
+  int errno_of_call;         /* set before the call, read after it */
   const struct ffi_prepared *prepared;
   void (*address)(void);
   void **arguments;
@@ -57,8 +57,8 @@ static void put_into_yard(struct job *job) {
 }
 
 /*
-** No wake-up is lost: the process looks at `is_done` inside the VM, and begins to wait without
-** leaving it; the post is taken in only by who is inside, so after that.
+** No wake-up is lost. The process reads `is_done` inside the VM, and begins to wait without leaving
+** it. A post is processed only inside the VM, so after the wait has begun.
 */
 static void do_job(struct ffi_task *task) {
   struct job *job = (struct job *)(void *)task;
@@ -70,7 +70,7 @@ static void do_job(struct ffi_task *task) {
   job->is_done = 1;
   is_abandoned = job->is_abandoned;
   if (!is_abandoned) baton_rs_visit(job->executor, 0, job->queue);
-  /* from here on the job is the process's, unless it is abandoned */
+  /* from here on the process owns the job, unless it is abandoned */
   pthread_mutex_unlock(&job->mutex);
   if (is_abandoned) put_into_yard(job);
 }
@@ -81,7 +81,7 @@ static void do_job(struct ffi_task *task) {
 ** In the process
 ** ======================================================= */
 
-/* What was passed to the job is let go. */
+/* Releases the arguments of the job. */
 static void unpin(lua_State *L, struct job *job) {
   lua_pushnil(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, job);
@@ -106,8 +106,8 @@ static void sweep_yard(lua_State *L) {
   }
 }
 
-/* The function with its library, and everything on the stack, the places of arguments and result
-   included, stay as long as the job. */
+/* Keeps the function, its library and everything on the stack alive as long as the job. The
+   arguments and the result are on the stack. */
 static void pin_stack(lua_State *L, struct job *job) {
   int i, top;
   luaL_checkstack(L, 4, "call with a timeout");
@@ -125,7 +125,7 @@ static void pin_stack(lua_State *L, struct job *job) {
   lua_pop(L, 1);
 }
 
-/* Waits until the job is done, or gives it up. Answers why the wait ended: BATON_DONE if it is
+/* Waits until the job is done, or abandons it. Returns why the wait ended: BATON_DONE if it is
    done. */
 static struct baton_wake await_job(
     lua_State *L, struct ffi_vm *vm, struct job *job, baton_timeout timeout) {
@@ -176,21 +176,21 @@ int baton_ffi_may_time(lua_State *L) {
       process->foreign_states == 0 && process->criticals == 0;
 }
 
-/* What remains of a time that began at `began`; at least a moment. */
+/* What remains of a timeout that began at `began`; at least 1 ns. */
 static baton_timeout rest_of(baton_timeout timeout, uint64_t began) {
   uint64_t gone = baton_rs_now() - began;
   if (timeout == BATON_FOREVER) return timeout;
   return (uint64_t)timeout > gone ? timeout - (baton_timeout)gone : 1;
 }
 
-/* Of a job that nobody has begun, or everybody is done with. */
+/* Frees a job that no helper works on. */
 static void discard(lua_State *L, struct job *job) {
   unpin(L, job);
   free_job(job);
 }
 
-/* The job, with all that is passed to it, waits for a helper and is given to it. Raises if none is
-   free in time, or what is owed. */
+/* Waits for a helper and gives it the job. Raises an error if none is free in time, or the pending
+   kill or interrupt. */
 static void begin_job(lua_State *L, struct baton_process *process,
     const struct ffi_function *function, struct job *job) {
   struct baton_wake wake = baton_ffi_await_helper(L, function->vm, function->timeout);
@@ -224,7 +224,7 @@ void baton_ffi_call_timed(lua_State *L, struct ffi_function *function,
   if (wake.reason == BATON_DONE) {
     process->ffi_errno = job->errno_of_call;
     discard(L, job);
-    baton_lua_after_wait(L, process, wake); /* a kill may have come just then */
+    baton_lua_after_wait(L, process, wake); /* a kill may have come at the same time */
     return;
   }
   baton_lua_after_wait(L, process, wake);

@@ -1,43 +1,46 @@
 /*
-** Callbacks from threads that are none of the VM's: visits.
+** The foreign callback queue: callbacks from threads outside of the VM.
 **
-** The visitor stands in a queue at the VM's door, and waits until a process has made its call: a
-** *listener*, one of a few daemons. One is made, but not started, with the first callback; the
-** first visit has it resumed. Before a listener makes a call it sees to it that another one waits,
-** up to MOST_LISTENERS; beyond that, visitors wait. So visits may wait for each other, and answers
-** may come in any order.
+** The foreign thread queues its call and waits for the result. A *listener*, one of a few daemon
+** processes, makes the call. The first callback creates one listener, suspended; the first queued
+** call resumes it. Before a listener makes a call, it ensures that another listener waits, up to
+** MOST_LISTENERS. So callbacks may wait for each other, and may return in any order. Beyond
+** MOST_LISTENERS, calls wait in the queue.
 **
-** No visit is lost. A visitor queues itself and posts, both under the door's mutex. A listener
-** takes from the queue inside the VM, and if it is empty begins to wait without leaving the VM in
-** between; a post is taken in only by who is inside. So either the listener finds the visitor, or
-** the post comes after it has begun to wait, and wakes it. A post that finds no listener waiting is
-** needed by none: each of them looks at the queue again before it waits.
+** No call is lost:
+**   - A foreign thread queues its call and posts, both under the queue's mutex.
+**   - A listener reads the queue inside the VM. If it is empty, the listener begins to wait without
+**     leaving the VM. Posts are processed only inside the VM.
+**   - So either the listener finds the call, or the post comes after its wait has begun and wakes
+**     it.
+**   - If no listener waits, a post has no effect. None is needed: each listener reads the queue
+**     again before it waits.
 */
 #include "ffi/inside.h"
 
 #include <string.h>
 
-/* Calls of other threads at the same time; more of them wait. */
+/* The number of callbacks at the same time. More of them wait. */
 #define MOST_LISTENERS 64
-/* So many that have nothing to do stay for the next visits. */
+/* The number of idle listeners that stay for later calls. */
 #define MOST_IDLE 4
 
 struct ffi_door {
   pthread_mutex_t mutex;
-  struct ffi_visit *first, *last; /* these four: guarded by the mutex */
+  struct ffi_visit *first, *last; /* the mutex guards these and the next three */
   int is_open;
-  uint64_t prepared; /* the listener that has not been started; 0: there is none */
+  uint64_t prepared; /* the listener that is still suspended; 0: none */
   int listeners;
-  int idle;          /* of them wait; guarded by the VM lock */
+  int idle;          /* listeners that wait; guarded by the VM lock */
   const void *executor;
   uint64_t queue;    /* where listeners wait */
-  lua_CFunction run; /* what makes a call, whose argument is the visit */
+  lua_CFunction run; /* makes a call, which is its argument */
 };
 
 static struct baton_process *new_listener(lua_State *L, struct ffi_vm *vm, int is_suspended);
 
 /* {======================================================
-** At the door
+** The queue
 ** ======================================================= */
 
 static void answer(struct ffi_door *door, struct ffi_visit *visit) {
@@ -47,7 +50,7 @@ static void answer(struct ffi_door *door, struct ffi_visit *visit) {
   pthread_mutex_unlock(&door->mutex);
 }
 
-/* The next visitor; NULL if nobody waits. */
+/* Takes the next call; NULL if there is none. */
 static struct ffi_visit *take_visit(struct ffi_door *door) {
   struct ffi_visit *visit;
   pthread_mutex_lock(&door->mutex);
@@ -81,13 +84,13 @@ int baton_ffi_has_visitors(const struct baton_vm *vm) {
   struct ffi_door *door = vm->ffi != NULL ? vm->ffi->door : NULL;
   int has;
   if (door == NULL) return 0;
-  pthread_mutex_lock(&door->mutex); /* a leaf: who holds it posts, and waits for nobody */
+  pthread_mutex_lock(&door->mutex); /* a leaf: its holders post, but wait for nothing */
   has = door->first != NULL;
   pthread_mutex_unlock(&door->mutex);
   return has;
 }
 
-/* Nobody is let in any more, and those who wait go away without an answer. */
+/* Refuses later calls, and ends those that wait in the queue with a result of zero. */
 static void close_door(struct ffi_door *door) {
   struct ffi_visit *visit;
   pthread_mutex_lock(&door->mutex);
@@ -114,8 +117,8 @@ void baton_ffi_refuse(struct ffi_callback *callback, const char *why) {
 ** Listeners
 ** ======================================================= */
 
-/* Protected: makes the call, or does nothing if its callback was freed meanwhile. Answers whether
-   it failed. */
+/* Makes the call in protected mode, or refuses it if its callback was freed. Returns the status of
+   lua_pcall. */
 static int receive(lua_State *L, struct ffi_visit *visit) {
   struct ffi_callback *callback = visit->callback;
   int status;
@@ -133,7 +136,7 @@ static int receive(lua_State *L, struct ffi_visit *visit) {
   return status;
 }
 
-/* Waits for a visitor; NULL if there are listeners enough without this one. */
+/* Waits for a call. Returns NULL if enough other listeners are idle. */
 static struct ffi_visit *await_visit(lua_State *L, struct ffi_door *door) {
   struct baton_process *process = baton_lua_here(L);
   for (;;) {
@@ -157,7 +160,7 @@ static void make_another(lua_State *L, struct ffi_vm *vm) {
   struct ffi_door *door = vm->door;
   if (door->idle > 0 || door->listeners >= MOST_LISTENERS) return;
   if (new_listener(L, vm, 0) != NULL) door->listeners++;
-  lua_pop(L, 1); /* without memory for another one, visitors wait for this one */
+  lua_pop(L, 1); /* without memory for another listener, calls wait for this one */
 }
 
 /* listen(vm): the body of a listener, protected by `listener`. */
@@ -168,7 +171,7 @@ static int listen(lua_State *L) {
   lua_settop(L, 1);
   while ((visit = await_visit(L, vm->door)) != NULL) {
     int status;
-    /* from the beginning: even what it takes to make another listener, the visitor waits for */
+    /* set first: the foreign thread also waits while another listener is made */
     process->serves_visit = 1;
     make_another(L, vm);
     status = receive(L, visit);
@@ -190,16 +193,17 @@ static int listener(lua_State *L) {
   lua_pushcfunction(L, listen);
   lua_pushvalue(L, 1);
   status = lua_pcall(L, 1, 0, 0);
-  baton_enter(L); /* a killed one may have been woken for a visitor */
+  baton_enter(L); /* a killed listener may have been woken for a call */
   baton_rs_queue_wake_all(vm->door->executor, vm->door->queue);
   baton_leave(L);
-  if (--vm->door->listeners == 0) close_door(vm->door); /* somebody has killed them all */
+  if (--vm->door->listeners == 0) close_door(vm->door); /* the program has killed them all */
   return status == LUA_OK ? 0 : lua_error(L);
 }
 
 /*
-** Leaves its handle on the top of the stack, or NULL and a message. From when it is made it may
-** run, wherever a finalizer lets others run: so nothing is allocated until it has its function.
+** Leaves the listener's handle on the top of the stack, or returns NULL and leaves a message. It
+** may run as soon as it exists, whenever a finalizer gives way. So nothing is allocated until it
+** has its function.
 */
 static struct baton_process *new_listener(lua_State *L, struct ffi_vm *vm, int is_suspended) {
   struct baton_spawn options;
@@ -230,7 +234,7 @@ uint64_t baton_ffi_listeners(const struct ffi_vm *vm) {
 }
 
 static struct ffi_door *new_door(lua_State *L, struct ffi_vm *vm, lua_CFunction run) {
-  struct ffi_door *door = calloc(1, sizeof *door); /* for good: a visitor may come at any time */
+  struct ffi_door *door = calloc(1, sizeof *door); /* never freed: a call may come at any time */
   if (door == NULL) luaL_error(L, "not enough memory");
   pthread_mutex_init(&door->mutex, NULL);
   door->executor = vm->vm->executor;
@@ -255,8 +259,7 @@ void baton_ffi_expect_visits(lua_State *L, struct ffi_vm *vm, lua_CFunction run)
   pthread_mutex_unlock(&vm->door->mutex);
 }
 
-/* In a fork's child: the threads that stood at the door are gone, and so are the listeners. Inside
-   the VM. */
+/* In a fork's child, the foreign threads and the listeners are gone. Inside the VM. */
 void baton_ffi_forget_visits(struct baton_vm *vm) {
   struct ffi_door *door = vm->ffi != NULL ? vm->ffi->door : NULL;
   if (door == NULL) return;
