@@ -1,6 +1,6 @@
 /*
-** The policies of known modules. Each is the weakest that the module's sources and its library's
-** own rules allow.
+** The policies of well-known modules. Each allows as much as the module's source code and its
+** library's own rules allow.
 */
 #include "calls/calls.h"
 #include "calls/policies.h"
@@ -8,33 +8,33 @@
 #include <string.h>
 
 static const struct baton_built_in_policy built_in[] = {
-    /* Each socket has its own buffers and timeouts. The resolver's answers lie in static memory of
-     the C library. */
+    /* Each socket has its own buffers and timeouts. The resolver returns static memory of the C
+     library. */
     {.name = "socket.core", .policy = OBJECT, .serial = "dns"},
     {.name = "socket.unix", .policy = OBJECT},
     {.name = "socket.serial", .policy = OBJECT},
-    /* OpenSSL locks what connections share, and leaves the connection itself to its user. A
-       handshake notes its state in the context. */
+    /* OpenSSL locks what connections share, but not the connection itself. A handshake changes the
+       context. */
     {.name = "ssl.core", .policy = OBJECT, .serial = "SSL:Connection:dohandshake"},
     {.name = "ssl.", .policy = OBJECT},
-    /* All texts are written in one buffer of the module. */
+    /* All texts are built in one buffer of the module. */
     {.name = "_openssl", .policy = SERIAL},
     {.name = "_openssl.", .policy = SERIAL},
-    /* A connection of libpq is for one thread at a time; results are copies. */
+    /* A connection of libpq may be used by one thread at a time. Results are copies. */
     {.name = "luasql.postgres", .policy = OBJECT},
-    /* Closing an environment ends MySQL's client library for all. */
+    /* Closing an environment shuts down MySQL's client library for all. */
     {.name = "luasql.mysql", .policy = SERIAL},
     /* Statements and their connection free each other. */
     {.name = "luasql.sqlite3", .policy = SERIAL},
     {.name = "luasql.odbc", .policy = SERIAL},
     {.name = "lsqlite3", .policy = SERIAL},
     {.name = "lsqlite3complete", .policy = SERIAL},
-    /* A stream is an upvalue of the function that feeds it; so is a sum, a number. */
+    /* A stream is an upvalue of the function that feeds it. So is a checksum, as a number. */
     {.name = "zlib", .policy = OBJECT, .serial = "adler32(),crc32()"},
-    /* Directories have an object each, permissions as text one buffer for all; the rest are system
-     calls. */
+    /* Each directory has an object of its own. Permissions as text share one buffer. The rest are
+     system calls. */
     {.name = "lfs", .policy = OBJECT, .serial = "attributes,symlinkattributes"},
-    /* Encoders of strings, with tables that are made when it is loaded. */
+    /* Encoders of strings, with tables that are made at load time. */
     {.name = "mime.core", .policy = CONCURRENT},
     /* Decoding reads a string, and has a buffer of its own. */
     {.name = "cjson",
@@ -45,13 +45,13 @@ static const struct baton_built_in_policy built_in[] = {
         .policy = EXCLUSIVE,
         .concurrent = "decode^",
         .why = "it reads tables that others may change, by way of one buffer"},
-    /* The first match compiles the pattern, which does not change from then on. */
+    /* The first match compiles the pattern. It does not change afterwards. */
     {.name = "lpeg",
         .policy = EXCLUSIVE,
         .object = "match",
         .why = "patterns are made from others"},
-    /* A regular expression has room for one result. Functions that are given one as a second
-       argument may call back, or change it. */
+    /* A regular expression has room for one result. Functions that take one as their second
+       argument may call back or change it. */
     {.name = "rex_gnu",
         .policy = EXCLUSIVE,
         .object = "rex_gnu_regex:exec,rex_gnu_regex:find,rex_gnu_regex:match,rex_gnu_regex:tfind",
@@ -80,14 +80,14 @@ static const struct baton_built_in_policy built_in[] = {
         .object = "rex_tre_regex:exec,rex_tre_regex:find,rex_tre_regex:match,rex_tre_regex:tfind",
         .why = "it may call back, and share an expression's results; the methods of one that was "
                "made by 'new' let others run"},
-    /* A parser keeps the state that it was called on, during the call. */
+    /* During a call, a parser keeps the Lua state of the call. */
     {.name = "lxp", .policy = EXCLUSIVE, .object = "Expat:parse", .why = "it changes a parser"},
-    /* Statements use their connection, which is another object; and those of SQLite and their
-     connection free each other. */
+    /* Statements use their connection, which is another object. Those of SQLite and their
+       connection free each other. */
     {.name = "dbd.", .policy = SERIAL},
     /* Searches use their connection, which is another object. */
     {.name = "lualdap", .policy = SERIAL},
-    /* What is asked and the answer belong to the call, the rest to the context. */
+    /* The query and the answer belong to the call, the rest to the context. */
     {.name = "lunbound",
         .policy = EXCLUSIVE,
         .object = "ub_ctx:resolve",
@@ -96,7 +96,7 @@ static const struct baton_built_in_policy built_in[] = {
         .policy = EXCLUSIVE,
         .concurrent = "sleep",
         .why = "its calls are short"},
-    /* Events refer to the text of their parser or scanner. */
+    /* Events point into the text of their parser or scanner. */
     {.name = "yaml", .policy = EXCLUSIVE, .why = "each call is one event of a document"},
     {.name = "bit", .policy = EXCLUSIVE, .why = "its calls are short"},
     {.name = "term.core", .policy = EXCLUSIVE, .why = "its calls are short"},

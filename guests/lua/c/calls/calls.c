@@ -1,5 +1,5 @@
 /*
-** What the seam asks of this folder.
+** Installs the functions that the seam calls in this folder.
 */
 #include "seam/internals.h"
 #include "calls/calls.h"

@@ -1,21 +1,22 @@
 /*
-** May the VM be taken from this foreign call, and may its process continue on another thread?
+** The retake policy for foreign calls: may the VM be retaken from this call, and may its process
+** continue on another thread?
 **
-** Decided after a take, from the C function that is being called:
+** The monitor asks it when it has taken the VM. The C function that is being called decides:
 **
-**   io.*, methods of files    object: one call per file at a time; others on that file wait
-**   (io/files.c) os.execute, remove, rename  retaken; they keep nothing
-**   string.*                  retaken; strings do not change
-**   print, loadfile, dofile   retaken; print is one piece under the lock of its stream
-**   package.loadlib, ffi.load, and what `require` looks for libraries with   retaken: a library's
-**                                                                            constructors may take
-**                                                                            long
-**   functions of the ffi      retaken; what else may run meanwhile is the program's business
-**   table.* and others of Lua's  exclusive: they keep their atomicity
-**   C modules, linked ones too  by their policy (policies.c); exclusive if none is known
+**   io.*, methods of files        retaken; one call per file at a time, and other calls of the file
+**                                 wait (io/files.c)
+**   os.execute, remove, rename    retaken; they share nothing
+**   string.*                      retaken; strings do not change
+**   print, loadfile, dofile       retaken; print is one piece under the lock of its stream
+**   package.loadlib, ffi.load, and the library search of `require`
+**                                 retaken; a library's constructors may take long
+**   functions of the ffi          retaken; the program is responsible for what runs beside them
+**   table.* and Lua's others      exclusive; they stay atomic
+**   C modules, linked ones too    by their policy (policies.c); exclusive if there is none
 **
-** A process with frames of foreign C code below continues only on its own thread: that code may
-** have kept the address of something thread-local, such as errno.
+** A process with frames of foreign C code continues only on its own thread. That code may hold a
+** thread-local address, such as that of errno.
 */
 #include "seam/internals.h"
 #include "calls/calls.h"
@@ -24,18 +25,18 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The library functions that may be retaken, sorted by insertion at start-up; written once, before
-   there are processes. */
+/* The library functions that may be retaken. Written once, at the start, before there are
+   processes. */
 #define MOST_FUNCTIONS 160
 enum kind {
   PLAIN,
-  ABOUT_A_FILE, /* which is noted in io/files.c */
-  GIVES_WAY     /* it may use the API for long, and gives way then */
+  ABOUT_A_FILE, /* it uses a file, which io/files.c notes */
+  GIVES_WAY     /* it may use the API for long, and gives way meanwhile */
 };
 static struct {
   lua_CFunction function;
   enum kind kind;
-  void (*is_retaken)(lua_State *L); /* is told that a call was retaken; or NULL */
+  void (*is_retaken)(lua_State *L); /* called after a retake; or NULL */
 } retakable[MOST_FUNCTIONS];
 static int retakable_count;
 
@@ -55,7 +56,7 @@ static void add(lua_CFunction function, enum kind kind) {
   retakable[retakable_count++].kind = kind;
 }
 
-/* A function of the host, such as the command line, that may be retaken. */
+/* Registers a function of the host, such as the command line, that may be retaken. */
 void baton_lua_note_function(lua_CFunction function) { add(function, PLAIN); }
 
 void baton_lua_note_function_that_hears(
@@ -96,8 +97,8 @@ static void note_global(lua_State *L, const char *name, enum kind kind) {
   lua_pop(L, 1);
 }
 
-/* The result of calling the function on the top of the stack with `arguments` strings: an iterator
-   that no table holds. */
+/* Calls the function below `arguments` strings and notes its result, an iterator. No table has that
+   iterator. */
 static void note_iterator(lua_State *L, int arguments, enum kind kind) {
   if (lua_pcall(L, arguments, 1, 0) == LUA_OK) note(L, -1, kind);
   lua_pop(L, 1);
@@ -134,8 +135,8 @@ void baton_lua_note_library_functions(lua_State *L) {
   lua_pop(L, 1);
 }
 
-/* Whether others may run beside the call of `function` that `L` is in, and what nobody else may
-   touch meanwhile (NULL: nothing). */
+/* Whether other processes may run beside the call of `function` that `L` is in. `object` becomes
+   what no other call may use meanwhile, or NULL. */
 static int may_run_beside(
     struct baton_process *process, lua_State *L, lua_CFunction function, void **object) {
   const int found = find(function);

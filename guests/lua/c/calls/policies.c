@@ -1,16 +1,17 @@
 /*
-** What the functions of C modules allow. A module that is neither built in here nor declared is
-** exclusive: its calls keep the VM.
+** The policies of C modules: which calls may overlap. A module that is neither built in here nor
+** declared is exclusive.
 **
-**   object       one call about an object (a userdata: the first argument, else an upvalue) at a
-**                time; calls about no object may overlap. Closing is a call like others: it waits
-**   concurrent   all calls may overlap
-**   serial       one call into the module at a time
-**   exclusive    the VM stays with the call
+**   object       One call at a time for each object. The object is the first argument, or else an
+**                upvalue, if that is a userdata. Calls without an object may overlap. Closing an
+**                object is such a call: it waits.
+**   concurrent   All calls may overlap.
+**   serial       One call into the module at a time.
+**   exclusive    The VM stays with the call.
 **
-** Calls overlap only when one was retaken, or gives way. As long as such a call is about something
-** that others might touch, or native threads are short, every call of a C function asks here first
-** (`baton_calls_watched`): else nobody pays.
+** Calls overlap only after a retake, or if one gives way. Then, or while native threads are short,
+** `baton_calls_watched` is set, and each call of a C function comes here first. At other times the
+** check costs nothing.
 */
 #include "seam/internals.h"
 #include "calls/calls.h"
@@ -27,22 +28,22 @@ static const char *const policy_names[] = {"exclusive", "object", "serial", "con
 #define LONGEST_NAME 63
 #define MOST_NOTED_FUNCTIONS 32
 
-/* What is known of a function. */
+/* What is known of one function. */
 enum noted_as {
   NOT_NOTED,
-  IS_SERIAL /* it is about no object and shares something all the same */,
+  IS_SERIAL /* it has no object, but shares something all the same */,
   IS_OBJECT,
   IS_CONCURRENT
 };
 
-/* The object file of loaded modules; or a module that is linked into the executable; or, as long as
-   nothing was loaded, what was declared about a module of a name. */
+/* The object file of loaded modules, or a module that is linked into the executable. Before anything
+   is loaded from it: the declared policy for a module of this name. */
 struct baton_module {
   struct baton_module *next;
-  const char *low, *high; /* its code; both NULL: linked, or a declaration for a module to come */
-  lua_CFunction opener;   /* NULL but for a linked module: what pushed its functions */
+  const char *low, *high; /* its code; both NULL: linked, or a declaration for a later module */
+  lua_CFunction opener;   /* of a linked module: the function that pushed its functions; else NULL */
   enum policy policy;
-  /* where that is from; NULL: declared, or nothing is known */
+  /* the origin of `policy`; NULL: declared, or nothing is known */
   const struct baton_built_in_policy *known;
   int is_declared;
   struct {
@@ -50,7 +51,7 @@ struct baton_module {
     enum noted_as as;
   } noted[MOST_NOTED_FUNCTIONS];
   int noted_count;
-  char name[LONGEST_NAME + 1]; /* that it was required by first */
+  char name[LONGEST_NAME + 1]; /* the name that it was first required by */
 };
 
 /* {======================================================
@@ -81,8 +82,8 @@ static struct baton_module *find_declaration(struct baton_vm *vm, const char *na
   return NULL;
 }
 
-/* Inside the VM, like every change of the list: the monitor reads it with the VM in its hands.
-   NULL: out of memory. */
+/* Inside the VM, like every change of the list, as the monitor reads it while it owns the VM.
+   Returns NULL without memory. */
 static struct baton_module *add_module(struct baton_vm *vm, const char *name) {
   struct baton_module *module = calloc(1, sizeof *module);
   if (module == NULL) return NULL;
@@ -114,15 +115,15 @@ static int look_at_object_file(struct dl_phdr_info *info, size_t size, void *dat
   return 0;
 }
 
-/* The first of the functions that led to this linked one. */
+/* The opener of a linked module, found from one of its functions. */
 static lua_CFunction opener_of(lua_CFunction function) {
   lua_CFunction pusher;
   while ((pusher = baton_lua_pusher_of(function)) != NULL) function = pusher;
   return function;
 }
 
-/* The module that the function is of; made known if it was not. NULL: the function is our own, or
-   memory is short. Inside the VM. */
+/* The module that the function belongs to. Adds it if it is new. Returns NULL if the function is
+   the guest's own, or memory is short. Inside the VM. */
 static struct baton_module *module_of(
     struct baton_vm *vm, lua_CFunction function, const char *name) {
   struct baton_module *module = find_by_address(vm, function);
@@ -160,7 +161,7 @@ static enum policy policy_of(const struct baton_module *module, lua_CFunction fu
   }
 }
 
-/* The userdata that a call is about: its first argument, else an upvalue of the function. */
+/* The userdata that a call uses: its first argument, or else an upvalue of the function. */
 static void *userdata_of_call(lua_State *L, CallInfo *ci) {
   const TValue *function = s2v(ci->func.p), *first = s2v(ci->func.p + 1);
   if (ci->func.p + 1 < L->top.p && ttisfulluserdata(first)) return getudatamem(uvalue(first));
@@ -173,7 +174,7 @@ static void *userdata_of_call(lua_State *L, CallInfo *ci) {
   return NULL;
 }
 
-/* What nobody else may touch during a call of `function`, the topmost of `L`; NULL: nothing. */
+/* What no other call may use during a call of `function`, the topmost of `L`; NULL: nothing. */
 static void *object_of_call(struct baton_module *module, lua_State *L, lua_CFunction function) {
   switch (policy_of(module, function)) {
     case SERIAL: return module;
@@ -213,7 +214,7 @@ int baton_lua_wait_for_object(lua_State *L, struct baton_process *process, const
   lua_unlock(L);
   baton_lua_check_may_wait(L, process);
   lua_lock(L);
-  /* Asked again: outside, this very call may have been retaken, and the object let go meanwhile. */
+  /* Checked again: outside, this call may have been retaken, and the object may be free by now. */
   if (!baton_lua_is_busy(process, object)) return 1;
   wake = baton_rs_queue_wait(process->vm->executor, process->vm->object_queue, BATON_FOREVER);
   lua_unlock(L);
@@ -222,7 +223,7 @@ int baton_lua_wait_for_object(lua_State *L, struct baton_process *process, const
   return 1;
 }
 
-/* As the program ends, nobody waits for a call any more. */
+/* Raises an error at the end of the program, when no process waits for a call any more. */
 static void refuse_if_busy(lua_State *L, struct baton_process *process,
     const struct baton_module *module, const void *object) {
   if (baton_lua_is_busy(process, object))
@@ -242,8 +243,8 @@ static int wait_for_value(lua_State *L, struct baton_process *process,
 }
 
 /*
-** An exclusive function may use whatever it is given, and what the module's calls share. Waits
-** until one call has ended that is about any of that, and answers 1. Inside the VM before and
+** An exclusive function may use all its arguments, and all that the module's calls share. If a call
+** uses any of these, waits until one such call has ended, and returns 1. Inside the VM before and
 ** after.
 */
 static int wait_for_all(
@@ -301,10 +302,10 @@ static void note_function(lua_State *L, struct baton_module *module, enum noted_
   }
 }
 
-/* Has the function on the top of the stack replaced by what it returns. */
+/* Replaces the function on the top of the stack by its result. */
 static void call_for_result(lua_State *L) {
   if (!lua_isfunction(L, -1)) return;
-  if (lua_pcall(L, 0, 1, 0) != LUA_OK) { /* then there is nothing to note */
+  if (lua_pcall(L, 0, 1, 0) != LUA_OK) { /* nothing to note */
     lua_pop(L, 1);
     lua_pushnil(L);
   }
@@ -330,8 +331,8 @@ static void note_field(
   lua_pop(L, 1);
 }
 
-/* Pushes the methods of objects with the metatable of that name; the metatable itself if it has no
-   table of methods. */
+/* Pushes the table of methods of the metatable with this name, or the metatable itself if it has
+   none. */
 static void push_methods(lua_State *L, const char *name, size_t length) {
   lua_pushlstring(L, name, length);
   if (lua_rawget(L, LUA_REGISTRYINDEX) != LUA_TTABLE) return;
@@ -342,8 +343,8 @@ static void push_methods(lua_State *L, const char *name, size_t length) {
     lua_pop(L, 1);
 }
 
-/* Notes what the text of a built-in policy (NULL: nothing) names; the module's value is at
-   `index`. */
+/* Notes the functions listed in the text of a built-in policy (NULL: none). The module's value is
+   at `index`. */
 static void note_named(
     lua_State *L, struct baton_module *module, int index, const char *text, enum noted_as as) {
   while (text != NULL && *text != '\0') {
@@ -359,7 +360,7 @@ static void note_named(
   }
 }
 
-/* `loader` opened the compiled module `name`, whose value is at `index`. Outside the VM. */
+/* Called when `loader` has opened the module `name`, whose value is at `index`. Outside the VM. */
 void baton_lua_module_loaded(lua_State *L, const char *name, lua_CFunction loader, int index) {
   struct baton_process *process = baton_lua_running(L);
   struct baton_module *module, *declared;
@@ -395,8 +396,7 @@ static enum policy policy_named(const char *text, size_t length) {
   return UNKNOWN;
 }
 
-/* Sets the policy for a module of this name, now or when it is loaded. Returns 0 without memory.
-   Inside the VM. */
+/* Sets the policy for a module of this name. Returns 0 without memory. Inside the VM. */
 static int declare(struct baton_vm *vm, const char *name, enum policy policy) {
   struct baton_module *module = find_declaration(vm, name);
   if (module == NULL) module = add_module(vm, name);
@@ -405,7 +405,7 @@ static int declare(struct baton_vm *vm, const char *name, enum policy policy) {
   return 1;
 }
 
-/* The first C function in a loaded module's value at `index`: itself, or in its table. */
+/* The first C function in a loaded module's value at `index`: the value itself, or in its table. */
 static lua_CFunction first_function(lua_State *L, int index) {
   lua_CFunction found = lua_tocfunction(L, index);
   if (found != NULL || !lua_istable(L, index)) return found;
@@ -420,7 +420,7 @@ static lua_CFunction first_function(lua_State *L, int index) {
   return found;
 }
 
-/* The module's object file, if it is loaded: its value stands in package.loaded. */
+/* A C function of the module if package.loaded has it, or NULL. */
 static lua_CFunction loaded_function(lua_State *L, const char *name) {
   lua_CFunction function;
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
@@ -431,7 +431,7 @@ static lua_CFunction loaded_function(lua_State *L, const char *name) {
   return function;
 }
 
-/* process.concurrent(module, policy): for a module by its name, loaded or not yet. */
+/* process.concurrent(module, policy). The module may be loaded or not. */
 int baton_lua_concurrent(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   const char *name = luaL_checkstring(L, 1);
@@ -454,8 +454,8 @@ int baton_lua_concurrent(lua_State *L) {
   return 0;
 }
 
-/* BATON_CONCURRENT: names of modules, with their policies or "concurrent", such as
-   "lsqlite3=serial,mylib". */
+/* Reads BATON_CONCURRENT: names of modules, each with an optional policy ("concurrent" without),
+   such as "lsqlite3=serial,mylib". */
 void baton_lua_read_declarations(lua_State *L, const char *text) {
   struct baton_process *caller = baton_lua_caller(L);
   while (*text != '\0') {

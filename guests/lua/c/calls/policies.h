@@ -7,18 +7,18 @@
 enum policy { EXCLUSIVE, OBJECT, SERIAL, CONCURRENT, UNKNOWN };
 
 struct baton_built_in_policy {
-  const char *name; /* of the module, or with a dot at the end of all beneath */
-  enum policy policy; /* of its functions, but for those named below */
+  const char *name; /* the module's; a dot at the end includes all its submodules */
+  enum policy policy; /* of all functions that are not listed below */
   /*
-  ** Functions by name, separated by commas: "f" is a field of the module, "t" a table of
+  ** Names of functions, separated by commas. "f" is a field of the module, "t" a table of
   ** functions, "M:f" a field of the metatable M. "f()" means the function that f returns when it
-  ** is called without arguments, "f^" the first upvalue of f.
+  ** is called without arguments. "f^" means the first upvalue of f.
   */
   const char *concurrent, *object, *serial;
-  const char *why; /* no others run beside the rest, for the warning; NULL: there is no rest */
+  const char *why; /* why the rest is exclusive, for the warning; NULL: there is no rest */
 };
 
-/* What is known of the module of this name, or NULL. */
+/* The built-in policy for the module of this name, or NULL. */
 const struct baton_built_in_policy *baton_lua_built_in_policy(const char *name);
 
 #endif

@@ -1,23 +1,24 @@
 /*
-** Finalizers that are put off. A finalizer which would make its caller wait for what another
-** process's call uses is left to a daemon: the process that triggered the collection goes on. What
-** comes after it is left, too, so that all are called in their order.
+** Deferred finalizers. Some finalizers would wait for an object that another process's call uses.
+** Such a finalizer is left to a daemon process, and the process that triggered the collection
+** continues. All later finalizers are left to the daemon, too, so they keep their order.
 **
-** Who is put off, while there are other processes:
+** While there are other processes, these are deferred:
 **
-**   a C function of a module      if the object, or the module, is in use (policies.c)
-**   a file that is open           if it is in use, or no file on disk: to close it may block
-**   a Lua function, or an object  if any object is in use: who knows what it calls
+**   a C function of a module      if the object or the module is in use (policies.c)
+**   an open file                  if it is in use, or not on a disk: closing it may block
+**   a Lua function, or an object  if any object is in use, since it may call anything
 **   of the ffi
-**   all others                    if one before it was put off; but for our own, which never wait:
-**                                 they are called at once
+**   all others                    if an earlier one was deferred; but the guest's own, which never
+**                                 wait, are called at once
 **
-** Objects stay in Lua's own list, `tobefnz`, as they do in an emergency collection: it keeps them
-** alive and in order, and lua_close calls the rest. The daemon waits until the object of the first
-** one is free, and only then takes it from the list: one that is killed meanwhile leaves it there.
+** The objects stay in Lua's own list, `tobefnz`, as they do in an emergency collection. The list
+** keeps them alive and in order, and lua_close calls the rest. The daemon waits until the first
+** object is free, and only then takes it from the list. So a daemon that is killed while it waits
+** leaves it there.
 **
-** The daemon has the priority of the process that needed it. A process that goes on to collect
-** while the daemon has work gives way to it once each time, so that garbage does not pile up.
+** The daemon has the priority of the process that needed it. If a process collects again while the
+** daemon has work, it gives way to the daemon once, so that garbage does not pile up.
 */
 #include "seam/internals.h"
 #include "calls/calls.h"
@@ -30,7 +31,7 @@
 #define DAEMON "finalizers"
 
 /* {======================================================
-** Which
+** Which finalizers are deferred
 ** ======================================================= */
 
 static lua_CFunction c_function(const TValue *value) {
@@ -38,7 +39,7 @@ static lua_CFunction c_function(const TValue *value) {
   return ttisCclosure(value) ? clCvalue(value)->f : NULL;
 }
 
-/* Whether the object is a file of Lua's that is open. */
+/* The file, if the object is an open file of Lua's; else NULL. */
 static luaL_Stream *open_file(const struct baton_vm *vm, const TValue *object) {
   luaL_Stream *stream;
   if (!ttisfulluserdata(object) || uvalue(object)->metatable == NULL ||
@@ -53,7 +54,7 @@ static int is_on_disk(FILE *file) {
   return fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode);
 }
 
-/* Whether the process may give way to the daemon here, as it might to others in a finalizer. */
+/* Whether the process may give way to the daemon here, in the middle of a collection. */
 static int may_give_way(const struct baton_process *process) {
   const struct baton_vm *vm = process->vm;
   if (vm->closing || vm->ending || process == vm->hook_process || process == vm->finalizer)
@@ -69,15 +70,15 @@ static int is_preemptive(const struct baton_vm *vm) {
   return value != 0;
 }
 
-/* The finalizer of ours that calls the program's: of objects of the ffi. Written once. */
+/* The guest's finalizer that calls the program's, for objects of the ffi. Written once. */
 static lua_CFunction calling_finalizer;
 
 void baton_lua_note_calling_finalizer(lua_CFunction function) { calling_finalizer = function; }
 
 enum conduct { NEVER_WAITS, IS_FREE /* would not wait now */, WOULD_WAIT };
 
-/* What a call of the finalizer for the object would do now. What it would wait for, as far as that
-   is known, is in `awaited`. */
+/* What a call of the finalizer for the object would do now. `awaited` becomes the object that it
+   would wait for, if that is known. */
 static enum conduct conduct_of(struct baton_process *process, const TValue *finalizer,
     const TValue *object, const void **awaited) {
   const lua_CFunction function = c_function(finalizer);
@@ -106,8 +107,8 @@ static enum conduct conduct_of(struct baton_process *process, const TValue *fina
 
 #define COLORS (bitmask(BLACKBIT) | WHITEBITS)
 
-/* Takes the object that `link` leads to from the list, as udata2finalize of lgc.c does, but at any
-   time: a sweep may be about to go on behind it. */
+/* Takes the object that `link` points to from the list, as udata2finalize of lgc.c does. It may do
+   so at any time, even when a sweep is about to continue behind the object. */
 static GCObject *take(struct baton_vm *vm, global_State *g, GCObject **link) {
   GCObject *object = *link;
   if (g->sweepgc == &object->next) g->sweepgc = link;
@@ -123,7 +124,7 @@ static GCObject *take(struct baton_vm *vm, global_State *g, GCObject **link) {
   return object;
 }
 
-/* The other way round, of what has just been taken: it stands first in the list of all objects. */
+/* Undoes `take` for the object just taken, which is the first in the list of all objects. */
 static void give_back(global_State *g, GCObject *object) {
   lua_assert(g->allgc == object);
   if (g->firstold1 == object) g->firstold1 = object->next;
@@ -138,7 +139,7 @@ static void call(lua_State *L, void *unused) {
   luaD_callnoyield(L, L->top.p - 2, 0);
 }
 
-/* As GCTM of lgc.c, of the object that `link` leads to. */
+/* Calls the finalizer of the object that `link` points to, as GCTM of lgc.c does. */
 static void finalize(lua_State *L, struct baton_vm *vm, GCObject **link) {
   global_State *g = G(L);
   const lu_byte allows_hooks = L->allowhook, stop = g->gcstp & GCSTPGC;
@@ -170,7 +171,7 @@ static void finalize(lua_State *L, struct baton_vm *vm, GCObject **link) {
 ** The daemon
 ** ======================================================= */
 
-/* Waits until the first finalizer's object is free. Inside the VM at both ends. */
+/* Waits until the object of the first finalizer is free. Inside the VM before and after. */
 static void await_first(lua_State *L, struct baton_process *process) {
   const global_State *g = G(L);
   for (;;) {
@@ -186,8 +187,8 @@ static void await_first(lua_State *L, struct baton_process *process) {
   }
 }
 
-/* The body. It ends when it is killed, or with the program of a fork's child that a finalizer has
-   made. */
+/* The daemon's body. It ends when it is killed. In a fork's child that a finalizer has made, it
+   ends with the program. */
 static int run_finalizers(lua_State *L) {
   struct baton_process *process = baton_lua_here(L);
   struct baton_vm *vm = process->vm;
@@ -211,7 +212,7 @@ static int run_finalizers(lua_State *L) {
   }
 }
 
-/* start(): makes the daemon; it may run as soon as this returns. */
+/* start(): makes the daemon. It may run as soon as this returns. */
 static int start(lua_State *L) {
   struct baton_process *caller = baton_lua_here(L), *process;
   struct baton_spawn options;
@@ -239,7 +240,7 @@ static void call_start(lua_State *L, void *unused) {
   luaD_callnoyield(L, L->top.p - 1, 0);
 }
 
-/* 0: there is none, for want of memory. The collector is stopped. */
+/* Returns 0 if there is no memory for a daemon. The collector is stopped. */
 static int has_daemon(lua_State *L, struct baton_vm *vm) {
   if (vm->finalizer != NULL && vm->finalizer->outcome == BATON_ALIVE) return 1;
   if (luaD_pcall(L, call_start, NULL, savestack(L, L->top.p), 0) == LUA_OK) return 1;
@@ -276,7 +277,7 @@ int baton_lua_put_off(lua_State *L, struct baton_process *process) {
     }
     wake_daemon(vm, process);
   }
-  /* lgc.c calls until none is left. No collection comes before they are put back */
+  /* lgc.c continues until the list is empty. The objects return to it before the next collection */
   if (g->gckind == KGC_GEN) {
     vm->set_aside = g->tobefnz;
     g->tobefnz = NULL;
@@ -285,7 +286,7 @@ int baton_lua_put_off(lua_State *L, struct baton_process *process) {
   return 1;
 }
 
-/* Those of our own that never wait are called all the same: what they free may be much. Others keep
+/* Calls the guest's own finalizers that never wait, as they may free much memory. The others keep
    their places. */
 static void call_those_that_never_wait(lua_State *L, struct baton_process *process) {
   struct baton_vm *vm = process->vm;
@@ -310,8 +311,8 @@ void baton_lua_leave_finalizers(lua_State *L, struct baton_process *process) {
   call_those_that_never_wait(L, process);
 }
 
-/* Once, to the daemon's slice. The C function in whose middle this is goes on afterwards with what
-   it is about. */
+/* Yields once to the daemon. The C function that this interrupts keeps its object in use
+   meanwhile. */
 void baton_lua_let_finalizers_run(lua_State *L, struct baton_process *process) {
   struct baton_vm *vm = process->vm;
   struct baton_use interrupted;
@@ -326,8 +327,8 @@ void baton_lua_let_finalizers_run(lua_State *L, struct baton_process *process) {
   process->object_of = object_of;
 }
 
-/* that a collection gives to the daemon: it may be kept from running for good */
-/* nanoseconds until it is looked at again, while it is out in a call or sleeps */
+/* the number of slices that a collection gives to the daemon: it may be unable to run */
+/* nanoseconds between two checks while the daemon is in a call or sleeps */
 #define MOST_TURNS 1000
 #define MOMENT 1000000
 
@@ -345,7 +346,7 @@ void baton_lua_await_finalizers(lua_State *L, struct baton_process *process) {
     else if (state == BATON_STATE_FOREIGN || state == BATON_STATE_SLEEPING)
       baton_rs_queue_wait(vm->executor, vm->finalized_queue, MOMENT);
     else
-      break; /* it waits for somebody, who may be the caller */
+      break; /* it waits for a process, perhaps for the caller */
   }
   baton_leave(L);
 }

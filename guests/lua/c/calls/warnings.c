@@ -1,7 +1,7 @@
 /*
-** Warnings of what keeps processes waiting for longer than the parameter warn_blocked: a call that
-** others may not run beside, the collector, a call on the thread that others need. Each is given
-** once for each function, and says what can be done about it.
+** Warnings of what delays other processes for longer than the parameter warn_blocked: an exclusive
+** call, the collector, or a call on a thread that others need. Each function is warned of once,
+** with advice.
 */
 #include "seam/internals.h"
 #include "calls/calls.h"
@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the folders above have installed: whether a callback from another thread waits for a process
-   to make it; and the function that ends the program, after which nobody is to go on. */
+/* Installed by higher folders: whether a callback from another thread waits for a listener, and the
+   function that ends the program. */
 static int (*has_visitors)(const struct baton_vm *vm);
 static lua_CFunction function_that_ends;
 
@@ -21,14 +21,14 @@ void baton_lua_note_function_that_ends(lua_CFunction function) { function_that_e
 
 enum subject { OF_ALL, OF_ITS_THREAD, SUBJECTS };
 
-/* Whether the function was named before, in whatever VM. The table has no lock, so that a fork
-   leaves none behind; what does not fit is not remembered. */
+/* Whether the function was warned of before, in any VM. The table has no lock, so a fork cannot
+   leave it locked. It forgets what does not fit. */
 static int was_warned_of(enum subject subject, lua_CFunction function) {
   static lua_CFunction warned[SUBJECTS][64];
   size_t i;
   for (i = 0; i < sizeof warned[subject] / sizeof *warned[subject]; i++) {
     lua_CFunction there = NULL;
-    /* Relaxed: a slot is written once, and leads to nothing. */
+    /* Relaxed: a slot is written once, and no other data depends on it. */
     if (__atomic_compare_exchange_n(
             &warned[subject][i], &there, function, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
       return 0;
@@ -43,8 +43,8 @@ static void name_function(struct baton_process *process, lua_State *L, char *nam
   process->vm->in_report--;
 }
 
-/* Where a call is that does not give way although its module's policy lets others run; NULL: not
-   known. */
+/* Why a call does not give way although its module's policy allows it: the place of the call. NULL:
+   not known. */
 static const char *place_without_others(const struct baton_process *process, const lua_State *L) {
   if (baton_lua_is_in_finalizer(process)) return "a finalizer";
   if (!L->allowhook) return "a hook";
@@ -52,7 +52,7 @@ static const char *place_without_others(const struct baton_process *process, con
   return NULL;
 }
 
-/* What the user can do about a call of a C module. */
+/* Says what the user can do about a call of a C module. */
 static void warn_of_module(struct baton_process *process, const lua_State *L, const char *title,
     const char *name, const struct baton_policy_of_call *policy) {
   const char *place = policy->lets_others_run ? place_without_others(process, L) : NULL;
@@ -106,8 +106,8 @@ static void warn_of_collector(void) {
 
 /* }====================================================== */
 
-/* By the monitor, with the VM in its hands, or by the call's own thread: no allocation, no
-   error. */
+/* On the monitor's thread, which owns the VM at that moment, or on the call's own thread. Allocates
+   nothing and raises nothing. */
 void baton_lua_warn_blocked(struct baton_process *process) {
   struct baton_policy_of_call policy;
   lua_State *L;
@@ -141,8 +141,8 @@ void baton_lua_warn_blocked(struct baton_process *process) {
         baton_lua_title(process, title), name);
 }
 
-/* The call of `holder` has the native thread that `waiter` needs, and others do. Outside the VM,
-   while nobody else can run. */
+/* The call of `holder` occupies the native thread that `waiter` and others need. Outside the VM,
+   while no other process can run. */
 void baton_lua_warn_thread(
     struct baton_process *holder, struct baton_process *waiter, int is_bound) {
   lua_State *L;

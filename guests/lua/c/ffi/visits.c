@@ -27,7 +27,7 @@
 
 struct ffi_door {
   pthread_mutex_t mutex;
-  struct ffi_visit *first, *last; /* the mutex guards these and the next three */
+  struct ffi_visit *first, *last; /* the mutex guards these and the next two */
   int is_open;
   uint64_t prepared; /* the listener that is still suspended; 0: none */
   int listeners;

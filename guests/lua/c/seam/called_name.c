@@ -1,9 +1,9 @@
 /*
-** Lua's way to name a called function, without entering the VM: a second copy of ldebug.c, whose
-** locks do nothing, and whose functions build.rs gives other names. `lua_getinfo` enters, which a
-** signal handler must not do.
+** Lua's way to name a called function, without entering the VM. `lua_getinfo` enters, which a
+** signal handler must not do. So this is a second copy of ldebug.c: its locks do nothing, and
+** build.rs renames its functions.
 **
-** What is used of it reads frames, code and constants, and calls strcmp; it takes no memory.
+** The part in use reads frames, code and constants, and calls strcmp. It allocates nothing.
 */
 #undef lua_lock
 #undef lua_unlock

@@ -1,6 +1,6 @@
 /*
-** The seam's face for files that must look inside Lua: Lua's private headers, and what is told in
-** their words. Apart from guest.h, so that the others see no more than Lua's API.
+** The public header of the seam for files that look inside Lua: Lua's private headers, and what
+** needs their types. guest.h shows only Lua's API.
 */
 #ifndef BATON_INTERNALS_H
 #define BATON_INTERNALS_H
@@ -23,13 +23,13 @@
 
 #include <setjmp.h>
 
-/* The running process, if `L` is of its VM. */
+/* The running process, if it belongs to the VM of `L`. */
 static inline struct baton_process *baton_lua_running(lua_State *L) {
   struct baton_process *process = baton_gate_process();
   return luai_likely(process != NULL && process->global == G(L)) ? process : NULL;
 }
 
-/* A piece of the collector's work, which may be given up (collector.c); on the C stack. */
+/* A piece of the collector's work that may be abandoned (collector.c); on the C stack. */
 struct baton_collection {
   jmp_buf give_up;
   struct baton_collection *previous;
@@ -37,13 +37,13 @@ struct baton_collection {
 };
 
 /*
-** `status` of the state of a process that has ended. To Lua's library it is a coroutine that ended
-** by an error: dead. What is on its stack are the results, for whoever joins the process.
+** `status` of the state of an ended process. To Lua's library it is a dead coroutine that ended by
+** an error. Its stack holds the results for the processes that join it.
 */
 #define BATON_STATUS_ENDED 64
 
-/* collector.c. Inside the VM: whether the daemon that calls finalizers has work; and what calls a
-   finalizer. */
+/* collector.c. Whether the daemon that calls finalizers has work (inside the VM), and the function
+   that calls a finalizer. */
 int baton_lua_is_finalizing(const struct baton_vm *vm);
 LUAI_FUNC int baton_finalizer_pcall(
     lua_State *L, Pfunc func, void *u, ptrdiff_t oldtop, ptrdiff_t ef);
@@ -56,15 +56,15 @@ LUAI_FUNC void baton_stock_changemode(lua_State *L, int mode);
 /* Whether the collector's next step is a part of a major collection in steps. */
 int baton_lua_major_is_due(const struct baton_process *process, const global_State *g);
 void baton_lua_major_step(lua_State *L, int unused);
-/* Before a finalizer is called in the middle of a step: if it waits, others find the mode that was
-   set. */
+/* Called before a finalizer in the middle of a step. If the finalizer waits, other processes find
+   the mode that was set. */
 void baton_lua_keep_generational(const struct baton_vm *vm, global_State *g);
 
-/* A coroutine has yielded or ended: what was asked of it is asked of its resumer (wrapped.c).
-   Inside the VM. */
+/* Called when a coroutine has yielded or ended (wrapped.c): passes a preempt request on to its
+   resumer. Inside the VM. */
 void baton_lua_resume_ends(lua_State *L, struct baton_process *process);
 
-/* The C function of a frame; NULL: it is Lua's. */
+/* The C function of a frame, or NULL for a Lua function. */
 static inline lua_CFunction baton_lua_function_of(const CallInfo *ci) {
   const TValue *function = s2v(ci->func.p);
   switch (ttypetag(function)) {

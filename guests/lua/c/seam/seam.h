@@ -1,26 +1,30 @@
 /*
-** The seam: force-included before every file of Lua, which stays unmodified.
+** The seam: included before every file of Lua. The files themselves stay unmodified.
 **
 ** What it changes, file by file (build.rs defines BATON_IN_* for the files named):
-**   all files    lua_lock/lua_unlock are enter/leave; luai_threadyield does nothing; modules are
-**                searched where Debian's Lua does; functions are pushed as our own
-**   ldebug.c     luaG_traceexec becomes stock; ours asks for a safepoint first; lua_sethook leaves
-**                a simulated run its own trap
-**   ldo.c        LUAI_THROW finds the handler on the current C stack; luaD_shrinkstack is wrapped;
-**                lua_resume notes its coroutine; a yield at a process's base says what it says in
-**                stock Lua's main chunk
-**   lapi.c       lua_callk/lua_pcallk are wrapped; three functions that do not lock get locked;
-**                lua_setwarnf nests; lua_gc gives memory back after a large full collection
-**   lstate.c     lua_close, which never unlocks, leaves the gate as it found it; a coroutine that
-**                is being closed is noted; the seed of hashes is that of a simulated run
-**   lfunc.c      calls of __close methods are marked
-**   lgc.c        calls of finalizers are marked; they wait where Lua's stack is all but full; the
-**                collector gives up what it was about if somebody else has collected while a
-**                finalizer waited; beside others, a major collection is made in steps
-**   liolib.c     which file a function is about is noted; a file in use is waited for; reading
-**                waits in the poller if others could run; writing passes by the host's console
-**   lauxlib.c    messages to stderr pass by the host's console; luaL_traceback stops the collector
-**                while it looks at another state
+**
+**   all files    lua_lock and lua_unlock enter and leave the VM. luai_threadyield does nothing.
+**                Modules are searched for where Debian's Lua searches. C functions that these files
+**                push count as our own.
+**   ldebug.c     luaG_traceexec is wrapped: ours checks for a safepoint first. lua_sethook keeps
+**                the trap of a simulated run.
+**   ldo.c        LUAI_THROW finds the handler on the current C stack. luaD_shrinkstack is wrapped.
+**                lua_resume notes its coroutine. A yield at a process's base has the same message
+**                as in stock Lua's main chunk.
+**   lapi.c       lua_callk and lua_pcallk are wrapped. Three functions that do not lock now lock.
+**                lua_setwarnf may be called inside. lua_gc gives memory back to the system after a
+**                large full collection.
+**   lstate.c     lua_close, which never unlocks, leaves the gate as it found it. A coroutine that
+**                is being closed is noted. In a simulated run, the hash seed is the run's.
+**   lfunc.c      Calls of __close methods are marked.
+**   lgc.c        Calls of finalizers are marked. They wait while Lua's stack is nearly full. The
+**                collector abandons its step if another collection ran while a finalizer waited.
+**                While there are other processes, a major collection is made in steps.
+**   liolib.c     A function notes its file, and waits if the file is in use. A read waits in the
+**                poller if others could run. Output goes through the host's console.
+**   lauxlib.c    Messages to stderr go through the host's console. luaL_traceback stops the
+**                collector while it reads another state.
+**
 ** print, require, os.exit and some functions of debug are replaced in their tables (program.c).
 */
 #ifndef BATON_SEAM_H
@@ -43,10 +47,10 @@ void baton_lua_enter_cold(struct lua_State *L, uint32_t slow);
 #define lua_unlock(L) ((void)(L), baton_gate_leave())
 #else
 /*
-** lua_resume notes which coroutine runs. A function around it would cost a mispredicted return
-** after each yield (a longjmp leaves the processor's return predictor with frames that are gone),
-** so the two ends are put inside: `luai_userstateresume` stands at its beginning and declares, in
-** its scope only, what the `lua_unlock` at its end looks for.
+** lua_resume notes which coroutine runs. A wrapper function would cost a mispredicted return after
+** each yield: a longjmp leaves the processor's return predictor with frames that are gone. So both
+** ends are inside the function. `luai_userstateresume` stands at its beginning. It declares, in
+** that scope only, the names that the `lua_unlock` at its end uses.
 */
 enum { baton_in_resume = 0 };
 static struct baton_resumed *const baton_resumed_note = 0;
@@ -68,9 +72,9 @@ void baton_lua_resume_ends(struct lua_State *L, struct baton_process *process);
   ((void)0)
 
 /*
-** precallC is the function of ldo.c whose parameter `f` is the C function that it calls between
-** lua_unlock and lua_lock: there a call may have to wait for a retaken one about the same thing
-** (policies.c). In the others `f` is this constant, as the compiler can tell.
+** precallC of ldo.c has a parameter `f`: the C function that it calls between lua_unlock and
+** lua_lock. Before that call, it may have to wait for a retaken call with the same object
+** (policies.c). In all other functions `f` is this constant, and the compiler removes the check.
 */
 enum { f = 0 };
 extern __attribute__((visibility("hidden"))) int baton_calls_watched;
@@ -92,14 +96,13 @@ void baton_lua_before_call(struct lua_State *L, int (*function)(struct lua_State
   } while (0)
 #endif
 
-/* A bit of `hookmask` that no hook of Lua's uses: a safepoint is wanted. */
+/* A bit of `hookmask` that Lua's own hooks do not use. It requests a safepoint. */
 #define BATON_HOOK_BIT (1 << 7)
 
-/* It stands after `updatetrap`: giving way here would leave `base` stale. */
+/* Nothing: it stands after `updatetrap`, and a switch here would leave `base` stale. */
 #define luai_threadyield(L) ((void)0)
 
-/* The handler that an error goes to: `c`, or the current process's base if `c` is on another C
-   stack. */
+/* The handler for an error: `c`, or the current process's base if `c` is on another C stack. */
 struct lua_longjmp *baton_lua_throw_target(struct lua_State *L, struct lua_longjmp *c);
 
 #define LUAI_THROW(L, c)                                                       \
@@ -187,7 +190,7 @@ int baton_io_pclose(struct lua_State *L, struct _IO_FILE *file);
 #define lua_newuserdatauv baton_io_newuserdata
 #define fclose baton_io_fclose
 #define fread baton_io_fread
-/* As Lua's own for POSIX, but for a file without characters in its buffer. */
+/* As Lua's own for POSIX, except for a file whose buffer is empty. */
 #define getc baton_io_getc
 #define l_getc(f)                                                                \
   (__builtin_expect((f)->_IO_read_ptr < (f)->_IO_read_end, 1) ? getc_unlocked(f) \
@@ -202,9 +205,8 @@ void baton_io_print_error(const char *format, const char *argument);
 #define lua_writestringerror(format, argument) baton_io_print_error((format), (argument))
 
 /*
-** Where modules are searched when nothing is said: where Debian's lua5.4 looks, which is Lua's own
-** defaults and Debian's directories. Compiled into Lua, so that it also holds for states that a
-** module makes for itself.
+** The default search paths for modules: Lua's own and those of Debian's lua5.4. They are compiled
+** into Lua, so they also hold for states that a module creates.
 */
 #if defined(__x86_64__) && defined(__linux__)
 #define BATON_TRIPLET_CPATH "/usr/lib/x86_64-linux-gnu/lua/5.4/?.so;"
