@@ -1,5 +1,5 @@
 /*
-** The guest's records. Plain C, so that the seam can include it before Lua's own headers.
+** The guest's records. This is plain C, as the seam includes it before Lua's own headers.
 */
 #ifndef BATON_RECORD_H
 #define BATON_RECORD_H
@@ -11,8 +11,8 @@ struct global_State;
 struct baton_process;
 struct baton_ending;
 
-/* Marks on the C stack of what a process is inside of; an error that jumps over them removes
-   them. */
+/* Marks on the C stack of what a process is inside of. An error that unwinds the stack past a mark
+   removes it. */
 enum baton_mark_kind {
   BATON_MARK_CLOSE,
   BATON_MARK_FINALIZER,
@@ -27,30 +27,30 @@ struct baton_mark {
   enum baton_mark_kind kind;
 };
 
-/* A mark of the last kind, which says itself what its end does. Inside the VM. */
+/* A mark of the last kind. It has the function that runs at its end. Inside the VM. */
 struct baton_turn_mark {
   struct baton_mark mark;
   void (*ends)(struct baton_mark *mark);
 };
 
 /*
-** The preempting signal's handler follows the chain of resumed coroutines, between any two
-** instructions of the thread that it interrupts: a record is whole before it is linked, and
-** unlinked before its place on the stack is used again. The compiler must keep that order.
+** Orders writes for the handler of the preemption signal. The handler follows the chain of resumed
+** coroutines, between any two instructions of its thread. So a record must be complete before it is
+** linked, and unlinked before its memory is reused. The compiler must keep that order.
 */
 #define baton_signal_fence() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
-/* One coroutine being resumed; on the C stack of the resumer. */
+/* A coroutine that is being resumed; on the C stack of its resumer. */
 struct baton_resumed {
   struct baton_resumed *previous;
-  struct baton_process *process; /* NULL: a state of somebody else's */
+  struct baton_process *process; /* NULL: the state belongs to no process of ours */
   struct lua_State *L;
 };
 
-/* That a call which others may run beside is about an object. */
+/* An object in use by a call that other processes may run beside. */
 struct baton_use {
   struct baton_use *next;
-  struct baton_process *process; /* whose call */
+  struct baton_process *process; /* the caller */
   void *object;                  /* NULL: none, and not listed */
 };
 
@@ -62,45 +62,46 @@ struct baton_vm {
   struct lua_State *main;             /* Lua's main state */
   struct global_State *global; /* NULL until Lua's state is open */
   struct baton_process *main_process;
-  /* whom schedulers and switch hooks run as, once there are any */
+  /* the process that schedulers and switch hooks run as; NULL until there are any */
   struct baton_process *hook_process;
-  void *hook_argument;         /* for the function that the hook process begins with */
-  /* in a fork's child: who forked and ends the program, if it is not the main process */
+  void *hook_argument;         /* for the first function of the hook process */
+  /* in a fork's child: the process that forked, and ends the program, if it is not the main one */
   struct baton_process *heir;
   uint64_t next_id;
   uint64_t living;             /* processes beside the main one */
   int failures;                /* processes that failed and were not joined */
   int in_report;
-  int outstanding;             /* calls that were retaken and have not come back */
-  int threads_are_short;       /* so many that the next call that may block has to wait */
+  int outstanding;             /* calls that were retaken and have not returned */
+  int threads_are_short;       /* the next call that may block must wait for a thread */
   int exiting;                 /* os.exit(_, true) is killing the others, main included */
-  int ending;                  /* daemons are killed: commands are not waited for any more */
-  int closing;                 /* Lua's state is being closed: nobody waits any more */
-  /* the daemon that calls finalizers which were put off; the registry holds it. NULL: none yet (see
-     put_off.c) */
+  int ending;                  /* daemons are killed: commands are no longer waited for */
+  int closing;                 /* Lua's state is being closed: no process waits any more */
+  /* the daemon that calls deferred finalizers (see put_off.c). The registry keeps it alive. NULL:
+     not made yet */
   struct baton_process *finalizer;
-  int finalizing;              /* it has work */
-  uint64_t finalizer_queue, finalized_queue; /* where it waits for work, and others for its end */
+  int finalizing;              /* the daemon has work */
+  /* where the daemon waits for work, and where others wait for the end of its work */
+  uint64_t finalizer_queue, finalized_queue;
   void *files;                 /* the metatable of Lua's files */
-  /* objects to be finalized: those left for it while the collector goes on, and the last that was
-     looked at */
+  /* deferred objects: the list while the collector continues without it, and the last object that
+     was examined */
   void *set_aside, *seen_last;
   const char *progname;
-  int pid;                     /* of the program, or of the fork's child that goes on with the VM */
-  /* in a simulated run: from one safepoint to the next, and until it (see simulation.c) */
+  int pid;                     /* of the program, or of the fork's child that has the VM */
+  /* in a simulated run: steps between two safepoints, and until the next one (simulation.c) */
   uint32_t steps, steps_left;
-  struct baton_use *busy[1 << BATON_BUSY_BITS]; /* by object (see objects_in_use.c) */
+  struct baton_use *busy[1 << BATON_BUSY_BITS]; /* hash table by object (see objects_in_use.c) */
   int busy_count;
-  uint64_t collections;        /* how often the collector was called, and could collect */
-  unsigned char is_generational; /* the collector's mode, as it was set */
-  unsigned forks;              /* of which this program is the child */
-  /* for what the monitor is about to warn of (see warnings.c) */
+  uint64_t collections;        /* how often the collector was called while not stopped */
+  unsigned char is_generational; /* the collector's mode, as the program has set it */
+  unsigned forks;              /* the number of forks between the first program and this one */
+  /* the collector caused the delay that the monitor is about to report (see warnings.c) */
   unsigned char collector_is_to_blame;
   uint64_t object_queue, require_queue;
-  struct baton_load *loads;    /* modules that are being loaded (see modules/require.c) */
+  struct baton_load *loads;    /* modules in the middle of loading (see modules/require.c) */
   struct ffi_vm *ffi;          /* baton.ffi, once it is loaded (see values/values.h) */
   void *ffi_state;             /* its types */
-  /* compiled modules, and declarations about some to come (see policies.c) */
+  /* compiled modules, and declarations for modules not yet loaded (see policies.c) */
   struct baton_module *modules;
 };
 
@@ -119,69 +120,69 @@ enum {
 };
 
 /*
-** One process. Lives in its handle (a full userdata). The registry holds the main process's handle,
-** and each handle of a living process holds the next one's (BATON_UV_NEXT). Guarded by the VM lock;
-** `L`, `vm` and `global` never change.
+** One process. Lies in its handle (a full userdata). The registry holds the main process's handle.
+** Each handle of a living process holds the next one's (BATON_UV_NEXT). The VM lock guards it; `L`,
+** `vm` and `global` never change.
 */
 struct baton_process {
-  const void *seal;                    /* that of our objects (sealed.c); must be first */
+  const void *seal;                    /* marks our objects (sealed.c); must be first */
   struct lua_State *L;                 /* its base state */
   struct baton_vm *vm;
   struct global_State *global;
   struct baton_mark *marks;
   struct baton_resumed *resumed;
-  /* the collector's work that it is in the middle of (see seam/collector.c) */
+  /* the collection that it is in the middle of (see seam/collector.c) */
   struct baton_collection *collection;
-  /* its C stack, from the second to the third; what is below faults */
+  /* its C stack is from `stack_low` to `stack_high`; access from `stack_guard` on faults */
   uintptr_t stack_guard, stack_low, stack_high;
   uint64_t kernel_id;
   uint64_t id;                  /* what the program sees */
   struct baton_process *next_live, *previous_live;
-  struct baton_use use;         /* what its retaken call is about */
-  void *object;                 /* the file that a library function is about (see io/files.c) */
-  int (*object_of)(struct lua_State *); /* and the function which noted that */
+  struct baton_use use;         /* the object of its retaken call */
+  void *object;                 /* the file that a library function uses (see io/files.c) */
+  int (*object_of)(struct lua_State *); /* and the function that noted it */
   void *exceptions[2];          /* the C++ runtime's per-thread globals */
-  /* for how long a hold has put a kill off, and when that was last looked at (nanoseconds) */
+  /* how long it has held a kill back, and when that was last updated (nanoseconds) */
   uint64_t held_for, held_at;
-  struct baton_ending *ending;  /* what its outcome is told with (see process/links.c) */
+  struct baton_ending *ending;  /* how its outcome is reported (see process/links.c) */
   int (*body)(struct lua_State *); /* the main process's */
   int argc;
   char **argv;
-  struct baton_process *waiting_for; /* whose module it waits for in require */
-  const char *wanted;           /* and which module */
+  struct baton_process *waiting_for; /* the process that loads a module it waits for in require */
+  const char *wanted;           /* and the module */
   int saved_errno;
-  int ffi_errno;                /* as the last call through the ffi left it */
-  struct ffi_outer_call *ffi_call; /* the innermost call through the ffi that is going on */
-  unsigned holds;               /* marks that put a kill off */
-  unsigned foreign_states;      /* marks that forbid switching */
-  /* marks of critical sections: they hold kills and interrupts back */
+  int ffi_errno;                /* errno after the last call through the ffi */
+  struct ffi_outer_call *ffi_call; /* the innermost call through the ffi in progress */
+  unsigned holds;               /* the number of marks that hold a kill back */
+  unsigned foreign_states;      /* the number of marks that forbid a switch */
+  /* the number of critical sections: they hold kills and interrupts back */
   unsigned criticals;
-  struct baton_collected *warning; /* what its call of warn has to say (stderr_texts.c) */
-  unsigned char errno_kept;     /* C code below may look at errno: it is saved across switches */
+  struct baton_collected *warning; /* the text of its call of warn so far (stderr_texts.c) */
+  unsigned char errno_kept;     /* C code below may read errno: it is saved across switches */
   unsigned char cooperative;    /* spawned with preemptible = false */
-  /* a foreign call of it is about to enter the VM by a callback, and stays beneath it */
+  /* a callback of its foreign call is about to enter the VM above that call's frames */
   unsigned char calls_back;
-  unsigned char serves_visit;   /* a listener, in a callback that a thread of C's waits for */
-  unsigned char keeps_thread;   /* the host's frames on its stack must stay on their thread */
-  /* foreign frames are on its stack: it continues only on its thread */
+  unsigned char serves_visit;   /* a listener in a callback, for which a foreign thread waits */
+  unsigned char keeps_thread;   /* it has frames of the host that must stay on their thread */
+  /* foreign frames are on its stack, so it continues only on its thread */
   unsigned char pinned;
   unsigned char gc_stopped;     /* Lua's "collector stopped by finalizer" bit */
   unsigned char killed;
-  /* killed again while it held the first kill back: that is not held back any more */
+  /* killed a second time while it held the first kill back: nothing is held back any more */
   unsigned char abandoned;
   unsigned char interrupted;
   /* it waits in os.execute, and holds a kill back until the command ends */
   unsigned char awaits_command;
-  unsigned char retaken;        /* its foreign call was retaken and has not come back */
+  unsigned char retaken;        /* its foreign call was retaken and has not returned */
   unsigned char outcome;
   unsigned char quiet, daemon, joined;
   unsigned char has_switch_hooks, has_exit_hook;
-  unsigned char is_watched;     /* somebody is to be told of its end (see process/links.c) */
-  unsigned char is_ending;      /* and is being told */
+  unsigned char is_watched;     /* other processes are notified of its end (see process/links.c) */
+  unsigned char is_ending;      /* they are being notified */
   unsigned char killed_by_link;
-  unsigned char has_ended;      /* its body has; its exit hook may run */
+  unsigned char has_ended;      /* its body has ended; its exit hook may run */
   int spawn_line;               /* where it was spawned; 0: not known */
-  /* and in which chunk: a string of Lua's, which BATON_UV_SITE keeps */
+  /* and the chunk: a string of Lua's, which BATON_UV_SITE keeps alive */
   const char *spawn_source;
   char name[48];                /* for reports: escaped, and cut to fit (names.c) */
 };

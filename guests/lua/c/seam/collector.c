@@ -14,30 +14,31 @@ LUAI_FUNC int baton_room_for_finalizers(lua_State *L);
 ** ======================================================= */
 
 /*
-** In generational mode Lua makes a major collection in one go. With 118 MB alive that takes 25 ms,
-** in which no other process runs. While other processes live and the heap is large, incremental
-** steps make it instead. Lua 5.5 always does so. See docs/adr/0040.
+** Major collections in steps. In generational mode, Lua makes a major collection in one go. With
+** 118 MB alive that takes 25 ms, and no other process runs meanwhile. If other processes live and
+** the heap is large, incremental steps make it instead. Lua 5.5 always does so. See docs/adr/0040.
 **
-** Between two steps the collector is in a state that Lua 5.4 knows: after a "bad collection", which
-** an incremental heap with `lastatomic` other than 0 means. So Lua goes on by itself if the others
-** have ended or the heap is small by then: its next collection makes the heap generational again.
+** Between two steps the collector is in a state that Lua 5.4 knows: the state after a "bad
+** collection", an incremental heap with `lastatomic` not 0. So Lua can continue by itself if the
+** other processes have ended or the heap is small by then. Its next collection makes the heap
+** generational again.
 **
 **   state      gckind  lastatomic        the next step
-**   minor      GEN     0                 a minor collection; if a major one is due: `cycle`
+**   minor      GEN     0                 a minor collection; `cycle` if a major one is due
 **   bad        any     objects alive     `cycle`
 **   cycle      INC     bytes alive       a part of the cycle. At its end: `returning` if less than
 **                      before it         9/8 of that is alive, else the next `cycle`
 **   returning  INC     RETURNS           marks a part. When all is marked, Lua's own step makes all
-**                                        that is alive old: `minor`
+**                                        living objects old: `minor`
 */
 
-/* With less, a collection in one go takes less than half of a slice. In bytes. */
+/* Bytes. A smaller heap is collected in less than half of a slice. */
 #define LARGE (16 << 20)
 
-/* Lua's own step takes the collection after this for a good one. */
+/* With this value, Lua's own step counts the next collection as a good one. */
 #define RETURNS (~(lu_mem)0 / 2)
 
-/* Objects that one step marks in `returning`. */
+/* The number of objects that one step marks in `returning`. */
 #define MARKED_AT_ONCE 4096
 
 int baton_lua_major_is_due(const struct baton_process *process, const global_State *g) {
@@ -56,8 +57,8 @@ static int is_marking(const global_State *g) {
   return g->gcstate == GCSpause || (g->gcstate == GCSpropagate && g->gray != NULL);
 }
 
-/* Marks so many objects, one in each of Lua's steps: a step of the usual size might go on into the
-   sweep. No finalizer is called meanwhile. */
+/* Marks this many objects, one in each of Lua's steps. A step of the usual size might continue with
+   the sweep. No finalizer is called meanwhile. */
 static void mark(lua_State *L, global_State *g, int objects) {
   const lu_byte step_size = g->gcstepsize;
   int count;
@@ -71,9 +72,9 @@ static void mark(lua_State *L, global_State *g, int objects) {
 }
 
 /*
-** Lua's step works off all of the debt: after one large allocation that is the whole cycle. Here a
-** step has its usual size, and leaves the debt to the next ones. A debt of more than a quarter of
-** the heap is worked off at once: that bounds the garbage.
+** Makes one step. Lua's own step works off the whole debt, and after a large allocation that is the
+** whole cycle. Here a step has its usual size, and leaves the debt to later steps. A debt of more
+** than a quarter of the heap is worked off at once, which bounds the garbage.
 */
 static void make_part(lua_State *L, global_State *g, int is_returning) {
   const l_mem debt = g->GCdebt;
@@ -96,7 +97,7 @@ void baton_lua_major_step(lua_State *L, int unused) {
   }
   if (before != RETURNS && (g->gckind == KGC_GEN || g->gcstate == GCSpause))
     before = g->GCestimate;
-  baton_stock_changemode(L, KGC_INC); /* lastatomic is 0 now, so that Lua's step is incremental */
+  baton_stock_changemode(L, KGC_INC); /* lastatomic is 0 now, so Lua's step is incremental */
   make_part(L, g, before == RETURNS);
   if (before != RETURNS && g->gcstate == GCSpause && g->GCestimate < before + before / 8) {
     before = RETURNS;
@@ -108,18 +109,18 @@ void baton_lua_major_step(lua_State *L, int unused) {
 /* }====================================================== */
 
 /*
-** A finalizer may wait, and meanwhile others collect. The collector's functions do not expect to
-** find the heap in another phase, or in another mode, when a finalizer returns to them: one that
-** goes on with a cycle in a heap which another one has made generational frees what is in use. So
-** the work in whose middle a finalizer was called is given up if the collector was called since;
-** what is left of it is for the next collection. See docs/adr/0020, and `struct baton_collection`.
+** Collections that are abandoned. A finalizer may wait, and meanwhile other processes may collect.
+** The collector's functions do not expect another phase or another mode when a finalizer returns.
+** Continuing a cycle in a heap that became generational would free objects in use. So if the
+** collector was called while a finalizer waited, the step that called the finalizer is abandoned.
+** The next collection does the rest. See docs/adr/0020 and `struct baton_collection`.
 */
 
 /* {======================================================
-** What the collector delays
+** Delays by the collector
 ** ======================================================= */
 
-/* A clock that costs little, in nanoseconds. */
+/* A cheap clock, in nanoseconds. */
 static uint64_t coarse_now(void) {
   struct timespec now;
 #if defined(CLOCK_MONOTONIC_COARSE)
@@ -131,9 +132,9 @@ static uint64_t coarse_now(void) {
 }
 
 /*
-** A piece of the collector's work has ended that began then. If the monitor has asked meanwhile for
-** a warning, by taking the calling thread's right to come in again without the VM's mutex, and the
-** piece was most of what it waited for, the collector is to blame.
+** Called at the end of a piece of the collector's work, which started at `began`. The monitor may
+** have revoked this thread's right to enter without the VM's mutex, because it wants to warn of a
+** delay. If the piece was at least half of that delay, the collector caused it.
 */
 static void collector_ends(struct baton_process *process, uint64_t began) {
   if (l_likely((baton_gate_slow() & BATON_SLOW_REVOKED) == 0)) return;
@@ -150,7 +151,7 @@ static void restore_put_off(struct baton_process *process) {
   vm->set_aside = NULL;
 }
 
-/* Whether the collector came to the end of what it does. */
+/* Does a piece of the collector's work. Returns 0 if it was abandoned. */
 static int collect(lua_State *L, void (*work)(lua_State *L, int argument), int argument) {
   struct baton_process *process = baton_lua_running(L);
   struct baton_collection collection;
@@ -161,12 +162,12 @@ static int collect(lua_State *L, void (*work)(lua_State *L, int argument), int a
     return 1;
   }
   process->vm->collections++;
-  restore_put_off(process); /* if an error of the collector's has gone past it */
+  restore_put_off(process); /* an error of the collector may have skipped it */
   collection.previous = process->collection;
   collection.allows_hooks = L->allowhook;
   process->collection = &collection;
   began = coarse_now();
-  /* ISO C allows setjmp as the whole of a condition, and not in an assignment (7.13.1.1). */
+  /* ISO C allows setjmp as a whole condition, but not in an assignment (7.13.1.1). */
   if (_setjmp(collection.give_up) == 0) {
     work(L, argument);
     is_done = 1;
@@ -179,8 +180,8 @@ static int collect(lua_State *L, void (*work)(lua_State *L, int argument), int a
   return is_done;
 }
 
-/* From a finalizer's call, which ended with `status`: its caller in the collector would end the
-   call so, and then go on. */
+/* Abandons the collection after a finalizer's call, which ended with `status`. First ends that call
+   as the collector would do. */
 static l_noret give_up_collection(lua_State *L, struct baton_collection *collection, int status) {
   L->ci->callstatus &= (unsigned short)~CIST_FIN;
   L->allowhook = collection->allows_hooks;
@@ -205,7 +206,7 @@ LUAI_FUNC int baton_finalizer_pcall(
   if (l_unlikely(process->vm->living > 0) && baton_seam_hooks.put_off(L, process)) return LUA_OK;
   before = process->vm->collections;
   baton_lua_keep_generational(process->vm, G(L));
-  /* The C function in whose middle this is goes on afterwards with what it is about. */
+  /* The C function that this interrupts keeps its object in use meanwhile. */
   object = process->object;
   object_of = process->object_of;
   baton_lua_use_begins(&interrupted, process, baton_lua_object_of_running_call(process, L));
@@ -231,8 +232,8 @@ static void step(lua_State *L, int unused) {
 }
 
 /*
-** Within a finalizer, where the collector is stopped, a step collects nothing; then the one outside
-** has not been interfered with.
+** Inside a finalizer, where the collector is stopped, a step collects nothing. So it does not
+** disturb the step outside.
 */
 LUAI_FUNC void luaC_step(lua_State *L) {
   global_State *g = G(L);
@@ -247,7 +248,7 @@ LUAI_FUNC void luaC_step(lua_State *L) {
   if (l_unlikely(was_finalizing)) baton_seam_hooks.let_finalizers_run(L, process);
 }
 
-/* As often as finalizers wait, but not for ever: they may leave others behind. */
+/* Retries after finalizers have waited. Bounded, since they may create new garbage each time. */
 #define ATTEMPTS 1000
 
 LUAI_FUNC void luaC_fullgc(lua_State *L, int is_emergency) {
@@ -264,8 +265,7 @@ LUAI_FUNC void luaC_changemode(lua_State *L, int mode) {
   }
 }
 
-/* Whether finalizers are left to the daemon now, all but those that never wait, which are called
-   here. */
+/* Whether finalizers are left to the daemon now. If so, calls those that never wait. */
 static int leaves_finalizers(lua_State *L, struct baton_process *process) {
   struct baton_vm *vm = process->vm;
   if (vm->closing || !baton_lua_is_finalizing(vm)) {
@@ -277,9 +277,9 @@ static int leaves_finalizers(lua_State *L, struct baton_process *process) {
 }
 
 /*
-** Finalizers wait for another collection where Lua's stack is all but full. Lua 5.4.9 takes for
-** them the slots that it has in store for handling an overflow, and keeps them: the overflow that
-** comes next would then be reported as an error in error handling.
+** Finalizers wait for another collection if Lua's stack is nearly full. Lua 5.4.9 would use the
+** slots that it reserves for handling an overflow, and keep them. The next overflow would then be
+** reported as an error in error handling.
 */
 LUAI_FUNC int baton_room_for_finalizers(lua_State *L) {
   const ptrdiff_t needed = L->top.p - L->stack.p + BASIC_STACK_SIZE;

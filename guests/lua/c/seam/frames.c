@@ -1,6 +1,6 @@
 /*
-** Functions and their frames: which are ours, which run, which foreign ones stand on a process's
-** stack, and how frames are asked for a safepoint.
+** Functions and their frames: which functions are the guest's own, which one runs, whether foreign
+** frames lie on a process's stack, and how frames are armed for a safepoint.
 */
 #include "seam/internals.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the folders above have installed. */
+/* Installed by the folders above. */
 struct baton_seam_hooks baton_seam_hooks;
 
 /* {======================================================
@@ -16,18 +16,18 @@ struct baton_seam_hooks baton_seam_hooks;
 ** ======================================================= */
 
 /*
-** A module may be linked into the executable, as Lua and the guest are. So the address alone does
-** not tell whether a function is ours.
+** Which functions are ours. A module may be linked into the executable, as Lua and the guest are. So
+** the address of a function does not decide that.
 **
-** Our own C files push functions by Lua's lua_pushcclosure, which seam.h gives another name. All
-** other code calls the functions below. They note each function of the executable that other code
-** pushes. What is not noted is ours.
+** Our own C files push functions with Lua's lua_pushcclosure, which seam.h renames. All other code
+** calls the functions below. They note each function of the executable that other code pushes.
+** Functions without a note are ours.
 **
-** Other code may also push a function of ours, which it got from lua_tocfunction. So that notes a
-** function that is ours before it hands it out.
+** Other code may also push a function of ours that it got from lua_tocfunction. So lua_tocfunction
+** notes a function of ours before it returns it.
 **
-** A note keeps the function that pushed the noted one. Thus it leads to the function that opened
-** the module.
+** A note has the function that pushed the noted one. A chain of notes leads to the function that
+** opened the module.
 */
 struct note {
   struct note *next; /* in its bucket; written before the note is in the bucket */
@@ -138,8 +138,8 @@ LUALIB_API void luaL_requiref(lua_State *L, const char *name, lua_CFunction open
   baton_stock_requiref(L, name, open, is_global);
 }
 
-/* Finalizers of our own that neither wait nor call back. Written when modules are opened, inside
-   the VM or before there are others. */
+/* Finalizers of the guest that neither wait nor call back. Written when modules are opened: inside
+   the VM, or before there are other processes. */
 static lua_CFunction quick[8];
 
 void baton_lua_note_quick_finalizer(lua_CFunction function) {
@@ -163,9 +163,9 @@ int baton_lua_never_waits(lua_CFunction function) {
 ** ======================================================= */
 
 /*
-** What a walk found at a frame and beneath it, kept in two bits of its `callstatus` that Lua leaves
-** free. Lua writes that anew for each call, and nothing beneath changes while a frame stands: so
-** each frame is looked at once, however deep the stack is at each switch.
+** What a walk found in a frame and below it, kept in two bits of its `callstatus` that Lua does not
+** use. Lua resets them for each call, and nothing below a frame changes while it exists. So each
+** frame is examined once, however deep the stack is at each switch.
 */
 #define FRAMES_ALL_OURS (1 << 14)
 #define FRAMES_SOME_FOREIGN (1 << 15)
@@ -191,7 +191,7 @@ static int has_foreign_frames(lua_State *L) {
   return found == FRAMES_SOME_FOREIGN;
 }
 
-/* Inside the VM, since the monitor writes to it, too, when it judges. */
+/* Inside the VM, as the retake policy writes these bits, too. */
 void baton_lua_mark_frame(lua_State *L, int is_foreign) {
   unsigned status = L->ci->callstatus & ~(unsigned)FRAMES_WALKED;
   L->ci->callstatus = (unsigned short)(is_foreign ? status | FRAMES_SOME_FOREIGN : status);
@@ -208,10 +208,11 @@ int baton_lua_has_foreign_frames(struct baton_process *process) {
 /* }====================================================== */
 
 /* {======================================================
-** Asking frames for a safepoint
+** Arming frames for a safepoint
 ** ======================================================= */
 
-/* Every frame of a killed process is to look: it may be caught anywhere, and goes on from there. */
+/* Arms every frame of a killed process: the kill may be caught anywhere, and continues from there.
+   */
 static void arm_all_frames(lua_State *L) {
   CallInfo *ci;
   L->hookmask |= BATON_HOOK_BIT;
@@ -226,7 +227,7 @@ void baton_lua_request_safepoint(struct baton_process *process) {
     arm_all_frames(resumed->L);
 }
 
-/* A simulated run looks at every instruction. */
+/* A simulated run counts every instruction. */
 void baton_lua_begin_steps(lua_State *L) {
   if (baton_simulated) baton_lua_arm(L);
 }
@@ -234,7 +235,7 @@ void baton_lua_begin_steps(lua_State *L) {
 /* }====================================================== */
 
 /* {======================================================
-** The call that runs
+** The running call
 ** ======================================================= */
 
 lua_CFunction baton_lua_running_function(lua_State *L) {
@@ -246,8 +247,8 @@ void *baton_lua_object_of_running_call(struct baton_process *process, lua_State 
   return function != NULL ? baton_seam_hooks.object_of_call(process, L, function) : NULL;
 }
 
-/* The name under which a loaded module holds the function, as Lua's own messages have it. Writes at
-   most `size` bytes. */
+/* Writes the name under which a loaded module has the function, as Lua's messages give it. At most
+   `size` bytes. */
 void baton_lua_name_function(lua_State *L, char *text, size_t size) {
   lua_Debug ar;
   memset(&ar, 0, sizeof ar);
@@ -259,10 +260,10 @@ void baton_lua_name_function(lua_State *L, char *text, size_t size) {
     snprintf(text, size, "a C function at %p", (void *)(size_t)baton_lua_function_of(L->ci));
 }
 
-/* A C function of `L` is about to be called, while calls are watched. Inside the VM. */
+/* Called before each call of a C function while `baton_calls_watched`. Inside the VM. */
 void baton_lua_before_call(lua_State *L, lua_CFunction function) {
   struct baton_process *process;
-  if (baton_lua_is_ours(function)) return; /* its files are waited for in io/files.c */
+  if (baton_lua_is_ours(function)) return; /* io/files.c waits for its files */
   process = baton_lua_running(L);
   if (process != NULL) baton_seam_hooks.before_foreign_call(L, process, function);
 }

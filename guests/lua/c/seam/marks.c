@@ -1,6 +1,6 @@
 /*
-** Marks of what a process is inside of, the kills that they hold back, and errors: where they go,
-** and what they leave behind.
+** Marks: notes on the C stack about what a process is inside of. They hold kills back. And errors:
+** which handler they go to, and what they remove.
 */
 #include "seam/internals.h"
 
@@ -12,7 +12,7 @@ LUAI_FUNC void baton_close_callnoyield(lua_State *L, StkId func, int nresults);
 ** Errors
 ** ======================================================= */
 
-/* Tells the kernel whether the killed process holds the kill back now. Inside the VM. */
+/* Reports to the scheduler whether the killed process holds its kill back. Inside the VM. */
 static void sync_kill_hold(struct baton_process *process) {
   if (process->holds == 0) process->held_for = process->abandoned = 0;
   baton_rs_set_kill_hold(process->vm->executor, process->kernel_id, process->holds > 0);
@@ -28,7 +28,7 @@ static void drop_mark(struct baton_process *process) {
   } else if (mark->kind == BATON_MARK_TURN) {
     ((struct baton_turn_mark *)mark)->ends(mark);
   } else {
-    /* none are left once the program ends */
+    /* at the end of the program there may be none left */
     if (mark->kind == BATON_MARK_CRITICAL && process->criticals > 0) {
       process->criticals--;
       baton_rs_leave_critical(process->vm->executor);
@@ -48,7 +48,7 @@ static void put_mark(
   } else if (kind == BATON_MARK_COLLECTOR) {
     process->global->gcstp |= GCSTPGC;
   } else if (kind == BATON_MARK_TURN) {
-    return; /* what is held is noted by who puts the mark */
+    return; /* the caller notes what is held */
   } else if (process->holds++ == 0 && l_unlikely(process->killed)) {
     sync_kill_hold(process);
   }
@@ -86,7 +86,7 @@ void baton_lua_leave_criticals(struct baton_process *process) {
     baton_rs_leave_critical(process->vm->executor);
 }
 
-/* While the process is suspended it is in no critical section, and these hold no kill back. */
+/* While a process is suspended, its critical sections do not count, and hold no kill back. */
 void baton_lua_hold_for_criticals(struct baton_process *process, int holds) {
   if (process->criticals == 0) return;
   if (holds)
@@ -96,13 +96,13 @@ void baton_lua_hold_for_criticals(struct baton_process *process, int holds) {
   if (process->killed) sync_kill_hold(process);
 }
 
-/* The C stack is about to be cut back to `where`. */
+/* Forgets the collections above `where`, where the C stack is about to be cut. */
 static void leave_collections(struct baton_process *process, const void *where) {
   while (process->collection != NULL && (const char *)process->collection < (const char *)where)
     process->collection = process->collection->previous;
 }
 
-/* The stack is about to be cut back to `where`: forget what is deeper. */
+/* Forgets marks, coroutines and collections above `where`, where the C stack is about to be cut. */
 static void unwind(struct baton_process *process, const void *where) {
   unsigned criticals = process->criticals;
   while (process->marks != NULL && (const char *)process->marks < (const char *)where)
@@ -110,7 +110,7 @@ static void unwind(struct baton_process *process, const void *where) {
   while (process->resumed != NULL && (const char *)process->resumed < (const char *)where)
     process->resumed = process->resumed->previous;
   leave_collections(process, where);
-  /* for what was put off */
+  /* raises what the critical section held back */
   if (l_unlikely(criticals > 0 && process->criticals == 0)) baton_lua_request_safepoint(process);
 }
 
@@ -123,7 +123,7 @@ struct lua_longjmp *baton_lua_throw_target(lua_State *L, struct lua_longjmp *c) 
     unwind(process, c);
     return c;
   }
-  /* The handler is on another process's stack (Lua looks for it in the main state). */
+  /* The handler is on another process's stack: Lua has searched the main state. */
   base = process->L;
   if (base->errorJmp == NULL) return c;
   if (L != base) {
@@ -135,7 +135,7 @@ struct lua_longjmp *baton_lua_throw_target(lua_State *L, struct lua_longjmp *c) 
   return base->errorJmp;
 }
 
-/* nanoseconds that a __close method may put a kill off, while it runs */
+/* nanoseconds of running time for which a __close method may hold a kill back */
 #define HOLD_BOUND 5000000000u
 
 int baton_lua_kill_is_due(struct baton_process *process) {
@@ -143,13 +143,13 @@ int baton_lua_kill_is_due(struct baton_process *process) {
   return process->holds == 0 || process->abandoned || process->held_for >= HOLD_BOUND;
 }
 
-/* Inside the VM; by the stack's spare slots, since a Lua frame may have none of its own left. */
+/* Inside the VM. Uses the stack's spare slots, as a Lua frame may have no free slot. */
 static l_noret raise_kill(lua_State *L, struct baton_process *process) {
   Udata *handle = cast(Udata *, cast_charp(process) - udatamemoffset(BATON_UV_COUNT));
   setobj2s(L, L->top.p, &handle->uv[BATON_UV_REASON - 1].uv);
   L->top.p++;
-  baton_lua_request_safepoint(process); /* raised again wherever it is caught */
-  luaD_throw(L, LUA_ERRRUN); /* not lua_error: message handlers are passed over */
+  baton_lua_request_safepoint(process); /* if it is caught, it is raised again */
+  luaD_throw(L, LUA_ERRRUN); /* not lua_error: message handlers are skipped */
 }
 
 void baton_lua_raise_kill(lua_State *L, struct baton_process *process) {
@@ -169,7 +169,7 @@ void baton_lua_raise(lua_State *L, struct baton_process *process, enum baton_deb
   if (debt == BATON_OWES_INTERRUPT) {
     process->interrupted = 0;
     lua_lock(L);
-    luaD_checkstack(L, LUA_MINSTACK); /* a Lua frame has none to spare */
+    luaD_checkstack(L, LUA_MINSTACK); /* a Lua frame has no spare slots */
     lua_unlock(L);
     luaL_error(L, "interrupted!");
   }
@@ -182,7 +182,7 @@ void baton_lua_raise_owed(lua_State *L, struct baton_process *process) {
 /* }====================================================== */
 
 /* {======================================================
-** Functions of Lua's that close variables
+** Lua's functions that close variables
 ** ======================================================= */
 
 LUAI_FUNC void baton_close_call(lua_State *L, StkId func, int nresults) {

@@ -1,11 +1,8 @@
 /*
-** Objects in use: what calls are about that others of their VM may run beside, because the call was
-** retaken, has given way in its middle, waits in the poller, or is interrupted by a finalizer.
-** While there are such calls, everybody asks here before they use an object
-** (`baton_calls_watched`).
-**
-** Such a call has its object for itself. One that was retaken runs at the same time as others. The
-** rest go on with what they have read of the object before.
+** Objects in use. Some calls run beside other processes of their VM: a call may be retaken, give
+** way in its middle, wait in the poller, or be interrupted by a finalizer. The object of such a
+** call is in use until the call ends, and all other users of the object wait. While there are such
+** calls, every use of an object checks here first (`baton_calls_watched`).
 */
 #include "seam/guest.h"
 
@@ -26,12 +23,12 @@ int baton_lua_is_busy(const struct baton_process *asker, const void *object) {
   return 0;
 }
 
-/* By the monitor, with the VM in its hands, or inside. */
+/* Inside the VM, or on the monitor's thread while it owns the VM. */
 void baton_lua_use_begins(struct baton_use *use, struct baton_process *process, void *object) {
   struct baton_use **bucket;
   use->object = object;
   if (object == NULL) return;
-  /* who has the VM next sees it, by the VM's mutex */
+  /* Relaxed: the VM's mutex passes it on to the next owner */
   __atomic_fetch_add(&baton_calls_watched, 1, __ATOMIC_RELAXED);
   bucket = bucket_of(process->vm, object);
   use->process = process;
@@ -40,7 +37,7 @@ void baton_lua_use_begins(struct baton_use *use, struct baton_process *process, 
   process->vm->busy_count++;
 }
 
-/* Inside the VM. In a fork's child it may be forgotten already. */
+/* Inside the VM. In a fork's child the use may be forgotten already. */
 void baton_lua_use_ends(struct baton_use *use) {
   struct baton_use **link;
   struct baton_vm *vm;
@@ -56,7 +53,7 @@ void baton_lua_use_ends(struct baton_use *use) {
   baton_rs_queue_wake_all(vm->executor, vm->object_queue);
 }
 
-/* In a fork's child: the calls of the others never end. Inside the VM. */
+/* In a fork's child, the calls of the other threads never end. Inside the VM. */
 void baton_lua_forget_objects(struct baton_vm *vm) {
   __atomic_fetch_sub(&baton_calls_watched, vm->busy_count, __ATOMIC_RELAXED);
   memset(vm->busy, 0, sizeof vm->busy);

@@ -1,5 +1,5 @@
 /*
-** Safepoints, the slow way into the VM, and what a switch keeps for each process.
+** Safepoints, the slow path into the VM, and what a switch saves for each process.
 */
 #include "seam/internals.h"
 
@@ -12,13 +12,13 @@ LUAI_FUNC int baton_stock_traceexec(lua_State *L, const Instruction *pc);
 LUAI_FUNC void baton_stock_shrinkstack(lua_State *L);
 
 /*
-** Foreign calls that were retaken and have not come back, in all VMs. While there are any, no stack
-** is shrunk: API functions that do not lock read the stack of a process that is outside. Changed by
-** who owns a VM; read likewise.
+** The number of foreign calls in all VMs that were retaken and have not returned. Meanwhile no
+** stack is shrunk, since API functions that do not lock read the stack of a process that is
+** outside. Written and read by owners of a VM.
 */
 static atomic_int outstanding;
 
-/* __cxa_get_globals of the C++ runtime, once a module has brought one. */
+/* __cxa_get_globals of the C++ runtime, once a module has loaded that. */
 static void **(*exception_globals)(void);
 
 struct baton_process *baton_lua_here(lua_State *L) { return baton_lua_running(L); }
@@ -28,8 +28,9 @@ struct baton_process *baton_lua_here(lua_State *L) { return baton_lua_running(L)
 ** ======================================================= */
 
 /*
-** A killed process looks at every instruction, so that the time between two looks is its own,
-** unless it is long: then it was not let run, or waited, and only a moment of it counts.
+** Adds to the time for which a kill was held back. A killed process comes here at every
+** instruction, so the time since the last one is its own. If that time is long, the process did not
+** run or waited. Then only a moment counts.
 */
 static void count_hold(struct baton_process *process) {
   enum { MOMENT = 1000000 };
@@ -49,14 +50,15 @@ static void safepoint(lua_State *L, struct baton_process *process) {
   }
 }
 
-/* Lua's frame as a hook finds it. `pc` is the current instruction. */
+/* Saves Lua's frame as before a hook. `pc` is the current instruction. */
 static void save_frame(lua_State *L, const Instruction *pc) {
   CallInfo *ci = L->ci;
   ci->u.l.savedpc = pc + 1;
-  if (!isIT(*pc)) L->top.p = ci->top.p; /* else `top` is in use and right */
+  if (!isIT(*pc)) L->top.p = ci->top.p; /* otherwise `top` is in use and correct */
 }
 
-/* In a simulated run every instruction is looked at, whatever hooks there are. */
+/* Counts an instruction of a simulated run. It comes here at every one, whatever hooks there are.
+   */
 static int trace_step(lua_State *L, const Instruction *pc) {
   struct baton_process *process = baton_lua_running(L);
   CallInfo *ci = L->ci;
@@ -80,7 +82,7 @@ LUAI_FUNC int luaG_traceexec(lua_State *L, const Instruction *pc) {
       CallInfo *ci = L->ci;
       save_frame(L, pc);
       safepoint(L, process);
-      if (l_unlikely(process->killed)) { /* held back: look again at every instruction */
+      if (l_unlikely(process->killed)) { /* held back: check at every instruction */
         L->hookmask |= BATON_HOOK_BIT;
         baton_stock_traceexec(L, pc);
         ci->u.l.trap = 1;
@@ -94,21 +96,21 @@ LUAI_FUNC int luaG_traceexec(lua_State *L, const Instruction *pc) {
 /* }====================================================== */
 
 /* {======================================================
-** Entering, and what is kept for each process
+** Entering, and the state of each process
 ** ======================================================= */
 
 /*
-** To the calling thread's errno, found afresh: compilers take its address to be the same all
-** through a function, and after a cold enter it would be that of the thread which the process came
-** from, where by now another one may be between a call that fails and its look at errno.
+** Sets the calling thread's errno. Compilers assume that errno's address does not change within a
+** function. But after a slow enter, the process may be on another thread. The old address would
+** overwrite the errno of the thread that it came from.
 */
 static __attribute__((noinline)) void restore_errno(int value) {
   errno = value;
   __asm__ volatile("" ::: "memory");
 }
 
-/* As long as threads are short, calls of foreign functions are looked at before they are made
-   (policies.c). */
+/* Updates whether native threads are short. If so, calls of foreign functions are checked before
+   they are made (policies.c). */
 void baton_lua_watch_threads(struct baton_vm *vm) {
   int are_short = (size_t)vm->outstanding >= baton_rs_threads_for_calls(vm->executor);
   if (are_short == vm->threads_are_short) return;
@@ -121,7 +123,7 @@ LUAI_FUNC void luaD_shrinkstack(lua_State *L) {
   if (atomic_load_explicit(&outstanding, memory_order_relaxed) == 0) baton_stock_shrinkstack(L);
 }
 
-/* The process is out in a foreign call while the VM goes on. */
+/* Notes that the process is in a foreign call and the VM continues without it. */
 static void begin_outstanding(struct baton_process *process) {
   process->retaken = 1;
   process->vm->outstanding++;
@@ -137,10 +139,9 @@ static void end_outstanding(struct baton_process *process) {
 }
 
 /*
-** The running C function was asked to give way, and then, as it goes on using the API, again: a VM
-** instruction has not come in between. It gives way here if others may run beside it, just as if
-** the VM had been taken from it before it came in. If foreign frames are on the stack, others run
-** on other threads.
+** Called when a C function uses the API a second time after a preempt request, with no VM
+** instruction in between. If others may run beside it, it gives way here, as after a retake. If
+** foreign frames are on the stack, the others run on other threads.
 */
 static int give_way_in_call(lua_State *L, struct baton_process *process) {
   void *object;
@@ -163,7 +164,7 @@ static int give_way_in_call(lua_State *L, struct baton_process *process) {
 void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
   struct baton_process *process = baton_lua_running(L);
   int saved_errno = errno;
-  /* No process of ours: a state that a module made for itself, on whatever thread. Let it be. */
+  /* A state of a module's own, on any thread: not the guest's business. */
   if (process == NULL) return;
   if (slow & (BATON_SLOW_REVOKED | BATON_SLOW_CAS | BATON_SLOW_FORKED)) {
     process->saved_errno = saved_errno;
@@ -177,7 +178,7 @@ void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
     else
       baton_rs_enter_cold(process->vm->executor);
     process->vm->collector_is_to_blame = 0;
-    /* perhaps on another thread from here on */
+    /* from here on perhaps on another thread */
     if (process->retaken) {
       process->pinned |= process->calls_back;
       baton_lua_use_ends(&process->use);
@@ -191,7 +192,7 @@ void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
   restore_errno(saved_errno);
 }
 
-/* The VM was taken from the process's foreign call: put away what belongs to the VM. */
+/* Saves what belongs to the VM when it was retaken from the process's foreign call. */
 void baton_lua_detach(struct baton_process *process) {
   global_State *g = process->global;
   process->gc_stopped = g->gcstp & GCSTPGC;
@@ -199,8 +200,8 @@ void baton_lua_detach(struct baton_process *process) {
   begin_outstanding(process);
 }
 
-/* A foreign call moves. When it has, the switch away from here has put away what belongs to the
-   VM. */
+/* Offloads a foreign call. If the process has moved, the switch has saved what belongs to the VM.
+   */
 enum baton_departure baton_lua_move_out(struct baton_process *process) {
   enum baton_departure departure;
   begin_outstanding(process);
@@ -209,7 +210,7 @@ enum baton_departure baton_lua_move_out(struct baton_process *process) {
   return departure;
 }
 
-/* The process goes on here with its foreign call. Outside the VM. */
+/* The process continues its foreign call on this thread. Outside the VM. */
 void baton_lua_arrived(struct baton_process *process) {
   baton_gate_set_process(process);
   if (exception_globals != NULL) {
@@ -219,18 +220,17 @@ void baton_lua_arrived(struct baton_process *process) {
   }
 }
 
-/* In a fork's child: the calls that are out elsewhere never come back. */
+/* In a fork's child, calls on other threads never return. */
 void baton_lua_forget_calls(struct baton_vm *vm) {
   vm->outstanding = 0;
   baton_lua_watch_threads(vm);
   atomic_store_explicit(&outstanding, 0, memory_order_relaxed);
 }
 
-/* C levels below which no C code but the process's own base stands on its stack. */
+/* With fewer C levels, only the process's own base is on its C stack. */
 #define BASE_LEVELS 2
 
-/* A process that is left with foreign frames on its stack continues only on the thread that it was
-   left on. */
+/* Pins a process with foreign frames on its stack to this thread. */
 static void update_pin(struct baton_process *process) {
   int pinned = process->outcome == BATON_ALIVE && baton_lua_has_foreign_frames(process);
   if (pinned != process->pinned) {
@@ -239,17 +239,17 @@ static void update_pin(struct baton_process *process) {
   }
 }
 
-/* What C code on the process's stack may look at when it goes on. */
+/* Saves errno if C code on the process's stack may read it after the switch. */
 static inline void keep_errno(struct baton_process *from) {
   from->errno_kept = getCcalls(from->L) > BASE_LEVELS || from->resumed != NULL || from->pinned;
-  if (l_unlikely(from->errno_kept)) { /* C code other than the process's base is on its stack */
+  if (l_unlikely(from->errno_kept)) { /* other C code than the process's base is on its stack */
     from->saved_errno = errno;
     update_pin(from);
   }
 }
 
-/* The rest of a switch, where either process is missing, Lua's state is not open yet, or C++ is
-   there. */
+/* The slow path of a switch: a process is missing, Lua's state is not open yet, or the C++ runtime
+   is loaded. */
 static __attribute__((noinline)) void switch_exceptionally(
     struct baton_process *from, struct baton_process *to) {
   global_State *g = from != NULL ? from->global : to->global;
@@ -290,7 +290,7 @@ void baton_lua_switched(struct baton_process *from, struct baton_process *to) {
   if (l_unlikely(to->errno_kept)) errno = to->saved_errno;
 }
 
-/* A module was loaded: it may have brought the C++ runtime. */
+/* Called after a module was loaded: it may have loaded the C++ runtime. */
 void baton_lua_note_exception_globals(void) {
   if (exception_globals == NULL) {
     void *found = dlsym(RTLD_DEFAULT, "__cxa_get_globals");
@@ -298,7 +298,7 @@ void baton_lua_note_exception_globals(void) {
   }
 }
 
-/* So that recursion in a process fails at the depth at which it fails in a script under `lua`. */
+/* Makes recursion in a process fail at the same depth as in a script under `lua`. */
 void baton_lua_set_base_depth(lua_State *L) { L->nCcalls = 1; }
 
 /* }====================================================== */

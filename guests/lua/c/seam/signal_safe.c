@@ -1,12 +1,11 @@
 /*
-** What may run inside a signal handler, wherever the signal has interrupted the thread: in malloc,
-** in Lua, inside the VM or outside.
+** Functions that may run inside a signal handler, wherever the signal has interrupted the thread:
+** in malloc, in Lua, inside the VM or outside.
 **
-** These functions call each other, and of others only what POSIX calls async-signal-safe: write,
-** memcpy, strcmp, strlen, strnlen, sigemptyset, sigaction and raise. They take no lock, no memory
-** and no part in entering the VM.
-** One call leads out of the C files: `baton_rs_request_signalled`, which sets a bit and writes to a
-** descriptor.
+** They call only each other and functions that POSIX calls async-signal-safe: write, memcpy, strcmp,
+** strlen, strnlen, sigemptyset, sigaction and raise. They take no lock, allocate nothing and do not
+** enter the VM. One call leads to Rust: `baton_rs_request_signalled`, which sets a bit and writes to
+** a descriptor.
 **
 ** Their callers are the handlers: `on_interrupt` and `on_quit` (program/signals.c), `on_signal`
 ** (objects/signal_channels.c), and in Rust those of the preemption signal and of faults.
@@ -21,7 +20,7 @@
 ** Safepoints
 ** ======================================================= */
 
-/* New frames look at hookmask; the topmost Lua frame looks at its own trap. */
+/* New frames read hookmask. The topmost Lua frame reads its own trap. */
 void baton_lua_arm(lua_State *L) {
   CallInfo *ci;
   L->hookmask |= BATON_HOOK_BIT;
@@ -40,14 +39,14 @@ void baton_lua_preempt(void) {
     baton_lua_arm(baton_lua_innermost(process));
 }
 
-/* The VM that signals are for: the program's. Set once. */
+/* The VM for signals: the program's. Set once. */
 static struct baton_vm *program;
 
 void baton_lua_have_signals_for(struct baton_vm *vm) { program = vm; }
 
 /*
-** The thread that the signal has interrupted looks at its next instruction (inside the VM) or when
-** it enters (outside); if it is not the owner's thread, the executor's kick finds that one.
+** The interrupted thread reaches a safepoint at its next instruction (inside the VM) or when it
+** enters (outside). If it is not the owner's thread, the executor's kick reaches the owner.
 */
 void baton_lua_ask_for_safepoint(void) {
   __atomic_fetch_or(&baton_gate_here()->slow, BATON_SLOW_ATTENTION, __ATOMIC_ACQ_REL);
@@ -83,7 +82,7 @@ void baton_lua_end_by_signal(int signal) {
 ** Texts
 ** ======================================================= */
 
-/* A text that is being made; what does not fit is left out. */
+/* A text under construction. It drops what does not fit. */
 struct text {
   char bytes[480];
   size_t size;
@@ -98,7 +97,7 @@ static void add_bytes(struct text *text, const char *bytes, size_t size) {
 
 static void add(struct text *text, const char *words) { add_bytes(text, words, strlen(words)); }
 
-/* `base`: 10 or 16. */
+/* `base` is 10 or 16. */
 static void add_number(struct text *text, uint64_t number, unsigned base) {
   char digits[20];
   size_t at = sizeof digits;
@@ -109,7 +108,7 @@ static void add_number(struct text *text, uint64_t number, unsigned base) {
   add_bytes(text, digits + at, sizeof digits - at);
 }
 
-/* As baton_lua_title has it. */
+/* The same text as baton_lua_title. */
 static void add_title(struct text *text, const struct baton_process *process) {
   add(text, "process ");
   add_number(text, process->id, 10);
@@ -119,7 +118,7 @@ static void add_title(struct text *text, const struct baton_process *process) {
   add(text, "'");
 }
 
-/* As baton_lua_name_function has it. */
+/* The same text as baton_lua_name_function. */
 static void add_function(struct text *text, lua_State *L) {
   const lua_CFunction function = isLua(L->ci) ? NULL : baton_lua_function_of(L->ci);
   const char *name = baton_lua_called_name(L, L->ci);
@@ -143,8 +142,9 @@ static void add_function(struct text *text, lua_State *L) {
 ** ======================================================= */
 
 /*
-** On the signal stack. The frames of the process stand still, as its thread is here. Others may run
-** beside its call, but no stack moves and no function on a stack is freed while a call is out.
+** Runs on the signal stack. The process's frames do not change, as its thread is here. Others may
+** run beside its call. But while a call is out, no stack is moved, and no function on a stack is
+** freed.
 */
 int baton_lua_report_overflow(uintptr_t address) {
   const struct baton_process *process = baton_gate_process();
@@ -160,7 +160,7 @@ int baton_lua_report_overflow(uintptr_t address) {
   else
     add(&text, "a C function");
   add(&text, "; give it more with the option stack_size of spawn\n");
-  if (write(STDERR_FILENO, text.bytes, text.size) < 0) return 1; /* the program ends all the same */
+  if (write(STDERR_FILENO, text.bytes, text.size) < 0) return 1; /* the program ends in any case */
   return 1;
 }
 

@@ -1,11 +1,12 @@
 /*
-** Simulated runs (baton --simulate): what of the guest would differ from run to run.
+** Simulated runs (baton --simulate): the parts of the guest that would differ from run to run.
 **
-** The runtime chooses who runs, and when (runtime/core/src/vm/ext/simulation.rs); it counts time in
-** steps, and a step is an instruction of Lua's machine. Here are the rest of what a program can
-** see: the date, the processor time, and the seeds of hashes and of math.random. Foreign calls are
-** made where they stand, one after the other: no call of the ffi moves to another thread or is
-** given up. To wait for a descriptor is refused, since nobody can say when it would be ready.
+** The runtime decides which process runs, and when (runtime/core/src/vm/ext/simulation.rs). It
+** counts time in steps, and a step is an instruction of Lua's machine. This file has what else a
+** program can see: the date, the processor time, and the seeds of hashes and of math.random.
+**
+** In a simulated run, each foreign call blocks the VM. No call of the ffi is offloaded or
+** abandoned. Waiting for a descriptor is refused, since it would become ready at an unknown time.
 */
 #include "seam/internals.h"
 
@@ -27,7 +28,7 @@ static uint64_t steps_made;
 #define FIRST_DATE 1000000000 /* seconds of the epoch: in September 2001 */
 #define YEAR (365 * 24 * 3600)
 
-/* Another one with each seed, as programs seed math.random with it. */
+/* Differs with each seed, as programs seed math.random with it. */
 static time_t date(void) {
   return (time_t)(FIRST_DATE + run_seed % YEAR + baton_rs_now() / 1000000000u);
 }
@@ -44,8 +45,8 @@ static void tell_failure(int status, void *unused) {
         status, (unsigned long long)run_seed);
 }
 
-/* Buffers of the C library's own choice have the sizes of what the streams go to, and Lua's objects
-   would lie elsewhere at a terminal. */
+/* Fixes the buffers of stdin and stdout. Otherwise their sizes depend on what the streams lead to,
+   and so do the addresses of Lua's objects. */
 static void fix_buffers(void) {
   static char input[BUFSIZ], output[BUFSIZ];
   setvbuf(stdin, input, _IOFBF, sizeof input);
@@ -87,15 +88,15 @@ static uint64_t mix(uint64_t number) {
   return number ^ (number >> 32);
 }
 
-/* Of the hashes of strings: where things lie in memory differs from run to run, and with it the
-   order of `pairs`. */
+/* The seed for hashes of strings. It differs from run to run, like addresses, and with it the order
+   of `pairs`. A simulated run fixes it. */
 unsigned baton_lua_hash_seed(const void *heap) {
   if (baton_simulated) return (unsigned)mix(run_seed + 1);
   return (unsigned)mix(
       (uint64_t)(uintptr_t)heap ^ mix((uint64_t)(uintptr_t)&run_seed) ^ mix(baton_rs_now()));
 }
 
-/* The library of mathematics is open. */
+/* Called when the library math is open. */
 void baton_lua_seed_random(lua_State *L) {
   if (!baton_simulated) return;
   lua_getglobal(L, "math");
@@ -111,7 +112,7 @@ void baton_lua_seed_random(lua_State *L) {
 ** Dates, for Lua's library and for modules
 ** ======================================================= */
 
-/* As the C library's own: the kernel's coarse clock. */
+/* The coarse clock, as in the C library's own function. */
 static time_t seconds_now(void) {
   struct timespec now;
   return clock_gettime(CLOCK_REALTIME_COARSE, &now) == 0 ? now.tv_sec : (time_t)-1;

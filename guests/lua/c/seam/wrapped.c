@@ -1,6 +1,6 @@
 /*
-** Functions of Lua that are wrapped (see seam.h): calls on other states, API functions that do not
-** lock, and the collector's and the loader's entries.
+** Wrapped functions of Lua (see seam.h): calls on other states, API functions that do not lock, and
+** loading libraries.
 */
 #include "seam/internals.h"
 
@@ -30,9 +30,9 @@ LUA_API void baton_stock_setwarnf(lua_State *L, lua_WarnFunction f, void *ud);
 ** ======================================================= */
 
 /*
-** The errors of ldo.c. To Lua only the main state is no coroutine; the base of every process is
-** none either. Stock Lua does not look further than that: it says the same of a yield across a C
-** call there.
+** The errors of ldo.c. To Lua, only the main state is not a coroutine. Here the base of every
+** process is not a coroutine, either, so a yield there has the same message. Stock Lua gives that
+** message for a yield across a C call, too.
 */
 LUAI_FUNC l_noret baton_do_runerror(lua_State *L, const char *format, ...) {
   const struct baton_process *process = baton_lua_running(L);
@@ -47,19 +47,19 @@ LUAI_FUNC l_noret baton_do_runerror(lua_State *L, const char *format, ...) {
   luaG_runerror(L, "%s", text);
 }
 
-/* A coroutine has yielded or ended, and something was asked of it. Inside the VM. */
+/* Called when a coroutine with a request has yielded or ended. Inside the VM. */
 void baton_lua_resume_ends(lua_State *L, struct baton_process *process) {
-  if (L->hookmask & BATON_HOOK_BIT && !baton_simulated) { /* now of its resumer */
+  if (L->hookmask & BATON_HOOK_BIT && !baton_simulated) { /* passes it on to its resumer */
     L->hookmask &= ~BATON_HOOK_BIT;
     baton_lua_arm(baton_lua_innermost(process));
   }
-  /* A coroutine ended by an error does not close its variables by itself; one ended by a kill
-     must. */
+  /* After an error, a coroutine's variables are not closed by themselves. After a kill they must
+     be. */
   if (process->killed && L->status > LUA_YIELD) luaE_resetthread(L, L->status);
 }
 
-/* Code runs on the state as a part of the process from here on, until `drop_resumed`. Both inside
-   the VM. */
+/* Notes that code runs on the state as a part of the process, until `drop_resumed`. Both inside the
+   VM. */
 static void note_resumed(
     struct baton_process *process, lua_State *L, struct baton_resumed *record) {
   record->process = process;
@@ -75,8 +75,8 @@ static void drop_resumed(struct baton_process *process, const struct baton_resum
 }
 
 /*
-** Closing a coroutine runs its __close methods on its own state, though nobody resumes it: it is
-** noted as if somebody did, so that they wait, are preempted and are killed as in any other.
+** Closing a coroutine runs its __close methods on the coroutine's state, though no process resumes
+** it. The state is noted as if it was resumed. So the methods can wait, be preempted and be killed.
 */
 LUAI_FUNC int baton_close_protected(lua_State *L, ptrdiff_t level, int status) {
   struct baton_process *process = baton_lua_running(L);
@@ -90,7 +90,7 @@ LUAI_FUNC int baton_close_protected(lua_State *L, ptrdiff_t level, int status) {
   return status;
 }
 
-/* Whether `L` is a state of the running process, or one that nobody runs. */
+/* Whether `L` is a state of the running process, or no process runs on it. */
 static int belongs(struct baton_process *process, lua_State *L) {
   struct baton_resumed *resumed;
   if (L == process->L || L->ci == &L->base_ci) return 1;
@@ -100,9 +100,9 @@ static int belongs(struct baton_process *process, lua_State *L) {
 }
 
 /*
-** A call on a state that has others' frames: no switch may come while ours stand on top of them.
-** Always protected, so that an error leaves that state as it was. A suspended coroutine is no other
-** process's: cqueues asks what it waits for there.
+** A call on a state that has another process's frames. While our frames lie above them, the process
+** cannot be switched. The call is always protected, so an error leaves that state as it was. A
+** suspended coroutine belongs to no other process: cqueues calls on it to find what it waits for.
 */
 static int call_on_foreign_state(
     struct baton_process *process, lua_State *L, int nargs, int nresults, int errfunc) {
@@ -115,8 +115,8 @@ static int call_on_foreign_state(
   return status;
 }
 
-/* Nobody runs on the state: the call is a part of the calling process, which is switched from,
-   asked and killed in it as in a coroutine. */
+/* A call on a state that no process runs on. It is a part of the calling process, which can be
+   switched, preempted and killed in it, as in a coroutine. */
 static int call_on_idle_state(
     struct baton_process *process, lua_State *L, int nargs, int nresults, int errfunc) {
   struct baton_resumed record;
@@ -155,7 +155,7 @@ LUA_API int lua_pcallk(
   return baton_stock_pcallk(L, nargs, nresults, errfunc, ctx, k);
 }
 
-/* These do not lock in stock Lua, but write: a table's size hint, a stack slot, an upvalue. */
+/* These three do not lock in stock Lua, but write a table's size hint, a stack slot, an upvalue. */
 LUA_API lua_Unsigned lua_rawlen(lua_State *L, int idx) {
   lua_Unsigned length;
   lua_lock(L);
@@ -178,10 +178,10 @@ LUA_API void lua_upvaluejoin(lua_State *L, int fidx1, int n1, int fidx2, int n2)
   lua_unlock(L);
 }
 
-/* Memory that a full collection freed goes back to the system if it is this much. */
+/* A full collection that freed this much returns memory to the system. */
 #define TRIM_FROM 2048 /* KiB */
 
-/* After a collection that the program asked for. */
+/* Called after a collection that the program requested. */
 static void await_finalizers(lua_State *L) {
   struct baton_process *process = baton_lua_running(L);
   if (process != NULL && baton_lua_is_finalizing(process->vm))
@@ -220,20 +220,20 @@ LUA_API int lua_gc(lua_State *L, int what, ...) {
   return result;
 }
 
-/* Never unlocks in stock Lua. A module may close a state of its own on our thread. */
+/* Never unlocks in stock Lua. A module may close its own state on our thread. */
 LUA_API void lua_close(lua_State *L) {
   baton_stock_close(L);
   lua_unlock(L);
 }
 
-/* Of a process that has ended nothing is left to be closed, and its results stay. */
+/* An ended process has nothing left to close, and its results must stay. */
 LUA_API int lua_closethread(lua_State *L, lua_State *from) {
   return L->status == BATON_STATUS_ENDED ? LUA_OK : baton_stock_closethread(L, from);
 }
 
 LUA_API int lua_resetthread(lua_State *L) { return lua_closethread(L, NULL); }
 
-/* A simulated run looks at every instruction, whatever hooks there are. */
+/* A simulated run counts every instruction, whatever hooks there are. */
 LUA_API void lua_sethook(lua_State *L, lua_Hook func, int mask, int count) {
   baton_stock_sethook(L, func, mask, count);
   if (baton_simulated) L->hookmask |= BATON_HOOK_BIT;
@@ -256,9 +256,9 @@ LUA_API void lua_setwarnf(lua_State *L, lua_WarnFunction f, void *ud) {
 ** ======================================================= */
 
 /*
-** A library's constructors may take long, and the system's loader is locked meanwhile. A native
-** thread that starts then waits for that lock: so one is started before, to make the call, and the
-** VM stays where it is.
+** A library's constructors may take long, and meanwhile the system's loader is locked. A native
+** thread that starts then waits for that lock. So a thread is started first and makes the call, and
+** the VM stays where it is.
 */
 void baton_lua_move_to_load(void) {
   struct baton_process *process = baton_gate_process();
@@ -272,7 +272,7 @@ void baton_lua_move_to_load(void) {
   if (baton_lua_move_out(process) != BATON_MOVED) baton_leave(L);
 }
 
-/* In place of dlopen in loadlib.c. */
+/* Replaces dlopen in loadlib.c. */
 void *baton_lua_dlopen(const char *path, int flags);
 void *baton_lua_dlopen(const char *path, int flags) {
   baton_lua_move_to_load();
