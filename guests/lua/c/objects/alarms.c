@@ -1,11 +1,11 @@
 /*
-** process.timer: a time that processes wait for, alone or in a select.
+** process.timer: a point in time that processes wait for, alone or in a select.
 */
 #include "objects/objects.h"
 
 #include <math.h>
 
-/* When a timer that is set now goes off; 0: at once. */
+/* The time at which a timer that is set now goes off; 0: at once. */
 static uint64_t check_due(lua_State *L, int index) {
   lua_Number seconds = luaL_checknumber(L, index);
   luaL_argcheck(L, seconds == seconds, index, "number expected, got NaN");
@@ -40,7 +40,7 @@ static int timer_set(lua_State *L) {
   uint64_t due = check_due(L, 2);
   baton_enter(L);
   baton_rs_alarm_set(handle->vm->executor, handle->id, due);
-  baton_rs_give_way(handle->vm->executor); /* to those who waited, if it is due */
+  baton_rs_give_way(handle->vm->executor); /* to its waiters, if it is due */
   baton_leave(L);
   return 0;
 }

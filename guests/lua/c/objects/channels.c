@@ -1,6 +1,6 @@
 /*
-** Channels. A value waits in the channel's table under a small number (its token), which is what
-** the kernel passes on.
+** Channels. A value waits in the channel's table. The scheduler passes on its key, a small number
+** called token.
 */
 #include "objects/objects.h"
 
@@ -21,7 +21,7 @@ static void free_token(struct channel *channel, uint32_t token) {
   if (channel->free_count == channel->free_capacity) {
     uint32_t capacity = channel->free_capacity == 0 ? 8 : channel->free_capacity * 2;
     uint32_t *larger = realloc(channel->free_tokens, capacity * sizeof *larger);
-    if (larger == NULL) return; /* it is never used again */
+    if (larger == NULL) return; /* the token is never used again */
     channel->free_tokens = larger;
     channel->free_capacity = capacity;
   }
@@ -30,7 +30,7 @@ static void free_token(struct channel *channel, uint32_t token) {
 
 void baton_lua_take_value(lua_State *L, struct channel *channel, uint32_t token) {
   lua_rawgeti(L, -1, (lua_Integer)token);
-  if (channel->signals != 0) return; /* it is there for the next time */
+  if (channel->signals != 0) return; /* the value stays for the next time */
   lua_pushnil(L);
   lua_rawseti(L, -3, (lua_Integer)token);
   free_token(channel, token);

@@ -67,7 +67,7 @@ void baton_lua_name_object(lua_State *L, struct baton_handle *handle) {
   baton_leave(L);
 }
 
-/* Of any kind of handle. */
+/* Works for any kind of handle. */
 static int handle_tostring(lua_State *L) {
   char name[BATON_OBJECT_NAME] = "";
   struct baton_handle *handle = NULL;

@@ -1,9 +1,9 @@
 /*
-** Locks for readers and writers, and barriers.
+** Read-write locks, barriers, and the check for cycles of locks.
 */
 #include "objects/objects.h"
 
-#define BATON_CYCLE 4096 /* bytes of a cycle's description at most */
+#define BATON_CYCLE 4096 /* the maximal size of a cycle's description in bytes */
 
 void baton_lua_check_cycle(lua_State *L, struct baton_handle *handle) {
   char cycle[BATON_CYCLE];
@@ -16,7 +16,7 @@ void baton_lua_check_cycle(lua_State *L, struct baton_handle *handle) {
 }
 
 /* {======================================================
-** Lock for readers and writers
+** Read-write locks
 ** ======================================================= */
 
 static int rwlock_new(lua_State *L) {
@@ -39,7 +39,7 @@ static int rwlock_lock(lua_State *L, int writes) {
       baton_rs_rwlock_lock(
           handle->vm->executor, handle->id, writes, timeout == BATON_FOREVER ? 0 : timeout),
       baton_rs_rwlock_unlock(handle->vm->executor, handle->id), reason);
-  if (reason == BATON_TIMED_OUT && timeout == BATON_FOREVER) { /* others are inside, or wait */
+  if (reason == BATON_TIMED_OUT && timeout == BATON_FOREVER) { /* others hold it or wait for it */
     baton_lua_check_cycle(L, handle);
     BATON_WAIT_FOR(L, caller,
         baton_rs_rwlock_lock(handle->vm->executor, handle->id, writes, timeout),
@@ -67,7 +67,7 @@ static int rwlock_unlock(lua_State *L) {
 /* }====================================================== */
 
 /* {======================================================
-** Barrier
+** Barriers
 ** ======================================================= */
 
 static int barrier_new(lua_State *L) {

@@ -1,13 +1,13 @@
 /*
-** The objects of baton.process that processes wait for: their handles, and how the calling process
-** waits.
+** The public header of objects/: the objects of baton.process that processes wait for, their
+** handles, and how the calling process waits.
 */
 #ifndef BATON_OBJECTS_H
 #define BATON_OBJECTS_H
 
 #include "state/state.h"
 
-/* An object of the kernel, in a full userdata. */
+/* A handle: a full userdata that names an object of the scheduler. */
 struct baton_handle {
   const void *seal; /* must be first */
   struct baton_vm *vm;
@@ -17,57 +17,57 @@ struct baton_handle {
 
 struct channel;
 
-/* What feeds a channel from outside of the program. Inside the VM. */
+/* A source of values from outside of the program. Both functions run inside the VM. */
 struct channel_source {
-  void (*deliver)(struct baton_vm *vm); /* gives it what has just arrived, too */
-  void (*end)(struct channel *channel); /* no more comes */
+  void (*deliver)(struct baton_vm *vm); /* delivers what has arrived since */
+  void (*end)(struct channel *channel); /* stops the delivery */
 };
 
-/* A channel: a value waits in its table (user value 1) under a small number, its token, which is
-   what the kernel passes on. */
+/* A channel. A value waits in the channel's table (user value 1). The scheduler passes on its key,
+   a small number called token. */
 struct channel {
-  struct baton_handle handle; /* must be first: freed like the others */
+  struct baton_handle handle; /* must be first: it is freed like other handles */
   uint32_t *free_tokens;
   uint32_t free_count, free_capacity, next_token;
-  unsigned char is_listed;         /* signals are posted to it */
-  /* a set of them, if it is a channel of signals: then its values stay in its table */
+  unsigned char is_listed;         /* it receives signals */
+  /* the set of its signals, or 0. A channel of signals keeps its values in its table */
   uint64_t signals;
-  const struct channel_source *source; /* NULL: processes send to it */
-  struct channel *next_of_signals; /* of those that are listed */
+  const struct channel_source *source; /* NULL: only processes send to it */
+  struct channel *next_of_signals; /* the next listed channel */
 };
 
 /* Pushes a channel with a table of values. */
 struct channel *baton_lua_new_channel(lua_State *L, lua_Integer capacity);
-/* Puts the value at `index` into the channel's table of values, which is at `values`; answers its
-   token. */
+/* Puts the value at `index` into the channel's table of values, which is at `values`. Returns the
+   value's token. */
 uint32_t baton_lua_store_value(lua_State *L, struct channel *channel, int index, int values);
-/* Takes the value of a token out of the table on the top of the stack, and pushes it. */
+/* Removes the value of a token from the table on the top of the stack, and pushes it. */
 void baton_lua_take_value(lua_State *L, struct channel *channel, uint32_t token);
 
 /*
-** The argument of a constructor may be a table of options in its place: {argument, name="..."}.
-** Leaves the argument, or nil, at index 1 and then, if there was a table, the name, or nil, at
-** index 2.
+** Reads the argument of a constructor, which may be in a table with options: {argument,
+** name="..."}. Leaves the argument, or nil, at index 1. If there was a table, leaves the name, or
+** nil, at index 2.
 */
 void baton_lua_take_options(lua_State *L);
-/* A mistyped option in the table at index 1 raises, rather than having no effect. */
+/* Raises an error for an unknown option in the table at index 1. */
 void baton_lua_check_options(lua_State *L);
-/* Gives the object of `handle` the name that baton_lua_take_options has left. */
+/* Sets the name that baton_lua_take_options has left for the object of `handle`. */
 void baton_lua_name_object(lua_State *L, struct baton_handle *handle);
-/* Pushes a handle of `size` bytes without an object yet. */
+/* Pushes a handle of `size` bytes, still without an object. */
 struct baton_handle *baton_lua_new_handle(lua_State *L, int kind, size_t size, int values);
-/* The handle at index 1, or raises. */
+/* Returns the handle at index 1, or raises an error. */
 struct baton_handle *baton_lua_check_handle(lua_State *L, int kind);
-/* The handle at `index`, or NULL if another value is there. */
+/* The handle at `index`, or NULL if there is another value. */
 struct baton_handle *baton_lua_test_handle(lua_State *L, int index, int kind);
-/* __gc of handles: gives the object back. */
+/* __gc of handles: frees the object. */
 int baton_lua_collect_handle(lua_State *L);
 /* Makes the metatable of a kind of handle. `gc` may be NULL. */
 void baton_lua_open_kind(lua_State *L, int kind, const luaL_Reg *methods, lua_CFunction gc);
-/* The caller, if it may wait for as long as `timeout` says. */
+/* The calling process. Raises an error unless it may wait, if `timeout` is not 0. */
 struct baton_process *baton_lua_waiter(lua_State *L, baton_timeout timeout);
 
-/* One wait of the calling process, and what it raises or returns. */
+/* Waits once, and then raises what is pending or sets `reason`. */
 #define BATON_WAIT(L, caller, call, reason)                 \
   do {                                                      \
     struct baton_wake wake_;                                \
@@ -77,8 +77,8 @@ struct baton_process *baton_lua_waiter(lua_State *L, baton_timeout timeout);
     (reason) = baton_lua_after_wait(L, caller, wake_);      \
   } while (0)
 
-/* The same of a wait that hands something over: `give_back` does that with what the caller cannot
-   use, since it raises before. */
+/* The same for a wait that hands something over. If the process raises an error instead of using
+   it, `give_back` returns it first. */
 #define BATON_WAIT_FOR(L, caller, call, give_back, reason)                 \
   do {                                                                     \
     struct baton_wake wake_;                                               \
@@ -101,8 +101,8 @@ struct baton_process *baton_lua_waiter(lua_State *L, baton_timeout timeout);
 void baton_lua_open_channels(lua_State *L);
 /* locks.c */
 void baton_lua_open_locks(lua_State *L);
-/* Before the caller waits without a timeout for a lock that others hold: warns if that closes a
-   cycle of locks, or raises (parameter `deadlock`). */
+/* Called before a wait without a timeout for a lock that others hold. If it closes a cycle of
+   locks, warns or raises an error (parameter `deadlock`). */
 void baton_lua_check_cycle(lua_State *L, struct baton_handle *handle);
 /* alarms.c */
 void baton_lua_open_alarms(lua_State *L);
@@ -116,11 +116,11 @@ void baton_lua_open_objects(lua_State *L);
 void baton_lua_open_timers(lua_State *L);
 
 /* signal_channels.c */
-/* Inside the VM: gives the channels of signals what has arrived. */
+/* Delivers signals that have arrived to their channels. Inside the VM. */
 void baton_lua_deliver_signals(struct baton_vm *vm);
-/* In a fork's child, inside the VM: what the channels hold was for the parent. */
+/* Empties the channels of signals in a fork's child: those were for the parent. Inside the VM. */
 void baton_lua_forget_signals(void);
-/* Sets the action of a signal, as it is while no channel is open for it. */
+/* Sets the action of a signal for the time when no channel is open for it. */
 void baton_lua_set_action(int signal, void (*handler)(int));
 void baton_lua_open_signals(lua_State *L);
 

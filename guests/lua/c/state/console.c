@@ -1,6 +1,7 @@
 /*
-** The standard streams. What Lua's library writes to them passes here, so that a host that edits a
-** line on the same terminal can keep the two apart. Everything here is outside the VM.
+** The standard streams. A host may edit a line on the same terminal. So Lua's library writes to
+** these streams by functions of this file, which let the host separate the two. All of it runs
+** outside the VM.
 */
 #include "state/state.h"
 
@@ -9,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Set once, by the main process, while others may be writing; NULL until then. */
+/* Set once by the main process, while others may be writing. NULL until then. */
 static baton_console_write console;
 
 void baton_lua_set_console(baton_console_write write) {
   __atomic_store_n(&console, write, __ATOMIC_RELEASE);
 }
 
-/* Nonzero if the host has taken the text. */
+/* Returns nonzero if the host has handled the text. */
 static int taken(FILE *file, const char *text, size_t size) {
   baton_console_write write = __atomic_load_n(&console, __ATOMIC_ACQUIRE);
   if (write == NULL || (file != stdout && file != stderr)) return 0;
@@ -27,7 +28,7 @@ size_t baton_io_fwrite(const void *data, size_t size, size_t count, FILE *file) 
   return taken(file, data, size * count) ? count : fwrite(data, size, count, file);
 }
 
-/* As vfprintf; a text that the host is to see is made first. */
+/* As vfprintf. If there is a host, the text is formatted first. */
 static int format_to(FILE *file, const char *format, va_list list) {
   char short_text[256], *text = short_text;
   va_list again;

@@ -17,8 +17,8 @@ void baton_lua_push_process(lua_State *L, struct baton_process *process) {
   baton_leave(L);
 }
 
-/* A living process's handle is held by that of the one before it, after the main process's. Inside
-   the VM. */
+/* Links a living process's handle behind the main process's, so that each handle keeps the next one
+   alive. Inside the VM. */
 static void hold_handle(lua_State *L, struct baton_process *process) {
   struct baton_process *main_process = process->vm->main_process;
   Udata *handle = handle_of(process), *main_handle = handle_of(main_process);
@@ -33,8 +33,8 @@ static void hold_handle(lua_State *L, struct baton_process *process) {
   process->vm->living++;
 }
 
-/* Must be done while the VM is ours: once the handle is let go, a collection may free the record.
-   Inside the VM. */
+/* Unlinks the handle. A collection may free the record afterwards, so this must happen inside the
+   VM. */
 void baton_lua_let_go_of_handle(struct baton_process *process) {
   struct baton_process *previous = process->previous_live;
   Udata *handle = handle_of(process), *before = handle_of(previous);
@@ -51,9 +51,9 @@ struct baton_process *baton_lua_check_process(lua_State *L, int index) {
 }
 
 /*
-** Each young collection visits all threads, so with many processes it must not come after every 20
-** % of growth: making a million of them would visit each many times over. A program that sets its
-** own collector parameters afterwards has its way.
+** Each young collection visits all Lua threads. With the default growth of 20 %, making a million
+** processes would visit each of them many times. So with many processes the growth is raised. A
+** program may set the collector's parameters afterwards.
 */
 #define MANY_PROCESSES 16384
 #define MINOR_GROWTH 100 /* percent */
@@ -63,13 +63,13 @@ static void pace_collector(lua_State *L, struct baton_vm *vm) {
     G(L)->genminormul = MINOR_GROWTH;
 }
 
-/* Chunks of ours spawn for those who call them. */
+/* Whether the chunk is one of ours. These spawn processes for their callers. */
 static int is_ours(TString *source) { return strncmp(getstr(source), "=process.", 9) == 0; }
 
 /*
-** Notes where the process whose handle is on the top of the stack was spawned: the innermost
-** function of the program's on `L`. A firing of a timer has none, and takes what its timer's last
-** process had. Inside the VM.
+** Notes where a process was spawned. Its handle is on the top of the stack. The place is in the
+** innermost Lua function of the program on `L`. If there is none, as with a timer's process, the
+** process takes the place of the calling process. Inside the VM.
 */
 static void note_spawn_site(lua_State *L, struct baton_process *process) {
   struct baton_process *spawner = baton_lua_running(L);
@@ -92,9 +92,8 @@ static void note_spawn_site(lua_State *L, struct baton_process *process) {
 }
 
 /*
-** Makes a process that will call the function below the `n` arguments on the top of `L`, and leaves
-** its handle in their place. Returns NULL and a message on the top of the stack when there cannot
-** be another one.
+** Makes a process that will call the function below the `n` arguments on the top of `L`. Leaves its
+** handle in their place. If it cannot, returns NULL and leaves a message on the top of the stack.
 */
 struct baton_process *baton_lua_new_process(
     lua_State *L, struct baton_vm *vm, struct baton_spawn *options) {
@@ -106,12 +105,12 @@ struct baton_process *baton_lua_new_process(
   memset(process, 0, sizeof *process);
   process->seal = baton_lua_seal(BATON_SEALED_PROCESS);
   process->vm = vm;
-  /* until there is a kernel process behind it, nothing is to be forgotten */
+  /* until the scheduler has the process, handle_gc must not remove it there */
   process->outcome = BATON_RETURNED;
   baton_lua_set_sealed_metatable(L, BATON_SEALED_PROCESS);
   process->L = lua_newthread(L);
   lua_setiuservalue(L, -2, BATON_UV_THREAD);
-  if (!lua_checkstack(process->L, values + 4)) { /* now: once it can run, nothing may fail */
+  if (!lua_checkstack(process->L, values + 4)) { /* now: later, nothing may fail */
     lua_pop(L, 1);
     lua_pushstring(L, values > LUAI_MAXSTACK / 2 ? "too many arguments" : "not enough memory");
     return NULL;
@@ -123,7 +122,7 @@ struct baton_process *baton_lua_new_process(
   process->id = ++vm->next_id;
   pace_collector(L, vm);
   options->word = (uintptr_t)process;
-  lua_sethook(process->L, NULL, 0, 0); /* hooks are a matter of each process */
+  lua_sethook(process->L, NULL, 0, 0); /* each process has its own hooks */
   baton_lua_begin_steps(process->L);
   message[0] = '\0';
   baton_enter(L);
@@ -143,8 +142,8 @@ struct baton_process *baton_lua_new_process(
   return process;
 }
 
-/* A process made for a timer that will never fire it: its handle may be collected, and with it the
-   process is forgotten. */
+/* Called when the timer that the process was made for will never start it. Its handle may be
+   collected, which removes the process. */
 void baton_lua_abandon_prepared(lua_State *L, struct baton_process *process) {
   baton_enter(L);
   process->outcome = BATON_WAS_KILLED;
@@ -153,7 +152,7 @@ void baton_lua_abandon_prepared(lua_State *L, struct baton_process *process) {
   baton_leave(L);
 }
 
-/* Kills a process that has not run: it ends at once. Returns 0 if it has run. */
+/* Kills a process that has not run. It ends at once. Returns 0 if it has run. */
 int baton_lua_end_unstarted(lua_State *L, struct baton_process *process) {
   int ended;
   baton_enter(L);
@@ -168,8 +167,7 @@ int baton_lua_end_unstarted(lua_State *L, struct baton_process *process) {
   return ended;
 }
 
-/* In a fork's child: nothing of the process runs any more, and its C stack is gone. Inside the
-   VM. */
+/* Ends a process in a fork's child, where its C stack is gone. Inside the VM. */
 void baton_lua_end_in_place(struct baton_process *process) {
   process->outcome = BATON_WAS_KILLED;
   if (process != process->vm->main_process) process->L->status = BATON_STATUS_ENDED;
@@ -206,7 +204,7 @@ void baton_lua_push_reason(lua_State *L, struct baton_process *process) {
     baton_lua_push_process(L, process);
     if (lua_getiuservalue(L, -1, BATON_UV_REASON) == LUA_TNIL) {
       lua_pop(L, 1);
-      lua_pushliteral(L, "killed"); /* ended by a fork, in the child */
+      lua_pushliteral(L, "killed"); /* ended by a fork, in the fork's child */
     }
     lua_remove(L, -2);
   }
@@ -238,7 +236,7 @@ struct baton_process *baton_lua_whom_to_interrupt(const struct baton_vm *vm) {
   return vm->heir != NULL ? vm->heir : vm->main_process;
 }
 
-/* Metamethods that belong to the handle's life; the methods are added by process/module.c. */
+/* Sets the handle's metamethods. process/module.c adds the methods. */
 void baton_lua_open_handles(lua_State *L) {
   baton_lua_new_sealed_metatable(L, BATON_SEALED_PROCESS, "baton.process*");
   baton_lua_note_quick_finalizer(handle_gc);

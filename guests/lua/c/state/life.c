@@ -4,10 +4,10 @@
 #include "seam/internals.h"
 #include "state/state.h"
 
-/* What the folders above have installed. */
+/* Installed by the folders above. */
 struct baton_life_hooks baton_life_hooks;
 
-/* The message handler at a process's base: keeps the traceback for the report and for
+/* The message handler at a process's base. Keeps the traceback for the report and for
    p:traceback(). */
 int baton_lua_keep_traceback(lua_State *L) {
   struct baton_process *process = baton_lua_here(L);
@@ -19,8 +19,8 @@ int baton_lua_keep_traceback(lua_State *L) {
   return 1;
 }
 
-/* Protected: the error value may have any __tostring, which is asked if there is nil at index 2.
-   The error value is at index 1. */
+/* Prints the error value at index 1. Protected, as the value may have any __tostring. A value other
+   than nil at index 2 means that __tostring is not called. */
 static int print_failure(lua_State *L) {
   struct baton_process *process = baton_lua_here(L);
   luaL_Buffer text;
@@ -49,14 +49,14 @@ static int print_failure(lua_State *L) {
   return 0;
 }
 
-/* Prints the error at `index`. A kill ends that. */
+/* Prints the error at `index`. A kill ends the printing. */
 static void print_error(lua_State *L, struct baton_process *process, int index) {
   lua_pushcfunction(L, print_failure);
   lua_pushvalue(L, index);
   if (lua_pcall(L, 1, 0, 0) == LUA_OK) return;
   lua_pop(L, 1);
   if (process->killed) return;
-  if (lua_type(L, index) == LUA_TSTRING) { /* there is no memory for more */
+  if (lua_type(L, index) == LUA_TSTRING) { /* no memory for more */
     lua_writestringerror("%s: ", process->vm->progname);
     lua_writestringerror("a process failed: %s\n", lua_tostring(L, index));
     return;
@@ -85,8 +85,8 @@ static int is_killed(struct baton_process *process) {
 }
 
 /*
-** The outcome comes last: until then the process is alive, can be killed, and whoever joins it
-** waits. What it has left on its stack is for those alone. From outside the VM.
+** Sets the outcome, as the last step. Until then, the process is alive, can be killed, and its
+** joiners wait. What it has left on its stack is for them. Outside the VM.
 */
 static void end_body(struct baton_process *process, enum baton_outcome outcome) {
   lua_State *L = process->L;
@@ -110,7 +110,7 @@ void baton_lua_run_body(struct baton_process *process) {
     baton_lua_set_base_depth(L);
     status = lua_pcall(L, arguments, LUA_MULTRET, 1);
   }
-  was_killed = is_killed(process); /* perhaps when it was to do nothing more than to return */
+  was_killed = is_killed(process); /* a kill may come after the last instruction, too */
   baton_life_hooks.run_exit_hook(process);
   if (!was_killed && status != LUA_OK) {
     report_failure(L, process);

@@ -1,9 +1,9 @@
 /*
-** Running out of memory in the Rust half: Lua's own error, raised before a call that would need the
-** memory.
+** Running out of memory in the Rust half: Lua's own error, raised before a call that would
+** allocate.
 **
 ** Rust's collections cannot fail. So there is a reserve for them (runtime/sys/src/reserve.rs), and
-** while that is missing nothing is made.
+** while it is missing, nothing new is made.
 */
 #include "seam/internals.h"
 #include "state/state.h"
@@ -14,8 +14,8 @@
 #include <malloc.h>
 #endif
 
-/* Lua's allocator. What the reserve gave back is for the Rust half: Lua gets no more memory until
-   there is a reserve again. */
+/* Lua's allocator. Memory that the reserve gave back is for the Rust half. Lua gets no more memory
+   until there is a reserve again. */
 static void *allocate(void *nothing, void *block, size_t old, size_t size) {
   (void)nothing;
   if (size == 0) {
@@ -30,7 +30,7 @@ static void *allocate(void *nothing, void *block, size_t old, size_t size) {
 
 void baton_lua_set_allocator(lua_State *L) { lua_setallocf(L, allocate, NULL); }
 
-/* Has the collector free what it can, the objects of dead handles included. */
+/* Makes the collector free what it can, the objects of dead handles included. */
 static void collect(lua_State *L) {
   lua_gc(L, LUA_GCCOLLECT);
 #if defined(__GLIBC__)

@@ -1,7 +1,7 @@
 /*
 ** How reports, warnings and errors name a process: "process 7", or "process 7 'name'". A name is
-** any string of the program's, so what a terminal would act on is shown escaped: no name can end a
-** line, move the cursor, or look like another part of a report.
+** any string of the program's, and a terminal would act on parts of it. These parts are escaped. So
+** no name can end a line, move the cursor, or look like another part of a report.
 */
 #include "seam/internals.h"
 #include "state/state.h"
@@ -13,9 +13,9 @@
 ** Escaping
 ** ======================================================= */
 
-#define MOST_ESCAPED 4 /* bytes that one byte of a name becomes, at most */
+#define MOST_ESCAPED 4 /* the maximal number of bytes for one byte of a name */
 
-/* The length of the character in UTF-8 at `text`, and its code; 0: there is none. */
+/* The length of the UTF-8 character at `text`, and its code. Returns 0 if there is none. */
 static size_t read_character(const unsigned char *text, size_t length, unsigned *code) {
   static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
   size_t size = text[0] < 0x80 ? 1 : text[0] >= 0xF0 ? 4 : text[0] >= 0xE0 ? 3 : 2, i;
@@ -28,14 +28,14 @@ static size_t read_character(const unsigned char *text, size_t length, unsigned 
   return *code >= least[size] && *code <= 0x10FFFF && (*code & 0x1FF800) != 0xD800 ? size : 0;
 }
 
-/* Controls, and what changes the direction of the text around it or ends a line. */
+/* False for controls, and for characters that end a line or change the direction of text. */
 static int is_harmless(unsigned code) {
   if (code < 0x20 || (code >= 0x7F && code < 0xA0)) return 0;
   if (code == 0x200E || code == 0x200F || code == 0x61C) return 0;
   return !(code >= 0x2028 && code <= 0x202E) && !(code >= 0x2066 && code <= 0x2069);
 }
 
-/* Escapes one byte as Lua writes it in a literal. Answers how many bytes that is. */
+/* Escapes one byte as in a Lua literal. Returns the length of the escape. */
 static size_t escape_byte(unsigned char byte, char *text) {
   static const char digits[] = "0123456789ABCDEF";
   text[0] = '\\';
@@ -52,8 +52,8 @@ static size_t escape_byte(unsigned char byte, char *text) {
   }
 }
 
-/* Writes the first character of `name` as reports show it, and answers how many bytes of the name
-   that was. */
+/* Writes the first character of `name` as reports show it. Returns how many bytes of the name it
+   has. */
 static size_t escape_character(
     const unsigned char *name, size_t length, char *text, size_t *written) {
   unsigned code = 0;

@@ -1,18 +1,19 @@
 /*
-** What the runtime says on stderr by itself: warnings, reports. Nobody waits until it is read.
+** The runtime's own messages on stderr: warnings and reports. No process waits until they are read.
 **
-** A text is queued, and written by who queued it as far as stderr takes it at once. If stderr is
-** full, a helper thread writes the rest and all that comes meanwhile. So there is one writer at a
-** time, and texts come out whole and in order.
+** A thread queues its message, and writes as much as stderr takes at once. If stderr is full, a
+** helper thread writes the rest and all later messages. So there is one writer at a time, and
+** messages come out whole and in order.
 **
-**   writer   who changes it                        to
-**   FREE     begin_writing, after a text is queued  BUSY
-**   BUSY     the writer that found the queue empty  FREE; or it starts the helper, which stays BUSY
-**            until it has found the queue empty
+**   writer   changed by                            to
+**   FREE     begin_writing, with a queued message  BUSY
+**   BUSY     the writer, with an empty queue       FREE
+**            the writer, when stderr is full       BUSY: it starts the helper, which is the writer
+**                                                  until the queue is empty
 **
-** No text is left lying: who queues one looks at `writer` afterwards, and a writer that has set it
-** FREE looks at the queue afterwards, all in one order (SEQ_CST). Either the former finds FREE and
-** writes, or the latter finds the text.
+** No message stays in the queue. A thread that has queued one reads `writer` afterwards. A writer
+** that has set it to FREE reads the queue afterwards. All are in one order (SEQ_CST). So either the
+** former finds FREE and writes, or the latter finds the message.
 */
 #include "state/state.h"
 
@@ -39,14 +40,14 @@ struct text {
 
 enum { FREE, BUSY };
 
-static struct text *queue;   /* atomic; the newest first */
-static size_t queued;        /* atomic: bytes */
+static struct text *queue;   /* atomic; the newest message first */
+static size_t queued;        /* atomic; bytes */
 static int writer;           /* atomic */
 static int some_left_out;    /* atomic */
-static struct text *unwritten; /* the writer's: the oldest first */
-static size_t written;       /* the writer's: bytes of the first of them */
+static struct text *unwritten; /* the writer's; the oldest message first */
+static size_t written;       /* the writer's; bytes of the first message */
 
-#define MOST_QUEUED (16u << 20) /* bytes; what comes beyond that is left out, and that is said */
+#define MOST_QUEUED (16u << 20) /* bytes; beyond that messages are dropped, and one says so */
 
 /* {======================================================
 ** Threads without processes
@@ -72,7 +73,7 @@ int baton_start_helper(const char *name, void *(*run)(void *), void *argument) {
 ** Writing
 ** ======================================================= */
 
-/* The C library's functions of these names are ours, and wait as processes do. */
+/* System calls: our own functions replace the C library's, and wait as processes do. */
 #if defined(__linux__)
 static ssize_t write_plainly(const char *text, size_t size) {
   return syscall(SYS_write, STDERR_FILENO, text, size);
@@ -105,9 +106,9 @@ static ssize_t write_unless_full(const char *text, size_t size) {
 }
 #endif
 
-#define PIECE 4096 /* bytes that a pipe has room for when poll says that it has any */
+#define PIECE 4096 /* bytes that fit into a pipe when poll reports room */
 
-/* Writes what can be written at once: bytes, 0 if stderr is full, or -1. */
+/* Writes without blocking. Returns the number of bytes, 0 if stderr is full, or -1. */
 static ssize_t write_at_once(const char *text, size_t size) {
   struct pollfd ready;
   ssize_t count = write_unless_full(text, size);
@@ -139,7 +140,7 @@ static ssize_t write_however_long(const char *text, size_t size) {
 ** The queue
 ** ======================================================= */
 
-/* Moves what is queued behind what the writer has. */
+/* Appends the queue to the writer's list. */
 static void take_queue(void) {
   struct text *newest = __atomic_exchange_n(&queue, NULL, __ATOMIC_SEQ_CST), *taken = NULL,
               **end = &unwritten;
@@ -153,7 +154,7 @@ static void take_queue(void) {
   *end = taken;
 }
 
-/* Answers whether all is written, or cannot be. */
+/* Returns 0 if something is left. What cannot be written is dropped. */
 static int write_all(ssize_t (*write_some)(const char *text, size_t size), int may_wait) {
   for (;;) {
     struct text *first;
@@ -171,7 +172,7 @@ static int write_all(ssize_t (*write_some)(const char *text, size_t size), int m
   }
 }
 
-/* Answers whether the caller is the writer now. */
+/* Returns whether the caller is the writer now. */
 static int begin_writing(void) {
   int is = FREE;
   return __atomic_load_n(&queue, __ATOMIC_SEQ_CST) != NULL &&
@@ -198,7 +199,7 @@ static int start_helper(void) {
 static void write_queue(void) {
   while (begin_writing()) {
     if (!write_all(write_at_once, 0) && start_helper()) return;
-    /* without a thread what is left stays for the next writer */
+    /* without a thread, the next writer writes the rest */
     __atomic_store_n(&writer, FREE, __ATOMIC_SEQ_CST);
   }
 }
@@ -242,14 +243,14 @@ void baton_lua_warn(const char *format, ...) {
   if (length > 0) baton_lua_tell(text, (size_t)length);
 }
 
-/* A reader that is there has the time of a few looks. */
+/* Gives a reader about 20 ms. */
 void baton_lua_end_telling(int forever) {
   static const struct timespec moment = {0, 1000000};
   int looks;
   for (looks = 0; (forever || looks < 20) && __atomic_load_n(&queued, __ATOMIC_SEQ_CST) > 0;
        looks++) {
     int is = FREE;
-    /* no thread could be had */
+    /* there is no helper thread */
     if (__atomic_compare_exchange_n(&writer, &is, BUSY, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
       write_all(forever ? write_however_long : write_at_once, forever);
       __atomic_store_n(&writer, FREE, __ATOMIC_SEQ_CST);

@@ -1,8 +1,8 @@
 /*
-** Looking at states that others run on. Lua's functions follow a state's frames and ask for memory
-** meanwhile, so that a finalizer could come and wait: the frames would go on, and their functions
-** and coroutines be collected. So the collector is stopped, for the calling process alone, until
-** they return.
+** Inspecting states that other processes run on. Lua's functions follow a state's frames and
+** allocate meanwhile. So a finalizer could run and wait, the frames would change, and their
+** functions and coroutines could be collected. So the collector is stopped during the inspection,
+** for the calling process only.
 */
 #include "seam/internals.h"
 #include "state/state.h"
@@ -13,11 +13,11 @@ LUALIB_API void baton_stock_traceback(lua_State *L, lua_State *L1, const char *m
 
 struct look {
   struct baton_mark mark;
-  struct baton_process *process; /* NULL: nothing is to be ended */
-  l_mem paid;                    /* what the collector has paid for */
+  struct baton_process *process; /* NULL: the collector was not stopped */
+  l_mem paid;                    /* the collector's total at the beginning */
 };
 
-/* On the C stack until `end_look`; an error ends it too. */
+/* `look` stays on the C stack until `end_look`. An error ends it, too. */
 static void begin_look(lua_State *L, const lua_State *other, struct look *look) {
   look->process = baton_lua_running(L);
   if (other == L || G(L)->gcstp & GCSTPGC) look->process = NULL;
@@ -32,14 +32,14 @@ static void end_look(lua_State *L, const struct look *look) {
   if (look->process == NULL) return;
   baton_enter(L);
   baton_lua_restart_collector(look->process);
-  /* each step that it did not make has remitted some */
+  /* each step that the collector skipped has reduced its debt */
   luaE_setdebt(G(L), (l_mem)gettotalbytes(G(L)) - look->paid);
   baton_leave(L);
 }
 
 /*
-** Raises its first argument, an error that comes from another process. While its frame stands, in a
-** message handler above all, tracebacks of the state go on with its second argument.
+** Raises its first argument, an error from another process. While its frame exists, as in a message
+** handler, a traceback of the state continues with its second argument.
 */
 int baton_lua_raise_with_trace(lua_State *L) {
   lua_settop(L, 2);
@@ -51,8 +51,7 @@ static int is_raising(const CallInfo *ci) {
   return ttislcf(s2v(ci->func.p)) && fvalue(s2v(ci->func.p)) == baton_lua_raise_with_trace;
 }
 
-/* Pushes the traceback that belongs to the error which `other` is raising, if it comes from another
-   process. */
+/* If `other` is raising an error from another process, pushes the traceback of that error. */
 static int push_trace_of_error(lua_State *L, const lua_State *other) {
   const CallInfo *ci;
   int is_there = 0;
@@ -92,7 +91,7 @@ static int getinfo(lua_State *L) {
   return count;
 }
 
-/* Puts ours in the place of debug.getinfo. */
+/* Replaces debug.getinfo. */
 void baton_lua_open_debug(lua_State *L) {
   lua_getglobal(L, LUA_DBLIBNAME);
   lua_getfield(L, -1, "getinfo");

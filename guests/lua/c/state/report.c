@@ -1,5 +1,5 @@
 /*
-** What a process is doing, for SIGQUIT and deadlocks.
+** Reports on what processes are doing, for SIGQUIT and deadlocks.
 */
 #include "seam/internals.h"
 #include "state/state.h"
@@ -10,7 +10,7 @@
 
 #define MOST_LEVELS 22
 
-/* The report that is being made. */
+/* The report under construction. */
 static FILE *report;
 static char *report_text;
 static size_t report_size;
@@ -60,8 +60,7 @@ static void report_state(lua_State *L) {
   }
 }
 
-/* Writes where the process was spawned, as messages show places in a program: "file:12", or
-   nothing. */
+/* Writes where the process was spawned, such as "file:12", or nothing. */
 const char *baton_lua_spawn_site(const struct baton_process *process, char *text, size_t size) {
   char source[LUA_IDSIZE] = "";
   text[0] = '\0';

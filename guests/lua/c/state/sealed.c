@@ -1,11 +1,13 @@
 /*
-** What a program cannot reach, whatever it does with the library debug.
+** Sealed objects: a program cannot forge or change them, even with the library debug.
 **
-** Our objects are full userdata that begin with a seal: the address of one of `seals`. Their
-** functions go by the seal, not by a metatable, which debug.setmetatable can exchange. Their user
-** values, the upvalues of C functions and the slots of their frames cannot be set by debug. What
-** else must stay alive or be found again is in a table of ours, which the collector finds in the
-** slot below the main state's stack, not in the registry.
+** Our objects are full userdata that begin with a seal: an address in `seals`. Their functions
+** check the seal. They do not rely on the metatable, which debug.setmetatable can replace. debug
+** cannot set the user values of our objects, the upvalues of C functions, or the slots of their
+** frames.
+**
+** A private table holds what else must stay alive or be found again. The collector finds it in the
+** slot below the main state's stack. It is not in the registry.
 */
 #include "seam/internals.h"
 #include "state/state.h"
@@ -40,7 +42,7 @@ void *baton_lua_check_sealed(lua_State *L, int index, int kind, const char *name
 }
 
 void baton_lua_new_sealed_metatable(lua_State *L, int kind, const char *name) {
-  if (!luaL_newmetatable(L, name)) { /* made before, or put there by the program */
+  if (!luaL_newmetatable(L, name)) { /* it existed, or the program has set the key */
     lua_pop(L, 1);
     lua_newtable(L);
     lua_pushstring(L, name);
@@ -62,10 +64,10 @@ void baton_lua_set_sealed_metatable(lua_State *L, int kind) {
 /* }====================================================== */
 
 /* {======================================================
-** The table of ours
+** The private table
 ** ======================================================= */
 
-/* Nothing of Lua's looks at that slot: it is where other levels have their function. */
+/* Lua does not use that slot: at other levels it has the function. */
 static TValue *table_of_ours(lua_State *L) { return s2v(G(L)->mainthread->stack.p); }
 
 void baton_lua_open_private(lua_State *L) {
@@ -102,14 +104,14 @@ void baton_lua_keep_private(lua_State *L, const void *key) {
 ** The library debug
 ** ======================================================= */
 
-/* Our objects have no user values, as far as a program can tell. */
+/* To a program, our objects have no user values. */
 static int get_user_value(lua_State *L) {
   if (sealed_at(L, 1) == NULL) return lua_tocfunction(L, lua_upvalueindex(1))(L);
   luaL_pushfail(L);
   return 1;
 }
 
-/* A C function relies on what it has found in its own frame, and kept in its upvalues. */
+/* Leaves the upvalues of C functions alone, as these rely on them. */
 static int set_upvalue(lua_State *L) {
   if (!lua_iscfunction(L, 1)) return lua_tocfunction(L, lua_upvalueindex(1))(L);
   luaL_checkany(L, 3);

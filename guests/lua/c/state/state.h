@@ -1,6 +1,6 @@
 /*
-** A process's state: its handle and record, its life, its waits, its names and texts, what is
-** sealed, and memory.
+** The public header of state/: a process's handle and record, its life and waits, its name, texts
+** on stderr, sealed objects, and memory.
 */
 #ifndef BATON_STATE_H
 #define BATON_STATE_H
@@ -12,20 +12,20 @@
 ** ======================================================= */
 
 /* memory.c */
-/* To be called before the Rust half is to make something; both raise Lua's own "not enough
-   memory". Outside the VM. */
+/* Called before the Rust half allocates. Both functions raise Lua's own "not enough memory".
+   Outside the VM. */
 void baton_lua_get_memory(lua_State *L);
-/* The same before one object or process is made, or a value is put into a channel (0: none): free
-   places in tables are used then. */
+/* The same before one object or process is made, or a value is put into a channel (0: none). It
+   also counts free places in tables. */
 void baton_lua_get_memory_for_object(lua_State *L, struct baton_vm *vm, uint64_t channel);
 static inline void baton_lua_check_memory_for_object(
     lua_State *L, struct baton_vm *vm, uint64_t channel) {
   if (__builtin_expect(__atomic_load_n(&baton_memory_is_short, __ATOMIC_RELAXED) != 0, 0))
     baton_lua_get_memory_for_object(L, vm, channel);
 }
-/* Once, for a new state. */
+/* Called once for a new Lua state. */
 void baton_lua_set_allocator(lua_State *L);
-/* For a call that may take so many bytes at once. */
+/* Called before something that may allocate this many bytes at once. */
 void baton_lua_get_room(lua_State *L, size_t size);
 static inline void baton_lua_check_memory(lua_State *L) {
   if (__builtin_expect(__atomic_load_n(&baton_memory_is_short, __ATOMIC_RELAXED) != 0, 0))
@@ -37,38 +37,38 @@ int baton_lua_raise_with_trace(lua_State *L);
 void baton_lua_open_debug(lua_State *L);
 
 /* sealed.c */
-/* What a program cannot reach. */
+/* An object that a program cannot forge. */
 struct baton_sealed {
   const void *seal;
 };
 /* The kinds of our objects, after `enum baton_object` */
 enum { BATON_SEALED_PROCESS = BATON_ALARM + 1, BATON_SEALS };
-/* What an object of that kind begins with. */
+/* The seal at the beginning of each object of that kind. */
 const void *baton_lua_seal(int kind);
-/* The object at `index`, if it is one of that kind, whatever its metatable; else NULL, or an error
-   that says what was expected. */
+/* The object at `index` if it is of that kind, whatever its metatable is. Otherwise the first
+   returns NULL, and the second raises an error. */
 void *baton_lua_test_sealed(lua_State *L, int index, int kind);
 void *baton_lua_check_sealed(lua_State *L, int index, int kind, const char *name);
-/* Makes the metatable of a kind, and leaves it on the top of the stack; gives it to the object
-   there. */
+/* The metatable of a kind: the first function makes it and leaves it on the top of the stack, the
+   second pushes it, and the third sets it for the object on the top. */
 void baton_lua_new_sealed_metatable(lua_State *L, int kind, const char *name);
 void baton_lua_push_sealed_metatable(lua_State *L, int kind);
 void baton_lua_set_sealed_metatable(lua_State *L, int kind);
-/* Values by address, as in the registry, which a program can change: pushes one, or keeps the one
-   on the top, which is popped. */
+/* A private table with addresses as keys, as the registry is one that programs can change. `push`
+   pushes a value. `keep` pops one and stores it. */
 void baton_lua_open_private(lua_State *L);
 void baton_lua_push_private(lua_State *L, const void *key);
 void baton_lua_keep_private(lua_State *L, const void *key);
-/* Puts functions of debug that leave our objects alone into the places of stock Lua's. */
+/* Replaces functions of debug by some that do not change our objects. */
 void baton_lua_guard_debug(lua_State *L);
 
 /* handles.c */
-/* A process that was made for a timer will never be fired. */
+/* Called when the timer that a process was made for will never start it. */
 void baton_lua_abandon_prepared(lua_State *L, struct baton_process *process);
 void baton_lua_open_handles(lua_State *L);
-/* The last of a process. Inside the VM. */
+/* Ends the record's life. Inside the VM. */
 void baton_lua_let_go_of_handle(struct baton_process *process);
-/* The process that SIGINT is for. */
+/* The process that receives SIGINT as an interrupt. */
 struct baton_process *baton_lua_whom_to_interrupt(const struct baton_vm *vm);
 struct baton_process *baton_lua_new_process(
     lua_State *L, struct baton_vm *vm, struct baton_spawn *options);
@@ -76,92 +76,91 @@ int baton_lua_end_unstarted(lua_State *L, struct baton_process *process);
 void baton_lua_end_in_place(struct baton_process *process);
 void baton_lua_push_process(lua_State *L, struct baton_process *process);
 struct baton_process *baton_lua_check_process(lua_State *L, int index);
-/* Pushes why a process has ended that has: its error, or the reason of its kill; else nil. */
+/* Pushes why an ended process has ended: its error, the reason of its kill, or nil. */
 void baton_lua_push_reason(lua_State *L, struct baton_process *process);
-/* Pushes what p:join() returns of a process that has ended and whose handle is at index 1; says how
-   many values that are. */
+/* Pushes the results of p:join() for an ended process, whose handle is at index 1. Returns their
+   number. */
 int baton_lua_push_results(lua_State *L, struct baton_process *process);
 
 /* life.c */
-/* What a process's life asks of the folders above it. Installed before there is a process. */
+/* Functions of the folders above that run during a process's life. Installed before there is a
+   process. */
 struct baton_life_hooks {
-  /* Its body has ended. In the process itself, outside the VM. */
+  /* The body has ended. Called in the process itself, outside the VM. */
   void (*run_exit_hook)(struct baton_process *process);
-  /* It is about to have this outcome. On its own stack, outside the VM. */
+  /* Called just before the outcome is set, on the process's own stack, outside the VM. */
   void (*prepare_ending)(struct baton_process *process, int outcome);
-  /* It has its outcome. Inside the VM. */
+  /* Called when the outcome is set. Inside the VM. */
   void (*post_ending)(struct baton_process *process);
 };
 extern __attribute__((visibility("hidden"))) struct baton_life_hooks baton_life_hooks;
-/* The life of a process that was spawned, on its own C stack, from the start to its outcome.
-   Outside the VM. */
+/* Runs a spawned process on its own C stack, from its start to its outcome. Outside the VM. */
 void baton_lua_run_body(struct baton_process *process);
 /* A message handler that keeps the traceback for reports. */
 int baton_lua_keep_traceback(lua_State *L);
-/* A part of the process has failed, and nobody waits for it: reports the error on the top of the
-   stack. */
+/* Reports the error on the top of the stack, of a part of the process that no other waits for. */
 void baton_lua_report_part(lua_State *L, struct baton_process *process);
 
 /* waiting.c */
 struct baton_process *baton_lua_caller(lua_State *L);
-/* Raises, unless the calling process may wait here. */
+/* Raises an error unless the calling process may wait here. */
 void baton_lua_check_may_wait(lua_State *L, struct baton_process *process);
 baton_timeout baton_lua_check_timeout(lua_State *L, int index);
-/* After a wait: raises what is owed, else returns the reason. */
+/* Called after a wait: raises a pending kill or interrupt, else returns the reason. */
 int baton_lua_after_wait(lua_State *L, struct baton_process *process, struct baton_wake wake);
 /* Pushes `true`, or `nil, why`. */
 int baton_lua_push_outcome(lua_State *L, int reason);
-/* Whether the caller runs on the process's own stack, rather than on one of a module's own. */
+/* Whether the caller runs on the process's own C stack, and not on one of a module. */
 int baton_lua_is_on_own_stack(const struct baton_process *process);
 /* Whether the process may wait for a descriptor in the function of ours that it is in. */
 int baton_lua_may_wait_here(const struct baton_process *process);
-/* The same, finalizers included, when others could run meanwhile; of no process (NULL): 0. Outside
-   the VM. */
+/* Whether it may wait there, or in a finalizer, and other processes could run meanwhile. Returns 0
+   for NULL. Outside the VM. */
 int baton_lua_may_wait_beside_others(const struct baton_process *process);
 /* Whether a read or a write would not block. */
 int baton_lua_is_ready(int descriptor, int writes);
-/* The process waits until the descriptor may be ready. Answers a reason, negative if it cannot be
-   waited for. Inside the VM. */
+/* Waits until the descriptor may be ready. Returns a reason; negative if it cannot be waited for.
+   Inside the VM. */
 int baton_lua_await_descriptor(
     const struct baton_process *process, int descriptor, int writes, uint64_t deadline);
-/* Whether a foreign call that is out may be waiting for what the process does: then it waits for no
-   native thread. */
+/* Whether a foreign call in progress may be waiting for the process. If so, the process does not
+   wait for a native thread. */
 int baton_lua_is_waited_for(const struct baton_process *process);
 void baton_lua_before_blocking(lua_State *L, struct baton_process *process);
 
 /* console.c */
-/* For a host that edits a line on the terminal: is given what is written to stdout, or to stderr;
-   answers whether it has taken it. On any thread, outside the VM. */
+/* For a host that edits a line on the terminal: receives what is written to stdout or stderr, and
+   returns whether it has handled it. On any thread, outside the VM. */
 typedef int (*baton_console_write)(int is_error, const char *text, size_t size);
 size_t baton_io_fwrite(const void *data, size_t size, size_t count, FILE *file);
 
 /* names.c */
 #define BATON_TITLE 80 /* bytes of a title at most, the zero included */
-/* "process 7", or "process 7 'name'": the name escaped, and cut to fit. Async-signal-safe but for
-   snprintf; needs no VM. Answers `text`, which has BATON_TITLE bytes. */
+/* Writes "process 7", or "process 7 'name'" with the name escaped and cut. Returns `text`, which
+   has BATON_TITLE bytes. Async-signal-safe except for snprintf. Outside the VM, too. */
 const char *baton_lua_title(const struct baton_process *process, char *text);
 /* The same with the whole name, as a string on the top of the stack. */
 void baton_lua_push_title(lua_State *L, struct baton_process *process);
 void baton_lua_set_name(struct baton_process *process, const char *name, size_t length);
-/* Writes `name` as reports show it: controls, line ends, quotes and bytes that are no UTF-8
-   escaped, ended by a zero byte, "..." where it was cut. Answers the length. */
+/* Writes `name` as reports show it, with a zero byte at the end. Controls, line ends, quotes and
+   bytes that are not UTF-8 are escaped. A cut name ends with "...". Returns the length. */
 size_t baton_lua_escape(const char *name, size_t length, char *text, size_t size);
 
 /* notices.c */
-/* What the runtime says on stderr. Nobody waits until it is read. On any thread, inside the VM or
-   not. */
+/* The runtime's own messages on stderr. No process waits until they are read. On any thread, inside
+   the VM or not. */
 void baton_lua_tell(const char *text, size_t size);
 void baton_lua_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void baton_lua_telling_in_child(void);
-/* A native thread that no process runs on and no signal is delivered to, as those are for the
-   threads that Lua runs on. Nobody waits for its end. 0: there is none. */
+/* Starts a detached native thread that no process runs on and that receives no signals. Signals go
+   to the threads that run Lua. Returns 0 if there is none. */
 int baton_start_helper(const char *name, void *(*run)(void *), void *argument);
 
 /* stderr_texts.c */
-/* Writes the string on the top of the stack, which is popped; only the calling process waits. */
+/* Writes the string on the top of the stack and pops it. Only the calling process waits. */
 void baton_lua_write_error(lua_State *L, int after_stdout);
 void baton_lua_open_warn(lua_State *L);
-/* write_text(text, after stdout): what it writes with, beside which others may run. */
+/* write_text(text, after_stdout): the function that writes. Others may run beside it. */
 int baton_lua_write_text(lua_State *L);
 
 /* report.c */
@@ -178,10 +177,10 @@ const char *baton_lua_spawn_site(const struct baton_process *process, char *text
 void baton_lua_set_console(baton_console_write write);
 
 /* report.c */
-/* A report on all processes, made outside the VM while nobody else can run, and then told. */
+/* Makes and writes a report on all processes. Outside the VM, while no other process can run. */
 void baton_lua_begin_report(const char *heading);
 void baton_lua_end_report(int is_last);
-/* `since`: for how many seconds it has not run; negative: not known. */
+/* `since`: the seconds since the process last ran; negative: not known. */
 void baton_lua_report_process(
     struct baton_process *process, const char *state, const char *blocker, double since);
 
@@ -195,8 +194,7 @@ void baton_lua_report_process(
 void baton_io_write_error(const char *text, size_t size);
 
 /* notices.c */
-/* The program ends: what was told is written, if it is read within a moment, or however long it
-   takes. */
+/* Called when the program ends: waits a moment until the messages are written, or for ever. */
 void baton_lua_end_telling(int forever);
 
 /* }====================================================== */

@@ -1,7 +1,7 @@
 /*
-** What processes write to stderr: failures, and `warn`. The text is made first, and written in one
-** piece by a function beside which others may run: a full stderr keeps nobody but the process that
-** writes to it.
+** What processes write to stderr: failures, and `warn`. The text is made first. Then one function
+** writes it in one piece, and others may run beside it. So a full stderr delays only the process
+** that writes.
 */
 #include "seam/internals.h"
 #include "state/state.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* write_text(text, after stdout) */
+/* write_text(text, after_stdout) */
 int baton_lua_write_text(lua_State *L) {
   size_t size;
   const char *text = luaL_checklstring(L, 1, &size);
@@ -31,7 +31,7 @@ void baton_lua_write_error(lua_State *L, int after_stdout) {
 ** warn
 ** ======================================================= */
 
-/* What warn functions write while the VM is theirs. */
+/* The output of a warn function, which writes while the process is inside the VM. */
 struct baton_collected {
   char *text;
   size_t size, capacity;
@@ -50,8 +50,8 @@ static int append(struct baton_collected *collected, const char *text, size_t si
   return 1;
 }
 
-/* What nobody who could wait has asked for, such as an error in a finalizer, is told when its line
-   is whole. Inside the VM. */
+/* Writes a message that no process could wait for, such as an error in a finalizer, when its line
+   is complete. Inside the VM. */
 static void tell_line(const char *text, size_t size) {
   static struct baton_collected line;
   const int is_appended = append(&line, text, size);
@@ -68,7 +68,7 @@ static int collect_error(const char *text, size_t size) {
   return 1;
 }
 
-/* One argument, and that a string: the library's messages are no others. */
+/* Takes one argument, a string: the library's messages have no others. */
 void baton_io_print_error(const char *format, const char *argument) {
   const char *at = strstr(format, "%s");
   size_t before = at != NULL ? (size_t)(at - format) : strlen(format);
@@ -76,18 +76,18 @@ void baton_io_print_error(const char *format, const char *argument) {
   const size_t sizes[] = {before, at != NULL ? strlen(argument) : 0, strlen(pieces[2])};
   int i;
   for (i = 0; i < 3; i++)
-    /* not even the stream's lock is taken otherwise */
+    /* inside the VM, not even the stream's lock is taken */
     if (sizes[i] > 0 && !collect_error(pieces[i], sizes[i]))
       baton_io_write_error(pieces[i], sizes[i]);
 }
 
-/* warn(message, ...), as stock Lua's (upvalue 1), which does all but the writing. */
+/* warn(message, ...). Stock Lua's warn (upvalue 1) does everything except the writing. */
 static int warn(lua_State *L) {
   struct baton_process *process = baton_lua_here(L);
   struct baton_collected collected = {NULL, 0, 0};
   int i, n = lua_gettop(L);
   luaL_checkstring(L, 1);
-  for (i = 2; i <= n; i++) luaL_checkstring(L, i); /* nothing raises after this */
+  for (i = 2; i <= n; i++) luaL_checkstring(L, i); /* nothing raises an error after this */
   if (process == NULL) return lua_tocfunction(L, lua_upvalueindex(1))(L);
   process->warning = &collected;
   lua_tocfunction(L, lua_upvalueindex(1))(L);

@@ -1,5 +1,5 @@
 /*
-** The calling process, and its waits: where it may wait, what it raises or returns afterwards.
+** The calling process and its waits: where it may wait, and what it raises or returns afterwards.
 */
 #include "seam/internals.h"
 #include "state/state.h"
@@ -63,15 +63,15 @@ int baton_lua_push_outcome(lua_State *L, int reason) {
 ** Calls that may block
 ** ======================================================= */
 
-/* In a callback, some call that is out waits for the process, so that its thread comes free only
+/* In a callback, a call in progress waits for the process. Its native thread is free only
    afterwards. */
 int baton_lua_is_waited_for(const struct baton_process *process) {
   return process->ffi_call != NULL || process->serves_visit;
 }
 
 /*
-** The calling function may block: at the bound on native threads it waits for its turn first,
-** unless who has the threads may be waiting for it. Outside the VM.
+** Called before a function that may block. At the limit of native threads, the process first waits
+** for a thread. It does not wait if a call that holds one may be waiting for it. Outside the VM.
 */
 void baton_lua_before_blocking(lua_State *L, struct baton_process *process) {
   struct baton_wake wake;
