@@ -1,7 +1,7 @@
 /*
-** Semaphore, mutex, condition, event (channel: channels.c; rwlock and barrier: locks.c; timers that
-** are waited for: alarms.c; select: select.c). The kernel has the objects; here are what a program
-** does with them.
+** Semaphore, mutex, condition, event. The scheduler has the objects. This file has their Lua
+** functions. Channels are in channels.c, rwlock and barrier in locks.c, timers in alarms.c, and
+** select in select.c.
 */
 #include "objects/objects.h"
 
@@ -110,11 +110,11 @@ static int mutex_unlock(lua_State *L) {
   return 0;
 }
 
-/* Unlocks the mutex that is upvalue 1: the closing value of m:with. */
+/* Unlocks the mutex in upvalue 1. This is the __close method of m:with. */
 static int release(lua_State *L) {
   struct baton_handle *handle = lua_touserdata(L, lua_upvalueindex(1));
   baton_enter(L);
-  (void)baton_rs_mutex_unlock(handle->vm->executor, handle->id); /* f may have unlocked it itself */
+  (void)baton_rs_mutex_unlock(handle->vm->executor, handle->id); /* f may have unlocked it */
   baton_leave(L);
   return 0;
 }
@@ -126,7 +126,7 @@ static int with_done(lua_State *L, int status, lua_KContext context) {
   return lua_gettop(L) - 1;
 }
 
-/* The function may yield, if it is called in a coroutine. */
+/* m:with(f, ...). `f` may yield if it is called in a coroutine. */
 static int mutex_with(lua_State *L) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_MUTEX);
   luaL_checktype(L, 2, LUA_TFUNCTION);
@@ -177,7 +177,7 @@ static int condition_wait(lua_State *L) {
   if (wake.reason == BATON_MISUSE)
     luaL_error(L, "the condition's mutex is not locked by this process");
   reason = baton_lua_after_wait(L, caller, wake);
-  /* the mutex was */
+  /* a value other than 0: the mutex was abandoned */
   return baton_lua_push_outcome(
       L, reason == BATON_DONE && wake.value != 0 ? BATON_ABANDONED : reason);
 }

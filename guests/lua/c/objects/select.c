@@ -1,5 +1,5 @@
 /*
-** process.select: waits for one of several things.
+** process.select: waits for one of several events.
 */
 #include "objects/objects.h"
 
@@ -9,7 +9,7 @@
 #define MOST_CASES 10000
 #define BYTES_OF_A_CASE 256 /* at most, in the Rust half */
 
-/* Where things lie on the stack: the arguments, the cases, and three values for each of them. */
+/* The stack: the two arguments, the cases, and three values for each case. */
 enum { AT_CASES = 3, AT_FIRST = 4, PER_CASE = 3, OBJECT = 0, VALUES = 1, SENT = 2 };
 
 static int place_of(int i) { return AT_FIRST + PER_CASE * i; }
@@ -19,7 +19,7 @@ static struct channel *channel_of(lua_State *L, int i) {
 }
 
 /* {======================================================
-** Reading a case. Its value is on the top of the stack, at its place; two more come to lie above.
+** Reading a case. Its value is on the top of the stack, at its place. Two more values follow it.
 ** ======================================================= */
 
 static int refuse(lua_State *L, int i, const char *what) {
@@ -34,7 +34,7 @@ static int is_process(lua_State *L, int index, struct baton_case *found) {
   return 1;
 }
 
-/* What is waited for by being named alone. */
+/* Reads a case that consists of an object alone. */
 static int is_object(lua_State *L, int index, struct baton_case *found) {
   static const struct {
     int object, kind;
@@ -53,7 +53,7 @@ static int is_object(lua_State *L, int index, struct baton_case *found) {
   return is_process(L, index, found);
 }
 
-/* The value at `index`, or none, says what a descriptor is to be ready for. */
+/* Reads what a descriptor is waited for from the value at `index`. The default is reading. */
 static uint32_t check_wants(lua_State *L, int i, int index) {
   const char *mode = lua_isnil(L, index) ? "r" : lua_tostring(L, index);
   if (mode != NULL && strcmp(mode, "r") == 0) return BATON_WANTS_READ;
@@ -66,12 +66,12 @@ static void read_descriptor(lua_State *L, int i, int index, struct baton_case *f
   int is_integer;
   lua_Integer fd = lua_tointegerx(L, index, &is_integer);
   if (!is_integer || fd > INT_MAX) refuse(L, i, "the number of a descriptor expected");
-  /* a socket that was closed answers -1 */
+  /* a closed socket returns -1 */
   found->kind = fd < 0 ? BATON_CASE_CLOSED : BATON_CASE_DESCRIPTOR;
   found->id = (uint64_t)fd;
 }
 
-/* Calls a method without arguments, if there is one; leaves its result, or nothing. */
+/* Calls a method without arguments, and leaves its result. Returns 0 if there is no such method. */
 static int call_method(lua_State *L, int index, const char *name) {
   if (lua_type(L, index) == LUA_TUSERDATA && luaL_getmetafield(L, index, "__index") == LUA_TNIL)
     return 0;
@@ -85,8 +85,8 @@ static int call_method(lua_State *L, int index, const char *name) {
   return 1;
 }
 
-/* What has a descriptor. An object that has read more than it has given away is ready: it says so
-   by dirty(). */
+/* Reads a case that has a descriptor. An object with data in its own buffer is ready: its method
+   dirty() says so. */
 static int is_selectable(lua_State *L, int i, int index, int mode, struct baton_case *found) {
   if (lua_type(L, index) != LUA_TUSERDATA && lua_type(L, index) != LUA_TTABLE) return 0;
   if (!call_method(L, index, "getfd")) return 0;
@@ -175,8 +175,8 @@ static void read_case(lua_State *L, int i, struct baton_case *found) {
 
 /* }====================================================== */
 
-/* Gives the channels the values to be sent. Nothing raises between this and the wait but lack of
-   memory. */
+/* Stores the values to be sent in their channels. From here to the wait, only a lack of memory
+   raises an error. */
 static void store_values(lua_State *L, struct baton_case *cases, int count) {
   int i;
   for (i = 0; i < count; i++) {
@@ -187,7 +187,7 @@ static void store_values(lua_State *L, struct baton_case *cases, int count) {
   }
 }
 
-/* Takes back those that were not sent, and pushes the one that was received, or nil. */
+/* Takes back the values that were not sent, and pushes the received value, or nil. */
 static void take_values(
     lua_State *L, const struct baton_case *cases, int count, struct baton_wake wake) {
   const int chosen = (int)wake.case_index, is_done = wake.reason == BATON_DONE;
@@ -207,7 +207,8 @@ static void take_values(
   }
 }
 
-/* What the caller cannot use, as it raises before, is given back. */
+/* If the caller is about to raise an error, returns what the wait has handed over, and raises it.
+   */
 static void give_back(lua_State *L, struct baton_process *caller, const struct baton_case *taken,
     struct baton_wake wake) {
   enum baton_debt debt = baton_lua_debt(caller);
@@ -221,8 +222,8 @@ static void give_back(lua_State *L, struct baton_process *caller, const struct b
   baton_lua_raise(L, caller, debt);
 }
 
-/* Pushes the case's number and what the single call would have returned. The value that was
-   received is on the top of the stack. */
+/* Pushes the case's number and the results of the corresponding single call. A received value is on
+   the top of the stack. */
 static int push_chosen(lua_State *L, const struct baton_case *cases, int i, int reason) {
   int results;
   if (reason == BATON_DONE && cases[i].kind == BATON_CASE_RECEIVE) {
@@ -233,7 +234,7 @@ static int push_chosen(lua_State *L, const struct baton_case *cases, int i, int 
   if (reason == BATON_DONE && cases[i].kind == BATON_CASE_JOIN) {
     struct baton_process *process = lua_touserdata(L, place_of(i));
     lua_pushvalue(L, place_of(i));
-    lua_replace(L, 1); /* where baton_lua_push_results finds it */
+    lua_replace(L, 1); /* baton_lua_push_results expects it there */
     lua_settop(L, 1);
     lua_pushinteger(L, i + 1);
     return 1 + baton_lua_push_results(L, process);

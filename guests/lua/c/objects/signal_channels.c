@@ -1,14 +1,14 @@
 /*
 ** process.signals: channels that receive the names of signals.
 **
-** The handler notes the signal's place in the order of arrival, and asks for a safepoint. There,
-** inside the VM, `baton_lua_deliver_signals` posts each noted signal to the channels that are open
-** for it. A channel holds each signal once until it is received, so a storm of one signal fills
-** nothing and hides no other.
+** The handler notes the signal with a number for the order of arrival, and requests a safepoint. At
+** the safepoint, inside the VM, `baton_lua_deliver_signals` posts each noted signal to the channels
+** that are open for it. A channel holds each signal at most once. So a storm of one signal does not
+** fill it, and hides no other signal.
 **
-** No signal is lost on the way: the handler notes it before it sets the request
-** (baton_rs_request_signalled), and the owner takes the request back before it reads the notes. So
-** either the owner reads this note, or the request comes after and the owner looks again.
+** No signal is lost. The handler notes the signal before it sets the request
+** (baton_rs_request_signalled). The owner clears the request before it reads the notes. So either
+** the owner reads this note, or the request comes later and the owner reads the notes again.
 */
 #include "objects/objects.h"
 
@@ -19,26 +19,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SIGNALS 64 /* numbers 1 to 64; a set of them is a word */
+#define SIGNALS 64 /* numbers 1 to 64: a set of them fits into 64 bits */
 
 static uint64_t bit_of(int signal) { return (uint64_t)1 << (signal - 1); }
 
 /* {======================================================
-** What handlers note
+** Notes of the handlers
 ** ======================================================= */
 
-/* By signal: its place in the order of arrival, 0: it has not arrived. Written by handlers, taken
-   by the owner of the VM. */
+/* For each signal its number in the order of arrival; 0: it has not arrived. Written by handlers,
+   cleared by the owner of the VM. */
 static uint64_t arrived[SIGNALS + 1];
-static uint64_t arrivals; /* so many places are given out */
+static uint64_t arrivals; /* the last number given out */
 
 static void on_signal(int signal) {
   const int saved_errno = errno;
   uint64_t none = 0;
-  /* Relaxed: a number of its own is all that is wanted */
+  /* Relaxed: the number only has to be unique */
   uint64_t place = __atomic_add_fetch(&arrivals, 1, __ATOMIC_RELAXED);
-  /* Release: pairs with the exchange in `take_arrivals`. One that has arrived before keeps its
-     place. */
+  /* Release: pairs with the exchange in `take_arrivals`. A signal that has arrived before keeps its
+     number. */
   __atomic_compare_exchange_n(
       &arrived[signal], &none, place, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
   baton_lua_ask_for_safepoint();
@@ -55,13 +55,13 @@ static int by_place(const void *left, const void *right) {
   return one->place < other->place ? -1 : one->place > other->place;
 }
 
-/* Takes the notes, in the order of arrival. Answers how many there are. */
+/* Clears the notes, and writes them to `list` in the order of arrival. Returns their number. */
 static int take_arrivals(struct arrival *list) {
   int signal, count = 0;
   for (signal = 1; signal <= SIGNALS; signal++) {
-    /* Relaxed: the exchange below orders */
+    /* Relaxed: the exchange below orders it */
     if (__atomic_load_n(&arrived[signal], __ATOMIC_RELAXED) == 0) continue;
-    /* Acquire: pairs with the handler's */
+    /* Acquire: pairs with the release in `on_signal` */
     list[count].place = __atomic_exchange_n(&arrived[signal], 0, __ATOMIC_ACQUIRE);
     list[count++].signal = signal;
   }
@@ -69,7 +69,7 @@ static int take_arrivals(struct arrival *list) {
   return count;
 }
 
-/* In a fork's child, before it goes on: what has arrived was for the parent. */
+/* In a fork's child, before it continues: forgets signals that were for the parent. */
 static void forget_arrivals(void) { memset(arrived, 0, sizeof arrived); }
 
 /* }====================================================== */
@@ -78,12 +78,12 @@ static void forget_arrivals(void) { memset(arrived, 0, sizeof arrived); }
 ** Actions
 ** ======================================================= */
 
-/* By signal: how many channels are open for it, and its action while there are none. Guarded by the
-   VM lock. */
+/* For each signal: how many channels are open for it, and its action while there are none. Guarded
+   by the VM lock. */
 static unsigned open_channels[SIGNALS + 1];
 static struct sigaction former[SIGNALS + 1];
 
-static struct channel *first_channel; /* those that are open. Guarded by the VM lock. */
+static struct channel *first_channel; /* the list of open channels. Guarded by the VM lock. */
 
 static void set_handler(struct sigaction *action, void (*handler)(int)) {
   memset(action, 0, sizeof *action);
@@ -104,7 +104,7 @@ void baton_lua_set_action(int signal, void (*handler)(int)) {
 static int watch(int signal) {
   struct sigaction action;
   if (open_channels[signal]++ > 0) return 1;
-  /* Relaxed: a late handler's, of a channel that is gone */
+  /* Relaxed: removes the note of a late handler, for a channel that is closed */
   __atomic_store_n(&arrived[signal], 0, __ATOMIC_RELAXED);
   set_handler(&action, on_signal);
   if (sigaction(signal, &action, &former[signal]) == 0) return 1;
@@ -170,14 +170,14 @@ static const struct name names[] = {{"HUP", SIGHUP}, {"INT", SIGINT}, {"QUIT", S
 #endif
     {NULL, 0}};
 
-/* The system catches none of the first two, faults cannot be left to later, and the last one is
-   what preempts processes. */
+/* Signals that cannot be caught: the system forbids it for the first two, faults cannot be handled
+   later, and the last one preempts processes. */
 static const char *const not_caught[] = {
     "KILL", "STOP", "SEGV", "BUS", "FPE", "ILL", "TRAP", "ABRT", "SYS", "URG", NULL};
 
 #ifdef SIGRTMIN
-/* The number of "RTMIN", "RTMIN+n" or "RTMAX-n"; 0 for other texts, and for numbers that there are
-   not. */
+/* The number of "RTMIN", "RTMIN+n" or "RTMAX-n". Returns 0 for other texts and for unknown
+   numbers. */
 static int real_time_signal(const char *name) {
   const int is_from_end = strncmp(name, "RTMAX", 5) == 0;
   long offset = 0;
@@ -214,8 +214,8 @@ static int check_signal(lua_State *L, int index) {
 
 /* }====================================================== */
 
-/* Opens the channel for its signals; answers 0, or the signal that the system does not give, of
-   which no trace is left. */
+/* Opens the channel for its signals. Returns 0, or a signal that the system refuses. Then it has
+   undone everything. */
 static int begin_signals(struct channel *channel) {
   int signal, refused = 0;
   for (signal = 1; signal <= SIGNALS && refused == 0; signal++)
@@ -232,7 +232,7 @@ static int begin_signals(struct channel *channel) {
   return 0;
 }
 
-/* Reports show the names of the signals, as many as fit. They are the arguments. */
+/* Names the channel after its signals, the arguments, for reports. It names as many as fit. */
 static void name_channel(lua_State *L, const struct channel *channel, int count) {
   char name[BATON_OBJECT_NAME] = "signals";
   size_t used = strlen(name);
@@ -247,8 +247,8 @@ static void name_channel(lua_State *L, const struct channel *channel, int count)
   baton_leave(L);
 }
 
-/* process.signals(name, ...): the values of the channel are the numbers of the signals, under which
-   its table has their names. */
+/* process.signals(name, ...). The values of the channel are numbers of signals. Its table maps them
+   to names. */
 static int process_signals(lua_State *L) {
   static int is_prepared;
   const int count = lua_gettop(L);
@@ -279,7 +279,7 @@ static int process_signals(lua_State *L) {
   return 1;
 }
 
-/* The module's table is on the top of the stack. */
+/* Adds process.signals to the module's table on the top of the stack. */
 void baton_lua_open_signals(lua_State *L) {
   lua_pushcfunction(L, process_signals);
   lua_setfield(L, -2, "signals");

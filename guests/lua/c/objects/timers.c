@@ -1,6 +1,7 @@
 /*
-** process.after and process.every. Each firing is a process that was made beforehand, so that
-** firing needs no Lua memory; a firing of `every` makes the next one before it calls the function.
+** process.after and process.every. Each firing has a process that was made beforehand, so firing
+** allocates no Lua memory. A firing of `every` makes the process for the next one before it calls
+** the function.
 */
 #include "objects/objects.h"
 
@@ -17,8 +18,8 @@ struct timer {
   int periodic;
 };
 
-/* Makes the process of the next firing: it will call `fire` with the timer, then f and its
-   arguments (upvalue table at `packed`). */
+/* Makes the process of the next firing. It will call `fire` with the timer and the table at
+   `packed`, which has f and its arguments. */
 static struct baton_process *prepare(lua_State *L, struct baton_vm *vm, int timer, int packed);
 
 /* fire(timer, packed): the body of a firing. */
@@ -37,7 +38,7 @@ static int fire(lua_State *L) {
   lua_getfield(L, 2, "n");
   count = lua_tointeger(L, -1);
   lua_pop(L, 1);
-  /* a program may have found this one */
+  /* a program may have found this function and called it */
   luaL_argcheck(L, count >= 1 && count < INT_MAX, 2, "no function");
   luaL_checkstack(L, (int)count, "too many arguments");
   for (i = 1; i <= count; i++) lua_rawgeti(L, 2, i);
@@ -69,8 +70,8 @@ static struct baton_process *prepare(lua_State *L, struct baton_vm *vm, int time
   return process;
 }
 
-/* The first argument: a number, or {number, name="..."}, with the name of the processes to be
-   fired. */
+/* Reads the first argument: a number, or {number, name="..."} with the name of the fired
+   processes. */
 static lua_Number check_seconds(lua_State *L) {
   lua_Number seconds;
   if (lua_type(L, 1) != LUA_TTABLE) return luaL_checknumber(L, 1);

@@ -1,5 +1,5 @@
 /*
-** What is done to processes by the module's functions and by others: spawning, killing, listing.
+** Spawning, killing and listing processes, for the module's functions and for other files.
 */
 #include "seam/internals.h"
 #include "process/process.h"
@@ -13,7 +13,8 @@ static int is_dead(const struct baton_process *process) { return process->outcom
 ** Spawning
 ** ======================================================= */
 
-/* Makes the process that calls f(...), with the stack: f, arguments. Leaves the handle alone. */
+/* Makes the process that calls f(...). The stack has f and its arguments. Leaves only the handle.
+   */
 static struct baton_process *make_process(
     lua_State *L, struct baton_process *caller, struct baton_spawn *options, int name) {
   struct baton_process *process;
@@ -30,7 +31,7 @@ static struct baton_process *make_process(
     lua_remove(L, -2);
   }
   lua_insert(L, 1);
-  if (name) lua_remove(L, 2); /* the name stands first, before f */
+  if (name) lua_remove(L, 2); /* the name was the first value, before f */
   lua_xmove(L, process->L, lua_gettop(L) - 1);
   return process;
 }
@@ -75,7 +76,7 @@ int baton_lua_kill_process(
   return outcome;
 }
 
-/* As by a kill, but for one that is being killed already: it may close in peace. */
+/* As a kill, but a process that is being killed already may run its closing methods. */
 static void end_process(lua_State *L, struct baton_process *caller, struct baton_process *process,
     int handle, const char *reason) {
   if (process->killed || is_dead(process)) return;
@@ -83,12 +84,12 @@ static void end_process(lua_State *L, struct baton_process *caller, struct baton
   baton_lua_kill_process(L, caller, process, handle);
 }
 
-/* One that waits in os.execute holds the kill back until the command has ended, which the program's
-   end does not wait for. */
+/* A process that waits in os.execute holds the kill back until the command has ended. The end of
+   the program does not wait for that. */
 void baton_lua_end_at_last(lua_State *L, int index) {
   struct baton_process *caller = baton_lua_caller(L), *process = baton_lua_check_process(L, index);
   end_process(L, caller, process, index, "the program is ending");
-  /* more holds: in a `<close>` */
+  /* with more holds it is in a `<close>` method */
   if (!process->awaits_command || process->holds > 1 || is_dead(process)) return;
   baton_enter(L);
   baton_rs_set_kill_hold(caller->vm->executor, process->kernel_id, 0);
@@ -105,8 +106,8 @@ int baton_lua_end_process(lua_State *L) {
 
 /* }====================================================== */
 
-/* process.list(): the buffer and the table are on the stack afterwards. Nothing is allocated once
-   there is the list: a finalizer might wait, while processes end and their handles are
+/* process.list(). Leaves the buffer and the table on the stack. Nothing is allocated after the list
+   is read: a finalizer might wait, and meanwhile processes could end and their handles be
    collected. */
 int baton_lua_list(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);

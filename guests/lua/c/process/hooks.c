@@ -1,9 +1,9 @@
 /*
-** What a program hangs into the scheduler: process.set_scheduler, p:on_switch and p:on_exit.
+** Hooks of a program in the scheduler: process.set_scheduler, p:on_switch and p:on_exit.
 **
-** A scheduler and switch hooks run on a state of their own, on the executor's stack, as a process
-** that has ended already (the *hook process*): so they can look at all processes and change them,
-** and wait for nothing. An exit hook runs in its own process.
+** A scheduler and switch hooks run as the *hook process*, which counts as ended. It has its own Lua
+** state and uses the executor's stack. So these hooks can inspect and change all processes, but
+** they cannot wait. An exit hook runs in its own process.
 */
 #include "seam/internals.h"
 #include "process/process.h"
@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Keys of what is kept out of reach: a table from handles to tables of hooks, with weak keys; the
-   scheduler; the hook process. */
+/* Keys of private values: a table from handles to tables of hooks, with weak keys; the scheduler;
+   the hook process. */
 static char hooks_key, scheduler_key, hook_process_key;
 
 enum { HOOK_EXIT = 1, HOOK_IN, HOOK_OUT };
@@ -22,7 +22,7 @@ enum { HOOK_EXIT = 1, HOOK_IN, HOOK_OUT };
 ** The hook process
 ** ======================================================= */
 
-/* Makes the hook process, if there is none yet. */
+/* Makes the hook process if there is none. */
 static void need_hook_process(lua_State *L, struct baton_vm *vm) {
   struct baton_process *process;
   if (vm->hook_process != NULL) return;
@@ -31,7 +31,7 @@ static void need_hook_process(lua_State *L, struct baton_vm *vm) {
   process->seal = baton_lua_seal(BATON_SEALED_PROCESS);
   process->vm = vm;
   process->global = G(L);
-  process->outcome = BATON_RETURNED; /* nobody can do anything to it */
+  process->outcome = BATON_RETURNED; /* no function may change it */
   process->foreign_states = 1;       /* it never gives way */
   baton_lua_set_sealed_metatable(L, BATON_SEALED_PROCESS);
   process->L = lua_newthread(L);
@@ -44,8 +44,8 @@ static void need_hook_process(lua_State *L, struct baton_vm *vm) {
   vm->hook_process = process;
 }
 
-/* What the body that begins is about. A program that has found the body by debug.getinfo may call
-   it, too. */
+/* Returns the argument of the body that begins. Raises an error if the program calls the body,
+   which debug.getinfo can find. */
 static void *take_argument(lua_State *L) {
   struct baton_vm *vm = baton_lua_caller(L)->vm;
   void *argument = vm->hook_argument;
@@ -56,8 +56,8 @@ static void *take_argument(lua_State *L) {
   return argument;
 }
 
-/* Calls `body` protected, as the hook process. Inside the VM at both ends, while no process runs on
-   this thread. */
+/* Calls `body` in protected mode as the hook process. Inside the VM before and after, while no
+   process runs on this thread. */
 static void run_as_hook(struct baton_vm *vm, lua_CFunction body, void *argument) {
   struct baton_process *process = vm->hook_process;
   lua_State *L = process->L;
@@ -67,10 +67,10 @@ static void run_as_hook(struct baton_vm *vm, lua_CFunction body, void *argument)
   lua_settop(L, 0);
   lua_pushcfunction(L, body);
   vm->hook_argument = argument;
-  /* without memory for as much as a message */
+  /* an error means that there is no memory even for a message */
   if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_settop(L, 0);
   baton_enter(L);
-  /* An error may have jumped over what these say. */
+  /* An error may have skipped the ends of these. */
   process->marks = NULL;
   process->resumed = NULL;
   process->collection = NULL;
@@ -79,8 +79,8 @@ static void run_as_hook(struct baton_vm *vm, lua_CFunction body, void *argument)
   baton_gate_set_process(NULL);
 }
 
-/* Says what is wrong with a hook; its error is on the top, and popped. The hook process cannot wait
-   until that is read. */
+/* Reports the error of a hook, which is on the top, and pops it. The hook process cannot wait until
+   the report is read. */
 static void report(lua_State *L, const char *whose, const char *what, const char *then) {
   const struct baton_process *process = baton_lua_here(L);
   size_t size;
@@ -114,7 +114,7 @@ static void push_process_or_nil(lua_State *L, struct baton_process *process) {
     lua_pushnil(L);
 }
 
-/* A scheduler that is wrong once is not asked again. */
+/* Removes a scheduler that has failed. */
 static void remove_scheduler(lua_State *L, struct baton_vm *vm) {
   lua_pushnil(L);
   baton_lua_keep_private(L, &scheduler_key);
@@ -144,7 +144,7 @@ static int choose(lua_State *L) {
   return 0;
 }
 
-/* The kernel's id of the process that the program's scheduler wants to run; 0 for the default. */
+/* The scheduler's id of the process that the program has chosen to run; 0 for the default. */
 uint64_t baton_lua_choose(struct baton_process *current, struct baton_process *suggested) {
   struct choice choice;
   choice.current = current;
@@ -184,7 +184,7 @@ static void push_hooks(lua_State *L, int index) {
   lua_remove(L, -2);
 }
 
-/* Pushes that table, made if there is none. */
+/* Pushes the table of hooks, and makes it if there is none. */
 static void need_hooks(lua_State *L, int index) {
   push_hooks(L, index);
   if (!lua_isnil(L, -1)) return;
@@ -205,7 +205,7 @@ struct switching {
   struct baton_process *from, *to;
 };
 
-/* The hooks of one process fail once, and are not called again. */
+/* Calls a switch hook. If it fails, the hooks of the process are removed. */
 static void call_switch_hook(lua_State *L, struct baton_process *process, int which) {
   if (process == NULL || !process->has_switch_hooks) return;
   baton_lua_push_process(L, process);
@@ -286,7 +286,7 @@ static int process_on_exit(lua_State *L) {
   return 1;
 }
 
-/* Calls the hook with the handle of its process, the calling one. */
+/* Calls the exit hook of the calling process with its handle. */
 static int call_exit_hook(lua_State *L) {
   struct baton_process *process = baton_lua_here(L);
   if (!process->has_ended) luaL_error(L, "not a function to call");
@@ -303,8 +303,8 @@ static int call_exit_hook(lua_State *L) {
   return 0;
 }
 
-/* The body of the calling process has ended, however: calls its exit hook, if it has one. It holds
-   kills back as a `__close` method does. */
+/* Calls the exit hook after the body of the calling process has ended. The hook holds kills back,
+   as a `__close` method does. */
 void baton_lua_run_exit_hook(struct baton_process *process) {
   lua_State *L = process->L;
   struct baton_mark mark;

@@ -1,9 +1,9 @@
 /*
-** p:link and p:monitor: who is told of a process's end.
+** p:link and p:monitor: notifications of a process's end.
 **
-** The ending process itself prepares the messages while it can still allocate, and kills those that
-** are linked with it. It posts the messages in the step in which it gets its outcome: so whoever
-** receives one finds it dead, and nothing can fail or wait any more.
+** The ending process kills the processes linked with it, and prepares the messages while it can
+** still allocate. It posts the messages in the same step in which it gets its outcome. So a
+** receiver finds it dead, and nothing can fail or wait in between.
 */
 #include "process/process.h"
 #include "objects/objects.h"
@@ -11,13 +11,13 @@
 
 #include <stdlib.h>
 
-/* Key of the registry: a table from handles to what watches their processes, with weak keys: {
-   channels, processes }, two sets. */
+/* Key of the registry: a table with weak keys from handles to their watchers, which are two sets:
+   { channels, processes }. */
 static char watchers_key;
 
 enum { WATCH_CHANNELS = 1, WATCH_PROCESSES };
 
-/* Messages to be posted; of the ending process, and freed with the last post. */
+/* The messages of an ending process. Freed after they are posted. */
 struct baton_ending {
   size_t count;
   struct {
@@ -26,10 +26,10 @@ struct baton_ending {
 };
 
 /* {======================================================
-** Who watches
+** Watchers
 ** ======================================================= */
 
-/* Pushes the set of what watches the process whose handle is at `index`, or nil. */
+/* Pushes a set of watchers of the process whose handle is at `index`, or nil. */
 static void push_watchers(lua_State *L, int index, int which) {
   index = lua_absindex(L, index);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &watchers_key);
@@ -50,8 +50,8 @@ static void new_set(lua_State *L, int is_weak) {
   lua_setmetatable(L, -2);
 }
 
-/* Adds the value at `watcher` to what watches the process at `index`. A channel that nobody could
-   receive from is not kept. */
+/* Adds the value at `watcher` to the watchers of the process at `index`. The set of channels is
+   weak, so it keeps none alive. */
 static void add_watcher(lua_State *L, int index, int which, int watcher) {
   baton_lua_check_process(L, index)->is_watched = 1;
   push_watchers(L, index, which);
@@ -104,8 +104,8 @@ static int process_link(lua_State *L) {
 ** The end
 ** ======================================================= */
 
-/* Pushes what a channel receives: { process =, ended =, reason = }. The handle is at `process`, the
-   reason at `reason`. */
+/* Pushes the message for a channel: { process =, ended =, reason = }. The handle is at `process`,
+   the reason at `reason`. */
 static void push_message(lua_State *L, int process, int outcome, int reason) {
   static const char *const endings[] = {NULL, "returned", "failed", "killed"};
   lua_createtable(L, 0, 3);
@@ -117,7 +117,7 @@ static void push_message(lua_State *L, int process, int outcome, int reason) {
   lua_setfield(L, -2, "reason");
 }
 
-/* Puts a message into the table of values of the channel at the top of the stack; answers its
+/* Puts a message into the table of values of the channel at the top of the stack. Returns its
    token. */
 static uint32_t store_message(
     lua_State *L, struct channel *channel, int process, int outcome, int reason) {
@@ -133,7 +133,7 @@ static struct channel *to_channel(lua_State *L, int index) {
   return (struct channel *)baton_lua_test_handle(L, index, BATON_CHANNEL);
 }
 
-/* The messages about the process are prepared already: it is about to have its outcome. */
+/* Waits for the outcome of a process whose messages are already prepared. It comes soon. */
 static void await_end(lua_State *L, struct baton_process *caller, struct baton_process *process) {
   struct baton_wake wake;
   baton_lua_check_may_wait(L, caller);
@@ -167,8 +167,8 @@ static int process_monitor(lua_State *L) {
   return 1;
 }
 
-/* The process at 1 ends, with the reason at 2: prepares a message for each channel of the set on
-   the top. */
+/* Prepares a message for each channel of the set on the top. The process at 1 ends, for the reason
+   at 2. */
 static void prepare_messages(lua_State *L, struct baton_process *process, int outcome) {
   const int set = lua_gettop(L);
   size_t count = 0;
@@ -187,8 +187,8 @@ static void prepare_messages(lua_State *L, struct baton_process *process, int ou
   lua_settop(L, set);
 }
 
-/* Pushes the reason with which those are killed that are linked with the process at 1, which has
-   failed with the error at 2. */
+/* Pushes the reason for killing linked processes: the process at 1 has failed with the error at 2.
+   */
 static void push_reason_of_link(lua_State *L, struct baton_process *process) {
   baton_lua_push_title(L, process);
   lua_pushliteral(L, " failed: ");
@@ -199,7 +199,7 @@ static void push_reason_of_link(lua_State *L, struct baton_process *process) {
   lua_concat(L, 3);
 }
 
-/* Kills those of the set on the top, and takes the process out of theirs. */
+/* Kills the processes of the set on the top, and removes the ending process from their sets. */
 static void kill_linked(lua_State *L, struct baton_process *process, int outcome) {
   const int set = lua_gettop(L),
             is_bad =

@@ -11,10 +11,10 @@
 #include <string.h>
 
 /* {======================================================
-** What all functions of the module share
+** Helpers of the module's functions
 ** ======================================================= */
 
-/* As baton_lua_caller, for where it counts. */
+/* As baton_lua_caller, but inline for fast functions. */
 static inline struct baton_process *caller_of(lua_State *L) {
   struct baton_process *process = baton_lua_running(L);
   return l_likely(process != NULL && !process->vm->closing) ? process : baton_lua_caller(L);
@@ -245,7 +245,7 @@ static int handle_tostring(lua_State *L) {
 /* }====================================================== */
 
 /* {======================================================
-** Functions about the caller and all
+** Functions about the calling process and all processes
 ** ======================================================= */
 
 static int process_current(lua_State *L) {
@@ -275,7 +275,7 @@ static int sleep_until(lua_State *L, struct baton_process *caller, uint64_t unti
   return 1;
 }
 
-/* A time that has come already: others may go first. */
+/* Sleeps until a time that has passed: only yields. */
 static int no_sleep(lua_State *L) {
   process_yield(L);
   lua_pushboolean(L, 1);
@@ -358,7 +358,7 @@ int baton_lua_open_process(lua_State *L) {
   return 1;
 }
 
-/* What processes ask of this folder, whether or not the module is loaded. */
+/* Installs the hooks, whether or not the module is loaded. */
 void baton_lua_install_process(void) {
   baton_life_hooks = (struct baton_life_hooks){
       .run_exit_hook = baton_lua_run_exit_hook,

@@ -1,5 +1,5 @@
 /*
-** require "baton.process".
+** The public header of process/: the module "baton.process".
 */
 #ifndef BATON_PROCESS_H
 #define BATON_PROCESS_H
@@ -11,28 +11,29 @@
 ** ======================================================= */
 
 /* links.c */
-/* The process is about to have this outcome: kills those that are linked with it, and prepares the
-   messages to monitors. On its own stack, outside the VM. */
+/* Called just before the process gets this outcome. Kills the processes linked with it, and
+   prepares the messages for monitors. On its own stack, outside the VM. */
 void baton_lua_prepare_ending(struct baton_process *process, int outcome);
-/* It has its outcome: posts those messages. Inside the VM. */
+/* Called when the process gets its outcome: posts those messages. Inside the VM. */
 void baton_lua_post_ending(struct baton_process *process);
 
 /* module.c */
-/* Once, before there is a process. */
+/* Installs the life hooks. Called once, before there is a process. */
 void baton_lua_install_process(void);
 int baton_lua_open_process(lua_State *L);
 
 /* settings.c */
-/* What is told that the parameter max_threads may have changed. Inside the VM. */
+/* Installs a function that is called when the parameter max_threads may have changed. Inside the
+   VM. */
 void baton_lua_have_bound_told_to(void (*tell)(struct baton_vm *vm));
 
 /* control.c */
-/* Ends the process at `index`, as baton_lua_end_process does, when the program ends. */
+/* Ends the process at `index` at the end of the program; otherwise as baton_lua_end_process. */
 void baton_lua_end_at_last(lua_State *L, int index);
 int baton_lua_list(lua_State *L);
 
 /* hooks.c */
-/* The exit hook of the process, if it has one. In the process itself, outside the VM. */
+/* Calls the exit hook of the process, if it has one. In the process itself, outside the VM. */
 void baton_lua_run_exit_hook(struct baton_process *process);
 
 /* }====================================================== */
@@ -42,7 +43,7 @@ void baton_lua_run_exit_hook(struct baton_process *process);
 ** ======================================================= */
 
 /* hooks.c */
-/* What a program has hung into the scheduler. Inside the VM, while no process runs on this
+/* Call the program's scheduler and its switch hooks. Inside the VM, while no process runs on this
    thread. */
 uint64_t baton_lua_choose(struct baton_process *current, struct baton_process *suggested);
 void baton_lua_tell_switch(struct baton_process *from, struct baton_process *to);
@@ -60,15 +61,15 @@ void baton_lua_open_systemd(lua_State *L);
 void baton_lua_open_link_methods(lua_State *L);
 
 /* control.c */
-/* Kills `process` with the reason on the top of `L`, which is popped; the handle is at `handle`.
+/* Kills `process`, whose handle is at `handle`, with the reason on the top of `L`, and pops that.
    Outside the VM. */
 int baton_lua_kill_process(
     lua_State *L, struct baton_process *caller, struct baton_process *process, int handle);
-/* Does what process.spawn does with the arguments on the stack, and leaves the handle in their
-   place; gives way to nobody. */
+/* Does the same as process.spawn with the arguments on the stack, but does not switch. Leaves the
+   handle in place of the arguments. */
 struct baton_process *baton_lua_spawn(lua_State *L);
-/* Ends the process that is its argument, as by a kill with the second one (a string), unless it is
-   being killed already: then that goes on in peace. */
+/* Kills the process that is the first argument, with the second one (a string) as the reason. A
+   process that is being killed already is left alone. */
 int baton_lua_end_process(lua_State *L);
 
 /* settings.c */
@@ -88,12 +89,12 @@ void baton_lua_open_scope(lua_State *L);
 int baton_lua_bind(lua_State *L);
 int baton_lua_thread(lua_State *L);
 int baton_lua_threads(lua_State *L);
-/* Writes what is wrong with a thread's name, or nothing. */
+/* Writes what is wrong with a thread's name, or an empty text. */
 void baton_lua_check_thread_name(const char *name, size_t length, char *fault, size_t size);
 
 /* spawn_options.c */
-/* Reads the table at `index` into `options`, or raises; leaves the option "name" (nil or a string)
-   on the top. */
+/* Reads the table at `index` into `options`, or raises an error. Leaves the option "name" (nil or a
+   string) on the top. */
 void baton_lua_read_spawn_options(lua_State *L, int index, struct baton_spawn *options);
 
 /* }====================================================== */

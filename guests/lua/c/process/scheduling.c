@@ -1,5 +1,5 @@
 /*
-** The part of "baton.process" that says who runs: process.critical and process.yield_to.
+** process.critical and process.yield_to.
 */
 #include "seam/internals.h"
 #include "process/process.h"

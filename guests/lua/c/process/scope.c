@@ -1,6 +1,5 @@
-/* process.scope, process.timeout (lua/scope.lua) and process.supervise (lua/supervise.lua), which
-   are written in Lua: so they may be left, switched from and killed anywhere, like the functions
-   that call them. */
+/* process.scope, process.timeout (lua/scope.lua) and process.supervise (lua/supervise.lua). They
+   are written in Lua, so a process can be switched from and killed anywhere in them. */
 #include "process/process.h"
 #include "state/state.h"
 
@@ -16,9 +15,9 @@ static int is_set(lua_State *L, int scope, const char *field) {
 }
 
 /*
-** As process.spawn, for the scope that is upvalue 1: the process is among its children when it
-** first runs, or when a kill comes to the caller. Answers nothing if the scope takes nobody any
-** more.
+** As process.spawn, for the scope in upvalue 1. The process becomes a child of the scope before it
+** can run, and before a kill can reach the caller. Returns nothing if the scope takes no more
+** processes.
 */
 static int spawn_child(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L), *child = baton_lua_spawn(L);
@@ -45,14 +44,14 @@ static int spawner_of(lua_State *L) {
   return 1;
 }
 
-/* How a process has ended: "returned", "failed" or "killed"; nil of one that lives. */
+/* How a process has ended: "returned", "failed" or "killed". Pushes nil if it is alive. */
 static int ending_of(lua_State *L) {
   static const char *const endings[] = {NULL, "returned", "failed", "killed"};
   lua_pushstring(L, endings[baton_lua_check_process(L, 1)->outcome]);
   return 1;
 }
 
-/* Pushes a file of lua/, and the module's table, which is on the top of the stack. */
+/* Pushes a file of lua/ as a function, and then the module's table, which is on the top. */
 static void load(lua_State *L, const char *name, const char *chunk) {
   size_t size;
   const char *source = baton_rs_lua_source(name, &size);
@@ -60,7 +59,7 @@ static void load(lua_State *L, const char *name, const char *chunk) {
   lua_pushvalue(L, -2);
 }
 
-/* The module's table is on the top of the stack. */
+/* Adds the functions to the module's table on the top of the stack. */
 void baton_lua_open_scope(lua_State *L) {
   load(L, "scope", "=process.scope");
   lua_pushcfunction(L, is_killed);
