@@ -1,11 +1,12 @@
 /*
-** What os.execute runs commands with. As system(3), which has the whole program ignore SIGINT and
-** SIGQUIT meanwhile; here others run beside it, and signals are theirs too. Only while the process
-** that SIGINT is for runs a command itself, the signal is the command's alone, as in Lua.
+** Runs commands for os.execute. The C library's system(3) makes the whole program ignore SIGINT and
+** SIGQUIT meanwhile. Here other processes run beside the command, and need their signals. SIGINT is
+** for the command alone only if the process that would receive it is running the command, as in
+** Lua.
 **
-** If others could run meanwhile, the process waits in the poller for the command's end, and takes
-** no native thread (see reading.c). When the program ends, it waits no longer: the command goes
-** on by itself.
+** If others could run meanwhile, the process waits in the poller for the end of the command, and
+** takes no native thread (see reading.c). When the program ends, it stops waiting, and the command
+** continues.
 */
 #include "seam/internals.h"
 #include "io/io.h"
@@ -24,8 +25,8 @@ extern char **environ;
 
 void baton_lua_forget_command(void) { baton_lua_give_interrupts_to_command(0); }
 
-/* A handler of the program's for SIGCHLD is not to take the command's end from it: the signal is
-   held back on the thread then, which nobody else may run on. */
+/* Whether the program has a handler for SIGCHLD. The handler must not reap the command. So the
+   signal is blocked on this thread meanwhile, and no other process may run on it. */
 static int is_child_signal_handled(void) {
   struct sigaction action;
   return sigaction(SIGCHLD, NULL, &action) != 0 || (action.sa_flags & SA_SIGINFO) != 0 ||
@@ -33,9 +34,9 @@ static int is_child_signal_handled(void) {
 }
 
 /*
-** Returns when the command has ended, or when the system is to wait for it. A kill is held back
-** until the command has ended; an interrupt counts then, too. 0: the program ends, and nobody waits
-** for the command.
+** Waits for the end of the command in the poller. Returns 1 when the command has ended, or if
+** waitpid must wait for it. Returns 0 if the program ends and the command is left alone. Kills and
+** interrupts are held back until the command has ended.
 */
 static int await_end(pid_t pid) {
 #ifdef SYS_pidfd_open
@@ -69,8 +70,8 @@ static int await_end(pid_t pid) {
 #endif
 }
 
-/* By the thread that the process is on by then. With a status, errno is 0: luaL_execresult takes
-   any other for a failure of ours. */
+/* Reaps the command. Runs on the thread that the process is on now. With a status, errno is 0: any
+   other value means a failure to luaL_execresult. */
 static __attribute__((noinline)) int take_status(pid_t pid) {
   int status;
   while (waitpid(pid, &status, 0) < 0)
@@ -79,8 +80,8 @@ static __attribute__((noinline)) int take_status(pid_t pid) {
   return status;
 }
 
-/* A wait status, like system's: that of a shell which could not be run has the code 127. -1 with
-   errno: it could not be waited for. */
+/* Runs a command and returns its wait status, as system(3) does. 127 is the code of a shell that
+   could not be started. Returns -1 with errno if the command could not be waited for. */
 static int run(const char *command) {
   char *const arguments[] = {(char[]){"sh"}, (char[]){"-c"}, (char[]){"--"}, (char *)command, NULL};
   int status = 127 << 8;

@@ -1,8 +1,8 @@
 /*
-** One call per file at a time. liolib.c is compiled with a few API functions renamed to those here,
-** so that each of its functions tells which file it is about before it uses it. If that file is in
-** use by a call that others run beside, the caller waits; closing waits like every other use. print
-** writes in one piece, by the same rule.
+** One call per file at a time. In liolib.c, a few API functions are renamed to those of this file.
+** So each of its functions notes its file before it uses it. If another call, beside which others
+** run, uses the file, the caller waits. Closing a file waits, too. print writes in one piece, by
+** the same rule.
 */
 #include "io/io.h"
 #include "calls/calls.h"
@@ -24,8 +24,8 @@ static int is_metamethod(lua_State *L, int index, const char *name) {
   return is;
 }
 
-/* At the end of the program, nobody waits for a call that has not returned, but for those that
-   write to the standard streams. */
+/* Raises an error if a call that never returned uses the file, at the end of the program. Calls
+   that write to the standard streams are an exception. */
 static void refuse_if_left_behind(
     lua_State *L, const struct baton_process *process, const void *object) {
   if (object == stdout || object == stderr || !baton_lua_is_busy(process, object)) return;
@@ -33,12 +33,12 @@ static void refuse_if_left_behind(
 }
 
 /*
-** Waits until no other call is about `object`, and notes that the calling function is. Outside the
-** VM.
+** Waits until no other call uses `object`, and notes it as the object of the calling function.
+** Outside the VM.
 **
-** The monitor reads the note when it takes the VM from this call. So the note is made first, and
-** then it is asked whether the VM was taken: either the monitor sees the note, or the answer is
-** yes, and all is done again inside (runtime/core/tests/store_buffer.rs).
+** When the monitor retakes the VM from this call, it reads the note. So this function makes the
+** note first, and then reads whether the VM was retaken. Either the monitor sees the note, or this
+** function sees the retake and starts again inside the VM (runtime/core/tests/store_buffer.rs).
 */
 static void use(lua_State *L, void *object) {
   struct baton_process *process = baton_lua_here(L);
@@ -66,11 +66,11 @@ static void use(lua_State *L, void *object) {
 /* }====================================================== */
 
 /* {======================================================
-** What liolib.c calls
+** Functions that liolib.c calls
 ** ======================================================= */
 
-/* A file is known by its FILE, which print and io.write share; one that has none yet by its
-   userdata. */
+/* A file in use is known by its FILE, which print and io.write share. A file without one is known
+   by its userdata. */
 static void *object_of(luaL_Stream *stream) {
   return stream->closef != NULL && stream->f != NULL ? (void *)stream->f : (void *)stream;
 }
@@ -81,8 +81,8 @@ static int close_nothing(lua_State *L) {
 }
 
 /*
-** While the function waited, another process has closed the file that was open. What would have
-** closed it by itself has nothing to do any more, and __tostring says what the file is now.
+** Called if another process has closed the file while the function waited. __gc then does nothing,
+** __tostring continues, and all others raise an error.
 */
 static void meet_closed(lua_State *L, int index, luaL_Stream *stream) {
   if (is_metamethod(L, index, "__tostring")) return;
@@ -90,8 +90,8 @@ static void meet_closed(lua_State *L, int index, luaL_Stream *stream) {
   stream->closef = close_nothing;
 }
 
-/* Some functions look twice, and take the file for open after the second look if it was so at the
-   first. */
+/* Some functions check twice, and after the second check assume what the first one has found: so a
+   file that was closed in between is handled here. */
 void *baton_io_checkudata(lua_State *L, int index, const char *type_name) {
   luaL_Stream *stream = luaL_checkudata(L, index, type_name);
   const int was_open = stream->closef != NULL;
@@ -112,8 +112,8 @@ void *baton_io_newuserdata(lua_State *L, size_t size, int values) {
   return stream;
 }
 
-/* Before a child is started. A file in use would have to be waited for: its own call flushes it, or
-   has nothing to flush. */
+/* Flushes all files, before a child is started. It leaves files in use alone, as it would have to
+   wait: the calls that use them flush them, or have nothing to flush. */
 void baton_io_flush_all(void) {
   struct baton_process *process = baton_gate_process();
   if (process != NULL && process->vm->busy_count > 0) {
@@ -124,7 +124,7 @@ void baton_io_flush_all(void) {
   }
 }
 
-/* At the end of the program a call may still be about this file: then the file is left alone. */
+/* At the end of the program, a call may still use this file. Then the file is left alone. */
 int baton_io_fclose(FILE *file) {
   struct baton_process *process = baton_gate_process();
   if (process != NULL && process->vm->closing && baton_lua_is_busy(process, file)) return 0;
@@ -137,8 +137,7 @@ int baton_io_fclose(FILE *file) {
 ** print
 ** ======================================================= */
 
-/* Writes what was converted so far: strings 1..n of the table at `index`, with a newline if all of
-   it is there. */
+/* Writes the strings 1..n of the table at `index`, with a newline if `complete`. */
 static void write_line(lua_State *L, int index, int complete) {
   luaL_Buffer line;
   lua_Integer i, n = (lua_Integer)lua_rawlen(L, index);
@@ -160,8 +159,8 @@ static void write_line(lua_State *L, int index, int complete) {
   lua_pop(L, 1);
 }
 
-/* The closing value of a print with metamethods: after an error in one, what came before it is
-   written, as by stock print. */
+/* The __close method of a print with metamethods. After an error in a metamethod, writes what came
+   before, as stock print does. */
 static int write_partial(lua_State *L) {
   if (!lua_isnil(L, 2) && lua_rawlen(L, 1) > 0) write_line(L, 1, 0);
   return 0;
@@ -193,7 +192,7 @@ static int print_with_metamethods(lua_State *L, int n) {
   return 0;
 }
 
-/* print, in one piece: the whole line is made first and written at once. */
+/* print, in one piece: makes the whole line first and writes it at once. */
 static int print(lua_State *L) {
   int i, n = lua_gettop(L);
   luaL_Buffer line;

@@ -1,5 +1,6 @@
 /*
-** Files, commands and pipes: what liolib.c and loslib.c call in place of the C library.
+** The public header of io/: files, commands and pipes, for liolib.c and loslib.c in place of the C
+** library's functions.
 */
 #ifndef BATON_IO_H
 #define BATON_IO_H
@@ -14,7 +15,7 @@
 void baton_lua_open_io(lua_State *L);
 
 /* commands.c */
-/* In a fork's child: the command is the parent's. */
+/* Forgets the command in a fork's child, as it belongs to the parent. */
 void baton_lua_forget_command(void);
 
 /* }====================================================== */
@@ -27,8 +28,8 @@ void baton_lua_forget_command(void);
 void baton_io_flush_all(void);
 
 /* reading.c */
-/* An attempt of baton_rs_wait_ready: whether there is something to read from the descriptor that is
-   pointed to, or nothing will come any more. */
+/* An `attempt` for baton_rs_wait_ready. Returns whether the descriptor that `descriptor` points to
+   can be read without blocking, its end included. */
 int baton_lua_is_readable(void *descriptor, int which, unsigned ready);
 
 /* }====================================================== */

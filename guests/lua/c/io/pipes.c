@@ -1,5 +1,5 @@
 /*
-** io.popen: the children of daemons, for which nobody waits when the program ends.
+** io.popen, and the pipes of daemons. The end of the program does not wait for a daemon's child.
 */
 #include "io/io.h"
 
@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The pipes that daemons have opened. Nobody waits for such a child at the end. Guarded by the VM
-   lock. */
+/* A pipe that a daemon has opened. Guarded by the VM lock. */
 struct daemons_pipe {
   struct daemons_pipe *next;
   FILE *file;
@@ -29,7 +28,7 @@ FILE *baton_io_popen(lua_State *L, const char *command, const char *mode) {
   FILE *file;
   baton_io_flush_all();
   file = popen(command, mode);
-  if (pipe == NULL || file == NULL) { /* without memory it is waited for like any other */
+  if (pipe == NULL || file == NULL) { /* without memory for a record it is an ordinary pipe */
     const int error = errno;
     free(pipe);
     errno = error;
@@ -43,7 +42,7 @@ FILE *baton_io_popen(lua_State *L, const char *command, const char *mode) {
   return file;
 }
 
-/* Writes as much of what is buffered as the pipe takes at once. */
+/* Writes as much of the buffer as the pipe takes without blocking. */
 static void flush_without_waiting(FILE *file) {
   const int descriptor = fileno(file), flags = fcntl(descriptor, F_GETFL);
   if (flags >= 0 && fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0) fflush(file);

@@ -1,7 +1,7 @@
 /*
-** What liolib.c reads with. A process that would wait for a pipe, a terminal or a socket waits in
-** the poller if others could run meanwhile: it takes no native thread, and a kill ends the wait.
-** Nobody else uses the file while it waits (objects_in_use.c). Files on disk, and programs with one
+** Reading for liolib.c. If a read from a pipe, a terminal or a socket would block and others could
+** run meanwhile, the process waits in the poller. So it takes no native thread, and a kill ends the
+** wait. Meanwhile the file is in use (objects_in_use.c). Files on disk, and programs with one
 ** process, are read as in Lua.
 */
 #include "seam/internals.h"
@@ -23,15 +23,15 @@ int baton_lua_is_readable(void *descriptor, int which, unsigned ready) {
   do {
     found = poll(&asked, 1, 0);
   } while (found < 0 && errno == EINTR);
-  return found != 0; /* after a failure the read itself says what is wrong */
+  return found != 0; /* after a failure, the read itself reports the error */
 }
 
 static size_t count_buffered(const FILE *file) {
   return (size_t)(file->_IO_read_end - file->_IO_read_ptr);
 }
 
-/* Returns when there is something to read, or when the system is to wait for it; raises a kill.
-   What is set to be non-blocking does not wait. */
+/* Waits until there is something to read, or until the system must wait for it. Raises a kill. Does
+   not wait for a non-blocking descriptor. */
 static void await_input(FILE *file) {
   struct baton_process *process = baton_gate_process();
   struct baton_wake wake = {0, 0, 0};
@@ -52,13 +52,13 @@ static void await_input(FILE *file) {
       process->vm->executor, &watch, 1, BATON_NO_DEADLINE, baton_lua_is_readable, &descriptor);
   baton_lua_use_ends(&process->use);
   baton_leave(L);
-  if (why < 0) return; /* it cannot be waited for */
+  if (why < 0) return; /* it cannot wait for this descriptor */
   wake.reason = (uint32_t)why;
   baton_lua_after_wait(L, process, wake);
 }
 
-/* The next character of a file that is locked and has none in its buffer. The lock is a thread's:
-   the process may come back on another one. */
+/* Returns the next character of a locked file with an empty buffer. The lock belongs to a thread,
+   and the process may return on another one. */
 int baton_io_refill(FILE *file) {
   funlockfile(file);
   await_input(file);
@@ -71,7 +71,7 @@ int baton_io_getc(FILE *file) {
   return getc(file);
 }
 
-/* Whether the file is a pipe or a socket, whose data go by the buffer as well as through it. */
+/* Whether the file is a pipe or a socket, where a large read may bypass the buffer. */
 static int is_stream(FILE *file, int *is_on_disk) {
   struct stat status;
   const int is_known = fstat(fileno(file), &status) == 0;
@@ -79,8 +79,8 @@ static int is_stream(FILE *file, int *is_on_disk) {
   return is_known && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
 }
 
-/* What is there of a stream whose buffer is empty, straight into `data`, as fread does with much;
-   0: the buffer is to be asked. */
+/* Reads what a stream with an empty buffer has directly into `data`, as fread does for large reads.
+   Returns 0 if the buffer must be used. */
 static size_t read_past_buffer(FILE *file, void *data, size_t size) {
   ssize_t got;
   await_input(file);
@@ -92,7 +92,7 @@ static size_t read_past_buffer(FILE *file, void *data, size_t size) {
   return got > 0 ? (size_t)got : 0;
 }
 
-/* As fread, of bytes: it waits for each part of them. */
+/* As fread of bytes. Waits for each part of them. */
 size_t baton_io_fread(void *data, size_t size, size_t count, FILE *file) {
   const struct baton_process *process = baton_gate_process();
   int is_on_disk, passes_by;

@@ -1,6 +1,6 @@
 /*
-** Modules whose waits are made by processes are adapted when they are loaded
-** (lua/adapted_modules.lua says which, how and why).
+** Modules that are adapted when they are loaded, so that processes can wait in them
+** (lua/adapted_modules.lua lists them, with reasons).
 */
 #include "seam/internals.h"
 #include "modules/modules.h"
@@ -45,7 +45,7 @@ static int here(lua_State *L) {
   return 1;
 }
 
-/* hold_kills(f, ...). An error takes the mark off, too. */
+/* hold_kills(f, ...). An error ends the hold, too. */
 static int hold_kills(lua_State *L) {
   struct baton_process *process = baton_lua_caller(L);
   const int arguments = lua_gettop(L) - 1;

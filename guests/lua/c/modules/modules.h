@@ -1,5 +1,5 @@
 /*
-** require, and the modules that are adapted when they are loaded.
+** The public header of modules/: require, and the adapted modules.
 */
 #ifndef BATON_MODULES_H
 #define BATON_MODULES_H
@@ -24,8 +24,8 @@ void baton_lua_open_require(lua_State *L);
 ** ======================================================= */
 
 /* adapted.c */
-/* The value of a module that has just been loaded, but is not yet seen by others, is on the top of
-   the stack. */
+/* Adapts a module that was just loaded. Its value is on the top of the stack, and no other process
+   has seen it yet. */
 void baton_lua_adapt_module(lua_State *L, const char *name);
 
 /* }====================================================== */

@@ -1,11 +1,11 @@
 /*
-** Names of hosts are looked up by getaddrinfo, which may ask servers in ways of its own. No
-** descriptor tells when it is done, so a helper thread makes the call while the process waits. All
-** that the call reads and writes is in a task of its own: a killed process leaves that behind, and
-** whoever of the two is done last frees it.
+** Looks up names of hosts. getaddrinfo may query servers in its own way, and no descriptor reports
+** when it is done. So a helper thread makes the call while the process waits. All data of the call
+** are in a record of their own. A killed process leaves the record to the helper. The last user
+** frees it.
 **
-** At most MOST_HELPERS look-ups go on at a time, those of killed processes included; further ones
-** wait in a queue. A helper that finds none ends.
+** At most MOST_HELPERS look-ups are in progress, those of killed processes included. Others wait in
+** a queue. A helper that finds the queue empty ends.
 */
 #include "modules/modules.h"
 #include "modules/sockets.h"
@@ -23,8 +23,8 @@
 
 struct lookup {
   atomic_int references; /* of the process, and of the queue or a helper */
-  atomic_int is_done;    /* Release by the helper, Acquire by the process: what is below is there */
-  int done;              /* an eventfd that is readable once it is done */
+  atomic_int is_done;    /* Release by the helper, Acquire by the process: it covers the result */
+  int done;              /* an eventfd that becomes readable when the look-up is done */
   int result;
   struct lookup *next;
   char *host;
@@ -44,7 +44,7 @@ static void release(struct lookup *lookup) {
 ** ======================================================= */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct lookup *first, *last; /* these, and the number of helpers, are guarded by it */
+static struct lookup *first, *last; /* the mutex guards these and the number of helpers */
 static int helpers;
 
 static void *help(void *unused) {
@@ -54,7 +54,7 @@ static void *help(void *unused) {
     struct lookup *lookup = first;
     first = lookup->next;
     pthread_mutex_unlock(&mutex);
-    /* Relaxed: a hint that nobody wants it any more */
+    /* Relaxed: only a hint that no process waits for it any more */
     if (atomic_load_explicit(&lookup->references, memory_order_relaxed) > 1) {
       const uint64_t one = 1;
       lookup->result = getaddrinfo(lookup->host, NULL, &lookup->hints, &lookup->found);
@@ -70,7 +70,7 @@ static void *help(void *unused) {
   return NULL;
 }
 
-/* Answers 0 if there is no thread for it. */
+/* Returns 0 if there is no thread for it. */
 static int give_to_helper(struct lookup *lookup) {
   int is_given = 1;
   pthread_mutex_lock(&mutex);
@@ -113,7 +113,7 @@ static struct lookup *new_lookup(const char *host, int family) {
   return NULL;
 }
 
-/* Waits until it is done. Raises a kill; then the helper frees it. */
+/* Waits until the look-up is done. Raises a kill; then the helper frees the record. */
 static void await(lua_State *L, struct baton_process *process, struct lookup *lookup) {
   while (!atomic_load_explicit(&lookup->is_done, memory_order_acquire)) {
     struct baton_wake wake = {0, 0, 0};
@@ -150,7 +150,7 @@ int baton_lua_look_up_name(
   struct lookup *lookup = new_lookup(host, family);
   int result;
   if (lookup == NULL) return EAI_MEMORY;
-  /* Relaxed: nobody else has it yet */
+  /* Relaxed: no other thread has it yet */
   atomic_store_explicit(&lookup->references, 2, memory_order_relaxed);
   if (!give_to_helper(lookup)) {
     atomic_store_explicit(&lookup->references, 1, memory_order_relaxed); /* Relaxed: as before */

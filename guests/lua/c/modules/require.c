@@ -1,7 +1,7 @@
 /*
-** require: a module is loaded once, whoever asks. Others that ask meanwhile wait, and try for
-** themselves if it failed. Functions that open compiled modules run on a state that lives as long
-** as the VM, since many keep the state that they were opened with.
+** require: each module is loaded once. Other processes that require it meanwhile wait. If the load
+** fails, they load it themselves. A compiled module is opened on a Lua state that lives as long as
+** the VM, since many modules keep the state that they were opened with.
 */
 #include "seam/internals.h"
 #include "modules/modules.h"
@@ -14,26 +14,26 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A load that goes on: on the C stack of the require that does it, listed in its VM. Guarded by the
-   VM lock. */
+/* A load in progress: on the C stack of the require that does it, and listed in its VM. Guarded by
+   the VM lock. */
 struct baton_load {
   struct baton_load *next;
   struct baton_process *loader;
-  const char *name; /* of the string that is require's argument */
+  const char *name; /* points into the string that is require's argument */
 };
 
 /* {======================================================
 ** Compiled modules
 ** ======================================================= */
 
-/* Runs the opening function (upvalue 1) with its arguments on a new state that is never
+/* Calls the opening function (upvalue 1) with its arguments on a new state that is never
    collected. */
 static int open_on_permanent_state(lua_State *L) {
   int arguments = lua_gettop(L), status;
   lua_State *permanent = lua_newthread(L);
   baton_lua_keep_private(L, permanent);
   if (arguments > 0)
-    lua_pushvalue(L, 1); /* require passes the module's name: it stays here */
+    lua_pushvalue(L, 1); /* the module's name, from require: it stays here */
   else
     lua_pushnil(L);
   lua_pushvalue(L, lua_upvalueindex(1));
@@ -57,9 +57,9 @@ static int open_on_permanent_state(lua_State *L) {
 }
 
 /*
-** coroutine.running. A module calls back on its permanent state, which is no coroutine that could
-** yield: there, the calling process's own state stands for it, and it is said to be the main one,
-** as under `lua`.
+** coroutine.running. A module may call back on its permanent state. That state is not a coroutine
+** and cannot yield. There, the function returns the calling process's own state, and says that it
+** is the main one, as under `lua`.
 */
 static int running(lua_State *L) {
   struct baton_process *process = baton_lua_running(L);
@@ -78,7 +78,7 @@ static int running(lua_State *L) {
   return 2;
 }
 
-/* A loader. */
+/* The loader of the module "ffi". */
 static int require_ffi(lua_State *L) {
   lua_getglobal(L, "require");
   lua_pushliteral(L, "baton.ffi");
@@ -86,8 +86,8 @@ static int require_ffi(lua_State *L) {
   return 1;
 }
 
-/* A searcher of package.searchers (upvalue 1) whose loaders may be C functions of modules. If it is
-   the last one (upvalue 2), plain `ffi` is ours if nobody else has one. */
+/* Wraps a searcher of package.searchers (upvalue 1) whose loaders may be C functions of modules. The
+   last one (upvalue 2) finds our module for the name `ffi` if there is no other. */
 static int search(lua_State *L) {
   int results;
   const int may_be_ours =
@@ -116,9 +116,9 @@ static int search(lua_State *L) {
 ** ======================================================= */
 
 /*
-** Leaves the loader and its data on the top of the stack, or raises with what all searchers said.
-** Below them stay the searchers and the buffer, whose place is closed when the caller returns:
-** nothing may be moved there.
+** Leaves the loader and its data on the top of the stack, or raises an error with the messages of
+** all searchers. The table of searchers and the buffer stay below them until the caller returns.
+** They must not be moved: the buffer may be a to-be-closed slot.
 */
 static void find_loader(lua_State *L, const char *name) {
   luaL_Buffer said;
@@ -156,15 +156,15 @@ static void raise_cycle(
       lua_tostring(L, -2), name, lua_tostring(L, -1), loader->wanted, lua_tostring(L, -2));
 }
 
-/* The process that is loading the module, if another one is. */
+/* The other process that is loading the module, or NULL. */
 static struct baton_process *other_loader(struct baton_process *caller, const char *name) {
   const struct baton_load *load = caller->vm->loads;
   while (load != NULL && strcmp(load->name, name) != 0) load = load->next;
   return load != NULL && load->loader != caller ? load->loader : NULL;
 }
 
-/* Waits while another process loads the module. Returns whether it is loaded: the value is on the
-   top of the stack. */
+/* Waits while another process loads the module. Returns whether it is loaded; if so, its value is
+   on the top of the stack. */
 static int wait_while_loading(lua_State *L, struct baton_process *caller, const char *name) {
   for (;;) {
     struct baton_process *loader, *link;
@@ -177,7 +177,7 @@ static int wait_while_loading(lua_State *L, struct baton_process *caller, const 
     for (link = loader; link != NULL; link = link->waiting_for)
       if (link == caller) raise_cycle(L, caller, loader, name);
     baton_lua_check_may_wait(L, caller);
-    baton_lua_push_process(L, loader); /* lives as long as `waiting_for` names it */
+    baton_lua_push_process(L, loader); /* keeps it alive while `waiting_for` names it */
     caller->waiting_for = loader;
     caller->wanted = name;
     baton_enter(L);
@@ -189,7 +189,7 @@ static int wait_while_loading(lua_State *L, struct baton_process *caller, const 
   }
 }
 
-/* Stack: name, loaded modules. Leaves the module and its loader's data on the top. */
+/* Stack: name, table of loaded modules. Leaves the module and its loader's data on the top. */
 static void load_module(lua_State *L, const char *name) {
   find_loader(L, name);
   lua_rotate(L, -2, 1);
@@ -213,7 +213,7 @@ static void load_listed(lua_State *L, void *load) {
   load_module(L, ((struct baton_load *)load)->name);
 }
 
-/* Inside the VM: whoever waits for the module looks again. */
+/* Ends a load and wakes the processes that wait for it; they check again. Inside the VM. */
 static void end_load(struct baton_vm *vm, struct baton_load *load) {
   struct baton_load **link = &vm->loads;
   while (*link != load) link = &(*link)->next;
@@ -222,9 +222,9 @@ static void end_load(struct baton_vm *vm, struct baton_load *load) {
 }
 
 /*
-** A load that others can see. However it ends, they hear of it: a `<close>` would not do, since a
-** coroutine that an error ends does not run its own. Not lua_pcall, so that message handlers still
-** run where the error is raised.
+** Loads a module in the list of loads, where others see it. They are woken however the load ends. A
+** `<close>` variable could not do that: a coroutine that ends with an error does not close its
+** variables. lua_pcall could not, either: message handlers must run where the error is raised.
 */
 static void load_for_all(lua_State *L, struct baton_process *caller, const char *name) {
   struct baton_vm *vm = caller->vm;
@@ -241,7 +241,7 @@ static void load_for_all(lua_State *L, struct baton_process *caller, const char 
   baton_leave(L);
 }
 
-/* After a fork: the loads of the others will never end. */
+/* In a fork's child, the loads of the other processes never end: removes them. */
 void baton_lua_keep_loads_of(struct baton_process *survivor) {
   struct baton_load **link = &survivor->vm->loads;
   while (*link != NULL) {
@@ -281,7 +281,7 @@ void baton_lua_open_require(lua_State *L) {
   for (i = 1; i <= 4; i++) {
     if (i == 2) continue; /* its loaders are Lua functions */
     lua_rawgeti(L, -1, i);
-    /* it loads the library; what it reads and writes is the call's own, or behind the API */
+    /* it loads libraries; its data belong to the call, or are behind the API */
     if (i > 2) baton_lua_note_function(lua_tocfunction(L, -1));
     lua_pushboolean(L, i == 4);
     lua_pushcclosure(L, search, 2);

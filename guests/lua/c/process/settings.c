@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Is told that the parameter max_threads may have changed. Inside the VM. */
+/* Called when the parameter max_threads may have changed. Inside the VM. */
 static void (*bound_may_have_changed)(struct baton_vm *vm);
 
 void baton_lua_have_bound_told_to(void (*tell)(struct baton_vm *vm)) {
@@ -124,7 +124,7 @@ static int process_stats(lua_State *L) {
 static const luaL_Reg functions[] = {{"concurrent", baton_lua_concurrent},
     {"features", process_features}, {"stats", process_stats}, {NULL, NULL}};
 
-/* Adds them to the module's table on the top of the stack. */
+/* Adds the functions and `params` to the module's table on the top of the stack. */
 void baton_lua_open_settings(lua_State *L) {
   luaL_setfuncs(L, functions, 0);
   lua_newtable(L);

@@ -1,6 +1,6 @@
 /*
-** The options of process.spawn: a table whose every key is known and whose every value has its type
-** and range.
+** The options of process.spawn: a table. Each key must be known, and each value must have the right
+** type and range.
 */
 #include "seam/internals.h"
 #include "process/process.h"
@@ -10,7 +10,7 @@
 static const char *const option_names[] = {"name", "priority", "preemptible", "suspended", "daemon",
     "quiet", "thread", "stack_size", NULL};
 
-/* A mistyped option raises, rather than having no effect. */
+/* Raises an error for an unknown option. */
 static void check_option_names(lua_State *L, int index) {
   lua_pushnil(L);
   while (lua_next(L, index)) {

@@ -1,7 +1,7 @@
 /*
-** process.notify and process.listen_fds: what a service and its manager tell each other
-** (sd_notify(3), sd_listen_fds(3)). No library is needed for that: a datagram to the socket that
-** NOTIFY_SOCKET names, and descriptors from 3 that LISTEN_FDS counts.
+** process.notify and process.listen_fds: the protocol between a service and its manager
+** (sd_notify(3), sd_listen_fds(3)). It needs no library: notify sends a datagram to the socket in
+** NOTIFY_SOCKET, and listen_fds returns LISTEN_FDS descriptors, counted from 3.
 */
 #include "seam/internals.h"
 #include "process/process.h"
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #ifndef MSG_NOSIGNAL
-#define MSG_NOSIGNAL 0 /* where a datagram raises none */
+#define MSG_NOSIGNAL 0 /* on systems where a datagram raises no SIGPIPE */
 #endif
 
 #define FIRST_PASSED 3 /* SD_LISTEN_FDS_START */
@@ -31,7 +31,7 @@ struct datagram {
   int fault; /* errno; 0: it is sent */
 };
 
-/* Sends without waiting; answers whether that is done with, one way or the other. */
+/* Sends without waiting. Returns nonzero if it has succeeded or failed for good. */
 static int try_to_send(void *argument, int which, unsigned ready) {
   struct datagram *datagram = argument;
   ssize_t sent;
@@ -45,8 +45,8 @@ static int try_to_send(void *argument, int which, unsigned ready) {
   return datagram->fault != EAGAIN && datagram->fault != EWOULDBLOCK;
 }
 
-/* Answers the length of the address, 0: it is none of a Unix socket. A name that begins with '@' is
-   an abstract one. */
+/* Returns the length of the address, or 0 if it is not the address of a Unix socket. A name that
+   begins with '@' is abstract. */
 static socklen_t read_address(const char *name, struct sockaddr_un *address) {
   const size_t length = strlen(name);
   memset(address, 0, sizeof *address);
@@ -70,7 +70,7 @@ static int connect_to(const struct sockaddr_un *address, socklen_t length) {
   return -1;
 }
 
-/* Waits until the datagram is sent, or the deadline. Answers the reason for the wait's end. */
+/* Sends the datagram, and waits until it is sent or the deadline. Returns why the wait ended. */
 static int send_in_time(
     lua_State *L, struct baton_process *caller, struct datagram *datagram, baton_timeout timeout) {
   struct baton_watch watch;
@@ -123,7 +123,7 @@ static int process_notify(lua_State *L) {
   return luaL_fileresult(L, datagram.fault == 0, name);
 }
 
-/* The number that a variable of the environment has; -1: none. */
+/* The number in a variable of the environment; -1: none. */
 static long number_of(const char *variable) {
   const char *text = getenv(variable);
   char *end;
@@ -134,8 +134,8 @@ static long number_of(const char *variable) {
   return *end == '\0' && errno == 0 ? number : -1;
 }
 
-/* Pushes the name of the next descriptor, and goes on behind it. systemd calls those without a name
-   "unknown", too. */
+/* Pushes the name of the next descriptor, and moves `names` past it. A descriptor without a name is
+   "unknown", as in systemd. */
 static void push_name(lua_State *L, const char **names) {
   const size_t length = strcspn(*names, ":");
   if (length > 0)
@@ -156,7 +156,7 @@ static int process_listen_fds(lua_State *L) {
   for (i = 0; i < count; i++) {
     const int descriptor = FIRST_PASSED + (int)i, flags = fcntl(descriptor, F_GETFD);
     if (flags < 0) luaL_error(L, "LISTEN_FDS: descriptor %d is not open", descriptor);
-    fcntl(descriptor, F_SETFD, flags | FD_CLOEXEC); /* commands of the program do not get it */
+    fcntl(descriptor, F_SETFD, flags | FD_CLOEXEC); /* the program's commands do not inherit it */
     lua_createtable(L, 0, 2);
     lua_pushinteger(L, descriptor);
     lua_setfield(L, -2, "fd");

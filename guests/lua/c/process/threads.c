@@ -1,5 +1,5 @@
 /*
-** Native threads as a program sees them: p:bind, process.thread and process.threads.
+** Native threads in Lua: p:bind, process.thread and process.threads.
 */
 #include "seam/internals.h"
 #include "process/process.h"
@@ -35,7 +35,7 @@ int baton_lua_bind(lua_State *L) {
   luaL_checkany(L, 2);
   if (!lua_isnil(L, 2)) {
     size_t length;
-    luaL_checktype(L, 2, LUA_TSTRING); /* the number of a thread is no name */
+    luaL_checktype(L, 2, LUA_TSTRING); /* a thread's number is not a name */
     name = lua_tolstring(L, 2, &length);
     baton_lua_check_thread_name(name, length, message, sizeof message);
     luaL_argcheck(L, message[0] == '\0', 2, message);
@@ -67,7 +67,7 @@ int baton_lua_thread(lua_State *L) {
   return 1;
 }
 
-/* process.threads() -> how many native threads there are */
+/* process.threads() -> the number of native threads */
 int baton_lua_threads(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   int threads;

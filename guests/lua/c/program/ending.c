@@ -18,33 +18,32 @@
 #include <unistd.h>
 
 /* {======================================================
-** Killing those that are left
+** Killing the remaining processes
 ** ======================================================= */
 
-/* nanoseconds for killed processes that run: they unwind, and close what they have to close */
-/* the same for those that are out in a call, or cannot go on, since the last process ended */
+/* nanoseconds for killed processes that run: they unwind and run their closing methods */
+/* nanoseconds since the last process ended, for those in a call and those that cannot continue */
 #define CLOSING_BOUND 2000000000u
 #define CALL_BOUND 20000000u
 
-/* Whether the killed process does something that comes to an end, rather than wait for a call that
-   may last. */
+/* Whether the killed process runs, and so ends soon. If not, it waits for a call that may last. */
 static int runs(const struct baton_vm *vm, const struct baton_process *process) {
   int state;
-  if (process->awaits_command && process->holds == 1) return 0; /* else in a `<close>` */
+  if (process->awaits_command && process->holds == 1) return 0; /* with more it is in a `<close>` */
   if (process->holds > 0) return 1;
   if (process->retaken || process->pinned) return 0;
   state = baton_rs_state(vm->executor, process->kernel_id);
   return state == BATON_STATE_RUNNABLE || state == BATON_STATE_RUNNING;
 }
 
-/* The main process's record does not tell. Inside the VM. */
+/* Asks the scheduler, too, as the main process's record stays alive. Inside the VM. */
 static int is_dead(const struct baton_vm *vm, const struct baton_process *process) {
   return process->outcome != BATON_ALIVE ||
       baton_rs_state(vm->executor, process->kernel_id) == BATON_STATE_DEAD;
 }
 
-/* Waits until the process has ended, or is not to be waited for. `progress`: when the last one has
-   ended. */
+/* Waits until the process has ended, or its time is over. `progress` is the time when the last
+   process ended. */
 static void await_process(lua_State *L, struct baton_vm *vm, const struct baton_process *process,
     uint64_t until, uint64_t *progress) {
   int was_alive;
@@ -62,7 +61,7 @@ static void await_process(lua_State *L, struct baton_vm *vm, const struct baton_
   baton_leave(L);
 }
 
-/* Arguments: the processes. */
+/* kill_others(processes) */
 static int kill_others(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   struct baton_vm *vm = caller->vm;
@@ -77,7 +76,7 @@ static int kill_others(lua_State *L) {
     lua_settop(L, 1);
   }
   start = progress = baton_rs_now();
-  /* once more those that others have held up, and hold up no longer */
+  /* a second pass for processes that others have delayed, and no longer delay */
   for (pass = 0; pass < 2; pass++)
     for (i = 1; i <= count; i++) {
       lua_rawgeti(L, 1, i);
@@ -89,8 +88,8 @@ static int kill_others(lua_State *L) {
 }
 
 /*
-** Ends what there is beside the calling process: waits for the others if `wait`, then kills the
-** rest (daemons). Returns the status to exit with. May raise while it waits.
+** Waits for the other processes if `wait`, else kills those that are left (daemons). Returns the
+** exit status. May raise an error while it waits.
 */
 int baton_lua_finish(lua_State *L, int wait) {
   struct baton_process *caller = baton_lua_caller(L);
@@ -120,7 +119,7 @@ static const struct baton_vm *program;
 
 void baton_lua_end_with(const struct baton_vm *vm) { program = vm; }
 
-#define FLUSH_BOUND 10000000 /* nanoseconds for files other than the standard ones */
+#define FLUSH_BOUND 10000000 /* nanoseconds for other files than the standard ones */
 
 static sem_t flushed;
 
@@ -130,8 +129,8 @@ static void *flush_all(void *unused) {
   return unused;
 }
 
-/* Files of C code. A thread that was left behind may have one in use, for good: then nobody
-   waits. */
+/* Flushes the files of C code, with a time limit: an abandoned thread may have one in use for ever.
+   */
 static void flush_in_time(void) {
   struct timespec until;
   pthread_t thread;
@@ -145,10 +144,10 @@ static void flush_in_time(void) {
 }
 
 /*
-** The last of what exit() calls, but for the C library's own end: that asks for the locks of all
-** streams, or does without them and writes twice what another thread is about to write. So while
-** calls are out, this is the end. What was written to the standard streams is not lost: it goes out
-** as soon as it is taken.
+** The last function that exit() calls before the C library's own end. That end takes the locks of
+** all streams, or ignores them and writes twice what another thread is about to write. So if calls
+** are still out, this function ends the program itself. Output to the standard streams is not lost:
+** it is flushed here.
 */
 static void leave(int status, void *unused) {
   (void)unused;
@@ -156,7 +155,7 @@ static void leave(int status, void *unused) {
       getpid() != program->pid)
     return;
   fflush(stdout);
-  /* else somebody is in the middle of writing to it, and may be for ever */
+  /* otherwise another thread is in the middle of writing, perhaps for ever */
   if (ftrylockfile(stderr) == 0) {
     fflush(stderr);
     funlockfile(stderr);
@@ -165,7 +164,7 @@ static void leave(int status, void *unused) {
   _exit(status);
 }
 
-/* Registered first, called last. */
+/* Registered first, so called last. */
 __attribute__((constructor)) static void end_last(void) { on_exit(leave, NULL); }
 
 /* }====================================================== */

@@ -15,24 +15,24 @@
 #include <unistd.h>
 
 /*
-** Lua looks for a handler of last resort in the main state, whose own was on a C stack that is
-** gone. It finds this, which lies on no process's stack, so that the error goes to the base of the
-** process that raised it (see baton_lua_throw_target).
+** Replaces the main state's error handler, which was on a C stack that is gone. Lua looks for a
+** handler of last resort there. This one lies on no process's stack, so an error goes to the base
+** of the process that raised it (see baton_lua_throw_target).
 */
 static max_align_t no_handler[64];
 
-/* Nothing of the main process is to run when the state is closed. */
+/* Ensures that closing the state runs nothing of the main process. */
 static void abandon_main_state(lua_State *main) {
   main->errorJmp = (struct lua_longjmp *)no_handler;
   main->tbclist.p = main->stack.p;
   main->nCcalls = (main->nCcalls & ~(l_uint32)0xffff) | 1;
 }
 
-/* Inside the VM, at the first enter of the child. */
+/* Called inside the VM, when the child first enters. */
 void baton_lua_forked(void) {
   struct baton_process *survivor = baton_gate_process(), *process, *next;
   struct baton_vm *vm = survivor->vm;
-  if (survivor->retaken) { /* somebody else's bit was there meanwhile */
+  if (survivor->retaken) { /* its own collector bit was replaced by another process's */
     survivor->retaken = 0;
     vm->global->gcstp = cast_byte((vm->global->gcstp & ~GCSTPGC) | survivor->gc_stopped);
   }
@@ -51,7 +51,7 @@ void baton_lua_forked(void) {
   baton_lua_keep_loads_of(survivor);
   baton_ffi_forget_visits(vm);
   baton_ffi_forget_timed_calls(vm);
-  /* there has been nobody else yet, or the state is being closed */
+  /* there was no other process yet, or the state is being closed */
   if (vm->main_process == NULL) return;
   for (process = vm->main_process->next_live; process != NULL; process = next) {
     next = process->next_live;

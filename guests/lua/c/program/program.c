@@ -1,5 +1,5 @@
 /*
-** The program: Lua's state, the main process, its end.
+** The program: Lua's state, the main process, and its end.
 */
 #include "seam/internals.h"
 #include "program/program.h"
@@ -16,12 +16,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Says what the error on the top of the stack is, which is popped: the host's. Set once. */
+/* The host's function that reports the error on the top of the stack, and pops it. Set once. */
 static void (*report_error)(lua_State *L);
 
 static int exit_program(lua_State *L);
 
-/* What the program ends with; set by the main process. */
+/* The program's exit status, set by the main process. */
 static int exit_status = EXIT_FAILURE;
 
 /* {======================================================
@@ -63,7 +63,7 @@ void baton_lua_openlibs(lua_State *L) {
 
 int baton_lua_wait_for_rest(lua_State *L) { return baton_lua_finish(L, 1); }
 
-/* Whether the program does not end yet when the main process has nothing left to do. */
+/* Whether other processes keep the program alive when the main process is done. */
 int baton_lua_has_rest(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   struct baton_wake wake;
@@ -73,7 +73,7 @@ int baton_lua_has_rest(lua_State *L) {
   return baton_lua_after_wait(L, caller, wake) == BATON_TIMED_OUT;
 }
 
-/* Frees nothing. */
+/* An allocator that frees nothing. */
 static void *keep_memory(void *unused, void *block, size_t old_size, size_t size) {
   void *larger;
   (void)unused;
@@ -84,8 +84,8 @@ static void *keep_memory(void *unused, void *block, size_t old_size, size_t size
 }
 
 /*
-** Closes Lua's state. Nobody else runs any more. The record of the calling process lies in the
-** state: a copy takes its place.
+** Closes Lua's state, when no other process runs any more. The record of the calling process lies
+** in the state, so a copy replaces it.
 */
 static void close_state(struct baton_process *process) {
   static struct baton_process last;
@@ -101,20 +101,20 @@ static void close_state(struct baton_process *process) {
   vm->main_process = NULL;
   vm->heir = NULL;
   baton_gate_set_process(&last);
-  /* A function of C that has not returned may still write to memory of Lua's that it was passed. */
+  /* A C function that has not returned may still write to Lua's memory that it was given. */
   if (vm->outstanding > 0 || baton_ffi_is_calling(vm)) lua_setallocf(L, keep_memory, NULL);
   lua_close(L);
 }
 
-/* Whether the calling process, the main one, is being killed: then its errors are not to be
-   reported. */
+/* Whether the calling process, the main one, is being killed. If so, its errors are not reported.
+   */
 int baton_lua_main_was_killed(void) {
   struct baton_process *process = baton_gate_process();
   return process != NULL && process->killed > 0;
 }
 
-/* While it is on, the calling process, which has frames of the host on its stack, continues only on
-   the thread that it is on. */
+/* Sets whether the calling process stays on its thread, as it has frames of the host on its stack.
+   */
 void baton_lua_keep_thread(int on) {
   struct baton_process *process = baton_gate_process();
   if (process == NULL) return;
@@ -133,7 +133,7 @@ static int exit_program(lua_State *L) {
   if (lua_toboolean(L, 2)) {
     struct baton_process *process = baton_lua_here(L);
     if (process != NULL && process->vm->closing) {
-      lua_close(process->vm->main); /* in a finalizer: first the others, as in Lua */
+      lua_close(process->vm->main); /* in a finalizer: the other finalizers run first, as in Lua */
     } else if (process != NULL) {
       baton_lua_check_may_wait(L, process);
       process->vm->exiting = 1;
@@ -154,8 +154,7 @@ static int exit_program(lua_State *L) {
 ** The main process
 ** ======================================================= */
 
-/* Gives the main process its handle: from now on the record lies there. Arguments: the first
-   record. */
+/* Makes the main process's handle, and moves its record there. The argument is the first record. */
 static int open_vm(lua_State *L) {
   struct baton_process *first = lua_touserdata(L, 1), *process;
   struct baton_vm *vm = first->vm;
@@ -189,7 +188,7 @@ static int wait_for_rest(lua_State *L) {
   return 1;
 }
 
-/* The main process has been killed, and goes on only to wait for the others. */
+/* Notifies watchers that the main process was killed. It continues only to wait for the others. */
 static void tell_of_kill(struct baton_process *process) {
   lua_settop(process->L, 0);
   baton_lua_prepare_ending(process, BATON_WAS_KILLED);
@@ -199,7 +198,7 @@ static void tell_of_kill(struct baton_process *process) {
   baton_leave(process->L);
 }
 
-/* The main process was killed, which is no error: the others go on to their end. */
+/* Continues after a kill of the main process, which is no error: waits for the others. */
 static int end_after_kill(lua_State *L, struct baton_process *process) {
   int status = EXIT_FAILURE;
   baton_enter(L);
@@ -212,7 +211,7 @@ static int end_after_kill(lua_State *L, struct baton_process *process) {
   return status;
 }
 
-/* A state that lives as long as the VM; answers its address. */
+/* Makes a state that lives as long as the VM, and returns its address. */
 static int make_last_state(lua_State *L) {
   lua_State *last = lua_newthread(L);
   baton_lua_set_base_depth(last);
@@ -221,8 +220,8 @@ static int make_last_state(lua_State *L) {
   return 1;
 }
 
-/* Waits for the others, and ends those that are left, on a state of its own: the results on the
-   process's stay for whoever joins it. */
+/* Waits for the others, and ends those that are left. It uses a state of its own, as the process's
+   state has the results for its joiners. */
 static int end_others(struct baton_process *process) {
   struct baton_resumed resumed;
   int status = EXIT_FAILURE;
@@ -249,9 +248,9 @@ static int end_others(struct baton_process *process) {
 }
 
 /*
-** The body of the process that forked has returned in the child, where there is no main process: it
-** ends the program, when the others have ended. Returns 0 if another process is ending it. Outside
-** the VM at both ends.
+** Called in a fork's child without a main process, when the body of the process that forked has
+** returned. Ends the program when the others have ended. Returns 0 if another process is ending it.
+** Outside the VM before and after.
 */
 static int end_as_main(struct baton_process *process) {
   lua_State *L = process->L;
@@ -266,8 +265,8 @@ static int end_as_main(struct baton_process *process) {
   return 1;
 }
 
-/* Opens Lua and runs the body as a plain protected call at the base, as the standalone `lua` does.
-   Outside the VM at both ends. */
+/* Opens Lua and runs the body in a protected call at the base, as the standalone `lua` does.
+   Outside the VM before and after. */
 static int run_main(struct baton_process *first, lua_CFunction body, int argc, char **argv) {
   struct baton_vm *vm = first->vm;
   int status = EXIT_FAILURE;
@@ -316,14 +315,14 @@ static int run_main(struct baton_process *first, lua_CFunction body, int argc, c
   return status;
 }
 
-/* The life of a process on its own C stack. Inside the VM at both ends. */
+/* Runs a process on its own C stack. Inside the VM before and after. */
 void baton_lua_run(struct baton_process *process) {
   baton_rs_stack_bounds(process->vm->executor, process->kernel_id, &process->stack_guard,
       &process->stack_low, &process->stack_high);
   baton_gate_leave();
   if (process->body != NULL) {
     run_main(process, process->body, process->argc, process->argv);
-    (void)baton_gate_enter(); /* the state is closed: there is nothing to enter but the executor */
+    (void)baton_gate_enter(); /* the state is closed, so only the executor can be entered */
     return;
   }
   baton_lua_run_body(process);

@@ -36,7 +36,7 @@ void baton_lua_watch_signals(struct baton_vm *vm);
 
 /* ending.c */
 int baton_lua_finish(lua_State *L, int wait);
-/* The program's end is that of this VM. */
+/* Registers the VM that ends with the program. */
 void baton_lua_end_with(const struct baton_vm *vm);
 
 /* }====================================================== */

@@ -57,7 +57,7 @@ int baton_lua_report_wanted(void) {
   return wanted;
 }
 
-/* Inside the VM, at a safepoint of any process or in the executor's loop. */
+/* Called inside the VM, at a safepoint of any process or in the executor's loop. */
 void baton_lua_signalled(struct baton_vm *vm) {
   struct baton_process *target = baton_lua_whom_to_interrupt(vm);
   baton_lua_deliver_signals(vm);
