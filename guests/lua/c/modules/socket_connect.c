@@ -1,10 +1,10 @@
 /*
-** connect, of TCP sockets. Names are looked up by helper threads (name_lookups.c), then one address
-** after the other is tried.
+** connect of TCP sockets. Helper threads look names up (name_lookups.c). Then one address after the
+** other is tried.
 **
-** With a timeout of 0 LuaSocket tries one address alone, and stays with its family. So if a name
-** has addresses of several families, connections are made by a descriptor of ours, and the object
-** takes over the one that has come about.
+** With a timeout of 0, LuaSocket tries only one address, and the object keeps its family. So if a
+** name has addresses of several families, a descriptor of ours makes the connection, and the object
+** takes it over.
 */
 #include "seam/internals.h"
 #include "modules/modules.h"
@@ -27,7 +27,7 @@ static int family_of(const char *address) {
   return strchr(address, ':') != NULL ? AF_INET6 : AF_INET;
 }
 
-/* As LuaSocket says it. */
+/* The message for an error of getaddrinfo, as in LuaSocket. */
 static const char *look_up_error(int error) {
   switch (error) {
     case EAI_AGAIN: return "temporary failure in name resolution";
@@ -58,7 +58,7 @@ static int fail(lua_State *L, const char *why) {
 }
 
 /* {======================================================
-** One family: by the object itself
+** One family: the object connects
 ** ======================================================= */
 
 static int try_address(lua_State *L, struct baton_try *call, const char *address) {
@@ -73,7 +73,7 @@ static int try_address(lua_State *L, struct baton_try *call, const char *address
   return lua_gettop(L) - count;
 }
 
-/* The kernel is still at it. */
+/* Whether the results say that the system is still connecting. */
 static int goes_on(lua_State *L, int count) {
   return count >= 2 && lua_type(L, 1 - count) == LUA_TSTRING &&
       strcmp(lua_tostring(L, 1 - count), strerror(EALREADY)) == 0;
@@ -96,11 +96,11 @@ static int connect_to(lua_State *L, struct baton_try *call, const char *address)
 /* }====================================================== */
 
 /* {======================================================
-** Several families: by a descriptor of ours
+** Several families: a descriptor of ours connects
 ** ======================================================= */
 
-/* Begins a connection; answers the descriptor, or -1 with errno. `service` is a port's number or
-   name. */
+/* Begins to connect. Returns the descriptor, or -1 with errno. `service` is the number or the name
+   of a port. */
 static int begin_connection(const char *address, const char *service) {
   struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM}, *found;
   int descriptor;
@@ -126,7 +126,7 @@ static int error_of(int descriptor) {
   return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
-/* A descriptor that is closed when it goes out of sight, by an error too. */
+/* Closes a held descriptor. Called by its finalizer, too, after an error. */
 static void let_go(lua_State *L, int *held) {
   const struct baton_process *process = baton_lua_running(L);
   if (*held < 0) return;
@@ -156,8 +156,8 @@ static int *push_held(lua_State *L) {
   return descriptor;
 }
 
-/* Waits until the connection has come about, in the object's time. Answers 0, or an error as
-   connect has it. */
+/* Waits until the connection is made, within the object's timeout. Returns 0, or an error number as
+   from connect. */
 static int await_connection(lua_State *L, struct baton_try *call, int descriptor) {
   struct baton_socket *socket = call->socket;
   const int own = socket->descriptor;
@@ -170,8 +170,8 @@ static int await_connection(lua_State *L, struct baton_try *call, int descriptor
     if (error != 0) return error;
     size = sizeof peer;
     if (getpeername(descriptor, (struct sockaddr *)&peer, &size) == 0) return 0;
-    socket->descriptor = descriptor; /* nobody else has the object: it is not connected yet */
-    /* what there was before is asked for anew */
+    socket->descriptor = descriptor; /* no other process uses the object: it is not connected */
+    /* renews the registration, as earlier events are unknown */
     call->harvests = baton_rs_harvests(call->process->vm->executor) - 1;
     came = baton_socket_wait(L, call, BATON_WANTS_WRITE);
     socket->descriptor = own;
@@ -179,8 +179,8 @@ static int await_connection(lua_State *L, struct baton_try *call, int descriptor
   }
 }
 
-/* The object becomes a socket of that family, and takes the connection over. Answers the number of
-   results. */
+/* Makes the object a socket of the address's family, and gives it the connection. Returns the
+   number of results. */
 static int take_over(lua_State *L, struct baton_try *call, const char *address, int connection) {
   int descriptor, count;
   lua_getfield(L, 1, "bind");
@@ -194,7 +194,7 @@ static int take_over(lua_State *L, struct baton_try *call, const char *address, 
   descriptor = call->socket->descriptor;
   if (descriptor < 0 || dup3(connection, descriptor, O_CLOEXEC) < 0)
     return fail(L, strerror(descriptor < 0 ? EBADF : errno));
-  /* it is connected already: LuaSocket notes that it is a client */
+  /* it is connected already, but LuaSocket must note that it is a client */
   count = try_address(L, call, address);
   lua_pop(L, count);
   baton_socket_note_descriptor(L, call);
@@ -226,7 +226,7 @@ static int connect_to_families(lua_State *L, struct baton_try *call, int address
 
 /* }====================================================== */
 
-/* The family that the object is of already, or AF_UNSPEC. */
+/* The family of the object's socket, or AF_UNSPEC if it has none yet. */
 static int family_of_socket(const struct baton_socket *socket) {
   struct sockaddr_storage address;
   socklen_t size = sizeof address;

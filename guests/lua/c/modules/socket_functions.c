@@ -1,6 +1,6 @@
 /*
-** The functions of LuaSocket that wait, and which functions and methods are replaced when a module
-** is loaded (sockets.h).
+** The functions of LuaSocket that wait, and the tables of functions and methods that are replaced
+** when a module is loaded (sockets.h).
 */
 #include "seam/internals.h"
 #include "modules/modules.h"
@@ -34,7 +34,7 @@ static void add_watch(
   watches->all[watches->count++].wants = wants;
 }
 
-/* The descriptor of the object on the top of the stack, as LuaSocket asks for it; -1: none. */
+/* The descriptor of the object on the top of the stack, found as LuaSocket does; -1: none. */
 static int descriptor_of(lua_State *L) {
   const struct baton_socket *socket = baton_socket_at(L, -1);
   int descriptor = -1;
@@ -61,7 +61,7 @@ static void watch_objects(
   lua_pop(L, 1);
 }
 
-/* The results of a select without a timeout are on the top: whether nothing is ready. */
+/* Whether nothing is ready, by the results of a select with timeout 0, which are on the top. */
 static int is_nothing_ready(lua_State *L, int count) {
   return count == 3 && lua_type(L, -1) == LUA_TSTRING &&
       strcmp(lua_tostring(L, -1), "timeout") == 0;
@@ -129,8 +129,8 @@ static int socket_sleep(lua_State *L) {
   return 0;
 }
 
-/* Calls a method of the object at index 6 with values of the stack. Answers whether it succeeded;
-   else its results are on the top. */
+/* Calls a method of the object at index 6 with values of the stack. Returns whether it succeeded.
+   If not, its results are on the top. */
 static int has_done(lua_State *L, const char *method, int first, int count) {
   int i;
   lua_getfield(L, 6, method);
@@ -149,7 +149,7 @@ static int give_up(lua_State *L) {
   return 2;
 }
 
-/* socket.connect(address, port [, local address [, local port [, family]]]): upvalue 3 is the
+/* socket.connect(address, port [, local address [, local port [, family]]]). Upvalue 3 is the
    module. */
 static int socket_connect(lua_State *L) {
   static const char *const families[] = {"unspec", "inet", "inet6", NULL};
@@ -200,8 +200,8 @@ static const struct replacement of_datagrams[] = {{"receive", baton_socket_accep
     {"close", baton_socket_close}, {"__gc", baton_socket_close},
     {"settimeout", baton_socket_settimeout}, {"gettimeout", baton_socket_gettimeout}, {NULL, NULL}};
 
-/* A full receiver cannot be waited for: a socket that is not connected is always said to be
-   writable. Connecting waits for nothing that can be polled for. */
+/* Sending to a full receiver does not wait: an unconnected socket always counts as writable.
+   connect does not wait, either: no event could be polled for. */
 static const struct replacement of_unix_streams[] = {{"receive", baton_socket_receive},
     {"send", baton_socket_send}, {"accept", baton_socket_accept}, {"connect", baton_socket_change},
     {"bind", baton_socket_change}, {"setfd", baton_socket_change}, {"close", baton_socket_close},
@@ -236,7 +236,7 @@ static const struct {
     {"ssl.core", {"SSL:Connection"}, of_connections, 0},
 };
 
-/* The function of that name in the methods at `methods`; NULL: there is none. */
+/* The function of that name in the methods at `methods`, or NULL. */
 static lua_CFunction method_named(lua_State *L, int methods, const char *name) {
   lua_CFunction function;
   lua_getfield(L, methods, name);
@@ -245,8 +245,8 @@ static lua_CFunction method_named(lua_State *L, int methods, const char *name) {
   return function;
 }
 
-/* Replaces the functions in the table at `table`. Equal ones stay equal: `made` is a table of those
-   that were replaced. */
+/* Replaces functions in the table at `table`. Equal functions stay equal: `made` maps the replaced
+   ones to ours. */
 static void replace(
     lua_State *L, int table, const struct replacement *replacements, int class, int made) {
   for (; replacements->name != NULL; replacements++) {
@@ -272,7 +272,8 @@ static void replace(
   }
 }
 
-/* Classes of one kind share their functions, and what is kept about these. */
+/* Adapts the classes of one kind. They share their functions and one `struct baton_socket_class`.
+   */
 static void adapt_classes(lua_State *L, size_t which) {
   struct baton_socket_class *class;
   int kept, made, i;
@@ -313,7 +314,7 @@ static void adapt_classes(lua_State *L, size_t which) {
   lua_settop(L, kept - 1);
 }
 
-/* A function of the module on the top of the stack. */
+/* Replaces a function of the module on the top of the stack. */
 static void replace_function(lua_State *L, const char *name, lua_CFunction function) {
   const int module = lua_gettop(L);
   lua_getfield(L, module, name);

@@ -1,5 +1,5 @@
 /*
-** The methods of sockets that wait in place of the module's (sockets.h).
+** The methods of sockets that wait, in place of the module's own (sockets.h).
 */
 #include "seam/internals.h"
 #include "modules/modules.h"
@@ -20,9 +20,8 @@ int baton_socket_call_through(lua_State *L) {
 ** ======================================================= */
 
 /*
-** What has been received so far lies on the stack in pieces, each at least twice as long as the
-** next one above it: so there are few, and few bytes are copied often. A further piece is on the
-** top.
+** Adds the piece on the top to the received pieces below it. Each piece is at least twice as long
+** as the next one above it. So there are few pieces, and few bytes are copied often.
 */
 static void add_piece(lua_State *L, int *pieces) {
   (*pieces)++;
@@ -38,26 +37,26 @@ static void add_piece(lua_State *L, int *pieces) {
 ** Receiving from streams
 ** ======================================================= */
 
-/* Bytes: what was there before the call, what has come, and what is wanted in all (0: not so
-   many). */
+/* The state of a receive. In bytes: data given by the caller as a prefix, data so far (`now`), and
+   data wanted in all (0: no number was given). */
 struct received {
   size_t before, now;
   lua_Number wanted;
   int until_closed;
-  int given;  /* arguments for the next attempt */
-  int pieces; /* on the stack above them */
+  int given;  /* the number of arguments for the next attempt */
+  int pieces; /* the number of pieces on the stack above them */
 };
 
 enum { RECEIVE_ARGUMENTS = 3 };
 
-/* Before the first piece: there are to be as many arguments as the method has. */
+/* Before the first piece: gives the call all arguments that the method has. */
 static void fill_arguments(lua_State *L, struct received *received) {
   for (; received->given < RECEIVE_ARGUMENTS; received->given++) {
     lua_pushnil(L);
     lua_insert(L, received->given + 1);
   }
   for (; received->given > RECEIVE_ARGUMENTS; received->given--) lua_remove(L, received->given);
-  /* there are fewer pieces than bits in a length; room for them, and copies */
+  /* there are fewer pieces than bits in a length; this is room for them and for copies */
   luaL_checkstack(L, 2 * 8 * (int)sizeof(size_t) + LUA_MINSTACK, NULL);
   if (lua_isnumber(L, 2)) {
     received->wanted = lua_tonumber(L, 2);
@@ -68,8 +67,8 @@ static void fill_arguments(lua_State *L, struct received *received) {
   if (lua_isstring(L, 3)) (void)lua_tolstring(L, 3, &received->before);
 }
 
-/* The results of an attempt that did not get all, nil, why, part, are on the top. Keeps the part as
-   a piece, and has the next attempt ask for the rest. */
+/* Keeps the part that an incomplete attempt returned (nil, why, part), and reduces what the next
+   attempt wants. The results are on the top. */
 static void keep_part(lua_State *L, struct received *received, int count) {
   const size_t length = count == 3 && lua_type(L, -1) == LUA_TSTRING ? lua_rawlen(L, -1) : 0;
   if (length == 0) {
@@ -82,20 +81,20 @@ static void keep_part(lua_State *L, struct received *received, int count) {
   received->now += length;
   add_piece(L, &received->pieces);
   lua_pushnil(L);
-  lua_replace(L, 3); /* it holds what was there before the call, which is in the first piece */
+  lua_replace(L, 3); /* the prefix is in the first piece now */
   if (received->wanted > 0) {
     lua_pushnumber(L, received->wanted - (lua_Number)received->now);
     lua_replace(L, 2);
   }
 }
 
-/* The end of the stream came after a part, and all up to there is wanted: that is no failure. */
+/* Whether the stream ended after all data until its end was wanted: this is a success. */
 static int has_all_until_closed(lua_State *L, const struct received *received, int first) {
   return received->until_closed && received->now > received->before &&
       strcmp(lua_tostring(L, first + 1), "closed") == 0;
 }
 
-/* The results of the last attempt, `count` values on the top, become those of the whole call. */
+/* Makes the results of the whole call from those of the last attempt, `count` values on the top. */
 static int finish_receiving(lua_State *L, const struct received *received, int count) {
   const int first = lua_gettop(L) - count + 1;
   const int has_failed = count == 3 && lua_isnil(L, first);
@@ -130,7 +129,7 @@ static int receive_on(lua_State *L, struct baton_try *call, int given, int count
   return finish_receiving(L, &received, count);
 }
 
-/* Waits until nobody else has a turn. */
+/* Waits until no other process has a turn for these ways. */
 static void await_turn(lua_State *L, struct baton_try *call, unsigned ways) {
   struct baton_turn turn;
   int way;
@@ -170,7 +169,7 @@ static int send_on(lua_State *L, struct baton_try *call, int count, unsigned wan
   struct baton_turn turn;
   baton_socket_take_turn(L, call, &turn, SENDS);
   for (;;) {
-    /* nil, why, the index of the last byte sent */
+    /* the results are nil, why, the index of the last byte sent */
     lua_pushnumber(L, lua_tonumber(L, -1) + 1);
     lua_replace(L, 3);
     lua_pop(L, count);
@@ -208,7 +207,7 @@ int baton_socket_send(lua_State *L) {
 /* }====================================================== */
 
 /* {======================================================
-** What is tried again as it is
+** Methods that are retried with the same arguments
 ** ======================================================= */
 
 static int try_again(lua_State *L, unsigned first_wants) {
@@ -236,12 +235,13 @@ static int try_again(lua_State *L, unsigned first_wants) {
   return count;
 }
 
-/* Each connection and each datagram is one piece: who is faster has it. */
+/* accept and receiving datagrams. They need no turn: each attempt gets a whole connection or
+   datagram. */
 int baton_socket_accept(lua_State *L) { return try_again(L, BATON_WANTS_READ); }
 
 int baton_socket_send_datagram(lua_State *L) { return try_again(L, BATON_WANTS_WRITE); }
 
-/* LuaSec looks into what closing has freed. */
+/* The result for a closed connection: LuaSec itself would read freed memory. */
 static int say_closed(lua_State *L) {
   lua_pushboolean(L, 0);
   lua_pushliteral(L, "closed");
@@ -300,7 +300,7 @@ int baton_socket_settimeout(lua_State *L) {
                                            : "";
   if (!has_number || strchr("brt", mode[0]) == NULL || mode[0] == '\0' ||
       baton_socket_of_call(L, &call) == NULL)
-    return baton_socket_call_through(L); /* which says what is wrong */
+    return baton_socket_call_through(L); /* the module's own function reports the error */
   *(mode[0] == 'b' ? &call.socket->block : &call.socket->total) = luaL_optnumber(L, 2, -1);
   lua_pushnumber(L, 1);
   return 1;

@@ -1,9 +1,9 @@
 /*
-** What is kept about sockets, and how their processes wait (sockets.h).
+** The records of sockets, and how processes wait for them (sockets.h).
 **
-** Turns: of several processes that receive from one socket, one does at a time, until it has what
-** it wants; sending likewise. A process takes a turn only when it has to wait. Who comes meanwhile
-** waits until the turn is given back.
+** Turns: if several processes receive from one socket, one does at a time, until it has what it
+** wants. Sending works likewise. A process takes a turn only when it must wait. Others that come
+** meanwhile wait until it gives the turn back.
 */
 #include "seam/internals.h"
 #include "modules/modules.h"
@@ -15,7 +15,7 @@
 static const char kind;
 
 /* {======================================================
-** What is kept
+** Records
 ** ======================================================= */
 
 static struct baton_socket *socket_of(const TValue *object) {
@@ -36,8 +36,8 @@ struct baton_socket *baton_socket_at(lua_State *L, int index) {
   return socket_of(s2v(index > 0 ? L->ci->func.p + index : L->top.p + index));
 }
 
-/* Calls a function of the module about the object, with a number and a mode if `mode` is not NULL.
-   Leaves `results` values. */
+/* Calls a function of the module with the object, and with a number and a mode if `mode` is not
+   NULL. Leaves `results` values. */
 static void call_about(
     lua_State *L, lua_CFunction function, lua_Number number, const char *mode, int results) {
   lua_pushcfunction(L, function);
@@ -63,7 +63,7 @@ static int native_descriptor(lua_State *L, const struct baton_socket_class *clas
   return descriptor;
 }
 
-/* An earlier registration of the number is of another file. */
+/* Notes a new descriptor. Removes an earlier registration of its number, for another file. */
 static void begin_descriptor(lua_State *L, struct baton_try *call, int descriptor) {
   call->socket->descriptor = descriptor;
   call->socket->is_drained = 0;
@@ -73,7 +73,8 @@ static void begin_descriptor(lua_State *L, struct baton_try *call, int descripto
   baton_leave(L);
 }
 
-/* The first method of an object. Its timeouts are read, and set to 0. */
+/* Makes the record at the first call of a method. Reads the object's timeouts, and sets them to 0.
+   */
 static struct baton_socket *begin_socket(lua_State *L, struct baton_try *call) {
   struct baton_socket *socket;
   lua_Number block = -1, total = -1;
@@ -92,7 +93,7 @@ static struct baton_socket *begin_socket(lua_State *L, struct baton_try *call) {
   return socket;
 }
 
-/* Of userdata of the module: others are refused by the method itself. */
+/* Whether the first argument is an object of the module. The method itself refuses others. */
 static int is_of_module(lua_State *L) {
   int is_known = 0;
   if (lua_type(L, 1) != LUA_TUSERDATA || !lua_getmetatable(L, 1)) return 0;
@@ -117,7 +118,7 @@ struct baton_socket *baton_socket_of_call(lua_State *L, struct baton_try *call) 
     if (!is_of_module(L)) return NULL;
     return begin_socket(L, call);
   }
-  if (l_unlikely(call->socket->is_native)) { /* a call with the program's own timeouts has failed */
+  if (l_unlikely(call->socket->is_native)) { /* a native call has ended with an error */
     set_native_timeouts(L, call->class, 0, -1);
     call->socket->is_native = 0;
   }
@@ -199,13 +200,14 @@ int baton_socket_would_wait(lua_State *L, int count, unsigned *wants) {
 ** Waiting
 ** ======================================================= */
 
-/* Seconds from a time on; NaN and what is too far away is for ever. */
+/* A deadline, in seconds from `time`. There is none for NaN or a time too far away. */
 static uint64_t after(uint64_t time, lua_Number seconds) {
   if (!(seconds >= 0 && seconds < 9.0e9)) return BATON_NO_DEADLINE;
   return time + (uint64_t)(seconds * 1e9);
 }
 
-/* As LuaSocket has it: with a total time `block` is for each wait, else for the whole call. */
+/* The deadline as in LuaSocket: with a total time, `block` counts for each wait, else for the call.
+   */
 static uint64_t deadline_of(struct baton_try *call) {
   const struct baton_socket *socket = call->socket;
   uint64_t now, each, all;
@@ -228,7 +230,7 @@ static int wait_until(lua_State *L, struct baton_try *call, unsigned wants, uint
   struct baton_wake wake = {0, 0, 0};
   int64_t news;
   int why;
-  if (call->socket->descriptor < 0) return 1; /* closed meanwhile: the method says so */
+  if (call->socket->descriptor < 0) return 1; /* closed meanwhile: the method will report it */
   baton_enter(L);
   news = baton_rs_descriptor_news(vm, watch.descriptor);
   why = baton_rs_await_ready(vm, &watch, 1, 1, call->harvests, deadline);
@@ -264,7 +266,7 @@ void baton_socket_wait_if_drained(lua_State *L, struct baton_try *call) {
   if (!call->class->is_plain || baton_socket_is_at_once(socket) || socket->descriptor < 0 ||
       baton_simulated)
     return;
-  /* first: what is taken out of the poller after the look at the news is asked for anew */
+  /* read first: an event that comes after the check below renews the registration */
   call->harvests = baton_rs_harvests(vm);
   baton_enter(L);
   is_drained = socket->news >= 0 &&
@@ -280,7 +282,7 @@ void baton_socket_wait_if_drained(lua_State *L, struct baton_try *call) {
 ** Turns
 ** ======================================================= */
 
-/* Of processes that a fork has ended nobody holds anything. */
+/* Whether another process has a turn. Processes that a fork has ended do not count. */
 static int is_taken(
     const struct baton_socket *socket, const struct baton_process *process, unsigned ways) {
   int way;
@@ -290,7 +292,7 @@ static int is_taken(
   return 0;
 }
 
-/* Inside the VM: also by an error. */
+/* Called at the end of a turn, also after an error. Inside the VM. */
 static void end_turn(struct baton_mark *mark) {
   struct baton_turn *turn = (struct baton_turn *)mark;
   int way;

@@ -1,5 +1,5 @@
 /*
-** Values of C as Lua holds them: how they are made, and what their types say of them.
+** Making cdata, and functions about their types.
 */
 #include "values/values.h"
 
@@ -30,12 +30,12 @@ static struct ffi_cdata *push_cdata(
   struct ffi_cdata *cdata = lua_newuserdatauv(L, sizeof *cdata + size, values);
   cdata->type = type;
   cdata->data = cdata + 1;
-  /* a new object, and the table is in the registry: no barrier */
+  /* no write barrier: the object is new, and the table is in the registry */
   uvalue(s2v(L->top.p - 1))->metatable = vm->plain;
   return cdata;
 }
 
-/* What an object needs beside its size, to be aligned: Lua's memory is aligned to 16. */
+/* Extra bytes for the alignment of an object. Lua's memory is aligned to 16. */
 static size_t spare_of(const struct ffi_type *type) { return type->align > 16 ? type->align : 0; }
 
 struct ffi_cdata *baton_ffi_push_new(
@@ -49,7 +49,7 @@ struct ffi_cdata *baton_ffi_push_new(
 
 int64_t baton_ffi_whole_size(lua_State *L, int index, const struct ffi_cdata *cdata) {
   const struct ffi_type *type = cdata->type;
-  /* below 1, if it is somebody else's */
+  /* less than 1 if the bytes belong to another object */
   int64_t made = (int64_t)(lua_rawlen(L, index) - sizeof *cdata) - (int64_t)spare_of(type);
   return type->kind == FFI_RECORD && (type->flags & (FFI_IS_VARIABLE | FFI_IS_FLEXIBLE)) &&
           made > type->size

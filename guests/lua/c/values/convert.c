@@ -1,5 +1,5 @@
 /*
-** Values of Lua as bytes of C, and back.
+** Converting Lua values to bytes of C, and back.
 */
 #include "values/values.h"
 
@@ -47,7 +47,7 @@ static double load_floating(const struct ffi_type *type, const void *from) {
 }
 
 static void store_integer(const struct ffi_type *type, void *to, int64_t value) {
-  memcpy(to, &value, (size_t)type->size); /* the low bytes: all our machines are little-endian */
+  memcpy(to, &value, (size_t)type->size); /* the low bytes: all our targets are little-endian */
 }
 
 static void store_floating(const struct ffi_type *type, void *to, double value) {
@@ -72,8 +72,7 @@ lua_Integer baton_ffi_check_integer(lua_State *L, struct ffi_vm *vm, int index) 
   return value;
 }
 
-/* As a C compiler for this machine does it where C defines it, and without trapping where it does
-   not. */
+/* Converts a float to an integer as in C. Where C does not define the result, it does not trap. */
 static int64_t integer_of(double value) {
   if (value >= -9223372036854775808.0 && value < 9223372036854775808.0) return (int64_t)value;
   if (value >= 9223372036854775808.0 && value < 18446744073709551616.0)
@@ -158,7 +157,7 @@ static l_noret cannot_convert(
   abort();
 }
 
-/* A number of Lua or C as an integer. */
+/* Converts a number of Lua or C to an integer. Returns 0 for other values. */
 static int as_integer(
     lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, int index, int64_t *value) {
   struct ffi_cdata *cdata;
@@ -221,7 +220,7 @@ int baton_ffi_is_alike(const struct ffi_type *a, const struct ffi_type *b) {
       baton_ffi_is_alike(a->element, b->element);
 }
 
-/* Whether a pointer to `from` may become one to `to` without a cast. */
+/* Whether a pointer to `from` converts to a pointer to `to` without a cast. */
 static int is_compatible(const struct ffi_type *from, const struct ffi_type *to) {
   if (baton_ffi_is_constant(from) && !baton_ffi_is_constant(to)) return 0;
   if (from->kind == FFI_VOID || to->kind == FFI_VOID) return 1;
@@ -235,7 +234,7 @@ static void *pointer_from_cdata(
   struct ffi_cdata *cdata = baton_ffi_test_cdata(L, vm, index);
   const struct ffi_type *from = cdata->type, *pointee;
   void *address = cdata->data;
-  if (type->flags & FFI_IS_REFERENCE) { /* to the object itself */
+  if (type->flags & FFI_IS_REFERENCE) { /* the address of the object itself */
     if (is_compatible(from, type->element)) return address;
     if (how == FFI_CAST && from->kind != FFI_POINTER) return address;
   }
@@ -251,7 +250,7 @@ static void *pointer_from_cdata(
       /* FALLTHROUGH */
     default: cannot_convert(L, vm, type, index, how);
   }
-  /* An array of arrays is the address of its first element too. */
+  /* An array of arrays is the address of its first element, too. */
   if (how != FFI_CAST && !is_compatible(pointee, type->element))
     cannot_convert(L, vm, type, index, how);
   return address;
@@ -356,7 +355,7 @@ void baton_ffi_store_field(
   if (!as_integer(L, vm, field->type, index, &value))
     cannot_convert(L, vm, field->type, index, FFI_ASSIGN);
   if (field->type->kind == FFI_BOOL) value = value != 0;
-  for (i = 0; i < field->width;) { /* byte by byte: it may lie across any boundary */
+  for (i = 0; i < field->width;) { /* byte by byte, as it may cross any boundary */
     unsigned bit = field->first + i, shift = bit % 8, count = 8 - shift;
     unsigned char mask;
     if (count > field->width - i) count = field->width - i;
@@ -389,7 +388,7 @@ static void initialize_array(lua_State *L, struct ffi_vm *vm, const struct ffi_t
   if (is_table) {
     int64_t shift = 1, given;
     if (element->kind != FFI_RECORD && element->kind != FFI_ARRAY) {
-      if (lua_rawgeti(L, first, 0) != LUA_TNIL) shift = 0; /* a table that begins at 0 */
+      if (lua_rawgeti(L, first, 0) != LUA_TNIL) shift = 0; /* the table begins at 0 */
       lua_pop(L, 1);
     }
     given = (int64_t)lua_rawlen(L, first) + 1 - shift;
@@ -406,17 +405,18 @@ static void initialize_array(lua_State *L, struct ffi_vm *vm, const struct ffi_t
     for (; i <= last - first; i++)
       baton_ffi_to_c(L, vm, element, to + i * each, first + (int)i, FFI_ASSIGN);
   }
-  if (i == 1) /* one value is that of all elements */
+  if (i == 1) /* a single value initializes all elements */
     for (; i < length; i++) memcpy(to + i * each, to, (size_t)each);
 }
 
-/* An array at the end of a structure whose length is said when an object is made. */
+/* Whether this is an array at the end of a structure whose length is given when an object is made.
+   */
 static int is_tail(const struct ffi_type *type) {
   return type->kind == FFI_ARRAY && ((type->flags & FFI_IS_VARIABLE) || type->length == -1);
 }
 
-/* By the value at the top. The last member of an object of `size` bytes may be longer than its type
-   says. */
+/* Initializes a member with the value at the top. The last member of an object of `size` bytes may
+   be longer than its type says. */
 static void initialize_member(
     lua_State *L, struct ffi_vm *vm, const struct ffi_field *field, char *record, int64_t size) {
   int value = lua_gettop(L);
@@ -471,7 +471,7 @@ static void initialize_record(lua_State *L, struct ffi_vm *vm, const struct ffi_
       lua_rawgeti(L, first, (lua_Integer)i + 1);
     else
       lua_pushvalue(L, first + (int)i);
-    if (is_tail(field.type) && lua_isnumber(L, -1)) { /* its elements may follow without braces */
+    if (is_tail(field.type) && lua_isnumber(L, -1)) { /* its elements may follow without a table */
       lua_pop(L, 1);
       if (!is_table) {
         baton_ffi_initialize(L, vm, field.type, to + field.offset, size - (int64_t)field.offset,
