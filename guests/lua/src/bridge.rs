@@ -1,8 +1,8 @@
-//! What the C half asks of the runtime: the functions of `c/runtime.h`.
+//! The functions of `c/runtime.h`, which the C half calls.
 //!
-//! All take the executor as a pointer that `program` handed to the C half, and are called inside
-//! the VM unless said otherwise there. None of them raises; Lua's errors are made by the callers.
-//! Those about synchronization objects and timers are in `objects`.
+//! Each takes the executor as a pointer, which `program` has given to the C half. They are called
+//! inside the VM, unless `c/runtime.h` says otherwise. None of them raises a Lua error: their
+//! callers do. The functions for synchronization objects and timers are in `objects`.
 
 use baton_core::sched::{
     ChannelId, Deadline, KillOutcome, Priority, ProcessId, ResumeOutcome, Scheduler, SpawnOptions,
@@ -73,7 +73,7 @@ fn misuse() -> CWake {
     }
 }
 
-/// A relative time of the C half: negative is for ever.
+/// A deadline from a duration of the C half. Negative means no deadline.
 fn deadline(timeout: i64) -> Deadline {
     Vm::deadline(u64::try_from(timeout).ok().map(Duration::from_nanos))
 }
@@ -98,7 +98,7 @@ pub(crate) unsafe fn write_message(buffer: *mut c_char, size: usize, message: &s
     }
 }
 
-/// Defines the functions that C calls; each gets the executor as `vm: &Vm`.
+/// Defines functions that C calls. Each has the executor as `vm: &Vm`.
 macro_rules! bridge {
     ($(
         $(#[$doc:meta])*
@@ -136,7 +136,7 @@ bridge! {
 
     fn baton_rs_yield_to(vm, pid: u64) {
         match process(pid) {
-            // Of one that has ended it is a yield.
+            // For a process that has ended, it is a yield.
             Some(pid) => _ = vm.yield_to(pid),
             None => vm.yield_now(),
         }
@@ -147,8 +147,8 @@ bridge! {
     }
 
     fn baton_rs_leave_critical(vm) {
-        // C leaves what it has entered. In a scheduler or a switch hook that is nothing: nobody is
-        // current there.
+            // C leaves only what it has entered. In a scheduler or a switch hook, no process is
+            // current, and nothing was entered.
         let is_wrong =
             vm.sched(|sched| sched.leave_critical().is_err() && sched.current().is_some());
         debug_assert!(!is_wrong, "a critical section is left that was not entered");
@@ -333,7 +333,7 @@ bridge! {
     }
 }
 
-/// Makes a process; 0 and a message when there cannot be another one.
+/// Makes a process. Returns 0 and writes a message if it cannot.
 ///
 /// # Safety
 /// `options` is readable, `message` writable for `size` bytes.
@@ -382,8 +382,8 @@ unsafe extern "C" fn baton_rs_spawn(
     }
 }
 
-/// Lowest and highest address of the C stack of a living process, and where the guard below it
-/// begins.
+/// Writes the lowest and the highest address of the C stack of a living process, and the lowest
+/// address of its guard.
 ///
 /// # Safety
 /// `guard`, `low` and `high` are writable.
@@ -427,22 +427,22 @@ unsafe extern "C" fn baton_rs_list(vm: &Vm, words: *mut usize, capacity: usize) 
     })
 }
 
-/// Whether the reserve of memory is there (again).
+/// Fills the reserve of memory. Returns 0 if it cannot.
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_rs_replenish() -> c_int {
     reserve::replenish().into()
 }
 
-/// Whether there is some reserve (again), so that others than the Rust half may have memory.
+/// Fills a part of the reserve, so that Lua may allocate. Returns 0 if it cannot.
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_rs_hold_least() -> c_int {
     reserve::hold_least().into()
 }
 
-/// The same for one more object or process, or one more value in a channel (0: none): of each table
-/// only the next place is needed. Inside the VM.
+/// Whether there is memory for one more object or process, and for one more value in a channel (0:
+/// no channel). Free places in tables count. Inside the VM.
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_rs_replenish_for_object(vm: &Vm, channel: u64) -> c_int {
@@ -453,7 +453,7 @@ extern "C" fn baton_rs_replenish_for_object(vm: &Vm, channel: u64) -> c_int {
     reserve::replenish_for(|| vm.sched(make_room)).into()
 }
 
-/// Whether so many bytes more could be had.
+/// Whether this many bytes can be allocated.
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_rs_has_room(size: usize) -> c_int {
@@ -467,7 +467,7 @@ extern "C" fn baton_rs_now() -> u64 {
     Instant::now().as_nanos()
 }
 
-/// What is written in Lua, by the name of its file.
+/// The text of a file of `lua/`, by its name without extension.
 ///
 /// # Safety
 /// `name` is a C string, `size` is writable.

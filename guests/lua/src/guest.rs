@@ -40,24 +40,24 @@ unsafe extern "C" {
 
 /// The guest of one VM.
 pub(crate) struct LuaGuest {
-    /// `struct baton_vm` of the C half; outlives the VM.
+    /// `struct baton_vm` of the C half. It outlives the VM.
     pub(crate) record: usize,
     pub(crate) vm: OnceLock<Weak<Vm>>,
-    /// The number of switches when no process could go on last.
+    /// The number of switches when the last deadlock was suspected.
     switches_at_look: AtomicU64,
-    /// How often nobody could go on since then.
+    /// How often one was suspected since then.
     looks: AtomicU32,
-    /// A report is being made. To read a process's state enters the VM, where the next request for
-    /// a report may be found: that one is answered by this report.
+    /// A report is being made. Reading a process's state enters the VM, which may find the next
+    /// request for a report. This report answers that request, too.
     is_reporting: AtomicBool,
 }
 
-/// How long nothing happens before the program's threads are counted; each time after twice as long
-/// as before.
+/// The time without a switch before the program's threads are counted. It doubles each time.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 const MOST_DOUBLINGS: u32 = 12;
 
-/// What `baton_ffi_may_wake` answers if there is a callback, and no call that can be given up.
+/// The result of `baton_ffi_may_wake` if only a callback may wake a process, and no call with a
+/// timeout.
 const MAY_CALL_BACK: c_int = 1;
 
 /// `BATON_TITLE` of the C half.
@@ -78,12 +78,13 @@ impl LuaGuest {
         }
     }
 
-    /// When to look again whether a thread that is none of ours may yet wake a process, by calling
-    /// back or by ending a call; `None` if none may.
+    /// How long to wait before checking again, while a thread outside of the VM may still wake a
+    /// process. `None` if no thread can.
     ///
-    /// As long as there is neither a callback nor such a call, that is certain. Else it takes
-    /// another thread: the program's threads are counted, once nothing has happened for a while, so
-    /// that who is called back often does not pay for it, and threads that were ending have ended.
+    /// Such a thread wakes a process by a callback or by the end of a call with a timeout. Without
+    /// callbacks and such calls, no thread can. Otherwise there must be a thread that is not the
+    /// VM's. So the program's threads are counted, but only after some time without a switch: a
+    /// program with many callbacks does not pay for it, and threads that are ending have ended.
     fn hopes(&self) -> Option<Duration> {
         let vm = self.vm()?;
         let record = pointer(self.record);
@@ -93,8 +94,8 @@ impl LuaGuest {
             return None;
         }
         let switches = vm.sched(|sched| sched.counters().switches);
-        // Relaxed (all): the owner's alone; the VM lock orders one owner's accesses before the next
-        // one's.
+        // Relaxed (all): only the owner uses them, and the VM lock orders one owner's accesses
+        // before the next owner's.
         if self.switches_at_look.swap(switches, Ordering::Relaxed) != switches {
             self.looks.store(0, Ordering::Relaxed);
             return Some(FIRST_LOOK);
@@ -111,8 +112,8 @@ impl LuaGuest {
         self.vm.get()?.upgrade()
     }
 
-    /// Says on standard error what every process is doing. Nobody waits until that is read, unless
-    /// it is the last thing that the program says. Inside the VM.
+    /// Writes on standard error what every process is doing. The program waits until it is read
+    /// only if it then ends. Inside the VM.
     fn report(&self, heading: &str, is_last: bool) {
         let Some(vm) = self.vm() else { return };
         // Relaxed: inside the VM, whose lock orders it.
@@ -128,7 +129,7 @@ impl LuaGuest {
             )
         };
         let lines: Vec<_> = processes.into_iter().map(describe).collect();
-        // Nobody else gets the VM while the C half reads the states.
+        // No other thread may get the VM while the C half reads the states.
         vm.set_retaking(false);
         vm.foreign(|| {
             if let Ok(heading) = CString::new(heading) {
@@ -141,9 +142,9 @@ impl LuaGuest {
                     continue;
                 };
                 let since = since.map_or(-1.0, |since| since.as_secs_f64());
-                // SAFETY: the user data is a live record (the list was taken from the scheduler
-                // inside the VM, and nobody has run since), and the function only reads the states
-                // of processes that wait or are outside.
+                // SAFETY: the user data is a live record: the list was taken from the scheduler
+                // inside the VM, and no process has run since. The function only reads states of
+                // processes that wait or are outside.
                 unsafe {
                     baton_lua_report_process(
                         pointer(*user_data),
@@ -153,7 +154,7 @@ impl LuaGuest {
                     )
                 };
             }
-            // SAFETY: it was begun above.
+            // SAFETY: the report was begun above.
             unsafe { baton_lua_end_report(is_last.into()) };
         });
         vm.set_retaking(true);
@@ -162,8 +163,8 @@ impl LuaGuest {
     }
 }
 
-/// How messages name a process: "process 7", or "process 7 'name'" with what a terminal would act
-/// on escaped.
+/// How messages name a process: "process 7", or "process 7 'name'". Characters that a terminal
+/// would act on are escaped.
 pub(crate) fn title(user_data: usize) -> String {
     let mut text: [c_char; TITLE] = [0; TITLE];
     // SAFETY: the user data is a live record; the text has room for the longest title, and is ended
@@ -178,15 +179,15 @@ impl Guest for LuaGuest {
         // VM.
         unsafe { baton_lua_run(pointer(user_data)) };
         if self.vm().is_some_and(|vm| vm.is_stopped()) {
-            // The main process has closed Lua's state. The program ends here, on whatever thread:
-            // home may be out in a call that never returns. SAFETY: no conditions.
+            // The main process has closed Lua's state, so the program ends here. It cannot wait for
+            // the home thread, which may be in a call that never returns. SAFETY: no conditions.
             std::process::exit(unsafe { baton_lua_exit_status() });
         }
     }
 
     fn switched(&self, from: Option<usize>, to: Option<usize>) {
-        // SAFETY: the words are records of live processes; the caller owns the VM and is on the
-        // thread that switches.
+        // SAFETY: both are records of live processes, or null. The caller owns the VM, and is on
+        // the thread that switches.
         unsafe { baton_lua_switched(pointer(from.unwrap_or(0)), pointer(to.unwrap_or(0))) }
     }
 
@@ -196,7 +197,7 @@ impl Guest for LuaGuest {
     }
 
     fn retake_policy(&self, user_data: usize) -> RetakePolicy {
-        // SAFETY: the process is outside, the VM was taken from it, and so its states are still.
+        // SAFETY: the process is outside and the VM was taken from it, so its states do not change.
         match unsafe { baton_lua_judge(pointer(user_data)) } {
             0 => RetakePolicy::Stay,
             policy => RetakePolicy::Retake {
@@ -216,25 +217,25 @@ impl Guest for LuaGuest {
     }
 
     fn warn_thread(&self, holder: usize, waiter: usize, is_bound: bool) {
-        // SAFETY: the words are records of living processes; nobody else can get the VM.
+        // SAFETY: both are records of living processes, and no other thread can get the VM.
         unsafe { baton_lua_warn_thread(pointer(holder), pointer(waiter), c_int::from(is_bound)) }
     }
 
     fn request_safepoint(&self, user_data: usize) {
-        // SAFETY: the record is that of a live process that is not running; the caller owns the VM.
+        // SAFETY: the record of a live process that is not running. The caller owns the VM.
         unsafe { baton_lua_request_safepoint(pointer(user_data)) }
     }
 
     fn scheduler_hook(&self, current: Option<usize>, suggested: usize) -> Option<ProcessId> {
-        // SAFETY: the words are records of living processes; inside the VM, and no process runs on
-        // this thread.
+        // SAFETY: both are records of living processes, or null. Inside the VM, and no process runs
+        // on this thread.
         ProcessId::from_bits(unsafe {
             baton_lua_choose(pointer(current.unwrap_or(0)), pointer(suggested))
         })
     }
 
     fn switch_hook(&self, from: Option<usize>, to: Option<usize>) {
-        // SAFETY: as for `choose`; the runtime names one of the two at least.
+        // SAFETY: as for `scheduler_hook`. At least one is not null.
         unsafe { baton_lua_tell_switch(pointer(from.unwrap_or(0)), pointer(to.unwrap_or(0))) }
     }
 
@@ -247,9 +248,9 @@ impl Guest for LuaGuest {
     }
 
     fn forked(&self, _word: usize) {
-        // SAFETY: a process has forked and is the calling one, so its record is that of this
-        // thread's gate (while the state is being closed, the scheduler's user_data is no longer
-        // one); inside the VM, and no other process runs any more.
+        // SAFETY: the calling process has forked, so this thread's gate has its record. (While the
+        // state is being closed, the scheduler's user data is not a record any more.) Inside the
+        // VM, and no other process runs.
         unsafe { baton_lua_forked() }
     }
 

@@ -1,15 +1,16 @@
 //! Lua 5.4 on the Baton runtime.
 //!
-//! Lua's sources are compiled unmodified with one force-included header (`c/seam/seam.h`). A Lua
-//! error is a longjmp and must not cross Rust frames, so every function that Lua calls is C (`c/`);
-//! it asks the runtime through the functions of `bridge`, which only return values.
+//! Lua's sources are compiled unmodified, with one header included before each file
+//! (`c/seam/seam.h`). A Lua error is a longjmp and must not cross Rust frames. So every function
+//! that Lua calls is in C (`c/`). The C half calls the runtime through the functions of `bridge`,
+//! which only return values.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `guest` | the [`Guest`](baton_core::guest::Guest) that Lua is to the runtime |
-//! | `bridge` | what the C half asks: processes, objects, timers |
-//! | `parameters`, `settings` | the same for parameters; for counters and features |
-//! | `ffi` | what `require "baton.ffi"` asks of `baton-ffi` |
+//! | `guest` | the [`Guest`](baton_core::guest::Guest) of the runtime |
+//! | `bridge` | functions for the C half: processes, objects, timers |
+//! | `parameters`, `settings` | functions for the C half: parameters; counters and features |
+//! | `ffi` | functions of `baton-ffi` for `require "baton.ffi"` |
 //! | `program` | a program: one VM with its main process |
 
 mod bridge;

@@ -1,4 +1,4 @@
-//! Parameters, by the names that Lua programs see.
+//! Parameters, by their names in Lua programs.
 
 use crate::bridge::write_message;
 use baton_core::parameters::{DurationParameter, Parameters};
@@ -10,27 +10,27 @@ use std::time::Duration;
 
 /// How a parameter is read and set.
 enum Access {
-    /// Seconds, between the bounds.
+    /// Seconds within the bounds.
     Seconds(fn(&Parameters) -> &DurationParameter, f64, f64),
     /// Seconds between the bounds, or zero, which has a meaning of its own.
     Period(fn(&Parameters) -> &DurationParameter, f64, f64),
-    /// A whole number, between the bounds.
+    /// A whole number within the bounds.
     Count(fn(&Parameters) -> usize, fn(&Parameters, usize), f64, f64),
-    /// A part of the whole, from 0 to 1.
+    /// A fraction from 0 to 1.
     Share(fn(&Parameters) -> f64, fn(&Parameters, f64)),
     /// On or off.
     Switch(fn(&Parameters) -> bool, fn(&Parameters, bool)),
-    /// One of two words: the second one if it is on.
+    /// One of two words. The second one means on.
     Choice(
         [&'static CStr; 2],
         fn(&Parameters) -> bool,
         fn(&Parameters, bool),
     ),
-    /// The policy of spinning.
+    /// The policy for spinning.
     Policy(fn(&Parameters) -> PolicyName, fn(&Parameters, PolicyName)),
 }
 
-/// What a parameter is, or shall be.
+/// The value of a parameter.
 enum Value<'a> {
     Number(f64),
     Whole(f64),
@@ -177,7 +177,7 @@ fn set(parameters: &Parameters, access: &Access, value: &Value<'_>) -> Result<()
     Ok(())
 }
 
-/// NaN is out of every range.
+/// Checks a value's range. NaN is out of every range.
 fn check(value: f64, low: f64, high: f64, unit: &str) -> Result<(), String> {
     if value >= low && value <= high {
         return Ok(());
@@ -220,8 +220,8 @@ const fn kind(access: &Access) -> &'static str {
     }
 }
 
-/// Reads a parameter: 0 unknown; a number, a whole number or a boolean in `value`, or a word in
-/// `text`.
+/// Reads a parameter and returns its kind. A number, a whole number or a boolean is in `value`, a
+/// word in `text`. Returns 0 for an unknown parameter.
 ///
 /// # Safety
 /// `name` is a C string, `value` and `text` are writable.
@@ -251,7 +251,7 @@ unsafe extern "C" fn baton_rs_parameter(
     kind
 }
 
-/// Sets a parameter to a word if `text` is not null, else to `value`: 1 done, 0 refused with a
+/// Sets a parameter to the word in `text`, or to `value` if `text` is null. Returns 1, or 0 and a
 /// message.
 ///
 /// # Safety
@@ -339,7 +339,7 @@ fn set_from_text(parameters: &Parameters, access: &Access, text: &str) -> Result
     }
 }
 
-/// Sets the parameters that the environment names; nonzero and a message if one of them is wrong.
+/// Sets parameters from the environment. Returns nonzero and writes a message if a value is wrong.
 ///
 /// # Safety
 /// `message` is writable for `size` bytes.

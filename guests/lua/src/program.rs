@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 /// A `lua_CFunction`.
 pub(crate) type LuaFunction = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
 
-/// Says what the error on the top of a `lua_State`'s stack is, and pops it.
+/// Reports the error on the top of a `lua_State`'s stack, and pops it.
 pub(crate) type ErrorReport = unsafe extern "C" fn(*mut c_void);
 
 unsafe extern "C" {
@@ -28,10 +28,10 @@ unsafe extern "C" {
     fn baton_lua_report_overflow(address: usize) -> c_int;
 }
 
-/// Stack of the main process: what a program's main thread usually has.
+/// The stack size of the main process: the usual one of a program's main thread.
 const MAIN_STACK: usize = 8 << 20;
 
-/// The VM of the program, which lives as long as that: the guest's record points at it.
+/// The VM of the program. It is never freed, since the guest's record points to it.
 static PROGRAM: OnceLock<Arc<Vm>> = OnceLock::new();
 
 extern "C" fn preempt() {
@@ -40,8 +40,8 @@ extern "C" fn preempt() {
 }
 
 extern "C" fn describe_overflow(address: usize) -> bool {
-    // SAFETY: it reads the calling thread's own words, and the record of the process that the
-    // thread carries.
+    // SAFETY: it reads the calling thread's own words, and the record of the process on this
+    // thread.
     unsafe { baton_lua_report_overflow(address) != 0 }
 }
 
@@ -50,9 +50,11 @@ fn fail(what: &str, error: &dyn std::fmt::Display) -> c_int {
     1
 }
 
-/// Runs the program whose main process calls `main(L)` with the integer `argc` and the light
-/// userdata `argv`, on a fresh Lua state, and returns the exit status: what `main` returned, or 1
-/// after an error, which `report` tells. With a seed to `simulate` by, the run is a simulated one.
+/// Runs a program. Its main process calls `main(L)` on a new Lua state, with the integer `argc` and
+/// the light userdata `argv`.
+///
+/// Returns the exit status: the result of `main`, or 1 after an error, which `report` reports. With
+/// a seed in `simulate`, the run is a simulated one.
 ///
 /// # Safety
 /// `argv` holds `argc` C strings and a null, valid until the program ends. `main` is a
@@ -117,12 +119,12 @@ pub unsafe fn run_program(
         }
         Err(error) => return fail("cannot make the main process", &error),
     }
-    // The main process ends the program by itself.
+    // The main process ends the program, so `run` does not return.
     vm.run();
     fail("cannot go on", &"the main process is gone")
 }
 
-/// Tells the C half's record which executor it belongs to.
+/// Sets the executor in the C half's record.
 ///
 /// # Safety
 /// `record` is a `struct baton_vm`, whose first member is the executor.

@@ -1,4 +1,4 @@
-//! Counters and features, by the names that Lua programs see.
+//! Counters and features, by their names in Lua programs.
 
 use baton_core::vm::Vm;
 use baton_sys::features::features;
@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 use std::time::Duration;
 
-/// What is told of a counter.
+/// The value of a counter.
 #[derive(Clone, Copy)]
 enum Count {
     Number(u64),
@@ -89,7 +89,7 @@ fn counters(vm: &Vm) -> Vec<(&'static CStr, Count)> {
     numbers.chain(times).collect()
 }
 
-/// Counters of what native threads do, which differ between two runs of one program.
+/// Counters of native threads. They differ between two runs of one program.
 const OF_THREADS: [&CStr; 4] = [
     c"threads",
     c"threads_started",
@@ -106,7 +106,7 @@ struct Counter {
     is_time: c_int,
 }
 
-/// Fills in the counters, as far as there is room; answers how many there are.
+/// Writes the counters, up to `room` of them. Returns how many there are.
 ///
 /// # Safety
 /// `places` is writable for `room` counters.
@@ -116,7 +116,7 @@ unsafe extern "C" fn baton_rs_counters(vm: &Vm, places: *mut Counter, room: usiz
     let counters = counters(vm);
     for (index, (name, count)) in counters.iter().take(room).enumerate() {
         let (value, is_time) = match *count {
-            // Which of two native threads was quicker is no part of a simulated run.
+            // Races between native threads are not a part of a simulated run.
             Count::Number(_) if vm.is_simulated() && OF_THREADS.contains(name) => (0, 0),
             Count::Number(number) => (number, 0),
             Count::Time(time) => (u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), 1),
@@ -148,7 +148,7 @@ fn named(text: &str) -> *const c_char {
     .as_ptr()
 }
 
-/// Feature `index`: a text, or a flag where `text` is set to null. Null after the last.
+/// Feature `index`: a text, or a flag if `text` becomes null. Returns null after the last one.
 ///
 /// # Safety
 /// `text` and `flag` are writable.

@@ -1,6 +1,6 @@
 /*
-** Functions of C as values: closures of one function of Lua's kind, each with what is known of the
-** function that it calls.
+** C functions as Lua values: closures of one Lua function, each with a record of the C function
+** that it calls.
 */
 #include "values/values.h"
 
@@ -45,7 +45,7 @@ const struct ffi_prepared *baton_ffi_prepare_for(lua_State *L, struct ffi_vm *vm
 
 void baton_ffi_set_skip(struct ffi_function *function, uint32_t skip) {
   function->ahead = skip;
-  /* Relaxed: a count that may be off by a few */
+  /* Relaxed: a count that may be wrong by a few */
   __atomic_store_n(&function->skip, skip, __ATOMIC_RELAXED);
 }
 
@@ -58,7 +58,7 @@ static enum ffi_code code_of(const struct ffi_type *type) {
     case FFI_VOID: return CODE_VOID;
     case FFI_BOOL: return CODE_BOOL;
     case FFI_INTEGER:
-      if (type->flags & FFI_IS_ENUM) return CODE_OTHER; /* names are allowed */
+      if (type->flags & FFI_IS_ENUM) return CODE_OTHER; /* an argument may be a name */
       if (type->size == 4) return type->is_signed ? CODE_INT32 : CODE_UINT32;
       if (type->size == 8) return type->is_signed ? CODE_INT64 : CODE_UINT64;
       return CODE_SMALL;

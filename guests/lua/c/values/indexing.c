@@ -1,15 +1,15 @@
 /*
-** Values of C as Lua holds them: indexing, calling, ending.
+** Indexing, calling and finalizing cdata.
 */
 #include "values/values.h"
 #include "calls/calls.h"
 
 #include <string.h>
 
-/* Registry: cdata -> what is called at its end. Its keys are weak. */
+/* Registry: cdata -> its finalizer. The keys are weak. */
 static const char finalizers_key = 'f';
-/* Registry: address -> the function of Lua for what is there, once it was called by a pointer. Its
-   values are weak. */
+/* Registry: address -> the Lua function for the C function there, once it was called through a
+   pointer. The values are weak. */
 static const char functions_key = 'a';
 
 /* {======================================================
@@ -22,7 +22,7 @@ static int is_function_pointer(const struct ffi_type *type) {
 
 static struct ffi_vm *vm_of(lua_State *L) { return lua_touserdata(L, lua_upvalueindex(1)); }
 
-/* Where a key leads in a cdata. */
+/* What a key selects in a cdata. */
 enum found { NOTHING, ELEMENT, MEMBER };
 
 static char *contents(lua_State *L, struct ffi_cdata *cdata) {
@@ -51,7 +51,7 @@ static enum found find_element(
   return ELEMENT;
 }
 
-/* Registry: the names of members that were looked up. */
+/* Registry: the names of cached members. */
 static const char members_key = 'm';
 
 static struct ffi_known_member *place_of_member(
@@ -60,8 +60,8 @@ static struct ffi_known_member *place_of_member(
   return &vm->members[mixed % FFI_KNOWN_MEMBERS];
 }
 
-/* The member of a structure that the short string at 2 names: as the types say, or as was found
-   before. */
+/* Finds the member of a structure with the name at 2, in the cache or from the Rust half. Only
+   short strings are cached. */
 static int look_up_member(
     lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, struct ffi_field *field) {
   const TValue *key = s2v(L->ci->func.p + 2);
@@ -69,7 +69,7 @@ static int look_up_member(
   size_t size;
   const char *name;
   int found;
-  if (l_likely(ttisshrstring(key))) { /* of which there is one for each text */
+  if (l_likely(ttisshrstring(key))) { /* there is only one short string for each text */
     known = place_of_member(vm, type, tsvalue(key));
     if (l_likely(known->type == type && known->name == tsvalue(key))) {
       *field = known->field;
@@ -134,8 +134,8 @@ static l_noret no_such_key(lua_State *L, const struct ffi_type *type) {
   abort();
 }
 
-/* The value of a metamethod `__index`, a function or something to index, at the top: replaced by
-   what it gives. */
+/* Applies a metamethod `__index`, which is at the top: a function or a value to index. Leaves the
+   result. */
 static int index_by(lua_State *L) {
   if (lua_isfunction(L, -1)) {
     lua_pushvalue(L, 1);
@@ -205,7 +205,7 @@ static int cdata_newindex(lua_State *L) {
 /* }====================================================== */
 
 /* {======================================================
-** Calling, ending
+** Calling and finalizing
 ** ======================================================= */
 
 /* Pushes the function of `type` at `address`. */
@@ -257,8 +257,8 @@ static int cdata_gc(lua_State *L) {
   return 0;
 }
 
-/* Every cdata has a __call; it does something for a pointer to a function, and where its type has
-   one. */
+/* Whether the value can be called. Every cdata has a __call, but it works only for function
+   pointers and for types with a metamethod __call. */
 static int is_callable(lua_State *L, struct ffi_vm *vm, int index) {
   struct ffi_cdata *cdata = baton_ffi_test_cdata(L, vm, index);
   int has_method;
@@ -291,8 +291,8 @@ int baton_ffi_gc(lua_State *L) {
 static const luaL_Reg methods[] = {
     {"__index", cdata_index}, {"__newindex", cdata_newindex}, {"__call", cdata_call}, {NULL, NULL}};
 
-/* The metatables are anchored in the registry, the one with __gc under the address of `vm`, the
-   other under that of its field. */
+/* Makes a metatable and keeps it in the registry: the one with __gc under the address of `vm`, the
+   other under the address of its field. */
 static void open_metatable(lua_State *L, struct ffi_vm *vm, void *key) {
   lua_newtable(L);
   lua_pushlightuserdata(L, vm);

@@ -10,7 +10,7 @@ static struct ffi_vm *vm_of(lua_State *L) { return lua_touserdata(L, lua_upvalue
 
 static const char *const events[] = {"__add", "__sub", "__mul", "__mod", "__pow", "__div", "__idiv",
     "__band", "__bor", "__bxor", "__shl", "__shr", "__unm", "__bnot"};
-/* The order above is that of Lua's operators. */
+/* They have the order of Lua's operators. */
 _Static_assert(
     LUA_OPADD == 0 && LUA_OPIDIV == 6 && LUA_OPBAND == 7 && LUA_OPUNM == 12 && LUA_OPBNOT == 13,
     "events by operator");
@@ -65,7 +65,7 @@ static struct operand read_operand(lua_State *L, struct ffi_vm *vm, int index) {
   return operand;
 }
 
-/* Calls the metamethod of an operand's own type, if there is one, for so many results. */
+/* Calls a metamethod of an operand's own type for this many results. Returns 0 if there is none. */
 static int try_own_for(lua_State *L, struct ffi_vm *vm, const char *event, int results) {
   int i;
   for (i = 1; i <= 2; i++) {
@@ -167,7 +167,7 @@ static int arithmetic(lua_State *L, int operator) {
       return 1;
     }
   }
-  /* As numbers of Lua. */
+  /* Otherwise both are Lua numbers. */
   if (a.kind == IS_SIGNED) lua_pushinteger(L, a.integer);
   else lua_pushnumber(L, a.floating);
   if (operator != LUA_OPUNM && operator != LUA_OPBNOT) {
@@ -186,7 +186,7 @@ static int cdata_arithmetic(lua_State *L) {
 ** Comparison
 ** ======================================================= */
 
-/* Negative, zero or positive; 2: not comparable (a NaN). */
+/* Compares two operands. Returns a negative number, 0 or 1; 2 if one is NaN or not comparable. */
 static int compare(lua_State *L, struct ffi_vm *vm, int *is_comparable) {
   struct operand a = read_operand(L, vm, 1), b = read_operand(L, vm, 2);
   *is_comparable = 1;
@@ -201,7 +201,7 @@ static int compare(lua_State *L, struct ffi_vm *vm, int *is_comparable) {
         : a.floating > b.floating  ? 1
         : a.floating == b.floating ? 0
                                    : 2;
-  /* One below zero is below every unsigned one. */
+  /* A negative number is less than every unsigned one. */
   if (a.kind == IS_SIGNED && b.kind == IS_UNSIGNED && a.integer < 0) return -1;
   if (a.kind == IS_UNSIGNED && b.kind == IS_SIGNED && b.integer < 0) return 1;
   if (a.kind == IS_UNSIGNED || b.kind == IS_UNSIGNED)
@@ -233,7 +233,8 @@ static int cdata_le(lua_State *L) { return order(L, "__le", 0); }
 
 /* }====================================================== */
 
-/* Only a type's own metamethod. Upvalue 2: its name. */
+/* Calls the metamethod of a type's own metatable, with the name in upvalue 2, or raises an error.
+   */
 static int cdata_own(lua_State *L) {
   const char *event = lua_tostring(L, lua_upvalueindex(2));
   int results = strcmp(event, "__pairs") == 0 ? 3 : 1;
@@ -260,7 +261,7 @@ static int cdata_tostring(lua_State *L) {
     lua_call(L, 1, 1);
     return 1;
   }
-  /* as Lua has it */
+  /* as luaL_tolstring does */
   if (baton_ffi_own_metamethod(L, cdata->type, "__name") && lua_type(L, -1) == LUA_TSTRING) {
     lua_pushfstring(L, "%s: %p", lua_tostring(L, -1), contents_of(cdata));
     return 1;

@@ -1,12 +1,12 @@
 /*
-** Types of C as values, and by their texts.
+** C types as Lua values, and from their texts.
 */
 #include "values/values.h"
 
 #include <string.h>
 
 static const char vm_key = 'v';     /* registry: the VM's ffi */
-static const char types_key = 't';  /* registry: text that defines nothing -> type */
+static const char types_key = 't';  /* registry: text without definitions -> type */
 static const char type_name[] = "baton.ffi.type*";
 
 struct type_value {
@@ -27,9 +27,9 @@ void baton_ffi_keep_vm(lua_State *L) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, &types_key);
 }
 
-/* Bytes that the types and names of one byte of text take at most. */
+/* The maximal size of the types and names that one byte of text declares, in bytes. */
 #define BYTES_OF_TEXT 256
-#define SHORT_TEXT 512 /* what the reserve suffices for */
+#define SHORT_TEXT 512 /* the reserve has enough memory for this much text */
 
 void baton_ffi_get_room(lua_State *L, size_t text) {
   if (text <= SHORT_TEXT) baton_lua_check_memory(L);
@@ -47,7 +47,7 @@ void baton_ffi_push_type(lua_State *L, struct ffi_vm *vm, const struct ffi_type 
   luaL_setmetatable(L, type_name);
 }
 
-/* What stands for `$`, in the arguments from `first` to `last`; pushes the memory of the list. */
+/* Reads the arguments from `first` to `last`, which replace `$`. Pushes the memory of the list. */
 static struct ffi_argument *read_arguments(
     lua_State *L, struct ffi_vm *vm, int first, int last, size_t *count) {
   int i;
@@ -67,8 +67,8 @@ static struct ffi_argument *read_arguments(
   return list;
 }
 
-/* Pushes what a text and its arguments from `first` on have in common with others that stand for
-   the same type. */
+/* Pushes a key for a text with its arguments from `first` on. Texts and arguments for the same type
+   have equal keys. */
 static void push_key(lua_State *L, struct ffi_vm *vm, int index, int first) {
   int last = lua_gettop(L), i;
   luaL_checkstack(L, last + 4, "too many arguments");
@@ -85,9 +85,9 @@ static void push_key(lua_State *L, struct ffi_vm *vm, int index, int first) {
 }
 
 /*
-** A text stands for one type, also if it defines a structure without a tag: so a loop makes no new
-** type in each turn. A tag or a constant is defined by the first text alone, and the next one is
-** told so.
+** Parses a text. Equal texts give the same type, even if they contain a structure without a tag. So
+** a loop does not make new types. Only the first text may define a tag or a constant; a second one
+** raises an error.
 */
 static const struct ffi_type *parse_type(
     lua_State *L, struct ffi_vm *vm, int index, int arguments) {
@@ -141,7 +141,7 @@ static const struct ffi_type *referred(const struct ffi_type *type) {
   return type->flags & FFI_IS_REFERENCE ? type->element : type;
 }
 
-/* With references as they are. */
+/* Here references stay references. */
 const struct ffi_type *baton_ffi_check_any_type(lua_State *L, struct ffi_vm *vm, int index) {
   const struct ffi_type *type;
   if (lua_type(L, index) == LUA_TSTRING) return parse_type(L, vm, index, 0);
@@ -165,7 +165,7 @@ int baton_ffi_cdef(lua_State *L) {
   baton_enter(L);
   done = baton_ffi_declare(vm->state, text, size, list, count, &message);
   baton_leave(L);
-  lua_newtable(L); /* a name that was predeclared may stand for another type now */
+  lua_newtable(L); /* a name that was only declared may now be another type */
   lua_rawsetp(L, LUA_REGISTRYINDEX, &types_key);
   if (!done) baton_ffi_raise(L, message);
   return 0;
@@ -191,7 +191,8 @@ int baton_ffi_typeof(lua_State *L) {
 ** Metatables of types
 ** ======================================================= */
 
-/* The next text that defined this type defines another one: its metatable is not for that. */
+/* Forgets texts for this type. If they are used again they make another type without its metatable.
+   */
 static void forget_texts(lua_State *L, const struct ffi_type *type) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &types_key);
   lua_pushnil(L);
@@ -235,7 +236,7 @@ static int type_eq(lua_State *L) {
   return 1;
 }
 
-/* What the type's own `__index` has: methods that need no object. */
+/* Looks in the type's own `__index`, for functions that need no object. */
 static int type_index(lua_State *L) {
   struct type_value *value = luaL_checkudata(L, 1, type_name);
   if (baton_ffi_own_metamethod(L, value->type, "__index") && lua_istable(L, -1)) {
