@@ -1,11 +1,11 @@
-//! Compiles Lua, unmodified, with the seam force-included, and the guest's own C files.
+//! Compiles Lua, unmodified but with the seam included before each file, and the guest's C files.
 
 #[path = "build/lua_source.rs"]
 mod lua_source;
 
 use std::path::{Path, PathBuf};
 
-/// Files of Lua of which the seam renames something, and the define that tells it which.
+/// Files of Lua in which the seam renames something, each with the define that names the file.
 const RENAMED: &[(&str, &str)] = &[
     ("lauxlib.c", "BATON_IN_LAUXLIB"),
     ("ldebug.c", "BATON_IN_LDEBUG"),
@@ -19,10 +19,10 @@ const RENAMED: &[(&str, &str)] = &[
     ("lstate.c", "BATON_IN_LSTATE"),
 ];
 
-/// Our file that holds a second copy of ldebug.c.
+/// Our file with a second copy of ldebug.c.
 const UNLOCKED: &str = "seam/called_name.c";
 
-/// What ldebug.c exports: renamed in the second copy.
+/// The names that ldebug.c exports. They are renamed in the second copy.
 const EXPORTED_BY_LDEBUG: &[&str] = &[
     "luaG_addinfo",
     "luaG_callerror",
@@ -160,7 +160,7 @@ fn archive(objects: &[PathBuf]) {
     build.compile("baton_lua_c");
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     println!("cargo::rustc-link-search=native={out}");
-    // Whole: compiled modules need API functions that nothing here refers to.
+    // Link all of it: compiled modules need API functions that nothing here uses.
     println!("cargo::rustc-link-lib=static:+whole-archive=baton_lua_c");
     println!("cargo::rustc-link-lib=dylib=m");
     println!("cargo::rustc-link-lib=dylib=dl");

@@ -1,11 +1,11 @@
-// Where Lua's sources are and how they are compiled: shared by the build scripts of the guest and
-// of the bench's stock host.
+// Finds Lua's sources, and has the flags for compiling them. Shared by the build scripts of the
+// guest and of the bench's stock host.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Flags for every file of Lua, the same for Baton's Lua and for the stock one that it is measured
-/// against.
+/// Flags for every file of Lua. They are the same for Baton's Lua and for the stock Lua that it is
+/// measured against.
 pub(crate) const LUA_FLAGS: &[&str] = &[
     "-O2",
     "-fno-common",
@@ -27,7 +27,7 @@ pub(crate) fn lua_source_directory() -> PathBuf {
         .expect("the crate lua-src holds Lua 5.4")
 }
 
-/// The directory of the crate `lua-src`, as cargo knows it.
+/// The directory of the crate `lua-src`, from cargo.
 fn directory_in_metadata() -> Result<PathBuf, String> {
     let text = cargo_metadata()?;
     text.split('"')
@@ -36,8 +36,8 @@ fn directory_in_metadata() -> Result<PathBuf, String> {
         .ok_or_else(|| "it is no dependency".to_owned())
 }
 
-/// The same, where cargo cannot be asked: this package is built by itself, with packages beside it
-/// that no registry has yet, or without a network. Cargo has unpacked all sources by then.
+/// The same where `cargo metadata` fails: if this package is built alone, with packages beside it
+/// that are in no registry yet, or without a network. Cargo has unpacked all sources by then.
 fn directory_in_registries() -> Option<PathBuf> {
     let own = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR")?);
     let cargo_home = std::env::var_os("CARGO_HOME")
@@ -68,9 +68,8 @@ fn name_of(path: &Path) -> String {
         .unwrap_or_default()
 }
 
-/// What `cargo metadata` says. A fresh machine has fetched only the crates that its own build
-/// needs, and metadata wants those of every platform and of the tests too: where they are missing,
-/// the second try fetches them.
+/// The output of `cargo metadata`. It needs the crates of all platforms and tests, but a fresh
+/// machine has fetched only those of its own build. So a second try fetches them.
 fn cargo_metadata() -> Result<String, String> {
     let cargo = std::env::var_os("CARGO").expect("cargo sets CARGO");
     let mut complaint = String::new();

@@ -1,37 +1,37 @@
--- Compiled modules whose waits are made by processes: for what cannot wait in C as it is.
+-- Adapted modules: compiled modules in which processes can wait.
 --
--- A module was written for programs with one thread. Where it notes something for the whole program
--- (which loop runs, whose handshake this is), a process that waits inside of it would keep all
--- others out, or be taken for another one. These modules can also be asked not to wait, and tell
--- what they would wait for: so the process waits, outside of the module, and calls again.
+-- Such a module was written for programs with one thread. Some of its state belongs to the whole
+-- program, such as the loop that runs or the handshake in progress. A process that waited inside of
+-- the module would block all others, or the module would confuse it with another one. But these
+-- modules can be called without waiting, and then report what they would wait for. So the process
+-- waits outside of the module, and calls it again.
 --
--- What C lends:
---   here()                               the running process; nil where there are none any more, as
---                                        the program ends
---   await(descriptor, timeout, writes)   waits until there is something to read, or room to write,
---                                        for so many seconds at most (nil: for ever). Returns
---                                        "ready" or "timeout"; nil at once where a process cannot
+-- Arguments, which are functions in C:
+--   here()                               the running process, or nil at the end of the program
+--   await(descriptor, timeout, writes)   waits until the descriptor can be read or written, for at
+--                                        most `timeout` seconds (nil: no limit). Returns "ready" or
+--                                        "timeout". Returns nil at once where a process cannot
 --                                        wait, such as in a critical section or a finalizer
---   hold_kills(f, ...)                   calls f, and puts a kill off until it has returned
---   shut_down(descriptor)                ends a connection in both directions: who waits for it
---                                        goes on
---   metatable_of(name)                   of the registry
+--   hold_kills(f, ...)                   calls f, and holds kills back until it has returned
+--   shut_down(descriptor)                ends a connection in both directions, and so wakes the
+--                                        processes that wait for it
+--   metatable_of(name)                   a metatable in the registry
 local name, module, process, here, await, hold_kills, shut_down, metatable_of = ...
 
--- What one process at a time is inside of, callbacks included, as deep as it likes.
+-- Makes a turn: a recursive lock, which a process holds during a call, callbacks included.
 local function new_turn()
   local mutex = process.mutex()
   local lock, unlock = mutex.lock, mutex.unlock
-  -- processes that are, or are about to be: a finalizer may come in between
+  -- the processes that hold it or are about to: a finalizer may come in between
   local inside = setmetatable({}, { __mode = "k" })
-  local stays = setmetatable({}, { __mode = "k" }) -- by process: what ends its stay
+  local stays = setmetatable({}, { __mode = "k" }) -- by process: the value that ends its turn
   local Stay = { __close = function(stay)
-    pcall(unlock, mutex) -- if it had come to that
+    pcall(unlock, mutex) -- if it was locked
     inside[stay.process] = nil
   end }
   local turn = {}
 
-  -- Nobody else is inside, or ever will be.
+  -- Whether the calling process holds the turn, or no other process ever will.
   function turn.is_mine()
     local me = here()
     return me == nil or inside[me] ~= nil
@@ -43,7 +43,7 @@ local function new_turn()
     return stays[me]
   end
 
-  -- Calls f. Returns `otherwise` if the turn has not come in time (nil: there is no limit).
+  -- Calls f with the turn. Returns `otherwise` if the timeout is over first (nil: no limit).
   function turn.take_within(timeout, otherwise, f, ...)
     local me = here()
     if me == nil or inside[me] then return f(...) end
@@ -57,7 +57,7 @@ local function new_turn()
   return turn
 end
 
--- Of two timeouts in seconds; nil is for ever.
+-- The shorter of two timeouts in seconds; nil means no limit.
 local function shorter(a, b)
   if a and b then return math.min(a, b) end
   return a or b
@@ -77,7 +77,7 @@ function adapt._cqueues(core)
     return table.unpack(nobody, 1, nobody.n)
   end
 
-  local waits = setmetatable({}, { __mode = "k" }) -- for controllers: one process at a time
+  local waits = setmetatable({}, { __mode = "k" }) -- by controller: a turn for its wait
   local step
 
   local function wait_and_step(controller, timeout)
@@ -89,24 +89,24 @@ function adapt._cqueues(core)
 
   step = core.interpose("step", function(controller, timeout)
     local limit = timeout
-    if limit ~= limit then limit = nil end -- not a number is for ever, too
+    if limit ~= limit then limit = nil end -- NaN means no limit, too
     local is_wrong = core.type(controller) ~= "controller"
       or limit ~= nil and type(limit) ~= "number"
     if turn.is_mine() or is_wrong then return turn.take(step, controller, timeout) end
     local wait = waits[controller] or new_turn()
-    waits[controller] = waits[controller] or wait -- others may have come meanwhile
+    waits[controller] = waits[controller] or wait -- another process may have set it meanwhile
     wait = waits[controller]
     if wait.is_mine() then return turn.take(step, controller, timeout) end
     return wait.take_within(limit, true, wait_and_step, controller, limit)
   end)
 end
 
--- Outside of a loop, cqueues waits by a controller of its own, which is one for the whole program:
--- here, for each wait.
+-- Outside of a loop, cqueues waits with one controller for the whole program. Here each wait has
+-- its own controller.
 function adapt.cqueues(core)
   if not (core.poll and core.new and core.running) then return end
   local poll = core.poll
-  local spare = {} -- controllers for which nobody waits
+  local spare = {} -- controllers without a wait
 
   local give_back = { __close = function(wait, failure)
     if failure == nil and wait.controller:empty() then
@@ -129,8 +129,8 @@ function adapt.cqueues(core)
   end
 end
 
--- The loop of libuv. A kill inside of a callback would be an error that nobody catches, for which
--- luv ends the program.
+-- The loop of libuv. A kill in a callback would be an error that nothing catches, and luv would end
+-- the program.
 function adapt.luv(uv)
   if not (uv.run and uv.stop and uv.backend_fd and uv.backend_timeout and uv.update_time) then
     return
@@ -138,7 +138,7 @@ function adapt.luv(uv)
   local turn, running = new_turn(), new_turn()
   local run, stop, loop_mode = uv.run, uv.stop, uv.loop_mode
   local stops, stops_seen = 0, 0
-  local asked -- the mode that the program has the loop run in
+  local asked -- the mode in which the program runs the loop
 
   local function run_as(mode)
     local before = asked
@@ -155,7 +155,7 @@ function adapt.luv(uv)
     return stop()
   end
 
-  -- After a run nothing is left of earlier stops.
+  -- A run uses up all earlier stops.
   local function run_here(mode)
     local is_alive = hold_kills(run, mode)
     local stops_now = stops

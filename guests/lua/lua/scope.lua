@@ -1,11 +1,11 @@
 -- process.scope([options,] f) and process.timeout(s, f, ...): processes that do not outlive the
--- call that they were spawned in.
+-- call that spawned them.
 local process, is_killed, end_process, spawner_of, ending_of, raise = ...
 
 local methods = {}
 local Scope = { __index = methods, __name = "scope" }
 
--- Nobody is added any more when this is called.
+-- Called when no child can be added any more.
 local function kill_all(scope)
   for child in pairs(scope.children) do
     if child ~= process.current() then end_process(child) end
@@ -21,8 +21,8 @@ local function join_all(scope)
   end
 end
 
--- The end of a child. The first failure counts, whatever its value, and ends the others; a kill is
--- none.
+-- The end of a child. The first failure counts, whatever its value is, and ends the other children.
+-- A kill is not a failure.
 local End = {}
 
 function End:__close(failure)
@@ -61,7 +61,7 @@ local function why_nobody_is_taken(scope)
   return scope.cancelled and "the scope was cancelled" or "a process of the scope has failed"
 end
 
--- The name of the scope's next process that has none of its own.
+-- A name for the scope's next process without a name of its own.
 local function next_name(scope)
   if not scope.name then return nil end
   return process.critical(function()
@@ -70,7 +70,7 @@ local function next_name(scope)
   end)
 end
 
--- As process.spawn. Nobody but the scope reports a failure.
+-- As process.spawn, but only the scope reports a failure.
 function methods:spawn(...)
   local options, f, first = {}, (...), 2
   if type(f) == "table" then options, f, first = f, (select(2, ...)), 3 end
@@ -84,8 +84,8 @@ function methods:spawn(...)
   return child
 end
 
--- Ends all processes of the scope: its call returns nil and the reason of the first cancel. A
--- process of the scope that calls this ends here.
+-- Ends all processes of the scope. The scope's call returns nil and the reason of the first cancel.
+-- If the caller is a process of the scope, it ends here.
 function methods:cancel(reason)
   if reason == nil then reason = "cancelled" end
   local is_first = process.critical(function()
@@ -101,8 +101,8 @@ function methods:cancel(reason)
   return true
 end
 
--- Raises what a process of the scope has failed with. A message handler's traceback goes on with
--- that of the process.
+-- Raises the error with which a process of the scope has failed. A message handler's traceback
+-- continues with the traceback of the process.
 local function raise_failure(failure)
   local from = failure.from
   local trace = from:traceback():gsub(
@@ -112,8 +112,8 @@ local function raise_failure(failure)
   raise(failure[1], trace)
 end
 
--- Without a failure nobody is left by now. What came first is raised: also instead of an error in
--- the function, which may have come of it.
+-- Without a failure, no child is left here. The first failure of a child is raised, even instead of
+-- an error in the function, as that may result from it.
 function Scope:__close()
   self.is_over = true
   kill_all(self)
@@ -127,7 +127,7 @@ local function make(options)
   return scope
 end
 
--- What the caller of a scope that was cancelled gets, else the function's results.
+-- The results of the scope's call: those of the function, or nil and a reason after a cancel.
 local function results_of(scope, ...)
   if scope.cancelled then return nil, scope.cancelled[1] end
   return ...
@@ -140,12 +140,12 @@ local function run(f)
   return results_of(scope, table.unpack(results, 1, results.n))
 end
 
--- Waits for the process until the deadline; answers whether it has ended.
+-- Waits for the process until the deadline. Returns whether it has ended.
 local function has_ended(child, deadline)
   return child:join(deadline and deadline - process.now()) ~= nil
 end
 
--- As join_all, with an end to it. A process that comes later is waited for as well.
+-- As join_all, but with a deadline. It also waits for processes that are spawned meanwhile.
 local function join_all_until(scope, deadline)
   local child = next(scope.children)
   while child do
@@ -162,14 +162,14 @@ local function deadline_of(timeout)
   return timeout and timeout < math.huge and process.now() + timeout or nil
 end
 
--- What the first process of a scope has come to, as the call's results.
+-- The results of the call, from the end of the scope's first process.
 local function outcome(scope, body, ended_well, ...)
-  -- a failure is raised when the scope is left
+  -- leaving the scope raises a failure
   if ended_well or ending_of(body) == "failed" then return results_of(scope, ...) end
   return results_of(scope, nil, ...)
 end
 
--- The function is a process of the scope, too, so that it can be ended.
+-- The function runs as a process of the scope, so that it can be ended, too.
 local function run_with(options, f)
   local scope <close> = make(options)
   local deadline = deadline_of(options.timeout)
@@ -213,10 +213,10 @@ function process.scope(options, f)
   return run(options)
 end
 
--- The child's results count when it has ended in time, or had ended when its kill came.
+-- The child's results count if it ended in time, or before its kill reached it.
 local function outcome_of_timeout(child, ended_well, ...)
   if ended_well then return true, ... end
-  if ending_of(child) == "failed" then return end -- raised when the scope is left
+  if ending_of(child) == "failed" then return end -- leaving the scope raises it
   return nil, ...
 end
 

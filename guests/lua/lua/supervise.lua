@@ -1,15 +1,15 @@
--- process.supervise(children, options): a process that starts others, and starts them again by
--- rules when they end.
+-- process.supervise(children, options): a supervisor process, which starts other processes and
+-- restarts them by rules when they end.
 --
--- The supervisor's process alone changes the state of its children. It waits in one channel, its
--- inbox: for the ends of its children, which monitors post there, and for commands (restart, stop,
--- add) of other processes.
+-- Only the supervisor's process changes the state of its children. It waits in one channel, its
+-- inbox, for two kinds of messages: ends of children, which monitors post, and commands (restart,
+-- stop, add) from other processes.
 local process, raise, end_process = ...
 
 local STOPPED = "stopped by its supervisor"
-local MOST_COMMANDS = 1 << 30 -- nobody waits to give one
+local MOST_COMMANDS = 1 << 30 -- so that sending a command never waits
 
--- What is behind the objects that programs see.
+-- Maps the objects that programs see to their states.
 local state_of = setmetatable({}, { __mode = "k" })
 
 -- Checking
@@ -91,7 +91,7 @@ end
 
 local check_children
 
--- A copy of a child's description, whole and right.
+-- Checks a child's description, and returns a complete copy.
 local function check_child(level, call, given, what)
   if type(given) ~= "table" then
     refuse(level + 1, 1, call, "%s: table expected, got %s", what, type(given))
@@ -148,7 +148,7 @@ local function body_of(child)
   return supervise_here, child
 end
 
--- Keeps count of those that run or wait to start again, and the set of the latter.
+-- Sets a child's state. Counts the children that run or wait for a restart, and lists the latter.
 local function set_state(state, child, new)
   local was_alive, is_alive =
     child.state == "running" or child.state == "waiting", new == "running" or new == "waiting"
@@ -165,7 +165,7 @@ local function insert(state, child)
   state.by_name[child.name] = child
 end
 
--- Takes a child that has ended out of the list, which is made anew when half of it are such.
+-- Drops a child that has ended. The list is rebuilt when half of it are dropped children.
 local function drop(state, child)
   child.state = "dropped"
   state.by_name[child.name] = nil
@@ -178,7 +178,7 @@ local function drop(state, child)
   state.children, state.dropped = kept, 0
 end
 
--- In one step: a kill must not leave a process that nobody knows.
+-- A critical section: a kill must not leave a process that the supervisor does not know.
 local function start(state, child)
   process.critical(function()
     child.supervisor, child.reason = nil, nil
@@ -196,12 +196,12 @@ local function forget_process(state, child)
   child.process = nil
 end
 
--- Ends the child's process. One that is still closing after its grace is killed again, which ends
--- its `<close>`; one that does not end then is left to itself.
+-- Ends the child's process. After its grace period it is killed again, which also ends its
+-- `<close>` methods. A process that does not end then is left alone.
 local function stop_process(state, child)
   local p = child.process
   if not p then return end
-  end_process(p, STOPPED) -- not a kill, of which a second one would end its `<close>` at once
+  end_process(p, STOPPED) -- not p:kill(): after an earlier kill, that would cut `<close>` short
   if p:join(child.stop) == nil then
     p:kill()
     p:join(child.stop)
@@ -222,7 +222,7 @@ end
 -- Rules
 -- -------------------------------------------------------------------------------------------------
 
--- What the supervisor fails with when its children end too often.
+-- Fails, since the children end too often.
 local function give_up(child, ended, reason)
   if ended == "failed" then
     local trace = child.process:traceback():gsub(
@@ -243,7 +243,7 @@ local function give_up(child, ended, reason)
   error(("the child '%s' has returned too often"):format(child.name), 0)
 end
 
--- Notes a restart; answers whether there have not been too many.
+-- Notes a restart. Returns false if there were too many.
 local function may_restart(state)
   local now, times = process.now(), state.times
   times[#times + 1] = now
@@ -251,7 +251,7 @@ local function may_restart(state)
   return #times <= state.options.max
 end
 
--- How long a child waits before it starts again: twice as long each time, from the start if it had
+-- The delay before a child starts again. It doubles each time, and starts anew after the child has
 -- run well.
 local function delay_of(state, child)
   local backoff = state.options.backoff
@@ -261,13 +261,13 @@ local function delay_of(state, child)
   return math.min(backoff[1] * 2.0 ^ (child.in_a_row - 1), backoff[2])
 end
 
--- Whether a child that was stopped for the sake of another one starts again with it.
+-- Whether a child that was stopped because of another one restarts with it.
 local function returns_with_others(child, p)
   if child.restart == "never" then return false end
-  return child.restart == "always" or p:join(0) ~= true -- it may have returned by itself
+  return child.restart == "always" or p:join(0) ~= true -- true: it has returned by itself
 end
 
--- The others that start anew with a child, by the strategy: they are stopped, the last one first.
+-- Stops the other children that restart with this one by the strategy, the last one first.
 local function stop_group(state, child, due)
   local strategy, first = state.options.strategy, 1
   if strategy == "one" then return end
@@ -289,8 +289,8 @@ end
 
 local function has_ended(state, message)
   local child = state.by_process[message.process]
-  if not child then return end -- it was stopped
-  message.process:join() -- its failure has been noticed
+  if not child then return end -- the supervisor has stopped it
+  message.process:join() -- so that its failure is not reported
   local ended, reason = message.ended, message.reason
   child.ended, child.reason = ended, reason
   set_state(state, child, "ended")
@@ -306,8 +306,8 @@ local function has_ended(state, message)
   end
 end
 
--- Starts those whose time has come, in the order of the list. Answers how long until the next
--- one's; nothing if none waits.
+-- Starts the children that are due, in the order of the list. Returns the time until the next one
+-- is due, or nil.
 local function start_due(state)
   if next(state.waiting) == nil then return nil end
   local now, due, soonest = process.now(), {}, nil
@@ -432,7 +432,7 @@ local function make(children, options)
   return object, state
 end
 
--- The body of a child that is a supervisor itself.
+-- The body of a child that is itself a supervisor.
 function supervise_here(child)
   local object, state = make(check_children(1, "supervise", child.children), child.options)
   state.process = process.current()
@@ -462,7 +462,7 @@ local function check_self(self, name)
     or error(("bad argument #1 to '%s' (supervisor expected, got %s)"):format(name, type(self)), 3)
 end
 
--- Has the supervisor's process carry out a command; what it answers is the call's result.
+-- Makes the supervisor's process execute a command, and returns its results.
 local function command(state, name, argument, timeout)
   local reply = process.channel(1)
   if not state.inbox:send { command = name, argument = argument, reply = reply } then
@@ -471,7 +471,7 @@ local function command(state, name, argument, timeout)
   local index, answer, why = process.select({ reply, state.over }, timeout)
   if index == nil then return nil, answer end
   if why == "closed" then
-    answer = reply:receive(0) -- both may have come
+    answer = reply:receive(0) -- the reply may have come, too
     if not answer then return false, "dead" end
   end
   return table.unpack(answer, 1, answer.n)

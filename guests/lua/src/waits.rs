@@ -1,4 +1,4 @@
-//! What processes wait for, as reports say it.
+//! What processes wait for, as text for reports.
 
 use crate::guest::title;
 use baton_core::sched::{Blocker, CarrierId, Link, ProcessId, Scheduler, State};
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 /// Names of native threads.
 pub(crate) type ThreadNames = HashMap<CarrierId, String>;
 
-/// Cases of a select, and holders of a lock, that are told one by one.
+/// The maximal number of cases of a select, and of holders of a lock, that are listed.
 const MOST_TOLD: usize = 4;
 
 /// The record of a process, its state, and what it waits for.
@@ -29,7 +29,7 @@ pub(crate) fn describe(
     (sched.user_data(pid), state, blocker(sched, names, pid))
 }
 
-/// What a process waits for: by kind, name and holder. Empty if it waits for nothing.
+/// What a process waits for: kind, name and holder. The text is empty if it waits for nothing.
 pub(crate) fn blocker(sched: &Scheduler<Context>, names: &ThreadNames, pid: ProcessId) -> String {
     let Some(blocker) = sched.blocker(pid) else {
         return String::new();
@@ -92,7 +92,7 @@ pub(crate) fn thing(sched: &Scheduler<Context>, blocker: Blocker) -> String {
     }
 }
 
-/// The first cases of a select.
+/// A list of the first cases of a select.
 fn cases(sched: &Scheduler<Context>, pid: ProcessId, count: usize) -> String {
     let mut blockers: Vec<Blocker> = sched.blockers(pid).collect();
     blockers.reverse();
@@ -105,7 +105,7 @@ fn cases(sched: &Scheduler<Context>, pid: ProcessId, count: usize) -> String {
     told.join("; ") + rest
 }
 
-/// A cycle of locks, with every process and lock in it.
+/// A text for a cycle of locks, with all its processes and locks.
 pub(crate) fn cycle(sched: &Scheduler<Context>, links: &[Link]) -> String {
     let tell = |link: &Link| {
         let process = title(sched.user_data(link.process));

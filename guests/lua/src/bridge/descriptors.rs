@@ -18,7 +18,7 @@ pub(crate) struct CWatch {
 /// `baton_attempt`.
 type Attempt = unsafe extern "C" fn(argument: *mut c_void, which: c_int, ready: c_uint) -> c_int;
 
-/// What the C half gets for a descriptor that cannot be waited for.
+/// The result for a descriptor that cannot be waited for.
 const CANNOT_WAIT: c_int = -1;
 
 impl From<CWatch> for Watch {
@@ -37,7 +37,7 @@ fn deadline(nanoseconds: u64) -> Deadline {
     }
 }
 
-/// Has the calling process wait until one of the descriptors may be ready: see `Vm::await_ready`.
+/// Waits until one of the descriptors may be ready: see `Vm::await_ready`.
 ///
 /// # Safety
 /// `watches` is readable for `count` places.
@@ -74,7 +74,7 @@ unsafe extern "C" fn baton_rs_await_ready(
     wake.map_or(CANNOT_WAIT, |wake| CWake::from(wake).reason as c_int)
 }
 
-/// Has the calling process wait until `attempt` succeeds: see `Vm::wait_ready`.
+/// Waits until `attempt` succeeds: see `Vm::wait_ready`.
 ///
 /// # Safety
 /// `watches` is readable for `count` places. `attempt` may be called with `argument`, inside the
@@ -116,7 +116,7 @@ extern "C" fn baton_rs_harvests(vm: &Vm) -> u64 {
     vm.harvests()
 }
 
-/// Negative: no registration is kept.
+/// The number of a kept registration's events; negative: no registration is kept.
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_rs_descriptor_news(vm: &Vm, descriptor: u32) -> i64 {

@@ -1,4 +1,4 @@
-//! Synchronization objects and timers; select is in `select`.
+//! Synchronization objects and timers. Select is in `select`.
 
 use super::{CWake, deadline, misuse, process, write_message};
 use crate::waits::cycle;
@@ -11,7 +11,7 @@ use baton_sys::clock::Instant;
 use std::ffi::{CStr, c_char, c_int};
 use std::time::Duration;
 
-/// What an operation says that refuses to be misused.
+/// Waits for the result of `attempt`, or returns `MISUSE` if that refuses.
 fn unless_refused<E>(
     vm: &Vm,
     attempt: impl FnOnce(&mut Scheduler<Context>) -> Result<Attempt, E>,
@@ -26,7 +26,7 @@ fn unless_refused<E>(
     if refused { misuse() } else { wake.into() }
 }
 
-/// What a handle of the C half is of, for names: `enum baton_object`.
+/// The object of a handle of the C half (`enum baton_object`), as names and reports know it.
 fn object(kind: c_int, id: u64) -> Option<Blocker> {
     match kind {
         0 => SemaphoreId::from_bits(id).map(Blocker::Semaphore),
@@ -315,7 +315,7 @@ bridge! {
     }
 }
 
-/// What a timer has done.
+/// Writes how often a timer has fired, and how often it has skipped.
 ///
 /// # Safety
 /// `fired` and `skipped` are writable.
@@ -369,8 +369,8 @@ unsafe extern "C" fn baton_rs_object_name(
     });
 }
 
-/// Whether the calling process would close a cycle of locks by waiting for this one, and what
-/// follows: 0 it would not; 1 a warning; 2 an error. Writes what the cycle is.
+/// Whether the calling process would close a cycle of locks by waiting for this one. Returns 0 for
+/// no, 1 for yes with a warning, 2 for yes with an error. Writes the cycle.
 ///
 /// # Safety
 /// `text` is writable for `size` bytes.

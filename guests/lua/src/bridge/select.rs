@@ -1,4 +1,4 @@
-//! Select.
+//! Waiting for one of several cases.
 
 use super::{CWake, deadline, misuse, process, write_message};
 use baton_core::sched::{
@@ -13,15 +13,15 @@ use std::ffi::{c_char, c_int};
 pub(crate) struct CCase {
     /// `enum baton_case_kind`.
     kind: c_int,
-    /// What a descriptor is to be ready for.
+    /// What a descriptor is waited for.
     wants: u32,
-    /// The object; a descriptor's number.
+    /// The id of the object, or the number of a descriptor.
     id: u64,
-    /// What is to be sent.
+    /// The value to send.
     value: u64,
 }
 
-/// What can be waited for; an id that never was one is a ready case, as that of a freed object.
+/// Converts a case. An id that no object ever had is ready, as that of a freed object.
 fn case_of(case: &CCase) -> Case {
     let bits = case.id;
     let object = match case.kind {
@@ -45,7 +45,7 @@ fn watch_of(case: &CCase) -> Option<Watch> {
     Some(Watch { descriptor, wants })
 }
 
-/// Waits for one of several cases; writes a message if one of them cannot be waited for.
+/// Waits for one of several cases. Writes a message if one of them cannot be waited for.
 ///
 /// # Safety
 /// `cases` is readable for `count` elements, and `message` writable for `size` bytes.
@@ -69,7 +69,7 @@ unsafe extern "C" fn baton_rs_select(
         }
     }
     match vm.select(&mut cases, &watches, deadline(timeout)) {
-        // It holds one of the mutexes, or joins itself.
+        // The process holds one of the mutexes, or would join itself.
         Ok(wake) if wake.reason == WakeReason::Dead && !cases.is_empty() => CWake {
             case_index: wake.case,
             ..misuse()

@@ -6,12 +6,12 @@ use baton_core::sched::{ProcessId, SpawnOptions};
 use baton_core::vm::{Spawned, Vm};
 use std::ffi::{CStr, c_char, c_int};
 
-/// Bytes of `thread` in `struct baton_spawn`.
+/// The size of `thread` in `struct baton_spawn`.
 pub(super) const NAME_SIZE: usize = 64;
 
 const NOT_UTF8: &str = "a thread's name is in UTF-8";
 
-/// A process that is bound to the thread of a name, or to none if that is empty.
+/// Spawns a process that is bound to the thread with this name, or to none if the name is empty.
 pub(super) fn spawn(
     vm: &Vm,
     thread: &[u8; NAME_SIZE],
@@ -30,8 +30,8 @@ pub(super) fn spawn(
 
 bridge! {
     fn baton_rs_threads(vm) -> c_int {
-        // In a simulated run those that a program can tell from each other: the others come and go
-        // as the machine likes.
+        // A simulated run counts only threads that a program can distinguish. The number of the
+        // others differs from run to run.
         let count = if vm.is_simulated() { vm.thread_names().len() } else { vm.threads() };
         count as c_int
     }
@@ -41,7 +41,7 @@ bridge! {
     }
 }
 
-/// Binds a process to the thread of a name (null: to none); writes a message when that cannot be.
+/// Binds a process to the thread with this name (null: to none). Writes a message if it cannot.
 ///
 /// # Safety
 /// `name` is null or a string that ends with a zero byte; `message` is writable for `size` bytes.
@@ -98,7 +98,7 @@ unsafe extern "C" fn baton_rs_blocker(vm: &Vm, pid: u64, text: *mut c_char, size
     unsafe { write_message(text, size, &waits_for.unwrap_or_default()) };
 }
 
-/// The number of the calling process's thread; writes its name, or nothing.
+/// The number of the calling process's thread. Writes its name, or nothing.
 ///
 /// # Safety
 /// `name` is writable for `size` bytes.

@@ -11,7 +11,7 @@ use baton_ffi::types::{Function, Kind, Qualified, TypeId};
 use super::descriptor::Descriptor;
 use super::{State, give, text};
 
-/// `struct ffi_prepared`: a signature that can be called. It does not change, and lives as long as
+/// `struct ffi_prepared`: a signature that can be called. It never changes, and lives as long as
 /// the state.
 #[repr(C)]
 pub(crate) struct Prepared {
@@ -19,19 +19,19 @@ pub(crate) struct Prepared {
     kind: c_int,
     answer: c_int,
     count: usize,
-    /// Bytes that all arguments take, one after another, each aligned to 16.
+    /// The size of all arguments, one after another, each aligned to 16.
     area: usize,
     result_size: usize,
     plan: Option<Arc<Plan>>,
 }
 
-/// The bytes that an argument takes in the area of arguments.
+/// The size of an argument in the area of arguments.
 fn room(slot: &Slot) -> usize {
     slot.size.max(8).next_multiple_of(16)
 }
 
-/// Prepares a signature, with the types of the arguments after the fixed ones; null and a message
-/// if it cannot be called.
+/// Prepares a signature, with the types of the arguments after the fixed ones. Returns null and a
+/// message if it cannot be called.
 ///
 /// # Safety
 /// `further` has `count` descriptors of this state; `message` is writable.
@@ -90,7 +90,7 @@ fn prepare(
     })
 }
 
-/// Calls through libffi. Outside the VM.
+/// Makes a call through libffi. Outside the VM.
 ///
 /// # Safety
 /// That of [`Plan::call`].
@@ -108,7 +108,7 @@ unsafe extern "C-unwind" fn baton_ffi_call_prepared(
     }
 }
 
-/// Makes a function pointer for C; null and a message if that cannot be.
+/// Makes a function pointer for C. Returns null and a message if it cannot.
 ///
 /// # Safety
 /// `message` and `code` are writable. `handler` may be called with `word` for as long as the
@@ -139,7 +139,7 @@ unsafe extern "C" fn baton_ffi_callback_new(
     }
 }
 
-/// Frees a function pointer: C does not call it any more.
+/// Frees a function pointer. C must not call it any more.
 ///
 /// # Safety
 /// `callback` came from `baton_ffi_callback_new`.
@@ -150,8 +150,8 @@ unsafe extern "C" fn baton_ffi_callback_free(callback: *mut Callback) {
     drop(unsafe { Box::from_raw(callback) });
 }
 
-/// Loads a library, outside the VM; a null name is the program. Null and a message if it is not
-/// found.
+/// Loads a library; a null name means the program itself. Returns null and a message if there is
+/// none. Outside the VM.
 ///
 /// # Safety
 /// The name is readable, `message` writable.
@@ -180,7 +180,7 @@ unsafe extern "C" fn baton_ffi_library_load(
     }
 }
 
-/// The address of a symbol; null and a message if there is none. Outside the VM.
+/// The address of a symbol. Returns null and a message if there is none. Outside the VM.
 ///
 /// # Safety
 /// `name` is a C string, `message` writable.
@@ -203,7 +203,7 @@ unsafe extern "C" fn baton_ffi_library_symbol(
     }
 }
 
-/// Closes a library: nothing of it is used any more.
+/// Closes a library. Nothing of it may be used any more.
 ///
 /// # Safety
 /// `library` came from `baton_ffi_library_load`.

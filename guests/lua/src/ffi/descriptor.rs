@@ -1,4 +1,4 @@
-//! Types as the C half sees them: `struct ffi_type` of `c/values/values.h`.
+//! Types in the layout of the C half: `struct ffi_type` of `c/values/values.h`.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int};
@@ -32,7 +32,7 @@ const IS_COMPLEX: u8 = 32;
 const IS_FLEXIBLE: u8 = 64;
 const IS_REFERENCE: u8 = 128;
 
-/// One type, with `const` or without. Its address is its identity; it lives as long as the state.
+/// One type, with or without `const`. Its address is its identity. It lives as long as the state.
 #[repr(C)]
 pub(crate) struct Descriptor {
     kind: KindCode,
@@ -40,25 +40,25 @@ pub(crate) struct Descriptor {
     is_signed: bool,
     is_const: bool,
     align: u32,
-    /// Bytes; negative if it has no size that is known.
+    /// Bytes; negative if the size is not known.
     size: i64,
     id: u32,
-    /// For the C half: the registry's reference of its metatable.
+    /// For the C half: a reference in the registry to its metatable.
     metatable: c_int,
-    /// What is pointed to, the elements, or what a function returns.
+    /// The type of the pointee, of the elements, or of a function's result.
     element: *const Descriptor,
-    /// Elements of an array: -1 not said, -2 said when it is made.
+    /// The number of elements of an array; -1: not given; -2: given when an object is made.
     length: i64,
     /// A function's parameters.
     parameters: *const *const Descriptor,
     count: u64,
-    /// The same without `const`.
+    /// The same type without `const`.
     plain: *const Descriptor,
     name: *const c_char,
 }
 
 impl Descriptor {
-    /// The type that it describes.
+    /// The type of this descriptor.
     pub(crate) fn qualified(&self, types: &Types) -> Qualified {
         let id = types
             .from_bits(self.id)
@@ -74,11 +74,11 @@ impl Descriptor {
 #[derive(Default)]
 pub(crate) struct Descriptors {
     made: HashMap<(TypeId, bool), *mut Descriptor>,
-    /// Those that are still to be filled in; empty between calls.
+    /// Descriptors that are not filled in yet. Empty between calls.
     blank: Vec<(Qualified, *mut Descriptor)>,
-    /// Those of types that are still to be defined.
+    /// Descriptors of types that are not defined yet.
     incomplete: Vec<(Qualified, *mut Descriptor)>,
-    /// [`Types::definitions`] when these were looked at.
+    /// [`Types::definitions`] when `incomplete` was last checked.
     definitions: u64,
     lists: Vec<Box<[*const Descriptor]>>,
 }
@@ -91,8 +91,8 @@ impl Descriptors {
         wanted
     }
 
-    /// The descriptor of a type, or a blank one: filling it in here would be a recursion as deep as
-    /// types are derived.
+    /// The descriptor of a type, perhaps still blank. Filling it in here would recurse as deep as
+    /// types are nested.
     fn refer(&mut self, types: &Types, of: Qualified) -> *const Descriptor {
         if let Some(made) = self.made.get(&(of.id, of.is_const)) {
             return *made;
@@ -122,7 +122,7 @@ impl Descriptors {
         } else {
             made.cast_const()
         };
-        // SAFETY: `made` was made above, and nobody else refers to its contents.
+        // SAFETY: `made` was made above, and there is no other reference to its contents.
         unsafe { (*made).plain = plain };
         made
     }
@@ -136,7 +136,7 @@ impl Descriptors {
         }
     }
 
-    /// Fills in again what has been defined since.
+    /// Fills in the descriptors of types that were defined since.
     pub(crate) fn complete(&mut self, types: &Types) {
         if self.definitions == types.definitions() {
             return;
@@ -151,7 +151,7 @@ impl Descriptors {
         }
     }
 
-    /// Fills in what is known of the type now.
+    /// Fills in what is known of a type now.
     fn fill(&mut self, types: &Types, of: Qualified, made: *mut Descriptor) {
         let (kind, flags, is_signed) = describe(types, of.id);
         let (mut element, mut length, mut list) = (ptr::null(), 0, Vec::new());
@@ -177,7 +177,7 @@ impl Descriptors {
             _ => {}
         }
         let list = list.into_boxed_slice();
-        // SAFETY: `made` is one of ours, and is changed inside the VM only.
+        // SAFETY: `made` is one of ours, and is changed only inside the VM.
         let descriptor = unsafe { &mut *made };
         descriptor.kind = kind;
         descriptor.flags = flags;
@@ -191,8 +191,8 @@ impl Descriptors {
         self.lists.push(list);
     }
 
-    /// A number's descriptor, if its type has been used; every program's prelude has `float` and
-    /// `double` made.
+    /// The descriptor of a type of numbers, or null if it was never used. Those of `float` and
+    /// `double` always exist.
     fn scalar(&mut self, types: &Types, scalar: Scalar) -> *const Descriptor {
         let found = self
             .made
@@ -250,7 +250,7 @@ fn describe(types: &Types, id: TypeId) -> (KindCode, u8, bool) {
         Kind::Scalar(Scalar::Bool) => (KindCode::Bool, 0, false),
         Kind::Scalar(scalar) if scalar.is_floating() => match scalar {
             Scalar::Float | Scalar::Double => (KindCode::Floating, 0, true),
-            // The C half knows `long double` by its size; _Float128 is only carried around.
+            // The C half distinguishes `long double` by its size. It only copies _Float128.
             Scalar::LongDouble => (KindCode::Floating, 0, true),
             _ => (KindCode::Wide, 0, true),
         },

@@ -1,18 +1,18 @@
-//! What is learned of functions, for the C half: it keeps a policy in each function's own memory.
+//! Learning how long functions take, for the C half, which keeps a policy for each function.
 
 use std::ffi::c_int;
 use std::time::Duration;
 
 use baton_ffi::learning::{Choice, Class, Policy};
 
-/// Words of memory that C has for a policy: `FFI_POLICY_WORDS`.
+/// The size of a policy in the C half, in words: `FFI_POLICY_WORDS`.
 const WORDS: usize = 4;
 const _: () = assert!(
     size_of::<Policy>() <= WORDS * size_of::<u64>() && align_of::<Policy>() <= align_of::<u64>()
 );
 
-/// Begins: 0 to learn, 1 declared short, 2 declared long. Answers how many of the next calls stay
-/// without being asked about.
+/// Begins a policy: 0 to learn, 1 declared short, 2 declared long. Returns how many of the next
+/// calls skip the policy.
 ///
 /// # Safety
 /// `policy` has room for `WORDS` words.
@@ -29,9 +29,14 @@ unsafe extern "C" fn baton_ffi_policy_begin(policy: *mut Policy, class: c_int) -
     begun.calls_to_skip()
 }
 
-/// What to do with the next call, after so many that nobody asked about: 0 stay, and `skip` is as
-/// in `baton_ffi_policy_begin`; 1 stay and measure; 2 move, and measure; 3 stay and measure, but it
-/// may well last.
+/// Chooses how to make the next call, after `skipped` calls that skipped the policy.
+///
+/// | result | the call |
+/// |---|---|
+/// | 0 | stays; `skip` becomes the number of calls that may skip the policy |
+/// | 1 | stays and is measured |
+/// | 2 | is offloaded and measured |
+/// | 3 | stays and is measured, but is likely to take long |
 // SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_ffi_policy_choose(policy: &mut Policy, skipped: u32, skip: &mut u32) -> c_int {
@@ -47,8 +52,8 @@ extern "C" fn baton_ffi_policy_choose(policy: &mut Policy, skipped: u32, skip: &
     }
 }
 
-/// The call took so many nanoseconds, where calls beyond `window` are retaken. Answers as
-/// `baton_ffi_policy_begin`.
+/// Learns that a call took this many nanoseconds, where calls beyond `window` are retaken. Returns
+/// the same as `baton_ffi_policy_begin`.
 // SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_ffi_policy_measured(policy: &mut Policy, duration: u64, window: u64) -> u32 {
@@ -56,7 +61,7 @@ extern "C" fn baton_ffi_policy_measured(policy: &mut Policy, duration: u64, wind
     policy.calls_to_skip()
 }
 
-/// A call that nobody asked about, or that was to stay, was retaken. Answers as
+/// Learns that a call that skipped the policy or was to stay was retaken. Returns the same as
 /// `baton_ffi_policy_begin`.
 // SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]

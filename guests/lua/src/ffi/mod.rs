@@ -1,7 +1,7 @@
-//! What `require "baton.ffi"` asks of `baton-ffi`: the functions of `c/values/values.h`.
+//! The functions of `c/values/values.h`: `baton-ffi` for the C half of `require "baton.ffi"`.
 //!
-//! Those that take a state are called inside the VM. None of them raises. Messages are C strings
-//! that the caller gives back (`baton_ffi_free_text`).
+//! Functions that take a state are called inside the VM. None of them raises a Lua error. Messages
+//! are C strings, which the caller frees with `baton_ffi_free_text`.
 
 mod calls;
 mod descriptor;
@@ -17,7 +17,7 @@ use baton_ffi::error::DeclarationError;
 use baton_ffi::types::{Field, Found, Kind, Length, Qualified, TypeId};
 use descriptor::{Descriptor, Descriptors};
 
-/// All that one VM has declared and prepared.
+/// The declarations and prepared signatures of one VM.
 pub(crate) struct State {
     declared: Declarations,
     descriptors: Descriptors,
@@ -29,8 +29,8 @@ impl State {
         self.descriptors.get(&self.declared.types, of)
     }
 
-    /// Reads declarations. What they define, before an error too, has the descriptors completed
-    /// that there are of it.
+    /// Reads declarations, and completes the descriptors of all types that they define. After an
+    /// error, this includes types that were defined before it.
     fn read<T>(
         &mut self,
         read: impl FnOnce(&mut Declarations) -> Result<T, DeclarationError>,
@@ -41,7 +41,7 @@ impl State {
     }
 }
 
-/// A text of the C half: bytes and how many.
+/// A text of the C half.
 ///
 /// # Safety
 /// `text` is readable for `size` bytes for as long as the result is used.
@@ -56,7 +56,7 @@ unsafe fn text<'t>(text: *const c_char, size: usize) -> Result<&'t str, String> 
     })
 }
 
-/// Gives a message to the C half.
+/// Passes a message to the C half.
 ///
 /// # Safety
 /// `place` is writable.
@@ -66,7 +66,7 @@ unsafe fn give(place: *mut *mut c_char, message: &str) {
     unsafe { place.write(message.into_raw()) };
 }
 
-/// `struct ffi_argument`: what a `$` stands for.
+/// `struct ffi_argument`: the replacement of a `$`.
 #[repr(C)]
 pub(crate) struct CArgument {
     /// A type, if it is not null.
@@ -137,7 +137,7 @@ unsafe extern "C" fn baton_ffi_free_text(text: *mut c_char) {
     }
 }
 
-/// Declares; 0 and a message if the text is wrong.
+/// Reads declarations. Returns 0 and a message if the text is wrong.
 ///
 /// # Safety
 /// As `c/values/values.h` says: the text and the arguments are readable, `message` is writable.
@@ -164,7 +164,7 @@ unsafe extern "C" fn baton_ffi_declare(
     }
 }
 
-/// The type that a text names; null and a message if it names none.
+/// The type that a text names. Returns null and a message if it names none.
 ///
 /// # Safety
 /// As that of `baton_ffi_declare`.
@@ -191,7 +191,8 @@ unsafe extern "C" fn baton_ffi_type(
     }
 }
 
-/// How many tags and constants have been defined: a text that did so does it only once.
+/// The number of tags and constants that were defined. A text that defines some can be read only
+/// once.
 // SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_ffi_definitions(state: &State) -> u64 {
@@ -203,7 +204,7 @@ extern "C" fn baton_ffi_definitions(state: &State) -> u64 {
 pub(crate) struct CSymbol {
     /// The type; null for a constant.
     of: *const Descriptor,
-    /// The name that the library has it under; to be freed.
+    /// Its name in the library. The caller frees it.
     link_name: *mut c_char,
     value: i64,
 }
@@ -220,7 +221,7 @@ impl CSymbol {
     }
 }
 
-/// What a name stands for: 0 nothing, or a type.
+/// Looks a declared name up. Returns 0 if it is unknown, or a type.
 ///
 /// # Safety
 /// `name` is readable for `size` bytes, `found` writable.
@@ -252,7 +253,7 @@ unsafe extern "C" fn baton_ffi_symbol(
     1
 }
 
-/// The function that a text declares; 0 and a message if it declares none.
+/// Reads the declaration of a function. Returns 0 and a message if the text declares none.
 ///
 /// # Safety
 /// The text is readable, `found` and `message` are writable.
@@ -285,7 +286,7 @@ unsafe extern "C" fn baton_ffi_prototype(
     }
 }
 
-/// The value of an enumeration's constant by name; 0 if it has none of that name.
+/// The value of an enumeration's constant by name. Returns 0 if it has none of that name.
 ///
 /// # Safety
 /// The name is readable, `value` writable.
@@ -314,7 +315,7 @@ unsafe extern "C" fn baton_ffi_enumerator(
     }
 }
 
-/// The size of an object with so many elements in its part of variable length; negative if that is
+/// The size of an object with this many elements in its part of variable length. Negative if it is
 /// too large.
 // SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
@@ -327,8 +328,8 @@ extern "C" fn baton_ffi_size_with(state: &mut State, of: &Descriptor, elements: 
         .map_or(-1, |size| size as i64)
 }
 
-/// A type derived from another: 0 a pointer to it, 1 the same without `const`, 2 an array of
-/// `length`, 3 a reference.
+/// A type derived from another: 0 a pointer to it, 1 without `const`, 2 an array of `length`, 3 a
+/// reference.
 // SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_ffi_derive(
@@ -353,7 +354,7 @@ extern "C" fn baton_ffi_derive(
 pub(crate) struct CField {
     of: *const Descriptor,
     offset: u64,
-    /// The first bit, and how many; 0 if it is no bit-field.
+    /// The first bit and the number of bits. The number is 0 if it is not a bit-field.
     first: u8,
     width: u8,
 }
@@ -374,7 +375,7 @@ impl CField {
     }
 }
 
-/// A member by name; 0 if there is none.
+/// A member by name. Returns 0 if there is none.
 ///
 /// # Safety
 /// The name is readable, `found` writable.
@@ -400,7 +401,7 @@ unsafe extern "C" fn baton_ffi_field(
     1
 }
 
-/// Member `index` from 0, an anonymous one included; 0 after the last.
+/// Member `index`, counted from 0, anonymous members included. Returns 0 after the last one.
 ///
 /// # Safety
 /// `found` is writable.
