@@ -33,7 +33,7 @@ struct baton_policy_of_call {
   int lets_others_run, is_declared;
 };
 
-/* judgement.c */
+/* retake_policy.c */
 /* Registers a function of the guest that may be retaken. `is_retaken` is called with its state on
    the monitor's thread, which owns the VM at that moment. */
 void baton_lua_note_function_that_hears(
@@ -53,7 +53,7 @@ void baton_lua_note_function_that_ends(lua_CFunction function);
 ** For the Rust half and the interpreter
 ** ======================================================= */
 
-/* judgement.c */
+/* retake_policy.c */
 /* The retake policy: whether the foreign call of the process is retaken. Returns 0 for no, 1 for
    yes, and 2 for yes, but the process continues only on its thread. On the monitor's thread, which
    owns the VM at that moment. */
@@ -99,7 +99,7 @@ void baton_lua_before_foreign_call(
 int baton_lua_policy_of_call(
     struct baton_vm *vm, lua_CFunction function, struct baton_policy_of_call *policy);
 
-/* judgement.c */
+/* retake_policy.c */
 /* Whether the running C function may give way in its middle. Returns 0 for no, 1 for yes, on its
    thread, and 2 for yes, but others then run on other threads. `object` becomes what no other call
    may use meanwhile. Inside the VM. */

@@ -15,7 +15,7 @@ int baton_lua_open_ffi(lua_State *L);
 /* Installs the ffi's function pointers. Called once, before there is a Lua state. */
 void baton_ffi_install(void);
 
-/* visits.c */
+/* callback_queue.c */
 /* Refuses callbacks from other threads from now on. Called when the program ends. */
 void baton_ffi_stop_visits(struct baton_vm *vm);
 /* Empties the foreign callback queue in a fork's child. Inside the VM. */

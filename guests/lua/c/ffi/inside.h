@@ -54,7 +54,7 @@ struct ffi_outer_call {
   int called_back; /* C called back, so the duration is not C's alone */
 };
 
-/* moving.c */
+/* offloading.c */
 /* Decides how to make a call, and whether to offload it. The caller may return from this on another
    thread. */
 void baton_ffi_ask(lua_State *L, struct ffi_function *function, struct ffi_outer_call *call);
@@ -100,7 +100,7 @@ void baton_ffi_open_callbacks(lua_State *L, struct ffi_vm *vm);
 void baton_ffi_close_callbacks(struct ffi_vm *vm);
 int baton_ffi_callback_method(lua_State *L, struct ffi_cdata *cdata, const char *name);
 
-/* visits.c */
+/* callback_queue.c */
 /* The number of listeners among the living processes. Inside the VM. */
 uint64_t baton_ffi_listeners(const struct ffi_vm *vm);
 /* Opens the queue before the first callback is made. Other threads may call from then on. A
@@ -122,12 +122,12 @@ int baton_ffi_call(lua_State *L);
 /* library.c */
 int baton_ffi_load(lua_State *L);
 
-/* moving.c */
+/* offloading.c */
 /* The call through the ffi that runs on `L` was retaken. On the monitor's thread, which owns the VM
    at this moment. */
 void baton_ffi_note_retaken(lua_State *L);
 
-/* visits.c */
+/* callback_queue.c */
 /* Whether a callback from another thread waits for a listener. On any thread. */
 int baton_ffi_has_visitors(const struct baton_vm *vm);
 
