@@ -96,7 +96,7 @@ struct baton_vm {
   unsigned char is_generational; /* the collector's mode, as the program has set it */
   unsigned forks;              /* the number of forks between the first program and this one */
   /* the collector caused the delay that the monitor is about to report (see warnings.c) */
-  unsigned char collector_is_to_blame;
+  unsigned char collector_caused_delay;
   uint64_t object_queue, require_queue;
   struct baton_load *loads;    /* modules in the middle of loading (see modules/require.c) */
   struct ffi_vm *ffi;          /* baton.ffi, once it is loaded (see values/values.h) */
@@ -135,7 +135,7 @@ struct baton_process {
   struct baton_collection *collection;
   /* its C stack is from `stack_low` to `stack_high`; access from `stack_guard` on faults */
   uintptr_t stack_guard, stack_low, stack_high;
-  uint64_t kernel_id;
+  uint64_t sched_id;
   uint64_t id;                  /* what the program sees */
   struct baton_process *next_live, *previous_live;
   struct baton_use use;         /* the object of its retaken call */
@@ -162,7 +162,7 @@ struct baton_process {
   unsigned char cooperative;    /* spawned with preemptible = false */
   /* a callback of its foreign call is about to enter the VM above that call's frames */
   unsigned char calls_back;
-  unsigned char serves_visit;   /* a listener in a callback, for which a foreign thread waits */
+  unsigned char serves_callback; /* a listener in a callback, for which a foreign thread waits */
   unsigned char keeps_thread;   /* it has frames of the host that must stay on their thread */
   /* foreign frames are on its stack, so it continues only on its thread */
   unsigned char pinned;

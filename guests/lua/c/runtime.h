@@ -48,7 +48,7 @@ enum baton_state {
 #define BATON_MESSAGE 240
 
 struct baton_spawn {
-  uintptr_t word;      /* the guest's record of the process */
+  uintptr_t user_data; /* the guest's record of the process */
   size_t stack_size;   /* bytes; 0: the parameter */
   int priority;        /* 1..80; 0: the calling process's */
   int preemptible, daemon, quiet, suspended;
@@ -66,11 +66,11 @@ void baton_rs_give_way(const void *vm); /* to a more urgent process */
 /* Critical sections of the calling process. Leaving one does not switch: baton_rs_give_way does. */
 void baton_rs_enter_critical(const void *vm);
 void baton_rs_leave_critical(const void *vm);
-/* Switches the calls of baton_lua_choose on or off, and those of baton_lua_tell_switch for one
-   process. */
+/* Switches the calls of baton_lua_scheduler_hook on or off, and those of baton_lua_switch_hook for
+   one process. */
 void baton_rs_set_choosing(const void *vm, int on);
 void baton_rs_set_hooked(const void *vm, uint64_t process, int on);
-void baton_rs_set_word(const void *vm, uint64_t process, uintptr_t word);
+void baton_rs_set_word(const void *vm, uint64_t process, uintptr_t user_data);
 void baton_rs_safepoint(const void *vm);
 /* A safepoint in the middle of a foreign function: others run on other native threads. */
 void baton_rs_safepoint_in_call(const void *vm);
@@ -80,7 +80,7 @@ uint32_t baton_rs_count_steps(const void *vm, uint32_t steps);
 void baton_rs_enter_cold(const void *vm); /* from outside; returns inside */
 void baton_rs_enter_cold_pinned(const void *vm); /* the same, on the same thread */
 /* Offloads the coming foreign call: moves to another native thread and leaves the VM. */
-enum baton_departure { BATON_MOVED, BATON_STAYS, BATON_NO_THREAD };
+enum baton_offload { BATON_MOVED, BATON_STAYS, BATON_NO_THREAD };
 int baton_rs_move_out(const void *vm);
 /* The age in nanoseconds at which a foreign call may be retaken. Outside the VM, too. */
 uint64_t baton_rs_window(const void *vm);
@@ -131,7 +131,7 @@ void baton_rs_stack_bounds(
 size_t baton_rs_stack_used(const void *vm, uint64_t process);
 int baton_rs_threads(const void *vm);
 void baton_rs_stop(const void *vm);
-size_t baton_rs_list(const void *vm, uintptr_t *words, size_t capacity);
+size_t baton_rs_list(const void *vm, uintptr_t *records, size_t capacity);
 /* In signal handlers and on other threads, outside the VM. */
 void baton_rs_request_signalled(const void *vm);
 

@@ -410,16 +410,16 @@ unsafe extern "C" fn baton_rs_stack_bounds(
 /// Writes the records of all living processes, at most `capacity`, and returns how many there are.
 ///
 /// # Safety
-/// `words` is writable for `capacity` words.
+/// `records` is writable for `capacity` records.
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_list(vm: &Vm, words: *mut usize, capacity: usize) -> usize {
+unsafe extern "C" fn baton_rs_list(vm: &Vm, records: *mut usize, capacity: usize) -> usize {
     vm.sched(|sched| {
         let mut count = 0;
         for pid in sched.iter() {
             if count < capacity {
                 // SAFETY: the caller's condition; `count < capacity`.
-                unsafe { words.add(count).write(sched.user_data(pid)) };
+                unsafe { records.add(count).write(sched.user_data(pid)) };
             }
             count += 1;
         }

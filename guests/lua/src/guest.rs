@@ -14,7 +14,7 @@ unsafe extern "C" {
     fn baton_lua_run(process: *mut c_void);
     fn baton_lua_switched(from: *mut c_void, to: *mut c_void);
     fn baton_lua_arrived(process: *mut c_void);
-    fn baton_lua_judge(process: *mut c_void) -> c_int;
+    fn baton_lua_retake_policy(process: *mut c_void) -> c_int;
     fn baton_lua_warn_blocked(process: *mut c_void);
     fn baton_lua_has_delayed(vm: *const c_void) -> c_int;
     fn baton_lua_warn_thread(holder: *mut c_void, waiter: *mut c_void, is_bound: c_int);
@@ -22,8 +22,8 @@ unsafe extern "C" {
     fn baton_lua_signalled(vm: *mut c_void);
     fn baton_lua_report_wanted() -> c_int;
     fn baton_lua_forked();
-    fn baton_lua_choose(current: *mut c_void, suggested: *mut c_void) -> u64;
-    fn baton_lua_tell_switch(from: *mut c_void, to: *mut c_void);
+    fn baton_lua_scheduler_hook(current: *mut c_void, suggested: *mut c_void) -> u64;
+    fn baton_lua_switch_hook(from: *mut c_void, to: *mut c_void);
     fn baton_lua_exit_status() -> c_int;
     fn baton_ffi_may_wake(vm: *const c_void) -> c_int;
     fn baton_ffi_threads(vm: *const c_void) -> c_int;
@@ -44,16 +44,16 @@ pub(crate) struct LuaGuest {
     pub(crate) record: usize,
     pub(crate) vm: OnceLock<Weak<Vm>>,
     /// The number of switches when the last deadlock was suspected.
-    switches_at_look: AtomicU64,
+    switches_at_check: AtomicU64,
     /// How often one was suspected since then.
-    looks: AtomicU32,
+    checks: AtomicU32,
     /// A report is being made. Reading a process's state enters the VM, which may find the next
     /// request for a report. This report answers that request, too.
     is_reporting: AtomicBool,
 }
 
 /// The time without a switch before the program's threads are counted. It doubles each time.
-const FIRST_LOOK: Duration = Duration::from_secs(1);
+const FIRST_CHECK: Duration = Duration::from_secs(1);
 const MOST_DOUBLINGS: u32 = 12;
 
 /// The result of `baton_ffi_may_wake` if only a callback may wake a process, and no call with a
@@ -72,8 +72,8 @@ impl LuaGuest {
         LuaGuest {
             record,
             vm: OnceLock::new(),
-            switches_at_look: AtomicU64::new(u64::MAX),
-            looks: AtomicU32::new(0),
+            switches_at_check: AtomicU64::new(u64::MAX),
+            checks: AtomicU32::new(0),
             is_reporting: AtomicBool::new(false),
         }
     }
@@ -85,7 +85,7 @@ impl LuaGuest {
     /// callbacks and such calls, no thread can. Otherwise there must be a thread that is not the
     /// VM's. So the program's threads are counted, but only after some time without a switch: a
     /// program with many callbacks does not pay for it, and threads that are ending have ended.
-    fn hopes(&self) -> Option<Duration> {
+    fn next_check(&self) -> Option<Duration> {
         let vm = self.vm()?;
         let record = pointer(self.record);
         // SAFETY: the record of the VM outlives it; inside the VM.
@@ -96,16 +96,16 @@ impl LuaGuest {
         let switches = vm.sched(|sched| sched.counters().switches);
         // Relaxed (all): only the owner uses them, and the VM lock orders one owner's accesses
         // before the next owner's.
-        if self.switches_at_look.swap(switches, Ordering::Relaxed) != switches {
-            self.looks.store(0, Ordering::Relaxed);
-            return Some(FIRST_LOOK);
+        if self.switches_at_check.swap(switches, Ordering::Relaxed) != switches {
+            self.checks.store(0, Ordering::Relaxed);
+            return Some(FIRST_CHECK);
         }
         let own = vm.own_threads() + usize::try_from(own).unwrap_or(0);
         if threads_of_this_program() == Some(own) && may_wake == MAY_CALL_BACK {
             return None;
         }
-        let looks = self.looks.fetch_add(1, Ordering::Relaxed) + 1;
-        Some(FIRST_LOOK.saturating_mul(1 << looks.min(MOST_DOUBLINGS)))
+        let checks = self.checks.fetch_add(1, Ordering::Relaxed) + 1;
+        Some(FIRST_CHECK.saturating_mul(1 << checks.min(MOST_DOUBLINGS)))
     }
 
     fn vm(&self) -> Option<std::sync::Arc<Vm>> {
@@ -198,7 +198,7 @@ impl Guest for LuaGuest {
 
     fn retake_policy(&self, user_data: usize) -> RetakePolicy {
         // SAFETY: the process is outside and the VM was taken from it, so its states do not change.
-        match unsafe { baton_lua_judge(pointer(user_data)) } {
+        match unsafe { baton_lua_retake_policy(pointer(user_data)) } {
             0 => RetakePolicy::Stay,
             policy => RetakePolicy::Retake {
                 pinned: policy == 2,
@@ -230,24 +230,24 @@ impl Guest for LuaGuest {
         // SAFETY: both are records of living processes, or null. Inside the VM, and no process runs
         // on this thread.
         ProcessId::from_bits(unsafe {
-            baton_lua_choose(pointer(current.unwrap_or(0)), pointer(suggested))
+            baton_lua_scheduler_hook(pointer(current.unwrap_or(0)), pointer(suggested))
         })
     }
 
     fn switch_hook(&self, from: Option<usize>, to: Option<usize>) {
         // SAFETY: as for `scheduler_hook`. At least one is not null.
-        unsafe { baton_lua_tell_switch(pointer(from.unwrap_or(0)), pointer(to.unwrap_or(0))) }
+        unsafe { baton_lua_switch_hook(pointer(from.unwrap_or(0)), pointer(to.unwrap_or(0))) }
     }
 
     fn deadlocked(&self) -> Option<Duration> {
-        if let Some(later) = self.hopes() {
+        if let Some(later) = self.next_check() {
             return Some(later);
         }
         self.report("deadlock: no process can ever run again", true);
         std::process::exit(1);
     }
 
-    fn forked(&self, _word: usize) {
+    fn forked(&self, _user_data: usize) {
         // SAFETY: the calling process has forked, so this thread's gate has its record. (While the
         // state is being closed, the scheduler's user data is not a record any more.) Inside the
         // VM, and no other process runs.

@@ -34,16 +34,16 @@ struct baton_policy_of_call {
 };
 
 /* retake_policy.c */
-/* Registers a function of the guest that may be retaken. `is_retaken` is called with its state on
+/* Registers a function of the guest that may be retaken. `on_retake` is called with its state on
    the monitor's thread, which owns the VM at that moment. */
-void baton_lua_note_function_that_hears(
-    lua_CFunction function, void (*is_retaken)(lua_State *L));
+void baton_lua_note_function_with_retake_hook(
+    lua_CFunction function, void (*on_retake)(lua_State *L));
 void baton_lua_note_library_functions(lua_State *L);
 void baton_lua_note_function(lua_CFunction function);
 
 /* warnings.c */
 /* Installs the test whether a callback from another thread waits for a listener. */
-void baton_lua_have_visitors_told_by(int (*has)(const struct baton_vm *vm));
+void baton_lua_set_queued_calls_test(int (*has)(const struct baton_vm *vm));
 /* Registers the function that ends the program. It is never warned of. */
 void baton_lua_note_function_that_ends(lua_CFunction function);
 
@@ -57,7 +57,7 @@ void baton_lua_note_function_that_ends(lua_CFunction function);
 /* The retake policy: whether the foreign call of the process is retaken. Returns 0 for no, 1 for
    yes, and 2 for yes, but the process continues only on its thread. On the monitor's thread, which
    owns the VM at that moment. */
-int baton_lua_judge(struct baton_process *process);
+int baton_lua_retake_policy(struct baton_process *process);
 
 /* warnings.c */
 void baton_lua_warn_blocked(struct baton_process *process);

@@ -97,7 +97,7 @@ struct range {
   const char *address, *low, *high;
 };
 
-static int look_at_object_file(struct dl_phdr_info *info, size_t size, void *data) {
+static int examine_object_file(struct dl_phdr_info *info, size_t size, void *data) {
   struct range *range = data;
   int i;
   (void)size;
@@ -130,7 +130,7 @@ static struct baton_module *module_of(
   struct range range = {(const char *)function, NULL, NULL};
   const int is_linked = baton_lua_is_linked(function);
   if (module != NULL || baton_lua_is_ours(function)) return module;
-  if (!is_linked && !dl_iterate_phdr(look_at_object_file, &range)) return NULL;
+  if (!is_linked && !dl_iterate_phdr(examine_object_file, &range)) return NULL;
   module = add_module(vm, name);
   if (module == NULL) return NULL;
   if (is_linked) module->opener = opener_of(function);

@@ -249,9 +249,9 @@ static int has_daemon(lua_State *L, struct baton_vm *vm) {
 }
 
 static void wake_daemon(struct baton_vm *vm, const struct baton_process *caller) {
-  const int priority = baton_rs_priority(vm->executor, caller->kernel_id);
-  if (!vm->finalizing || baton_rs_priority(vm->executor, vm->finalizer->kernel_id) < priority)
-    baton_rs_set_priority(vm->executor, vm->finalizer->kernel_id, priority);
+  const int priority = baton_rs_priority(vm->executor, caller->sched_id);
+  if (!vm->finalizing || baton_rs_priority(vm->executor, vm->finalizer->sched_id) < priority)
+    baton_rs_set_priority(vm->executor, vm->finalizer->sched_id, priority);
   vm->finalizing = 1;
   baton_rs_queue_wake_all(vm->executor, vm->finalizer_queue);
 }
@@ -319,9 +319,9 @@ void baton_lua_let_finalizers_run(lua_State *L, struct baton_process *process) {
   void *object = process->object;
   const lua_CFunction object_of = process->object_of;
   if (!baton_lua_is_finalizing(vm) || !may_give_way(process) || !is_preemptive(vm)) return;
-  if (baton_rs_state(vm->executor, vm->finalizer->kernel_id) != BATON_STATE_RUNNABLE) return;
+  if (baton_rs_state(vm->executor, vm->finalizer->sched_id) != BATON_STATE_RUNNABLE) return;
   baton_lua_use_begins(&interrupted, process, baton_lua_object_of_running_call(process, L));
-  baton_rs_yield_to(vm->executor, vm->finalizer->kernel_id);
+  baton_rs_yield_to(vm->executor, vm->finalizer->sched_id);
   baton_lua_use_ends(&interrupted);
   process->object = object;
   process->object_of = object_of;
@@ -329,20 +329,20 @@ void baton_lua_let_finalizers_run(lua_State *L, struct baton_process *process) {
 
 /* the number of slices that a collection gives to the daemon: it may be unable to run */
 /* nanoseconds between two checks while the daemon is in a call or sleeps */
-#define MOST_TURNS 1000
+#define MOST_SLICES 1000
 #define MOMENT 1000000
 
 void baton_lua_await_finalizers(lua_State *L, struct baton_process *process) {
   struct baton_vm *vm = process->vm;
-  int turns;
+  int slices;
   if (!may_give_way(process)) return;
   baton_enter(L);
-  for (turns = 0; turns < MOST_TURNS && baton_lua_is_finalizing(vm) && !process->killed &&
+  for (slices = 0; slices < MOST_SLICES && baton_lua_is_finalizing(vm) && !process->killed &&
        !process->interrupted;
-       turns++) {
-    const int state = baton_rs_state(vm->executor, vm->finalizer->kernel_id);
+       slices++) {
+    const int state = baton_rs_state(vm->executor, vm->finalizer->sched_id);
     if (state == BATON_STATE_RUNNABLE)
-      baton_rs_yield_to(vm->executor, vm->finalizer->kernel_id);
+      baton_rs_yield_to(vm->executor, vm->finalizer->sched_id);
     else if (state == BATON_STATE_FOREIGN || state == BATON_STATE_SLEEPING)
       baton_rs_queue_wait(vm->executor, vm->finalized_queue, MOMENT);
     else

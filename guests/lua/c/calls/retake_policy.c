@@ -36,7 +36,7 @@ enum kind {
 static struct {
   lua_CFunction function;
   enum kind kind;
-  void (*is_retaken)(lua_State *L); /* called after a retake; or NULL */
+  void (*on_retake)(lua_State *L); /* called after a retake; or NULL */
 } retakable[MOST_FUNCTIONS];
 static int retakable_count;
 
@@ -59,12 +59,12 @@ static void add(lua_CFunction function, enum kind kind) {
 /* Registers a function of the host, such as the command line, that may be retaken. */
 void baton_lua_note_function(lua_CFunction function) { add(function, PLAIN); }
 
-void baton_lua_note_function_that_hears(
-    lua_CFunction function, void (*is_retaken)(lua_State *L)) {
+void baton_lua_note_function_with_retake_hook(
+    lua_CFunction function, void (*on_retake)(lua_State *L)) {
   int found;
   add(function, PLAIN);
   found = find(function);
-  if (found >= 0) retakable[found].is_retaken = is_retaken;
+  if (found >= 0) retakable[found].on_retake = on_retake;
 }
 
 static void note(lua_State *L, int index, enum kind kind) { add(lua_tocfunction(L, index), kind); }
@@ -153,12 +153,12 @@ void *baton_lua_object_of_call(
   return may_run_beside(process, L, function, &object) ? object : NULL;
 }
 
-static void tell_of_retaking(lua_State *L, lua_CFunction function) {
+static void note_retake(lua_State *L, lua_CFunction function) {
   const int found = find(function);
-  if (found >= 0 && retakable[found].is_retaken != NULL) retakable[found].is_retaken(L);
+  if (found >= 0 && retakable[found].on_retake != NULL) retakable[found].on_retake(L);
 }
 
-int baton_lua_judge(struct baton_process *process) {
+int baton_lua_retake_policy(struct baton_process *process) {
   lua_State *L;
   lua_CFunction function;
   void *object;
@@ -168,7 +168,7 @@ int baton_lua_judge(struct baton_process *process) {
       (function = baton_lua_running_function(L)) == NULL)
     return 0;
   if (!may_run_beside(process, L, function, &object)) return 0;
-  tell_of_retaking(L, function);
+  note_retake(L, function);
   baton_lua_detach(process);
   baton_lua_use_begins(&process->use, process, object);
   process->pinned = (unsigned char)baton_lua_has_foreign_frames(process);

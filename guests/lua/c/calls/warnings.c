@@ -12,10 +12,12 @@
 
 /* Installed by higher folders: whether a callback from another thread waits for a listener, and the
    function that ends the program. */
-static int (*has_visitors)(const struct baton_vm *vm);
+static int (*has_queued_calls)(const struct baton_vm *vm);
 static lua_CFunction function_that_ends;
 
-void baton_lua_have_visitors_told_by(int (*has)(const struct baton_vm *vm)) { has_visitors = has; }
+void baton_lua_set_queued_calls_test(int (*has)(const struct baton_vm *vm)) {
+  has_queued_calls = has;
+}
 
 void baton_lua_note_function_that_ends(lua_CFunction function) { function_that_ends = function; }
 
@@ -91,7 +93,7 @@ static void warn_of_module(struct baton_process *process, const lua_State *L, co
 ** The collector
 ** ======================================================= */
 
-int baton_lua_has_delayed(const struct baton_vm *vm) { return vm->collector_is_to_blame; }
+int baton_lua_has_delayed(const struct baton_vm *vm) { return vm->collector_caused_delay; }
 
 static void warn_of_collector(void) {
   static int was_warned;
@@ -114,8 +116,8 @@ void baton_lua_warn_blocked(struct baton_process *process) {
   char title[BATON_TITLE], name[160];
   lua_CFunction function;
   if (process->global == NULL) return;
-  if (process->vm->collector_is_to_blame) {
-    process->vm->collector_is_to_blame = 0;
+  if (process->vm->collector_caused_delay) {
+    process->vm->collector_caused_delay = 0;
     warn_of_collector();
     return;
   }
@@ -129,8 +131,8 @@ void baton_lua_warn_blocked(struct baton_process *process) {
                    "processes%s waiting. Call it outside of the "
                    "section, or raise process.params.warn_blocked if this is meant.%s\n",
         baton_lua_title(process, title), name,
-        has_visitors(process->vm) ? ", and a callback from another thread," : "",
-        has_visitors(process->vm) ? " If it waits for that thread, it waits for ever."
+        has_queued_calls(process->vm) ? ", and a callback from another thread," : "",
+        has_queued_calls(process->vm) ? " If it waits for that thread, it waits for ever."
                                             : "");
   else if (baton_lua_policy_of_call(process->vm, function, &policy))
     warn_of_module(process, L, baton_lua_title(process, title), name, &policy);

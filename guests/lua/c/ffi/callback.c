@@ -50,18 +50,18 @@ static void give_result(
   }
 }
 
-/* Calls the Lua function. The argument is a `struct ffi_visit`. */
-static int run_visit(lua_State *L) {
-  struct ffi_visit *visit = lua_touserdata(L, 1);
-  struct ffi_callback *callback = visit->callback;
+/* Calls the Lua function. The argument is a `struct ffi_incoming_call`. */
+static int run_incoming(lua_State *L) {
+  struct ffi_incoming_call *incoming = lua_touserdata(L, 1);
+  struct ffi_callback *callback = incoming->callback;
   const struct ffi_type *type = callback->type;
   uint64_t i;
   luaL_checkstack(L, (int)type->count + 4, "arguments of a callback");
   lua_rawgeti(L, LUA_REGISTRYINDEX, callback->function);
   for (i = 0; i < type->count; i++)
-    push_argument(L, callback->vm, type->parameters[i], visit->arguments[i]);
+    push_argument(L, callback->vm, type->parameters[i], incoming->arguments[i]);
   lua_call(L, (int)type->count, 1);
-  give_result(L, callback->vm, type->element, visit->result);
+  give_result(L, callback->vm, type->element, incoming->result);
   return 0;
 }
 
@@ -87,8 +87,8 @@ static void keep_error(lua_State *L, struct baton_process *process) {
   }
 }
 
-static void call_on_top_of_c(struct baton_process *process, struct ffi_visit *visit) {
-  struct ffi_callback *callback = visit->callback;
+static void call_on_top_of_c(struct baton_process *process, struct ffi_incoming_call *incoming) {
+  struct ffi_callback *callback = incoming->callback;
   lua_State *L = baton_lua_innermost(process);
   int is_living, status;
   /*
@@ -109,8 +109,8 @@ static void call_on_top_of_c(struct baton_process *process, struct ffi_visit *vi
     return;
   }
   if (lua_checkstack(L, 4)) {
-    lua_pushcfunction(L, run_visit);
-    lua_pushlightuserdata(L, visit);
+    lua_pushcfunction(L, run_incoming);
+    lua_pushlightuserdata(L, incoming);
     status = lua_pcall(L, 1, 0, 0);
   } else {
     lua_pushliteral(L, "stack overflow (callback)");
@@ -120,14 +120,15 @@ static void call_on_top_of_c(struct baton_process *process, struct ffi_visit *vi
   callback->in_use--;
   baton_leave(L);
   if (status == LUA_OK) return;
-  memset(visit->result, 0, callback->result_size);
+  memset(incoming->result, 0, callback->result_size);
   keep_error(L, process);
 }
 
 /* The entry from C. Outside the VM, on any thread. */
-static void handle(void *word, void *result, void **arguments) {
-  struct ffi_callback *callback = word;
-  struct ffi_visit visit = {callback, result, arguments, NULL, 0, PTHREAD_COND_INITIALIZER};
+static void handle(void *user_data, void *result, void **arguments) {
+  struct ffi_callback *callback = user_data;
+  struct ffi_incoming_call incoming = {
+      callback, result, arguments, NULL, 0, PTHREAD_COND_INITIALIZER};
   struct baton_process *process;
   int saved_errno = errno;
   memset(result, 0, callback->result_size);
@@ -135,7 +136,7 @@ static void handle(void *word, void *result, void **arguments) {
     baton_ffi_refuse(
         callback, "a callback that has been freed (cb:free()), or whose program has ended");
   } else if ((process = baton_gate_process()) == NULL && baton_gate_here()->carrier == 0) {
-    baton_ffi_visit(&visit);
+    baton_ffi_queue_call(&incoming);
   } else if (process == NULL) { /* it would wait for its own thread */
     baton_ffi_refuse(
         callback, "on a thread of the VM that waits for work (from a signal handler?)");
@@ -143,7 +144,7 @@ static void handle(void *word, void *result, void **arguments) {
     baton_ffi_refuse(callback, "in the middle of Lua's own work (from a signal handler?)");
   } else {
     process->ffi_errno = saved_errno;
-    call_on_top_of_c(process, &visit);
+    call_on_top_of_c(process, &incoming);
   }
   errno = saved_errno;
 }
@@ -202,11 +203,11 @@ static struct ffi_callback *make_callback(
   prepared = baton_ffi_prepare(vm->state, type, NULL, 0, &message);
   baton_leave(L);
   if (prepared == NULL) baton_ffi_raise(L, message);
-  baton_ffi_expect_visits(L, vm, run_visit);
+  baton_ffi_open_callback_queue(L, vm, run_incoming);
   callback = calloc(1, sizeof *callback);
   if (callback == NULL) luaL_error(L, "not enough memory");
   callback->vm = vm;
-  callback->door = vm->door;
+  callback->queue = vm->callback_queue;
   callback->type = type->plain;
   callback->result_size = type->element->kind == FFI_VOID ? 0 : prepared->result_size;
   callback->handle = baton_ffi_callback_new(prepared, handle, callback, &callback->code, &message);

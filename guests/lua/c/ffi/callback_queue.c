@@ -25,15 +25,15 @@
 /* The number of idle listeners that stay for later calls. */
 #define MOST_IDLE 4
 
-struct ffi_door {
+struct ffi_callback_queue {
   pthread_mutex_t mutex;
-  struct ffi_visit *first, *last; /* the mutex guards these and the next two */
+  struct ffi_incoming_call *first, *last; /* the mutex guards these and the next two */
   int is_open;
   uint64_t prepared; /* the listener that is still suspended; 0: none */
   int listeners;
   int idle;          /* listeners that wait; guarded by the VM lock */
   const void *executor;
-  uint64_t queue;    /* where listeners wait */
+  uint64_t waiters;  /* where listeners wait */
   lua_CFunction run; /* makes a call, which is its argument */
 };
 
@@ -43,67 +43,67 @@ static struct baton_process *new_listener(lua_State *L, struct ffi_vm *vm, int i
 ** The queue
 ** ======================================================= */
 
-static void answer(struct ffi_door *door, struct ffi_visit *visit) {
-  pthread_mutex_lock(&door->mutex);
-  visit->is_answered = 1;
-  pthread_cond_signal(&visit->answered);
-  pthread_mutex_unlock(&door->mutex);
+static void answer(struct ffi_callback_queue *queue, struct ffi_incoming_call *incoming) {
+  pthread_mutex_lock(&queue->mutex);
+  incoming->is_answered = 1;
+  pthread_cond_signal(&incoming->answered);
+  pthread_mutex_unlock(&queue->mutex);
 }
 
 /* Takes the next call; NULL if there is none. */
-static struct ffi_visit *take_visit(struct ffi_door *door) {
-  struct ffi_visit *visit;
-  pthread_mutex_lock(&door->mutex);
-  visit = door->first;
-  if (visit != NULL) {
-    door->first = visit->next;
-    if (door->first == NULL) door->last = NULL;
+static struct ffi_incoming_call *take_call(struct ffi_callback_queue *queue) {
+  struct ffi_incoming_call *incoming;
+  pthread_mutex_lock(&queue->mutex);
+  incoming = queue->first;
+  if (incoming != NULL) {
+    queue->first = incoming->next;
+    if (queue->first == NULL) queue->last = NULL;
   }
-  pthread_mutex_unlock(&door->mutex);
-  return visit;
+  pthread_mutex_unlock(&queue->mutex);
+  return incoming;
 }
 
-void baton_ffi_visit(struct ffi_visit *visit) {
-  struct ffi_door *door = visit->callback->door;
-  pthread_mutex_lock(&door->mutex);
-  if (!door->is_open) {
-    pthread_mutex_unlock(&door->mutex);
-    baton_ffi_refuse(visit->callback, "while the program was ending");
+void baton_ffi_queue_call(struct ffi_incoming_call *incoming) {
+  struct ffi_callback_queue *queue = incoming->callback->queue;
+  pthread_mutex_lock(&queue->mutex);
+  if (!queue->is_open) {
+    pthread_mutex_unlock(&queue->mutex);
+    baton_ffi_refuse(incoming->callback, "while the program was ending");
     return;
   }
-  if (door->last != NULL) door->last->next = visit;
-  else door->first = visit;
-  door->last = visit;
-  baton_rs_visit(door->executor, door->prepared, door->queue);
-  door->prepared = 0;
-  while (!visit->is_answered) pthread_cond_wait(&visit->answered, &door->mutex);
-  pthread_mutex_unlock(&door->mutex);
+  if (queue->last != NULL) queue->last->next = incoming;
+  else queue->first = incoming;
+  queue->last = incoming;
+  baton_rs_visit(queue->executor, queue->prepared, queue->waiters);
+  queue->prepared = 0;
+  while (!incoming->is_answered) pthread_cond_wait(&incoming->answered, &queue->mutex);
+  pthread_mutex_unlock(&queue->mutex);
 }
 
-int baton_ffi_has_visitors(const struct baton_vm *vm) {
-  struct ffi_door *door = vm->ffi != NULL ? vm->ffi->door : NULL;
+int baton_ffi_has_queued_calls(const struct baton_vm *vm) {
+  struct ffi_callback_queue *queue = vm->ffi != NULL ? vm->ffi->callback_queue : NULL;
   int has;
-  if (door == NULL) return 0;
-  pthread_mutex_lock(&door->mutex); /* a leaf: its holders post, but wait for nothing */
-  has = door->first != NULL;
-  pthread_mutex_unlock(&door->mutex);
+  if (queue == NULL) return 0;
+  pthread_mutex_lock(&queue->mutex); /* a leaf: its holders post, but wait for nothing */
+  has = queue->first != NULL;
+  pthread_mutex_unlock(&queue->mutex);
   return has;
 }
 
 /* Refuses later calls, and ends those that wait in the queue with a result of zero. */
-static void close_door(struct ffi_door *door) {
-  struct ffi_visit *visit;
-  pthread_mutex_lock(&door->mutex);
-  door->is_open = 0;
-  pthread_mutex_unlock(&door->mutex);
-  while ((visit = take_visit(door)) != NULL) {
-    baton_ffi_refuse(visit->callback, "while the program was ending");
-    answer(door, visit);
+static void close_queue(struct ffi_callback_queue *queue) {
+  struct ffi_incoming_call *incoming;
+  pthread_mutex_lock(&queue->mutex);
+  queue->is_open = 0;
+  pthread_mutex_unlock(&queue->mutex);
+  while ((incoming = take_call(queue)) != NULL) {
+    baton_ffi_refuse(incoming->callback, "while the program was ending");
+    answer(queue, incoming);
   }
 }
 
-void baton_ffi_stop_visits(struct baton_vm *vm) {
-  if (vm->ffi != NULL && vm->ffi->door != NULL) close_door(vm->ffi->door);
+void baton_ffi_close_callback_queue(struct baton_vm *vm) {
+  if (vm->ffi != NULL && vm->ffi->callback_queue != NULL) close_queue(vm->ffi->callback_queue);
 }
 
 /* }====================================================== */
@@ -119,8 +119,8 @@ void baton_ffi_refuse(struct ffi_callback *callback, const char *why) {
 
 /* Makes the call in protected mode, or refuses it if its callback was freed. Returns the status of
    lua_pcall. */
-static int receive(lua_State *L, struct ffi_visit *visit) {
-  struct ffi_callback *callback = visit->callback;
+static int receive(lua_State *L, struct ffi_incoming_call *incoming) {
+  struct ffi_callback *callback = incoming->callback;
   int status;
   if (!__atomic_load_n(&callback->is_living, __ATOMIC_ACQUIRE)) {
     baton_ffi_refuse(callback, "a callback that was freed meanwhile");
@@ -128,38 +128,38 @@ static int receive(lua_State *L, struct ffi_visit *visit) {
   }
   callback->in_use++;
   lua_pushcfunction(L, baton_lua_keep_traceback);
-  lua_pushcfunction(L, callback->door->run);
-  lua_pushlightuserdata(L, visit);
+  lua_pushcfunction(L, callback->queue->run);
+  lua_pushlightuserdata(L, incoming);
   status = lua_pcall(L, 1, 0, -3);
   callback->in_use--;
-  if (status != LUA_OK) memset(visit->result, 0, callback->result_size);
+  if (status != LUA_OK) memset(incoming->result, 0, callback->result_size);
   return status;
 }
 
 /* Waits for a call. Returns NULL if enough other listeners are idle. */
-static struct ffi_visit *await_visit(lua_State *L, struct ffi_door *door) {
+static struct ffi_incoming_call *await_call(lua_State *L, struct ffi_callback_queue *queue) {
   struct baton_process *process = baton_lua_here(L);
   for (;;) {
     struct baton_wake wake;
-    struct ffi_visit *visit;
+    struct ffi_incoming_call *incoming;
     baton_enter(L);
-    visit = take_visit(door);
-    if (visit != NULL || door->idle == MOST_IDLE) {
+    incoming = take_call(queue);
+    if (incoming != NULL || queue->idle == MOST_IDLE) {
       baton_leave(L);
-      return visit;
+      return incoming;
     }
-    door->idle++;
-    wake = baton_rs_queue_wait(door->executor, door->queue, BATON_FOREVER);
-    door->idle--;
+    queue->idle++;
+    wake = baton_rs_queue_wait(queue->executor, queue->waiters, BATON_FOREVER);
+    queue->idle--;
     baton_leave(L);
     baton_lua_after_wait(L, process, wake);
   }
 }
 
 static void make_another(lua_State *L, struct ffi_vm *vm) {
-  struct ffi_door *door = vm->door;
-  if (door->idle > 0 || door->listeners >= MOST_LISTENERS) return;
-  if (new_listener(L, vm, 0) != NULL) door->listeners++;
+  struct ffi_callback_queue *queue = vm->callback_queue;
+  if (queue->idle > 0 || queue->listeners >= MOST_LISTENERS) return;
+  if (new_listener(L, vm, 0) != NULL) queue->listeners++;
   lua_pop(L, 1); /* without memory for another listener, calls wait for this one */
 }
 
@@ -167,16 +167,16 @@ static void make_another(lua_State *L, struct ffi_vm *vm) {
 static int listen(lua_State *L) {
   struct ffi_vm *vm = lua_touserdata(L, 1);
   struct baton_process *process = baton_lua_here(L);
-  struct ffi_visit *visit;
+  struct ffi_incoming_call *incoming;
   lua_settop(L, 1);
-  while ((visit = await_visit(L, vm->door)) != NULL) {
+  while ((incoming = await_call(L, vm->callback_queue)) != NULL) {
     int status;
     /* set first: the foreign thread also waits while another listener is made */
-    process->serves_visit = 1;
+    process->serves_callback = 1;
     make_another(L, vm);
-    status = receive(L, visit);
-    answer(vm->door, visit);
-    process->serves_visit = 0;
+    status = receive(L, incoming);
+    answer(vm->callback_queue, incoming);
+    process->serves_callback = 0;
     if (status != LUA_OK) {
       if (process->killed) return lua_error(L);
       baton_lua_report_part(L, process);
@@ -194,9 +194,10 @@ static int listener(lua_State *L) {
   lua_pushvalue(L, 1);
   status = lua_pcall(L, 1, 0, 0);
   baton_enter(L); /* a killed listener may have been woken for a call */
-  baton_rs_queue_wake_all(vm->door->executor, vm->door->queue);
+  baton_rs_queue_wake_all(vm->callback_queue->executor, vm->callback_queue->waiters);
   baton_leave(L);
-  if (--vm->door->listeners == 0) close_door(vm->door); /* the program has killed them all */
+  /* the program has killed them all */
+  if (--vm->callback_queue->listeners == 0) close_queue(vm->callback_queue);
   return status == LUA_OK ? 0 : lua_error(L);
 }
 
@@ -230,42 +231,43 @@ static struct baton_process *new_listener(lua_State *L, struct ffi_vm *vm, int i
 /* }====================================================== */
 
 uint64_t baton_ffi_listeners(const struct ffi_vm *vm) {
-  return vm->door != NULL ? (uint64_t)vm->door->listeners : 0;
+  return vm->callback_queue != NULL ? (uint64_t)vm->callback_queue->listeners : 0;
 }
 
-static struct ffi_door *new_door(lua_State *L, struct ffi_vm *vm, lua_CFunction run) {
-  struct ffi_door *door = calloc(1, sizeof *door); /* never freed: a call may come at any time */
-  if (door == NULL) luaL_error(L, "not enough memory");
-  pthread_mutex_init(&door->mutex, NULL);
-  door->executor = vm->vm->executor;
-  door->run = run;
+static struct ffi_callback_queue *new_queue(lua_State *L, struct ffi_vm *vm, lua_CFunction run) {
+  /* never freed: a call may come at any time */
+  struct ffi_callback_queue *queue = calloc(1, sizeof *queue);
+  if (queue == NULL) luaL_error(L, "not enough memory");
+  pthread_mutex_init(&queue->mutex, NULL);
+  queue->executor = vm->vm->executor;
+  queue->run = run;
   baton_enter(L);
-  door->queue = baton_rs_queue_new(door->executor);
+  queue->waiters = baton_rs_queue_new(queue->executor);
   baton_leave(L);
-  return door;
+  return queue;
 }
 
-void baton_ffi_expect_visits(lua_State *L, struct ffi_vm *vm, lua_CFunction run) {
+void baton_ffi_open_callback_queue(lua_State *L, struct ffi_vm *vm, lua_CFunction run) {
   struct baton_process *process;
-  if (vm->door == NULL) vm->door = new_door(L, vm, run);
-  if (vm->door->is_open || vm->vm->closing || vm->vm->exiting) return;
+  if (vm->callback_queue == NULL) vm->callback_queue = new_queue(L, vm, run);
+  if (vm->callback_queue->is_open || vm->vm->closing || vm->vm->exiting) return;
   process = new_listener(L, vm, 1);
   if (process == NULL) lua_error(L);
   lua_pop(L, 1);
-  vm->door->listeners++;
-  pthread_mutex_lock(&vm->door->mutex);
-  vm->door->prepared = process->kernel_id;
-  vm->door->is_open = 1;
-  pthread_mutex_unlock(&vm->door->mutex);
+  vm->callback_queue->listeners++;
+  pthread_mutex_lock(&vm->callback_queue->mutex);
+  vm->callback_queue->prepared = process->sched_id;
+  vm->callback_queue->is_open = 1;
+  pthread_mutex_unlock(&vm->callback_queue->mutex);
 }
 
 /* In a fork's child, the foreign threads and the listeners are gone. Inside the VM. */
-void baton_ffi_forget_visits(struct baton_vm *vm) {
-  struct ffi_door *door = vm->ffi != NULL ? vm->ffi->door : NULL;
-  if (door == NULL) return;
-  pthread_mutex_init(&door->mutex, NULL);
-  door->first = door->last = NULL;
-  door->is_open = 0; /* until the next callback is made */
-  door->prepared = 0;
-  door->listeners = door->idle = 0;
+void baton_ffi_forget_callback_queue(struct baton_vm *vm) {
+  struct ffi_callback_queue *queue = vm->ffi != NULL ? vm->ffi->callback_queue : NULL;
+  if (queue == NULL) return;
+  pthread_mutex_init(&queue->mutex, NULL);
+  queue->first = queue->last = NULL;
+  queue->is_open = 0; /* until the next callback is made */
+  queue->prepared = 0;
+  queue->listeners = queue->idle = 0;
 }

@@ -17,9 +17,9 @@ void baton_ffi_install(void);
 
 /* callback_queue.c */
 /* Refuses callbacks from other threads from now on. Called when the program ends. */
-void baton_ffi_stop_visits(struct baton_vm *vm);
+void baton_ffi_close_callback_queue(struct baton_vm *vm);
 /* Empties the foreign callback queue in a fork's child. Inside the VM. */
-void baton_ffi_forget_visits(struct baton_vm *vm);
+void baton_ffi_forget_callback_queue(struct baton_vm *vm);
 
 /* timeout.c */
 void baton_ffi_forget_timed_calls(struct baton_vm *vm);

@@ -23,7 +23,7 @@ struct ffi_helpers {
   struct timespec patience;
   int going_on;                  /* atomic: calls in progress; incremented inside the VM */
   /* atomic: surplus places, above `places`; each goes when its call ends */
-  int owed;
+  int surplus;
   /* the limit as it was read last; guarded by the VM lock, like the next */
   int places;
   int is_counted;                /* the semaphore exists */
@@ -63,19 +63,19 @@ static struct ffi_task *await_task(struct ffi_helpers *helpers) {
 }
 
 /* Takes back one surplus place. Returns 0 if there is none. */
-static int pays_back(struct ffi_helpers *helpers) {
+static int take_back_surplus(struct ffi_helpers *helpers) {
   /* Relaxed (all): a count; the semaphore's posts order the rest */
-  int owed = __atomic_load_n(&helpers->owed, __ATOMIC_RELAXED);
-  while (owed > 0 &&
+  int surplus = __atomic_load_n(&helpers->surplus, __ATOMIC_RELAXED);
+  while (surplus > 0 &&
       !__atomic_compare_exchange_n(
-          &helpers->owed, &owed, owed - 1, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
-  return owed > 0;
+          &helpers->surplus, &surplus, surplus - 1, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+  return surplus > 0;
 }
 
 /* Frees the place of a call that has ended. */
-static void let_another_in(struct ffi_helpers *helpers) {
+static void free_place(struct ffi_helpers *helpers) {
   __atomic_fetch_sub(&helpers->going_on, 1, __ATOMIC_RELAXED); /* Relaxed: a count */
-  if (!pays_back(helpers)) baton_rs_signal_from_outside(helpers->executor, helpers->free);
+  if (!take_back_surplus(helpers)) baton_rs_signal_from_outside(helpers->executor, helpers->free);
 }
 
 static void *help(void *argument) {
@@ -90,7 +90,7 @@ static void *help(void *argument) {
     pthread_mutex_lock(&helpers->mutex);
     helpers->idle++; /* before the place is free: the next caller must find a thread */
     pthread_mutex_unlock(&helpers->mutex);
-    let_another_in(helpers);
+    free_place(helpers);
     pthread_mutex_lock(&helpers->mutex);
   }
   helpers->idle--;
@@ -133,29 +133,30 @@ static double parameter(const struct ffi_helpers *helpers, const char *name) {
 }
 
 /* Adjusts the number of places to `max_threads`, which may have changed. Inside the VM. */
-static void follow_bound(struct ffi_helpers *helpers) {
-  const int bound = (int)parameter(helpers, "max_threads");
-  int more = bound - helpers->places;
+static void follow_limit(struct ffi_helpers *helpers) {
+  const int limit = (int)parameter(helpers, "max_threads");
+  int more = limit - helpers->places;
   if (!helpers->is_counted) helpers->free = baton_rs_semaphore_new(helpers->executor, 0);
   helpers->is_counted = 1;
-  helpers->places = bound;
-  while (more > 0 && pays_back(helpers)) more--;
+  helpers->places = limit;
+  while (more > 0 && take_back_surplus(helpers)) more--;
   if (more > 0) baton_rs_semaphore_signal(helpers->executor, helpers->free, (uint64_t)more);
   while (
       more < 0 && baton_rs_semaphore_wait(helpers->executor, helpers->free, 0).reason == BATON_DONE)
     more++;
-  if (more < 0) __atomic_fetch_sub(&helpers->owed, more, __ATOMIC_RELAXED); /* Relaxed: a count */
+  /* Relaxed: a count */
+  if (more < 0) __atomic_fetch_sub(&helpers->surplus, more, __ATOMIC_RELAXED);
 }
 
-void baton_ffi_bound_changed(struct baton_vm *vm) {
-  if (vm->ffi != NULL && vm->ffi->helpers != NULL) follow_bound(vm->ffi->helpers);
+void baton_ffi_limit_changed(struct baton_vm *vm) {
+  if (vm->ffi != NULL && vm->ffi->helpers != NULL) follow_limit(vm->ffi->helpers);
 }
 
 struct baton_wake baton_ffi_await_helper(lua_State *L, struct ffi_vm *vm, baton_timeout timeout) {
   struct ffi_helpers *helpers = vm->helpers;
   struct baton_wake wake;
   baton_enter(L);
-  follow_bound(helpers);
+  follow_limit(helpers);
   vm->awaiting++;
   wake = baton_rs_semaphore_wait(helpers->executor, helpers->free, timeout);
   vm->awaiting--;
@@ -165,7 +166,7 @@ struct baton_wake baton_ffi_await_helper(lua_State *L, struct ffi_vm *vm, baton_
   return wake;
 }
 
-void baton_ffi_release_helper(struct ffi_vm *vm) { let_another_in(vm->helpers); }
+void baton_ffi_release_helper(struct ffi_vm *vm) { free_place(vm->helpers); }
 
 int baton_ffi_give_to_helper(lua_State *L, struct ffi_vm *vm, struct ffi_task *task) {
   struct ffi_helpers *helpers = vm->helpers;
@@ -215,7 +216,7 @@ void baton_ffi_forget_helpers(struct ffi_vm *vm) {
   prepare(helpers);
   helpers->first = helpers->last = NULL;
   helpers->queued = helpers->idle = helpers->threads = 0;
-  helpers->going_on = helpers->owed = helpers->places = helpers->is_counted = 0;
+  helpers->going_on = helpers->surplus = helpers->places = helpers->is_counted = 0;
   vm->awaiting = 0;
 }
 

@@ -25,7 +25,7 @@
 struct ffi_callback {
   struct ffi_callback *next, *previous;
   struct ffi_vm *vm;
-  struct ffi_door *door;
+  struct ffi_callback_queue *queue;
   const struct ffi_type *type;
   void *handle, *code;
   size_t result_size;
@@ -36,10 +36,10 @@ struct ffi_callback {
 };
 
 /* One call of a callback, on the C stack of its caller. */
-struct ffi_visit {
+struct ffi_incoming_call {
   struct ffi_callback *callback;
   void *result, **arguments;
-  struct ffi_visit *next; /* the queue's mutex guards these three */
+  struct ffi_incoming_call *next; /* the queue's mutex guards these three */
   int is_answered;
   pthread_cond_t answered;
 };
@@ -105,11 +105,11 @@ int baton_ffi_callback_method(lua_State *L, struct ffi_cdata *cdata, const char 
 uint64_t baton_ffi_listeners(const struct ffi_vm *vm);
 /* Opens the queue before the first callback is made. Other threads may call from then on. A
    listener makes a call by `run`, whose argument is the call. */
-void baton_ffi_expect_visits(lua_State *L, struct ffi_vm *vm, lua_CFunction run);
+void baton_ffi_open_callback_queue(lua_State *L, struct ffi_vm *vm, lua_CFunction run);
 /* Warns that C's call of this callback was refused: once for each callback. On any thread. */
 void baton_ffi_refuse(struct ffi_callback *callback, const char *why);
 /* Queues a call from a thread outside of the VM, and waits until a listener has made it. */
-void baton_ffi_visit(struct ffi_visit *visit);
+void baton_ffi_queue_call(struct ffi_incoming_call *incoming);
 
 /* library.c */
 void baton_ffi_push_program(lua_State *L, struct ffi_vm *vm);
@@ -129,10 +129,10 @@ void baton_ffi_note_retaken(lua_State *L);
 
 /* callback_queue.c */
 /* Whether a callback from another thread waits for a listener. On any thread. */
-int baton_ffi_has_visitors(const struct baton_vm *vm);
+int baton_ffi_has_queued_calls(const struct baton_vm *vm);
 
 /* helper_threads.c */
 /* The parameter max_threads may have changed. Inside the VM. */
-void baton_ffi_bound_changed(struct baton_vm *vm);
+void baton_ffi_limit_changed(struct baton_vm *vm);
 
 #endif

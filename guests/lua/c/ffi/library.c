@@ -140,7 +140,7 @@ int baton_ffi_load(lua_State *L) {
   struct library *library = push_library(L, vm);
   char *message = NULL;
   baton_lua_check_memory(L);
-  baton_lua_move_to_load();
+  baton_lua_offload_load();
   library->handle = baton_ffi_library_load(name, size, lua_toboolean(L, 2), &message);
   if (library->handle == NULL) baton_ffi_raise(L, message);
   return 1;

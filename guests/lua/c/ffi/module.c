@@ -400,9 +400,9 @@ void baton_ffi_install(void) {
       .new_callback = baton_ffi_new_callback,
       .callback_method = baton_ffi_callback_method,
   };
-  baton_lua_note_function_that_hears(baton_ffi_call, baton_ffi_note_retaken);
+  baton_lua_note_function_with_retake_hook(baton_ffi_call, baton_ffi_note_retaken);
   baton_lua_note_function(baton_ffi_load);
   baton_ffi_note_finalizer();
-  baton_lua_have_visitors_told_by(baton_ffi_has_visitors);
-  baton_lua_have_bound_told_to(baton_ffi_bound_changed);
+  baton_lua_set_queued_calls_test(baton_ffi_has_queued_calls);
+  baton_lua_set_limit_hook(baton_ffi_limit_changed);
 }

@@ -16,11 +16,11 @@
 */
 #include "ffi/inside.h"
 
-enum choice { CHOICE_STAY, CHOICE_MEASURE, CHOICE_MOVE, CHOICE_TRY };
+enum choice { CHOICE_STAY, CHOICE_MEASURE, CHOICE_OFFLOAD, CHOICE_TRY };
 
 /* Whether another process could run during the call, and this one can change threads. Inside the
    VM. */
-static int may_move(const struct ffi_function *function, struct baton_process *process) {
+static int may_offload(const struct ffi_function *function, struct baton_process *process) {
   struct baton_vm *vm = process->vm;
   if (vm->living <= baton_ffi_listeners(function->vm) || process->foreign_states > 0) return 0;
   return !baton_lua_has_foreign_frames(process);
@@ -28,7 +28,7 @@ static int may_move(const struct ffi_function *function, struct baton_process *p
 
 /* Before a call that may take long: waits for a native thread if they are short, as other blocking
    calls do. Inside the VM. */
-static void await_turn(lua_State *L, struct baton_process *process) {
+static void await_thread(lua_State *L, struct baton_process *process) {
   struct baton_wake wake;
   if (l_likely(!process->vm->threads_are_short) || process->foreign_states > 0 ||
       baton_lua_is_waited_for(process))
@@ -54,11 +54,11 @@ void baton_ffi_ask(lua_State *L, struct ffi_function *function, struct ffi_outer
   choice = choose(function);
   if ((choice == CHOICE_MEASURE || choice == CHOICE_TRY) &&
       baton_rs_thread_is_needed(process->vm->executor))
-    choice = CHOICE_MOVE;
-  if (choice == CHOICE_MOVE || choice == CHOICE_TRY) await_turn(L, process);
+    choice = CHOICE_OFFLOAD;
+  if (choice == CHOICE_OFFLOAD || choice == CHOICE_TRY) await_thread(L, process);
   if (choice == CHOICE_TRY) choice = choose(function); /* it may have learned meanwhile */
-  if (choice != CHOICE_MOVE || !may_move(function, process) ||
-      baton_lua_move_out(process) != BATON_MOVED)
+  if (choice != CHOICE_OFFLOAD || !may_offload(function, process) ||
+      baton_lua_offload(process) != BATON_MOVED)
     baton_leave(L);
   if (choice != CHOICE_STAY) call->began = baton_rs_now();
 }

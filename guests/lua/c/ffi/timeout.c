@@ -13,7 +13,7 @@
 
 struct job {
   struct ffi_task task;      /* must be first: the helper casts it back */
-  struct job *next;          /* in `yard`, guarded by its mutex */
+  struct job *next;          /* in `returned`, guarded by its mutex */
   pthread_mutex_t mutex;
   int is_done, is_abandoned; /* `mutex` guards these and the next */
   int errno_of_call;         /* set before the call, read after it */
@@ -29,7 +29,7 @@ struct job {
 static struct {
   pthread_mutex_t mutex;
   struct job *first;
-} yard = {PTHREAD_MUTEX_INITIALIZER, NULL};
+} returned = {PTHREAD_MUTEX_INITIALIZER, NULL};
 
 int baton_ffi_is_calling(const struct baton_vm *vm) {
   return vm->ffi != NULL && baton_ffi_timed_calls(vm->ffi) > 0;
@@ -41,7 +41,7 @@ int baton_ffi_threads(const struct baton_vm *vm) {
 
 /* In a fork's child. */
 void baton_ffi_forget_timed_calls(struct baton_vm *vm) {
-  pthread_mutex_init(&yard.mutex, NULL);
+  pthread_mutex_init(&returned.mutex, NULL);
   if (vm->ffi != NULL) baton_ffi_forget_helpers(vm->ffi);
 }
 
@@ -49,11 +49,11 @@ void baton_ffi_forget_timed_calls(struct baton_vm *vm) {
 ** On the helper's thread
 ** ======================================================= */
 
-static void put_into_yard(struct job *job) {
-  pthread_mutex_lock(&yard.mutex);
-  job->next = yard.first;
-  yard.first = job;
-  pthread_mutex_unlock(&yard.mutex);
+static void keep_returned(struct job *job) {
+  pthread_mutex_lock(&returned.mutex);
+  job->next = returned.first;
+  returned.first = job;
+  pthread_mutex_unlock(&returned.mutex);
 }
 
 /*
@@ -72,7 +72,7 @@ static void do_job(struct ffi_task *task) {
   if (!is_abandoned) baton_rs_visit(job->executor, 0, job->queue);
   /* from here on the process owns the job, unless it is abandoned */
   pthread_mutex_unlock(&job->mutex);
-  if (is_abandoned) put_into_yard(job);
+  if (is_abandoned) keep_returned(job);
 }
 
 /* }====================================================== */
@@ -92,12 +92,12 @@ static void free_job(struct job *job) {
   free(job);
 }
 
-static void sweep_yard(lua_State *L) {
+static void free_returned(lua_State *L) {
   struct job *job;
-  pthread_mutex_lock(&yard.mutex);
-  job = yard.first;
-  yard.first = NULL;
-  pthread_mutex_unlock(&yard.mutex);
+  pthread_mutex_lock(&returned.mutex);
+  job = returned.first;
+  returned.first = NULL;
+  pthread_mutex_unlock(&returned.mutex);
   while (job != NULL) {
     struct job *next = job->next;
     unpin(L, job);
@@ -215,7 +215,7 @@ void baton_ffi_call_timed(lua_State *L, struct ffi_function *function,
   uint64_t began = baton_rs_now();
   struct baton_wake wake;
   struct job *job;
-  sweep_yard(L);
+  free_returned(L);
   baton_ffi_prepare_helpers(L, function->vm);
   job = new_job(L, process, function, prepared, arguments, result);
   pin_stack(L, job);

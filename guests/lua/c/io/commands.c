@@ -107,7 +107,7 @@ int baton_run_command(const char *command) {
   struct baton_process *process = baton_gate_process();
   int is_interrupted_one, status;
   if (command == NULL) return system(NULL);
-  is_interrupted_one = process != NULL && process == baton_lua_whom_to_interrupt(process->vm);
+  is_interrupted_one = process != NULL && process == baton_lua_interrupt_target(process->vm);
   if (is_interrupted_one) baton_lua_give_interrupts_to_command(1);
   status = run(command);
   if (is_interrupted_one) baton_lua_give_interrupts_to_command(0);

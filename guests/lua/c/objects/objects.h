@@ -79,22 +79,22 @@ struct baton_process *baton_lua_waiter(lua_State *L, baton_timeout timeout);
 
 /* The same for a wait that hands something over. If the process raises an error instead of using
    it, `give_back` returns it first. */
-#define BATON_WAIT_FOR(L, caller, call, give_back, reason)                 \
-  do {                                                                     \
-    struct baton_wake wake_;                                               \
-    enum baton_debt debt_;                                                 \
-    baton_enter(L);                                                        \
-    wake_ = (call);                                                        \
-    baton_leave(L);                                                        \
-    debt_ = baton_lua_debt(caller);                                        \
-    if (debt_ != BATON_OWES_NOTHING &&                                     \
-        (wake_.reason == BATON_DONE || wake_.reason == BATON_ABANDONED)) { \
-      baton_enter(L);                                                      \
-      (void)(give_back);                                                   \
-      baton_leave(L);                                                      \
-      baton_lua_raise(L, caller, debt_);                                   \
-    }                                                                      \
-    (reason) = baton_lua_after_wait(L, caller, wake_);                     \
+#define BATON_WAIT_FOR(L, caller, call, give_back, reason)                     \
+  do {                                                                         \
+    struct baton_wake wake_;                                                   \
+    enum baton_pending pending_;                                               \
+    baton_enter(L);                                                            \
+    wake_ = (call);                                                            \
+    baton_leave(L);                                                            \
+    pending_ = baton_lua_pending(caller);                                      \
+    if (pending_ != BATON_PENDING_NOTHING &&                                   \
+        (wake_.reason == BATON_DONE || wake_.reason == BATON_ABANDONED)) {     \
+      baton_enter(L);                                                          \
+      (void)(give_back);                                                       \
+      baton_leave(L);                                                          \
+      baton_lua_raise(L, caller, pending_);                                    \
+    }                                                                          \
+    (reason) = baton_lua_after_wait(L, caller, wake_);                         \
   } while (0)
 
 /* channels.c */

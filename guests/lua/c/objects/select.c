@@ -30,7 +30,7 @@ static int is_process(lua_State *L, int index, struct baton_case *found) {
   struct baton_process *process = baton_lua_test_sealed(L, index, BATON_SEALED_PROCESS);
   if (process == NULL) return 0;
   found->kind = BATON_CASE_JOIN;
-  found->id = process->outcome == BATON_ALIVE ? process->kernel_id : 0;
+  found->id = process->outcome == BATON_ALIVE ? process->sched_id : 0;
   return 1;
 }
 
@@ -211,15 +211,16 @@ static void take_values(
    */
 static void give_back(lua_State *L, struct baton_process *caller, const struct baton_case *taken,
     struct baton_wake wake) {
-  enum baton_debt debt = baton_lua_debt(caller);
-  if (debt == BATON_OWES_NOTHING || (wake.reason != BATON_DONE && wake.reason != BATON_ABANDONED))
+  enum baton_pending pending = baton_lua_pending(caller);
+  if (pending == BATON_PENDING_NOTHING ||
+      (wake.reason != BATON_DONE && wake.reason != BATON_ABANDONED))
     return;
   baton_enter(L);
   if (taken->kind == BATON_CASE_SEMAPHORE)
     baton_rs_semaphore_signal(caller->vm->executor, taken->id, 1);
   if (taken->kind == BATON_CASE_MUTEX) (void)baton_rs_mutex_unlock(caller->vm->executor, taken->id);
   baton_leave(L);
-  baton_lua_raise(L, caller, debt);
+  baton_lua_raise(L, caller, pending);
 }
 
 /* Pushes the case's number and the results of the corresponding single call. A received value is on

@@ -31,7 +31,7 @@ static int fire(lua_State *L) {
     struct baton_process *next = prepare(L, timer->vm, 1, 2);
     int taken;
     baton_enter(L);
-    taken = baton_rs_timer_prepare(timer->vm->executor, timer->id, next->kernel_id);
+    taken = baton_rs_timer_prepare(timer->vm->executor, timer->id, next->sched_id);
     baton_leave(L);
     if (!taken) baton_lua_abandon_prepared(L, next);
   }
@@ -118,7 +118,7 @@ static int new_timer(lua_State *L, int periodic) {
   prepared = prepare(L, caller->vm, lua_gettop(L), lua_gettop(L) - 1);
   baton_enter(L);
   timer->id = baton_rs_timer_new(
-      caller->vm->executor, baton_rs_now() + period, periodic ? period : 0, prepared->kernel_id);
+      caller->vm->executor, baton_rs_now() + period, periodic ? period : 0, prepared->sched_id);
   baton_leave(L);
   return 1;
 }

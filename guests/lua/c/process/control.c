@@ -70,8 +70,8 @@ int baton_lua_kill_process(
     return 0;
   baton_enter(L);
   if (again && process->holds > 0) process->abandoned = 1;
-  baton_rs_set_kill_hold(caller->vm->executor, process->kernel_id, process->holds > 0);
-  outcome = baton_rs_kill(caller->vm->executor, process->kernel_id);
+  baton_rs_set_kill_hold(caller->vm->executor, process->sched_id, process->holds > 0);
+  outcome = baton_rs_kill(caller->vm->executor, process->sched_id);
   baton_leave(L);
   return outcome;
 }
@@ -92,15 +92,15 @@ void baton_lua_end_at_last(lua_State *L, int index) {
   /* with more holds it is in a `<close>` method */
   if (!process->awaits_command || process->holds > 1 || is_dead(process)) return;
   baton_enter(L);
-  baton_rs_set_kill_hold(caller->vm->executor, process->kernel_id, 0);
-  baton_rs_kill(caller->vm->executor, process->kernel_id);
+  baton_rs_set_kill_hold(caller->vm->executor, process->sched_id, 0);
+  baton_rs_kill(caller->vm->executor, process->sched_id);
   baton_leave(L);
 }
 
 int baton_lua_end_process(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   end_process(L, caller, baton_lua_check_process(L, 1), 1, luaL_optstring(L, 2, "killed"));
-  baton_lua_raise_owed(L, caller);
+  baton_lua_raise_pending(L, caller);
   return 0;
 }
 
@@ -112,19 +112,19 @@ int baton_lua_end_process(lua_State *L) {
 int baton_lua_list(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   size_t capacity = (size_t)caller->vm->living + 1, count, i;
-  uintptr_t *words;
+  uintptr_t *records;
   for (;;) {
-    words = lua_newuserdatauv(L, capacity * sizeof *words, 0);
+    records = lua_newuserdatauv(L, capacity * sizeof *records, 0);
     lua_createtable(L, (int)capacity, 0);
     baton_enter(L);
-    count = baton_rs_list(caller->vm->executor, words, capacity);
+    count = baton_rs_list(caller->vm->executor, records, capacity);
     baton_leave(L);
     if (count <= capacity) break;
     capacity = count + count / 8;
     lua_pop(L, 2);
   }
   for (i = 0; i < count; i++) {
-    baton_lua_push_process(L, (struct baton_process *)words[i]);
+    baton_lua_push_process(L, (struct baton_process *)records[i]);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   return 1;

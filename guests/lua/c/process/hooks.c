@@ -90,7 +90,7 @@ static void report(lua_State *L, const char *whose, const char *what, const char
       L, "%s: %s %s: %s%s\n", process->vm->progname, whose, what, lua_tostring(L, -1), then);
   text = lua_tolstring(L, -1, &size);
   if (process == process->vm->hook_process)
-    baton_lua_tell(text, size);
+    baton_lua_post_notice(text, size);
   else
     baton_lua_write_error(L, 1);
   lua_pop(L, process == process->vm->hook_process ? 3 : 2);
@@ -134,7 +134,7 @@ static int choose(lua_State *L) {
   if (status == LUA_OK && lua_isnil(L, -1)) return 0;
   chosen = baton_lua_test_sealed(L, -1, BATON_SEALED_PROCESS);
   if (status == LUA_OK && chosen != NULL) {
-    choice->chosen = chosen->kernel_id;
+    choice->chosen = chosen->sched_id;
     return 0;
   }
   remove_scheduler(L, choice->suggested->vm);
@@ -145,7 +145,7 @@ static int choose(lua_State *L) {
 }
 
 /* The scheduler's id of the process that the program has chosen to run; 0 for the default. */
-uint64_t baton_lua_choose(struct baton_process *current, struct baton_process *suggested) {
+uint64_t baton_lua_scheduler_hook(struct baton_process *current, struct baton_process *suggested) {
   struct choice choice;
   choice.current = current;
   choice.suggested = suggested;
@@ -201,7 +201,7 @@ static void check_hook(lua_State *L, int index) {
   if (!lua_isnoneornil(L, index)) luaL_checktype(L, index, LUA_TFUNCTION);
 }
 
-struct switching {
+struct hooked_switch {
   struct baton_process *from, *to;
 };
 
@@ -216,7 +216,7 @@ static void call_switch_hook(lua_State *L, struct baton_process *process, int wh
     if (lua_pcall(L, 1, 0, 0) != LUA_OK) {
       process->has_switch_hooks = 0;
       baton_enter(L);
-      baton_rs_set_hooked(process->vm->executor, process->kernel_id, 0);
+      baton_rs_set_hooked(process->vm->executor, process->sched_id, 0);
       baton_leave(L);
       baton_lua_push_title(L, process);
       lua_pushfstring(L, "%s: its on_switch hook", lua_tostring(L, -1));
@@ -227,18 +227,18 @@ static void call_switch_hook(lua_State *L, struct baton_process *process, int wh
   lua_settop(L, 1);
 }
 
-static int tell_switch(lua_State *L) {
-  struct switching *switching = take_argument(L);
-  call_switch_hook(L, switching->from, HOOK_OUT);
-  call_switch_hook(L, switching->to, HOOK_IN);
+static int call_switch_hooks(lua_State *L) {
+  struct hooked_switch *hooked = take_argument(L);
+  call_switch_hook(L, hooked->from, HOOK_OUT);
+  call_switch_hook(L, hooked->to, HOOK_IN);
   return 0;
 }
 
-void baton_lua_tell_switch(struct baton_process *from, struct baton_process *to) {
-  struct switching switching;
-  switching.from = from;
-  switching.to = to;
-  run_as_hook((from != NULL ? from : to)->vm, tell_switch, &switching);
+void baton_lua_switch_hook(struct baton_process *from, struct baton_process *to) {
+  struct hooked_switch hooked;
+  hooked.from = from;
+  hooked.to = to;
+  run_as_hook((from != NULL ? from : to)->vm, call_switch_hooks, &hooked);
 }
 
 /* p:on_switch(fin, fout) */
@@ -261,7 +261,7 @@ static int process_on_switch(lua_State *L) {
   lua_rawseti(L, 2, HOOK_IN);
   process->has_switch_hooks = (unsigned char)on;
   baton_enter(L);
-  baton_rs_set_hooked(caller->vm->executor, process->kernel_id, on);
+  baton_rs_set_hooked(caller->vm->executor, process->sched_id, on);
   baton_leave(L);
   lua_pushboolean(L, 1);
   return 1;

@@ -138,7 +138,7 @@ static void await_end(lua_State *L, struct baton_process *caller, struct baton_p
   struct baton_wake wake;
   baton_lua_check_may_wait(L, caller);
   baton_enter(L);
-  wake = baton_rs_join(caller->vm->executor, process->kernel_id, BATON_FOREVER);
+  wake = baton_rs_join(caller->vm->executor, process->sched_id, BATON_FOREVER);
   baton_leave(L);
   baton_lua_after_wait(L, caller, wake);
 }

@@ -68,7 +68,7 @@ static int process_join(lua_State *L) {
     struct baton_wake wake;
     baton_lua_check_may_wait(L, caller);
     baton_enter(L);
-    wake = baton_rs_join(caller->vm->executor, process->kernel_id, timeout);
+    wake = baton_rs_join(caller->vm->executor, process->sched_id, timeout);
     baton_leave(L);
     if (baton_lua_after_wait(L, caller, wake) == BATON_TIMED_OUT && !is_dead(process))
       return baton_lua_push_outcome(L, BATON_TIMED_OUT);
@@ -90,7 +90,7 @@ static int process_kill(lua_State *L) {
     lua_replace(L, 2);
   }
   baton_lua_kill_process(L, caller, process, 1);
-  baton_lua_raise_owed(L, caller);
+  baton_lua_raise_pending(L, caller);
   return push_acted(L, 0);
 }
 
@@ -100,12 +100,12 @@ static int suspend_process(
   if (process == caller) baton_lua_check_may_wait(L, caller);
   baton_enter(L);
   if (process == caller) baton_lua_hold_for_criticals(caller, 0);
-  outcome = baton_rs_suspend(caller->vm->executor, process->kernel_id);
+  outcome = baton_rs_suspend(caller->vm->executor, process->sched_id);
   is_killed = baton_lua_kill_is_due(caller);
   if (process == caller) baton_lua_hold_for_criticals(caller, 1);
   baton_leave(L);
   if (is_killed) baton_lua_raise_kill(L, caller);
-  baton_lua_raise_owed(L, caller);
+  baton_lua_raise_pending(L, caller);
   return push_acted(L, outcome == 1);
 }
 
@@ -126,7 +126,7 @@ static int process_resume(lua_State *L) {
   int outcome;
   if (is_dead(process)) return push_acted(L, 1);
   baton_enter(L);
-  outcome = baton_rs_resume(caller->vm->executor, process->kernel_id);
+  outcome = baton_rs_resume(caller->vm->executor, process->sched_id);
   baton_leave(L);
   return push_acted(L, outcome == 1);
 }
@@ -136,7 +136,7 @@ static int process_priority(lua_State *L) {
   struct baton_process *process = baton_lua_check_process(L, 1);
   int priority;
   baton_enter(L);
-  priority = baton_rs_priority(caller->vm->executor, process->kernel_id);
+  priority = baton_rs_priority(caller->vm->executor, process->sched_id);
   baton_leave(L);
   lua_pushinteger(L, priority);
   return 1;
@@ -148,7 +148,7 @@ static int process_set_priority(lua_State *L) {
   int priority = check_priority(L, 2);
   if (is_dead(process)) return push_acted(L, 1);
   baton_enter(L);
-  baton_rs_set_priority(caller->vm->executor, process->kernel_id, priority);
+  baton_rs_set_priority(caller->vm->executor, process->sched_id, priority);
   baton_leave(L);
   return push_acted(L, 0);
 }
@@ -161,7 +161,7 @@ static int process_status(lua_State *L) {
   int state = BATON_STATE_DEAD;
   if (!is_dead(process)) {
     baton_enter(L);
-    state = baton_rs_state(caller->vm->executor, process->kernel_id);
+    state = baton_rs_state(caller->vm->executor, process->sched_id);
     baton_leave(L);
   }
   lua_pushstring(L, names[state]);
@@ -194,10 +194,10 @@ static int process_stats_method(lua_State *L) {
   struct baton_time_used time;
   size_t stack;
   baton_enter(L);
-  time = baton_rs_time_used(caller->vm->executor, process->kernel_id);
-  stack = baton_rs_stack_used(caller->vm->executor, process->kernel_id);
-  baton_rs_bound_to(caller->vm->executor, process->kernel_id, thread, sizeof thread);
-  baton_rs_blocker(caller->vm->executor, process->kernel_id, waits_for, sizeof waits_for);
+  time = baton_rs_time_used(caller->vm->executor, process->sched_id);
+  stack = baton_rs_stack_used(caller->vm->executor, process->sched_id);
+  baton_rs_bound_to(caller->vm->executor, process->sched_id, thread, sizeof thread);
+  baton_rs_blocker(caller->vm->executor, process->sched_id, waits_for, sizeof waits_for);
   baton_leave(L);
   lua_createtable(L, 0, 7);
   lua_pushnumber(L, time.cpu);
@@ -260,7 +260,7 @@ static int process_yield(lua_State *L) {
     baton_rs_yield(caller->vm->executor);
     baton_leave(L);
   }
-  if (l_unlikely(caller->killed || caller->interrupted)) baton_lua_raise_owed(L, caller);
+  if (l_unlikely(caller->killed || caller->interrupted)) baton_lua_raise_pending(L, caller);
   return 0;
 }
 

@@ -25,7 +25,7 @@ int baton_lua_open_process(lua_State *L);
 /* settings.c */
 /* Installs a function that is called when the parameter max_threads may have changed. Inside the
    VM. */
-void baton_lua_have_bound_told_to(void (*tell)(struct baton_vm *vm));
+void baton_lua_set_limit_hook(void (*tell)(struct baton_vm *vm));
 
 /* control.c */
 /* Ends the process at `index` at the end of the program; otherwise as baton_lua_end_process. */
@@ -45,8 +45,8 @@ void baton_lua_run_exit_hook(struct baton_process *process);
 /* hooks.c */
 /* Call the program's scheduler and its switch hooks. Inside the VM, while no process runs on this
    thread. */
-uint64_t baton_lua_choose(struct baton_process *current, struct baton_process *suggested);
-void baton_lua_tell_switch(struct baton_process *from, struct baton_process *to);
+uint64_t baton_lua_scheduler_hook(struct baton_process *current, struct baton_process *suggested);
+void baton_lua_switch_hook(struct baton_process *from, struct baton_process *to);
 
 /* }====================================================== */
 

@@ -18,7 +18,7 @@ static int process_critical(lua_State *L) {
   baton_lua_end_critical(caller);
   baton_rs_give_way(caller->vm->executor);
   baton_leave(L);
-  baton_lua_raise_owed(L, caller);
+  baton_lua_raise_pending(L, caller);
   return lua_gettop(L);
 }
 
@@ -29,10 +29,10 @@ static int process_yield_to(lua_State *L) {
   int is_dead = process->outcome != BATON_ALIVE;
   if (caller->foreign_states == 0) {
     baton_enter(L);
-    baton_rs_yield_to(caller->vm->executor, process->kernel_id);
+    baton_rs_yield_to(caller->vm->executor, process->sched_id);
     baton_leave(L);
   }
-  baton_lua_raise_owed(L, caller);
+  baton_lua_raise_pending(L, caller);
   lua_pushboolean(L, !is_dead);
   if (!is_dead) return 1;
   lua_pushliteral(L, "dead");

@@ -8,10 +8,10 @@
 #include <string.h>
 
 /* Called when the parameter max_threads may have changed. Inside the VM. */
-static void (*bound_may_have_changed)(struct baton_vm *vm);
+static void (*limit_hook)(struct baton_vm *vm);
 
-void baton_lua_have_bound_told_to(void (*tell)(struct baton_vm *vm)) {
-  bound_may_have_changed = tell;
+void baton_lua_set_limit_hook(void (*tell)(struct baton_vm *vm)) {
+  limit_hook = tell;
 }
 
 static int params_index(lua_State *L) {
@@ -62,7 +62,7 @@ static int params_newindex(lua_State *L) {
   baton_enter(L);
   is_set = baton_rs_set_parameter(caller->vm->executor, name, value, text, message, sizeof message);
   baton_lua_watch_threads(caller->vm);
-  bound_may_have_changed(caller->vm);
+  limit_hook(caller->vm);
   baton_leave(L);
   if (!is_set)
     luaL_error(L, "parameter '%s': %s", name, message);

@@ -44,11 +44,11 @@ int baton_lua_bind(lua_State *L) {
   if (process == caller && name != NULL && caller->criticals > 0)
     luaL_error(L, "cannot move to another thread inside process.critical");
   baton_enter(L);
-  baton_rs_bind(caller->vm->executor, process->kernel_id, name, message, sizeof message);
+  baton_rs_bind(caller->vm->executor, process->sched_id, name, message, sizeof message);
   baton_lua_watch_threads(caller->vm);
   baton_leave(L);
   if (message[0] != '\0') luaL_error(L, "cannot bind to '%s': %s", name, message);
-  baton_lua_raise_owed(L, caller);
+  baton_lua_raise_pending(L, caller);
   return push_acted(L, 0);
 }
 

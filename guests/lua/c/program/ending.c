@@ -32,14 +32,14 @@ static int runs(const struct baton_vm *vm, const struct baton_process *process) 
   if (process->awaits_command && process->holds == 1) return 0; /* with more it is in a `<close>` */
   if (process->holds > 0) return 1;
   if (process->retaken || process->pinned) return 0;
-  state = baton_rs_state(vm->executor, process->kernel_id);
+  state = baton_rs_state(vm->executor, process->sched_id);
   return state == BATON_STATE_RUNNABLE || state == BATON_STATE_RUNNING;
 }
 
 /* Asks the scheduler, too, as the main process's record stays alive. Inside the VM. */
 static int is_dead(const struct baton_vm *vm, const struct baton_process *process) {
   return process->outcome != BATON_ALIVE ||
-      baton_rs_state(vm->executor, process->kernel_id) == BATON_STATE_DEAD;
+      baton_rs_state(vm->executor, process->sched_id) == BATON_STATE_DEAD;
 }
 
 /* Waits until the process has ended, or its time is over. `progress` is the time when the last
@@ -55,7 +55,7 @@ static void await_process(lua_State *L, struct baton_vm *vm, const struct baton_
     if (now >= bound || now >= until) break;
     span = bound - now;
     baton_rs_join(
-        vm->executor, process->kernel_id, (baton_timeout)(span < CALL_BOUND ? span : CALL_BOUND));
+        vm->executor, process->sched_id, (baton_timeout)(span < CALL_BOUND ? span : CALL_BOUND));
   }
   if (was_alive && is_dead(vm, process)) *progress = baton_rs_now();
   baton_leave(L);
@@ -101,7 +101,7 @@ int baton_lua_finish(lua_State *L, int wait) {
     baton_lua_after_wait(L, caller, wake);
     return caller->vm->failures > 0;
   }
-  baton_ffi_stop_visits(caller->vm);
+  baton_ffi_close_callback_queue(caller->vm);
   lua_pushcfunction(L, kill_others);
   lua_pushcfunction(L, baton_lua_list);
   if (lua_pcall(L, 0, 1, 0) != LUA_OK || lua_pcall(L, 1, 0, 0) != LUA_OK) lua_pop(L, 1);

@@ -41,7 +41,7 @@ void baton_lua_forked(void) {
   vm->forks++;
   baton_lua_names_in_child();
   vm->pid = getpid();
-  baton_lua_telling_in_child();
+  baton_lua_notices_in_child();
   if (vm->finalizer != survivor) vm->finalizing = 0;
   vm->in_report = 0;
   vm->exiting = 0;
@@ -49,7 +49,7 @@ void baton_lua_forked(void) {
   baton_lua_forget_signals();
   baton_lua_forget_calls(vm);
   baton_lua_keep_loads_of(survivor);
-  baton_ffi_forget_visits(vm);
+  baton_ffi_forget_callback_queue(vm);
   baton_ffi_forget_timed_calls(vm);
   /* there was no other process yet, or the state is being closed */
   if (vm->main_process == NULL) return;

@@ -174,7 +174,7 @@ static int open_vm(lua_State *L) {
   vm->main_process = process;
   baton_gate_set_process(process);
   process->marks = NULL;
-  baton_rs_set_word(vm->executor, process->kernel_id, (uintptr_t)process);
+  baton_rs_set_word(vm->executor, process->sched_id, (uintptr_t)process);
   vm->object_queue = baton_rs_queue_new(vm->executor);
   vm->finalizer_queue = baton_rs_queue_new(vm->executor);
   vm->finalized_queue = baton_rs_queue_new(vm->executor);
@@ -189,7 +189,7 @@ static int wait_for_rest(lua_State *L) {
 }
 
 /* Notifies watchers that the main process was killed. It continues only to wait for the others. */
-static void tell_of_kill(struct baton_process *process) {
+static void notify_of_kill(struct baton_process *process) {
   lua_settop(process->L, 0);
   baton_lua_prepare_ending(process, BATON_WAS_KILLED);
   baton_enter(process->L);
@@ -202,7 +202,7 @@ static void tell_of_kill(struct baton_process *process) {
 static int end_after_kill(lua_State *L, struct baton_process *process) {
   int status = EXIT_FAILURE;
   baton_enter(L);
-  baton_rs_pardon(process->vm->executor, process->kernel_id);
+  baton_rs_pardon(process->vm->executor, process->sched_id);
   process->killed = 0;
   baton_leave(L);
   lua_settop(L, 0);
@@ -256,9 +256,9 @@ static int end_as_main(struct baton_process *process) {
   lua_State *L = process->L;
   if (process->killed && process->vm->exiting) return 0;
   baton_enter(L);
-  baton_rs_pardon(process->vm->executor, process->kernel_id);
+  baton_rs_pardon(process->vm->executor, process->sched_id);
   process->killed = 0;
-  baton_rs_release_joiners(process->vm->executor, process->kernel_id);
+  baton_rs_release_joiners(process->vm->executor, process->sched_id);
   baton_leave(L);
   exit_status = end_others(process);
   close_state(process);
@@ -304,7 +304,7 @@ static int run_main(struct baton_process *first, lua_CFunction body, int argc, c
   } else if (vm->exiting) { /* another process ends the program */
     return status;
   } else {
-    tell_of_kill(vm->main_process);
+    notify_of_kill(vm->main_process);
     status = end_after_kill(L, vm->main_process);
   }
   baton_lua_set_interruptible(0);
@@ -317,7 +317,7 @@ static int run_main(struct baton_process *first, lua_CFunction body, int argc, c
 
 /* Runs a process on its own C stack. Inside the VM before and after. */
 void baton_lua_run(struct baton_process *process) {
-  baton_rs_stack_bounds(process->vm->executor, process->kernel_id, &process->stack_guard,
+  baton_rs_stack_bounds(process->vm->executor, process->sched_id, &process->stack_guard,
       &process->stack_low, &process->stack_high);
   baton_gate_leave();
   if (process->body != NULL) {
@@ -370,6 +370,6 @@ struct baton_process *baton_lua_new_main(struct baton_vm *vm, lua_CFunction body
   return process;
 }
 
-void baton_lua_set_main_id(struct baton_process *process, uint64_t id) { process->kernel_id = id; }
+void baton_lua_set_main_id(struct baton_process *process, uint64_t id) { process->sched_id = id; }
 
 /* }====================================================== */

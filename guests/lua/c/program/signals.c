@@ -59,10 +59,10 @@ int baton_lua_report_wanted(void) {
 
 /* Called inside the VM, at a safepoint of any process or in the executor's loop. */
 void baton_lua_signalled(struct baton_vm *vm) {
-  struct baton_process *target = baton_lua_whom_to_interrupt(vm);
+  struct baton_process *target = baton_lua_interrupt_target(vm);
   baton_lua_deliver_signals(vm);
   if (!interrupt_wanted || target == NULL) return;
   interrupt_wanted = 0;
   target->interrupted = 1;
-  if (!baton_rs_interrupt(vm->executor, target->kernel_id)) baton_lua_request_safepoint(target);
+  if (!baton_rs_interrupt(vm->executor, target->sched_id)) baton_lua_request_safepoint(target);
 }

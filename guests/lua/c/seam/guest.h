@@ -22,7 +22,7 @@
 /* wrapped.c */
 /* Before a library is loaded: offloads the load to another native thread if other processes could
    run meanwhile. Outside the VM before and after. */
-void baton_lua_move_to_load(void);
+void baton_lua_offload_load(void);
 
 /* frames.c */
 /* What the seam calls in the folders above. Installed before there is a Lua state. No hook is on a
@@ -104,7 +104,7 @@ void baton_lua_set_base_depth(lua_State *L);
 void baton_lua_detach(struct baton_process *process);
 /* Offloads the coming foreign call of the process to another native thread. Called inside the VM.
    Returns outside of it if the process has moved. */
-enum baton_departure baton_lua_move_out(struct baton_process *process);
+enum baton_offload baton_lua_offload(struct baton_process *process);
 void baton_lua_forget_calls(struct baton_vm *vm);
 void baton_lua_note_exception_globals(void);
 /* Updates whether native threads are short. Inside the VM. */
@@ -112,12 +112,12 @@ void baton_lua_watch_threads(struct baton_vm *vm);
 
 /* marks.c */
 /* What the process must raise: a kill that is due, an interrupt, or nothing. */
-enum baton_debt { BATON_OWES_NOTHING, BATON_OWES_KILL, BATON_OWES_INTERRUPT };
-enum baton_debt baton_lua_debt(struct baton_process *process);
+enum baton_pending { BATON_PENDING_NOTHING, BATON_PENDING_KILL, BATON_PENDING_INTERRUPT };
+enum baton_pending baton_lua_pending(struct baton_process *process);
 /* Raises it; returns if there is nothing to raise. Outside the VM. */
-void baton_lua_raise(lua_State *L, struct baton_process *process, enum baton_debt debt);
+void baton_lua_raise(lua_State *L, struct baton_process *process, enum baton_pending pending);
 /* Raises what the process must raise now. */
-void baton_lua_raise_owed(lua_State *L, struct baton_process *process);
+void baton_lua_raise_pending(lua_State *L, struct baton_process *process);
 int baton_lua_kill_is_due(struct baton_process *process);
 /* Raises the process's kill, even if something holds it back. Outside the VM. */
 void baton_lua_raise_kill(lua_State *L, struct baton_process *process);

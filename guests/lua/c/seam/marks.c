@@ -15,7 +15,7 @@ LUAI_FUNC void baton_close_callnoyield(lua_State *L, StkId func, int nresults);
 /* Reports to the scheduler whether the killed process holds its kill back. Inside the VM. */
 static void sync_kill_hold(struct baton_process *process) {
   if (process->holds == 0) process->held_for = process->abandoned = 0;
-  baton_rs_set_kill_hold(process->vm->executor, process->kernel_id, process->holds > 0);
+  baton_rs_set_kill_hold(process->vm->executor, process->sched_id, process->holds > 0);
 }
 
 static void drop_mark(struct baton_process *process) {
@@ -157,16 +157,16 @@ void baton_lua_raise_kill(lua_State *L, struct baton_process *process) {
   raise_kill(L, process);
 }
 
-enum baton_debt baton_lua_debt(struct baton_process *process) {
-  if (baton_lua_kill_is_due(process)) return BATON_OWES_KILL;
+enum baton_pending baton_lua_pending(struct baton_process *process) {
+  if (baton_lua_kill_is_due(process)) return BATON_PENDING_KILL;
   return process->interrupted && process->killed == 0 && process->criticals == 0
-      ? BATON_OWES_INTERRUPT
-      : BATON_OWES_NOTHING;
+      ? BATON_PENDING_INTERRUPT
+      : BATON_PENDING_NOTHING;
 }
 
-void baton_lua_raise(lua_State *L, struct baton_process *process, enum baton_debt debt) {
-  if (debt == BATON_OWES_KILL) baton_lua_raise_kill(L, process);
-  if (debt == BATON_OWES_INTERRUPT) {
+void baton_lua_raise(lua_State *L, struct baton_process *process, enum baton_pending pending) {
+  if (pending == BATON_PENDING_KILL) baton_lua_raise_kill(L, process);
+  if (pending == BATON_PENDING_INTERRUPT) {
     process->interrupted = 0;
     lua_lock(L);
     luaD_checkstack(L, LUA_MINSTACK); /* a Lua frame has no spare slots */
@@ -175,8 +175,8 @@ void baton_lua_raise(lua_State *L, struct baton_process *process, enum baton_deb
   }
 }
 
-void baton_lua_raise_owed(lua_State *L, struct baton_process *process) {
-  baton_lua_raise(L, process, baton_lua_debt(process));
+void baton_lua_raise_pending(lua_State *L, struct baton_process *process) {
+  baton_lua_raise(L, process, baton_lua_pending(process));
 }
 
 /* }====================================================== */

@@ -45,7 +45,7 @@ static void safepoint(lua_State *L, struct baton_process *process) {
   if (l_unlikely(process->killed)) count_hold(process);
   if (l_unlikely(process->killed || process->interrupted)) {
     lua_unlock(L);
-    baton_lua_raise_owed(L, process);
+    baton_lua_raise_pending(L, process);
     lua_lock(L);
   }
 }
@@ -177,7 +177,7 @@ void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
       baton_rs_enter_cold_pinned(process->vm->executor);
     else
       baton_rs_enter_cold(process->vm->executor);
-    process->vm->collector_is_to_blame = 0;
+    process->vm->collector_caused_delay = 0;
     /* from here on perhaps on another thread */
     if (process->retaken) {
       process->pinned |= process->calls_back;
@@ -202,12 +202,12 @@ void baton_lua_detach(struct baton_process *process) {
 
 /* Offloads a foreign call. If the process has moved, the switch has saved what belongs to the VM.
    */
-enum baton_departure baton_lua_move_out(struct baton_process *process) {
-  enum baton_departure departure;
+enum baton_offload baton_lua_offload(struct baton_process *process) {
+  enum baton_offload result;
   begin_outstanding(process);
-  departure = (enum baton_departure)baton_rs_move_out(process->vm->executor);
-  if (departure != BATON_MOVED) end_outstanding(process);
-  return departure;
+  result = (enum baton_offload)baton_rs_move_out(process->vm->executor);
+  if (result != BATON_MOVED) end_outstanding(process);
+  return result;
 }
 
 /* The process continues its foreign call on this thread. Outside the VM. */
@@ -235,7 +235,7 @@ static void update_pin(struct baton_process *process) {
   int pinned = process->outcome == BATON_ALIVE && baton_lua_has_foreign_frames(process);
   if (pinned != process->pinned) {
     process->pinned = (unsigned char)pinned;
-    baton_rs_set_pinned(process->vm->executor, process->kernel_id, pinned);
+    baton_rs_set_pinned(process->vm->executor, process->sched_id, pinned);
   }
 }
 

@@ -37,7 +37,7 @@ static time_t date(void) {
 ** Beginning and end
 ** ======================================================= */
 
-static void tell_failure(int status, void *unused) {
+static void report_failure_of_run(int status, void *unused) {
   (void)unused;
   status &= 0xff; /* as the parent sees it */
   if (status != 0 && getpid() == simulated_program)
@@ -58,7 +58,7 @@ void baton_lua_simulate(uint64_t seed) {
   baton_simulated = 1;
   run_seed = seed;
   simulated_program = getpid();
-  on_exit(tell_failure, NULL);
+  on_exit(report_failure_of_run, NULL);
 }
 
 /* }====================================================== */

@@ -260,7 +260,7 @@ LUA_API void lua_setwarnf(lua_State *L, lua_WarnFunction f, void *ud) {
 ** thread that starts then waits for that lock. So a thread is started first and makes the call, and
 ** the VM stays where it is.
 */
-void baton_lua_move_to_load(void) {
+void baton_lua_offload_load(void) {
   struct baton_process *process = baton_gate_process();
   lua_State *L;
   if (process == NULL || process->vm->closing || baton_simulated || process->vm->living == 0 ||
@@ -269,13 +269,13 @@ void baton_lua_move_to_load(void) {
   if (baton_lua_has_foreign_frames(process)) return;
   L = baton_lua_innermost(process);
   baton_enter(L);
-  if (baton_lua_move_out(process) != BATON_MOVED) baton_leave(L);
+  if (baton_lua_offload(process) != BATON_MOVED) baton_leave(L);
 }
 
 /* Replaces dlopen in loadlib.c. */
 void *baton_lua_dlopen(const char *path, int flags);
 void *baton_lua_dlopen(const char *path, int flags) {
-  baton_lua_move_to_load();
+  baton_lua_offload_load();
   return dlopen(path, flags);
 }
 

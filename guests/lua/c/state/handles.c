@@ -121,20 +121,20 @@ struct baton_process *baton_lua_new_process(
   process->cooperative = options->preemptible == 0;
   process->id = ++vm->next_id;
   pace_collector(L, vm);
-  options->word = (uintptr_t)process;
+  options->user_data = (uintptr_t)process;
   lua_sethook(process->L, NULL, 0, 0); /* each process has its own hooks */
   baton_lua_begin_steps(process->L);
   message[0] = '\0';
   baton_enter(L);
-  process->kernel_id = baton_rs_spawn(vm->executor, options, message, sizeof message);
-  if (process->kernel_id != 0) {
+  process->sched_id = baton_rs_spawn(vm->executor, options, message, sizeof message);
+  if (process->sched_id != 0) {
     process->outcome = BATON_ALIVE;
     note_spawn_site(L, process);
     hold_handle(L, process);
   }
   if (options->thread[0] != '\0') baton_lua_watch_threads(vm);
   baton_leave(L);
-  if (process->kernel_id == 0) {
+  if (process->sched_id == 0) {
     lua_pop(L, 1);
     lua_pushstring(L, message);
     return NULL;
@@ -156,7 +156,7 @@ void baton_lua_abandon_prepared(lua_State *L, struct baton_process *process) {
 int baton_lua_end_unstarted(lua_State *L, struct baton_process *process) {
   int ended;
   baton_enter(L);
-  ended = baton_rs_end_unstarted(process->vm->executor, process->kernel_id);
+  ended = baton_rs_end_unstarted(process->vm->executor, process->sched_id);
   if (ended) {
     process->outcome = BATON_WAS_KILLED;
     process->L->status = BATON_STATUS_ENDED;
@@ -184,10 +184,10 @@ void baton_lua_end_in_place(struct baton_process *process) {
 
 static int handle_gc(lua_State *L) {
   struct baton_process *process = baton_lua_check_process(L, 1);
-  if (process->outcome != BATON_ALIVE && process->kernel_id != 0) {
+  if (process->outcome != BATON_ALIVE && process->sched_id != 0) {
     baton_enter(L);
-    baton_rs_forget(process->vm->executor, process->kernel_id);
-    process->kernel_id = 0;
+    baton_rs_forget(process->vm->executor, process->sched_id);
+    process->sched_id = 0;
     baton_leave(L);
   }
   return 0;
@@ -232,7 +232,7 @@ int baton_lua_push_results(lua_State *L, struct baton_process *process) {
   return count + 1;
 }
 
-struct baton_process *baton_lua_whom_to_interrupt(const struct baton_vm *vm) {
+struct baton_process *baton_lua_interrupt_target(const struct baton_vm *vm) {
   return vm->heir != NULL ? vm->heir : vm->main_process;
 }
 

@@ -188,11 +188,11 @@ static void *help(void *unused) {
   return NULL;
 }
 
-static void end_telling(void) { baton_lua_end_telling(0); }
+static void end_notices(void) { baton_lua_end_notices(0); }
 
 static int start_helper(void) {
   static int has_begun;
-  if (!__atomic_exchange_n(&has_begun, 1, __ATOMIC_SEQ_CST)) atexit(end_telling);
+  if (!__atomic_exchange_n(&has_begun, 1, __ATOMIC_SEQ_CST)) atexit(end_notices);
   return baton_start_helper("baton stderr", help, NULL);
 }
 
@@ -217,7 +217,7 @@ static void add(const char *text, size_t size) {
 
 /* }====================================================== */
 
-void baton_lua_tell(const char *text, size_t size) {
+void baton_lua_post_notice(const char *text, size_t size) {
   static const char left_out[] =
       "baton: warnings or reports are left out here, since nobody reads stderr\n";
   const int saved_errno = errno;
@@ -240,15 +240,15 @@ void baton_lua_warn(const char *format, ...) {
   length = vsnprintf(text, sizeof text, format, list);
   va_end(list);
   if (length >= (int)sizeof text) text[(length = sizeof text - 1) - 1] = '\n';
-  if (length > 0) baton_lua_tell(text, (size_t)length);
+  if (length > 0) baton_lua_post_notice(text, (size_t)length);
 }
 
 /* Gives a reader about 20 ms. */
-void baton_lua_end_telling(int forever) {
+void baton_lua_end_notices(int forever) {
   static const struct timespec moment = {0, 1000000};
-  int looks;
-  for (looks = 0; (forever || looks < 20) && __atomic_load_n(&queued, __ATOMIC_SEQ_CST) > 0;
-       looks++) {
+  int rounds;
+  for (rounds = 0; (forever || rounds < 20) && __atomic_load_n(&queued, __ATOMIC_SEQ_CST) > 0;
+       rounds++) {
     int is = FREE;
     /* there is no helper thread */
     if (__atomic_compare_exchange_n(&writer, &is, BUSY, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
@@ -259,7 +259,7 @@ void baton_lua_end_telling(int forever) {
   }
 }
 
-void baton_lua_telling_in_child(void) {
+void baton_lua_notices_in_child(void) {
   queue = unwritten = NULL; /* the parent writes them */
   queued = written = 0;
   writer = FREE;

@@ -11,29 +11,29 @@
 /* The renamed original. */
 LUALIB_API void baton_stock_traceback(lua_State *L, lua_State *L1, const char *msg, int level);
 
-struct look {
+struct inspection {
   struct baton_mark mark;
   struct baton_process *process; /* NULL: the collector was not stopped */
   l_mem paid;                    /* the collector's total at the beginning */
 };
 
-/* `look` stays on the C stack until `end_look`. An error ends it, too. */
-static void begin_look(lua_State *L, const lua_State *other, struct look *look) {
-  look->process = baton_lua_running(L);
-  if (other == L || G(L)->gcstp & GCSTPGC) look->process = NULL;
-  if (look->process == NULL) return;
+/* `inspection` stays on the C stack until `end_inspection`. An error ends it, too. */
+static void begin_inspection(lua_State *L, const lua_State *other, struct inspection *inspection) {
+  inspection->process = baton_lua_running(L);
+  if (other == L || G(L)->gcstp & GCSTPGC) inspection->process = NULL;
+  if (inspection->process == NULL) return;
   baton_enter(L);
-  look->paid = G(L)->totalbytes;
-  baton_lua_stop_collector(look->process, &look->mark);
+  inspection->paid = G(L)->totalbytes;
+  baton_lua_stop_collector(inspection->process, &inspection->mark);
   baton_leave(L);
 }
 
-static void end_look(lua_State *L, const struct look *look) {
-  if (look->process == NULL) return;
+static void end_inspection(lua_State *L, const struct inspection *inspection) {
+  if (inspection->process == NULL) return;
   baton_enter(L);
-  baton_lua_restart_collector(look->process);
+  baton_lua_restart_collector(inspection->process);
   /* each step that the collector skipped has reduced its debt */
-  luaE_setdebt(G(L), (l_mem)gettotalbytes(G(L)) - look->paid);
+  luaE_setdebt(G(L), (l_mem)gettotalbytes(G(L)) - inspection->paid);
   baton_leave(L);
 }
 
@@ -67,8 +67,8 @@ static int push_trace_of_error(lua_State *L, const lua_State *other) {
 }
 
 LUALIB_API void luaL_traceback(lua_State *L, lua_State *L1, const char *msg, int level) {
-  struct look look;
-  begin_look(L, L1, &look);
+  struct inspection inspection;
+  begin_inspection(L, L1, &inspection);
   baton_stock_traceback(L, L1, msg, level);
   luaL_checkstack(L, 3, NULL);
   if (push_trace_of_error(L, L1)) {
@@ -76,18 +76,18 @@ LUALIB_API void luaL_traceback(lua_State *L, lua_State *L1, const char *msg, int
     lua_insert(L, -2);
     lua_concat(L, 3);
   }
-  end_look(L, &look);
+  end_inspection(L, &inspection);
 }
 
 static lua_CFunction stock_getinfo;
 
 /* debug.getinfo([thread,] f [, what]) */
 static int getinfo(lua_State *L) {
-  struct look look;
+  struct inspection inspection;
   int count;
-  begin_look(L, lua_isthread(L, 1) ? lua_tothread(L, 1) : L, &look);
+  begin_inspection(L, lua_isthread(L, 1) ? lua_tothread(L, 1) : L, &inspection);
   count = stock_getinfo(L);
-  end_look(L, &look);
+  end_inspection(L, &inspection);
   return count;
 }
 

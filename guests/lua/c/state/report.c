@@ -24,11 +24,11 @@ void baton_lua_begin_report(const char *heading) {
 void baton_lua_end_report(int is_last) {
   if (report != stderr) {
     fclose(report);
-    baton_lua_tell(report_text, report_size);
+    baton_lua_post_notice(report_text, report_size);
     free(report_text);
   }
   report = NULL;
-  if (is_last) baton_lua_end_telling(1);
+  if (is_last) baton_lua_end_notices(1);
 }
 
 static void report_level(lua_State *L, lua_Debug *ar) {

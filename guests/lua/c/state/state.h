@@ -69,7 +69,7 @@ void baton_lua_open_handles(lua_State *L);
 /* Ends the record's life. Inside the VM. */
 void baton_lua_let_go_of_handle(struct baton_process *process);
 /* The process that receives SIGINT as an interrupt. */
-struct baton_process *baton_lua_whom_to_interrupt(const struct baton_vm *vm);
+struct baton_process *baton_lua_interrupt_target(const struct baton_vm *vm);
 struct baton_process *baton_lua_new_process(
     lua_State *L, struct baton_vm *vm, struct baton_spawn *options);
 int baton_lua_end_unstarted(lua_State *L, struct baton_process *process);
@@ -149,9 +149,9 @@ size_t baton_lua_escape(const char *name, size_t length, char *text, size_t size
 /* notices.c */
 /* The runtime's own messages on stderr. No process waits until they are read. On any thread, inside
    the VM or not. */
-void baton_lua_tell(const char *text, size_t size);
+void baton_lua_post_notice(const char *text, size_t size);
 void baton_lua_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void baton_lua_telling_in_child(void);
+void baton_lua_notices_in_child(void);
 /* Starts a detached native thread that no process runs on and that receives no signals. Signals go
    to the threads that run Lua. Returns 0 if there is none. */
 int baton_start_helper(const char *name, void *(*run)(void *), void *argument);
@@ -195,7 +195,7 @@ void baton_io_write_error(const char *text, size_t size);
 
 /* notices.c */
 /* Called when the program ends: waits a moment until the messages are written, or for ever. */
-void baton_lua_end_telling(int forever);
+void baton_lua_end_notices(int forever);
 
 /* }====================================================== */
 

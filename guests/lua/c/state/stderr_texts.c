@@ -52,11 +52,11 @@ static int append(struct baton_collected *collected, const char *text, size_t si
 
 /* Writes a message that no process could wait for, such as an error in a finalizer, when its line
    is complete. Inside the VM. */
-static void tell_line(const char *text, size_t size) {
+static void post_line(const char *text, size_t size) {
   static struct baton_collected line;
   const int is_appended = append(&line, text, size);
   if (!is_appended || text[size - 1] == '\n') {
-    baton_lua_tell(line.text, line.size);
+    baton_lua_post_notice(line.text, line.size);
     line.size = 0;
   }
 }
@@ -64,7 +64,7 @@ static void tell_line(const char *text, size_t size) {
 static int collect_error(const char *text, size_t size) {
   struct baton_process *process = baton_gate_process();
   if (process == NULL || (baton_gate_here()->gate & 1) != 0 || size == 0) return 0;
-  if (process->warning == NULL || !append(process->warning, text, size)) tell_line(text, size);
+  if (process->warning == NULL || !append(process->warning, text, size)) post_line(text, size);
   return 1;
 }
 

@@ -40,7 +40,7 @@ baton_timeout baton_lua_check_timeout(lua_State *L, int index) {
 int baton_lua_after_wait(lua_State *L, struct baton_process *process, struct baton_wake wake) {
   if (process->killed || process->interrupted || wake.reason == BATON_INTERRUPTED) {
     if (wake.reason == BATON_INTERRUPTED) process->interrupted = 1;
-    baton_lua_raise_owed(L, process);
+    baton_lua_raise_pending(L, process);
   }
   if (l_unlikely(wake.reason == BATON_FORBIDDEN))
     luaL_error(L, "cannot wait inside process.critical");
@@ -66,7 +66,7 @@ int baton_lua_push_outcome(lua_State *L, int reason) {
 /* In a callback, a call in progress waits for the process. Its native thread is free only
    afterwards. */
 int baton_lua_is_waited_for(const struct baton_process *process) {
-  return process->ffi_call != NULL || process->serves_visit;
+  return process->ffi_call != NULL || process->serves_callback;
 }
 
 /*

@@ -111,7 +111,7 @@ const struct ffi_type *baton_ffi_derived(
   return derived;
 }
 
-const struct ffi_type *baton_ffi_told_type(
+const struct ffi_type *baton_ffi_visible_type(
     lua_State *L, struct ffi_vm *vm, int index, const struct ffi_cdata *cdata) {
   const char *own = (const char *)cdata, *data = cdata->data;
   const struct ffi_type *type = cdata->type;

@@ -267,7 +267,7 @@ static int cdata_tostring(lua_State *L) {
     return 1;
   }
   address = cdata->data;
-  name = baton_ffi_told_type(L, vm, 1, cdata)->name;
+  name = baton_ffi_visible_type(L, vm, 1, cdata)->name;
   switch (cdata->type->kind) {
     case FFI_BOOL: case FFI_INTEGER: case FFI_FLOATING:
       if (cdata->type->size == 8 && cdata->type->kind == FFI_INTEGER && !cdata->type->is_signed) {

@@ -180,7 +180,7 @@ int baton_ffi_typeof(lua_State *L) {
   else
     type = baton_ffi_check_any_type(L, vm, 1);
   cdata = baton_ffi_test_cdata(L, vm, 1);
-  if (cdata != NULL) type = baton_ffi_told_type(L, vm, 1, cdata);
+  if (cdata != NULL) type = baton_ffi_visible_type(L, vm, 1, cdata);
   baton_ffi_push_type(L, vm, type);
   return 1;
 }

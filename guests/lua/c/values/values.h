@@ -133,9 +133,9 @@ const struct ffi_prepared *baton_ffi_prepare(void *state, const struct ffi_type 
     const struct ffi_type *const *further, size_t count, char **message);
 void baton_ffi_call_prepared(
     const struct ffi_prepared *prepared, void (*function)(void), void **arguments, void *result);
-typedef void (*ffi_handler)(void *word, void *result, void **arguments);
-void *baton_ffi_callback_new(const struct ffi_prepared *prepared, ffi_handler handler, void *word,
-    void **code, char **message);
+typedef void (*ffi_handler)(void *user_data, void *result, void **arguments);
+void *baton_ffi_callback_new(const struct ffi_prepared *prepared, ffi_handler handler,
+    void *user_data, void **code, char **message);
 void baton_ffi_callback_free(void *callback);
 uint32_t baton_ffi_policy_begin(uint64_t *policy, int class);
 int baton_ffi_policy_choose(uint64_t *policy, uint32_t skipped, uint32_t *skip);
@@ -156,7 +156,7 @@ struct ffi_vm {
   /* the number of processes that wait for such a call or for a thread; guarded by the VM lock */
   int awaiting;
   /* the foreign callback queue; made with the first callback */
-  struct ffi_door *door;
+  struct ffi_callback_queue *callback_queue;
   struct ffi_known_member members[FFI_KNOWN_MEMBERS];
   const struct ffi_type *byte, *promoted, *integer, *uint64, *number, *boolean, *string, *pointer;
 };
@@ -260,7 +260,7 @@ const struct ffi_type *baton_ffi_derived(
     lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, int how, uint64_t length);
 /* The type that ffi.typeof returns. For an array or structure that lies in other memory, this is a
    reference. */
-const struct ffi_type *baton_ffi_told_type(
+const struct ffi_type *baton_ffi_visible_type(
     lua_State *L, struct ffi_vm *vm, int index, const struct ffi_cdata *cdata);
 /* Pushes a metamethod of a type's own metatable and returns 1, or returns 0 if there is none. */
 int baton_ffi_own_metamethod(lua_State *L, const struct ffi_type *type, const char *event);

@@ -111,21 +111,21 @@ unsafe extern "C-unwind" fn baton_ffi_call_prepared(
 /// Makes a function pointer for C. Returns null and a message if it cannot.
 ///
 /// # Safety
-/// `message` and `code` are writable. `handler` may be called with `word` for as long as the
+/// `message` and `code` are writable. `handler` may be called with `user_data` for as long as the
 /// callback lives.
 // SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_ffi_callback_new(
     prepared: &Prepared,
     handler: Handler,
-    word: *mut c_void,
+    user_data: *mut c_void,
     code: *mut *const c_void,
     message: *mut *mut c_char,
 ) -> *mut Callback {
     let Some(plan) = &prepared.plan else {
         return ptr::null_mut();
     };
-    match Callback::new(Arc::clone(plan), handler, word) {
+    match Callback::new(Arc::clone(plan), handler, user_data) {
         // SAFETY: the caller's condition.
         Ok(callback) => unsafe {
             code.write(callback.code());
