@@ -216,7 +216,7 @@ static struct ffi_callback *make_callback(
     baton_ffi_raise(L, message);
   }
   callback->is_living = 1;
-  link_callback(vm, callback); /* from here on it lives, whatever is raised */
+  link_callback(vm, callback); /* it lives from here on, even after an error below */
   lua_pushvalue(L, index);
   callback->function = luaL_ref(L, LUA_REGISTRYINDEX);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &callbacks_key);

@@ -1,7 +1,7 @@
 /*
-** The program's end. Processes that are left are killed. What runs a `<close>` gets a bounded time;
-** a call that does not return is left behind: its thread never touches Lua's state again, and
-** whatever the call holds (a file, the lock of a stream, a child) is left alone.
+** The end of the program. The remaining processes are killed. Their `<close>` methods get a bounded
+** time. A call that does not return is abandoned: its thread never touches Lua's state again, and
+** what the call holds (a file, the lock of a stream, a child) stays as it is.
 */
 #include "seam/internals.h"
 #include "program/program.h"

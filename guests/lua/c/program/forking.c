@@ -1,7 +1,7 @@
 /*
-** A fork's child: the process that forked goes on, all others have ended where they stood, and none
-** of their `<close>` runs. If the main process is among them, the one that forked takes its part:
-** the interrupt goes to it, and the program ends with it.
+** A fork's child. The process that forked continues. All others have ended where they were, without
+** their `<close>` methods. If the main process is among them, the process that forked replaces it:
+** SIGINT interrupts it, and the program ends with it.
 */
 #include "seam/internals.h"
 #include "program/program.h"

@@ -1,5 +1,5 @@
 /*
-** The program: its start, its end, its signals, and the child of a fork.
+** The public header of program/: the program's start, its end, its signals, and a fork's child.
 */
 #ifndef BATON_PROGRAM_H
 #define BATON_PROGRAM_H

@@ -1,6 +1,7 @@
 /*
-** SIGINT raises in the main process; SIGQUIT reports all processes. The handlers only note and
-** kick. Of other files they call only functions of seam/signal_safe.c.
+** The program's signals: SIGINT raises an error in the main process, SIGQUIT reports on all
+** processes. The handlers only note the signal and request a safepoint. In other files they call
+** only functions of seam/signal_safe.c.
 */
 #include "program/program.h"
 #include "io/io.h"
