@@ -327,9 +327,9 @@ void baton_lua_let_finalizers_run(lua_State *L, struct baton_process *process) {
   process->object_of = object_of;
 }
 
-/* the number of slices that a collection gives to the daemon: it may be unable to run */
-/* nanoseconds between two checks while the daemon is in a call or sleeps */
+/* The number of slices that a collection gives to the daemon. Bounded: it may never finish. */
 #define MOST_SLICES 1000
+/* Nanoseconds between two checks while the daemon is in a call or sleeps. */
 #define MOMENT 1000000
 
 void baton_lua_await_finalizers(lua_State *L, struct baton_process *process) {

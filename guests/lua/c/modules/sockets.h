@@ -3,7 +3,7 @@
 **
 ** The module's own timeout of each socket stays 0. Each method is tried without waiting. If it
 ** returns "timeout", "wantread" or "wantwrite", the process waits in a function of ours, not pinned
-** to a thread. Then it tries the method again with the rest of its arguments. The program's
+** to a thread. Then it tries the method again for the remaining data. The program's
 ** timeouts are kept beside the object.
 **
 **   sockets.c            the record of a socket; the wait; turns

@@ -28,7 +28,7 @@ int baton_lua_open_process(lua_State *L);
 void baton_lua_set_limit_hook(void (*tell)(struct baton_vm *vm));
 
 /* control.c */
-/* Ends the process at `index` at the end of the program; otherwise as baton_lua_end_process. */
+/* As baton_lua_end_process, for the process at `index`, at the end of the program. */
 void baton_lua_end_at_last(lua_State *L, int index);
 int baton_lua_list(lua_State *L);
 

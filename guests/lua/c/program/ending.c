@@ -21,9 +21,9 @@
 ** Killing the remaining processes
 ** ======================================================= */
 
-/* nanoseconds for killed processes that run: they unwind and run their closing methods */
-/* nanoseconds since the last process ended, for those in a call and those that cannot continue */
+/* Nanoseconds for killed processes that run: they unwind and run their closing methods. */
 #define CLOSING_BOUND 2000000000u
+/* Nanoseconds since the last process ended, for those in a call and those that cannot continue. */
 #define CALL_BOUND 20000000u
 
 /* Whether the killed process runs, and so ends soon. If not, it waits for a call that may last. */

@@ -167,8 +167,9 @@ struct ffi_cdata {
 };
 
 /* The size of what is learned of a function (src/ffi/learning.rs), in 8-byte words. */
-/* A C function that Lua can call: the first upvalue of its closure. */
 #define FFI_POLICY_WORDS 4
+
+/* A C function that Lua can call: the first upvalue of its closure. */
 struct ffi_function {
   struct ffi_vm *vm;
   void (*address)(void);
