@@ -76,8 +76,8 @@ struct baton_vm {
   int exiting;                 /* os.exit(_, true) is killing the others, main included */
   int ending;                  /* daemons are killed: commands are no longer waited for */
   int closing;                 /* Lua's state is being closed: no process waits any more */
-  /* the daemon that calls deferred finalizers (see put_off.c). The registry keeps it alive. NULL:
-     not made yet */
+  /* the daemon that calls deferred finalizers (see deferred_finalizers.c). The registry keeps it
+     alive. NULL: not made yet */
   struct baton_process *finalizer;
   int finalizing;              /* the daemon has work */
   /* where the daemon waits for work, and where others wait for the end of its work */

@@ -15,7 +15,7 @@
 /* Installs the seam's hooks. Called once, before there is a Lua state. */
 void baton_lua_install_calls(void);
 
-/* put_off.c */
+/* deferred_finalizers.c */
 /* Registers the guest's finalizer that calls finalizers of the program. */
 void baton_lua_note_calling_finalizer(lua_CFunction function);
 
@@ -72,7 +72,7 @@ void baton_lua_warn_thread(
 ** Between the files of this folder
 ** ======================================================= */
 
-/* put_off.c */
+/* deferred_finalizers.c */
 /* Called after a collection that the program requested. Waits until the deferred finalizers have
    run, or wait for a process themselves. Outside the VM. */
 void baton_lua_await_finalizers(lua_State *L, struct baton_process *process);
