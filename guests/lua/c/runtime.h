@@ -271,7 +271,7 @@ const char *baton_rs_lua_source(const char *name, size_t *size);
 /* Alarms: absolute times that processes wait for. */
 uint64_t baton_rs_alarm_new(const void *vm, uint64_t due);
 void baton_rs_alarm_set(const void *vm, uint64_t id, uint64_t due);
-int baton_rs_alarm_cancel(const void *vm, uint64_t id); /* nonzero: it was set */
+int baton_rs_alarm_cancel(const void *vm, uint64_t id); /* nonzero: it was still to go off */
 int baton_rs_alarm_has_gone_off(const void *vm, uint64_t id);
 struct baton_wake baton_rs_alarm_wait(const void *vm, uint64_t id, baton_timeout timeout);
 

@@ -10,7 +10,7 @@ void baton_lua_install_calls(void) {
       .object_of_call = baton_lua_object_of_call,
       .before_foreign_call = baton_lua_before_foreign_call,
       .warn_of_foreign_state = baton_lua_warn_of_foreign_state,
-      .put_off = baton_lua_put_off,
+      .defer_finalizer = baton_lua_defer_finalizer,
       .leave_finalizers = baton_lua_leave_finalizers,
       .let_finalizers_run = baton_lua_let_finalizers_run,
       .await_finalizers = baton_lua_await_finalizers,

@@ -78,7 +78,7 @@ void baton_lua_warn_thread(
 void baton_lua_await_finalizers(lua_State *L, struct baton_process *process);
 /* Decides whether to defer the finalizer whose call, with its object, is on the top of `L`. If it
    returns 1, both are popped, and later finalizers are deferred, too. */
-int baton_lua_put_off(lua_State *L, struct baton_process *process);
+int baton_lua_defer_finalizer(lua_State *L, struct baton_process *process);
 /* Leaves the finalizers to the daemon. Those that never wait are called now. */
 void baton_lua_leave_finalizers(lua_State *L, struct baton_process *process);
 void baton_lua_let_finalizers_run(lua_State *L, struct baton_process *process);

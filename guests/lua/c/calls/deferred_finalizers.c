@@ -262,7 +262,7 @@ static void wake_daemon(struct baton_vm *vm, const struct baton_process *caller)
 ** From the collector
 ** ======================================================= */
 
-int baton_lua_put_off(lua_State *L, struct baton_process *process) {
+int baton_lua_defer_finalizer(lua_State *L, struct baton_process *process) {
   struct baton_vm *vm = process->vm;
   global_State *g = G(L);
   GCObject *object = gcvalue(s2v(L->top.p - 1));

@@ -102,7 +102,7 @@ static void report(lua_State *L, const char *whose, const char *what, const char
 ** The scheduler
 ** ======================================================= */
 
-struct choice {
+struct scheduler_choice {
   struct baton_process *current, *suggested;
   uint64_t chosen;
 };
@@ -124,7 +124,7 @@ static void remove_scheduler(lua_State *L, struct baton_vm *vm) {
 }
 
 static int choose(lua_State *L) {
-  struct choice *choice = take_argument(L);
+  struct scheduler_choice *choice = take_argument(L);
   struct baton_process *chosen;
   int status;
   baton_lua_push_private(L, &scheduler_key);
@@ -146,7 +146,7 @@ static int choose(lua_State *L) {
 
 /* The scheduler's id of the process that the program has chosen to run; 0 for the default. */
 uint64_t baton_lua_scheduler_hook(struct baton_process *current, struct baton_process *suggested) {
-  struct choice choice;
+  struct scheduler_choice choice;
   choice.current = current;
   choice.suggested = suggested;
   choice.chosen = 0;

@@ -144,7 +144,7 @@ static void collector_ends(struct baton_process *process, uint64_t began) {
 
 /* }====================================================== */
 
-static void restore_put_off(struct baton_process *process) {
+static void restore_deferred(struct baton_process *process) {
   struct baton_vm *vm = process->vm;
   if (l_likely(vm->set_aside == NULL)) return;
   process->global->tobefnz = (GCObject *)vm->set_aside;
@@ -162,7 +162,7 @@ static int collect(lua_State *L, void (*work)(lua_State *L, int argument), int a
     return 1;
   }
   process->vm->collections++;
-  restore_put_off(process); /* an error of the collector may have skipped it */
+  restore_deferred(process); /* an error of the collector may have skipped it */
   collection.previous = process->collection;
   collection.allows_hooks = L->allowhook;
   process->collection = &collection;
@@ -175,7 +175,7 @@ static int collect(lua_State *L, void (*work)(lua_State *L, int argument), int a
     is_done = 0;
   }
   process->collection = collection.previous;
-  restore_put_off(process);
+  restore_deferred(process);
   if (is_done) collector_ends(process, began);
   return is_done;
 }
@@ -203,7 +203,7 @@ LUAI_FUNC int baton_finalizer_pcall(
   uint64_t before;
   int status;
   if (process == NULL) return luaD_pcall(L, func, u, oldtop, ef);
-  if (l_unlikely(process->vm->living > 0) && baton_seam_hooks.put_off(L, process)) return LUA_OK;
+  if (l_unlikely(process->vm->living > 0) && baton_seam_hooks.defer_finalizer(L, process)) return LUA_OK;
   before = process->vm->collections;
   baton_lua_keep_generational(process->vm, G(L));
   /* The C function that this interrupts keeps its object in use meanwhile. */

@@ -42,7 +42,7 @@ struct baton_seam_hooks {
   void (*warn_of_foreign_state)(const struct baton_process *process);
   /* From the collector, inside the VM: decides whether to defer the finalizer whose call, with its
      object, is on the top of `L`. If it returns 1, both are popped, and later ones are deferred. */
-  int (*put_off)(lua_State *L, struct baton_process *process);
+  int (*defer_finalizer)(lua_State *L, struct baton_process *process);
   /* Leaves the finalizers to the daemon. Those that never wait are called now. */
   void (*leave_finalizers)(lua_State *L, struct baton_process *process);
   /* The collector has finished its step: lets the daemon run if it has work. */

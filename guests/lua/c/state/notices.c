@@ -32,19 +32,19 @@
 #include <sys/syscall.h>
 #endif
 
-struct text {
-  struct text *next;
+struct notice {
+  struct notice *next;
   size_t size;
   char bytes[];
 };
 
 enum { FREE, BUSY };
 
-static struct text *queue;   /* atomic; the newest message first */
+static struct notice *queue;   /* atomic; the newest message first */
 static size_t queued;        /* atomic; bytes */
 static int writer;           /* atomic */
 static int some_left_out;    /* atomic */
-static struct text *unwritten; /* the writer's; the oldest message first */
+static struct notice *unwritten; /* the writer's; the oldest message first */
 static size_t written;       /* the writer's; bytes of the first message */
 
 #define MOST_QUEUED (16u << 20) /* bytes; beyond that messages are dropped, and one says so */
@@ -142,10 +142,10 @@ static ssize_t write_however_long(const char *text, size_t size) {
 
 /* Appends the queue to the writer's list. */
 static void take_queue(void) {
-  struct text *newest = __atomic_exchange_n(&queue, NULL, __ATOMIC_SEQ_CST), *taken = NULL,
+  struct notice *newest = __atomic_exchange_n(&queue, NULL, __ATOMIC_SEQ_CST), *taken = NULL,
               **end = &unwritten;
   while (newest != NULL) {
-    struct text *next = newest->next;
+    struct notice *next = newest->next;
     newest->next = taken;
     taken = newest;
     newest = next;
@@ -157,7 +157,7 @@ static void take_queue(void) {
 /* Returns 0 if something is left. What cannot be written is dropped. */
 static int write_all(ssize_t (*write_some)(const char *text, size_t size), int may_wait) {
   for (;;) {
-    struct text *first;
+    struct notice *first;
     ssize_t count;
     take_queue();
     if ((first = unwritten) == NULL) return 1;
@@ -205,7 +205,7 @@ static void write_queue(void) {
 }
 
 static void add(const char *text, size_t size) {
-  struct text *added = malloc(sizeof *added + size);
+  struct notice *added = malloc(sizeof *added + size);
   if (added == NULL) return;
   added->size = size;
   memcpy(added->bytes, text, size);
