@@ -133,8 +133,7 @@ struct baton_process {
   struct baton_resumed *resumed;
   /* the collection that it is in the middle of (see seam/collector.c) */
   struct baton_collection *collection;
-  /* its C stack is from `stack_low` to `stack_high`, and the guard below it begins at `stack_guard`
-     */
+  /* its C stack is from `stack_low` to `stack_high`; the guard below it begins at `stack_guard` */
   uintptr_t stack_guard, stack_low, stack_high;
   uint64_t sched_id;
   uint64_t id;                  /* what the program sees */

@@ -203,7 +203,8 @@ LUAI_FUNC int baton_finalizer_pcall(
   uint64_t before;
   int status;
   if (process == NULL) return luaD_pcall(L, func, u, oldtop, ef);
-  if (l_unlikely(process->vm->living > 0) && baton_seam_hooks.defer_finalizer(L, process)) return LUA_OK;
+  if (l_unlikely(process->vm->living > 0) && baton_seam_hooks.defer_finalizer(L, process))
+    return LUA_OK;
   before = process->vm->collections;
   baton_lua_keep_generational(process->vm, G(L));
   /* The C function that this interrupts keeps its object in use meanwhile. */
