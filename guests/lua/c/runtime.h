@@ -292,8 +292,8 @@ int baton_rs_parameter(const void *vm, const char *name, double *value, const ch
 int baton_rs_set_parameter(
     const void *vm, const char *name, double value, const char *text, char *message, size_t size);
 const char *baton_rs_parameter_name(size_t index);
-/* Reads BATON_* of the environment. Returns nonzero and writes a message if one of them is wrong.
-   */
+/* Reads BATON_* of the environment. Returns nonzero and writes a message if one of them is
+   wrong. */
 int baton_rs_read_environment(const void *vm, char *message, size_t size);
 /* Reads the counters, up to `room` of them. Returns how many there are. Times are in nanoseconds.
    Inside the VM. */

@@ -272,8 +272,8 @@ static void replace(
   }
 }
 
-/* Adapts the classes of one kind. They share their functions and one `struct baton_socket_class`.
-   */
+/* Adapts the classes of one kind. They share their functions and one `struct
+   baton_socket_class`. */
 static void adapt_classes(lua_State *L, size_t which) {
   struct baton_socket_class *class;
   int kept, made, i;

@@ -73,8 +73,8 @@ static void begin_descriptor(lua_State *L, struct baton_try *call, int descripto
   baton_leave(L);
 }
 
-/* Makes the record at the first call of a method. Reads the object's timeouts, and sets them to 0.
-   */
+/* Makes the record at the first call of a method. Reads the object's timeouts, and sets them to
+   0. */
 static struct baton_socket *begin_socket(lua_State *L, struct baton_try *call) {
   struct baton_socket *socket;
   lua_Number block = -1, total = -1;
@@ -206,8 +206,8 @@ static uint64_t after(uint64_t time, lua_Number seconds) {
   return time + (uint64_t)(seconds * 1e9);
 }
 
-/* The deadline as in LuaSocket: with a total time, `block` counts for each wait, else for the call.
-   */
+/* The deadline as in LuaSocket: with a total time, `block` counts for each wait, else for the
+   call. */
 static uint64_t deadline_of(struct baton_try *call) {
   const struct baton_socket *socket = call->socket;
   uint64_t now, each, all;

@@ -80,8 +80,8 @@ int baton_socket_call_natively(lua_State *L, struct baton_try *call);
 /* Calls the method with the first `count` values of the stack. Returns the number of results, which
    are on the top. */
 int baton_socket_try(lua_State *L, struct baton_try *call, int count);
-/* Whether the results of an attempt, the last `count` values, say that it must wait. Sets what for.
-   */
+/* Whether the results of an attempt, the last `count` values, say that it must wait. Sets what
+   for. */
 int baton_socket_would_wait(lua_State *L, int count, unsigned *wants);
 /* Waits. Returns 0 when the time is over. Raises a kill. */
 int baton_socket_wait(lua_State *L, struct baton_try *call, unsigned wants);

@@ -207,8 +207,8 @@ static void take_values(
   }
 }
 
-/* If the caller is about to raise an error, returns what the wait has handed over, and raises it.
-   */
+/* If the caller is about to raise an error, returns what the wait has handed over, and raises
+   it. */
 static void give_back(lua_State *L, struct baton_process *caller, const struct baton_case *taken,
     struct baton_wake wake) {
   enum baton_pending pending = baton_lua_pending(caller);

@@ -13,8 +13,8 @@ static int is_dead(const struct baton_process *process) { return process->outcom
 ** Spawning
 ** ======================================================= */
 
-/* Makes the process that calls f(...). The stack has f and its arguments. Leaves only the handle.
-   */
+/* Makes the process that calls f(...). The stack has f and its arguments. Leaves only the
+   handle. */
 static struct baton_process *make_process(
     lua_State *L, struct baton_process *caller, struct baton_spawn *options, int name) {
   struct baton_process *process;

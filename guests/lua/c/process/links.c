@@ -187,8 +187,8 @@ static void prepare_messages(lua_State *L, struct baton_process *process, int ou
   lua_settop(L, set);
 }
 
-/* Pushes the reason for killing linked processes: the process at 1 has failed with the error at 2.
-   */
+/* Pushes the reason for killing linked processes: the process at 1 has failed with the error at
+   2. */
 static void push_reason_of_link(lua_State *L, struct baton_process *process) {
   baton_lua_push_title(L, process);
   lua_pushliteral(L, " failed: ");

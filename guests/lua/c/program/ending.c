@@ -129,8 +129,8 @@ static void *flush_all(void *unused) {
   return unused;
 }
 
-/* Flushes the files of C code, with a time limit: an abandoned thread may have one in use for ever.
-   */
+/* Flushes the files of C code, with a time limit: an abandoned thread may have one in use for
+   ever. */
 static void flush_in_time(void) {
   struct timespec until;
   pthread_t thread;

@@ -106,15 +106,15 @@ static void close_state(struct baton_process *process) {
   lua_close(L);
 }
 
-/* Whether the calling process, the main one, is being killed. If so, its errors are not reported.
-   */
+/* Whether the calling process, the main one, is being killed. If so, its errors are not
+   reported. */
 int baton_lua_main_was_killed(void) {
   struct baton_process *process = baton_gate_process();
   return process != NULL && process->killed > 0;
 }
 
-/* Sets whether the calling process stays on its thread, as it has frames of the host on its stack.
-   */
+/* Sets whether the calling process stays on its thread, as it has frames of the host on its
+   stack. */
 void baton_lua_keep_thread(int on) {
   struct baton_process *process = baton_gate_process();
   if (process == NULL) return;

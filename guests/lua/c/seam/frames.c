@@ -211,8 +211,8 @@ int baton_lua_has_foreign_frames(struct baton_process *process) {
 ** Arming frames for a safepoint
 ** ======================================================= */
 
-/* Arms every frame of a killed process: the kill may be caught anywhere, and continues from there.
-   */
+/* Arms every frame of a killed process: the kill may be caught anywhere, and continues from
+   there. */
 static void arm_all_frames(lua_State *L) {
   CallInfo *ci;
   L->hookmask |= BATON_HOOK_BIT;

@@ -57,8 +57,8 @@ static void save_frame(lua_State *L, const Instruction *pc) {
   if (!isIT(*pc)) L->top.p = ci->top.p; /* otherwise `top` is in use and correct */
 }
 
-/* Counts an instruction of a simulated run. It comes here at every one, whatever hooks there are.
-   */
+/* Counts an instruction of a simulated run. It comes here at every one, whatever hooks there
+   are. */
 static int trace_step(lua_State *L, const Instruction *pc) {
   struct baton_process *process = baton_lua_running(L);
   CallInfo *ci = L->ci;
@@ -200,8 +200,8 @@ void baton_lua_detach(struct baton_process *process) {
   begin_outstanding(process);
 }
 
-/* Offloads a foreign call. If the process has moved, the switch has saved what belongs to the VM.
-   */
+/* Offloads a foreign call. If the process has moved, the switch has saved what belongs to the
+   VM. */
 enum baton_offload baton_lua_offload(struct baton_process *process) {
   enum baton_offload result;
   begin_outstanding(process);

@@ -409,8 +409,8 @@ static void initialize_array(lua_State *L, struct ffi_vm *vm, const struct ffi_t
     for (; i < length; i++) memcpy(to + i * each, to, (size_t)each);
 }
 
-/* Whether this is an array at the end of a structure whose length is given when an object is made.
-   */
+/* Whether this is an array at the end of a structure whose length is given when an object is
+   made. */
 static int is_tail(const struct ffi_type *type) {
   return type->kind == FFI_ARRAY && ((type->flags & FFI_IS_VARIABLE) || type->length == -1);
 }

@@ -233,8 +233,8 @@ static int cdata_le(lua_State *L) { return order(L, "__le", 0); }
 
 /* }====================================================== */
 
-/* Calls the metamethod of a type's own metatable, with the name in upvalue 2, or raises an error.
-   */
+/* Calls the metamethod of a type's own metatable, with the name in upvalue 2, or raises an
+   error. */
 static int cdata_own(lua_State *L) {
   const char *event = lua_tostring(L, lua_upvalueindex(2));
   int results = strcmp(event, "__pairs") == 0 ? 3 : 1;

@@ -191,8 +191,8 @@ int baton_ffi_typeof(lua_State *L) {
 ** Metatables of types
 ** ======================================================= */
 
-/* Forgets texts for this type. If they are used again they make another type without its metatable.
-   */
+/* Forgets texts for this type. If they are used again they make another type without its
+   metatable. */
 static void forget_texts(lua_State *L, const struct ffi_type *type) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &types_key);
   lua_pushnil(L);

@@ -279,8 +279,8 @@ void baton_ffi_to_lua(
     lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, const void *from, int owner);
 void baton_ffi_push_field(
     lua_State *L, struct ffi_vm *vm, const struct ffi_field *field, char *record, int owner);
-/* Whether two types differ at most in the signs of integers. Pointers ignore these, as LuaJIT's do.
-   */
+/* Whether two types differ at most in the signs of integers. Pointers ignore these, as LuaJIT's
+   do. */
 int baton_ffi_is_alike(const struct ffi_type *a, const struct ffi_type *b);
 /* Initializes an object with the values from `first` to `last`. */
 void baton_ffi_initialize(lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, void *to,
