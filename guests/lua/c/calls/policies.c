@@ -36,12 +36,12 @@ enum noted_as {
   IS_CONCURRENT
 };
 
-/* The object file of loaded modules, or a module that is linked into the executable. Before anything
-   is loaded from it: the declared policy for a module of this name. */
+/* The object file of loaded modules, or a module that is linked into the executable. Before
+   anything is loaded from it: the declared policy for a module of this name. */
 struct baton_module {
   struct baton_module *next;
   const char *low, *high; /* its code; both NULL: linked, or a declaration for a later module */
-  lua_CFunction opener;   /* of a linked module: the function that pushed its functions; else NULL */
+  lua_CFunction opener;   /* of a linked module: the function that opened it; else NULL */
   enum policy policy;
   /* the origin of `policy`; NULL: declared, or nothing is known */
   const struct baton_built_in_policy *known;

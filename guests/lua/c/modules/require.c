@@ -86,8 +86,8 @@ static int require_ffi(lua_State *L) {
   return 1;
 }
 
-/* Wraps a searcher of package.searchers (upvalue 1) whose loaders may be C functions of modules. The
-   last one (upvalue 2) finds our module for the name `ffi` if there is no other. */
+/* Wraps a searcher of package.searchers (upvalue 1) whose loaders may be C functions of modules.
+   The last one (upvalue 2) finds our module for the name `ffi` if there is no other. */
 static int search(lua_State *L) {
   int results;
   const int may_be_ours =

@@ -16,8 +16,8 @@ struct baton_seam_hooks baton_seam_hooks;
 ** ======================================================= */
 
 /*
-** Which functions are ours. A module may be linked into the executable, as Lua and the guest are. So
-** the address of a function does not decide that.
+** Which functions are ours. A module may be linked into the executable, as Lua and the guest are.
+** So the address of a function does not decide that.
 **
 ** Our own C files push functions with Lua's lua_pushcclosure, which seam.h renames. All other code
 ** calls the functions below. They note each function of the executable that other code pushes.

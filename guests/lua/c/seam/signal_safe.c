@@ -2,10 +2,10 @@
 ** Functions that may run inside a signal handler, wherever the signal has interrupted the thread:
 ** in malloc, in Lua, inside the VM or outside.
 **
-** They call only each other and functions that POSIX calls async-signal-safe: write, memcpy, strcmp,
-** strlen, strnlen, sigemptyset, sigaction and raise. They take no lock, allocate nothing and do not
-** enter the VM. One call leads to Rust: `baton_rs_request_signalled`, which sets a bit and writes to
-** a descriptor.
+** They call only each other and functions that POSIX calls async-signal-safe: write, memcpy,
+** strcmp, strlen, strnlen, sigemptyset, sigaction and raise. They take no lock, allocate nothing
+** and do not enter the VM. One call leads to Rust: `baton_rs_request_signalled`, which sets a bit
+** and writes to a descriptor.
 **
 ** Their callers are the handlers: `on_interrupt` and `on_quit` (program/signals.c), `on_signal`
 ** (objects/signal_channels.c), and in Rust those of the preemption signal and of faults.
