@@ -10,7 +10,7 @@ static int is(const char *argument, const char *option) {
   return strcmp(argument, option) == 0;
 }
 
-/* `why` is a format with a place for the option. */
+/* `why` is a format with one %s, for the option. */
 static Errand refuse(Invocation *call, const char *option, const char *why) {
   call->wrong = option;
   call->why = why;
@@ -19,8 +19,8 @@ static Errand refuse(Invocation *call, const char *option, const char *why) {
 
 static const char unrecognized[] = "unrecognized option '%s'\n";
 
-/* A number at the beginning of the text; answers what follows, or NULL if
-   there is none. */
+/* Reads a number at the beginning of the text. Returns the rest of the
+   text, or NULL if there is no number. */
 static const char *read_seed(const char *text, unsigned long long *seed) {
   char *end;
   if (!isdigit((unsigned char)text[0]))
@@ -30,7 +30,7 @@ static const char *read_seed(const char *text, unsigned long long *seed) {
   return errno == 0 ? end : NULL;
 }
 
-/* "17", or "1-1000". */
+/* Reads "17" or "1-1000". */
 static int read_seeds(Invocation *call, const char *text) {
   const char *rest = read_seed(text, &call->first_seed);
   call->last_seed = call->first_seed;
@@ -39,8 +39,8 @@ static int read_seeds(Invocation *call, const char *text) {
   return rest != NULL && rest[0] == '\0' && call->first_seed <= call->last_seed;
 }
 
-/* Reads argv[*i], an option other than "-" and "--", and moves *i on to its
-   value where that is an argument of its own. */
+/* Reads argv[*i], an option other than "-" and "--". If its value is an
+   argument of its own, moves *i to that. */
 static Errand read_option(Invocation *call, int *i) {
   const char *option = call->argv[*i];
   if (is(option, "--help"))

@@ -1,37 +1,38 @@
-/* The command line: what it asks for, and the texts about it. Knows no Lua. */
+/* Reads the command line, and has the texts about it. Does not use Lua. */
 #ifndef BATON_COMMAND_LINE_H
 #define BATON_COMMAND_LINE_H
 
-/* What to do once the options are read. */
+/* What to do after the options. */
 typedef enum Errand {
   RUN,
-  REFUSE, /* there is a wrong option */
+  REFUSE, /* an option is wrong */
   SHOW_HELP,
   SHOW_VERSION
 } Errand;
 
-/* How the program was called. The caller sets argc and argv, and the rest to
-   zero; baton_read_command_line fills it in. */
+/* The result. The caller sets argc and argv, and the rest to zero;
+   baton_read_command_line fills it in. */
 typedef struct Invocation {
   int argc;
   char **argv;
   int options_end;    /* options are argv[1] up to here, exclusive */
   int script;         /* index in argv of the script's name; argc: none */
-  const char *wrong;  /* with REFUSE: the option */
-  const char *why;    /* and what is wrong, a format with a place for it */
+  const char *wrong;  /* with REFUSE: the wrong option */
+  const char *why;    /* with REFUSE: the reason, a format with one %s */
   int interactive;    /* -i */
   int announce;       /* -v, or -i */
   int no_environment; /* -E */
   int has_code;       /* -e */
   int seeds_at;       /* index in argv of --simulate's value; 0: none */
-  unsigned long long first_seed, last_seed; /* what it says */
+  unsigned long long first_seed, last_seed; /* the seeds in that value */
 } Invocation;
 
-/* Reads all options; stops at the first that is wrong or ends the matter. */
+/* Reads all options. Stops at the first one that is wrong, and at --help or
+   --version. */
 Errand baton_read_command_line(Invocation *call);
 
-/* Whether the program is to be simulated; if so, with which seeds, and where in
-   argv they stand. Answers 0 also for a wrong command line. */
+/* Returns whether the program is to be simulated; if so, also the seeds,
+   and their index in argv. Returns 0 for a wrong command line. */
 int baton_asks_for_simulation(int argc, char **argv, int *seeds_at,
                               unsigned long long *first,
                               unsigned long long *last);

@@ -1,6 +1,6 @@
-/* Completion: the names that can stand at the end of a line, from the values
-   of the running program. Tables are read raw and metatables followed only
-   through an __index that is a table, so that nothing of the program runs. */
+/* Completion: finds the names that can stand at the end of a line among the
+   values of the running program. It must not run code of the program. So it
+   reads tables raw, and follows a metatable only if its __index is a table. */
 #include "editor.h"
 
 #include <ctype.h>
@@ -8,17 +8,18 @@
 
 #include <lauxlib.h>
 
-/* Tables followed through __index, one behind the other. */
+/* The longest chain of __index tables to follow. */
 #define MOST_TABLES 16
 
-/* Keys looked at in one table. */
+/* The most keys to read in one table. */
 #define MOST_KEYS 100000
 
-/* A line and what of it is to be completed: `first.second:partial`. */
+/* A line that ends in the name to complete: `first.second:partial`. */
 typedef struct Request {
   const char *line;
   size_t chain;   /* where `first` begins */
-  size_t partial; /* where the name to be completed begins; chain: it is first */
+  /* where the name to complete begins; equals chain if no name precedes it */
+  size_t partial;
   size_t end;
   baton_candidate offer;
   void *context;
@@ -26,21 +27,23 @@ typedef struct Request {
 
 static int is_name_part(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* Where the name that ends at `end` begins. */
+/* Returns where the name that ends at `end` begins. */
 static size_t name_start(const char *line, size_t end) {
   while (end > 0 && is_name_part(line[end - 1]))
     end--;
   return end;
 }
 
-/* Is there a separator before `at`? Not the second dot of "..". */
+/* Returns whether a separator precedes `at`. The second dot of ".." is
+   none. */
 static int follows_separator(const char *line, size_t at) {
   if (at == 0 || (line[at - 1] != '.' && line[at - 1] != ':'))
     return 0;
   return at < 2 || line[at - 2] != line[at - 1];
 }
 
-/* Finds the names in front of the partial one; 0 if what is there is none. */
+/* Finds the names before the partial one. Returns 0 if there is something
+   else. */
 static int find_chain(Request *request, size_t length) {
   const char *line = request->line;
   size_t at;
@@ -56,8 +59,8 @@ static int find_chain(Request *request, size_t length) {
   return request->partial == length || !isdigit((unsigned char)line[request->partial]);
 }
 
-/* Replaces the value on the top by the table in which its missing fields are
-   sought: the table __index of its metatable. Else pops it, and answers 0. */
+/* Replaces the value on the top by the table that its metatable has as
+   __index. If there is none, pops the value and returns 0. */
 static int to_next_table(lua_State *L) {
   if (lua_getmetatable(L, -1)) {
     lua_pushliteral(L, "__index");
@@ -73,7 +76,8 @@ static int to_next_table(lua_State *L) {
   return 0;
 }
 
-/* Replaces the value on the top by its field, or pops it and answers 0. */
+/* Replaces the value on the top by its field. If there is none, pops the
+   value and returns 0. */
 static int to_field(lua_State *L, const char *name, size_t length) {
   int tables = 0;
   do {
@@ -107,7 +111,7 @@ static void offer_if_fits(const Request *request, const char *name, size_t lengt
     request->offer(request->context, request->partial, name, length);
 }
 
-/* Offers the keys of the table on the top. */
+/* Passes the keys of the table on the top to the receiver. */
 static void offer_keys(lua_State *L, const Request *request) {
   int is_method = request->partial > 0 && request->line[request->partial - 1] == ':';
   int keys = 0;
@@ -137,7 +141,7 @@ static void offer_keywords(const Request *request) {
     offer_if_fits(request, keywords[i], strlen(keywords[i]));
 }
 
-/* Protected, since memory may run out. Argument: the request. */
+/* Runs protected, since memory may run out. Argument: the request. */
 static int complete(lua_State *L) {
   const Request *request = (const Request *)lua_touserdata(L, 1);
   size_t at = request->chain;
@@ -172,6 +176,7 @@ void baton_complete(lua_State *L, const char *line, size_t length,
     return;
   lua_pushcfunction(L, complete);
   lua_pushlightuserdata(L, &request);
-  (void)lua_pcall(L, 1, 0, 0); /* what failed has offered what it could */
+  /* after an error, the completions found so far count */
+  (void)lua_pcall(L, 1, 0, 0);
   lua_settop(L, top);
 }

@@ -15,19 +15,19 @@
 /* Chunk name of what comes from the standard input. */
 #define STDIN_CHUNK "=stdin"
 
-/* Where lines come from. */
+/* The source of lines. */
 typedef struct Source {
-  baton_editor *editor; /* NULL: the standard input, as it comes */
+  baton_editor *editor; /* NULL: lines come from the standard input */
 } Source;
 
-/* Keys of the registry: what lua/prompt.lua returns, and the `print` that there
-   was at the start. They are set on a terminal only. */
+/* Keys of the registry: the table that lua/prompt.lua returns, and the
+   `print` of the start. They are set only on a terminal. */
 static const char show_key = 's', farewell_key = 'f', print_key = 'p';
 
-/* What became of an input. */
+/* The result of reading an input. */
 typedef enum Input {
   COMPILED,
-  WRONG,     /* there is a message in place of the chunk */
+  WRONG,     /* the stack has a message in place of the chunk */
   ABANDONED, /* by Ctrl-C */
   ENDED
 } Input;
@@ -65,8 +65,8 @@ static Input read_plain_line(lua_State *L, int continued) {
   return any ? COMPILED : ENDED;
 }
 
-/* The editor waits with select, which knows no descriptor beyond FD_SETSIZE; it
-   opens a few. */
+/* The editor opens a few descriptors and waits for them with select, which
+   cannot wait for descriptors from FD_SETSIZE on. */
 static int has_descriptors_for_editor(void) {
   int next = dup(STDIN_FILENO);
   if (next >= 0)
@@ -74,7 +74,7 @@ static int has_descriptors_for_editor(void) {
   return next >= 0 && next < FD_SETSIZE - 8;
 }
 
-/* The same from the editor. Other processes run while it waits. */
+/* Pushes the next line from the editor. Other processes run while it waits. */
 static Input edit_line(lua_State *L, baton_editor *editor, int continued) {
   int top = lua_gettop(L);
   const char *text, *prompt;
@@ -105,7 +105,7 @@ static Input edit_line(lua_State *L, baton_editor *editor, int continued) {
   return ENDED;
 }
 
-/* Pushes the next line and answers COMPILED, or pushes nothing. */
+/* Pushes the next line and returns COMPILED. Otherwise pushes nothing. */
 static Input read_line(lua_State *L, const Source *source, int continued) {
   if (source->editor != NULL && has_descriptors_for_editor())
     return edit_line(L, source->editor, continued);
@@ -115,8 +115,8 @@ static Input read_line(lua_State *L, const Source *source, int continued) {
 
 /* ---- Inputs of one or more lines ------------------------------------- */
 
-/* Pushes the chunk that returns the values of the code at index 1, if that
-   is an expression. */
+/* If the code at index 1 is an expression, pushes the chunk that returns
+   its values. */
 static int compile_expression(lua_State *L) {
   const char *code = lua_pushfstring(L, "return %s", lua_tostring(L, 1));
   if (luaL_loadbuffer(L, code, strlen(code), STDIN_CHUNK) != LUA_OK) {
@@ -127,7 +127,7 @@ static int compile_expression(lua_State *L) {
   return 1;
 }
 
-/* Does the message on the top say that the input ended too soon? */
+/* Returns whether the message on the top says that the input is incomplete. */
 static int wants_more(lua_State *L, int status) {
   static const char mark[] = "<eof>";
   size_t mark_length = sizeof mark - 1;
@@ -140,8 +140,8 @@ static int wants_more(lua_State *L, int status) {
          && strcmp(message + length - mark_length, mark) == 0;
 }
 
-/* Pushes the chunk of the code at index 1, or a message, reading on into
-   index 1 while the statement is incomplete. */
+/* Pushes the chunk of the code at index 1, or a message. While the
+   statement is incomplete, appends further lines to index 1. */
 static Input compile_statement(lua_State *L, const Source *source) {
   for (;;) {
     size_t length;
@@ -171,7 +171,8 @@ static void remember(lua_State *L, const Source *source) {
     baton_editor_remember(source->editor, text, length);
 }
 
-/* Leaves the chunk of the next input, or its message, alone on the stack. */
+/* Reads the next input. Its chunk, or the message, is then the only value
+   on the stack. */
 static Input read_input(lua_State *L, const Source *source) {
   const char *line;
   Input input;
@@ -194,15 +195,16 @@ static Input read_input(lua_State *L, const Source *source) {
 }
 
 
-/* ---- The conversation ------------------------------------------------ */
+/* ---- Reading and running ------------------------------------------------ */
 
 static int has_rest(lua_State *L) {
   lua_pushboolean(L, baton_lua_has_rest(L));
   return 1;
 }
 
-/* Keeps what shows values, if a person is to see them: another program reads
-   what `lua` would write. */
+/* Keeps the table of lua/prompt.lua, which formats values, if the output is
+   a terminal. Other programs that read the output get what `lua` would
+   write. */
 static void prepare_to_show(lua_State *L) {
   size_t length;
   const char *source;
@@ -220,8 +222,8 @@ static void prepare_to_show(lua_State *L) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, &print_key);
 }
 
-/* Puts text in place of the tables among all values on the stack. A program
-   with a 'print' of its own gets the tables. */
+/* Replaces the tables among all values on the stack by text. If the program
+   has set its own 'print', that gets the tables. */
 static void show_tables(lua_State *L) {
   int count = lua_gettop(L), is_ours;
   lua_getglobal(L, "print");
@@ -236,14 +238,14 @@ static void show_tables(lua_State *L) {
   for (int i = 1; i <= count; i++)
     lua_pushvalue(L, i);
   if (baton_standalone_call(L, count, count) != LUA_OK) {
-    lua_settop(L, count); /* a __tostring failed: print has its say */
+    lua_settop(L, count); /* a __tostring failed: `print` shows the values */
     return;
   }
   for (int i = count; i >= 1; i--)
     lua_replace(L, i);
 }
 
-/* Says what the program waits for when no more input comes. */
+/* Prints what the program still waits for after the end of the input. */
 static void say_what_is_left(lua_State *L) {
   lua_settop(L, 0);
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &farewell_key) != LUA_TFUNCTION)
@@ -252,7 +254,7 @@ static void say_what_is_left(lua_State *L) {
     baton_standalone_say(lua_tostring(L, -1));
 }
 
-/* Shows all values on the stack through the global 'print'. */
+/* Prints all values on the stack with the global 'print'. */
 static void print_results(lua_State *L) {
   int count = lua_gettop(L);
   if (count == 0)
@@ -266,7 +268,7 @@ static void print_results(lua_State *L) {
                                          lua_tostring(L, -1)));
 }
 
-/* Terminals without control sequences are left as they are. */
+/* Terminals without control sequences get no line editor. */
 static int can_edit(void) {
   const char *terminal = getenv("TERM");
   return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)
@@ -292,7 +294,7 @@ void baton_interactive(lua_State *L, int no_environment) {
       print_results(L);
   }
   lua_settop(L, 0);
-  if (source.editor == NULL) /* an editor has ended its line */
+  if (source.editor == NULL) /* an editor has written the line end already */
     putchar('\n');
   fflush(stdout);
   say_what_is_left(L);

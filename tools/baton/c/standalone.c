@@ -18,9 +18,9 @@
 
 #define DEFAULT_NAME "baton"
 
-/* The name that messages begin with: argv[0], or NULL for none in the
-   interactive mode. One per program, as argv is; written in the main process
-   only. */
+/* The name at the start of messages: argv[0], or NULL in the interactive
+   mode. There is one per program, as with argv. Only the main process
+   writes it. */
 static const char *program_name = DEFAULT_NAME;
 
 
@@ -48,9 +48,9 @@ int baton_standalone_reported(lua_State *L, int status) {
   return status;
 }
 
-/* The message handler of every chunk. A string gets a traceback; an object
-   with __tostring speaks for itself; anything else is described, and gets a
-   traceback. */
+/* The message handler of every chunk. A string gets a traceback. An object
+   with __tostring is shown by that. Any other value is described, and gets
+   a traceback. */
 static int explain_error(lua_State *L) {
   const char *message = lua_tostring(L, 1);
   if (message == NULL) {
@@ -75,7 +75,8 @@ int baton_standalone_call(lua_State *L, int nargs, int nresults) {
   return status;
 }
 
-/* Runs what luaL_load* left, given its status, and reports what fails. */
+/* Runs the chunk that luaL_load* left, unless its status is an error.
+   Reports errors. */
 static int run_loaded(lua_State *L, int load_status) {
   if (load_status == LUA_OK)
     load_status = baton_standalone_call(L, 0, 0);
@@ -94,7 +95,8 @@ static int run_string(lua_State *L, const char *code, const char *chunk) {
 
 /* ---- What the command line asks for ---------------------------------- */
 
-/* The global 'arg': the script at index 0, what stands before it below. */
+/* Sets the global 'arg': the script at index 0, and the arguments before it
+   at negative indices. */
 static void set_arg_table(lua_State *L, const Invocation *call) {
   int origin = call->script < call->argc ? call->script : 0;
   int i;
@@ -106,7 +108,8 @@ static void set_arg_table(lua_State *L, const Invocation *call) {
   lua_setglobal(L, "arg");
 }
 
-/* The code in LUA_INIT_5_4 or else LUA_INIT, or the file that it names. */
+/* Runs the code in LUA_INIT_5_4, or else in LUA_INIT, or the file that it
+   names. */
 static int run_init(lua_State *L) {
   static const char *const chunks[] = {
     "=LUA_INIT_" LUA_VERSION_MAJOR "_" LUA_VERSION_MINOR, "=LUA_INIT"
@@ -122,8 +125,8 @@ static int run_init(lua_State *L) {
   return LUA_OK;
 }
 
-/* -l: "module" or "global=module". Without a name the global has the
-   module's, up to a hyphen: -l socket-3.0 sets 'socket'. */
+/* -l: "module" or "global=module". Without a global name, the module's name
+   up to a hyphen is used: -l socket-3.0 sets 'socket'. */
 static int run_require(lua_State *L, const char *request) {
   const char *equals = strchr(request, '=');
   const char *module = equals != NULL ? equals + 1 : request;
@@ -144,7 +147,7 @@ static int run_require(lua_State *L, const char *request) {
   return baton_standalone_reported(L, status);
 }
 
-/* -e, -l and -W, in their order, up to the first failure. */
+/* Handles -e, -l and -W in their order, up to the first failure. */
 static int run_options(lua_State *L, const Invocation *call) {
   int i;
   for (i = 1; i < call->options_end; i++) {
@@ -163,7 +166,7 @@ static int run_options(lua_State *L, const Invocation *call) {
   return LUA_OK;
 }
 
-/* Pushes arg[1], arg[2], ... as the program may have changed them. */
+/* Pushes arg[1], arg[2], ...; the program may have changed them. */
 static int push_script_arguments(lua_State *L) {
   int i, count;
   if (lua_getglobal(L, "arg") != LUA_TTABLE)
@@ -186,7 +189,7 @@ static int run_script(lua_State *L, const Invocation *call) {
 }
 
 
-/* ---- The whole ------------------------------------------------------- */
+/* ---- The program ------------------------------------------------------- */
 
 static void print_lua_version(void) {
   puts(LUA_COPYRIGHT);
@@ -198,7 +201,8 @@ static int wait_for_rest(lua_State *L) {
   return 1;
 }
 
-/* The interactive mode; its messages come without the program's name. */
+/* Runs the interactive mode. Its messages do not begin with the program's
+   name. */
 static void converse(lua_State *L, const Invocation *call) {
   const char *name = program_name;
   program_name = NULL;
@@ -206,7 +210,7 @@ static void converse(lua_State *L, const Invocation *call) {
   program_name = name;
 }
 
-/* Lets the other processes end; returns the program's exit status. */
+/* Waits for the other processes. Returns the program's exit status. */
 static int finish(lua_State *L) {
   int status;
   lua_settop(L, 0);
@@ -218,7 +222,8 @@ static int finish(lua_State *L) {
   return status;
 }
 
-/* Makes the state what a program expects. */
+/* Prepares the state: libraries, 'arg', and the rest that a program
+   expects. */
 static void prepare(lua_State *L, const Invocation *call) {
   if (call->no_environment) {
     lua_pushboolean(L, 1);
@@ -231,7 +236,7 @@ static void prepare(lua_State *L, const Invocation *call) {
   lua_gc(L, LUA_GCGEN, 0, 0);
 }
 
-/* Runs everything that was asked for; returns the exit status. */
+/* Does all that the command line says. Returns the exit status. */
 static int run(lua_State *L, const Invocation *call) {
   int has_script = call->script < call->argc;
   if (call->announce)
@@ -250,7 +255,7 @@ static int run(lua_State *L, const Invocation *call) {
       print_lua_version();
       converse(L, call);
     } else if (run_file(L, NULL) != LUA_OK)
-      return EXIT_SUCCESS; /* so does `lua` when nothing named the input */
+      return EXIT_SUCCESS; /* `lua` does the same: errors of stdin do not count */
   }
   return finish(L);
 }
@@ -277,7 +282,8 @@ static int status_of(lua_State *L, const Invocation *call, Errand errand) {
 int baton_standalone(lua_State *L) {
   static int has_begun;
   Invocation call = {0};
-  if (has_begun) /* by a program that has found it with debug.getinfo */
+  /* called again, by a program that found this function with debug.getinfo */
+  if (has_begun)
     return luaL_error(L, "the command line has been read");
   has_begun = 1;
   call.argc = (int)lua_tointeger(L, 1);

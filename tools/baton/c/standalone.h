@@ -2,8 +2,8 @@
    (reference manual, section 7).
 
    It is C because a Lua error is a longjmp, which must not cross a Rust
-   frame. The runtime owns the process and the lua_State; it enters here once
-   and is called back through the hooks below. */
+   frame. The runtime owns the process and the lua_State. It calls
+   baton_standalone once, which calls back through the functions below. */
 #ifndef BATON_STANDALONE_H
 #define BATON_STANDALONE_H
 
@@ -11,55 +11,55 @@
 
 #include <lua.h>
 
-/* A lua_CFunction that the runtime calls protected, in the main process, on
-   a fresh state (as luaL_newstate leaves it), with two arguments: the integer
-   argc and the light userdata argv (char **, ended by NULL). It returns one
-   integer: the exit status, with which the runtime ends the program. What the
-   program does wrong has then been reported already; an error that escapes is
-   one that `lua` would report at its top level, and is passed to
-   baton_standalone_report.
+/* A lua_CFunction that the runtime calls protected, in the main process, on a
+   new state (as luaL_newstate leaves it). Arguments: the integer argc and the
+   light userdata argv (char **, ended by NULL). Result: one integer, the exit
+   status of the program. Errors of the program have then been reported. An
+   error that it raises is one that `lua` would report at its top level; the
+   runtime passes it to baton_standalone_report.
 
-   The call must be a plain lua_pcall at the base of the main process: the
-   depth at which recursion fails is then that of `lua`. */
+   The call must be a plain lua_pcall at the base of the main process. Then
+   recursion fails at the same depth as in `lua`. */
 int baton_standalone(lua_State *L);
 
-/* Prints the error message on the top of the stack to stderr, after the name
-   of the program, and pops it. For errors that escape from baton_standalone
-   and for failures before it. */
+/* Prints the error message on the top of the stack to stderr, after the
+   name of the program, and pops it. For errors that baton_standalone
+   raises, and for failures before it. */
 void baton_standalone_report(lua_State *L);
 
 
 /* What the runtime provides. */
 
-/* In place of luaL_openlibs. Honours "LUA_NOENV" in the registry, which is
-   set before the call when the program was started with -E. May raise. */
+/* In place of luaL_openlibs. If the program was started with -E,
+   "LUA_NOENV" is set in the registry before the call. May raise. */
 void baton_lua_openlibs(lua_State *L);
 
-/* On (1) while a chunk runs: SIGINT then raises "interrupted!" in the main
-   process. Off (0): SIGINT has its default action. Never raises. */
+/* 1 while a chunk runs: SIGINT raises "interrupted!" in the main process.
+   0: SIGINT has its default action. Never raises. */
 void baton_lua_set_interruptible(int on);
 
-/* Called after everything asked for on the command line has succeeded, or at
-   the end of the interactive mode: goes on until all other processes that are
-   not daemons have ended. Returns the exit status: 0, or 1 if a process failed
-   that nobody joined. May raise ("interrupted!"); it is called interruptible. */
+/* Called at the end, if everything on the command line has succeeded, and
+   after the interactive mode. Waits until all other processes except daemons
+   have ended. Returns the exit status: 0, or 1 if a process failed that was
+   not joined. May raise "interrupted!"; its caller makes it interruptible. */
 int baton_lua_wait_for_rest(lua_State *L);
 
-/* Whether baton_lua_wait_for_rest would wait now. May raise as it does. */
+/* Returns whether baton_lua_wait_for_rest would wait now. May raise as
+   well. */
 int baton_lua_has_rest(lua_State *L);
 
-/* Whether the main process is being killed by another one: what it fails with
-   then is no error of the program, and is not reported. Never raises. */
+/* Returns whether another process is killing the main process. The error
+   that it ends with is then not reported. Never raises. */
 int baton_lua_main_was_killed(void);
 
-/* On: what the library writes to stdout and stderr is offered to `write`
-   first, which answers whether it has taken it. It is called on any thread,
-   outside the VM. Never raises. */
+/* With `write`, the library passes text for stdout and stderr to `write`
+   first, which returns whether it has taken the text. It is called on any
+   thread, outside the VM. Never raises. */
 void baton_lua_set_console(int (*write)(int is_error, const char *text,
                                         size_t length));
 
-/* On (1) while frames are on the stack that must stay on their thread: the
-   calling process then continues only there. Never raises. */
+/* 1 while the stack has frames that must stay on their thread: the calling
+   process then continues only on that thread. Never raises. */
 void baton_lua_keep_thread(int on);
 
 #endif

@@ -7,11 +7,12 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* What ends a program unless it says otherwise. SIGINT is the editor's. */
+/* The signals that end a program by default, except SIGINT, which the
+   editor handles. */
 static const int deadly[] = {SIGHUP, SIGTERM, SIGABRT};
 #define DEADLY_COUNT (sizeof deadly / sizeof deadly[0])
 
-/* The mode to go back to; written before `edited` is set. */
+/* The mode to restore; written before `edited` is set. */
 static struct termios mode;
 static volatile sig_atomic_t edited;
 
@@ -23,7 +24,7 @@ static void put_back(void) {
   edited = 0;
   tcsetattr(STDIN_FILENO, TCSANOW, &mode);
   if (write(STDOUT_FILENO, no_bracketed_paste, sizeof no_bracketed_paste - 1) < 0)
-    return; /* the terminal has gone */
+    return; /* the terminal is gone */
 }
 
 static void on_deadly(int number) {
@@ -32,7 +33,7 @@ static void on_deadly(int number) {
   raise(number);
 }
 
-/* Changes the action for the signals whose action is `from`. */
+/* Changes the action of the signals that now have the action `from`. */
 static void redirect(void (*from)(int), void (*to)(int)) {
   struct sigaction action, old;
   size_t i;

@@ -1,6 +1,6 @@
-//! Output while a line is edited. Written straight to the terminal it would run into the line. So
-//! as long as the editor has the terminal, what processes write is kept, and a thread of its own
-//! passes each whole line to the editor, which shows it above the prompt.
+//! Output of processes while a line is edited. Written directly to the terminal, it would run into
+//! the edited line. So while the editor uses the terminal, output is buffered. A separate thread
+//! passes each complete line to the editor, which shows it above the prompt.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,27 +9,27 @@ use std::time::{Duration, Instant};
 
 use rustyline::ExternalPrinter;
 
-/// Text that may wait for the editor, in bytes; a process that writes more waits.
+/// Limit of buffered output, in bytes. A process that writes more waits.
 const MOST_WAITING: usize = 1 << 18;
 
-/// A writer waits no longer than this: the editor may be waiting for the very VM that the writer
-/// keeps.
+/// The longest wait of a writer. It is limited because the editor may be waiting for the VM that
+/// the writer holds.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// A line that gets longer than this, in bytes, is passed on in pieces.
+/// A line longer than this, in bytes, is passed on in pieces.
 const LONGEST_LINE: usize = 1 << 14;
 
 struct State {
     editing: bool,
-    /// Written, and not yet passed on.
+    /// Written, but not yet passed on.
     waiting: Vec<u8>,
     /// The last byte that went to the terminal ended a line.
     at_line_start: bool,
     stderr_is_terminal: bool,
 }
 
-/// Guarded by itself: written by every thread that prints, by the editor's and by the one that
-/// passes on.
+/// Guarded by its own mutex. Every thread that prints writes it, and so do the editor's thread and
+/// the thread that passes lines on.
 static STATE: Mutex<State> = Mutex::new(State {
     editing: false,
     waiting: Vec::new(),
@@ -37,17 +37,17 @@ static STATE: Mutex<State> = Mutex::new(State {
     stderr_is_terminal: false,
 });
 
-/// Told when `waiting` or `editing` changes.
+/// Notified when `waiting` or `editing` changes.
 static CHANGED: Condvar = Condvar::new();
 
 fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Begins to pass lines on to the editor.
+/// Starts the thread that passes lines on to the editor.
 ///
 /// # Errors
-/// What starting a thread fails with.
+/// The error of starting the thread.
 pub(crate) fn open(printer: impl ExternalPrinter + Send + 'static) -> io::Result<()> {
     state().stderr_is_terminal = io::stderr().is_terminal();
     thread::Builder::new()
@@ -56,7 +56,7 @@ pub(crate) fn open(printer: impl ExternalPrinter + Send + 'static) -> io::Result
         .map(drop)
 }
 
-/// Hears what is written. Answers whether it is kept for the editor; else the caller writes it.
+/// Receives output. Returns whether it was buffered for the editor; if not, the caller writes it.
 pub(crate) fn write(is_error: bool, text: &[u8]) -> bool {
     let mut now = state();
     if is_error && !now.stderr_is_terminal {
@@ -82,8 +82,8 @@ pub(crate) fn write(is_error: bool, text: &[u8]) -> bool {
     now.editing
 }
 
-/// The editor takes the terminal. A line that somebody has left unfinished is ended: the editor
-/// would overwrite it.
+/// The editor starts to use the terminal. If the output ends in an incomplete line, this ends the
+/// line, since the editor would overwrite it.
 pub(crate) fn begin_editing() {
     let mut now = state();
     if !now.at_line_start {
@@ -93,7 +93,7 @@ pub(crate) fn begin_editing() {
     now.editing = true;
 }
 
-/// The editor has given the terminal back: what was not shown yet is.
+/// The editor has released the terminal. Writes the output that was not shown yet.
 pub(crate) fn end_editing() {
     let mut now = state();
     now.editing = false;
@@ -105,7 +105,7 @@ pub(crate) fn end_editing() {
     CHANGED.notify_all();
 }
 
-/// A terminal that cannot be written has gone; the editor finds out by itself.
+/// Errors are ignored: if the terminal is gone, the editor notices that itself.
 fn show(text: &[u8]) {
     let mut stdout = io::stdout().lock();
     let _ = stdout.write_all(text).and_then(|()| stdout.flush());
@@ -133,7 +133,7 @@ fn pass_on(mut printer: impl ExternalPrinter) {
     }
 }
 
-/// How much of the text can be shown.
+/// Returns how many bytes of the text can be shown now.
 fn whole_lines(text: &[u8]) -> Option<usize> {
     match text.iter().rposition(|&byte| byte == b'\n') {
         Some(end) => Some(end + 1),

@@ -1,5 +1,5 @@
-//! The line editor of the interactive mode: rustyline, with a history of its own file and
-//! completion by the guest.
+//! The line editor of the interactive mode: rustyline, with a history file and with completion by
+//! the guest.
 
 use std::env;
 use std::io;
@@ -17,13 +17,12 @@ use rustyline::{CompletionType, Config, Context, Helper};
 use crate::console;
 use crate::history::{self, History};
 
-/// Finds what can stand at the end of a line: where the name that is to be completed begins, and
-/// the names.
+/// Returns the completions of a line: where the name to complete begins, and the names.
 pub(crate) type Names = Box<dyn Fn(&str) -> Vec<(usize, String)>>;
 
 /// How reading a line ended.
 pub(crate) enum Line<'a> {
-    /// What was typed, without the line's end.
+    /// The line, without its end.
     Text(&'a str),
     /// Ctrl-C.
     Interrupted,
@@ -33,11 +32,11 @@ pub(crate) enum Line<'a> {
     Failed(&'a str),
 }
 
-/// The editor of the one terminal.
+/// The editor of the program's terminal.
 pub(crate) struct Editor {
     rustyline: rustyline::Editor<Completion, MemHistory>,
     history: History,
-    /// The last line, or message.
+    /// The last line or message; C code reads it.
     text: String,
 }
 
@@ -45,7 +44,7 @@ impl Editor {
     /// Opens the editor on the standard streams, and its history.
     ///
     /// # Errors
-    /// What the terminal, or starting the thread for others' output, fails with.
+    /// The error of opening the terminal, or of starting the thread for other processes' output.
     pub(crate) fn open(ignore_environment: bool, names: Names) -> Result<Self, ReadlineError> {
         let config = Config::builder()
             .completion_type(CompletionType::List)
@@ -73,7 +72,7 @@ impl Editor {
         Ok(editor)
     }
 
-    /// Reads a line after this prompt.
+    /// Reads a line with this prompt.
     pub(crate) fn read(&mut self, prompt: &str) -> Line<'_> {
         console::begin_editing();
         let read = self.read_through_resizing(prompt);
@@ -90,7 +89,7 @@ impl Editor {
         Line::Text(&self.text)
     }
 
-    /// Text that is not UTF-8 is refused by rustyline: it is dropped like an interrupted line.
+    /// rustyline refuses text that is not UTF-8. Such a line is dropped like an interrupted one.
     fn read_through_resizing(&mut self, prompt: &str) -> rustyline::Result<String> {
         match self.rustyline.readline(prompt) {
             Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
@@ -100,7 +99,7 @@ impl Editor {
         }
     }
 
-    /// Puts an input into the history, unless it is blank or the last one again.
+    /// Adds an input to the history, unless it is blank or equals the last one.
     pub(crate) fn remember(&mut self, input: &str) {
         if input.trim().is_empty() || !self.rustyline.add_history_entry(input).unwrap_or(false) {
             return;
@@ -110,7 +109,7 @@ impl Editor {
         }
     }
 
-    /// Says once why there is no history in a file, and goes on without.
+    /// Warns once that the history cannot be kept in a file, and continues without one.
     fn give_up_history(&mut self, what: &str, error: &io::Error) {
         eprintln!(
             "baton: warning: cannot {what} the history {}: {error}; set BATON_HISTORY to another \
@@ -121,7 +120,7 @@ impl Editor {
     }
 }
 
-/// What rustyline asks while a line is edited.
+/// The callbacks of rustyline.
 struct Completion {
     names: Names,
 }
@@ -141,7 +140,7 @@ impl Completer for Completion {
             .next()
             .is_none_or(|last| last.trim().is_empty())
         {
-            return Ok((position, vec!["  ".into()])); // a step of indentation
+            return Ok((position, vec!["  ".into()])); // one step of indentation
         }
         let found = (self.names)(before);
         let start = found.first().map_or(position, |(start, _)| *start);

@@ -1,12 +1,12 @@
-//! The history's file: one input a line, oldest first, in which a backslash and a line end are
-//! escaped. Several programs may append to it at a time: each adds a line in one write.
+//! The history file: one input per line, oldest first, with backslashes and line ends escaped.
+//! Several programs may append to it concurrently: each adds a line in one write.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Inputs that are kept. The file is cut back to this many when it holds twice as many.
+/// How many inputs are kept. The file is cut back to this number when it holds twice as many.
 pub(crate) const MOST_ENTRIES: usize = 10_000;
 
 /// Where the history is, and whether it can be written.
@@ -15,9 +15,9 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// The file that `BATON_HISTORY` names, unless the environment is to be ignored: none if it is
-    /// empty. Else `baton/history` in `$XDG_STATE_HOME`, or in `~/.local/state`, which stands in
-    /// for it (XDG Base Directory Specification 0.8).
+    /// Returns the file that `BATON_HISTORY` names; none if that is empty. Without the variable, or
+    /// if the environment is to be ignored, it is `baton/history` in `$XDG_STATE_HOME`, or else in
+    /// `~/.local/state` (XDG Base Directory Specification 0.8).
     pub(crate) fn locate(
         ignore_environment: bool,
         variable: impl Fn(&str) -> Option<PathBuf>,
@@ -38,10 +38,10 @@ impl History {
         Self { path: None }
     }
 
-    /// All entries, oldest first: none if there is no file yet.
+    /// Returns all entries, oldest first; none if there is no file yet.
     ///
     /// # Errors
-    /// What reading the file, or cutting it back, fails with.
+    /// The error of reading the file, or of cutting it back.
     pub(crate) fn load(&self) -> io::Result<Vec<String>> {
         let Some(path) = &self.path else {
             return Ok(Vec::new());
@@ -59,10 +59,10 @@ impl History {
         Ok(kept.iter().map(|line| unescape(line)).collect())
     }
 
-    /// Adds an entry to the file, whose directory is made if it is missing.
+    /// Appends an entry to the file. Makes its directory if that is missing.
     ///
     /// # Errors
-    /// What making or writing the file fails with.
+    /// The error of making or writing the file.
     pub(crate) fn append(&self, entry: &str) -> io::Result<()> {
         let Some(path) = &self.path else {
             return Ok(());
@@ -89,14 +89,14 @@ impl History {
     }
 }
 
-/// What is typed may be secret: nobody else reads it.
+/// Inputs may be secret, so other users cannot read the file.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true).mode(0o600);
     options
 }
 
-/// Writes the entries beside the file, and puts them in its place in one step.
+/// Writes the entries to a new file, which then replaces the old one in one step.
 fn replace(path: &Path, lines: &[&str]) -> io::Result<()> {
     let beside = path.with_extension(format!("{}.new", std::process::id()));
     let mut text = lines.join("\n");

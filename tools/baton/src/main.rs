@@ -1,8 +1,8 @@
 //! `baton`: runs Lua 5.4 programs as preemptive processes; a drop-in for the standalone `lua`.
 //!
-//! The entry is C's `main`, not Rust's: Rust's start-up ignores SIGPIPE and opens /dev/null in
-//! place of closed standard streams, and a Lua program must see both as its parent left them. All
-//! that the command line does is in `c/standalone.c`, called by the runtime in the main process.
+//! The entry is C's `main`, not Rust's. Rust's start-up ignores SIGPIPE and opens /dev/null in
+//! place of closed standard streams; a Lua program must see both as its parent left them.
+//! `c/standalone.c` handles the command line; the runtime calls it in the main process.
 
 #![no_main]
 
@@ -23,12 +23,12 @@ use editor::{Editor, Line};
 static ALLOCATOR: ReservingAllocator = ReservingAllocator;
 
 unsafe extern "C" {
-    /// Says what the error on the top of a `lua_State`'s stack is; see `c/standalone.h`.
+    /// Reports the error on the top of a `lua_State`'s stack; see `c/standalone.h`.
     fn baton_standalone_report(state: *mut c_void);
 }
 
 unsafe extern "C-unwind" {
-    /// Interprets the command line on the given `lua_State`; see `c/standalone.h`.
+    /// Runs what the command line says on the given `lua_State`; see `c/standalone.h`.
     fn baton_standalone(state: *mut c_void) -> c_int;
     /// See `c/command_line.h`.
     fn baton_asks_for_simulation(
@@ -38,7 +38,7 @@ unsafe extern "C-unwind" {
         first: *mut u64,
         last: *mut u64,
     ) -> c_int;
-    /// Offers the completions of a line; see `c/editor.h`.
+    /// Passes the completions of a line to a callback; see `c/editor.h`.
     fn baton_complete(
         state: *mut c_void,
         line: *const u8,
@@ -60,11 +60,11 @@ extern "C" fn main(argc: c_int, argv: *mut *mut c_char) -> c_int {
         Some(simulation::Next::Done(status)) => return status,
     };
     // SAFETY: as above. `baton_standalone` is a lua_CFunction that takes these two as its
-    // arguments, and `baton_standalone_report` pops the error that it tells.
+    // arguments, and `baton_standalone_report` pops the error that it reports.
     unsafe { baton_lua::run_program(baton_standalone, baton_standalone_report, argc, argv, seed) }
 }
 
-/// Whether the command line asks for simulated runs, and how.
+/// Returns the simulated runs that the command line asks for, if any.
 ///
 /// # Safety
 /// `argv` holds `argc` C strings and a null.
@@ -96,7 +96,7 @@ type Candidate =
 /// A `lua_State`, for completion.
 struct Guest(*mut c_void);
 
-/// Adds a completion to those found.
+/// Adds a completion to the list.
 ///
 /// # Safety
 /// `context` is the `Vec` that `names` passed, `name` is readable for `length` bytes.
@@ -133,7 +133,7 @@ impl Guest {
     }
 }
 
-/// Bytes that C passed.
+/// Returns the bytes that C passed.
 ///
 /// # Safety
 /// `text` is readable for `length` bytes for as long as the result is used, or `length` is 0.
@@ -158,8 +158,8 @@ extern "C" fn baton_editor_open(state: *mut c_void, ignore_environment: c_int) -
 
 /// Reads a line; see `c/editor.h`.
 ///
-/// # Safety
-/// `editor` is what `baton_editor_open` returned, and nobody else uses it meanwhile; `prompt` is
+/// `editor` is a result of `baton_editor_open`, and no other thread uses it meanwhile. `prompt` is
+/// readable for `prompt_length` bytes; `text` and `length` are writable.
 /// readable for `prompt_length` bytes; `text` and `length` are writable.
 // SAFETY: the only definition of this symbol, with the signature of `c/editor.h`.
 #[unsafe(no_mangle)]
@@ -178,7 +178,7 @@ unsafe extern "C" fn baton_editor_read(
         Line::Ended => (2, ""),
         Line::Failed(message) => (3, message),
     };
-    // SAFETY: the caller's conditions. The line is the editor's, which leaves it alone until the
+    // SAFETY: the caller's conditions. The editor owns the line, and does not change it until the
     // next call.
     unsafe {
         text.write(line.as_ptr());
@@ -187,7 +187,7 @@ unsafe extern "C" fn baton_editor_read(
     how
 }
 
-/// Puts an input into the history; see `c/editor.h`.
+/// Adds an input to the history; see `c/editor.h`.
 ///
 /// # Safety
 /// `editor` as for `baton_editor_read`; `text` is readable for `length` bytes.
@@ -199,7 +199,7 @@ unsafe extern "C" fn baton_editor_remember(editor: *mut Editor, text: *const u8,
     editor.remember(&String::from_utf8_lossy(text));
 }
 
-/// The source of what shows values at the prompt; see `c/editor.h`.
+/// Returns the source of lua/prompt.lua; see `c/editor.h`.
 ///
 /// # Safety
 /// `length` is writable.
@@ -212,7 +212,7 @@ unsafe extern "C" fn baton_prompt_source(length: *mut usize) -> *const u8 {
     source.as_ptr()
 }
 
-/// Hears what is written to the standard streams; see `c/editor.h`.
+/// Receives what is written to the standard streams; see `c/editor.h`.
 ///
 /// # Safety
 /// `text` is readable for `length` bytes.

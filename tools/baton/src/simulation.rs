@@ -1,5 +1,5 @@
-//! `--simulate`: where things lie in memory is made the same for each run, and a range of seeds is
-//! run one by one.
+//! `--simulate`: gives the program the same memory addresses in each run, and runs a range of seeds
+//! one by one.
 
 use nix::sys::personality::{self, Persona};
 use nix::unistd::execv;
@@ -12,26 +12,26 @@ use std::process::{Command, Stdio};
 /// This executable, whatever its name.
 const THIS_PROGRAM: &CStr = c"/proc/self/exe";
 
-/// How the program goes on.
+/// How to continue.
 pub(crate) enum Next {
-    /// It runs, simulated with this seed.
+    /// Run the program, simulated with this seed.
     Run(u64),
-    /// Other programs have run in its place; the exit status.
+    /// All seeds were run in child programs; this is the exit status.
     Done(c_int),
 }
 
 /// A command line that asks for simulated runs.
 pub(crate) struct Call {
     pub(crate) arguments: Vec<OsString>,
-    /// Where the seeds stand among the arguments.
+    /// Index of the seeds among the arguments.
     pub(crate) seeds_at: usize,
     pub(crate) first: u64,
     pub(crate) last: u64,
 }
 
 impl Call {
-    /// Does what is to be done before the program can run, or in its place. May replace the program
-    /// by itself.
+    /// Prepares the run, or runs a range of seeds. May replace the program by a new start of
+    /// itself.
     pub(crate) fn begin(&self) -> Next {
         if self.first < self.last {
             return Next::Done(self.run_all());
@@ -43,7 +43,7 @@ impl Call {
         Next::Run(self.first)
     }
 
-    /// The same call, with these seeds.
+    /// Returns the arguments of this call, with other seeds.
     fn with_seeds(&self, seeds: &OsStr) -> Command {
         let mut command = Command::new(OsStr::from_bytes(THIS_PROGRAM.to_bytes()));
         if let Some((name, arguments)) = self.arguments.split_first() {
@@ -59,10 +59,11 @@ impl Call {
         command
     }
 
-    /// Returns only if the system refuses: then the run is nearly as good.
+    /// Returns only if the system refuses. Then the run uses random addresses, which rarely
+    /// matters.
     fn start_again_with_fixed_addresses(&self, now: nix::Result<Persona>) {
         let fixed = now.and_then(|now| personality::set(now | Persona::ADDR_NO_RANDOMIZE));
-        // Not by a `Command`, which would change how signals are handled.
+        // A `Command` would change how signals are handled.
         let arguments = self
             .arguments
             .iter()
@@ -77,8 +78,8 @@ impl Call {
         );
     }
 
-    /// Runs the program with each seed, up to the first that fails; shows what that one has
-    /// written. Returns the exit status.
+    /// Runs the program with each seed, up to the first seed that fails, and prints the output of
+    /// that run. Returns the exit status.
     fn run_all(&self) -> c_int {
         let (first, last) = (self.first, self.last);
         let shows_progress = std::io::stderr().is_terminal();
@@ -103,7 +104,7 @@ impl Call {
             if shows_progress {
                 eprintln!();
             }
-            // There is nobody to tell if these cannot be written.
+            // An error of these writes cannot be reported.
             let _ = std::io::stdout().write_all(&output.stdout);
             let _ = std::io::stderr().write_all(&output.stderr);
             if output.status.code().is_none() {
