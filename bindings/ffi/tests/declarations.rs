@@ -216,7 +216,7 @@ fn arguments_stand_for_types_numbers_and_names() {
 }
 
 #[test]
-fn lengths_that_are_said_later_make_types_variable() {
+fn lengths_given_later_make_types_variable() {
     let mut known = declared("struct s { int n; double d[?]; }; struct t { char n; int d[]; };");
     let s = known.type_name("struct s", &[]).expect("it is defined");
     assert!(known.types.is_variable(s.id));

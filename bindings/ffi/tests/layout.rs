@@ -150,11 +150,11 @@ fn compare(seed: u64) {
 }
 
 #[test]
-fn generated_types_lie_as_the_c_compiler_lays_them() {
+fn generated_types_have_the_layout_of_the_c_compiler() {
     compare(1);
 }
 
 #[test]
-fn other_generated_types_lie_as_the_c_compiler_lays_them() {
+fn more_generated_types_have_the_layout_of_the_c_compiler() {
     compare(20_261_121);
 }

@@ -21,7 +21,7 @@ cases! {
         semaphores_refuse_wrong_arguments,
         mutexes_conditions_and_events_refuse_wrong_arguments,
         a_condition_waits_only_under_its_mutex,
-        finalizers_refuse_what_is_not_theirs_and_may_be_called_twice,
+        finalizers_refuse_foreign_objects_and_may_be_called_twice,
         parameters_refuse_unknown_names_and_wrong_values,
         an_error_in_a_wrong_call_leaves_the_caller_sound,
         misuse_inside_a_process_is_an_ordinary_error;
@@ -129,7 +129,7 @@ fn a_module_with_a_syntax_error_is_reported() {
 }
 
 #[test]
-fn a_shared_object_that_is_none_is_reported() {
+fn a_file_that_is_no_shared_object_is_reported() {
     baton()
         .code(
             "local path = os.getenv 'SCRATCH' .. '/broken.so'
@@ -160,7 +160,7 @@ fn a_sigint_wakes_the_main_process_and_raises_in_it() {
 
 /// The signal comes to the first thread, which the main process has left.
 #[test]
-fn a_sigint_raises_in_a_main_process_that_is_bound_elsewhere() {
+fn a_sigint_raises_in_a_main_process_that_is_bound_to_another_thread() {
     let mut program = baton()
         .process_code("process.main:bind 'elsewhere' io.stderr:write 'ready' while true do end")
         .start();
@@ -247,7 +247,7 @@ fn a_sigint_is_raised_in_main_while_another_process_runs_a_command() {
 }
 
 #[test]
-fn a_sigint_is_for_the_command_alone_that_main_runs() {
+fn a_sigint_reaches_only_the_command_that_main_runs() {
     for interpreter in [Some(baton()), peer::lua()].into_iter().flatten() {
         interpreter
             .code(
@@ -385,7 +385,7 @@ fn every_kind_of_endless_wait_is_a_deadlock() {
 }
 
 #[test]
-fn waiting_with_something_due_is_no_deadlock() {
+fn a_wait_with_a_pending_deadline_is_no_deadlock() {
     baton()
         .process_code(
             "local ch = process.channel()
@@ -510,7 +510,7 @@ fn a_stack_overflow_inside_foreign_c_is_reported_and_ends_the_program() {
 }
 
 #[test]
-fn a_stack_overflow_beside_which_others_run_is_reported_too() {
+fn a_stack_overflow_in_a_retaken_call_is_reported() {
     overflows(
         "process.concurrent('endless', 'concurrent')
          local endless = require 'endless'
@@ -520,7 +520,7 @@ fn a_stack_overflow_beside_which_others_run_is_reported_too() {
 }
 
 #[test]
-fn an_error_in_the_handling_of_errors_is_no_crash() {
+fn an_error_in_a_message_handler_is_no_crash() {
     baton()
         .process_code(
             "local nasty = setmetatable({}, { __tostring = function() error 'again' end })

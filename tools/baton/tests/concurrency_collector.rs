@@ -12,7 +12,7 @@ cases! {
         steps_that_are_asked_for_finish_cycles,
         finalizers_keep_their_order,
         finalizers_that_wait_in_the_middle,
-        a_finalizer_that_never_returns_stops_nobody,
+        a_finalizer_that_never_returns_stops_no_process,
         weak_tables_and_ephemerons,
         processes_that_are_killed_in_the_middle;
 }

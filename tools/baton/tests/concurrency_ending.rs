@@ -230,7 +230,7 @@ fn fifty_daemons_in_calls_do_not_delay_the_end() {
 }
 
 #[test]
-fn what_was_written_is_not_lost_when_a_call_is_left_behind() {
+fn written_data_is_not_lost_when_a_call_is_abandoned() {
     let mut program = baton()
         .process_code(
             "local ffi = require 'baton.ffi'
@@ -267,7 +267,7 @@ fn what_was_written_is_not_lost_when_a_call_is_left_behind() {
 }
 
 #[test]
-fn what_a_daemon_prints_into_a_full_pipe_comes_out_once_when_the_pipe_is_read() {
+fn a_daemons_print_into_a_full_pipe_arrives_once_when_the_pipe_is_read() {
     for end in ["", "os.exit(0)"] {
         let mut program = baton()
             .process_code(&format!(
@@ -401,7 +401,7 @@ fn a_program_whose_input_is_a_terminal_ends_without_a_key() {
 }
 
 #[test]
-fn a_killed_reader_ends_at_once_and_leaves_what_comes_later_to_others() {
+fn a_killed_reader_ends_at_once_and_takes_no_later_input() {
     let mut program = baton()
         .process_code(
             "for _, how in ipairs { 'l', 'n', 'a', 100000 } do

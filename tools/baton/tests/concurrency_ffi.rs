@@ -16,7 +16,7 @@ cases! {
         callbacks_in_random_nests_and_orders_keep_their_frames,
         a_callback_that_computes_is_preempted,
         a_call_that_was_retaken_finds_its_thread_again_when_it_calls_back,
-        an_error_answers_zero_and_is_raised_when_the_call_returns,
+        an_error_in_a_callback_returns_zero_and_is_raised_when_the_call_returns,
         an_error_of_an_inner_call_passes_through_the_outer_ones,
         a_coroutine_may_call_and_be_called_but_not_yield_across_c,
         a_kill_in_a_callback_lets_c_return_first,
@@ -27,13 +27,13 @@ cases! {
     mod visits from "ffi/visits.lua":
         eight_threads_call_back_at_once,
         visits_may_wait_for_each_other,
-        beyond_the_bound_threads_wait_for_their_turn,
+        threads_beyond_the_limit_wait,
         others_go_on_while_threads_call_back,
         an_idle_program_is_woken_by_a_visit,
         a_program_in_which_all_wait_for_a_visit_is_not_dead,
-        who_waits_long_for_a_visit_is_not_taken_for_dead,
+        a_long_wait_for_a_callback_is_no_deadlock,
         a_visit_waits_until_a_critical_section_ends,
-        a_listener_is_whole_before_others_come_to_run,
+        a_listener_is_complete_before_other_processes_run,
         callbacks_do_not_wait_for_the_threads_that_their_own_calls_keep;
     mod learning from "ffi/learning.lua":
         a_function_that_lasts_is_known_after_its_first_call,
@@ -41,12 +41,12 @@ cases! {
         a_function_that_becomes_short_stays_again,
         a_function_that_becomes_long_is_noticed_while_others_wait,
         classes_can_be_declared,
-        nobody_moves_who_is_alone_or_bound,
+        processes_that_are_alone_or_bound_do_not_change_threads,
         the_vm_stays_while_callers_move,
         a_call_that_moved_may_call_back,
         an_error_and_a_kill_find_a_call_that_moved,
-        beyond_the_bound_on_threads_calls_wait_for_their_turn,
-        calls_of_functions_that_nothing_is_known_of_wait_for_their_turn,
+        calls_beyond_the_limit_of_threads_wait,
+        calls_of_unknown_functions_beyond_the_limit_wait,
         functions_known_to_be_short_do_not_wait_for_a_thread,
         errno_comes_back_with_a_call_that_moved,
         collections_while_callers_are_out_move_nothing;
@@ -55,15 +55,15 @@ cases! {
         a_call_that_takes_too_long_raises_and_is_abandoned,
         a_kill_ends_a_process_whose_call_goes_on,
         memory_of_an_abandoned_call_is_not_collected,
-        memory_of_a_call_that_returned_late_is_let_go,
+        memory_of_a_call_that_returned_late_is_freed,
         many_calls_run_beside_each_other_and_some_time_out,
         callbacks_of_such_a_call_are_made_for_it,
-        who_waits_for_a_thread_longer_than_the_timeout_is_told_the_bound,
-        beyond_the_bound_calls_wait_for_their_turn_in_order,
-        who_leaves_the_queue_moves_nobody_back,
-        who_waits_for_a_thread_goes_on_when_the_bound_is_raised,
+        a_timeout_before_a_thread_is_free_names_the_limit,
+        calls_beyond_the_limit_wait_in_order,
+        leaving_the_queue_moves_no_other_waiter_back,
+        a_process_that_waits_for_a_thread_continues_when_the_limit_is_raised,
         threads_are_used_again_and_end_when_idle,
-        many_more_calls_than_threads_all_come_to_their_turn,
+        many_more_calls_than_threads_all_run,
         a_timeout_can_be_taken_away,
         the_program_ends_although_a_call_goes_on;
     mod beside from "ffi/beside.lua":
@@ -88,7 +88,7 @@ fn run(code: &str) -> Outcome {
 }
 
 #[test]
-fn a_freed_callback_answers_zero_and_is_reported_once() {
+fn a_freed_callback_returns_zero_and_is_reported_once() {
     let outcome = run("local f = ffi.cast('unary', function(n) return n end)
          subject.subject_keep(f)
          f:free()
@@ -108,7 +108,7 @@ fn a_freed_callback_answers_zero_and_is_reported_once() {
 /// Guards: C had found the callback living, waited to enter, and then called the function that had
 /// come to its place.
 #[test]
-fn a_callback_that_is_freed_while_c_waits_to_enter_answers_zero() {
+fn a_callback_that_is_freed_while_c_waits_to_enter_returns_zero() {
     let outcome = run("local flag = ffi.new 'char[1]'
          local f = ffi.cast('unary', function(n) return n end)
          local p = process.spawn(subject.subject_await_and_call, flag, f, 5)
@@ -132,7 +132,7 @@ fn a_callback_that_is_freed_while_c_waits_to_enter_answers_zero() {
 }
 
 #[test]
-fn a_callback_from_a_signal_handler_while_everybody_waits_answers_zero() {
+fn a_callback_from_a_signal_handler_while_all_processes_wait_returns_zero() {
     // On a busy machine the signal may come before the wait begins: then C may call back.
     let comes_while_all_wait = || {
         let outcome = run("local called = 0
@@ -158,7 +158,7 @@ fn a_callback_from_a_signal_handler_while_everybody_waits_answers_zero() {
 }
 
 #[test]
-fn an_error_in_a_visit_is_reported_and_answers_zero() {
+fn an_error_in_a_callback_on_an_unknown_thread_is_reported_and_returns_zero() {
     let outcome = run("print(subject.subject_call_from_threads(function(_, i)
            if i == 2 then error 'told' end
            return 1
@@ -235,7 +235,7 @@ fn a_finalizer_may_still_look_functions_up_when_the_state_is_closed() {
 }
 
 #[test]
-fn who_waits_in_a_critical_section_for_a_thread_that_calls_back_is_told_and_can_be_interrupted() {
+fn waiting_in_a_critical_section_for_a_callback_is_reported_and_can_be_interrupted() {
     let mut program = baton()
         .process_code(
             "local subject = require 'ffi.subject'
@@ -255,7 +255,7 @@ fn who_waits_in_a_critical_section_for_a_thread_that_calls_back_is_told_and_can_
 /// Nothing tells how many threads there are without `/proc`.
 #[cfg(not(baton_portable))]
 #[test]
-fn a_deadlock_is_reported_although_there_are_callbacks_if_no_thread_is_there_to_call_them() {
+fn a_deadlock_is_reported_although_callbacks_exist_if_no_thread_can_call_them() {
     let outcome = run("local array = ffi.new('int[3]', {3, 1, 2})
          ffi.cdef 'void qsort(void *, size_t, size_t, int (*)(const int *, const int *));'
          ffi.C.qsort(array, 3, 4, function(a, b) return a[0] - b[0] end)

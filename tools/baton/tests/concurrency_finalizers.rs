@@ -8,11 +8,11 @@ use harness::{baton, cases};
 cases! {
     mod put_off from "finalizers/put_off.lua":
         a_collection_does_not_wait_for_a_busy_module_and_the_order_stays,
-        what_comes_later_is_called_later_and_lua_functions_too,
+        wrapped_coroutines_and_lua_functions_run_in_order,
         nothing_is_put_off_while_nothing_is_busy,
         a_collection_that_is_asked_for_returns_after_finalizers_that_do_not_wait,
         finalizers_that_fail_are_warned_about_and_the_next_are_called,
-        an_object_that_a_finalizer_keeps_is_whole,
+        an_object_that_a_finalizer_keeps_is_intact,
         objects_stay_alive_through_collections_of_every_kind,
         a_killed_daemon_loses_nothing,
         a_waiting_finalizer_does_not_hold_up_handles_of_processes,
@@ -59,7 +59,7 @@ fn a_process_that_allocates_is_not_held_up_by_a_finalizer() {
 }
 
 #[test]
-fn what_is_put_off_at_the_end_is_called_in_order_when_the_state_is_closed() {
+fn finalizers_put_off_at_the_end_run_in_order_when_the_state_is_closed() {
     for end in ["", "os.exit(0, true)"] {
         baton()
             .process_code(&format!(
@@ -92,7 +92,7 @@ fn what_is_put_off_at_the_end_is_called_in_order_when_the_state_is_closed() {
 }
 
 #[test]
-fn a_put_off_finalizer_whose_module_is_left_behind_in_a_call_is_not_called_at_the_end() {
+fn a_put_off_finalizer_does_not_run_at_the_end_if_a_call_of_its_module_was_abandoned() {
     baton()
         .process_code(
             "process.concurrent('finalized', 'serial')

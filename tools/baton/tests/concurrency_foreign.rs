@@ -19,12 +19,12 @@ cases! {
         busy_lua_and_long_matches_share_the_program,
         forty_processes_read_forty_pipes,
         a_string_that_takes_long_to_build_does_not_stop_a_ticker,
-        the_bound_on_threads_holds_and_all_calls_come_to_their_turn,
+        the_limit_of_threads_holds_and_all_calls_run,
         native_threads_are_counted;
     mod files from "foreign/files.lua":
         closing_a_file_that_another_process_reads_waits,
         a_file_stays_open_while_a_finalizer_interrupts_its_reader,
-        a_file_that_several_close_while_threads_are_short_is_closed_once,
+        a_file_is_closed_once_by_several_processes_when_threads_are_short,
         a_second_reader_waits_for_the_first,
         lines_written_by_many_processes_stay_whole,
         lines_read_by_many_processes_are_read_once,
@@ -105,7 +105,7 @@ fn assert_lines_of_five_writers(outcome: &harness::Outcome) {
 }
 
 #[test]
-fn one_print_is_one_line_whoever_else_prints() {
+fn lines_of_concurrent_prints_do_not_mix() {
     let outcome = baton()
         .process_code(
             "process.params.slice = 0.0005
@@ -129,7 +129,7 @@ fn one_print_is_one_line_whoever_else_prints() {
 }
 
 #[test]
-fn a_print_that_calls_tostring_is_one_line_too() {
+fn lines_of_concurrent_prints_that_call_tostring_do_not_mix() {
     let outcome = baton()
         .process_code(
             "process.params.slice = 0.0005
@@ -220,7 +220,7 @@ fn a_function_that_keeps_the_vm_while_it_uses_the_api_is_warned_about_too() {
 }
 
 #[test]
-fn an_unknown_module_keeps_the_program_to_itself_while_it_runs() {
+fn no_process_runs_during_a_call_of_an_unknown_module() {
     baton()
         .process_code(
             "local blocker = require 'blocker'
@@ -249,7 +249,7 @@ fn an_unknown_module_keeps_the_program_to_itself_while_it_runs() {
 /// A kill is held back for five seconds of a `__close` method's own: the time in which others do
 /// not let the process run is not its fault. Such a method was once left in its middle.
 #[test]
-fn a_close_method_runs_to_its_end_however_late_it_comes_to_run() {
+fn a_close_method_that_starts_late_still_runs_to_its_end() {
     baton()
         .process_code(
             "local blocker = require 'blocker'
@@ -325,7 +325,7 @@ fn functions_of_unknown_modules_that_call_back_let_others_run_in_any_order() {
 }
 
 #[test]
-fn a_kill_through_the_frames_of_a_c_function_lets_it_free_its_things() {
+fn a_kill_lets_c_functions_on_the_stack_free_their_memory() {
     baton()
         .process_code(
             "local blocker = require 'blocker'

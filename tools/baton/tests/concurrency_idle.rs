@@ -11,10 +11,10 @@ cases! {
     mod parameters from "idle/parameters.lua":
         every_parameter_has_its_default,
         every_parameter_can_be_set_to_what_it_is,
-        what_is_out_of_range_is_refused_with_the_range_and_changes_nothing,
+        a_value_out_of_range_is_refused_with_the_range_and_changes_nothing,
         a_beat_and_a_window_are_zero_or_not_too_short,
         an_unknown_policy_is_refused_and_the_known_ones_are_named,
-        what_is_of_another_type_is_refused,
+        values_of_another_type_are_refused,
         a_fixed_beat_beats_and_stops,
         deadlines_within_the_slack_are_met_together;
     mod spinning from "idle/spinning.lua":
@@ -29,8 +29,8 @@ cases! {
         sleeps_of_every_length_are_late_by_less_than_half_a_millisecond,
         an_urgent_sleeper_wakes_in_time_beside_busy_processes,
         a_sleep_shorter_than_a_millisecond_is_one_wait,
-        what_is_overdue_does_not_wait_in_the_system,
-        a_wait_of_an_hour_does_not_keep_from_what_comes_sooner,
+        an_overdue_deadline_needs_no_wait_in_the_system,
+        a_wait_of_an_hour_does_not_delay_earlier_deadlines,
         after_a_long_idle_the_first_slice_ends_in_time,
         the_clock_is_fresh_after_an_idle,
         a_thousand_timers_that_are_set_and_cancelled_leave_no_wake_up;

@@ -8,7 +8,7 @@ use harness::{baton, cases};
 cases! {
     mod policies from "foreign/policies.lua":
         calls_about_different_objects_overlap,
-        more_calls_than_threads_wait_for_their_turn_and_all_come_to_it,
+        calls_beyond_the_number_of_threads_wait_and_all_run,
         a_second_call_about_an_object_waits_for_the_first,
         closing_an_object_waits_for_the_call_about_it,
         an_upvalue_is_an_object_too,
@@ -25,7 +25,7 @@ cases! {
     mod in_call from "foreign/in_call.lua":
         one_that_is_concurrent_lets_others_run,
         so_does_the_main_process,
-        several_are_in_their_middle_at_once,
+        several_calls_can_be_suspended_in_their_middle,
         a_second_call_about_its_object_waits_and_calls_about_others_do_not,
         one_that_is_exclusive_keeps_its_atomicity,
         one_that_is_not_exclusive_is_interrupted,
@@ -41,10 +41,10 @@ cases! {
         a_bound_process_goes_on_on_its_own_thread,
         in_a_coroutine_too,
         callbacks_run_and_wait_in_between,
-        what_they_make_is_right_beside_a_collector_and_others_that_allocate,
-        where_there_can_be_no_other_thread_it_keeps_the_vm_and_ends,
+        their_results_are_right_while_others_collect_and_allocate,
+        without_another_thread_a_call_keeps_the_vm_and_ends,
         calls_that_block_and_calls_that_knead_share_the_threads,
-        a_scheduler_of_the_users_chooses_who_goes_on,
+        a_scheduler_hook_chooses_the_next_process,
         a_substitution_by_a_table_lets_others_run,
         reading_a_large_source_lets_others_run;
 }

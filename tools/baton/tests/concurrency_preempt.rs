@@ -56,14 +56,14 @@ cases! {
     mod slices from "preempt/slices.lua":
         equals_take_turns_by_slices,
         a_long_slice_keeps_equals_waiting,
-        equals_go_on_taking_turns,
+        equal_processes_keep_alternating,
         a_slice_can_be_changed_while_running,
         a_cooperative_process_is_not_preempted_by_equals,
         a_cooperative_process_is_not_preempted_by_the_more_urgent,
         a_cooperative_program_switches_only_where_it_waits,
         the_more_urgent_do_not_interrupt_a_cooperative_program,
-        increments_are_whole_in_a_cooperative_program,
-        one_access_of_a_table_and_one_call_of_its_library_are_whole,
+        increments_are_atomic_in_a_cooperative_program,
+        one_table_access_and_one_library_call_are_atomic,
         a_switch_costs_the_same_at_any_depth;
     mod interrupts from "preempt/interrupts.lua":
         by_a_timer,
@@ -72,15 +72,15 @@ cases! {
         by_a_callback_of_a_foreign_thread,
         the_signal_lets_a_more_urgent_main_process_interrupt,
         the_signal_does_not_let_an_equal_main_process_interrupt,
-        an_equal_main_process_has_its_turn_when_the_other_yields,
-        a_less_urgent_main_process_does_not_have_its_turn_by_a_yield,
-        a_less_urgent_main_process_has_its_turn_when_the_other_sleeps,
+        an_equal_main_process_runs_when_the_other_yields,
+        a_yield_does_not_let_a_less_urgent_main_process_run,
+        a_less_urgent_main_process_runs_when_the_other_sleeps,
         the_signal_does_not_interrupt_a_cooperative_process,
-        a_more_urgent_main_process_has_its_turn_when_a_cooperative_one_yields;
+        a_more_urgent_main_process_runs_when_a_cooperative_one_yields;
 }
 
 #[test]
-fn the_more_urgent_do_not_interrupt_a_cooperative_program_in_a_simulated_run() {
+fn urgent_processes_do_not_interrupt_a_cooperative_simulated_run() {
     let outcome = baton()
         .arg("--simulate")
         .arg("1-20")

@@ -19,7 +19,7 @@ cases! {
         a_failure_that_is_awaited_is_not_printed,
         a_join_that_times_out_says_so,
         joining_oneself_raises,
-        an_equal_process_does_not_start_before_its_turn,
+        an_equal_process_does_not_start_at_once,
         processes_start_in_the_order_of_their_spawning,
         a_process_has_its_name_and_a_unique_id,
         daemon_tells_how_a_process_was_spawned,
@@ -33,7 +33,7 @@ cases! {
         ten_thousand_processes_live_at_once,
         a_coroutine_may_be_resumed_by_one_process_after_another,
         a_wait_inside_a_coroutine_stops_its_whole_process,
-        what_closes_a_coroutine_may_wait_and_is_preempted,
+        a_method_that_closes_a_coroutine_may_wait_and_be_preempted,
         variadic_spawn_options_do_not_reach_the_function;
     mod ends from "processes/ends.lua":
         a_process_whose_error_is_being_printed_is_alive_and_can_be_killed,
@@ -47,15 +47,15 @@ cases! {
         a_yield_at_the_base_of_a_process_is_outside_of_a_coroutine;
     mod debugging from "processes/debugging.lua":
         user_values_cannot_be_seen_or_set,
-        a_channel_and_a_condition_work_whatever_was_set,
+        a_channel_and_a_condition_work_with_any_parameters,
         a_foreign_metatable_makes_no_object_of_another_kind,
         an_object_without_its_metatable_is_still_one,
         upvalues_of_c_functions_cannot_be_set,
         upvalues_of_lua_functions_are_set_as_ever,
         slots_of_a_c_function_that_waits_cannot_be_set,
-        what_is_in_the_registry_can_be_lost,
+        removing_objects_from_the_registry_does_no_harm,
         a_metatable_s_functions_can_be_called_by_hand,
-        functions_found_by_getinfo_refuse_what_is_not_theirs,
+        functions_found_by_getinfo_refuse_foreign_objects,
         a_scope_survives_what_is_done_to_its_table;
     mod finalizers from "processes/finalizers.lua":
         those_that_wait_in_a_generational_collection_do_no_harm,
@@ -65,7 +65,7 @@ cases! {
         those_that_allocate_are_called_as_they_come,
         the_mode_stays_as_it_was_set_though_they_wait,
         one_that_waits_in_the_middle_of_a_list_does_no_harm,
-        those_that_wait_around_looks_at_other_states_do_no_harm;
+        finalizers_that_wait_while_other_processes_are_inspected_do_no_harm;
     mod scopes from "processes/scope.lua":
         a_scope_waits_for_all_its_processes_and_returns_the_results_of_its_function,
         a_process_of_a_scope_is_like_any_other,
@@ -97,28 +97,28 @@ cases! {
         a_process_can_print_its_own_traceback,
         a_traceback_of_a_process_inside_a_coroutine_is_text,
         the_running_time_of_a_process_counts_its_work,
-        the_cpu_time_of_a_process_leaves_out_what_its_thread_did_not_compute,
+        the_cpu_time_of_a_process_excludes_time_off_the_processor,
         a_process_in_a_call_that_sleeps_neither_runs_nor_computes,
-        the_stack_that_a_process_has_used_at_most_is_told,
+        stats_has_the_most_stack_that_a_process_has_used,
         the_counters_of_the_program_are_numbers_and_grow,
         threads_are_counted_and_main_runs_on_main,
         bind_to_main_keeps_a_process_on_the_first_thread,
-        features_is_a_table_of_what_the_system_offers,
+        features_returns_a_table,
         parameters_are_read_and_written;
     mod threads from "processes/threads.lua":
         bound_processes_run_on_the_thread_of_the_name,
         a_process_binds_itself_and_others,
         the_main_process_may_be_bound_elsewhere,
         a_busy_thread_holds_up_only_those_that_are_bound_to_it,
-        who_binds_itself_to_a_busy_thread_waits_there,
-        who_waits_for_a_thread_can_be_set_free,
-        a_kill_a_suspension_and_a_priority_reach_who_waits_for_a_thread,
+        binding_to_a_busy_thread_waits_for_that_thread,
+        a_process_that_waits_for_a_thread_can_be_unbound,
+        kill_suspend_and_set_priority_reach_a_process_that_waits_for_a_thread,
         close_variables_of_a_killed_process_run_on_its_thread,
         those_on_one_thread_share_it_fairly,
-        a_thread_goes_when_nobody_is_bound_to_it_any_more,
+        a_thread_ends_when_no_process_is_bound_to_it,
         the_bound_on_threads_is_named,
-        with_all_threads_named_or_out_others_still_come_to_their_turn,
-        wrong_names_are_told,
+        other_processes_run_when_all_threads_are_named_or_in_calls,
+        wrong_names_are_reported,
         critical_sections_do_not_move,
         generators_and_coroutines_move_with_their_process;
     mod kill from "processes/kill.lua":
@@ -145,14 +145,14 @@ cases! {
         a_second_kill_abandons_a_close_handler,
         a_second_kill_before_anything_was_closed_changes_nothing,
         a_second_kill_is_for_the_close_handler_that_runs,
-        a_scope_that_fails_lets_who_is_being_killed_close,
-        a_kill_counts_though_the_process_had_nothing_left_to_do,
+        a_failing_scope_lets_killed_processes_close_their_variables,
+        a_kill_counts_although_the_process_was_at_its_end,
         an_error_in_a_close_handler_does_not_save_the_process,
         a_killed_owner_frees_its_mutex_and_says_so,
         a_killed_owner_passes_its_mutex_to_the_first_waiter,
         a_kill_inside_with_frees_the_mutex,
         a_kill_waits_for_the_return_of_a_c_function,
-        acting_on_a_dead_process_says_dead,
+        methods_of_a_dead_process_return_dead,
         a_killed_generator_frees_its_iteration,
         a_hundred_busy_processes_are_killed_one_by_one;
     mod suspend from "processes/suspend.lua":
@@ -178,11 +178,11 @@ cases! {
         an_equal_never_preempts,
         each_way_of_waking_a_more_urgent_process_preempts_at_once,
         raising_a_runnable_process_preempts_at_once,
-        lowering_oneself_gives_way_at_once,
+        lowering_its_own_priority_switches_at_once,
         a_preempted_process_returns_to_the_head_of_its_level,
         yield_goes_to_the_back_of_the_level,
         yield_does_not_give_way_to_the_less_urgent,
-        yield_with_nobody_else_returns_at_once,
+        a_yield_of_the_only_process_returns_at_once,
         an_endless_loop_does_not_hold_up_the_more_urgent,
         a_busy_process_starves_the_less_urgent_until_it_waits,
         equal_endless_loops_take_turns,
@@ -193,7 +193,7 @@ cases! {
         sleepers_wake_in_the_order_of_their_deadlines,
         sleepers_of_one_deadline_wake_in_order,
         a_sleep_never_ends_early,
-        sleep_until_does_not_wait_for_what_is_past,
+        sleep_until_does_not_wait_for_a_past_time,
         a_sleep_of_zero_or_less_does_not_wait,
         an_endless_sleep_can_be_killed,
         the_clock_never_goes_back,
@@ -433,7 +433,7 @@ fn os_exit_with_close_kills_the_others_first() {
 }
 
 #[test]
-fn a_failure_that_nobody_joins_is_printed_and_makes_the_status_1() {
+fn an_unjoined_failure_is_printed_and_makes_the_status_1() {
     let outcome = baton()
         .process_code(
             "local function failing_function() error 'unseen' end
@@ -492,7 +492,7 @@ fn a_failure_that_is_awaited_leaves_status_0_and_no_message() {
 }
 
 #[test]
-fn a_quiet_failure_that_nobody_joins_leaves_the_status_alone() {
+fn an_unjoined_quiet_failure_does_not_change_the_status() {
     baton()
         .process_code("process.spawn({ quiet = true }, error, 'x')")
         .run()
@@ -509,7 +509,7 @@ fn a_quiet_failure_that_nobody_joins_leaves_the_status_alone() {
 }
 
 #[test]
-fn a_failure_is_printed_before_whoever_joins_it_goes_on() {
+fn a_failure_is_printed_before_its_joiner_continues() {
     let program = "local seen, go = process.event(), process.event()
         local text = { __tostring = function() seen:set() go:wait() return 'its text' end }
         local value = setmetatable({}, text)
@@ -600,7 +600,7 @@ fn processes_run_from_a_script_file_stdin_and_several_chunks() {
 }
 
 #[test]
-fn the_program_ends_from_a_named_thread_and_while_one_is_out() {
+fn the_program_ends_from_a_named_thread_and_while_one_is_in_a_call() {
     for end in ["", "os.exit(0)", "os.exit(0, true)", "process.main:kill()"] {
         let code = format!(
             "local check = require 'check'

@@ -7,7 +7,7 @@ use harness::{baton, cases};
 cases! {
     mod critical from "processes/critical.lua":
         critical_passes_arguments_and_results,
-        nobody_else_runs_inside_a_critical_section,
+        no_other_process_runs_during_a_critical_section,
         critical_sections_nest,
         an_error_ends_the_section,
         only_a_wait_that_would_block_raises,
@@ -21,7 +21,7 @@ cases! {
         an_interrupt_that_comes_inside_is_raised_after,
         exit_from_inside_a_section_closes_the_others,
         misuse_of_critical_and_yield_to_raises,
-        a_directed_yield_goes_to_an_equal_out_of_turn,
+        a_directed_yield_ignores_the_order_of_equals,
         a_directed_yield_falls_back_to_the_next,
         a_process_that_is_not_preemptible_runs_until_it_waits;
     mod waking from "processes/waking.lua":
@@ -45,7 +45,7 @@ cases! {
         a_scheduler_that_declines_changes_nothing,
         one_that_cannot_run_is_not_chosen,
         a_scheduler_may_prefer_the_less_urgent,
-        a_scheduler_looks_and_acts_but_cannot_wait,
+        a_scheduler_hook_may_inspect_and_act_but_cannot_wait,
         a_scheduler_sees_preemptions,
         a_scheduler_is_collected_and_may_allocate,
         misuse_of_hooks_raises,
@@ -53,7 +53,7 @@ cases! {
         switch_hooks_see_waits_and_sleeps_and_can_be_removed,
         a_switch_hook_alone_is_enough,
         switch_hooks_measure_time,
-        an_exit_hook_is_called_however_a_process_ends,
+        an_exit_hook_runs_at_every_kind_of_end,
         an_exit_hook_is_called_for_one_that_never_ran,
         an_exit_hook_may_wait_and_holds_kills_back,
         an_exit_hook_can_be_replaced_and_removed,
@@ -94,7 +94,7 @@ fn a_scheduler_that_returns_rubbish_is_reported_and_removed() {
 }
 
 #[test]
-fn an_error_in_a_scheduler_that_jumps_over_what_it_was_in_leaves_nothing_behind() {
+fn an_error_in_a_scheduler_hook_ends_its_critical_section_and_coroutine() {
     complains_once(
         "local function close() error 'in close' end
          process.set_scheduler(function()

@@ -8,15 +8,15 @@ use std::path::Path;
 
 cases! {
     mod deadlines from "service/deadlines.lua":
-        what_ends_in_time_gives_its_results,
-        what_lasts_is_ended_and_has_closed_when_the_call_returns,
+        a_function_that_ends_in_time_returns_its_results,
+        a_late_function_is_killed_and_has_closed_when_the_call_returns,
         an_endless_loop_is_ended,
         no_time_is_no_time,
         an_error_is_raised_in_the_caller,
         the_traceback_goes_on_in_the_child,
         it_goes_on_through_several_processes,
         a_child_does_not_outlive_its_caller,
-        a_child_that_somebody_kills_gives_the_reason,
+        a_scope_returns_the_reason_of_a_killed_child,
         timeouts_nest_and_the_shorter_one_counts,
         a_timeout_may_be_used_in_a_coroutine,
         many_at_once_do_not_mix,
@@ -31,14 +31,14 @@ cases! {
         a_name_names_the_processes_of_a_scope,
         a_scope_with_a_timeout_does_not_outlive_its_caller,
         wrong_options_of_a_scope_are_refused,
-        deadlines_kills_and_ends_at_about_the_same_time_leave_nobody;
+        simultaneous_deadlines_kills_and_ends_leave_no_process;
     mod signals from "service/signals.lua":
         names_come_in_the_order_of_arrival,
         each_name_is_queued_once_until_it_is_received,
         a_wait_for_a_signal_is_no_deadlock,
         a_select_and_a_loop_receive_signals,
         every_channel_of_a_name_gets_it,
-        what_came_before_the_close_still_comes_out,
+        values_sent_before_the_close_are_still_received,
         sigint_does_not_raise_while_a_channel_is_open,
         a_collected_channel_restores_the_action,
         an_ignored_signal_is_ignored_again_after_the_close,
@@ -54,14 +54,14 @@ cases! {
         a_monitor_tells_how_a_process_has_ended,
         a_message_comes_also_of_one_that_has_ended,
         a_full_channel_does_not_hold_the_dying_up,
-        a_closed_channel_is_not_told,
+        a_closed_channel_receives_no_message,
         a_channel_that_is_collected_is_forgotten,
-        one_that_is_killed_before_it_starts_is_told_of,
+        a_kill_before_the_start_is_reported_to_monitors,
         a_select_takes_messages_too,
-        the_messages_tell_whose_values_are_whose,
+        the_messages_name_the_owner_of_each_value,
         a_linked_process_is_killed_when_the_other_fails,
         a_link_works_both_ways_and_closes_what_is_open,
-        a_return_and_a_kill_leave_the_linked_alone,
+        a_return_or_a_kill_does_not_kill_linked_processes,
         a_kill_by_a_link_goes_on_to_the_next,
         a_ring_of_links_ends_as_a_whole,
         the_dead_cannot_be_linked,
@@ -70,28 +70,28 @@ cases! {
     mod supervise from "service/supervise.lua":
         it_runs_until_all_have_ended_by_their_rules,
         failed_children_start_again_and_others_do_not,
-        always_means_however_it_ended,
+        always_restarts_after_any_end,
         too_many_restarts_fail_with_the_last_error,
         restarts_outside_of_the_time_do_not_count,
         a_kill_stops_the_children_in_reverse_order,
         one_that_does_not_close_in_its_grace_is_ended_nevertheless,
-        the_strategy_says_who_starts_again,
+        the_strategy_decides_which_children_restart,
         delays_double_up_to_the_most,
         children_can_be_restarted_stopped_and_added,
         a_child_may_restart_and_stop_itself,
-        a_lasting_one_waits_for_more_and_drops_what_has_ended,
+        a_lasting_supervisor_waits_for_children_and_forgets_ended_ones,
         supervisors_nest,
         it_is_an_object_like_a_process,
-        a_kill_at_any_time_leaves_nobody,
+        a_kill_at_any_time_leaves_no_process,
         wrong_descriptions_are_refused;
     mod manager from "service/manager.lua":
         a_text_goes_to_the_socket_as_one_datagram,
         the_socket_may_have_an_abstract_name,
         without_a_manager_nothing_happens,
-        a_manager_that_is_gone_is_told,
-        a_manager_that_does_not_read_holds_up_nobody_but_the_caller,
+        a_missing_manager_is_reported,
+        a_manager_that_does_not_read_delays_only_the_caller,
         nothing_is_passed_to_others,
-        descriptors_are_not_open_that_are_said_to_be,
+        passed_descriptors_that_are_not_open_are_refused,
         wrong_texts_are_refused;
 }
 
@@ -144,7 +144,7 @@ fn a_daemon_that_waits_for_signals_ends_with_the_program() {
 
 /// Nobody waits for the signal, so nothing can wake the program.
 #[test]
-fn an_open_channel_of_signals_that_nobody_waits_for_does_not_hide_a_deadlock() {
+fn an_unused_channel_of_signals_does_not_hide_a_deadlock() {
     baton()
         .process_code("local signals = process.signals('TERM') process.channel():receive()")
         .run()
@@ -174,7 +174,7 @@ fn sigquit_can_be_received_and_reports_again_afterwards() {
 
 /// The main process goes on only to wait for the others.
 #[test]
-fn a_monitor_of_the_main_process_is_told_of_its_kill() {
+fn a_monitor_of_the_main_process_receives_its_kill() {
     baton()
         .process_code(
             "local channel = process.channel()

@@ -11,7 +11,7 @@ cases! {
         waiting_processes_keep_no_thread_and_no_processor,
         hundreds_of_requests_to_a_slow_server_wait_side_by_side,
         a_request_that_is_killed_or_times_out_gives_its_connection_up,
-        who_waits_in_receive_can_be_killed,
+        a_process_that_waits_in_receive_can_be_killed,
         a_kill_ends_a_sleep_of_the_library,
         a_timeout_of_a_socket_holds,
         closing_ends_the_wait_of_another_process,
@@ -20,9 +20,9 @@ cases! {
         several_processes_accept_from_one_socket,
         large_messages_pass_slow_readers,
         select_and_sleep_of_luasocket_let_others_run,
-        a_loop_does_not_starve_who_waits_for_a_socket,
-        who_runs_a_command_does_not_keep_those_who_wait_for_sockets,
-        who_reads_from_a_pipe_does_not_keep_those_who_wait_for_sockets,
+        a_loop_does_not_starve_a_process_that_waits_for_a_socket,
+        running_a_command_does_not_delay_waits_for_sockets,
+        reading_from_a_pipe_does_not_delay_waits_for_sockets,
         datagrams_are_waited_for,
         a_wait_in_a_coroutine_stops_its_process_only,
         in_a_critical_section_and_in_finalizers_the_system_waits;
@@ -37,9 +37,9 @@ cases! {
         many_pieces_become_one_text,
         a_part_is_answered_when_the_time_is_over,
         timeouts_are_those_that_were_set,
-        what_comes_after_a_timeout_is_received,
-        what_another_process_leaves_after_a_timeout_is_received,
-        sending_says_how_far_it_came,
+        data_that_arrives_after_a_timeout_is_received,
+        data_that_another_process_leaves_after_a_timeout_is_received,
+        send_returns_how_many_bytes_were_sent,
         methods_refuse_what_luasockets_refuse,
         accept_times_out_and_takes_those_that_wait_already,
         connections_are_refused_and_names_not_known_as_by_luasocket,
@@ -55,7 +55,7 @@ cases! {
     mod datagrams from "sockets/datagrams.lua":
         a_hundred_processes_exchange_datagrams_at_once,
         a_timeout_ends_the_wait_of_its_process_only,
-        who_waits_for_a_datagram_can_be_killed,
+        a_process_that_waits_for_a_datagram_can_be_killed,
         a_killed_process_may_close_the_socket_it_waited_for;
 }
 
@@ -75,37 +75,37 @@ fn look_up(case: &str) {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn others_go_on_while_a_name_is_looked_up() {
-    look_up("others_go_on_while_a_name_is_looked_up");
+fn other_processes_run_during_a_look_up() {
+    look_up("other_processes_run_during_a_look_up");
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_killed_look_up_is_left_behind() {
-    look_up("a_killed_look_up_is_left_behind");
+fn a_killed_look_up_is_abandoned() {
+    look_up("a_killed_look_up_is_abandoned");
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn more_look_ups_than_helpers_wait_for_their_turn() {
-    look_up("more_look_ups_than_helpers_wait_for_their_turn");
+fn look_ups_beyond_the_number_of_helpers_wait() {
+    look_up("look_ups_beyond_the_number_of_helpers_wait");
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn answers_and_failures_of_look_ups_are_the_systems() {
+fn results_and_errors_of_look_ups_equal_the_systems() {
     look_up("answers_and_failures_are_the_systems");
 }
 
 /// A few rounds of `cargo xtask soak net`.
 #[test]
-fn nothing_is_left_of_sockets_that_go_wrong() {
+fn failing_sockets_leave_nothing_behind() {
     let soak = harness::lua_dir().join("sockets/soak.lua");
     baton().arg(soak).arg("2").run().succeeds().quietly();
 }
 
 #[test]
-fn a_server_goes_on_when_there_are_no_descriptors_left() {
+fn a_server_recovers_when_descriptors_ran_out() {
     let soak = harness::lua_dir().join("sockets/soak.lua");
     Run::of(Path::new("/bin/sh"))
         .arg("-c")

@@ -41,7 +41,7 @@ fn tells_who_holds_what(outcome: &Outcome) {
 }
 
 #[test]
-fn a_deadlock_report_tells_who_holds_what_since_when_and_where_each_was_spawned() {
+fn a_deadlock_report_names_holders_waiting_times_and_spawn_places() {
     for outcome in in_both_times(HELD) {
         outcome.ends_with(1);
         outcome.complained("deadlock: no process can ever run again");
@@ -50,7 +50,7 @@ fn a_deadlock_report_tells_who_holds_what_since_when_and_where_each_was_spawned(
 }
 
 #[test]
-fn a_report_on_request_tells_the_same_of_a_program_that_goes_on() {
+fn a_report_on_request_says_the_same_of_a_running_program() {
     let code = format!(
         "{HELD}\nprocess.sleep(0.1) os.execute('kill -QUIT $PPID') process.sleep(0.1) os.exit(0)"
     );
@@ -126,7 +126,7 @@ fn the_lock_that_closes_a_cycle_raises_if_the_program_says_so() {
 }
 
 #[test]
-fn a_cycle_with_a_timeout_resolves_itself_and_is_not_told_of() {
+fn a_cycle_with_a_timeout_resolves_itself_and_is_not_reported() {
     for lock in ["a:lock(0.02)", "pcall(a.lock, a, 0.02)"] {
         let code = "process.params.deadlock = 'raise' ".to_owned()
             + &crossing(&format!("select(-2, {lock})"))
@@ -158,7 +158,7 @@ fn readers_and_writers_close_cycles_too() {
 }
 
 #[test]
-fn the_parameter_takes_two_words() {
+fn the_parameter_takes_only_warn_or_raise() {
     let outcome = baton()
         .process_code(
             "print(process.params.deadlock, pcall(function() process.params.deadlock = 'die' end))

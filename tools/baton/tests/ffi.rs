@@ -29,23 +29,23 @@ cases! {
         strings_are_copied_between_lua_and_c,
         lengths_may_be_integers_of_c,
         types_are_values,
-        istype_overlooks_qualifiers_and_what_pointers_overlook,
+        istype_ignores_qualifiers_and_follows_pointers_to_structures,
         a_type_may_be_derived_any_number_of_times,
         metatypes_give_methods_and_operators,
         metamethods_that_are_called_by_hand_check_what_they_are_given,
         a_metamethod_for_new_members_gets_three_arguments,
-        a_library_that_was_closed_by_hand_is_not_looked_into,
+        a_library_that_was_closed_explicitly_is_not_searched,
         finalizers_run_once_and_may_be_taken_back,
         a_finalizer_can_be_called,
         a_member_keeps_its_structure_alive,
         complex_numbers_have_parts,
         wrong_declarations_are_reported_with_line_and_column,
-        misuse_is_told;
+        misuse_is_reported;
     mod types from "ffi/types.lua":
         a_text_without_tags_stands_for_one_type,
-        a_text_defines_another_type_once_the_first_has_a_metatable,
+        a_text_defines_a_new_type_once_the_first_one_has_a_metatable,
         a_text_with_a_tag_or_constants_defines_once,
-        what_is_in_a_constant_object_is_constant,
+        members_of_a_constant_object_are_constant,
         references_lead_to_other_memory,
         a_structure_with_an_open_end_takes_a_length,
         a_string_of_lua_is_a_string_of_c,
@@ -63,7 +63,7 @@ cases! {
         errno_is_kept_for_each_process,
         one_function_is_prepared_from_its_prototype,
         functions_are_called_through_pointers,
-        wrong_calls_say_what_is_wrong,
+        wrong_calls_raise_clear_errors,
         a_string_argument_lives_as_long_as_the_call,
         memory_that_only_the_call_knows_is_not_collected;
     mod libraries from "ffi/libraries.lua":

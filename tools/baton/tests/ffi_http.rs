@@ -67,13 +67,13 @@ fn passes(case: &str) {
 }
 
 #[test]
-fn processes_fetch_at_once_and_take_pieces_by_callbacks() {
-    passes("processes_fetch_at_once_and_take_pieces_by_callbacks");
+fn processes_fetch_concurrently_and_receive_pieces_in_callbacks() {
+    passes("processes_fetch_concurrently_and_receive_pieces_in_callbacks");
 }
 
 #[test]
-fn pages_that_are_not_there_and_servers_that_are_not_are_told() {
-    passes("pages_that_are_not_there_and_servers_that_are_not_are_told");
+fn missing_pages_and_servers_are_reported() {
+    passes("missing_pages_and_servers_are_reported");
 }
 
 #[test]

@@ -101,16 +101,16 @@ fn agree(seed: u64) {
 }
 
 #[test]
-fn a_hundred_declarations_are_to_the_ffi_what_they_are_to_the_compiler() {
+fn a_hundred_declarations_agree_with_the_c_compiler() {
     agree(4);
 }
 
 #[test]
-fn another_hundred_are_the_same() {
+fn another_hundred_declarations_agree_with_the_c_compiler() {
     agree(100);
 }
 
 #[test]
-fn a_third_hundred_are_the_same() {
+fn a_third_hundred_declarations_agree_with_the_c_compiler() {
     agree(20_261_121);
 }

@@ -74,7 +74,7 @@ fn the_child_waits_for_what_it_has_spawned_and_closes_its_daemons() {
 }
 
 #[test]
-fn who_joins_the_process_that_forked_gets_its_results() {
+fn joining_the_process_that_forked_returns_its_results() {
     forks(
         "forking(function()
            local me = process.current()

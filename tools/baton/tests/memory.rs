@@ -7,7 +7,7 @@ use harness::cases;
 cases! {
     mod memory from "memory.lua":
         twenty_thousand_failing_processes_five_times,
-        twenty_thousand_failures_that_nobody_joins_five_times,
+        twenty_thousand_unjoined_failures_five_times,
         ten_thousand_processes_spawned_and_killed_five_times,
         ten_thousand_processes_killed_before_their_start_five_times,
         a_hundred_thousand_objects_five_times,

@@ -6,8 +6,8 @@ use harness::{Run, baton, cases, peer};
 
 cases! {
     mod loading from "loading.lua":
-        a_module_is_loaded_once_whoever_asks,
-        a_file_is_loaded_once_whoever_asks,
+        a_module_is_loaded_once_by_many_processes,
+        a_file_is_loaded_once_by_many_processes,
         waiters_try_again_after_a_failure,
         waiters_try_again_after_the_loader_was_killed,
         waiters_try_again_after_a_failure_that_ends_a_coroutine,
@@ -16,7 +16,7 @@ cases! {
         a_module_that_waits_does_not_hold_up_others,
         modules_may_require_each_other_in_one_direction,
         a_cycle_across_processes_raises_and_names_both,
-        a_library_of_c_is_loaded_once_whoever_asks,
+        a_c_library_is_loaded_once_by_many_processes,
         the_modules_of_baton_are_not_globals;
 }
 

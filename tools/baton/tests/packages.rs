@@ -248,14 +248,14 @@ fn fifty_processes_wait_for_postgresql_at_the_same_time() {
 }
 
 #[test]
-fn a_long_query_of_sqlite_stops_nobody_but_other_queries() {
+fn a_long_query_of_sqlite_stops_only_other_queries() {
     if is_installed("luasql.sqlite3", "lua-sql-sqlite3") {
         overlaps("sqlite", |run| run);
     }
 }
 
 #[test]
-fn cursors_of_sqlite_that_are_collected_beside_a_query_hold_nobody_up() {
+fn collecting_sqlite_cursors_during_a_query_stops_no_process() {
     if !is_installed("luasql.sqlite3", "lua-sql-sqlite3") {
         return;
     }
@@ -295,7 +295,7 @@ fn sockets_block_their_own_process_and_closing_ends_their_waits() {
 }
 
 #[test]
-fn a_tls_handshake_that_gets_no_answer_stops_nobody() {
+fn a_tls_handshake_without_an_answer_stops_no_other_process() {
     if is_installed("ssl", "lua-sec") {
         overlaps("tls", |run| run);
     }

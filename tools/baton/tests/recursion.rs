@@ -52,7 +52,7 @@ fn recursion_in_a_spawned_process_ends_where_it_ends_in_lua() {
 }
 
 #[test]
-fn an_overflow_says_so_when_finalizers_were_due_just_before_it() {
+fn an_overflow_is_reported_as_one_when_finalizers_were_due_just_before() {
     baton()
         .code(
             "local deepest, collect_at = 0, 0
@@ -102,7 +102,7 @@ fn a_process_goes_on_after_each_overflow() {
 }
 
 #[test]
-fn an_overflow_that_nobody_catches_is_an_ordinary_error() {
+fn an_uncaught_overflow_is_an_ordinary_error() {
     baton()
         .process_code(
             "local function recurse() return 1 + recurse() end

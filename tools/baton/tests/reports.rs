@@ -135,7 +135,7 @@ fn hears_later(mut program: harness::Started, said: &[&str], status: i32) {
 }
 
 #[test]
-fn a_failure_that_nobody_reads_stops_only_the_process_that_failed() {
+fn an_unread_failure_stops_only_the_process_that_failed() {
     let all = format!("process 2 failed: {}\n", "x".repeat(LONG));
     goes_on_unread(
         "local p = process.spawn(error, long, 0) process.sleep(0.01) goes_on 'main' \
@@ -146,7 +146,7 @@ fn a_failure_that_nobody_reads_stops_only_the_process_that_failed() {
 }
 
 #[test]
-fn a_failing_exit_hook_that_nobody_reads_stops_only_its_process() {
+fn an_unread_failure_of_an_exit_hook_stops_only_its_process() {
     goes_on_unread(
         "local p = process.spawn({ suspended = true }, print) p:on_exit(function() error(long) \
          end) p:resume() process.sleep(0.01) goes_on 'main'",
@@ -156,7 +156,7 @@ fn a_failing_exit_hook_that_nobody_reads_stops_only_its_process() {
 }
 
 #[test]
-fn a_warning_of_the_program_that_nobody_reads_stops_only_the_process_that_warns() {
+fn an_unread_warning_of_the_program_stops_only_the_process_that_warns() {
     let all = format!("Lua warning: {}{0}end\n", "x".repeat(LONG));
     goes_on_unread(
         "warn '@on' local p = process.spawn(function() warn(long, long, 'end') end) \
@@ -167,7 +167,7 @@ fn a_warning_of_the_program_that_nobody_reads_stops_only_the_process_that_warns(
 }
 
 #[test]
-fn a_warning_about_a_finalizer_that_nobody_reads_stops_nobody() {
+fn an_unread_warning_about_a_finalizer_stops_no_process() {
     goes_on_unread(
         "fill() warn '@on' for _ = 1, 10 do setmetatable({}, { __gc = function() error 'in a \
          finalizer' end }) end collectgarbage() goes_on 'main'",
@@ -177,7 +177,7 @@ fn a_warning_about_a_finalizer_that_nobody_reads_stops_nobody() {
 }
 
 #[test]
-fn a_report_that_nobody_reads_stops_nobody() {
+fn an_unread_report_stops_no_process() {
     let mut program = start_unread(
         "process.spawn({ name = 'witness' }, process.sleep, 0.5) fill() print 'full' \
          process.sleep(0.3) goes_on 'main' io.read()",
@@ -188,7 +188,7 @@ fn a_report_that_nobody_reads_stops_nobody() {
 }
 
 #[test]
-fn a_warning_of_the_runtime_that_nobody_reads_stops_nobody() {
+fn an_unread_warning_of_the_runtime_stops_no_process() {
     let mut program = start_unread(
         "process.spawn({ daemon = true }, function() while true do process.sleep(0.005) end end)
          fill() process.params.warn_blocked = 0.02 print 'full'
@@ -202,7 +202,7 @@ fn a_warning_of_the_runtime_that_nobody_reads_stops_nobody() {
 }
 
 #[test]
-fn a_scheduler_that_fails_while_nobody_reads_stops_nobody() {
+fn an_unread_failure_of_a_scheduler_hook_stops_no_process() {
     goes_on_unread(
         "fill() process.set_scheduler(function() error 'no idea' end) goes_on 'main'",
         &[
@@ -214,7 +214,7 @@ fn a_scheduler_that_fails_while_nobody_reads_stops_nobody() {
 }
 
 #[test]
-fn a_program_ends_though_nobody_reads_what_the_runtime_has_said() {
+fn a_program_ends_although_its_messages_are_unread() {
     let mut program = start_unread("fill() print 'full' process.sleep(0.3) os.exit(7)");
     program.await_stdout("full");
     program.signal("QUIT");

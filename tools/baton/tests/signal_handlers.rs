@@ -49,7 +49,7 @@ fn an_overflow_names_the_function_while_others_wait_for_the_vm() {
 }
 
 #[test]
-fn an_overflow_in_the_middle_of_malloc_is_told_of() {
+fn an_overflow_in_the_middle_of_malloc_is_reported() {
     let got = with_raising_malloc(&overflow_in("in_malloc")).run();
     got.ended_by_signal(SIGABRT)
         .complained(&overflow_report("in_malloc"));

@@ -124,7 +124,7 @@ fn sleeps_cost_nothing() {
 }
 
 #[test]
-fn time_passes_for_who_computes() {
+fn computing_takes_virtual_time() {
     let program = "local now, clock, date = process.now(), os.clock(), os.time()
                    repeat until process.now() - now > 1
                    repeat until os.clock() - clock > 2
@@ -139,7 +139,7 @@ fn time_passes_for_who_computes() {
 /// Two processes that read, and then write: found by some of a thousand seeds, told by its number,
 /// and found again with it.
 #[test]
-fn a_lost_update_is_found_and_its_seed_told() {
+fn a_lost_update_is_found_and_its_seed_printed() {
     let program = "local n, all = 0, {}
                    for i = 1, 2 do all[i] = process.spawn(function() local v = n n = v + 1 end) end
                    for i = 1, 2 do all[i]:join() end
@@ -164,7 +164,7 @@ fn a_lost_update_is_found_and_its_seed_told() {
 }
 
 #[test]
-fn without_slices_nobody_is_preempted() {
+fn without_slices_no_process_is_preempted() {
     let program = "process.params.slice = 3600
                    local n, all = 0, {}
                    for i = 1, 4 do all[i] = process.spawn(function() for _ = 1, 1000 do local v = \
@@ -202,7 +202,7 @@ fn hooks_coroutines_and_finalizers_work_as_in_any_run() {
 }
 
 #[test]
-fn foreign_calls_are_made_where_they_stand() {
+fn foreign_calls_are_neither_retaken_nor_offloaded() {
     let program = "local done, all, before = {}, {}, process.now()
                    for i = 1, 3 do all[i] = process.spawn(function() assert(os.execute 'true') \
                    done[i] = true end) end
@@ -246,7 +246,7 @@ fn waiting_for_a_descriptor_is_refused() {
 }
 
 #[test]
-fn a_deadlock_is_told_with_its_seed() {
+fn a_deadlock_is_reported_with_its_seed() {
     simulated("17")
         .process_code("process.channel():receive()")
         .run()
@@ -318,7 +318,7 @@ const REAL_TIME_ONLY: &[(&str, &str)] = &[
     // Equals have no order in a simulated run.
     (
         "processes/critical.lua",
-        "a_directed_yield_goes_to_an_equal_out_of_turn",
+        "a_directed_yield_ignores_the_order_of_equals",
     ),
     (
         "processes/hooks.lua",
@@ -371,7 +371,7 @@ const REAL_TIME_ONLY: &[(&str, &str)] = &[
     ),
     (
         "processes/kill.lua",
-        "a_kill_counts_though_the_process_had_nothing_left_to_do",
+        "a_kill_counts_although_the_process_was_at_its_end",
     ),
     (
         "processes/states.lua",
@@ -379,7 +379,7 @@ const REAL_TIME_ONLY: &[(&str, &str)] = &[
     ),
     (
         "processes/states.lua",
-        "the_cpu_time_of_a_process_leaves_out_what_its_thread_did_not_compute",
+        "the_cpu_time_of_a_process_excludes_time_off_the_processor",
     ),
     (
         "processes/suspend.lua",
@@ -391,19 +391,19 @@ const REAL_TIME_ONLY: &[(&str, &str)] = &[
     ),
     (
         "processes/threads.lua",
-        "who_binds_itself_to_a_busy_thread_waits_there",
+        "binding_to_a_busy_thread_waits_for_that_thread",
     ),
     (
         "processes/threads.lua",
-        "who_waits_for_a_thread_can_be_set_free",
+        "a_process_that_waits_for_a_thread_can_be_unbound",
     ),
     (
         "processes/threads.lua",
-        "a_kill_a_suspension_and_a_priority_reach_who_waits_for_a_thread",
+        "kill_suspend_and_set_priority_reach_a_process_that_waits_for_a_thread",
     ),
     (
         "processes/threads.lua",
-        "with_all_threads_named_or_out_others_still_come_to_their_turn",
+        "other_processes_run_when_all_threads_are_named_or_in_calls",
     ),
 ];
 

@@ -51,7 +51,7 @@ impl Talker {
 }
 
 #[test]
-fn everybody_in_the_chat_hears_what_one_says_until_the_server_ends() {
+fn all_chat_clients_receive_each_message_until_the_server_ends() {
     if missing::is_luasocket("the chat") {
         return;
     }
@@ -82,7 +82,7 @@ fn everybody_in_the_chat_hears_what_one_says_until_the_server_ends() {
 /// Chance decides where they are interrupted: whoever goes through the clients must not meet one
 /// who comes.
 #[test]
-fn guests_come_and_go_while_others_talk() {
+fn clients_join_and_leave_while_others_talk() {
     let simulated = baton()
         .arg("--simulate")
         .arg("1-200")
@@ -95,7 +95,7 @@ fn guests_come_and_go_while_others_talk() {
 }
 
 #[test]
-fn the_chat_goes_on_when_there_were_no_descriptors_left() {
+fn the_chat_recovers_when_descriptors_ran_out() {
     if missing::is_luasocket("the chat") {
         return;
     }

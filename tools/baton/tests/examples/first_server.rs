@@ -37,7 +37,7 @@ fn wait_until_it_listens(port: u16) {
 }
 
 #[test]
-fn a_handler_that_loops_and_one_that_blocks_harm_nobody() {
+fn handlers_that_loop_or_block_delay_no_other_client() {
     if !baton()
         .arg("-l")
         .arg("socket")

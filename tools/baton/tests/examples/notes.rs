@@ -181,7 +181,7 @@ fn no_connection_is_lost_while_the_database_cannot_be_reached() {
 }
 
 #[test]
-fn the_service_goes_on_when_there_were_no_descriptors_left() {
+fn the_service_recovers_when_descriptors_ran_out() {
     const ATTEMPTS: usize = 1000;
     let Some(mut service) = start(example_with_few_descriptors) else {
         return;

@@ -21,7 +21,7 @@ fn the_philosophers_all_eat() {
 }
 
 #[test]
-fn the_philosophers_that_are_all_alike_starve_and_it_is_said_who_waits() {
+fn symmetric_philosophers_deadlock_and_all_are_reported() {
     for (arguments, what) in [
         (&["--symmetric"][..], "a semaphore"),
         (&["--symmetric", "--monitor"], "a condition"),
@@ -39,7 +39,7 @@ fn the_philosophers_that_are_all_alike_starve_and_it_is_said_who_waits() {
 }
 
 #[test]
-fn the_philosophers_are_seen_on_a_terminal() {
+fn the_philosophers_are_drawn_on_a_terminal() {
     let terminal = openpty(None, None).expect("a terminal");
     let mut child = Command::new(baton_path())
         .arg(concat!(

@@ -3,7 +3,7 @@ local check = require "check"
 local process = require "baton.process"
 local case = {}
 
-function case.a_module_is_loaded_once_whoever_asks()
+function case.a_module_is_loaded_once_by_many_processes()
   local loads = 0
   package.preload.slow = function()
     loads = loads + 1
@@ -23,7 +23,7 @@ function case.a_module_is_loaded_once_whoever_asks()
   check.equal(require "slow", module)
 end
 
-function case.a_file_is_loaded_once_whoever_asks()
+function case.a_file_is_loaded_once_by_many_processes()
   local dir = os.getenv "SCRATCH"
   check.write_file(dir .. "/from_file.lua", [[
     file_loads = (file_loads or 0) + 1
@@ -165,7 +165,7 @@ function case.a_cycle_across_processes_raises_and_names_both()
   check.matches(message, "egg")
 end
 
-function case.a_library_of_c_is_loaded_once_whoever_asks()
+function case.a_c_library_is_loaded_once_by_many_processes()
   local all = {}
   for i = 1, 10 do all[i] = process.spawn(require, "blocker") end
   local module = require "blocker"

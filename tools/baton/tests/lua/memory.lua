@@ -78,7 +78,7 @@ function case.twenty_thousand_failing_processes_five_times()
   end)
 end
 
-function case.twenty_thousand_failures_that_nobody_joins_five_times()
+function case.twenty_thousand_unjoined_failures_five_times()
   five_waves(function()
     local gate = process.semaphore(0)
     for _ = 1, 20000 do
@@ -90,7 +90,7 @@ function case.twenty_thousand_failures_that_nobody_joins_five_times()
     for _ = 1, 20000 do gate:wait() end
     process.sleep(0.01)
   end)
-  print "passed twenty_thousand_failures_that_nobody_joins_five_times"
+  print "passed twenty_thousand_unjoined_failures_five_times"
   os.exit(0, true)
 end
 

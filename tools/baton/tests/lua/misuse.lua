@@ -223,7 +223,7 @@ function case.a_condition_waits_only_under_its_mutex()
   check.raises("", function() c:wait() end)
 end
 
-function case.finalizers_refuse_what_is_not_theirs_and_may_be_called_twice()
+function case.finalizers_refuse_foreign_objects_and_may_be_called_twice()
   local mutex, timer = process.mutex(), process.after(1000, print)
   for _, object in ipairs {
     mutex,

@@ -36,9 +36,9 @@ cases! {
     mod redis from "network/redis.lua" with redis_setup:
         many_processes_use_the_server_at_once,
         transactions_go_on_beside_each_other,
-        who_waits_for_an_element_stops_nobody,
+        waiting_for_an_element_stops_no_process,
         a_message_reaches_all_subscribers,
-        who_waits_for_the_server_can_be_killed,
+        a_process_that_waits_for_the_server_can_be_killed,
         a_timeout_ends_the_wait_of_its_process_only;
     mod postgres from "network/postgres.lua" with postgres_setup:
         many_processes_connect_and_ask_at_once,
@@ -46,13 +46,13 @@ cases! {
         a_killed_process_ends_when_its_query_has;
     mod smtp from "network/smtp.lua" with smtp_setup:
         many_processes_send_at_once,
-        a_large_message_stops_nobody,
-        who_waits_for_a_silent_server_can_be_killed_or_times_out;
+        a_large_message_stops_no_process,
+        a_process_that_waits_for_a_silent_server_can_be_killed_or_times_out;
     mod tls from "network/tls.lua" with tls_setup:
         many_clients_talk_to_a_server_that_they_trust,
-        whom_a_client_does_not_trust_is_refused,
+        an_untrusted_certificate_is_refused,
         waits_end_by_kills_and_timeouts,
-        a_handshake_that_gets_no_answer_stops_nobody,
+        a_handshake_without_an_answer_stops_no_other_process,
         closing_ends_the_handshake_of_another_process,
         a_timeout_of_a_handshake_holds,
         requests_by_https_trust_one_server_and_refuse_another,
@@ -64,12 +64,12 @@ cases! {
         threads_of_copas_and_processes_share_the_program,
         the_loop_can_be_killed_and_begun_again,
         clients_that_time_out_or_are_killed_leave_the_loop_alone,
-        a_step_times_out_beside_others;
+        a_step_can_time_out_while_other_processes_run;
     mod cqueues from "network/cqueues.lua" with cqueues_setup:
         loops_of_several_processes_do_not_meet,
         others_run_while_a_loop_waits,
         a_loop_that_waits_keeps_no_thread,
-        what_is_wrapped_while_the_loop_waits_runs_at_once,
+        a_function_wrapped_while_the_loop_waits_runs_at_once,
         servers_and_clients_are_processes_of_one_program,
         waits_outside_of_loops_do_not_end_each_other,
         a_process_that_waits_in_a_loop_can_be_killed,
@@ -91,7 +91,7 @@ cases! {
         stopping_ends_the_run_and_leaves_the_rest,
         once_and_nowait_are_as_ever,
         a_callback_knows_that_it_may_not_yield_and_how_the_loop_runs,
-        who_runs_the_loop_can_be_killed_and_another_one_goes_on,
+        another_process_can_run_the_loop_after_a_kill,
         the_pool_of_threads_wakes_the_loop,
         two_runners_take_turns,
         a_callback_that_computes_is_preempted,

@@ -115,7 +115,7 @@ fn tables_are_shown_with_what_is_in_them() {
 }
 
 #[test]
-fn what_says_itself_how_it_is_shown_is_shown_so() {
+fn tables_with_tostring_are_shown_by_it() {
     let lines = "setmetatable({}, {__tostring = function() return 'itself' end})\n\
                  setmetatable({}, {__name = 'Kind'})\n\
                  {setmetatable({}, {__tostring = function() error('no', 0) end})}\n\
@@ -167,7 +167,7 @@ fn at_its_end_the_prompt_says_what_the_program_waits_for() {
 /// after a prompt is typed and the others are shown. A prompt with nothing behind it is the end of
 /// the input.
 #[test]
-fn the_book_s_conversations_are_as_it_says() {
+fn the_books_sessions_show_what_the_prompt_prints() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/src/prompt.md");
     let page = std::fs::read_to_string(page).expect("the page is there");
     let sessions = page

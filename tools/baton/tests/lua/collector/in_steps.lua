@@ -135,7 +135,7 @@ function case.finalizers_that_wait_in_the_middle()
   check.equal(next(modes, "generational"), nil)
 end
 
-function case.a_finalizer_that_never_returns_stops_nobody()
+function case.a_finalizer_that_never_returns_stops_no_process()
   local waits = false
   local p = process.spawn({ daemon = true, quiet = true }, function()
     local object = setmetatable({}, { __gc = function() waits = true process.suspend() end })

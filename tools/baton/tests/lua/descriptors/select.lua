@@ -73,7 +73,7 @@ function case.sockets_are_cases()
   check.results("closed", { n = 4, true, 1, nil, "closed" }, q:join())
 end
 
-function case.a_descriptor_that_is_ready_has_its_chance_beside_others()
+function case.a_ready_descriptor_can_win_against_other_ready_cases()
   local reads, writes = pipe()
   local event, chosen = process.event(), { 0, 0 }
   event:set()
@@ -98,7 +98,7 @@ function case.several_selects_on_one_descriptor_each_go_on()
   for _, p in ipairs(all) do check.results("join", { true, 2 }, p:join()) end
 end
 
-function case.what_another_process_has_read_is_waited_for_anew()
+function case.data_read_by_another_process_is_waited_for_again()
   local reads, writes = pipe()
   local p = check.selecting { NEVER, { fd = reads } }
   process.critical(function() -- nothing is told before somebody has read

@@ -146,7 +146,7 @@ function case.a_call_that_was_retaken_finds_its_thread_again_when_it_calls_back(
   for i = 1, 5 do check.results("call " .. i, { true, i }, all[i]:join()) end
 end
 
-function case.an_error_answers_zero_and_is_raised_when_the_call_returns()
+function case.an_error_in_a_callback_returns_zero_and_is_raised_when_the_call_returns()
   local calls, problem = 0, {}
   local ok, got = pcall(subject.subject_call_often, function(i)
     calls = calls + 1

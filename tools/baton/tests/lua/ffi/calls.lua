@@ -130,7 +130,7 @@ function case.functions_are_called_through_pointers()
   check.equal(operations.binary(1, 1), 2)
 end
 
-function case.wrong_calls_say_what_is_wrong()
+function case.wrong_calls_raise_clear_errors()
   check.raises(
     "wrong number of arguments to 'subject_add' %(2 expected, got 1%)",
     subject.subject_add,

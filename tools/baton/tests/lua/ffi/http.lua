@@ -39,7 +39,7 @@ end
 -- What the server sends for a length.
 local function page(length) return ("0123456789"):rep(length // 10 + 1):sub(1, length) end
 
-function case.processes_fetch_at_once_and_take_pieces_by_callbacks()
+function case.processes_fetch_concurrently_and_receive_pieces_in_callbacks()
   local ticks, all = 0, {}
   process.spawn({ daemon = true }, function()
     while true do
@@ -63,7 +63,7 @@ function case.processes_fetch_at_once_and_take_pieces_by_callbacks()
   check.that(ticks > 0, "others go on")
 end
 
-function case.pages_that_are_not_there_and_servers_that_are_not_are_told()
+function case.missing_pages_and_servers_are_reported()
   local status, code = fetch(server .. "/nothing", function() end)
   check.list({ status, code }, { 0, 404 })
   check.equal(fetch("http://127.0.0.1:1/", function() end), 7) -- CURLE_COULDNT_CONNECT

@@ -71,7 +71,7 @@ function case.classes_can_be_declared()
   check.raises("function of C expected", ffi.nonblocking, 1)
 end
 
-function case.nobody_moves_who_is_alone_or_bound()
+function case.processes_that_are_alone_or_bound_do_not_change_threads()
   local sleep = ffi.blocking(fresh())
   check.equal(moves_during(sleep, 1), 0)
   local home = subject.subject_thread()
@@ -134,7 +134,7 @@ function case.an_error_and_a_kill_find_a_call_that_moved()
   check.list(log, { "closed" })
 end
 
-function case.beyond_the_bound_on_threads_calls_wait_for_their_turn()
+function case.calls_beyond_the_limit_of_threads_wait()
   process.params.max_threads = 5
   local sleep = ffi.blocking(fresh())
   local all, start = {}, process.now()
@@ -147,7 +147,7 @@ function case.beyond_the_bound_on_threads_calls_wait_for_their_turn()
   check.within(process.threads(), 1, 5 + 5)
 end
 
-function case.calls_of_functions_that_nothing_is_known_of_wait_for_their_turn()
+function case.calls_of_unknown_functions_beyond_the_limit_wait()
   process.params.max_threads = 3
   local all, flags = {}, {}
   for i = 1, 12 do

@@ -72,7 +72,7 @@ function case.memory_of_an_abandoned_call_is_not_collected()
   check.equal(collected, false)
 end
 
-function case.memory_of_a_call_that_returned_late_is_let_go()
+function case.memory_of_a_call_that_returned_late_is_freed()
   local collected, flag = false, nil
   local wait = fresh(await, 0.01)
   check.raises("timed out", function()
@@ -116,7 +116,7 @@ function case.callbacks_of_such_a_call_are_made_for_it()
   check.equal(call(function(i) return i end, 10), 55)
 end
 
-function case.who_waits_for_a_thread_longer_than_the_timeout_is_told_the_bound()
+function case.a_timeout_before_a_thread_is_free_names_the_limit()
   process.params.max_threads = 3
   local flag = ffi.new "char[1]"
   local call = fresh(await, 0.01)
@@ -129,7 +129,7 @@ function case.who_waits_for_a_thread_longer_than_the_timeout_is_told_the_bound()
   flag[0] = 1
 end
 
-function case.beyond_the_bound_calls_wait_for_their_turn_in_order()
+function case.calls_beyond_the_limit_wait_in_order()
   exactly_in_order()
   process.params.max_threads = 1
   local flag, log = ffi.new "char[1]", {}
@@ -153,7 +153,7 @@ end
 
 -- Those that are killed see it while the thread that is free has been promised to the first who
 -- waits.
-function case.who_leaves_the_queue_moves_nobody_back()
+function case.leaving_the_queue_moves_no_other_waiter_back()
   exactly_in_order()
   process.params.max_threads = 1
   local add = fresh("int subject_add(int a, int b)", math.huge)
@@ -178,7 +178,7 @@ function case.who_leaves_the_queue_moves_nobody_back()
   end
 end
 
-function case.who_waits_for_a_thread_goes_on_when_the_bound_is_raised()
+function case.a_process_that_waits_for_a_thread_continues_when_the_limit_is_raised()
   process.params.max_threads = 1
   local flag, add = ffi.new "char[1]", fresh("int subject_add(int a, int b)", math.huge)
   local first = process.spawn(fresh(await, 60), flag)
@@ -218,7 +218,7 @@ function case.threads_are_used_again_and_end_when_idle()
   check.eventually("the threads have ended", function() return helpers() == 0 end)
 end
 
-function case.many_more_calls_than_threads_all_come_to_their_turn()
+function case.many_more_calls_than_threads_all_run()
   process.params.max_threads = 4
   local sleep, all = fresh("int subject_sleep_ms(int ms)", 60), {}
   for i = 1, 200 do all[i] = process.spawn(sleep, i % 3) end

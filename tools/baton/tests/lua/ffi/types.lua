@@ -31,7 +31,7 @@ end
 
 -- Guards: a text that had been seen stood for the type that it had defined before, and for its
 -- metatable.
-function case.a_text_defines_another_type_once_the_first_has_a_metatable()
+function case.a_text_defines_a_new_type_once_the_first_one_has_a_metatable()
   local function module(name)
     return ffi.metatype("struct { double x, y; }", { __index = { who = name } })
   end
@@ -49,7 +49,7 @@ function case.a_text_with_a_tag_or_constants_defines_once()
   check.raises("is defined already", ffi.sizeof, "struct known_by_tag { int a; }")
 end
 
-function case.what_is_in_a_constant_object_is_constant()
+function case.members_of_a_constant_object_are_constant()
   ffi.cdef [[
     struct const_parts { int a; int b[2][2]; struct { int c[2]; } d; const struct { int e[2]; }; };
   ]]

@@ -313,7 +313,7 @@ function case.types_are_values()
   check.equal(ffi.sizeof "struct made_up", 8)
 end
 
-function case.istype_overlooks_qualifiers_and_what_pointers_overlook()
+function case.istype_ignores_qualifiers_and_follows_pointers_to_structures()
   local text = ffi.cast("char *", 0)
   for _, type in ipairs { "char *", "const char *", "char *const", "unsigned char *" } do
     check.that(ffi.istype(type, text))
@@ -427,7 +427,7 @@ function case.a_metamethod_for_new_members_gets_three_arguments()
   end
 end
 
-function case.a_library_that_was_closed_by_hand_is_not_looked_into()
+function case.a_library_that_was_closed_explicitly_is_not_searched()
   ffi.cdef "int subject_add(int, int);"
   local library = ffi.load(package.searchpath("ffi_subject", package.cpath))
   for _ = 1, 2 do debug.getmetatable(library).__gc(library) end
@@ -515,7 +515,7 @@ function case.wrong_declarations_are_reported_with_line_and_column()
   )
 end
 
-function case.misuse_is_told()
+function case.misuse_is_reported()
   check.raises("cannot be indexed", function() return ffi.new("int[2]")[{}] end)
   check.raises("no function", function() ffi.new "int[2]" () end)
   check.raises("NULL pointer", function() ffi.new "int (*)(void)" () end)

@@ -47,7 +47,7 @@ function case.visits_may_wait_for_each_other()
   end, 20, 3), 60)
 end
 
-function case.beyond_the_bound_threads_wait_for_their_turn()
+function case.threads_beyond_the_limit_wait()
   local inside, enough = counter(), process.event()
   check.equal(subject.subject_call_from_threads(function()
     if inside.add(1) == 20 then enough:set() end
@@ -85,7 +85,7 @@ function case.a_program_in_which_all_wait_for_a_visit_is_not_dead()
   check.equal(event:wait(), true)
 end
 
-function case.who_waits_long_for_a_visit_is_not_taken_for_dead()
+function case.a_long_wait_for_a_callback_is_no_deadlock()
   local event = process.event()
   subject.subject_keep(function() event:set() return 0 end)
   check.equal(subject.subject_call_kept_later(3500), 0)
@@ -113,7 +113,7 @@ end
 
 -- Guards against a listener that ran, by a finalizer in the middle of its making, before it had its
 -- function.
-function case.a_listener_is_whole_before_others_come_to_run()
+function case.a_listener_is_complete_before_other_processes_run()
   collectgarbage("incremental", 1, 1000, 1)
   local function litter() setmetatable({}, { __gc = function() process.yield() end }) end
   check.equal(subject.subject_call_from_threads(function()

@@ -62,7 +62,7 @@ function case.a_collection_does_not_wait_for_a_busy_module_and_the_order_stays()
   end)
 end
 
-function case.what_comes_later_is_called_later_and_lua_functions_too()
+function case.wrapped_coroutines_and_lua_functions_run_in_order()
   in_both_modes(function()
     local log, before, so_far = {}, count(), order()
     local objects = make("1", "2")
@@ -122,7 +122,7 @@ function case.finalizers_that_fail_are_warned_about_and_the_next_are_called()
   check.that(daemon(), "it lives")
 end
 
-function case.an_object_that_a_finalizer_keeps_is_whole()
+function case.an_object_that_a_finalizer_keeps_is_intact()
   local kept
   local parts = { "a part of it" }
   setmetatable({ part = parts }, { __gc = function(object) kept = object end })

@@ -176,7 +176,7 @@ function case.a_string_that_takes_long_to_build_does_not_stop_a_ticker()
   p:join()
 end
 
-function case.the_bound_on_threads_holds_and_all_calls_come_to_their_turn()
+function case.the_limit_of_threads_holds_and_all_calls_run()
   process.params.max_threads = 4
   local path, all = check.fifo(), {}
   for i = 1, 12 do

@@ -17,7 +17,7 @@ function case.closing_a_file_that_another_process_reads_waits()
   check.raises("closed file", function() pipe:read "l" end)
 end
 
-function case.a_file_that_several_close_while_threads_are_short_is_closed_once()
+function case.a_file_is_closed_once_by_several_processes_when_threads_are_short()
   process.params.max_threads = 2
   local closed, is_over = 0, false
   local function close(file)

@@ -43,7 +43,7 @@ function case.so_does_the_main_process()
   check.equal(kneader.until_told(), true)
 end
 
-function case.several_are_in_their_middle_at_once()
+function case.several_calls_can_be_suspended_in_their_middle()
   process.concurrent("kneader", "concurrent")
   local all = check.spawn_all(4, knead)
   is_inside(4)
@@ -242,7 +242,7 @@ function case.callbacks_run_and_wait_in_between()
 end
 
 -- What only the function's frame holds stays, and is right, while others collect and allocate.
-function case.what_they_make_is_right_beside_a_collector_and_others_that_allocate()
+function case.their_results_are_right_while_others_collect_and_allocate()
   process.concurrent("kneader", "concurrent")
   process.params.slice = 0.001
   local done = false
@@ -274,7 +274,7 @@ function case.what_they_make_is_right_beside_a_collector_and_others_that_allocat
   check.that(process.stats().gave_way_in_calls > 0)
 end
 
-function case.where_there_can_be_no_other_thread_it_keeps_the_vm_and_ends()
+function case.without_another_thread_a_call_keeps_the_vm_and_ends()
   process.params.max_threads = 1
   check.equal(ticks_in_a_call("concurrent", function(call) return call() end), 0)
 end
@@ -288,7 +288,7 @@ function case.calls_that_block_and_calls_that_knead_share_the_threads()
   check.join_all(all)
 end
 
-function case.a_scheduler_of_the_users_chooses_who_goes_on()
+function case.a_scheduler_hook_chooses_the_next_process()
   process.concurrent("kneader", "concurrent")
   local chosen = 0
   process.set_scheduler(function(_, suggested)

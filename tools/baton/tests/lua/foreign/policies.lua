@@ -25,7 +25,7 @@ function case.calls_about_different_objects_overlap()
   check.equal(latch.most(), 5)
 end
 
-function case.more_calls_than_threads_wait_for_their_turn_and_all_come_to_it()
+function case.calls_beyond_the_number_of_threads_wait_and_all_run()
   check.without_slices() -- the first two are out, and no others
   process.concurrent("latch", "object")
   process.params.max_threads = 3

@@ -83,14 +83,14 @@ function case.a_sleep_shorter_than_a_millisecond_is_one_wait()
   check.within(process.stats().idle_waits - before, 1, 250)
 end
 
-function case.what_is_overdue_does_not_wait_in_the_system()
+function case.an_overdue_deadline_needs_no_wait_in_the_system()
   params.spin = "off"
   local now, before = process.now(), process.stats().idle_waits
   for i = 1, 1000 do process.sleep_until(now - 1 / i) end
   check.equal(process.stats().idle_waits, before)
 end
 
-function case.a_wait_of_an_hour_does_not_keep_from_what_comes_sooner()
+function case.a_wait_of_an_hour_does_not_delay_earlier_deadlines()
   process.spawn({ daemon = true }, process.sleep, 3600)
   local timer = process.after(3600, error, "an hour is over")
   local pipe = io.popen "sleep 0.05; echo here"

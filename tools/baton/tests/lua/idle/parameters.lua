@@ -37,7 +37,7 @@ function case.every_parameter_can_be_set_to_what_it_is()
   end
 end
 
-function case.what_is_out_of_range_is_refused_with_the_range_and_changes_nothing()
+function case.a_value_out_of_range_is_refused_with_the_range_and_changes_nothing()
   local low_and_high = {
     slice = { 0.00005, 3600 }, busy_loop_for = { 0, 1 }, spin_budget = { 0, 1 },
     timer_slack = { 0, 3600 }, max_threads = { 1, 30000 }, thread_idle = { 0, 2592000 },
@@ -83,7 +83,7 @@ function case.an_unknown_policy_is_refused_and_the_known_ones_are_named()
   check.equal(params.spin, "learned")
 end
 
-function case.what_is_of_another_type_is_refused()
+function case.values_of_another_type_are_refused()
   check.raises("'spin': string expected, got boolean", function() params.spin = false end)
   check.raises("'slice': number expected, got string", function() params.slice = "1" end)
   check.raises("'preemptive': boolean expected, got number", function() params.preemptive = 1 end)

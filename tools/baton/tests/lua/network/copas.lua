@@ -118,7 +118,7 @@ function case.clients_that_time_out_or_are_killed_leave_the_loop_alone()
   check.becomes(loop, "waiting")
 end
 
-function case.a_step_times_out_beside_others()
+function case.a_step_can_time_out_while_other_processes_run()
   local server = assert(socket.bind("127.0.0.1", 0))
   copas.addserver(server, function() end)
   local before = process.now()

@@ -51,7 +51,7 @@ function case.a_loop_that_waits_keeps_no_thread()
   check.join_all(all)
 end
 
-function case.what_is_wrapped_while_the_loop_waits_runs_at_once()
+function case.a_function_wrapped_while_the_loop_waits_runs_at_once()
   local loop, forever, log = cqueues.new(), condition.new(), {}
   loop:wrap(function() forever:wait() end)
   local runner = process.spawn(function() return loop:loop() end)

@@ -147,7 +147,7 @@ function case.a_callback_knows_that_it_may_not_yield_and_how_the_loop_runs()
   check.equal(wrapped(), false)
 end
 
-function case.who_runs_the_loop_can_be_killed_and_another_one_goes_on()
+function case.another_process_can_run_the_loop_after_a_kill()
   local server, port = listen(string.upper)
   local first = process.spawn(uv.run)
   check.equal(ask(port, "one"), "ONE")

@@ -52,7 +52,7 @@ function case.transactions_go_on_beside_each_other()
   check.equal(connect():get "total", "160")
 end
 
-function case.who_waits_for_an_element_stops_nobody()
+function case.waiting_for_an_element_stops_no_process()
   local taken = {}
   local takers = {}
   for i = 1, 10 do
@@ -93,7 +93,7 @@ function case.a_message_reaches_all_subscribers()
   check.equal(heard, 5)
 end
 
-function case.who_waits_for_the_server_can_be_killed()
+function case.a_process_that_waits_for_the_server_can_be_killed()
   local control = connect()
   local victims = {}
   for i = 1, 10 do

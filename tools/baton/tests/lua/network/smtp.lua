@@ -34,7 +34,7 @@ function case.many_processes_send_at_once()
   check.equal(count "first line", 10)
 end
 
-function case.a_large_message_stops_nobody()
+function case.a_large_message_stops_no_process()
   local ticks = check.ticker { priority = 60 }
   local line = ("x"):rep(70)
   check.equal(send(1, (line .. "\r\n"):rep(20000) .. "the end\r\n"), 1)
@@ -42,7 +42,7 @@ function case.a_large_message_stops_nobody()
   check.that(ticks() > 0)
 end
 
-function case.who_waits_for_a_silent_server_can_be_killed_or_times_out()
+function case.a_process_that_waits_for_a_silent_server_can_be_killed_or_times_out()
   local silent = assert(socket.bind("127.0.0.1", 0)) -- takes calls, and says nothing
   local _, port = silent:getsockname()
   local victim = process.spawn(send, 1, "never", port)

@@ -79,7 +79,7 @@ function case.many_clients_talk_to_a_server_that_they_trust()
   check.within(process.threads(), 1, 24, "threads")
 end
 
-function case.whom_a_client_does_not_trust_is_refused()
+function case.an_untrusted_certificate_is_refused()
   local port = serve(new_certificate(), string.upper)
   local other = new_certificate()
   together(5, function()
@@ -112,7 +112,7 @@ function case.waits_end_by_kills_and_timeouts()
   for i = 1, 5 do check.results("victim", { false, "killed" }, victims[i]:join()) end
 end
 
-function case.a_handshake_that_gets_no_answer_stops_nobody()
+function case.a_handshake_without_an_answer_stops_no_other_process()
   local silent = assert(socket.bind("127.0.0.1", 0))
   local victim =
     process.spawn(connect, (select(2, silent:getsockname())), new_certificate().certificate)

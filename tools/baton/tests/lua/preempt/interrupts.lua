@@ -84,19 +84,19 @@ end
 function case.the_signal_does_not_let_an_equal_main_process_interrupt()
   by_the_signal(true, 40, "nothing")
 end
-function case.an_equal_main_process_has_its_turn_when_the_other_yields()
+function case.an_equal_main_process_runs_when_the_other_yields()
   by_the_signal(true, 40, "yield")
 end
-function case.a_less_urgent_main_process_does_not_have_its_turn_by_a_yield()
+function case.a_yield_does_not_let_a_less_urgent_main_process_run()
   by_the_signal(true, 39, "yield")
 end
-function case.a_less_urgent_main_process_has_its_turn_when_the_other_sleeps()
+function case.a_less_urgent_main_process_runs_when_the_other_sleeps()
   by_the_signal(true, 39, "sleep")
 end
 function case.the_signal_does_not_interrupt_a_cooperative_process()
   by_the_signal(false, 41, "nothing")
 end
-function case.a_more_urgent_main_process_has_its_turn_when_a_cooperative_one_yields()
+function case.a_more_urgent_main_process_runs_when_a_cooperative_one_yields()
   by_the_signal(false, 41, "yield")
 end
 

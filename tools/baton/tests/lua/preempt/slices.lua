@@ -34,7 +34,7 @@ function case.a_long_slice_keeps_equals_waiting()
   p:join()
 end
 
-function case.equals_go_on_taking_turns()
+function case.equal_processes_keep_alternating()
   process.params.slice = 0.001
   local turns, last, all = 0, nil, {}
   for i = 1, 2 do
@@ -125,7 +125,7 @@ function case.the_more_urgent_do_not_interrupt_a_cooperative_program()
   urgent:join()
 end
 
-function case.increments_are_whole_in_a_cooperative_program()
+function case.increments_are_atomic_in_a_cooperative_program()
   process.params.preemptive = false
   process.params.slice = 0.0005
   local n, all = 0, {}
@@ -136,7 +136,7 @@ function case.increments_are_whole_in_a_cooperative_program()
   check.equal(n, 200000)
 end
 
-function case.one_access_of_a_table_and_one_call_of_its_library_are_whole()
+function case.one_table_access_and_one_library_call_are_atomic()
   process.params.slice = 0.0005
   local list, all = {}, {}
   for i = 1, 10 do

@@ -37,7 +37,7 @@ function case.critical_passes_arguments_and_results()
   check.results("nothing", {}, process.critical(function() end))
 end
 
-function case.nobody_else_runs_inside_a_critical_section()
+function case.no_other_process_runs_during_a_critical_section()
   process.params.slice = 0.001
   local count, p = counter()
   local urgent = process.spawn(
@@ -265,7 +265,7 @@ function case.misuse_of_critical_and_yield_to_raises()
   check.equal(process.sleep(0.001), true)
 end
 
-function case.a_directed_yield_goes_to_an_equal_out_of_turn()
+function case.a_directed_yield_ignores_the_order_of_equals()
   check.without_slices()
   local log = {}
   local all = {}

@@ -55,7 +55,7 @@ function case.user_values_cannot_be_seen_or_set()
   collectgarbage()
 end
 
-function case.a_channel_and_a_condition_work_whatever_was_set()
+function case.a_channel_and_a_condition_work_with_any_parameters()
   local channel, mutex = process.channel(1), process.mutex()
   local condition = process.condition(mutex)
   debug.setuservalue(channel, 5, 1)
@@ -139,7 +139,7 @@ function case.slots_of_a_c_function_that_waits_cannot_be_set()
   check.equal(here, 2)
 end
 
-function case.what_is_in_the_registry_can_be_lost()
+function case.removing_objects_from_the_registry_does_no_harm()
   local all = objects()
   process.set_scheduler(function() end)
   local hooked = process.spawn(function() process.yield() end)
@@ -182,7 +182,7 @@ function case.a_metatable_s_functions_can_be_called_by_hand()
   collectgarbage()
 end
 
-function case.functions_found_by_getinfo_refuse_what_is_not_theirs()
+function case.functions_found_by_getinfo_refuse_foreign_objects()
   local found = {}
   local function collect()
     for level = 2, 20 do

@@ -193,7 +193,7 @@ end
 -- Guards against tracebacks and debug.getinfo that went on following the frames of a process after
 -- a finalizer had let it leave them. Each function that it waits in is new, has the collector as
 -- its only owner when it returns, and runs in a new coroutine.
-function case.those_that_wait_around_looks_at_other_states_do_no_harm()
+function case.finalizers_that_wait_while_other_processes_are_inspected_do_no_harm()
   local waits, turn, co, rounds = process.semaphore(), process.semaphore(), nil, 0
   local source =
     "local turn, deep, n = ... if n > 0 then deep(turn, deep, n - 1) else turn:wait() end return n"

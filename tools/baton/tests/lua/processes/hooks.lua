@@ -75,7 +75,7 @@ function case.a_scheduler_may_prefer_the_less_urgent()
   check.that(low:join())
 end
 
-function case.a_scheduler_looks_and_acts_but_cannot_wait()
+function case.a_scheduler_hook_may_inspect_and_act_but_cannot_wait()
   local errors, spawned = {}, nil
   local event, mutex = process.event(), process.mutex()
   process.set_scheduler(function()
@@ -221,7 +221,7 @@ function case.switch_hooks_measure_time()
   check.within(total, 0.01, process.now() - begin)
 end
 
-function case.an_exit_hook_is_called_however_a_process_ends()
+function case.an_exit_hook_runs_at_every_kind_of_end()
   local log = {}
   local function hooked(options, f)
     options.suspended, options.quiet = true, true

@@ -320,7 +320,7 @@ function case.a_second_kill_is_for_the_close_handler_that_runs()
   check.list(log, { "outer begins", "outer ends" })
 end
 
-function case.a_scope_that_fails_lets_who_is_being_killed_close()
+function case.a_failing_scope_lets_killed_processes_close_their_variables()
   local log = {}
   local ok, why = pcall(process.scope, function(scope)
     local closing = scope:spawn(function()
@@ -336,7 +336,7 @@ function case.a_scope_that_fails_lets_who_is_being_killed_close()
   check.list(log, { "it begins", "it ends" })
 end
 
-function case.a_kill_counts_though_the_process_had_nothing_left_to_do()
+function case.a_kill_counts_although_the_process_was_at_its_end()
   local path = check.scratch "go"
   local p = process.spawn(os.execute, ("until [ -e '%s' ]; do sleep 0.01; done"):format(path))
   check.becomes(p, "waiting")
@@ -436,7 +436,7 @@ function case.a_kill_waits_for_the_return_of_a_c_function()
   check.equal(closed, true)
 end
 
-function case.acting_on_a_dead_process_says_dead()
+function case.methods_of_a_dead_process_return_dead()
   local p = process.spawn(function() end)
   p:join()
   check.results("kill", { false, "dead" }, p:kill())

@@ -83,7 +83,7 @@ function case.joining_oneself_raises()
   check.raises("", function() process.main:join() end)
 end
 
-function case.an_equal_process_does_not_start_before_its_turn()
+function case.an_equal_process_does_not_start_at_once()
   check.without_slices()
   local log = {}
   local p = process.spawn(function() log[#log + 1] = "child" end)
@@ -216,7 +216,7 @@ end
 
 -- Guards against closing methods that ran on a state of nobody's: they could not wait, and were not
 -- preempted.
-function case.what_closes_a_coroutine_may_wait_and_is_preempted()
+function case.a_method_that_closes_a_coroutine_may_wait_and_be_preempted()
   local turns, stop = 0, false
   local p = process.spawn(function()
     local routine = coroutine.create(function()

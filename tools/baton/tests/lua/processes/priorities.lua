@@ -106,7 +106,7 @@ function case.raising_a_runnable_process_preempts_at_once()
   check.equal(p:priority(), 50)
 end
 
-function case.lowering_oneself_gives_way_at_once()
+function case.lowering_its_own_priority_switches_at_once()
   check.without_slices()
   local p = process.spawn(note "other")
   process.current():set_priority(20)
@@ -148,7 +148,7 @@ function case.yield_does_not_give_way_to_the_less_urgent()
   check.list(log, { "main", "low" })
 end
 
-function case.yield_with_nobody_else_returns_at_once()
+function case.a_yield_of_the_only_process_returns_at_once()
   for _ = 1, 100000 do process.yield() end
 end
 

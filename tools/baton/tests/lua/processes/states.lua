@@ -133,7 +133,7 @@ end
 
 -- The shell stops the whole program for a while, which is like a machine that is busy with
 -- something else.
-function case.the_cpu_time_of_a_process_leaves_out_what_its_thread_did_not_compute()
+function case.the_cpu_time_of_a_process_excludes_time_off_the_processor()
   local before = os.clock()
   local p = process.spawn(function()
     local pipe <close> = io.popen("kill -STOP $PPID; sleep 0.3; kill -CONT $PPID; echo done")
@@ -163,7 +163,7 @@ function case.a_process_in_a_call_that_sleeps_neither_runs_nor_computes()
   check.within(check.middle(others), 0, 0.1, "others are charged for nothing")
 end
 
-function case.the_stack_that_a_process_has_used_at_most_is_told()
+function case.stats_has_the_most_stack_that_a_process_has_used()
   local function descend(n)
     if n == 0 then return process.suspend() end
     string.gsub("x", ".", function() descend(n - 1) end)
@@ -221,7 +221,7 @@ function case.bind_to_main_keeps_a_process_on_the_first_thread()
   check.results("join", { true, "released" }, p:join())
 end
 
-function case.features_is_a_table_of_what_the_system_offers()
+function case.features_returns_a_table()
   local features = process.features()
   check.equal(type(features), "table")
   check.that(next(features) ~= nil)

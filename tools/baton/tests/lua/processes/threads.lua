@@ -85,7 +85,7 @@ function case.a_busy_thread_holds_up_only_those_that_are_bound_to_it()
   check.equal(ticks, 50)
 end
 
-function case.who_binds_itself_to_a_busy_thread_waits_there()
+function case.binding_to_a_busy_thread_waits_for_that_thread()
   local let_go = occupy "device"
   local p = process.spawn(function()
     process.current():bind "device"
@@ -97,7 +97,7 @@ function case.who_binds_itself_to_a_busy_thread_waits_there()
   check.results("join", { true, "device" }, p:join())
 end
 
-function case.who_waits_for_a_thread_can_be_set_free()
+function case.a_process_that_waits_for_a_thread_can_be_unbound()
   local let_go = occupy "device"
   local p = process.spawn({ thread = "device" }, process.thread)
   process.yield()
@@ -107,7 +107,7 @@ function case.who_waits_for_a_thread_can_be_set_free()
   let_go()
 end
 
-function case.a_kill_a_suspension_and_a_priority_reach_who_waits_for_a_thread()
+function case.kill_suspend_and_set_priority_reach_a_process_that_waits_for_a_thread()
   local let_go = occupy "device"
   local log = {}
   local function spawn(name)
@@ -156,7 +156,7 @@ function case.those_on_one_thread_share_it_fairly()
   for i = 1, 3 do all[i]:join() end
 end
 
-function case.a_thread_goes_when_nobody_is_bound_to_it_any_more()
+function case.a_thread_ends_when_no_process_is_bound_to_it()
   process.params.thread_idle = 0.001
   for i = 1, 5 do
     process.spawn({ thread = "brief" .. i }, function() end):join()
@@ -188,7 +188,7 @@ function case.the_bound_on_threads_is_named()
   one:join() two:join()
 end
 
-function case.with_all_threads_named_or_out_others_still_come_to_their_turn()
+function case.other_processes_run_when_all_threads_are_named_or_in_calls()
   -- main, the two, one for calls, and one for the VM while main is out
   process.params.max_threads = 5
   local let_go_of_one, let_go_of_two = occupy "one", occupy "two"
@@ -203,7 +203,7 @@ function case.with_all_threads_named_or_out_others_still_come_to_their_turn()
   let_go_of_two()
 end
 
-function case.wrong_names_are_told()
+function case.wrong_names_are_reported()
   local p = process.current()
   check.raises("string expected, got number", p.bind, p, 5)
   check.raises("string expected, got table", p.bind, p, {})

@@ -49,7 +49,7 @@ function case.a_sleep_never_ends_early()
   end
 end
 
-function case.sleep_until_does_not_wait_for_what_is_past()
+function case.sleep_until_does_not_wait_for_a_past_time()
   local start = process.now()
   process.sleep_until(start - 1000)
   process.sleep_until(0)

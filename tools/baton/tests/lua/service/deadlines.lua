@@ -5,7 +5,7 @@ local case = {}
 
 local function for_ever() process.channel():receive() end
 
-function case.what_ends_in_time_gives_its_results()
+function case.a_function_that_ends_in_time_returns_its_results()
   check.results(
     "three",
     { n = 4, true, 1, nil, 3 },
@@ -18,7 +18,7 @@ function case.what_ends_in_time_gives_its_results()
   end))
 end
 
-function case.what_lasts_is_ended_and_has_closed_when_the_call_returns()
+function case.a_late_function_is_killed_and_has_closed_when_the_call_returns()
   local closed = false
   local before = process.now()
   check.results("timeout", { nil, "timeout" }, process.timeout(0.02, function()
@@ -114,7 +114,7 @@ function case.a_child_does_not_outlive_its_caller()
   check.equal(closed, true)
 end
 
-function case.a_child_that_somebody_kills_gives_the_reason()
+function case.a_scope_returns_the_reason_of_a_killed_child()
   check.results(
     "killed",
     { nil, "by hand" },
@@ -330,7 +330,7 @@ function case.wrong_options_of_a_scope_are_refused()
 end
 
 -- Whatever comes when, nobody is left, and the answer is one of those that can be.
-function case.deadlines_kills_and_ends_at_about_the_same_time_leave_nobody()
+function case.simultaneous_deadlines_kills_and_ends_leave_no_process()
   for i = 1, 100 do
     local p = process.spawn(function()
       return process.timeout(0.0001 * (i % 10), function()

@@ -63,7 +63,7 @@ function case.a_full_channel_does_not_hold_the_dying_up()
   check.equal(#full, 0)
 end
 
-function case.a_closed_channel_is_not_told()
+function case.a_closed_channel_receives_no_message()
   local channel = process.channel(1)
   local p = process.spawn(process.sleep, 0.001)
   p:monitor(channel)
@@ -82,7 +82,7 @@ function case.a_channel_that_is_collected_is_forgotten()
   receive_end(channel, p, "killed", "killed")
 end
 
-function case.one_that_is_killed_before_it_starts_is_told_of()
+function case.a_kill_before_the_start_is_reported_to_monitors()
   local channel = process.channel()
   local p = process.spawn({ suspended = true }, for_ever)
   p:monitor(channel)
@@ -99,7 +99,7 @@ function case.a_select_takes_messages_too()
   check.list({ i, message.ended }, { 2, "returned" })
 end
 
-function case.the_messages_tell_whose_values_are_whose()
+function case.the_messages_name_the_owner_of_each_value()
   local channel = process.channel(2)
   local all = check.spawn_all(50, function(i)
     process.sleep(0.0001 * (i % 5))
@@ -152,7 +152,7 @@ function case.a_link_works_both_ways_and_closes_what_is_open()
   check.equal(closed, true)
 end
 
-function case.a_return_and_a_kill_leave_the_linked_alone()
+function case.a_return_or_a_kill_does_not_kill_linked_processes()
   local survivor = process.spawn(for_ever)
   local returning, killed = process.spawn(function() end), process.spawn(for_ever)
   survivor:link(returning)

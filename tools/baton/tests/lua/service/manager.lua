@@ -50,7 +50,7 @@ function case.without_a_manager_nothing_happens()
   check.results("notify", { false }, process.notify "READY=1")
 end
 
-function case.a_manager_that_is_gone_is_told()
+function case.a_missing_manager_is_reported()
   ffi.C.setenv("NOTIFY_SOCKET", check.scratch "nobody", 1)
   local ok, why, code = process.notify "READY=1"
   check.equal(ok, nil)
@@ -62,7 +62,7 @@ function case.a_manager_that_is_gone_is_told()
   end
 end
 
-function case.a_manager_that_does_not_read_holds_up_nobody_but_the_caller()
+function case.a_manager_that_does_not_read_delays_only_the_caller()
   local fd = manager(check.scratch "notify")
   local sent = 0
   while true do
@@ -99,7 +99,7 @@ function case.nothing_is_passed_to_others()
   end
 end
 
-function case.descriptors_are_not_open_that_are_said_to_be()
+function case.passed_descriptors_that_are_not_open_are_refused()
   ffi.C.setenv("LISTEN_PID", tostring(ffi.C.getpid()), 1)
   ffi.C.setenv("LISTEN_FDS", "500", 1)
   check.raises("LISTEN_FDS: descriptor %d+ is not open", process.listen_fds)

@@ -90,7 +90,7 @@ function case.every_channel_of_a_name_gets_it()
   check.results("closed", { nil, "closed" }, one:receive())
 end
 
-function case.what_came_before_the_close_still_comes_out()
+function case.values_sent_before_the_close_are_still_received()
   local signals = process.signals("USR1", "USR2")
   raise("USR1", "USR2")
   signals:close()

@@ -74,7 +74,7 @@ function case.failed_children_start_again_and_others_do_not()
   check.list({ child_of(s, "killed").ended, child_of(s, "killed").reason }, { "killed", "by hand" })
 end
 
-function case.always_means_however_it_ended()
+function case.always_restarts_after_any_end()
   local count = 0
   local s = process.supervise({ {
     restart = "always",
@@ -205,7 +205,7 @@ local function starts_with(strategy)
   return starts.a .. starts.b .. starts.c
 end
 
-function case.the_strategy_says_who_starts_again()
+function case.the_strategy_decides_which_children_restart()
   check.equal(starts_with "one", "121")
   check.equal(starts_with "rest", "122")
   check.equal(starts_with "all", "222")
@@ -270,7 +270,7 @@ function case.a_child_may_restart_and_stop_itself()
   check.equal(child_of(s, "self").state, "stopped")
 end
 
-function case.a_lasting_one_waits_for_more_and_drops_what_has_ended()
+function case.a_lasting_supervisor_waits_for_children_and_forgets_ended_ones()
   local s = process.supervise({}, { lasting = true })
   local done = process.channel()
   for i = 1, 100 do check.that(s:add { start = { done.send, done, i } }) end
@@ -327,7 +327,7 @@ function case.it_is_an_object_like_a_process()
   check.equal(channel:receive().ended, "killed")
 end
 
-function case.a_kill_at_any_time_leaves_nobody()
+function case.a_kill_at_any_time_leaves_no_process()
   for i = 1, 60 do
     local fail = failing(i % 7)
     local s = process.supervise({

@@ -53,7 +53,7 @@ function case.a_timeout_ends_the_wait_of_its_process_only()
   check.results("reader", { true, "to the other" }, reader:join())
 end
 
-function case.who_waits_for_a_datagram_can_be_killed()
+function case.a_process_that_waits_for_a_datagram_can_be_killed()
   local sender = open()
   local sockets, ports, readers = {}, {}, {}
   for i = 1, 20 do

@@ -44,7 +44,7 @@ local function descriptors()
   return count + math.max(of_monitor - 1, 0)
 end
 
-function case.others_go_on_while_a_name_is_looked_up()
+function case.other_processes_run_during_a_look_up()
   local port = server()
   local client = assert(socket.connect("127.0.0.1", port))
   local slow = process.spawn(function() return assert(socket.connect("slow.example", port)) end)
@@ -62,7 +62,7 @@ function case.others_go_on_while_a_name_is_looked_up()
   check.equal(connection:receive(), "here")
 end
 
-function case.a_killed_look_up_is_left_behind()
+function case.a_killed_look_up_is_abandoned()
   local before = descriptors()
   for _ = 1, 20 do
     local p = process.spawn(socket.connect, "slow.example", 1)
@@ -74,7 +74,7 @@ function case.a_killed_look_up_is_left_behind()
   check.eventually("nothing is left", function() return descriptors() == before end)
 end
 
-function case.more_look_ups_than_helpers_wait_for_their_turn()
+function case.look_ups_beyond_the_number_of_helpers_wait()
   local port, waiting = server(), {}
   for i = 1, 50 do
     waiting[i] = process.spawn(function() return (assert(socket.connect("slow" .. i, port))) end)

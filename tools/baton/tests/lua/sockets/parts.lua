@@ -136,7 +136,7 @@ function case.timeouts_are_those_that_were_set()
 end
 
 -- What is known to be received already is not asked for again before something comes.
-function case.what_comes_after_a_timeout_is_received()
+function case.data_that_arrives_after_a_timeout_is_received()
   local client, peer = pair()
   for round = 1, 50 do
     client:settimeout(0.002)
@@ -150,7 +150,7 @@ function case.what_comes_after_a_timeout_is_received()
   end
 end
 
-function case.what_another_process_leaves_after_a_timeout_is_received()
+function case.data_that_another_process_leaves_after_a_timeout_is_received()
   local client, peer = pair()
   client:settimeout(0.002)
   check.equal(select(2, client:receive()), "timeout")
@@ -171,7 +171,7 @@ function case.what_another_process_leaves_after_a_timeout_is_received()
   check.equal(client:dirty(), false)
 end
 
-function case.sending_says_how_far_it_came()
+function case.send_returns_how_many_bytes_were_sent()
   local client, peer = pair()
   local text = ("x"):rep(20000000)
   client:settimeout(0.05)

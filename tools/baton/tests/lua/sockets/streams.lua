@@ -125,7 +125,7 @@ function case.a_request_that_is_killed_or_times_out_gives_its_connection_up()
   check.equal(http.request(base .. "/after"), "hi")
 end
 
-function case.who_waits_in_receive_can_be_killed()
+function case.a_process_that_waits_in_receive_can_be_killed()
   local peers, all = {}, {}
   for i = 1, 100 do
     local client, peer = pair()
@@ -249,7 +249,7 @@ function case.a_kill_ends_a_sleep_of_the_library()
   ticker:cancel()
 end
 
-function case.a_loop_does_not_starve_who_waits_for_a_socket()
+function case.a_loop_does_not_starve_a_process_that_waits_for_a_socket()
   local client, peer = pair()
   local done = false
   local reader = process.spawn(function()
@@ -263,7 +263,7 @@ function case.a_loop_does_not_starve_who_waits_for_a_socket()
 end
 
 -- Guards against a read that blocks on the only thread on which they can go on.
-function case.who_runs_a_command_does_not_keep_those_who_wait_for_sockets()
+function case.running_a_command_does_not_delay_waits_for_sockets()
   local function awaiting(path, code)
     return ("until [ -e '%s' ]; do sleep 0.01; done; exit %d"):format(path, code)
   end
@@ -290,7 +290,7 @@ function case.who_runs_a_command_does_not_keep_those_who_wait_for_sockets()
   check.results("victim", { false, "enough" }, victim:join())
 end
 
-function case.who_reads_from_a_pipe_does_not_keep_those_who_wait_for_sockets()
+function case.reading_from_a_pipe_does_not_delay_waits_for_sockets()
   local client, peer = pair()
   local reader = process.spawn(function() return (client:receive()) end)
   waits(reader)

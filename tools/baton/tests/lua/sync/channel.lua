@@ -64,7 +64,7 @@ function case.nil_cannot_be_sent()
   check.equal(#ch, 0)
 end
 
-function case.what_is_buffered_still_arrives_after_close()
+function case.buffered_values_still_arrive_after_close()
   local ch = process.channel(3)
   ch:send(1)
   ch:send(false)

@@ -55,7 +55,7 @@ function case.nan_raises_and_changes_nothing()
   check.raises("bad argument #1 to '[%w_.]*every'", function() process.every(0 / 0, print) end)
 end
 
-function case.what_is_no_number_raises()
+function case.values_that_are_no_numbers_raise()
   for name, wait in pairs(waits()) do
     check.raises("number expected, got string", wait, "soon")
     check.raises("number expected, got table", wait, {})
@@ -85,7 +85,7 @@ function case.a_nil_timeout_waits_for_ever()
   check.results("join", { true, 1 }, p:join())
 end
 
-function case.what_can_be_had_at_once_is_had_whatever_the_timeout()
+function case.a_ready_object_is_taken_with_any_timeout()
   for _, timeout in ipairs { 0, -1, 0.001, math.huge } do
     local ch = process.channel(1)
     check.results("send", { true }, ch:send("v", timeout))

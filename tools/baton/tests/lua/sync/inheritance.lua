@@ -144,7 +144,7 @@ function case.a_priority_that_is_set_meanwhile_counts_after()
   check.that(low:join())
 end
 
-function case.a_holder_of_two_keeps_what_the_other_one_lends()
+function case.a_holder_of_two_locks_keeps_the_priority_inherited_through_the_other()
   local a, b, log = process.mutex(), process.mutex(), {}
   local low = process.spawn({ priority = 10 }, function()
     a:lock()

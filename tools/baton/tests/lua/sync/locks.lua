@@ -70,7 +70,7 @@ end
 
 -- Guards against tokens that went with a process which was woken by one, and killed before it went
 -- on.
-function case.a_semaphore_gets_the_token_back_of_who_is_killed()
+function case.a_killed_waiter_returns_its_token_to_the_semaphore()
   local s = process.semaphore(0)
   local p, q = waiting(s.wait, s), waiting(s.wait, s)
   process.critical(function()
@@ -83,7 +83,7 @@ function case.a_semaphore_gets_the_token_back_of_who_is_killed()
   check.equal(s:count(), 2)
 end
 
-function case.a_semaphore_gets_the_token_back_of_who_is_interrupted()
+function case.an_interrupted_waiter_returns_its_token_to_the_semaphore()
   local s = process.semaphore(0)
   check.interrupted(function() s:wait() end, function() s:signal() end)
   check.equal(s:count(), 1)
@@ -197,7 +197,7 @@ function case.with_may_wait_inside()
   for i = 1, 10 do check.results("alone", { true, 1 }, all[i]:join()) end
 end
 
-function case.a_mutex_makes_an_increment_whole()
+function case.a_mutex_makes_an_increment_atomic()
   process.params.slice = 0.0005
   local m, n, all = process.mutex(), 0, {}
   for i = 1, 10 do
@@ -248,13 +248,13 @@ function case.killed_waiters_do_not_get_the_mutex()
 end
 
 -- Guards against a mutex that was handed to a process whose wait then raised.
-function case.who_is_interrupted_does_not_keep_the_mutex()
+function case.an_interrupted_waiter_does_not_keep_the_mutex()
   local m = process.mutex()
   check.interrupted(function() m:lock() end, function() m:unlock() end, function() m:lock() end)
   check.results("lock", { true }, m:lock(0))
 end
 
-function case.who_is_interrupted_does_not_keep_the_mutex_of_with()
+function case.an_interrupted_waiter_does_not_keep_the_mutex_of_with()
   local m, called = process.mutex(), false
   check.interrupted(function()
     m:with(function() called = true end)
@@ -392,7 +392,7 @@ function case.an_event_wakes_five_thousand()
   for i = 1, 5000 do check.results("waiter", { true, true }, all[i]:join()) end
 end
 
-function case.who_was_woken_by_an_event_stays_woken_after_clear()
+function case.a_process_woken_by_an_event_stays_woken_after_clear()
   check.without_slices()
   local e = process.event()
   local p = waiting(e.wait, e)

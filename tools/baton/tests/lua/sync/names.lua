@@ -29,7 +29,7 @@ function case.every_constructor_takes_a_name_that_is_shown()
   check.matches(tostring(process.mutex {}), "^baton%.mutex%*: 0x%x+$")
 end
 
-function case.the_argument_stands_first_in_the_table()
+function case.the_argument_comes_first_in_the_table()
   local channel = process.channel { 2, name = "x" }
   check.results("room", { true }, channel:send(1, 0))
   check.results("for two", { true }, channel:send(2, 0))
@@ -73,7 +73,7 @@ function case.timers_name_their_processes()
   for name in names:values() do check.equal(name, "tick") end
 end
 
-function case.what_is_waited_for_is_told_by_kind_name_and_holder()
+function case.a_wait_is_described_by_kind_name_and_holder()
   local mutex, lock = process.mutex { name = "accounts" }, process.rwlock { name = "cache" }
   mutex:lock()
   lock:read()

@@ -57,7 +57,7 @@ function case.a_writer_is_not_starved_by_readers()
   for i = 1, 4 do check.that(readers[i]:join()) end
 end
 
-function case.writers_make_a_change_whole()
+function case.writers_change_the_data_atomically()
   process.params.slice = 0.001
   local l, a, b, all = process.rwlock(), 0, 0, {}
   for i = 1, 20 do
@@ -121,7 +121,7 @@ function case.readers_behind_a_writer_that_is_killed_go_in()
   check.that(r:join())
 end
 
-function case.those_who_hold_a_lock_inherit_from_those_who_wait()
+function case.holders_inherit_the_priority_of_waiters()
   local l, order = process.rwlock(), {}
   check.without_slices()
   local low = holding("read", l)
@@ -144,7 +144,7 @@ function case.those_who_hold_a_lock_inherit_from_those_who_wait()
   check.list(order, { "high", "middle" })
 end
 
-function case.who_is_interrupted_does_not_keep_the_lock()
+function case.an_interrupted_waiter_does_not_keep_the_lock()
   local l = process.rwlock()
   check.interrupted(function() l:write() end, function() l:unlock() end, function() l:read() end)
   check.results("lock", { true }, l:write(0))

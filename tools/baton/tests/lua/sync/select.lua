@@ -22,14 +22,14 @@ function case.false_is_received_and_sent()
   check.results("receive", { 1, false }, process.select { ch })
 end
 
-function case.a_closed_channel_answers_both_ways()
+function case.a_closed_channel_is_ready_for_send_and_receive()
   local ch = process.channel()
   ch:close()
   check.results("receive", { n = 3, 2, nil, "closed" }, process.select { process.channel(), ch })
   check.results("send", { n = 3, 1, nil, "closed" }, process.select { { ch, 1 } })
 end
 
-function case.what_is_buffered_comes_before_closed()
+function case.buffered_data_is_received_before_closed()
   local ch = process.channel(1)
   ch:send("last")
   ch:close()

@@ -11,7 +11,7 @@ function case.the_end_of_a_process_is_a_case_with_its_results()
   check.results("again", { n = 5, 1, true, 1, nil, 3 }, process.select { p, NEVER })
 end
 
-function case.a_failure_that_a_select_waits_for_is_told_and_not_printed()
+function case.a_failure_that_a_select_waits_for_is_returned_and_not_printed()
   local p = process.spawn(function() process.sleep(0.002) error("it fails", 0) end)
   check.results("failed", { 1, false, "it fails" }, process.select { p, NEVER })
   local k = process.spawn(process.sleep, 100)
@@ -171,7 +171,7 @@ function case.each_of_all_that_is_ready_has_its_chance()
   check.equal(#channel, chosen[3])
 end
 
-function case.what_cannot_be_waited_for_is_refused()
+function case.cases_that_cannot_be_waited_for_are_refused()
   local function refused(pattern, cases) check.raises(pattern, process.select, cases) end
   refused("case 1: .*timer, {fd=n} or an object with getfd%(%) expected, got number", { 1 })
   refused("case 2: .* expected, got table", { NEVER, {} })
@@ -197,7 +197,7 @@ function case.what_cannot_be_waited_for_is_refused()
   check.raises("timer expected", process.timer(1).cancel, NEVER)
 end
 
-function case.in_a_critical_section_only_what_is_ready_can_be_chosen()
+function case.in_a_critical_section_select_takes_only_ready_cases()
   local event = process.event()
   check.raises(
     "cannot wait inside process.critical",
