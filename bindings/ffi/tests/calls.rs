@@ -527,8 +527,8 @@ fn there_can_be_many_callbacks() {
     }
 }
 
-/// A regression test: visiting each of 2^62 elements, or each path to the innermost of 40
-/// structures, would never end.
+/// A regression test: code that visited each of 2^62 elements, or each path to the innermost of 40
+/// structures, never ended.
 #[test]
 fn members_without_bytes_are_passed_over() {
     let text = "struct none {}; struct many { struct none a[4611686018427387904]; int x; };\n\
@@ -564,7 +564,7 @@ fn a_type_of_too_many_parts_cannot_be_passed() {
     assert!(passes(&mut declared, "int (union u40)").is_err());
 }
 
-/// Prepares a signature; the error says why it cannot be called.
+/// Prepares a signature. The error says why it cannot be called.
 fn passes(declared: &mut Declarations, text: &str) -> Result<Plan, SignatureError> {
     let of = declared.type_name(text, &[]).expect("it is C");
     let Kind::Function(function) = declared.types.kind(of.id).clone() else {

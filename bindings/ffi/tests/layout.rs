@@ -14,14 +14,14 @@ use generator::Generator;
 /// How many types are compared in one run.
 const TYPES: usize = 400;
 
-/// A member to compare: its name in C, and its place.
+/// A member to compare: its name in C, and its expected place.
 struct Asked {
     path: String,
     offset: u64,
     bits: Option<(u64, u64)>,
 }
 
-/// All members of a structure that have a name, including those of anonymous members.
+/// Returns all named members of a structure, including those of anonymous members.
 fn members(types: &Types, id: TypeId, offset: u64, found: &mut Vec<Asked>) {
     let fields: &[Field] = types.body(id).map_or(&[], |body| &body.fields);
     for field in fields {
@@ -40,7 +40,7 @@ fn members(types: &Types, id: TypeId, offset: u64, found: &mut Vec<Asked>) {
     }
 }
 
-/// A C program that prints a line for each type and for each of its members.
+/// Returns a C program that prints a line for each type and for each of its members.
 fn program(text: &str, types: &[(String, Qualified)], declared: &Declarations) -> String {
     let mut source = format!(
         "#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n#include \

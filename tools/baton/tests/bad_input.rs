@@ -1,5 +1,5 @@
-//! Bad input, signals, deadlocks and broken channels to the world: a message, a status, and nothing
-//! lost.
+//! Tests bad input, signals, deadlocks and closed streams: there must be a message and a status,
+//! and no lost output.
 
 mod harness;
 
@@ -158,7 +158,7 @@ fn a_sigint_wakes_the_main_process_and_raises_in_it() {
         .complained("stack traceback:");
 }
 
-/// The signal comes to the first thread, which the main process has left.
+/// The signal is delivered to the first native thread, which the main process has left.
 #[test]
 fn a_sigint_raises_in_a_main_process_that_is_bound_to_another_thread() {
     let mut program = baton()
@@ -484,8 +484,8 @@ fn out_of_memory_is_an_error_as_in_lua() {
         .quietly();
 }
 
-/// Runs a chunk whose process "the digger" overflows its C stack in the module `endless`, which is
-/// reported.
+/// Runs a chunk whose process "the digger" overflows its C stack in the module `endless`. The
+/// overflow must be reported.
 fn overflows(chunk: &str) -> Outcome {
     let outcome = baton().process_code(chunk).run();
     assert!(

@@ -1,10 +1,10 @@
-//! The language and its library, where a host could break them: each area under lua/behaviour has
-//! hundreds of assertions.
+//! Tests the language and its library in areas that a runtime could break. Each area under
+//! lua/behaviour has hundreds of assertions.
 //!
-//! `lua/behaviour/driver.lua` runs one file in one mode: plain, preempted beside busy processes, in
-//! a process of its own, and in a crowd of processes that all run it. The system's own `lua5.4`
-//! runs each file too, so that what is expected is Lua's own behaviour and not ours.
-//! `BATON_BEHAVIOUR_RUNS=20` in the environment runs everything so many times.
+//! `lua/behaviour/driver.lua` runs one file in one mode: in the main program, preempted beside busy
+//! processes, in a process of its own, or in several processes at once. The system's own `lua5.4`
+//! runs each file too, to check that the expectations are Lua's own behaviour.
+//! `BATON_BEHAVIOUR_RUNS=20` in the environment runs everything 20 times.
 
 mod harness;
 
@@ -19,13 +19,13 @@ fn runs() -> usize {
     })
 }
 
-/// A directory of files about one thing.
+/// An area: a directory of files.
 struct Area {
     name: &'static str,
     files: &'static [&'static str],
-    /// Files about state that a VM has once: not run by several processes at once.
+    /// Files about state that exists once per VM. They do not run in several processes at once.
     alone: &'static [&'static str],
-    /// The area has at least so many assertions; fewer mean that some were lost.
+    /// The least number of assertions in the area. A smaller number means that some did not run.
     least: usize,
 }
 
@@ -66,7 +66,7 @@ fn driven(run: Run, mode: &str, file: &str) -> Outcome {
     run.script("behaviour/driver.lua").arg(mode).arg(file).run()
 }
 
-/// The number on the last line, "ok FILE COUNT".
+/// Returns the number on the last line, "ok FILE COUNT".
 fn assertions_passed(outcome: &Outcome) -> usize {
     outcome.succeeds().without_panic();
     let last = outcome.stdout.lines().last().unwrap_or_default();
@@ -169,8 +169,8 @@ fn no_file_is_left_out() {
     assert_eq!(there, named);
 }
 
-/// The suite in a debug build sees each lock of the VM without its unlock, and the reverse; a
-/// release build does not look.
+/// A debug build asserts that locks and unlocks of the VM alternate; a release build does not
+/// check.
 #[test]
 fn a_debug_build_asserts_that_enter_and_leave_alternate() {
     let program = std::fs::read(harness::baton_path()).expect("the program can be read");

@@ -1,10 +1,10 @@
-//! The book under `docs/book`: every program in it is run, and prints what the book says. And the
-//! tests that `docs/mapping.md` names are there.
+//! Tests the book under `docs/book`: runs every program in it and compares its output. Also tests
+//! that the tests named in `docs/mapping.md` exist.
 //!
-//! A block marked `lua` is a whole program, and the next block, marked `text`, is what it prints. A
-//! comment before the block can say otherwise: `<!-- excerpt: why it cannot run -->`, or `<!--
-//! fails: part of the message -->` for a program that ends with status 1, and before that `simulate
-//! 1-1000, ` for one that is run with these seeds.
+//! A block marked `lua` is a whole program; the next block, marked `text`, is its output. A comment
+//! before the block can change that. `<!-- excerpt: why it cannot run -->`: the program is not run.
+//! `<!-- fails: part of the message -->`: it ends with status 1. `<!-- simulate 1-1000, fails: ...
+//! -->`: it is run with these seeds.
 
 mod harness;
 
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use harness::{baton, missing};
 
-/// Makes a test of each page, and one that fails when a page is not named here.
+/// Makes a test of each page, and a test that fails if a page is missing here.
 macro_rules! pages {
     ($($name:ident = $file:literal),+ $(,)?) => {
         $(#[test]
@@ -71,7 +71,7 @@ fn the_summary_and_the_directory_have_the_same_pages() {
     assert_eq!(listed, pages_there());
 }
 
-/// What the paths of tests in the mapping tables begin with, and where that is, from the book's
+/// Prefixes of test paths in the mapping tables, and their directories relative to the book's
 /// source.
 const PLACES_OF_TESTS: [(&str, &str); 5] = [
     ("sched/", "../../../runtime/core/src/sched/tests/"),
@@ -138,7 +138,7 @@ fn read(page: &str) -> String {
     std::fs::read_to_string(source().join(page)).unwrap_or_else(|why| panic!("{page}: {why}"))
 }
 
-/// The names of all pages but the summary, in order.
+/// Returns the names of all pages except the summary, in order.
 fn pages_there() -> Vec<String> {
     let entries = std::fs::read_dir(source()).expect("the book is there");
     let mut pages: Vec<String> = entries
@@ -150,19 +150,19 @@ fn pages_there() -> Vec<String> {
     pages
 }
 
-/// A program of a page, and what is expected of it.
+/// A program of a page, and its expected result.
 #[derive(Debug)]
 struct Example {
     line: usize,
     program: String,
     output: String,
-    /// Part of the message with which it fails; none if it ends well.
+    /// Part of the message with which it fails; none if it succeeds.
     failure: Option<String>,
-    /// The seeds that it is simulated with.
+    /// The seeds that it runs with.
     seeds: Option<String>,
 }
 
-/// A block of the page: where it begins, its language, its text, and the comment before it.
+/// A block of the page: its first line, its language, its text, and the comment before it.
 struct Block {
     line: usize,
     language: String,
@@ -202,7 +202,7 @@ fn assert_programs_print_what_the_page_says(page: &str) {
     assert!(wrong.is_empty(), "these are not as the page says:\n{wrong}");
 }
 
-/// The programs of a page that can be run; an error if a block breaks the rules.
+/// Returns the programs of a page that can be run; an error if a block breaks the rules.
 fn examples_in(page: &str) -> Result<Vec<Example>, String> {
     let mut examples = Vec::new();
     let mut blocks = blocks_in(page)?.into_iter();

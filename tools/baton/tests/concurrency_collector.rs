@@ -1,5 +1,5 @@
-//! Major collections of a large heap beside other processes: they are made in steps, and all that
-//! a program can ask of the collector holds in their middle.
+//! Tests major collections of a large heap beside other processes. They run in steps; in the middle
+//! of one, all functions of the collector must work as ever.
 
 mod harness;
 
@@ -17,7 +17,7 @@ cases! {
         processes_that_are_killed_in_the_middle;
 }
 
-/// The most that is in use, in KiB, while a program replaces objects of a large heap.
+/// Returns the most memory in use, in KiB, while a program replaces the objects of a large heap.
 fn peak(before: &str, change: &str) -> f64 {
     let code = format!(
         "{before}

@@ -1,4 +1,4 @@
-//! The end of the program comes at once, whatever daemons do; and what is left behind does no harm.
+//! The program ends promptly whatever its daemons are doing, and calls that it abandons do no harm.
 
 mod harness;
 
@@ -13,17 +13,17 @@ use harness::{baton, baton_path};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::openpty;
 
-/// How soon the end comes.
+/// The limit for the time of the end.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
-/// The middle one of so many ends is judged. One in many may come late: a program that has to be
-/// loaded from the disk, or waits for the processor.
+/// The median of this many ends is judged. A single one may be late, if the program has to be
+/// loaded from the disk or waits for the processor.
 const ENDINGS: usize = 5;
 
-/// A daemon that has ended already. The end beside it shows how long the machine takes for one.
+/// A daemon that has ended already. Its test shows how long the machine takes for an end.
 const NOTHING: &str = "";
 
-/// What a daemon may be in when the program ends.
+/// What a daemon does when the program ends.
 const PIPE: &str = "io.read()";
 const COMMAND: &str = "os.execute 'exec sleep 5 <&- >&- 2>&-'";
 const CALL: &str = "local ffi = require 'baton.ffi' ffi.cdef 'int sleep(unsigned);' ffi.C.sleep(5)";
@@ -31,7 +31,7 @@ const OWN_PIPE: &str = "io.popen('exec sleep 5 >&2 2>&-'):read()";
 const OWN_FULL_PIPE: &str = "io.popen('exec sleep 5 >&- 2>&-', 'w'):write(('x'):rep(1000000))";
 const FIFO: &str = "io.open(require 'check'.fifo())";
 
-/// How the program may end, and its status then.
+/// How the program ends, and its expected status.
 const ENDS: [(&str, i32); 6] = [
     ("", 0),
     ("error 'failed'", 1),
@@ -41,7 +41,7 @@ const ENDS: [(&str, i32); 6] = [
     ("process.spawn(os.exit, 4, true) process.sleep(100)", 4),
 ];
 
-/// What the standard input is: nothing comes from it, and it does not end.
+/// A standard input that provides nothing and stays open.
 #[derive(Clone, Copy)]
 enum Input {
     Pipe,
@@ -49,7 +49,7 @@ enum Input {
     Socket,
 }
 
-/// Starts a program whose daemon does `what`, and which then does `end`. The second value keeps the
+/// Starts a program whose daemon runs `what`, and which then runs `end`. The second value keeps the
 /// input open.
 fn start(what: &str, end: &str, input: Input) -> (Child, Box<dyn std::any::Any>) {
     let code = format!(
@@ -93,11 +93,11 @@ fn start(what: &str, end: &str, input: Input) -> (Child, Box<dyn std::any::Any>)
     (child, keep)
 }
 
-/// A directory for the one file that a program may make.
+/// A directory for the one file that a program may create.
 fn tempfile_dir() -> std::path::PathBuf {
     use std::sync::atomic::{AtomicU32, Ordering};
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    // Relaxed: a number that nobody else has.
+    // Relaxed: the number only has to be unique.
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("end-{}-{number}", std::process::id()));
@@ -105,7 +105,7 @@ fn tempfile_dir() -> std::path::PathBuf {
     path
 }
 
-/// How long the program takes from its last words to its end, and its status.
+/// Returns the time from the program's last output to its end, and its status.
 fn time_of_end(what: &str, end: &str, input: Input) -> (Duration, Option<i32>) {
     let (mut child, _keep) = start(what, end, input);
     let mut stderr: File =
@@ -126,7 +126,7 @@ fn time_of_end(what: &str, end: &str, input: Input) -> (Duration, Option<i32>) {
     (before.elapsed(), status)
 }
 
-/// Whether the program ends within a few seconds.
+/// Returns whether the program ends within a few seconds.
 fn await_end(child: &mut Child) -> bool {
     let until = Instant::now() + Duration::from_secs(4);
     while Instant::now() < until {
@@ -142,7 +142,7 @@ fn await_end(child: &mut Child) -> bool {
     false
 }
 
-/// How long the middle one of some ends takes; each has the status `wanted`.
+/// Returns the median time of several ends. Each must have the status `wanted`.
 fn usual_time_of_end(what: &str, end: &str, wanted: i32, input: Input) -> Duration {
     let mut times = [(); ENDINGS].map(|()| {
         let (time, status) = time_of_end(what, end, input);
@@ -153,8 +153,8 @@ fn usual_time_of_end(what: &str, end: &str, wanted: i32, input: Input) -> Durati
     times[ENDINGS / 2]
 }
 
-/// The end takes little longer than that of the same program whose daemon does nothing. A busy
-/// machine makes both longer.
+/// The end may take little longer than that of the same program with an idle daemon. A busy machine
+/// makes both longer.
 fn ends_at_once(what: &str, input: Input) {
     for (end, wanted) in ENDS {
         let idle = usual_time_of_end(NOTHING, end, wanted, input);
@@ -441,7 +441,7 @@ fn readers_of_pipes_take_no_native_thread() {
     program.finish().succeeds().wrote("true\n");
 }
 
-/// Nothing is ready yet, and a byte at a time comes through what reads much at once.
+/// Input arrives byte by byte, while the formats read many bytes at a time.
 #[test]
 fn all_formats_read_from_a_pipe_beside_others_as_in_lua() {
     let code = "local total = 0
@@ -474,7 +474,7 @@ fn all_formats_read_from_a_pipe_beside_others_as_in_lua() {
     program.finish().succeeds().wrote(&alone.stdout);
 }
 
-/// The poll of a descriptor that others use, too.
+/// Another process polls the same descriptor.
 #[test]
 fn an_input_that_is_set_to_be_non_blocking_fails_as_in_lua() {
     let (ours, theirs) = UnixStream::pair().expect("two sockets");

@@ -1,5 +1,5 @@
-//! The ffi among processes: calls beside each other, callbacks on the calling thread and from
-//! others.
+//! Tests the ffi with several processes: concurrent calls, callbacks on the calling thread, and
+//! callbacks from other threads.
 
 mod harness;
 
@@ -105,8 +105,8 @@ fn a_freed_callback_returns_zero_and_is_reported_once() {
     );
 }
 
-/// Guards: C had found the callback living, waited to enter, and then called the function that had
-/// come to its place.
+/// A regression test: C found the callback alive, waited to enter the VM, and then called the
+/// function that had replaced it.
 #[test]
 fn a_callback_that_is_freed_while_c_waits_to_enter_returns_zero() {
     let outcome = run("local flag = ffi.new 'char[1]'
@@ -133,7 +133,7 @@ fn a_callback_that_is_freed_while_c_waits_to_enter_returns_zero() {
 
 #[test]
 fn a_callback_from_a_signal_handler_while_all_processes_wait_returns_zero() {
-    // On a busy machine the signal may come before the wait begins: then C may call back.
+    // On a busy machine the signal may come before the wait begins. Then C may call back.
     let comes_while_all_wait = || {
         let outcome = run("local called = 0
                  local handler = ffi.cast('void (*)(int)', function() called = called + 1 end)
@@ -221,7 +221,7 @@ fn a_finalizer_may_still_call_c_when_the_state_is_closed() {
     assert_eq!(outcome.stdout, "5\t6\n3\n");
 }
 
-/// Guards: the library had lost its handle, though it was still open.
+/// A regression test: the library's handle had been released although the library was still open.
 #[test]
 fn a_finalizer_may_still_look_functions_up_when_the_state_is_closed() {
     let outcome = baton()
@@ -248,11 +248,11 @@ fn waiting_in_a_critical_section_for_a_callback_is_reported_and_can_be_interrupt
          thread, waiting",
     );
     program.await_stderr("If it waits for that thread, it waits for ever.");
-    // Two that come before the first is taken in are one.
+    // Two interrupts that come before the first one is handled count as one.
     program.signal_until_it_ends("INT").ended_by_signal(2);
 }
 
-/// Nothing tells how many threads there are without `/proc`.
+/// Without `/proc` the number of threads is unknown.
 #[cfg(not(baton_portable))]
 #[test]
 fn a_deadlock_is_reported_although_callbacks_exist_if_no_thread_can_call_them() {
@@ -268,7 +268,7 @@ fn a_deadlock_is_reported_although_callbacks_exist_if_no_thread_can_call_them() 
         .complained("deadlock: no process can ever run again");
 }
 
-/// Nothing tells how many threads there are without `/proc`.
+/// Without `/proc` the number of threads is unknown.
 #[cfg(not(baton_portable))]
 #[test]
 fn a_deadlock_is_reported_once_the_last_thread_that_could_call_back_has_ended() {

@@ -1,5 +1,5 @@
-//! Finalizers that would wait are put off to a daemon; the process that triggered the collection
-//! goes on.
+//! A finalizer that would wait is put off to a daemon. The process that triggered the collection
+//! continues.
 
 mod harness;
 
@@ -22,7 +22,7 @@ cases! {
         many_processes_collect_while_a_finalizer_waits;
 }
 
-/// Beside a call that lasts; an allocating process used to wait for its end.
+/// A regression test: beside a long call, an allocating process waited for the end of that call.
 #[test]
 fn a_process_that_allocates_is_not_held_up_by_a_finalizer() {
     let code = "process.concurrent('finalized', 'serial')
@@ -46,7 +46,7 @@ fn a_process_that_allocates_is_not_held_up_by_a_finalizer() {
          p:join()
          print(worst)";
     let mut worst = f64::MAX;
-    // A busy machine makes gaps of its own, but not each time.
+    // A busy machine causes gaps of its own, but not in each run.
     for _ in 0..40 {
         let outcome = baton().process_code(code).run();
         outcome.succeeds();

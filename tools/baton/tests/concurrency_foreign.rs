@@ -1,4 +1,4 @@
-//! Foreign calls: what blocks in C does not stop the others.
+//! Foreign calls: a call that blocks in C does not stop other processes.
 
 mod harness;
 
@@ -39,7 +39,7 @@ cases! {
         beside_calls_that_need_new_threads;
 }
 
-/// Ticks on stderr each millisecond, as a daemon.
+/// A daemon that prints a tick on stderr each millisecond.
 const TICKER: &str = "process.spawn({ daemon = true }, function()
     for i = 1, math.huge do process.sleep(0.001) io.stderr:write('tick ', i, ' ') end
   end)\n";
@@ -146,7 +146,7 @@ fn lines_of_concurrent_prints_that_call_tostring_do_not_mix() {
 
 #[test]
 fn an_unknown_module_that_blocks_is_warned_about_once_by_its_name() {
-    // The monitor may not be let run during a call or two.
+    // On a busy machine, the monitor may miss one or two calls.
     let mut program = baton()
         .process_code(
             "local blocker = require 'blocker'
@@ -184,7 +184,7 @@ fn an_unknown_module_that_blocks_is_warned_about_once_by_its_name() {
 
 #[test]
 fn a_function_that_keeps_the_vm_while_it_uses_the_api_is_warned_about_too() {
-    // The monitor may not be let run while a list or two are sorted.
+    // On a busy machine, the monitor may miss one or two sorts.
     let mut program = baton()
         .process_code(
             "process.params.warn_blocked = 0.02
@@ -246,8 +246,9 @@ fn no_process_runs_during_a_call_of_an_unknown_module() {
         .quietly();
 }
 
-/// A kill is held back for five seconds of a `__close` method's own: the time in which others do
-/// not let the process run is not its fault. Such a method was once left in its middle.
+/// A kill waits for a `__close` method, for at most five seconds of the method's own running time.
+/// A regression test: time in which other processes ran was counted too, and the method was ended
+/// halfway.
 #[test]
 fn a_close_method_that_starts_late_still_runs_to_its_end() {
     baton()

@@ -1,4 +1,4 @@
-//! Idle: parameters, spinning, sleeps and timers.
+//! Tests idle programs: parameters, spinning, sleeps and timers.
 
 mod harness;
 
@@ -100,10 +100,10 @@ fn signals_do_not_lengthen_a_sleep() {
     outcome.succeeds().wrote("asleep\ntrue\ttrue\n").quietly();
 }
 
-/// Fails unless every thread of a program, the monitor's among them, falls asleep after the program
-/// has said that it is idle, and then sleeps on. What is still to be done may come late on a busy
-/// machine: it has fallen asleep when a second has passed without any work. After that a thread
-/// that works does so for no reason, however busy the machine is.
+/// Fails unless all threads of a program, the monitor's included, fall asleep after the program has
+/// said that it is idle, and stay asleep. On a busy machine remaining work may come late, so a
+/// program counts as asleep once it has done nothing for a second. A thread that works after that
+/// does so for no reason, however busy the machine is.
 fn stays_asleep(code: &str) {
     let idle_threads_stay = baton().env("BATON_THREAD_IDLE", "3600");
     let mut program = idle_threads_stay.process_code(code).start();
@@ -145,7 +145,7 @@ fn a_program_that_waits_for_a_connection_makes_no_wake_ups() {
     );
 }
 
-/// Signals that came before it waits have set in motion what they can.
+/// Signals that arrived before the wait have had their effects already.
 #[test]
 fn a_program_that_waits_for_signals_makes_no_wake_ups() {
     stays_asleep(
@@ -178,7 +178,7 @@ fn a_program_of_a_thousand_waiting_processes_makes_no_wake_ups() {
     );
 }
 
-/// Of preemptions, and of calls that blocked: both have set all that could go on ticking in motion.
+/// After preemptions and blocking calls. Both have started everything that could keep ticking.
 #[test]
 fn a_program_makes_no_wake_ups_after_a_busy_spell() {
     stays_asleep(
@@ -197,7 +197,7 @@ fn a_program_makes_no_wake_ups_after_a_busy_spell() {
     );
 }
 
-/// The first CPU that the tests may use.
+/// Returns the first CPU that the tests may use.
 fn one_cpu() -> String {
     let status =
         std::fs::read_to_string("/proc/self/status").expect("Linux tells of every process");
@@ -208,7 +208,7 @@ fn one_cpu() -> String {
     list.split([',', '-']).next().unwrap_or(list).to_owned()
 }
 
-/// What `spin_time` comes to under `policy` on one CPU. No wait is longer than the limit of
+/// Returns `spin_time` after a run under `policy` on one CPU. No wait is longer than the limit of
 /// Chromium's rule.
 fn spin_time_on_one_cpu(policy: &str) -> f64 {
     let outcome = Run::of(Path::new("taskset"))

@@ -1,5 +1,5 @@
-//! Policies: which calls of C modules may overlap, declared by the program, by the environment, or
-//! built in.
+//! Policies: which calls of C modules may overlap. The program, the environment or a built-in list
+//! declares them.
 
 mod harness;
 
@@ -49,8 +49,8 @@ cases! {
         reading_a_large_source_lets_others_run;
 }
 
-/// One process waits in the module until a more important one, which ticks, lets it go: without a
-/// policy that allows it, nobody ever would.
+/// One process waits in the module until a more urgent process, which ticks, releases it. Without a
+/// policy that lets others run, it would wait for ever.
 const RELEASED_BY_ANOTHER: &str = "local latch = require 'latch'
     local object, path = latch.new()
     local p = process.spawn(object.wait, object)
@@ -109,7 +109,8 @@ fn a_wrong_declaration_in_the_environment_is_reported_and_dash_e_ignores_it() {
 
 #[test]
 fn the_warning_about_a_module_that_keeps_the_vm_names_the_remedy() {
-    // The monitor may not be let run during a call or two. The end of the test ends the program.
+    // On a busy machine, the monitor may miss one or two calls. The program runs until the test
+    // ends it.
     let mut program = baton()
         .process_code(
             "process.params.warn_blocked = 0.02
@@ -123,8 +124,7 @@ fn the_warning_about_a_module_that_keeps_the_vm_names_the_remedy() {
     program.await_stderr("process.concurrent('blocker', 'object')");
 }
 
-/// What a program writes to stderr first of all, of which these texts are to be a part; its end is
-/// that of the test.
+/// Starts a program and waits until its stderr has all these texts. Then ends it.
 fn warns(code: &str, parts: &[&str]) {
     let mut program = baton()
         .process_code(&format!(

@@ -1,4 +1,4 @@
-//! Preemption: what is preempted, and that nobody can see it.
+//! Tests preemption: which loops are preempted, and that programs cannot observe it.
 
 mod harness;
 
@@ -90,7 +90,7 @@ fn urgent_processes_do_not_interrupt_a_cooperative_simulated_run() {
     outcome.succeeds().complained("20 seeds, none failed");
 }
 
-/// Of what comes from outside, a simulated run has the timers.
+/// Timers are the only external events of a simulated run.
 #[test]
 fn timers_interrupt_in_simulated_runs_as_in_others() {
     for case in ["by_a_timer", "by_a_timer_that_fires_again_and_again"] {

@@ -1,5 +1,5 @@
-//! Processes: their life and states, killing, suspending, priorities, time, and the end of the
-//! program.
+//! Tests processes: spawning and ending, states, kill, suspend, priorities, time, and the end of
+//! the program.
 
 mod harness;
 

@@ -1,4 +1,4 @@
-//! Who runs: critical sections, directed yields, schedulers and hooks.
+//! Tests scheduling: critical sections, directed yields, scheduler hooks and switch hooks.
 
 mod harness;
 
@@ -60,7 +60,7 @@ cases! {
         hooks_go_with_their_process;
 }
 
-/// Runs a program whose hook goes wrong: it must end well, and say `complaint` once.
+/// Runs a program whose hook fails. The program must succeed, and print `complaint` once.
 fn complains_once(program: &str, complaint: &str) {
     let outcome = baton().process_code(program).run();
     outcome.succeeds().complained(complaint);

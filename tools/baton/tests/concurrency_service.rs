@@ -1,5 +1,5 @@
-//! What a service needs: deadlines and cancelling, signals, links and monitors, supervision, and
-//! what a service manager and a service tell each other.
+//! Tests what a service needs: deadlines and cancelling, signals, links and monitors, supervision,
+//! and messages between a service and its manager.
 
 mod harness;
 
@@ -95,8 +95,8 @@ cases! {
         wrong_texts_are_refused;
 }
 
-/// 100,000 of one signal, and among them others, each of which must come before the next one is
-/// sent.
+/// Sends one signal 100,000 times, and other signals in between. Each of those must arrive before
+/// the next one is sent.
 #[test]
 fn a_storm_of_one_signal_hides_no_other() {
     let outcome = baton().script("service/storm.lua").run();
@@ -126,7 +126,7 @@ fn after_the_close_a_signal_ends_the_program_as_before() {
     }
 }
 
-/// A loop over signals in a daemon keeps no program alive.
+/// A signal loop in a daemon does not keep the program running.
 #[test]
 fn a_daemon_that_waits_for_signals_ends_with_the_program() {
     baton()
@@ -142,7 +142,7 @@ fn a_daemon_that_waits_for_signals_ends_with_the_program() {
         .quietly();
 }
 
-/// Nobody waits for the signal, so nothing can wake the program.
+/// No process waits for the signal, so it cannot wake the program.
 #[test]
 fn an_unused_channel_of_signals_does_not_hide_a_deadlock() {
     baton()
@@ -152,7 +152,7 @@ fn an_unused_channel_of_signals_does_not_hide_a_deadlock() {
         .complained("deadlock");
 }
 
-/// SIGQUIT reports all processes, unless the program asks for it.
+/// SIGQUIT reports all processes, unless the program receives it.
 #[test]
 fn sigquit_can_be_received_and_reports_again_afterwards() {
     let mut program = baton()
@@ -172,7 +172,7 @@ fn sigquit_can_be_received_and_reports_again_afterwards() {
     program.await_stderr("baton: processes");
 }
 
-/// The main process goes on only to wait for the others.
+/// The main process only waits for the others.
 #[test]
 fn a_monitor_of_the_main_process_receives_its_kill() {
     baton()
@@ -191,7 +191,7 @@ fn a_monitor_of_the_main_process_receives_its_kill() {
         .wrote("true\tkilled\tgone\n");
 }
 
-/// The failure is reported, and makes the status, as that of any process that nobody joins.
+/// The failure is reported and sets the status, as that of any process that is not joined.
 #[test]
 fn a_link_with_the_main_process_ends_it() {
     baton()
@@ -206,7 +206,7 @@ fn a_link_with_the_main_process_ends_it() {
         .complained("failed: fatal");
 }
 
-/// What starts and ends when, and the end, are as a model of the rules says.
+/// Starts, ends and the final result must equal those of a model of the rules.
 #[test]
 fn a_thousand_random_trees_of_supervisors_do_what_the_rules_say() {
     let run = baton()
@@ -220,8 +220,8 @@ fn a_thousand_random_trees_of_supervisors_do_what_the_rules_say() {
         .complained("1000 seeds, none failed");
 }
 
-/// A shell passes them, as a service manager does, and has the number of the program that it
-/// becomes.
+/// A shell passes them, as a service manager does. The program replaces the shell and so has its
+/// process number.
 #[test]
 fn descriptors_of_a_manager_are_found_with_their_names_and_are_not_inherited() {
     Run::of(Path::new("/bin/sh"))

@@ -1,4 +1,4 @@
-//! LuaSocket and LuaSec as they are: processes wait for sockets in the poller, on no native thread.
+//! Unmodified LuaSocket and LuaSec: waits for sockets use the poller and take no native thread.
 
 mod harness;
 
@@ -59,7 +59,7 @@ cases! {
         a_killed_process_may_close_the_socket_it_waited_for;
 }
 
-/// A case of `sockets/names.lua`, in which look-ups last until the case lets them end.
+/// A case of `sockets/names.lua`, whose look-ups last until the case lets them end.
 #[cfg(target_os = "linux")]
 fn look_up(case: &str) {
     let run = baton();

@@ -1,5 +1,5 @@
-//! Channels, select, semaphores, mutexes, conditions, events, locks for readers and writers,
-//! barriers; priority inheritance.
+//! Tests channels, select, semaphores, mutexes, conditions, events, read-write locks, barriers, and
+//! priority inheritance.
 
 mod harness;
 

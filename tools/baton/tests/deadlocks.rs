@@ -1,5 +1,5 @@
-//! What reports say of processes that wait: for what, who holds it, since when, and where they were
-//! spawned.
+//! Tests reports about processes that wait: what each waits for, which process holds it, since
+//! when, and where they were spawned.
 
 mod harness;
 
@@ -60,7 +60,7 @@ fn a_report_on_request_says_the_same_of_a_running_program() {
     tells_who_holds_what(&outcome);
 }
 
-/// Two processes that each lock what the other has, while a third one goes on.
+/// Two processes that each lock the mutex that the other holds, while a third one runs.
 fn crossing(lock_of_second: &str) -> String {
     format!(
         "local a, b, first_has, second_has = process.mutex {{ name = 'a' }}, process.mutex {{ name \

@@ -1,5 +1,5 @@
-//! The definitions for the Lua language server, which nobody runs and which must be true
-//! nevertheless.
+//! Tests the definitions for the Lua language server. They are not run, so only these tests keep
+//! them correct.
 
 mod harness;
 

@@ -1,4 +1,4 @@
-//! `require "baton.ffi"`: functions of C, called and calling back.
+//! Tests `require "baton.ffi"`: calls of C functions, and callbacks.
 
 mod harness;
 

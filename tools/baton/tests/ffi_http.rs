@@ -1,4 +1,4 @@
-//! libcurl through the ffi, against a small server of HTTP in this program.
+//! Tests libcurl through the ffi, against a small HTTP server in this program.
 
 mod harness;
 
@@ -7,16 +7,16 @@ use std::net::{TcpListener, TcpStream};
 
 use harness::{baton, missing};
 
-/// Bytes that are sent at a time, each piece as a packet of its own.
+/// Bytes per piece. Each piece is sent as a packet of its own.
 const PIECE: usize = 8192;
 
-/// Serves pages of `/LENGTH` until the test ends; answers its address.
+/// Serves pages of `/LENGTH` bytes until the test ends. Returns its address.
 fn start_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     let address = listener.local_addr().expect("it has an address");
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // A client that goes away in the middle is part of the tests.
+            // Some tests close the connection in the middle.
             std::thread::spawn(move || serve(&stream));
         }
     });

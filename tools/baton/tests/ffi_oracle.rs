@@ -1,5 +1,5 @@
-//! Generated declarations of C: the ffi and the system's C compiler have to agree on sizes,
-//! offsets, bits and values, and on what is passed by value in either direction.
+//! Compares the ffi with the system's C compiler on generated C declarations: sizes, offsets, bits,
+//! values, and passing by value in both directions.
 
 mod harness;
 mod oracle;
@@ -10,15 +10,15 @@ use std::process::Command;
 use harness::baton;
 use oracle::Oracle;
 
-/// Declarations of each seed.
+/// Declarations per seed.
 const DECLARATIONS: usize = 100;
 
-/// Callbacks of each seed that may be refused.
+/// Callbacks per seed that the ffi may refuse.
 const MOST_REFUSED: usize = 4;
 
 const PROGRAM: &str = "void oracle_answer(void);\nint main(void) { oracle_answer(); return 0; }\n";
 
-/// Runs the C compiler; its output is in `directory` as `name`.
+/// Runs the C compiler. Its output is `name` in `directory`.
 fn compile(directory: &Path, name: &str, source: &str, arguments: &[&str]) -> PathBuf {
     let (file, result) = (directory.join(format!("{name}.c")), directory.join(name));
     std::fs::write(&file, source).expect("the directory can be written to");
@@ -35,13 +35,13 @@ fn compile(directory: &Path, name: &str, source: &str, arguments: &[&str]) -> Pa
     result
 }
 
-/// What libffi cannot take in a callback, half of a structure being padding, the ffi has to refuse.
-/// Few are like that.
+/// The ffi has to refuse callbacks that libffi cannot handle: those where half of a structure is
+/// padding. They are rare.
 fn is_refused(line: &str) -> bool {
     line.ends_with(": turn is refused")
 }
 
-/// Both programs of a seed say the same.
+/// Both programs of a seed must print the same.
 fn agree(seed: u64) {
     let oracle = Oracle::new(seed, DECLARATIONS);
     let run = baton();

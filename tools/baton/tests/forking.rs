@@ -1,4 +1,4 @@
-//! Children of fork: what goes on in them, and how they end.
+//! Tests child processes of fork: what runs in them, and how they end.
 
 mod harness;
 
@@ -22,8 +22,8 @@ cases! {
         a_child_of_a_bound_process_is_bound_to_its_only_thread;
 }
 
-/// Defines `forking(body, ...)`: a process that forks; the child goes on with `body` and ends by
-/// itself, the parent prints its status.
+/// Defines `forking(body, ...)`: spawns a process that forks. The child runs `body` and ends by
+/// itself; the parent prints the child's status.
 const FORKING: &str = "local forker = require 'forker'
   process.params.warn_blocked = 3600
   local here = forker.getpid()

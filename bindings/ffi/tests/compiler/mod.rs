@@ -1,4 +1,4 @@
-//! Runs the installed C compiler, whose results the tests take as correct.
+//! Runs the installed C compiler. The tests take its results as correct.
 
 use std::path::Path;
 use std::process::Command;
@@ -26,7 +26,7 @@ fn compile(source: &str, directory: &Path, name: &str, flags: &[&str]) -> std::p
     result
 }
 
-/// Compiles and runs a program. Returns what it prints.
+/// Compiles and runs a program. Returns its output.
 #[allow(dead_code, reason = "not every test runs programs")]
 pub(crate) fn run(source: &str) -> String {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-/// A random number generator: the same seed gives the same numbers. The algorithm is xorshift64*
-/// (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016).
+/// A random number generator that is determined by its seed. The algorithm is xorshift64* (Vigna,
+/// "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016).
 pub(crate) struct Generator {
     state: u64,
-    /// The types that have been generated, by name.
+    /// The types generated so far, by name.
     known: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ impl Generator {
         from[self.below(from.len())]
     }
 
-    /// A definition on one line (except for directives), and the name of the type that it defines.
+    /// Returns a definition on one line (except for directives), and the name of its type.
     pub(crate) fn definition(&mut self, index: usize) -> (String, String) {
         match self.below(12) {
             0 => self.enumeration(index),

@@ -1,4 +1,4 @@
-//! The chat: its server, and the many clients that put it under load.
+//! Tests the chat server, and the load program with its many clients.
 
 use super::{
     complained_once, connect_crowd, example, example_with_few_descriptors, has_lines, with_example,
@@ -13,7 +13,7 @@ fn start_server() -> (Started, u16) {
     start(example("chat_server.lua", &HERE))
 }
 
-/// The server on a port of its own, which ends with its standard input.
+/// Starts the server on a free port. It ends with its standard input.
 fn start(server: Run) -> (Started, u16) {
     let free = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
     let port = free.local_addr().expect("it is bound").port();
@@ -23,7 +23,7 @@ fn start(server: Run) -> (Started, u16) {
     (server, port)
 }
 
-/// One who talks, line by line.
+/// A client that sends and receives lines.
 struct Talker(BufReader<TcpStream>);
 
 impl Talker {
@@ -79,8 +79,8 @@ fn all_chat_clients_receive_each_message_until_the_server_ends() {
     server.finish().succeeds().quietly();
 }
 
-/// Chance decides where they are interrupted: whoever goes through the clients must not meet one
-/// who comes.
+/// Interrupts come at random. A process that goes through the table of clients must not meet a new
+/// one.
 #[test]
 fn clients_join_and_leave_while_others_talk() {
     let simulated = baton()

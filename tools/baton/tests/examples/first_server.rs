@@ -1,4 +1,4 @@
-//! The server that the README opens with.
+//! Tests the server at the start of the README.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::example;
 use crate::harness::{LIMIT, baton, peer};
 
-/// Asks for a page. The connection stays open until the answer is read.
+/// Requests a page. The connection stays open until the answer is read.
 fn ask(port: u16, path: &str) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
     stream
@@ -55,7 +55,7 @@ fn handlers_that_loop_or_block_delay_no_other_client() {
     let server = example("first_server.lua", &[&port.to_string()]).start();
     wait_until_it_listens(port);
     let (looping, slow) = (ask(port, "/loop"), ask(port, "/slow"));
-    // Somebody who leaves in the middle harms nobody either.
+    // A client that leaves in the middle does no harm either.
     drop(ask(port, "/loop"));
     drop(TcpStream::connect(("127.0.0.1", port)));
     for _ in 0..20 {

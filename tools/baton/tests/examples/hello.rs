@@ -1,5 +1,5 @@
-//! The service as a service manager runs it: ready, watched, told to stop; with a socket of its
-//! own, and with one that is passed.
+//! Tests the service under a service manager: readiness, watchdog, stop; with its own socket and
+//! with a passed one.
 
 use super::with_example;
 use crate::harness::{LIMIT, Run, Started, baton, baton_path};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 const CLIENTS: usize = 1000;
 
-/// Room for all clients, and for what else a program has open.
+/// Descriptors for all clients, and for other uses of the program.
 const DESCRIPTORS: usize = 4096;
 
 fn with_many_descriptors() -> Run {
@@ -25,7 +25,7 @@ fn free_port() -> u16 {
     free.local_addr().expect("it is bound").port()
 }
 
-/// The manager's end: what the service tells.
+/// The manager's end of the socket for notifications.
 struct Manager(UnixDatagram);
 
 impl Manager {
@@ -38,7 +38,7 @@ impl Manager {
         (Manager(socket), run.env("NOTIFY_SOCKET", path))
     }
 
-    /// Waits until the service has told this; what else it tells is not waited for.
+    /// Waits until the service has sent this message. Skips others.
     fn await_message(&self, expected: &str) {
         let mut buffer = [0; 4096];
         loop {
@@ -70,7 +70,7 @@ fn ask(port: u16, path: &str) -> String {
     answer
 }
 
-/// Many ask, then the service is told to stop: all are answered, and the status is 0.
+/// Many clients send requests, then the service gets SIGTERM: all get answers, and the status is 0.
 fn drains(mut service: Started, manager: &Manager, port: u16) {
     manager.await_message("READY=1");
     let mut clients = with_many_descriptors()
@@ -113,7 +113,7 @@ fn a_service_takes_the_socket_that_its_manager_passes() {
     drains(run.start(), &manager, port);
 }
 
-/// The manager hears again and again that the service runs.
+/// The manager receives watchdog messages repeatedly.
 #[test]
 fn a_service_keeps_its_watchdog_quiet_and_reads_its_greeting_again() {
     let port = free_port();
@@ -136,7 +136,7 @@ fn a_service_keeps_its_watchdog_quiet_and_reads_its_greeting_again() {
     service.finish().succeeds().quietly();
 }
 
-/// The same under systemd itself, where it runs.
+/// The same under systemd itself, where that runs.
 #[test]
 fn systemd_starts_and_stops_the_service() {
     if !Path::new("/run/systemd/system").exists() {

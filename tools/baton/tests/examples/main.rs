@@ -1,4 +1,4 @@
-//! The programs under `examples`: each does what its first lines say.
+//! Tests the programs under `examples`: each does what its first lines say.
 
 mod chat;
 mod first_server;
@@ -26,7 +26,7 @@ fn example(name: &str, arguments: &[&str]) -> Run {
     with_example(baton(), name, arguments)
 }
 
-/// The same of a program that may have but a few descriptors, [`CROWD`] at a time.
+/// The same for a program with few descriptors: at most [`CROWD`] connections.
 fn example_with_few_descriptors(name: &str, arguments: &[&str]) -> Run {
     let run = Run::of(Path::new("/bin/sh"))
         .arg("-c")
@@ -35,7 +35,7 @@ fn example_with_few_descriptors(name: &str, arguments: &[&str]) -> Run {
     with_example(run, name, arguments)
 }
 
-/// As many connections as these are too many for a program with few descriptors, as it has others.
+/// A number of connections that exceeds the limit of a program with few descriptors.
 const CROWD: usize = 40;
 
 fn with_example(run: Run, name: &str, arguments: &[&str]) -> Run {
@@ -46,19 +46,19 @@ fn with_example(run: Run, name: &str, arguments: &[&str]) -> Run {
         .fold(run, |run, argument| run.arg(argument))
 }
 
-/// Connections of as many clients as the program cannot have, who say nothing.
+/// Opens more connections than the program can have. They send nothing.
 fn connect_crowd(port: u16) -> Vec<TcpStream> {
     let connect = |_| TcpStream::connect(("127.0.0.1", port)).expect("the program listens");
     (0..CROWD).map(connect).collect()
 }
 
-/// It said that it could not accept somebody, and said so once.
+/// The program reported once, and only once, that it could not accept a connection.
 fn complained_once(outcome: &Outcome, name: &str) {
     let complaint = format!("{name}: cannot accept: ");
     assert_eq!(outcome.stderr.matches(&complaint).count(), 1, "{outcome}");
 }
 
-/// The program wrote these lines, in this order, possibly with others between them.
+/// The program wrote these lines in this order, possibly with others between them.
 fn has_lines<'a>(outcome: &Outcome, expected: impl IntoIterator<Item = &'a str>) {
     let mut lines = outcome.stdout.lines();
     for wanted in expected {
@@ -69,7 +69,7 @@ fn has_lines<'a>(outcome: &Outcome, expected: impl IntoIterator<Item = &'a str>)
     }
 }
 
-/// A named pipe in a new directory.
+/// Makes a named pipe in a new directory.
 fn new_pipe(test: &str) -> PathBuf {
     let directory =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
@@ -97,7 +97,7 @@ fn the_link_checker_asks_for_all_links_at_once() {
     let links: String = (1..=LINKS)
         .map(|i| format!("<a href=\"/together/{i}\">{i}</a>\n"))
         .collect();
-    // The server answers none of them before it has been asked for all.
+    // The server answers only after it has received all requests.
     let server = WebServer::start(LINKS, links);
     let outcome = example("link_checker.lua", &["-t", "30"])
         .arg(server.address())
@@ -112,7 +112,7 @@ fn the_link_checker_tells_good_links_from_dead_ones() {
     if missing::is_luasocket("the link checker") {
         return;
     }
-    // Nobody listens on port 1, which the system gives to nobody.
+    // No server listens on port 1.
     let page = r##"<p><a href="/good">a</a> <A class="x" HREF='/missing'>b</A> <a href="#top">c</a>
         <a href="moved?again">d</a> <a href="/good#part">e</a>
         <a href="/loop">f</a> <a href="/silent">g</a>
@@ -148,14 +148,14 @@ fn the_link_checker_tells_good_links_from_dead_ones() {
 fn the_word_count_goes_on_beside_a_file_that_blocks() {
     let pipe = new_pipe("word-count");
     let plain = pipe.with_file_name("plain");
-    // Longer than a block of the program's, so that words would be cut if it cut them.
+    // Longer than a block of the program, to test that it does not cut words.
     std::fs::write(&plain, "the quick, the Lazy\n".repeat(10_000)).expect("a file can be written");
 
     let mut counting = example("word_count.lua", &["-w", "2"])
         .arg(&pipe)
         .arg(&plain)
         .start();
-    // Nobody has opened the pipe yet, whose reader therefore blocks in fopen.
+    // The pipe has no writer yet, so its reader blocks in fopen.
     counting.await_stdout(&format!(
         "   10000    40000     200000  {}\n",
         plain.display()
@@ -206,8 +206,8 @@ fn the_job_queue_reports_each_command() {
 #[test]
 fn the_job_queue_runs_commands_side_by_side() {
     let pipe = new_pipe("side-by-side");
-    // Each end of a named pipe waits for the other one: run one after the other, these two would
-    // wait for ever.
+    // Opening either end of a named pipe waits for the other end. Run one after the other, these
+    // two would wait for ever.
     let jobs = format!("cat {0}\necho met >{0}\n", pipe.display());
     let outcome = example("job_queue.lua", &["-n", "2"]).stdin(&jobs).run();
     remove_directory_of(&pipe);
@@ -235,7 +235,8 @@ fn the_job_queue_leaves_nothing_behind_when_interrupted() {
         "exec 9>{}; echo started >&9; sleep 600\n",
         pipe.display()
     ));
-    // It reads until nobody is left who could write: neither the command's shell nor its child.
+    // Reads until no process has the pipe open for writing: neither the command's shell nor its
+    // child.
     let mut watcher = Run::of(Path::new("/bin/cat")).arg(&pipe).start();
     watcher.await_stdout("started");
     queue.signal("INT");

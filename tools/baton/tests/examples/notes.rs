@@ -1,4 +1,4 @@
-//! The service that keeps notes in PostgreSQL.
+//! Tests the service that keeps notes in PostgreSQL.
 
 use super::{complained_once, connect_crowd, example, example_with_few_descriptors, has_lines};
 use crate::harness::{LIMIT, Run, Started, baton, missing};
@@ -15,7 +15,7 @@ struct Service {
 }
 
 impl Service {
-    /// A command for the database server, by a program and a connection of its own.
+    /// Runs a command on the database server, by another program with its own connection.
     fn administer(&self, command: &str) {
         let source = format!(
             "host={} user=baton dbname=template1",
@@ -35,7 +35,7 @@ fn start_service() -> Option<Service> {
     start(example)
 }
 
-/// None, said loudly, where there is no PostgreSQL or no module for it.
+/// None, with a message, if PostgreSQL or its module is missing.
 fn start(example: fn(&str, &[&str]) -> Run) -> Option<Service> {
     let database = Server::postgres()?;
     if missing::is_module("luasql.postgres", "the service of notes") {
@@ -51,7 +51,7 @@ fn start(example: fn(&str, &[&str]) -> Run) -> Option<Service> {
     let mut program = example("notes_service.lua", &["-c", &CONNECTIONS.to_string(), "-p"])
         .arg(port.to_string())
         .arg(source)
-        .stdin("") // at its end at once, as that of a service is
+        .stdin("") // ends at once, as a service's input does
         .start();
     program.await_stdout(&format!("port {port}\n"));
     Some(Service {
@@ -61,7 +61,7 @@ fn start(example: fn(&str, &[&str]) -> Run) -> Option<Service> {
     })
 }
 
-/// One request; the status line and the body of its answer.
+/// Sends a request. Returns the status line and the body of the answer.
 fn ask(port: u16, request: &str, body: &str) -> (String, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the service listens");
     stream
@@ -153,8 +153,8 @@ fn no_connection_is_lost_while_the_database_cannot_be_reached() {
     service.administer(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres'",
     );
-    // The connections come in turn, and end soon. Then all of them are tried again and again, and
-    // each request is answered.
+    // Connections are used in turn, and soon end. Then all of them are tried again and again, and
+    // each request gets an answer.
     let mut refused = 0;
     for _ in 0..ATTEMPTS {
         let status = get();
@@ -192,7 +192,7 @@ fn the_service_recovers_when_descriptors_ran_out() {
         .program
         .await_stderr("notes_service: cannot accept: ");
     drop(crowd);
-    // As long as some of the crowd are there, the database may get none.
+    // While some of the extra clients are connected, the database may get no descriptor.
     assert!((0..ATTEMPTS).any(|_| ask(port, "GET /notes", "").0 == "HTTP/1.1 200 OK"));
     service.program.signal("TERM");
     let outcome = service.program.finish();

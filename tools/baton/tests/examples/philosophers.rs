@@ -53,7 +53,7 @@ fn the_philosophers_are_drawn_on_a_terminal() {
         .expect("baton starts");
     let (mut shown, mut piece) = (Vec::new(), [0; 1024]);
     let mut master = File::from(terminal.master);
-    // A terminal whose last user has gone gives an error.
+    // Reading a terminal whose last user has closed it gives an error.
     while let Ok(length @ 1..) = master.read(&mut piece) {
         shown.extend_from_slice(&piece[..length]);
     }
@@ -61,7 +61,7 @@ fn the_philosophers_are_drawn_on_a_terminal() {
         .expect("text")
         .replace("\r\n", "\n");
     assert!(child.wait().expect("a status").success(), "{shown}");
-    // The first picture, and the last, in the place of the one before.
+    // The first drawing, and the last one at the same place.
     assert!(shown.starts_with("\x1b[K. . .\n\x1b[K0 meals\n"), "{shown}");
     assert!(
         shown.contains("\x1b[2A\x1b[K. . .\n\x1b[K15 meals\n3 philosophers with"),

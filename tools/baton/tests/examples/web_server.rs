@@ -1,5 +1,4 @@
-//! A web server for the tests, on a port that the system chooses, with a few pages of known
-//! behaviour.
+//! A web server for the tests, on a free port. Its pages have known behaviour.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -23,8 +22,8 @@ pub(crate) struct WebServer {
 }
 
 impl WebServer {
-    /// Starts to serve `page`; `together` of the pages that are answered together must be asked for
-    /// at once.
+    /// Starts to serve `page`. The number `together` says how many requests for `/together/...`
+    /// must be open at once.
     pub(crate) fn start(together: usize, page: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("the system has a free port");
         let address = listener.local_addr().expect("a listener has an address");
@@ -44,8 +43,8 @@ impl WebServer {
     }
 }
 
-/// Answers one request. A client that has gone away is no failure of ours: the test sees what it
-/// made of that.
+/// Answers one request. If the client is gone, that is no error here: the test sees what the client
+/// did.
 fn serve(mut stream: TcpStream, page: &str, all_there: &Barrier) {
     let Some((method, path)) = read_request(&stream) else {
         return;
@@ -77,7 +76,7 @@ fn serve(mut stream: TcpStream, page: &str, all_there: &Barrier) {
     );
 }
 
-/// The method and the path of a request, whose headers are read and left aside.
+/// Returns the method and the path of a request. Reads and ignores its headers.
 fn read_request(stream: &TcpStream) -> Option<(String, String)> {
     let mut lines = BufReader::new(stream).lines();
     let first = lines.next()?.ok()?;

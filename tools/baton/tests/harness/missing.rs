@@ -1,14 +1,14 @@
-//! Debian packages that a program needed and did not find. In CI, where all are installed, that
-//! fails a test as ever.
+//! Debian packages that a program needed and did not find. In CI all of them are installed, and a
+//! missing one fails the test.
 
 use super::skip::skip;
 use super::{Outcome, baton};
 
-/// Names that a program looks for, and the package of each.
+/// Names of modules or programs, and the package of each.
 type Packages = &'static [(&'static str, &'static str)];
 
-/// Messages about what was not found, up to its name, what follows the name, and the package of
-/// each name.
+/// A kind of message about something missing: the text before the name, the text after it, and the
+/// package of each name.
 const MESSAGES: [(&str, &str, Packages); 2] = [
     ("module '", "' not found", MODULES),
     ("cannot load library '", "'", LIBRARIES),
@@ -36,7 +36,8 @@ const LIBRARIES: Packages = &[
     ("libz.so.1", "zlib1g"),
 ];
 
-/// Whether a program failed for want of a package; then it says that `what` was not tested.
+/// Returns whether a program failed because a package is missing. If so, reports that `what` was
+/// not tested.
 pub(crate) fn is_for_want_of_a_package(outcome: &Outcome, what: &str) -> bool {
     let package = match outcome.status.success() {
         true => None,
@@ -48,12 +49,12 @@ pub(crate) fn is_for_want_of_a_package(outcome: &Outcome, what: &str) -> bool {
     package.is_some()
 }
 
-/// Whether LuaSocket is missing; then it says that `what` was not tested.
+/// Returns whether LuaSocket is missing. If so, reports that `what` was not tested.
 pub(crate) fn is_luasocket(what: &str) -> bool {
     is_module("socket", what)
 }
 
-/// Whether the module is missing; then it says that `what` was not tested.
+/// Returns whether the module is missing. If so, reports that `what` was not tested.
 pub(crate) fn is_module(name: &str, what: &str) -> bool {
     let outcome = baton().code(&format!("require '{name}'")).run();
     is_for_want_of_a_package(&outcome, what)

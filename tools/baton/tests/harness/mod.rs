@@ -1,8 +1,8 @@
-//! Runs `baton` as a child process and judges what came of it.
+//! Runs `baton` as a child program and checks the results.
 //!
-//! A test either runs one case of a Lua file (see [`cases`]), or starts a program by hand with
-//! [`baton`]. Every run has a hard limit: a child that outlives it is killed and the test fails
-//! with everything that the child had written.
+//! A test either runs one case of a Lua file (see [`cases`]), or starts a program with [`baton`].
+//! Every run has a time limit. If a child exceeds it, the harness kills the child, and the test
+//! fails with all its output.
 
 #![allow(dead_code, unused_imports, unused_macros)] // each test binary uses its own part
 
@@ -27,15 +27,15 @@ use stream::Stream;
 use threads::Threads;
 pub(crate) use threads::Work;
 
-/// How long one run may take before it counts as hung. The slowest needs 11 s of CPU in a debug
-/// build, and a busy machine may give it a tenth of one.
+/// The time limit of a run. The slowest needs 11 s of CPU in a debug build, and a busy machine may
+/// give it a tenth of the time.
 pub(crate) const LIMIT: Duration = Duration::from_secs(180);
 
-/// For a program that hangs to write its report in.
+/// The time for a program that hangs to write its report.
 const TIME_TO_REPORT: Duration = Duration::from_secs(3);
 
-/// Makes one `#[test]` of each named case of a Lua file, and one that fails when a case of the file
-/// is not named.
+/// Makes one `#[test]` of each named case of a Lua file, and a test that fails if a case of the
+/// file is missing here.
 ///
 /// The file defines its cases as `function case.name() ... end` and ends with `check.run(case)`.
 macro_rules! cases {
@@ -55,7 +55,7 @@ macro_rules! cases {
 }
 pub(crate) use cases;
 
-/// Runs one case of a file under tests/lua: it must end with status 0, say that it passed, and
+/// Runs one case of a file under tests/lua. It must end with status 0, print that it passed, and
 /// leave stderr empty.
 pub(crate) fn run_case(file: &str, name: &str) {
     let outcome = baton().script(file).arg(name).run();
@@ -73,7 +73,7 @@ pub(crate) fn run_case(file: &str, name: &str) {
     );
 }
 
-/// Fails when `file` defines a case that is not among `named`, so that no case is forgotten.
+/// Fails if `file` defines a case that is not among `named`.
 pub(crate) fn assert_all_cases_named(file: &str, named: &[&str]) {
     let text = std::fs::read_to_string(lua_dir().join(file)).expect("the Lua file is there");
     for line in text.lines() {
@@ -87,7 +87,7 @@ pub(crate) fn assert_all_cases_named(file: &str, named: &[&str]) {
     }
 }
 
-/// Where the Lua files of the tests are.
+/// The directory of the Lua test files.
 pub(crate) fn lua_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lua")
 }
@@ -102,7 +102,7 @@ pub(crate) fn baton_path() -> &'static Path {
     program::path()
 }
 
-/// A run of `program` by a shell that first redirects, say `>&-` or `>/dev/full`.
+/// Runs `program` in a shell that first redirects a stream, such as `>&-` or `>/dev/full`.
 pub(crate) fn redirected(program: &Path, redirection: &str) -> Run {
     Run::of(Path::new("/bin/sh"))
         .arg("-c")
@@ -110,12 +110,12 @@ pub(crate) fn redirected(program: &Path, redirection: &str) -> Run {
         .arg(program)
 }
 
-/// `require "baton.process"` as the local `process`, then `code`: for programs given by `-e`.
+/// `require "baton.process"` as the local `process`, then `code`: for `-e`.
 pub(crate) fn with_process(code: &str) -> String {
     format!("local process = require 'baton.process'\n{code}")
 }
 
-/// A program to be run: its arguments, environment and standard input.
+/// A program to run: its arguments, environment and standard input.
 pub(crate) struct Run {
     command: Command,
     stdin: Option<Vec<u8>>,
@@ -127,7 +127,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// A run of `program`, which may also be a stock `lua`.
+    /// A run of `program`, which may also be stock `lua`.
     pub(crate) fn of(program: &Path) -> Self {
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
@@ -154,60 +154,59 @@ impl Run {
         }
     }
 
-    /// So many times the usual limit: for what has a lot to do.
+    /// Multiplies the time limit, for programs with much work.
     pub(crate) fn patiently(mut self, times: u32) -> Self {
         self.limit *= times;
         self
     }
 
-    /// The script `file`, a path under tests/lua.
+    /// Runs the script `file`, a path under tests/lua.
     pub(crate) fn script(self, file: &str) -> Self {
         let path = lua_dir().join(file);
         self.arg(path)
     }
 
-    /// A chunk, by `-e`.
+    /// Runs a chunk with `-e`.
     pub(crate) fn code(self, chunk: &str) -> Self {
         self.arg("-e").arg(chunk)
     }
 
-    /// A chunk, by `-e`, that has the module `baton.process` as the local `process`.
+    /// Runs a chunk with `-e` that has the module `baton.process` as the local `process`.
     pub(crate) fn process_code(self, chunk: &str) -> Self {
         let chunk = with_process(chunk);
         self.code(&chunk)
     }
 
-    /// One more argument.
+    /// Adds an argument.
     pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
         self.command.arg(arg);
         self
     }
 
-    /// One more environment variable.
+    /// Adds an environment variable.
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
     }
 
-    /// Takes an environment variable away.
+    /// Removes an environment variable.
     pub(crate) fn without_env(mut self, name: &str) -> Self {
         self.command.env_remove(name);
         self
     }
 
-    /// What the program reads from its standard input, which otherwise is at its end from the
-    /// start.
+    /// Sets the standard input. By default it is empty.
     pub(crate) fn stdin(mut self, text: &str) -> Self {
         self.stdin = Some(text.as_bytes().to_vec());
         self
     }
 
-    /// The directory of this run, which the program finds in `SCRATCH`.
+    /// The directory of this run. The program finds it in `SCRATCH`.
     pub(crate) fn scratch(&self) -> &Path {
         &self.scratch
     }
 
-    /// The directory that the program starts in.
+    /// Sets the directory that the program starts in.
     pub(crate) fn in_dir(mut self, dir: &Path) -> Self {
         self.command.current_dir(dir);
         self
@@ -219,13 +218,13 @@ impl Run {
         self
     }
 
-    /// Leaves the program's output in the pipe until [`Started::read_stdout`].
+    /// Does not read the program's output before [`Started::read_stdout`].
     pub(crate) fn hold_stdout(mut self) -> Self {
         self.hold_stdout = true;
         self
     }
 
-    /// Leaves what the program writes to stderr in the pipe until [`Started::read_stderr`].
+    /// Does not read the program's stderr before [`Started::read_stderr`].
     pub(crate) fn hold_stderr(mut self) -> Self {
         self.hold_stderr = true;
         self
@@ -236,7 +235,7 @@ impl Run {
         self.start().finish()
     }
 
-    /// Starts the program; the test goes on beside it.
+    /// Starts the program. The test continues meanwhile.
     pub(crate) fn start(mut self) -> Started {
         let input = self.stdin.take();
         self.command.stdin(if input.is_some() || self.open_stdin {
@@ -277,7 +276,7 @@ impl Run {
     }
 }
 
-/// A program that runs beside the test.
+/// A program that runs while the test does.
 pub(crate) struct Started {
     child: Child,
     described: String,
@@ -313,27 +312,27 @@ impl Started {
         pipe.write_all(text.as_bytes()).expect("the program reads");
     }
 
-    /// Ends a standard input that was left open.
+    /// Closes a standard input that was left open.
     pub(crate) fn close_stdin(&mut self) {
         self.child.stdin = None;
     }
 
-    /// Begins to read a stdout that was held.
+    /// Starts to read a stdout that was held.
     pub(crate) fn read_stdout(&mut self) {
         self.stdout.read();
     }
 
-    /// Begins to read a stderr that was held.
+    /// Starts to read a stderr that was held.
     pub(crate) fn read_stderr(&mut self) {
         self.stderr.read();
     }
 
-    /// Closes the test's end of the program's stdout.
+    /// Closes the test's end of the program's stdout pipe.
     pub(crate) fn close_stdout(&mut self) {
         self.stdout.close();
     }
 
-    /// The directory of this run, which the program finds in `SCRATCH`.
+    /// The directory of this run. The program finds it in `SCRATCH`.
     pub(crate) fn scratch(&self) -> &Path {
         &self.scratch
     }
@@ -357,7 +356,7 @@ impl Started {
         self.child.id()
     }
 
-    /// What the program's threads do while `event` comes.
+    /// Returns what the program's threads do until `event` has happened.
     pub(crate) fn work_while(&mut self, event: impl FnOnce(&mut Self)) -> Work {
         let before = Threads::of(self.pid());
         event(self);
@@ -387,8 +386,8 @@ impl Started {
         self.until.saturating_duration_since(Instant::now())
     }
 
-    /// Fails the test with what the program wrote; if it still runs, with its report of what every
-    /// process is doing.
+    /// Fails the test with the program's output. If it still runs, asks it for a report of all
+    /// processes first.
     fn fail(&mut self, why: &str) -> ! {
         if matches!(self.child.try_wait(), Ok(None)) {
             self.signal("QUIT");
@@ -406,7 +405,7 @@ impl Started {
     fn end(&mut self) {
         if !self.ended {
             self.ended = true;
-            // It may have ended by itself meanwhile.
+            // It may have ended by itself already.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
@@ -416,12 +415,12 @@ impl Started {
 impl Drop for Started {
     fn drop(&mut self) {
         self.end();
-        // Left-over files only take room in the target directory.
+        // Files that stay only take room in the target directory.
         let _ = std::fs::remove_dir_all(&self.scratch);
     }
 }
 
-/// What a program wrote, and how it ended.
+/// A program's output, and how it ended.
 pub(crate) struct Outcome {
     pub(crate) described: String,
     pub(crate) stdout: String,
@@ -435,7 +434,7 @@ impl Outcome {
         self.ends_with(0)
     }
 
-    /// The program ended by itself with this status.
+    /// The program exited with this status.
     pub(crate) fn ends_with(&self, code: i32) -> &Self {
         assert_eq!(
             self.status.code(),
@@ -445,7 +444,7 @@ impl Outcome {
         self
     }
 
-    /// The program was ended by this signal.
+    /// This signal ended the program.
     pub(crate) fn ended_by_signal(&self, number: i32) -> &Self {
         assert_eq!(
             self.status.signal(),
@@ -455,13 +454,13 @@ impl Outcome {
         self
     }
 
-    /// Stdout is exactly this.
+    /// Stdout is exactly this text.
     pub(crate) fn wrote(&self, text: &str) -> &Self {
         assert_eq!(self.stdout, text, "another stdout expected\n{self}");
         self
     }
 
-    /// Stderr has this in it.
+    /// Stderr contains this text.
     pub(crate) fn complained(&self, text: &str) -> &Self {
         assert!(
             self.stderr.contains(text),
@@ -476,7 +475,7 @@ impl Outcome {
         self
     }
 
-    /// No trace of a Rust panic.
+    /// There is no trace of a Rust panic.
     pub(crate) fn without_panic(&self) -> &Self {
         assert!(
             !self.stderr.contains("panicked at"),

@@ -1,5 +1,4 @@
-//! Compiles the Lua modules in C under tests/modules, once, into cargo's directory for the files of
-//! tests.
+//! Compiles the Lua modules in C under tests/modules, once, into cargo's directory for test files.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,8 +24,8 @@ fn build_all() -> PathBuf {
     target
 }
 
-/// Compiles one module if it is missing or old. Several test binaries may do so at once: the last
-/// step is a rename.
+/// Compiles one module if it is missing or out of date. Several test binaries may do so at once, so
+/// the last step is a rename.
 fn build(source: &Path, target: &Path) {
     let stem = source
         .file_stem()

@@ -1,17 +1,17 @@
-//! The stock `lua5.4` that some tests compare with, and what to do where something to compare with
-//! is missing.
+//! The stock `lua5.4` that some tests compare with, and what happens if it is missing.
 
 use std::path::{Path, PathBuf};
 
 use super::Run;
 pub(crate) use super::skip::skip;
 
-/// A run of the system's own `lua5.4`; none, said loudly, where there is no such program.
+/// Returns a run of the system's own `lua5.4`. Without that program, it returns none and reports
+/// it.
 pub(crate) fn lua() -> Option<Run> {
     find_lua().map(|path| Run::of(&path))
 }
 
-/// Where the system's own `lua5.4` is.
+/// Returns the path of the system's own `lua5.4`.
 pub(crate) fn find_lua() -> Option<PathBuf> {
     let found = ["/usr/bin/lua5.4", "/usr/local/bin/lua5.4"]
         .into_iter()

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Set by `cargo xtask test --all`: a release to be tested by the test programs of a debug build,
-/// which saves building them, too, as a release.
+/// Set by `cargo xtask test --all`: the path of a release build, which the debug build's test
+/// programs then test. This saves building them as a release, too.
 const RELEASE: &str = "BATON_RELEASE_UNDER_TEST";
 
-/// Where the program is.
+/// Returns the path of the program.
 pub(crate) fn path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
@@ -15,7 +15,7 @@ pub(crate) fn path() -> &'static Path {
     })
 }
 
-/// Whether it is built with assertions.
+/// Returns whether it is built with assertions.
 pub(crate) fn has_assertions() -> bool {
     cfg!(debug_assertions) && std::env::var_os(RELEASE).is_none()
 }

@@ -1,4 +1,4 @@
-//! Signals to the programs that tests start, and the actions that these programs begin with.
+//! Sends signals to test programs, and sets the signal actions that they start with.
 
 use std::ffi::c_int;
 use std::fs;
@@ -7,22 +7,23 @@ use std::sync::Once;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Sends a signal, by its name without `SIG`. It needs no program: a small system has no `kill`
-/// outside of its shell.
+/// Sends a signal by its name without `SIG`. Uses no program: a small system has `kill` only as a
+/// shell command.
 pub(crate) fn send(process: u32, name: &str) {
     let signal: Signal = format!("SIG{name}").parse().expect("the signal has a name");
     let process = Pid::from_raw(i32::try_from(process).expect("a process number"));
     kill(process, signal).unwrap_or_else(|why| panic!("cannot send {signal} to {process}: {why}"));
 }
 
-/// What a child inherits when the tests run behind `nohup`, or in the background of a script.
+/// A child inherits ignored signals if the tests run behind `nohup`, or in the background of a
+/// script.
 const OFTEN_IGNORED: [Signal; 3] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT];
 
-/// Lets programs that are started from now on begin with the default actions of signals that this
-/// one ignores.
+/// Makes programs that are started from now on begin with the default actions of the signals that
+/// this program ignores.
 ///
-/// A signal that is ignored stays so in a child; one that has a handler gets its default action
-/// there. This program goes on as before: the handler does nothing.
+/// A child inherits that a signal is ignored, but not a handler: it gets the default action
+/// instead. So this program installs handlers that do nothing.
 pub(crate) fn give_children_default_actions() {
     static DONE: Once = Once::new();
     DONE.call_once(|| {
@@ -39,8 +40,8 @@ pub(crate) fn give_children_default_actions() {
 
 extern "C" fn do_nothing(_signal: c_int) {}
 
-/// The signals that this program ignores, one bit for each (proc(5), `SigIgn`); none where the
-/// system does not tell.
+/// The signals that this program ignores, one bit each (proc(5), `SigIgn`); none if the system does
+/// not say.
 fn ignored_here() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,13 +1,13 @@
-//! What to do where something that a test needs is missing.
+//! Handles tests that cannot run because something is missing.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 
-/// Set by `cargo xtask test`: a file of which it shows the lines at its end.
+/// Set by `cargo xtask test`: a file whose lines it prints at the end.
 const LIST: &str = "BATON_SKIPPED_LIST";
 
-/// Says on the terminal, past the test runner's capture, that `what` was not tested. In CI nothing
-/// may be skipped.
+/// Reports on the terminal, past the test runner's capture, that `what` was not tested. In CI,
+/// skipping is an error.
 pub(crate) fn skip(what: &str, remedy: &str) {
     assert!(
         std::env::var_os("CI").is_none(),

@@ -1,12 +1,11 @@
-//! One output of a running program, collected by a thread while the test looks on.
+//! One output stream of a running program. A thread collects it while the test runs.
 
 use std::io::{ErrorKind, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// After a program's end its pipe may still be held open by a child of its own: how long to wait
-/// for the end of file. A machine may stand still for a while, too, before the thread that reads
-/// has read.
+/// How long to wait for the end of the stream after the end of the program. A child of the program
+/// may still hold the pipe open, and a busy machine may delay the thread that reads.
 const END_OF_FILE_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
@@ -17,7 +16,7 @@ struct Collected {
 
 type Shared = Arc<(Mutex<Collected>, Condvar)>;
 
-/// A pipe from the program, read only once asked for.
+/// A pipe from the program that is not read until requested.
 pub(super) struct Stream {
     pipe: Option<Box<dyn Read + Send>>,
     reading: bool,
@@ -42,19 +41,20 @@ impl Stream {
         }
     }
 
-    /// Gives the pipe back unread.
+    /// Returns the pipe unread.
     pub(super) fn close(&mut self) {
         self.pipe = None;
     }
 
-    /// Waits until `text` has come; false when it did not in time, or the stream ended without it.
+    /// Waits until `text` has arrived. Returns false after a timeout, or if the stream ended
+    /// without it.
     pub(super) fn await_text(&self, text: &str, limit: Duration) -> bool {
         let has_text = |collected: &Collected| contains(&collected.bytes, text.as_bytes());
         let collected = self.wait(limit, |collected| has_text(collected) || collected.at_end);
         has_text(&collected)
     }
 
-    /// All that came until the end of file.
+    /// Returns all text up to the end of file.
     pub(super) fn take_all(&self) -> String {
         let limit = if self.reading {
             END_OF_FILE_LIMIT

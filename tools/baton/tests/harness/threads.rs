@@ -1,27 +1,27 @@
-//! What the system tells of the threads of a program that runs beside the test.
+//! What the system reports about the threads of a running program.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What each thread of a program has done so far, by the thread's directory.
+/// The work of each thread of a program so far, by the thread's directory.
 pub(crate) struct Threads(BTreeMap<PathBuf, Work>);
 
-/// What threads have done.
+/// Work of threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Work {
-    /// How often they went to sleep: each wake-up ends with it.
+    /// How often they went to sleep. Each wake-up ends with that.
     pub(crate) sleeps: u64,
-    /// How often the processor was taken from them.
+    /// How often they were preempted.
     pub(crate) preemptions: u64,
-    /// Their time on the processor: who neither sleeps nor is disturbed has some, too.
+    /// Their time on a processor. A thread that is never preempted and never sleeps has some, too.
     pub(crate) time: Duration,
-    /// Their time ready to run, while others had the processor.
+    /// Their time runnable while other threads had the processors.
     pub(crate) waited: Duration,
 }
 
 impl Threads {
-    /// Those of the program with this process number.
+    /// Reads the work of the threads of this program.
     pub(crate) fn of(process: u32) -> Threads {
         let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("the program runs");
         // A thread may end meanwhile.
@@ -37,7 +37,8 @@ impl Threads {
         Threads(all)
     }
 
-    /// What they all have done since `before`. A thread that has ended since has woken up for it.
+    /// Returns the work of all threads since `before`. A thread that has ended since then counts as
+    /// one wake-up.
     pub(crate) fn work_since(&self, before: &Threads) -> Work {
         let ended = before
             .0

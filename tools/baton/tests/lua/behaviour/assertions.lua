@@ -1,11 +1,11 @@
--- The counting assertions of the behaviour suite: a failure is kept and the file goes on, so that
--- one run tells all.
+-- Counting assertions for the behaviour suite. A failure is stored and the file continues, so one
+-- run reports all failures.
 --
--- Nothing here knows of processes: the same file runs under any Lua 5.4.
+-- This file does not know processes: it runs under any Lua 5.4.
 local assertions = {}
 
--- How a value is written in the expectations: 1, 1.0, -0.0, nan, nil, 'text' (with \ddd for what
--- cannot be read).
+-- Formats a value as in the expectations: 1, 1.0, -0.0, nan, nil, 'text' (with \ddd for unprintable
+-- bytes).
 local function render(value)
   local kind = type(value)
   if kind == "string" then
@@ -36,7 +36,7 @@ local function outcome(ok, ...)
   return "! " .. (type(message) == "string" and message or render(message))
 end
 
--- Where the file under test stands: the innermost frame that is not of this file.
+-- Returns the current line of the file under test: the innermost frame outside of this file.
 local function place()
   for level = 3, 30 do
     local frame = debug.getinfo(level, "Sl")
@@ -66,7 +66,7 @@ function Assertions:judge(good, what, wanted, got)
   return good
 end
 
--- One value: the same number type, the same sign of zero, and NaN like NaN.
+-- Compares one value: the number type and the sign of zero must match, and NaN equals NaN.
 function Assertions:equal(got, wanted, what)
   local good = rawequal(got, wanted) or got ~= got and wanted ~= wanted
   if good and type(got) == "number" then good = render(got) == render(wanted) end
@@ -77,19 +77,19 @@ function Assertions:that(value, what)
   return self:judge(value and true or false, what, "what is true", render(value))
 end
 
--- All the values after `wanted`, as text: t:values("1 nil 'a'", f()).
+-- Compares all values after `wanted`, as text: t:values("1 nil 'a'", f()).
 function Assertions:values(wanted, ...)
   local got = render_all(...)
   return self:judge(got == wanted, nil, wanted, got)
 end
 
--- What pcall(f, ...) gives, as text: results as above, or "! message".
+-- Compares the results of pcall(f, ...), as text: values as above, or "! message".
 function Assertions:gives(wanted, f, ...)
   local got = outcome(pcall(f, ...))
   return self:judge(got == wanted, nil, wanted, got)
 end
 
--- The text has this in it, as it stands.
+-- The text must contain this one literally.
 function Assertions:has(text, part, what)
   return self:judge(
     type(text) == "string" and text:find(part, 1, true),
@@ -108,7 +108,7 @@ function Assertions:matches(text, pattern, what)
   )
 end
 
--- f must raise an error whose text has this in it.
+-- f must raise an error whose message contains this text.
 function Assertions:raises(part, f, ...)
   local ok, message = pcall(f, ...)
   return self:judge(
@@ -119,8 +119,8 @@ function Assertions:raises(part, f, ...)
   )
 end
 
--- Pairs of code and what it gives: an expression or a chunk, called "row" in messages, run in an
--- environment of its own.
+-- Checks pairs of code and its result. The code is an expression or a chunk, has the chunk name
+-- "row", and runs in an environment of its own.
 function Assertions:rows(pairs_of_text, given)
   assert(#pairs_of_text % 2 == 0, "a row lacks its expectation")
   for i = 1, #pairs_of_text, 2 do
@@ -137,7 +137,7 @@ function Assertions:rows(pairs_of_text, given)
   end
 end
 
--- A sink for order: log "a" log "b"; log:is "a b".
+-- Records an order of events: log "a" log "b"; log:is "a b".
 function Assertions:log()
   local entries = {}
   return setmetatable({}, {
@@ -154,7 +154,7 @@ function Assertions:log()
   })
 end
 
--- The path of a new file in the directory of this run; no other run of the same program gets it.
+-- Returns the path of a new file in the directory of this run, different for each run of a program.
 function Assertions:scratch()
   self.files = (self.files or 0) + 1
   return ("%s/%s-%d"):format(os.getenv "SCRATCH", self.name, self.files)

@@ -1,5 +1,5 @@
--- goto, scopes and closures: each jump leaves variables closed over as they were, and makes new
--- ones in each turn.
+-- goto, scopes and closures. A jump leaves captured variables as they were; each iteration makes
+-- new ones.
 local t = ...
 
 t:rows {
@@ -67,7 +67,7 @@ t:rows {
   "f = function(s) return s end return f 'x', f [[y]], #f { 1 }", "'x' 'y' 1",
 }
 
--- Closures made in loops that are left in each possible way keep what they had.
+-- Closures made in loops keep their variables, however the loop is left.
 for n = 1, 20 do
   for _, way in ipairs { "break", "goto out", "return", "error('x', 0)", "coroutine.yield()" } do
     local env = setmetatable({ kept = {} }, { __index = _G })

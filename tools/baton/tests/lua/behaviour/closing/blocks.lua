@@ -64,8 +64,8 @@ for name, body in pairs(bodies) do
   end
 end
 
--- Loops close in each turn, before the next begins; a condition of repeat still sees the variable
--- open.
+-- A loop closes its variables in each iteration, before the next one. The condition of repeat still
+-- sees the variable open.
 do
   local log = t:log()
   for i = 1, 3 do local a <close> = closing(function() log("-" .. i) end) log("+" .. i) end
@@ -89,8 +89,8 @@ do
   log:is "1 2 3 4"
 end
 
--- The results of a function are those from before the closing; a closed variable keeps its value
--- for who captured it.
+-- The results of a function are those from before the closing. Closures that captured a closed
+-- variable keep its value.
 for n = 0, 12 do
   local list = {}
   for i = 1, n do list[i] = i end
