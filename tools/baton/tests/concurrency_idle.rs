@@ -82,8 +82,8 @@ fn a_wrong_parameter_in_the_environment_is_named_with_what_it_may_be() {
     complaint("BATON_BEAT", "soon", "number expected, got 'soon'");
 }
 
-/// Each signal ends the wait in the system. They come until the program has ended: one that began
-/// anew with the whole time at each would never do so.
+/// Each signal interrupts the wait in the system. Signals come until the program ends, so a wait
+/// that restarted with its full length would never end.
 #[test]
 fn signals_do_not_lengthen_a_sleep() {
     let mut sleeper = baton()

@@ -1,4 +1,4 @@
--- Assertions for the Lua side of the tests, and the runner of a file's cases.
+-- Assertions for tests in Lua, and the runner of a file's cases.
 local check = {}
 local calls_left_out = false
 
@@ -19,14 +19,14 @@ function check.equal(got, wanted, what)
   if got ~= wanted then fail(1, what, show(wanted) .. " expected, got " .. show(got)) end
 end
 
--- NaN-proof: lo <= value <= hi.
+-- Checks lo <= value <= hi; fails for NaN.
 function check.within(value, lo, hi, what)
   if not (value >= lo and value <= hi) then
     fail(1, what, string.format("a number from %s to %s expected, got %s", lo, hi, show(value)))
   end
 end
 
--- The values of one call against a packed or plain list: check.results("what", {true, 1},
+-- Compares the results of one call with a list, packed or plain: check.results("what", {true, 1},
 -- p:join()).
 function check.results(what, wanted, ...)
   local got, n = { ... }, select("#", ...)
@@ -51,7 +51,7 @@ function check.results(what, wanted, ...)
   end
 end
 
--- Two lists element by element.
+-- Compares two lists element by element.
 function check.list(got, wanted, what)
   local g, w = {}, {}
   for i = 1, #got do g[i] = show(got[i]) end
@@ -67,7 +67,7 @@ function check.matches(text, pattern, what)
   return text
 end
 
--- f must raise an error whose text matches.
+-- f must raise an error whose message matches.
 function check.raises(pattern, f, ...)
   local ok, message = pcall(f, ...)
   if ok then fail(1, nil, "an error like " .. show(pattern) .. " expected, but none came") end
@@ -77,10 +77,10 @@ function check.raises(pattern, f, ...)
   return message
 end
 
--- Waits until predicate() holds; its first argument says what is awaited.
+-- Waits until predicate() holds. The first argument is the description for the error message.
 function check.eventually(what, predicate)
   local process = require "baton.process"
-  local deadline = process.now() + 120 -- a machine may stand still for a while
+  local deadline = process.now() + 120 -- a busy machine may stop for a while
   while not predicate() do
     if process.now() > deadline then fail(1, nil, "never came true: " .. what) end
     process.sleep(0.001)
@@ -92,7 +92,7 @@ function check.becomes(p, status)
   check.eventually("the process is " .. status, function() return p:status() == status end)
 end
 
--- A process that waits in a select, and is there when this returns.
+-- Spawns a process that waits in a select. Returns once it waits.
 function check.selecting(cases, timeout)
   local process = require "baton.process"
   local p = process.spawn(function() return process.select(cases, timeout) end)
@@ -100,9 +100,9 @@ function check.selecting(cases, timeout)
   return p
 end
 
--- The main process waits in `wait`, which `give` of another process ends; before it goes on an
--- interrupt comes, and `wait` raises. `prepare`, if it is there, is called by that other process
--- first. Once in a program.
+-- The main process waits in `wait`, and another process ends this wait by `give`. Before the main
+-- process continues, an interrupt arrives, and `wait` raises. The other process first calls
+-- `prepare`, if given. Use it once per program.
 function check.interrupted(wait, give, prepare)
   local process, ffi = require "baton.process", require "baton.ffi"
   ffi.cdef "int raise(int);"
@@ -114,7 +114,7 @@ function check.interrupted(wait, give, prepare)
     process.critical(function()
       give()
       check.equal(ffi.C.raise(2), 0)
-      -- for a safepoint of a simulated run; else the next instruction is one
+      -- a simulated run needs a safepoint; otherwise the next instruction is one
       local until_then = process.now() + 0.005
       while process.now() < until_then do end
     end)
@@ -124,15 +124,15 @@ function check.interrupted(wait, give, prepare)
   check.equal(other:join(), true)
 end
 
--- The numbers of system calls in which a process may be stuck.
+-- Numbers of the system calls that a process may be stuck in.
 local CALLS = { open = { x86_64 = 257, aarch64 = 56 }, read = { x86_64 = 0, aarch64 = 63 } }
 
--- Whether a native thread of this program waits in the system's call of this number. The one that
--- asks is in a call, too, but runs.
+-- Returns whether a native thread of this program waits in the system call of this number. The
+-- thread that runs this function is in a system call, too, but it is running.
 local function somebody_calls(pid, number)
   local threads <close> = io.popen("ls /proc/" .. pid .. "/task")
   for thread in threads:lines() do
-    -- gone when the thread is
+    -- the thread has ended
     local file <close> = io.open("/proc/self/task/" .. thread .. "/syscall")
     local stat <close> = io.open("/proc/self/task/" .. thread .. "/stat")
     if file and stat and file:read "n" == number and (stat:read "a" or ""):find "%) S" then
@@ -142,8 +142,8 @@ local function somebody_calls(pid, number)
   return false
 end
 
--- Waits until the process waits in the system, in "open" or "read". Its call is foreign before
--- that, when its thread was kept from running, and enters the VM again.
+-- Waits until the process waits in the system, in "open" or "read". It may be in state "foreign"
+-- earlier: if its thread was kept from running before the call, and then enters the VM again.
 function check.becomes_stuck(p, call)
   check.becomes(p, "foreign")
   local number = CALLS[call][io.popen("uname -m"):read "l"]
@@ -157,9 +157,9 @@ function check.becomes_stuck(p, call)
   check.becomes(p, "foreign")
 end
 
--- A function that says for how many seconds the machine has kept the threads of this program from
--- a processor so far: those that are there now. From here on no call is retaken, so that none is
--- added. Source: proc(5), schedstat: the second number.
+-- Returns a function that returns for how many seconds the machine has kept the present threads of
+-- this program from a processor. From here on no call is retaken, so no thread is added. Source:
+-- proc(5), schedstat, the second number.
 function check.time_kept()
   require("baton.process").params.window = 3600
   local pid, files = io.open("/proc/self/stat"):read "n", {}
@@ -177,31 +177,33 @@ function check.time_kept()
   end
 end
 
--- The middle one of a list of numbers.
+-- The median of a list of numbers.
 function check.middle(values)
   local sorted = table.move(values, 1, #values, 1, {})
   table.sort(sorted)
   return sorted[(#sorted + 1) // 2]
 end
 
--- Equals take turns only where the program says so: for tests of exact order.
+-- Turns slices off, so that equals alternate only where the program says so: for tests of exact
+-- order.
 function check.without_slices()
   require("baton.process").params.slice = 3600
 end
 
--- n processes, each in f(i).
+-- Spawns n processes; each calls f(i).
 function check.spawn_all(n, f)
   local all = {}
   for i = 1, n do all[i] = require("baton.process").spawn(f, i) end
   return all
 end
 
--- Each must return nothing, and not fail.
+-- Joins them. Each must return nothing, and not fail.
 function check.join_all(all)
   for i, p in ipairs(all) do check.results("process " .. i, { true }, p:join()) end
 end
 
--- A process that ticks once a millisecond; the function that is returned answers how often it has.
+-- Spawns a process that ticks once per millisecond. Returns a function that returns the number of
+-- ticks.
 function check.ticker(options)
   local process = require "baton.process"
   local ticks = 0
@@ -214,12 +216,12 @@ function check.ticker(options)
   return function() return ticks end
 end
 
--- An object whose <close> calls f(error).
+-- Returns an object whose __close calls f(error).
 function check.closing(f)
   return setmetatable({}, { __close = function(_, err) f(err) end })
 end
 
--- The program that runs this, as it was called.
+-- The interpreter that runs this program, as it was called.
 function check.interpreter()
   local first = 0
   while arg[first - 1] do first = first - 1 end
@@ -228,13 +230,13 @@ end
 
 local scratch_count = 0
 
--- The path of a new file in the directory of this run.
+-- Returns the path of a new file in the directory of this run.
 function check.scratch(name)
   scratch_count = scratch_count + 1
   return os.getenv "SCRATCH" .. "/" .. (name or "file") .. scratch_count
 end
 
--- The path of a new FIFO.
+-- Returns the path of a new FIFO.
 function check.fifo()
   local path = check.scratch "fifo"
   assert(os.execute("mkfifo '" .. path .. "'"))
@@ -254,20 +256,20 @@ function check.read_file(path)
   return text
 end
 
--- A C-free computation whose answer is known: used to see that state survives switches.
+-- A computation in Lua with a known result: shows that state survives switches.
 function check.fib(n)
   if n < 2 then return n end
   return check.fib(n - 1) + check.fib(n - 2)
 end
 
--- A call that takes the pattern matcher longer than any test lasts.
--- The program ends without waiting for it: how daemons are awaited is tested elsewhere.
+-- A call that keeps the pattern matcher busy for longer than any test.
+-- The program ends without waiting for it; other tests check how daemons end.
 function check.endless_match()
   calls_left_out = true
   return string.match(("a"):rep(60), ("a-"):rep(60) .. "b")
 end
 
--- Runs the case that the command line names.
+-- Runs the case named on the command line.
 function check.run(cases)
   local name = arg[1]
   local body = cases[name] or error("no such case: " .. tostring(name))

@@ -1,9 +1,9 @@
--- Holds the language server's definitions (a file, arg[1]) against the module itself:
--- baton.process, or that of arg[2]. Prints each name that only one has.
+-- Compares the language server's definitions (a file, arg[1]) with the module itself:
+-- baton.process, or arg[2]. Prints each name that only one of them has.
 
 local process = require "baton.process"
 
--- What the file defines: class -> set of names. Functions of the module are those of the class
+-- The definitions of the file: class -> set of names. Functions of the module belong to the class
 -- "process".
 local function read_definitions(file)
   local classes, class = {}, nil
@@ -29,7 +29,7 @@ local function keys(...)
   return set
 end
 
--- The methods of an object, wherever its metatable keeps them.
+-- Returns the methods of an object, wherever its metatable keeps them.
 local function methods(object)
   local index = getmetatable(object).__index
   if type(index) == "table" then return index end

@@ -1,4 +1,4 @@
--- fork: in the child only the process that called it goes on. Prints what each side saw.
+-- fork: only the process that called it runs in the child. Prints what each side saw.
 local process = require "baton.process"
 local forker = require "forker"
 local path = os.getenv "SCRATCH" .. "/ticks"
@@ -20,7 +20,7 @@ end
 local function forking()
   local pid = forker.fork()
   if pid == 0 then
-    -- The child: sleeping, spawning and foreign calls still work, and nobody else runs.
+    -- The child: sleeping, spawning and foreign calls still work, and no other process runs.
     process.sleep(0.05)
     local ok, sum = process.spawn(function() process.sleep(0.005) return 6 * 7 end):join()
     local answer = io.popen "echo answer":read "l"

@@ -83,8 +83,8 @@ function case.waiters_try_again_after_the_loader_was_killed()
   check.equal(value, "attempt 2")
 end
 
--- A coroutine that an error ends does not run its <close>, and this one is neither closed nor
--- collected.
+-- A coroutine that ends by an error does not run its <close> variables. This one is neither closed
+-- nor collected.
 function case.waiters_try_again_after_a_failure_that_ends_a_coroutine()
   local loads, gate = 0, process.event()
   package.preload.fails_first = function()
@@ -105,7 +105,7 @@ function case.waiters_try_again_after_a_failure_that_ends_a_coroutine()
   check.equal(coroutine.status(co), "dead")
 end
 
--- The message handler runs where the error is raised, with the loader on the stack.
+-- The message handler runs at the place of the error, with the loader on the stack.
 function case.a_message_handler_sees_the_loader()
   package.preload.traced = function() error "here" end
   local _, text = xpcall(require, debug.traceback, "traced")
@@ -170,7 +170,8 @@ function case.a_c_library_is_loaded_once_by_many_processes()
   for i = 1, 10 do all[i] = process.spawn(require, "blocker") end
   local module = require "blocker"
   for i = 1, 10 do
-    local ok, same = all[i]:join() -- whoever loaded it also gets the file's name, as in Lua
+    -- the process that loaded it also gets the file's name, as in Lua
+    local ok, same = all[i]:join()
     check.equal(ok, true)
     check.equal(same, module)
   end

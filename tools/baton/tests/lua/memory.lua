@@ -1,4 +1,4 @@
--- Memory: what ended leaves nothing behind.
+-- Memory: processes and objects that have ended leave nothing behind.
 local check = require "check"
 local ffi = require "baton.ffi"
 local process = require "baton.process"
@@ -12,9 +12,9 @@ local function heap()
   return collectgarbage "count"
 end
 
--- The program's resident memory in KiB, where the system tells it; without pages of files, as of
--- code that runs for the first time, and without what is free: how much of that the C library keeps
--- depends on where the last small piece in use lies, and on which threads the VM has run
+-- The resident memory of the program in KiB, if the system reports it. It excludes pages of files,
+-- such as code that runs for the first time, and free memory: how much of that the C library keeps
+-- depends on where the last small block lies, and on the threads that the VM has run on
 -- (docs/adr/0032).
 local function resident()
   local file = io.open "/proc/self/status"
@@ -25,7 +25,7 @@ local function resident()
   return tonumber(text:match "RssAnon:%s*(%d+)")
 end
 
--- What a failure is reported with: the mappings that hold the most of it, in KiB.
+-- For the message of a failure: the mappings that hold most of it, in KiB.
 local function large_mappings()
   local lines, name = {}, nil
   for line in io.lines "/proc/self/smaps" do
@@ -36,12 +36,12 @@ local function large_mappings()
   return table.concat(lines, "\n")
 end
 
--- By how much more may be resident, in KiB, though no more is in use: when it lies on other pages.
+-- How much more may be resident, in KiB, when the same memory lies on other pages.
 local PAGES_APART = 128
 
--- Runs five waves; after the fifth, heap and resident memory are at most 1.05 times what they were
--- after the first. Without slices, so that as many processes live at once in each wave: what is
--- compared is what waves leave behind.
+-- Runs five waves. After the fifth, heap and resident memory are at most 1.05 times those after the
+-- first. Slices are off, so each wave has the same number of live processes at once, and only what
+-- waves leave behind is compared.
 local function five_waves(wave)
   local first_heap, first_resident
   process.params.preemptive = false

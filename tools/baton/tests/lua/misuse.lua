@@ -6,8 +6,7 @@ local case = {}
 
 local nan = 0 / 0
 
--- f must raise "bad argument #number to 'name' (...)", where the part in parentheses has `detail`
--- in it.
+-- f must raise "bad argument #number to 'name' (...)", with `detail` in the parentheses.
 local function bad(number, name, detail, f)
   local ok, message = pcall(f)
   if ok then error(name .. ": no error for argument " .. number .. " (" .. detail .. ")", 2) end
@@ -30,7 +29,7 @@ local function bad(number, name, detail, f)
   end
 end
 
--- f as a function that is called by that name, which is the name that its errors then tell.
+-- Returns f as a function of that name, which its error messages then use.
 local function named(name, f)
   local text = "local %s = ... return function(...) local result = %s(...) return result end"
   return load(text:format(name, name))(f)

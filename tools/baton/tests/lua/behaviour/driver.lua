@@ -1,16 +1,16 @@
 -- Runs one file of the behaviour suite: driver.lua MODE FILE. Ends with "ok FILE COUNT".
 --
--- plain      in the main program: as any Lua runs it
+-- plain      in the main program, as any Lua runs it
 -- preempted  the same, in slices of 100 us beside three busy processes
 -- spawned    in a process of its own, preempted likewise
--- crowd      in four processes of the same VM at once; files about state that a VM has once are not
---            run so
+-- crowd      in four processes of the same VM at once; not for files about state that exists
+--            once per VM
 local assertions = require "behaviour.assertions"
 
 local mode, file = arg[1], arg[2]
 local here = arg[0]:match "^(.*)/[^/]*$"
 
--- Each run has globals of its own: what it defines, no other run of the same file sees.
+-- Each run has its own globals, so runs of the same file do not see each other's.
 local function run()
   local env = setmetatable({}, { __index = _G })
   local chunk = assert(loadfile(here .. "/" .. file .. ".lua", "t", env))

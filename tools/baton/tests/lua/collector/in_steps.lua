@@ -1,6 +1,6 @@
--- Major collections of a large heap beside other processes. None of these cases can see where in a
--- cycle the collector is; so each does what it is about all along a heap that grows and shrinks
--- through several cycles.
+-- Major collections of a large heap beside other processes. A case cannot see where in its cycle
+-- the collector is. So each repeats its check all along while the heap grows and shrinks through
+-- several cycles.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
@@ -16,7 +16,7 @@ local function objects(count)
   return list
 end
 
--- Makes and drops as many objects in each round; `now_and_then` is called 200 times in each.
+-- In each round, makes and drops as many objects. Calls `now_and_then` 200 times per round.
 local function rounds(now_and_then)
   for round = 1, ROUNDS do
     local list = {}
@@ -28,7 +28,7 @@ local function rounds(now_and_then)
   end
 end
 
--- The collector's mode. To ask makes a whole collection, in which finalizers may wait.
+-- Returns the collector's mode. This makes a whole collection, in which finalizers may wait.
 local function mode()
   return process.critical(function()
     local before = collectgarbage "incremental"
@@ -93,7 +93,7 @@ function case.steps_that_are_asked_for_finish_cycles()
   check.equal(#kept, 3 * OBJECTS)
 end
 
--- Those that die together are finalized in the reverse of the order in which they were marked.
+-- Objects that die together are finalized in reverse order of marking.
 function case.finalizers_keep_their_order()
   for _ = 1, 3 do
     local called = {}
@@ -119,7 +119,7 @@ function case.finalizers_that_wait_in_the_middle()
   local workers = check.spawn_all(3, function()
     local held
     rounds(function(i)
-      if i == 1000 then held = {} end -- those of the round before die together, and are old
+      if i == 1000 then held = {} end -- those of the last round die together, and are old
       local object = { part = {} }
       object.part[1] = object
       held[#held + 1] = setmetatable(object, metatable)
@@ -162,7 +162,7 @@ function case.weak_tables_and_ephemerons()
     kept[number] = { key, value }
     keys[key], values[-number] = number, value
     local following = {}
-    chain[last] = { following } -- only the table before leads to this one
+    chain[last] = { following } -- only the previous table refers to this one
     last = following
   end)
   for i = 1, number do

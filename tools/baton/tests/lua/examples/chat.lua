@@ -1,5 +1,5 @@
--- Guests come to a chat server, talk and go: chat.lua SERVER, for `baton --simulate`. The sockets
--- are channels, as nothing may come from outside there.
+-- Clients join a chat server, talk and leave: chat.lua SERVER, for `baton --simulate`. A simulated
+-- run allows no external events, so the sockets are channels.
 local process = require "baton.process"
 
 local GUESTS, VISITS = 4, 8

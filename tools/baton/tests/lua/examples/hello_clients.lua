@@ -1,5 +1,5 @@
--- So many clients (arg[2]) of hello_service on the port arg[1]: each asks for something slow, and
--- must get its answer. A few more connect and ask nothing: they are let go.
+-- Runs arg[2] clients of hello_service on the port arg[1]. Each sends a slow request, and must get
+-- its answer. A few more connect and send nothing; the service closes their connections.
 local process = require "baton.process"
 local socket = require "socket"
 local port, count = tonumber(arg[1]), tonumber(arg[2])

@@ -1,5 +1,5 @@
--- Becomes hello_service (arg[1]), which gets a socket that listens on the port arg[2] as its
--- descriptor 3, as systemd passes one.
+-- Replaces itself by hello_service (arg[1]), and passes it a socket that listens on the port arg[2]
+-- as descriptor 3, as systemd does.
 local check = require "check"
 local ffi = require "baton.ffi"
 local socket = require "socket"

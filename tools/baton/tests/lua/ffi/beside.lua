@@ -1,11 +1,11 @@
--- A call through the ffi stops no other process.
+-- Calls through the ffi do not stop other processes.
 local check = require "check"
 local ffi = require "baton.ffi"
 local process = require "baton.process"
 local subject = require "ffi.subject"
 local case = {}
 
--- A flag that a process sets when it has slept 20 times.
+-- Returns a flag in C memory. A process sets it after it has slept 20 times.
 local function flag_after_ticks()
   local flag = ffi.new "char[1]"
   process.spawn(function()
@@ -23,8 +23,8 @@ function case.the_main_process_may_call_long()
   check.that(subject.subject_await(flag_after_ticks()) > 0)
 end
 
--- Waits until so many calls of subject_await are inside of it: before that their processes may be
--- foreign for a moment only.
+-- Waits until so many calls are inside subject_await. Before that, their processes may be foreign
+-- only for a moment.
 local function are_inside(count)
   check.eventually(
     "so many await their flag",
@@ -74,8 +74,8 @@ function case.many_processes_call_shortly_while_others_call_long()
   for i = 1, 4 do check.equal(long[i]:join(), true) end
 end
 
--- A callback that waits leaves frames of C on its thread. A call there that nobody knows yet does
--- not hold it up.
+-- A callback that waits leaves C frames on its thread. A call of an unknown function on that thread
+-- does not delay it.
 function case.a_first_long_call_does_not_delay_a_callback_that_waits()
   local qsort = ffi.fn [[
     void qsort(void *base, size_t count, size_t size, int (*compare)(const void *, const void *))
@@ -92,7 +92,7 @@ function case.a_first_long_call_does_not_delay_a_callback_that_waits()
   check.becomes(sorter, "waiting")
   local flag = ffi.new "char[1]"
   local fresh = ffi.fn("int subject_await(char *flag)", subject)
-  -- until the flag is set, which the sorter does not wait for
+  -- lasts until the flag is set, which does not need the process that sorts
   local caller = process.spawn(fresh, flag)
   check.becomes(caller, "foreign")
   may_end:signal()
@@ -133,7 +133,7 @@ function case.a_bound_process_makes_its_calls_on_its_thread()
   busy:join()
 end
 
--- Also if the fork was itself such a call: the child's only thread stands beneath it.
+-- Also if the fork itself was such a call: then the child's only thread is in that call.
 function case.a_forks_child_makes_calls_that_last()
   local fork = ffi.blocking(ffi.fn "int fork(void)")
   local nap = ffi.blocking(ffi.fn("int subject_sleep_ms(int ms)", subject))

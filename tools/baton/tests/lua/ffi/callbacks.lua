@@ -1,4 +1,4 @@
--- C calls back: on the thread of the call.
+-- Callbacks on the thread of the call.
 local check = require "check"
 local ffi = require "baton.ffi"
 local process = require "baton.process"
@@ -45,7 +45,7 @@ function case.a_structure_that_is_passed_is_a_copy()
   check.list({ kept.x, kept.y }, { 5, 6 })
 end
 
--- Guards: the parameter's size stayed unknown, and -1 bytes were copied.
+-- A regression test: the parameter's size stayed unknown, and -1 bytes were copied.
 function case.a_callback_takes_a_structure_that_was_defined_after_its_type()
   ffi.cdef "typedef struct later later; typedef later (*by_value)(later);"
   local by_value = ffi.typeof "by_value"

@@ -1,4 +1,4 @@
--- Calling functions of C: values in and out.
+-- Calls of C functions: arguments and results.
 local check = require "check"
 local ffi = require "baton.ffi"
 local subject = require "ffi.subject"

@@ -1,4 +1,4 @@
--- So many callbacks that a loaded machine takes its time.
+-- Many callbacks at once; they take long on a busy machine.
 local check = require "check"
 local subject = require "ffi.subject"
 local case = {}

@@ -1,4 +1,4 @@
--- libcurl by its own functions, over HTTP: the server is the test's, and its address in the
+-- libcurl's own functions over HTTP. The test runs the server, and passes its address in the
 -- environment.
 local check = require "check"
 local ffi = require "baton.ffi"
@@ -19,7 +19,7 @@ enum { CURLOPT_URL = 10002, CURLOPT_WRITEFUNCTION = 20011, CURLOPT_NOSIGNAL = 99
 local curl = ffi.load "libcurl.so.4"
 local write_type = ffi.typeof "size_t (*)(char *data, size_t size, size_t count, void *)"
 
--- Fetches a page, each piece of which `take` is given; answers curl's status and HTTP's.
+-- Fetches a page and calls `take` with each piece. Returns curl's status and the HTTP status.
 local function fetch(url, take)
   local handle = ffi.gc(curl.curl_easy_init(), curl.curl_easy_cleanup)
   local callback = ffi.cast(write_type, function(data, size, count)
@@ -36,7 +36,7 @@ local function fetch(url, take)
   return status, code[0]
 end
 
--- What the server sends for a length.
+-- The page that the server sends for a length.
 local function page(length) return ("0123456789"):rep(length // 10 + 1):sub(1, length) end
 
 function case.processes_fetch_concurrently_and_receive_pieces_in_callbacks()

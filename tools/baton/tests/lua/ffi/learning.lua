@@ -1,11 +1,11 @@
--- Calls that are known to be long are made on another native thread from the beginning.
+-- Calls that are known to be long start on another native thread.
 local check = require "check"
 local ffi = require "baton.ffi"
 local process = require "baton.process"
 local subject = require "ffi.subject"
 local case = {}
 
--- The function anew, with nothing learned of it.
+-- Returns the function as a new one, with no learned durations.
 local sleep_prototype = "int subject_sleep_ms(int ms)"
 local function fresh(prototype) return ffi.fn(prototype or sleep_prototype, subject) end
 
@@ -35,7 +35,7 @@ function case.a_function_that_does_not_last_stays()
     local moves = moves_during(function()
       for i = 1, 100000 do add(i, i) end
     end)
-    check.within(moves, 0, 100) -- a call may be measured just when the system lets others run
+    check.within(moves, 0, 100) -- a call may be measured just when the system runs other threads
   end)
 end
 
@@ -142,8 +142,8 @@ function case.calls_beyond_the_limit_of_threads_wait()
   for i = 1, 16 do check.results("call", { true, 50 }, all[i]:join()) end
   check.that(process.now() - start >= 0.2)
   check.that(process.stats().thread_bound_hits > 0)
-  -- On a busy machine any call may last, and those that nobody expected to last take up to five
-  -- threads more.
+  -- On a busy machine any call may last, and calls that were expected to be short use up to five
+  -- more threads.
   check.within(process.threads(), 1, 5 + 5)
 end
 
@@ -169,7 +169,7 @@ function case.calls_of_unknown_functions_beyond_the_limit_wait()
 end
 
 function case.functions_known_to_be_short_do_not_wait_for_a_thread()
-  -- A machine that stands still during one of its first calls makes it a long one.
+  -- If the machine stops during one of the first calls, that call counts as long.
   local add
   check.eventually("a function is known to be short", function()
     add = fresh "int subject_add(int a, int b)"
@@ -184,8 +184,8 @@ function case.functions_known_to_be_short_do_not_wait_for_a_thread()
     all[i] = process.spawn(fresh "int subject_await(const volatile char *flag)", flag)
   end
   check.eventually("the bound is hit", function() return process.stats().thread_bound_hits >= 1 end)
-  -- A machine that stands still in one makes it a long one. The middle one of eleven batches
-  -- is judged.
+  -- If the machine stops during a call, that call counts as long. The median of eleven batches is
+  -- judged.
   local hits = {}
   for i = 1, 11 do
     local before = process.stats().thread_bound_hits

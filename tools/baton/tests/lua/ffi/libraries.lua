@@ -1,4 +1,4 @@
--- Libraries that everybody has, through their own functions and callbacks.
+-- Widely available libraries, through their own functions and callbacks.
 local check = require "check"
 local ffi = require "baton.ffi"
 local process = require "baton.process"

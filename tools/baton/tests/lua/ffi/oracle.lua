@@ -1,4 +1,4 @@
--- What the ffi has to say about generated declarations; a program in C says the same
+-- Prints what the ffi knows about generated declarations. A C program prints the same
 -- (tests/oracle).
 local ffi = require "baton.ffi"
 local oracle = {}
@@ -9,14 +9,14 @@ local library
 function oracle.load(path) library = ffi.load(path) end
 
 function oracle.declare(text)
-  -- What went wrong is said with the declaration.
+  -- An error message includes the declaration.
   local ok, message = pcall(ffi.cdef, text)
   if not ok then error(message .. " in\n" .. text, 0) end
 end
 
 local function address(pointer) return ffi.tonumber(ffi.cast("uintptr_t", pointer)) end
 
--- A value as text, in the way of the program in C.
+-- Formats a value as the C program does.
 local show = {
   integer = function(value) return ("%d"):format(ffi.tonumber(value)) end,
   unsigned = function(value) return (tostring(value):gsub("ULL$", "")) end,
@@ -26,14 +26,14 @@ local show = {
 }
 show["long double"] = function(value) return ("%a"):format(ffi.tonumber(value)) end
 
--- A literal as what is stored or passed.
+-- Converts a literal to the value that is stored or passed.
 local function given(leaf, value)
   if leaf[2] == "pointer" then return ffi.cast(leaf.cast, value) end
   if leaf[2] == "bool" then return value ~= 0 end
   return value
 end
 
--- The innermost structure or array on the way to a leaf, and the leaf's key in it.
+-- Returns the innermost structure or array on the way to a leaf, and the leaf's key in it.
 local function place(object, path)
   local parent, key
   for word in path:gmatch "[^.%[%]]+" do
@@ -149,7 +149,7 @@ function oracle.enumeration(label, name, constants)
   end
 end
 
--- A function called with these arguments, and C calling a callback that calls it.
+-- Calls a function with these arguments, and lets C call a callback that calls it.
 function oracle.call(label, name, form, ...)
   local arguments = {}
   for i, argument in ipairs { ... } do arguments[i] = given(argument, argument[3]) end

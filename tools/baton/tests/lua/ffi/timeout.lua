@@ -1,4 +1,4 @@
--- Calls that can be given up.
+-- Calls with timeouts.
 local check = require "check"
 local ffi = require "baton.ffi"
 local process = require "baton.process"
@@ -8,8 +8,8 @@ local case = {}
 local function fresh(prototype, seconds) return ffi.timeout(ffi.fn(prototype, subject), seconds) end
 local await = "int subject_await(const volatile char *flag)"
 
--- For tests of exact order: nobody is preempted, and no call is taken for one that lasts because
--- the system keeps its thread waiting.
+-- For tests of exact order: no process is preempted, and no call counts as long because the system
+-- keeps its thread waiting.
 local function exactly_in_order()
   check.without_slices()
   process.params.window = 3600
@@ -59,7 +59,7 @@ function case.memory_of_an_abandoned_call_is_not_collected()
   check.raises("timed out", function()
     wait(ffi.gc(ffi.new "char[1]", function() collected = true end))
   end)
-  -- On a busy machine one may still return in time.
+  -- On a busy machine one call may still return in time.
   check.eventually("a call is abandoned", function()
     local in_time, message = pcall(fill, 100, ffi.new "char[100000]", 1, 100000)
     check.that(in_time or message:find "timed out", message)
@@ -151,8 +151,7 @@ function case.calls_beyond_the_limit_wait_in_order()
   check.list(log, { 1, 2, 4, 5, 6, 7, 8 })
 end
 
--- Those that are killed see it while the thread that is free has been promised to the first who
--- waits.
+-- Killed processes see the kill even while the free thread is promised to the first waiter.
 function case.leaving_the_queue_moves_no_other_waiter_back()
   exactly_in_order()
   process.params.max_threads = 1
@@ -171,7 +170,7 @@ function case.leaving_the_queue_moves_no_other_waiter_back()
     all[6]:kill()
     all[5]:kill()
     flag[0] = 1
-    for _ = 1, 2e6 do end -- nobody else runs, and the helper has time to be free again
+    for _ = 1, 2e6 do end -- no other process runs, and the helper has time to become free
     check.equal(first:join(), true)
     for i = 1, 4 do check.equal(all[i]:join(), true) end
     check.list(log, { 1, 2, 3, 4 })
@@ -208,9 +207,9 @@ function case.threads_are_used_again_and_end_when_idle()
     if not seen[thread] then distinct = distinct + 1 end
     seen[thread] = true
   end
-  -- Another one is made if the only one was too slow to be back.
+  -- If the only thread was too slow to return, another one is started.
   check.within(distinct, 1, 10)
-  -- The look may take so long that it has ended by then.
+  -- The check may take so long that it has ended by then.
   check.eventually("a thread is kept for the next call", function()
     gettid()
     return helpers() >= 1

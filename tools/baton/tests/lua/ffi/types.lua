@@ -1,10 +1,9 @@
--- Types of C: which texts stand for one, what is constant or refers to other memory, and what the
--- program adds to one.
+-- C types: which texts name a type, constants, types that refer to other memory, and metatables.
 local check = require "check"
 local ffi = require "baton.ffi"
 local case = {}
 
--- Guards: a loop over such a text made a type in each turn, none of which was ever freed.
+-- A regression test: a loop over such a text made a type per iteration, and none was freed.
 function case.a_text_without_tags_stands_for_one_type()
   check.that(ffi.typeof "struct { int a; }" == ffi.typeof "struct { int a; }")
   check.that(ffi.typeof "struct { int a; }" ~= ffi.typeof "struct { int  a; }")
@@ -29,8 +28,8 @@ function case.a_text_without_tags_stands_for_one_type()
   check.within(numbers, 1, 60, "types made")
 end
 
--- Guards: a text that had been seen stood for the type that it had defined before, and for its
--- metatable.
+-- A regression test: a known text still named the type that it had defined earlier, with that
+-- type's metatable.
 function case.a_text_defines_a_new_type_once_the_first_one_has_a_metatable()
   local function module(name)
     return ffi.metatype("struct { double x, y; }", { __index = { who = name } })

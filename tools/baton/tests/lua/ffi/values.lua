@@ -1,4 +1,4 @@
--- Types and values of C.
+-- C types and values.
 local check = require "check"
 local ffi = require "baton.ffi"
 local process = require "baton.process"
@@ -96,7 +96,7 @@ function case.arrays_are_initialized_and_filled()
   check.raises("too many initializers", ffi.new, "int[2]", 1, 2, 3)
 end
 
--- Guards: the first element was stored before the length was looked at.
+-- A regression test: the first element was stored before the length was checked.
 function case.too_many_initializers_change_nothing()
   local object = ffi.new("struct { int none[0]; int next; }", { next = 7 })
   check.raises("too many initializers", function() object.none = { [0] = 5 } end)
@@ -111,7 +111,8 @@ function case.structures_of_variable_length_have_room_for_their_tail()
   check.equal(ffi.sizeof("struct tail", 3), 32)
 end
 
--- Guards: the size of such an object was that of its head, and its tail took no initializer.
+-- A regression test: the size of such an object was that of its head, and its tail took no
+-- initializer.
 function case.an_object_of_variable_length_has_the_size_that_it_was_made_with()
   local numbers = ffi.typeof "struct { int count; short values[?]; }"
   local a = numbers(3, { 5, { 1, 2, 3 } })
@@ -148,7 +149,7 @@ function case.enumerations_are_numbers_and_take_names()
   check.equal(ffi.C.SIZE, 12)
 end
 
--- Guards: a descriptor made before its type's definition said for ever that the size is -1 and the
+-- A regression test: a descriptor made before its type's definition kept the size -1 and the
 -- alignment 1.
 function case.a_type_that_was_used_before_its_definition_is_known_after_it()
   ffi.cdef "typedef struct late late; struct late_tail; enum late_fruit; extern late late_list[];"
@@ -237,7 +238,7 @@ function case.conversions_between_pointers_are_checked()
   check.raises("cannot convert 'number'", function() holder.any = 5 end)
 end
 
--- Guards: a `uint8_t` buffer was refused where C takes a `char *`.
+-- A regression test: a `uint8_t` buffer was refused where C takes a `char *`.
 function case.pointers_to_integers_of_one_size_convert_whatever_their_signs()
   ffi.cdef [[
     struct signs {
@@ -284,7 +285,7 @@ function case.strings_are_copied_between_lua_and_c()
   check.raises("length", ffi.copy, buffer, ffi.new "char[4]")
 end
 
--- Guards: a length had to be a number of Lua, which a `size_t` that was cast is not.
+-- A regression test: a length had to be a Lua number, so a cast `size_t` was refused.
 function case.lengths_may_be_integers_of_c()
   local three, buffer = ffi.cast("size_t", 3), ffi.new "char[8]"
   check.equal(ffi.string("abcdef", three), "abc")
@@ -335,7 +336,7 @@ function case.istype_ignores_qualifiers_and_follows_pointers_to_structures()
   )
 end
 
--- Guards: descriptors were made by a recursion that overflowed the C stack of a process.
+-- A regression test: a recursion made descriptors and overflowed the C stack of a process.
 function case.a_type_may_be_derived_any_number_of_times()
   local text = { "typedef int *p0; typedef void (*f0)(void);" }
   for i = 1, 10000 do
@@ -386,7 +387,7 @@ function case.metatypes_give_methods_and_operators()
   check.raises("no member 'z'", function() return ffi.new("struct { int a; }").z end)
 end
 
--- Guards: a library's __gc took whatever it was given for a library.
+-- A regression test: a library's __gc treated any argument as a library.
 function case.metamethods_that_are_called_by_hand_check_what_they_are_given()
   check.equal(getmetatable(ffi.C), "ffi")
   local library = debug.getmetatable(ffi.C)
@@ -455,7 +456,7 @@ function case.finalizers_run_once_and_may_be_taken_back()
   check.list(ended, { 1, 3 })
 end
 
--- Guards: a finalizer that cannot be called was noticed when the object had ended.
+-- A regression test: a finalizer that cannot be called was reported only at the object's end.
 function case.a_finalizer_can_be_called()
   local wrongs = { 5, "x", {}, true, io.stdout, ffi.new "int", ffi.new "struct { int a; }" }
   for _, wrong in ipairs(wrongs) do

@@ -1,16 +1,15 @@
--- C calls back from threads that the VM has never seen.
+-- Callbacks from threads that the VM does not know.
 local check = require "check"
 local ffi = require "baton.ffi"
 local process = require "baton.process"
 local subject = require "ffi.subject"
 local case = {}
 
--- On a machine under load a thread that calls back, and keeps a lock for a moment, may not be let
--- run for long.
+-- On a busy machine, a thread that calls back while it holds a lock may be stopped for long.
 process.params.warn_blocked = 60
 
--- Counts who comes and goes, in one piece: a switch may come in the middle of `n = n + 1`. Answers
--- how many are there.
+-- Counts the callbacks that are running. The update is one step, since a switch may come in the
+-- middle of `n = n + 1`. Returns the count.
 local function counter()
   local self = { at_once = 0, most = 0 }
   function self.add(more)
@@ -111,8 +110,8 @@ function case.a_visit_waits_until_a_critical_section_ends()
   end
 end
 
--- Guards against a listener that ran, by a finalizer in the middle of its making, before it had its
--- function.
+-- A regression test: a finalizer ran while the listener was being made, and the listener ran
+-- without its function.
 function case.a_listener_is_complete_before_other_processes_run()
   collectgarbage("incremental", 1, 1000, 1)
   local function litter() setmetatable({}, { __gc = function() process.yield() end }) end
@@ -123,8 +122,8 @@ function case.a_listener_is_complete_before_other_processes_run()
   end, 60, 5), 300)
 end
 
--- Guards against callbacks that waited for a native thread, all of which were kept by the calls
--- that they belong to.
+-- A regression test: callbacks waited for a native thread, while the calls that they belong to held
+-- all native threads.
 function case.callbacks_do_not_wait_for_the_threads_that_their_own_calls_keep()
   process.params.max_threads = 3
   local function first_line()

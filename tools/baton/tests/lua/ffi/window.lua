@@ -1,8 +1,8 @@
--- A library that insists on one thread: SDL's window and its events, in a process that is bound to
--- the thread of the name given as the first argument. Beside it: a ticker, a process that posts
--- events, one that shares the thread, and one on a thread of its own which, as a user would, moves
--- the mouse and presses keys through the X server, and takes a picture of the screen to the file
--- given as the second argument.
+-- A library that must run on one thread: SDL's window and its events, in a process that is bound to
+-- the thread named by the first argument. Beside it run a ticker, a process that posts events, a
+-- process on the same thread, and one on a thread of its own. That one acts as a user: it moves the
+-- mouse and presses keys through the X server, and saves a picture of the screen to the second
+-- argument.
 local check = require "check"
 local ffi = require "baton.ffi"
 local process = require "baton.process"
@@ -81,7 +81,7 @@ local function show_window()
   ready:set()
 end
 
--- The life of the window; answers the thread on which each event was handled.
+-- Runs the window until it is closed. Returns the thread on which each event was handled.
 local function handle_events()
   show_window()
   local home, event = sdl.SDL_ThreadID(), ffi.new "SDL_Event"
@@ -119,7 +119,7 @@ end)
 local gui = process.spawn({ thread = thread, name = "gui" }, handle_events)
 ready:wait()
 
--- The window waits for events in a call, and others run on.
+-- The window waits for events in a C call, and other processes run.
 local function await_quiet()
   check.becomes(gui, "foreign")
   local before = ticks
@@ -148,7 +148,7 @@ local poster = process.spawn({ name = "poster" }, function()
 end)
 check.results("the poster", { true }, poster:join())
 
--- The pixels of the window as the screen shows them.
+-- Returns the pixels of the window as the screen shows them.
 local function screen_shot(display)
   local root = x11.XDefaultRootWindow(display)
   local image = x11.XGetImage(display, root, LEFT, TOP, WIDTH, HEIGHT, 0xffffff, 2)
@@ -182,7 +182,7 @@ local user = process.spawn({ thread = "user", name = "user" }, function()
 end)
 check.results("the user", { true, "user" }, user:join())
 
--- Another process of the same thread comes to its turn when the window's call returns.
+-- Another process on the same thread runs when the window's call returns.
 await_quiet()
 local titler = process.spawn({ thread = thread }, function()
   sdl.SDL_SetWindowTitle(window, "all seen")

@@ -1,5 +1,5 @@
--- Finalizers that would wait for another process's call are put off to a daemon, and called in
--- their order.
+-- A finalizer that would wait for another process's call is put off to a daemon. The daemon calls
+-- such finalizers in order.
 local check = require "check"
 local process = require "baton.process"
 local ffi = require "baton.ffi"
@@ -8,12 +8,12 @@ local case = {}
 process.concurrent("finalized", "serial")
 local finalized = require "finalized"
 
--- What the finalizers of the module have written down, and how many were called; asked without a
--- call into the module.
+-- Returns the names that the module's finalizers have recorded, and how many ran. Does not call the
+-- module.
 local function order() return ffi.string(ffi.cast("char *", finalized.text)) end
 local function count() return ffi.cast("int *", finalized.count)[0] end
 
--- A process that keeps the module busy until the function is called.
+-- Spawns a process that keeps the module busy until the returned function is called.
 local function busy()
   local reading, writing = finalized.pipe()
   local path = finalized.path(writing)
@@ -38,7 +38,7 @@ local function daemon()
 end
 
 
--- In each of the collector's modes.
+-- Runs a case in each of the collector's modes.
 local function in_both_modes(body)
   for _, mode in ipairs { "generational", "incremental" } do
     collectgarbage(mode)
@@ -139,7 +139,7 @@ function case.an_object_that_a_finalizer_keeps_is_intact()
   release()
   check.eventually("it is kept", function() return kept end)
   check.equal(kept.part[1], "a part of it")
-  setmetatable(kept, getmetatable(kept)) -- once more
+  setmetatable(kept, getmetatable(kept)) -- mark it again
   kept = nil
   check.eventually("it is kept again", function() collectgarbage() return kept end)
 end

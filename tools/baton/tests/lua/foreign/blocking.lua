@@ -1,9 +1,9 @@
--- Blocking calls of Lua's own library, beside a process that must go on.
+-- Blocking calls of Lua's own library, beside a process that must keep running.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
 
--- A ticking process; ticks() tells how often it ticked.
+-- Spawns a ticking process. ticks() returns the number of ticks.
 local function ticker()
   local n = 0
   local p = process.spawn({ daemon = true, name = "ticker" }, function()
@@ -15,17 +15,17 @@ local function ticker()
   return function() return n end, p
 end
 
--- Waits until the ticker has gone on by so many ticks while p lives.
+-- Waits until the ticker has made so many more ticks while p lives.
 local function ticks_beside(p, ticks, wanted)
   local before = ticks()
   check.eventually("ticks", function() return ticks() >= before + wanted end)
   check.that(p:status() ~= "dead", "the blocking call still goes on")
 end
 
--- A command that lasts until the file of that path is there.
+-- A command that runs until the file of that path exists.
 local function awaiting(path) return ("until [ -e '%s' ]; do sleep 0.02; done"):format(path) end
 
--- Waits until all processes wait for the world outside, and ends what they wait for.
+-- Waits until all processes wait for external events, and then causes these events.
 local function end_when_waiting(all, path)
   check.eventually(
     "all wait at the same time",
@@ -128,7 +128,7 @@ function case.two_long_matches_and_a_sleep_all_go_on()
   ticks_beside(q, ticks, 50)
 end
 
--- A tenth of a second or so of matching whose answer is known.
+-- Pattern matching that takes about a tenth of a second, with a known result.
 local function long_match() return string.find(("a"):rep(34), ("a-"):rep(6) .. "b") end
 
 function case.long_matches_give_the_right_answers()
@@ -187,14 +187,14 @@ function case.the_limit_of_threads_holds_and_all_calls_run()
   end
   check.eventually("some are inside", function() return all[1]:status() == "foreign" end)
   process.sleep(0.05)
-  check.within(process.threads(), 1, 4 + 5) -- five more for those that nobody expected to last
+  check.within(process.threads(), 1, 4 + 5) -- five more for calls that were expected to be short
   local writer = assert(io.open(path, "w"))
   process.sleep(0.02)
   check.within(process.threads(), 1, 4 + 5)
   writer:close()
   local done = 0
   while done < 12 do
-    -- A reader that came to its turn late finds no writer any more: give it one.
+    -- A reader that opens the pipe late finds no writer: open one for it.
     for i = 1, 12 do
       if all[i]:join(0.002) then done = done + 1 all[i] = { join = function() return nil end } end
     end
@@ -210,7 +210,7 @@ function case.native_threads_are_counted()
   local before, path, all = process.threads(), check.fifo(), {}
   for i = 1, 3 do all[i] = process.spawn(function() local f <close> = io.open(path) end) end
   check.eventually("more threads", function() return process.threads() > before end)
-  -- open until all have opened it, whenever they come to it
+  -- stays open until all have opened it
   local writer <close> = io.open(path, "w")
   for i = 1, 3 do check.equal(all[i]:join(), true) end
 end

@@ -1,18 +1,18 @@
--- C functions that use the API all the while give way in their middle, if their policy lets others
--- run.
+-- C functions that use the API all the time give way in the middle of a call, if their policy lets
+-- others run.
 local check = require "check"
 local process = require "baton.process"
 local kneader = require "kneader"
 local case = {}
 
--- Comes back only when another process has run.
+-- Returns only when another process has run.
 local function knead() return kneader.until_told() end
 
 local function is_inside(n)
   check.eventually(n .. " are inside", function() return kneader.inside() == n end)
 end
 
--- An equal of the processes that knead runs from now on.
+-- Spawns an equal of the kneading processes, which runs from now on.
 local function ticks()
   local count = 0
   process.spawn({ daemon = true }, function()
@@ -30,7 +30,7 @@ function case.one_that_is_concurrent_lets_others_run()
   is_inside(1)
   kneader.tell()
   check.results("knead", { true, true }, p:join())
-  -- Without the clocks of threads, calls are also retaken whose thread the system does not let run.
+  -- Without thread clocks, a call is also retaken if the system does not run its thread.
   check.that(process.stats().gave_way_in_calls > 0 or process.features().poller == "polling")
 end
 
@@ -65,7 +65,7 @@ function case.a_second_call_about_its_object_waits_and_calls_about_others_do_not
   check.results("first", { true, true, 1 }, first:join())
   check.results("third", { true, true, 1 }, third:join())
   check.results("closer", { true, 0 }, closer:join())
-  -- By chance before it or after it was closed, but not beside the first.
+  -- Randomly before the first one or after it was closed, but not concurrently with it.
   local ok, was_told, most = second:join()
   if ok then
     check.results("second", { true, 1 }, was_told, most)
@@ -74,11 +74,11 @@ function case.a_second_call_about_its_object_waits_and_calls_about_others_do_not
   end
 end
 
--- How often the clock ticks in the middle of a call by f.
+-- Returns how often the clock ticks during a call by f.
 local function ticks_in_a_call(policy, f)
   process.concurrent("kneader", policy)
   process.params.warn_blocked = 3600
-  process.params.window = 1 -- it is not retaken while its thread is not let run
+  process.params.window = 1 -- prevents a retake while the system does not run its thread
   process.spawn({ daemon = true }, function()
     while true do
       process.sleep(0.001)
@@ -231,7 +231,7 @@ function case.callbacks_run_and_wait_in_between()
       if calls % 50 == 0 then process.sleep(0.0001) end
     end, 2000)
   end
-  -- Each on a thread of its own: where several wait on one, they see each other's thread-locals, as
+  -- Each on a thread of its own. Processes that wait on the same thread share its thread-locals, as
   -- everywhere.
   local all = {
     process.spawn({ thread = "one" }, knead_and_wait),
@@ -241,7 +241,7 @@ function case.callbacks_run_and_wait_in_between()
   check.equal(calls, 4000)
 end
 
--- What only the function's frame holds stays, and is right, while others collect and allocate.
+-- Values that only the function's frame refers to stay intact while others collect and allocate.
 function case.their_results_are_right_while_others_collect_and_allocate()
   process.concurrent("kneader", "concurrent")
   process.params.slice = 0.001
@@ -321,7 +321,7 @@ function case.a_substitution_by_a_table_lets_others_run()
 end
 
 function case.reading_a_large_source_lets_others_run()
-  process.params.warn_blocked = 60 -- a step of the parser may last on a busy machine
+  process.params.warn_blocked = 60 -- a step of the parser may take long on a busy machine
   local path = os.tmpname()
   local file <close> = io.open(path, "w")
   file:write "return {\n"

@@ -1,5 +1,5 @@
--- Loading a library stops only the process that does it, however long the library's constructors
--- take.
+-- Loading a library stops only the process that loads it, even if the library's constructors take
+-- long.
 local check = require "check"
 local ffi = require "baton.ffi"
 local process = require "baton.process"
@@ -7,7 +7,8 @@ local case = {}
 
 local setenv = ffi.fn "int setenv(const char *name, const char *value, int overwrite)"
 
--- Loads by load(path) while the constructor waits for this process, which calls `meanwhile` first.
+-- Loads with load(path). This process calls `meanwhile`, and then releases the constructor, which
+-- waits for it.
 local function load_beside(load, meanwhile)
   local fifo, path = check.fifo(), check.scratch "library" .. ".so"
   check.write_file(path, check.read_file(assert(package.searchpath("slow_to_load", package.cpath))))

@@ -1,4 +1,4 @@
--- What declared modules may do: which calls overlap, and which wait.
+-- Policies of declared modules: which calls overlap, and which wait.
 local check = require "check"
 local process = require "baton.process"
 local latch = require "latch"
@@ -8,7 +8,8 @@ local function release(path) check.write_file(path, "x") end
 
 local function waits(p) check.becomes(p, "waiting") end
 local function is_out(p) check.becomes(p, "foreign") end
--- The only one that is out: it has come to its wait, and does not come back before that ends.
+-- Waits until this process is the only one in a call that waits. The call does not return before
+-- its wait ends.
 local function is_inside(p) check.becomes_stuck(p, "read") end
 
 function case.calls_about_different_objects_overlap()
@@ -26,7 +27,7 @@ function case.calls_about_different_objects_overlap()
 end
 
 function case.calls_beyond_the_number_of_threads_wait_and_all_run()
-  check.without_slices() -- the first two are out, and no others
+  check.without_slices() -- exactly the first two are in calls
   process.concurrent("latch", "object")
   process.params.max_threads = 3
   local all, paths = {}, {}
@@ -37,7 +38,7 @@ function case.calls_beyond_the_number_of_threads_wait_and_all_run()
   is_out(all[1])
   is_out(all[2])
   waits(all[12])
-  -- The last first: those that are out end when their own turn to be released comes.
+  -- The last one first: each call ends when it is released.
   for i = 12, 1, -1 do release(paths[i]) end
   for i = 1, 12 do check.results("wait", { true, "x" }, all[i]:join()) end
   check.that(process.stats().thread_bound_hits >= 9)

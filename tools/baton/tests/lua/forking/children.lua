@@ -1,5 +1,5 @@
--- Children of fork: one process goes on there, with everything that a process can do; the parent
--- does not notice.
+-- Child programs of fork: one process runs there, and can do everything that a process can do. The
+-- parent notices nothing.
 local check = require "check"
 local process = require "baton.process"
 local forker = require "forker"
@@ -25,7 +25,7 @@ local function new_fifo()
   return path
 end
 
--- Runs body in the child whose side of a fork this is, and ends the child.
+-- If this is the child, runs body and ends the child.
 local function live_as_child(body)
   local ok, message = pcall(body)
   if not ok then io.stderr:write("in the child: ", tostring(message), "\n") end
@@ -43,13 +43,13 @@ local function in_child(body)
   check.equal(await(fork(body)), 42, "the child's status")
 end
 
--- The same test from a process and from the main process.
+-- Runs the same test in a process and in the main process.
 local function from_both(test)
   check.results("join", { true }, process.spawn(test):join())
   test()
 end
 
--- Daemons that compute without end.
+-- Spawns daemons that compute without end.
 local function start_loops(count)
   for i = 1, count do
     process.spawn({ daemon = true, name = "loop " .. i }, function()
@@ -59,7 +59,7 @@ local function start_loops(count)
   end
 end
 
--- All that a process can do, done by the only process there is.
+-- Does everything that a process can do, in the only process of the child.
 local function do_everything()
   local me = process.current()
   check.list(process.list(), { me }, "the only process")
@@ -70,7 +70,7 @@ local function do_everything()
   local loop = process.spawn(function() while not stop do turns = turns + 1 end end)
   check.eventually("turns of a loop", function() return turns > 1000 end)
   local before = turns
-  while turns == before do end -- only preemption lets the other one go on
+  while turns == before do end -- only preemption lets the other process run
   stop = true
   check.results("join a loop", { true }, loop:join())
   local ticks = 0
@@ -233,8 +233,8 @@ function case.a_child_that_never_comes_back_costs_nothing()
   end):join())
 end
 
--- Reads from a stream whose read forks once `helper` has released it. The VM was taken from the
--- call by then.
+-- Reads from a stream whose read forks after `helper` has released it. By then the call was
+-- retaken.
 local function fork_in_a_retaken_call(helper)
   local retakes = process.stats().retakes
   local stream = forker.forking_stream()

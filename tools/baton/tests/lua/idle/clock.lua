@@ -1,6 +1,6 @@
--- A clock that ticks once a second: on its own, or, with the argument "window", in a window of X11
--- whose connection is waited for in the poller, by way of LuaSocket. Says "ticking" when it has
--- begun, and "ticked" three ticks later; then it ticks on.
+-- A clock that ticks once per second, without a window, or with the argument "window" in an X11
+-- window. It waits for the X11 connection in the poller, through LuaSocket. It prints "ticking" at
+-- the start and "ticked" three ticks later, and ticks on.
 local process = require "baton.process"
 local PERIOD = 1
 
@@ -36,7 +36,7 @@ local function open_window()
   x11.XMapWindow(display, window)
   x11.XFlush(display)
 
-  -- What LuaSocket's select wants to know of a connection.
+  -- The object that LuaSocket's select needs for a connection.
   local connection = {
     getfd = function() return x11.XConnectionNumber(display) end,
     dirty = function() return x11.XPending(display) > 0 end,

@@ -1,13 +1,13 @@
--- Sleeps and timers: never early, late by little, and no waits that nobody needs.
+-- Sleeps and timers: never early, only a little late, and no unnecessary waits.
 local check = require "check"
 local process = require "baton.process"
 local params = process.params
 local case = {}
 
--- Of twenty times, less what the machine has kept the program's threads from a processor, five must
--- be within the bound. f returns a time, and what was kept meanwhile, both in seconds. The faults
--- that these tests are for make all twenty late. A busy machine makes many late by what it does not
--- tell, such as interrupts, or another thread on the same core.
+-- f returns a delay, and for how long the machine kept the program's threads from a processor
+-- meanwhile, both in seconds. Of twenty differences, five must be within the bound. The faults that
+-- these tests look for make all twenty late. A busy machine makes many late for reasons that it
+-- does not report, such as interrupts, or another thread on the same core.
 local function usually(what, bound, f)
   local times = {}
   for i = 1, 20 do
@@ -18,7 +18,7 @@ local function usually(what, bound, f)
   check.that(times[5] <= bound, ("%s: the 5th of 20 is %g"):format(what, times[5]))
 end
 
--- How late a sleep is, which may not be early.
+-- Returns how late a sleep is. It must not be early.
 local function lateness(seconds)
   local due = process.now() + seconds
   process.sleep_until(due)
@@ -27,14 +27,15 @@ local function lateness(seconds)
   return late
 end
 
--- The same, and what was kept.
+-- The same, and the time kept from a processor.
 local function lateness_and_kept(seconds, kept)
   local before = kept()
   local late = lateness(seconds)
   return late, kept() - before
 end
 
--- A wait in whole milliseconds would be late by more. The bound is some three times what is usual.
+-- A wait rounded to whole milliseconds would be later than this. The bound is about three times the
+-- usual delay.
 function case.sleeps_of_a_millisecond_are_late_by_little()
   local kept = check.time_kept()
   usually("lateness", 0.0002, function() return lateness_and_kept(0.001, kept) end)
@@ -51,8 +52,8 @@ function case.sleeps_of_every_length_are_late_by_less_than_half_a_millisecond()
   end
 end
 
--- Only what is kept after the sleeper is due makes it late: the busy ones see how much was kept
--- until then.
+-- The sleeper is late only by what is kept after its deadline. The busy processes note how much was
+-- kept until then.
 function case.an_urgent_sleeper_wakes_in_time_beside_busy_processes()
   local due, kept, kept_before = math.huge, nil, 0
   local function compute()
@@ -63,7 +64,7 @@ function case.an_urgent_sleeper_wakes_in_time_beside_busy_processes()
   end
   for _ = 1, 3 do process.spawn({ daemon = true }, compute) end
   process.current():set_priority(60)
-  process.sleep(0.01) -- the monitor is there
+  process.sleep(0.01) -- the monitor has been started
   kept = check.time_kept()
   for _, seconds in ipairs { 0.00005, 0.0001, 0.001, 0.01 } do
     usually("lateness of " .. seconds .. " beside busy processes", 0.001, function()
@@ -100,10 +101,10 @@ function case.a_wait_of_an_hour_does_not_delay_earlier_deadlines()
   timer:cancel()
 end
 
--- Preemption must not have gone to sleep with the program. Each sample begins with an idle that is
--- well past the time after which the monitor parks. A slice is as long as a tick of the monitor,
--- whose first look is no sooner. A monitor that nobody calls any more, or that is called a tick
--- late, makes all of them late.
+-- Preemption must still work after the program was idle. Each sample begins with an idle time
+-- longer than that after which the monitor rests. A slice is as long as a tick of the monitor,
+-- whose first poll is no sooner. If the monitor is not woken, or is woken a tick late, all samples
+-- are late.
 function case.after_a_long_idle_the_first_slice_ends_in_time()
   params.slice = 0.002
   local function wait_for_a_turn()
@@ -114,7 +115,7 @@ function case.after_a_long_idle_the_first_slice_ends_in_time()
     equal:join()
     return ran - start
   end
-  wait_for_a_turn() -- the monitor is there
+  wait_for_a_turn() -- the monitor has been started
   local kept = check.time_kept()
   usually("seconds until an equal ran", params.slice + 0.001, function()
     local before = kept()
@@ -134,13 +135,13 @@ end
 
 function case.a_thousand_timers_that_are_set_and_cancelled_leave_no_wake_up()
   params.spin = "off"
-  -- On a busy machine ten milliseconds may pass before the next statement: such a timer has fired
-  -- when it is cancelled.
+  -- On a busy machine ten milliseconds may pass before the next statement. Then the timer has fired
+  -- before it is cancelled.
   local fired = 0
   for i = 1, 1000 do process.after(0.01 + i * 1e-5, function() fired = fired + 1 end):cancel() end
   local before = process.stats().idle_waits
   process.sleep(0.1)
-  -- none if the time was over before the wait
+  -- none if the deadline passed before the wait
   check.within(process.stats().idle_waits - before, 0, 2 + fired)
   check.that(fired < 100, fired .. " of 1000 fired")
 end

@@ -1,4 +1,4 @@
--- The parameters: what they are at the start, what they may be, and that a change takes effect.
+-- The parameters: initial values, valid values, and the effect of a change.
 local check = require "check"
 local process = require "baton.process"
 local params = process.params
@@ -92,13 +92,13 @@ function case.values_of_another_type_are_refused()
   check.raises("unknown parameter 'spinn'", function() return params.spinn end)
 end
 
--- Nobody else is there who would need one.
+-- No other process needs a native thread.
 function case.a_fixed_beat_beats_and_stops()
   params.beat = 0.001
   local before = process.stats().beats
   while process.stats().beats < before + 5 do end
   params.beat = 0
-  -- One that was on its way when the parameter was set may still come.
+  -- One that had started when the parameter was set may still arrive.
   local last
   check.eventually("it stops", function()
     local before = last
@@ -107,7 +107,7 @@ function case.a_fixed_beat_beats_and_stops()
   end)
 end
 
--- Each of these sleeps would be a wait of its own.
+-- Each of these sleeps would otherwise be a wait of its own.
 function case.deadlines_within_the_slack_are_met_together()
   params.spin, params.timer_slack = "off", 0.2
   local all, start, before = {}, process.now() + 0.05, process.stats().idle_waits
@@ -118,7 +118,7 @@ function case.deadlines_within_the_slack_are_met_together()
     end)
   end
   for _, p in ipairs(all) do check.equal(p:join(), true) end
-  -- none if a busy machine let all deadlines pass before
+  -- none if all deadlines passed before the wait, on a busy machine
   check.within(process.stats().idle_waits - before, 0, 3)
 end
 

@@ -1,5 +1,5 @@
--- Makes the VM wait, again and again, for a call that returns in some microseconds: a call that is
--- out while a sleeper comes and goes.
+-- Makes the VM wait repeatedly for a call that returns within microseconds, while another process
+-- sleeps.
 local process = require "baton.process"
 
 return function(rounds)

@@ -1,10 +1,10 @@
--- Spinning before parking, as a program sees it.
+-- Spinning before a wait in the system, as a program observes it.
 local check = require "check"
 local process = require "baton.process"
 local params = process.params
 local case = {}
 
--- What the counters have grown by while f ran.
+-- Returns how much the counters grow while f runs.
 local function growth(f)
   local before = process.stats()
   f()
@@ -30,8 +30,8 @@ end
 function case.ema_spins_for_waits_that_are_shorter_than_its_limit()
   params.spin, params.busy_loop_for = "ema", 1
   local grown = growth(sleep_often)
-  -- On a machine so busy that a deadline passes before the wait there is no spin, but a look in the
-  -- poller, or not even that.
+  -- On a very busy machine, a deadline may pass before the wait. Then there is no spin, only a
+  -- poll, or not even that.
   check.within(grown.spins_failed, 1, 10)
   check.within(grown.spins_failed + grown.idle_waits, 1, 10)
   check.equal(grown.spins_hit, 0, "a timer is nobody who came")
@@ -67,7 +67,7 @@ function case.every_spin_and_every_park_is_counted_once()
       grown.spins_failed + grown.parks_long + grown.parks_short
         <= grown.idle_waits + grown.spins_hit + grown.spins_failed
     )
-    -- a busy machine may have made all waits longer
+    -- a busy machine may make all waits longer
     params.busy_loop_for = math.min(2 * params.busy_loop_for, 0.01)
     return grown.spin_time > 0
   end)

@@ -151,8 +151,8 @@ do
   t:equal(seen[2], by_call)
 end
 
--- Errors in __close: the rest is still closed, each sees the last error, and that is what comes
--- out.
+-- Errors in __close: the remaining variables are still closed. Each sees the last error, and the
+-- last one is raised in the end.
 for n = 1, 10 do
   for failing = 1, n do
     local log = t:log()
@@ -187,7 +187,7 @@ do
   end, function(m) heard(m) return m end)
   heard:is "first second"
 end
-do -- __close taken away between declaration and end
+do -- __close removed between the declaration and the end of the block
   local object = closing(function() end)
   t:raises("metamethod 'close'", function()
     local a <close> = object

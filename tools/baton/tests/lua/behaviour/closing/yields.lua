@@ -9,7 +9,7 @@ local create, resume, yield, wrap, status, close =
   coroutine.status,
   coroutine.close
 
--- A closing value that yields `pauses` times, logs its name, and fails if told to.
+-- Returns a closing value that yields `pauses` times, logs its name, and optionally fails.
 local function pausing(log, name, pauses, failure)
   return setmetatable({}, { __close = function(_, e)
     for i = 1, pauses do yield(name) end
@@ -76,7 +76,7 @@ for _, way in ipairs(ways) do
   end
 end
 
--- Errors in a closing that has yielded replace the error, as they do without a yield.
+-- An error in a closing that has yielded replaces the first error, as it does without a yield.
 for pauses = 0, 3 do
   local log = t:log()
   local function body()
@@ -97,8 +97,8 @@ for pauses = 0, 3 do
   log:is "b a"
 end
 
--- Closed from outside while a closing is suspended in a yield: the rest is closed, that one is not
--- begun again.
+-- coroutine.close while a closing is suspended in a yield: the other variables are closed, and that
+-- closing does not run again.
 do
   local log = t:log()
   local co = create(function()
@@ -113,7 +113,7 @@ do
   t:equal(status(co), "dead")
 end
 
--- A generator's own resources are closed when its coroutine is closed by the loop's closing value.
+-- A generator's resources are closed when the loop's closing value closes its coroutine.
 do
   local log = t:log()
   local function generator(n)

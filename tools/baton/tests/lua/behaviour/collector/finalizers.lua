@@ -1,13 +1,11 @@
--- Finalizers and weak tables, under either collector, the mode given by who includes this file's
--- cases twice.
+-- Finalizers and weak tables. Two files include these cases, one for each collector mode.
 local t = ...
 
--- In a finalizer of a full collection nothing else of the program runs between: what is logged is
--- in order.
+-- During a full collection only finalizers run, so the log has their order.
 local function finalized(log, name) return setmetatable({}, { __gc = function() log(name) end }) end
 
 local function cases()
-  -- Reverse order of marking, once each, only after being marked by setmetatable.
+  -- They run in reverse order of marking, once each, and only after marking by setmetatable.
   for n = 1, 25 do
     local log, keep, wanted = t:log(), {}, {}
     for i = 1, n do keep[i] = finalized(log, i) wanted[n - i + 1] = i end
@@ -47,7 +45,7 @@ local function cases()
     log:is ""
   end
 
-  -- The object comes as the only argument, whole, and what it refers to is whole too.
+  -- The object is the only argument. It and the objects that it refers to are intact.
   do
     local count, arguments
     local inner = setmetatable({ value = "inner" }, { __gc = function(o) o.value = nil end })
@@ -58,12 +56,12 @@ local function cases()
     collectgarbage()
     t:equal(count, 1)
     t:equal(arguments.n, 7)
-    -- later marked, earlier finalized? the inner was marked first, so it comes last
+    -- the inner one was marked first, so it is finalized last
     t:equal(arguments.inner.value, nil)
     arguments = nil
   end
 
-  -- Resurrection: once more alive, finalized again only if marked again.
+  -- Resurrection: an object lives once more, and is finalized again only if it is marked again.
   do
     local log, saved = t:log(), nil
     setmetatable({ name = "phoenix" }, { __gc = function(o) log "finalized" saved = o end })
@@ -80,8 +78,8 @@ local function cases()
     for i = 1, 7 do collectgarbage() t:equal(turns, math.min(i, 5)) end
   end
 
-  -- Cycles, and finalizers that make garbage, more finalizers, tables, coroutines, and errors they
-  -- catch.
+  -- Cycles; finalizers that make garbage, more finalizers, tables and coroutines; and errors that
+  -- they catch.
   do
     local log = t:log()
     do
@@ -117,7 +115,7 @@ local function cases()
     log:is "false"
   end
 
-  -- Weak tables: values, keys, both; strings and numbers are never removed; ephemerons.
+  -- Weak tables: weak values, keys, or both. Strings and numbers are never removed. Ephemerons.
   for _, mode in ipairs { "v", "k", "kv" } do
     local weak = setmetatable({}, { __mode = mode })
     for i = 1, 30 do weak[i] = {} weak[{}] = i weak["s" .. i] = "t" .. i end
@@ -157,7 +155,7 @@ local function cases()
     while ephemeron[k] do k = ephemeron[k] length = length + 1 end
     t:equal(length, 50)
   end
-  do -- a finalized object is gone from weak values before its finalizer, from weak keys after it
+  do -- an object leaves weak values before its finalizer runs, and weak keys after it
     local values, keys = setmetatable({}, { __mode = "v" }), setmetatable({}, { __mode = "k" })
     local in_values, in_keys
     do
@@ -175,7 +173,7 @@ local function cases()
     local n = 0
     weak[1] = function() return n end
     weak[2] = coroutine.create(function() end)
-    -- without upvalues: may be one closure, but it is collected all the same
+    -- without upvalues they may be one closure, but it is collected all the same
     weak[3] = function() end
     collectgarbage()
     t:values("nil nil nil", weak[1], weak[2], weak[3])
@@ -188,7 +186,7 @@ local function cases()
     t:equal(weak[1], nil)
   end
 
-  -- Memory does not grow over what is kept.
+  -- Memory grows only for objects that are kept.
   do
     collectgarbage() collectgarbage()
     local before = collectgarbage "count"

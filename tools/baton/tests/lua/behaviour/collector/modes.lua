@@ -1,5 +1,5 @@
--- collectgarbage: options, modes and counts; warnings, those of failing finalizers included; files
--- that nobody closed.
+-- collectgarbage: options, modes and counts. Warnings, including those of failing finalizers. Files
+-- that were not closed.
 local t = ...
 
 -- Options.
@@ -39,8 +39,7 @@ for _, option in ipairs { "setpause", "setstepmul" } do
   t:equal(collectgarbage(option, old), old // 4 * 4)
 end
 
--- Stopped: nothing is collected however much is made; a full collection and a step work all the
--- same.
+-- Stopped: no allocation triggers a collection, but a full collection and a step still work.
 do
   local weak = setmetatable({}, { __mode = "v" })
   collectgarbage "stop"
@@ -73,7 +72,8 @@ for _, mode in ipairs { "incremental", "generational" } do
 end
 collectgarbage "incremental"
 
--- The generational collector through minor and major collections: what is kept stays, old or young.
+-- The generational collector through minor and major collections: reachable objects stay, old or
+-- young.
 do
   collectgarbage "generational"
   local old = {}
@@ -110,7 +110,7 @@ do
   collectgarbage "incremental"
 end
 
--- A mode change in the middle of all kinds of work.
+-- A change of mode in the middle of all kinds of work.
 for i = 1, 40 do
   collectgarbage(i % 2 == 0 and "generational" or "incremental")
   local list = {}
@@ -123,7 +123,7 @@ for i = 1, 40 do
 end
 collectgarbage "incremental"
 
--- Finalizers that fail warn, and the others go on.
+-- A finalizer that fails makes a warning, and the others run.
 do
   local log = t:log()
   warn "@off"
@@ -150,7 +150,7 @@ do
   log:is "attempt to yield across a C-call boundary"
 end
 
--- warn checks its arguments first; what it writes is seen in the runs of other programs.
+-- warn checks its arguments first. Other files test its output, with programs that they run.
 do
   t:raises("string expected", warn)
   t:raises("string expected", warn, {})
@@ -201,7 +201,7 @@ do
   end
 end
 
--- A file that nobody closed is closed when it is collected, and what was written is there.
+-- A file that was not closed is closed when it is collected, and the data written to it is there.
 for i = 1, 5 do
   local path = t:scratch()
   io.open(path, "w"):write("written ", i, "\n")

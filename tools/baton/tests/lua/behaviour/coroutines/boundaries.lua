@@ -1,4 +1,4 @@
--- Where a coroutine can yield: across pcall, metamethods, iterators, hooks of the language; and
+-- Where a coroutine can yield: across pcall, metamethods, iterators and library functions; and
 -- where it cannot.
 local t = ...
 local create, resume, yield, wrap, status =
@@ -7,7 +7,7 @@ local create, resume, yield, wrap, status =
 -- A body that yields in the middle of an operation must get the right result from the operation.
 local function pausing(value) return function(...) yield(...) return value end end
 
--- Runs body, feeding it nothing, until it ends; gives the number of yields and its results.
+-- Resumes body without values until it ends. Returns the number of yields and the results.
 local function drive(body)
   local co, count = create(body), -1
   local results
@@ -48,7 +48,7 @@ local operations = {
   { "a << 1", "'shl'" }, { "a >> 1", "'shr'" },
   { "1 << a", "'shl'" }, { "a < 1", "true" }, { "a > 1", "true" }, { "1 <= a", "true" },
   { "a >= 1", "true" }, { "a .. 'x'", "'concat'" },
-  -- b .. a, and then a .. what came of it
+  -- b .. a first, then a .. the result
   { "'x' .. a", "'concat'" }, { "1 .. a", "'concat'" }, { "a < 1.5", "true" },
   { "a .. b .. a", "'concat'", 2 },
 }
@@ -194,7 +194,7 @@ t:values(
   end)
 )
 
--- Library functions that can be yielded across.
+-- Library functions that allow a yield across them.
 do
   local path = t:scratch()
   local file = assert(io.open(path, "w"))
@@ -209,7 +209,7 @@ end
 t:values("1 'closed'", drive(function()
   local inner = create(function() local a <close> = closing() yield() end)
   resume(inner)
-  -- coroutine.close runs __close where it cannot yield to us.
+  -- coroutine.close runs __close where a yield is not possible.
   local ok, message = coroutine.close(inner)
   t:equal(ok, false)
   t:equal(message, "attempt to yield across a C-call boundary")
@@ -217,7 +217,7 @@ t:values("1 'closed'", drive(function()
   return "closed"
 end))
 
--- Library functions that cannot: the message, and that everything goes on after it.
+-- Library functions that do not allow it: the message, and that the program continues.
 local boundary = "attempt to yield across a C-call boundary"
 local blocked = {
   ["table.sort"] = function() table.sort({ 3, 1, 2 }, function(a, b) yield() return a < b end) end,
@@ -284,13 +284,13 @@ for name, f in pairs(blocked) do
   t:has(message, boundary, name)
   t:values("true 'went on'", resume(co))
   t:equal(status(co), "dead", name)
-  -- Unprotected, the coroutine dies of it.
+  -- If it is not protected, the coroutine dies.
   local bare = create(function() f() return "unreached" end)
   t:equal(resume(bare), false, name)
   t:equal(status(bare), "dead", name)
 end
 
--- Inside such a function another coroutine may well yield.
+-- Inside such a function, another coroutine may yield.
 do
   local list = { 5, 3, 8, 1, 9, 2 }
   table.sort(list, function(a, b)

@@ -1,5 +1,4 @@
--- How coroutines end: errors through resume and wrap, coroutine.close, and what is closed in which
--- order.
+-- How coroutines end: errors through resume and wrap, coroutine.close, and the order of closing.
 local t = ...
 local create, resume, yield, wrap, status, close =
   coroutine.create,
@@ -43,7 +42,7 @@ end
 t:values("false nil", resume(create(function() error() end)))
 t:values("false nil", pcall(wrap(function() error(nil) end)))
 
--- A text that passes through wrap gets the position of the caller in front, once for each wrap.
+-- An error message that passes through wrap gets the caller's position as a prefix, once per wrap.
 do
   local f = load("local wrap = ... wrap(function() error('deep', 0) end)()", "=one")
   t:gives("! one:1: deep", f, wrap)
@@ -63,7 +62,7 @@ do
   t:values("false 'cannot resume non-suspended coroutine'", me())
 end
 
--- close: in each state.
+-- close in each state.
 do
   local fresh = create(print)
   t:values("true", close(fresh))
@@ -89,8 +88,8 @@ do
   t:equal(got, object)
 end
 
--- close runs pending __close, innermost first, with what error came before; each failure replaces
--- the error.
+-- close runs pending __close methods, innermost first, with the previous error. Each failure
+-- replaces the error.
 for n = 0, 24 do
   local log = t:log()
   local co = create(function()
@@ -139,7 +138,7 @@ do
   t:values("true", close(co))
 end
 
--- An error by itself does not close a coroutine; close does, and gives the error on.
+-- An error does not close a coroutine's variables. close does, and returns the error.
 do
   local log = t:log()
   local co = create(function()
@@ -166,7 +165,7 @@ do
   t:gives("! instead of why", replaced)
 end
 
--- Inside __close during close: another coroutine may run and yield, the closed one cannot be
+-- Inside __close during close: another coroutine may run and yield, but the closed one cannot be
 -- resumed.
 do
   local co, seen
@@ -188,8 +187,8 @@ do
   t:equal(status(co), "dead")
 end
 
--- close from inside another coroutine, and of one that has resumed none, in chains of nested
--- closes.
+-- close from inside another coroutine, of a coroutine that is not resuming another one, and in
+-- chains of nested closes.
 for depth = 1, 15 do
   local log = t:log()
   local function chain(n)
@@ -207,7 +206,7 @@ for depth = 1, 15 do
   log:is(table.concat(wanted, " "))
 end
 
--- A coroutine closed by another one that is closed in turn, and iterators as closing values.
+-- A coroutine closed by one that is being closed itself, and iterators as closing values.
 do
   local log = t:log()
   local function generator(n)
@@ -231,8 +230,8 @@ do
   log:is "closed"
 end
 
--- A dead coroutine gives nothing more to debug; a failed one keeps its stack for a traceback until
--- closed.
+-- A coroutine that returned has no frames to inspect. One that failed keeps its stack for a
+-- traceback until it is closed.
 do
   local failed = create(function() local kept = "seen" error "why" end)
   resume(failed)
@@ -246,7 +245,7 @@ do
   t:equal(debug.traceback(create(print)), "stack traceback:")
 end
 
--- A coroutine that nobody refers to is collected, suspended or not; its <close> does not run then.
+-- An unreachable coroutine is collected, suspended or not. Its <close> variables do not run then.
 do
   local log, weak = t:log(), setmetatable({}, { __mode = "k" })
   for i = 1, 50 do

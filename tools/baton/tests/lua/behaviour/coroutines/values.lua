@@ -1,4 +1,5 @@
--- Values through resume, yield and wrap; states; who runs; depth and number of coroutines.
+-- Values through resume, yield and wrap; states; the running coroutine; depth and number of
+-- coroutines.
 local t = ...
 local create, resume, yield, status, wrap =
   coroutine.create, coroutine.resume, coroutine.yield, coroutine.status, coroutine.wrap
@@ -42,7 +43,7 @@ for _, n in ipairs { 100, 250, 1000, 5000, 20000 } do
   t:equal(select(n, out()), n)
 end
 
--- Every kind of value is the very same on the other side.
+-- Values of every kind arrive unchanged, and objects keep their identity.
 local subjects = {
   true,
   false,
@@ -99,7 +100,8 @@ do
   t:values("false 'cannot resume dead coroutine'", resume(inner))
 end
 
--- Who runs: the main program says so, a process and a coroutine are their own.
+-- coroutine.running: the main program says that it is the main one; a process has a coroutine of
+-- its own.
 do
   local base, is_main = coroutine.running()
   t:equal(type(base), "thread")
@@ -129,7 +131,7 @@ do
   t:equal(coroutine.running(), base)
 end
 
--- Arguments that are no coroutines or functions.
+-- Arguments that are not coroutines or functions.
 for _, name in ipairs { "resume", "status", "close" } do
   for _, wrong in ipairs { 1, "x", {}, print, true } do
     t:raises("thread expected, got " .. type(wrong), coroutine[name], wrong)
@@ -190,7 +192,7 @@ do
   t:equal(co(5), 10005)
 end
 
--- Many at once, resumed round and round, in this order and in that.
+-- Many coroutines, resumed in rounds, in two orders.
 do
   local all = {}
   for i = 1, 300 do
@@ -204,7 +206,7 @@ do
   for i = 1, #all, 10 do t:equal(all[i](0), 7 * i + 6) end
 end
 
--- Generators: for-in over wrap, nested, and ended early.
+-- Generators: for-in over wrap, nested loops, and loops that end early.
 do
   local function range(n) return wrap(function() for i = 1, n do yield(i) end end) end
   for n = 0, 20 do

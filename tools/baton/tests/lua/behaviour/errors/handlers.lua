@@ -28,7 +28,7 @@ t:values("false 'table'", xpcall(error, type, {}))
 for _, value in ipairs { 1, true, {}, print } do
   t:equal(select(2, xpcall(error, function(v) return { v } end, value))[1], value)
 end
-do -- a traceback as handler names the functions on the way
+do -- debug.traceback as the handler names the functions on the stack
   local function inner() error "here" end
   local function outer() inner() return nil end
   local _, text = xpcall(outer, debug.traceback)
@@ -37,7 +37,7 @@ do -- a traceback as handler names the functions on the way
   t:has(text, "[C]: in function 'xpcall'")
 end
 
--- Only the innermost handler hears of an error; outer ones hear of what is raised again.
+-- Only the innermost handler gets an error. Outer handlers get errors that are raised again.
 do
   local log = t:log()
   local function handler(name) return function(m) log(name .. ":" .. m) return m end end
@@ -69,8 +69,8 @@ for depth = 1, 15 do
   log:is(table.concat(order, " "))
 end
 
--- An error inside a handler calls the handler again, with that error; one that never stops ends in
--- an error all the same.
+-- An error inside a handler calls the handler again with that error. If it fails each time, the
+-- result is an error all the same.
 do
   local calls = 0
   local ok, message = xpcall(error, function(m)
@@ -161,7 +161,7 @@ end,
     t:equal((("ab"):gsub("%w", string.upper)), "AB", "after it")
   end
 end
-do -- the parser counts levels too
+do -- the parser counts C levels too
   for _, row in ipairs {
     { ("("):rep(250) .. "1" .. (")"):rep(250), "C stack overflow" },
     { ("{"):rep(250) .. ("}"):rep(250), "C stack overflow" },
@@ -190,7 +190,7 @@ do -- the parser counts levels too
   t:has(select(2, load(("do "):rep(250) .. ("end "):rep(250))), "C stack overflow")
 end
 
--- An error through a library function that calls back ends that function and nothing else.
+-- An error that passes through a library function ends only that function.
 do
   local through = {
     sort = function(e) table.sort({ 3, 2, 1 }, function() error(e, 0) end) end,
@@ -228,7 +228,7 @@ do
       error(e, 0) end })) do end
     end,
     require = function(e)
-      -- one of its own: copies of this file may run side by side
+      -- a table of this copy's own: copies of this file may run concurrently
       local name = "behaviour.fails." .. tostring {}
       package.preload[name] = function() package.preload[name] = nil error(e, 0) end
       require(name)

@@ -1,4 +1,4 @@
--- Overflow of the Lua stack. Each needs 16 MB for its million slots: not for many processes at
+-- Overflow of the Lua stack. Each needs 16 MB for its million slots, so few processes may run it at
 -- once.
 local t = ...
 
@@ -29,7 +29,7 @@ do
   t:raises("too many results to unpack", function() return table.unpack({}, 1, 1000000) end)
 end
 
--- However the recursion goes: methods, metamethods of Lua, varargs, inside pcall and coroutines.
+-- With each kind of recursion: methods, metamethods of Lua, varargs, inside pcall and coroutines.
 do
   local object = {}
   function object:down(n) return 1 + self:down(n + 1) end
@@ -50,7 +50,7 @@ do
   end
 end
 
--- Stack overflow in a coroutine is its own: the error is caught there and the resumer goes on.
+-- A stack overflow in a coroutine is caught there, and the resumer continues.
 do
   local function endless(n) return 1 + endless(n + 1) end
   for _ = 1, 2 do

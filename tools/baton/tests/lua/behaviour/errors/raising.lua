@@ -1,7 +1,7 @@
 -- Errors: values, levels and positions, messages of the language, pcall and xpcall.
 local t = ...
 
--- Every value can be raised, and comes out as it went in.
+-- Every value can be raised, and is caught unchanged.
 for i, value in ipairs {
   "text",
   "",
@@ -30,7 +30,7 @@ t:values("true", pcall(function() end))
 t:values("true nil", pcall(function() return nil end))
 t:values("true 1 nil 3 nil", pcall(function() return 1, nil, 3, nil end))
 
--- Levels name the place of the caller that many calls up.
+-- Levels select the caller whose position the message gets.
 do
   local code = [[local raise = ...
 local function one(level) error("m", level) end
@@ -63,7 +63,7 @@ t:gives("! table", assert, false, {})
 t:gives("! 5", assert, false, 5)
 t:raises("bad argument #1 to 'assert' (value expected)", function() assert() end)
 
--- What the language says: each with the name and kind of what was wrong.
+-- Messages of the language: each names the operand and its type.
 t:rows {
   "local x; return x.y", "! row:1: attempt to index a nil value (local 'x')",
   "local x; x.y = 1", "! row:1: attempt to index a nil value (local 'x')",
@@ -196,8 +196,8 @@ t:rows {
   "function f() return ... end", "! row:1: cannot use '...' outside a vararg function near '...'",
 }
 
--- An error in a loop's iterator, an argument, a table constructor: nothing of the statement took
--- effect after it.
+-- An error in a loop's iterator, an argument or a table constructor: the statement has no effect
+-- after that point.
 do
   local done
   t:gives("! stop", function() done = { 1, error("stop", 0), 3 } end)

@@ -1,5 +1,5 @@
--- The default files of io, of which a program has one each: io.input, io.output, io.read, io.write,
--- io.lines, io.close.
+-- The default files of io, one set per program: io.input, io.output, io.read, io.write, io.lines,
+-- io.close.
 local t = ...
 
 local path = t:scratch()
@@ -37,14 +37,14 @@ t:raises("No such file or directory", io.input, "/nonexistent/file")
 t:raises("No such file or directory", io.output, "/nonexistent/file")
 t:equal(io.input(), stdin)
 t:equal(io.output(), stdout)
--- A collected default stays open as long as it is the default.
+-- The default file stays open even if no variable refers to it.
 io.output(path)
 collectgarbage()
 io.write "kept"
 io.close()
 io.output(stdout)
 do local f <close> = assert(io.open(path)) t:equal(f:read "a", "kept") end
-t:values("nil", io.read()) -- the standard input of this run is at its end
+t:values("nil", io.read()) -- the standard input of this run is empty
 t:values("''", io.read "a")
 t:values("nil", io.read "n")
 t:values("nil", io.read(0))

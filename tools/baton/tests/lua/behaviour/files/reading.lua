@@ -38,7 +38,7 @@ for _, row in ipairs {
 } do
   local text, wanted = row[1], row[2]
   t:values(wanted, reading(text, table.unpack(row, 3)))
-  -- lines gives the same on its first turn; its formats may be none at all, and then it is "l".
+  -- lines returns the same in its first iteration. Without formats, it uses "l".
   if wanted ~= "nil" and not wanted:find "^nil" then
     local f <close> = assert(io.open(path, "rb"))
     t:values(wanted, f:lines(table.unpack(row, 3))())
@@ -64,7 +64,7 @@ for _, size in ipairs(sizes) do
   t:equal(#f:read "a", 2 * size + 1)
 end
 
--- Seeking and the place after each kind of reading and writing.
+-- Seeking, and the position after each kind of reading and writing.
 do
   local f <close> = assert(io.open(with "0123456789", "r+"))
   for _, row in ipairs {
@@ -86,7 +86,7 @@ do
   t:equal(f:read "a", "ABCDEFGHIJ\0\0!")
 end
 
--- Modes: what each allows, and what it does to the content.
+-- Modes: the operations that each allows, and its effect on the content.
 for _, row in ipairs {
   { "r", true, false, "old" }, { "w", false, true, "new" }, { "a", false, true, "oldnew" },
   { "r+", true, true, "new" }, { "w+", true, true, "new" }, { "a+", true, true, "oldnew" },
@@ -153,7 +153,7 @@ for n = 1, 30 do
   t:equal(lines, n)
 end
 
--- Closed files: every method says so; closing twice, the type and the name.
+-- Closed files: every method reports it. Closing twice, the type and the name.
 do
   local f = assert(io.open(path))
   t:equal(io.type(f), "file") t:matches(tostring(f), "^file %(0x")
@@ -170,7 +170,7 @@ do
   g:close()
   t:raises("file is already closed", lines)
 end
--- io.lines with a name closes at the end, and says why it cannot begin.
+-- io.lines with a name closes the file at its end, and reports why it cannot open one.
 do
   with "1\n2\n3\n"
   local seen = {}

@@ -1,4 +1,4 @@
--- debug.sethook: which events come, how often, and with what.
+-- debug.sethook: the events, their number and their arguments.
 local t = ...
 local sethook, gethook = debug.sethook, debug.gethook
 
@@ -9,7 +9,7 @@ local function under(mask, count, hook, f, ...)
   return table.unpack(results, 1, results.n)
 end
 
--- Reading back.
+-- Setting and reading hooks.
 t:values("nil", gethook())
 for _, mask in ipairs { "c", "r", "l", "cr", "cl", "rl", "crl" } do
   for _, count in ipairs { 0, 1, 100 } do
@@ -30,8 +30,7 @@ sethook(nothing, "x") t:values("nil", gethook())
 t:raises("function expected", function() sethook(5, "l") end)
 sethook()
 
--- Lines: each line of a chunk once for each time it is reached; a loop on one line once for each
--- turn.
+-- Lines: one event each time a line is reached. A loop on one line has one event per iteration.
 local function lines_of(code, ...)
   local f, lines = assert(load(code, "=traced")), {}
   under("l", 0, function(event, line)
@@ -63,14 +62,14 @@ for n = 1, 30 do
   t:equal(select(2, lines_of("for i = 1, " .. n .. " do\nlocal a = i\nend"):gsub("2", "")), n)
 end
 
--- Calls and returns come in pairs, tail calls apart, C functions included.
+-- Calls and returns come in pairs, except tail calls. C functions are included.
 local function events_of(mask, f, ...)
   local events = {}
   under(mask, 0, function(event)
     local name = debug.getinfo(2, "n").name
     events[#events + 1] = event:sub(1, 4) .. (event == "tail call" and "" or ":" .. tostring(name))
   end, f, ...)
-  -- What sethook and pcall themselves make of it is left out.
+  -- Events of sethook and pcall themselves are left out.
   return events
 end
 local function counts(events)
@@ -118,7 +117,7 @@ do
   t:equal(c.retu, 3)
 end
 
--- Counts: one event for each so many instructions, the same number on each run.
+-- Counts: one event per so many instructions, the same number in each run.
 do
   local function work(n) local x = 0 for i = 1, n do x = x + i end return x end
   for _, every in ipairs { 1, 2, 3, 7, 10, 64, 100, 1000 } do
@@ -141,7 +140,7 @@ do
   end
 end
 
--- Transferred values, as getinfo gives them in a hook.
+-- Transferred values, as getinfo returns them in a hook.
 do
   local function four() return 1, 2, 3, 4 end
   local function three(a, b, c) end
@@ -157,7 +156,7 @@ do
   t:equal(table.concat(got, " "), "1 2 3 4 7 8 9")
 end
 
--- Inside a hook no hook runs; errors leave it; it can change locals, set another hook, and end
+-- Inside a hook, hooks are off. Errors leave it. It can change locals, set another hook, and remove
 -- itself.
 do
   local depth, deepest = 0, 0
@@ -209,8 +208,8 @@ do
   t:values("nil", gethook())
 end
 
--- Each coroutine has a hook of its own; a new one begins with the mask of who creates it, and
--- without a function.
+-- Each coroutine has its own hook. A new one starts with the mask of its creator, but without a
+-- function.
 do
   local log = t:log()
   local co = coroutine.create(function() local a = 1 coroutine.yield() local b = 2 end)
@@ -242,8 +241,8 @@ do
   end
 end
 
--- A hook under pcall, sort, gsub, metamethods, and the end of a program's part by an error from the
--- hook.
+-- A hook under pcall, sort, gsub and metamethods, and an error in a hook that ends a part of the
+-- program.
 do
   local function limited(limit, f, ...)
     local n = 0

@@ -2,7 +2,7 @@
 local t = ...
 local getinfo, getlocal, setlocal = debug.getinfo, debug.getlocal, debug.setlocal
 
--- Functions that do not run.
+-- Functions that are not running.
 do
   local f = load("local a, b = ...\nlocal function g(x, y, ...)\nreturn a\nend\nreturn g", "=named")
   local g = f()
@@ -49,7 +49,7 @@ do
     t:equal(i.activelines, nil)
   end
 end
--- Each option gives its own fields and no others.
+-- Each option sets its own fields and no others.
 do
   local fields = {
     S = "lastlinedefined linedefined short_src source what", l = "currentline",
@@ -77,7 +77,7 @@ do
   table.sort(lines)
   t:that(table.concat(lines, " "):find "1 3 4", "active lines")
 end
--- Names of what runs, by how it was called.
+-- Names of running functions, by the way they were called.
 do
   local function me() local i = getinfo(2, "n") return i.namewhat .. ":" .. tostring(i.name) end
   local function plain() return (me()) end
@@ -118,7 +118,7 @@ do
   do local c <close> = setmetatable({}, { __close = function() seen = (me()) end }) end
   t:equal(seen, "metamethod:close")
 end
--- Levels: 0 is getinfo itself, and each call adds one; tail calls are marked and leave no frame.
+-- Levels: 0 is getinfo itself, and each call adds one. Tail calls are marked and have no frame.
 do
   t:equal(getinfo(0, "f").func, getinfo)
   local function depth()
@@ -149,7 +149,7 @@ do
   t:equal(getinfo(co, 3), nil)
   t:equal(coroutine.wrap(function() return getinfo(2) end)(), nil)
 end
--- Current lines, as the function goes on.
+-- Current lines as the function runs.
 for line = 1, 25 do
   local code = ("\n"):rep(line - 1) .. "return debug.getinfo(1, 'l').currentline"
   t:equal((load(code)()), line)
@@ -212,7 +212,7 @@ do
   end
   t:raises("level out of range", getlocal, 1000, 1)
   t:raises("level out of range", setlocal, 1000, 1, 1)
-  -- Parameters of a function that does not run.
+  -- Parameters of a function that is not running.
   local function params(one, two, ...) local three end
   t:values("'one'", getlocal(params, 1))
   t:values("'two'", getlocal(params, 2))
@@ -221,7 +221,7 @@ do
   t:values("nil", getlocal(params, 0))
   t:values("nil", getlocal(params, -1))
 end
--- Locals of another coroutine, read and written while it waits.
+-- Locals of another coroutine, read and written while it is suspended.
 for n = 1, 20 do
   local co = coroutine.create(function(a, b) local c = a + b coroutine.yield() return a, b, c end)
   coroutine.resume(co, n, 2 * n)

@@ -33,7 +33,7 @@ for n = 0, 60 do
   t:equal(setupvalue(get, n + 1, 1), nil)
 end
 
--- Open upvalues: those of variables that still live on a stack, here and in a waiting coroutine.
+-- Open upvalues: variables that are still on a stack, here and in a suspended coroutine.
 do
   local x = 1
   local function f() return x end
@@ -56,7 +56,7 @@ do
   t:equal(inner(), "by its local")
 end
 
--- Stripped functions have upvalues without names; functions of C have them too.
+-- Stripped functions have upvalues without names. C functions have upvalues too.
 do
   local a, b = 1, 2
   local stripped = load(string.dump(function() return a, b end, true))
@@ -70,7 +70,7 @@ do
   t:raises("number expected", getupvalue, print, "x")
 end
 
--- Each closure of a loop has its own; joining makes them one, and leaves the third alone.
+-- Each closure of a loop has its own upvalue. Joining two leaves the third unchanged.
 for n = 2, 12 do
   local getters, setters = {}, {}
   for i = 1, n do
@@ -110,7 +110,7 @@ do
   t:equal(g(), "other")
 end
 
--- Metatables past __metatable, of every type; user values; the registry.
+-- Metatables of every type, regardless of __metatable; user values; the registry.
 do
   local mt = { __metatable = "locked" }
   local o = setmetatable({}, mt)

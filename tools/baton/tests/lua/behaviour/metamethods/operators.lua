@@ -1,7 +1,8 @@
--- Metamethods: operands and their order, results, inheritance of fields, and what is not called.
+-- Metamethods: operands and their order, results, inheritance of fields, and operations that call
+-- none.
 local t = ...
 
--- Every binary operation, with the metamethod at the left, at the right, at both; operands arrive
+-- Every binary operation, with the metamethod at the left, the right, or both. The operands arrive
 -- in order.
 local binary = {
   { "+", "__add" }, { "-", "__sub" }, { "*", "__mul" }, { "/", "__div" }, { "%", "__mod" },
@@ -27,14 +28,15 @@ for _, row in ipairs(binary) do
   t:equal(apply(which "left", which "right"), "left")
   t:equal(apply({}, which "right"), "right")
   t:equal(apply(which "left", {}), "left")
-  -- Constants on either side take other instructions.
+  -- Constants use other instructions.
   local first = setmetatable(
     {},
     { [event] = function(a, b) return (a == 3 and "a" or b == 3 and "b") end }
   )
   t:equal(load("local o = ... return o " .. operator .. " 3")(first), "b")
   t:equal(load("local o = ... return 3 " .. operator .. " o")(first), "a")
-  -- One result, whatever the metamethod gives; none is nil; a callable table does as well.
+  -- There is one result, however many the metamethod returns; none becomes nil. A callable table
+  -- works too.
   local many = setmetatable({}, { [event] = function() return 1, 2, 3 end })
   t:values("1", apply(many, many))
   t:values("nil", apply(setmetatable({}, { [event] = function() end }), 1))
@@ -47,7 +49,7 @@ for _, row in ipairs(binary) do
   )
   t:raises("attempt to call a number value", apply, setmetatable({}, { [event] = 5 }), 1)
   t:raises("attempt to", apply, {}, 1)
-  -- An error passes, and so does a change of the metatable meanwhile.
+  -- An error passes through, and the metatable may change meanwhile.
   t:gives("! E", apply, setmetatable({}, { [event] = function() error("E", 0) end }), 1)
   t:equal(
     apply(

@@ -1,8 +1,8 @@
--- require and package: searchers, preload, loaded, path and cpath, searchpath, and what is passed
--- to loaders. Every name has something of this run in it, since all processes share what is loaded.
+-- require and package: searchers, preload, loaded, path and cpath, searchpath, and the arguments of
+-- loaders. Processes share loaded modules, so every name contains something unique to this run.
 local t = ...
 
-local mine = tostring(t):gsub("%W", "") -- an address that is in use as long as we are
+local mine = tostring(t):gsub("%W", "") -- an address that stays in use during this run
 local directory = t:scratch()
 assert(os.execute("mkdir -p '" .. directory .. "/sub'"))
 local function file(name, text)
@@ -11,7 +11,7 @@ local function file(name, text)
 end
 local function name(n) return "behaviour_" .. mine .. "_" .. n end
 
--- preload: what loaders get and give.
+-- preload: arguments and results of loaders.
 for i = 1, 40 do
   local n = name("preload" .. i)
   local calls, got = 0, nil
@@ -31,7 +31,7 @@ for i = 1, 40 do
   t:equal(calls, 1)
   t:equal(got[1], n)
   t:equal(got[2], ":preload:")
-  -- Forgotten, it is loaded again.
+  -- Removed from package.loaded, it is loaded again.
   package.loaded[n] = nil
   require(n)
   t:equal(calls, 2)
@@ -61,7 +61,7 @@ do -- false, values set by the loader itself, errors
   t:raises("string expected", require, {})
 end
 
--- Files: by the templates of a path, dots as directories.
+-- Files: templates of a path; dots become directory separators.
 for i = 1, 20 do
   file(
     name("file" .. i) .. ".lua",
@@ -137,7 +137,7 @@ t:equal(package.searchpath("x", ""), nil)
 t:raises("string expected", package.searchpath, "x")
 t:raises("string expected", package.searchpath, nil, "x")
 
--- The searchers, as anybody may call them.
+-- The searchers, called directly.
 do
   t:equal(#package.searchers, 4)
   local preload, lua, c, all_in_one = table.unpack(package.searchers)
@@ -182,8 +182,8 @@ t:values(
 )
 t:has(select(2, package.loadlib("/nonexistent.so", "f")), "/nonexistent.so")
 
--- A module that requires another one, in chains; and itself, which runs its loader within itself
--- until it stops.
+-- A module that requires another one, in chains; and a module that requires itself, so its loader
+-- runs recursively until it stops.
 for depth = 1, 15 do
   for i = 1, depth do
     package.preload[name("chain" .. i)] = function()
@@ -207,7 +207,8 @@ do
   package.preload[n] = nil
 end
 
--- In a coroutine, under pcall, and with an error that ends the coroutine: the next one tries again.
+-- In a coroutine, under pcall, and with an error that ends the coroutine: the next require tries
+-- again.
 for i = 1, 20 do
   local n, calls = name("again" .. i), 0
   package.preload[n] = function()

@@ -119,7 +119,7 @@ t:rows {
   "local s = '' for i = 0.1, 0.35, 0.1 do s = s .. i .. ' ' end return s", "'0.1 0.2 0.3 '",
 }
 
--- Division and remainder fit together, for all signs, in integers and floats.
+-- Division and remainder are consistent for all signs, in integers and floats.
 local numbers = {
   1,
   -1,
@@ -151,14 +151,14 @@ for _, a in ipairs { 0.5, -0.5, 3.25, -3.25, 1e10, -1e10 } do
     t:that(q == math.floor(a / b) and math.abs(q * b + r - a) < 1e-6, a .. " and " .. b)
   end
 end
--- Shifts against multiplication and division.
+-- Shifts compared with multiplication and division.
 for n = 0, 62 do
   t:equal(1 << n, math.tointeger(2 ^ n))
   t:equal((1 << n) >> n, 1)
   t:equal(-1 << n, -(1 << n))
   t:equal((1 << 62) >> n, (1 << 62) // (1 << n))
 end
--- Text and back: integers whole, floats by 17 digits.
+-- Conversion to text and back: integers exactly, floats with 17 digits.
 for n = 0, 62 do
   for _, i in ipairs { 1 << n, -(1 << n), (1 << n) - 1 } do
     t:equal(math.tointeger(tostring(i)), i)
@@ -167,8 +167,8 @@ for n = 0, 62 do
   t:equal(tonumber(("%.17g"):format(f)), f)
   t:equal(tonumber(("%a"):format(f)), f)
 end
--- A seed gives the same numbers again; numbers stay in their range. (The generator is one for the
--- whole program.)
+-- The same seed gives the same numbers, and numbers stay in their range. (The program has one
+-- generator.)
 do
   local function in_range(lo, hi)
     for _ = 1, 50 do

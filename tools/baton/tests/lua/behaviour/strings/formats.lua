@@ -113,7 +113,7 @@ t:rows {
   "tostring('x')", "'x'", "tostring(setmetatable({}, { __name = 'N' })):find '^N: ' ~= nil", "true",
 }
 
--- Every width and precision against what can be computed otherwise.
+-- Every width and precision, compared with a result that is computed in another way.
 for width = 0, 40 do
   local text = ("%" .. (width > 0 and width or "") .. "d"):format(-123)
   t:equal(text, (" "):rep(width - 4) .. "-123")
@@ -139,7 +139,7 @@ for _, size in ipairs { 0, 1, 10, 255, 256, 1000, 1023, 1024, 1025, 4096, 65536,
   t:equal(load("return " .. ("%q"):format(text))(), text)
   t:equal(#text:upper():lower():reverse(), size)
 end
-do -- %q gives back what it was given
+do -- reading %q gives the original value
   local all = {}
   for i = 0, 255 do all[i + 1] = string.char(i) end
   local text = table.concat(all)

@@ -160,14 +160,14 @@ for size = 1, 16 do
     end
   end
 end
--- gsub against a plain loop, over sizes.
+-- gsub compared with a plain loop, over several sizes.
 for n = 0, 60 do
   local text = ("ab"):rep(n)
   t:values(("'%s' %d"):format(("b"):rep(n), n), text:gsub("a", ""))
   t:equal((text:gsub("(a)(b)", "%2%1")), ("ba"):rep(n))
   t:equal(select(2, text:gsub(".", "%0%0")), 2 * n)
 end
--- utf8: each length of code, forth and back.
+-- utf8: encoding and decoding, for each length.
 for _, code in ipairs {
   0,
   1,

@@ -1,7 +1,7 @@
 -- os: time and date, files by name, commands, environment, locale, clock.
 local t = ...
 
--- A time in fields and back, over the years; fields out of their range are brought into it.
+-- A time to fields and back, over the years. Fields out of range are normalized.
 for year = 1970, 2037 do
   local rows =
     { { 1, 1, 0, 0, 0 }, { 2, 28, 23, 59, 59 }, { 6, 15, 12, 30, 1 }, { 12, 31, 12, 0, 0 } }
@@ -42,7 +42,7 @@ do
     local fields = { year = 2020, month = 1, day = 1, hour = 12, isdst = false }
     for k, v in pairs(row[1]) do fields[k] = v end
     t:equal(os.date("%Y-%m-%d", os.time(fields)), row[2])
-    -- The table is brought into range too.
+    -- The table is normalized too.
     t:equal(("%04d-%02d-%02d"):format(fields.year, fields.month, fields.day), row[2])
   end
   for days = -400, 400, 25 do
@@ -159,7 +159,7 @@ t:equal(os.setlocale "no such locale", nil)
 t:equal(os.setlocale "C", "C")
 t:equal(os.setlocale "", "C")
 t:raises("invalid option", os.setlocale, "C", "x")
--- Ends of programs: status and what is run before.
+-- Ends of programs: the status, and what runs before the end.
 do
   local program = arg[0]
   for i = -1, -20, -1 do if arg[i] then program = arg[i] end end

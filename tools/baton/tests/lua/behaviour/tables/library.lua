@@ -76,13 +76,13 @@ t:rows {
   "#{ (function() return 1, 2, 3 end)() }, #{ (function() return 1, 2, 3 end)(), 4 }", "3 2",
 }
 
--- The number of the argument in the message is not the same in all versions of 5.4.
+-- The number of the argument in the message differs between versions of 5.4.
 for _, position in ipairs { 4, 5, -1, math.maxinteger, math.mininteger } do
   t:raises("position out of bounds", table.remove, { 1, 2 }, position)
 end
 
--- Sorting: every permutation of small lists, larger ones of many shapes, stable results of
--- counting.
+-- Sorting: every permutation of small lists, larger lists of many shapes, and results that agree
+-- with counting.
 local function permutations(l, n, f)
   if n <= 1 then f(l) return end
   for i = 1, n do
@@ -169,7 +169,7 @@ do
     setmetatable({}, { __len = function() return math.maxinteger end })
   )
 end
--- Traversal with removal and change; growth and shrinking.
+-- Traversal while entries are removed and changed; growth and shrinking.
 for _, n in ipairs { 1, 10, 100, 1000 } do
   local o, seen = {}, 0
   for i = 1, n do o[i], o["k" .. i] = i, i end
