@@ -1,10 +1,10 @@
--- Without memory for more of something: an error that a program catches, after which it goes on.
--- Run under a limit on address space.
+-- Without memory for one more object there is an error, which a program can catch and continue
+-- after. Run it under a limit on address space.
 local ffi = require "baton.ffi"
 local process = require "baton.process"
 
--- Each returns what makes one more, and is given its number. What it returns is kept until the
--- memory is gone.
+-- Each returns a function that makes one more object, and gets its number. The object is kept until
+-- memory is exhausted.
 local kinds = {}
 
 function kinds.channel() return process.channel end
@@ -163,7 +163,7 @@ function kinds.further_arguments()
   end
 end
 
--- Kinds of which nothing is freed before the program ends: those that are declared.
+-- Kinds that are freed only at the end of the program: declarations.
 local stays = {
   linked_process = true, array = true, structure = true, declared_structure = true,
   function_type = true, pointer_type = true, constant = true, large_declaration = true,
@@ -216,8 +216,8 @@ assert(not ok and type(message) == "string", type(message))
 assert(is_known(message), message)
 assert(count > 10, count)
 if not stays[kind] then
-  process.sleep(0.001) -- killed processes end
-  -- Their handles have finalizers. A collection for lack of memory runs none, so ask for one here.
+  process.sleep(0.001) -- lets killed processes end
+  -- Their handles have finalizers. A collection for lack of memory runs none, so request one here.
   collectgarbage()
   for i = 1, 10 do undo(make(count + i)) end
 end

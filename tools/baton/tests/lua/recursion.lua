@@ -1,6 +1,6 @@
--- Recursion of each kind until it fails: prints the message and the depth. With the argument
--- "process" each kind runs in a process of its own, else in the main program, which may be that of
--- stock lua.
+-- Each kind of recursion until it fails. Prints the message and the depth. With the argument
+-- "process", each kind runs in a process of its own; otherwise in the main program, which stock lua
+-- can run as well.
 local depth
 
 local kinds = {}
@@ -144,7 +144,7 @@ function kinds.unpack()
   return table.unpack({}, 1, 1e7)
 end
 
--- Finds the deepest nesting that the parser takes, then fails one deeper.
+-- Finds the deepest nesting that the parser accepts, then fails one level deeper.
 local function deepest(first, before, middle, after)
   local function text(n) return first .. before:rep(n) .. middle .. after:rep(n) end
   return function()

@@ -1,16 +1,16 @@
--- Waking a process, in all combinations of who wakes whom, which of the two may be interrupted,
--- inside of a critical section or not, and what the waker does then. In the spirit of Zephyr's
--- tests/kernel/sched/preempt.
+-- Wakes a process in all combinations: the priorities of waker and target, which of the two is
+-- preemptible, inside a critical section or not, and what the waker does then. In the spirit of
+-- Zephyr's tests/kernel/sched/preempt.
 local check = require "check"
 local process = require "baton.process"
 local matrix = {}
 
 local LEVEL = 40 -- the waker's
 
-matrix.LONG = 120 -- seconds: it does not come to that
+matrix.LONG = 120 -- seconds, never reached
 
--- When the target runs: in which part of the waker's life. That does not depend on whether the
--- target may be interrupted itself.
+-- Returns the phase of the waker in which the target runs. That does not depend on whether the
+-- target itself is preemptible.
 function matrix.wanted(waker_is_preemptible, level, is_locked, act)
   if waker_is_preemptible and level > LEVEL then return is_locked and "leaving" or "waking" end
   if act == "sleep" or act == "yield" and level >= LEVEL then return "acting" end
@@ -33,8 +33,8 @@ function acts.sleep(course)
   repeat process.sleep(0.001) until course.ran_in
 end
 
--- The waker's life: `course` has its phase, the one in which the target is expected to run, and
--- `ran_in`, once it has. If `wake` answers true, it was too late.
+-- The waker. `course` has its phase, the phase in which the target is expected to run, and
+-- `ran_in`, once it has run. If `wake` returns true, it was too late.
 function matrix.be_waker(course, is_locked, act, wake)
   local is_late
   course.phase = "waking"
@@ -54,13 +54,13 @@ function matrix.be_waker(course, is_locked, act, wake)
   course.phase = "ended"
 end
 
--- A process that lives so.
+-- Spawns a waker.
 function matrix.spawn_waker(is_preemptible, ...)
   return process.spawn({ priority = LEVEL, preemptible = is_preemptible }, matrix.be_waker, ...)
 end
 
--- For the woken process: whether somebody more urgent interrupts it. If not, it gives way when it
--- yields.
+-- Runs in the woken process: whether a more urgent process interrupts it. If not, it gives way when
+-- it yields.
 local function is_interrupted()
   local came = false
   local intruder = process.spawn({ priority = 80 }, function() came = true end)
@@ -136,10 +136,11 @@ local function try(
   check.equal(was_interrupted, target_is_preemptible, what .. ": the target is interrupted")
 end
 
--- All combinations, with the target woken by `ways[name]`. That is a function of the attempt, from
--- 1, and returns a table: `wait()` is the target's part, `wake(target, level)` the waker's, `level`
--- the target's until it is woken, if that is another one. `is_late()`, if there is one, says that
--- the target was not woken in time by the waker: then all is begun again.
+-- Tries all combinations, with the target woken by `ways[name]`. That is a function of the number
+-- of the attempt, from 1, and returns a table. `wait()` is run by the target. `wake(target, level)`
+-- is run by the waker; `level` is the target's priority until it is woken, if that differs.
+-- `is_late()`, if given, says that the waker did not wake the target in time; then all starts
+-- again.
 function matrix.try_all(ways, name)
   check.without_slices()
   for _, waker_is_preemptible in ipairs { true, false } do

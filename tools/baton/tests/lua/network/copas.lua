@@ -1,13 +1,13 @@
--- Copas, a scheduler of its own: its loop runs in one process, and plain LuaSocket in others of the
--- same program.
+-- Copas, a scheduler of its own. Its loop runs in one process, and other processes of the same
+-- program use plain LuaSocket.
 local check = require "check"
 local process = require "baton.process"
 local copas = require "copas"
 local socket = require "socket"
 local case = {}
 
--- A server of Copas's that answers lines with `answer(line)`, or not where that is nil, in a
--- process of its own.
+-- Starts a Copas server in a process of its own. It answers each line with `answer(line)`, or not
+-- at all if that is nil.
 local function serve(answer)
   local server = assert(socket.bind("127.0.0.1", 0, 64))
   local _, port = server:getsockname()
@@ -87,7 +87,7 @@ function case.the_loop_can_be_killed_and_begun_again()
   check.becomes(loop, "waiting")
   loop:kill()
   check.results("loop", { false, "killed" }, loop:join())
-  local question = process.spawn(ask, port, "two") -- nobody is there
+  local question = process.spawn(ask, port, "two") -- no server listens there
   check.becomes(question, "waiting")
   process.spawn({ daemon = true }, copas.loop)
   check.results("question", { true, "TWO" }, question:join())

@@ -1,4 +1,4 @@
--- cqueues: controllers of several processes, each with coroutines of its own.
+-- cqueues: controllers in several processes, each with its own coroutines.
 local check = require "check"
 local process = require "baton.process"
 local cqueues = require "cqueues"
@@ -6,7 +6,8 @@ local condition = require "cqueues.condition"
 local socket = require "cqueues.socket"
 local case = {}
 
--- A coroutine of a loop that gives way to other processes is still in its loop, and they are not.
+-- A coroutine of a loop may yield to other processes. It stays in its loop, and they are in no
+-- loop.
 function case.loops_of_several_processes_do_not_meet()
   check.join_all(check.spawn_all(4, function(i)
     for round = 1, 50 do
@@ -47,7 +48,7 @@ function case.a_loop_that_waits_keeps_no_thread()
   end)
   for _, p in ipairs(all) do check.becomes(p, "waiting") end
   check.within(process.threads(), 1, 4, "threads")
-  ready:signal() -- by another process than those of the loops
+  ready:signal() -- from a process that runs no loop
   check.join_all(all)
 end
 
@@ -79,7 +80,7 @@ function case.servers_and_clients_are_processes_of_one_program()
     end)
     assert(loop:loop())
   end)
-  check.join_all(check.spawn_all(10, function(i) -- without a loop: each wait is by itself
+  check.join_all(check.spawn_all(10, function(i) -- without a loop, each wait stops its own process
     local client = socket.connect("127.0.0.1", port)
     for round = 1, 10 do
       client:write("line ", i, " ", round, "\n")
@@ -129,7 +130,8 @@ function case.a_process_killed_inside_a_coroutine_leaves_the_loops_of_others_alo
     assert(loop:loop())
   end)
   inside:wait()
-  local other = process.spawn(function() -- has to wait: one process at a time is inside of a loop
+  -- has to wait: only one process at a time may be inside a loop
+  local other = process.spawn(function()
     local loop, ran = cqueues.new(), false
     loop:wrap(function() ran = true end)
     assert(loop:loop())
@@ -204,7 +206,7 @@ function case.finalizers_may_run_loops()
     collectgarbage()
     check.equal(ran, i)
   end
-  setmetatable({}, { __gc = finalize }) -- as the program ends
+  setmetatable({}, { __gc = finalize }) -- runs at the end of the program
 end
 
 check.run(case)

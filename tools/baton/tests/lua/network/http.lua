@@ -1,4 +1,4 @@
--- lua-http, a server and its clients as processes of one program.
+-- lua-http: a server and its clients, as processes of one program.
 local check = require "check"
 local process = require "baton.process"
 local cqueues = require "cqueues"
@@ -7,7 +7,7 @@ local request = require "http.request"
 local server = require "http.server"
 local case = {}
 
--- Answers each request with its path, after as many seconds as its query says.
+-- Answers each request with its path, after the seconds given in its query.
 local function serve()
   local ready = process.channel(1)
   process.spawn({ daemon = true, name = "server" }, function()
@@ -23,7 +23,7 @@ local function serve()
         assert(stream:write_headers(answer, false))
         assert(stream:write_chunk(path, true))
       end,
-      onerror = function() end, -- clients that go away
+      onerror = function() end, -- clients may close the connection
     })
     assert(listening:listen())
     local _, _, port = listening:localname()

@@ -1,4 +1,5 @@
--- luv: the loop runs in one process, and others wait, compute and use plain LuaSocket meanwhile.
+-- luv: the loop runs in one process. Meanwhile other processes wait, compute and use plain
+-- LuaSocket.
 local check = require "check"
 local process = require "baton.process"
 local socket = require "socket"
@@ -50,7 +51,7 @@ function case.processes_talk_to_a_server_of_the_loop()
   check.within(process.threads(), 1, process.features().poller == "polling" and 64 or 8, "threads")
   local wake = uv.new_async(function() server:close() end)
   wake:unref()
-  wake:send() -- a loop that waits does not look at what others change
+  wake:send() -- a waiting loop does not see changes by other processes
   check.results("loop", { true, false }, runner:join())
 end
 
@@ -103,15 +104,15 @@ function case.once_and_nowait_are_as_ever()
     async:close()
   end)
   async:send()
-  repeat uv.run "once" until came -- not one event more
+  repeat uv.run "once" until came -- handles exactly one event at a time
   late:close()
   timer:close()
   check.equal(uv.run "nowait", false)
   check.raises("invalid option .for ever.", uv.run, "for ever")
 end
 
--- Guards: a callback was told that it ran in a coroutine, so that it tried to yield; and the loop
--- did not know its mode.
+-- A regression test: coroutine.running said that a callback ran in a coroutine, so it tried to
+-- yield. And the loop did not know its mode.
 function case.a_callback_knows_that_it_may_not_yield_and_how_the_loop_runs()
   local told
   local function tell(mode)
@@ -225,7 +226,7 @@ end
 function case.timers_count_from_now_after_a_long_callback()
   local first, second, fired = uv.new_timer(), uv.new_timer(), nil
   local before = process.now()
-  uv.update_time() -- timers count from what the loop saw last, in whole milliseconds
+  uv.update_time() -- timers start at the time that the loop saw last, in whole milliseconds
   second:start(300, 0, function()
     fired = process.now() - before
     second:close()

@@ -1,4 +1,4 @@
--- LuaSQL over libpq, with a PostgreSQL server of its own whose socket is in the directory SERVER.
+-- LuaSQL over libpq, with its own PostgreSQL server, whose socket is in the directory SERVER.
 local check = require "check"
 local process = require "baton.process"
 local driver = require "luasql.postgres"
@@ -44,7 +44,7 @@ function case.a_statement_timeout_ends_the_query_of_its_connection_only()
     check.equal(cursor, nil)
     check.matches(why, "statement timeout")
     check.within(process.now() - before, 0.049, 60)
-    check.equal(value(connection, "select 7"), "7") -- as good as before
+    check.equal(value(connection, "select 7"), "7") -- works as before
     connection:close()
   end)
   check.equal(other:status(), "foreign")
@@ -52,7 +52,7 @@ function case.a_statement_timeout_ends_the_query_of_its_connection_only()
   check.results("other", { true, "42" }, other:join())
 end
 
--- libpq waits on a native thread: the kill counts when the query has ended.
+-- libpq waits on a native thread, so the kill takes effect when the query has ended.
 function case.a_killed_process_ends_when_its_query_has()
   local control = connect()
   local connections, numbers, victims = {}, {}, {}

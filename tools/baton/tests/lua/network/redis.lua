@@ -1,5 +1,4 @@
--- redis-lua over plain LuaSocket, one connection for each process, with a server of its own at
--- PORT.
+-- redis-lua over plain LuaSocket, with one connection per process and its own server at PORT.
 local check = require "check"
 local process = require "baton.process"
 local redis = require "redis"
@@ -11,7 +10,7 @@ local function connect() return redis.connect("127.0.0.1", PORT) end
 
 local function together(n, f) check.join_all(check.spawn_all(n, f)) end
 
--- How many clients the server has, the one that asks included.
+-- Returns the number of the server's clients, including this one.
 local function count_clients(client)
   local list = client:client "LIST"
   return select(2, list:gsub("[^\n]+", ""))
@@ -34,7 +33,7 @@ function case.many_processes_use_the_server_at_once()
   check.that(process.stats().descriptor_waits > 0)
 end
 
--- By scripts: the library's own pipelines fail in Lua 5.4, whoever runs it.
+-- It uses scripts, because the library's own pipelines fail in Lua 5.4 under any interpreter.
 function case.transactions_go_on_beside_each_other()
   together(8, function(i)
     local client = connect()

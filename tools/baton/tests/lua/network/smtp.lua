@@ -1,4 +1,4 @@
--- Mail by LuaSocket's smtp to a server at PORT, which keeps what comes in the directory MAIL.
+-- Mail with LuaSocket's smtp, to a server at PORT that stores messages in the directory MAIL.
 local check = require "check"
 local process = require "baton.process"
 local smtp = require "socket.smtp"
@@ -20,7 +20,7 @@ local function send(number, body, port)
   }
 end
 
--- How many messages with such a line the server has.
+-- Returns how many messages of the server have such a line.
 local function count(line)
   local pipe <close> = assert(io.popen(("grep -rlx '%s' '%s/new' 2>&1 | wc -l"):format(line, MAIL)))
   return pipe:read "n"
@@ -43,7 +43,7 @@ function case.a_large_message_stops_no_process()
 end
 
 function case.a_process_that_waits_for_a_silent_server_can_be_killed_or_times_out()
-  local silent = assert(socket.bind("127.0.0.1", 0)) -- takes calls, and says nothing
+  local silent = assert(socket.bind("127.0.0.1", 0)) -- accepts connections, and sends nothing
   local _, port = silent:getsockname()
   local victim = process.spawn(send, 1, "never", port)
   check.becomes(victim, "waiting")

@@ -1,5 +1,5 @@
--- LuaSec with certificates that are verified: a server and its clients, blocking, a process for
--- each connection.
+-- LuaSec with verified certificates: a server and its clients, with blocking calls and one process
+-- per connection.
 local check = require "check"
 local process = require "baton.process"
 local socket = require "socket"
@@ -150,7 +150,7 @@ function case.a_timeout_of_a_handshake_holds()
   end
 end
 
--- One request for each connection, answered with its path when `wait(path)` has returned.
+-- Handles one request per connection. Answers with its path when `wait(path)` has returned.
 local function serve_https(files, wait)
   local port = serve_by(files, function(connection)
     local request, line = connection:receive()
@@ -199,7 +199,7 @@ function case.a_request_by_https_can_be_killed_and_times_out()
     asked:signal()
     if path == "/later" then may_answer:wait() end
     if path ~= "/never" then return end
-    check.equal((connection:receive()), nil) -- until the other side has gone
+    check.equal((connection:receive()), nil) -- until the other side has closed the connection
     closed:signal()
   end)
   local victims = {}

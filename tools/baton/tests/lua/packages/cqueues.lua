@@ -1,5 +1,5 @@
--- cqueues: controllers with sleeping and talking coroutines, conditions, promises, threads with
--- states of their own.
+-- cqueues: controllers with coroutines that sleep and communicate, conditions, promises, and
+-- threads with states of their own.
 local cqueues = require "cqueues"
 local condition = require "cqueues.condition"
 local promise = require "cqueues.promise"
@@ -7,7 +7,7 @@ local signal = require "cqueues.signal"
 local socket = require "cqueues.socket"
 local thread = require "cqueues.thread"
 
--- Far enough apart that a busy machine does not let two of them be due at one look.
+-- Far enough apart that two are never due at once, even on a busy machine.
 local function sleepers(t)
   local log, loop = {}, cqueues.new()
   for _, ms in ipairs { 900, 300, 600, 0 } do
@@ -118,7 +118,7 @@ local function signals(t)
   signal.unblock(signal.SIGUSR2)
 end
 
--- The module keeps a single stack of running controllers for all of them.
+-- The module has one stack of running controllers for all copies.
 return function(t)
   t.alone(function()
     sleepers(t)

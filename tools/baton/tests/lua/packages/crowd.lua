@@ -1,5 +1,5 @@
 -- Runs several copies of a program of this directory in processes of their own, beside a ticking
--- one: crowd.lua NAME [SLICE]. All must say the same, which is written once.
+-- process: crowd.lua NAME [SLICE]. All must print the same, which is written once.
 local process = require "baton.process"
 local kit = require "packages.kit"
 
@@ -20,7 +20,7 @@ local one_at_a_time = process.mutex()
 
 function kit.alone(f) one_at_a_time:with(f) end
 
--- How long a disk or a child makes a call wait is not what is tested.
+-- The time that a call waits for a disk or a child is not tested.
 process.params.warn_blocked = 60
 if arg[2] then process.params.slice = tonumber(arg[2]) end
 
@@ -57,7 +57,7 @@ for i = 2, COPIES do
   end
 end
 
--- Whatever the module did to timers, signals or threads, a sleeping process still wakes up.
+-- Even if the module changed timers, signals or threads, a sleeping process still wakes up.
 local before = ticks
 while ticks < before + 3 do process.sleep(0.001) end
 print(texts[1])

@@ -1,4 +1,4 @@
--- lua-cyrussasl: a client and a server of this program authenticate by the mechanism ANONYMOUS.
+-- lua-cyrussasl: a client and a server in this program authenticate with the mechanism ANONYMOUS.
 local sasl = require "cyrussasl"
 
 local service = "baton-test"

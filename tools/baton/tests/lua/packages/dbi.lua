@@ -1,4 +1,4 @@
--- What the drivers of LuaDBI have in common. Each copy has a table of its own.
+-- The common cases of LuaDBI's drivers. Each copy has a table of its own.
 local DBI = require "DBI"
 local tables = 0
 

@@ -89,8 +89,9 @@ local function failures(t)
   t.say("ended", timer ~= nil)
 end
 
--- libevent's old interface, which the module uses, adds an event again to the base that the program
--- made last: the copies take turns. An event lives as long as what `addevent` returned.
+-- libevent's old interface, which the module uses, adds an event again to the base that was made
+-- last. So the copies run one at a time. An event lives as long as the value that `addevent`
+-- returned.
 return function(t)
   t.alone(function()
     timers(t)

@@ -50,7 +50,7 @@ return function(t)
   for i = 1, 3000 do many[i] = ("<row n='%d'>%d</row>"):format(i, i * i) end
   local sum = 0
   local counter = lxp.new {
-    StartElement = function() end, -- without it the text of all rows is one
+    StartElement = function() end, -- without it, the text of all rows is joined
     CharacterData = function(_, text) sum = sum + tonumber(text) end,
   }
   assert(counter:parse("<rows>" .. table.concat(many) .. "</rows>"))

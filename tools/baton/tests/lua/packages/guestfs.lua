@@ -1,6 +1,6 @@
--- libguestfs: what its handle does without starting a virtual machine. No call fails: the library
--- keeps who hears of errors for each native thread, and a process may be on another one than when
--- it made its handle.
+-- libguestfs: the functions of its handle that need no virtual machine. No call may fail: the
+-- library stores the error handler per native thread, and a process may be on another thread than
+-- when it made its handle.
 local guestfs = require "guestfs"
 
 return function(t)

@@ -1,17 +1,18 @@
--- What a program of this directory is given. Each is a file that returns `function(t)`, where t has
---   say(...)        one line of output, the same in every run: the path of `scratch` is written as
+-- The helper functions for programs of this directory. Each is a file that returns `function(t)`,
+-- where t has
+--   say(...)        prints one line, the same in every run: the path of `scratch` is written as
 --                   SCRATCH
 --   scratch         a directory of its own
---   together(...)   runs functions side by side: as coroutines under `plain.lua`, as processes
+--   together(...)   runs functions concurrently: as coroutines under `plain.lua`, as processes
 --                   under `crowd.lua`
---   pause()         lets the others of `together` go on
+--   pause()         lets the other functions of `together` run
 --   alone(f)        runs f while no other copy of the program is in its own `alone`
 --   child(code)     starts another interpreter on a chunk, and returns its standard output
 local kit = {}
 
 local interpreter = arg[-1]
 
--- As a pattern that matches nothing but the text.
+-- Returns a pattern that matches only this text.
 local function literally(text) return (text:gsub("%p", "%%%0")) end
 
 local function quoted(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
@@ -30,7 +31,7 @@ function kit.load(name)
   return assert(loadfile((arg[0]:gsub("[^/]*$", "")) .. name .. ".lua"))()
 end
 
--- A `t` whose lines go to `write`, which gets one string; `number` tells it from others.
+-- Makes a `t` whose lines go to `write`, as one string each. `number` distinguishes copies.
 function kit.instance(number, write)
   local scratch = os.getenv "SCRATCH" .. "/copy" .. number
   assert(os.execute("mkdir " .. quoted(scratch)))

@@ -1,5 +1,5 @@
--- LuaLDAP with an OpenLDAP server, whose address is SERVER: the entries are a unit for each copy.
--- A list of attributes is not asked for: Debian's build crashes on it, under `lua5.4` too.
+-- LuaLDAP with an OpenLDAP server at the address SERVER. Each copy has an organizational unit. No
+-- list of attributes is requested: Debian's build crashes on it, under `lua5.4` too.
 local lualdap = require "lualdap"
 local units = 0
 

@@ -1,9 +1,9 @@
--- Blocking calls of modules whose policy is built in, beside other processes: overlap.lua CASE.
+-- Blocking calls of modules with a built-in policy, beside other processes: overlap.lua CASE.
 local process = require "baton.process"
 
 local cases = {}
 
--- Calls `f` while another process ticks; answers how often it could.
+-- Calls `f` while another process ticks. Returns the number of ticks.
 local function ticks_beside(f)
   local ticks = 0
   local ticker = process.spawn({ daemon = true, priority = 60 }, function()
@@ -17,7 +17,7 @@ local function ticks_beside(f)
   return ticks
 end
 
--- Each of these processes returns whether it is right, or what is wrong.
+-- Each of these processes returns true, or what is wrong.
 local function all_are_right(works)
   for _, work in ipairs(works) do
     local ok, right = work:join()
@@ -43,7 +43,7 @@ function cases.postgres()
   local elapsed = process.now() - before
   io.stderr:write(("50 queries of 1 s each: %.3f s\n"):format(elapsed))
   assert(elapsed < 25, "they did not overlap")
-  -- libpq waits on a native thread: the kill counts when the query has ended.
+  -- libpq waits on a native thread, so the kill takes effect when the query has ended.
   local victim = process.spawn(function() connections[1]:execute "select pg_sleep(1)" end)
   repeat process.sleep(0.001) until victim:status() == "foreign"
   victim:kill()
@@ -65,7 +65,7 @@ function cases.sqlite()
   end)
   assert(tonumber(count) == 3000000, count)
   assert(ticks > 5, ticks)
-  -- One call into the module at a time: the second one waits, and is right all the same.
+  -- The module allows one call at a time. The second one waits, and is correct all the same.
   local long = process.spawn(function() return (assert(connection:execute(LONG_QUERY)):fetch()) end)
   local short = process.spawn(function() return (assert(other:execute "select 42"):fetch()) end)
   local _, of_long = long:join()
@@ -73,7 +73,7 @@ function cases.sqlite()
   assert(tonumber(of_long) == 3000000 and tonumber(of_short) == 42)
 end
 
--- Until the process waits for a socket.
+-- Waits until the process waits for a socket.
 local function await(p)
   while p:status() ~= "waiting" do process.sleep(0.001) end
 end
@@ -97,7 +97,7 @@ function cases.sockets()
     local _, line = reader:join()
     assert(tonumber(line) == i, line)
   end
-  server:close() -- ends the other call about the server
+  server:close() -- ends the other call on the server
   local ok, accepted, why = accepting:join()
   assert(ok and not accepted and why == "closed", why)
 end
@@ -111,13 +111,13 @@ function cases.tls()
   local connection =
     assert(ssl.wrap(client, { mode = "client", protocol = "any", verify = "none" }))
   local handshake = process.spawn(function() return connection:dohandshake() end)
-  await(handshake) -- the other side says nothing
+  await(handshake) -- the other side sends nothing
   silent:close()
   local _, done = handshake:join()
   assert(not done)
 end
 
--- All of luaossl's texts are written in one buffer of the module: its calls come one at a time.
+-- luaossl writes all its texts into one buffer of the module, so its calls run one at a time.
 function cases.texts()
   local pkey = require "openssl.pkey"
   process.params.slice = 0.0001
@@ -154,8 +154,8 @@ function cases.streams()
   assert(ticks > 5, ticks)
 end
 
--- What is made of `text` under `decode`, by several processes at once, beside one that ticks and
--- one that collects; and beside `encode` nothing runs.
+-- Decodes `text` in several processes, beside one that ticks and one that collects. During `encode`
+-- no other process runs.
 local function decodes(decode, encode, is_right, text)
   local works, done = {}, false
   local ticks = ticks_beside(function()
@@ -208,7 +208,7 @@ function cases.safe_json()
   assert(cjson.decode "{" == nil)
 end
 
--- A pattern is for one process at a time, a second one for another process.
+-- A pattern serves one process at a time. Another process uses a second pattern meanwhile.
 function cases.patterns()
   local lpeg = require "lpeg"
   local text = ("abc de "):rep(100000)
@@ -230,8 +230,8 @@ function cases.patterns()
   assert(ticks > 5, ticks)
 end
 
--- A regular expression has room for one result: its methods let others run, and calls that are
--- given it wait for these.
+-- A regular expression has room for one result. Its methods let other processes run; other calls on
+-- it wait.
 function cases.expressions()
   local rex = require(os.getenv "FLAVOUR")
   local expression = rex.new "(a*)*(b|c)(d*)e$"
@@ -279,7 +279,7 @@ function cases.documents()
   assert(ticks > 5, ticks)
 end
 
--- A sum that processes share misses nothing.
+-- A checksum that processes share counts every update.
 function cases.sums()
   local zlib = require "zlib"
   local sum, piece = zlib.crc32(), ("x"):rep(3000000)

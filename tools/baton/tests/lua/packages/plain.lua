@@ -1,9 +1,9 @@
--- Runs a program of this directory once, by `lua5.4` or by `baton`: plain.lua NAME.
+-- Runs a program of this directory once, under `lua5.4` or `baton`: plain.lua NAME.
 local kit = require "packages.kit"
 
 local tasks = {}
 
--- Runs functions to their ends by turns; each gives way in `pause`.
+-- Runs functions as coroutines until all have ended. Each yields in `pause`.
 function kit.together(...)
   for i, f in ipairs { ... } do tasks[i] = coroutine.create(f) end
   while #tasks > 0 do
@@ -19,7 +19,7 @@ function kit.pause()
   if coroutine.isyieldable() then coroutine.yield() end
 end
 
--- One at a time: what the module keeps once for the whole program.
+-- Runs one at a time: for modules with state that exists once per program.
 function kit.alone(f) f() end
 
 kit.load(arg[1])(kit.instance(1, print))

@@ -1,8 +1,8 @@
--- lua-readline: lines from an input that is no terminal, history, completion, and the interface of
--- callbacks.
+-- lua-readline: lines from an input that is no terminal, history, completion, and the callback
+-- interface.
 local readline = require "readline"
 
--- The library has one input and one history for the whole program.
+-- The library has one input and one history per program.
 return function(t)
   t.alone(function()
     readline.set_readline_name "baton-test"

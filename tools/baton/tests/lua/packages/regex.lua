@@ -1,4 +1,4 @@
--- What the flavours of lrexlib have in common: searching, iterating, splitting, replacing by
+-- The common cases of lrexlib's flavours: searching, iterating, splitting, and replacing with
 -- functions.
 local TEXT = "Ann 1987-03-04, Bob 2001-12-31; Cid 1999-01-01"
 

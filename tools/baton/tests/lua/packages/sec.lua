@@ -1,12 +1,11 @@
--- LuaSec: TLS between two tasks, each with its end of a connection that does not wait, with a
--- certificate made here.
+-- LuaSec: TLS between two tasks with non-blocking connections, and a certificate made here.
 local socket = require "socket"
 local ssl = require "ssl"
 local make_certificate = dofile((arg[0]:gsub("[^/]*$", "")) .. "certificate.lua")
 
 local TEXT = ("all that is sent "):rep(20000)
 
--- Repeats a call of a connection until it does not ask to come again.
+-- Repeats a call on a connection while it returns "wantread" or "wantwrite".
 local function patiently(t, call)
   while true do
     local value, why, part = call()

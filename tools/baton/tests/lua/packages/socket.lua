@@ -7,7 +7,7 @@ local url = require "socket.url"
 local mime = require "mime"
 local ltn12 = require "ltn12"
 
--- Repeats a call that does not wait until it neither times out nor asks to come again.
+-- Repeats a non-blocking call while it returns "timeout" or wants to be repeated.
 local function patiently(t, call)
   while true do
     local value, why, part = call()

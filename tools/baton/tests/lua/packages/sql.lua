@@ -1,4 +1,4 @@
--- What the drivers of LuaSQL have in common: tables, cursors, transactions, errors. Each copy has a
+-- The common cases of LuaSQL's drivers: tables, cursors, transactions, errors. Each copy has a
 -- table of its own.
 local tables = 0
 

@@ -1,6 +1,6 @@
--- LuaSQL over ODBC, with the driver of SQLite: the data sources copy1, copy2... are described in
--- the file that ODBCINI names. It reads what LuaSQL for SQLite has written, since Debian's build
--- overwrites its own stack in statements that return no rows.
+-- LuaSQL over ODBC, with SQLite's driver. The file that ODBCINI names describes the data sources
+-- copy1, copy2... It reads data that LuaSQL for SQLite has written: Debian's build overwrites its
+-- own stack in statements without rows.
 local driver = require "luasql.odbc"
 local sqlite = require "luasql.sqlite3"
 

@@ -1,4 +1,4 @@
--- luaunbound: answers of local zones, at once and later, and what is refused.
+-- luaunbound: answers of local zones, at once and later, and refused requests.
 local unbound = require "lunbound"
 
 local function resolver(async)

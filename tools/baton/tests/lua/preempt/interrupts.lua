@@ -1,5 +1,5 @@
--- What comes from outside while a process computes: timers, calls that return, callbacks of foreign
--- threads, and the signal that Lua programs see.
+-- External events while a process computes: timers, calls that return, callbacks of unknown
+-- threads, and SIGINT.
 local check = require "check"
 local ffi = require "baton.ffi"
 local process = require "baton.process"
@@ -7,9 +7,9 @@ local subject = require "ffi.subject"
 local matrix = require "waking_matrix"
 local case = {}
 
--- `arrange(seconds, f)` is done by a process of the highest priority, and has one of that priority
--- call `f` later. The waker does nothing but compute until then. If the machine was busy and it
--- comes too late for that, all is begun again, with more time.
+-- `arrange(seconds, f)` runs in a process of the highest priority. It lets a process of that
+-- priority call `f` later. The waker only computes until then. If the event comes too late for that
+-- on a busy machine, the test starts again with more time.
 local function from_outside(arrange)
   return function(attempt)
     local event, delay = process.event(), 0.002 * 2 ^ attempt
@@ -54,8 +54,9 @@ function case.by_a_callback_of_a_foreign_thread() matrix.try_all(ways, "callback
 
 ffi.cdef "int raise(int);"
 
--- SIGINT wakes the main process, which has the given priority, out of a wait. Once in a program.
--- The waker raises it in a section, as others might run during the call outside of one.
+-- SIGINT ends a wait of the main process, which has the given priority. Use it once per program.
+-- The waker sends it in a critical section: outside of one, other processes might run during the
+-- call.
 local function by_the_signal(waker_is_preemptible, level, act)
   check.without_slices()
   local course = { expected = matrix.wanted(waker_is_preemptible, level, true, act) }
@@ -71,7 +72,7 @@ local function by_the_signal(waker_is_preemptible, level, act)
     end)
   end)
   local ok, message = pcall(never.wait, never)
-  course.ran_in = course.phase -- before any call beside which others might run
+  course.ran_in = course.phase -- set before any call during which others might run
   check.equal(ok, false)
   check.matches(message, "interrupted!")
   check.results("waker", { true }, waker:join())

@@ -1,4 +1,4 @@
--- Endless loops of every kind beside a process that wants to go on.
+-- Endless loops of every kind, beside a process that must run.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
@@ -67,7 +67,7 @@ local loops = {
   end,
 }
 
--- One loop beside main, which must come to run again and again, then to kill the loop.
+-- Runs one loop beside the main process, which must run repeatedly, and then kill the loop.
 local function endless(kind)
   local p = process.spawn({ name = kind }, loops[kind], kind)
   check.eventually("it turns", function() return turns[kind] > 0 end)

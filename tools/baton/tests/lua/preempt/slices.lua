@@ -1,9 +1,9 @@
--- Slices, and programs or processes that are not preempted.
+-- Slices; programs and processes that are not preempted.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
 
--- Computes, without ever waiting, until a busy equal has come to run.
+-- Computes without waiting until an equal that computes has run.
 local function see_an_equal_run()
   local n = 0
   local p = process.spawn(function() while true do n = n + 1 end end)
@@ -102,12 +102,12 @@ function case.a_cooperative_program_switches_only_where_it_waits()
   see_an_equal_run()
 end
 
--- Equals would not show it: what is due for somebody more urgent is taken in, and still nobody is
--- interrupted.
+-- Equals would not show it. Something becomes due for a more urgent process and is taken in, but no
+-- process is interrupted.
 function case.the_more_urgent_do_not_interrupt_a_cooperative_program()
   process.params.preemptive = false
   local delay, ran, urgent = 0.0005, nil, nil
-  -- if the machine stands still, its time has come before it sleeps: then once more, with more time
+  -- on a busy machine it may be due before the sleep; then try again with more time
   repeat
     delay, ran = 2 * delay, false
     urgent = process.spawn({ priority = 60 }, function()
@@ -152,31 +152,31 @@ function case.one_table_access_and_one_library_call_are_atomic()
   end
 end
 
--- Guards against looking at every frame at each switch: two processes this deep came to a hundredth
+-- A regression test: each switch examined every frame. Two processes at this depth made a hundredth
 -- of the rounds.
 function case.a_switch_costs_the_same_at_any_depth()
   process.params.slice = 0.0001
-  process.params.warn_blocked = 3600 -- the end of so deep a stack may take a slow machine long
+  process.params.warn_blocked = 3600 -- unwinding such a deep stack may take long on a slow machine
   local function rounds_at(depth)
     local rounds, limit, left = {}, math.huge, nil
     local function body(n, i)
       if n > 0 then return (body(n - 1, i)) end
       rounds[i] = 0
       while os.clock() < limit do rounds[i] = rounds[i] + 1 end
-      left = left or os.clock() -- the way back up is not what is measured
+      left = left or os.clock() -- the return from the recursion is not measured
     end
     local p, q = process.spawn(pcall, body, depth, 1), process.spawn(pcall, body, depth, 2)
     check.eventually("both are at the bottom", function() return rounds[1] and rounds[2] end)
     local before, used
     process.critical(function()
-      -- of the processor: others may have most of it
+      -- CPU time, since other programs may use most of the processor
       before, used = rounds[1] + rounds[2], os.clock()
       limit = used + 0.2
     end)
     p:join() q:join()
     return (rounds[1] + rounds[2] - before) / (left - used)
   end
-  -- The machine may be slow now and then, at any depth: the middle ones of five are compared.
+  -- The machine may be slow at times, at any depth, so the medians of five are compared.
   local all_shallow, all_deep = {}, {}
   for i = 1, 5 do all_shallow[i], all_deep[i] = rounds_at(10), rounds_at(150000) end
   local shallow, deep = check.middle(all_shallow), check.middle(all_deep)

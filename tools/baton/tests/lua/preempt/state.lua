@@ -1,9 +1,9 @@
--- What a program can see of preemption: nothing.
+-- Preemption has no effect that a program can observe.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
 
--- Runs f in n processes that all preempt each other often; gives what each returned.
+-- Runs f in n processes that preempt each other often. Returns the result of each.
 local function crowd(n, f)
   process.params.slice = 0.0005
   local all, results = {}, {}
@@ -16,7 +16,7 @@ local function crowd(n, f)
   return results
 end
 
--- A process that preempts the caller all the time, until the returned function is called.
+-- Spawns a process that keeps preempting the caller, until the returned function is called.
 local function disturb()
   process.params.slice = 0.0005
   local busy = process.spawn(function() while true do end end)

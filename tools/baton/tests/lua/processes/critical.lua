@@ -1,11 +1,11 @@
--- Critical sections and directed yields. Slices are off where an exact order is expected.
+-- Critical sections and directed yields. Slices are off where a test expects an exact order.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
 
 local forbidden = "cannot wait inside process.critical"
 
--- A process that counts as often as it is let; the count, and the process.
+-- A process that counts whenever it runs. Returns the count and the process.
 local function counter(options)
   local count = { n = 0 }
   local p = process.spawn(options or {}, function()
@@ -103,7 +103,7 @@ function case.only_a_wait_that_would_block_raises()
     check.raises(forbidden, ch.receive, ch)
     check.raises(forbidden, process.select, { ch, { ch, 1 } })
     check.raises(forbidden, c.wait, c)
-    check.raises(forbidden, process.sleep, 60) -- so long that it is not over before it begins
+    check.raises(forbidden, process.sleep, 60) -- too long to be over before it begins
     check.raises(forbidden, p.join, p)
     m:unlock()
   end)
@@ -185,7 +185,7 @@ end
 
 function case.a_foreign_call_inside_a_section_is_not_retaken()
   local count, p = counter()
-  process.params.warn_blocked = 60 -- on a machine under load the command takes long
+  process.params.warn_blocked = 60 -- on a busy machine the command takes long
   process.critical(function()
     local before = count.n
     local pipe <close> = io.popen("sleep 0.02; echo done")
@@ -204,7 +204,7 @@ function case.a_coroutine_cannot_leave_a_section_by_a_yield()
 end
 
 function case.an_interrupt_that_comes_inside_is_raised_after()
-  process.params.warn_blocked = 60 -- on a machine under load the command takes long
+  process.params.warn_blocked = 60 -- on a busy machine the command takes long
   local finished = false
   local ok, message = pcall(function()
     process.critical(function()
@@ -213,7 +213,7 @@ function case.an_interrupt_that_comes_inside_is_raised_after()
       spin(0.005)
       finished = true
     end)
-    spin(60) -- it comes at once, unless the machine is late with the signal
+    spin(60) -- the signal comes at once, unless the machine is slow
   end)
   check.equal(finished, true)
   check.equal(ok, false)

@@ -1,9 +1,9 @@
--- What the library debug can do to our objects: nothing that makes them work on what is not theirs.
+-- The debug library cannot make methods of our objects work on foreign objects.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
 
--- One object of each kind. The timer is cancelled at the end of the program's main chunk.
+-- One object of each kind. The timer is cancelled at the end of the main chunk.
 local timers = {}
 
 local function objects()
@@ -23,7 +23,7 @@ local function objects()
   }
 end
 
--- Calls every method of the object, so that none waits.
+-- Calls every method of the object in such a way that none waits.
 local function use_all(object, methods)
   for name, method in pairs(methods) do
     if type(method) == "function" and name ~= "suspend" and name ~= "kill" and name ~= "join" then

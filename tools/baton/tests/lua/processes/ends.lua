@@ -1,9 +1,9 @@
--- The end of a process: its outcome comes last, and its Lua thread is dead then.
+-- The end of a process: its outcome is set last, when its Lua thread is dead.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
 
--- An error value whose text is never ready; `seen` is set when somebody asks for it.
+-- An error value whose __tostring never returns. `seen` is set when it is called.
 local function endless(seen)
   return setmetatable({}, { __tostring = function() seen:set() while true do end end })
 end
@@ -44,7 +44,7 @@ function case.one_that_waits_while_its_error_is_printed_is_joined_after_it()
   check.results("join", { true, false, "late" }, joined:join())
 end
 
--- The Lua thread of a process that has returned these results.
+-- Returns the Lua thread of a process that has returned these results.
 local function ended(...)
   local thread
   local p = process.spawn(function(...) thread = coroutine.running() return ... end, ...)

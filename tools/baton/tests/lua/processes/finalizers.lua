@@ -1,4 +1,4 @@
--- Finalizers that wait, while others go on and collect.
+-- Finalizers that wait while other processes run and collect.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
@@ -10,9 +10,9 @@ local function randoms(state)
   end
 end
 
--- Processes that keep much, throw away more, and now and then something whose finalizer waits; what
--- they keep must stay what it is. Each finalizer runs once. `now_and_then` is called with a random
--- number below a thousand.
+-- Processes that keep many objects and drop more. Some objects have finalizers that wait. Kept
+-- objects must stay intact, and each finalizer must run once. `now_and_then` is called with a
+-- random number below a thousand.
 local function churn(now_and_then)
   local made, finalized, wrong = 0, 0, 0
   local waiting = {
@@ -54,8 +54,8 @@ local function churn(now_and_then)
   end)
 end
 
--- Guards against a collection that went on, when a finalizer returned, in a heap that another
--- process's had brought into another mode: it freed what was in use.
+-- A regression test: after a finalizer returned, the collection continued in a heap that another
+-- process had switched to another mode. It freed objects in use.
 function case.those_that_wait_in_a_generational_collection_do_no_harm()
   collectgarbage "generational"
   churn(function() end)
@@ -75,8 +75,8 @@ function case.those_that_wait_while_the_mode_changes_do_no_harm()
   end)
 end
 
--- As in Lua: of all that could not be reached before it. Another process may be in the middle of
--- one, and have yet to count it.
+-- As in Lua, it calls the finalizers of all objects that were unreachable before. Another process
+-- may be running one that is not counted yet.
 function case.a_full_collection_calls_all_finalizers_though_they_wait()
   local called = 0
   local busy = process.spawn({ daemon = true }, function()
@@ -102,7 +102,7 @@ function case.a_full_collection_calls_all_finalizers_though_they_wait()
   busy:kill()
 end
 
--- Nothing of this differs from Lua's own: no process is spawned, and no finalizer waits.
+-- No process is spawned and no finalizer waits, so everything equals Lua's behaviour.
 function case.those_that_allocate_are_called_as_they_come()
   for _, mode in ipairs { "incremental", "generational" } do
     collectgarbage(mode)
@@ -134,8 +134,8 @@ function case.the_mode_stays_as_it_was_set_though_they_wait()
   check.equal(collectgarbage "generational", "generational")
 end
 
--- Calls `f` until a finalizer has come in its middle, or near, so many times; each waits until
--- another process has called `meanwhile`.
+-- Calls `f` until a finalizer has run in the middle of it, or close to it, so many times. Each
+-- finalizer waits until another process has called `meanwhile`.
 local function interrupt(times, f, meanwhile)
   local caller, waits, goes_on, count =
     process.current(), process.semaphore(), process.semaphore(), 0
@@ -161,15 +161,15 @@ local function interrupt(times, f, meanwhile)
   other:kill()
 end
 
--- Guards against handles that were collected between the look at who lives and the making of the
--- table.
+-- A regression test: handles were collected between the listing of live processes and the making of
+-- the table.
 function case.one_that_waits_in_the_middle_of_a_list_does_no_harm()
   local function spawn(n)
     local all = {}
     for i = 1, n do all[i] = process.spawn({ daemon = true }, process.suspend) end
     return all
   end
-  -- so many that the table is worth a step of the collector
+  -- so many that making the table includes a step of the collector
   local _, short_lived = spawn(1500), spawn(50)
   interrupt(15, function()
     for _, p in ipairs(process.list()) do
@@ -190,9 +190,9 @@ function case.one_that_waits_in_the_middle_of_a_list_does_no_harm()
   end)
 end
 
--- Guards against tracebacks and debug.getinfo that went on following the frames of a process after
--- a finalizer had let it leave them. Each function that it waits in is new, has the collector as
--- its only owner when it returns, and runs in a new coroutine.
+-- A regression test: tracebacks and debug.getinfo followed the frames of a process after a
+-- finalizer had let it leave them. Each function that the process waits in is new and runs in a new
+-- coroutine. After its return, only the collector refers to it.
 function case.finalizers_that_wait_while_other_processes_are_inspected_do_no_harm()
   local waits, turn, co, rounds = process.semaphore(), process.semaphore(), nil, 0
   local source =

@@ -1,9 +1,9 @@
--- Schedulers, switch hooks and exit hooks.
+-- Scheduler hooks, switch hooks and exit hooks.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
 
--- Suspended processes that log their names, some times, with a yield after each.
+-- Spawns suspended processes that log their names several times, with a yield after each.
 local function loggers(log, times, ...)
   local all = {}
   for i, name in ipairs { ... } do
@@ -168,7 +168,7 @@ function case.switch_hooks_see_waits_and_sleeps_and_can_be_removed()
   local event = process.event()
   local p = process.spawn({ suspended = true }, function()
     event:wait()
-    -- One whose time is over before it begins does not leave the CPU.
+    -- A sleep that is over before it begins does not leave the CPU.
     repeat process.sleep(0.002) until #log > 3
     process.current():on_switch(nil)
     process.sleep(0.002)
@@ -205,7 +205,7 @@ function case.switch_hooks_measure_time()
     function() since = process.now() end,
     function() total = total + process.now() - since end
   )
-  p:on_exit(function() -- the process's own code, which may be preempted, before this and after it
+  p:on_exit(function() -- the process's own code; it may be preempted before and after it
     process.critical(function()
       local now = process.now()
       total, since = total + now - since, now

@@ -1,9 +1,9 @@
--- Killing: what it reaches, what it passes over, what it runs, what it waits for.
+-- Kills: what they interrupt, what they do not interrupt, what runs, and what they wait for.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
 
--- Spawns f, waits until it has the status, kills it, and sees it die.
+-- Spawns f, waits until it has the status, kills it, and waits for its end.
 local function killed_when(status, f)
   local p = process.spawn(f)
   check.eventually(status, function() return p:status() == status end)
@@ -35,8 +35,8 @@ function case.a_kill_ends_a_suspended_process()
   killed_when("suspended", function() process.suspend() end)
 end
 
--- Spawns a loop around turn(), which it must call again and again, waits until it turns, kills it,
--- and sees it die.
+-- Spawns a loop around turn(), which it must call repeatedly. Waits until it runs, kills it, and
+-- waits for its end.
 local function killed_when_turning(loop)
   local turns = 0
   local p = process.spawn(loop, function() turns = turns + 1 end)
@@ -270,7 +270,7 @@ function case.a_close_handler_run_by_a_kill_may_wait()
   check.equal(slept, true)
 end
 
--- A value that notes what becomes of it, and takes its time.
+-- A value that records how it is closed, and closes slowly.
 local function slow_to_close(log, name)
   return setmetatable({}, {
     __close = function()
@@ -293,7 +293,7 @@ function case.a_second_kill_before_anything_was_closed_changes_nothing()
       return "not reached"
     end)
     has_begun:wait()
-    process.critical(function() -- else it might begin to close between the two
+    process.critical(function() -- otherwise it might begin to close between the two statements
       check.equal(p:kill "first", true)
       check.equal(p:kill "second", true)
     end)

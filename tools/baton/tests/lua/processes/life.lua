@@ -1,4 +1,4 @@
--- Spawning, joining, and what a process says of itself.
+-- Spawning, joining, and what a process reports about itself.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
@@ -214,8 +214,8 @@ function case.a_wait_inside_a_coroutine_stops_its_whole_process()
   check.results("join", { true, "received" }, p:join())
 end
 
--- Guards against closing methods that ran on a state of nobody's: they could not wait, and were not
--- preempted.
+-- A regression test: closing methods ran on a state that belonged to no process, so they could not
+-- wait and were not preempted.
 function case.a_method_that_closes_a_coroutine_may_wait_and_be_preempted()
   local turns, stop = 0, false
   local p = process.spawn(function()

@@ -1,4 +1,4 @@
--- Who runs next. Slices are off where an exact order is expected.
+-- The order of execution by priority. Slices are off where a test expects an exact order.
 local check = require "check"
 local process = require "baton.process"
 local case = {}

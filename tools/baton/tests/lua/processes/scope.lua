@@ -1,4 +1,4 @@
--- process.scope: processes that do not outlive the call that they were spawned in.
+-- process.scope: its processes end before the call returns.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
@@ -107,7 +107,7 @@ function case.a_kill_of_the_caller_ends_the_processes()
   check.equal(child:status(), "dead")
 end
 
--- Guards against children of which the scope did not know yet when a kill came.
+-- A regression test: a kill came before the scope had stored a new child.
 function case.a_kill_between_two_instructions_leaves_no_child()
   process.params.slice = 0.0001
   for _ = 1, 300 do

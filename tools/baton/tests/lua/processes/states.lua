@@ -114,8 +114,8 @@ function case.a_traceback_of_a_process_inside_a_coroutine_is_text()
   p:join()
 end
 
--- If the machine stands still while a process runs, that is counted, too: now and then one that
--- sleeps seems to work. The middle one of five is judged.
+-- If the machine stops while a process runs, that time is counted. So a sleeping process sometimes
+-- seems to work. The median of five is judged.
 function case.the_running_time_of_a_process_counts_its_work()
   local of_sleepers = {}
   for i = 1, 5 do
@@ -131,8 +131,7 @@ function case.the_running_time_of_a_process_counts_its_work()
   check.within(check.middle(of_sleepers), 0, 0.01, "one that sleeps uses less than it has slept")
 end
 
--- The shell stops the whole program for a while, which is like a machine that is busy with
--- something else.
+-- The shell stops the whole program for a while, as a busy machine does.
 function case.the_cpu_time_of_a_process_excludes_time_off_the_processor()
   local before = os.clock()
   local p = process.spawn(function()
@@ -150,7 +149,7 @@ end
 
 function case.a_process_in_a_call_that_sleeps_neither_runs_nor_computes()
   local running, others = {}, {}
-  for i = 1, 5 do -- a machine that stands still is counted, too: the middle one is judged
+  for i = 1, 5 do -- the median, since a stop of the machine is counted too
     local p = process.spawn(os.execute, "sleep 0.2")
     local own = process.current():stats()
     p:join()

@@ -1,11 +1,11 @@
--- Suspending and resuming in every state.
+-- Suspending and resuming, in every state.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
 
--- A process that is suspended while it is in f(seconds), which waits so long, with this status; and
--- the time at which that is over, or a bit later. If the machine stood still and it comes too late
--- for that, all is begun again, with more time.
+-- Returns a process that was suspended while it waited in f(seconds) with this status, and a time
+-- at or shortly after the end of that wait. If the suspension comes too late on a busy machine, it
+-- starts again with more time.
 local function suspended_in(status, f)
   local seconds = 0.05
   while true do

@@ -1,9 +1,9 @@
--- Native threads with names, and processes that are bound to them.
+-- Named native threads, and processes that are bound to them.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
 
--- Keeps the thread busy with a call that lasts until the function that is returned is called.
+-- Keeps the thread busy with a call that lasts until the returned function is called.
 local function occupy(name)
   local path = check.fifo()
   local p = process.spawn({ thread = name, name = "busy" }, function() io.open(path):close() end)
@@ -189,7 +189,7 @@ function case.the_bound_on_threads_is_named()
 end
 
 function case.other_processes_run_when_all_threads_are_named_or_in_calls()
-  -- main, the two, one for calls, and one for the VM while main is out
+  -- main, the two, one for calls, and one for the VM while main is in a call
   process.params.max_threads = 5
   local let_go_of_one, let_go_of_two = occupy "one", occupy "two"
   local all, paths = {}, {}

@@ -3,9 +3,9 @@ local check = require "check"
 local process = require "baton.process"
 local case = {}
 
--- In which order sleepers wake that have these delays after a common time: their delays, and their
--- numbers. All sleep before that time; if the machine stood still and it came too early for that,
--- all is begun again, with more time.
+-- Returns the order in which sleepers with these delays after a common time wake up: their delays
+-- and their numbers. All must sleep before that time. If one comes too late on a busy machine, it
+-- starts again with more time.
 local function woken(delays)
   local margin = 0.01
   while true do
@@ -118,7 +118,7 @@ end
 
 function case.a_cancelled_timer_does_not_fire()
   local fired, attempt, timer, was_in_time = {}, 0, nil, nil
-  repeat -- a machine may stand still between the two
+  repeat -- the machine may stop between the two
     attempt = attempt + 1
     local this, start = attempt, process.now()
     timer = process.after(0.2, function() fired[this] = true end)
@@ -131,7 +131,7 @@ function case.a_cancelled_timer_does_not_fire()
 end
 
 -- The deadline of each timer lies between the times before and after the call that made it, however
--- long the system kept us.
+-- long the system delayed the program.
 function case.after_does_not_fire_early_and_fires_in_order()
   check.without_slices()
   local log, earliest, latest = process.channel(10), {}, {}
@@ -166,14 +166,14 @@ function case.every_fires_until_cancelled()
   check.equal(n, 5)
 end
 
--- With drift every period would be lengthened by the 10 ms that the body takes, and the hundredth
--- firing be a second late. In virtual time nothing else makes it late.
+-- With drift, the 10 ms of the body would lengthen every period, and the hundredth firing would be
+-- a second late. In virtual time nothing else makes it late.
 function case.every_does_not_drift()
   local program = check.scratch "drift"
   check.write_file(program, [[
     local process = require "baton.process"
     local start, latest, done, timer = process.now(), 0, process.event(), nil
-    process.critical(function() -- else it might fire before the assignment
+    process.critical(function() -- otherwise it might fire before the assignment
       timer = process.every(0.02, function()
         local stats = timer:stats()
         local late = process.now() - start - (stats.fired + stats.skipped) * 0.02

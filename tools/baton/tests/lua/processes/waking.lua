@@ -1,4 +1,4 @@
--- Waking a process, in each way in which one process can wake another, and by the clock: see
+-- Wakes a process in each way in which another process or the clock can wake it; see
 -- waking_matrix.lua.
 local check = require "check"
 local process = require "baton.process"
@@ -90,7 +90,7 @@ function ways.kill()
   }
 end
 
-function ways.priority() -- it is runnable, and becomes more urgent or less
+function ways.priority() -- it is runnable, and its priority changes
   return {
     wait = function() end,
     wake = function(target, level) target:set_priority(level) end,
@@ -98,8 +98,8 @@ function ways.priority() -- it is runnable, and becomes more urgent or less
   }
 end
 
--- By the clock, from outside of the program: the waker only computes meanwhile. If the machine was
--- busy and it comes too late for that, all is begun again, with more time.
+-- An external wake-up by the clock. The waker only computes meanwhile. If the wake-up comes too
+-- late on a busy machine, it starts again with more time.
 function ways.deadline(attempt)
   local due = math.huge
   return {

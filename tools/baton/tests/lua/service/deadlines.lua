@@ -1,4 +1,4 @@
--- process.timeout, and the options and cancel of process.scope.
+-- process.timeout; the options and the cancel method of process.scope.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
@@ -329,7 +329,7 @@ function case.wrong_options_of_a_scope_are_refused()
   check.raises("bad argument #2 to 'scope' %(function expected, got nil%)", process.scope, {})
 end
 
--- Whatever comes when, nobody is left, and the answer is one of those that can be.
+-- With any timing, no process stays, and the result is one of the possible ones.
 function case.simultaneous_deadlines_kills_and_ends_leave_no_process()
   for i = 1, 100 do
     local p = process.spawn(function()

@@ -1,4 +1,4 @@
--- p:link and p:monitor: who is told of a process's end.
+-- p:link and p:monitor: reports of a process's end.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
@@ -50,7 +50,7 @@ function case.a_full_channel_does_not_hold_the_dying_up()
   local all = check.spawn_all(100, function() go:wait() end)
   for _, p in ipairs(all) do
     p:monitor(full)
-    p:monitor(full) -- the same channel is told once
+    p:monitor(full) -- the same channel gets one message only
   end
   go:set()
   check.join_all(all)

@@ -1,4 +1,4 @@
--- process.notify and process.listen_fds, with this program as its own service manager.
+-- process.notify and process.listen_fds. The program is its own service manager.
 local check = require "check"
 local process = require "baton.process"
 local ffi = require "baton.ffi"
@@ -13,7 +13,7 @@ ffi.cdef [[
 
 local AF_UNIX, SOCK_DGRAM, DONT_WAIT, F_GETFD = 1, 2, 0x40, 1
 
--- A bound datagram socket; the name's '@' is a zero byte.
+-- Returns a bound datagram socket. The '@' of its name stands for a zero byte.
 local function manager(name)
   local fd = ffi.C.socket(AF_UNIX, SOCK_DGRAM, 0)
   local address = string.pack("=I2", AF_UNIX) .. name:gsub("^@", "\0")

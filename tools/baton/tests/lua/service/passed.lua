@@ -1,4 +1,4 @@
--- Prints the descriptors that its manager passes, and what comes of them.
+-- Prints the descriptors that its manager passes, and the data that comes from them.
 local process = require "baton.process"
 for _, each in ipairs(process.listen_fds()) do print(each.fd, each.name) end
 assert(#process.listen_fds() == #process.listen_fds())

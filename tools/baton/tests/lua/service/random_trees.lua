@@ -1,10 +1,10 @@
--- Random trees of supervisors whose leaves end in random ways at random times, and a model in which
--- time is a number: the program must go through the same starts, at the same times, and come to the
--- same end. For simulated runs: the seed is that of the run.
+-- Random trees of supervisors whose leaves end randomly, and a model in which time is a number. The
+-- program must make the same starts at the same times as the model, and end in the same way. For
+-- simulated runs: the seed is that of the run.
 local process = require "baton.process"
 
-local TOLERANCE = 1 -- seconds; what a simulated run computes takes its time too
-local LAST = 1e9 -- of the model: whatever lives then lives for ever
+local TOLERANCE = 1 -- seconds, since computing takes virtual time as well
+local LAST = 1e9 -- in the model, a process with this end never ends
 
 -- {======================================================
 -- Trees
@@ -15,7 +15,7 @@ local leaves
 local function chance(p) return math.random() < p end
 local function pick(...) return (select(math.random(select("#", ...)), ...)) end
 
--- How the incarnations of a leaf end; the one after the last lives for ever.
+-- The ends of a leaf's incarnations, in order. The incarnation after the last one never ends.
 local function random_script()
   local script = {}
   for i = 1, math.random(0, 6) do
@@ -67,7 +67,7 @@ local function model_of(root)
 
   local start, stop
 
-  -- A node that runs has `instance`; `tell(how)` tells its parent's instance of its end.
+  -- A running node has `instance`; `tell(how)` reports its end to its parent's instance.
   local function leaf_instance(node, tell)
     node.number = (node.number or 0) + 1
     note(("start %d.%d"):format(node.leaf, node.number))
@@ -259,8 +259,7 @@ end
 
 -- }======================================================
 
--- The notes of one moment in one order: in which order processes of a moment run is a matter of
--- chance.
+-- Sorts the notes of one moment, since processes of the same moment run in random order.
 local function sorted(log, count)
   local list = {}
   for i = 1, count do list[i] = log[i] end

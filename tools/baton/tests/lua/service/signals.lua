@@ -23,7 +23,7 @@ local function raise(...)
   for _, name in ipairs { ... } do check.equal(ffi.C.raise(NUMBERS[name]), 0) end
 end
 
--- Sends from outside, after the program has had time to wait.
+-- Sends a signal from another program, after this one has had time to wait.
 local function send_later(name, seconds)
   check.that(
     os.execute(
@@ -207,7 +207,7 @@ function case.wrong_names_are_refused()
   for _, name in ipairs { "RTMIN+99", "RTMAX-99", "RTMIN-1", "RTMIN+", "RTMIN+1x", "RTMAX+1" } do
     check.raises("unknown signal", process.signals, name)
   end
-  check.raises("interrupted!", function() -- and none of them has left anything
+  check.raises("interrupted!", function() -- no signal was left over
     raise("INT")
     process.sleep(60)
   end)

@@ -1,5 +1,5 @@
--- 100,000 signals from another program, a fork's child: USR1 but for every 500th, which is another
--- one and is answered before the storm goes on.
+-- A forked child sends 100,000 signals: USR1, except that every 500th is another signal. The child
+-- waits until that one was received before it continues.
 local process = require "baton.process"
 local ffi = require "baton.ffi"
 
@@ -30,7 +30,7 @@ if sender == 0 then
   ffi.C._exit(0)
 end
 
--- Somebody computes all the while.
+-- A process computes meanwhile.
 process.spawn({ daemon = true }, function() while true do end end)
 local others, storm = 0, 0
 while others < STORM // BETWEEN do

@@ -1,4 +1,4 @@
--- process.supervise: processes that are started again by rules.
+-- process.supervise: processes that are restarted by rules.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
@@ -11,7 +11,7 @@ local function states(s)
   return list
 end
 
--- A function that fails the first n times, and then returns, or goes on for ever.
+-- Returns a function that fails the first n times, and then returns or runs for ever.
 local function failing(n, then_what)
   local count = 0
   return function()
@@ -176,7 +176,7 @@ function case.one_that_does_not_close_in_its_grace_is_ended_nevertheless()
   check.equal(p:status(), "dead")
 end
 
--- With the strategy, which of a, b, c start again when b fails.
+-- For each strategy: which of a, b, c restart when b fails.
 local function starts_with(strategy)
   local starts, go = {}, process.event()
   local function note(name, f)

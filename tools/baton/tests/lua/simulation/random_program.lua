@@ -1,13 +1,13 @@
--- A random program: math.random, and so all that its processes do, follows from the seed of the
--- simulated run. It says what it did, and fails if something happens that must not:
+-- A random program. The seed of the simulated run determines math.random, and so all actions of its
+-- processes. It prints what it did, and fails if something happens that must not:
 --
 --   1. a mutex has two owners
---   2. a message is lost, or comes twice, or a receiver gets those of one sender in another order
---      than they were sent in
+--   2. a message is lost, or comes twice, or one sender's messages arrive in another order than
+--      they were sent in
 --   3. permits of a semaphore appear or vanish
 --   4. a sleep ends early
---   5. a __close method is left out, or runs twice
---   6. a process goes on after its kill, or a joiner is told something else than what happened
+--   5. a __close method does not run, or runs twice
+--   6. a process continues after its kill, or a joiner gets a wrong result
 --   7. a process runs while a more urgent one is runnable
 --   8. a suspended process runs
 local check = require "check"
@@ -23,14 +23,14 @@ local sent, received, log = {}, 0, {}
 local begun, closed = {}, {}
 local may_run = {}
 
--- What all change together is changed in one step.
+-- Changes of shared data are made in one step.
 local function change_permits(by) process.critical(function() held = held + by end) end
 
 local function note(what)
   process.critical(function() log[#log + 1] = process.current().name .. " " .. what end)
 end
 
--- What must hold whenever a process of ours runs.
+-- Checks what must hold whenever one of these processes runs.
 local function look()
   local me = process.current()
   check.equal(may_run[me] ~= false, true, me.name .. " is suspended, and runs")
@@ -101,7 +101,7 @@ local function body(name, acts)
   return name
 end
 
--- Those who may be killed leave alone what counts.
+-- Processes that may be killed do not touch the counters.
 local workers, victims, killed = {}, {}, {}
 for i = 1, random(2, 6) do
   local name = "worker" .. i

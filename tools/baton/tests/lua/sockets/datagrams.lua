@@ -10,8 +10,8 @@ local function open()
   return own, tonumber((select(2, own:getsockname())))
 end
 
--- In a ring: each one sends to the next, and waits for the one before. All of a socket's datagrams
--- that can be on their way find room in it.
+-- A ring: each process sends to the next one, and waits for the previous one. The socket buffers
+-- have room for all datagrams that can be under way.
 function case.a_hundred_processes_exchange_datagrams_at_once()
   local COUNT, ROUNDS = 100, 20
   local ports, all_are_open = {}, process.barrier(COUNT)
@@ -65,7 +65,7 @@ function case.a_process_that_waits_for_a_datagram_can_be_killed()
   for i = 1, 20, 2 do check.results("victim", { false, "killed" }, readers[i]:join()) end
   for i = 1, 20 do sender:sendto("datagram " .. i, "127.0.0.1", ports[i]) end
   for i = 2, 20, 2 do check.results("reader", { true, "datagram " .. i }, readers[i]:join()) end
-  -- as good as before
+  -- works as before
   for i = 1, 20, 2 do check.equal((sockets[i]:receivefrom()), "datagram " .. i) end
 end
 
@@ -79,7 +79,7 @@ function case.a_killed_process_may_close_the_socket_it_waited_for()
   victim:kill()
   check.results("victim", { false, "killed" }, victim:join())
   check.equal(own:getfd(), -1)
-  -- The number goes to the next one, which nobody is waiting for.
+  -- The next socket gets the same descriptor number, but no process waits for it.
   local next_one, port = open()
   next_one:sendto("x", "127.0.0.1", port)
   check.equal((next_one:receivefrom()), "x")

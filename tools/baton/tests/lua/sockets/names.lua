@@ -1,4 +1,4 @@
--- Names are looked up while others go on (tests/modules/slow_names.c is preloaded).
+-- Other processes run during a look-up of a name (tests/modules/slow_names.c is preloaded).
 local check = require "check"
 local process = require "baton.process"
 local ffi = require "baton.ffi"
@@ -23,8 +23,8 @@ local function server()
 end
 
 
--- The program's descriptors, listed by another one. That fails if one is closed just then, and is
--- done again.
+-- Returns the program's descriptors, as another program lists them. That fails if one is closed
+-- meanwhile, and is then repeated.
 local function list()
   for _ = 1, 100 do
     local pipe = io.popen(("ls -l /proc/%d/fd 2>/dev/null"):format(ffi.fn "int getpid(void)"()))
@@ -34,7 +34,7 @@ local function list()
   error "the descriptors could not be listed"
 end
 
--- Without what the monitor reads about a thread, which is open for a moment, one file at a time.
+-- Leaves out the files that the monitor opens for a moment, one at a time, to read about a thread.
 local function descriptors()
   collectgarbage()
   local count, of_monitor = 0, 0

@@ -1,5 +1,5 @@
--- What LuaSocket's methods answer when a process waits in their place: parts, timeouts, errors and
--- identities as LuaSocket's own.
+-- Results of LuaSocket's methods when a process waits in them. Partial results, timeouts, errors
+-- and identities equal LuaSocket's own.
 local check = require "check"
 local process = require "baton.process"
 local socket = require "socket"
@@ -13,7 +13,7 @@ local function pair()
   return client, peer
 end
 
--- Sends the pieces one after the other, each when the reader has taken what was there before and
+-- Sends the pieces one after the other. Each is sent when the reader has taken the earlier ones and
 -- waits again.
 local function send_in_pieces(reader, peer, pieces)
   for _, piece in ipairs(pieces) do
@@ -135,7 +135,7 @@ function case.timeouts_are_those_that_were_set()
   check.equal(process.stats().descriptor_waits, before)
 end
 
--- What is known to be received already is not asked for again before something comes.
+-- A repeated call does not count data again that was received before.
 function case.data_that_arrives_after_a_timeout_is_received()
   local client, peer = pair()
   for round = 1, 50 do
@@ -292,7 +292,7 @@ function case.a_killed_reader_gives_its_turn_to_the_next()
   check.results("second", { true, "for the second" }, second:join(20))
 end
 
--- What debug.setuservalue puts in the place of what is kept about a socket is not taken for that.
+-- Values that debug.setuservalue puts into a socket are not mistaken for the runtime's own.
 function case.foreign_user_values_do_no_harm()
   local client, peer = pair()
   client:settimeout(60)

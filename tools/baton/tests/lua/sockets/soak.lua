@@ -1,24 +1,25 @@
--- Puts sockets under load that go wrong in every way, round by round, and checks after each round
--- that nothing is left of it: no process, no descriptor, no memory; and at the end that everything
--- that is to go wrong did so, and that no more memory is resident than after the first rounds.
--- baton soak.lua SECONDS [few]; `few` says that the limit of descriptors is low, so that the load
--- must have run out of them. Prints one line for each round, and one with all counts at the end.
+-- Puts a load on sockets that fail in every way, in rounds. After each round, no process,
+-- descriptor or memory may be left over. At the end, each kind of failure must have happened, and
+-- resident memory must not be larger than after the first rounds. baton soak.lua SECONDS [few]:
+-- `few` says that the limit of descriptors is low, so the load must have reached it.
+-- Prints one line per round, and a line with all counts at the end.
 local process = require "baton.process"
 local socket = require "socket"
 
 local SECONDS = assert(tonumber(arg[1]), "seconds expected")
 local FEW = arg[2] == "few"
 assert(FEW or arg[2] == nil, "nothing or 'few' expected after the seconds")
-local LONGEST_ROUND = 60 -- seconds: no machine needs that, so something hangs
-local PATIENCE = 120 -- seconds beyond the end, for what has not happened by then
+local LONGEST_ROUND = 60 -- seconds: far more than any machine needs, so the program hangs
+local PATIENCE = 120 -- seconds beyond the end, until all kinds of failure have happened
 local CLIENTS = 60
 local LARGE = ("0123456789abcdef"):rep(40000)
--- so many of processes that wait in receive, in so many seconds; in a shorter run as many fewer
+-- the required number of kills in `receive` per so many seconds; proportionally fewer in a shorter
+-- run
 local KILLS, KILLS_IN = 1000, 600
 -- rounds, of which the most, and the least, that was resident is compared; the first ones include
 -- that which warms up
 local FIRST, LAST = 3, 2
-local GROWTH, ROOM = 1.1, 8192 -- of what is resident, and KiB on top
+local GROWTH, ROOM = 1.1, 8192 -- factor for resident memory, and KiB on top
 
 -- {======================================================
 -- What has happened
@@ -51,7 +52,7 @@ local function expected()
   }
 end
 
--- What has happened too seldom, or nil.
+-- Returns what has happened too rarely, or nil.
 local function missing()
   for what, least in pairs(expected()) do
     if counts[what] < least then
@@ -85,7 +86,7 @@ local function serve(client)
   end
 end
 
--- Until the socket is closed.
+-- Runs until the socket is closed.
 local function accept(scope, server)
   while true do
     local client, why = server:accept()
@@ -104,7 +105,7 @@ end
 -- }======================================================
 
 -- {======================================================
--- Clients. Each is given a new connection, and what it does must end by itself.
+-- Clients. Each gets a new connection, and must end by itself.
 -- ======================================================
 
 local kinds = {}
@@ -157,10 +158,10 @@ function kinds.is_closed_by_another(client)
   end)
   client:send "none\n"
   assert(not client:receive())
-  other:join() -- the connection may have ended before
+  other:join() -- the connection may have ended earlier
 end
 
--- Either wherever it has come to, or once it waits.
+-- Kills it either at any point, or once it waits.
 function kinds.is_killed(client)
   local victim = process.spawn({ quiet = true }, function()
     client:send "none\n"
@@ -218,11 +219,11 @@ end
 
 local listing = os.tmpname()
 
--- By a program that writes to a file: of a pipe, this program would have one or two ends open
--- meanwhile. It fails if one is closed just then, and is run again. Also answers what they are.
--- Without what the monitor reads about a thread, which is open for a moment, one file at a time.
+-- Counts descriptors with a program that writes to a file: a pipe would add descriptors. That fails
+-- if one is closed meanwhile, and is then repeated. Also returns the descriptors. Leaves out the
+-- files that the monitor opens for a moment, one at a time, to read about a thread.
 local function descriptors()
-  collectgarbage() -- closes what was left to it, before the count and not during it
+  collectgarbage() -- closes unreachable files before the count, not during it
   local list = ("ls -l /proc/%d/fd 2>/dev/null > %s"):format(number_of_program(), listing)
   local tries = 1
   while not os.execute(list) do
@@ -234,7 +235,7 @@ local function descriptors()
   return select(2, text:gsub("\n", "")), text
 end
 
--- In KiB; nil where the system does not tell.
+-- Returns KiB, or nil if the system does not say.
 local function resident()
   local file <close> = io.open "/proc/self/status"
   return file and tonumber(file:read("a"):match "VmRSS:%s*(%d+)")
@@ -246,7 +247,7 @@ local function memory()
   return collectgarbage "count"
 end
 
--- By the number of the round.
+-- Indexed by the number of the round.
 local function compare_resident(after, last)
   if not after[0] then return "what is resident is not told" end
   local first, now =
@@ -261,7 +262,7 @@ local function end_under_load(scope, server, running, acceptor)
   if served > 0 then count "stopped under load" end
   server:close()
   acceptor:join()
-  process.sleep(0.05) -- clients go on with what they have, or are refused
+  process.sleep(0.05) -- clients use the descriptors that they have, or are refused
   running.over = true
   return scope
 end
@@ -296,7 +297,7 @@ local function watch(seconds, body)
 end
 
 local began, number = process.now(), 0
-watch(LONGEST_ROUND, round) -- whatever is made once is there now
+watch(LONGEST_ROUND, round) -- objects that are made once exist after this
 local processes, open, first = #process.list(), descriptors(), memory()
 local resident_after = { [0] = resident() }
 repeat
@@ -320,7 +321,7 @@ repeat
   )
   local elapsed = process.now() - began
   local is_over = elapsed > SECONDS and number + 1 >= FIRST + LAST
--- a machine that stands still in most rounds has done too little by then
+-- if the machine stops in most rounds, too little has happened by then
 until is_over and (not missing() or elapsed > SECONDS + PATIENCE)
 os.remove(listing)
 assert(not missing(), missing())

@@ -1,4 +1,4 @@
--- Plain LuaSocket, one process for each connection: whoever waits costs no native thread.
+-- Plain LuaSocket with one process per connection: a wait uses no native thread.
 local check = require "check"
 local process = require "baton.process"
 local socket = require "socket"
@@ -19,7 +19,7 @@ end
 
 local function waits(p) check.becomes(p, "waiting") end
 
--- The textbook's server.
+-- A server as in textbooks.
 local function serve(server, talk)
   return process.spawn({ daemon = true }, function()
     while true do
@@ -51,7 +51,7 @@ function case.a_textbook_echo_server_holds_hundreds_of_connections_on_few_thread
     client:close()
   end)
   check.join_all(all)
-  -- Without the clocks of threads, calls are also retaken whose thread the system does not let run.
+  -- Without thread clocks, a call is also retaken if the system does not run its thread.
   check.within(most, 1, process.features().poller == "polling" and 64 or 16, "threads")
   check.that(process.stats().descriptor_waits > 1000)
 end
@@ -87,7 +87,7 @@ function case.hundreds_of_requests_to_a_slow_server_wait_side_by_side()
   check.within(process.now() - before, 0.5, 60, "seconds, one after the other it were 100")
 end
 
--- After a kill the library does not get to close it: the collector does.
+-- After a kill, the library cannot close the socket; the collector does.
 function case.a_request_that_is_killed_or_times_out_gives_its_connection_up()
   local http = require "socket.http"
   local server, port = listen()
@@ -160,7 +160,7 @@ function case.closing_ends_the_wait_of_another_process()
   check.equal(joined, true)
   check.equal(line, nil)
   check.equal(why, "closed")
-  -- The number goes to the next one, which nobody is waiting for.
+  -- The next socket gets the same descriptor number, but no process waits for it.
   local other, its_peer = pair()
   its_peer:send("x\n")
   check.equal(other:receive(), "x")
@@ -236,7 +236,7 @@ function case.select_and_sleep_of_luasocket_let_others_run()
   ticker:kill()
 end
 
--- LuaSocket sleeps on for as long as it is told that there is something left.
+-- LuaSocket's sleep is repeated while it is told that time is left.
 function case.a_kill_ends_a_sleep_of_the_library()
   local ticks = 0
   local ticker = process.every(0.002, function() ticks = ticks + 1 end)
@@ -262,7 +262,7 @@ function case.a_loop_does_not_starve_a_process_that_waits_for_a_socket()
   reader:join()
 end
 
--- Guards against a read that blocks on the only thread on which they can go on.
+-- A regression test: a blocking read held the only thread on which other processes could continue.
 function case.running_a_command_does_not_delay_waits_for_sockets()
   local function awaiting(path, code)
     return ("until [ -e '%s' ]; do sleep 0.01; done; exit %d"):format(path, code)
@@ -285,7 +285,7 @@ function case.running_a_command_does_not_delay_waits_for_sockets()
   victim:kill "enough"
   peer:send("y\n")
   check.results("beside a killed one", { true, "y" }, again:join())
-  waits(victim) -- the kill counts once the command has ended
+  waits(victim) -- the kill takes effect when the command has ended
   check.write_file(other, "")
   check.results("victim", { false, "enough" }, victim:join())
 end
@@ -300,7 +300,7 @@ function case.reading_from_a_pipe_does_not_delay_waits_for_sockets()
   waits(slow)
   peer:send("x\n")
   check.results("reader", { true, "x" }, reader:join())
-  -- it waits in the poller, or by itself now that nobody else waits there
+  -- it waits in the poller, or by itself if no other process waits there
   check.that(slow:status() ~= "dead")
   local again = process.spawn(function() return (client:receive()) end)
   waits(again)

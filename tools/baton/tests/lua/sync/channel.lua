@@ -3,7 +3,7 @@ local check = require "check"
 local process = require "baton.process"
 local case = {}
 
--- Spawns f and waits until it waits.
+-- Spawns f, and returns once it waits.
 local function waiting(f, ...)
   local p = process.spawn(f, ...)
   check.eventually("waiting", function() return p:status() == "waiting" end)

@@ -1,9 +1,9 @@
--- Timeouts mean the same everywhere.
+-- Timeouts have the same meaning in all calls.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
 
--- Every wait as a function of its timeout; none of them can be satisfied.
+-- Every call that waits, as a function of its timeout. None of the waits succeeds.
 local function waits()
   local m, mine = process.mutex(), process.mutex()
   local holder = process.spawn({ daemon = true }, function() m:lock() process.sleep(math.huge) end)

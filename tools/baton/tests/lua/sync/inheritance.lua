@@ -1,11 +1,11 @@
--- Priority inheritance: whoever holds what a more urgent process waits for runs as if it were as
--- urgent.
+-- Priority inheritance: a process that holds an object runs with the priority of the most urgent
+-- process that waits for it.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
 
--- Processes that would run for ever at a priority, and keep everybody below from running. What runs
--- nevertheless has inherited.
+-- Processes that compute for ever at a priority, so no less urgent process runs. A process that
+-- runs nevertheless has inherited a priority.
 local function burner(priority)
   local burns = true
   local p = process.spawn({ priority = priority, suspended = true, daemon = true }, function()
@@ -14,7 +14,7 @@ local function burner(priority)
   return p, function() burns = false end
 end
 
--- A process of this priority that locks the mutexes in order, and then goes on with f once it is
+-- Spawns a process of this priority that locks the mutexes in order, and calls f once it is
 -- resumed.
 local function holder(priority, mutexes, f)
   local p = process.spawn({ priority = priority }, function()
@@ -27,7 +27,8 @@ local function holder(priority, mutexes, f)
   return p
 end
 
--- Runs f at the highest priority, while somebody of the middle burns the processor below.
+-- Runs f at the highest priority, while a process of middle priority occupies the processor below
+-- it.
 local function with_burner(f)
   local p, stop = burner(50)
   local urgent = process.spawn({ priority = 60, suspended = true }, f)
@@ -35,14 +36,14 @@ local function with_burner(f)
     p:resume()
     urgent:resume()
   end)
-  -- The main process comes here when both wait, or at the end.
+  -- The main process continues here when both wait, or at the end.
   local results = table.pack(urgent:join())
   stop()
   assert(p:join())
   return table.unpack(results, 1, results.n)
 end
 
--- The main process must get the processor back from a burner.
+-- The main process must get the processor from a burner.
 process.main:set_priority(70)
 
 function case.a_holder_runs_before_the_middle()
@@ -97,7 +98,7 @@ function case.a_holder_gives_back_what_it_inherited_when_the_waiter_gives_up()
   local high = process.spawn({ priority = 60 }, function() return m:lock(0.01) end)
   low:resume()
   check.results("high", { n = 3, true, nil, "timeout" }, high:join())
-  -- It spins at 10 again: the middle comes first.
+  -- It spins at priority 10 again, so the middle one runs first.
   check.that(process.spawn({ priority = 50 }, function() ran = true end):join())
   check.that(low:join())
 end
@@ -179,7 +180,7 @@ end
 
 function case.a_ring_of_holders_can_be_broken()
   local a, b = process.mutex(), process.mutex()
-  local p = holder(10, { a }, function() -- with a timeout, which keeps it from being warned of
+  local p = holder(10, { a }, function() -- the timeout prevents the warning about a cycle
     b:lock(1e6)
     b:unlock()
   end)

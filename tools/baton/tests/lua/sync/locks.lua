@@ -68,8 +68,8 @@ function case.five_thousand_waiters_on_one_semaphore_all_pass()
   check.equal(s:count(), 0)
 end
 
--- Guards against tokens that went with a process which was woken by one, and killed before it went
--- on.
+-- A regression test: a process was woken by a token and killed before it ran, and the token was
+-- lost.
 function case.a_killed_waiter_returns_its_token_to_the_semaphore()
   local s = process.semaphore(0)
   local p, q = waiting(s.wait, s), waiting(s.wait, s)
@@ -247,7 +247,7 @@ function case.killed_waiters_do_not_get_the_mutex()
   check.results("q", { true, true }, q:join())
 end
 
--- Guards against a mutex that was handed to a process whose wait then raised.
+-- A regression test: a mutex was handed to a process whose wait then raised.
 function case.an_interrupted_waiter_does_not_keep_the_mutex()
   local m = process.mutex()
   check.interrupted(function() m:lock() end, function() m:unlock() end, function() m:lock() end)

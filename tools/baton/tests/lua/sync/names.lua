@@ -1,4 +1,4 @@
--- The option `name` of constructors, and what processes are said to wait for.
+-- The option `name` of constructors, and how reports describe waits.
 local check = require "check"
 local process = require "baton.process"
 local case = {}

@@ -1,4 +1,4 @@
--- Locks for readers and writers, and barriers.
+-- Read-write locks and barriers.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
@@ -9,7 +9,7 @@ local function waiting(f, ...)
   return p
 end
 
--- A process that holds a lock until it is resumed.
+-- Spawns a process that holds a lock until it is resumed.
 local function holding(how, lock)
   local p = process.spawn(function()
     lock[how](lock)

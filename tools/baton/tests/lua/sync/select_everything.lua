@@ -1,4 +1,4 @@
--- process.select over everything that processes wait for, and process.timer.
+-- process.select over all kinds of objects, and process.timer.
 local check = require "check"
 local process = require "baton.process"
 local case = {}
@@ -136,7 +136,8 @@ end
 
 function case.a_cancelled_timer_never_fires_until_it_is_set_again()
   local timer
-  repeat timer = process.timer(0.01) until timer:cancel() -- before it fires, if the machine is slow
+  -- on a slow machine it may fire before the cancel; then try again
+  repeat timer = process.timer(0.01) until timer:cancel()
   check.results("cancelled", { n = 2, nil, "timeout" }, process.select({ timer }, 0.02))
   check.equal(timer:cancel(), false)
   local p = check.selecting { timer }
@@ -211,7 +212,7 @@ end
 
 function case.a_thousand_selects_lose_nothing()
   local channel, semaphore, mutex = process.channel(), process.semaphore(), process.mutex()
-  local counts, inside = {}, false -- each process has counts of its own: `n = n + 1` is not atomic
+  local counts, inside = {}, false -- each process has its own counts: `n = n + 1` is not atomic
   local all = check.spawn_all(40, function(number)
     local count = { 0, 0, 0 }
     counts[number] = count
