@@ -101,7 +101,7 @@ end
 function case.data_read_by_another_process_is_waited_for_again()
   local reads, writes = pipe()
   local p = check.selecting { NEVER, { fd = reads } }
-  process.critical(function() -- nothing can be received before the next statement
+  process.critical(function() -- the process wakes after the byte was read
     check.equal(ffi.C.write(writes, "x", 1), 1)
     check.equal(ffi.C.read(reads, ffi.new "char[1]", 1), 1)
   end)

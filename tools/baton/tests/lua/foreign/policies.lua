@@ -8,8 +8,8 @@ local function release(path) check.write_file(path, "x") end
 
 local function waits(p) check.becomes(p, "waiting") end
 local function is_out(p) check.becomes(p, "foreign") end
--- Waits until this process is the only one in a call that waits. The call does not return before
--- its wait ends.
+-- Waits until p, the only process in a call, is in its blocking read. So it does not return before
+-- that read ends.
 local function is_inside(p) check.becomes_stuck(p, "read") end
 
 function case.calls_about_different_objects_overlap()

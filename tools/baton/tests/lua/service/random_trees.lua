@@ -4,7 +4,7 @@
 local process = require "baton.process"
 
 local TOLERANCE = 1 -- seconds, since computing takes virtual time as well
-local LAST = 1e9 -- in the model, a process with this end never ends
+local LAST = 1e9 -- end of the model: a process alive then never ends
 
 -- {======================================================
 -- Trees

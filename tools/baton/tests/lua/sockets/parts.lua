@@ -135,7 +135,7 @@ function case.timeouts_are_those_that_were_set()
   check.equal(process.stats().descriptor_waits, before)
 end
 
--- A repeated call does not count data again that was received before.
+-- After a read has taken all data, the next one waits in the poller before it reads again.
 function case.data_that_arrives_after_a_timeout_is_received()
   local client, peer = pair()
   for round = 1, 50 do
@@ -155,7 +155,7 @@ function case.data_that_another_process_leaves_after_a_timeout_is_received()
   client:settimeout(0.002)
   check.equal(select(2, client:receive()), "timeout")
   client:settimeout(nil)
-  -- Both come at once; the second one is in LuaSocket's buffer after the first.
+  -- Both lines arrive together. The first receive leaves the second one in LuaSocket's buffer.
   peer:send "one\ntwo\n"
   check.results(
     "first",

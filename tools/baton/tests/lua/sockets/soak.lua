@@ -16,8 +16,8 @@ local LARGE = ("0123456789abcdef"):rep(40000)
 -- the required number of kills in `receive` per so many seconds; proportionally fewer in a shorter
 -- run
 local KILLS, KILLS_IN = 1000, 600
--- rounds, of which the most, and the least, that was resident is compared; the first ones include
--- that which warms up
+-- Resident memory: the most of the FIRST rounds is compared with the least of the LAST ones. The
+-- first rounds include the warm-up.
 local FIRST, LAST = 3, 2
 local GROWTH, ROOM = 1.1, 8192 -- factor for resident memory, and KiB on top
 

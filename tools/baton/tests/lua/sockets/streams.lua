@@ -236,7 +236,7 @@ function case.select_and_sleep_of_luasocket_let_others_run()
   ticker:kill()
 end
 
--- LuaSocket's sleep is repeated while it is told that time is left.
+-- LuaSocket's sleep repeats its system call while time is left. A kill ends it all the same.
 function case.a_kill_ends_a_sleep_of_the_library()
   local ticks = 0
   local ticker = process.every(0.002, function() ticks = ticks + 1 end)
