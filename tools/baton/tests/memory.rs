@@ -1,4 +1,4 @@
-//! Memory: what ended leaves nothing behind.
+//! Tests memory: processes and objects that have ended leave nothing behind.
 
 mod harness;
 

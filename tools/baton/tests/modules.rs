@@ -1,4 +1,4 @@
-//! Modules: `require` across processes, Debian's compiled modules, and C that forks.
+//! Tests modules: `require` in several processes, Debian's compiled modules, and C code that forks.
 
 mod harness;
 
@@ -190,7 +190,7 @@ fn the_search_paths_have_those_of_the_system_lua() {
     }
 }
 
-/// Runs `code`, the body of a function, in the main process and in three others; each must return
+/// Runs `code`, the body of a function, in the main process and in three others. Each must return
 /// `wanted`.
 fn module_works(module: &str, package: &str, code: &str, wanted: &str) {
     if !is_installed(module, package) {
@@ -231,14 +231,14 @@ fn module_works(module: &str, package: &str, code: &str, wanted: &str) {
         .without_panic();
 }
 
-/// A run that finds modules only where the system's own Lua finds them.
+/// A run that finds modules only on the system Lua's search paths.
 fn system_modules() -> Run {
     baton()
         .without_env("LUA_PATH_5_4")
         .without_env("LUA_CPATH_5_4")
 }
 
-/// Whether the system's own Lua finds the module.
+/// Returns whether the system's own Lua finds the module.
 fn is_installed(module: &str, package: &str) -> bool {
     let Some(lua) = peer::lua() else { return false };
     let run = lua.without_env("LUA_PATH_5_4").without_env("LUA_CPATH_5_4");

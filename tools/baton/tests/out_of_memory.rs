@@ -1,4 +1,5 @@
-//! Without memory for more of something: an error that a program catches, after which it goes on.
+//! Without memory for one more object there is an error, which a program can catch and continue
+//! after.
 
 #![cfg(target_os = "linux")] // other systems have no limit on address space that holds
 

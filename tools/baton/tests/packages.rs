@@ -1,8 +1,8 @@
-//! Debian's packages of Lua modules, unmodified: one program for each, under `lua5.4` and under
-//! `baton`.
+//! Tests Debian's packages of Lua modules, unmodified: one program per package, under `lua5.4` and
+//! under `baton`.
 //!
-//! A program of `tests/lua/packages` must say the same under both, and again in several processes
-//! at once beside a ticking one, with the usual slice and with a tiny one.
+//! A program of `tests/lua/packages` must print the same under both. It also runs in several
+//! processes at once beside a ticking one, with the default slice and with a tiny one.
 
 mod harness;
 #[path = "packages/network.rs"]
@@ -17,8 +17,8 @@ mod tools;
 use harness::{Outcome, Run, baton, peer};
 use server::Server;
 
-/// Makes one `#[test]` of each program: the module that shows whether the package is there, and the
-/// package.
+/// Makes one `#[test]` of each program. Its arguments: the module that shows whether the package is
+/// installed, and the package.
 macro_rules! programs {
     ($($name:ident: $module:literal from $package:literal;)+) => {
         $(#[test]
@@ -28,7 +28,7 @@ macro_rules! programs {
             }
         })+
 
-        /// The programs that need nothing but their package.
+        /// The programs that need only their package.
         const WITHOUT_SETUP: &[&str] = &[$(stringify!($name)),+];
     };
 }
@@ -141,14 +141,14 @@ fn examples_that_packages_install_do_the_same() {
     }
 }
 
-/// A run that starts in its scratch directory: examples write files.
+/// A run that starts in its scratch directory, since examples write files.
 fn in_own_dir(run: Run) -> Run {
     let dir = run.scratch().to_path_buf();
     run.in_dir(&dir)
 }
 
-/// Text without what differs from run to run: the order of keys, the name of the interpreter,
-/// addresses and times.
+/// Removes what differs between runs: the order of keys, the interpreter's name, addresses and
+/// times.
 fn steady(text: &str) -> String {
     let is_steady =
         |word: &&str| !word.contains("0x") && !word.contains('.') && !word.contains("lua5.4");
@@ -194,7 +194,7 @@ fn readline() {
         .arg("readline")
         .stdin(&"one\ntwo\nthree\n".repeat(4))
         .run();
-    // The library itself writes its prompts, for each copy.
+    // The library itself prints its prompts, once per copy.
     let is_said = |line: &&str| !line.starts_with("> ") && !line.starts_with("? ");
     let said = |outcome: &Outcome| {
         outcome
@@ -232,7 +232,7 @@ fn sql_odbc() {
     }
 }
 
-/// Runs a case of blocking calls that others do not wait for.
+/// Runs a case of blocking calls during which other processes run.
 fn overlaps(case: &str, prepare: impl Fn(Run) -> Run) {
     let outcome = prepare(baton().script("packages/overlap.lua").arg(case)).run();
     outcome.succeeds().wrote("passed\n");
@@ -379,7 +379,7 @@ fn documents_are_parsed_beside_other_processes() {
     }
 }
 
-/// Programs that a test of this file runs by itself, and what programs share.
+/// Programs that other tests of this file run, and files that programs share.
 const WITH_SETUP: &[&str] = &[
     "dbi_mysql",
     "dbi_postgresql",
@@ -421,7 +421,7 @@ fn no_program_is_left_out() {
     }
 }
 
-/// Runs the program under both interpreters and in both crowds. `prepare` sets each run up.
+/// Runs the program under both interpreters and in both crowds. `prepare` changes each run.
 fn behaves_the_same(program: &str, prepare: impl Fn(Run) -> Run) {
     let Some(lua) = peer::lua() else { return };
     let plain = |run: Run| prepare(run.script("packages/plain.lua").arg(program)).run();
@@ -439,7 +439,8 @@ fn agrees(wanted: &Outcome, got: &Outcome) {
         wanted.stdout, got.stdout,
         "another stdout than lua's\n{got}"
     );
-    // Copies may say a library's warning several times, but none that lua's copy does not say.
+    // Copies may repeat a library's warnings, but must not have warnings that lua's copy does not
+    // have.
     for line in got.stderr.lines() {
         assert!(
             wanted.stderr.contains(line),
@@ -448,7 +449,7 @@ fn agrees(wanted: &Outcome, got: &Outcome) {
     }
 }
 
-/// Whether the system's own Lua finds the module.
+/// Returns whether the system's own Lua finds the module.
 fn is_installed(module: &str, package: &str) -> bool {
     let Some(lua) = peer::lua() else { return false };
     let found = lua

@@ -1,5 +1,4 @@
-//! Recursion ends with Lua's own message at Lua's own depth, in the main process and in every
-//! other.
+//! Recursion ends with Lua's own message at Lua's own depth, in the main process and in all others.
 
 mod harness;
 
@@ -7,12 +6,12 @@ use harness::{Outcome, baton, peer};
 
 const SCRIPT: &str = "recursion.lua";
 
-/// A process has fewer frames of Lua beneath its function than a script in the main program has:
-/// that many slots of Lua's stack may be free for more recursion, where slots are the limit (one
-/// million of them).
+/// A process has fewer Lua frames below its function than a script in the main program. So where
+/// the limit is the number of Lua's stack slots (one million), this many more may be free for
+/// recursion.
 const SLOTS_BENEATH: u64 = 100;
 
-/// Lua's stack counts slots; its C levels, two hundred, are counted exactly.
+/// The stack limit counts slots; the limit of 200 C levels is exact.
 const MOST_C_LEVELS: u64 = 200;
 
 #[test]
@@ -144,7 +143,7 @@ fn many_processes_recurse_to_the_limit_of_c_levels_at_once() {
         .quietly();
 }
 
-/// One line of the script's output, taken apart.
+/// A parsed line of the script's output.
 struct Ending<'a> {
     kind: &'a str,
     depth: u64,

@@ -1,11 +1,12 @@
-//! What reports, warnings and failures say, and that nobody but their writer waits for them.
+//! Tests the texts of reports, warnings and failures, and that only the process that writes one
+//! waits for it.
 
 mod harness;
 
 use harness::baton;
 
-/// A name with what a terminal acts on, and how it is shown. `\u{9b}` begins a terminal's sequence
-/// as ESC does; `\u{202e}` turns the text around.
+/// A name with characters that a terminal acts on, and its printed form. `\u{9b}` begins a control
+/// sequence as ESC does; `\u{202e}` reverses the text.
 const HOSTILE: &str = r#"a\nb\rc\t\27[31md\0e\127'f\\ \xff \u{9b} \u{202e} é"#;
 const SHOWN: &str = r"process 2 'a\nb\rc\t\x1B[31md\x00e\x7F\'f\\ \xFF \xC2\x9B \xE2\x80\xAE é'";
 
@@ -93,11 +94,11 @@ fn a_name_of_a_thread_has_no_control_characters() {
     }
 }
 
-/// More than a pipe takes.
+/// More bytes than a pipe holds.
 const LONG: usize = 300_000;
 
-/// Starts a program whose stderr nobody reads, with `fill()`, which fills it by a process that then
-/// waits, and `tick()`, which others need to go on.
+/// Starts a program whose stderr is not read. `fill()` fills it by a process that then waits, and
+/// `tick()` requires that other processes run.
 fn start_unread(code: &str) -> harness::Started {
     baton()
         .process_code(&format!(
@@ -118,8 +119,8 @@ fn start_unread(code: &str) -> harness::Started {
         .start()
 }
 
-/// The program goes on while nobody reads its stderr; then what it had to say is there, and it
-/// ends.
+/// The program must run on while its stderr is not read. When it is read, all messages must be
+/// there, and the program must end.
 fn goes_on_unread(code: &str, said: &[&str], status: i32) {
     hears_later(start_unread(&format!("{code} io.read()")), said, status);
 }

@@ -1,4 +1,4 @@
-//! What runs inside signal handlers, wherever the signal has interrupted the program.
+//! Tests code that runs inside signal handlers, at any point of the interrupted program.
 #![cfg(target_os = "linux")]
 
 mod harness;
@@ -7,8 +7,7 @@ use harness::{Run, baton, modules};
 
 const SIGABRT: i32 = 6;
 
-/// A run with an allocator that raises signals in its middle and ends the program when a
-/// handler takes memory.
+/// A run whose allocator raises signals in its middle, and ends the program if a handler allocates.
 fn with_raising_malloc(code: &str) -> Run {
     baton()
         .process_code(code)
@@ -36,8 +35,8 @@ fn an_overflow_names_the_process_its_stack_and_the_function() {
         .complained(&overflow_report("by_recursion"));
 }
 
-/// Guards: the report entered the VM to learn the function's name, and went without where the next
-/// enter would have been slow, as another process waits here for the VM.
+/// A regression test: to learn the function's name, the report entered the VM. It omitted the name
+/// if that enter would have been slow, as here, where another process waits for the VM.
 #[test]
 fn an_overflow_names_the_function_while_others_wait_for_the_vm() {
     let other = "process.spawn(function() while true do end end)\n";
@@ -55,8 +54,8 @@ fn an_overflow_in_the_middle_of_malloc_is_reported() {
         .complained(&overflow_report("in_malloc"));
 }
 
-/// Guards: the handler of SIGINT changed the signal's action through a table that the VM's owner
-/// may be changing. Two interrupts cover the handler's two ends.
+/// A regression test: the handler of SIGINT changed the signal's action through a table that the
+/// VM's owner may be changing. Two interrupts cover both paths of the handler.
 #[test]
 fn sigint_in_the_middle_of_malloc_interrupts_and_a_second_one_ends_the_program() {
     const SIGINT: i32 = 2;
@@ -74,7 +73,7 @@ fn sigint_in_the_middle_of_malloc_interrupts_and_a_second_one_ends_the_program()
         .complained("interrupted! caught");
 }
 
-/// A channel takes SIGINT over from the handler, and gives it back when it is closed.
+/// An open channel receives SIGINT in place of the handler. After its close, the handler is back.
 #[test]
 fn a_channel_for_sigint_leaves_the_second_interrupt_deadly() {
     const SIGINT: i32 = 2;
@@ -97,7 +96,7 @@ fn a_channel_for_sigint_leaves_the_second_interrupt_deadly() {
     assert!(got.stdout.ends_with("\nINT\n"), "{got}");
 }
 
-/// The preemption signal's handler, that of a signal's channel and SIGQUIT's.
+/// The handlers of the preemption signal, of a channel of signals, and of SIGQUIT.
 #[test]
 fn handlers_that_interrupt_malloc_take_no_memory() {
     let got = with_raising_malloc(

@@ -1,4 +1,4 @@
-//! `baton --simulate`: virtual time, and a run that its seed gives again.
+//! Tests `baton --simulate`: virtual time, and runs that their seed repeats.
 
 mod harness;
 
@@ -50,7 +50,7 @@ fn the_same_seed_gives_the_same_counters_too() {
     }
 }
 
-/// Which native thread is quicker decides nothing.
+/// The speed of native threads decides nothing.
 #[test]
 fn processes_on_threads_of_their_own_run_in_the_same_order_too() {
     let program = "local log, all = {}, {}
@@ -98,7 +98,7 @@ fn other_seeds_give_other_runs() {
     assert!(runs.len() > 5, "{runs:?}");
 }
 
-/// What the program's invariants are, it says itself.
+/// The program checks its own invariants.
 #[test]
 fn a_thousand_random_programs_keep_their_invariants() {
     let outcome = simulated("1-1000")
@@ -136,8 +136,8 @@ fn computing_takes_virtual_time() {
     );
 }
 
-/// Two processes that read, and then write: found by some of a thousand seeds, told by its number,
-/// and found again with it.
+/// Two processes read a value and then write it. Some of a thousand seeds find the lost update; the
+/// message has the seed, which finds it again.
 #[test]
 fn a_lost_update_is_found_and_its_seed_printed() {
     let program = "local n, all = 0, {}
@@ -315,7 +315,7 @@ fn a_range_of_seeds_does_not_read_its_program_from_the_input() {
 
 /// Cases that hold in real time only.
 const REAL_TIME_ONLY: &[(&str, &str)] = &[
-    // Equals have no order in a simulated run.
+    // Equals have no fixed order in a simulated run.
     (
         "processes/critical.lua",
         "a_directed_yield_ignores_the_order_of_equals",
@@ -356,7 +356,7 @@ const REAL_TIME_ONLY: &[(&str, &str)] = &[
     ),
     ("sync/locks.lua", "a_semaphore_serves_its_waiters_in_order"),
     ("sync/rwlock.lua", "a_barrier_holds_until_all_have_come"),
-    // A call of C stands where it is until it returns, and nobody runs meanwhile.
+    // A C call is not retaken, and no process runs meanwhile.
     (
         "service/signals.lua",
         "a_call_that_blocks_does_not_hold_signals_up",
@@ -407,7 +407,7 @@ const REAL_TIME_ONLY: &[(&str, &str)] = &[
     ),
 ];
 
-/// The cases of the suites of processes, of synchronization and of services, in virtual time.
+/// The cases for processes, synchronization and services, in virtual time.
 fn conform(directory: &str, seed: u32) {
     let mut ran = 0;
     let mut files: Vec<String> = std::fs::read_dir(lua_dir().join(directory))

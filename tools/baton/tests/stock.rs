@@ -1,11 +1,11 @@
-//! Programs that never ask for processes: output, errors and status are those of the system's own
-//! `lua5.4`.
+//! Programs that do not use processes: output, errors and status must equal those of the system's
+//! own `lua5.4`.
 
 mod harness;
 
 use harness::{Outcome, Run, baton, peer};
 
-/// Runs each chunk under both, and compares all that can be seen.
+/// Runs each chunk under both, and compares output, messages and status.
 fn same_as_lua(chunks: &[&str]) {
     same_runs(chunks, |run, chunk| run.code(chunk).run());
 }
@@ -30,7 +30,7 @@ fn same_runs(inputs: &[&str], run: impl Fn(Run, &str) -> Outcome) {
     }
 }
 
-/// Messages begin with the name that the program was called by.
+/// Messages begin with the name that the program was started with.
 fn nameless(stderr: &str) -> String {
     let own = harness::baton_path().display().to_string();
     let names = [

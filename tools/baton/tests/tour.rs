@@ -1,4 +1,4 @@
-//! The tour under `examples`, which is the first program that most people run.
+//! Tests the tour under `examples`, which many people run first.
 
 mod harness;
 

@@ -1,5 +1,5 @@
-//! One test for each thing that crashed or hung a prototype. Each program did so within seconds
-//! before its remedy.
+//! One test for each fault that crashed or hung a prototype. Before its fix, each program failed
+//! within seconds.
 
 mod harness;
 
@@ -34,7 +34,7 @@ fn recursion_through_gsub_needs_more_than_256_kib_of_stack() {
     .quietly();
 }
 
-/// A kill is put off by a method that computes, but not for ever.
+/// A method that computes delays a kill, but not for ever.
 #[test]
 fn a_close_method_that_never_ends_is_left_after_a_while() {
     baton()

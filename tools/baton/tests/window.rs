@@ -1,6 +1,6 @@
-//! Windows, through the ffi, on a screen of the test's own: one of SDL2, a library that insists on
-//! one thread, which is kept as a picture, and one of Xlib, whose program must idle as one without
-//! a window does.
+//! Tests windows through the ffi, on an X server of the test's own. One uses SDL2, a library that
+//! must run on one thread; a picture of it is kept. One uses Xlib; its program must be as idle as
+//! one without a window.
 
 mod harness;
 
@@ -9,15 +9,15 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// An X server without a screen that anybody sees.
+/// An X server without a visible screen.
 struct Screen {
     server: Child,
     display: String,
 }
 
 impl Screen {
-    /// Starts one on a display that is free. None, said loudly, where a program or library for it
-    /// is missing.
+    /// Starts one on a free display. If a program or library for it is missing, returns none and
+    /// reports that.
     fn start() -> Option<Screen> {
         let documents =
             ["libsdl2-2.0-0", "libxtst6"].map(|name| Path::new("/usr/share/doc").join(name));
@@ -60,8 +60,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Asked to end, it takes its lock file along. It may have ended by itself; there is nothing
-        // else to do about it.
+        // SIGTERM makes it remove its lock file. If it has ended already, there is nothing to do.
         if matches!(self.server.try_wait(), Ok(None)) {
             signals::send(self.server.id(), "TERM");
         }
@@ -69,12 +68,12 @@ impl Drop for Screen {
     }
 }
 
-/// Where the picture of a test stays, for people to look at.
+/// Returns where the picture of a test is kept for people to look at.
 fn picture_of(test: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("window-{test}.ppm"))
 }
 
-/// The colour of a pixel in a picture of 320 by 240 in the format PPM.
+/// Returns the colour of a pixel in a picture of 320 by 240 in the format PPM.
 fn pixel(picture: &[u8], x: usize, y: usize) -> u32 {
     let pixels = picture
         .strip_prefix(b"P6 320 240 255\n")
@@ -127,7 +126,7 @@ fn a_window_in_a_process_bound_to_a_thread_of_its_own_is_drawn_and_handles_event
     show_a_window_on("screen");
 }
 
-/// What the threads of a clock do during three ticks.
+/// Returns the work of a clock's threads during three ticks.
 fn work_of_clock(clock: harness::Run) -> harness::Work {
     let mut clock = clock.start();
     clock.await_stdout("ticking");
@@ -137,12 +136,11 @@ fn work_of_clock(clock: harness::Run) -> harness::Work {
     work
 }
 
-/// Three ticks of one wake-up each, and some for the monitor and the X server's answers. A clock
-/// that polled would wake up hundreds of times.
+/// Three ticks of one wake-up each, and some for the monitor and for the X server's answers. A
+/// clock that polled would wake up hundreds of times.
 const FEW: u64 = 3 * 5;
 
-/// The machine can make a tick last so long that the monitor looks at it. It does so once in a
-/// tenth of a millisecond at most.
+/// On a busy machine a tick may last so long that the monitor polls, at most once per 0.1 ms.
 fn looks_at_long_ticks(work: &harness::Work) -> u64 {
     work.waited.as_micros() as u64 / 100
 }

@@ -1,4 +1,4 @@
-/* C functions that block or keep the processor, as modules that know nothing of Baton do. */
+/* C functions that block or compute, as in modules that know nothing of Baton. */
 #include <lauxlib.h>
 #include <lua.h>
 #include <time.h>
@@ -9,7 +9,7 @@ static double monotonic_seconds(void) {
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* block_ms(ms): sleeps in the kernel, through signals. */
+/* block_ms(ms): sleeps in a system call; signals do not end the sleep. */
 static int block_ms(lua_State *L) {
   lua_Integer ms = luaL_checkinteger(L, 1);
   struct timespec rest = {ms / 1000, (long)(ms % 1000) * 1000000L};
@@ -18,7 +18,7 @@ static int block_ms(lua_State *L) {
   return 0;
 }
 
-/* spin_ms(ms): computes without a system call that blocks. */
+/* spin_ms(ms): computes without a blocking system call. */
 static int spin_ms(lua_State *L) {
   double until = monotonic_seconds() + (double)luaL_checkinteger(L, 1) * 1e-3;
   while (monotonic_seconds() < until) {
@@ -26,8 +26,8 @@ static int spin_ms(lua_State *L) {
   return 0;
 }
 
-/* call_and_return(f, ...): calls f without a continuation; its own C frame stays beneath. Checks
-   that errno-like thread data and its locals survive. */
+/* call_and_return(f, ...): calls f without a continuation, so its own C frame stays on the
+   stack. Checks that thread data such as errno and its local variables survive. */
 static int call_and_return(lua_State *L) {
   volatile lua_Integer canary = 0x5eed;
   int top = lua_gettop(L);
@@ -36,8 +36,8 @@ static int call_and_return(lua_State *L) {
   return lua_gettop(L);
 }
 
-/* protected_call(f, ...): as pcall, but without a continuation. Counts the frees that its C code
-   did. */
+/* protected_call(f, ...): like pcall, but without a continuation. Counts how often it frees its
+   memory. */
 static int frees = 0;
 
 static int protected_call(lua_State *L) {

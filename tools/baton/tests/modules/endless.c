@@ -1,4 +1,4 @@
-/* C that recurses until its stack is at an end. */
+/* C code that recurses until its stack overflows. */
 #include <lauxlib.h>
 #include <lua.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ static int dig_for_ever(lua_State *L) {
   return 1;
 }
 
-/* Others may run by the time that it overflows. */
+/* Other processes may run before it overflows. */
 static int wait_and_dig(lua_State *L) {
   usleep(50000);
   return dig_for_ever(L);

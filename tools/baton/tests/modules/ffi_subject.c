@@ -1,4 +1,4 @@
-/* A library for the tests of the ffi: it knows nothing of Lua. */
+/* A library for the tests of the ffi. It does not use Lua. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -83,7 +83,7 @@ int subject_fail(int with) {
 ** Time
 ** ======================================================= */
 
-/* Sleeps in the kernel, through signals. */
+/* Sleeps in a system call; signals do not end the sleep. */
 int subject_sleep_ms(int ms) {
   struct timespec rest = {ms / 1000, (long)(ms % 1000) * 1000000L};
   while (clock_nanosleep(CLOCK_MONOTONIC, 0, &rest, &rest) != 0) {
@@ -93,7 +93,7 @@ int subject_sleep_ms(int ms) {
 
 static int awaiting;
 
-/* Lasts until somebody else has set the flag. */
+/* Waits until another thread has set the flag. */
 int subject_await(const volatile char *flag) {
   int looks = 0;
   __atomic_add_fetch(&awaiting, 1, __ATOMIC_SEQ_CST);
@@ -106,7 +106,7 @@ int subject_await(const volatile char *flag) {
   return looks;
 }
 
-/* How many threads are in there. */
+/* How many threads are in subject_await. */
 int subject_awaiting(void) { return __atomic_load_n(&awaiting, __ATOMIC_SEQ_CST); }
 
 /* Sleeps, and fills its memory at the end. */
@@ -115,8 +115,8 @@ void subject_fill_later(int ms, char *to, int byte, size_t size) {
   memset(to, byte, size);
 }
 
-/* The address of something of this thread: equal on one thread, and different on two that live at
-   the same time. */
+/* Returns the address of a thread-local: equal on one thread, and different on two threads that
+   live at the same time. */
 uintptr_t subject_thread(void) { return (uintptr_t)&errno; }
 
 /* }====================================================== */
@@ -129,13 +129,13 @@ typedef int (*unary)(int);
 
 int subject_call(unary f, int a) { return f(a); }
 
-/* Calls when somebody else has set the flag. */
+/* Waits until another thread has set the flag, and then calls. */
 int subject_await_and_call(const volatile char *flag, unary f, int a) {
   subject_await(flag);
   return f(a);
 }
 
-/* The same as subject_call, with a look at whether its own thread's data is where it was. */
+/* Like subject_call. Also checks that the thread-local data has kept its address. */
 int subject_call_and_compare(unary f, int a) {
   volatile uintptr_t before = subject_thread();
   int result;
@@ -181,8 +181,8 @@ static void *call_from_thread(void *argument) {
 
 #define MOST_THREADS 100
 
-/* Calls back `count` times from each of so many threads at once; answers the sum of what came back,
-   or -1. */
+/* Calls back `count` times from each of so many threads concurrently. Returns the sum of the
+   results, or -1. */
 int subject_call_from_threads(int (*f)(int, int), int threads, int count) {
   pthread_t all[MOST_THREADS];
   struct work work[MOST_THREADS];
@@ -206,7 +206,7 @@ static void *call_kept_for_ever(void *argument) {
   return NULL;
 }
 
-/* Some thread calls what was kept until the program is gone. */
+/* Starts a thread that calls the stored callback until the program ends. */
 int subject_haunt(void) {
   pthread_t thread;
   return pthread_create(&thread, NULL, call_kept_for_ever, NULL);

@@ -1,5 +1,5 @@
-/* Objects whose finalizers write down in which order they were called, and calls that keep the
-   module busy until a byte comes. */
+/* Objects whose finalizers record the order of their calls, and calls that keep the module busy
+   until a byte arrives. */
 #include <lauxlib.h>
 #include <lua.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static int finalize(lua_State *L) {
       text + length, length < LONGEST_LOG ? LONGEST_LOG - length : 0, "%s ", object->name);
   if (length > LONGEST_LOG) length = LONGEST_LOG;
   if (strncmp(object->name, "fails", 5) == 0) return luaL_error(L, "%s", object->name);
-  if (strncmp(object->name, "speaks", 6) == 0) { /* also when the state is closed */
+  if (strncmp(object->name, "speaks", 6) == 0) { /* also when the state is being closed */
     printf("%s\n", object->name);
     fflush(stdout);
   }
@@ -47,7 +47,7 @@ static int name_of(lua_State *L) {
   return 1;
 }
 
-/* hold(descriptor): returns when a byte has come. */
+/* hold(descriptor): returns when a byte has arrived. */
 static int hold(lua_State *L) {
   char byte;
   const int descriptor = (int)luaL_checkinteger(L, 1);
@@ -77,7 +77,8 @@ static const luaL_Reg methods[] = {{"name", name_of}, {"__gc", finalize}, {NULL,
 static const luaL_Reg functions[] = {
     {"new", new_object}, {"hold", hold}, {"pipe", make_pipe}, {"path", path_of}, {NULL, NULL}};
 
-/* Read without the module, which may be busy: the addresses of what is written down. */
+/* The addresses of the records, so that tests can read them without the module, which may be
+   busy. */
 int luaopen_finalized(lua_State *L) {
   luaL_newmetatable(L, "finalized");
   luaL_setfuncs(L, methods, 0);

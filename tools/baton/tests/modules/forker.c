@@ -1,4 +1,4 @@
-/* fork and what belongs to it. No child outlives its test: it is ended by SIGALRM. */
+/* fork, and functions around it. No child outlives its test: SIGALRM ends it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <lauxlib.h>
@@ -25,7 +25,7 @@ static int do_fork(lua_State *L) {
   return 1;
 }
 
-/* fork_and_exit(status): the child ends without coming back to Lua. */
+/* fork_and_exit(status): the child ends without returning to Lua. */
 static int fork_and_exit(lua_State *L) {
   int status = (int)luaL_checkinteger(L, 1);
   pid_t pid = limited_fork();
@@ -53,8 +53,8 @@ static int get_pid(lua_State *L) {
   return 1;
 }
 
-/* A file whose reading waits until it is released, and forks; what is read is the result of that
-   fork. */
+/* A file whose read waits until it is released, and then forks. The data read is the result of
+   that fork. */
 static atomic_int released, forked;
 
 static void wait_for(atomic_int *flag) {
@@ -87,14 +87,14 @@ static int forking_stream(lua_State *L) {
   return 1;
 }
 
-/* Lets the file's read go on. Only another process can call this meanwhile. */
+/* Lets the file's read continue. Only another process can call this meanwhile. */
 static int release(lua_State *L) {
   (void)L;
   atomic_store(&released, 1);
   return 0;
 }
 
-/* The same, and returns when the fork was made: an exclusive call that is out at the fork. */
+/* The same, but returns after the fork: an exclusive call that is running at the fork. */
 static int release_and_wait(lua_State *L) {
   (void)L;
   atomic_store(&released, 1);

@@ -1,5 +1,5 @@
-/* Functions that use the API all the while, as decoders and encoders do, and check that nobody
-   disturbs them. */
+/* Functions that use the API all the time, as decoders and encoders do. They check that no other
+   process disturbs them. */
 #include <errno.h>
 #include <lauxlib.h>
 #include <lua.h>
@@ -29,8 +29,8 @@ static double monotonic_seconds(void) {
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Makes values by the API, and leaves none. The thread, its errno and the values of the frame stay
-   what they were. */
+/* Makes values with the API, and drops them. Checks that the thread, its errno and the values of
+   the frame do not change. */
 static void knead(lua_State *L, pthread_t thread, int step) {
   static __thread int mark;
   int top = lua_gettop(L);
@@ -61,7 +61,7 @@ static int knead_for(lua_State *L, double seconds) {
   return __atomic_load_n(&told, __ATOMIC_SEQ_CST);
 }
 
-/* until_told() -> whether tell() was called; not for ever */
+/* until_told() -> whether tell() was called; gives up after a while */
 static int until_told(lua_State *L) {
   int was_told;
   enter(&inside, &most);
@@ -91,8 +91,7 @@ static int tick(lua_State *L) {
   return 0;
 }
 
-/* build(n) -> {{1, "1"}, {2, "2"}, ...}: nothing but the frame holds the values before it
-   returns */
+/* build(n) -> {{1, "1"}, {2, "2"}, ...}: only the frame refers to the values before it returns */
 static int build(lua_State *L) {
   lua_Integer i, n = luaL_checkinteger(L, 1);
   lua_newtable(L);
@@ -107,7 +106,7 @@ static int build(lua_State *L) {
   return 1;
 }
 
-/* join(n) -> "1,2,3,...": by a buffer, which is a userdata of the frame */
+/* join(n) -> "1,2,3,...": with a buffer, which is a userdata on the frame's stack */
 static int join(lua_State *L) {
   lua_Integer i, n = luaL_checkinteger(L, 1);
   luaL_Buffer buffer;
@@ -128,7 +127,7 @@ static int new_dough(lua_State *L) {
   return 1;
 }
 
-/* dough:until_told() -> whether tell() was called, and how many calls were inside at most */
+/* dough:until_told() -> whether tell() was called, and the most calls that were inside at once */
 static int dough_until_told(lua_State *L) {
   struct dough *dough = luaL_checkudata(L, 1, KIND);
   int was_told;
@@ -150,7 +149,7 @@ static int dough_close(lua_State *L) {
   return 1;
 }
 
-/* callback(f, n): calls f n times, each time in the middle of some kneading */
+/* callback(f, n): calls f n times, each time in the middle of some API calls */
 static int callback(lua_State *L) {
   lua_Integer i, n = luaL_checkinteger(L, 2);
   pthread_t thread = pthread_self();

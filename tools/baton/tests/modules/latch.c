@@ -1,4 +1,4 @@
-/* Objects that a call waits on until a byte is written to their pipe; counts how many calls are
+/* Objects whose calls wait until a byte is written to their pipe. Counts how many calls are
    inside at once. */
 #include <lauxlib.h>
 #include <lua.h>
@@ -21,7 +21,7 @@ static void enter(int *count, int *highest) {
 
 static void leave(int *count) { __atomic_sub_fetch(count, 1, __ATOMIC_SEQ_CST); }
 
-/* new() -> latch, path: what is written to the path lets a waiting call go. */
+/* new() -> latch, path: data written to the path releases a waiting call. */
 static int latch_new(lua_State *L) {
   struct latch *latch = lua_newuserdatauv(L, sizeof *latch, 0);
   latch->inside = latch->most = 0;
@@ -52,7 +52,7 @@ static int latch_wait(lua_State *L) {
   return 1;
 }
 
-/* A function that closes over the latch: waiter() -> the byte */
+/* Returns a function that closes over the latch: waiter() -> the byte */
 static int wait_upvalue(lua_State *L) {
   lua_settop(L, 0);
   lua_pushvalue(L, lua_upvalueindex(1));
@@ -66,7 +66,7 @@ static int latch_waiter(lua_State *L) {
   return 1;
 }
 
-/* wait_by_number(descriptor) -> the byte: a call that is about no object */
+/* wait_by_number(descriptor) -> the byte: a call on no object */
 static int wait_by_number(lua_State *L) {
   char byte = wait_for_byte((int)luaL_checkinteger(L, 1));
   lua_pushlstring(L, &byte, 1);
@@ -79,8 +79,8 @@ static int latch_number(lua_State *L) {
   return 1;
 }
 
-/* latch:close() -> how many calls were inside: closing under a call would let it read another's
-   descriptor. */
+/* latch:close() -> how many calls were inside: a close during a call would let it read another
+   file's descriptor. */
 static int latch_close(lua_State *L) {
   struct latch *latch = luaL_checkudata(L, 1, "latch");
   lua_pushinteger(L, __atomic_load_n(&latch->inside, __ATOMIC_SEQ_CST));
@@ -92,7 +92,7 @@ static int latch_close(lua_State *L) {
   return 1;
 }
 
-/* most(): the most calls that were inside the module at once; most(latch): those about it */
+/* most(): the most calls that were inside the module at once; most(latch): those on this latch */
 static int count_most(lua_State *L) {
   struct latch *latch = luaL_testudata(L, 1, "latch");
   lua_pushinteger(L, latch != NULL ? latch->most : most);

@@ -1,4 +1,4 @@
-/* Overflows the C stack of the process that calls. */
+/* Overflows the C stack of the calling process. */
 #include <lauxlib.h>
 #include <lua.h>
 #include <signal.h>
@@ -7,7 +7,7 @@
 
 static __attribute__((noinline)) int endless(volatile char *outer) {
   volatile char frame[512];
-  if (outer != NULL && outer[0] != 0) return 0; /* never */
+  if (outer != NULL && outer[0] != 0) return 0; /* never true */
   frame[0] = 0;
   return endless(frame) + frame[0];
 }
@@ -18,8 +18,8 @@ static int by_recursion(lua_State *L) {
   return 1;
 }
 
-/* after_a_wait(): long enough for others to have tried to get the VM meanwhile, and a signal has
-   asked for a safepoint. So the next enter would be slow. */
+/* after_a_wait(): waits long enough for other processes to try to get the VM, and for a signal
+   to request a safepoint. So the next enter would be slow. */
 static int after_a_wait(lua_State *L) {
   usleep(200 * 1000);
   raise(SIGQUIT);

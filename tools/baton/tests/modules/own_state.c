@@ -31,7 +31,7 @@ static void *work(void *argument) {
   return NULL;
 }
 
-/* run_in_thread(chunk): the chunk's integer, computed by a thread that Lua has never seen. */
+/* run_in_thread(chunk): the chunk's integer, computed by a thread that is unknown to Lua. */
 static int run_in_thread(lua_State *L) {
   struct job job = {luaL_checkstring(L, 1), 0};
   pthread_t thread;

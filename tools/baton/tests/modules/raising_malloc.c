@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A size that no program asks for by chance: such a call overflows the stack in the middle. */
+/* A size that no program uses by chance: such a call overflows the stack in its middle. */
 #define ENDLESS 0x5EED5EED
 /* Another one: such a call raises SIGINT in the middle. */
 #define INTERRUPTED 0x5EED1
@@ -45,7 +45,7 @@ static void end(void) {
 
 static __attribute__((noinline)) int endless(volatile char *outer) {
   volatile char frame[512];
-  if (outer != NULL && outer[0] != 0) return 0; /* never */
+  if (outer != NULL && outer[0] != 0) return 0; /* never true */
   frame[0] = 0;
   return endless(frame) + frame[0];
 }

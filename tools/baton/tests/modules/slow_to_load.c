@@ -1,5 +1,5 @@
-/* A library whose constructor waits until somebody writes to the FIFO that SLOW_TO_LOAD names. It
-   is a module for Lua as well. */
+/* A library whose constructor waits for data on the FIFO that SLOW_TO_LOAD names. It is also a
+   module for Lua. */
 #include <fcntl.h>
 #include <lauxlib.h>
 #include <lua.h>

@@ -1,12 +1,12 @@
-/* A module that keeps a lua_State, as many do, and calls on it later from whoever calls the
-   module. */
+/* A module that stores a lua_State, as many do, and calls functions on it later, from any
+   process that calls the module. */
 #include <lauxlib.h>
 #include <lua.h>
 
 static lua_State *at_load = NULL;
 static lua_State *remembered = NULL;
 
-/* Calls the function on top of `from` with one argument on the state `on`; gives its result or
+/* Calls the function on top of `from` with one argument on the state `on`. Returns its result or
    raises its error. */
 static int call_on(lua_State *on, lua_State *from) {
   luaL_checktype(from, 1, LUA_TFUNCTION);

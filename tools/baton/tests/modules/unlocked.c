@@ -1,10 +1,10 @@
-/* Uses the API functions that never take Lua's lock, while other processes collect and move
-   stacks. */
+/* Uses the API functions that never take Lua's lock, while other processes collect garbage and
+   move stacks. */
 #include <lauxlib.h>
 #include <lua.h>
 
-/* stress(rounds, callback): reads its stack in every unlocked way around calls of callback; the sum
-   of what it read. */
+/* stress(rounds, callback): reads its stack with every such function around calls of callback.
+   Returns the sum of the values read. */
 static int stress(lua_State *L) {
   lua_Integer rounds = luaL_checkinteger(L, 1), sum = 0;
   luaL_checktype(L, 2, LUA_TFUNCTION);

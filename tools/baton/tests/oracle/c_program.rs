@@ -1,4 +1,5 @@
-//! The library in C: what the declarations are to the compiler, and functions for the ffi to call.
+//! Writes the library in C: it prints what the compiler makes of the declarations, and has
+//! functions for the ffi to call.
 
 use std::fmt::Write;
 
@@ -38,7 +39,7 @@ pub(super) fn library(declarations: &[Declaration]) -> String {
     source
 }
 
-/// The conversion that shows a value of this form, and the type that it is shown as.
+/// Returns the conversion that prints a value of this form, and the type that it is converted to.
 fn shown(form: Form) -> (&'static str, &'static str) {
     match form {
         Form::Integer | Form::Bool => ("%lld", "(long long)"),
@@ -48,11 +49,11 @@ fn shown(form: Form) -> (&'static str, &'static str) {
     }
 }
 
-/// A value as C assigns it.
+/// Returns a value as C assigns it.
 fn literal(form: Form, value: &str) -> String {
     match form {
         Form::Pointer => format!("(void *)(uintptr_t){value}"),
-        // Constants of enumerations are names.
+        // Values of enumerations are written as names.
         Form::Integer | Form::Unsigned
             if value.ends_with(|last: char| last.is_ascii_digit())
                 && !value.starts_with(['A', 'B', 'C', 'D']) =>
@@ -71,7 +72,8 @@ fn assignment(object: &str, leaf: &Leaf, which: usize) -> String {
     )
 }
 
-/// Statements that show all leaves that are apart, by `print` with `first` before the format.
+/// Statements that print all leaves that do not overlap, with `print`, and `first` before the
+/// format.
 fn listing(object: &str, leaves: &[Leaf], print: &str) -> String {
     let show = |leaf: &Leaf| {
         let (format, cast) = shown(leaf.form);
@@ -145,7 +147,7 @@ fn record(
     writeln!(source, "static void answer{index}(void) {{\n{answer}}}").expect("it is a string");
 }
 
-/// A function that two structures are passed to, and that tells what it got.
+/// A function that takes two structures and prints them.
 fn passed(source: &mut String, answer: &mut String, declaration: &Declaration, leaves: &[Leaf]) {
     let Declaration { index, name, .. } = declaration;
     let leading = declaration.leading();
@@ -175,7 +177,7 @@ fn passed(source: &mut String, answer: &mut String, declaration: &Declaration, l
     .expect("it is a string");
 }
 
-/// Functions that return a structure: a new one, and what a callback makes of one.
+/// Functions that return a structure: a new one, and the result of a callback.
 fn returned(source: &mut String, answer: &mut String, declaration: &Declaration, leaves: &[Leaf]) {
     let Declaration { index, name, .. } = declaration;
     let label = declaration.label();
@@ -213,7 +215,7 @@ fn enumeration(source: &mut String, declaration: &Declaration, constants: &[Stri
     source.push_str("}\n");
 }
 
-/// An argument's share of what a function answers.
+/// The term of an argument in a function's result.
 fn share(number: usize, of: Scalar) -> String {
     let weight = number + 1;
     match of.form {

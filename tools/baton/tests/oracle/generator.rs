@@ -1,4 +1,4 @@
-//! Makes declarations: structures, unions, arrays, bit-fields, packed and aligned ones,
+//! Generates declarations: structures, unions, arrays, bit-fields, packed and aligned types,
 //! enumerations, pointers, functions.
 
 use std::fmt::Write;
@@ -33,7 +33,7 @@ const SCALARS: [Scalar; 20] = [
     scalar("double *", Form::Pointer),
 ];
 
-/// Types of bit-fields, with the most bits that one has.
+/// Types of bit-fields, with the largest width of each.
 const BIT_TYPES: [(Scalar, usize); 9] = [
     (scalar("int", Form::Integer), 32),
     (scalar("unsigned", Form::Unsigned), 32),
@@ -51,11 +51,11 @@ const BIT_TYPES: [(Scalar, usize); 9] = [
 struct Known {
     name: String,
     leaves: Vec<Leaf>,
-    /// Aligned to more than 16 bytes, which nobody passes by value.
+    /// Aligned to more than 16 bytes; such types are not passed by value.
     is_wide: bool,
 }
 
-/// A member, in the making: its text, and what can be read and written in it.
+/// A member under construction: its text, and its leaves, which can be read and written.
 struct Member {
     text: String,
     leaves: Vec<Leaf>,
@@ -192,8 +192,8 @@ impl Generator {
         }
     }
 
-    /// An attribute that changes the layout of a whole type, and whether it is aligned to more than
-    /// 16 bytes by that.
+    /// Returns an attribute that changes the layout of a whole type, and whether that aligns it to
+    /// more than 16 bytes.
     fn attribute(&mut self) -> (String, bool) {
         match self.random.below(8) {
             0 => ("__attribute__((packed)) ".to_owned(), false),
@@ -209,8 +209,8 @@ impl Generator {
         }
     }
 
-    /// The members of a structure or union. Of a union, only the first one's leaves are apart from
-    /// the others'.
+    /// Generates the members of a structure or union. In a union, only the leaves of the first
+    /// member count as not overlapping.
     fn members(&mut self, index: usize, depth: usize, is_union: bool) -> Member {
         let count = 1 + self.random.below(6);
         let mut all = Member {
@@ -221,7 +221,7 @@ impl Generator {
         for number in 0..count {
             let name = format!("m{index}_{depth}_{number}");
             let member = match self.random.below(10) {
-                // The first one has a name and a size, so that no structure is empty.
+                // The first one has a name and a size, so no structure is empty.
                 0..=2 if number > 0 => self.bit_field(&name),
                 3 if depth < 2 => self.nested(index, depth * 8 + number + 1, &name),
                 4 => self.function_pointer(&name),
@@ -239,7 +239,7 @@ impl Generator {
         all
     }
 
-    /// A structure or union inside, with a name or without.
+    /// Generates a nested structure or union, with or without a name.
     fn nested(&mut self, index: usize, depth: usize, name: &str) -> Member {
         let is_union = self.random.one_in(2);
         let keyword = if is_union { "union" } else { "struct" };
@@ -290,7 +290,7 @@ impl Generator {
         }
     }
 
-    /// A number, an address, something declared before, or an array of such.
+    /// Generates a number, an address, an earlier type, or an array of these.
     fn plain(&mut self, name: &str) -> Member {
         let of = if self.known.is_empty() || self.random.one_in(2) {
             let of = self.random.pick(&SCALARS);
@@ -321,7 +321,7 @@ impl Generator {
             _ => vec![name.to_owned()],
         };
         let last = indices.last().expect("it has one");
-        // The last index, one more, is the length.
+        // The length is the last index plus one.
         let array = match (last.matches('[').count(), indices.len()) {
             (0, _) => String::new(),
             (1, length) => format!("[{length}]"),
@@ -348,7 +348,7 @@ impl Generator {
         }
     }
 
-    /// A value, perhaps one that does not fit; literals of C and Lua alike.
+    /// Returns a value, possibly one that does not fit; a literal in both C and Lua.
     fn value(&mut self, form: Form) -> String {
         match form {
             Form::Integer | Form::Unsigned => {
@@ -361,14 +361,14 @@ impl Generator {
         }
     }
 
-    /// One that fits into every type of its form.
+    /// Returns a value that fits into every type of its form.
     fn small_value(&mut self, form: Form) -> String {
         match form {
             Form::Integer => (self.random.below(200) as i64 - 100).to_string(),
             Form::Unsigned => self.random.below(200).to_string(),
             Form::Bool => self.random.below(2).to_string(),
             Form::Floating | Form::LongDouble => {
-                // Exact in a float.
+                // Exactly representable in a float.
                 let eighths = self.random.below(1 << 20) as f64 - f64::from(1 << 19);
                 format!("{:.3}", eighths / 8.0)
             }
@@ -377,7 +377,7 @@ impl Generator {
     }
 }
 
-/// The leaves of a member at `place`.
+/// Returns the leaves of a member at `place`.
 fn below<'a>(place: &'a str, leaves: &'a [Leaf]) -> impl Iterator<Item = Leaf> + 'a {
     leaves.iter().map(move |leaf| Leaf {
         path: match leaf.path.as_str() {

@@ -1,4 +1,4 @@
-//! The script: the declarations, and what `ffi/oracle.lua` needs to know of each.
+//! Writes the script: the declarations, and the data that `ffi/oracle.lua` needs about each.
 
 use std::fmt::Write;
 
@@ -48,7 +48,7 @@ fn form(form: Form) -> &'static str {
     }
 }
 
-/// A value as Lua passes it: constants of enumerations by their names.
+/// Returns a value as Lua passes it: values of enumerations by name.
 fn literal(value: &str) -> String {
     match value.starts_with(|first: char| first.is_ascii_alphabetic()) {
         true => format!("{value:?}"),

@@ -1,5 +1,5 @@
-//! Declarations of C made from a seed, and what a program in C and one in Lua have to say about
-//! them: line for line the same.
+//! Generates C declarations from a seed, and two programs about them, in C and in Lua, that must
+//! print the same lines.
 
 mod c_program;
 mod generator;
@@ -8,39 +8,39 @@ mod random;
 
 pub(crate) use generator::Generator;
 
-/// How a number or address is written and shown.
+/// How a number or address is written and printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
-    /// An integer that may be negative; of an enumeration, one of its constants.
+    /// An integer that may be negative; in an enumeration, one of its constants.
     Integer,
     Unsigned,
     Bool,
     Floating,
-    /// Its bytes have some that nobody writes.
+    /// Some of its bytes are padding.
     LongDouble,
     Pointer,
 }
 
-/// A number or address in a structure, that both programs write and read.
+/// A number or address in a structure that both programs write and read.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf {
-    /// As C names it, from the structure.
+    /// Its name in C, relative to the structure.
     pub(crate) path: String,
     pub(crate) form: Form,
     pub(crate) is_bits: bool,
     /// The type that Lua casts an address to.
     pub(crate) cast: String,
-    /// Two values, both as C and as Lua write them.
+    /// Two values, each as written in C and in Lua.
     pub(crate) values: [String; 2],
-    /// It shares no byte with a leaf before it, as the members of a union do.
+    /// It shares no byte with an earlier leaf; members of a union do share bytes.
     pub(crate) is_apart: bool,
 }
 
-/// What is declared.
+/// The kind of a declaration.
 pub(crate) enum Kind {
     Record {
         leaves: Vec<Leaf>,
-        /// By value, as an argument and as what comes back.
+        /// Whether it is passed by value, as an argument and as a result.
         is_passed: bool,
         is_returned: bool,
     },
@@ -67,12 +67,12 @@ pub(crate) struct Scalar {
 pub(crate) struct Declaration {
     pub(crate) index: usize,
     pub(crate) text: String,
-    /// The name of the type; of a function, its own.
+    /// The name of the type or function.
     pub(crate) name: String,
     pub(crate) kind: Kind,
 }
 
-/// So many declarations, each of which may use those before it.
+/// Several declarations; each may use earlier ones.
 pub(crate) struct Oracle {
     declarations: Vec<Declaration>,
 }
@@ -87,17 +87,17 @@ impl Oracle {
         }
     }
 
-    /// A library, whose function `oracle_answer` prints what C has to say.
+    /// The source of a library whose function `oracle_answer` prints the C side's lines.
     pub(crate) fn library_source(&self) -> String {
         c_program::library(&self.declarations)
     }
 
-    /// The script that says the same by the ffi; the library's path is its argument.
+    /// The script that prints the same lines through the ffi. Its argument is the library's path.
     pub(crate) fn script(&self) -> String {
         lua_program::script(&self.declarations)
     }
 
-    /// The declaration that a line is about.
+    /// Returns the declaration that a line is about.
     pub(crate) fn about(&self, line: &str) -> &str {
         let name = line.split([' ', '.', ':']).next().unwrap_or_default();
         let found = self.declarations.iter().find(|one| one.label() == name);
@@ -106,12 +106,12 @@ impl Oracle {
 }
 
 impl Declaration {
-    /// What lines about it begin with.
+    /// The prefix of its lines.
     pub(crate) fn label(&self) -> String {
         format!("d{}", self.index)
     }
 
-    /// How many arguments come before the structures: they take the registers away.
+    /// The number of arguments before the structures. They use up registers.
     pub(crate) fn leading(&self) -> usize {
         self.index % 8
     }

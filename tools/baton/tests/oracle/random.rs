@@ -1,4 +1,4 @@
-//! Numbers that are the same for the same seed.
+//! Random numbers that are determined by the seed.
 
 /// xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled",
 /// 2016).
@@ -8,7 +8,7 @@ pub(super) struct Random {
 
 impl Random {
     pub(super) fn new(seed: u64) -> Self {
-        // Seeds that differ by little would begin alike.
+        // Similar seeds would give similar first numbers.
         let state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         Self { state }
     }

@@ -1,18 +1,18 @@
-//! Network programs as people write them, over libraries as Debian installs them and real servers:
-//! several processes at once, kills, timeouts.
+//! Tests typical network programs with Debian's libraries and real servers: several processes at
+//! once, kills, timeouts.
 
 use crate::harness::{self, Run, baton};
 use crate::server::Server;
 use crate::{is_file, is_installed};
 
-/// A run that finds the libraries, and the server that it needs.
+/// A run that finds the libraries and its server.
 struct Setup {
     run: Run,
     _server: Option<Server>,
 }
 
-/// Makes one `#[test]` of each named case of a Lua file, and one that fails when a case of the file
-/// is not named. Each run is set up by `$setup`.
+/// Makes one `#[test]` of each named case of a Lua file, and a test that fails if a case of the
+/// file is missing here. `$setup` prepares each run.
 macro_rules! cases {
     ($(mod $module:ident from $file:literal with $setup:ident: $($name:ident),+ $(,)?;)+) => {$(
         mod $module {
@@ -101,7 +101,7 @@ cases! {
         callbacks_nest_without_a_word;
 }
 
-/// A run that also finds libraries without C code that Debian has for older Luas only.
+/// A run that also finds pure Lua libraries that Debian has for older versions of Lua only.
 fn with_older_libraries() -> Run {
     let own = harness::lua_dir().join("?.lua");
     let system = "/usr/share/lua/5.4/?.lua;/usr/share/lua/5.4/?/init.lua;\

@@ -1,8 +1,8 @@
-//! Prosody, Debian's XMPP server in Lua, unmodified: it serves clients and ends at SIGTERM, under
-//! `lua5.4` and under `baton`.
+//! Tests Prosody, Debian's XMPP server in Lua, unmodified: it serves clients and ends at SIGTERM,
+//! under `lua5.4` and under `baton`.
 //!
-//! Two clients log in without a password, one by XMPP and one by BOSH, which is XMPP within HTTP
-//! requests, and one writes to the other.
+//! Two clients log in without a password: one over XMPP, one over BOSH, which is XMPP within HTTP
+//! requests. One sends a message to the other.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ use crate::server::free_port;
 
 const PROSODY: &str = "/usr/bin/prosody";
 
-/// For one answer; far longer than any takes.
+/// The limit for one answer, far longer than any takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 const STREAM: &str = "<stream:stream to='localhost' version='1.0' xmlns='jabber:client' \
@@ -46,7 +46,7 @@ fn serves_and_ends(run: Run) {
         pong.contains("type='result'") && pong.contains("id='ping'"),
         "{pong}"
     );
-    // The request waits at the server for something to answer.
+    // The server holds the request until it has an answer.
     let waiting = by_bosh.request("", "");
     let message = format!(
         "<message to='{}' type='chat'><body>over there</body></message>",
@@ -75,7 +75,7 @@ fn serves_and_ends(run: Run) {
     );
 }
 
-/// The server, once it listens on both ports.
+/// Starts the server, and returns once it listens on both ports.
 fn start(run: Run, xmpp: u16, http: u16) -> Started {
     let dir = run.scratch().to_path_buf();
     let settings_file = dir.join("prosody.cfg.lua");
@@ -110,7 +110,7 @@ fn settings(dir: &Path, xmpp: u16, http: u16) -> String {
     )
 }
 
-/// What stands between the first of these and the next one.
+/// Returns the text between the first of these and the next one.
 fn between<'text>(text: &'text str, before: &str, after: &str) -> &'text str {
     let found = text
         .split_once(before)
@@ -155,7 +155,7 @@ impl Xmpp {
             .expect("the server reads");
     }
 
-    /// Sends a text and returns what comes up to `end`.
+    /// Sends a text, and returns what arrives up to `end`.
     fn ask(&mut self, text: &str, end: &str) -> String {
         self.tell(text);
         let (mut came, mut piece) = (Vec::new(), [0; 4096]);
@@ -177,7 +177,7 @@ impl Xmpp {
     }
 }
 
-/// A client whose stream is made of HTTP requests, each numbered one more than the one before.
+/// A client whose stream consists of HTTP requests, numbered in sequence.
 struct Bosh {
     port: u16,
     number: u64,

@@ -1,5 +1,5 @@
-//! Servers that tests start for themselves: as another user than root, in a directory of their own,
-//! and gone at the end.
+//! Servers that tests start: as a user other than root, in a directory of their own, and ended with
+//! the test.
 
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::harness::{peer, signals};
 
-/// Debian's `nobody` and `nogroup`: what a server runs as if the test is root's.
+/// Debian's `nobody` and `nogroup`: the server's user if the test runs as root.
 const NOBODY: u32 = 65534;
 
 /// A running server.
@@ -24,8 +24,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// PostgreSQL with the user `baton`, on a Unix socket in its directory only. None, said loudly,
-    /// where it is not installed.
+    /// PostgreSQL with the user `baton`, only on a Unix socket in its directory. If it is not
+    /// installed, returns none and reports that.
     pub(crate) fn postgres() -> Option<Self> {
         let Some(programs) = postgres_programs() else {
             peer::skip("what needs a PostgreSQL server", "install postgresql");
@@ -92,7 +92,7 @@ impl Server {
         Some(Self::start(command, dir, port, "ready for connections"))
     }
 
-    /// OpenLDAP with the empty domain `dc=test`, on a Unix socket in its directory; its
+    /// OpenLDAP with the empty domain `dc=test`, on a Unix socket in its directory. The
     /// administrator's password is `secret`.
     pub(crate) fn slapd() -> Option<Self> {
         let (slapd, slapadd) = (Path::new("/usr/sbin/slapd"), Path::new("/usr/sbin/slapadd"));
@@ -134,8 +134,8 @@ impl Server {
             return None;
         }
         let (dir, port) = (new_dir("redis"), free_port());
-        // The checker of databases is the server under another name; Debian's package of the server
-        // adds but the service.
+        // Debian's program that checks databases is the server under another name. The server's
+        // package adds only the service.
         let server = dir.join("redis-server");
         std::os::unix::fs::symlink(program, &server)
             .expect("the server's directory can be written to");
@@ -156,7 +156,7 @@ impl Server {
         ))
     }
 
-    /// A mail server on a port of 127.0.0.1 that keeps what it gets as files in `mail/new` of its
+    /// A mail server on a port of 127.0.0.1. It stores messages as files in `mail/new` of its
     /// directory.
     pub(crate) fn mail() -> Option<Self> {
         let program = "/usr/bin/aiosmtpd";
@@ -173,7 +173,7 @@ impl Server {
         Some(Self::start(command, dir, port, "Server is listening"))
     }
 
-    /// Where the LDAP server listens.
+    /// The address of the LDAP server.
     pub(crate) fn ldap_address(&self) -> String {
         ldap_address(&self.dir)
     }
@@ -188,8 +188,8 @@ impl Server {
         self.port
     }
 
-    /// Waits until the server says on stderr that it is ready; what it says later is read and
-    /// dropped.
+    /// Waits until the server reports on stderr that it is ready. Later output is read and
+    /// discarded.
     fn start(mut command: Command, dir: PathBuf, port: u16, ready: &str) -> Self {
         command
             .stdin(Stdio::null())
@@ -222,8 +222,8 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// By SIGQUIT, an end at once that PostgreSQL's children follow; a server that takes no notice
-    /// of it is killed.
+    /// Sends SIGQUIT, which ends PostgreSQL and its children at once. A server that ignores it is
+    /// killed.
     fn end(&mut self) {
         if !matches!(self.child.try_wait(), Ok(None)) {
             return;
@@ -241,7 +241,7 @@ impl Server {
     }
 }
 
-/// Of a Unix socket, whose path is a part of the address's place of the host.
+/// The address of a Unix socket: its path takes the place of the host.
 fn ldap_address(dir: &Path) -> String {
     let socket = dir.join("socket").display().to_string();
     format!("ldapi://{}", socket.replace('/', "%2F"))
@@ -254,8 +254,8 @@ fn postgres_programs() -> Option<PathBuf> {
         .find(|programs| programs.join("initdb").exists() && programs.join("postgres").exists())
 }
 
-/// A directory that the server's user owns. Its path is short, as that of a Unix socket in it must
-/// be.
+/// Makes a directory that the server's user owns. Its path is short, as the path of a Unix socket
+/// must be.
 fn new_dir(name: &str) -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     // Relaxed: only the numbers must differ.
@@ -271,7 +271,7 @@ fn is_root(dir: &Path) -> bool {
     std::fs::metadata(dir).is_ok_and(|metadata| metadata.uid() == 0)
 }
 
-/// Gives a path that root has just made to the server's user.
+/// Gives a path that root has made to the server's user.
 fn own(path: &Path) {
     if is_root(path) {
         std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY))
@@ -279,7 +279,7 @@ fn own(path: &Path) {
     }
 }
 
-/// A command in the directory, by `nobody` if the test is root's.
+/// A command in the directory, run by `nobody` if the test runs as root.
 fn as_nobody(program: &Path, dir: &Path) -> Command {
     let mut command = Command::new(program);
     command
@@ -293,8 +293,8 @@ fn as_nobody(program: &Path, dir: &Path) -> Command {
     command
 }
 
-/// The same, of a program that tells its state on stdout; it leaves no image of its memory when it
-/// is ended.
+/// The same for a program that reports its state on stdout. It leaves no core dump when it is
+/// ended.
 fn said_on_stderr(program: &Path, dir: &Path) -> Command {
     let mut command = as_nobody(Path::new("/bin/sh"), dir);
     command
@@ -317,7 +317,7 @@ fn succeed(mut command: Command) {
     );
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that was free a moment ago.
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0));
     let address = listener.and_then(|listener| listener.local_addr());

@@ -1,10 +1,10 @@
-//! LuaRocks, busted and luacheck, which are programs in Lua.
+//! Tests LuaRocks, busted and luacheck, which are programs in Lua.
 
 use std::path::{Path, PathBuf};
 
 use crate::harness::{Outcome, Run, baton, peer};
 
-/// luacheck's own files are in the directory of Lua 5.1; they are the same for all versions.
+/// luacheck's files are in the directory of Lua 5.1; all versions use the same ones.
 const LUACHECK_PATH: &str = "/usr/share/lua/5.1/?.lua;/usr/share/lua/5.1/?/init.lua;;";
 
 const MODULE: &str = r#"
@@ -61,7 +61,7 @@ fn luarocks_builds_a_rock_with_a_c_module_that_can_be_required() {
         packed.succeeds().stdout.contains("twice-1.0-1.linux"),
         "{packed}"
     );
-    // Left-over files only take room in the target directory.
+    // Files that stay only take room in the target directory.
     let _ = std::fs::remove_dir_all(dir);
 }
 
@@ -91,7 +91,7 @@ fn busted_runs_a_specification() {
     outcome.ends_with(1);
     let counts = "3 successes / 1 failure / 0 errors / 1 pending";
     assert!(outcome.stdout.contains(counts), "{outcome}");
-    // Left-over files only take room in the target directory.
+    // Files that stay only take room in the target directory.
     let _ = std::fs::remove_dir_all(dir);
 }
 
@@ -116,12 +116,12 @@ fn luacheck_finds_a_known_warning() {
     ] {
         assert!(outcome.stdout.contains(warning), "{warning}\n{outcome}");
     }
-    // Left-over files only take room in the target directory.
+    // Files that stay only take room in the target directory.
     let _ = std::fs::remove_dir_all(dir);
 }
 
-/// Runs a script that a package installs, by the system's Lua and by ours; both must end and say
-/// the same. None, said loudly, where it is not installed.
+/// Runs a script of a package under the system's Lua and under ours. Both must end, and print the
+/// same. If it is not installed, returns none and reports that.
 fn same_tool(
     script: &str,
     package: &str,
@@ -152,7 +152,7 @@ fn same_tool(
     Some(got)
 }
 
-/// busted says how long it took.
+/// Removes the time that busted reports.
 fn without_times(text: &str) -> String {
     let lines = text
         .lines()

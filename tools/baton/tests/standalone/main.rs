@@ -1,6 +1,5 @@
-//! The command line and the interactive mode, where there is nothing to compare with: what `lua`
-//! does not have, signals, and terminals. What can be compared with `lua5.4` is in
-//! `tests/transcript`.
+//! Tests the command line and the interactive mode where `lua` has nothing to compare with: Baton's
+//! own options, signals, and terminals. `tests/transcript` compares the rest with `lua5.4`.
 
 mod own;
 mod run;
@@ -12,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// The program with these arguments, called "lua", in the directory of the tests' files.
+/// Runs the program with these arguments, under the name "lua", in the directory of test files.
 pub(crate) fn interpreter<S: AsRef<OsStr>>(program: &Path, arguments: &[S]) -> Command {
     let mut command = Command::new(program);
     run::clean(&mut command).arg0("lua").args(arguments);

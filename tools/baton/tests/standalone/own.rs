@@ -1,5 +1,4 @@
-//! What cannot be compared: two long options that `lua` does not have, and reading without
-//! readline.
+//! What cannot be compared: two long options that `lua` does not have, and input without readline.
 
 use crate::interpreter;
 use crate::run::{baton, finish, spawn};

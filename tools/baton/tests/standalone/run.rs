@@ -20,7 +20,7 @@ pub(crate) mod signals;
 #[path = "../harness/skip.rs"]
 mod skip;
 
-/// A program that has not ended by then hangs.
+/// The time limit of a program; one that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// The program under test.
@@ -28,7 +28,8 @@ pub(crate) fn baton() -> &'static Path {
     program::path()
 }
 
-/// The program to compare with. Its absence skips the comparison, loudly; in CI it fails.
+/// The program to compare with. If it is missing, the test reports that and compares nothing; in CI
+/// it fails.
 pub(crate) fn reference() -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     let found = env::split_paths(&path)
@@ -40,7 +41,7 @@ pub(crate) fn reference() -> Option<PathBuf> {
     found
 }
 
-/// Only what a test sets is in the environment; the directory is that of the tests' files.
+/// Clears the environment except for what a test sets, and starts in the directory of test files.
 pub(crate) fn clean(command: &mut Command) -> &mut Command {
     command
         .env_clear()
@@ -51,7 +52,7 @@ pub(crate) fn clean(command: &mut Command) -> &mut Command {
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcript/files"))
 }
 
-/// Starts a program with its three streams piped, as the first of a process group.
+/// Starts a program with its three streams piped, as the leader of a process group.
 pub(crate) fn spawn(command: &mut Command) -> Child {
     signals::give_children_default_actions();
     command
@@ -63,8 +64,8 @@ pub(crate) fn spawn(command: &mut Command) -> Child {
         .expect("the program starts")
 }
 
-/// Gives the input to the program and waits for its end. Ends a program that hangs, and all that it
-/// has started.
+/// Passes the input to the program and waits for its end. If it hangs, kills it and all programs
+/// that it has started.
 pub(crate) fn finish(mut child: Child, input: &[u8]) -> Output {
     let stdin = child.stdin.take();
     let id = child.id();

@@ -11,8 +11,8 @@ use crate::interpreter;
 use crate::run::signals::send;
 use crate::run::{baton, describe, finish, reference, spawn};
 
-/// Starts the program, sends SIGINT once it has printed `ready` and `go` agrees, and returns its
-/// messages and status.
+/// Starts the program, sends SIGINT once it has printed `ready` and `go` returns true, and returns
+/// its stderr and status.
 fn interrupted(
     program: &Path,
     arguments: &[&str],
@@ -38,7 +38,7 @@ fn interrupted(
     )
 }
 
-/// Waits until the program has computed for a while since now: it is then in its loop.
+/// Waits until the program has computed for a while from now on, so that it is in its loop.
 fn in_its_loop(child: &Child) {
     let start = ticks(child);
     while ticks(child) < start + 3 {

@@ -1,5 +1,5 @@
-//! The standard input is a terminal: the interactive mode starts by itself. (The system's `lua5.4`
-//! cannot be compared here: its readline edits the line with escape sequences.)
+//! The standard input is a terminal, so the interactive mode starts by itself. (The system's
+//! `lua5.4` cannot be compared, because its readline edits the line with escape sequences.)
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -27,20 +27,20 @@ fn on_terminal(arguments: &[&str]) -> (Child, File) {
     (child, File::from(terminal.master))
 }
 
-/// What is typed is not shown: else it would stand wherever it came between two prompts.
+/// Turns echo off: typed text would appear at varying places between two prompts.
 fn without_echo(terminal: impl AsFd) {
     let mut settings = tcgetattr(&terminal).expect("the terminal's settings");
     settings.local_flags.remove(LocalFlags::ECHO);
     tcsetattr(&terminal, SetArg::TCSANOW, &settings).expect("settings for the terminal");
 }
 
-/// Types these lines and an end of input; returns what stands on the terminal, and the status.
+/// Types these lines and an end of input. Returns the text on the terminal, and the status.
 fn conversation(arguments: &[&str], lines: &str) -> (String, Option<i32>) {
     let (mut child, mut terminal) = on_terminal(arguments);
     write!(terminal, "{lines}\u{4}").expect("the terminal takes it");
     let mut shown = Vec::new();
     let mut piece = [0; 1024];
-    // A terminal whose last user has gone gives an error.
+    // Reading a terminal whose last user has closed it gives an error.
     while let Ok(length @ 1..) = terminal.read(&mut piece) {
         shown.extend_from_slice(&piece[..length]);
     }
@@ -125,7 +125,7 @@ fn tables_with_tostring_are_shown_by_it() {
     let (shown, _) = conversation(&[], lines);
     assert!(shown.contains("> itself\n"), "{shown}");
     assert!(shown.contains("> Kind: 0x"), "{shown}");
-    // The field's __tostring fails: the table is shown as `print` shows it.
+    // The field's __tostring fails, so the table is shown as `print` shows it.
     assert_eq!(shown.matches("> table: 0x").count(), 2, "{shown}");
     assert!(shown.ends_with("> mine table\n> \n"), "{shown}");
 }
@@ -163,9 +163,8 @@ fn at_its_end_the_prompt_says_what_the_program_waits_for() {
     assert!(!shown.contains("goes on"), "{shown}");
 }
 
-/// The page of the book about the prompt: each block `session` is a conversation, in which a line
-/// after a prompt is typed and the others are shown. A prompt with nothing behind it is the end of
-/// the input.
+/// Tests the book's page about the prompt. Each block `session` is a session: the text after a
+/// prompt is typed, and the other lines are output. A prompt without text is the end of the input.
 #[test]
 fn the_books_sessions_show_what_the_prompt_prints() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/src/prompt.md");
@@ -189,7 +188,7 @@ fn the_books_sessions_show_what_the_prompt_prints() {
     assert!(count >= 4, "{count} conversations");
 }
 
-/// What is typed in a conversation, and what then stands on a terminal that does not echo it.
+/// Returns the typed text of a session, and the expected text on a terminal that does not echo.
 fn typed_and_shown(session: &str) -> (String, String) {
     let (mut typed, mut shown) = (String::new(), String::new());
     for line in session.lines() {

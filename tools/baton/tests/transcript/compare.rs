@@ -1,4 +1,4 @@
-//! Runs cases with both programs and compares what they did.
+//! Runs cases with both programs and compares the results.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use crate::differences::{self, Difference, Effect};
 use crate::parse::Case;
 use crate::run;
 
-/// What a script did.
+/// The result of a script.
 #[derive(PartialEq, Eq)]
 struct Outcome {
     stdout: String,
@@ -32,7 +32,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Runs every case with both programs; fails with all the differences.
+/// Runs every case with both programs, and fails with a list of all differences.
 pub(crate) fn compare(cases: &[Case]) {
     let Some(reference) = run::reference() else {
         return;
@@ -54,13 +54,13 @@ pub(crate) fn compare(cases: &[Case]) {
     );
 }
 
-/// A search path on which `lua` is this program.
+/// Returns a search path on which `lua` is this program.
 fn path_with(name: &str, program: &Path) -> OsString {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
         .join("transcript")
         .join(name);
     fs::create_dir_all(&directory).expect("a directory for the program's name");
-    // Several tests do this at a time: each makes the link beside its place and moves it there.
+    // Several tests do this concurrently: each makes the link at another path and renames it.
     let beside = directory.join(format!("{:?}", std::thread::current().id()));
     match fs::remove_file(&beside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -91,7 +91,8 @@ fn difference(case: &Case, paths: &[OsString; 2]) -> Option<String> {
     })
 }
 
-/// Takes the difference out of both outcomes. Fails if it was not there: the case names it in vain.
+/// Removes the difference from both results. Fails if it did not occur, since the case then names
+/// it for nothing.
 fn allow(
     known: &Difference,
     case: &Case,
@@ -109,7 +110,7 @@ fn allow(
         }
         Effect::Text { old, new } => {
             if expected == found {
-                return Ok(()); // the system's Lua is as new
+                return Ok(()); // the system's Lua is as new as ours
             }
             for text in [&mut expected.stdout, &mut expected.stderr] {
                 if text.contains(old) {
@@ -129,7 +130,7 @@ fn without_release(text: &mut String) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes out each line where readline repeated it: after a prompt.
+/// Removes each line that readline repeated after a prompt.
 fn without_echo(text: &mut String, input: &str) {
     let mut rest = 0;
     for line in input.lines() {
@@ -156,7 +157,7 @@ fn outcome(case: &Case, path: &OsString) -> Outcome {
     }
 }
 
-/// The text without what differs from run to run: addresses.
+/// Removes addresses, which differ between runs.
 fn normal(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut parts = text.split("0x");

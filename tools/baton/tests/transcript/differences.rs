@@ -1,30 +1,30 @@
-//! Every difference between Debian's `lua5.4` and `baton` that a transcript meets, and why it is
-//! right. Debian 12 has Lua 5.4.4; `baton` is 5.4.9. What changed in between is in Lua's own list:
-//! <https://www.lua.org/bugs.html#5.4.4>.
+//! All differences between Debian's `lua5.4` and `baton` that a transcript has, each with the
+//! reason why it is right. Debian 12 has Lua 5.4.4; `baton` is 5.4.9. Lua's own list has the
+//! changes in between: <https://www.lua.org/bugs.html#5.4.4>.
 
 /// One difference.
 pub(crate) struct Difference {
-    /// How cases name it.
+    /// The name that cases use.
     pub(crate) name: &'static str,
-    /// Why it is right.
+    /// The reason why it is right.
     pub(crate) reason: &'static str,
     pub(crate) effect: Effect,
 }
 
-/// What it does to the output.
+/// How the output differs.
 pub(crate) enum Effect {
-    /// The line that names the release is another.
+    /// The line with the release differs.
     Release,
-    /// What was read stands on stdout after the prompt.
+    /// The text that was read appears on stdout after the prompt.
     Echo,
-    /// Where the system's program says `old`, ours says `new`.
+    /// The system's program prints `old` where ours prints `new`.
     Text {
         old: &'static str,
         new: &'static str,
     },
 }
 
-/// All of them.
+/// All differences.
 pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
         name: "release",
@@ -94,7 +94,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     },
 ];
 
-/// The difference of this name.
+/// Returns the difference of this name.
 pub(crate) fn named(name: &str) -> Option<&'static Difference> {
     DIFFERENCES
         .iter()

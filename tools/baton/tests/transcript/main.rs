@@ -1,8 +1,7 @@
-//! `baton` against the system's `lua5.4`, by hundreds of small shell scripts: each must give the
-//! same output, messages and exit status with both. The scripts are in `cases/`, in the format that
-//! `parse.rs` describes; they run in `files/`, where `lua` is one program and then the other. Where
-//! the two rightly differ, a case names the difference, and `differences.rs` has all of them with
-//! their reasons.
+//! Compares `baton` with the system's `lua5.4` in hundreds of small shell scripts: output, messages
+//! and exit status must be equal. The scripts are in `cases/`, in the format that `parse.rs`
+//! describes. They run in `files/`, where `lua` is first one program and then the other. If the two
+//! rightly differ, a case names the difference; `differences.rs` lists them all with their reasons.
 
 mod compare;
 mod differences;
@@ -17,7 +16,7 @@ use std::path::{Path, PathBuf};
 use differences::DIFFERENCES;
 use parse::Case;
 
-/// The fewest cases that are a proof of anything; fewer means that some were not found.
+/// The least number of cases. Fewer mean that some were not found.
 const FEWEST_CASES: usize = 500;
 
 fn directory() -> PathBuf {

@@ -60,7 +60,7 @@ fn add_line(text: &mut String, line: &str) {
     text.push('\n');
 }
 
-/// Adds a case that is complete; one that was not begun is none.
+/// Adds a complete case. A case that was not begun is ignored.
 fn finish(cases: &mut Vec<Case>, case: Case) -> Result<(), String> {
     if case.script.contains("lua") && !case.name.is_empty() {
         cases.push(case);

@@ -1,4 +1,4 @@
--- Prints how deep each kind of recursion goes, and how it fails.
+-- Prints the depth of each kind of recursion, and its error.
 local function measure(name, body)
   local depth = 0
   local function deeper() depth = depth + 1 end

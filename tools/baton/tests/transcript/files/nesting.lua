@@ -1,4 +1,4 @@
--- Prints how much of a nesting the parser, the matcher and calls take.
+-- Prints how deep a nesting the parser, the matcher and calls accept.
 local function most(name, accepts)
   local low, high = 1, 4096
   while low < high do

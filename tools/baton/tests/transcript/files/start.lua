@@ -1,4 +1,4 @@
--- Prints how deep two kinds of recursion go from where this chunk was started.
+-- Prints the depth of two kinds of recursion, starting from this chunk.
 local depth = 0
 local function f() depth = depth + 1 return f() + 1 end
 print(pcall(f))
