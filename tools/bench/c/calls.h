@@ -2,7 +2,7 @@
 #ifndef BATON_BENCH_CALLS_H
 #define BATON_BENCH_CALLS_H
 
-/* Computes in a loop of that many turns. Returns their number. */
+/* Computes in a loop of that many iterations. Returns their number. */
 int calls_spin(int turns);
 
 /* Sleeps for that many microseconds. Returns 0, or an errno. */

@@ -1,6 +1,6 @@
-/* Calls the functions in a bare C loop, for comparison with other systems' calls: `calls-host CASE
-   COUNT LENGTH`, with the cases of ../peers/README.md. `calls-host calibrate NANOSECONDS` prints
-   how many turns of calls_spin take this long. */
+/* Calls the functions in a bare C loop, for comparison with other systems' calls: `calls-host
+   CASE COUNT LENGTH`, with the cases of ../peers/README.md. `calls-host calibrate NANOSECONDS`
+   prints how many iterations of calls_spin take this long. */
 
 #include "calls.h"
 

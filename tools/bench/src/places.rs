@@ -68,7 +68,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn children_run_where_they_are_told_and_later_ones_everywhere() {
+    fn children_run_on_the_given_cpus_and_later_ones_on_all() {
         let place = Place::all().unwrap()[0];
         let count = || -> Result<usize> {
             let output = Command::new("nproc").output()?;

@@ -130,7 +130,7 @@ mod tests {
     };
 
     #[test]
-    fn what_is_not_installed_is_missing_with_its_remedy() {
+    fn a_system_that_is_not_installed_is_missing_with_its_remedy() {
         static SYSTEM: System = NOBODY;
         let directory = tempfile::tempdir().unwrap();
         let contest = Contest {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_filled_in() {
+    fn placeholders_in_words_are_replaced() {
         let words = ["{program}", "{file}", "-cp", "{directory}", "{stem}"];
         let command = command(&words, Path::new("/there/Idle.java"));
         let given: Vec<_> = command.get_args().collect();

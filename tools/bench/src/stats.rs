@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_of_nothing() {
+    fn statistics_without_samples_are_none() {
         assert_eq!(median(&[]), None);
         assert_eq!(percentile(&[], 50.0), None);
         assert_eq!(maximum(&[]), None);

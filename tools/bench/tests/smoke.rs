@@ -262,7 +262,7 @@ fn reports_of_several_runs_become_one_page() {
 }
 
 #[test]
-fn a_reader_that_is_gone_ends_the_program_without_a_word() {
+fn a_closed_standard_output_ends_the_program_silently() {
     let mut child = Command::new(BENCH)
         .args(["lua", "--list"])
         .stdin(Stdio::null())

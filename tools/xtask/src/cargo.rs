@@ -315,7 +315,7 @@ mod checks {
     }
 
     #[test]
-    fn what_fails_twice_fails_and_what_passes_again_is_named() {
+    fn a_test_that_fails_twice_fails_and_one_that_passes_again_is_named() {
         for (second, is_passed) in [("0", true), ("1", false)] {
             let name = format!("baton-xtask-again-{second}-{}", std::process::id());
             let directory = std::env::temp_dir().join(name);
@@ -330,7 +330,7 @@ mod checks {
     }
 
     #[test]
-    fn a_command_is_shown_as_one_would_type_it() {
+    fn a_command_is_shown_as_typed_in_a_shell() {
         let mut command = Command::new("/usr/bin/env");
         command.arg("-i").env("LOOM_MAX_PREEMPTIONS", "2");
         assert_eq!(shown(&command), "LOOM_MAX_PREEMPTIONS=\"2\" env -i");

@@ -274,7 +274,7 @@ fn copy_of_workspace() -> Result<PathBuf, String> {
 fn judge(suite: &Suite, tree: &Path) -> Result<Option<String>, String> {
     let run = |more: &[&str]| {
         let limit = format!("target.'cfg(all())'.runner=['timeout', '{LIMIT}']");
-        // No blanks: libffi's own build does not bear them.
+        // libffi's build fails if the path contains blanks.
         let directory = format!("mutants/build{}", suite.flags.replace(' ', ""));
         let mut command = cargo_with_flags(&["test", "--config", &limit], suite.flags, &directory);
         command

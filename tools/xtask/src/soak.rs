@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_lasts_ten_minutes_unless_told_otherwise() {
+    fn a_load_lasts_ten_minutes_by_default() {
         assert_eq!(parse("net").map(|request| request.seconds), Ok(600));
         assert_eq!(
             parse("net --seconds 30").map(|request| request.seconds),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn a_wrong_argument_is_named() {
         for (line, complaint) in [
             ("", "a load expected: net"),
             ("nets", "no load is called 'nets'"),

@@ -276,8 +276,8 @@ impl Load {
             .map_err(|why| format!("stress: cannot find this program's own file: {why}"))?;
         let mut load = Self(Vec::new());
         for _ in 0..BUSY_PROCESSES {
-            // Each process holds the reading end of a pipe from us. So it ends when this program
-            // ends, even if that is killed.
+            // Each process holds the reading end of a pipe from this program. So it ends when this
+            // program ends, even if that is killed.
             let child = Command::new(&ourselves)
                 .arg(LOAD_COMMAND)
                 .stdin(Stdio::piped())

@@ -329,7 +329,7 @@ mod checks {
     }
 
     #[test]
-    fn what_tests_note_is_counted() {
+    fn skipped_tests_are_counted() {
         let list = list("count");
         fs::write(&list.file, "b\na\nb\n").expect("the trial's file");
         let lines: Vec<(String, usize)> = list.lines().into_iter().collect();

@@ -120,7 +120,7 @@ mod checks {
     }
 
     #[test]
-    fn the_tree_that_is_checked_holds_what_it_must() {
+    fn the_checked_tree_has_the_expected_files() {
         let root = workspace::root();
         let files = workspace::files(&root).expect("the workspace to be readable");
         let names: Vec<String> = files

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_axis_has_decades_or_where_it_is_short_steps_within_them() {
+    fn a_log_axis_has_ticks_at_decades_or_within_few_decades() {
         assert_eq!(labels(Scale::Log, &[1e3, 1e6]), ["1k", "10k", "100k", "1M"]);
         assert_eq!(
             labels(Scale::Log, &[0.3, 7.0]),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_without_a_place_are_passed_over() {
+    fn figures_without_a_place_are_ignored() {
         assert_eq!(
             labels(Scale::Log, &[0.0, -5.0, f64::NAN, 1.0, 10.0]),
             ["1", "2", "5", "10"]

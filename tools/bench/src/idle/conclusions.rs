@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_due_wake_ups_and_time_are_held_against_goals_and_designs() {
+    fn without_a_due_timer_wake_ups_and_time_are_compared_with_goals_and_designs() {
         let outcomes = outcomes(
             "hour",
             &[
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_of_a_kilohertz_is_held_against_the_best_peer() {
+    fn a_timer_of_a_kilohertz_is_compared_with_the_best_peer() {
         let outcomes = outcomes(
             "kilohertz",
             &[(BATON, 10_000, 300), ("Node", 1, 400), ("Erlang", 1, 200)],

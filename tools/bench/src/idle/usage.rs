@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_at_ourselves_finds_this_thread_and_its_cpu_time() {
+    fn the_usage_of_this_program_has_this_thread_and_its_cpu_time() {
         let snapshot = snapshot(Path::new("/proc/self/task")).unwrap();
         assert!(
             snapshot.values().any(|used| used.nanoseconds > 0),

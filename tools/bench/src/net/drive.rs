@@ -211,7 +211,7 @@ Running 2s test @ http://127.0.0.1:1/
 ";
 
     #[test]
-    fn what_wrk_prints_is_understood() {
+    fn the_output_of_wrk_is_parsed() {
         let said = Said::of(&format!(
             "{OUTPUT}Requests/sec:   9000.50\nTransfer/sec: 1MB\n"
         ))

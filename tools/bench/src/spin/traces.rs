@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_five_traces_are_what_their_names_say() {
+    fn the_five_traces_match_their_names() {
         let traces = five();
         let mean = |trace: &Trace| {
             let sum: Duration = trace.events.iter().map(|event| event.after).sum();

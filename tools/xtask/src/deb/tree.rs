@@ -131,7 +131,7 @@ mod checks {
     use super::*;
 
     #[test]
-    fn a_tree_begins_empty_and_counts_what_is_put_into_it() {
+    fn a_tree_starts_empty_and_counts_added_files() {
         let root = std::env::temp_dir().join(format!("baton-xtask-tree-{}", std::process::id()));
         let trial = || -> Result<(String, u64, u32), String> {
             Tree::new(root.clone())?.write("usr/old", "left over")?;

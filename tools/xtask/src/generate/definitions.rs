@@ -284,7 +284,7 @@ return m
     }
 
     #[test]
-    fn a_file_is_taken_apart() {
+    fn a_file_of_definitions_is_parsed() {
         let all = Definitions::parse(TEXT).unwrap();
         assert_eq!(all.remarks, "It is about nothing.");
         assert_eq!(all.aliases, [of("m.Way", "\"a\" | \"b\"", "")]);
@@ -317,7 +317,7 @@ return m
     }
 
     #[test]
-    fn a_line_that_is_not_understood_is_named() {
+    fn a_line_that_cannot_be_parsed_is_named() {
         let error = Definitions::parse("---@meta m\n---@nonsense x\n").unwrap_err();
         assert_eq!(error, "line 2: not understood: ---@nonsense x");
         assert!(

@@ -178,7 +178,7 @@ mod checks {
                         More:\n  Prose that\n  goes on.\nExample:\n  f()\n    g()\n";
 
     #[test]
-    fn a_help_text_is_taken_apart() {
+    fn a_help_text_is_parsed() {
         let help = Help::parse(TEXT).expect("the text is as it should be");
         assert_eq!(help.description, "Runs a program.");
         assert_eq!(help.example, ["f()", "  g()"]);

@@ -269,7 +269,7 @@ mod checks {
     }
 
     #[test]
-    fn what_is_below_may_be_included_and_called() {
+    fn lower_folders_may_be_included_and_called() {
         let files = [
             ("record.h", ""),
             (

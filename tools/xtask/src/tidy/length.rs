@@ -1,4 +1,4 @@
-//! Finds files and functions that are too long to read at one go.
+//! Finds files and functions that are too long to read in one go.
 
 use super::finding::Finding;
 use super::source::{Source, block_end};

@@ -109,7 +109,7 @@ mod checks {
     }
 
     #[test]
-    fn the_comment_must_be_near_and_a_comment() {
+    fn only_a_comment_nearby_counts() {
         let far = format!(
             "// pairs with g\n{}a.load(Ordering::Acquire);\n",
             "x;\n".repeat(REACH)
@@ -122,7 +122,7 @@ mod checks {
     }
 
     #[test]
-    fn relaxed_may_say_why_it_suffices_and_others_may_not() {
+    fn a_reason_suffices_for_relaxed_but_not_for_others() {
         assert_eq!(
             found(
                 PLACE,

@@ -125,7 +125,7 @@ mod checks {
     }
 
     #[test]
-    fn a_document_that_must_say_it_says_it() {
+    fn a_document_that_must_name_the_version_is_checked() {
         assert_eq!(
             found(FOLLOWS, "docs/book/src/installing.md", "with Rust\n").len(),
             1

@@ -1,14 +1,14 @@
-//! Lines that are too long to be read side by side.
+//! Finds lines with too many columns.
 
 use super::finding::Finding;
 
-/// The most characters that a line of code has.
+/// The largest number of characters in a line.
 const COLUMNS: usize = 100;
 
-/// The files that the rule is for.
+/// The extensions of the files that are checked.
 const CODE: [&str; 4] = [".rs", ".c", ".h", ".lua"];
 
-/// Finds lines with too many characters, unless nothing can be broken there.
+/// Finds lines with too many characters, except lines that cannot be broken.
 pub(super) fn check(name: &str, text: &str) -> Vec<Finding> {
     if !CODE.iter().any(|ending| name.ends_with(ending)) {
         return Vec::new();
@@ -23,9 +23,9 @@ pub(super) fn check(name: &str, text: &str) -> Vec<Finding> {
     long.map(finding).collect()
 }
 
-/// Whether a line has a blank at which it can be broken. It has none where its words but one are
-/// marks, or its long word is a URL. A row of a table in a doc comment is always one line, and so
-/// is an annotation of Lua's language server.
+/// Whether a line can be broken at a blank. It cannot if it has only one word besides comment
+/// marks, or if its long word is a URL. Rows of tables in doc comments, and annotations for Lua's
+/// language server, must be on one line.
 fn can_be_broken(line: &str) -> bool {
     if ["//! |", "/// |"]
         .iter()
@@ -65,7 +65,7 @@ mod checks {
     }
 
     #[test]
-    fn what_has_no_blank_to_break_at_passes() {
+    fn a_line_that_cannot_be_broken_passes() {
         let literal = format!("    \"{}\",", "a".repeat(120));
         assert_eq!(lines_found("trial.rs", &literal), [0; 0]);
         let url = format!("// See https://example.org/{} there.", "a".repeat(120));
