@@ -1,6 +1,6 @@
--- What the prompt on a terminal shows: the contents of tables, and what still runs at its end. The
--- program may replace every global function and every field of a library, so what is needed is kept
--- here.
+-- The texts of the prompt on a terminal: the contents of tables, and what still runs after the end
+-- of the input. The program may replace any global function and any field of a library, so this
+-- file keeps those that it needs.
 local has_rest = ... -- whether processes or timers keep the program from ending
 local concat, move, sort = table.concat, table.move, table.sort
 local find, format, gsub, rep, sub = string.find, string.format, string.gsub, string.rep, string.sub
@@ -11,7 +11,7 @@ local utf8_length = utf8.len
 
 local WIDTH <const> = 78 -- columns of a line
 local DEEPEST <const> = 4 -- tables in tables
-local MOST_ENTRIES <const> = 200 -- of one result, in all of its tables
+local MOST_ENTRIES <const> = 200 -- in one result, in all of its tables
 local MOST_SORTED <const> = 10000 -- keys of one table
 local LONGEST_STRING <const> = 500 -- bytes
 local MOST_NAMED <const> = 10 -- processes
@@ -23,7 +23,7 @@ for word in WORDS:gmatch "%a+" do
   KEYWORDS[word] = true
 end
 
--- A table that print would show by its address.
+-- Returns whether print would show the value as a table's address.
 local function is_plain(value)
   if type(value) ~= "table" then return false end
   local meta = getmetatable(value)
@@ -36,7 +36,8 @@ local function escape(byte) return ESCAPES[byte] or format("\\%03d", byte:byte()
 
 local function quoted(text)
   local short = sub(text, 1, LONGEST_STRING)
-  -- A cut through a character leaves bytes that are no text: then all beyond ASCII is escaped.
+  -- The cut may be in the middle of a character, and its bytes are no valid text. Then all bytes
+  -- beyond ASCII are escaped.
   local unsafe = utf8_length(short) and '[%c"\\]' or '[%c"\\\128-\255]'
   local shown = '"' .. gsub(short, unsafe, escape) .. '"'
   if #text > #short then shown = shown .. "... (" .. #text .. " bytes)" end
@@ -53,7 +54,7 @@ local function key_name(key)
   return "[" .. leaf(key) .. "]"
 end
 
--- Numbers first, then strings, then all else by the order of their kinds.
+-- Sorts numbers first, then strings, then other keys by type.
 local function comes_before(a, b)
   local kind, other = type(a), type(b)
   if kind ~= other then
@@ -65,7 +66,7 @@ local function comes_before(a, b)
   return false
 end
 
--- The keys that are not of the list, sorted unless there are very many.
+-- Returns the keys outside of the list part, sorted unless there are very many.
 local function keys_beside(value, length)
   local keys = {}
   for key in next, value do
@@ -77,7 +78,7 @@ local function keys_beside(value, length)
   return keys
 end
 
--- As many pieces in each line as there is room for.
+-- Puts as many pieces into each line as fit.
 local function lines_of(pieces, margin)
   local lines, line = {}, ""
   for index, piece in ipairs(pieces) do
@@ -100,7 +101,7 @@ end
 
 local function render(value, depth, above, budget)
   if not is_plain(value) then return leaf(value) end
-  if above[value] then return tostring(value) end -- it is inside of itself
+  if above[value] then return tostring(value) end -- it contains itself
   if next(value) == nil then return "{}" end
   if depth > DEEPEST then return "{...}" end
   above[value] = true
@@ -120,7 +121,7 @@ local function render(value, depth, above, budget)
   local line = "{" .. concat(pieces, ", ") .. "}"
   if #line + 2 * depth <= WIDTH and not find(line, "\n", 1, true) then return line end
   local margin = rep("  ", depth + 1)
-  -- A list is filled into lines; a record has a line for each field.
+  -- A list fills lines; a record has one line per field.
   local lines = length > 0 and #keys == 0 and lines_of(pieces, margin) or nil
   if not lines then
     lines = pieces
@@ -129,7 +130,7 @@ local function render(value, depth, above, budget)
   return "{\n" .. margin .. concat(lines, "\n" .. margin) .. "\n" .. rep("  ", depth) .. "}"
 end
 
--- Its arguments, with the contents of a table in place of the table.
+-- Returns its arguments, with each table replaced by a text of its contents.
 local function show(...)
   local count = select("#", ...)
   if count == 0 then return end
@@ -138,7 +139,7 @@ local function show(...)
   return first, show(select(2, ...))
 end
 
--- What is to be said when no more input comes; nothing if the program ends.
+-- Returns the text to print when no more input comes; nothing if the program ends.
 local function farewell()
   if not has_rest() then return nil end
   local names, process = {}, loaded["baton.process"]

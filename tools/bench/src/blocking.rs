@@ -41,8 +41,8 @@ const CASES: [(&str, &str); 5] = [
     ("alone", "nothing"),
     ("match", "a string.match that runs for seconds"),
     ("print", "a print into a full pipe"),
-    ("fifo_read", "a read from a FIFO that nobody writes"),
-    ("fifo_open", "an open of a FIFO that nobody else opens"),
+    ("fifo_read", "a read from a FIFO without data"),
+    ("fifo_open", "an open of a FIFO that no other program opens"),
 ];
 
 /// Runs the experiment.

@@ -108,7 +108,7 @@ impl Neighbours {
     ) -> Result<()> {
         let figures = place.within(|| run_beside("compute", seconds, command()))?;
         let turns = first(&figures, "turns").zip(first(&figures, "seconds"));
-        let (turns, seconds_of_it) = turns.context("the program beside told nothing")?;
+        let (turns, seconds_of_it) = turns.context("the other program printed nothing")?;
         self.speeds.push(turns / seconds_of_it);
         self.wakes_on_all
             .add(&run_beside("wake", seconds, command())?);

@@ -30,7 +30,7 @@ const CALLS: [(&str, &str, Option<Goal>); 4] = [
     ("alone", "nothing", None),
     (
         "surprise",
-        "a call that nobody could foresee",
+        "an unexpected call",
         Some(SURPRISE_GOAL),
     ),
     (

@@ -8,14 +8,14 @@ use std::sync::{Arc, Barrier};
 ///
 /// | path | answer |
 /// |---|---|
-/// | `/` | the page given |
+/// | `/` | the given page |
 /// | `/good` | status 200 |
-/// | `/moved...` | leads to `/good` |
-/// | `/loop` | leads to itself |
-/// | `/silent` | never any |
+/// | `/moved...` | redirects to `/good` |
+/// | `/loop` | redirects to itself |
+/// | `/silent` | never sent |
 /// | `/no-head` | status 200; of HEAD 405 |
 /// | `/closes-on-head` | status 200; of HEAD none, the connection is closed |
-/// | `/together/...` | 200, once as many of these were asked for as was said at the start |
+/// | `/together/...` | 200, once `together` of these requests are open |
 /// | all others | status 404 |
 pub(crate) struct WebServer {
     address: SocketAddr,

@@ -211,7 +211,7 @@ fn amount(baton: &Interpreter, script: &Path, place: &Place, seconds: f64) -> Re
     })?;
     let run = run.succeeded("the calculation")?;
     let speed = first(&child::figures(&run.output), "rounds_per_second");
-    let speed = speed.with_context(|| format!("the calculation told no speed:\n{}", run.output))?;
+    let speed = speed.with_context(|| format!("the calculation printed no speed:\n{}", run.output))?;
     Ok((speed * seconds).ceil() as u64)
 }
 
@@ -246,7 +246,7 @@ fn run_one(
         }
         Ok(child::figures(&run.output))
     })?;
-    sum(&figures, "seconds").context("the calculation told no time")?;
+    sum(&figures, "seconds").context("the calculation printed no time")?;
     Ok(figures)
 }
 

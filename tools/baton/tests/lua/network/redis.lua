@@ -112,7 +112,7 @@ function case.a_process_that_waits_for_the_server_can_be_killed()
     "the server has one client left",
     function() return count_clients(control) == 1 end
   )
-  check.equal(control:rpush("nothing", "x"), 1) -- nobody takes it
+  check.equal(control:rpush("nothing", "x"), 1) -- no process takes it
 end
 
 function case.a_timeout_ends_the_wait_of_its_process_only()
