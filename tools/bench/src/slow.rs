@@ -28,11 +28,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The calls: the name in the program, a description, and the goal.
 const CALLS: [(&str, &str, Option<Goal>); 4] = [
     ("alone", "nothing", None),
-    (
-        "surprise",
-        "an unexpected call",
-        Some(SURPRISE_GOAL),
-    ),
+    ("surprise", "an unexpected call", Some(SURPRISE_GOAL)),
     (
         "learned",
         "the same function, called again",

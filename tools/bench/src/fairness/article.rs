@@ -211,7 +211,8 @@ fn amount(baton: &Interpreter, script: &Path, place: &Place, seconds: f64) -> Re
     })?;
     let run = run.succeeded("the calculation")?;
     let speed = first(&child::figures(&run.output), "rounds_per_second");
-    let speed = speed.with_context(|| format!("the calculation printed no speed:\n{}", run.output))?;
+    let speed =
+        speed.with_context(|| format!("the calculation printed no speed:\n{}", run.output))?;
     Ok((speed * seconds).ceil() as u64)
 }
 
