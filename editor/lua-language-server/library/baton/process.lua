@@ -369,8 +369,8 @@ local Process = {}
 ---@return any ...
 function Process:join(timeout) end
 
----Ends it. Its `<close>` variables run, and no `pcall` stops the kill. The kill ends a wait at once,
----and Lua code at the next instruction; a C function that it is in returns first.
+---Ends it. Its `<close>` variables run, and no `pcall` stops the kill. The kill ends a wait at
+---once, and Lua code at the next instruction; a C function that it is in returns first.
 ---@param reason? any what `join` returns; default "killed"
 ---@return boolean done, "dead"? why
 function Process:kill(reason) end
