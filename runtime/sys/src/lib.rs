@@ -7,7 +7,7 @@
 //! | module | what an interpreter does with it |
 //! |---|---|
 //! | [`gate`] | checks whether it is to reach a safepoint; enters and leaves the VM from C (`c/gate.h`) |
-//! | [`signals`] | is preempted by a signal, in place of a check at each instruction; watches signals |
+//! | [`signals`] | is preempted by a signal; watches signals |
 //! | [`clock`] | names deadlines: points of monotonic time, as one word |
 //! | [`overflow`] | reports which process has overflowed its stack |
 //! | [`reserve`] | makes "out of memory" an error of its language |
@@ -29,9 +29,10 @@
 //! # A preempt handler
 //!
 //! The runtime asks a running process to give way in two steps. First it sets
-//! [`ATTENTION`](gate::ATTENTION) in the gate of the process's thread. If the process does not
-//! notice that, its thread gets a signal. An interpreter that checks the gate at each instruction
-//! needs no handler. Others arm their own check in it:
+//! [`ATTENTION`](gate::ATTENTION) in the gate of the process's thread. If the process continues to
+//! run, its thread gets signals, and the flag is not set again. So every interpreter needs a
+//! handler. One that checks the gate at each instruction calls `set_attention` in it. Others arm
+//! their own check:
 //!
 //! ```
 //! use baton_sys::gate;
@@ -41,10 +42,8 @@
 //! static CHECK: AtomicBool = AtomicBool::new(false); // what the interpreter reads
 //!
 //! extern "C" fn preempt() {
-//!     // Async-signal-safe code only. A thread outside of the VM checks when it enters again.
-//!     if gate::here().slow() & gate::ATTENTION != 0 {
-//!         CHECK.store(true, Ordering::Relaxed);
-//!     }
+//!     // Async-signal-safe code only. Each entry of the VM may find the flag by itself.
+//!     CHECK.store(true, Ordering::Relaxed);
 //! }
 //!
 //! install_preempt_handler(preempt)?;
