@@ -100,9 +100,7 @@
 //!                     let child = vm.spawn(self.options((code, r)), None, Spawned::Now);
 //!                     r[to] = child.expect("room for a process").to_bits();
 //!                 }
-//!                 Op::Kill(victim) => {
-//!                     let _ = vm.kill(process(r[victim]));
-//!                 }
+//!                 Op::Kill(victim) => { let _ = vm.kill(process(r[victim])); }
 //!                 Op::Join(other) => {
 //!                     vm.block_on(|sched| sched.join(process(r[other]), Deadline::Never));
 //!                 }
@@ -134,16 +132,21 @@
 //!     fn signalled(&self) {}
 //! }
 //!
+//! /// The preempt signal: the next instruction of this thread is to reach a safepoint.
+//! extern "C" fn preempt() {
+//!     gate::here().set_attention();
+//! }
+//!
 //! const COUNT: &[Op] = &[Op::Increment(3), Op::Jump(0)];
 //! const ECHO: &[Op] = &[Op::Receive(0, 3), Op::Print("received", 3)];
 //! const MAIN: &[Op] = &[
 //!     Op::Channel(0), Op::Spawn(1, COUNT), Op::Spawn(2, ECHO),
 //!     Op::Send(0, 3), Op::Join(2),
-//!     Op::Sleep,
-//!     Op::Kill(1), Op::Join(1),
+//!     Op::Sleep, Op::Kill(1), Op::Join(1),
 //!     Op::Print("joined, and still", 3),
 //! ];
 //!
+//! baton_core::sys::signals::install_preempt_handler(preempt)?;
 //! let toy = Arc::new(Toy::default());
 //! let vm = Vm::new(toy.clone())?;
 //! toy.vm.set(Arc::downgrade(&vm)).expect("it is set once");
@@ -177,6 +180,8 @@
 //! - **Touch guest state inside only.** The methods of the trait say where they are called.
 //! - **Let others run often.** A process that neither checks its gate nor calls [`Vm`](vm::Vm)
 //!   keeps the VM.
+//! - **Install a preempt handler.** The monitor sets the flag once for each request. If that was
+//!   too early for the safepoint to end the slice, only signals follow.
 //! - **Make calls that may block foreign.** A call that blocks inside stops all processes.
 //! - **Keep nothing of a thread across a switch.** A process may be on another native thread after
 //!   each method of [`Vm`](vm::Vm) that may wait, yield, or enter. So keep neither the address of a
@@ -189,7 +194,7 @@
 //!
 //! | need | means |
 //! |---|---|
-//! | no check in each instruction | [`signals::install_preempt_handler`](sys::signals::install_preempt_handler): the handler arms the interpreter's own check |
+//! | no check in each instruction | the preempt handler arms the interpreter's own check: [`sys`] has an example |
 //! | a heap without a mutex | [`OwnerCell`](sys::owner_cell::OwnerCell), or unsafe code that relies on being inside |
 //! | state per thread, such as `errno` | exchange it in [`switched`](guest::Guest::switched) and [`arrived`](guest::Guest::arrived) |
 //! | cheap foreign calls from C | `gate.h` of `baton-sys`: to leave and to enter is a few plain instructions |
