@@ -187,10 +187,6 @@ impl<C> Scheduler<C> {
         skip: impl FnMut(&mut C),
     ) -> Next {
         let current = self.current;
-        if self.current_should_yield() {
-            self.move_current_to_back();
-            return self.preempt_current(Preemption::MoreUrgent);
-        }
         if current == NIL || !self.may_rotate(current) {
             return self.preempt_current(Preemption::SliceExpired);
         }
@@ -357,32 +353,8 @@ impl<C> Scheduler<C> {
         Priority::new(self.run_queue.top_below(top))
     }
 
-    /// Rotates the ring of the current process by one, and chooses.
-    #[inline]
+    /// The current process goes to the back of its level, and the most urgent one runs.
     fn rotate(&mut self) -> Next {
-        let current = self.current;
-        if current == NIL {
-            return self.schedule();
-        }
-        let process = &self.processes[current];
-        let (level, next) = (process.priority.get(), process.next);
-        if self.run_queue.top() != level || self.run_queue.head(level) != current {
-            return self.rotate_among_unequals();
-        }
-        if next == current {
-            return Next::Same;
-        }
-        if process.due != NO_DUE_TIME {
-            return self.rotate_among_unequals();
-        }
-        self.run_queue.rotate_to(level, next);
-        self.run(next)
-    }
-
-    /// As [`Scheduler::rotate`], if another process is more urgent, or the current one is kept
-    /// aside or has a due time.
-    #[cold]
-    fn rotate_among_unequals(&mut self) -> Next {
         self.move_current_to_back();
         self.schedule()
     }
