@@ -6,9 +6,9 @@
 //! [`Scheduler::yield_current`], [`Scheduler::preempt_current`], [`Scheduler::suspend`] or
 //! [`Scheduler::schedule`] decides.
 
-use crate::sched::Scheduler;
 use crate::sched::process::Phase;
 use crate::sched::slab::NIL;
+use crate::sched::{Scheduler, Wake, WakeReason};
 
 /// A switch that was made between two processes, by their indices.
 #[must_use]
@@ -20,7 +20,7 @@ pub struct Handoff {
 
 /// Whether a process may run at home. `carrier` is the carrier that it needs, or `NIL`; home is 0.
 #[inline]
-fn may_run_at_home(carrier: u32) -> bool {
+pub(in crate::sched) fn may_run_at_home(carrier: u32) -> bool {
     const { assert!(NIL.wrapping_add(1) == 0) };
     carrier.wrapping_add(1) <= 1
 }
@@ -71,8 +71,9 @@ impl<C> Scheduler<C> {
         self.hand_off_to(self.last, self.run_queue.head(level))
     }
 
-    /// Suspends the current process, and runs the most urgent of the others, if both are equally
-    /// preemptible. The current process is in no critical section, and was not killed.
+    /// The current process suspends itself, and the most urgent one of the others runs, which is
+    /// preempted as the current one is. It is in no critical section, nobody has killed it, and it
+    /// has no foreign frames, for which its thread may be kept.
     #[inline]
     pub fn suspend_by_handoff(&mut self) -> Option<Handoff> {
         let from = self.current;
@@ -81,7 +82,8 @@ impl<C> Scheduler<C> {
         let is_simple = self.run_queue.top() == level
             && self.run_queue.head(level) == from
             && process.critical == 0
-            && process.kills == 0;
+            && process.kills == 0
+            && process.pinned.is_none();
         if !is_simple {
             return None;
         }
@@ -98,6 +100,7 @@ impl<C> Scheduler<C> {
         self.set_phase(from, Phase::Halted);
         let process = &mut self.processes[from];
         process.suspended = true;
+        process.wake = Wake::because(WakeReason::Done);
         process.has_wake = false;
         Some(handoff)
     }
