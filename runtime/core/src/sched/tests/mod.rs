@@ -28,6 +28,7 @@ mod semaphore;
 mod starvation;
 mod suspend;
 mod timer;
+mod twins;
 mod waiters;
 mod waking;
 
