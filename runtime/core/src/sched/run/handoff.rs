@@ -71,9 +71,9 @@ impl<C> Scheduler<C> {
         self.hand_off_to(self.last, self.run_queue.head(level))
     }
 
-    /// The current process suspends itself, and the most urgent one of the others runs, which is
-    /// preempted as the current one is. It is in no critical section, nobody has killed it, and it
-    /// has no foreign frames, for which its thread may be kept.
+    /// Suspends the current process, and runs the most urgent of the others, if both are equally
+    /// preemptible. The current process is in no critical section, was not killed, and has no
+    /// foreign frames, for which its thread may be kept.
     #[inline]
     pub fn suspend_by_handoff(&mut self) -> Option<Handoff> {
         let from = self.current;
