@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use baton_ffi::call::{Answer, Callback, Kind as DirectKind, Plan, Registers, SignatureError};
+use baton_ffi::call::{Answer, Callback, DirectKind, Plan, Registers, SignatureError};
 use baton_ffi::declarations::{Declarations, Symbol};
 use baton_ffi::library::Library;
 use baton_ffi::types::{Function, Kind, Qualified, Scalar, TypeId, Types};

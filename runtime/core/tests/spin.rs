@@ -2,7 +2,7 @@
 //! offline optimum plus 1 ms per minute, and failed spins within the budget.
 
 use baton_core::spin::budget;
-use baton_core::spin::replay::{self, Bill, Event};
+use baton_core::spin::replay::{self, Bill, TracedWait};
 use baton_core::spin::{Decision, Ended, Learned, Outlook, Policy, Source, Spun, Wait};
 use baton_sys::clock::Instant;
 use proptest::collection::vec;
@@ -59,8 +59,8 @@ fn micros(micros: f64) -> Duration {
 
 impl Stretch {
     /// Its waits, from numbers between 0 and 1.
-    fn events(&self, chances: &[f64]) -> Vec<Event> {
-        let signal = |length: f64| Event::signal(micros(length));
+    fn events(&self, chances: &[f64]) -> Vec<TracedWait> {
+        let signal = |length: f64| TracedWait::signal(micros(length));
         let numbered = chances.iter().enumerate();
         let make = |(number, chance): (usize, &f64)| match *self {
             Stretch::Exponential(mean) => signal(-mean * (1.0 - chance).ln()),
@@ -74,7 +74,7 @@ impl Stretch {
             Stretch::Anything(least, most) => {
                 signal((least.ln() + chance * (most / least).ln()).exp())
             }
-            Stretch::Timers(length) => Event::timer(micros(length)),
+            Stretch::Timers(length) => TracedWait::timer(micros(length)),
         };
         numbered.map(make).collect()
     }
@@ -85,7 +85,7 @@ fn chances() -> impl Strategy<Value = Vec<f64>> {
 }
 
 /// Series of random kinds and lengths, one after another.
-fn trace(stretch: impl Strategy<Value = Stretch>) -> impl Strategy<Value = Vec<Event>> {
+fn trace(stretch: impl Strategy<Value = Stretch>) -> impl Strategy<Value = Vec<TracedWait>> {
     let one = (stretch, chances()).prop_map(|(stretch, chances)| stretch.events(&chances));
     vec(one, 1..10).prop_map(|stretches| stretches.concat())
 }
@@ -155,7 +155,7 @@ impl Adversary {
             }
             Decision::Spin(limit) => limit + Duration::from_nanos(100),
         };
-        let spun = self.bill.add(Event::signal(waited), decision, PARK_COST);
+        let spun = self.bill.add(TracedWait::signal(waited), decision, PARK_COST);
         assert_ne!(spun, Spun::Hit);
         self.policy.learn(Wait {
             source: Source::Outside,
@@ -190,7 +190,7 @@ fn an_adversary_that_knows_the_policy_cannot_exceed_the_budget() {
 fn a_wait_just_longer_than_a_park_again_and_again_costs_no_more_than_parking() {
     let bill = replay::run(
         &mut new(),
-        &vec![Event::signal(Duration::from_micros(51)); 100_000],
+        &vec![TracedWait::signal(Duration::from_micros(51)); 100_000],
         PARK_COST,
     );
     assert!(bill.ratio() < 1.01, "{bill:?}");
@@ -200,7 +200,7 @@ fn a_wait_just_longer_than_a_park_again_and_again_costs_no_more_than_parking() {
 fn the_adversary_of_fixed_limits_is_not_spun_for() {
     let bill = replay::run(
         &mut new(),
-        &vec![Event::signal(Duration::from_micros(1900)); 30_000],
+        &vec![TracedWait::signal(Duration::from_micros(1900)); 30_000],
         PARK_COST,
     );
     assert_eq!(bill.spun, Duration::ZERO);
@@ -211,18 +211,18 @@ fn a_timer_of_a_kilohertz_after_a_busy_hour_is_spun_for_briefly_and_never_again(
     let mut policy = new();
     replay::run(
         &mut policy,
-        &vec![Event::signal(Duration::from_micros(10)); 100_000],
+        &vec![TracedWait::signal(Duration::from_micros(10)); 100_000],
         PARK_COST,
     );
     let mut bill = replay::run(
         &mut policy,
-        &[Event::timer(Duration::from_millis(1)); 200],
+        &[TracedWait::timer(Duration::from_millis(1)); 200],
         PARK_COST,
     );
     assert!(bill.failed < Duration::from_millis(3), "{bill:?}");
     bill = replay::run(
         &mut policy,
-        &vec![Event::timer(Duration::from_millis(1)); 10_000],
+        &vec![TracedWait::timer(Duration::from_millis(1)); 10_000],
         PARK_COST,
     );
     assert_eq!(bill.spun, Duration::ZERO);

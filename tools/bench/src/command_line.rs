@@ -4,7 +4,7 @@
 mod blocking;
 mod every;
 
-pub(crate) use blocking::{BlockingOptions, Place, Transport};
+pub(crate) use blocking::{BlockingOptions, Caller, Transport};
 pub(crate) use every::every_experiment;
 
 use std::path::PathBuf;

@@ -94,7 +94,7 @@ pub(crate) fn arms(bench: &Bench) -> Result<(Vec<Interpreter>, Option<String>)> 
 }
 
 /// All runs of one program, by arm. After a failure, no more runs follow.
-struct Samples {
+struct ProgramRuns {
     program: &'static Program,
     script: PathBuf,
     checksum: Option<String>,
@@ -102,7 +102,7 @@ struct Samples {
     failure: Option<String>,
 }
 
-impl Samples {
+impl ProgramRuns {
     fn add(&mut self, arm: usize, interpreter: &Interpreter, small: bool) -> Result<()> {
         let what = format!("{} under {}", self.program.name, interpreter.name);
         let mut command = interpreter.script(&self.script);
@@ -167,7 +167,7 @@ pub(crate) fn run(bench: &Bench, options: &LuaOptions) -> Result<Report> {
         Some(reason) => verdicts.push(Verdict::unmet("all programs beside debian", reason)),
     }
     let failed =
-        |of_one: &Samples| Some(Verdict::unmet(of_one.program.name, of_one.failure.clone()?));
+        |of_one: &ProgramRuns| Some(Verdict::unmet(of_one.program.name, of_one.failure.clone()?));
     verdicts.extend(samples.iter().filter_map(failed));
     Ok(Report {
         arms: arms.iter().map(Interpreter::found).collect(),
@@ -186,9 +186,9 @@ fn measure(
     programs: &[&'static Program],
     arms: &[Interpreter],
     options: &LuaOptions,
-) -> Result<Vec<Samples>> {
+) -> Result<Vec<ProgramRuns>> {
     let start = |program: &&'static Program| {
-        Ok(Samples {
+        Ok(ProgramRuns {
             program,
             script: bench.script(program.name, program.source)?,
             checksum: None,
@@ -217,7 +217,7 @@ fn measure(
     Ok(samples)
 }
 
-fn table(samples: &[Samples], arms: &[Interpreter], options: &LuaOptions) -> Table {
+fn table(samples: &[ProgramRuns], arms: &[Interpreter], options: &LuaOptions) -> Table {
     let caption = format!(
         "median {} time in ms; ratios are medians of {} rounds",
         options.clock.name(),
@@ -251,7 +251,7 @@ fn table(samples: &[Samples], arms: &[Interpreter], options: &LuaOptions) -> Tab
 }
 
 /// A chart of the ratios as bars from 1. The mean is below the programs.
-fn chart(samples: &[Samples], arms: &[Interpreter], clock: Clock) -> Chart {
+fn chart(samples: &[ProgramRuns], arms: &[Interpreter], clock: Clock) -> Chart {
     let mut rows: Vec<String> = samples
         .iter()
         .map(|of_one| of_one.program.name.to_string())
@@ -285,21 +285,21 @@ fn chart(samples: &[Samples], arms: &[Interpreter], clock: Clock) -> Chart {
     })
 }
 
-fn ratios(samples: &[Samples], peer: usize, clock: Clock) -> Vec<f64> {
+fn ratios(samples: &[ProgramRuns], peer: usize, clock: Clock) -> Vec<f64> {
     samples
         .iter()
         .filter_map(|of_one| of_one.ratio(peer, clock))
         .collect()
 }
 
-fn geometric_mean(samples: &[Samples], peer: usize, clock: Clock) -> Option<f64> {
+fn geometric_mean(samples: &[ProgramRuns], peer: usize, clock: Clock) -> Option<f64> {
     stats::geometric_mean(&ratios(samples, peer, clock))
 }
 
-fn verdicts(samples: &[Samples], peer_name: &str, peer: usize, clock: Clock) -> Vec<Verdict> {
+fn verdicts(samples: &[ProgramRuns], peer_name: &str, peer: usize, clock: Clock) -> Vec<Verdict> {
     let mean = geometric_mean(samples, peer, clock);
     let mut verdicts = vec![MEAN_GOAL.judge(&format!("geometric mean of baton/{peer_name}"), mean)];
-    let of_program = |of_one: &Samples| Some((of_one.ratio(peer, clock)?, of_one.program.name));
+    let of_program = |of_one: &ProgramRuns| Some((of_one.ratio(peer, clock)?, of_one.program.name));
     let (pcall, others): (Vec<_>, Vec<_>) = samples
         .iter()
         .filter_map(of_program)
@@ -322,7 +322,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
 
-    fn samples(name: &str, ours: f64, stock: f64) -> Samples {
+    fn samples(name: &str, ours: f64, stock: f64) -> ProgramRuns {
         let run = |seconds| Run {
             wall: seconds,
             user: seconds,
@@ -331,7 +331,7 @@ mod tests {
             errors: String::new(),
             status: ExitStatus::from_raw(0),
         };
-        Samples {
+        ProgramRuns {
             program: PROGRAMS
                 .iter()
                 .find(|program| program.name == name)

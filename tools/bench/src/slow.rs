@@ -42,7 +42,7 @@ pub(crate) fn run(bench: &Bench, options: &SlowOptions) -> Result<Report> {
     let baton = bench.paths.baton()?;
     let bar = progress(2);
     bar.set_message("requests to a slow server");
-    let server = Server::start(bench, &baton)?;
+    let server = SlowServer::start(bench, &baton)?;
     let requests = ask(bench, &baton, &server, options.requests)?;
     bar.inc(1);
     bar.set_message("waiting processes beside long calls");
@@ -116,12 +116,12 @@ fn chart(beside: &Figures) -> Chart {
 }
 
 /// The running slow server. It ends when its standard input ends.
-struct Server {
+struct SlowServer {
     _program: Owned,
     port: String,
 }
 
-impl Server {
+impl SlowServer {
     fn start(bench: &Bench, baton: &Interpreter) -> Result<Self> {
         let script = bench.script("slow_server", include_str!("../programs/slow_server.lua"))?;
         let mut command = baton.script(&script);
@@ -134,7 +134,7 @@ impl Server {
     }
 }
 
-fn ask(bench: &Bench, baton: &Interpreter, server: &Server, requests: u32) -> Result<Figures> {
+fn ask(bench: &Bench, baton: &Interpreter, server: &SlowServer, requests: u32) -> Result<Figures> {
     let script = bench.script(
         "slow_requests",
         include_str!("../programs/slow_requests.lua"),
@@ -151,7 +151,7 @@ fn ask(bench: &Bench, baton: &Interpreter, server: &Server, requests: u32) -> Re
 fn wait_beside(
     bench: &Bench,
     baton: &Interpreter,
-    server: &Server,
+    server: &SlowServer,
     waiting: u32,
 ) -> Result<Figures> {
     let script = bench.script(

@@ -37,7 +37,7 @@ enum Bound {
 }
 
 /// One way to provide native threads.
-struct Way {
+struct ThreadSetup {
     name: &'static str,
     /// The way to call C, and the time at which threads are made.
     words: &'static [&'static str],
@@ -48,13 +48,13 @@ struct Way {
 
 const LAZY: &[&str] = &["module", DIRECTORY, "lazy"];
 
-const WAYS: [Way; 8] = [
-    Way {
+const WAYS: [ThreadSetup; 8] = [
+    ThreadSetup {
         words: &["module", DIRECTORY, "eager"],
         ..lazy("eager, enough", Bound::Enough)
     },
     lazy("lazy, enough", Bound::Enough),
-    Way {
+    ThreadSetup {
         idle: Some("0"),
         ..lazy("lazy, ended at once", Bound::Enough)
     },
@@ -62,7 +62,7 @@ const WAYS: [Way; 8] = [
     lazy("lazy, up to 64", Bound::Fixed(64)),
     lazy("lazy, up to 16", Bound::Fixed(16)),
     lazy("lazy, defaults", Bound::Default),
-    Way {
+    ThreadSetup {
         words: &["ffi", DIRECTORY, "lazy"],
         ..lazy("lazy, defaults, ffi", Bound::Default)
     },
@@ -80,8 +80,8 @@ const NOTES: [&str; 5] = [
      C module, and each call is retaken",
 ];
 
-const fn lazy(name: &'static str, bound: Bound) -> Way {
-    Way {
+const fn lazy(name: &'static str, bound: Bound) -> ThreadSetup {
+    ThreadSetup {
         name,
         words: LAZY,
         bound,
@@ -89,7 +89,7 @@ const fn lazy(name: &'static str, bound: Bound) -> Way {
     }
 }
 
-impl Way {
+impl ThreadSetup {
     fn bound(&self, options: &ThreadsOptions) -> Option<u64> {
         match self.bound {
             Bound::Enough => Some(options.largest + 1),
@@ -248,7 +248,7 @@ fn bound_is_kept(results: &Results, options: &ThreadsOptions) -> Verdict {
             (0..results.cases.len()).flat_map(|case| results.values(arm, case, "threads"));
         stats::maximum(&of_cases.collect::<Vec<_>>())
     };
-    let keeps = |(arm, way): (usize, &Way)| match (way.bound(options), most(arm)) {
+    let keeps = |(arm, way): (usize, &ThreadSetup)| match (way.bound(options), most(arm)) {
         (Some(bound), Some(most)) => most <= (bound + MOST_ABOVE_THE_BOUND) as f64,
         _ => true,
     };

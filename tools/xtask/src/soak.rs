@@ -23,7 +23,7 @@ const FEW_DESCRIPTORS: u32 = 80;
 
 /// The options on the command line.
 #[derive(Debug, PartialEq, Eq)]
-struct Request {
+struct SoakOptions {
     program: &'static str,
     seconds: u32,
 }
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     {
         return foreign::run(rest);
     }
-    let request = Request::parse(arguments)?;
+    let request = SoakOptions::parse(arguments)?;
     let mut steps = Steps::of("soak");
     steps.run("build", &mut cargo(&["build", "--release", "-p", "baton"]));
     let baton = workspace::target_directory("release").join("baton");
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     steps.finish()
 }
 
-impl Request {
+impl SoakOptions {
     fn parse(arguments: &[String]) -> Result<Self, String> {
         let known = PROGRAMS
             .iter()
@@ -101,9 +101,9 @@ fn parse_seconds(given: &str) -> Result<u32, String> {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Request, String> {
+    fn parse(line: &str) -> Result<SoakOptions, String> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        Request::parse(&words)
+        SoakOptions::parse(&words)
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::Outcome;
-use run::{Placement, Run};
+use run::{Placement, RunResult};
 use standstill::Clock;
 use suite::TestProgram;
 
@@ -37,7 +37,7 @@ const MOST_REPEATED: u32 = 20;
 
 /// The options on the command line.
 #[derive(Debug, PartialEq, Eq)]
-struct Request {
+struct StressOptions {
     runs: u32,
     placements: Vec<Placement>,
     release: bool,
@@ -52,7 +52,7 @@ struct Request {
 /// Runs the concurrent tests as often as requested. It stops at the first failure, unless
 /// `--keep-going` is given.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let request = Request::parse(arguments)?;
+    let request = StressOptions::parse(arguments)?;
     let mut programs = suite::build(request.release)?;
     programs.retain(|program| request.wants(&program.name));
     if programs.is_empty() {
@@ -102,7 +102,7 @@ struct Tally {
 /// run.
 fn repeat(
     placement: Placement,
-    request: &Request,
+    request: &StressOptions,
     programs: &[TestProgram],
     tally: &mut Tally,
 ) -> Outcome {
@@ -192,7 +192,7 @@ fn run_once(
                 return Ok(());
             };
             progress.set_message(program.name.clone());
-            if let Run::Failed { ending, output } = run::run(program, placement)? {
+            if let RunResult::Failed { ending, output } = run::run(program, placement)? {
                 lock(&failures).push((program.name.clone(), ending, output));
             }
         }
@@ -217,7 +217,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-impl Request {
+impl StressOptions {
     fn parse(arguments: &[String]) -> Result<Self, String> {
         let mut request = Self {
             runs: DEFAULT_RUNS,
@@ -317,8 +317,8 @@ pub(crate) fn burn_until_stdin_ends() -> Outcome {
 mod checks {
     use super::*;
 
-    fn parse(words: &[&str]) -> Result<Request, String> {
-        Request::parse(
+    fn parse(words: &[&str]) -> Result<StressOptions, String> {
+        StressOptions::parse(
             &words
                 .iter()
                 .map(|word| (*word).to_owned())
@@ -328,7 +328,7 @@ mod checks {
 
     #[test]
     fn without_options_both_placements_run_two_hundred_times() {
-        let expected = Request {
+        let expected = StressOptions {
             runs: 200,
             placements: vec![Placement::Pinned, Placement::Loaded],
             release: false,
@@ -341,7 +341,7 @@ mod checks {
 
     #[test]
     fn one_placement_can_be_chosen() {
-        let expected = Request {
+        let expected = StressOptions {
             runs: 3,
             placements: vec![Placement::Loaded],
             release: true,

@@ -11,7 +11,7 @@ mod plan;
 use std::fmt;
 
 pub use callback::{Callback, Handler};
-pub use plan::{Answer, Direct, Kind, MAX_ARGUMENTS, Plan, Registers, Slot};
+pub use plan::{Answer, Direct, DirectKind, MAX_ARGUMENTS, Plan, Registers, Slot};
 
 /// The reason why a signature cannot be called.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -7,7 +7,7 @@ use libffi_sys as raw;
 
 use super::SignatureError;
 use super::passing::{Descriptions, is_half_empty};
-use crate::types::{Function, Kind as TypeKind, Qualified, Scalar, Types};
+use crate::types::{Function, Kind, Qualified, Scalar, Types};
 
 /// The largest number of arguments of one call.
 pub const MAX_ARGUMENTS: usize = 255;
@@ -24,7 +24,7 @@ pub struct Slot {
 /// The kinds of direct calls: `enum baton_ffi_kind`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
-pub enum Kind {
+pub enum DirectKind {
     /// At most two integers.
     FewIntegers = 1,
     /// At most six integers.
@@ -51,7 +51,7 @@ pub enum Answer {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Direct {
     /// The registers that are filled.
-    pub kind: Kind,
+    pub kind: DirectKind,
     /// The register that holds the result.
     pub answer: Answer,
 }
@@ -267,7 +267,7 @@ fn promoted(types: &mut Types, of: Qualified) -> Qualified {
 /// ones. `None` for a value that is passed another way.
 fn register(types: &Types, of: Qualified) -> Option<bool> {
     match types.kind(of.id) {
-        TypeKind::Pointer(_) | TypeKind::Reference(_) => Some(false),
+        Kind::Pointer(_) | Kind::Reference(_) => Some(false),
         _ => match types.as_scalar(of.id)? {
             Scalar::Float | Scalar::Double => Some(true),
             scalar => (scalar.is_integer() && scalar.size() <= 8).then_some(false),
@@ -292,7 +292,7 @@ fn direct(types: &Types, function: &Function) -> Option<Direct> {
         return None;
     }
     let answer = match types.kind(function.result.id) {
-        TypeKind::Void => Answer::Integer,
+        Kind::Void => Answer::Integer,
         _ => match (
             register(types, function.result)?,
             types.as_scalar(function.result.id),
@@ -303,10 +303,10 @@ fn direct(types: &Types, function: &Function) -> Option<Direct> {
         },
     };
     let kind = match (integers, floatings) {
-        (0..=2, 0) => Kind::FewIntegers,
-        (_, 0) => Kind::IntegersOnly,
-        (0, _) => Kind::FloatingsOnly,
-        _ => Kind::Mixed,
+        (0..=2, 0) => DirectKind::FewIntegers,
+        (_, 0) => DirectKind::IntegersOnly,
+        (0, _) => DirectKind::FloatingsOnly,
+        _ => DirectKind::Mixed,
     };
     Some(Direct { kind, answer })
 }

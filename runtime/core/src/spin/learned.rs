@@ -130,7 +130,7 @@ impl Policy for Learned {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spin::replay::{self, Event};
+    use crate::spin::replay::{self, TracedWait};
 
     const COST: Duration = Duration::from_micros(50);
     const SHARE: f64 = 0.01;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     /// A policy after `count` waits of this kind.
-    fn after(count: usize, event: Event) -> Learned {
+    fn after(count: usize, event: TracedWait) -> Learned {
         let mut policy = new();
         replay::run(&mut policy, &vec![event; count], COST);
         policy
@@ -166,10 +166,10 @@ mod tests {
 
     #[test]
     fn short_waits_are_spun_for_and_waits_longer_than_a_park_are_not() {
-        let mut policy = after(10, Event::signal(us(10)));
+        let mut policy = after(10, TracedWait::signal(us(10)));
         assert!(decide(&mut policy, Source::Outside).limit() >= us(10));
         for long in [60, 300, 1900] {
-            let mut policy = after(10, Event::signal(us(long)));
+            let mut policy = after(10, TracedWait::signal(us(long)));
             assert_eq!(
                 decide(&mut policy, Source::Outside),
                 Decision::Park,
@@ -180,25 +180,25 @@ mod tests {
 
     #[test]
     fn each_source_has_habits_of_its_own() {
-        let mut policy = after(10, Event::signal(us(10)));
+        let mut policy = after(10, TracedWait::signal(us(10)));
         assert_eq!(decide(&mut policy, Source::Calls), Decision::Park);
     }
 
     #[test]
     fn waits_that_a_timer_ended_are_no_predictions() {
-        let mut policy = after(100, Event::timer(us(10)));
+        let mut policy = after(100, TracedWait::timer(us(10)));
         assert_eq!(decide(&mut policy, Source::Outside), Decision::Park);
         // What was learned before stays; long waits show that no event came.
-        let mut policy = after(10, Event::signal(us(10)));
-        replay::run(&mut policy, &[Event::timer(us(5)); 100], COST);
+        let mut policy = after(10, TracedWait::signal(us(10)));
+        replay::run(&mut policy, &[TracedWait::timer(us(5)); 100], COST);
         assert!(decide(&mut policy, Source::Outside).limit() >= us(10));
-        replay::run(&mut policy, &[Event::timer(us(1000)); 200], COST);
+        replay::run(&mut policy, &[TracedWait::timer(us(1000)); 200], COST);
         assert_eq!(decide(&mut policy, Source::Outside), Decision::Park);
     }
 
     #[test]
     fn it_does_not_spin_beyond_a_deadline_or_longer_than_a_park_costs() {
-        let mut policy = after(10, Event::signal(us(45)));
+        let mut policy = after(10, TracedWait::signal(us(45)));
         let mut limit = |due_in| {
             let outlook = Outlook {
                 now: Instant::from_nanos(0),
@@ -214,13 +214,13 @@ mod tests {
     #[test]
     fn without_a_budget_it_parks() {
         let mut policy = Learned::new(0.0).with_park_cost(COST);
-        let bill = replay::run(&mut policy, &[Event::signal(us(10)); 20], COST);
+        let bill = replay::run(&mut policy, &[TracedWait::signal(us(10)); 20], COST);
         assert_eq!(bill.spun, Duration::ZERO);
     }
 
     #[test]
     fn a_machine_that_wakes_fast_is_not_spun_on_for_waits_that_a_slow_one_would_spin_for() {
-        let mut policy = after(10, Event::signal(us(30)));
+        let mut policy = after(10, TracedWait::signal(us(30)));
         assert!(decide(&mut policy, Source::Outside).limit() >= us(30));
         for _ in 0..200 {
             policy.learn_park_cost(us(5));
@@ -230,15 +230,15 @@ mod tests {
 
     #[test]
     fn nothing_else_than_failed_spins_comes_out_of_the_budget() {
-        let mut policy = after(10, Event::signal(us(10)));
+        let mut policy = after(10, TracedWait::signal(us(10)));
         // Far more than the bucket holds.
-        let bill = replay::run(&mut policy, &vec![Event::signal(us(10)); 10_000], COST);
+        let bill = replay::run(&mut policy, &vec![TracedWait::signal(us(10)); 10_000], COST);
         assert_eq!(bill.spun, us(100_000));
     }
 
     #[test]
     fn waits_that_end_as_late_as_parks_now_and_then_take_are_spun_for() {
-        let mut policy = after(10, Event::signal(us(45)));
+        let mut policy = after(10, TracedWait::signal(us(45)));
         for took in [25, 35].into_iter().cycle().take(300) {
             policy.learn_park_cost(us(took));
         }
@@ -262,8 +262,8 @@ mod tests {
 
     #[test]
     fn short_timers_after_short_signals_are_not_spun_for_beyond_the_budget() {
-        let mut policy = after(10, Event::signal(us(45)));
-        let bill = replay::run(&mut policy, &vec![Event::timer(us(40)); 100_000], COST);
+        let mut policy = after(10, TracedWait::signal(us(45)));
+        let bill = replay::run(&mut policy, &vec![TracedWait::timer(us(40)); 100_000], COST);
         let allowed = (bill.elapsed + crate::spin::budget::FILL).mul_f64(SHARE) + us(1);
         assert!(
             bill.spun <= allowed,

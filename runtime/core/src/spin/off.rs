@@ -17,7 +17,7 @@ impl Policy for Off {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spin::replay::{self, Event};
+    use crate::spin::replay::{self, TracedWait};
     use std::time::Duration;
 
     #[test]
@@ -25,7 +25,7 @@ mod tests {
         let cost = Duration::from_micros(50);
         let bill = replay::run(
             &mut Off,
-            &[Event::signal(Duration::from_micros(1)); 10],
+            &[TracedWait::signal(Duration::from_micros(1)); 10],
             cost,
         );
         assert_eq!(bill.paid, cost * 10);

@@ -6,25 +6,25 @@ use std::time::Duration;
 
 /// One wait of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct TracedWait {
     /// How long until it ends.
     pub after: Duration,
     /// What ends it. A deadline is known when the wait begins.
     pub ended: Ended,
 }
 
-impl Event {
+impl TracedWait {
     /// A wait that an event from outside ends.
-    pub const fn signal(after: Duration) -> Event {
-        Event {
+    pub const fn signal(after: Duration) -> TracedWait {
+        TracedWait {
             after,
             ended: Ended::Signalled,
         }
     }
 
     /// A wait that a deadline ends.
-    pub const fn timer(after: Duration) -> Event {
-        Event {
+    pub const fn timer(after: Duration) -> TracedWait {
+        TracedWait {
             after,
             ended: Ended::Due,
         }
@@ -60,7 +60,7 @@ impl Bill {
     }
 
     /// Adds a wait with this `decision`. Returns the result of its spin.
-    pub fn add(&mut self, event: Event, decision: Decision, park_cost: Duration) -> Spun {
+    pub fn add(&mut self, event: TracedWait, decision: Decision, park_cost: Duration) -> Spun {
         let limit = decision.limit();
         self.optimum += event.after.min(park_cost);
         self.elapsed += event.after;
@@ -83,7 +83,7 @@ impl Bill {
 
 /// Replays a trace: waits without a pause between them, on a machine where a park costs
 /// `park_cost`.
-pub fn run<P: Policy + ?Sized>(policy: &mut P, trace: &[Event], park_cost: Duration) -> Bill {
+pub fn run<P: Policy + ?Sized>(policy: &mut P, trace: &[TracedWait], park_cost: Duration) -> Bill {
     let mut bill = Bill::default();
     for &event in trace {
         step(policy, &mut bill, event, park_cost);
@@ -95,7 +95,7 @@ pub fn run<P: Policy + ?Sized>(policy: &mut P, trace: &[Event], park_cost: Durat
 pub fn step<P: Policy + ?Sized>(
     policy: &mut P,
     bill: &mut Bill,
-    event: Event,
+    event: TracedWait,
     park_cost: Duration,
 ) {
     let due_in = (event.ended == Ended::Due).then_some(event.after);
@@ -137,7 +137,7 @@ mod tests {
     fn a_hit_costs_its_wait_and_a_failed_spin_costs_itself_and_a_park() {
         let bill = run(
             &mut Fixed(us(30)),
-            &[Event::signal(us(10)), Event::signal(us(70))],
+            &[TracedWait::signal(us(10)), TracedWait::signal(us(70))],
             us(50),
         );
         assert_eq!(bill.paid, us(10 + 30 + 50));
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn spinning_for_what_a_park_costs_is_at_most_twice_the_optimum() {
         for wait in [1, 49, 50, 51, 5000] {
-            let bill = run(&mut Fixed(us(50)), &[Event::signal(us(wait))], us(50));
+            let bill = run(&mut Fixed(us(50)), &[TracedWait::signal(us(wait))], us(50));
             assert!(bill.ratio() <= 2.0, "a wait of {wait} us: {bill:?}");
         }
     }

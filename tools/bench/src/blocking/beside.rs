@@ -16,7 +16,7 @@ use crate::bench::{Bench, progress};
 use crate::calls::DIRECTORY;
 use crate::chart::{Bars, Chart, Mark, Scale, Series};
 use crate::child::{self, Figures, Owned, figures, first};
-use crate::command_line::{BlockingOptions, Place, Transport};
+use crate::command_line::{BlockingOptions, Caller, Transport};
 use crate::interpreters::Interpreter;
 use crate::net::allow_descriptors;
 use crate::report::Report;
@@ -66,10 +66,10 @@ type Call = (&'static str, &'static str);
 
 /// The parameters of one measurement.
 #[derive(Clone, Copy)]
-struct Case {
+struct Measurement {
     call: Call,
     transport: Transport,
-    place: Place,
+    place: Caller,
     connections: u64,
 }
 
@@ -77,7 +77,7 @@ struct Case {
 pub(super) fn run(bench: &Bench, options: &BlockingOptions) -> Result<Report> {
     let calls = chosen(&options.only)?;
     allow_descriptors(options.connections.iter().max().copied().unwrap_or(0))?;
-    let lab = Lab::new(bench, options, &calls)?;
+    let lab = Equipment::new(bench, options, &calls)?;
     let mut report = Report {
         arms: vec![lab.baton.found()],
         notes: NOTES.map(str::to_string).into(),
@@ -87,9 +87,9 @@ pub(super) fn run(bench: &Bench, options: &BlockingOptions) -> Result<Report> {
     let bar = progress(groups * calls.len() * options.connections.len() * options.runs as usize);
     let mut samples = Vec::new();
     for (&transport, &place) in each_of_both(&options.transport, &options.place) {
-        let mut rows: Vec<Row> = calls.iter().map(|&call| Row::new(call)).collect();
+        let mut rows: Vec<CallRow> = calls.iter().map(|&call| CallRow::new(call)).collect();
         for (row, &connections) in each_of_both(&calls, &options.connections) {
-            let case = Case {
+            let case = Measurement {
                 call: *row,
                 transport,
                 place,
@@ -140,7 +140,7 @@ fn chosen(only: &[String]) -> Result<Vec<Call>> {
     Ok(CALLS.into_iter().filter(is_chosen).collect())
 }
 
-impl Case {
+impl Measurement {
     fn what(self) -> String {
         let how = match self.transport {
             Transport::Plain => "",
@@ -155,7 +155,7 @@ impl Case {
 }
 
 /// Everything that the programs need.
-struct Lab<'a> {
+struct Equipment<'a> {
     bench: &'a Bench,
     baton: Interpreter,
     script: PathBuf,
@@ -165,7 +165,7 @@ struct Lab<'a> {
     postgres: Option<Result<Postgres, String>>,
 }
 
-impl<'a> Lab<'a> {
+impl<'a> Equipment<'a> {
     fn new(bench: &'a Bench, options: &BlockingOptions, calls: &[Call]) -> Result<Self> {
         bench.script(
             "calls_that_last",
@@ -189,8 +189,8 @@ impl<'a> Lab<'a> {
     }
 
     /// Runs a case `runs` times. Returns the figures of every run; after a failure, also its error.
-    fn try_often(&self, case: Case, runs: u32, mut one_is_done: impl FnMut()) -> Cell {
-        let mut cell = Cell::default();
+    fn try_often(&self, case: Measurement, runs: u32, mut one_is_done: impl FnMut()) -> CallFigures {
+        let mut cell = CallFigures::default();
         for _ in 0..runs {
             match self.try_once(case) {
                 Ok(found) => cell.runs.push(found),
@@ -201,7 +201,7 @@ impl<'a> Lab<'a> {
         cell
     }
 
-    fn try_once(&self, case: Case) -> Result<Figures> {
+    fn try_once(&self, case: Measurement) -> Result<Figures> {
         let mut server = self.command("server", case)?;
         server
             .stdin(Stdio::null())
@@ -221,7 +221,7 @@ impl<'a> Lab<'a> {
         })
     }
 
-    fn ask(&self, server: &mut Owned, case: Case) -> Result<Figures> {
+    fn ask(&self, server: &mut Owned, case: Measurement) -> Result<Figures> {
         let port = server.read_port()?;
         let mut clients = self.command("clients", case)?;
         let run = child::run(clients.arg(format!("port={port}")), LIMIT)?
@@ -236,7 +236,7 @@ impl<'a> Lab<'a> {
         Ok(found)
     }
 
-    fn command(&self, role: &str, case: Case) -> Result<Command> {
+    fn command(&self, role: &str, case: Measurement) -> Result<Command> {
         let at = |name: &str| self.bench.directory().join(name).display().to_string();
         let mut command = self.baton.script(&self.script);
         let mut word = |key: &str, value: &dyn Display| {
@@ -300,12 +300,12 @@ fn make_certificate(directory: &Path) -> Result<()> {
 
 /// The figures of one call at one number of connections.
 #[derive(Default)]
-struct Cell {
+struct CallFigures {
     runs: Vec<Figures>,
     failure: Option<String>,
 }
 
-impl Cell {
+impl CallFigures {
     fn values(&self, name: &str) -> Vec<f64> {
         self.runs
             .iter()
@@ -319,7 +319,7 @@ impl Cell {
     }
 
     /// The verdict. `None` for a case that is only there for comparison, unless it failed.
-    fn verdict(&self, case: Case) -> Option<Verdict> {
+    fn verdict(&self, case: Measurement) -> Option<Verdict> {
         match &self.failure {
             Some(why) => Some(Verdict::unmet(&case.what(), why.as_str())),
             None if case.call.0 == NOTHING => None,
@@ -327,7 +327,7 @@ impl Cell {
         }
     }
 
-    fn samples(&self, case: Case) -> Vec<Value> {
+    fn samples(&self, case: Measurement) -> Vec<Value> {
         let sample = |found: &Figures| {
             json!({
                 "call": case.call.0,
@@ -342,12 +342,12 @@ impl Cell {
 }
 
 /// The figures of one call at every number of connections.
-struct Row {
+struct CallRow {
     call: Call,
-    cells: Vec<Cell>,
+    cells: Vec<CallFigures>,
 }
 
-impl Row {
+impl CallRow {
     fn new(call: Call) -> Self {
         Self {
             call,
@@ -356,7 +356,7 @@ impl Row {
     }
 }
 
-fn title(transport: Transport, place: Place) -> String {
+fn title(transport: Transport, place: Caller) -> String {
     let library = match transport {
         Transport::Plain => "LuaSocket",
         Transport::Tls => "LuaSec",
@@ -364,7 +364,7 @@ fn title(transport: Transport, place: Place) -> String {
     format!("round trips by {library}, ms, beside a call of the {place}")
 }
 
-fn table(transport: Transport, place: Place, connections: &[u64], rows: &[Row]) -> Table {
+fn table(transport: Transport, place: Caller, connections: &[u64], rows: &[CallRow]) -> Table {
     let mut header = vec!["beside".to_string()];
     for count in connections {
         header.extend([format!("{count} conn., median"), "worst".to_string()]);
@@ -389,7 +389,7 @@ fn table(transport: Transport, place: Place, connections: &[u64], rows: &[Row]) 
     table
 }
 
-fn chart(transport: Transport, place: Place, connections: &[u64], rows: &[Row]) -> Chart {
+fn chart(transport: Transport, place: Caller, connections: &[u64], rows: &[CallRow]) -> Chart {
     let series = connections
         .iter()
         .enumerate()
@@ -433,13 +433,13 @@ mod tests {
 
     #[test]
     fn the_worst_of_all_runs_counts_and_a_failed_run_is_reported() {
-        let case = Case {
+        let case = Measurement {
             call: CALLS[1],
             transport: Transport::Plain,
-            place: Place::Server,
+            place: Caller::Server,
             connections: 1,
         };
-        let mut cell = Cell {
+        let mut cell = CallFigures {
             runs: vec![
                 figures("worst_ms 3\nlasted_s 1"),
                 figures("worst_ms 25\nlasted_s 1"),

@@ -34,8 +34,8 @@ pub(crate) struct BlockingOptions {
     /// The program that makes the call: the server's or the clients'; both if not given (with
     /// --beside sockets)
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAMES", requires = "beside",
-        default_values_t = Place::value_variants().to_vec(), hide_default_value = true)]
-    pub(crate) place: Vec<Place>,
+        default_values_t = Caller::value_variants().to_vec(), hide_default_value = true)]
+    pub(crate) place: Vec<Caller>,
 
     /// How often each case is tried; the worst run counts (with --beside sockets)
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..),
@@ -61,7 +61,7 @@ pub(crate) enum Transport {
 
 /// The program that makes the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Place {
+pub(crate) enum Caller {
     /// The server
     Server,
     /// The clients
@@ -80,4 +80,4 @@ macro_rules! show_by_name {
     )*};
 }
 
-show_by_name!(Transport Place);
+show_by_name!(Transport Caller);

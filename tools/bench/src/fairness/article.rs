@@ -66,12 +66,12 @@ impl Trial {
 }
 
 /// All figures of all runs that count.
-pub(super) struct Results {
+pub(super) struct ArticleResults {
     pub(super) places: Vec<Place>,
     runs: BTreeMap<Trial, Vec<Figures>>,
 }
 
-impl Results {
+impl ArticleResults {
     pub(super) fn runs(&self, trial: Trial) -> &[Figures] {
         self.runs.get(&trial).map_or(&[], Vec::as_slice)
     }
@@ -133,7 +133,7 @@ pub(super) fn run(bench: &Bench, baton: &Interpreter, options: &FairnessOptions)
 }
 
 /// Runs every trial in every run. The first run is discarded, as in the article.
-fn measure(bench: &Bench, baton: &Interpreter, options: &FairnessOptions) -> Result<Results> {
+fn measure(bench: &Bench, baton: &Interpreter, options: &FairnessOptions) -> Result<ArticleResults> {
     let script = bench.script(
         "calculation",
         include_str!("../../programs/calculation.lua"),
@@ -165,7 +165,7 @@ fn measure(bench: &Bench, baton: &Interpreter, options: &FairnessOptions) -> Res
         }
     }
     bar.finish_and_clear();
-    Ok(Results { places, runs })
+    Ok(ArticleResults { places, runs })
 }
 
 /// All trials. Each place has each method. Other slices, and a more urgent loop, are tried in the
@@ -281,7 +281,7 @@ mod tests {
         let of = |ground| Trial::new(0, ground, "time");
         let foreground = figures([1.5, 8.0, 3.0], [9.0; 3], [1.0, 4.0, 3.0]);
         let background = figures([4.0; 3], [1.25, 0.5, 2.5], [1.0, 1.0, 2.0]);
-        let results = Results {
+        let results = ArticleResults {
             places: Place::all().unwrap(),
             runs: BTreeMap::from([
                 (of(Ground::Foreground), vec![foreground]),

@@ -1,7 +1,7 @@
 //! Compares the article's figures with ours: by method, by machine and in the worst case. Also
 //! shows latencies and verdicts.
 
-use super::article::{Ground, Results, SLICES, Trial, sum};
+use super::article::{Ground, ArticleResults, SLICES, Trial, sum};
 use crate::chart::{Bars, Chart, Mark, Scale, Series};
 use crate::child::{Figures, first};
 use crate::command_line::FairnessOptions;
@@ -59,7 +59,7 @@ fn of_slice(method: &'static str, slice: u32) -> Trial {
     }
 }
 
-pub(super) fn notes(results: &Results, options: &FairnessOptions) -> Vec<String> {
+pub(super) fn notes(results: &ArticleResults, options: &FairnessOptions) -> Vec<String> {
     let mut notes = vec![
         format!(
             "A calculation of {} s beside an event loop, {} runs after one that is discarded. In \
@@ -81,7 +81,7 @@ pub(super) fn notes(results: &Results, options: &FairnessOptions) -> Vec<String>
     notes
 }
 
-pub(super) fn tables(results: &Results) -> Vec<Table> {
+pub(super) fn tables(results: &ArticleResults) -> Vec<Table> {
     let mut tables: Vec<Table> = (0..results.places.len())
         .map(|place| scores(results, place))
         .collect();
@@ -102,7 +102,7 @@ fn summary(scores: &[f64]) -> [String; 4] {
     cells.map(|cell| figure(cell, 4, ""))
 }
 
-fn scores(results: &Results, place: usize) -> Table {
+fn scores(results: &ArticleResults, place: usize) -> Table {
     let caption = format!("scores on {}", results.places[place].name);
     let mut table = Table::new(
         caption,
@@ -126,7 +126,7 @@ fn scores(results: &Results, place: usize) -> Table {
     table
 }
 
-fn slices(results: &Results) -> Table {
+fn slices(results: &ArticleResults) -> Table {
     let caption = "by length of the slice, on one CPU; balance: the event loop spins, ideally 2";
     let mut table = Table::new(caption, &["slice", "mean", "median", "min", "max"]);
     for (method, title) in [("preemptive", "preemptive"), ("balance", "balance")] {
@@ -163,7 +163,7 @@ fn latency(runs: &[Figures], which: usize) -> Option<f64> {
     stats::median(&figures.collect::<Vec<_>>())
 }
 
-fn latencies(results: &Results) -> Table {
+fn latencies(results: &ArticleResults) -> Table {
     let caption =
         "ms from an event, one every 20 ms, to its handler, on one CPU: medians over the runs";
     let mut table = Table::new(caption, &["method", "p50", "p99", "worst"]);
@@ -176,7 +176,7 @@ fn latencies(results: &Results) -> Table {
     table
 }
 
-pub(super) fn charts(results: &Results) -> Vec<Chart> {
+pub(super) fn charts(results: &ArticleResults) -> Vec<Chart> {
     vec![
         beside_published(results, "By method", "mean", stats::mean),
         by_machine(results),
@@ -202,7 +202,7 @@ fn bars(title: &str, label: &str, rows: Vec<String>, series: Vec<Series>) -> Bar
 const SCORE: &str = "time / time of the same work never yielding";
 
 fn beside_published(
-    results: &Results,
+    results: &ArticleResults,
     title: &str,
     of_runs: &str,
     choose: fn(&[f64]) -> Option<f64>,
@@ -228,7 +228,7 @@ fn beside_published(
     Chart::Bars(bars(title, SCORE, rows, series))
 }
 
-fn by_machine(results: &Results) -> Chart {
+fn by_machine(results: &ArticleResults) -> Chart {
     let rows = usual(0).map(|(title, _)| title).collect();
     let mut series: Vec<Series> = (0..results.places.len())
         .map(|place| Series {
@@ -247,7 +247,7 @@ fn by_machine(results: &Results) -> Chart {
     Chart::Bars(bars("By machine", SCORE, rows, series))
 }
 
-fn balances(results: &Results) -> Chart {
+fn balances(results: &ArticleResults) -> Chart {
     let values = SLICES.map(|slice| stats::mean(&results.scores(of_slice("balance", slice))));
     let series = Series {
         name: "Baton on one CPU, mean".to_string(),
@@ -263,7 +263,7 @@ fn balances(results: &Results) -> Chart {
     Chart::Bars(chart)
 }
 
-fn latency_chart(results: &Results) -> Chart {
+fn latency_chart(results: &ArticleResults) -> Chart {
     let list = with_events();
     let series = [("p50", 0), ("p99", 1)].map(|(name, which)| Series {
         name: name.to_string(),
@@ -278,7 +278,7 @@ fn latency_chart(results: &Results) -> Chart {
     Chart::Bars(chart)
 }
 
-pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {
+pub(super) fn verdicts(results: &ArticleResults) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for (ground, goal) in [(Foreground, FOREGROUND_GOAL), (Background, BACKGROUND_GOAL)] {
         for (method, title) in [METHODS[0], METHODS[2]] {

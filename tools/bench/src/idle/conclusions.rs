@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::usage::{self, Usage};
+use super::usage::{self, ThreadUsage};
 use super::waiting::Used;
 use super::{BATON, Outcomes};
 use crate::chart::{Bars, Chart, Scale, Series};
@@ -143,10 +143,10 @@ fn threads(outcomes: &Outcomes) -> Table {
 
 /// The threads that switch most, and all others as one. Threads are numbered in the order in which
 /// they began; the first is the program's main thread.
-fn busiest(used: &Used) -> Vec<(String, Usage)> {
-    let mut threads: Vec<(String, Usage)> = (1..)
+fn busiest(used: &Used) -> Vec<(String, ThreadUsage)> {
+    let mut threads: Vec<(String, ThreadUsage)> = (1..)
         .zip(used.threads.values())
-        .map(|(number, usage): (u32, &Usage)| {
+        .map(|(number, usage): (u32, &ThreadUsage)| {
             let end = if usage.has_ended { ", ended" } else { "" };
             (format!("{number}{end}"), *usage)
         })
@@ -294,10 +294,10 @@ mod tests {
         let used = |voluntary, nanoseconds| Used {
             threads: usage::Snapshot::from([(
                 1,
-                Usage {
+                ThreadUsage {
                     voluntary,
                     nanoseconds,
-                    ..Usage::default()
+                    ..ThreadUsage::default()
                 },
             )]),
             seconds: 10.0,
@@ -378,10 +378,10 @@ mod tests {
     #[test]
     fn threads_that_switch_most_have_rows_and_the_others_one_together() {
         let mut outcomes = outcomes("hour", &[(BATON, 0, 0), ("Go", 0, 0)]);
-        let usage = |voluntary| Usage {
+        let usage = |voluntary| ThreadUsage {
             voluntary,
             nanoseconds: 1000,
-            ..Usage::default()
+            ..ThreadUsage::default()
         };
         let counts = [(7, 10), (8, 50), (9, 0), (10, 30), (11, 20), (12, 40)];
         if let Ok(used) = &mut outcomes.measured[1].1 {

@@ -23,7 +23,7 @@ use crate::report::Report;
 use crate::scripts;
 use crate::verdict::Verdict;
 use energy::Energy;
-use waiting::{Place, Times, Used};
+use waiting::{ArmAndCase, Times, Used};
 
 const BATON: &str = "baton";
 
@@ -60,7 +60,7 @@ struct Outcomes {
     arms: Vec<Arm>,
     cases: Vec<Case>,
     /// In the order in which they were measured.
-    measured: Vec<(Place, Result<Used>)>,
+    measured: Vec<(ArmAndCase, Result<Used>)>,
 }
 
 /// Runs the experiment.
@@ -128,12 +128,12 @@ fn case_of(case: IdleCase) -> Case {
 }
 
 /// The groups of programs that wait together.
-fn groups(outcomes: &Outcomes, places: Vec<Place>, apart: bool) -> Vec<Vec<Place>> {
+fn groups(outcomes: &Outcomes, places: Vec<ArmAndCase>, apart: bool) -> Vec<Vec<ArmAndCase>> {
     if apart {
         return places.into_iter().map(|place| vec![place]).collect();
     }
-    let is_busy = |&(_, case): &Place| outcomes.cases[case].name == "kilohertz";
-    let (busy, quiet): (Vec<Place>, Vec<Place>) = places.into_iter().partition(is_busy);
+    let is_busy = |&(_, case): &ArmAndCase| outcomes.cases[case].name == "kilohertz";
+    let (busy, quiet): (Vec<ArmAndCase>, Vec<ArmAndCase>) = places.into_iter().partition(is_busy);
     [quiet, busy]
         .into_iter()
         .filter(|group| !group.is_empty())
@@ -142,7 +142,7 @@ fn groups(outcomes: &Outcomes, places: Vec<Place>, apart: bool) -> Vec<Vec<Place
 
 impl Outcomes {
     /// Every installed arm with every case in which it takes part.
-    fn places(&self) -> Vec<Place> {
+    fn places(&self) -> Vec<ArmAndCase> {
         let mut places = Vec::new();
         for (number, case) in self.cases.iter().enumerate() {
             let takes_part = |arm: &Arm| arm.takes_part(case) && arm.command(case).is_ok();
@@ -180,7 +180,7 @@ impl Outcomes {
     /// An unmet verdict for every program that failed. Missing systems are reported with the
     /// sleeps, in which the same systems take part.
     fn failures(&self) -> Vec<Verdict> {
-        let failed = |((arm, case), outcome): &(Place, Result<Used>)| {
+        let failed = |((arm, case), outcome): &(ArmAndCase, Result<Used>)| {
             let error = outcome.as_ref().err()?;
             let what = format!("{}, {}", self.arms[*arm].name, self.cases[*case].title);
             Some(Verdict::unmet(&what, format!("{error:#}")))

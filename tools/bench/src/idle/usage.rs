@@ -12,7 +12,7 @@ use crate::machine;
 
 /// The usage of one thread since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Usage {
+pub(super) struct ThreadUsage {
     pub(super) voluntary: u64,
     pub(super) involuntary: u64,
     pub(super) nanoseconds: u64,
@@ -20,9 +20,9 @@ pub(super) struct Usage {
     pub(super) has_ended: bool,
 }
 
-impl Sum for Usage {
-    fn sum<I: Iterator<Item = Usage>>(usages: I) -> Usage {
-        usages.fold(Usage::default(), |sum, one| Usage {
+impl Sum for ThreadUsage {
+    fn sum<I: Iterator<Item = ThreadUsage>>(usages: I) -> ThreadUsage {
+        usages.fold(ThreadUsage::default(), |sum, one| ThreadUsage {
             voluntary: sum.voluntary + one.voluntary,
             involuntary: sum.involuntary + one.involuntary,
             nanoseconds: sum.nanoseconds + one.nanoseconds,
@@ -32,7 +32,7 @@ impl Sum for Usage {
 }
 
 /// The usage of every thread of a process, by thread number.
-pub(super) type Snapshot = BTreeMap<u32, Usage>;
+pub(super) type Snapshot = BTreeMap<u32, ThreadUsage>;
 
 /// Reads `/proc/PROCESS/task`.
 pub(super) fn snapshot(tasks: &Path) -> Result<Snapshot> {
@@ -53,11 +53,11 @@ pub(super) fn snapshot(tasks: &Path) -> Result<Snapshot> {
     Ok(snapshot)
 }
 
-fn usage(task: &Path) -> Option<Usage> {
+fn usage(task: &Path) -> Option<ThreadUsage> {
     let status = task.join("status");
     let switches = |name| machine::field(status.to_str()?, name)?.parse().ok();
     let schedule = fs::read_to_string(task.join("schedstat")).ok()?;
-    Some(Usage {
+    Some(ThreadUsage {
         voluntary: switches("voluntary_ctxt_switches")?,
         involuntary: switches("nonvoluntary_ctxt_switches")?,
         nanoseconds: schedule.split_ascii_whitespace().next()?.parse().ok()?,
@@ -101,9 +101,9 @@ impl Watch {
 
 /// The usage from one snapshot to the next. A thread that began in between counts from zero.
 fn between(before: &Snapshot, after: &Snapshot) -> Snapshot {
-    let used = |(&number, late): (&u32, &Usage)| {
+    let used = |(&number, late): (&u32, &ThreadUsage)| {
         let early = before.get(&number).copied().unwrap_or_default();
-        let used = Usage {
+        let used = ThreadUsage {
             voluntary: late.voluntary.saturating_sub(early.voluntary),
             involuntary: late.involuntary.saturating_sub(early.involuntary),
             nanoseconds: late.nanoseconds.saturating_sub(early.nanoseconds),
@@ -116,7 +116,7 @@ fn between(before: &Snapshot, after: &Snapshot) -> Snapshot {
 
 /// The threads as samples.
 pub(super) fn to_json(used: &Snapshot) -> Value {
-    let of_one = |(number, used): (&u32, &Usage)| {
+    let of_one = |(number, used): (&u32, &ThreadUsage)| {
         json!({
             "thread": number,
             "voluntary": used.voluntary,
@@ -146,8 +146,8 @@ mod tests {
         assert!(snapshot(Path::new("/proc/0/task")).is_err());
     }
 
-    fn usage(voluntary: u64) -> Usage {
-        Usage {
+    fn usage(voluntary: u64) -> ThreadUsage {
+        ThreadUsage {
             voluntary,
             involuntary: 1,
             nanoseconds: voluntary * 10,
@@ -160,10 +160,10 @@ mod tests {
         let mut watch = Watch::from(Snapshot::from([(1, usage(5))]));
         watch.add(Snapshot::from([(1, usage(7)), (3, usage(4))]));
         let used = watch.used();
-        let of_first = Usage {
+        let of_first = ThreadUsage {
             voluntary: 2,
             nanoseconds: 20,
-            ..Usage::default()
+            ..ThreadUsage::default()
         };
         assert_eq!(used, Snapshot::from([(1, of_first), (3, usage(4))]));
     }

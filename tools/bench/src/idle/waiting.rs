@@ -64,11 +64,11 @@ impl Used {
 }
 
 /// The indices of an arm and a case.
-pub(super) type Place = (usize, usize);
+pub(super) type ArmAndCase = (usize, usize);
 
 /// A running program, with the indices of its arm and its case.
 struct Started {
-    place: Place,
+    place: ArmAndCase,
     program: Owned,
     errors: Option<thread::JoinHandle<std::io::Result<Vec<u8>>>>,
 }
@@ -78,15 +78,15 @@ struct Started {
 pub(super) fn measure(
     arms: &[Arm],
     cases: &[Case],
-    places: &[Place],
+    places: &[ArmAndCase],
     times: Times,
     energy: Option<&Energy>,
     bar: &ProgressBar,
-) -> Vec<(Place, Result<Used>)> {
+) -> Vec<(ArmAndCase, Result<Used>)> {
     let mut done = Vec::new();
     let mut waiting = Vec::new();
     for (number, case) in cases.iter().enumerate() {
-        let of_case: Vec<Place> = places
+        let of_case: Vec<ArmAndCase> = places
             .iter()
             .copied()
             .filter(|place| place.1 == number)
@@ -142,9 +142,9 @@ fn take_snapshots_in_between(
 }
 
 /// Starts the programs of one case, and waits until all are ready.
-fn start_all(arms: &[Arm], case: &Case, places: &[Place]) -> Vec<(Place, Result<Started>)> {
+fn start_all(arms: &[Arm], case: &Case, places: &[ArmAndCase]) -> Vec<(ArmAndCase, Result<Started>)> {
     let (said, hear) = mpsc::channel();
-    let mut programs: Vec<(Place, Result<Started>)> = places
+    let mut programs: Vec<(ArmAndCase, Result<Started>)> = places
         .iter()
         .map(|&place| (place, start(&arms[place.0], case, place, &said)))
         .collect();
@@ -153,7 +153,7 @@ fn start_all(arms: &[Arm], case: &Case, places: &[Place]) -> Vec<(Place, Result<
     programs
 }
 
-fn start(arm: &Arm, case: &Case, place: Place, said: &Sender<(Place, String)>) -> Result<Started> {
+fn start(arm: &Arm, case: &Case, place: ArmAndCase, said: &Sender<(ArmAndCase, String)>) -> Result<Started> {
     let mut command = match arm.command(case) {
         Ok(command) => command,
         Err(remedy) => bail!("{remedy}"),
@@ -184,16 +184,16 @@ fn start(arm: &Arm, case: &Case, place: Place, said: &Sender<(Place, String)>) -
     })
 }
 
-fn await_ready(programs: &mut [(Place, Result<Started>)], hear: &Receiver<(Place, String)>) {
+fn await_ready(programs: &mut [(ArmAndCase, Result<Started>)], hear: &Receiver<(ArmAndCase, String)>) {
     let limit = Instant::now() + START_LIMIT;
-    let mut silent: Vec<Place> = programs
+    let mut silent: Vec<ArmAndCase> = programs
         .iter()
         .filter(|program| program.1.is_ok())
         .map(|program| program.0)
         .collect();
     while !silent.is_empty() {
         let heard = hear.recv_timeout(limit.saturating_duration_since(Instant::now()));
-        let failed: Vec<(Place, String)> = match heard {
+        let failed: Vec<(ArmAndCase, String)> = match heard {
             Ok((place, line)) => {
                 silent.retain(|&other| other != place);
                 let is_ready = line.trim() == READY;
@@ -281,7 +281,7 @@ mod tests {
             title: "nothing".to_string(),
             arguments: vec!["nothing".to_string()],
         };
-        let places: Vec<Place> = (0..arms.len()).map(|arm| (arm, 0)).collect();
+        let places: Vec<ArmAndCase> = (0..arms.len()).map(|arm| (arm, 0)).collect();
         let mut done = measure(arms, &[case], &places, TIMES, None, &ProgressBar::hidden());
         done.sort_by_key(|one| one.0);
         done.into_iter().map(|one| one.1).collect()

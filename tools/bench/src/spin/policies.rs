@@ -47,12 +47,12 @@ impl Policy for GrowAndShrink {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_core::spin::replay::{self, Event};
+    use baton_core::spin::replay::{self, TracedWait};
 
     const COST: Duration = Duration::from_micros(50);
 
-    fn signals(micros: &[u64]) -> Vec<Event> {
-        let signal = |&micros: &u64| Event::signal(Duration::from_micros(micros));
+    fn signals(micros: &[u64]) -> Vec<TracedWait> {
+        let signal = |&micros: &u64| TracedWait::signal(Duration::from_micros(micros));
         micros.iter().map(signal).collect()
     }
 

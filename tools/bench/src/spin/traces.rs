@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use baton_core::spin::replay::Event;
+use baton_core::spin::replay::TracedWait;
 
 /// The number of waits in each built-in trace.
 const LENGTH: usize = 20_000;
@@ -13,7 +13,7 @@ const LENGTH: usize = 20_000;
 /// A named list of waits, in order.
 pub(super) struct Trace {
     pub(super) name: String,
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<TracedWait>,
 }
 
 /// The five traces. They are the same in every run.
@@ -45,7 +45,7 @@ fn trace(name: &str, micros: Vec<f64>) -> Trace {
         name: name.to_string(),
         events: micros
             .into_iter()
-            .map(|wait| Event::signal(duration(wait)))
+            .map(|wait| TracedWait::signal(duration(wait)))
             .collect(),
     }
 }
@@ -96,7 +96,7 @@ pub(super) fn read(file: &Path) -> Result<Trace> {
 /// events of a program.
 const LONGEST_MICROS: f64 = 3600.0 * 1e6;
 
-fn event(words: &str) -> Result<Event> {
+fn event(words: &str) -> Result<TracedWait> {
     let mut words = words.split_ascii_whitespace();
     let length = words.next().unwrap_or_default();
     let micros: f64 = length
@@ -108,8 +108,8 @@ fn event(words: &str) -> Result<Event> {
     );
     let after = duration(micros);
     match (words.next(), words.next()) {
-        (None, _) => Ok(Event::signal(after)),
-        (Some("timer"), None) => Ok(Event::timer(after)),
+        (None, _) => Ok(TracedWait::signal(after)),
+        (Some("timer"), None) => Ok(TracedWait::timer(after)),
         (Some("timer"), Some(more)) => {
             bail!("the end of the line expected after 'timer', got '{more}'")
         }
@@ -147,8 +147,8 @@ mod tests {
         fs::write(&file, "# recorded\n12.5\n\n1000 timer # a frame\n").unwrap();
         let trace = read(&file).unwrap();
         let expected = [
-            Event::signal(Duration::from_nanos(12_500)),
-            Event::timer(Duration::from_millis(1)),
+            TracedWait::signal(Duration::from_nanos(12_500)),
+            TracedWait::timer(Duration::from_millis(1)),
         ];
         assert_eq!(
             (trace.name.as_str(), trace.events.as_slice()),

@@ -34,7 +34,7 @@ const TIME_TO_REPORT: Duration = Duration::from_secs(3);
 
 /// The options on the command line.
 #[derive(Debug, PartialEq, Eq)]
-struct Request {
+struct ForeignSoakOptions {
     seconds: u64,
     seed: Option<u64>,
     release: bool,
@@ -42,7 +42,7 @@ struct Request {
 
 /// Runs the soak for the requested time. Stops at the first failure.
 pub(super) fn run(arguments: &[String]) -> Outcome {
-    let request = Request::parse(arguments)?;
+    let request = ForeignSoakOptions::parse(arguments)?;
     let baton = build(request.release)?;
     let library = compile_library()?;
     let seed = request.seed.unwrap_or_else(seed_of_now);
@@ -85,7 +85,7 @@ pub(super) fn run(arguments: &[String]) -> Outcome {
     Ok(())
 }
 
-impl Request {
+impl ForeignSoakOptions {
     fn parse(arguments: &[String]) -> Result<Self, String> {
         let mut request = Self {
             seconds: DEFAULT_SECONDS,
@@ -317,8 +317,8 @@ impl Totals {
 mod checks {
     use super::*;
 
-    fn parse(words: &[&str]) -> Result<Request, String> {
-        Request::parse(
+    fn parse(words: &[&str]) -> Result<ForeignSoakOptions, String> {
+        ForeignSoakOptions::parse(
             &words
                 .iter()
                 .map(|word| (*word).to_owned())
@@ -328,7 +328,7 @@ mod checks {
 
     #[test]
     fn ten_minutes_are_soaked_unless_told_otherwise() {
-        let expected = Request {
+        let expected = ForeignSoakOptions {
             seconds: 600,
             seed: None,
             release: false,
@@ -337,7 +337,7 @@ mod checks {
         let told = parse(&["--seconds", "30", "--seed", "7", "--release"]);
         assert_eq!(
             told,
-            Ok(Request {
+            Ok(ForeignSoakOptions {
                 seconds: 30,
                 seed: Some(7),
                 release: true

@@ -53,13 +53,13 @@ impl Placement {
 
 /// The result of a run.
 #[must_use]
-pub(super) enum Run {
+pub(super) enum RunResult {
     Passed,
     Failed { ending: String, output: String },
 }
 
 /// Runs a test program to its end or to the time limit. An error means that it could not run.
-pub(super) fn run(program: &TestProgram, placement: Placement) -> Result<Run, String> {
+pub(super) fn run(program: &TestProgram, placement: Placement) -> Result<RunResult, String> {
     let of_program = program
         .name
         .replace(|c: char| !c.is_ascii_alphanumeric(), "-");
@@ -91,7 +91,7 @@ pub(super) fn run(program: &TestProgram, placement: Placement) -> Result<Run, St
         .spawn()
         .map_err(|why| format!("stress: cannot start {}: {why}", program.name))?;
     let ending = match wait(&mut child)? {
-        Some(status) if status.success() => return Ok(Run::Passed),
+        Some(status) if status.success() => return Ok(RunResult::Passed),
         Some(status) => status.to_string(),
         None => format!("still running after {} s, and killed", LIMIT.as_secs()),
     };
@@ -99,7 +99,7 @@ pub(super) fn run(program: &TestProgram, placement: Placement) -> Result<Run, St
     log.rewind()
         .and_then(|()| log.read_to_end(&mut output))
         .map_err(cannot)?;
-    Ok(Run::Failed {
+    Ok(RunResult::Failed {
         ending,
         output: String::from_utf8_lossy(&output).into_owned(),
     })
@@ -171,11 +171,11 @@ mod checks {
     fn a_run_passes_by_its_status_alone() {
         assert!(matches!(
             run(&program("/bin/true"), Placement::Pinned),
-            Ok(Run::Passed)
+            Ok(RunResult::Passed)
         ));
         assert!(matches!(
             run(&program("/bin/false"), Placement::Loaded),
-            Ok(Run::Failed { .. })
+            Ok(RunResult::Failed { .. })
         ));
     }
 
