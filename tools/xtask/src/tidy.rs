@@ -53,6 +53,7 @@ pub(crate) fn run() -> Outcome {
 fn check(root: &Path) -> Result<Vec<Finding>, String> {
     let mut findings = Vec::new();
     let (mut manifests, mut documents, mut c_files) = (Vec::new(), Vec::new(), Vec::new());
+    let mut sources = Vec::new();
     for path in workspace::files(root)? {
         let name = workspace::shown(root, &path);
         if !is_ours(&name) {
@@ -78,6 +79,7 @@ fn check(root: &Path) -> Result<Vec<Finding>, String> {
             findings.extend(words::check_unsafe(&source));
             findings.extend(orderings::check(&source));
             findings.extend(jumps::check(&source));
+            sources.push(source);
         }
         if name.ends_with("Cargo.toml") {
             manifests.push((name, text));
@@ -85,6 +87,7 @@ fn check(root: &Path) -> Result<Vec<Finding>, String> {
             c_files.push((name, text));
         }
     }
+    findings.extend(names::check_types(&sources));
     findings.extend(layers::check(&manifests));
     findings.extend(c_layers::check(&c_files));
     findings.extend(rust_version::check(&manifests, &documents));
