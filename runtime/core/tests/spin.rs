@@ -155,7 +155,9 @@ impl Adversary {
             }
             Decision::Spin(limit) => limit + Duration::from_nanos(100),
         };
-        let spun = self.bill.add(TracedWait::signal(waited), decision, PARK_COST);
+        let spun = self
+            .bill
+            .add(TracedWait::signal(waited), decision, PARK_COST);
         assert_ne!(spun, Spun::Hit);
         self.policy.learn(Wait {
             source: Source::Outside,

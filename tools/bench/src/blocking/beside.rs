@@ -189,7 +189,12 @@ impl<'a> Equipment<'a> {
     }
 
     /// Runs a case `runs` times. Returns the figures of every run; after a failure, also its error.
-    fn try_often(&self, case: Measurement, runs: u32, mut one_is_done: impl FnMut()) -> CallFigures {
+    fn try_often(
+        &self,
+        case: Measurement,
+        runs: u32,
+        mut one_is_done: impl FnMut(),
+    ) -> CallFigures {
         let mut cell = CallFigures::default();
         for _ in 0..runs {
             match self.try_once(case) {

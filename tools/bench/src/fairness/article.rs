@@ -133,7 +133,11 @@ pub(super) fn run(bench: &Bench, baton: &Interpreter, options: &FairnessOptions)
 }
 
 /// Runs every trial in every run. The first run is discarded, as in the article.
-fn measure(bench: &Bench, baton: &Interpreter, options: &FairnessOptions) -> Result<ArticleResults> {
+fn measure(
+    bench: &Bench,
+    baton: &Interpreter,
+    options: &FairnessOptions,
+) -> Result<ArticleResults> {
     let script = bench.script(
         "calculation",
         include_str!("../../programs/calculation.lua"),

@@ -1,7 +1,7 @@
 //! Compares the article's figures with ours: by method, by machine and in the worst case. Also
 //! shows latencies and verdicts.
 
-use super::article::{Ground, ArticleResults, SLICES, Trial, sum};
+use super::article::{ArticleResults, Ground, SLICES, Trial, sum};
 use crate::chart::{Bars, Chart, Mark, Scale, Series};
 use crate::child::{Figures, first};
 use crate::command_line::FairnessOptions;

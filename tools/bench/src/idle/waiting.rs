@@ -142,7 +142,11 @@ fn take_snapshots_in_between(
 }
 
 /// Starts the programs of one case, and waits until all are ready.
-fn start_all(arms: &[Arm], case: &Case, places: &[ArmAndCase]) -> Vec<(ArmAndCase, Result<Started>)> {
+fn start_all(
+    arms: &[Arm],
+    case: &Case,
+    places: &[ArmAndCase],
+) -> Vec<(ArmAndCase, Result<Started>)> {
     let (said, hear) = mpsc::channel();
     let mut programs: Vec<(ArmAndCase, Result<Started>)> = places
         .iter()
@@ -153,7 +157,12 @@ fn start_all(arms: &[Arm], case: &Case, places: &[ArmAndCase]) -> Vec<(ArmAndCas
     programs
 }
 
-fn start(arm: &Arm, case: &Case, place: ArmAndCase, said: &Sender<(ArmAndCase, String)>) -> Result<Started> {
+fn start(
+    arm: &Arm,
+    case: &Case,
+    place: ArmAndCase,
+    said: &Sender<(ArmAndCase, String)>,
+) -> Result<Started> {
     let mut command = match arm.command(case) {
         Ok(command) => command,
         Err(remedy) => bail!("{remedy}"),
@@ -184,7 +193,10 @@ fn start(arm: &Arm, case: &Case, place: ArmAndCase, said: &Sender<(ArmAndCase, S
     })
 }
 
-fn await_ready(programs: &mut [(ArmAndCase, Result<Started>)], hear: &Receiver<(ArmAndCase, String)>) {
+fn await_ready(
+    programs: &mut [(ArmAndCase, Result<Started>)],
+    hear: &Receiver<(ArmAndCase, String)>,
+) {
     let limit = Instant::now() + START_LIMIT;
     let mut silent: Vec<ArmAndCase> = programs
         .iter()

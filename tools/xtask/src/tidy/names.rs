@@ -137,7 +137,10 @@ mod checks {
                 "#[cfg(test)]\nmod tests {\nstruct Event;\n}",
             ),
             ("runtime/core/src/two.rs", "    type Event = u8;"),
-            ("runtime/core/src/two.rs", "// struct Event;\nstruct Events;"),
+            (
+                "runtime/core/src/two.rs",
+                "// struct Event;\nstruct Events;",
+            ),
         ] {
             let found = duplicates(&[type_of("runtime/core/src/one.rs"), second]);
             assert_eq!(found, [0_usize; 0], "{second:?}");
