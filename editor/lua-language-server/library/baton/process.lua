@@ -680,7 +680,7 @@ function Barrier:wait(timeout) end
 ---@field false_retakes integer retakes given up because the call ended meanwhile
 ---@field gave_way_in_calls integer times that a C call gave way at the end of its slice
 ---@field exclusive_calls integer calls that lasted, and kept all others waiting
----@field moves integer ffi calls known to be long, made on another native thread from the start
+---@field moves integer offloaded calls: ffi calls known to be long, made on another native thread
 ---@field thread_bound_hits integer times that `max_threads` made a call wait
 ---@field idle_waits integer waits of the program in the system
 ---@field descriptor_waits integer waits of processes for descriptors
