@@ -115,7 +115,7 @@ void baton_ffi_queue_call(struct ffi_incoming_call *incoming);
 void baton_ffi_push_program(lua_State *L, struct ffi_vm *vm);
 int baton_ffi_prepare_function(lua_State *L);
 
-/* What the ffi registers with the folders below. */
+/* Functions that the ffi registers with the folders below. */
 /* call.c */
 int baton_ffi_call(lua_State *L);
 

@@ -1,7 +1,7 @@
 /*
 ** require: each module is loaded once. Other processes that require it meanwhile wait. If the load
 ** fails, they load it themselves. A compiled module is opened on a Lua state that lives as long as
-** the VM, since many modules keep the state that they were opened with.
+** the VM. Many modules keep the state that they were opened with.
 */
 #include "seam/internals.h"
 #include "modules/modules.h"

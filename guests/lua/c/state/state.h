@@ -49,8 +49,8 @@ const void *baton_lua_seal(int kind);
    returns NULL, and the second raises an error. */
 void *baton_lua_test_sealed(lua_State *L, int index, int kind);
 void *baton_lua_check_sealed(lua_State *L, int index, int kind, const char *name);
-/* The metatable of a kind: the first function makes it and leaves it on the top of the stack, the
-   second pushes it, and the third sets it for the object on the top. */
+/* The metatable of a kind. The first function makes it and leaves it on the top of the stack. The
+   second pushes it. The third sets it for the object on the top. */
 void baton_lua_new_sealed_metatable(lua_State *L, int kind, const char *name);
 void baton_lua_push_sealed_metatable(lua_State *L, int kind);
 void baton_lua_set_sealed_metatable(lua_State *L, int kind);

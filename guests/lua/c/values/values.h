@@ -3,8 +3,8 @@
 ** for them.
 **
 ** A value of C in Lua is a *cdata*: a full userdata with a type and an address. The bytes of the
-** value are in the userdata itself, or they belong to another object (a member of a structure, an
-** element of an array). Then the user value keeps that object alive. A pointer is a cdata whose
+** value are in the userdata itself, or in another object. Such a value is a member of a structure
+** or an element of an array, and the user value keeps that object alive. A pointer is a cdata whose
 ** bytes are the address. A C function is a Lua function.
 **
 **   types.c      types as Lua values, and from their texts
