@@ -92,9 +92,6 @@ unsafe extern "C" fn baton_rs_wait_ready(
     if reserve::is_short() && !reserve::replenish() {
         return CANNOT_WAIT;
     }
-    if reserve::is_short() && !reserve::replenish() {
-        return CANNOT_WAIT;
-    }
     let attempt = |last: Option<Wake>| {
         let (which, ready) =
             last.map_or((-1, 0), |wake| (wake.case as c_int, wake.value as c_uint));
