@@ -94,8 +94,8 @@
 //! # Calls that block
 //!
 //! A call may last. Only the guest knows how to let others run meanwhile; on `baton-core` it makes
-//! the call by `Vm::foreign` or, where [`learning`] says that the function is long, by
-//! `Vm::offload`.
+//! the call by `Inside::foreign` or, where [`learning`] says that the function is long, by
+//! `Inside::offload`.
 //!
 //! # Threads
 //!

@@ -238,10 +238,10 @@ void baton_rs_set_object_name(const void *vm, int kind, uint64_t id, const char 
 void baton_rs_object_name(const void *vm, int kind, uint64_t id, char *name, size_t size);
 
 /*
-** Waits for descriptors: see `Vm::await_ready`. Returns a reason; negative if a descriptor cannot
-** be waited for. `harvests` is the result of baton_rs_harvests before the attempt that would have
-** blocked. Registrations with `keep` last until baton_rs_descriptor_closes. Others are renewed for
-** each wait.
+** Waits for descriptors: see `Inside::await_ready`. Returns a reason; negative if a descriptor
+** cannot be waited for. `harvests` is the result of baton_rs_harvests before the attempt that would
+** have blocked. Registrations with `keep` last until baton_rs_descriptor_closes. Others are renewed
+** for each wait.
 */
 enum { BATON_WANTS_READ = 1, BATON_WANTS_WRITE = 2, BATON_WANTS_PRIORITY = 4 };
 struct baton_watch {

@@ -1,14 +1,15 @@
 //! The functions of `c/runtime.h`, which the C half calls.
 //!
 //! Each takes the executor as a pointer, which `program` has given to the C half. They are called
-//! inside the VM, unless `c/runtime.h` says otherwise. None of them raises a Lua error: their
-//! callers do. The functions for synchronization objects and timers are in `objects`.
+//! inside the VM, unless `c/runtime.h` says otherwise; `Inside::assume` relies on that. None of
+//! them raises a Lua error: their callers do. The functions for synchronization objects and timers
+//! are in `objects`.
 
 use baton_core::sched::{
-    ChannelId, Deadline, KillOutcome, Priority, ProcessId, ResumeOutcome, Scheduler, SpawnOptions,
-    State, SuspendOutcome, Wake, WakeReason,
+    ChannelId, Deadline, KillOutcome, Priority, ProcessId, ResumeOutcome, Scheduler, SemaphoreId,
+    SpawnOptions, State, SuspendOutcome, Wake, WakeReason,
 };
-use baton_core::vm::{Offloaded, Spawned, Vm};
+use baton_core::vm::{ForeignCall, Inside, Offloaded, Spawned, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::reserve;
 use std::ffi::{CStr, c_char, c_int};
@@ -98,8 +99,27 @@ pub(crate) unsafe fn write_message(buffer: *mut c_char, size: usize, message: &s
     }
 }
 
-/// Defines functions that C calls. Each has the executor as `vm: &Vm`.
+/// Defines functions that C calls inside the VM. Each has its token as `vm: Inside`.
 macro_rules! bridge {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident($vm:ident $(, $argument:ident: $type:ty)* $(,)?) $(-> $result:ty)?
+        $body:block
+    )*) => {$(
+        $(#[$doc])*
+        // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+        #[unsafe(no_mangle)]
+        extern "C" fn $name($vm: &Vm $(, $argument: $type)*) $(-> $result)? {
+            // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+            let $vm = unsafe { Inside::assume($vm) };
+            $body
+        }
+    )*};
+}
+
+/// Defines functions that C calls on any thread, or outside the VM. Each has the executor as
+/// `vm: &Vm`.
+macro_rules! bridge_from_anywhere {
     ($(
         $(#[$doc:meta])*
         fn $name:ident($vm:ident $(, $argument:ident: $type:ty)* $(,)?) $(-> $result:ty)?
@@ -180,28 +200,12 @@ bridge! {
         vm.count_steps(steps)
     }
 
-    fn baton_rs_enter_cold(vm) {
-        vm.enter_cold();
-    }
-
-    fn baton_rs_window(vm) -> u64 {
-        u64::try_from(vm.parameters.window.get().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    fn baton_rs_warn_blocked(vm) -> u64 {
-        u64::try_from(vm.parameters.warn_blocked.get().as_nanos()).unwrap_or(u64::MAX)
-    }
-
     fn baton_rs_move_out(vm) -> c_int {
         match vm.offload() {
-            Offloaded::Moved => 0,
-            Offloaded::Stays => 1,
-            Offloaded::NoThread => 2,
+            Ok(_) | Err(Offloaded::Moved) => 0,
+            Err(Offloaded::Stays) => 1,
+            Err(Offloaded::NoThread) => 2,
         }
-    }
-
-    fn baton_rs_enter_cold_pinned(vm) {
-        vm.enter_cold_pinned();
     }
 
     fn baton_rs_sleep_until(vm, nanoseconds: u64) -> CWake {
@@ -327,9 +331,39 @@ bridge! {
     fn baton_rs_stop(vm) {
         vm.stop();
     }
+}
+
+bridge_from_anywhere! {
+    fn baton_rs_enter_cold(vm) {
+        // SAFETY: the process is in a foreign call, whose enter has found a reason for this.
+        unsafe { ForeignCall::assume(vm) }.enter_cold();
+    }
+
+    fn baton_rs_window(vm) -> u64 {
+        u64::try_from(vm.parameters.window.get().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn baton_rs_warn_blocked(vm) -> u64 {
+        u64::try_from(vm.parameters.warn_blocked.get().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn baton_rs_enter_cold_pinned(vm) {
+        // SAFETY: as for `baton_rs_enter_cold`.
+        unsafe { ForeignCall::assume(vm) }.enter_cold_pinned();
+    }
 
     fn baton_rs_request_signalled(vm) {
         vm.request_signalled();
+    }
+
+    fn baton_rs_signal_from_outside(vm, id: u64) {
+        if let Some(id) = SemaphoreId::from_bits(id) {
+            vm.signal_from_outside(id);
+        }
+    }
+
+    fn baton_rs_threads_for_calls(vm) -> usize {
+        vm.threads_for_calls()
     }
 }
 
@@ -345,6 +379,8 @@ unsafe extern "C" fn baton_rs_spawn(
     message: *mut c_char,
     size: usize,
 ) -> u64 {
+    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    let vm = &unsafe { Inside::assume(vm) };
     // SAFETY: the caller's condition.
     let asked = unsafe { &*options };
     let inherited = || {
@@ -396,6 +432,8 @@ unsafe extern "C" fn baton_rs_stack_bounds(
     low: *mut usize,
     high: *mut usize,
 ) {
+    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    let vm = &unsafe { Inside::assume(vm) };
     let bounds = process(pid).and_then(|pid| Some((vm.stack_guard(pid)?, vm.stack_bounds(pid)?)));
     if let Some((below, (bottom, top))) = bounds {
         // SAFETY: the caller's condition.
@@ -414,6 +452,8 @@ unsafe extern "C" fn baton_rs_stack_bounds(
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_rs_list(vm: &Vm, records: *mut usize, capacity: usize) -> usize {
+    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    let vm = &unsafe { Inside::assume(vm) };
     vm.sched(|sched| {
         let mut count = 0;
         for pid in sched.iter() {
@@ -446,6 +486,8 @@ extern "C" fn baton_rs_hold_least() -> c_int {
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_rs_replenish_for_object(vm: &Vm, channel: u64) -> c_int {
+    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    let vm = &unsafe { Inside::assume(vm) };
     let channel = ChannelId::from_bits(channel);
     let make_room = |sched: &mut Scheduler<_>| {
         sched.make_room() && channel.is_none_or(|channel| sched.channel_make_room(channel))

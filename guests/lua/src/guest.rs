@@ -3,11 +3,10 @@
 use crate::waits::describe;
 use baton_core::guest::{Guest, RetakePolicy};
 use baton_core::sched::ProcessId;
-use baton_core::vm::Vm;
+use baton_core::vm::Inside;
 use baton_sys::activity::threads_of_this_program;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{OnceLock, Weak};
 use std::time::Duration;
 
 unsafe extern "C" {
@@ -42,7 +41,6 @@ unsafe extern "C" {
 pub(crate) struct LuaGuest {
     /// `struct baton_vm` of the C half. It outlives the VM.
     pub(crate) record: usize,
-    pub(crate) vm: OnceLock<Weak<Vm>>,
     /// The number of switches when the last deadlock was suspected.
     switches_at_check: AtomicU64,
     /// How often one was suspected since then.
@@ -71,7 +69,6 @@ impl LuaGuest {
     pub(crate) fn new(record: usize) -> LuaGuest {
         LuaGuest {
             record,
-            vm: OnceLock::new(),
             switches_at_check: AtomicU64::new(u64::MAX),
             checks: AtomicU32::new(0),
             is_reporting: AtomicBool::new(false),
@@ -85,8 +82,7 @@ impl LuaGuest {
     /// callbacks and such calls, no thread can. Otherwise there must be a thread that is not the
     /// VM's. So the program's threads are counted, but only after some time without a switch: a
     /// program with many callbacks does not pay for it, and threads that are ending have ended.
-    fn next_check(&self) -> Option<Duration> {
-        let vm = self.vm()?;
+    fn next_check(&self, vm: &Inside<'_>) -> Option<Duration> {
         let record = pointer(self.record);
         // SAFETY: the record of the VM outlives it; inside the VM.
         let (may_wake, own) = unsafe { (baton_ffi_may_wake(record), baton_ffi_threads(record)) };
@@ -108,14 +104,9 @@ impl LuaGuest {
         Some(FIRST_CHECK.saturating_mul(1 << checks.min(MOST_DOUBLINGS)))
     }
 
-    fn vm(&self) -> Option<std::sync::Arc<Vm>> {
-        self.vm.get()?.upgrade()
-    }
-
     /// Writes on standard error what every process is doing. The program waits until it is read
-    /// only if it then ends. Inside the VM.
-    fn report(&self, heading: &str, is_last: bool) {
-        let Some(vm) = self.vm() else { return };
+    /// only if it then ends.
+    fn report(&self, vm: &Inside<'_>, heading: &str, is_last: bool) {
         // Relaxed: inside the VM, whose lock orders it.
         if self.is_reporting.swap(true, Ordering::Relaxed) {
             return;
@@ -131,7 +122,8 @@ impl LuaGuest {
         let lines: Vec<_> = processes.into_iter().map(describe).collect();
         // No other thread may get the VM while the C half reads the states.
         vm.set_retaking(false);
-        vm.foreign(|| {
+        // SAFETY: the caller is inside, and what it calls here uses no token.
+        unsafe { Inside::assume(vm) }.foreign(|| {
             if let Ok(heading) = CString::new(heading) {
                 // SAFETY: a C string; the report that begins is ended below.
                 unsafe { baton_lua_begin_report(heading.as_ptr()) };
@@ -174,15 +166,16 @@ pub(crate) fn title(user_data: usize) -> String {
 }
 
 impl Guest for LuaGuest {
-    fn run(&self, _process: ProcessId, user_data: usize) {
+    fn run<'vm>(&self, vm: Inside<'vm>, _process: ProcessId, user_data: usize) -> Inside<'vm> {
         // SAFETY: the user data is the record of the process that starts on this stack, inside the
         // VM.
         unsafe { baton_lua_run(pointer(user_data)) };
-        if self.vm().is_some_and(|vm| vm.is_stopped()) {
+        if vm.is_stopped() {
             // The main process has closed Lua's state, so the program ends here. It cannot wait for
             // the home thread, which may be in a call that never returns. SAFETY: no conditions.
             std::process::exit(unsafe { baton_lua_exit_status() });
         }
+        vm
     }
 
     fn switched(&self, from: Option<usize>, to: Option<usize>) {
@@ -226,7 +219,12 @@ impl Guest for LuaGuest {
         unsafe { baton_lua_request_safepoint(pointer(user_data)) }
     }
 
-    fn scheduler_hook(&self, current: Option<usize>, suggested: usize) -> Option<ProcessId> {
+    fn scheduler_hook(
+        &self,
+        _inside: &Inside<'_>,
+        current: Option<usize>,
+        suggested: usize,
+    ) -> Option<ProcessId> {
         // SAFETY: both are records of living processes, or null. Inside the VM, and no process runs
         // on this thread.
         ProcessId::from_bits(unsafe {
@@ -234,32 +232,32 @@ impl Guest for LuaGuest {
         })
     }
 
-    fn switch_hook(&self, from: Option<usize>, to: Option<usize>) {
+    fn switch_hook(&self, _inside: &Inside<'_>, from: Option<usize>, to: Option<usize>) {
         // SAFETY: as for `scheduler_hook`. At least one is not null.
         unsafe { baton_lua_switch_hook(pointer(from.unwrap_or(0)), pointer(to.unwrap_or(0))) }
     }
 
-    fn deadlocked(&self) -> Option<Duration> {
-        if let Some(later) = self.next_check() {
+    fn deadlocked(&self, inside: &Inside<'_>) -> Option<Duration> {
+        if let Some(later) = self.next_check(inside) {
             return Some(later);
         }
-        self.report("deadlock: no process can ever run again", true);
+        self.report(inside, "deadlock: no process can ever run again", true);
         std::process::exit(1);
     }
 
-    fn forked(&self, _user_data: usize) {
+    fn forked(&self, _inside: &Inside<'_>, _user_data: usize) {
         // SAFETY: the calling process has forked, so this thread's gate has its record. (While the
         // state is being closed, the scheduler's user data is not a record any more.) Inside the
         // VM, and no other process runs.
         unsafe { baton_lua_forked() }
     }
 
-    fn signalled(&self) {
+    fn signalled(&self, inside: &Inside<'_>) {
         // SAFETY: the record of the VM outlives it; inside the VM.
         unsafe { baton_lua_signalled(pointer(self.record)) };
         // SAFETY: no conditions.
         if unsafe { baton_lua_report_wanted() } != 0 {
-            self.report("processes", false);
+            self.report(inside, "processes", false);
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::bridge::write_message;
 use baton_core::parameters::{DurationParameter, Parameters};
 use baton_core::spin::PolicyName;
-use baton_core::vm::Vm;
+use baton_core::vm::{Inside, Vm};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
 use std::time::Duration;
@@ -266,6 +266,8 @@ unsafe extern "C" fn baton_rs_set_parameter(
     message: *mut c_char,
     size: usize,
 ) -> c_int {
+    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    let vm = &unsafe { Inside::assume(vm) };
     // SAFETY: the caller's condition.
     let parameter = find(unsafe { CStr::from_ptr(name) });
     let done = parameter

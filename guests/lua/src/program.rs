@@ -87,8 +87,7 @@ pub unsafe fn run_program(
     };
     // SAFETY: progname is a C string that lives as long as the program.
     let record = unsafe { baton_lua_new_vm(std::ptr::null(), progname) };
-    let guest = Arc::new(LuaGuest::new(record as usize));
-    let vm = match Vm::new(Arc::clone(&guest) as Arc<dyn baton_core::guest::Guest>) {
+    let vm = match Vm::new(Arc::new(LuaGuest::new(record as usize))) {
         Ok(vm) => vm,
         Err(error) => return fail("cannot start", &error),
     };
@@ -97,7 +96,6 @@ pub unsafe fn run_program(
         // SAFETY: there is no Lua state yet, and no other thread.
         unsafe { baton_lua_simulate(seed) };
     }
-    let _ = guest.vm.set(Arc::downgrade(&vm));
     let _ = PROGRAM.set(Arc::clone(&vm));
     if let Err(error) = overflow::set_describe(describe_overflow) {
         return fail("cannot handle stack overflows", &error);

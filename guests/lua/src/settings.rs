@@ -1,6 +1,6 @@
 //! Counters and features, by their names in Lua programs.
 
-use baton_core::vm::Vm;
+use baton_core::vm::{Inside, Vm};
 use baton_sys::features::features;
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
@@ -14,7 +14,7 @@ enum Count {
 }
 
 /// The executor's and the scheduler's counters, in the order of their names below.
-fn counters(vm: &Vm) -> Vec<(&'static CStr, Count)> {
+fn counters(vm: &Inside<'_>) -> Vec<(&'static CStr, Count)> {
     let c = &vm.counters;
     let (k, live, runnable, sleeping, foreign, aside) = vm.sched(|sched| {
         let kept = (
@@ -113,6 +113,8 @@ struct Counter {
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_rs_counters(vm: &Vm, places: *mut Counter, room: usize) -> usize {
+    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    let vm = &unsafe { Inside::assume(vm) };
     let counters = counters(vm);
     for (index, (name, count)) in counters.iter().take(room).enumerate() {
         let (value, is_time) = match *count {

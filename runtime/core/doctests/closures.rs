@@ -4,16 +4,15 @@
 
 use baton_core::guest::{Guest, RetakePolicy};
 use baton_core::sched::{Deadline, ProcessId, SpawnOptions};
-use baton_core::vm::{Spawned, Vm};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use baton_core::vm::{Inside, Spawned, Vm};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-type Body = Box<dyn FnOnce(&Process) + Send>;
+type Body = Box<dyn FnOnce(&mut Process<'_>) + Send>;
 
 /// The state that the guest and all its processes share.
 #[derive(Default)]
 struct Shared {
-    vm: OnceLock<Weak<Vm>>,
     /// By the user data of the process.
     bodies: Mutex<Vec<Option<Body>>>,
     notes: Mutex<Vec<&'static str>>,
@@ -21,7 +20,7 @@ struct Shared {
 }
 
 impl Shared {
-    fn options(&self, body: impl FnOnce(&Process) + Send + 'static) -> SpawnOptions {
+    fn options(&self, body: impl FnOnce(&mut Process<'_>) + Send + 'static) -> SpawnOptions {
         let mut bodies = self.bodies.lock().unwrap();
         bodies.push(Some(Box::new(body)));
         SpawnOptions {
@@ -38,19 +37,15 @@ impl Shared {
 struct Closures(Arc<Shared>);
 
 impl Guest for Closures {
-    fn run(&self, id: ProcessId, user_data: usize) {
+    fn run<'vm>(&self, vm: Inside<'vm>, id: ProcessId, user_data: usize) -> Inside<'vm> {
         let body = self.0.bodies.lock().unwrap()[user_data].take().expect("a process runs once");
-        let vm = self
-            .0
-            .vm
-            .get()
-            .and_then(Weak::upgrade)
-            .expect("it lives while its processes run");
-        body(&Process {
+        let mut process = Process {
             vm,
             id,
             shared: Arc::clone(&self.0),
-        });
+        };
+        body(&mut process);
+        process.vm
     }
 
     fn switched(&self, _from: Option<usize>, _to: Option<usize>) {}
@@ -63,39 +58,44 @@ impl Guest for Closures {
 
     fn request_safepoint(&self, _user_data: usize) {}
 
-    fn scheduler_hook(&self, _current: Option<usize>, _suggested: usize) -> Option<ProcessId> {
+    fn scheduler_hook(
+        &self,
+        _inside: &Inside<'_>,
+        _current: Option<usize>,
+        _suggested: usize,
+    ) -> Option<ProcessId> {
         *self.0.preferred.lock().unwrap()
     }
 
-    fn switch_hook(&self, _from: Option<usize>, _to: Option<usize>) {
+    fn switch_hook(&self, _inside: &Inside<'_>, _from: Option<usize>, _to: Option<usize>) {
         self.0.note("a switch");
     }
 
     /// Another thread may still wake a process.
-    fn deadlocked(&self) -> Option<Duration> {
+    fn deadlocked(&self, _inside: &Inside<'_>) -> Option<Duration> {
         None
     }
 
-    fn signalled(&self) {
+    fn signalled(&self, _inside: &Inside<'_>) {
         self.0.note("a signal");
     }
 }
 
 /// A running process, for its body.
-pub struct Process {
-    pub vm: Arc<Vm>,
+pub struct Process<'vm> {
+    pub vm: Inside<'vm>,
     pub id: ProcessId,
     shared: Arc<Shared>,
 }
 
-impl Process {
+impl Process<'_> {
     /// The options of a process that runs `body`.
-    pub fn options(&self, body: impl FnOnce(&Process) + Send + 'static) -> SpawnOptions {
+    pub fn options(&self, body: impl FnOnce(&mut Process<'_>) + Send + 'static) -> SpawnOptions {
         self.shared.options(body)
     }
 
     /// Spawns a process with the default options.
-    pub fn spawn(&self, body: impl FnOnce(&Process) + Send + 'static) -> ProcessId {
+    pub fn spawn(&self, body: impl FnOnce(&mut Process<'_>) + Send + 'static) -> ProcessId {
         self.vm
             .spawn(self.options(body), None, Spawned::Now)
             .expect("there is room")
@@ -122,15 +122,14 @@ impl Process {
 }
 
 /// Runs a VM whose first process runs `main`; the VM ends with it.
-pub fn run(main: impl FnOnce(&Process) + Send + 'static) {
+pub fn run(main: impl FnOnce(&mut Process<'_>) + Send + 'static) {
     run_with(|_| {}, main);
 }
 
 /// As [`run`], for a VM that `configure` has prepared.
-pub fn run_with(configure: impl FnOnce(&Vm), main: impl FnOnce(&Process) + Send + 'static) {
+pub fn run_with(configure: impl FnOnce(&Vm), main: impl FnOnce(&mut Process<'_>) + Send + 'static) {
     let shared = Arc::new(Shared::default());
     let vm = Vm::new(Arc::new(Closures(Arc::clone(&shared)))).expect("a VM can be made");
-    shared.vm.set(Arc::downgrade(&vm)).expect("it is the only one");
     configure(&vm);
     let first = shared.options(move |process| {
         main(process);

@@ -2,6 +2,7 @@
 
 use crate::panics::EndOfProgram;
 use crate::sched::ProcessId;
+use crate::vm::Inside;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,11 +33,14 @@ pub enum RetakePolicy {
 /// | [`run`](Guest::run) | the owner's | the process's | inside | yes | yes |
 /// | [`switched`](Guest::switched) | the owner's | what is left | inside | no | no |
 /// | [`retake_policy`](Guest::retake_policy) | the monitor | the monitor's | locked | no | no |
-/// | [`warn_blocked`](Guest::warn_blocked) | the monitor, or the call's | its own | locked | no | no |
+/// | [`warn_blocked`](Guest::warn_blocked) | the monitor, or the call's | its own | locked | no |
+///  no |
 /// | [`has_delayed`](Guest::has_delayed) | the call's | the process's | inside, locked | no | no |
-/// | [`warn_thread`](Guest::warn_thread) | the owner's | a loop's or a process's | outside | no | no |
+/// | [`warn_thread`](Guest::warn_thread) | the owner's | a loop's or a process's | outside | no |
+///  no |
 /// | [`arrived`](Guest::arrived) | the one that the call moved to | its loop's | outside | no | no |
-/// | [`request_safepoint`](Guest::request_safepoint) | the owner's | a loop's or a process's | inside, in use | no | no |
+/// | [`request_safepoint`](Guest::request_safepoint) | the owner's | a loop's or a process's |
+///  inside, in use | no | no |
 /// | [`scheduler_hook`](Guest::scheduler_hook) | the owner's | the loop's | inside | yes | no |
 /// | [`switch_hook`](Guest::switch_hook) | the owner's | the loop's | inside | yes | no |
 /// | [`deadlocked`](Guest::deadlocked) | the owner's | the loop's | inside | yes | no |
@@ -75,13 +79,15 @@ pub trait Guest: Send + Sync + 'static {
     /// - VM: inside.
     /// - May wait, and call everything of [`Vm`](crate::vm::Vm).
     ///
-    /// The guest calls [`Vm::safepoint`](crate::vm::Vm::safepoint) when its thread's gate shows
-    /// [`ATTENTION`](baton_sys::gate::ATTENTION). It returns soon when
+    /// The guest calls [`Inside::safepoint`](crate::vm::Inside::safepoint) when its thread's gate
+    /// shows [`ATTENTION`](baton_sys::gate::ATTENTION). It returns soon when
     /// [`kill_is_due`](crate::sched::Scheduler::kill_is_due) says so of the process. It makes each
-    /// call that may block by [`Vm::foreign`](crate::vm::Vm::foreign).
+    /// call that may block by [`Inside::foreign`](crate::vm::Inside::foreign).
     ///
     /// What is on the stack is never dropped if the VM stops before the process ends.
-    fn run(&self, process: ProcessId, user_data: usize);
+    ///
+    /// The token `inside` comes back: a process ends inside.
+    fn run<'vm>(&self, inside: Inside<'vm>, process: ProcessId, user_data: usize) -> Inside<'vm>;
 
     /// Exchanges what the guest keeps per process and per thread: the owner's thread leaves the
     /// process `from` and continues `to`. `None` stands for the thread's own loop.
@@ -145,7 +151,7 @@ pub trait Guest: Send + Sync + 'static {
 
     /// Exchanges what the guest keeps per thread: the process of `user_data` continues on the
     /// calling thread with the foreign call that it was moved for
-    /// ([`Vm::offload`](crate::vm::Vm::offload)). The default does nothing.
+    /// ([`Inside::offload`](crate::vm::Inside::offload)). The default does nothing.
     ///
     /// - Thread: the one that the call was moved to.
     /// - Stack: that of its loop.
@@ -170,27 +176,32 @@ pub trait Guest: Send + Sync + 'static {
     /// Chooses the process that runs next; `None` for `suggested`, which the runtime would choose.
     /// `current` is the process that was left, if it lives. The default returns `None`.
     ///
-    /// This is called while [`Vm::set_scheduler_hook`](crate::vm::Vm::set_scheduler_hook) is on,
-    /// whenever a process has yielded, waits, has ended, or was preempted. If the chosen process
-    /// cannot run, the runtime chooses.
+    /// This is called while [`Inside::set_scheduler_hook`](crate::vm::Inside::set_scheduler_hook)
+    /// is on, whenever a process has yielded, waits, has ended, or was preempted. If the chosen
+    /// process cannot run, the runtime chooses.
     ///
     /// - Thread: the owner's.
     /// - Stack: the loop's.
     /// - VM: inside. No process is current, and the VM is not retaken meanwhile.
     /// - May call [`Vm`](crate::vm::Vm), for example to kill or to resume processes. A wait ends at
     ///   once with [`Dead`](crate::sched::WakeReason::Dead).
-    fn scheduler_hook(&self, current: Option<usize>, suggested: usize) -> Option<ProcessId> {
-        let _ = (current, suggested);
+    fn scheduler_hook(
+        &self,
+        inside: &Inside<'_>,
+        current: Option<usize>,
+        suggested: usize,
+    ) -> Option<ProcessId> {
+        let _ = (inside, current, suggested);
         None
     }
 
     /// Takes note of a switch: the process `from` was left, and `to` will be continued. This is
-    /// called if [`Vm::set_switch_hook`](crate::vm::Vm::set_switch_hook) is on for one of the two.
-    /// The default does nothing.
+    /// called if [`Inside::set_switch_hook`](crate::vm::Inside::set_switch_hook) is on for one of
+    /// the two. The default does nothing.
     ///
     /// Thread, stack, VM and what it may call: as for [`scheduler_hook`](Guest::scheduler_hook).
-    fn switch_hook(&self, from: Option<usize>, to: Option<usize>) {
-        let _ = (from, to);
+    fn switch_hook(&self, inside: &Inside<'_>, from: Option<usize>, to: Option<usize>) {
+        let _ = (inside, from, to);
     }
 
     /// Reports a deadlock: as far as the runtime knows, no process can ever run again. Usually this
@@ -201,7 +212,7 @@ pub trait Guest: Send + Sync + 'static {
     /// - Stack: the loop's.
     /// - VM: inside. No process is current.
     /// - May call [`Vm`](crate::vm::Vm), for example to wake a process. It must not wait.
-    fn deadlocked(&self) -> Option<Duration>;
+    fn deadlocked(&self, inside: &Inside<'_>) -> Option<Duration>;
 
     /// Repairs the guest's state in the child of a `fork`. All processes but the calling one, of
     /// `user_data`, have ended where they were: their stacks are gone. The default does nothing.
@@ -210,8 +221,8 @@ pub trait Guest: Send + Sync + 'static {
     /// - Stack: the process's own.
     /// - VM: inside.
     /// - May call [`Vm`](crate::vm::Vm). It must not wait, because the enter is not over.
-    fn forked(&self, user_data: usize) {
-        let _ = user_data;
+    fn forked(&self, inside: &Inside<'_>, user_data: usize) {
+        let _ = (inside, user_data);
     }
 
     /// Does the work that signal handlers have requested by
@@ -221,7 +232,7 @@ pub trait Guest: Send + Sync + 'static {
     /// - Stack: the loop's, or that of a process that has reached a safepoint.
     /// - VM: inside. A process may be current or not.
     /// - May call [`Vm`](crate::vm::Vm). It must not wait.
-    fn signalled(&self);
+    fn signalled(&self, inside: &Inside<'_>);
 }
 
 /// The calls of a guest: a panic in one of them ends the program, with a message that names it.
@@ -229,8 +240,15 @@ pub(crate) struct GuestCalls(pub(crate) Arc<dyn Guest>);
 
 impl GuestCalls {
     #[inline(always)]
-    pub(crate) fn run(&self, process: ProcessId, user_data: usize) {
-        calling("the guest's `run`", || self.0.run(process, user_data))
+    pub(crate) fn run<'vm>(
+        &self,
+        inside: Inside<'vm>,
+        process: ProcessId,
+        user_data: usize,
+    ) -> Inside<'vm> {
+        calling("the guest's `run`", || {
+            self.0.run(inside, process, user_data)
+        })
     }
 
     #[inline(always)]
@@ -279,32 +297,35 @@ impl GuestCalls {
     #[inline(always)]
     pub(crate) fn scheduler_hook(
         &self,
+        inside: &Inside<'_>,
         current: Option<usize>,
         suggested: usize,
     ) -> Option<ProcessId> {
         calling("the guest's `scheduler_hook`", || {
-            self.0.scheduler_hook(current, suggested)
+            self.0.scheduler_hook(inside, current, suggested)
         })
     }
 
     #[inline(always)]
-    pub(crate) fn switch_hook(&self, from: Option<usize>, to: Option<usize>) {
-        calling("the guest's `switch_hook`", || self.0.switch_hook(from, to))
+    pub(crate) fn switch_hook(&self, inside: &Inside<'_>, from: Option<usize>, to: Option<usize>) {
+        calling("the guest's `switch_hook`", || {
+            self.0.switch_hook(inside, from, to)
+        })
     }
 
     #[inline(always)]
-    pub(crate) fn deadlocked(&self) -> Option<Duration> {
-        calling("the guest's `deadlocked`", || self.0.deadlocked())
+    pub(crate) fn deadlocked(&self, inside: &Inside<'_>) -> Option<Duration> {
+        calling("the guest's `deadlocked`", || self.0.deadlocked(inside))
     }
 
     #[inline(always)]
-    pub(crate) fn forked(&self, user_data: usize) {
-        calling("the guest's `forked`", || self.0.forked(user_data))
+    pub(crate) fn forked(&self, inside: &Inside<'_>, user_data: usize) {
+        calling("the guest's `forked`", || self.0.forked(inside, user_data))
     }
 
     #[inline(always)]
-    pub(crate) fn signalled(&self) {
-        calling("the guest's `signalled`", || self.0.signalled())
+    pub(crate) fn signalled(&self, inside: &Inside<'_>) {
+        calling("the guest's `signalled`", || self.0.signalled(inside))
     }
 }
 

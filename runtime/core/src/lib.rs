@@ -1,5 +1,5 @@
 //! The Baton runtime: preemptive processes for a single-threaded language VM. It knows no language
-//! and contains no unsafe code.
+//! and contains no unsafe code, but for the tokens of who is inside the VM ([`vm::Inside`]).
 //!
 //! You have an interpreter that was written for one thread: one heap, no locks. This crate gives
 //! its programs *processes*, which are green threads:
@@ -26,7 +26,7 @@
 //! | foreign call | a call that a process makes outside of the VM, because it may block |
 //! | monitor | the runtime's one auxiliary thread: it requests preemptions and retakes the VM |
 //! | retake | to take the VM from a foreign call that lasts; another carrier runs the others |
-//! | safepoint | a point at which the interpreter lets others run: [`Vm::safepoint`](vm::Vm::safepoint) |
+//! | safepoint | a point at which the interpreter lets others run: [`Inside::safepoint`](vm::Inside::safepoint) |
 //!
 //! # A toy interpreter
 //!
@@ -37,8 +37,8 @@
 //! use baton_core::guest::{Guest, RetakePolicy};
 //! use baton_core::sched::{ChannelId, Deadline, ProcessId, SpawnOptions};
 //! use baton_core::sys::gate;
-//! use baton_core::vm::{Spawned, Vm};
-//! use std::sync::{Arc, Mutex, OnceLock, Weak};
+//! use baton_core::vm::{Inside, Spawned, Vm};
+//! use std::sync::{Arc, Mutex};
 //! use std::time::Duration;
 //!
 //! /// An instruction. `usize` is the number of a register, except in `Jump`.
@@ -61,7 +61,6 @@
 //!
 //! #[derive(Default)]
 //! struct Toy {
-//!     vm: OnceLock<Weak<Vm>>, // weak, because the VM keeps its guest
 //!     tasks: Mutex<Vec<Task>>,
 //!     output: Mutex<Vec<String>>,
 //! }
@@ -74,7 +73,7 @@
 //!         SpawnOptions { user_data: tasks.len() - 1, ..SpawnOptions::default() }
 //!     }
 //!
-//!     fn interpret(&self, vm: &Vm, me: ProcessId, (code, mut r): Task) {
+//!     fn interpret(&self, vm: &mut Inside<'_>, me: ProcessId, (code, mut r): Task) {
 //!         let process = |bits| ProcessId::from_bits(bits).expect("a process");
 //!         let channel = |bits| ChannelId::from_bits(bits).expect("a channel");
 //!         let mut next = 0;
@@ -114,13 +113,13 @@
 //! }
 //!
 //! impl Guest for Toy {
-//!     fn run(&self, me: ProcessId, user_data: usize) {
-//!         let vm = self.vm.get().and_then(Weak::upgrade).expect("a VM runs its processes");
+//!     fn run<'vm>(&self, mut vm: Inside<'vm>, me: ProcessId, user_data: usize) -> Inside<'vm> {
 //!         let task = self.tasks.lock().unwrap()[user_data];
-//!         self.interpret(&vm, me, task);
+//!         self.interpret(&mut vm, me, task);
 //!         if user_data == 0 {
 //!             vm.stop(); // the program ends with its first process
 //!         }
+//!         vm
 //!     }
 //!     fn switched(&self, _from: Option<usize>, _to: Option<usize>) {} // nothing per thread
 //!     fn retake_policy(&self, _user_data: usize) -> RetakePolicy {
@@ -128,8 +127,10 @@
 //!     }
 //!     fn warn_blocked(&self, _user_data: usize) {}
 //!     fn request_safepoint(&self, _user_data: usize) {} // each instruction looks for a kill
-//!     fn deadlocked(&self) -> Option<Duration> { panic!("no process can ever run again") }
-//!     fn signalled(&self) {}
+//!     fn deadlocked(&self, _: &Inside<'_>) -> Option<Duration> {
+//!         panic!("no process can ever run again")
+//!     }
+//!     fn signalled(&self, _: &Inside<'_>) {}
 //! }
 //!
 //! /// The preempt signal: the next instruction of this thread is to reach a safepoint.
@@ -149,7 +150,6 @@
 //! baton_core::sys::signals::install_preempt_handler(preempt)?;
 //! let toy = Arc::new(Toy::default());
 //! let vm = Vm::new(toy.clone())?;
-//! toy.vm.set(Arc::downgrade(&vm)).expect("it is set once");
 //! vm.spawn_first(toy.options((MAIN, [0, 0, 0, 42])), None, Spawned::Now)?;
 //! vm.run(); // on this thread, until the first process has ended
 //! assert_eq!(*toy.output.lock().unwrap(), ["received 42", "joined, and still 42"]);
@@ -159,25 +159,27 @@
 //! What happens:
 //!
 //! 1. **`MAIN` waits.** A channel of capacity 0 passes a value only when both sides are there.
-//!    `ECHO` has not run yet, so [`channel_send`](vm::Vm::channel_send) makes `MAIN` wait. It
+//!    `ECHO` has not run yet, so [`channel_send`](vm::Inside::channel_send) makes `MAIN` wait. It
 //!    switches to `COUNT`, which was spawned first.
 //! 2. **`COUNT` is preempted.** It never waits and never yields. After its slice of 10 ms the
 //!    monitor sets [`ATTENTION`](sys::gate::ATTENTION) in the gate of the thread. The next
-//!    instruction calls [`safepoint`](vm::Vm::safepoint), which switches to `ECHO`. It returns when
-//!    `COUNT` is chosen again.
+//!    instruction calls [`safepoint`](vm::Inside::safepoint), which switches to `ECHO`. It returns
+//!    when `COUNT` is chosen again.
 //! 3. **`ECHO` receives and ends.** `MAIN` becomes runnable, and its join finds that `ECHO` has
 //!    ended.
-//! 4. **`MAIN` blocks in the system.** [`foreign`](vm::Vm::foreign) makes the call outside of the
-//!    VM. When the call is 100 us old, the monitor calls
+//! 4. **`MAIN` blocks in the system.** [`foreign`](vm::Inside::foreign) makes the call outside of
+//!    the VM. When the call is 100 us old, the monitor calls
 //!    [`retake_policy`](guest::Guest::retake_policy) and gives the VM to another native thread,
 //!    where `COUNT` continues. `foreign` returns when `MAIN` is inside again.
-//! 5. **`COUNT` is killed.** [`kill`](vm::Vm::kill) only takes note. `COUNT` sees it at its next
-//!    instruction and returns from [`run`](guest::Guest::run): that is the end of a process. The
-//!    join of `MAIN` ends.
+//! 5. **`COUNT` is killed.** [`kill`](vm::Inside::kill) only takes note. `COUNT` sees it at its
+//!    next instruction and returns from [`run`](guest::Guest::run): that is the end of a process.
+//!    The join of `MAIN` ends.
 //!
 //! # Rules for a guest
 //!
-//! - **Touch guest state inside only.** The methods of the trait say where they are called.
+//! - **Touch guest state inside only.** The methods of the trait say where they are called. A
+//!   thread that is inside has a token, [`Inside`](vm::Inside), whose methods touch the scheduler.
+//!   What any thread may do is a method of [`Vm`](vm::Vm).
 //! - **Let others run often.** A process that neither checks its gate nor calls [`Vm`](vm::Vm)
 //!   keeps the VM.
 //! - **Install a preempt handler.** The monitor sets the flag once for each request. If that was
@@ -198,14 +200,14 @@
 //! | a heap without a mutex | [`OwnerCell`](sys::owner_cell::OwnerCell), or unsafe code that relies on being inside |
 //! | state per thread, such as `errno` | exchange it in [`switched`](guest::Guest::switched) and [`arrived`](guest::Guest::arrived) |
 //! | cheap foreign calls from C | `gate.h` of `baton-sys`: to leave and to enter is a few plain instructions |
-//! | callbacks from C | pin the process while foreign frames are on its stack: [`enter_cold_pinned`](vm::Vm::enter_cold_pinned) and [`RetakePolicy::Retake`](guest::RetakePolicy::Retake) |
+//! | callbacks from C | pin the process while foreign frames are on its stack: [`enter_cold_pinned`](vm::ForeignCall::enter_cold_pinned) and [`RetakePolicy::Retake`](guest::RetakePolicy::Retake) |
 //! | calls that must not be overlapped | [`RetakePolicy::Stay`](guest::RetakePolicy::Stay) |
 //! | cleanups that a kill must not interrupt | [`set_kill_hold`](sched::Scheduler::set_kill_hold) |
-//! | waits for sockets without a native thread each | [`wait_ready`](vm::Vm::wait_ready), [`select`](vm::Vm::select) |
-//! | events from threads of others | [`wake_from_outside`](vm::Vm::wake_from_outside), [`new_waker`](vm::Vm::new_waker) |
+//! | waits for sockets without a native thread each | [`wait_ready`](vm::Inside::wait_ready), [`select`](vm::Inside::select) |
+//! | events from threads of others | [`wake_from_outside`](vm::Vm::wake_from_outside), [`new_waker`](vm::Inside::new_waker) |
 //! | signals | [`request_signalled`](vm::Vm::request_signalled) in the handler, [`signalled`](guest::Guest::signalled) for the work |
 //! | a name for a stack overflow | [`overflow::set_describe`](sys::overflow::set_describe) |
-//! | the same run again, for tests | [`simulate`](vm::Vm::simulate) and [`count_steps`](vm::Vm::count_steps) |
+//! | the same run again, for tests | [`simulate`](vm::Vm::simulate) and [`count_steps`](vm::Inside::count_steps) |
 //!
 //! # Modules
 //!
@@ -222,7 +224,7 @@
 //!
 //! Linux on x86-64 and AArch64. Some mechanisms need a newer kernel and have a fallback:
 //! [`sys::features`] lists them.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod counters;

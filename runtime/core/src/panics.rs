@@ -64,7 +64,7 @@ mod tests {
     use super::EndOfProgram;
     use crate::guest::{Guest, RetakePolicy};
     use crate::sched::{ProcessId, SpawnOptions};
-    use crate::vm::{Spawned, Vm};
+    use crate::vm::{Inside, Spawned, Vm};
     use std::os::unix::process::ExitStatusExt;
     use std::process::{Command, Output};
     use std::sync::Arc;
@@ -105,8 +105,9 @@ mod tests {
     struct Idle;
 
     impl Guest for Idle {
-        fn run(&self, _process: ProcessId, _user_data: usize) {
+        fn run<'vm>(&self, inside: Inside<'vm>, _process: ProcessId, _word: usize) -> Inside<'vm> {
             super::fault("run");
+            inside
         }
         fn switched(&self, _from: Option<usize>, _to: Option<usize>) {
             super::fault("switched");
@@ -116,10 +117,10 @@ mod tests {
         }
         fn warn_blocked(&self, _user_data: usize) {}
         fn request_safepoint(&self, _user_data: usize) {}
-        fn deadlocked(&self) -> Option<Duration> {
+        fn deadlocked(&self, _inside: &Inside<'_>) -> Option<Duration> {
             None
         }
-        fn signalled(&self) {}
+        fn signalled(&self, _inside: &Inside<'_>) {}
     }
 
     /// Runs a VM that never ends by itself: its only process has ended and nothing else happens.

@@ -209,7 +209,7 @@ fn processes_bound_to_one_thread_make_their_calls_in_turn() {
                     bound(main, "shared", move |process| {
                         for _ in 0..10 {
                             // Retaken while it lasts, so that the others wait for the thread.
-                            let vm = Arc::clone(&process.vm);
+                            let vm = process.vm.to_arc();
                             let retakes = vm.counters.retakes.get();
                             process.foreign(|| {
                                 await_event("the call is retaken", || {
@@ -365,7 +365,7 @@ fn with_every_thread_out_or_named_calls_still_come_to_their_turn() {
                     let calls = Arc::clone(&calls);
                     main.spawn(move |process| {
                         assert_eq!(process.vm.wait_for_thread().reason, WakeReason::Done);
-                        let vm = Arc::clone(&process.vm);
+                        let vm = process.vm.to_arc();
                         process.foreign(|| {
                             await_event("another process waits in the queue", || {
                                 vm.counters.thread_bound_hits.get() > 0

@@ -124,7 +124,7 @@ fn write_to_sleeper(vm: &Arc<Vm>, stream: UnixStream) -> JoinHandle<UnixStream> 
 fn a_process_sleeps_until_its_descriptor_is_ready() {
     run(|main| {
         let (a, b) = pair();
-        let writer = write_to_sleeper(&main.vm, b);
+        let writer = write_to_sleeper(&main.vm.to_arc(), b);
         assert_eq!(read_some(main, &a), b"x");
         writer.join().expect("it has written");
         Ok(())
@@ -219,7 +219,7 @@ fn a_number_that_goes_to_another_file_without_notice_works_for_it() {
             let fd = a.as_raw_fd();
             (a, b) = pair_in_place_of(a);
             assert_eq!(a.as_raw_fd(), fd);
-            let writer = write_to_sleeper(&main.vm, b);
+            let writer = write_to_sleeper(&main.vm.to_arc(), b);
             assert_eq!(read_some(main, &a), b"x");
             b = writer.join().expect("it has written");
         }
@@ -329,7 +329,7 @@ fn one_process_waits_for_many_descriptors_and_is_told_which_is_ready() {
             .map(|(a, _)| watch(a.as_raw_fd(), Readiness::READ))
             .collect();
         let others = pairs[41].1.try_clone().expect("a descriptor is left");
-        let writer = write_to_sleeper(&main.vm, others);
+        let writer = write_to_sleeper(&main.vm.to_arc(), others);
         let mut told = None;
         let ready = main.vm.wait_ready(&watches, Deadline::Never, |last| {
             told = last;
@@ -366,7 +366,7 @@ fn closing_wakes_waiters_and_the_number_works_for_its_next_file() {
             assert_eq!(c.as_raw_fd(), fd);
             write(&d, b"x");
             assert_eq!(read_some(main, &c), b"x");
-            let writer = write_to_sleeper(&main.vm, d);
+            let writer = write_to_sleeper(&main.vm.to_arc(), d);
             assert_eq!(read_some(main, &c), b"x");
             writer.join().expect("it has written");
             main.vm.descriptor_closes(number(fd));

@@ -3,7 +3,7 @@
 mod mock_guest;
 
 use baton_core::sched::{Deadline, KillOutcome, ProcessId, State, SuspendOutcome, WakeReason};
-use baton_core::vm::Vm;
+use baton_core::vm::{ForeignCall, Vm};
 use baton_sys::gate;
 use mock_guest::{
     Block, Killed, Life, Policy, Process, await_event, native_thread, run, run_unbound, run_with,
@@ -159,7 +159,7 @@ fn last_user_of_thread() -> u64 {
 fn a_thread_goes_on_with_the_call_that_came_back_before_it_runs_another_process() {
     const CALLERS: u64 = 4;
     run(|main| {
-        let vm = Arc::clone(&main.vm);
+        let vm = main.vm.to_arc();
         let done = Arc::new(AtomicU64::new(0));
         let mut processes = Vec::new();
         for user in 1..=CALLERS {
@@ -231,7 +231,7 @@ fn a_thread_with_a_pinned_process_is_not_retired() {
 
 /// A call that ends when it was taken.
 fn brief_retaken_call(process: &Process) -> Life {
-    let vm = Arc::clone(&process.vm);
+    let vm = process.vm.to_arc();
     let before = vm.counters.retakes.get();
     let helper = process.spawn(|helper| helper.checkpoint());
     process.foreign(|| await_event("the call is taken", || vm.counters.retakes.get() > before))?;
@@ -307,9 +307,11 @@ fn a_call_that_keeps_entering_is_also_warned_about_once() {
                     process.foreign_as(Policy::Stay, || {
                         loop {
                             for _ in 0..200 {
-                                process.vm.enter();
+                                // SAFETY: the process is in a foreign call.
+                                let call = unsafe { ForeignCall::assume(&process.vm) };
+                                let inside = call.enter();
                                 process.mock.touch();
-                                process.vm.leave();
+                                let _ = inside.leave();
                             }
                             let now = Instant::now();
                             if warned() {
@@ -347,7 +349,7 @@ fn an_exclusive_call_on_one_thread_says_nothing_about_calls_on_another() {
         let (main_block, main_call) = Block::new();
         let (first, first_call) = Block::new();
         let (second, second_call) = Block::new();
-        let judged = Arc::clone(&main.vm);
+        let judged = main.vm.to_arc();
         let callers = main.spawn(move |process| {
             // On the second thread, its first call is exclusive.
             process.foreign_as(Policy::Stay, || {
@@ -440,7 +442,7 @@ fn with_one_thread_calls_are_made_one_after_the_other() {
                     })
                 })
                 .collect();
-            let vm = Arc::clone(&main.vm);
+            let vm = main.vm.to_arc();
             main.foreign(|| {
                 let hits = || vm.counters.thread_bound_hits.get() > 0;
                 await_event("the bound is hit", hits);
@@ -572,7 +574,7 @@ fn a_vm_stops_while_calls_are_out_and_they_never_come_back() {
         ended.load(Ordering::Relaxed) == 5
     });
     // Another VM comes and goes; the threads of the first one sleep for ever.
-    run(Process::yield_now);
+    run(|main| main.yield_now());
     assert_eq!(came_back.load(Ordering::Relaxed), 0);
 }
 

@@ -3,7 +3,7 @@
 mod mock_guest;
 
 use baton_core::sched::{Deadline, Priority, ProcessId, SpawnOptions, State, Wake, WakeReason};
-use baton_core::vm::Vm;
+use baton_core::vm::{Inside, Vm};
 use baton_sys::clock::Instant;
 use mock_guest::{Life, Process, run, run_unbound, run_with};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +24,7 @@ fn noted(log: &Log) -> String {
     log.lock().expect("no thread panics").join(" ")
 }
 
-fn user_data(vm: &Vm, process: ProcessId) -> usize {
+fn user_data(vm: &Inside<'_>, process: ProcessId) -> usize {
     vm.sched(|sched| sched.user_data(process))
 }
 

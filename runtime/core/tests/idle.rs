@@ -189,7 +189,7 @@ fn the_report_of_a_deadlock_may_end_it() {
 fn a_pending_deadline_or_foreign_call_is_no_deadlock() {
     let finished = run(|main| {
         let queue = main.vm.sched(|sched| sched.wait_queue_new());
-        let retakes = Arc::clone(&main.vm);
+        let retakes = main.vm.to_arc();
         let caller = main.spawn(move |process| {
             process
                 .foreign(|| await_event("it is taken", || retakes.counters.retakes.get() > 0))?;

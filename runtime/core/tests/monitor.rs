@@ -99,7 +99,7 @@ fn the_monitor_rests_while_a_process_cannot_be_preempted() {
             );
             Ok(())
         });
-        let rival = main.spawn(Process::checkpoint);
+        let rival = main.spawn(|process| process.checkpoint());
         main.join_all([cooperative, rival])
     });
 }
@@ -113,7 +113,7 @@ fn the_longer_a_process_computes_the_more_rarely_the_monitor_polls() {
     run_with(
         |vm| vm.parameters.set_preemptive(false),
         |main| {
-            let rival = main.spawn(Process::checkpoint);
+            let rival = main.spawn(|process| process.checkpoint());
             await_monitor(main)?;
             let looks = looks_while_computing(BUSY);
             // Each 2 ms at first, and each 8 ms after a while.
@@ -202,7 +202,7 @@ fn the_monitor_rests_while_a_vm_is_not_run_yet() {
         |_| {},
         |main| {
             // The monitor's thread starts.
-            let rival = main.spawn(Process::checkpoint);
+            let rival = main.spawn(|process| process.checkpoint());
             await_monitor(main)?;
             main.join(rival)?;
             main.sleep_until(Instant::now() + Duration::from_millis(20))?;

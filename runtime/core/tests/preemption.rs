@@ -241,7 +241,7 @@ fn a_wake_from_another_thread_interrupts_a_busy_loop() {
         // Alone for so long that the monitor rests.
         let alone_until = Instant::now() + Duration::from_millis(40);
         main.spin_until(|| Instant::now() >= alone_until)?;
-        let (vm, seen) = (Arc::clone(&main.vm), Arc::clone(&count));
+        let (vm, seen) = (main.vm.to_arc(), Arc::clone(&count));
         let waker = std::thread::spawn(move || {
             for round in 0..50 {
                 // Posted again until it has arrived: the process may not have waited yet.

@@ -238,7 +238,9 @@ fn a_kill_is_held_back_until_the_hold_ends() {
 #[test]
 fn a_process_killed_before_its_first_turn_still_ends() {
     run(|main| {
-        let children: Vec<_> = (0..10).map(|_| main.spawn(Process::checkpoint)).collect();
+        let children: Vec<_> = (0..10)
+            .map(|_| main.spawn(|process| process.checkpoint()))
+            .collect();
         for &child in &children {
             assert_eq!(main.vm.kill(child), KillOutcome::Pending);
         }

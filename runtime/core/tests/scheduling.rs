@@ -67,7 +67,7 @@ fn a_foreign_call_in_a_critical_section_keeps_the_vm() {
         main.yield_until(|| count.load(Ordering::Relaxed) > 0)?;
         main.vm.enter_critical();
         let before = count.load(Ordering::Relaxed);
-        let vm = Arc::clone(&main.vm);
+        let vm = main.vm.to_arc();
         // Ends when the watchdog has tried to retake it.
         main.foreign(move || {
             while vm.counters.exclusive_calls.get() == 0 {

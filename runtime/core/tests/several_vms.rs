@@ -113,7 +113,7 @@ fn vms_come_and_go_while_another_one_is_busy() {
         main.join(rival)
     });
     for _ in 0..200 {
-        run(Process::checkpoint);
+        run(|main| main.checkpoint());
     }
     is_over.store(true, Ordering::Relaxed);
     busy.finish();

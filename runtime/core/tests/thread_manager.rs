@@ -327,7 +327,7 @@ fn a_vm_with_a_waker_is_not_deadlocked_and_one_whose_waker_is_gone_is() {
         let semaphore = main.vm.sched(|sched| sched.semaphore_new(0));
         let waker = main.vm.new_waker(WakeAction::Signal(semaphore));
         let mock = Arc::clone(&main.mock);
-        let vm = Arc::clone(&main.vm);
+        let vm = main.vm.to_arc();
         let thread = std::thread::spawn(move || {
             await_event("the VM waits", || vm.counters.idle_waits.get() > 0);
             assert_eq!(mock.deadlocks.load(Ordering::Relaxed), 0);

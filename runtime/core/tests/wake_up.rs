@@ -32,8 +32,8 @@ fn timers_do_not_wake_the_monitor_but_long_runs_do() {
     run(|main| {
         // The monitor's thread starts with the first need.
         let two = [
-            main.spawn(Process::yield_now),
-            main.spawn(Process::yield_now),
+            main.spawn(|process| process.yield_now()),
+            main.spawn(|process| process.yield_now()),
         ];
         main.join_all(two)?;
         if WakeUpTimer::new().is_ok() {

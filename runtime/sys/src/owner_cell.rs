@@ -36,31 +36,38 @@ impl<T> OwnerCell<T> {
         }
     }
 
-    /// Runs `f` on the contents; the calling thread is the owner, inside the VM.
+    /// Runs `f` on the contents.
+    ///
+    /// # Safety
+    /// The calling thread is the owner, inside the VM.
     ///
     /// # Panics
     /// If called from within another access.
     #[inline(always)] // Each caller has an `f` of its own, and a switch should be one function.
-    pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+    pub unsafe fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         #[cfg(not(loom))]
         debug_assert!(
             crate::gate::here().value() & 1 == 0,
             "the owner's data is touched from outside the VM"
         );
-        self.with_mutex_held(f)
+        // SAFETY: nobody else accesses the contents, as the calling thread is the owner.
+        unsafe { self.with_mutex_held(f) }
     }
 
-    /// Runs `f` on the contents; the calling thread holds the VM's mutex and no thread is inside.
+    /// Runs `f` on the contents.
+    ///
+    /// # Safety
+    /// The calling thread holds the VM's mutex, and no other thread is inside; or it is the owner.
     ///
     /// # Panics
     /// If called from within another access.
     #[inline(always)] // Each caller has an `f` of its own, and a switch should be one function.
-    pub fn with_mutex_held<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+    pub unsafe fn with_mutex_held<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         if self.borrowed.replace(true) {
             nested();
         }
         let _borrow = Borrow(&self.borrowed);
-        // SAFETY: the contract says that no other thread accesses the value; the flag says that
+        // SAFETY: the caller promises that no other thread accesses the value; the flag says that
         // this one does not.
         f(unsafe { &mut *self.value.get() })
     }

@@ -1,25 +1,24 @@
 //! The smallest guest that can be preempted. Its processes are closures that check their gate, as
 //! an interpreter does at each instruction.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_core::guest::{Guest, RetakePolicy};
 use baton_core::sched::{Priority, ProcessId, SpawnOptions};
-use baton_core::vm::{HOME, Spawned, Vm};
+use baton_core::vm::{HOME, Inside, Spawned, Vm};
 use baton_sys::gate;
 
 type Body = Box<dyn FnOnce(&Process) + Send>;
 
-/// The functions of the processes, found by `user_data`, and the VM that runs them.
+/// The functions of the processes, found by `user_data`.
 #[derive(Default)]
 struct Closures {
     bodies: Mutex<Vec<Option<Body>>>,
-    vm: OnceLock<Weak<Vm>>,
 }
 
 /// A running process, as its own function sees it.
-pub(crate) struct Process {
-    pub(crate) vm: Arc<Vm>,
+pub(crate) struct Process<'vm> {
+    pub(crate) vm: Inside<'vm>,
     pub(crate) id: ProcessId,
 }
 
@@ -34,7 +33,6 @@ impl Lab {
         baton_sys::signals::install_preempt_handler(preempt)?;
         let closures = Arc::new(Closures::default());
         let vm = Vm::new(Arc::clone(&closures) as Arc<dyn Guest>)?;
-        let _ = closures.vm.set(Arc::downgrade(&vm));
         Ok(Lab { closures, vm })
     }
 
@@ -75,7 +73,7 @@ impl Lab {
     }
 }
 
-impl Process {
+impl Process<'_> {
     /// The check that an interpreter makes at an instruction: gives way if requested.
     #[inline]
     pub(crate) fn checkpoint(&self) {
@@ -86,12 +84,13 @@ impl Process {
 }
 
 impl Guest for Closures {
-    fn run(&self, id: ProcessId, user_data: usize) {
+    fn run<'vm>(&self, vm: Inside<'vm>, id: ProcessId, user_data: usize) -> Inside<'vm> {
         let body = self.bodies.lock().unwrap_or_else(PoisonError::into_inner)[user_data].take();
-        let vm = self.vm.get().and_then(Weak::upgrade);
-        if let (Some(body), Some(vm)) = (body, vm) {
-            body(&Process { vm, id });
+        let process = Process { vm, id };
+        if let Some(body) = body {
+            body(&process);
         }
+        process.vm
     }
 
     fn switched(&self, _from: Option<usize>, _to: Option<usize>) {}
@@ -104,12 +103,12 @@ impl Guest for Closures {
 
     fn request_safepoint(&self, _user_data: usize) {}
 
-    fn deadlocked(&self) -> Option<std::time::Duration> {
+    fn deadlocked(&self, _inside: &Inside<'_>) -> Option<std::time::Duration> {
         eprintln!("no process can go on");
         std::process::exit(1);
     }
 
-    fn signalled(&self) {}
+    fn signalled(&self, _inside: &Inside<'_>) {}
 }
 
 /// The signal handler of the guest. Outside the VM it does nothing. Inside, it makes the next

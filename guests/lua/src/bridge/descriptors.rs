@@ -2,7 +2,7 @@
 
 use super::CWake;
 use baton_core::sched::{Deadline, Readiness, Wake, Watch};
-use baton_core::vm::{Keep, Vm};
+use baton_core::vm::{Inside, Keep, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::reserve;
 use std::ffi::{c_int, c_uint, c_void};
@@ -37,7 +37,7 @@ fn deadline(nanoseconds: u64) -> Deadline {
     }
 }
 
-/// Waits until one of the descriptors may be ready: see `Vm::await_ready`.
+/// Waits until one of the descriptors may be ready: see `Inside::await_ready`.
 ///
 /// # Safety
 /// `watches` is readable for `count` places.
@@ -51,6 +51,8 @@ unsafe extern "C" fn baton_rs_await_ready(
     harvests: u64,
     until: u64,
 ) -> c_int {
+    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    let vm = &unsafe { Inside::assume(vm) };
     if reserve::is_short() && !reserve::replenish() {
         return CANNOT_WAIT;
     }
@@ -74,7 +76,7 @@ unsafe extern "C" fn baton_rs_await_ready(
     wake.map_or(CANNOT_WAIT, |wake| CWake::from(wake).reason as c_int)
 }
 
-/// Waits until `attempt` succeeds: see `Vm::wait_ready`.
+/// Waits until `attempt` succeeds: see `Inside::wait_ready`.
 ///
 /// # Safety
 /// `watches` is readable for `count` places. `attempt` may be called with `argument`, inside the
@@ -89,6 +91,8 @@ unsafe extern "C" fn baton_rs_wait_ready(
     attempt: Attempt,
     argument: *mut c_void,
 ) -> c_int {
+    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    let vm = &unsafe { Inside::assume(vm) };
     if reserve::is_short() && !reserve::replenish() {
         return CANNOT_WAIT;
     }
@@ -117,11 +121,15 @@ extern "C" fn baton_rs_harvests(vm: &Vm) -> u64 {
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_rs_descriptor_news(vm: &Vm, descriptor: u32) -> i64 {
+    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    let vm = &unsafe { Inside::assume(vm) };
     vm.descriptor_news(descriptor).map_or(-1, i64::from)
 }
 
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_rs_descriptor_closes(vm: &Vm, descriptor: u32) {
+    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    let vm = &unsafe { Inside::assume(vm) };
     vm.descriptor_closes(descriptor);
 }

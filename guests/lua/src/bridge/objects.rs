@@ -6,14 +6,14 @@ use baton_core::sched::{
     Attempt, BarrierId, Blocker, ChannelId, ConditionId, EventId, MutexId, RwLockId, Scheduler,
     SemaphoreId, TimerId, WaitQueueId, Wake, WakeReason,
 };
-use baton_core::vm::{Context, Vm};
+use baton_core::vm::{Context, Inside, Vm};
 use baton_sys::clock::Instant;
 use std::ffi::{CStr, c_char, c_int};
 use std::time::Duration;
 
 /// Waits for the result of `attempt`, or returns `MISUSE` if that refuses.
 fn unless_refused<E>(
-    vm: &Vm,
+    vm: &Inside<'_>,
     attempt: impl FnOnce(&mut Scheduler<Context>) -> Result<Attempt, E>,
 ) -> CWake {
     let mut refused = false;
@@ -74,12 +74,6 @@ bridge! {
         }
     }
 
-    fn baton_rs_signal_from_outside(vm, id: u64) {
-        if let Some(id) = SemaphoreId::from_bits(id) {
-            vm.signal_from_outside(id);
-        }
-    }
-
     fn baton_rs_semaphore_count(vm, id: u64) -> u64 {
         SemaphoreId::from_bits(id).map_or(0, |id| vm.sched(|sched| sched.semaphore_count(id)))
     }
@@ -92,7 +86,7 @@ bridge! {
         let Some(id) = MutexId::from_bits(id) else {
             return Wake::because(WakeReason::Closed).into();
         };
-        unless_refused(vm, |sched| sched.mutex_lock(id, deadline(timeout)))
+        unless_refused(&vm, |sched| sched.mutex_lock(id, deadline(timeout)))
     }
 
     fn baton_rs_mutex_unlock(vm, id: u64) -> c_int {
@@ -108,7 +102,7 @@ bridge! {
         let (Some(id), Some(mutex)) = (ConditionId::from_bits(id), MutexId::from_bits(mutex)) else {
             return Wake::because(WakeReason::Closed).into();
         };
-        unless_refused(vm, |sched| sched.condition_wait(id, mutex, deadline(timeout)))
+        unless_refused(&vm, |sched| sched.condition_wait(id, mutex, deadline(timeout)))
     }
 
     fn baton_rs_condition_signal(vm, id: u64, all: c_int) {
@@ -158,7 +152,7 @@ bridge! {
         let Some(id) = RwLockId::from_bits(id) else {
             return Wake::because(WakeReason::Closed).into();
         };
-        unless_refused(vm, |sched| match writes {
+        unless_refused(&vm, |sched| match writes {
             0 => sched.rwlock_read(id, deadline(timeout)),
             _ => sched.rwlock_write(id, deadline(timeout)),
         })
@@ -322,6 +316,8 @@ bridge! {
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_rs_timer_stats(vm: &Vm, timer: u64, fired: *mut u64, skipped: *mut u64) {
+    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    let vm = &unsafe { Inside::assume(vm) };
     let stats =
         TimerId::from_bits(timer).and_then(|timer| vm.sched(|sched| sched.timer_stats(timer)));
     if let Some(stats) = stats {
@@ -340,6 +336,8 @@ unsafe extern "C" fn baton_rs_timer_stats(vm: &Vm, timer: u64, fired: *mut u64, 
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_rs_set_object_name(vm: &Vm, kind: c_int, id: u64, name: *const c_char) {
+    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    let vm = &unsafe { Inside::assume(vm) };
     // SAFETY: the caller's condition.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
     if let Some(object) = object(kind, id) {
@@ -360,6 +358,8 @@ unsafe extern "C" fn baton_rs_object_name(
     name: *mut c_char,
     size: usize,
 ) {
+    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    let vm = &unsafe { Inside::assume(vm) };
     vm.sched(|sched| {
         let text = object(kind, id)
             .and_then(|object| sched.name_of(object))
@@ -383,6 +383,8 @@ unsafe extern "C" fn baton_rs_closes_cycle(
     text: *mut c_char,
     size: usize,
 ) -> c_int {
+    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    let vm = &unsafe { Inside::assume(vm) };
     let told = vm.sched(|sched| {
         let links = sched.cycle_closed_by(object(kind, id)?)?;
         Some(cycle(sched, &links))

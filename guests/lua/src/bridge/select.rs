@@ -5,7 +5,7 @@ use baton_core::sched::{
     Case, ChannelId, Edition, EventId, MutexId, Readiness, SemaphoreId, TimerId, Wake, WakeReason,
     Watch,
 };
-use baton_core::vm::Vm;
+use baton_core::vm::{Inside, Vm};
 use std::ffi::{c_char, c_int};
 
 /// `struct baton_case`.
@@ -59,6 +59,8 @@ unsafe extern "C" fn baton_rs_select(
     message: *mut c_char,
     size: usize,
 ) -> CWake {
+    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    let vm = &unsafe { Inside::assume(vm) };
     // SAFETY: the caller's condition.
     let asked = unsafe { std::slice::from_raw_parts(cases, count) };
     let mut cases: Vec<Case> = asked.iter().map(case_of).collect();

@@ -3,7 +3,7 @@
 use super::{process, write_message};
 use crate::waits::blocker;
 use baton_core::sched::{ProcessId, SpawnOptions};
-use baton_core::vm::{Spawned, Vm};
+use baton_core::vm::{Inside, Spawned, Vm};
 use std::ffi::{CStr, c_char, c_int};
 
 /// The size of `thread` in `struct baton_spawn`.
@@ -13,7 +13,7 @@ const NOT_UTF8: &str = "a thread's name is in UTF-8";
 
 /// Spawns a process that is bound to the thread with this name, or to none if the name is empty.
 pub(super) fn spawn(
-    vm: &Vm,
+    vm: &Inside<'_>,
     thread: &[u8; NAME_SIZE],
     options: SpawnOptions,
     stack_size: Option<usize>,
@@ -35,10 +35,6 @@ bridge! {
         let count = if vm.is_simulated() { vm.thread_names().len() } else { vm.threads() };
         count as c_int
     }
-
-    fn baton_rs_threads_for_calls(vm) -> usize {
-        vm.threads_for_calls()
-    }
 }
 
 /// Binds a process to the thread with this name (null: to none). Writes a message if it cannot.
@@ -54,6 +50,8 @@ unsafe extern "C" fn baton_rs_bind(
     message: *mut c_char,
     size: usize,
 ) {
+    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    let vm = &unsafe { Inside::assume(vm) };
     let Some(pid) = process(pid) else { return };
     // SAFETY: the caller's condition.
     let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_str());
@@ -77,6 +75,8 @@ unsafe extern "C" fn baton_rs_bind(
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_rs_bound_to(vm: &Vm, pid: u64, name: *mut c_char, size: usize) {
+    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    let vm = &unsafe { Inside::assume(vm) };
     let carrier = process(pid).and_then(|pid| vm.sched(|sched| sched.pin(pid)));
     let bound_to = carrier
         .and_then(|carrier| vm.thread_name(carrier))
@@ -92,6 +92,8 @@ unsafe extern "C" fn baton_rs_bound_to(vm: &Vm, pid: u64, name: *mut c_char, siz
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_rs_blocker(vm: &Vm, pid: u64, text: *mut c_char, size: usize) {
+    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    let vm = &unsafe { Inside::assume(vm) };
     let names = vm.thread_names();
     let waits_for = process(pid).map(|pid| vm.sched(|sched| blocker(sched, &names, pid)));
     // SAFETY: the caller's condition.
@@ -105,6 +107,8 @@ unsafe extern "C" fn baton_rs_blocker(vm: &Vm, pid: u64, text: *mut c_char, size
 // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_rs_thread(vm: &Vm, name: *mut c_char, size: usize) -> c_int {
+    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    let vm = &unsafe { Inside::assume(vm) };
     let carrier = vm.current_carrier();
     // SAFETY: the caller's condition.
     unsafe { write_message(name, size, &vm.thread_name(carrier).unwrap_or_default()) };

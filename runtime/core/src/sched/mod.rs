@@ -41,13 +41,13 @@
 //!
 //! | `Vm` | for operations that | the calling process |
 //! |---|---|---|
-//! | [`block_on`](crate::vm::Vm::block_on) | may wait: they return an [`Attempt`] | waits if it must, and gets a [`Wake`] |
-//! | [`with_sched`](crate::vm::Vm::with_sched) | may wake processes | gives way if a more urgent one was woken |
-//! | [`sched`](crate::vm::Vm::sched) | ask, make or free something | continues |
+//! | [`block_on`](crate::vm::Inside::block_on) | may wait: they return an [`Attempt`] | waits if it must, and gets a [`Wake`] |
+//! | [`with_sched`](crate::vm::Inside::with_sched) | may wake processes | gives way if a more urgent one was woken |
+//! | [`sched`](crate::vm::Inside::sched) | ask, make or free something | continues |
 //!
 //! | object | make | wait | wake | free |
 //! |---|---|---|---|---|
-//! | process | [`Vm::spawn`](crate::vm::Vm::spawn) | [`join`](Scheduler::join) | by its end | [`Vm::forget`](crate::vm::Vm::forget) |
+//! | process | [`Inside::spawn`](crate::vm::Inside::spawn) | [`join`](Scheduler::join) | by its end | [`Inside::forget`](crate::vm::Inside::forget) |
 //! | time | - | [`sleep`](Scheduler::sleep) | by itself | - |
 //! | semaphore | [`semaphore_new`](Scheduler::semaphore_new) | [`semaphore_wait`](Scheduler::semaphore_wait) | [`semaphore_signal`](Scheduler::semaphore_signal) | [`semaphore_free`](Scheduler::semaphore_free) |
 //! | mutex | [`mutex_new`](Scheduler::mutex_new) | [`mutex_lock`](Scheduler::mutex_lock) | [`mutex_unlock`](Scheduler::mutex_unlock) | [`mutex_free`](Scheduler::mutex_free) |
@@ -58,8 +58,8 @@
 //! | channel | [`channel_new`](Scheduler::channel_new) | [`channel_send`](Scheduler::channel_send), [`channel_receive`](Scheduler::channel_receive) | the other of the two, [`channel_close`](Scheduler::channel_close) | [`channel_free`](Scheduler::channel_free) |
 //! | alarm | [`alarm_new`](Scheduler::alarm_new) | [`alarm_wait`](Scheduler::alarm_wait) | by itself | [`alarm_free`](Scheduler::alarm_free) |
 //! | wait queue | [`wait_queue_new`](Scheduler::wait_queue_new) | [`wait`](Scheduler::wait) | [`wake_one`](Scheduler::wake_one), [`wake_all`](Scheduler::wake_all) | [`wait_queue_free`](Scheduler::wait_queue_free) |
-//! | several objects | - | [`Vm::select`](crate::vm::Vm::select) | by any of them | - |
-//! | descriptor | - | [`Vm::wait_ready`](crate::vm::Vm::wait_ready) | by the system | [`Vm::descriptor_closes`](crate::vm::Vm::descriptor_closes) |
+//! | several objects | - | [`Inside::select`](crate::vm::Inside::select) | by any of them | - |
+//! | descriptor | - | [`Inside::wait_ready`](crate::vm::Inside::wait_ready) | by the system | [`Inside::descriptor_closes`](crate::vm::Inside::descriptor_closes) |
 //!
 //! Every wait has a [`Deadline`], and ends early when its process is killed. To free an object ends
 //! the waits for it with [`WakeReason::Closed`].

@@ -3,21 +3,21 @@
 //!
 //! # What a guest calls
 //!
-//! All methods are those of [`Vm`]. A method is called inside the VM, by a running process, unless
-//! the last column says otherwise.
+//! What a running process calls inside the VM is a method of its token [`Inside`]. What any thread
+//! may call is a method of [`Vm`].
 //!
 //! | for | methods | where |
 //! |---|---|---|
 //! | a VM's life | [`new`](Vm::new), [`spawn_first`](Vm::spawn_first), [`simulate`](Vm::simulate), [`run`](Vm::run) | any thread, in this order |
-//! | the end of the VM | [`stop`](Vm::stop) | inside |
-//! | processes | [`spawn`](Vm::spawn), [`kill`](Vm::kill), [`suspend`](Vm::suspend), [`forget`](Vm::forget) | inside |
-//! | letting others run | [`safepoint`](Vm::safepoint), [`yield_now`](Vm::yield_now), [`yield_to`](Vm::yield_to) | inside |
-//! | keeping others out | [`enter_critical`](Vm::enter_critical), [`leave_critical`](Vm::leave_critical) | inside |
-//! | waits | [`block_on`](Vm::block_on), [`sleep_until`](Vm::sleep_until), [`select`](Vm::select), [`wait_ready`](Vm::wait_ready) | inside |
-//! | objects without a wait | [`with_sched`](Vm::with_sched), [`sched`](Vm::sched) | inside |
-//! | foreign calls | [`foreign`](Vm::foreign), [`leave`](Vm::leave), [`offload`](Vm::offload) | inside; then the process is outside |
-//! | the end of a foreign call | [`enter`](Vm::enter), [`enter_cold_pinned`](Vm::enter_cold_pinned) for a callback | outside, by the process that left |
-//! | native threads | [`bind_to_thread`](Vm::bind_to_thread), [`set_pinned`](Vm::set_pinned) | inside |
+//! | the end of the VM | [`stop`](Inside::stop) | inside |
+//! | processes | [`spawn`](Inside::spawn), [`kill`](Inside::kill), [`suspend`](Inside::suspend), [`forget`](Inside::forget) | inside |
+//! | letting others run | [`safepoint`](Inside::safepoint), [`yield_now`](Inside::yield_now), [`yield_to`](Inside::yield_to) | inside |
+//! | keeping others out | [`enter_critical`](Inside::enter_critical), [`leave_critical`](Inside::leave_critical) | inside |
+//! | waits | [`block_on`](Inside::block_on), [`sleep_until`](Inside::sleep_until), [`select`](Inside::select), [`wait_ready`](Inside::wait_ready) | inside |
+//! | objects without a wait | [`with_sched`](Inside::with_sched), [`sched`](Inside::sched) | inside |
+//! | foreign calls | [`foreign`](Inside::foreign), [`leave`](Inside::leave), [`offload`](Inside::offload) | inside; then the process is outside |
+//! | the end of a foreign call | [`enter`](ForeignCall::enter), [`enter_cold_pinned`](ForeignCall::enter_cold_pinned) for a callback | outside, by the process that left |
+//! | native threads | [`bind_to_thread`](Inside::bind_to_thread), [`set_pinned`](Inside::set_pinned) | inside |
 //! | events from other threads | [`wake_from_outside`](Vm::wake_from_outside), [`resume_from_outside`](Vm::resume_from_outside), [`signal_from_outside`](Vm::signal_from_outside) | any thread |
 //! | events from signal handlers | [`request_signalled`](Vm::request_signalled), [`Waker::wake`] | any thread, signal handlers |
 //! | settings, counts | [`parameters`](Vm::parameters), [`counters`](Vm::counters) | any thread |
@@ -27,6 +27,7 @@
 //! | file or folder | what it does |
 //! |---|---|
 //! | `mod.rs` | the type [`Vm`]: creation, access, parameters, stop |
+//! | `inside.rs` | the tokens of who is inside the VM |
 //! | `api/` | operations of running processes |
 //! | `switch/` | switches from one process to the next; slices |
 //! | `lock/` | the VM lock and the native threads |
@@ -34,8 +35,8 @@
 //! | `preempt/` | the monitor and its preempt requests |
 //! | `ext/` | hooks, simulation, fork, wake-ups by signal handlers |
 //!
-//! A process waits with [`Vm::block_on`], and for one of several objects with
-//! [`Vm::block_on_random`]:
+//! A process waits with [`Inside::block_on`], and for one of several objects with
+//! [`Inside::block_on_random`]:
 //!
 //! ```
 //! use baton_core::sched::{Case, Deadline};
@@ -55,8 +56,8 @@
 //! });
 //! ```
 //!
-//! It waits for a descriptor with [`Vm::wait_ready`], which tries again whenever the descriptor may
-//! be ready:
+//! It waits for a descriptor with [`Inside::wait_ready`], which tries again whenever the descriptor
+//! may be ready:
 //!
 //! ```
 //! use baton_core::sched::{Deadline, Readiness, WakeReason, Watch};
@@ -117,6 +118,7 @@
 mod api;
 mod ext;
 mod idle;
+mod inside;
 mod lock;
 mod preempt;
 mod switch;
@@ -124,6 +126,7 @@ mod switch;
 pub use api::spawn::{SpawnError, Spawned};
 pub use ext::waker::{WakeAction, Waker};
 pub use idle::descriptors::{Keep, MOST_DESCRIPTORS};
+pub use inside::{ForeignCall, Inside};
 pub use lock::affinity::{HOME_NAME, ThreadRefusal};
 pub use lock::offload::Offloaded;
 pub use switch::cpu_time::TimeUsed;
@@ -373,9 +376,11 @@ impl Vm {
         });
         Ok(vm)
     }
+}
 
+impl Inside<'_> {
     /// Reads or changes the scheduler's state; the calling process is inside the VM.
-    /// Operations that may block go through [`Vm::block_on`].
+    /// Operations that may block go through [`Inside::block_on`].
     ///
     /// ```
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
@@ -385,7 +390,7 @@ impl Vm {
     /// });
     /// ```
     pub fn sched<R>(&self, f: impl FnOnce(&mut Scheduler<Context>) -> R) -> R {
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             let result = f(&mut inner.sched);
             if inner.has_changed() {
                 self.update_hints(inner);
@@ -396,9 +401,11 @@ impl Vm {
 
     /// The native thread of the calling process. Inside the VM.
     pub fn current_carrier(&self) -> CarrierId {
-        self.inner.with(|inner| inner.carrier)
+        self.with_inner(|inner| inner.carrier)
     }
+}
 
+impl Vm {
     /// How many native threads the VM has, home included.
     ///
     /// ```
@@ -418,7 +425,9 @@ impl Vm {
     pub fn own_threads(&self) -> usize {
         self.threads() + usize::from(self.monitor.runs())
     }
+}
 
+impl Inside<'_> {
     /// Applies changed parameters. To be called inside the VM after parameters were set: threads
     /// that wait by an old value check again.
     ///
@@ -431,7 +440,7 @@ impl Vm {
     /// });
     /// ```
     pub fn parameters_changed(&self) {
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             // More native threads may be allowed now, and deadlines may be earlier.
             inner.wake_next_in_queue();
             self.update_hints(inner);
@@ -440,7 +449,9 @@ impl Vm {
         self.lock_state().wake_all();
         self.beat_changed();
     }
+}
 
+impl Vm {
     /// Applies a changed parameter `beat`: the monitor reads it again.
     pub fn beat_changed(&self) {
         if self.parameters.beat.get().is_zero() {
@@ -449,7 +460,9 @@ impl Vm {
             self.monitor.alert();
         }
     }
+}
 
+impl Inside<'_> {
     /// Stops scheduling for good. No other process runs again and no call is retaken. A thread that
     /// returns from a call sleeps for ever. Inside the VM; the caller continues alone.
     ///
@@ -469,8 +482,10 @@ impl Vm {
         let state = self.lock_state();
         state.wake_all();
     }
+}
 
-    /// Whether [`Vm::stop`] has been called.
+impl Vm {
+    /// Whether [`Inside::stop`] has been called.
     pub fn is_stopped(&self) -> bool {
         self.has_ended()
     }

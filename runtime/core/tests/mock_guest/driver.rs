@@ -102,14 +102,12 @@ pub(crate) fn start(
 }
 
 fn live_at_home(vm: &Arc<Vm>, user_data: usize) {
-    // No other thread knows this VM yet, so its mutex need not be held.
-    gate::here().own();
     let options = SpawnOptions {
         pin: Some(HOME),
         user_data,
         ..SpawnOptions::default()
     };
-    vm.spawn(options, None, Spawned::Now)
+    vm.spawn_first(options, None, Spawned::Now)
         .expect("there is room for the first process");
     vm.run();
 }

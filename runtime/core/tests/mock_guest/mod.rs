@@ -19,7 +19,7 @@ pub(crate) use waiting_threads::{ThreadTimes, this_thread, thread_named, times_o
 
 use baton_core::guest::{Guest, RetakePolicy};
 use baton_core::sched::ProcessId;
-use baton_core::vm::Vm;
+use baton_core::vm::{Inside, Vm};
 use baton_sys::owner_cell::OwnerCell;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,16 +31,16 @@ use std::time::Duration;
 pub(crate) type Body = Box<dyn FnOnce(&Process) -> Life + Send>;
 
 /// The function that is called when no process can ever run again.
-pub(crate) type OnDeadlock = Box<dyn FnMut(&Arc<Vm>) -> Option<Duration> + Send>;
+pub(crate) type OnDeadlock = Box<dyn FnMut(&Inside<'_>) -> Option<Duration> + Send>;
 
 /// A scheduler hook. Its arguments are the user data of the process that was left, and of the one
 /// suggested.
 pub(crate) type OnChoose =
-    Box<dyn FnMut(&Arc<Vm>, Option<usize>, usize) -> Option<ProcessId> + Send>;
+    Box<dyn FnMut(&Inside<'_>, Option<usize>, usize) -> Option<ProcessId> + Send>;
 
 /// A switch hook. Its arguments are the user data of the process that was left, and of the next
 /// one.
-pub(crate) type OnSwitching = Box<dyn FnMut(&Arc<Vm>, Option<usize>, Option<usize>) + Send>;
+pub(crate) type OnSwitching = Box<dyn FnMut(&Inside<'_>, Option<usize>, Option<usize>) + Send>;
 
 /// The guest's policy for a process's foreign calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +119,7 @@ impl Mock {
     }
 
     /// Sets what to do when no process can ever run again.
-    pub(crate) fn on_deadlock(&self, mut action: impl FnMut(&Arc<Vm>) + Send + 'static) {
+    pub(crate) fn on_deadlock(&self, mut action: impl FnMut(&Inside<'_>) + Send + 'static) {
         self.on_deadlock_for_now(move |vm| {
             action(vm);
             None
@@ -129,7 +129,7 @@ impl Mock {
     /// As [`Mock::on_deadlock`]; the action returns when the report is due again.
     pub(crate) fn on_deadlock_for_now(
         &self,
-        action: impl FnMut(&Arc<Vm>) -> Option<Duration> + Send + 'static,
+        action: impl FnMut(&Inside<'_>) -> Option<Duration> + Send + 'static,
     ) {
         let mut place = self.on_deadlock.lock().expect("actions do not panic");
         *place = Some(Box::new(action));
@@ -138,7 +138,7 @@ impl Mock {
     /// Sets the scheduler hook.
     pub(crate) fn on_scheduler_hook(
         &self,
-        action: impl FnMut(&Arc<Vm>, Option<usize>, usize) -> Option<ProcessId> + Send + 'static,
+        action: impl FnMut(&Inside<'_>, Option<usize>, usize) -> Option<ProcessId> + Send + 'static,
     ) {
         let mut place = self.on_scheduler_hook.lock().expect("actions do not panic");
         *place = Some(Box::new(action));
@@ -147,7 +147,7 @@ impl Mock {
     /// Sets the switch hook.
     pub(crate) fn on_switch_hook(
         &self,
-        action: impl FnMut(&Arc<Vm>, Option<usize>, Option<usize>) + Send + 'static,
+        action: impl FnMut(&Inside<'_>, Option<usize>, Option<usize>) + Send + 'static,
     ) {
         let mut place = self.on_switch_hook.lock().expect("actions do not panic");
         *place = Some(Box::new(action));
@@ -155,14 +155,16 @@ impl Mock {
 
     /// Uses the heap as an interpreter would; inside the VM.
     pub(crate) fn touch(&self) {
-        self.heap.with(|heap| *heap += 1);
+        // SAFETY: its callers are processes, inside.
+        unsafe { self.heap.with(|heap| *heap += 1) };
         self.touches.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Checks that no two threads were ever inside at once: an update would be missing. Inside the
     /// VM.
     pub(crate) fn check_heap(&self) {
-        let heap = self.heap.with(|heap| *heap);
+        // SAFETY: as above.
+        let heap = unsafe { self.heap.with(|heap| *heap) };
         assert_eq!(heap, self.touches.load(Ordering::Relaxed));
     }
 
@@ -190,15 +192,16 @@ impl Mock {
 }
 
 impl Guest for MockGuest {
-    fn run(&self, id: ProcessId, user_data: usize) {
+    fn run<'vm>(&self, inside: Inside<'vm>, id: ProcessId, user_data: usize) -> Inside<'vm> {
         let body = self.0.records()[user_data].body.take();
-        let process = Process::new(self.0.vm(), Arc::clone(&self.0), id, user_data);
+        let process = Process::new(inside, Arc::clone(&self.0), id, user_data);
         let body = body.expect("a process runs once");
         // A killed process ends without a message.
         let ended = catch_unwind(AssertUnwindSafe(|| drop(body(&process))));
         if ended.is_err() {
             give_up("a process has panicked");
         }
+        process.vm
     }
 
     fn switched(&self, from: Option<usize>, to: Option<usize>) {
@@ -228,16 +231,21 @@ impl Guest for MockGuest {
         self.0.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn deadlocked(&self) -> Option<Duration> {
+    fn deadlocked(&self, inside: &Inside<'_>) -> Option<Duration> {
         self.0.deadlocks.fetch_add(1, Ordering::Relaxed);
         let mut action = self.0.on_deadlock.lock().expect("actions do not panic");
         if let Some(action) = action.as_mut() {
-            return action(&self.0.vm());
+            return action(inside);
         }
         None
     }
 
-    fn scheduler_hook(&self, current: Option<usize>, suggested: usize) -> Option<ProcessId> {
+    fn scheduler_hook(
+        &self,
+        inside: &Inside<'_>,
+        current: Option<usize>,
+        suggested: usize,
+    ) -> Option<ProcessId> {
         self.0.touch();
         let mut action = self
             .0
@@ -247,17 +255,17 @@ impl Guest for MockGuest {
         let action = action
             .as_mut()
             .expect("only a test with a scheduler is asked");
-        action(&self.0.vm(), current, suggested)
+        action(inside, current, suggested)
     }
 
-    fn switch_hook(&self, from: Option<usize>, to: Option<usize>) {
+    fn switch_hook(&self, inside: &Inside<'_>, from: Option<usize>, to: Option<usize>) {
         self.0.touch();
         let mut action = self.0.on_switch_hook.lock().expect("actions do not panic");
         let action = action.as_mut().expect("only a test with hooks is told");
-        action(&self.0.vm(), from, to);
+        action(inside, from, to);
     }
 
-    fn signalled(&self) {
+    fn signalled(&self, _inside: &Inside<'_>) {
         self.0.signals.fetch_add(1, Ordering::Relaxed);
     }
 }

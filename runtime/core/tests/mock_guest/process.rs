@@ -3,7 +3,7 @@
 
 use super::{Mock, Policy};
 use baton_core::sched::{Attempt, Deadline, ProcessId, Scheduler, SpawnOptions, Wake, WakeReason};
-use baton_core::vm::{Context, Offloaded, Spawned, Vm};
+use baton_core::vm::{Context, Inside, Offloaded, Spawned};
 use baton_sys::clock::Instant;
 use baton_sys::gate;
 use std::sync::Arc;
@@ -17,15 +17,20 @@ pub(crate) struct Killed;
 pub(crate) type Life = Result<(), Killed>;
 
 /// A running process, for its body.
-pub(crate) struct Process {
-    pub(crate) vm: Arc<Vm>,
+pub(crate) struct Process<'vm> {
+    pub(crate) vm: Inside<'vm>,
     pub(crate) mock: Arc<Mock>,
     pub(crate) id: ProcessId,
     user_data: usize,
 }
 
-impl Process {
-    pub(crate) fn new(vm: Arc<Vm>, mock: Arc<Mock>, id: ProcessId, user_data: usize) -> Process {
+impl<'vm> Process<'vm> {
+    pub(crate) fn new(
+        vm: Inside<'vm>,
+        mock: Arc<Mock>,
+        id: ProcessId,
+        user_data: usize,
+    ) -> Process<'vm> {
         Process {
             vm,
             mock,
@@ -154,7 +159,7 @@ impl Process {
     pub(crate) fn foreign_as<R>(&self, policy: Policy, f: impl FnOnce() -> R) -> Result<R, Killed> {
         self.mock.set_policy(self.user_data, policy);
         self.mock.touch();
-        let result = self.vm.foreign(f);
+        let result = self.outside().foreign(f);
         self.checkpoint()?;
         Ok(result)
     }
@@ -167,7 +172,7 @@ impl Process {
     ) -> Life {
         self.mock.set_policy(self.user_data, Policy::RetakePinned);
         self.mock.touch();
-        inside(self.vm.foreign(f));
+        inside(self.outside().foreign(f));
         self.unpin();
         self.checkpoint()
     }
@@ -179,16 +184,15 @@ impl Process {
     ) -> Result<(R, Offloaded), Killed> {
         self.mock.set_policy(self.user_data, Policy::Retake);
         self.mock.touch();
-        let offloaded = self.vm.offload();
-        let result = if offloaded == Offloaded::Moved {
-            let result = f();
-            self.vm.enter();
-            result
-        } else {
-            self.vm.foreign(f)
-        };
+        let result = self.outside().foreign_elsewhere(f);
         self.checkpoint()?;
-        Ok((result, offloaded))
+        Ok(result)
+    }
+
+    /// A token to leave by, although the process's own is shared.
+    fn outside(&self) -> Inside<'_> {
+        // SAFETY: the process is inside; what the tests call outside uses no token.
+        unsafe { Inside::assume(&self.vm) }
     }
 
     /// Notes that the last foreign frame has returned.

@@ -7,8 +7,8 @@ use std::fmt;
 /// How often the watchdog reads the gate.
 const LOOKS: u8 = 3;
 
-/// The position of the thread: `GateWords::{leave, begin_enter, own, disown}`, `Vm::enter_cold`,
-/// and the guest's note of its call's object (`baton_gate_is_revoked`).
+/// The position of the thread: `GateWords::{leave, begin_enter, own, disown}`,
+/// `ForeignCall::enter_cold`, and the guest's note of its call's object (`baton_gate_is_revoked`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Thread {
     /// Inside, before it reads and writes the guest's state.

@@ -160,7 +160,7 @@ type Waiter<'a> = Box<dyn FnMut(Instant) -> Option<Duration> + 'a>;
 
 /// A function that waits once. The wait ends at the given time at the latest, if nothing else ends
 /// it.
-fn waiter(process: &Process, way: Way) -> Waiter<'_> {
+fn waiter<'p>(process: &'p Process, way: Way) -> Waiter<'p> {
     match way {
         Way::Thread { gap } => {
             let mut ask = asker(process);
@@ -215,7 +215,7 @@ fn waiter(process: &Process, way: Way) -> Waiter<'_> {
 
 /// A function that requests an answer from a native thread after a gap. Returns the lateness of the
 /// answer.
-fn asker(process: &Process) -> impl FnMut(Duration) -> Duration + '_ {
+fn asker<'p>(process: &'p Process) -> impl FnMut(Duration) -> Duration + 'p {
     let asked = Arc::new(Asked::default());
     let of_thread = Arc::clone(&asked);
     let semaphore = signalled_by(process, |waker| partners::answer(of_thread, waker));

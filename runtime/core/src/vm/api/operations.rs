@@ -5,13 +5,13 @@ use crate::sched::{
     WakeReason,
 };
 use crate::vm::switch::jump::Jump;
-use crate::vm::{Context, Inner, Vm};
+use crate::vm::{Context, Inner, Inside, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::stack::{Stack, StackStats};
 use std::ops::Range;
 use std::time::Duration;
 
-impl Vm {
+impl Inside<'_> {
     /// Moves the calling process to the back of its level, and runs an equal or more urgent process
     /// first, if there is one.
     ///
@@ -26,20 +26,20 @@ impl Vm {
     /// ```
     #[inline]
     pub fn yield_now(&self) {
-        let jump = self.inner.with(
+        let jump = self.with_inner(
             #[inline(always)]
             |inner| self.yield_fast(inner),
         );
         match jump {
             Some(_) => self.take(jump),
-            None => self.yield_slow(),
+            None => self.reborrow().yield_slow(),
         }
     }
 
     /// The slow path of a yield: more than a handoff among equals.
     #[inline(never)]
-    fn yield_slow(&self) {
-        let jump = self.inner.with(|inner| {
+    fn yield_slow(self) {
+        let jump = self.with_inner(|inner| {
             let me = inner.sched.current()?;
             self.shuffle(inner, Some(me));
             let next = inner.sched.yield_current();
@@ -50,7 +50,7 @@ impl Vm {
     }
 
     /// Moves the calling process to the back of its level, and runs `process` next. If `process`
-    /// cannot run, or another process is more urgent, this acts like [`Vm::yield_now`]. Returns
+    /// cannot run, or another process is more urgent, this acts like [`Inside::yield_now`]. Returns
     /// whether `process` was alive.
     ///
     /// ```
@@ -63,7 +63,7 @@ impl Vm {
     /// });
     /// ```
     pub fn yield_to(&self, process: ProcessId) -> bool {
-        let (lived, jump) = self.inner.with(|inner| {
+        let (lived, jump) = self.with_inner(|inner| {
             let lived = inner.sched.is_alive(process);
             let jump = inner.sched.current().and_then(|me| {
                 let next = match inner.sched.yield_to(process) {
@@ -86,7 +86,7 @@ impl Vm {
     /// - the VM stays with the process during its foreign calls;
     /// - an operation that would wait ends with [`WakeReason::Forbidden`].
     ///
-    /// Sections nest. [`Vm::suspend`] of the process itself leaves them while it is suspended.
+    /// Sections nest. [`Inside::suspend`] of the process itself leaves them while it is suspended.
     ///
     /// ```
     /// use baton_core::sched::{Deadline, WakeReason};
@@ -133,7 +133,7 @@ impl Vm {
     /// });
     /// ```
     pub fn block_on(&self, f: impl FnOnce(&mut Scheduler<Context>) -> Attempt) -> Wake {
-        let outcome = self.inner.with(|inner| {
+        let outcome = self.with_inner(|inner| {
             let Some(me) = inner.sched.current() else {
                 return Err(Wake::because(WakeReason::Dead));
             };
@@ -147,15 +147,15 @@ impl Vm {
             Err(wake) => wake,
             Ok((me, jump, ready)) => {
                 self.take(jump);
-                ready.unwrap_or_else(|| self.inner.with(|inner| inner.sched.take_wake(me)))
+                ready.unwrap_or_else(|| self.with_inner(|inner| inner.sched.take_wake(me)))
             }
         }
     }
 
     /// Runs an operation that may wake other processes, and returns its result. The calling process
-    /// gives way if one of them is more urgent. [`Vm::block_on`] has an example.
+    /// gives way if one of them is more urgent. [`Inside::block_on`] has an example.
     pub fn with_sched<R>(&self, f: impl FnOnce(&mut Scheduler<Context>) -> R) -> R {
-        let (result, jump) = self.inner.with(|inner| {
+        let (result, jump) = self.with_inner(|inner| {
             let result = f(&mut inner.sched);
             self.let_go_of_threads(inner);
             let jump = if inner.has_to_decide() {
@@ -190,7 +190,7 @@ impl Vm {
         // The clock was read just now, so the exact time costs nothing. The coarse time may be from
         // before this run began. Then a process that sleeps again within a tick would never be
         // charged.
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             if let Some(me) = inner.sched.current() {
                 inner.account(me, now.as_nanos());
             }
@@ -218,7 +218,7 @@ impl Vm {
     /// ```
     #[inline]
     pub fn suspend(&self, process: ProcessId) -> SuspendOutcome {
-        let fast = self.inner.with(
+        let fast = self.with_inner(
             #[inline(always)]
             |inner| match inner.sched.current() {
                 Some(me) if me == process => self.suspend_fast(inner),
@@ -230,14 +230,14 @@ impl Vm {
                 self.take(fast);
                 SuspendOutcome::CurrentMustSwitch
             }
-            None => self.suspend_slow(process),
+            None => self.reborrow().suspend_slow(process),
         }
     }
 
     /// The slow path of a suspension: more than a handoff to the next process.
     #[inline(never)]
-    fn suspend_slow(&self, process: ProcessId) -> SuspendOutcome {
-        let (outcome, jump, left) = self.inner.with(|inner| {
+    fn suspend_slow(self, process: ProcessId) -> SuspendOutcome {
+        let (outcome, jump, left) = self.with_inner(|inner| {
             let me = inner.sched.current();
             let outcome = inner.sched.suspend(process);
             match (outcome, me) {
@@ -279,7 +279,7 @@ impl Vm {
     /// });
     /// ```
     pub fn kill(&self, process: ProcessId) -> KillOutcome {
-        let (outcome, jump) = self.inner.with(|inner| {
+        let (outcome, jump) = self.with_inner(|inner| {
             let outcome = inner.sched.kill(process);
             self.clear_deficit(inner, process);
             if matches!(outcome, KillOutcome::Woken | KillOutcome::Pending)
@@ -296,7 +296,7 @@ impl Vm {
 
     /// Replaces the guest's data of a process.
     pub fn set_user_data(&self, process: ProcessId, user_data: usize) {
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             inner.sched.set_user_data(process, user_data);
             if let Some(fiber) = inner
                 .sched
@@ -311,7 +311,7 @@ impl Vm {
     /// Records that a process has foreign frames on its stack, or (`false`) has none any more. A
     /// pinned process continues only on the thread of the caller.
     pub fn set_pinned(&self, process: ProcessId, pinned: bool) {
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             inner
                 .sched
                 .set_pinned(process, pinned.then_some(inner.carrier))
@@ -322,7 +322,7 @@ impl Vm {
     /// first run.
     pub fn idle_for(&self, process: ProcessId) -> Option<Duration> {
         let now = Instant::now().as_nanos();
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             let left_at = inner.sched.payload(process)?.left_at;
             let has_left = left_at != 0 && inner.sched.current() != Some(process);
             has_left.then(|| Duration::from_nanos(now.saturating_sub(left_at)))
@@ -332,7 +332,7 @@ impl Vm {
     /// The most bytes of C stack that a process has used. `None` before its first run and after its
     /// end.
     pub fn stack_high_water(&self, process: ProcessId) -> Option<usize> {
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             let context = inner.sched.payload_mut(process)?;
             context
                 .fiber
@@ -343,7 +343,7 @@ impl Vm {
 
     /// Lowest and highest address of a living process's C stack.
     pub fn stack_bounds(&self, process: ProcessId) -> Option<(usize, usize)> {
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             let stack = inner.sched.payload(process)?.stack.as_ref()?;
             Some((stack.bottom() as usize, stack.top() as usize))
         })
@@ -352,18 +352,17 @@ impl Vm {
     /// The guard pages of a living process's C stack: addresses below it that fault on access, so
     /// that an overflow is caught.
     pub fn stack_guard(&self, process: ProcessId) -> Option<Range<usize>> {
-        self.inner
-            .with(|inner| Some(inner.sched.payload(process)?.stack.as_ref()?.guard()))
+        self.with_inner(|inner| Some(inner.sched.payload(process)?.stack.as_ref()?.guard()))
     }
 
     /// Statistics of the stack pool.
     pub fn stack_stats(&self) -> StackStats {
-        self.inner.with(|inner| inner.stacks.stats())
+        self.with_inner(|inner| inner.stacks.stats())
     }
 
-    /// As [`Vm::block_on`]; `f` also gets a random number, to choose among ready cases.
+    /// As [`Inside::block_on`]; `f` also gets a random number, to choose among ready cases.
     pub fn block_on_random(&self, f: impl FnOnce(&mut Scheduler<Context>, u64) -> Attempt) -> Wake {
-        let random = self.inner.with(Inner::next_random);
+        let random = self.with_inner(Inner::next_random);
         self.block_on(|sched| f(sched, random))
     }
 
@@ -374,7 +373,9 @@ impl Vm {
         self.retaking
             .store(on, std::sync::atomic::Ordering::Relaxed);
     }
+}
 
+impl Vm {
     /// The deadline that a timeout means, from now; `None` means [`Deadline::Never`].
     pub fn deadline(timeout: Option<Duration>) -> Deadline {
         match timeout {

@@ -9,12 +9,12 @@
 //! process begins to wait. All of this happens inside the VM without a switch.
 
 use crate::sched::{Case, Deadline, Readiness, Wake, WakeReason, Watch};
-use crate::vm::Vm;
+use crate::vm::Inside;
 use crate::vm::idle::descriptors::{interest_of, readiness_of};
 use baton_sys::poller::readiness_now;
 use std::io;
 
-impl Vm {
+impl Inside<'_> {
     /// Completes exactly one of the cases, as
     /// [`Scheduler::select`](crate::sched::Scheduler::select) does: a random one of those that are
     /// ready, or the first to become ready. Each entry of `watches` gives an index and a

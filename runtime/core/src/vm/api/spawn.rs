@@ -1,7 +1,7 @@
 //! New processes, their stacks, and forgetting dead processes.
 
 use crate::sched::{ProcessId, ProcessLimit, SpawnOptions};
-use crate::vm::{Context, Inner, ThreadRefusal, Vm};
+use crate::vm::{Context, Inner, Inside, ThreadRefusal, Vm};
 use baton_sys::stack::{Stack, StackError};
 use std::fmt;
 
@@ -42,7 +42,7 @@ pub enum Spawned {
     ByTimer,
 }
 
-impl Vm {
+impl Inside<'_> {
     /// Creates a process. `stack_size` is in bytes; `None` means the VM's parameter.
     ///
     /// # Errors
@@ -53,22 +53,22 @@ impl Vm {
         stack_size: Option<usize>,
         when: Spawned,
     ) -> Result<ProcessId, SpawnError> {
-        self.inner
-            .with(|inner| self.spawn_in(inner, options, stack_size, when))
+        self.with_inner(|inner| self.spawn_in(inner, options, stack_size, when))
     }
 
-    /// As [`Vm::spawn`], on a reserved stack, so that it makes no system call.
-    /// [`Vm::reserve_stacks`] has an example.
+    /// As [`Inside::spawn`], on a reserved stack, so that it makes no system call.
+    /// [`Inside::reserve_stacks`] has an example.
     ///
     /// # Errors
-    /// [`SpawnError::NonePremade`] if no stack of that size is ready, else as for [`Vm::spawn`].
+    /// [`SpawnError::NonePremade`] if no stack of that size is ready, else as for
+    /// [`Inside::spawn`].
     pub fn spawn_premade(
         &self,
         options: SpawnOptions,
         stack_size: Option<usize>,
         when: Spawned,
     ) -> Result<ProcessId, SpawnError> {
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             if self
                 .count_premade(inner, stack_size)
                 .map_err(SpawnError::Stack)?
@@ -104,7 +104,7 @@ impl Vm {
         stack_size: Option<usize>,
     ) -> Result<(), StackError> {
         let stack_size = stack_size.unwrap_or_else(|| self.parameters.stack_size());
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             inner.recycle_retired();
             inner.stacks.reserve(count, Some(stack_size))
         })
@@ -115,10 +115,11 @@ impl Vm {
     /// # Errors
     /// When the size is beyond the limit.
     pub fn premade_stacks(&self, stack_size: Option<usize>) -> Result<usize, StackError> {
-        self.inner
-            .with(|inner| self.count_premade(inner, stack_size))
+        self.with_inner(|inner| self.count_premade(inner, stack_size))
     }
+}
 
+impl Vm {
     fn count_premade(
         &self,
         inner: &mut Inner,
@@ -129,19 +130,20 @@ impl Vm {
         inner.stacks.premade(Some(stack_size))
     }
 
-    /// As [`Vm::spawn`], but before [`Vm::run`], while no thread is inside.
+    /// As [`Inside::spawn`], but before [`Vm::run`], while no thread is inside.
+    ///
+    /// # Panics
+    /// While the VM runs.
     ///
     /// # Errors
-    /// As for [`Vm::spawn`].
+    /// As for [`Inside::spawn`].
     pub fn spawn_first(
         &self,
         options: SpawnOptions,
         stack_size: Option<usize>,
         when: Spawned,
     ) -> Result<ProcessId, SpawnError> {
-        let _state = self.lock_state();
-        self.inner
-            .with_mutex_held(|inner| self.spawn_in(inner, options, stack_size, when))
+        self.before_run(|inner| self.spawn_in(inner, options, stack_size, when))
     }
 
     fn spawn_in(
@@ -174,10 +176,12 @@ impl Vm {
         self.update_hints(inner);
         spawned.map_err(SpawnError::Limit)
     }
+}
 
+impl Inside<'_> {
     /// Forgets a dead process, or one that no timer will fire. Its id is stale afterwards.
     pub fn forget(&self, process: ProcessId) {
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             if let Some(context) = inner.sched.payload_mut(process)
                 && context.fiber.is_none()
                 && let Some(stack) = context.stack.take()

@@ -5,9 +5,9 @@
 //! uncontended path does not save registers for it.
 
 use crate::sched::{ChannelId, Deadline, SemaphoreId, Wake, WakeReason};
-use crate::vm::Vm;
+use crate::vm::Inside;
 
-impl Vm {
+impl Inside<'_> {
     /// Waits until the semaphore's count is above 0, and decrements it. Returns `Done`; else
     /// `TimedOut`, `Closed`, `Killed` or `Forbidden`. Inside the VM.
     ///
@@ -24,36 +24,30 @@ impl Vm {
     /// ```
     #[inline]
     pub fn semaphore_wait(&self, semaphore: SemaphoreId, deadline: Deadline) -> Wake {
-        if self
-            .inner
-            .with(|inner| inner.sched.semaphore_take(semaphore))
-        {
+        if self.with_inner(|inner| inner.sched.semaphore_take(semaphore)) {
             return Wake::because(WakeReason::Done);
         }
-        self.semaphore_wait_slow(semaphore, deadline)
+        self.reborrow().semaphore_wait_slow(semaphore, deadline)
     }
 
     #[inline(never)]
-    fn semaphore_wait_slow(&self, semaphore: SemaphoreId, deadline: Deadline) -> Wake {
+    fn semaphore_wait_slow(self, semaphore: SemaphoreId, deadline: Deadline) -> Wake {
         self.block_on(|sched| sched.semaphore_wait(semaphore, deadline))
     }
 
     /// Adds `n` to the semaphore: first wakes up to `n` waiters, then adds the rest to the count,
     /// which saturates. Returns the number of woken processes. The caller gives way if one of them
-    /// is more urgent. Inside the VM. [`Vm::semaphore_wait`] has an example.
+    /// is more urgent. Inside the VM. [`Inside::semaphore_wait`] has an example.
     #[inline]
     pub fn semaphore_signal(&self, semaphore: SemaphoreId, n: u64) -> usize {
-        if self
-            .inner
-            .with(|inner| inner.sched.semaphore_put(semaphore, n))
-        {
+        if self.with_inner(|inner| inner.sched.semaphore_put(semaphore, n)) {
             return 0;
         }
-        self.semaphore_signal_slow(semaphore, n)
+        self.reborrow().semaphore_signal_slow(semaphore, n)
     }
 
     #[inline(never)]
-    fn semaphore_signal_slow(&self, semaphore: SemaphoreId, n: u64) -> usize {
+    fn semaphore_signal_slow(self, semaphore: SemaphoreId, n: u64) -> usize {
         self.with_sched(|sched| sched.semaphore_signal(semaphore, n))
     }
 
@@ -73,36 +67,33 @@ impl Vm {
     /// ```
     #[inline]
     pub fn channel_send(&self, channel: ChannelId, value: u64, deadline: Deadline) -> Wake {
-        if self
-            .inner
-            .with(|inner| inner.sched.channel_put(channel, value))
-        {
+        if self.with_inner(|inner| inner.sched.channel_put(channel, value)) {
             return Wake::because(WakeReason::Done);
         }
-        self.channel_send_slow(channel, value, deadline)
+        self.reborrow().channel_send_slow(channel, value, deadline)
     }
 
     #[inline(never)]
-    fn channel_send_slow(&self, channel: ChannelId, value: u64, deadline: Deadline) -> Wake {
+    fn channel_send_slow(self, channel: ChannelId, value: u64, deadline: Deadline) -> Wake {
         self.block_on(|sched| sched.channel_send(channel, value, deadline))
     }
 
     /// Receives a value. Returns `Done` with the value; else `TimedOut`, `Killed` or `Forbidden`.
     /// After a close it still returns the buffered values, then `Closed`. Gives way to a more
-    /// urgent sender that this wakes. Inside the VM. [`Vm::channel_send`] has an example.
+    /// urgent sender that this wakes. Inside the VM. [`Inside::channel_send`] has an example.
     #[inline]
     pub fn channel_receive(&self, channel: ChannelId, deadline: Deadline) -> Wake {
-        match self.inner.with(|inner| inner.sched.channel_take(channel)) {
+        match self.with_inner(|inner| inner.sched.channel_take(channel)) {
             Some(value) => Wake {
                 value,
                 ..Wake::because(WakeReason::Done)
             },
-            None => self.channel_receive_slow(channel, deadline),
+            None => self.reborrow().channel_receive_slow(channel, deadline),
         }
     }
 
     #[inline(never)]
-    fn channel_receive_slow(&self, channel: ChannelId, deadline: Deadline) -> Wake {
+    fn channel_receive_slow(self, channel: ChannelId, deadline: Deadline) -> Wake {
         self.block_on(|sched| sched.channel_receive(channel, deadline))
     }
 }

@@ -22,7 +22,7 @@ use crate::vm::lock::affinity::Names;
 use crate::vm::lock::state::{CarrierEntry, LockState};
 use crate::vm::preempt::monitor::VmList;
 use crate::vm::preempt::watch::PollState;
-use crate::vm::{HOME, Vm, request};
+use crate::vm::{HOME, Inside, Vm, request};
 use baton_sys::clock::Instant;
 use baton_sys::fiber::Fiber;
 use baton_sys::forking::AtFork;
@@ -167,11 +167,11 @@ impl Vm {
         let here = gate::here();
         here.clear_slow(gate::FORKED | gate::ATTENTION);
         membarrier::register_after_fork();
-        let (base, out) = self.keep_this_thread_only();
+        let (inside, base, out) = self.keep_this_thread_only();
         drop(self.inbox.take_all());
         crate::vm::idle::spin_permits::SPIN_PERMITS.clear();
         self.descriptors.forget_all();
-        self.inner.with(|inner| inner.registrations.forget_all());
+        inside.with_inner(|inner| inner.registrations.forget_all());
         self.park.acknowledge();
         // AcqRel: pairs with `request_signalled`.
         let signalled = self
@@ -192,22 +192,22 @@ impl Vm {
             eprintln!("baton: a fork's child cannot go on: {error}");
             std::process::abort();
         }
-        if let Some(survivor) = self.keep_one_process(base, out) {
-            self.guest.forked(survivor);
+        if let Some(survivor) = inside.keep_one_process(base, out) {
+            self.guest.forked(&inside, survivor);
         }
         if signalled {
             here.set_attention();
         }
         // Periodic preempt requests need the monitor's thread.
         self.beat_changed();
-        if self.inner.with(|inner| inner.has_wakers()) {
+        if inside.with_inner(|inner| inner.has_wakers()) {
             self.monitor.alert();
         }
     }
 
     /// Makes the calling thread home and owner. Returns its loop, and the process whose call was
     /// retaken on it.
-    fn keep_this_thread_only(&self) -> (Option<Fiber>, Option<ProcessId>) {
+    fn keep_this_thread_only(&self) -> (Inside<'_>, Option<Fiber>, Option<ProcessId>) {
         let here = gate::here();
         let mut state = self.lock_state();
         let before = here.carrier().and_then(|me| state.entry(CarrierId(me)));
@@ -226,13 +226,15 @@ impl Vm {
             owner_must_warn: false,
         };
         here.set_carrier(Some(HOME.0));
-        here.own();
-        (base, out.map(|out| out.process))
+        let inside = self.own_gate(&state);
+        (inside, base, out.map(|out| out.process))
     }
+}
 
+impl Inside<'_> {
     /// Ends all processes except the calling one. Returns its user data.
     fn keep_one_process(&self, base: Option<Fiber>, out: Option<ProcessId>) -> Option<usize> {
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             inner.carrier = HOME;
             inner.base = base;
             inner.names = Names::default();

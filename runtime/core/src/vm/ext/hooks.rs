@@ -5,12 +5,12 @@
 //! While the guest has hooks, the switches that concern them go through the loop of the owner's
 //! thread instead. No process is current there: changes to processes take effect in the scheduler,
 //! and nothing can wait or give way by mistake. Programs without hooks pay nothing, as the bit for
-//! hooks is one of those that [`Vm::yield_now`] reads anyway.
+//! hooks is one of those that [`Inside::yield_now`] reads anyway.
 //!
 //! A process is *left* when it yields, waits, is preempted, or its foreign call is retaken.
 
 use crate::sched::{Next, ProcessId};
-use crate::vm::{Inner, Vm, slow_reason};
+use crate::vm::{Inner, Inside, Vm, slow_reason};
 use std::sync::atomic::Ordering;
 
 /// Which hooks are on, and what is due for them. The owner's.
@@ -25,7 +25,7 @@ pub(in crate::vm) struct Hooks {
     left: Option<ProcessId>,
 }
 
-impl Vm {
+impl Inside<'_> {
     /// Sets whether [`Guest::scheduler_hook`](crate::guest::Guest::scheduler_hook) is called at
     /// each scheduling decision. Inside the VM.
     ///
@@ -42,7 +42,7 @@ impl Vm {
     /// });
     /// ```
     pub fn set_scheduler_hook(&self, on: bool) {
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             inner.hooks.has_scheduler = on;
             self.show_hooks(inner);
         });
@@ -62,7 +62,7 @@ impl Vm {
     /// });
     /// ```
     pub fn set_switch_hook(&self, process: ProcessId, on: bool) -> bool {
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             if !inner.sched.is_alive(process) {
                 return false;
             }
@@ -74,7 +74,9 @@ impl Vm {
             true
         })
     }
+}
 
+impl Vm {
     /// Forgets the hook of a process that never ran.
     pub(in crate::vm) fn unhook(&self, inner: &mut Inner, process: ProcessId) {
         if let Some(context) = inner.sched.payload_mut(process)
@@ -104,7 +106,9 @@ impl Vm {
                 .fetch_and(!slow_reason::HOOKED, Ordering::Relaxed);
         }
     }
+}
 
+impl Inside<'_> {
     /// Calls the hooks that are due, in the loop of the owner's thread. Afterwards the process that
     /// the scheduler hook chose is current.
     #[inline]
@@ -116,7 +120,7 @@ impl Vm {
 
     #[cold]
     fn call_hooks(&self) {
-        let Some((left, suggested)) = self.inner.with(Inner::question) else {
+        let Some((left, suggested)) = self.with_inner(Inner::question) else {
             return;
         };
         // Relaxed: read under the VM's mutex after a take, which orders it. The VM is not taken
@@ -125,12 +129,12 @@ impl Vm {
         let mut to =
             self.make_current(suggested.map(|suggested| self.call_scheduler_hook(left, suggested)));
         let mut from = left;
-        while from != to && self.inner.with(|inner| inner.is_hooked_switch(from, to)) {
-            let [from_data, to_data] = self.inner.with(|inner| {
+        while from != to && self.with_inner(|inner| inner.is_hooked_switch(from, to)) {
+            let [from_data, to_data] = self.with_inner(|inner| {
                 inner.sched.relinquish_current();
                 [from, to].map(|pid| pid.map(|pid| inner.sched.user_data(pid)))
             });
-            self.guest.switch_hook(from_data, to_data);
+            self.guest.switch_hook(self, from_data, to_data);
             (from, to) = (to, self.make_current(to));
         }
         // Relaxed: as above.
@@ -139,7 +143,7 @@ impl Vm {
 
     /// The process that the guest chooses. No process is current meanwhile.
     fn call_scheduler_hook(&self, left: Option<ProcessId>, suggested: ProcessId) -> ProcessId {
-        let asked = self.inner.with(|inner| {
+        let asked = self.with_inner(|inner| {
             let hooks = &inner.hooks;
             let user_data = (
                 left.map(|left| inner.sched.user_data(left)),
@@ -147,13 +151,14 @@ impl Vm {
             );
             hooks.has_scheduler.then_some(user_data)
         });
-        let chosen = asked.and_then(|(left, suggested)| self.guest.scheduler_hook(left, suggested));
+        let chosen =
+            asked.and_then(|(left, suggested)| self.guest.scheduler_hook(self, left, suggested));
         chosen.unwrap_or(suggested)
     }
 
     /// Makes `chosen` current, or another process if it cannot run. Returns the current process.
     fn make_current(&self, chosen: Option<ProcessId>) -> Option<ProcessId> {
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             let next = match chosen {
                 Some(pid) => inner.sched.switch_to(pid),
                 None => inner.sched.schedule(),

@@ -14,7 +14,7 @@
 
 use crate::sched::ProcessId;
 use crate::spin::PolicyName;
-use crate::vm::{Inner, Vm, slow_reason};
+use crate::vm::{Inner, Inside, Vm, slow_reason};
 use baton_sys::clock::{self, Instant};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -51,12 +51,12 @@ impl Vm {
     pub fn simulate(&self, seed: u64) {
         clock::simulate(BEGINNING);
         self.parameters.set_spin(PolicyName::Off);
-        self.set_retaking(false);
+        // Relaxed: before there are other threads.
+        self.retaking.store(false, Ordering::Relaxed);
         // Relaxed: before there are other threads.
         self.slow_reasons
             .fetch_or(slow_reason::SIMULATED, Ordering::Relaxed);
-        let _state = self.lock_state();
-        self.inner.with_mutex_held(|inner| {
+        self.before_run(|inner| {
             inner.cpu.turn_off();
             inner.random = first_number(seed);
             inner.slice_divisor = 10_f64.powf(MOST_POWER_OF_DIVISOR * inner.chance());
@@ -68,10 +68,12 @@ impl Vm {
     pub fn is_simulated(&self) -> bool {
         self.slow_reasons() & slow_reason::SIMULATED != 0
     }
+}
 
+impl Inside<'_> {
     /// Advances time by the steps that the running process has made; its slice may end. The guest
-    /// calls [`Vm::safepoint`] next. Returns after how many steps the guest must call this again.
-    /// Inside the VM.
+    /// calls [`Inside::safepoint`] next. Returns after how many steps the guest must call this
+    /// again. Inside the VM.
     ///
     /// ```standalone_crate
     /// use baton_sys::clock::Instant;
@@ -90,7 +92,7 @@ impl Vm {
     /// ```
     pub fn count_steps(&self, steps: u32) -> u32 {
         clock::advance(STEP.saturating_mul(steps));
-        let (ends, next) = self.inner.with(|inner| {
+        let (ends, next) = self.with_inner(|inner| {
             let slice = inner
                 .sched
                 .current()
@@ -109,7 +111,9 @@ impl Vm {
         }
         next as u32
     }
+}
 
+impl Vm {
     /// Shuffles the equals before a scheduling decision about `me`, in a simulated run.
     #[inline]
     pub(in crate::vm) fn shuffle(&self, inner: &mut Inner, me: Option<ProcessId>) {

@@ -10,7 +10,7 @@
 //! bit before it takes the counts. A wake that counts after that sets the bit again.
 
 use crate::sched::{ProcessId, SemaphoreId};
-use crate::vm::{Inner, Vm, request};
+use crate::vm::{Inner, Inside, Vm, request};
 use baton_sys::gate;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -59,7 +59,7 @@ impl Waker {
     }
 }
 
-impl Vm {
+impl Inside<'_> {
     /// Creates a waker. Inside the VM. Starts the monitor, as a signal handler cannot start it.
     ///
     /// ```
@@ -74,20 +74,21 @@ impl Vm {
     ///     thread.join().expect("it wakes, and ends");
     /// });
     /// ```
-    pub fn new_waker(self: &Arc<Vm>, action: WakeAction) -> Waker {
+    pub fn new_waker(&self, action: WakeAction) -> Waker {
         let state = Arc::new(WakerState {
             action,
             pending: AtomicU64::new(0),
         });
-        self.inner
-            .with(|inner| inner.wakers.push(Arc::clone(&state)));
+        self.with_inner(|inner| inner.wakers.push(Arc::clone(&state)));
         self.monitor.alert();
         Waker {
             state,
-            vm: Arc::clone(self),
+            vm: self.to_arc(),
         }
     }
+}
 
+impl Vm {
     /// Carries out pending wakes, and forgets wakers that were dropped.
     pub(in crate::vm) fn serve_wakers(&self, inner: &mut Inner) {
         // AcqRel: pairs with the release in `request`. A wake that counts after this sets the bit

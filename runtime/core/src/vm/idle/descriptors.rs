@@ -6,7 +6,7 @@
 //! - [`Keep::ForThisWait`]: the registration is renewed for each wait, by one system call. The
 //!   descriptor may be closed without notice.
 //! - [`Keep::UntilClosed`]: the registration is made once, for all directions, and a wait makes no
-//!   system call. Code that closes the descriptor calls [`Vm::descriptor_closes`] before.
+//!   system call. Code that closes the descriptor calls [`Inside::descriptor_closes`] before.
 //!
 //! Only the owner takes events out of the poller: when it is idle, between two polls of a spin, and
 //! at safepoints, which the monitor requests while processes run (`preempt/preempter.rs`). All data
@@ -33,7 +33,7 @@
 //! `tests/descriptors.rs`.
 
 use crate::sched::{Deadline, Edition, Readiness, Scheduler, Wake, WakeReason, Watch};
-use crate::vm::{Context, Inner, Vm};
+use crate::vm::{Context, Inner, Inside, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::poller::{Event, Events, Interest};
 use std::io;
@@ -51,7 +51,7 @@ const FEW: usize = 8;
 pub enum Keep {
     /// It is renewed for the next wait: the descriptor may be closed at any time.
     ForThisWait,
-    /// Until [`Vm::descriptor_closes`].
+    /// Until [`Inside::descriptor_closes`].
     UntilClosed,
 }
 
@@ -193,7 +193,7 @@ impl Descriptors {
     }
 }
 
-impl Vm {
+impl Inside<'_> {
     /// Makes the calling process wait until `attempt` succeeds.
     ///
     /// `attempt` is called inside the VM, must not block, and gets the reason why the last wait
@@ -203,7 +203,7 @@ impl Vm {
     /// registration is renewed for each wait.
     ///
     /// # Errors
-    /// As [`Vm::await_ready`], when the attempt fails.
+    /// As [`Inside::await_ready`], when the attempt fails.
     pub fn wait_ready(
         &self,
         watches: &[Watch],
@@ -250,7 +250,7 @@ impl Vm {
             &mut many
         };
         self.descriptors.note_watched(true);
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             let mut places = watches.iter().zip(&mut *editions);
             places.try_for_each(|(watch, edition)| {
                 *edition = self.register(inner, *watch, keep, is_fresh)?;
@@ -261,16 +261,20 @@ impl Vm {
         let watches_of_editions = watches.iter().copied().zip(editions.iter().copied());
         Ok(self.block_on(|sched| sched.wait_ready(watches_of_editions, deadline)))
     }
+}
 
+impl Vm {
     /// How often the owner has taken events out of the poller. Read it before an attempt that may
-    /// be followed by [`Vm::await_ready`]. On any thread.
+    /// be followed by [`Inside::await_ready`]. On any thread.
     pub fn harvests(&self) -> u64 {
         self.descriptors.harvests()
     }
+}
 
+impl Inside<'_> {
     /// How many events of the descriptor have come, if its registration is kept. Inside the VM.
     pub fn descriptor_news(&self, descriptor: u32) -> Option<u32> {
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             let registration = inner.registrations.find(descriptor);
             registration.is_kept.then_some(registration.news)
         })
@@ -279,10 +283,11 @@ impl Vm {
     /// Renews a descriptor's registration for the caller's next wait. Inside the VM.
     pub(in crate::vm) fn renew(&self, watch: Watch) -> io::Result<Edition> {
         self.descriptors.note_watched(true);
-        self.inner
-            .with(|inner| self.register(inner, watch, Keep::ForThisWait, false))
+        self.with_inner(|inner| self.register(inner, watch, Keep::ForThisWait, false))
     }
+}
 
+impl Vm {
     /// Registers a descriptor, or uses its kept registration. `is_fresh`: nothing was taken out of
     /// the poller since the attempt.
     fn register(
@@ -310,12 +315,14 @@ impl Vm {
         self.counters.descriptors_registered.increment();
         Ok(edition)
     }
+}
 
+impl Inside<'_> {
     /// Wakes all processes that wait for a descriptor, with [`WakeReason::Closed`]. To be called
     /// before a descriptor with a kept registration is closed, or after its number has gone to
     /// another file. Inside the VM; does not give way. Returns how many processes waited.
     pub fn descriptor_closes(&self, descriptor: u32) -> usize {
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             let registration = inner.registrations.find(descriptor);
             if registration.is_kept {
                 // The registration may have gone already, with the descriptor.
@@ -327,7 +334,9 @@ impl Vm {
                 .descriptor_closes(descriptor, registration.edition)
         })
     }
+}
 
+impl Vm {
     /// Wakes the processes that wait for the events that the poller returned. Returns how many. An
     /// event that no process waits for, such as readiness to write, wakes none.
     pub(super) fn take_in_ready(
@@ -344,10 +353,12 @@ impl Vm {
         }
         woken
     }
+}
 
+impl Inside<'_> {
     /// Polls for events, if a process waits for a descriptor. Returns whether a process was woken.
     pub(in crate::vm) fn poll_descriptors(&self) -> bool {
-        let watched = self.inner.with(|inner| inner.sched.watching() > 0);
+        let watched = self.with_inner(|inner| inner.sched.watching() > 0);
         if !watched {
             self.descriptors.note_watched(false);
             return false;

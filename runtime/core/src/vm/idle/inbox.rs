@@ -2,7 +2,7 @@
 
 use crate::sched::WakeReason;
 use crate::spin::Source;
-use crate::vm::{HOME, Inner, Post, Vm};
+use crate::vm::{HOME, Inner, Inside, Post, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::membarrier;
 use baton_sys::parking::Notify;
@@ -50,11 +50,10 @@ impl Vm {
     ///
     /// ```
     /// use baton_core::sched::Deadline;
-    /// use std::sync::Arc;
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
     /// closures::run(|main| {
     ///     let queue = main.vm.sched(|sched| sched.wait_queue_new());
-    ///     let vm = Arc::clone(&main.vm);
+    ///     let vm = main.vm.to_arc();
     ///     let thread = std::thread::spawn(move || vm.wake_from_outside(queue, 42));
     ///     let wake = main.vm.block_on(|sched| sched.wait(queue, Deadline::Never));
     ///     assert_eq!(wake.value, 42);
@@ -68,10 +67,9 @@ impl Vm {
     /// Resumes a suspended process, from any native thread.
     ///
     /// ```
-    /// use std::sync::Arc;
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
     /// closures::run(|main| {
-    ///     let (vm, me) = (Arc::clone(&main.vm), main.id);
+    ///     let (vm, me) = (main.vm.to_arc(), main.id);
     ///     let thread = std::thread::spawn(move || vm.resume_from_outside(me));
     ///     // The owner takes the post in when it waits or reaches a safepoint, so not before this.
     ///     let _ = main.vm.suspend(main.id);
@@ -86,11 +84,10 @@ impl Vm {
     ///
     /// ```
     /// use baton_core::sched::Deadline;
-    /// use std::sync::Arc;
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
     /// closures::run(|main| {
     ///     let semaphore = main.vm.sched(|sched| sched.semaphore_new(0));
-    ///     let vm = Arc::clone(&main.vm);
+    ///     let vm = main.vm.to_arc();
     ///     let thread = std::thread::spawn(move || vm.signal_from_outside(semaphore));
     ///     main.vm.block_on(|sched| sched.semaphore_wait(semaphore, Deadline::Never));
     ///     thread.join().expect("it posts, and ends");
@@ -128,7 +125,9 @@ impl Vm {
             }
         }
     }
+}
 
+impl Inside<'_> {
     /// Takes in posts, wakers and expired deadlines. Inside the VM.
     pub(in crate::vm) fn harvest(&self) {
         self.park.acknowledge();
@@ -136,7 +135,7 @@ impl Vm {
         if self.fork_waits.load(std::sync::atomic::Ordering::Relaxed) {
             self.stand_aside();
         }
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             if !self.inbox.is_empty() {
                 for post in self.inbox.take_all() {
                     match post {
@@ -171,11 +170,13 @@ impl Vm {
                 inner.sched.expire(self.due_by());
             }
         });
-        if self.inner.with(|inner| !inner.held_threads.is_empty()) {
+        if self.with_inner(|inner| !inner.held_threads.is_empty()) {
             self.report_held_threads();
         }
     }
+}
 
+impl Vm {
     /// The time for which to set the wait for the earliest deadline. With slack it is later, so
     /// that one wake-up serves all deadlines that are due by then.
     #[inline]
@@ -190,10 +191,12 @@ impl Vm {
         let to_report = inner.held_threads.next(self.parameters.warn_blocked.get());
         [earliest, to_report].into_iter().flatten().min()
     }
+}
 
+impl Inside<'_> {
     /// Waits for the next deadline, a descriptor or a kick, as no process is runnable.
     pub(in crate::vm) fn idle(&self) {
-        let (deadline, source, dead) = self.inner.with(|inner| {
+        let (deadline, source, dead) = self.with_inner(|inner| {
             self.update_hints(inner);
             let calls_are_out = inner.sched.foreign_count() > 0;
             let source = if calls_are_out {
@@ -220,7 +223,7 @@ impl Vm {
             std::sync::atomic::Ordering::AcqRel,
         );
         if requests & crate::vm::request::SIGNALLED != 0 {
-            self.guest.signalled();
+            self.guest.signalled(self);
         }
     }
 
@@ -231,15 +234,17 @@ impl Vm {
             return AfterReport::HasEnded;
         }
         self.park.finish();
-        let report_again = self.guest.deadlocked();
+        let report_again = self.guest.deadlocked(self);
         // The report may have changed anything. A post before `finish` has only kicked the poller.
-        let still_dead = self.inner.with(|inner| inner.sched.all_blocked());
+        let still_dead = self.with_inner(|inner| inner.sched.all_blocked());
         if !still_dead || !self.inbox.is_empty() || self.signal_is_due() {
             return AfterReport::HasEnded;
         }
         AfterReport::WaitUntil(report_again.map(|later| Instant::now() + later))
     }
+}
 
+impl Vm {
     /// Whether a signal handler has made a request or used a waker.
     pub(in crate::vm) fn signal_is_due(&self) -> bool {
         // Acquire: pairs with `request`.

@@ -12,7 +12,7 @@
 
 use super::spin_permits::{SPIN_PERMITS, SpinPermit};
 use crate::spin::{Decision, Ended, Outlook, PolicyName, Settings, Source, Spun, Tally, Wait};
-use crate::vm::Vm;
+use crate::vm::{Inside, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::parking::Prepared;
 use baton_sys::{pause, processors};
@@ -42,7 +42,7 @@ pub(super) struct Brought {
     pub(in crate::vm) woken: usize,
 }
 
-impl Vm {
+impl Inside<'_> {
     /// Waits until a post arrives or a deadline is due. The owner then takes both in; it may find
     /// nothing.
     pub(in crate::vm) fn wait(&self, source: Source, deadline: Option<Instant>) {
@@ -95,7 +95,7 @@ impl Vm {
             source,
             due_in: deadline.map(|deadline| deadline - now),
         };
-        let (decision, most) = self.inner.with(|inner| {
+        let (decision, most) = self.with_inner(|inner| {
             let decision = inner.spin.decide(settings, outlook, processors::read);
             (decision, inner.spin.most_spinners(settings))
         });
@@ -119,15 +119,19 @@ impl Vm {
             ended,
             spun,
         };
-        self.inner.with(|inner| inner.spin.learn(settings, wait));
+        self.with_inner(|inner| inner.spin.learn(settings, wait));
     }
+}
 
+impl Vm {
     /// Announces that the owner wants to sleep. Returns whether it may; from then on other threads
     /// kick it.
     pub(super) fn may_park(&self) -> bool {
         self.park.prepare() == Prepared::MaySleep && self.inbox.is_empty() && !self.signal_is_due()
     }
+}
 
+impl Inside<'_> {
     /// Spins until a notification, a descriptor event, a deadline or `until`. If it returns
     /// [`Came::Not`], the owner has announced that it sleeps.
     fn spin_until(&self, until: Instant, deadline: Option<Instant>) -> Came {
@@ -149,7 +153,7 @@ impl Vm {
     /// Spins until a notification, until a descriptor is ready, or until the time is over. Returns
     /// whether a descriptor is ready.
     fn poll_while_spinning(&self, until: Instant) -> bool {
-        if !self.inner.with(|inner| inner.sched.watching() > 0) {
+        if !self.with_inner(|inner| inner.sched.watching() > 0) {
             let _ = pause::spin_until(until, || self.park.is_notified());
             return false;
         }
@@ -180,12 +184,11 @@ impl Vm {
         let kicked_at = Instant::from_nanos(self.kicked_at.load(Ordering::Relaxed));
         match deadline {
             _ if brought.kicked && kicked_at >= since => {
-                self.inner
-                    .with(|inner| inner.spin.learn_park_cost(now - kicked_at));
+                self.with_inner(|inner| inner.spin.learn_park_cost(now - kicked_at));
                 Came::Over(Ended::Signalled, kicked_at)
             }
             _ if brought.woken > 0 => {
-                let came = self.inner.with(|inner| inner.spin.came_at(since, now));
+                let came = self.with_inner(|inner| inner.spin.came_at(since, now));
                 Came::Over(Ended::Signalled, came)
             }
             Some(deadline) if deadline <= now => Came::Over(Ended::Due, deadline),
@@ -196,8 +199,7 @@ impl Vm {
     /// Waits in the poller, or only polls it, and takes in the events.
     pub(super) fn wait_in_poller(&self, deadline: Option<Instant>) -> Brought {
         let mut events = self
-            .inner
-            .with(|inner| inner.events.take())
+            .with_inner(|inner| inner.events.take())
             .unwrap_or_default();
         let wait = self
             .poller
@@ -207,7 +209,7 @@ impl Vm {
                 std::process::abort();
             });
         self.descriptors.note_harvest();
-        let woken = self.inner.with(|inner| {
+        let woken = self.with_inner(|inner| {
             let woken = match wait.ready {
                 0 => 0,
                 _ => self.take_in_ready(&mut inner.sched, &mut inner.registrations, &mut events),
@@ -220,7 +222,9 @@ impl Vm {
             woken,
         }
     }
+}
 
+impl Vm {
     /// Ends the owner's wait in the poller. Async-signal-safe.
     pub(super) fn kick_poller(&self) {
         // Relaxed: statistics. The owner reacts to the kick itself.
@@ -228,9 +232,11 @@ impl Vm {
             .store(Instant::now().as_nanos(), Ordering::Relaxed);
         self.poller.kick();
     }
+}
 
+impl Inside<'_> {
     /// Statistics of spinning so far. Inside the VM.
     pub fn spin_tally(&self) -> Tally {
-        self.inner.with(|inner| inner.spin.tally())
+        self.with_inner(|inner| inner.spin.tally())
     }
 }

@@ -17,7 +17,7 @@
 //! threads, no other one is started.
 
 use crate::sched::{CarrierId, Next, ProcessId, SpawnOptions};
-use crate::vm::{HOME, Inner, SpawnError, Spawned, Vm};
+use crate::vm::{HOME, Inner, Inside, SpawnError, Spawned, Vm};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -77,10 +77,12 @@ impl Names {
 impl Vm {
     /// Makes a process prefer home: it runs on home unless home is out in a retaken call of another
     /// process; then it runs elsewhere. To keep a process on a thread in any case, use
-    /// [`Vm::bind_to_thread`]. Before [`Vm::run`], or inside the VM. Returns whether the process is
-    /// alive.
+    /// [`Inside::bind_to_thread`]. Before [`Vm::run`]. Returns whether the process is alive.
+    ///
+    /// # Panics
+    /// While the VM runs.
     pub fn prefer_home(&self, process: ProcessId) -> bool {
-        self.inner.with_mutex_held(|inner| {
+        self.before_run(|inner| {
             if !inner.sched.is_alive(process) {
                 return false;
             }
@@ -89,11 +91,13 @@ impl Vm {
             true
         })
     }
+}
 
+impl Inside<'_> {
     /// Binds a process to a native thread, or (`None`) frees it. If it is the calling process, it
     /// moves at once.
     fn bind(&self, process: ProcessId, carrier: Option<CarrierId>) {
-        let jump = self.inner.with(|inner| {
+        let jump = self.with_inner(|inner| {
             inner.sched.set_pin(process, carrier);
             if inner.prefers_home == Some(process) {
                 inner.prefers_home = None;
@@ -149,7 +153,7 @@ impl Vm {
         Ok(())
     }
 
-    /// As [`Vm::spawn`], for a process that is bound to the native thread of a name.
+    /// As [`Inside::spawn`], for a process that is bound to the native thread of a name.
     ///
     /// ```
     /// use baton_core::vm::Spawned;
@@ -165,7 +169,7 @@ impl Vm {
     /// ```
     ///
     /// # Errors
-    /// As [`Vm::spawn`], and when there can be no thread for another name.
+    /// As [`Inside::spawn`], and when there can be no thread for another name.
     pub fn spawn_on_thread(
         &self,
         name: &str,
@@ -179,14 +183,13 @@ impl Vm {
             ..options
         };
         let spawned = self.spawn(options, stack_size, when);
-        self.inner
-            .with(|inner| self.let_go_unless_bound(inner, carrier));
+        self.with_inner(|inner| self.let_go_unless_bound(inner, carrier));
         spawned
     }
 
     /// The names of the named native threads, home included.
     pub fn thread_names(&self) -> HashMap<CarrierId, String> {
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             let named = inner
                 .names
                 .0
@@ -198,10 +201,11 @@ impl Vm {
 
     /// The name of a native thread, if it has one.
     pub fn thread_name(&self, carrier: CarrierId) -> Option<String> {
-        self.inner
-            .with(|inner| inner.names.of(carrier).map(str::to_owned))
+        self.with_inner(|inner| inner.names.of(carrier).map(str::to_owned))
     }
+}
 
+impl Vm {
     /// The bound on native threads, without the named threads. A hint. On any thread.
     pub fn threads_for_calls(&self) -> usize {
         // Relaxed: a hint; `wait_for_thread` checks the scheduler itself.
@@ -220,7 +224,9 @@ impl Vm {
             .named_threads
             .store(inner.sched.named_count(), Ordering::Relaxed);
     }
+}
 
+impl Inside<'_> {
     /// The thread of a name. A new one is kept only if a process is bound to it before the caller
     /// gives way.
     fn thread_named(&self, name: &str) -> Result<CarrierId, ThreadRefusal> {
@@ -228,12 +234,14 @@ impl Vm {
             return Ok(HOME);
         }
         let vm = super::this_thread::vm_of_this_thread();
-        self.inner.with(|inner| match inner.names.0.get(name) {
+        self.with_inner(|inner| match inner.names.0.get(name) {
             Some(&carrier) => Ok(carrier),
             None => vm.name_a_thread(inner, name),
         })
     }
+}
 
+impl Vm {
     fn name_a_thread(
         self: &Arc<Vm>,
         inner: &mut Inner,

@@ -5,7 +5,7 @@ use super::this_thread;
 use crate::panics::{self, EndOfProgram};
 use crate::sched::CarrierId;
 use crate::vm::switch::jump::BaseStep;
-use crate::vm::{HOME, Post, Vm};
+use crate::vm::{HOME, Inside, Post, Vm};
 use baton_sys::fiber::{Fiber, ThreadFiber};
 use baton_sys::gate::{self, Gate};
 use baton_sys::membarrier;
@@ -24,9 +24,9 @@ fn number_of_this_thread(first: CarrierId) -> CarrierId {
 
 /// Why a loop stopped waiting for the VM.
 #[must_use]
-#[derive(Debug, PartialEq, Eq)]
-enum Waited {
-    Granted,
+#[derive(Debug)]
+enum Waited<'vm> {
+    Granted(Inside<'vm>),
     /// A process was offloaded to this thread, and continues here outside the VM.
     Sent(Fiber),
     Retired,
@@ -35,10 +35,10 @@ enum Waited {
 
 /// How far the number of threads may exceed the parameter.
 ///
-/// At most as many calls that may block begin as there may be threads ([`Vm::wait_for_thread`]). If
-/// all of them are out and a process is runnable, the VM needs one more thread. Otherwise it would
-/// wait for one of the calls: for ever, if that call waits for something that a process of the VM
-/// must do. A few more are possible:
+/// At most as many calls that may block begin as there may be threads
+/// ([`Inside::wait_for_thread`]). If all of them are out and a process is runnable, the VM needs
+/// one more thread. Otherwise it would wait for one of the calls: for ever, if that call waits for
+/// something that a process of the VM must do. A few more are possible:
 ///
 /// - A call that was let in may be retaken and begin to block only after the next one.
 /// - Calls of bound processes are always let in.
@@ -65,9 +65,9 @@ impl CarrierEntry {
 }
 
 impl Vm {
-    /// Makes the calling thread the VM's home and runs processes on it. Returns when [`Vm::stop`]
-    /// has been called, the process that called it has ended, and this thread has returned from its
-    /// foreign call, if it was out in one.
+    /// Makes the calling thread the VM's home and runs processes on it. Returns when
+    /// [`Inside::stop`] has been called, the process that called it has ended, and this thread has
+    /// returned from its foreign call, if it was out in one.
     ///
     /// # Panics
     /// On a native thread that a VM runs on already, this one or another: in a foreign call of a
@@ -110,7 +110,7 @@ impl Vm {
         loop {
             panics::fault("carrier");
             match self.await_grant(number_of_this_thread(me)) {
-                Waited::Granted => self.run_as_owner(),
+                Waited::Granted(inside) => inside.run_as_owner(),
                 Waited::Sent(fiber) => self.run_outside(base, fiber),
                 Waited::Retired | Waited::Ended => break,
             }
@@ -170,11 +170,11 @@ impl Vm {
     }
 
     /// Waits until this thread owns the VM.
-    fn await_grant(&self, me: CarrierId) -> Waited {
+    fn await_grant(&self, me: CarrierId) -> Waited<'_> {
         let mut state = self.lock_state();
         loop {
             if state.owner == Some(me) {
-                gate::here().own();
+                let inside = self.own_gate(&state);
                 state.owner_has_come = true;
                 let entry = state.entry(me);
                 let base = entry.and_then(|entry| {
@@ -182,11 +182,11 @@ impl Vm {
                     entry.base
                 });
                 self.note_waiting(me, false);
-                self.inner.with_mutex_held(|inner| {
+                inside.with_inner(|inner| {
                     inner.carrier = me;
                     inner.base = base;
                 });
-                return Waited::Granted;
+                return Waited::Granted(inside);
             }
             if let Some(fiber) = state.entry(me).and_then(CarrierEntry::take_offloaded) {
                 self.note_waiting(me, false);
@@ -232,20 +232,22 @@ impl Vm {
             self.home_waits.store(waiting, Ordering::Relaxed);
         }
     }
+}
 
+impl Inside<'_> {
     /// Runs processes until another thread owns the VM, or the VM has ended.
-    fn run_as_owner(self: &Arc<Vm>) {
+    fn run_as_owner(self) {
         // A process may have been offloaded from above another loop than this one: the loop beneath
         // its last call. In a fork's child, too.
         self.complete_offload();
         while !self.has_ended() {
             self.harvest();
             self.run_hooks();
-            let step = self.inner.with(|inner| self.plan_base(inner));
+            let step = self.with_inner(|inner| self.plan_base(inner));
             let jump = match step {
                 BaseStep::Run(jump) => jump,
                 BaseStep::MakeRoom(_) if self.make_room() => return,
-                BaseStep::MakeRoom(pid) => self.inner.with(|inner| self.plan_run(inner, pid)),
+                BaseStep::MakeRoom(pid) => self.with_inner(|inner| self.plan_run(inner, pid)),
                 BaseStep::HandOver(to) => return self.hand_over(to),
                 BaseStep::Idle => {
                     self.idle();
@@ -259,7 +261,9 @@ impl Vm {
             self.complete_offload();
         }
     }
+}
 
+impl Vm {
     /// Continues an offloaded process for its call. Returns when the process has entered the VM
     /// again.
     fn run_outside(&self, base: Fiber, process: Fiber) {

@@ -12,8 +12,8 @@
 //! | edge | made by |
 //! |---|---|
 //! | C -> D, while C is outside | [`Vm::retake`] (the monitor) |
-//! | C -> D, by C itself | [`Vm::hand_over`] |
-//! | C `out` -> C free, its process runnable | [`Vm::enter_cold`]; then the loop of C posts it |
+//! | C -> D, by C itself | [`Inside::hand_over`] |
+//! | C `out` -> C free, its process runnable | [`ForeignCall::enter_cold`]; then the loop of C posts it |
 //!
 //! **No wake-up is lost.** A grant sets `owner` under the mutex and notifies the carrier's
 //! condition variable. A carrier checks `owner` under that mutex before it waits. A returning
@@ -24,7 +24,7 @@ use super::state::{LockState, Outside};
 use super::this_thread::sleep_for_ever;
 use crate::guest::RetakePolicy;
 use crate::sched::CarrierId;
-use crate::vm::{HOME, Vm};
+use crate::vm::{ForeignCall, HOME, Inside, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::gate::{self, Claim, Take};
 use std::sync::atomic::Ordering;
@@ -48,38 +48,20 @@ impl Vm {
     pub(in crate::vm) fn lock_state(&self) -> MutexGuard<'_, LockState> {
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Leaves the VM before a foreign call. The guest's own fast path does the same with the gate
-    /// alone.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use std::sync::atomic::{AtomicBool, Ordering};
-    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
-    /// closures::run(|main| {
-    ///     let told = Arc::new(AtomicBool::new(false));
-    ///     let teller = Arc::clone(&told);
-    ///     main.spawn(move |_| teller.store(true, Ordering::Relaxed));
-    ///     main.vm.leave();
-    ///     while !told.load(Ordering::Relaxed) {
-    ///         std::thread::yield_now(); // outside: do not use guest state here
-    ///     }
-    ///     main.vm.enter();
-    /// });
-    /// ```
-    #[inline]
-    pub fn leave(&self) {
-        gate::here().leave();
-    }
+/// Enters the VM at the end of a foreign call, also when that panics.
+pub(super) struct EnterAtEnd<'vm>(pub(super) Option<ForeignCall<'vm>>);
 
-    /// Enters the VM after a foreign call.
-    #[inline]
-    pub fn enter(&self) {
-        if gate::here().begin_enter() & (gate::REVOKED | gate::CAS | gate::FORKED) != 0 {
-            self.enter_cold();
+impl Drop for EnterAtEnd<'_> {
+    fn drop(&mut self) {
+        if let Some(call) = self.0.take() {
+            call.enter();
         }
     }
+}
 
+impl Inside<'_> {
     /// Runs a foreign call outside the VM, so that the VM can be retaken if the call is long.
     ///
     /// ```
@@ -93,11 +75,20 @@ impl Vm {
     ///     assert_eq!(heard, Ok("meanwhile"));
     /// });
     /// ```
-    pub fn foreign<R>(&self, f: impl FnOnce() -> R) -> R {
-        self.leave();
-        let result = f();
-        self.enter();
-        result
+    pub fn foreign<R>(&mut self, f: impl FnOnce() -> R) -> R {
+        let _call = EnterAtEnd(Some(self.reborrow().leave()));
+        f()
+    }
+}
+
+impl<'vm> ForeignCall<'vm> {
+    /// Enters the VM after a foreign call.
+    #[inline]
+    pub fn enter(self) -> Inside<'vm> {
+        if gate::here().begin_enter() & (gate::REVOKED | gate::CAS | gate::FORKED) != 0 {
+            return self.enter_cold();
+        }
+        self.entered()
     }
 
     /// The slow half of an enter, when the gate showed [`gate::REVOKED`], [`gate::CAS`] or
@@ -105,18 +96,22 @@ impl Vm {
     /// another native thread.
     #[cold]
     #[inline(never)]
-    pub fn enter_cold(&self) {
-        self.enter_again(false);
+    pub fn enter_cold(self) -> Inside<'vm> {
+        self.vm.enter_again(false);
+        self.entered()
     }
 
-    /// As [`Vm::enter_cold`], for a callback in the middle of a foreign call. Its frames stay on
-    /// the process's stack, so the process continues on this native thread.
+    /// As [`ForeignCall::enter_cold`], for a callback in the middle of a foreign call. Its frames
+    /// stay on the process's stack, so the process continues on this native thread.
     #[cold]
     #[inline(never)]
-    pub fn enter_cold_pinned(&self) {
-        self.enter_again(true);
+    pub fn enter_cold_pinned(self) -> Inside<'vm> {
+        self.vm.enter_again(true);
+        self.entered()
     }
+}
 
+impl Vm {
     fn enter_again(&self, pinned: bool) {
         let here = gate::here();
         if here.slow() & gate::FORKED != 0 {
@@ -135,9 +130,10 @@ impl Vm {
         let mut state = self.lock_state();
         if state.owner == Some(me) {
             // The retake was abandoned, or undone by the guest's retake policy.
-            here.own();
-            if std::mem::take(&mut state.owner_must_warn) {
-                self.warn_of_own_call();
+            let must_warn = std::mem::take(&mut state.owner_must_warn);
+            let inside = self.own_gate(&state);
+            if must_warn {
+                inside.warn_of_own_call(&state);
             }
             return;
         }
@@ -176,15 +172,17 @@ impl Vm {
             gate.set_slow(gate::REVOKED);
         }
     }
+}
 
+impl Inside<'_> {
     /// Reports the calling thread's own call, as the monitor would: with the VM's mutex held, and
     /// outside. Does nothing if a safepoint was reached since, as then the call has kept no process
     /// waiting.
-    fn warn_of_own_call(&self) {
+    fn warn_of_own_call(self, state: &LockState) {
         let has_delayed = self.guest.has_delayed();
         // Relaxed: a hint.
         let unanswered = self.requests.load(Ordering::Relaxed) & crate::vm::request::SLICE != 0;
-        let user_data = self.inner.with(|inner| {
+        let user_data = self.with_inner(|inner| {
             let due = self
                 .next_deadline(inner)
                 .is_some_and(|deadline| deadline <= Instant::now());
@@ -195,13 +193,14 @@ impl Vm {
             current.map(|process| inner.sched.user_data(process))
         });
         if let Some(user_data) = user_data {
-            let here = gate::here();
-            here.leave();
-            self.guest.warn_blocked(user_data);
-            here.own();
+            let call = self.leave();
+            call.vm.guest.warn_blocked(user_data);
+            let _inside = call.vm.own_gate(state);
         }
     }
+}
 
+impl Vm {
     /// Takes the VM from the foreign call with the odd gate value `seen`, and has another thread
     /// run it. Called by the monitor.
     pub(in crate::vm) fn retake(self: &Arc<Vm>, seen: u64, warn: bool) -> Retake {
@@ -240,7 +239,7 @@ impl Vm {
     /// Asks the guest about the call that was just retaken. `false`: the VM stays with the call.
     /// The calling thread notices at its next enter.
     fn apply_retake_policy(&self, state: &mut LockState, owner: CarrierId, warn: bool) -> bool {
-        self.inner.with_mutex_held(|inner| {
+        self.with_mutex_held(state, |inner, state| {
             let Some(process) = inner.sched.current() else {
                 return false;
             };
@@ -274,19 +273,21 @@ impl Vm {
             true
         })
     }
+}
 
+impl Inside<'_> {
     /// Gives the VM from the calling thread's loop to the carrier `to`.
-    pub(super) fn hand_over(&self, to: CarrierId) {
+    pub(super) fn hand_over(self, to: CarrierId) {
         let (me, needed) = self.owner_for_hand_over();
         self.hand_over_locked(&mut self.lock_state(), me, needed, to);
     }
 
     /// Gives the VM from the calling thread's loop to a thread that is reserved for no process.
     /// `false`: all of those are out.
-    pub(super) fn make_room(self: &Arc<Vm>) -> bool {
+    pub(super) fn make_room(&self) -> bool {
         let (me, needed) = self.owner_for_hand_over();
         let mut state = self.lock_state();
-        let heir = self.nameless_carrier(&mut state);
+        let heir = self.to_arc().nameless_carrier(&mut state);
         if let Some(heir) = heir {
             self.hand_over_locked(&mut state, me, needed, heir);
         }
@@ -294,10 +295,11 @@ impl Vm {
     }
 
     fn owner_for_hand_over(&self) -> (CarrierId, bool) {
-        self.inner
-            .with(|inner| (inner.carrier, inner.sched.is_pinned_to(inner.carrier)))
+        self.with_inner(|inner| (inner.carrier, inner.sched.is_pinned_to(inner.carrier)))
     }
+}
 
+impl Vm {
     fn hand_over_locked(&self, state: &mut LockState, me: CarrierId, needed: bool, to: CarrierId) {
         if let Some(entry) = state.entry(me) {
             entry.needed = needed;

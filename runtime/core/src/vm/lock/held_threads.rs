@@ -7,7 +7,7 @@
 //! counts as held throughout.
 
 use crate::sched::{CarrierId, ProcessId};
-use crate::vm::{Inner, Vm};
+use crate::vm::{Inner, Inside};
 use baton_sys::clock::Instant;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -101,12 +101,12 @@ impl Inner {
     }
 }
 
-impl Vm {
+impl Inside<'_> {
     /// Reports the threads that have been held for long. Inside the VM.
     #[cold]
     pub(in crate::vm) fn report_held_threads(&self) {
         let patience = self.parameters.warn_blocked.get();
-        while let Some((holder, waiter, is_bound)) = self.inner.with(|inner| {
+        while let Some((holder, waiter, is_bound)) = self.with_inner(|inner| {
             inner.note_held_threads();
             let (holder, waiter) =
                 inner
@@ -121,7 +121,8 @@ impl Vm {
         }) {
             // Relaxed (both): read under the VM's mutex after a take, which orders it.
             let retaking = self.retaking.swap(false, Ordering::Relaxed);
-            self.foreign(|| self.guest.warn_thread(holder, waiter, is_bound));
+            self.reborrow()
+                .foreign(|| self.guest.warn_thread(holder, waiter, is_bound));
             self.retaking.store(retaking, Ordering::Relaxed);
         }
     }

@@ -8,11 +8,11 @@
 //!
 //! | step | by |
 //! |---|---|
-//! | the process is runnable, processes that need its thread are kept aside, and the thread is reserved for it (`is_kept`) | the process, in [`Vm::safepoint_in_call`] |
+//! | the process is runnable, processes that need its thread are kept aside, and the thread is reserved for it (`is_kept`) | the process, in [`Inside::safepoint_in_call`] |
 //! | the process's stack is left | the same, by a switch to the loop of its thread |
 //! | the VM goes to another thread | that loop, by [`BaseStep::MakeRoom`](crate::vm::switch::jump::BaseStep) |
 //! | the process is chosen, and the VM comes back | the loop of the other thread, by [`BaseStep::HandOver`](crate::vm::switch::jump::BaseStep) |
-//! | the thread is no longer reserved | the process, in [`Vm::safepoint_in_call`] |
+//! | the thread is no longer reserved | the process, in [`Inside::safepoint_in_call`] |
 //!
 //! **No wake-up is lost.** The process stays in the run queue all the time. Its thread is reserved
 //! under the VM's mutex before its stack is left. A hand-over sets the owner under that mutex, and
@@ -20,17 +20,16 @@
 
 use crate::sched::{CarrierId, Preemption, ProcessId};
 use crate::vm::switch::jump::Jump;
-use crate::vm::{HOME, Inner, Vm, slow_reason};
+use crate::vm::{HOME, Inner, Inside, Vm, slow_reason};
 use baton_sys::clock::Instant;
-use baton_sys::gate;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-impl Vm {
-    /// As [`Vm::safepoint`], in the middle of a foreign function whose frames are on the calling
-    /// process's stack. Other processes run on other native threads, and the calling process
-    /// continues on its own. It does not give way in a critical section, in a simulated run, or
-    /// when no other thread is available.
+impl Inside<'_> {
+    /// As [`Inside::safepoint`], in the middle of a foreign function whose frames are on the
+    /// calling process's stack. Other processes run on other native threads, and the calling
+    /// process continues on its own. It does not give way in a critical section, in a simulated
+    /// run, or when no other thread is available.
     ///
     /// ```
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
@@ -52,16 +51,18 @@ impl Vm {
     pub fn safepoint_in_call(&self) {
         let requests = self.take_in();
         let vm = super::this_thread::vm_of_this_thread();
-        let jump = self.inner.with(|inner| vm.plan_in_call(inner, requests));
+        let jump = self.with_inner(|inner| vm.plan_in_call(inner, requests));
         // The process may never continue, and then nothing on its stack is dropped.
         drop(vm);
         if jump.is_some() {
             self.counters.gave_way_in_calls.increment();
             self.take(jump);
-            self.inner.with(|inner| self.take_thread_back(inner));
+            self.with_inner(|inner| self.take_thread_back(inner));
         }
     }
+}
 
+impl Vm {
     fn plan_in_call(self: &Arc<Vm>, inner: &mut Inner, requests: u32) -> Option<Jump> {
         let me = self.preemptible_process(inner, requests)?;
         let carrier = inner.carrier;
@@ -96,7 +97,7 @@ impl Vm {
         }
         // An abandoned retake leaves its mark in the gate. The loop would conclude that the VM is
         // gone.
-        gate::here().own();
+        let _inside = self.own_gate(&state);
         inner.in_calls += 1;
         jump
     }

@@ -7,26 +7,26 @@
 //!
 //! | step | by | the other thread's [`Offloading`] |
 //! |---|---|---|
-//! | a thread is promised to the process, now foreign | [`Vm::offload`] | `None` -> `Promised` |
-//! | its stack is left | the owner's loop, [`Vm::complete_offload`] | `Promised` -> `Sent` |
+//! | a thread is promised to the process, now foreign | [`Inside::offload`] | `None` -> `Promised` |
+//! | its stack is left | the owner's loop, [`Inside::complete_offload`] | `Promised` -> `Sent` |
 //! | it continues, outside the VM | the other thread, in its loop | `Sent` -> `None` |
 //!
 //! From then on the call is like one that was retaken there. It returns by an enter that finds the
-//! VM on another thread ([`Vm::enter_cold`]).
+//! VM on another thread ([`ForeignCall::enter_cold`]).
 //!
 //! **No wake-up is lost.** `Sent` is set under the VM's mutex, and the thread is notified. The
 //! thread reads its state under that mutex before it waits.
 
+use super::enter::EnterAtEnd;
 use super::state::{CarrierEntry, LockState, Offloading, Outside};
 use super::this_thread::vm_of_this_thread;
 use crate::sched::CarrierId;
 use crate::vm::switch::jump::Jump;
-use crate::vm::{HOME, Inner, Vm};
+use crate::vm::{ForeignCall, HOME, Inner, Inside, Vm};
 use baton_sys::clock::Instant;
-use baton_sys::gate;
 use std::sync::Arc;
 
-/// The outcome of [`Vm::offload`].
+/// The outcome of [`Inside::offload`].
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offloaded {
@@ -38,40 +38,53 @@ pub enum Offloaded {
     NoThread,
 }
 
-impl Vm {
-    /// Moves the calling process to another native thread for its next foreign call. The process is
-    /// inside the VM, and has no foreign frames on its stack. After a move it is outside, and
-    /// [`Vm::enter`] brings it back.
+impl<'vm> Inside<'vm> {
+    /// Makes a foreign call that is known to be long: on another native thread, if it can be. The
+    /// calling process has no foreign frames on its stack.
     ///
     /// ```
     /// use baton_core::vm::Offloaded;
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
     /// closures::run(|main| {
-    ///     let call = || std::thread::current().id(); // a long call
+    ///     let call = || std::thread::current().id(); // one that lasts
     ///     let home = call();
-    ///     let thread_of_call = if main.vm.offload() == Offloaded::Moved {
-    ///         let result = call();
-    ///         main.vm.enter();
-    ///         result
-    ///     } else {
-    ///         main.vm.foreign(call)
-    ///     };
+    ///     let (thread_of_call, offloaded) = main.vm.foreign_elsewhere(call);
+    ///     assert_eq!(offloaded, Offloaded::Moved);
     ///     assert_ne!(thread_of_call, home);
     /// });
     /// ```
-    pub fn offload(&self) -> Offloaded {
+    pub fn foreign_elsewhere<R>(&mut self, f: impl FnOnce() -> R) -> (R, Offloaded) {
+        match self.reborrow().offload() {
+            Ok(call) => {
+                let _call = EnterAtEnd(Some(call));
+                (f(), Offloaded::Moved)
+            }
+            Err(refused) => (self.foreign(f), refused),
+        }
+    }
+
+    /// Moves the calling process to another native thread for its coming foreign call. It has no
+    /// foreign frames on its stack. After a move it is outside.
+    ///
+    /// # Errors
+    /// Why it has not moved, which is never [`Offloaded::Moved`]: it is still inside, but its token
+    /// is gone. [`Inside::foreign_elsewhere`] keeps it.
+    pub fn offload(self) -> Result<ForeignCall<'vm>, Offloaded> {
         let vm = vm_of_this_thread();
-        match self.inner.with(|inner| vm.plan_offload(inner)) {
+        match self.with_inner(|inner| vm.plan_offload(inner)) {
             Ok(jump) => {
                 drop(vm);
                 self.counters.moves.increment();
                 self.take(Some(jump));
-                Offloaded::Moved
+                // The owner's loop has let the process go on outside.
+                Ok(self.moved())
             }
-            Err(offloaded) => offloaded,
+            Err(refused) => Err(refused),
         }
     }
+}
 
+impl Vm {
     fn plan_offload(self: &Arc<Vm>, inner: &mut Inner) -> Result<Jump, Offloaded> {
         let me = inner.sched.current().ok_or(Offloaded::Stays)?;
         let fiber = inner.context(me).fiber.ok_or(Offloaded::Stays)?;
@@ -88,7 +101,7 @@ impl Vm {
         entry.out = Some(Outside { process: me, fiber });
         // An abandoned retake leaves its mark in the gate. The loop would conclude that the VM is
         // gone.
-        gate::here().own();
+        let _inside = self.own_gate(&state);
         drop(state);
         inner.account(me, Instant::now().as_nanos());
         inner.sched.begin_foreign(me, to);
@@ -106,11 +119,13 @@ impl Vm {
             .find_waiting(|carrier, entry| inner.may_take(carrier, entry))
             .or_else(|| self.start_carrier(state, self.parameters.max_threads()))
     }
+}
 
+impl Inside<'_> {
     /// Completes an offload in the owner's loop: the process has left its stack, and continues on
     /// the other thread.
     pub(super) fn complete_offload(&self) {
-        let Some(to) = self.inner.with(|inner| inner.offloads_to.take()) else {
+        let Some(to) = self.with_inner(|inner| inner.offloads_to.take()) else {
             return;
         };
         let mut state = self.lock_state();

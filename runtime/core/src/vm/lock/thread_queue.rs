@@ -20,7 +20,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::sched::{Deadline, ProcessId, WaitQueueId, Wake, WakeReason};
-use crate::vm::{Inner, Vm};
+use crate::vm::{Inner, Inside, Vm};
 
 /// A place in the queue: the priority when the process asked, and a sequence number.
 type QueuePlace = (Reverse<u8>, u64);
@@ -51,7 +51,7 @@ impl ThreadQueue {
     }
 }
 
-impl Vm {
+impl Inside<'_> {
     /// Waits until there is a native thread for a foreign call by the calling process, behind
     /// earlier callers. Processes that are bound or prefer home do not wait, as no other process
     /// could use their thread.
@@ -68,19 +68,20 @@ impl Vm {
     pub fn wait_for_thread(&self) -> Wake {
         let mut place = None;
         // Does not give way between this check and the call, so that no other process is let in.
-        while !self.inner.with(|inner| self.lets_call(inner, &mut place)) {
+        while !self.with_inner(|inner| self.lets_call(inner, &mut place)) {
             self.counters.thread_bound_hits.increment();
-            let queue = self.inner.with(|inner| inner.thread_queue.queue);
+            let queue = self.with_inner(|inner| inner.thread_queue.queue);
             let wake = self.block_on(|sched| sched.wait(queue, Deadline::Never));
             if wake.reason != WakeReason::Done {
-                self.inner
-                    .with(|inner| self.leave_thread_queue(inner, place));
+                self.with_inner(|inner| self.leave_thread_queue(inner, place));
                 return wake;
             }
         }
         Wake::because(WakeReason::Done)
     }
+}
 
+impl Vm {
     /// Whether the calling process may begin a foreign call. If not, it gets a place. If it had
     /// one, the next process is woken. A named thread counts as out even if it is not, as it is
     /// reserved.

@@ -23,7 +23,7 @@
 //! of another thread is not available. The process's next run begins on some loop.
 
 use crate::sched::{CarrierId, ProcessId};
-use crate::vm::{Context, Inner, Vm};
+use crate::vm::{Context, Inner, Inside};
 use baton_sys::clock::{self, Instant};
 use std::time::Duration;
 
@@ -164,7 +164,7 @@ fn computed() -> u64 {
     clock::thread_cpu_time().as_nanos() as u64
 }
 
-impl Vm {
+impl Inside<'_> {
     /// The time that a process has used so far; zero for a forgotten process. Inside the VM.
     ///
     /// ```
@@ -178,14 +178,13 @@ impl Vm {
     /// });
     /// ```
     pub fn time_used(&self, process: ProcessId) -> TimeUsed {
-        self.inner.with(|inner| inner.time_used(process))
+        self.with_inner(|inner| inner.time_used(process))
     }
 
     /// A process's running time so far, by a wall clock.
     pub fn running_time(&self, process: ProcessId) -> Duration {
         let now = Instant::now().as_nanos();
-        self.inner
-            .with(|inner| Duration::from_nanos(inner.busy(process, now)))
+        self.with_inner(|inner| Duration::from_nanos(inner.busy(process, now)))
     }
 
     /// The processor time of a process so far.

@@ -5,7 +5,7 @@
 
 use crate::sched::ProcessId;
 use crate::vm::preempt::next_poll::TICK;
-use crate::vm::{Context, Inner, Vm, slow_reason};
+use crate::vm::{Context, Inner, Inside, Vm, slow_reason};
 use baton_sys::clock::Instant;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -69,7 +69,9 @@ impl Vm {
             context.length_of_slice(self.parameters.slice.get()),
         )
     }
+}
 
+impl Inside<'_> {
     /// Sets the length of a process's slices, from a microsecond to an hour; `None` means the
     /// parameter `slice`. The current slice changes at once. Returns whether the process is alive.
     /// Inside the VM.
@@ -87,7 +89,7 @@ impl Vm {
     pub fn set_slice(&self, process: ProcessId, slice: Option<Duration>) -> bool {
         const LONGEST: u128 = 3_600_000_000;
         let micros = slice.map_or(0, |slice| slice.as_micros().clamp(1, LONGEST) as u32);
-        self.inner.with(|inner| {
+        self.with_inner(|inner| {
             let lives = inner.sched.is_alive(process);
             if lives {
                 self.change_slice(inner, process, micros);
@@ -98,9 +100,11 @@ impl Vm {
 
     /// The length of a process's slices. Inside the VM.
     pub fn slice(&self, process: ProcessId) -> Duration {
-        self.inner.with(|inner| self.slice_of(inner, process))
+        self.with_inner(|inner| self.slice_of(inner, process))
     }
+}
 
+impl Vm {
     /// Changes the slice length of a process, or ends its own length when it has ended.
     pub(in crate::vm) fn change_slice(&self, inner: &mut Inner, process: ProcessId, micros: u32) {
         let Some(context) = inner.sched.payload_mut(process) else {

@@ -2,14 +2,13 @@
 
 use super::jump::{BaseStep, Jump, broken, user_data_of};
 use crate::sched::{Next, Preemption, ProcessId};
-use crate::vm::{Context, HOME, Inner, Vm};
+use crate::vm::{Context, HOME, Inner, Inside, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::fiber::Fiber;
 use baton_sys::gate;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-impl Vm {
+impl Inside<'_> {
     /// Carries a decided switch out. Returns when the calling process is continued.
     #[inline]
     pub(in crate::vm) fn take(&self, jump: Option<Jump>) {
@@ -18,7 +17,9 @@ impl Vm {
             from.switch_to(to);
         }
     }
+}
 
+impl Vm {
     /// Turns a scheduling decision into the next step of the calling process `from`.
     #[inline]
     pub(in crate::vm) fn plan(
@@ -171,7 +172,9 @@ impl Vm {
         let from = inner.base_fiber();
         Jump { from, to }
     }
+}
 
+impl Inside<'_> {
     /// Continues a process from the loop of the owner's thread. Returns when a switch comes back to
     /// the loop.
     pub(in crate::vm) fn run_from_base(&self, jump: Jump) {
@@ -196,7 +199,7 @@ impl Vm {
     /// ```
     pub fn safepoint(&self) {
         let requests = self.take_in();
-        let jump = self.inner.with(|inner| {
+        let jump = self.with_inner(|inner| {
             let me = self.preemptible_process(inner, requests)?;
             self.shuffle(inner, Some(me));
             let outranked = inner.sched.current_should_yield();
@@ -228,11 +231,13 @@ impl Vm {
         // AcqRel: pairs with the monitor's and the signal handlers' `fetch_or`.
         let requests = self.requests.swap(0, Ordering::AcqRel);
         if requests & crate::vm::request::SIGNALLED != 0 {
-            self.guest.signalled();
+            self.guest.signalled(self);
         }
         requests
     }
+}
 
+impl Vm {
     /// The running process, if it may be preempted.
     pub(in crate::vm) fn preemptible_process(
         &self,
@@ -272,15 +277,19 @@ impl Vm {
         // cannot be passed as a plain word without unsafe code, so the carrier's loop keeps it in
         // its thread-local.
         let vm = crate::vm::lock::this_thread::vm_of_this_thread();
-        let (pid, user_data) = vm.inner.with(|inner| {
+        let inside = vm.inside_of_new_process();
+        let (pid, user_data) = inside.with_inner(|inner| {
             let pid = inner
                 .sched
                 .current()
                 .unwrap_or_else(|| broken("a process starts that is not current"));
             (pid, inner.sched.user_data(pid))
         });
-        vm.guest.run(pid, user_data);
-        vm.exit_process(pid)
+        let jump = vm.guest.run(inside, pid, user_data).plan_exit(pid);
+        vm.guest
+            .switched(user_data_of(jump.from), user_data_of(jump.to));
+        drop(vm); // the stack is left for good: nothing on it is dropped later
+        jump.from.end(jump.to)
     }
 
     /// Whether the loop of the thread must choose the next process, after a process has ended.
@@ -289,10 +298,12 @@ impl Vm {
         let slow_reasons = self.slow_reasons();
         slow_reasons != 0 && (self.has_ended() || inner.must_run_hooks(None, Some(next)))
     }
+}
 
-    /// Ends the calling process and continues the next one.
-    fn exit_process(self: Arc<Vm>, me: ProcessId) -> ! {
-        let Jump { from, to } = self.inner.with(|inner| {
+impl Inside<'_> {
+    /// Ends the calling process, and decides which one is continued.
+    fn plan_exit(self, me: ProcessId) -> Jump {
+        self.with_inner(|inner| {
             inner.account(me, Instant::now().as_nanos());
             let context: Context = std::mem::take(inner.context_mut(me));
             let forgotten = inner.context_mut(me);
@@ -326,10 +337,7 @@ impl Vm {
             };
             self.update_hints(inner);
             Jump { from, to }
-        });
-        self.guest.switched(user_data_of(from), user_data_of(to));
-        drop(self); // now, as the stack is never continued
-        from.end(to)
+        })
     }
 }
 
