@@ -237,7 +237,7 @@ fn a_process_that_had_no_rivals_is_not_skipped_for_the_time_alone() {
 /// Each of its slices has a new length before it ends. Its computing in a run is measured by its
 /// thread's own clock.
 #[test]
-fn a_process_that_changes_the_length_of_its_slices_all_the_while_is_interrupted_as_ever() {
+fn a_process_that_keeps_changing_its_slice_length_is_still_interrupted() {
     const MOST: Duration = SLICE.saturating_mul(5);
     run_with(
         |vm| vm.parameters.slice.set(SLICE),

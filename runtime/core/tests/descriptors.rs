@@ -74,7 +74,7 @@ fn read(
 
 fn read_some(process: &Process, stream: &UnixStream) -> Vec<u8> {
     let came = read(process, stream, Deadline::Never).expect("a socket can be waited for");
-    came.expect("nobody ends the wait")
+    came.expect("the wait ends with an event")
 }
 
 /// As `read`, with a kept registration.
@@ -228,7 +228,7 @@ fn a_number_that_goes_to_another_file_without_notice_works_for_it() {
 }
 
 #[test]
-fn what_was_left_by_the_last_read_is_found_by_the_next() {
+fn data_left_by_the_last_read_is_found_by_the_next() {
     run(|main| {
         let (a, b) = pair();
         write(&b, &[7; 100]);

@@ -294,7 +294,7 @@ fn operations_of_the_scheduler_on_strange_ids_change_nothing() {
 
 /// Last, as it forgets the dead process.
 #[test]
-fn a_stranger_is_forgotten_twice() {
+fn a_strange_id_can_be_forgotten_twice() {
     with_strangers(|main, what, stranger| {
         main.vm.forget(stranger);
         main.vm.forget(stranger);

@@ -82,7 +82,7 @@ fn a_foreign_call_in_a_critical_section_keeps_the_vm() {
 }
 
 #[test]
-fn what_would_wait_in_a_critical_section_is_refused_and_goes_on() {
+fn a_wait_in_a_critical_section_is_refused() {
     run(|main| {
         let queue = main.vm.sched(|sched| sched.wait_queue_new());
         main.vm.enter_critical();

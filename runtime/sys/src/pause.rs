@@ -62,7 +62,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_is_there_is_seen_at_once_even_if_the_time_is_over() {
+    fn a_true_condition_is_seen_at_once_even_if_the_time_is_over() {
         let mut looks = 0;
         let spin = spin_until(Instant::from_nanos(0), || {
             looks += 1;

@@ -21,7 +21,7 @@ struct Start {
     body: Body,
 }
 
-/// Starts a native thread with a stack of at least `stack_size` bytes. Nobody can join it.
+/// Starts a native thread with a stack of at least `stack_size` bytes. It cannot be joined.
 ///
 /// A panic of `body` ends the program. The name is shortened to 15 bytes.
 ///
@@ -51,7 +51,7 @@ pub fn start(
         body: Box::new(body),
     });
     let start = Box::into_raw(start);
-    // SAFETY: `start` came from a box and is given to nobody else.
+    // SAFETY: `start` came from a box and is not shared.
     let refusal = unsafe { create(stack_size, start) };
     if refusal == 0 {
         return Ok(());

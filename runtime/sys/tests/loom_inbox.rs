@@ -76,7 +76,7 @@ fn every_batch_has_exactly_one_first() {
 }
 
 #[test]
-fn what_a_poster_wrote_before_is_seen() {
+fn writes_before_a_post_are_visible_to_the_taker() {
     explore(|| {
         let inbox = Arc::new(Inbox::new());
         let posters: Vec<_> = (1..3)

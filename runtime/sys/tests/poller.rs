@@ -455,7 +455,7 @@ fn reported(poller: &Poller) -> Vec<Event> {
 }
 
 #[test]
-fn what_is_watched_is_reported_at_each_change_without_being_armed_again() {
+fn a_watched_descriptor_is_reported_at_each_change_without_being_armed_again() {
     let poller = Poller::new().expect("a poller opens");
     let (mut a, mut b) = pair();
     poller.watch(a.as_raw_fd(), 9).expect("it is registered");
@@ -499,7 +499,7 @@ fn room_to_write_is_reported_when_a_full_socket_is_read_from() {
 }
 
 #[test]
-fn others_can_ask_whether_there_is_news() {
+fn another_thread_can_check_for_events() {
     let poller = Poller::new().expect("a poller opens");
     let (a, mut b) = pair();
     assert!(!poller.has_news());

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_spun_is_summed_up_over_the_policies() {
+    fn spun_time_is_summed_over_all_policies() {
         let mut chooser = new();
         learn_short_wait(&mut chooser, PolicyName::Learned);
         let spin = |spun, ended| Wait {

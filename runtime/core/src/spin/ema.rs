@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn new_it_spins_until_the_limit_or_the_next_deadline() {
+    fn a_new_rule_spins_until_the_limit_or_the_next_deadline() {
         let mut rule = Ema::new(us(1000));
         assert_eq!(decide(&mut rule, None), Decision::Spin(us(1000)));
         assert_eq!(decide(&mut rule, Some(us(3000))), Decision::Spin(us(1000)));

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_seen_is_nothing_to_spin_for() {
+    fn an_empty_histogram_suggests_no_spin() {
         assert_eq!(of(&[]).best_spin(us(50)), Duration::ZERO);
     }
 
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_is_forgotten() {
+    fn old_waits_are_forgotten() {
         let mut waits = vec![10; 1000];
         waits.extend([5000; 120]);
         assert_eq!(of(&waits).best_spin(us(50)), Duration::ZERO);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_between_two_scalings_makes_no_difference() {
+    fn scaling_the_weights_changes_no_result() {
         let mut histogram = of(&[]);
         for wait in [10, 1000].into_iter().cycle().take(10_000) {
             histogram.add(us(wait));

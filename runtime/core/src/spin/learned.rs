@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn new_it_parks() {
+    fn a_new_policy_parks() {
         assert_eq!(decide(&mut new(), Source::Outside), Decision::Park);
     }
 

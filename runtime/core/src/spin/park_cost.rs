@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_near_what_is_seen() {
+    fn the_estimate_approaches_the_samples() {
         for micros in [5, 20, 120] {
             let cost = after(300, &[micros]);
             assert!(near(cost.mean(), micros as f64), "{cost:?} for {micros} us");

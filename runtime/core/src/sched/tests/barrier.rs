@@ -52,7 +52,7 @@ fn the_next_round_begins_before_the_last_one_has_run() {
 }
 
 #[test]
-fn one_that_gives_up_or_is_killed_is_not_counted() {
+fn a_process_that_times_out_or_is_killed_is_not_counted() {
     let mut sched = sched();
     let barrier = sched.barrier_new(3);
     let late = spawn_running(&mut sched);

@@ -101,7 +101,7 @@ fn processes_that_need_an_occupied_carrier_are_kept_aside_in_order() {
 }
 
 #[test]
-fn one_that_wakes_while_its_carrier_is_occupied_is_kept_aside() {
+fn a_process_woken_while_its_carrier_is_occupied_is_kept_aside() {
     let mut sched = sched();
     let a = bound(&mut sched, HOME);
     run(&mut sched, a);
@@ -172,7 +172,7 @@ fn a_process_that_occupies_its_own_carrier_is_not_kept_aside_by_itself() {
 }
 
 #[test]
-fn one_kept_aside_can_be_killed_suspended_and_counted_out() {
+fn a_process_kept_aside_can_be_killed_and_suspended() {
     let mut sched = sched();
     let out = spawn_running(&mut sched);
     let a = bound(&mut sched, HOME);
@@ -186,7 +186,7 @@ fn one_kept_aside_can_be_killed_suspended_and_counted_out() {
 }
 
 #[test]
-fn one_that_waits_cannot_go_out() {
+fn a_waiting_process_cannot_begin_a_foreign_call() {
     let mut sched = sched();
     let a = spawn_running(&mut sched);
     assert_blocked(sched.sleep(at(5)));
@@ -207,7 +207,7 @@ fn a_carrier_beyond_the_limit_binds_no_process() {
 }
 
 #[test]
-fn a_named_carrier_is_free_when_the_last_one_is_bound_no_more() {
+fn a_named_carrier_is_free_when_no_process_is_bound_to_it() {
     let mut sched = sched();
     let a = bound(&mut sched, OTHER);
     let b = bound(&mut sched, OTHER);

@@ -48,7 +48,7 @@ fn values_come_out_in_the_order_in_which_they_went_in() {
 }
 
 #[test]
-fn at_a_rendezvous_the_sender_meets_a_waiting_receiver() {
+fn without_a_buffer_a_sender_serves_a_waiting_receiver() {
     let mut sched = sched();
     let channel = sched.channel_new(0);
     let receiver = receiving(&mut sched, channel);
@@ -68,7 +68,7 @@ fn at_a_rendezvous_the_sender_meets_a_waiting_receiver() {
 }
 
 #[test]
-fn at_a_rendezvous_the_receiver_meets_a_waiting_sender() {
+fn without_a_buffer_a_receiver_serves_a_waiting_sender() {
     let mut sched = sched();
     let channel = sched.channel_new(0);
     let sender = sending(&mut sched, channel, 5);
@@ -119,7 +119,7 @@ fn a_value_that_was_not_sent_in_time_is_not_received() {
 }
 
 #[test]
-fn what_is_buffered_still_arrives_after_a_close() {
+fn buffered_values_still_arrive_after_a_close() {
     let mut sched = sched();
     let channel = sched.channel_new(2);
     spawn_running(&mut sched);

@@ -76,7 +76,7 @@ fn a_signalled_process_waits_for_the_mutex_of_the_signaller() {
 }
 
 #[test]
-fn a_broadcast_lets_all_go_one_after_the_other() {
+fn a_broadcast_wakes_all_one_after_the_other() {
     let mut scene = Scene::new();
     let waiting = [0; 3].map(|_| scene.waiting(Deadline::Never));
     scene.owner();
@@ -127,7 +127,7 @@ fn a_killed_process_gets_the_mutex_back_before_it_goes_on() {
 }
 
 #[test]
-fn one_killed_while_it_gets_the_mutex_back_keeps_its_place_for_it() {
+fn a_process_killed_while_it_relocks_keeps_its_place() {
     let mut scene = Scene::new();
     let a = scene.waiting(Deadline::Never);
     scene.owner();
@@ -161,7 +161,7 @@ fn only_the_owner_of_the_mutex_waits() {
 }
 
 #[test]
-fn the_value_tells_that_the_mutex_was_abandoned_meanwhile() {
+fn the_value_says_that_the_mutex_was_abandoned_meanwhile() {
     let mut scene = Scene::new();
     let a = scene.waiting(Deadline::Never);
     let owner = scene.owner();

@@ -67,7 +67,7 @@ fn a_due_time_that_changes_moves_a_process_and_one_that_is_taken_away_sends_it_b
 }
 
 #[test]
-fn one_that_was_preempted_by_a_more_urgent_process_keeps_its_place() {
+fn a_process_preempted_by_a_more_urgent_one_keeps_its_place() {
     let mut sched = sched();
     let running = due(&mut sched, 50);
     run(&mut sched, running);

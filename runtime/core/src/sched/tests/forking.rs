@@ -53,7 +53,7 @@ fn processes_that_wait_in_any_way_leave_nothing_behind() {
         reason(
             sched
                 .mutex_lock(mutex, Deadline::Never)
-                .expect("nobody holds it")
+                .expect("it is free")
         ),
         WakeReason::Done
     );
@@ -67,7 +67,7 @@ fn processes_that_wait_in_any_way_leave_nothing_behind() {
         reason(
             sched
                 .mutex_lock(mutex, Deadline::Never)
-                .expect("nobody holds it")
+                .expect("it is free")
         ),
         WakeReason::Done
     );
@@ -94,7 +94,7 @@ fn processes_that_wait_in_any_way_leave_nothing_behind() {
     assert_eq!(sched.mutex_owner(mutex), None);
     let locked = sched
         .mutex_lock(mutex, Deadline::Never)
-        .expect("nobody holds it");
+        .expect("it is free");
     assert_eq!(reason(locked), WakeReason::Abandoned);
     sched.semaphore_signal(semaphore, 1);
     assert_eq!(sched.semaphore_count(semaphore), 1);

@@ -35,7 +35,7 @@ fn an_interrupted_process_that_is_suspended_stays_suspended() {
 }
 
 #[test]
-fn one_interrupted_in_a_conditions_wait_gets_its_mutex_back_first() {
+fn a_process_interrupted_in_a_conditions_wait_gets_its_mutex_back_first() {
     let mut sched = sched();
     let (mutex, condition) = (sched.mutex_new(), sched.condition_new());
     let [a, _] = [0; 2].map(|_| {

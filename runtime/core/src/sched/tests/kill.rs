@@ -4,7 +4,7 @@ use super::*;
 use crate::sched::{CarrierId, KillOutcome, ResumeOutcome, State, SuspendOutcome};
 
 #[test]
-fn one_that_waits_or_sleeps_is_woken() {
+fn a_kill_wakes_a_process_that_waits_or_sleeps() {
     let mut sched = sched();
     let semaphore = sched.semaphore_new(0);
     let waiting = spawn_running(&mut sched);
@@ -22,7 +22,7 @@ fn one_that_waits_or_sleeps_is_woken() {
 }
 
 #[test]
-fn one_that_could_run_sees_the_kill_at_its_next_safepoint() {
+fn a_runnable_process_sees_the_kill_at_its_next_safepoint() {
     let mut sched = sched();
     let running = spawn_running(&mut sched);
     let runnable = spawn(&mut sched);
@@ -36,7 +36,7 @@ fn one_that_could_run_sees_the_kill_at_its_next_safepoint() {
 }
 
 #[test]
-fn one_out_in_a_foreign_call_sees_the_kill_when_it_returns() {
+fn a_process_in_a_foreign_call_sees_the_kill_when_it_returns() {
     let mut sched = sched();
     let a = spawn_running(&mut sched);
     assert!(sched.begin_foreign(a, CarrierId(1)));
@@ -48,7 +48,7 @@ fn one_out_in_a_foreign_call_sees_the_kill_when_it_returns() {
 }
 
 #[test]
-fn one_suspended_or_not_started_is_made_runnable() {
+fn a_kill_makes_a_suspended_or_unstarted_process_runnable() {
     let mut sched = sched();
     let options = SpawnOptions {
         suspended: true,
@@ -65,7 +65,7 @@ fn one_suspended_or_not_started_is_made_runnable() {
 }
 
 #[test]
-fn what_a_suspended_process_was_given_is_not_taken_back() {
+fn a_kill_does_not_revoke_the_result_of_a_suspended_process() {
     let mut sched = sched();
     let channel = sched.channel_new(0);
     let a = spawn_running(&mut sched);
@@ -105,7 +105,7 @@ fn a_process_with_a_due_kill_does_not_wait() {
 }
 
 #[test]
-fn a_hold_puts_the_first_kill_off_and_its_end_lets_it_through() {
+fn a_hold_defers_the_first_kill_until_it_ends() {
     let mut sched = sched();
     let a = spawn_running(&mut sched);
     sched.set_kill_hold(a, true);
@@ -120,7 +120,7 @@ fn a_hold_puts_the_first_kill_off_and_its_end_lets_it_through() {
 }
 
 #[test]
-fn a_second_kill_abandons_the_hold() {
+fn a_second_kill_cancels_the_hold() {
     let mut sched = sched();
     let a = spawn_running(&mut sched);
     sched.set_kill_hold(a, true);
@@ -144,7 +144,7 @@ fn a_hold_that_ends_while_its_process_waits_ends_the_wait() {
 }
 
 #[test]
-fn one_to_be_fired_by_a_timer_begins_with_its_kill_due() {
+fn a_process_killed_before_its_timer_fires_begins_with_a_due_kill() {
     let mut sched = sched();
     let prepared = sched.spawn_prepared(SpawnOptions::default(), ()).unwrap();
     sched.timer_new(at(5), None, prepared);
@@ -165,7 +165,7 @@ fn the_dead_are_not_killed_again() {
 }
 
 #[test]
-fn a_kill_that_was_not_put_off_again_can_be_put_off_by_the_next_hold() {
+fn a_kill_that_was_not_deferred_again_can_be_deferred_by_the_next_hold() {
     let mut sched = sched();
     let mutex = sched.mutex_new();
     let condition = sched.condition_new();

@@ -4,7 +4,7 @@ use super::*;
 use crate::sched::{ProcessLimit, State};
 
 #[test]
-fn ids_survive_the_way_through_a_word() {
+fn ids_can_be_converted_to_a_word_and_back() {
     let mut sched = sched();
     let pid = spawn(&mut sched);
     assert_eq!(ProcessId::from_bits(pid.to_bits()), Some(pid));

@@ -91,7 +91,7 @@ fn a_lock_times_out() {
 }
 
 #[test]
-fn the_next_owner_is_told_that_the_last_one_died() {
+fn the_next_owner_gets_abandoned_if_the_last_one_died() {
     let mut sched = sched();
     let [held, free] = [0; 2].map(|_| sched.mutex_new());
     let a = spawn_running(&mut sched);

@@ -55,7 +55,7 @@ fn the_current_process_goes_to_the_head_of_its_new_level() {
 }
 
 #[test]
-fn one_that_waits_moves_in_its_queue() {
+fn a_new_priority_moves_a_waiting_process_in_its_queue() {
     let mut sched = sched();
     let semaphore = sched.semaphore_new(0);
     let [a, b, c] = [0; 3].map(|_| {
@@ -73,7 +73,7 @@ fn one_that_waits_moves_in_its_queue() {
 }
 
 #[test]
-fn one_kept_aside_keeps_its_new_priority() {
+fn a_process_kept_aside_keeps_its_new_priority() {
     let mut sched = sched();
     let out = spawn_running(&mut sched);
     let options = SpawnOptions {
@@ -121,7 +121,7 @@ fn a_priority_is_inherited_along_a_chain_of_owners() {
 }
 
 #[test]
-fn what_a_waiter_lent_goes_back_when_it_times_out() {
+fn an_inherited_priority_ends_when_the_waiter_times_out() {
     let mut sched = sched();
     let mutex = sched.mutex_new();
     let low = owner(&mut sched, 10, mutex);
@@ -135,7 +135,7 @@ fn what_a_waiter_lent_goes_back_when_it_times_out() {
 }
 
 #[test]
-fn an_owner_of_two_mutexes_keeps_what_the_other_one_lends() {
+fn an_owner_of_two_mutexes_keeps_the_priority_lent_by_the_other() {
     let mut sched = sched();
     let [first, second] = [0; 2].map(|_| sched.mutex_new());
     let low = owner(&mut sched, 10, first);
@@ -164,7 +164,7 @@ fn the_next_owner_inherits_from_the_remaining_waiters() {
 }
 
 #[test]
-fn a_ring_of_owners_that_wait_for_each_other_comes_to_an_end() {
+fn inheritance_ends_in_a_cycle_of_waiting_owners() {
     let mut sched = sched();
     let [first, second] = [0; 2].map(|_| sched.mutex_new());
     let a = owner(&mut sched, 10, first);

@@ -10,7 +10,7 @@ fn waiting(sched: &mut Scheduler<()>, queue: WaitQueueId) -> ProcessId {
 }
 
 #[test]
-fn one_is_woken_with_the_reason_and_the_value_of_the_waker() {
+fn a_process_is_woken_with_the_reason_and_the_value_of_the_waker() {
     let mut sched = sched();
     let queue = sched.wait_queue_new();
     assert_eq!(sched.wake_one(queue, WakeReason::Done, 1), None);
@@ -43,7 +43,7 @@ fn all_are_woken_with_the_same_value() {
 }
 
 #[test]
-fn one_in_the_middle_can_be_woken() {
+fn a_process_in_the_middle_of_a_queue_can_be_woken() {
     let mut sched = sched();
     let queue = sched.wait_queue_new();
     let other = sched.wait_queue_new();

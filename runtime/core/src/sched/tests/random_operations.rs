@@ -546,7 +546,7 @@ impl World {
             check(&self.sched);
         }
         while self.sched.schedule() != Next::Nothing {
-            let me = self.sched.current().expect("somebody was chosen");
+            let me = self.sched.current().expect("a process was chosen");
             if let Some(pending) = self.pending.remove(&me) {
                 let wake = self.sched.take_wake(me);
                 self.learn(me, &pending, wake);

@@ -202,7 +202,7 @@ fn spawning_an_equal_does_not_preempt() {
 }
 
 #[test]
-fn one_preempted_by_the_more_urgent_keeps_its_place_at_the_head() {
+fn a_process_preempted_by_a_more_urgent_one_stays_at_the_head() {
     let mut sched = sched();
     let a = spawn_running(&mut sched);
     let b = spawn(&mut sched);
@@ -216,7 +216,7 @@ fn one_preempted_by_the_more_urgent_keeps_its_place_at_the_head() {
 }
 
 #[test]
-fn one_whose_slice_expired_goes_to_the_back() {
+fn a_process_whose_slice_expired_goes_to_the_back() {
     let mut sched = sched();
     let a = spawn_running(&mut sched);
     let b = spawn(&mut sched);
@@ -229,7 +229,7 @@ fn one_whose_slice_expired_goes_to_the_back() {
 }
 
 #[test]
-fn one_that_gives_up_the_processor_stays_at_the_head() {
+fn a_relinquishing_process_stays_at_the_head() {
     let mut sched = sched();
     let a = spawn_running(&mut sched);
     spawn(&mut sched);
@@ -298,7 +298,7 @@ fn the_most_urgent_runnable_is_not_the_current_one() {
 }
 
 #[test]
-fn one_that_sleeps_wakes_at_its_deadline_with_the_reason_done() {
+fn a_sleeping_process_wakes_at_its_deadline_with_the_reason_done() {
     let mut sched = sched();
     let a = spawn_running(&mut sched);
     assert_blocked(sched.sleep(at(10)));
@@ -379,7 +379,7 @@ fn handoffs_go_round_among_equals() {
 
 /// A handoff does not update this hint: the monitor uses that of the process that was left.
 #[test]
-fn no_handoff_leads_between_one_that_is_preemptible_and_one_that_is_not() {
+fn there_is_no_handoff_between_a_preemptible_process_and_another() {
     let mut sched = sched();
     let [_, b] = [spawn_running(&mut sched), spawn(&mut sched)];
     sched.set_preemptible(b, false);
@@ -389,7 +389,7 @@ fn no_handoff_leads_between_one_that_is_preemptible_and_one_that_is_not() {
 }
 
 #[test]
-fn to_be_preemptible_or_not_is_a_change_and_to_take_what_is_free_is_none() {
+fn a_preemptible_flag_counts_as_a_change_and_an_uncontended_operation_does_not() {
     let mut sched = sched();
     let me = spawn_running(&mut sched);
     let semaphore = sched.semaphore_new(1);

@@ -61,7 +61,7 @@ fn each_of_the_ready_cases_has_its_chance() {
 }
 
 #[test]
-fn one_that_waits_completes_the_first_case_to_be_ready_and_no_other() {
+fn a_waiting_select_completes_only_the_first_case_to_be_ready() {
     let mut sched = sched();
     let [a, b, c] = channels(&mut sched, 0);
     let cases = [Case::Receive(a), Case::Send(b, 5), Case::Receive(c)];
@@ -338,7 +338,7 @@ fn a_select_lends_its_priority_to_the_owners_of_all_its_mutexes() {
 }
 
 #[test]
-fn what_is_freed_under_a_select_is_a_closed_case() {
+fn a_case_that_is_freed_during_a_select_is_closed() {
     let mut sched = sched();
     let (event, semaphore) = (sched.event_new(), sched.semaphore_new(0));
     let (mutex, alarm) = (sched.mutex_new(), sched.alarm_new(at(9)));
@@ -401,7 +401,7 @@ fn a_descriptor_is_a_case_that_becomes_ready_or_is_closed() {
 }
 
 #[test]
-fn what_the_caller_found_ready_is_a_case_among_the_ready() {
+fn a_case_that_the_caller_found_ready_is_among_the_ready_ones() {
     let mut sched = sched();
     let semaphore = sched.semaphore_new(1);
     spawn_running(&mut sched);
@@ -422,7 +422,7 @@ fn what_the_caller_found_ready_is_a_case_among_the_ready() {
 }
 
 #[test]
-fn an_alarm_stays_so_until_it_is_set_again_and_a_cancelled_one_keeps_still() {
+fn an_alarm_stays_gone_off_until_it_is_set_again_and_a_cancelled_one_never_goes_off() {
     let mut sched = sched();
     let alarm = sched.alarm_new(at(5));
     assert_eq!(

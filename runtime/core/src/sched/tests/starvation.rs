@@ -6,7 +6,7 @@
 //!   `a_process_without_a_deficit_continues_if_all_others_have_one`,
 //!   `at_most_a_thousand_are_skipped` and `a_process_with_a_raised_priority_is_not_skipped` in
 //!   `scheduling`
-//! - interrupted processes: `one_preempted_by_the_more_urgent_keeps_its_place_at_the_head` in
+//! - interrupted processes: `a_process_preempted_by_a_more_urgent_one_stays_at_the_head` in
 //!   `scheduling`,
 //!   `a_process_that_is_often_interrupted_gives_way_to_equals_at_the_end_of_its_slice` in
 //!   `runtime/core/tests/preemption.rs`

@@ -17,7 +17,7 @@ fn a_runnable_process_that_is_suspended_does_not_run() {
 }
 
 #[test]
-fn one_that_suspends_itself_switches_away() {
+fn a_process_that_suspends_itself_switches_away() {
     let mut sched = sched();
     let a = spawn_running(&mut sched);
     assert_eq!(sched.suspend(a), SuspendOutcome::CurrentMustSwitch);
@@ -29,7 +29,7 @@ fn one_that_suspends_itself_switches_away() {
 }
 
 #[test]
-fn one_spawned_suspended_begins_when_it_is_resumed() {
+fn a_process_spawned_suspended_begins_when_it_is_resumed() {
     let mut sched = sched();
     let options = SpawnOptions {
         suspended: true,
@@ -60,7 +60,7 @@ fn a_wait_goes_on_while_suspended_and_its_end_is_kept() {
 }
 
 #[test]
-fn one_resumed_before_its_wait_ends_waits_on() {
+fn a_process_resumed_before_its_wait_ends_continues_to_wait() {
     let mut sched = sched();
     let a = spawn_running(&mut sched);
     assert_blocked(sched.sleep(at(5)));
@@ -73,7 +73,7 @@ fn one_resumed_before_its_wait_ends_waits_on() {
 }
 
 #[test]
-fn one_out_in_a_foreign_call_stops_when_it_returns() {
+fn a_suspended_process_in_a_foreign_call_stops_when_it_returns() {
     let mut sched = sched();
     let a = spawn_running(&mut sched);
     assert!(sched.begin_foreign(a, CarrierId(0)));
@@ -87,7 +87,7 @@ fn one_out_in_a_foreign_call_stops_when_it_returns() {
 }
 
 #[test]
-fn what_a_suspended_process_holds_stays_held() {
+fn a_suspended_process_keeps_its_locks() {
     let mut sched = sched();
     let mutex = sched.mutex_new();
     let a = spawn_running(&mut sched);
@@ -141,7 +141,7 @@ fn a_handoff_by_suspension_goes_where_the_slow_path_does() {
 }
 
 #[test]
-fn a_suspension_about_which_more_is_to_be_decided_is_no_handoff() {
+fn a_suspension_that_needs_the_slow_path_is_no_handoff() {
     let mut sched = sched();
     let [me, other] = [spawn(&mut sched), spawn(&mut sched)];
     run(&mut sched, me);

@@ -50,7 +50,7 @@ fn by_queue(sched: &mut Scheduler<()>) -> Waking {
 }
 
 fn by_resume(sched: &mut Scheduler<()>) -> Waking {
-    let me = sched.current().expect("somebody runs");
+    let me = sched.current().expect("a process runs");
     let _ = sched.suspend(me);
     Box::new(|sched, target| assert_eq!(sched.resume(target), ResumeOutcome::Resumed))
 }

@@ -464,7 +464,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_used_shortens_a_slice_and_credit_lengthens_it() {
+    fn used_time_shortens_a_slice_and_credit_lengthens_it() {
         let slice = Duration::from_millis(10);
         for (used, left) in [
             (0, 10_000),
