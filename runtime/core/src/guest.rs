@@ -33,14 +33,11 @@ pub enum RetakePolicy {
 /// | [`run`](Guest::run) | the owner's | the process's | inside | yes | yes |
 /// | [`switched`](Guest::switched) | the owner's | what is left | inside | no | no |
 /// | [`retake_policy`](Guest::retake_policy) | the monitor | the monitor's | locked | no | no |
-/// | [`warn_blocked`](Guest::warn_blocked) | the monitor, or the call's | its own | locked | no |
-///  no |
+/// | [`warn_blocked`](Guest::warn_blocked) | the monitor, or the call's | its own | locked | no | no |
 /// | [`has_delayed`](Guest::has_delayed) | the call's | the process's | inside, locked | no | no |
-/// | [`warn_thread`](Guest::warn_thread) | the owner's | a loop's or a process's | outside | no |
-///  no |
+/// | [`warn_thread`](Guest::warn_thread) | the owner's | a loop's or a process's | outside | no | no |
 /// | [`arrived`](Guest::arrived) | the one that the call moved to | its loop's | outside | no | no |
-/// | [`request_safepoint`](Guest::request_safepoint) | the owner's | a loop's or a process's |
-///  inside, in use | no | no |
+/// | [`request_safepoint`](Guest::request_safepoint) | the owner's | a loop's or a process's | inside, in use | no | no |
 /// | [`scheduler_hook`](Guest::scheduler_hook) | the owner's | the loop's | inside | yes | no |
 /// | [`switch_hook`](Guest::switch_hook) | the owner's | the loop's | inside | yes | no |
 /// | [`deadlocked`](Guest::deadlocked) | the owner's | the loop's | inside | yes | no |
