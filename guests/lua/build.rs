@@ -63,7 +63,10 @@ fn main() {
     let direct = PathBuf::from(
         std::env::var_os("DEP_BATON_FFI_INCLUDE").expect("baton-ffi says where direct.h is"),
     );
-    compile_lua(&source, &[gate, direct], &manifest.join("c"));
+    let runtime = PathBuf::from(
+        std::env::var_os("DEP_BATON_CAPI_INCLUDE").expect("baton-capi says where baton.h is"),
+    );
+    compile_lua(&source, &[gate, direct, runtime], &manifest.join("c"));
     export_headers(&source);
 }
 

@@ -1,7 +1,7 @@
-//! The functions of `c/runtime.h`, which the C half calls.
+//! The functions of `baton.h`, which the C half calls.
 //!
 //! Each takes the executor as a pointer, which `program` has given to the C half. They are called
-//! inside the VM, unless `c/runtime.h` says otherwise; `Inside::assume` relies on that. None of
+//! inside the VM, unless `baton.h` says otherwise; `Inside::assume` relies on that. None of
 //! them raises a Lua error: their callers do. The functions for synchronization objects and timers
 //! are in `objects`.
 
@@ -23,7 +23,7 @@ pub(crate) struct CWake {
     value: u64,
 }
 
-/// `struct baton_spawn`.
+/// `struct baton_spawn_options`.
 #[repr(C)]
 pub(crate) struct CSpawn {
     user_data: usize,
@@ -107,10 +107,10 @@ macro_rules! bridge {
         $body:block
     )*) => {$(
         $(#[$doc])*
-        // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+        // SAFETY: the only definition of this symbol, with the signature of `baton.h`.
         #[unsafe(no_mangle)]
         extern "C" fn $name($vm: &Vm $(, $argument: $type)*) $(-> $result)? {
-            // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+            // SAFETY: the C half calls this inside the VM (`baton.h`).
             let $vm = unsafe { Inside::assume($vm) };
             $body
         }
@@ -126,7 +126,7 @@ macro_rules! bridge_from_anywhere {
         $body:block
     )*) => {$(
         $(#[$doc])*
-        // SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+        // SAFETY: the only definition of this symbol, with the signature of `baton.h`.
         #[unsafe(no_mangle)]
         extern "C" fn $name($vm: &Vm $(, $argument: $type)*) $(-> $result)? $body
     )*};
@@ -138,23 +138,23 @@ mod select;
 mod threads;
 
 bridge! {
-    fn baton_rs_forget(vm, pid: u64) {
+    fn baton_forget(vm, pid: u64) {
         if let Some(pid) = process(pid) {
             vm.forget(pid);
         }
     }
 
-    fn baton_rs_set_word(vm, pid: u64, user_data: usize) {
+    fn baton_set_user_data(vm, pid: u64, user_data: usize) {
         if let Some(pid) = process(pid) {
             vm.set_user_data(pid, user_data);
         }
     }
 
-    fn baton_rs_yield(vm) {
+    fn baton_yield(vm) {
         vm.yield_now();
     }
 
-    fn baton_rs_yield_to(vm, pid: u64) {
+    fn baton_yield_to(vm, pid: u64) {
         match process(pid) {
             // For a process that has ended, it is a yield.
             Some(pid) => _ = vm.yield_to(pid),
@@ -162,11 +162,11 @@ bridge! {
         }
     }
 
-    fn baton_rs_enter_critical(vm) {
+    fn baton_enter_critical(vm) {
         vm.enter_critical();
     }
 
-    fn baton_rs_leave_critical(vm) {
+    fn baton_leave_critical(vm) {
             // C leaves only what it has entered. In a scheduler or a switch hook, no process is
             // current, and nothing was entered.
         let is_wrong =
@@ -174,33 +174,33 @@ bridge! {
         debug_assert!(!is_wrong, "a critical section is left that was not entered");
     }
 
-    fn baton_rs_give_way(vm) {
+    fn baton_give_way(vm) {
         vm.with_sched(|_| ());
     }
 
-    fn baton_rs_set_choosing(vm, on: c_int) {
+    fn baton_set_scheduler_hook(vm, on: c_int) {
         vm.set_scheduler_hook(on != 0);
     }
 
-    fn baton_rs_set_hooked(vm, pid: u64, on: c_int) {
+    fn baton_set_switch_hook(vm, pid: u64, on: c_int) {
         if let Some(pid) = process(pid) {
             vm.set_switch_hook(pid, on != 0);
         }
     }
 
-    fn baton_rs_safepoint(vm) {
+    fn baton_safepoint(vm) {
         vm.safepoint();
     }
 
-    fn baton_rs_safepoint_in_call(vm) {
+    fn baton_safepoint_in_call(vm) {
         vm.safepoint_in_call();
     }
 
-    fn baton_rs_count_steps(vm, steps: u32) -> u32 {
+    fn baton_count_steps(vm, steps: u32) -> u32 {
         vm.count_steps(steps)
     }
 
-    fn baton_rs_move_out(vm) -> c_int {
+    fn baton_offload(vm) -> c_int {
         match vm.offload() {
             Ok(_) | Err(Offloaded::Moved) => 0,
             Err(Offloaded::Stays) => 1,
@@ -208,32 +208,32 @@ bridge! {
         }
     }
 
-    fn baton_rs_sleep_until(vm, nanoseconds: u64) -> CWake {
+    fn baton_sleep_until(vm, nanoseconds: u64) -> CWake {
         vm.sleep_until(Instant::from_nanos(nanoseconds)).into()
     }
 
-    fn baton_rs_join(vm, pid: u64, timeout: i64) -> CWake {
+    fn baton_join(vm, pid: u64, timeout: i64) -> CWake {
         match process(pid) {
             Some(pid) => vm.block_on(|sched| sched.join(pid, deadline(timeout))).into(),
             None => Wake::because(WakeReason::Done).into(),
         }
     }
 
-    fn baton_rs_wait_for_rest(vm, timeout: i64) -> CWake {
+    fn baton_wait_for_rest(vm, timeout: i64) -> CWake {
         vm.block_on(|sched| sched.wait_for_rest(deadline(timeout))).into()
     }
 
-    fn baton_rs_joiners(vm, pid: u64) -> c_int {
+    fn baton_joiners(vm, pid: u64) -> c_int {
         process(pid).map_or(0, |pid| vm.sched(|sched| sched.joiner_count(pid)) as c_int)
     }
 
-    fn baton_rs_release_joiners(vm, pid: u64) {
+    fn baton_release_joiners(vm, pid: u64) {
         if let Some(pid) = process(pid) {
             vm.with_sched(|sched| sched.release_joiners_of(pid));
         }
     }
 
-    fn baton_rs_suspend(vm, pid: u64) -> c_int {
+    fn baton_suspend(vm, pid: u64) -> c_int {
         match process(pid).map(|pid| vm.suspend(pid)) {
             None | Some(SuspendOutcome::Dead) => 1,
             Some(SuspendOutcome::Killed) => 2,
@@ -245,14 +245,14 @@ bridge! {
         }
     }
 
-    fn baton_rs_resume(vm, pid: u64) -> c_int {
+    fn baton_resume(vm, pid: u64) -> c_int {
         match process(pid).map(|pid| vm.with_sched(|sched| sched.resume(pid))) {
             None | Some(ResumeOutcome::Dead) => 1,
             Some(ResumeOutcome::Resumed | ResumeOutcome::NotSuspended) => 0,
         }
     }
 
-    fn baton_rs_kill(vm, pid: u64) -> c_int {
+    fn baton_kill(vm, pid: u64) -> c_int {
         match process(pid).map(|pid| vm.kill(pid)) {
             None | Some(KillOutcome::AlreadyDead) => 1,
             Some(KillOutcome::IsCurrent) => 2,
@@ -260,53 +260,53 @@ bridge! {
         }
     }
 
-    fn baton_rs_end_unstarted(vm, pid: u64) -> c_int {
+    fn baton_end_unstarted(vm, pid: u64) -> c_int {
         process(pid).is_some_and(|pid| vm.with_sched(|sched| sched.end_unstarted(pid))).into()
     }
 
-    fn baton_rs_set_kill_hold(vm, pid: u64, holds: c_int) {
+    fn baton_set_kill_hold(vm, pid: u64, holds: c_int) {
         if let Some(pid) = process(pid) {
             vm.sched(|sched| sched.set_kill_hold(pid, holds != 0));
         }
     }
 
-    fn baton_rs_pardon(vm, pid: u64) {
+    fn baton_withdraw_kill(vm, pid: u64) {
         if let Some(pid) = process(pid) {
             vm.sched(|sched| sched.pardon(pid));
         }
     }
 
-    fn baton_rs_wait_for_thread(vm) -> CWake {
+    fn baton_wait_for_thread(vm) -> CWake {
         vm.wait_for_thread().into()
     }
 
-    fn baton_rs_interrupt(vm, pid: u64) -> c_int {
+    fn baton_interrupt(vm, pid: u64) -> c_int {
         process(pid).is_some_and(|pid| vm.sched(|sched| sched.interrupt(pid))).into()
     }
 
-    fn baton_rs_priority(vm, pid: u64) -> c_int {
+    fn baton_priority(vm, pid: u64) -> c_int {
         process(pid).map_or(0, |pid| c_int::from(vm.sched(|sched| sched.priority(pid)).get()))
     }
 
-    fn baton_rs_set_priority(vm, pid: u64, priority: c_int) {
+    fn baton_set_priority(vm, pid: u64, priority: c_int) {
         let level = u8::try_from(priority).ok().and_then(Priority::new);
         if let (Some(pid), Some(priority)) = (process(pid), level) {
             vm.with_sched(|sched| sched.set_priority(pid, priority));
         }
     }
 
-    fn baton_rs_set_pinned(vm, pid: u64, pinned: c_int) {
+    fn baton_set_pinned(vm, pid: u64, pinned: c_int) {
         if let Some(pid) = process(pid) {
             vm.set_pinned(pid, pinned != 0);
         }
     }
 
-    fn baton_rs_thread_is_needed(vm) -> c_int {
+    fn baton_thread_is_needed(vm) -> c_int {
         let carrier = vm.current_carrier();
         vm.sched(|sched| sched.is_pinned_to(carrier)).into()
     }
 
-    fn baton_rs_state(vm, pid: u64) -> c_int {
+    fn baton_state(vm, pid: u64) -> c_int {
         let state = process(pid).map_or(State::Dead, |pid| vm.sched(|sched| sched.state(pid)));
         match state {
             State::Running => 0,
@@ -319,50 +319,50 @@ bridge! {
         }
     }
 
-    fn baton_rs_time_used(vm, pid: u64) -> CTimeUsed {
+    fn baton_time_used(vm, pid: u64) -> CTimeUsed {
         let used = process(pid).map(|pid| vm.time_used(pid)).unwrap_or_default();
         CTimeUsed { running: used.running.as_secs_f64(), cpu: used.cpu.as_secs_f64() }
     }
 
-    fn baton_rs_stack_used(vm, pid: u64) -> usize {
+    fn baton_stack_used(vm, pid: u64) -> usize {
         process(pid).and_then(|pid| vm.stack_high_water(pid)).unwrap_or(0)
     }
 
-    fn baton_rs_stop(vm) {
+    fn baton_stop(vm) {
         vm.stop();
     }
 }
 
 bridge_from_anywhere! {
-    fn baton_rs_enter_cold(vm) {
+    fn baton_enter_cold(vm) {
         // SAFETY: the process is in a foreign call, whose enter has found a reason for this.
         unsafe { ForeignCall::assume(vm) }.enter_cold();
     }
 
-    fn baton_rs_window(vm) -> u64 {
+    fn baton_window(vm) -> u64 {
         u64::try_from(vm.parameters.window.get().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    fn baton_rs_warn_blocked(vm) -> u64 {
+    fn baton_warn_blocked(vm) -> u64 {
         u64::try_from(vm.parameters.warn_blocked.get().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    fn baton_rs_enter_cold_pinned(vm) {
-        // SAFETY: as for `baton_rs_enter_cold`.
+    fn baton_enter_cold_pinned(vm) {
+        // SAFETY: as for `baton_enter_cold`.
         unsafe { ForeignCall::assume(vm) }.enter_cold_pinned();
     }
 
-    fn baton_rs_request_signalled(vm) {
+    fn baton_request_signalled(vm) {
         vm.request_signalled();
     }
 
-    fn baton_rs_signal_from_outside(vm, id: u64) {
+    fn baton_signal_from_outside(vm, id: u64) {
         if let Some(id) = SemaphoreId::from_bits(id) {
             vm.signal_from_outside(id);
         }
     }
 
-    fn baton_rs_threads_for_calls(vm) -> usize {
+    fn baton_threads_for_calls(vm) -> usize {
         vm.threads_for_calls()
     }
 }
@@ -371,15 +371,15 @@ bridge_from_anywhere! {
 ///
 /// # Safety
 /// `options` is readable, `message` writable for `size` bytes.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_spawn(
+unsafe extern "C" fn baton_spawn(
     vm: &Vm,
     options: *const CSpawn,
     message: *mut c_char,
     size: usize,
 ) -> u64 {
-    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     // SAFETY: the caller's condition.
     let asked = unsafe { &*options };
@@ -423,16 +423,16 @@ unsafe extern "C" fn baton_rs_spawn(
 ///
 /// # Safety
 /// `guard`, `low` and `high` are writable.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_stack_bounds(
+unsafe extern "C" fn baton_stack_bounds(
     vm: &Vm,
     pid: u64,
     guard: *mut usize,
     low: *mut usize,
     high: *mut usize,
 ) {
-    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     let bounds = process(pid).and_then(|pid| Some((vm.stack_guard(pid)?, vm.stack_bounds(pid)?)));
     if let Some((below, (bottom, top))) = bounds {
@@ -449,10 +449,10 @@ unsafe extern "C" fn baton_rs_stack_bounds(
 ///
 /// # Safety
 /// `records` is writable for `capacity` records.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_list(vm: &Vm, records: *mut usize, capacity: usize) -> usize {
-    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+unsafe extern "C" fn baton_list(vm: &Vm, records: *mut usize, capacity: usize) -> usize {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     vm.sched(|sched| {
         let mut count = 0;
@@ -468,25 +468,25 @@ unsafe extern "C" fn baton_rs_list(vm: &Vm, records: *mut usize, capacity: usize
 }
 
 /// Fills the reserve of memory. Returns 0 if it cannot.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_rs_replenish() -> c_int {
+extern "C" fn baton_replenish() -> c_int {
     reserve::replenish().into()
 }
 
 /// Fills a part of the reserve, so that Lua may allocate. Returns 0 if it cannot.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_rs_hold_least() -> c_int {
+extern "C" fn baton_hold_least() -> c_int {
     reserve::hold_least().into()
 }
 
 /// Whether there is memory for one more object or process, and for one more value in a channel (0:
 /// no channel). Free places in tables count. Inside the VM.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_rs_replenish_for_object(vm: &Vm, channel: u64) -> c_int {
-    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+extern "C" fn baton_replenish_for_object(vm: &Vm, channel: u64) -> c_int {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     let channel = ChannelId::from_bits(channel);
     let make_room = |sched: &mut Scheduler<_>| {
@@ -496,16 +496,16 @@ extern "C" fn baton_rs_replenish_for_object(vm: &Vm, channel: u64) -> c_int {
 }
 
 /// Whether this many bytes can be allocated.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_rs_has_room(size: usize) -> c_int {
+extern "C" fn baton_has_room(size: usize) -> c_int {
     reserve::has_room(size).into()
 }
 
 /// The monotonic clock in nanoseconds.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_rs_now() -> u64 {
+extern "C" fn baton_now() -> u64 {
     Instant::now().as_nanos()
 }
 
@@ -513,9 +513,9 @@ extern "C" fn baton_rs_now() -> u64 {
 ///
 /// # Safety
 /// `name` is a C string, `size` is writable.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_lua_source(name: *const c_char, size: *mut usize) -> *const c_char {
+unsafe extern "C" fn baton_lua_source(name: *const c_char, size: *mut usize) -> *const c_char {
     // SAFETY: the caller's condition.
     let source = match unsafe { CStr::from_ptr(name) }.to_bytes() {
         b"adapted_modules" => include_str!("../lua/adapted_modules.lua"),

@@ -225,9 +225,9 @@ const fn kind(access: &Access) -> &'static str {
 ///
 /// # Safety
 /// `name` is a C string, `value` and `text` are writable.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_parameter(
+unsafe extern "C" fn baton_parameter(
     vm: &Vm,
     name: *const c_char,
     value: *mut f64,
@@ -256,9 +256,9 @@ unsafe extern "C" fn baton_rs_parameter(
 ///
 /// # Safety
 /// `name` is a C string, `text` too if it is not null, `message` writable for `size` bytes.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_set_parameter(
+unsafe extern "C" fn baton_set_parameter(
     vm: &Vm,
     name: *const c_char,
     value: f64,
@@ -266,7 +266,7 @@ unsafe extern "C" fn baton_rs_set_parameter(
     message: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     // SAFETY: the caller's condition.
     let parameter = find(unsafe { CStr::from_ptr(name) });
@@ -295,9 +295,9 @@ unsafe extern "C" fn baton_rs_set_parameter(
 }
 
 /// The name of parameter `index`; null after the last.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_rs_parameter_name(index: usize) -> *const c_char {
+extern "C" fn baton_parameter_name(index: usize) -> *const c_char {
     PARAMETERS
         .get(index)
         .map_or(ptr::null(), |parameter| parameter.name.as_ptr())
@@ -345,13 +345,9 @@ fn set_from_text(parameters: &Parameters, access: &Access, text: &str) -> Result
 ///
 /// # Safety
 /// `message` is writable for `size` bytes.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_read_environment(
-    vm: &Vm,
-    message: *mut c_char,
-    size: usize,
-) -> c_int {
+unsafe extern "C" fn baton_read_environment(vm: &Vm, message: *mut c_char, size: usize) -> c_int {
     match read_environment(&vm.parameters) {
         Ok(()) => {
             vm.beat_changed();

@@ -110,10 +110,10 @@ struct Counter {
 ///
 /// # Safety
 /// `places` is writable for `room` counters.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_counters(vm: &Vm, places: *mut Counter, room: usize) -> usize {
-    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+unsafe extern "C" fn baton_counters(vm: &Vm, places: *mut Counter, room: usize) -> usize {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     let counters = counters(vm);
     for (index, (name, count)) in counters.iter().take(room).enumerate() {
@@ -154,9 +154,9 @@ fn named(text: &str) -> *const c_char {
 ///
 /// # Safety
 /// `text` and `flag` are writable.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_feature(
+unsafe extern "C" fn baton_feature(
     index: usize,
     text: *mut *const c_char,
     flag: *mut c_int,

@@ -66,7 +66,7 @@ static int may_give_way(const struct baton_process *process) {
 static int is_preemptive(const struct baton_vm *vm) {
   double value = 1;
   const char *text;
-  baton_rs_parameter(vm->executor, "preemptive", &value, &text);
+  baton_parameter(vm->executor, "preemptive", &value, &text);
   return value != 0;
 }
 
@@ -201,12 +201,12 @@ static int run_finalizers(lua_State *L) {
       if (G(L)->tobefnz != NULL) finalize(L, vm, &G(L)->tobefnz);
     }
     vm->finalizing = 0;
-    baton_rs_queue_wake_all(vm->executor, vm->finalized_queue);
+    baton_queue_wake_all(vm->executor, vm->finalized_queue);
     if (vm->heir == process) {
       baton_leave(L);
       return 0;
     }
-    wake = baton_rs_queue_wait(vm->executor, vm->finalizer_queue, BATON_FOREVER);
+    wake = baton_queue_wait(vm->executor, vm->finalizer_queue, BATON_FOREVER);
     baton_leave(L);
     baton_lua_after_wait(L, process, wake);
   }
@@ -215,7 +215,7 @@ static int run_finalizers(lua_State *L) {
 /* start(): makes the daemon. It may run as soon as this returns. */
 static int start(lua_State *L) {
   struct baton_process *caller = baton_lua_here(L), *process;
-  struct baton_spawn options;
+  struct baton_spawn_options options;
   memset(&options, 0, sizeof options);
   options.preemptible = 1;
   options.daemon = 1;
@@ -249,11 +249,11 @@ static int has_daemon(lua_State *L, struct baton_vm *vm) {
 }
 
 static void wake_daemon(struct baton_vm *vm, const struct baton_process *caller) {
-  const int priority = baton_rs_priority(vm->executor, caller->sched_id);
-  if (!vm->finalizing || baton_rs_priority(vm->executor, vm->finalizer->sched_id) < priority)
-    baton_rs_set_priority(vm->executor, vm->finalizer->sched_id, priority);
+  const int priority = baton_priority(vm->executor, caller->sched_id);
+  if (!vm->finalizing || baton_priority(vm->executor, vm->finalizer->sched_id) < priority)
+    baton_set_priority(vm->executor, vm->finalizer->sched_id, priority);
   vm->finalizing = 1;
-  baton_rs_queue_wake_all(vm->executor, vm->finalizer_queue);
+  baton_queue_wake_all(vm->executor, vm->finalizer_queue);
 }
 
 /* }====================================================== */
@@ -319,9 +319,9 @@ void baton_lua_let_finalizers_run(lua_State *L, struct baton_process *process) {
   void *object = process->object;
   const lua_CFunction object_of = process->object_of;
   if (!baton_lua_is_finalizing(vm) || !may_give_way(process) || !is_preemptive(vm)) return;
-  if (baton_rs_state(vm->executor, vm->finalizer->sched_id) != BATON_STATE_RUNNABLE) return;
+  if (baton_state(vm->executor, vm->finalizer->sched_id) != BATON_STATE_RUNNABLE) return;
   baton_lua_use_begins(&interrupted, process, baton_lua_object_of_running_call(process, L));
-  baton_rs_yield_to(vm->executor, vm->finalizer->sched_id);
+  baton_yield_to(vm->executor, vm->finalizer->sched_id);
   baton_lua_use_ends(&interrupted);
   process->object = object;
   process->object_of = object_of;
@@ -340,11 +340,11 @@ void baton_lua_await_finalizers(lua_State *L, struct baton_process *process) {
   for (slices = 0; slices < MOST_SLICES && baton_lua_is_finalizing(vm) && !process->killed &&
        !process->interrupted;
        slices++) {
-    const int state = baton_rs_state(vm->executor, vm->finalizer->sched_id);
+    const int state = baton_state(vm->executor, vm->finalizer->sched_id);
     if (state == BATON_STATE_RUNNABLE)
-      baton_rs_yield_to(vm->executor, vm->finalizer->sched_id);
+      baton_yield_to(vm->executor, vm->finalizer->sched_id);
     else if (state == BATON_STATE_FOREIGN || state == BATON_STATE_SLEEPING)
-      baton_rs_queue_wait(vm->executor, vm->finalized_queue, MOMENT);
+      baton_queue_wait(vm->executor, vm->finalized_queue, MOMENT);
     else
       break; /* it waits for a process, perhaps for the caller */
   }

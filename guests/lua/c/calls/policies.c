@@ -216,7 +216,7 @@ int baton_lua_wait_for_object(lua_State *L, struct baton_process *process, const
   lua_lock(L);
   /* Checked again: outside, this call may have been retaken, and the object may be free by now. */
   if (!baton_lua_is_busy(process, object)) return 1;
-  wake = baton_rs_queue_wait(process->vm->executor, process->vm->object_queue, BATON_FOREVER);
+  wake = baton_queue_wait(process->vm->executor, process->vm->object_queue, BATON_FOREVER);
   lua_unlock(L);
   baton_lua_after_wait(L, process, wake);
   lua_lock(L);

@@ -74,7 +74,7 @@ void baton_ffi_queue_call(struct ffi_incoming_call *incoming) {
   if (queue->last != NULL) queue->last->next = incoming;
   else queue->first = incoming;
   queue->last = incoming;
-  baton_rs_visit(queue->executor, queue->prepared, queue->waiters);
+  baton_wake_from_outside(queue->executor, queue->prepared, queue->waiters);
   queue->prepared = 0;
   while (!incoming->is_answered) pthread_cond_wait(&incoming->answered, &queue->mutex);
   pthread_mutex_unlock(&queue->mutex);
@@ -149,7 +149,7 @@ static struct ffi_incoming_call *await_call(lua_State *L, struct ffi_callback_qu
       return incoming;
     }
     queue->idle++;
-    wake = baton_rs_queue_wait(queue->executor, queue->waiters, BATON_FOREVER);
+    wake = baton_queue_wait(queue->executor, queue->waiters, BATON_FOREVER);
     queue->idle--;
     baton_leave(L);
     baton_lua_after_wait(L, process, wake);
@@ -194,7 +194,7 @@ static int listener(lua_State *L) {
   lua_pushvalue(L, 1);
   status = lua_pcall(L, 1, 0, 0);
   baton_enter(L); /* a killed listener may have been woken for a call */
-  baton_rs_queue_wake_all(vm->callback_queue->executor, vm->callback_queue->waiters);
+  baton_queue_wake_all(vm->callback_queue->executor, vm->callback_queue->waiters);
   baton_leave(L);
   /* the program has killed them all */
   if (--vm->callback_queue->listeners == 0) close_queue(vm->callback_queue);
@@ -207,7 +207,7 @@ static int listener(lua_State *L) {
 ** has its function.
 */
 static struct baton_process *new_listener(lua_State *L, struct ffi_vm *vm, int is_suspended) {
-  struct baton_spawn options;
+  struct baton_spawn_options options;
   struct baton_process *process;
   memset(&options, 0, sizeof options);
   options.preemptible = 1;
@@ -242,7 +242,7 @@ static struct ffi_callback_queue *new_queue(lua_State *L, struct ffi_vm *vm, lua
   queue->executor = vm->vm->executor;
   queue->run = run;
   baton_enter(L);
-  queue->waiters = baton_rs_queue_new(queue->executor);
+  queue->waiters = baton_queue_new(queue->executor);
   baton_leave(L);
   return queue;
 }

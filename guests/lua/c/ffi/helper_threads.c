@@ -75,7 +75,7 @@ static int take_back_surplus(struct ffi_helpers *helpers) {
 /* Frees the place of a call that has ended. */
 static void free_place(struct ffi_helpers *helpers) {
   __atomic_fetch_sub(&helpers->going_on, 1, __ATOMIC_RELAXED); /* Relaxed: a count */
-  if (!take_back_surplus(helpers)) baton_rs_signal_from_outside(helpers->executor, helpers->free);
+  if (!take_back_surplus(helpers)) baton_signal_from_outside(helpers->executor, helpers->free);
 }
 
 static void *help(void *argument) {
@@ -128,7 +128,7 @@ void baton_ffi_prepare_helpers(lua_State *L, struct ffi_vm *vm) {
 static double parameter(const struct ffi_helpers *helpers, const char *name) {
   double value = 0;
   const char *text;
-  (void)baton_rs_parameter(helpers->executor, name, &value, &text);
+  (void)baton_parameter(helpers->executor, name, &value, &text);
   return value;
 }
 
@@ -136,13 +136,13 @@ static double parameter(const struct ffi_helpers *helpers, const char *name) {
 static void follow_limit(struct ffi_helpers *helpers) {
   const int limit = (int)parameter(helpers, "max_threads");
   int more = limit - helpers->places;
-  if (!helpers->is_counted) helpers->free = baton_rs_semaphore_new(helpers->executor, 0);
+  if (!helpers->is_counted) helpers->free = baton_semaphore_new(helpers->executor, 0);
   helpers->is_counted = 1;
   helpers->places = limit;
   while (more > 0 && take_back_surplus(helpers)) more--;
-  if (more > 0) baton_rs_semaphore_signal(helpers->executor, helpers->free, (uint64_t)more);
+  if (more > 0) baton_semaphore_signal(helpers->executor, helpers->free, (uint64_t)more);
   while (
-      more < 0 && baton_rs_semaphore_wait(helpers->executor, helpers->free, 0).reason == BATON_DONE)
+      more < 0 && baton_semaphore_wait(helpers->executor, helpers->free, 0).reason == BATON_DONE)
     more++;
   /* Relaxed: a count */
   if (more < 0) __atomic_fetch_sub(&helpers->surplus, more, __ATOMIC_RELAXED);
@@ -158,7 +158,7 @@ struct baton_wake baton_ffi_await_helper(lua_State *L, struct ffi_vm *vm, baton_
   baton_enter(L);
   follow_limit(helpers);
   vm->awaiting++;
-  wake = baton_rs_semaphore_wait(helpers->executor, helpers->free, timeout);
+  wake = baton_semaphore_wait(helpers->executor, helpers->free, timeout);
   vm->awaiting--;
   /* Relaxed: a count */
   if (wake.reason == BATON_DONE) __atomic_fetch_add(&helpers->going_on, 1, __ATOMIC_RELAXED);

@@ -33,7 +33,7 @@ static void await_thread(lua_State *L, struct baton_process *process) {
   if (l_likely(!process->vm->threads_are_short) || process->foreign_states > 0 ||
       baton_lua_is_waited_for(process))
     return;
-  wake = baton_rs_wait_for_thread(process->vm->executor);
+  wake = baton_wait_for_thread(process->vm->executor);
   baton_leave(L);
   baton_lua_after_wait(L, process, wake);
   baton_enter(L);
@@ -53,28 +53,28 @@ void baton_ffi_ask(lua_State *L, struct ffi_function *function, struct ffi_outer
   baton_enter(L);
   choice = choose(function);
   if ((choice == CHOICE_MEASURE || choice == CHOICE_TRY) &&
-      baton_rs_thread_is_needed(process->vm->executor))
+      baton_thread_is_needed(process->vm->executor))
     choice = CHOICE_OFFLOAD;
   if (choice == CHOICE_OFFLOAD || choice == CHOICE_TRY) await_thread(L, process);
   if (choice == CHOICE_TRY) choice = choose(function); /* it may have learned meanwhile */
   if (choice != CHOICE_OFFLOAD || !may_offload(function, process) ||
-      baton_lua_offload(process) != BATON_MOVED)
+      baton_lua_offload(process) != BATON_OFFLOADED)
     baton_leave(L);
-  if (choice != CHOICE_STAY) call->began = baton_rs_now();
+  if (choice != CHOICE_STAY) call->began = baton_now();
 }
 
 void baton_ffi_learn(
     lua_State *L, struct ffi_function *function, const struct ffi_outer_call *call) {
   const void *executor = call->process->vm->executor;
-  uint64_t took = call->began != 0 ? baton_rs_now() - call->began : 0;
+  uint64_t took = call->began != 0 ? baton_now() - call->began : 0;
   baton_enter(L);
   if (call->called_back) baton_lua_mark_frame(L, 0);
   if (call->called_back) /* counts as short: each callback would have to switch threads */
     baton_ffi_set_skip(
-        function, baton_ffi_policy_measured(function->policy, 0, baton_rs_window(executor)));
+        function, baton_ffi_policy_measured(function->policy, 0, baton_window(executor)));
   else
     baton_ffi_set_skip(
-        function, baton_ffi_policy_measured(function->policy, took, baton_rs_window(executor)));
+        function, baton_ffi_policy_measured(function->policy, took, baton_window(executor)));
   baton_leave(L);
 }
 

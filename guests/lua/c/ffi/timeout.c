@@ -69,7 +69,7 @@ static void do_job(struct ffi_task *task) {
   job->errno_of_call = errno;
   job->is_done = 1;
   is_abandoned = job->is_abandoned;
-  if (!is_abandoned) baton_rs_visit(job->executor, 0, job->queue);
+  if (!is_abandoned) baton_wake_from_outside(job->executor, 0, job->queue);
   /* from here on the process owns the job, unless it is abandoned */
   pthread_mutex_unlock(&job->mutex);
   if (is_abandoned) keep_returned(job);
@@ -136,7 +136,7 @@ static struct baton_wake await_job(
   is_done = job->is_done;
   pthread_mutex_unlock(&job->mutex);
   vm->awaiting++;
-  if (!is_done) wake = baton_rs_queue_wait(job->executor, job->queue, timeout);
+  if (!is_done) wake = baton_queue_wait(job->executor, job->queue, timeout);
   vm->awaiting--;
   pthread_mutex_lock(&job->mutex);
   if (job->is_done)
@@ -144,7 +144,7 @@ static struct baton_wake await_job(
   else
     job->is_abandoned = 1;
   pthread_mutex_unlock(&job->mutex);
-  baton_rs_free(job->executor, BATON_QUEUE, job->queue);
+  baton_free(job->executor, BATON_QUEUE, job->queue);
   baton_leave(L);
   return wake;
 }
@@ -165,7 +165,7 @@ static struct job *new_job(lua_State *L, struct baton_process *process,
   job->errno_of_call = process->ffi_errno;
   job->executor = process->vm->executor;
   baton_enter(L);
-  job->queue = baton_rs_queue_new(job->executor);
+  job->queue = baton_queue_new(job->executor);
   baton_leave(L);
   return job;
 }
@@ -178,7 +178,7 @@ int baton_ffi_may_time(lua_State *L) {
 
 /* What remains of a timeout that began at `began`; at least 1 ns. */
 static baton_timeout rest_of(baton_timeout timeout, uint64_t began) {
-  uint64_t gone = baton_rs_now() - began;
+  uint64_t gone = baton_now() - began;
   if (timeout == BATON_FOREVER) return timeout;
   return (uint64_t)timeout > gone ? timeout - (baton_timeout)gone : 1;
 }
@@ -197,7 +197,7 @@ static void begin_job(lua_State *L, struct baton_process *process,
   int is_had = wake.reason == BATON_DONE, is_killed = baton_lua_kill_is_due(process);
   if (is_had && !is_killed && baton_ffi_give_to_helper(L, function->vm, &job->task)) return;
   baton_enter(L);
-  baton_rs_free(job->executor, BATON_QUEUE, job->queue);
+  baton_free(job->executor, BATON_QUEUE, job->queue);
   baton_leave(L);
   discard(L, job);
   if (is_had) baton_ffi_release_helper(function->vm);
@@ -212,7 +212,7 @@ static void begin_job(lua_State *L, struct baton_process *process,
 void baton_ffi_call_timed(lua_State *L, struct ffi_function *function,
     const struct ffi_prepared *prepared, void **arguments, void *result) {
   struct baton_process *process = baton_lua_here(L);
-  uint64_t began = baton_rs_now();
+  uint64_t began = baton_now();
   struct baton_wake wake;
   struct job *job;
   free_returned(L);

@@ -54,7 +54,7 @@ static int await_end(pid_t pid) {
   baton_enter(L);
   baton_lua_begin_hold(process, &mark, BATON_MARK_CLOSE);
   process->awaits_command = 1;
-  while ((why = baton_rs_wait_ready(process->vm->executor, &watch, 1, BATON_NO_DEADLINE,
+  while ((why = baton_wait_ready(process->vm->executor, &watch, 1, BATON_NO_DEADLINE,
               baton_lua_is_readable, &descriptor)) == BATON_INTERRUPTED) {
     process->interrupted = 1;
     baton_lua_arm(L);

@@ -28,7 +28,7 @@ void baton_lua_forget_command(void);
 void baton_io_flush_all(void);
 
 /* reading.c */
-/* An `attempt` for baton_rs_wait_ready. Returns whether the descriptor that `descriptor` points to
+/* An `attempt` for baton_wait_ready. Returns whether the descriptor that `descriptor` points to
    can be read without blocking, its end included. */
 int baton_lua_is_readable(void *descriptor, int which, unsigned ready);
 

@@ -48,7 +48,7 @@ static void await_input(FILE *file) {
   L = baton_lua_innermost(process);
   baton_enter(L);
   baton_lua_use_begins(&process->use, process, file);
-  why = baton_rs_wait_ready(
+  why = baton_wait_ready(
       process->vm->executor, &watch, 1, BATON_NO_DEADLINE, baton_lua_is_readable, &descriptor);
   baton_lua_use_ends(&process->use);
   baton_leave(L);

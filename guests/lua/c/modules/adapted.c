@@ -17,7 +17,7 @@ static int await(lua_State *L) {
   const int descriptor = (int)luaL_checkinteger(L, 1), writes = lua_toboolean(L, 3);
   const baton_timeout timeout = baton_lua_check_timeout(L, 2);
   const uint64_t deadline =
-      timeout == BATON_FOREVER ? BATON_NO_DEADLINE : baton_rs_now() + (uint64_t)timeout;
+      timeout == BATON_FOREVER ? BATON_NO_DEADLINE : baton_now() + (uint64_t)timeout;
   struct baton_wake wake = {0, 0, 0};
   int why = -1;
   if (process != NULL && !baton_simulated && baton_lua_may_wait_here(process)) {
@@ -84,7 +84,7 @@ void baton_lua_adapt_module(lua_State *L, const char *name) {
   const char *source;
   const int module = lua_gettop(L);
   if (baton_socket_adapt(L, name) || !is_adapted(name) || !lua_istable(L, module)) return;
-  source = baton_rs_lua_source("adapted_modules", &size);
+  source = baton_lua_source("adapted_modules", &size);
   if (luaL_loadbufferx(L, source, size, "=adapted_modules", "t") != LUA_OK) lua_error(L);
   lua_pushstring(L, name);
   lua_pushvalue(L, module);

@@ -181,7 +181,7 @@ static int wait_while_loading(lua_State *L, struct baton_process *caller, const 
     caller->waiting_for = loader;
     caller->wanted = name;
     baton_enter(L);
-    wake = baton_rs_queue_wait(caller->vm->executor, caller->vm->require_queue, BATON_FOREVER);
+    wake = baton_queue_wait(caller->vm->executor, caller->vm->require_queue, BATON_FOREVER);
     baton_leave(L);
     caller->waiting_for = NULL;
     lua_pop(L, 1);
@@ -218,7 +218,7 @@ static void end_load(struct baton_vm *vm, struct baton_load *load) {
   struct baton_load **link = &vm->loads;
   while (*link != load) link = &(*link)->next;
   *link = load->next;
-  baton_rs_queue_wake_all(vm->executor, vm->require_queue);
+  baton_queue_wake_all(vm->executor, vm->require_queue);
 }
 
 /*

@@ -67,7 +67,7 @@ static int try_address(lua_State *L, struct baton_try *call, const char *address
   lua_pushvalue(L, 1);
   lua_pushstring(L, address);
   lua_pushvalue(L, 3);
-  call->harvests = baton_rs_harvests(call->process->vm->executor);
+  call->harvests = baton_harvests(call->process->vm->executor);
   count = lua_gettop(L) - 4;
   lua_call(L, 3, LUA_MULTRET);
   return lua_gettop(L) - count;
@@ -132,7 +132,7 @@ static void let_go(lua_State *L, int *held) {
   if (*held < 0) return;
   if (process != NULL) {
     baton_enter(L);
-    baton_rs_descriptor_closes(process->vm->executor, (uint32_t)*held);
+    baton_descriptor_closes(process->vm->executor, (uint32_t)*held);
     baton_leave(L);
   }
   close(*held);
@@ -172,7 +172,7 @@ static int await_connection(lua_State *L, struct baton_try *call, int descriptor
     if (getpeername(descriptor, (struct sockaddr *)&peer, &size) == 0) return 0;
     socket->descriptor = descriptor; /* no other process uses the object: it is not connected */
     /* renews the registration, as earlier events are unknown */
-    call->harvests = baton_rs_harvests(call->process->vm->executor) - 1;
+    call->harvests = baton_harvests(call->process->vm->executor) - 1;
     came = baton_socket_wait(L, call, BATON_WANTS_WRITE);
     socket->descriptor = own;
     if (!came) return ETIMEDOUT;

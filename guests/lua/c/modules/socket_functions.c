@@ -77,16 +77,16 @@ static int select_on(lua_State *L, struct baton_process *process, uint64_t deadl
     struct baton_wake wake = {0, 0, 0};
     const int count = baton_socket_try(L, &call, SELECT_ARGUMENTS);
     int why;
-    if (!is_nothing_ready(L, count) || deadline <= baton_rs_now()) return count;
+    if (!is_nothing_ready(L, count) || deadline <= baton_now()) return count;
     lua_settop(L, SELECT_WATCHES);
     watch_objects(L, &watches, SELECT_WATCHES, 1, BATON_WANTS_READ);
     watch_objects(L, &watches, SELECT_WATCHES, 2, BATON_WANTS_WRITE);
     if (watches.count > 0 && baton_simulated) baton_socket_refuse_simulated(L);
     baton_enter(L);
     if (watches.count == 0)
-      why = (int)baton_rs_sleep_until(vm, deadline).reason;
+      why = (int)baton_sleep_until(vm, deadline).reason;
     else
-      why = baton_rs_await_ready(vm, watches.all, watches.count, 0, call.harvests, deadline);
+      why = baton_await_ready(vm, watches.all, watches.count, 0, call.harvests, deadline);
     baton_leave(L);
     if (why < 0) luaL_error(L, "a descriptor given to select cannot be waited for");
     wake.reason = (uint32_t)why;
@@ -106,7 +106,7 @@ static int socket_select(lua_State *L) {
   lua_pushinteger(L, 0);
   lua_pushnil(L); /* the watches */
   if (!(timeout > 0 && timeout < 9.0e9)) return select_on(L, process, BATON_NO_DEADLINE);
-  return select_on(L, process, baton_rs_now() + (uint64_t)(timeout * 1e9));
+  return select_on(L, process, baton_now() + (uint64_t)(timeout * 1e9));
 }
 
 /* }====================================================== */
@@ -122,8 +122,8 @@ static int socket_sleep(lua_State *L) {
   if (process == NULL || !baton_lua_may_wait_here(process) || !(seconds > 0))
     return baton_socket_call_through(L);
   baton_enter(L);
-  wake = baton_rs_sleep_until(process->vm->executor,
-      seconds < 9.0e9 ? baton_rs_now() + (uint64_t)(seconds * 1e9) : BATON_NO_DEADLINE);
+  wake = baton_sleep_until(process->vm->executor,
+      seconds < 9.0e9 ? baton_now() + (uint64_t)(seconds * 1e9) : BATON_NO_DEADLINE);
   baton_leave(L);
   baton_lua_after_wait(L, process, wake);
   return 0;

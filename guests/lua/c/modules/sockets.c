@@ -69,7 +69,7 @@ static void begin_descriptor(lua_State *L, struct baton_try *call, int descripto
   call->socket->is_drained = 0;
   if (descriptor < 0) return;
   baton_enter(L);
-  baton_rs_descriptor_closes(call->process->vm->executor, (uint32_t)descriptor);
+  baton_descriptor_closes(call->process->vm->executor, (uint32_t)descriptor);
   baton_leave(L);
 }
 
@@ -136,7 +136,7 @@ void baton_socket_closes(lua_State *L, struct baton_try *call) {
   socket->is_drained = 0;
   if (descriptor < 0) return;
   baton_enter(L);
-  baton_rs_descriptor_closes(call->process->vm->executor, (uint32_t)descriptor);
+  baton_descriptor_closes(call->process->vm->executor, (uint32_t)descriptor);
   baton_leave(L);
 }
 
@@ -166,7 +166,7 @@ int baton_socket_try(lua_State *L, struct baton_try *call, int count) {
     L->top.p++;
   }
   baton_leave(L);
-  if (call->process != NULL) call->harvests = baton_rs_harvests(call->process->vm->executor);
+  if (call->process != NULL) call->harvests = baton_harvests(call->process->vm->executor);
   lua_call(L, count, LUA_MULTRET);
   return lua_gettop(L) - top;
 }
@@ -212,7 +212,7 @@ static uint64_t deadline_of(struct baton_try *call) {
   const struct baton_socket *socket = call->socket;
   uint64_t now, each, all;
   if (socket->block < 0 && socket->total < 0) return BATON_NO_DEADLINE;
-  now = baton_rs_now();
+  now = baton_now();
   if (call->start == 0) call->start = now;
   if (socket->total < 0) return after(call->start, socket->block);
   all = after(call->start, socket->total);
@@ -232,8 +232,8 @@ static int wait_until(lua_State *L, struct baton_try *call, unsigned wants, uint
   int why;
   if (call->socket->descriptor < 0) return 1; /* closed meanwhile: the method will report it */
   baton_enter(L);
-  news = baton_rs_descriptor_news(vm, watch.descriptor);
-  why = baton_rs_await_ready(vm, &watch, 1, 1, call->harvests, deadline);
+  news = baton_descriptor_news(vm, watch.descriptor);
+  why = baton_await_ready(vm, &watch, 1, 1, call->harvests, deadline);
   if (why == BATON_TIMED_OUT && wants == BATON_WANTS_READ) {
     call->socket->is_drained = 1;
     call->socket->news = news;
@@ -267,10 +267,10 @@ void baton_socket_wait_if_drained(lua_State *L, struct baton_try *call) {
       baton_simulated)
     return;
   /* read first: an event that comes after the check below renews the registration */
-  call->harvests = baton_rs_harvests(vm);
+  call->harvests = baton_harvests(vm);
   baton_enter(L);
   is_drained = socket->news >= 0 &&
-      baton_rs_descriptor_news(vm, (uint32_t)socket->descriptor) == socket->news;
+      baton_descriptor_news(vm, (uint32_t)socket->descriptor) == socket->news;
   baton_leave(L);
   if (!is_drained) return;
   (void)wait_until(L, call, BATON_WANTS_READ, deadline_of(call));
@@ -299,7 +299,7 @@ static void end_turn(struct baton_mark *mark) {
   for (way = 0; way < 2; way++)
     if (turn->ways & 1u << way) turn->socket->holders[way] = NULL;
   if (turn->socket->waiting > 0)
-    baton_rs_queue_wake_all(turn->process->vm->executor, turn->process->vm->object_queue);
+    baton_queue_wake_all(turn->process->vm->executor, turn->process->vm->object_queue);
 }
 
 void baton_socket_take_turn(
@@ -312,7 +312,7 @@ void baton_socket_take_turn(
   while (is_taken(socket, process, ways)) {
     struct baton_wake wake;
     socket->waiting++;
-    wake = baton_rs_queue_wait(vm->executor, vm->object_queue, BATON_FOREVER);
+    wake = baton_queue_wait(vm->executor, vm->object_queue, BATON_FOREVER);
     socket->waiting--;
     baton_leave(L);
     baton_lua_after_wait(L, process, wake);

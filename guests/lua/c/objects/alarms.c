@@ -10,7 +10,7 @@ static uint64_t check_due(lua_State *L, int index) {
   lua_Number seconds = luaL_checknumber(L, index);
   luaL_argcheck(L, seconds == seconds, index, "number expected, got NaN");
   if (seconds <= 0) return 0;
-  return seconds > 9.0e9 ? UINT64_MAX : baton_rs_now() + (uint64_t)ceil(seconds * 1e9);
+  return seconds > 9.0e9 ? UINT64_MAX : baton_now() + (uint64_t)ceil(seconds * 1e9);
 }
 
 static int timer_new(lua_State *L) {
@@ -20,7 +20,7 @@ static int timer_new(lua_State *L) {
   due = check_due(L, 1);
   handle = baton_lua_new_handle(L, BATON_ALARM, sizeof *handle, 0);
   baton_enter(L);
-  handle->id = baton_rs_alarm_new(handle->vm->executor, due);
+  handle->id = baton_alarm_new(handle->vm->executor, due);
   baton_leave(L);
   baton_lua_name_object(L, handle);
   return 1;
@@ -31,7 +31,7 @@ static int timer_wait(lua_State *L) {
   baton_timeout timeout = baton_lua_check_timeout(L, 2);
   struct baton_process *caller = baton_lua_waiter(L, timeout);
   int reason;
-  BATON_WAIT(L, caller, baton_rs_alarm_wait(handle->vm->executor, handle->id, timeout), reason);
+  BATON_WAIT(L, caller, baton_alarm_wait(handle->vm->executor, handle->id, timeout), reason);
   return baton_lua_push_outcome(L, reason);
 }
 
@@ -39,8 +39,8 @@ static int timer_set(lua_State *L) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_ALARM);
   uint64_t due = check_due(L, 2);
   baton_enter(L);
-  baton_rs_alarm_set(handle->vm->executor, handle->id, due);
-  baton_rs_give_way(handle->vm->executor); /* to its waiters, if it is due */
+  baton_alarm_set(handle->vm->executor, handle->id, due);
+  baton_give_way(handle->vm->executor); /* to its waiters, if it is due */
   baton_leave(L);
   return 0;
 }
@@ -49,7 +49,7 @@ static int timer_cancel(lua_State *L) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_ALARM);
   int was_set;
   baton_enter(L);
-  was_set = baton_rs_alarm_cancel(handle->vm->executor, handle->id);
+  was_set = baton_alarm_cancel(handle->vm->executor, handle->id);
   baton_leave(L);
   lua_pushboolean(L, was_set);
   return 1;
@@ -59,7 +59,7 @@ static int timer_has_fired(lua_State *L) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_ALARM);
   int has_fired;
   baton_enter(L);
-  has_fired = baton_rs_alarm_has_gone_off(handle->vm->executor, handle->id);
+  has_fired = baton_alarm_has_gone_off(handle->vm->executor, handle->id);
   baton_leave(L);
   lua_pushboolean(L, has_fired);
   return 1;

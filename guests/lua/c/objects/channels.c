@@ -42,7 +42,7 @@ struct channel *baton_lua_new_channel(lua_State *L, lua_Integer capacity) {
   lua_newtable(L);
   lua_setiuservalue(L, -2, 1);
   baton_enter(L);
-  channel->handle.id = baton_rs_channel_new(channel->handle.vm->executor, (uint64_t)capacity);
+  channel->handle.id = baton_channel_new(channel->handle.vm->executor, (uint64_t)capacity);
   baton_leave(L);
   return channel;
 }
@@ -80,7 +80,7 @@ static int channel_send(lua_State *L) {
   lua_getiuservalue(L, 1, 1);
   token = baton_lua_store_value(L, channel, 2, -1);
   baton_enter(L);
-  wake = baton_rs_channel_send(channel->handle.vm->executor, channel->handle.id, token, timeout);
+  wake = baton_channel_send(channel->handle.vm->executor, channel->handle.id, token, timeout);
   baton_leave(L);
   if (wake.reason != BATON_DONE) baton_lua_take_value(L, channel, token);
   return baton_lua_push_outcome(L, baton_lua_after_wait(L, caller, wake));
@@ -94,7 +94,7 @@ static int receive(lua_State *L, struct channel *channel, baton_timeout timeout)
   lua_getiuservalue(L, 1, 1);
   baton_enter(L);
   if (channel->source != NULL) channel->source->deliver(caller->vm);
-  wake = baton_rs_channel_receive(channel->handle.vm->executor, channel->handle.id, timeout);
+  wake = baton_channel_receive(channel->handle.vm->executor, channel->handle.id, timeout);
   baton_leave(L);
   if (wake.reason == BATON_DONE) baton_lua_take_value(L, channel, (uint32_t)wake.value);
   reason = baton_lua_after_wait(L, caller, wake);
@@ -123,7 +123,7 @@ static int channel_close(lua_State *L) {
   struct channel *channel = (struct channel *)baton_lua_check_handle(L, BATON_CHANNEL);
   baton_enter(L);
   if (channel->source != NULL) channel->source->end(channel);
-  baton_rs_channel_close(channel->handle.vm->executor, channel->handle.id);
+  baton_channel_close(channel->handle.vm->executor, channel->handle.id);
   baton_leave(L);
   return 0;
 }
@@ -133,7 +133,7 @@ static int channel_length(lua_State *L) {
   uint64_t length;
   baton_enter(L);
   if (channel->source != NULL) channel->source->deliver(channel->handle.vm);
-  length = baton_rs_channel_length(channel->handle.vm->executor, channel->handle.id);
+  length = baton_channel_length(channel->handle.vm->executor, channel->handle.id);
   baton_leave(L);
   lua_pushinteger(L, (lua_Integer)length);
   return 1;

@@ -63,7 +63,7 @@ void baton_lua_name_object(lua_State *L, struct baton_handle *handle) {
   if (given == NULL) return;
   baton_lua_escape(given, length, name, sizeof name);
   baton_enter(L);
-  baton_rs_set_object_name(handle->vm->executor, handle->kind, handle->id, name);
+  baton_set_object_name(handle->vm->executor, handle->kind, handle->id, name);
   baton_leave(L);
 }
 
@@ -77,7 +77,7 @@ static int handle_tostring(lua_State *L) {
   if (handle == NULL) luaL_typeerror(L, 1, "object of baton.process");
   if (handle->id != 0) {
     baton_enter(L);
-    baton_rs_object_name(handle->vm->executor, handle->kind, handle->id, name, sizeof name);
+    baton_object_name(handle->vm->executor, handle->kind, handle->id, name, sizeof name);
     baton_leave(L);
   }
   lua_pushfstring(L, name[0] != '\0' ? "%s: %p (%s)" : "%s: %p", type_names[handle->kind],
@@ -97,7 +97,7 @@ int baton_lua_collect_handle(lua_State *L) {
   if (handle == NULL) luaL_typeerror(L, 1, "object of baton.process");
   if (handle->id != 0) {
     baton_enter(L);
-    baton_rs_free(handle->vm->executor, handle->kind, handle->id);
+    baton_free(handle->vm->executor, handle->kind, handle->id);
     baton_leave(L);
     handle->id = 0;
   }

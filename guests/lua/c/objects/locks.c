@@ -9,7 +9,7 @@ void baton_lua_check_cycle(lua_State *L, struct baton_handle *handle) {
   char cycle[BATON_CYCLE];
   int what;
   baton_enter(L);
-  what = baton_rs_closes_cycle(handle->vm->executor, handle->kind, handle->id, cycle, sizeof cycle);
+  what = baton_closes_cycle(handle->vm->executor, handle->kind, handle->id, cycle, sizeof cycle);
   baton_leave(L);
   if (what == 2) luaL_error(L, "deadlock: %s", cycle);
   if (what == 1) lua_writestringerror("baton: warning: deadlock: %s\n", cycle);
@@ -24,7 +24,7 @@ static int rwlock_new(lua_State *L) {
   baton_lua_take_options(L);
   handle = baton_lua_new_handle(L, BATON_RWLOCK, sizeof *handle, 0);
   baton_enter(L);
-  handle->id = baton_rs_rwlock_new(handle->vm->executor);
+  handle->id = baton_rwlock_new(handle->vm->executor);
   baton_leave(L);
   baton_lua_name_object(L, handle);
   return 1;
@@ -36,14 +36,14 @@ static int rwlock_lock(lua_State *L, int writes) {
   struct baton_process *caller = baton_lua_waiter(L, timeout);
   int reason;
   BATON_WAIT_FOR(L, caller,
-      baton_rs_rwlock_lock(
+      baton_rwlock_lock(
           handle->vm->executor, handle->id, writes, timeout == BATON_FOREVER ? 0 : timeout),
-      baton_rs_rwlock_unlock(handle->vm->executor, handle->id), reason);
+      baton_rwlock_unlock(handle->vm->executor, handle->id), reason);
   if (reason == BATON_TIMED_OUT && timeout == BATON_FOREVER) { /* others hold it or wait for it */
     baton_lua_check_cycle(L, handle);
     BATON_WAIT_FOR(L, caller,
-        baton_rs_rwlock_lock(handle->vm->executor, handle->id, writes, timeout),
-        baton_rs_rwlock_unlock(handle->vm->executor, handle->id), reason);
+        baton_rwlock_lock(handle->vm->executor, handle->id, writes, timeout),
+        baton_rwlock_unlock(handle->vm->executor, handle->id), reason);
   }
   if (reason == BATON_MISUSE)
     luaL_error(L, "the lock is already held by this process (it is not recursive)");
@@ -57,7 +57,7 @@ static int rwlock_unlock(lua_State *L) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_RWLOCK);
   int refused;
   baton_enter(L);
-  refused = baton_rs_rwlock_unlock(handle->vm->executor, handle->id);
+  refused = baton_rwlock_unlock(handle->vm->executor, handle->id);
   baton_leave(L);
   if (refused)
     luaL_error(L, "the lock is not held by this process (only who holds it can unlock it)");
@@ -78,7 +78,7 @@ static int barrier_new(lua_State *L) {
   luaL_argcheck(L, size >= 1, 1, "number of processes must be positive");
   handle = baton_lua_new_handle(L, BATON_BARRIER, sizeof *handle, 0);
   baton_enter(L);
-  handle->id = baton_rs_barrier_new(handle->vm->executor, (uint64_t)size);
+  handle->id = baton_barrier_new(handle->vm->executor, (uint64_t)size);
   baton_leave(L);
   baton_lua_name_object(L, handle);
   return 1;
@@ -91,7 +91,7 @@ static int barrier_wait(lua_State *L) {
   struct baton_wake wake;
   int reason;
   baton_enter(L);
-  wake = baton_rs_barrier_wait(handle->vm->executor, handle->id, timeout);
+  wake = baton_barrier_wait(handle->vm->executor, handle->id, timeout);
   baton_leave(L);
   reason = baton_lua_after_wait(L, caller, wake);
   if (reason != BATON_DONE || wake.value == 0) return baton_lua_push_outcome(L, reason);

@@ -17,7 +17,7 @@ static int semaphore_new(lua_State *L) {
   luaL_argcheck(L, count >= 0, 1, "count must not be negative");
   handle = baton_lua_new_handle(L, BATON_SEMAPHORE, sizeof *handle, 0);
   baton_enter(L);
-  handle->id = baton_rs_semaphore_new(handle->vm->executor, (uint64_t)count);
+  handle->id = baton_semaphore_new(handle->vm->executor, (uint64_t)count);
   baton_leave(L);
   baton_lua_name_object(L, handle);
   return 1;
@@ -28,8 +28,8 @@ static int semaphore_wait(lua_State *L) {
   baton_timeout timeout = baton_lua_check_timeout(L, 2);
   struct baton_process *caller = baton_lua_waiter(L, timeout);
   int reason;
-  BATON_WAIT_FOR(L, caller, baton_rs_semaphore_wait(handle->vm->executor, handle->id, timeout),
-                 baton_rs_semaphore_signal(handle->vm->executor, handle->id, 1), reason);
+  BATON_WAIT_FOR(L, caller, baton_semaphore_wait(handle->vm->executor, handle->id, timeout),
+                 baton_semaphore_signal(handle->vm->executor, handle->id, 1), reason);
   return baton_lua_push_outcome(L, reason);
 }
 
@@ -40,8 +40,8 @@ static int semaphore_signal(lua_State *L) {
   luaL_argcheck(L, n >= 0, 2, "count must not be negative");
   baton_enter(L);
   fits =
-      baton_rs_semaphore_count(handle->vm->executor, handle->id) <= (uint64_t)(LUA_MAXINTEGER - n);
-  if (fits) baton_rs_semaphore_signal(handle->vm->executor, handle->id, (uint64_t)n);
+      baton_semaphore_count(handle->vm->executor, handle->id) <= (uint64_t)(LUA_MAXINTEGER - n);
+  if (fits) baton_semaphore_signal(handle->vm->executor, handle->id, (uint64_t)n);
   baton_leave(L);
   luaL_argcheck(L, fits, 2, "count would be more than math.maxinteger");
   return 0;
@@ -51,7 +51,7 @@ static int semaphore_count(lua_State *L) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_SEMAPHORE);
   uint64_t count;
   baton_enter(L);
-  count = baton_rs_semaphore_count(handle->vm->executor, handle->id);
+  count = baton_semaphore_count(handle->vm->executor, handle->id);
   baton_leave(L);
   lua_pushinteger(L, (lua_Integer)count);
   return 1;
@@ -68,7 +68,7 @@ static int mutex_new(lua_State *L) {
   baton_lua_take_options(L);
   handle = baton_lua_new_handle(L, BATON_MUTEX, sizeof *handle, 0);
   baton_enter(L);
-  handle->id = baton_rs_mutex_new(handle->vm->executor);
+  handle->id = baton_mutex_new(handle->vm->executor);
   baton_leave(L);
   baton_lua_name_object(L, handle);
   return 1;
@@ -78,12 +78,12 @@ static int lock(lua_State *L, struct baton_handle *handle, baton_timeout timeout
   struct baton_process *caller = baton_lua_waiter(L, timeout);
   int reason;
   BATON_WAIT_FOR(L, caller,
-      baton_rs_mutex_lock(handle->vm->executor, handle->id, timeout == BATON_FOREVER ? 0 : timeout),
-      baton_rs_mutex_unlock(handle->vm->executor, handle->id), reason);
+      baton_mutex_lock(handle->vm->executor, handle->id, timeout == BATON_FOREVER ? 0 : timeout),
+      baton_mutex_unlock(handle->vm->executor, handle->id), reason);
   if (reason == BATON_TIMED_OUT && timeout == BATON_FOREVER) { /* another process has it */
     baton_lua_check_cycle(L, handle);
-    BATON_WAIT_FOR(L, caller, baton_rs_mutex_lock(handle->vm->executor, handle->id, timeout),
-                   baton_rs_mutex_unlock(handle->vm->executor, handle->id), reason);
+    BATON_WAIT_FOR(L, caller, baton_mutex_lock(handle->vm->executor, handle->id, timeout),
+                   baton_mutex_unlock(handle->vm->executor, handle->id), reason);
   }
   if (reason == BATON_MISUSE)
     luaL_error(L, "the mutex is already locked by this process (it is not recursive)");
@@ -99,7 +99,7 @@ static int mutex_lock(lua_State *L) {
 static void unlock(lua_State *L, struct baton_handle *handle) {
   int refused;
   baton_enter(L);
-  refused = baton_rs_mutex_unlock(handle->vm->executor, handle->id);
+  refused = baton_mutex_unlock(handle->vm->executor, handle->id);
   baton_leave(L);
   if (refused)
     luaL_error(L, "the mutex is not locked by this process (only its owner can unlock it)");
@@ -114,7 +114,7 @@ static int mutex_unlock(lua_State *L) {
 static int release(lua_State *L) {
   struct baton_handle *handle = lua_touserdata(L, lua_upvalueindex(1));
   baton_enter(L);
-  (void)baton_rs_mutex_unlock(handle->vm->executor, handle->id); /* f may have unlocked it */
+  (void)baton_mutex_unlock(handle->vm->executor, handle->id); /* f may have unlocked it */
   baton_leave(L);
   return 0;
 }
@@ -157,7 +157,7 @@ static int condition_new(lua_State *L) {
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);
   baton_enter(L);
-  handle->id = baton_rs_condition_new(handle->vm->executor);
+  handle->id = baton_condition_new(handle->vm->executor);
   baton_leave(L);
   baton_lua_name_object(L, handle);
   return 1;
@@ -172,7 +172,7 @@ static int condition_wait(lua_State *L) {
   lua_getiuservalue(L, 1, 1);
   mutex = lua_touserdata(L, -1);
   baton_enter(L);
-  wake = baton_rs_condition_wait(handle->vm->executor, handle->id, mutex->id, timeout);
+  wake = baton_condition_wait(handle->vm->executor, handle->id, mutex->id, timeout);
   baton_leave(L);
   if (wake.reason == BATON_MISUSE)
     luaL_error(L, "the condition's mutex is not locked by this process");
@@ -185,7 +185,7 @@ static int condition_wait(lua_State *L) {
 static int condition_wake(lua_State *L, int all) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_CONDITION);
   baton_enter(L);
-  baton_rs_condition_signal(handle->vm->executor, handle->id, all);
+  baton_condition_signal(handle->vm->executor, handle->id, all);
   baton_leave(L);
   return 0;
 }
@@ -204,7 +204,7 @@ static int event_new(lua_State *L) {
   baton_lua_take_options(L);
   handle = baton_lua_new_handle(L, BATON_EVENT, sizeof *handle, 0);
   baton_enter(L);
-  handle->id = baton_rs_event_new(handle->vm->executor);
+  handle->id = baton_event_new(handle->vm->executor);
   baton_leave(L);
   baton_lua_name_object(L, handle);
   return 1;
@@ -215,14 +215,14 @@ static int event_wait(lua_State *L) {
   baton_timeout timeout = baton_lua_check_timeout(L, 2);
   struct baton_process *caller = baton_lua_waiter(L, timeout);
   int reason;
-  BATON_WAIT(L, caller, baton_rs_event_wait(handle->vm->executor, handle->id, timeout), reason);
+  BATON_WAIT(L, caller, baton_event_wait(handle->vm->executor, handle->id, timeout), reason);
   return baton_lua_push_outcome(L, reason);
 }
 
 static int event_change(lua_State *L, int on) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_EVENT);
   baton_enter(L);
-  baton_rs_event_set(handle->vm->executor, handle->id, on);
+  baton_event_set(handle->vm->executor, handle->id, on);
   baton_leave(L);
   return 0;
 }
@@ -234,7 +234,7 @@ static int event_is_set(lua_State *L) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_EVENT);
   int on;
   baton_enter(L);
-  on = baton_rs_event_is_set(handle->vm->executor, handle->id);
+  on = baton_event_is_set(handle->vm->executor, handle->id);
   baton_leave(L);
   lua_pushboolean(L, on);
   return 1;

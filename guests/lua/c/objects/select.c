@@ -217,8 +217,8 @@ static void give_back(lua_State *L, struct baton_process *caller, const struct b
     return;
   baton_enter(L);
   if (taken->kind == BATON_CASE_SEMAPHORE)
-    baton_rs_semaphore_signal(caller->vm->executor, taken->id, 1);
-  if (taken->kind == BATON_CASE_MUTEX) (void)baton_rs_mutex_unlock(caller->vm->executor, taken->id);
+    baton_semaphore_signal(caller->vm->executor, taken->id, 1);
+  if (taken->kind == BATON_CASE_MUTEX) (void)baton_mutex_unlock(caller->vm->executor, taken->id);
   baton_leave(L);
   baton_lua_raise(L, caller, pending);
 }
@@ -274,7 +274,7 @@ static int process_select(lua_State *L) {
   baton_enter(L);
   baton_lua_deliver_signals(caller->vm);
   wake =
-      baton_rs_select(caller->vm->executor, cases, (size_t)count, timeout, message, sizeof message);
+      baton_select(caller->vm->executor, cases, (size_t)count, timeout, message, sizeof message);
   baton_leave(L);
   take_values(L, cases, count, wake);
   i = (int)wake.case_index;

@@ -7,7 +7,7 @@
 ** fill it, and hides no other signal.
 **
 ** No signal is lost. The handler notes the signal before it sets the request
-** (baton_rs_request_signalled). The owner clears the request before it reads the notes. So either
+** (baton_request_signalled). The owner clears the request before it reads the notes. So either
 ** the owner reads this note, or the request comes later and the owner reads the notes again.
 */
 #include "objects/objects.h"
@@ -125,13 +125,13 @@ void baton_lua_deliver_signals(struct baton_vm *vm) {
   for (i = 0; i < count; i++)
     for (channel = first_channel; channel != NULL; channel = channel->next_of_signals)
       if (channel->signals & bit_of(list[i].signal))
-        baton_rs_channel_post_once(vm->executor, channel->handle.id, (uint64_t)list[i].signal);
+        baton_channel_post_once(vm->executor, channel->handle.id, (uint64_t)list[i].signal);
 }
 
 void baton_lua_forget_signals(void) {
   const struct channel *channel;
   for (channel = first_channel; channel != NULL; channel = channel->next_of_signals)
-    baton_rs_channel_clear(channel->handle.vm->executor, channel->handle.id);
+    baton_channel_clear(channel->handle.vm->executor, channel->handle.id);
 }
 
 static void end_signals(struct channel *channel) {
@@ -142,7 +142,7 @@ static void end_signals(struct channel *channel) {
   while (*link != channel) link = &(*link)->next_of_signals;
   *link = channel->next_of_signals;
   channel->is_listed = 0;
-  baton_rs_channel_set_fed(channel->handle.vm->executor, channel->handle.id, 0);
+  baton_channel_set_fed(channel->handle.vm->executor, channel->handle.id, 0);
   for (signal = 1; signal <= SIGNALS; signal++)
     if (channel->signals & bit_of(signal)) unwatch(signal);
 }
@@ -228,7 +228,7 @@ static int begin_signals(struct channel *channel) {
   channel->next_of_signals = first_channel;
   channel->is_listed = 1;
   first_channel = channel;
-  baton_rs_channel_set_fed(channel->handle.vm->executor, channel->handle.id, 1);
+  baton_channel_set_fed(channel->handle.vm->executor, channel->handle.id, 1);
   return 0;
 }
 
@@ -243,7 +243,7 @@ static void name_channel(lua_State *L, const struct channel *channel, int count)
     used += (size_t)snprintf(name + used, sizeof name - used, " %s", signal);
   }
   baton_enter(L);
-  baton_rs_set_object_name(channel->handle.vm->executor, BATON_CHANNEL, channel->handle.id, name);
+  baton_set_object_name(channel->handle.vm->executor, BATON_CHANNEL, channel->handle.id, name);
   baton_leave(L);
 }
 

@@ -31,7 +31,7 @@ static int fire(lua_State *L) {
     struct baton_process *next = prepare(L, timer->vm, 1, 2);
     int taken;
     baton_enter(L);
-    taken = baton_rs_timer_prepare(timer->vm->executor, timer->id, next->sched_id);
+    taken = baton_timer_prepare(timer->vm->executor, timer->id, next->sched_id);
     baton_leave(L);
     if (!taken) baton_lua_abandon_prepared(L, next);
   }
@@ -47,7 +47,7 @@ static int fire(lua_State *L) {
 }
 
 static struct baton_process *prepare(lua_State *L, struct baton_vm *vm, int timer, int packed) {
-  struct baton_spawn options;
+  struct baton_spawn_options options;
   struct baton_process *process;
   memset(&options, 0, sizeof options);
   options.preemptible = 1;
@@ -117,8 +117,8 @@ static int new_timer(lua_State *L, int periodic) {
   baton_lua_set_sealed_metatable(L, BATON_TIMER);
   prepared = prepare(L, caller->vm, lua_gettop(L), lua_gettop(L) - 1);
   baton_enter(L);
-  timer->id = baton_rs_timer_new(
-      caller->vm->executor, baton_rs_now() + period, periodic ? period : 0, prepared->sched_id);
+  timer->id = baton_timer_new(
+      caller->vm->executor, baton_now() + period, periodic ? period : 0, prepared->sched_id);
   baton_leave(L);
   return 1;
 }
@@ -131,7 +131,7 @@ static int timer_cancel(lua_State *L) {
   struct baton_process *prepared;
   baton_lua_caller(L);
   baton_enter(L);
-  prepared = (struct baton_process *)baton_rs_timer_cancel(timer->vm->executor, timer->id);
+  prepared = (struct baton_process *)baton_timer_cancel(timer->vm->executor, timer->id);
   baton_leave(L);
   if (prepared != NULL) baton_lua_abandon_prepared(L, prepared);
   return 0;
@@ -142,7 +142,7 @@ static int timer_stats(lua_State *L) {
   uint64_t fired = 0, skipped = 0;
   baton_lua_caller(L);
   baton_enter(L);
-  baton_rs_timer_stats(timer->vm->executor, timer->id, &fired, &skipped);
+  baton_timer_stats(timer->vm->executor, timer->id, &fired, &skipped);
   baton_leave(L);
   lua_createtable(L, 0, 2);
   lua_pushinteger(L, (lua_Integer)fired);
@@ -156,7 +156,7 @@ static int timer_gc(lua_State *L) {
   struct timer *timer = baton_lua_check_sealed(L, 1, BATON_TIMER, "timer");
   if (timer->id != 0) {
     baton_enter(L);
-    baton_rs_free(timer->vm->executor, BATON_TIMER, timer->id);
+    baton_free(timer->vm->executor, BATON_TIMER, timer->id);
     baton_leave(L);
   }
   return 0;

@@ -16,7 +16,7 @@ static int is_dead(const struct baton_process *process) { return process->outcom
 /* Makes the process that calls f(...). The stack has f and its arguments. Leaves only the
    handle. */
 static struct baton_process *make_process(
-    lua_State *L, struct baton_process *caller, struct baton_spawn *options, int name) {
+    lua_State *L, struct baton_process *caller, struct baton_spawn_options *options, int name) {
   struct baton_process *process;
   luaL_checkstack(L, 6, "too many arguments");
   if (name) lua_pushvalue(L, name);
@@ -38,7 +38,7 @@ static struct baton_process *make_process(
 
 struct baton_process *baton_lua_spawn(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
-  struct baton_spawn options;
+  struct baton_spawn_options options;
   int name = 0;
   memset(&options, 0, sizeof options);
   options.preemptible = 1;
@@ -70,8 +70,8 @@ int baton_lua_kill_process(
     return 0;
   baton_enter(L);
   if (again && process->holds > 0) process->abandoned = 1;
-  baton_rs_set_kill_hold(caller->vm->executor, process->sched_id, process->holds > 0);
-  outcome = baton_rs_kill(caller->vm->executor, process->sched_id);
+  baton_set_kill_hold(caller->vm->executor, process->sched_id, process->holds > 0);
+  outcome = baton_kill(caller->vm->executor, process->sched_id);
   baton_leave(L);
   return outcome;
 }
@@ -92,8 +92,8 @@ void baton_lua_end_at_last(lua_State *L, int index) {
   /* with more holds it is in a `<close>` method */
   if (!process->awaits_command || process->holds > 1 || is_dead(process)) return;
   baton_enter(L);
-  baton_rs_set_kill_hold(caller->vm->executor, process->sched_id, 0);
-  baton_rs_kill(caller->vm->executor, process->sched_id);
+  baton_set_kill_hold(caller->vm->executor, process->sched_id, 0);
+  baton_kill(caller->vm->executor, process->sched_id);
   baton_leave(L);
 }
 
@@ -117,7 +117,7 @@ int baton_lua_list(lua_State *L) {
     records = lua_newuserdatauv(L, capacity * sizeof *records, 0);
     lua_createtable(L, (int)capacity, 0);
     baton_enter(L);
-    count = baton_rs_list(caller->vm->executor, records, capacity);
+    count = baton_list(caller->vm->executor, records, capacity);
     baton_leave(L);
     if (count <= capacity) break;
     capacity = count + count / 8;

@@ -119,7 +119,7 @@ static void remove_scheduler(lua_State *L, struct baton_vm *vm) {
   lua_pushnil(L);
   baton_lua_keep_private(L, &scheduler_key);
   baton_enter(L);
-  baton_rs_set_choosing(vm->executor, 0);
+  baton_set_scheduler_hook(vm->executor, 0);
   baton_leave(L);
 }
 
@@ -164,7 +164,7 @@ static int process_set_scheduler(lua_State *L) {
   lua_settop(L, 1);
   baton_lua_keep_private(L, &scheduler_key);
   baton_enter(L);
-  baton_rs_set_choosing(caller->vm->executor, on);
+  baton_set_scheduler_hook(caller->vm->executor, on);
   baton_leave(L);
   return 0;
 }
@@ -216,7 +216,7 @@ static void call_switch_hook(lua_State *L, struct baton_process *process, int wh
     if (lua_pcall(L, 1, 0, 0) != LUA_OK) {
       process->has_switch_hooks = 0;
       baton_enter(L);
-      baton_rs_set_hooked(process->vm->executor, process->sched_id, 0);
+      baton_set_switch_hook(process->vm->executor, process->sched_id, 0);
       baton_leave(L);
       baton_lua_push_title(L, process);
       lua_pushfstring(L, "%s: its on_switch hook", lua_tostring(L, -1));
@@ -261,7 +261,7 @@ static int process_on_switch(lua_State *L) {
   lua_rawseti(L, 2, HOOK_IN);
   process->has_switch_hooks = (unsigned char)on;
   baton_enter(L);
-  baton_rs_set_hooked(caller->vm->executor, process->sched_id, on);
+  baton_set_switch_hook(caller->vm->executor, process->sched_id, on);
   baton_leave(L);
   lua_pushboolean(L, 1);
   return 1;

@@ -138,7 +138,7 @@ static void await_end(lua_State *L, struct baton_process *caller, struct baton_p
   struct baton_wake wake;
   baton_lua_check_may_wait(L, caller);
   baton_enter(L);
-  wake = baton_rs_join(caller->vm->executor, process->sched_id, BATON_FOREVER);
+  wake = baton_join(caller->vm->executor, process->sched_id, BATON_FOREVER);
   baton_leave(L);
   baton_lua_after_wait(L, caller, wake);
 }
@@ -159,8 +159,8 @@ static int process_monitor(lua_State *L) {
     lua_pushvalue(L, 2);
     token = store_message(L, channel, 1, process->outcome, 3);
     baton_enter(L);
-    (void)baton_rs_channel_post(caller->vm->executor, channel->handle.id, token);
-    baton_rs_give_way(caller->vm->executor);
+    (void)baton_channel_post(caller->vm->executor, channel->handle.id, token);
+    baton_give_way(caller->vm->executor);
     baton_leave(L);
   }
   lua_pushboolean(L, 1);
@@ -274,7 +274,7 @@ void baton_lua_post_ending(struct baton_process *process) {
   size_t i;
   if (process->ending == NULL) return;
   for (i = 0; i < process->ending->count; i++)
-    (void)baton_rs_channel_post(
+    (void)baton_channel_post(
         process->vm->executor, process->ending->posts[i].channel, process->ending->posts[i].value);
   free(process->ending);
   process->ending = NULL;

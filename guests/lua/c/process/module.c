@@ -48,7 +48,7 @@ static int process_spawn(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   baton_lua_spawn(L);
   baton_enter(L);
-  baton_rs_give_way(caller->vm->executor);
+  baton_give_way(caller->vm->executor);
   baton_leave(L);
   return 1;
 }
@@ -68,7 +68,7 @@ static int process_join(lua_State *L) {
     struct baton_wake wake;
     baton_lua_check_may_wait(L, caller);
     baton_enter(L);
-    wake = baton_rs_join(caller->vm->executor, process->sched_id, timeout);
+    wake = baton_join(caller->vm->executor, process->sched_id, timeout);
     baton_leave(L);
     if (baton_lua_after_wait(L, caller, wake) == BATON_TIMED_OUT && !is_dead(process))
       return baton_lua_push_outcome(L, BATON_TIMED_OUT);
@@ -100,7 +100,7 @@ static int suspend_process(
   if (process == caller) baton_lua_check_may_wait(L, caller);
   baton_enter(L);
   if (process == caller) baton_lua_hold_for_criticals(caller, 0);
-  outcome = baton_rs_suspend(caller->vm->executor, process->sched_id);
+  outcome = baton_suspend(caller->vm->executor, process->sched_id);
   is_killed = baton_lua_kill_is_due(caller);
   if (process == caller) baton_lua_hold_for_criticals(caller, 1);
   baton_leave(L);
@@ -126,7 +126,7 @@ static int process_resume(lua_State *L) {
   int outcome;
   if (is_dead(process)) return push_acted(L, 1);
   baton_enter(L);
-  outcome = baton_rs_resume(caller->vm->executor, process->sched_id);
+  outcome = baton_resume(caller->vm->executor, process->sched_id);
   baton_leave(L);
   return push_acted(L, outcome == 1);
 }
@@ -136,7 +136,7 @@ static int process_priority(lua_State *L) {
   struct baton_process *process = baton_lua_check_process(L, 1);
   int priority;
   baton_enter(L);
-  priority = baton_rs_priority(caller->vm->executor, process->sched_id);
+  priority = baton_priority(caller->vm->executor, process->sched_id);
   baton_leave(L);
   lua_pushinteger(L, priority);
   return 1;
@@ -148,7 +148,7 @@ static int process_set_priority(lua_State *L) {
   int priority = check_priority(L, 2);
   if (is_dead(process)) return push_acted(L, 1);
   baton_enter(L);
-  baton_rs_set_priority(caller->vm->executor, process->sched_id, priority);
+  baton_set_priority(caller->vm->executor, process->sched_id, priority);
   baton_leave(L);
   return push_acted(L, 0);
 }
@@ -161,7 +161,7 @@ static int process_status(lua_State *L) {
   int state = BATON_STATE_DEAD;
   if (!is_dead(process)) {
     baton_enter(L);
-    state = baton_rs_state(caller->vm->executor, process->sched_id);
+    state = baton_state(caller->vm->executor, process->sched_id);
     baton_leave(L);
   }
   lua_pushstring(L, names[state]);
@@ -194,10 +194,10 @@ static int process_stats_method(lua_State *L) {
   struct baton_time_used time;
   size_t stack;
   baton_enter(L);
-  time = baton_rs_time_used(caller->vm->executor, process->sched_id);
-  stack = baton_rs_stack_used(caller->vm->executor, process->sched_id);
-  baton_rs_bound_to(caller->vm->executor, process->sched_id, thread, sizeof thread);
-  baton_rs_blocker(caller->vm->executor, process->sched_id, waits_for, sizeof waits_for);
+  time = baton_time_used(caller->vm->executor, process->sched_id);
+  stack = baton_stack_used(caller->vm->executor, process->sched_id);
+  baton_bound_to(caller->vm->executor, process->sched_id, thread, sizeof thread);
+  baton_blocker(caller->vm->executor, process->sched_id, waits_for, sizeof waits_for);
   baton_leave(L);
   lua_createtable(L, 0, 7);
   lua_pushnumber(L, time.cpu);
@@ -257,7 +257,7 @@ static int process_yield(lua_State *L) {
   struct baton_process *caller = caller_of(L);
   if (l_likely(caller->foreign_states == 0)) {
     baton_enter(L);
-    baton_rs_yield(caller->vm->executor);
+    baton_yield(caller->vm->executor);
     baton_leave(L);
   }
   if (l_unlikely(caller->killed || caller->interrupted)) baton_lua_raise_pending(L, caller);
@@ -268,7 +268,7 @@ static int sleep_until(lua_State *L, struct baton_process *caller, uint64_t unti
   struct baton_wake wake;
   baton_lua_check_may_wait(L, caller);
   baton_enter(L);
-  wake = baton_rs_sleep_until(caller->vm->executor, until);
+  wake = baton_sleep_until(caller->vm->executor, until);
   baton_leave(L);
   baton_lua_after_wait(L, caller, wake);
   lua_pushboolean(L, 1);
@@ -289,7 +289,7 @@ static int process_sleep(lua_State *L) {
   timeout = baton_lua_check_timeout(L, 1);
   if (timeout == 0) return no_sleep(L);
   return sleep_until(
-      L, caller, timeout == BATON_FOREVER ? UINT64_MAX : baton_rs_now() + (uint64_t)timeout);
+      L, caller, timeout == BATON_FOREVER ? UINT64_MAX : baton_now() + (uint64_t)timeout);
 }
 
 static int process_sleep_until(lua_State *L) {
@@ -297,12 +297,12 @@ static int process_sleep_until(lua_State *L) {
   baton_timeout time;
   luaL_checknumber(L, 1);
   time = baton_lua_check_timeout(L, 1);
-  if (time != BATON_FOREVER && (uint64_t)time <= baton_rs_now()) return no_sleep(L);
+  if (time != BATON_FOREVER && (uint64_t)time <= baton_now()) return no_sleep(L);
   return sleep_until(L, caller, time == BATON_FOREVER ? UINT64_MAX : (uint64_t)time);
 }
 
 static int process_now(lua_State *L) {
-  lua_pushnumber(L, (lua_Number)baton_rs_now() * 1e-9);
+  lua_pushnumber(L, (lua_Number)baton_now() * 1e-9);
   return 1;
 }
 

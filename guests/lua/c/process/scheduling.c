@@ -16,7 +16,7 @@ static int process_critical(lua_State *L) {
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
   baton_enter(L);
   baton_lua_end_critical(caller);
-  baton_rs_give_way(caller->vm->executor);
+  baton_give_way(caller->vm->executor);
   baton_leave(L);
   baton_lua_raise_pending(L, caller);
   return lua_gettop(L);
@@ -29,7 +29,7 @@ static int process_yield_to(lua_State *L) {
   int is_dead = process->outcome != BATON_ALIVE;
   if (caller->foreign_states == 0) {
     baton_enter(L);
-    baton_rs_yield_to(caller->vm->executor, process->sched_id);
+    baton_yield_to(caller->vm->executor, process->sched_id);
     baton_leave(L);
   }
   baton_lua_raise_pending(L, caller);

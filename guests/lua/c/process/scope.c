@@ -33,7 +33,7 @@ static int spawn_child(lua_State *L) {
   lua_rawset(L, -3);
   lua_settop(L, 1);
   baton_enter(L);
-  baton_rs_give_way(caller->vm->executor);
+  baton_give_way(caller->vm->executor);
   baton_leave(L);
   return 1;
 }
@@ -54,7 +54,7 @@ static int ending_of(lua_State *L) {
 /* Pushes a file of lua/ as a function, and then the module's table, which is on the top. */
 static void load(lua_State *L, const char *name, const char *chunk) {
   size_t size;
-  const char *source = baton_rs_lua_source(name, &size);
+  const char *source = baton_lua_source(name, &size);
   if (luaL_loadbufferx(L, source, size, chunk, "t") != LUA_OK) lua_error(L);
   lua_pushvalue(L, -2);
 }

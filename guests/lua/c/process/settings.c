@@ -18,7 +18,7 @@ static int params_index(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   const char *name = luaL_checkstring(L, 2), *text = NULL;
   double value = 0;
-  switch (baton_rs_parameter(caller->vm->executor, name, &value, &text)) {
+  switch (baton_parameter(caller->vm->executor, name, &value, &text)) {
     case BATON_NUMBER: lua_pushnumber(L, value); break;
     case BATON_WHOLE: lua_pushinteger(L, (lua_Integer)value); break;
     case BATON_SWITCH: lua_pushboolean(L, value != 0); break;
@@ -41,7 +41,7 @@ static int params_newindex(lua_State *L) {
   double value = 0;
   size_t length;
   int is_set;
-  switch (baton_rs_parameter(caller->vm->executor, name, &value, &text)) {
+  switch (baton_parameter(caller->vm->executor, name, &value, &text)) {
     case BATON_NUMBER:
     case BATON_WHOLE:
       check_kind(L, name, LUA_TNUMBER);
@@ -60,7 +60,7 @@ static int params_newindex(lua_State *L) {
   }
   message[0] = '\0';
   baton_enter(L);
-  is_set = baton_rs_set_parameter(caller->vm->executor, name, value, text, message, sizeof message);
+  is_set = baton_set_parameter(caller->vm->executor, name, value, text, message, sizeof message);
   baton_lua_watch_threads(caller->vm);
   limit_hook(caller->vm);
   baton_leave(L);
@@ -72,7 +72,7 @@ static int params_newindex(lua_State *L) {
 /* for name, value in pairs(process.params) */
 static int params_next(lua_State *L) {
   lua_Integer index = lua_tointeger(L, lua_upvalueindex(1));
-  const char *name = baton_rs_parameter_name((size_t)index);
+  const char *name = baton_parameter_name((size_t)index);
   if (name == NULL) return 0;
   lua_pushinteger(L, index + 1);
   lua_replace(L, lua_upvalueindex(1));
@@ -93,7 +93,7 @@ static int process_features(lua_State *L) {
   const char *name, *text;
   int flag;
   lua_newtable(L);
-  for (i = 0; (name = baton_rs_feature(i, &text, &flag)) != NULL; i++) {
+  for (i = 0; (name = baton_feature(i, &text, &flag)) != NULL; i++) {
     if (text != NULL)
       lua_pushstring(L, text);
     else
@@ -108,7 +108,7 @@ static int process_stats(lua_State *L) {
   struct baton_counter counters[64];
   size_t i, count;
   baton_enter(L);
-  count = baton_rs_counters(caller->vm->executor, counters, sizeof counters / sizeof counters[0]);
+  count = baton_counters(caller->vm->executor, counters, sizeof counters / sizeof counters[0]);
   baton_leave(L);
   lua_createtable(L, 0, (int)count);
   for (i = 0; i < count; i++) {

@@ -58,7 +58,7 @@ static lua_Integer integer_option(
 #define LEAST_STACK (64 * 1024)
 #define MOST_STACK ((lua_Integer)1 << 32)
 
-void baton_lua_read_spawn_options(lua_State *L, int index, struct baton_spawn *options) {
+void baton_lua_read_spawn_options(lua_State *L, int index, struct baton_spawn_options *options) {
   int type;
   check_option_names(L, index);
   options->priority = (int)integer_option(L, index, "priority", 1, 80);

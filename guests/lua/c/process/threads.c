@@ -44,7 +44,7 @@ int baton_lua_bind(lua_State *L) {
   if (process == caller && name != NULL && caller->criticals > 0)
     luaL_error(L, "cannot move to another thread inside process.critical");
   baton_enter(L);
-  baton_rs_bind(caller->vm->executor, process->sched_id, name, message, sizeof message);
+  baton_bind(caller->vm->executor, process->sched_id, name, message, sizeof message);
   baton_lua_watch_threads(caller->vm);
   baton_leave(L);
   if (message[0] != '\0') luaL_error(L, "cannot bind to '%s': %s", name, message);
@@ -58,7 +58,7 @@ int baton_lua_thread(lua_State *L) {
   char name[BATON_THREAD_NAME + 1];
   int number;
   baton_enter(L);
-  number = baton_rs_thread(caller->vm->executor, name, sizeof name);
+  number = baton_thread(caller->vm->executor, name, sizeof name);
   baton_leave(L);
   if (name[0] != '\0')
     lua_pushstring(L, name);
@@ -72,7 +72,7 @@ int baton_lua_threads(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   int threads;
   baton_enter(L);
-  threads = baton_rs_threads(caller->vm->executor);
+  threads = baton_threads(caller->vm->executor);
   baton_leave(L);
   lua_pushinteger(L, threads);
   return 1;

@@ -32,14 +32,14 @@ static int runs(const struct baton_vm *vm, const struct baton_process *process) 
   if (process->awaits_command && process->holds == 1) return 0; /* with more it is in a `<close>` */
   if (process->holds > 0) return 1;
   if (process->retaken || process->pinned) return 0;
-  state = baton_rs_state(vm->executor, process->sched_id);
+  state = baton_state(vm->executor, process->sched_id);
   return state == BATON_STATE_RUNNABLE || state == BATON_STATE_RUNNING;
 }
 
 /* Asks the scheduler, too, as the main process's record stays alive. Inside the VM. */
 static int is_dead(const struct baton_vm *vm, const struct baton_process *process) {
   return process->outcome != BATON_ALIVE ||
-      baton_rs_state(vm->executor, process->sched_id) == BATON_STATE_DEAD;
+      baton_state(vm->executor, process->sched_id) == BATON_STATE_DEAD;
 }
 
 /* Waits until the process has ended, or its time is over. `progress` is the time when the last
@@ -50,14 +50,14 @@ static void await_process(lua_State *L, struct baton_vm *vm, const struct baton_
   baton_enter(L);
   was_alive = !is_dead(vm, process);
   while (!is_dead(vm, process)) {
-    const uint64_t now = baton_rs_now(), bound = runs(vm, process) ? until : *progress + CALL_BOUND;
+    const uint64_t now = baton_now(), bound = runs(vm, process) ? until : *progress + CALL_BOUND;
     uint64_t span;
     if (now >= bound || now >= until) break;
     span = bound - now;
-    baton_rs_join(
+    baton_join(
         vm->executor, process->sched_id, (baton_timeout)(span < CALL_BOUND ? span : CALL_BOUND));
   }
-  if (was_alive && is_dead(vm, process)) *progress = baton_rs_now();
+  if (was_alive && is_dead(vm, process)) *progress = baton_now();
   baton_leave(L);
 }
 
@@ -75,7 +75,7 @@ static int kill_others(lua_State *L) {
     if (baton_lua_check_process(L, 2) != caller) baton_lua_end_at_last(L, 2);
     lua_settop(L, 1);
   }
-  start = progress = baton_rs_now();
+  start = progress = baton_now();
   /* a second pass for processes that others have delayed, and no longer delay */
   for (pass = 0; pass < 2; pass++)
     for (i = 1; i <= count; i++) {
@@ -96,7 +96,7 @@ int baton_lua_finish(lua_State *L, int wait) {
   if (wait) {
     struct baton_wake wake;
     baton_enter(L);
-    wake = baton_rs_wait_for_rest(caller->vm->executor, BATON_FOREVER);
+    wake = baton_wait_for_rest(caller->vm->executor, BATON_FOREVER);
     baton_leave(L);
     baton_lua_after_wait(L, caller, wake);
     return caller->vm->failures > 0;

@@ -47,7 +47,7 @@ void baton_lua_openlibs(lua_State *L) {
   if (process != NULL && !lua_toboolean(L, -1)) {
     char message[200];
     message[0] = '\0';
-    if (baton_rs_read_environment(process->vm->executor, message, sizeof message) != 0)
+    if (baton_read_environment(process->vm->executor, message, sizeof message) != 0)
       luaL_error(L, "%s", message);
     if (getenv("BATON_CONCURRENT") != NULL)
       baton_lua_read_declarations(L, getenv("BATON_CONCURRENT"));
@@ -68,7 +68,7 @@ int baton_lua_has_rest(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   struct baton_wake wake;
   baton_enter(L);
-  wake = baton_rs_wait_for_rest(caller->vm->executor, 0);
+  wake = baton_wait_for_rest(caller->vm->executor, 0);
   baton_leave(L);
   return baton_lua_after_wait(L, caller, wake) == BATON_TIMED_OUT;
 }
@@ -92,7 +92,7 @@ static void close_state(struct baton_process *process) {
   struct baton_vm *vm = process->vm;
   lua_State *L = vm->main;
   baton_enter(L);
-  baton_rs_stop(vm->executor);
+  baton_stop(vm->executor);
   baton_leave(L);
   last = *process;
   last.L = L;
@@ -174,11 +174,11 @@ static int open_vm(lua_State *L) {
   vm->main_process = process;
   baton_gate_set_process(process);
   process->marks = NULL;
-  baton_rs_set_word(vm->executor, process->sched_id, (uintptr_t)process);
-  vm->object_queue = baton_rs_queue_new(vm->executor);
-  vm->finalizer_queue = baton_rs_queue_new(vm->executor);
-  vm->finalized_queue = baton_rs_queue_new(vm->executor);
-  vm->require_queue = baton_rs_queue_new(vm->executor);
+  baton_set_user_data(vm->executor, process->sched_id, (uintptr_t)process);
+  vm->object_queue = baton_queue_new(vm->executor);
+  vm->finalizer_queue = baton_queue_new(vm->executor);
+  vm->finalized_queue = baton_queue_new(vm->executor);
+  vm->require_queue = baton_queue_new(vm->executor);
   baton_leave(L);
   return 0;
 }
@@ -202,7 +202,7 @@ static void notify_of_kill(struct baton_process *process) {
 static int end_after_kill(lua_State *L, struct baton_process *process) {
   int status = EXIT_FAILURE;
   baton_enter(L);
-  baton_rs_pardon(process->vm->executor, process->sched_id);
+  baton_withdraw_kill(process->vm->executor, process->sched_id);
   process->killed = 0;
   baton_leave(L);
   lua_settop(L, 0);
@@ -256,9 +256,9 @@ static int end_as_main(struct baton_process *process) {
   lua_State *L = process->L;
   if (process->killed && process->vm->exiting) return 0;
   baton_enter(L);
-  baton_rs_pardon(process->vm->executor, process->sched_id);
+  baton_withdraw_kill(process->vm->executor, process->sched_id);
   process->killed = 0;
-  baton_rs_release_joiners(process->vm->executor, process->sched_id);
+  baton_release_joiners(process->vm->executor, process->sched_id);
   baton_leave(L);
   exit_status = end_others(process);
   close_state(process);
@@ -317,7 +317,7 @@ static int run_main(struct baton_process *first, lua_CFunction body, int argc, c
 
 /* Runs a process on its own C stack. Inside the VM before and after. */
 void baton_lua_run(struct baton_process *process) {
-  baton_rs_stack_bounds(process->vm->executor, process->sched_id, &process->stack_guard,
+  baton_stack_bounds(process->vm->executor, process->sched_id, &process->stack_guard,
       &process->stack_low, &process->stack_high);
   baton_gate_leave();
   if (process->body != NULL) {

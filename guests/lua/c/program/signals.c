@@ -65,5 +65,5 @@ void baton_lua_signalled(struct baton_vm *vm) {
   if (!interrupt_wanted || target == NULL) return;
   interrupt_wanted = 0;
   target->interrupted = 1;
-  if (!baton_rs_interrupt(vm->executor, target->sched_id)) baton_lua_request_safepoint(target);
+  if (!baton_interrupt(vm->executor, target->sched_id)) baton_lua_request_safepoint(target);
 }

@@ -138,7 +138,7 @@ static uint64_t coarse_now(void) {
 */
 static void collector_ends(struct baton_process *process, uint64_t began) {
   if (l_likely((baton_gate_slow() & BATON_SLOW_REVOKED) == 0)) return;
-  if (2 * (coarse_now() - began) >= baton_rs_warn_blocked(process->vm->executor))
+  if (2 * (coarse_now() - began) >= baton_warn_blocked(process->vm->executor))
     process->vm->collector_caused_delay = 1;
 }
 

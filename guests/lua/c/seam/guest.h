@@ -7,7 +7,7 @@
 
 #include "lua.h"
 #include "lauxlib.h"
-#include "runtime.h"
+#include "baton.h"
 #include "record.h"
 
 #include <stdio.h>
@@ -18,6 +18,10 @@
 /* {======================================================
 ** For the folders above
 ** ======================================================= */
+
+/* bridge.rs, which implements baton.h too */
+/* The text of a file of lua/, named without its ending. On any thread. */
+const char *baton_lua_source(const char *name, size_t *size);
 
 /* wrapped.c */
 /* Before a library is loaded: offloads the load to another native thread if other processes could

@@ -15,7 +15,7 @@ LUAI_FUNC void baton_close_callnoyield(lua_State *L, StkId func, int nresults);
 /* Reports to the scheduler whether the killed process holds its kill back. Inside the VM. */
 static void sync_kill_hold(struct baton_process *process) {
   if (process->holds == 0) process->held_for = process->abandoned = 0;
-  baton_rs_set_kill_hold(process->vm->executor, process->sched_id, process->holds > 0);
+  baton_set_kill_hold(process->vm->executor, process->sched_id, process->holds > 0);
 }
 
 static void drop_mark(struct baton_process *process) {
@@ -31,7 +31,7 @@ static void drop_mark(struct baton_process *process) {
     /* at the end of the program there may be none left */
     if (mark->kind == BATON_MARK_CRITICAL && process->criticals > 0) {
       process->criticals--;
-      baton_rs_leave_critical(process->vm->executor);
+      baton_leave_critical(process->vm->executor);
     }
     process->holds--;
     if (l_unlikely(process->killed) && process->holds == 0) sync_kill_hold(process);
@@ -57,7 +57,7 @@ static void put_mark(
 void baton_lua_begin_critical(struct baton_process *process, struct baton_mark *mark) {
   put_mark(process, mark, BATON_MARK_CRITICAL);
   process->criticals++;
-  baton_rs_enter_critical(process->vm->executor);
+  baton_enter_critical(process->vm->executor);
 }
 
 void baton_lua_end_critical(struct baton_process *process) { drop_mark(process); }
@@ -83,7 +83,7 @@ void baton_lua_drop_turn(struct baton_process *process) { drop_mark(process); }
 
 void baton_lua_leave_criticals(struct baton_process *process) {
   for (; process->criticals > 0; process->criticals--)
-    baton_rs_leave_critical(process->vm->executor);
+    baton_leave_critical(process->vm->executor);
 }
 
 /* While a process is suspended, its critical sections do not count, and hold no kill back. */

@@ -50,7 +50,7 @@ void baton_lua_use_ends(struct baton_use *use) {
   *link = use->next;
   __atomic_fetch_sub(&baton_calls_watched, 1, __ATOMIC_RELAXED);
   vm->busy_count--;
-  baton_rs_queue_wake_all(vm->executor, vm->object_queue);
+  baton_queue_wake_all(vm->executor, vm->object_queue);
 }
 
 /* In a fork's child, the calls of the other threads never end. Inside the VM. */

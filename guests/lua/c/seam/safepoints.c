@@ -34,14 +34,14 @@ struct baton_process *baton_lua_here(lua_State *L) { return baton_lua_running(L)
 */
 static void count_hold(struct baton_process *process) {
   enum { MOMENT = 1000000 };
-  uint64_t now = baton_rs_now(), since = now - process->held_at;
+  uint64_t now = baton_now(), since = now - process->held_at;
   if (process->holds > 0 && process->held_at != 0)
     process->held_for += since < MOMENT ? since : MOMENT;
   process->held_at = now;
 }
 
 static void safepoint(lua_State *L, struct baton_process *process) {
-  if (process->foreign_states == 0) baton_rs_safepoint(process->vm->executor);
+  if (process->foreign_states == 0) baton_safepoint(process->vm->executor);
   if (l_unlikely(process->killed)) count_hold(process);
   if (l_unlikely(process->killed || process->interrupted)) {
     lua_unlock(L);
@@ -112,7 +112,7 @@ static __attribute__((noinline)) void restore_errno(int value) {
 /* Updates whether native threads are short. If so, calls of foreign functions are checked before
    they are made (policies.c). */
 void baton_lua_watch_threads(struct baton_vm *vm) {
-  int are_short = (size_t)vm->outstanding >= baton_rs_threads_for_calls(vm->executor);
+  int are_short = (size_t)vm->outstanding >= baton_threads_for_calls(vm->executor);
   if (are_short == vm->threads_are_short) return;
   vm->threads_are_short = are_short;
   /* as in baton_lua_use_begins */
@@ -149,13 +149,13 @@ static int give_way_in_call(lua_State *L, struct baton_process *process) {
   if (L->hookmask & BATON_HOOK_BIT) verdict = baton_seam_hooks.may_give_way(process, &object);
   if (verdict == 0) return 0;
   if (verdict == 1) {
-    baton_rs_safepoint(process->vm->executor);
+    baton_safepoint(process->vm->executor);
     return 1;
   }
   baton_lua_use_begins(&process->use, process, object);
   begin_outstanding(process);
   process->pinned = 1;
-  baton_rs_safepoint_in_call(process->vm->executor);
+  baton_safepoint_in_call(process->vm->executor);
   end_outstanding(process);
   baton_lua_use_ends(&process->use);
   return 1;
@@ -174,9 +174,9 @@ void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
       process->exceptions[1] = globals[1];
     }
     if (process->calls_back)
-      baton_rs_enter_cold_pinned(process->vm->executor);
+      baton_enter_cold_pinned(process->vm->executor);
     else
-      baton_rs_enter_cold(process->vm->executor);
+      baton_enter_cold(process->vm->executor);
     process->vm->collector_caused_delay = 0;
     /* from here on perhaps on another thread */
     if (process->retaken) {
@@ -205,8 +205,8 @@ void baton_lua_detach(struct baton_process *process) {
 enum baton_offload baton_lua_offload(struct baton_process *process) {
   enum baton_offload result;
   begin_outstanding(process);
-  result = (enum baton_offload)baton_rs_move_out(process->vm->executor);
-  if (result != BATON_MOVED) end_outstanding(process);
+  result = (enum baton_offload)baton_offload(process->vm->executor);
+  if (result != BATON_OFFLOADED) end_outstanding(process);
   return result;
 }
 
@@ -235,7 +235,7 @@ static void update_pin(struct baton_process *process) {
   int pinned = process->outcome == BATON_ALIVE && baton_lua_has_foreign_frames(process);
   if (pinned != process->pinned) {
     process->pinned = (unsigned char)pinned;
-    baton_rs_set_pinned(process->vm->executor, process->sched_id, pinned);
+    baton_set_pinned(process->vm->executor, process->sched_id, pinned);
   }
 }
 

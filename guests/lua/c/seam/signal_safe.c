@@ -4,7 +4,7 @@
 **
 ** They call only each other and functions that POSIX calls async-signal-safe: write, memcpy,
 ** strcmp, strlen, strnlen, sigemptyset, sigaction and raise. They take no lock, allocate nothing
-** and do not enter the VM. One call leads to Rust: `baton_rs_request_signalled`, which sets a bit
+** and do not enter the VM. One call leads to Rust: `baton_request_signalled`, which sets a bit
 ** and writes to a descriptor.
 **
 ** Their callers are the handlers: `on_interrupt` and `on_quit` (program/signals.c), `on_signal`
@@ -51,7 +51,7 @@ void baton_lua_have_signals_for(struct baton_vm *vm) { program = vm; }
 void baton_lua_ask_for_safepoint(void) {
   __atomic_fetch_or(&baton_gate_here()->slow, BATON_SLOW_ATTENTION, __ATOMIC_ACQ_REL);
   baton_lua_preempt();
-  baton_rs_request_signalled(program->executor);
+  baton_request_signalled(program->executor);
 }
 
 /* }====================================================== */

@@ -30,7 +30,7 @@ static uint64_t steps_made;
 
 /* Differs with each seed, as programs seed math.random with it. */
 static time_t date(void) {
-  return (time_t)(FIRST_DATE + run_seed % YEAR + baton_rs_now() / 1000000000u);
+  return (time_t)(FIRST_DATE + run_seed % YEAR + baton_now() / 1000000000u);
 }
 
 /* {======================================================
@@ -73,7 +73,7 @@ int baton_lua_count_step(struct baton_vm *vm) {
     return 0;
   }
   steps_made += vm->steps;
-  vm->steps = vm->steps_left = baton_rs_count_steps(vm->executor, vm->steps);
+  vm->steps = vm->steps_left = baton_count_steps(vm->executor, vm->steps);
   return 1;
 }
 
@@ -93,7 +93,7 @@ static uint64_t mix(uint64_t number) {
 unsigned baton_lua_hash_seed(const void *heap) {
   if (baton_simulated) return (unsigned)mix(run_seed + 1);
   return (unsigned)mix(
-      (uint64_t)(uintptr_t)heap ^ mix((uint64_t)(uintptr_t)&run_seed) ^ mix(baton_rs_now()));
+      (uint64_t)(uintptr_t)heap ^ mix((uint64_t)(uintptr_t)&run_seed) ^ mix(baton_now()));
 }
 
 /* Called when the library math is open. */
@@ -130,7 +130,7 @@ int gettimeofday(struct timeval *restrict time, void *restrict zone) {
   if (zone != NULL) memset(zone, 0, sizeof(struct timezone));
   if (baton_simulated) {
     time->tv_sec = date();
-    time->tv_usec = (suseconds_t)(baton_rs_now() % 1000000000u / 1000);
+    time->tv_usec = (suseconds_t)(baton_now() % 1000000000u / 1000);
     return 0;
   }
   if (clock_gettime(CLOCK_REALTIME, &now) != 0) return -1;

@@ -269,7 +269,7 @@ void baton_lua_offload_load(void) {
   if (baton_lua_has_foreign_frames(process)) return;
   L = baton_lua_innermost(process);
   baton_enter(L);
-  if (baton_lua_offload(process) != BATON_MOVED) baton_leave(L);
+  if (baton_lua_offload(process) != BATON_OFFLOADED) baton_leave(L);
 }
 
 /* Replaces dlopen in loadlib.c. */

@@ -96,7 +96,7 @@ static void note_spawn_site(lua_State *L, struct baton_process *process) {
 ** handle in their place. If it cannot, returns NULL and leaves a message on the top of the stack.
 */
 struct baton_process *baton_lua_new_process(
-    lua_State *L, struct baton_vm *vm, struct baton_spawn *options) {
+    lua_State *L, struct baton_vm *vm, struct baton_spawn_options *options) {
   char message[BATON_MESSAGE];
   int values = lua_gettop(L);
   struct baton_process *process;
@@ -126,7 +126,7 @@ struct baton_process *baton_lua_new_process(
   baton_lua_begin_steps(process->L);
   message[0] = '\0';
   baton_enter(L);
-  process->sched_id = baton_rs_spawn(vm->executor, options, message, sizeof message);
+  process->sched_id = baton_spawn(vm->executor, options, message, sizeof message);
   if (process->sched_id != 0) {
     process->outcome = BATON_ALIVE;
     note_spawn_site(L, process);
@@ -156,7 +156,7 @@ void baton_lua_abandon_prepared(lua_State *L, struct baton_process *process) {
 int baton_lua_end_unstarted(lua_State *L, struct baton_process *process) {
   int ended;
   baton_enter(L);
-  ended = baton_rs_end_unstarted(process->vm->executor, process->sched_id);
+  ended = baton_end_unstarted(process->vm->executor, process->sched_id);
   if (ended) {
     process->outcome = BATON_WAS_KILLED;
     process->L->status = BATON_STATUS_ENDED;
@@ -186,7 +186,7 @@ static int handle_gc(lua_State *L) {
   struct baton_process *process = baton_lua_check_process(L, 1);
   if (process->outcome != BATON_ALIVE && process->sched_id != 0) {
     baton_enter(L);
-    baton_rs_forget(process->vm->executor, process->sched_id);
+    baton_forget(process->vm->executor, process->sched_id);
     process->sched_id = 0;
     baton_leave(L);
   }

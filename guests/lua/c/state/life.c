@@ -70,7 +70,7 @@ static void print_error(lua_State *L, struct baton_process *process, int index) 
 static void report_failure(lua_State *L, struct baton_process *process) {
   int joiners;
   baton_enter(L);
-  joiners = baton_rs_joiners(process->vm->executor, process->sched_id);
+  joiners = baton_joiners(process->vm->executor, process->sched_id);
   baton_leave(L);
   if (joiners == 0 && !process->quiet) print_error(L, process, 2);
 }

@@ -23,7 +23,7 @@ static void *allocate(void *nothing, void *block, size_t old, size_t size) {
     return NULL;
   }
   if (l_unlikely(__atomic_load_n(&baton_memory_is_short, __ATOMIC_RELAXED) != 0) &&
-      (block == NULL || size > old) && !baton_rs_hold_least())
+      (block == NULL || size > old) && !baton_hold_least())
     return NULL;
   return realloc(block, size);
 }
@@ -44,16 +44,16 @@ static l_noret raise_memory_error(lua_State *L) {
 }
 
 void baton_lua_get_memory(lua_State *L) {
-  if (baton_rs_replenish()) return;
+  if (baton_replenish()) return;
   collect(L);
-  if (!baton_rs_replenish()) raise_memory_error(L);
+  if (!baton_replenish()) raise_memory_error(L);
 }
 
 static int is_room_for_object(lua_State *L, struct baton_vm *vm, uint64_t channel) {
   int is_room;
-  if (baton_rs_replenish()) return 1;
+  if (baton_replenish()) return 1;
   baton_enter(L);
-  is_room = baton_rs_replenish_for_object(vm->executor, channel);
+  is_room = baton_replenish_for_object(vm->executor, channel);
   baton_leave(L);
   return is_room;
 }
@@ -66,7 +66,7 @@ void baton_lua_get_memory_for_object(lua_State *L, struct baton_vm *vm, uint64_t
 
 void baton_lua_get_room(lua_State *L, size_t size) {
   baton_lua_check_memory(L);
-  if (baton_rs_has_room(size)) return;
+  if (baton_has_room(size)) return;
   collect(L);
-  if (!baton_rs_has_room(size)) raise_memory_error(L);
+  if (!baton_has_room(size)) raise_memory_error(L);
 }

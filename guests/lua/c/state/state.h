@@ -71,7 +71,7 @@ void baton_lua_let_go_of_handle(struct baton_process *process);
 /* The process that receives SIGINT as an interrupt. */
 struct baton_process *baton_lua_interrupt_target(const struct baton_vm *vm);
 struct baton_process *baton_lua_new_process(
-    lua_State *L, struct baton_vm *vm, struct baton_spawn *options);
+    lua_State *L, struct baton_vm *vm, struct baton_spawn_options *options);
 int baton_lua_end_unstarted(lua_State *L, struct baton_process *process);
 void baton_lua_end_in_place(struct baton_process *process);
 void baton_lua_push_process(lua_State *L, struct baton_process *process);

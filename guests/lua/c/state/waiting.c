@@ -80,7 +80,7 @@ void baton_lua_before_blocking(lua_State *L, struct baton_process *process) {
     return;
   if (baton_lua_is_waited_for(process)) return;
   baton_enter(L);
-  wake = baton_rs_wait_for_thread(process->vm->executor);
+  wake = baton_wait_for_thread(process->vm->executor);
   baton_leave(L);
   baton_lua_after_wait(L, process, wake);
 }
@@ -126,7 +126,7 @@ int baton_lua_await_descriptor(
   const struct baton_watch watch = {
       (uint32_t)descriptor, writes ? BATON_WANTS_WRITE : BATON_WANTS_READ};
   const void *vm = process->vm->executor;
-  return baton_rs_await_ready(vm, &watch, 1, 0, baton_rs_harvests(vm), deadline);
+  return baton_await_ready(vm, &watch, 1, 0, baton_harvests(vm), deadline);
 }
 
 /* }====================================================== */

@@ -41,9 +41,9 @@ fn deadline(nanoseconds: u64) -> Deadline {
 ///
 /// # Safety
 /// `watches` is readable for `count` places.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_await_ready(
+unsafe extern "C" fn baton_await_ready(
     vm: &Vm,
     watches: *const CWatch,
     count: usize,
@@ -51,7 +51,7 @@ unsafe extern "C" fn baton_rs_await_ready(
     harvests: u64,
     until: u64,
 ) -> c_int {
-    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     if reserve::is_short() && !reserve::replenish() {
         return CANNOT_WAIT;
@@ -81,9 +81,9 @@ unsafe extern "C" fn baton_rs_await_ready(
 /// # Safety
 /// `watches` is readable for `count` places. `attempt` may be called with `argument`, inside the
 /// VM, until this returns.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_wait_ready(
+unsafe extern "C" fn baton_wait_ready(
     vm: &Vm,
     watches: *const CWatch,
     count: usize,
@@ -91,7 +91,7 @@ unsafe extern "C" fn baton_rs_wait_ready(
     attempt: Attempt,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     if reserve::is_short() && !reserve::replenish() {
         return CANNOT_WAIT;
@@ -111,25 +111,25 @@ unsafe extern "C" fn baton_rs_wait_ready(
     wake.map_or(CANNOT_WAIT, |wake| CWake::from(wake).reason as c_int)
 }
 
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_rs_harvests(vm: &Vm) -> u64 {
+extern "C" fn baton_harvests(vm: &Vm) -> u64 {
     vm.harvests()
 }
 
 /// The number of a kept registration's events; negative: no registration is kept.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_rs_descriptor_news(vm: &Vm, descriptor: u32) -> i64 {
-    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+extern "C" fn baton_descriptor_news(vm: &Vm, descriptor: u32) -> i64 {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     vm.descriptor_news(descriptor).map_or(-1, i64::from)
 }
 
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_rs_descriptor_closes(vm: &Vm, descriptor: u32) {
-    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+extern "C" fn baton_descriptor_closes(vm: &Vm, descriptor: u32) {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     vm.descriptor_closes(descriptor);
 }

@@ -57,55 +57,55 @@ fn free(sched: &mut Scheduler<Context>, kind: c_int, id: u64) {
 }
 
 bridge! {
-    fn baton_rs_semaphore_new(vm, count: u64) -> u64 {
+    fn baton_semaphore_new(vm, count: u64) -> u64 {
         vm.sched(|sched| sched.semaphore_new(count)).to_bits()
     }
 
-    fn baton_rs_semaphore_wait(vm, id: u64, timeout: i64) -> CWake {
+    fn baton_semaphore_wait(vm, id: u64, timeout: i64) -> CWake {
         match SemaphoreId::from_bits(id) {
             Some(id) => vm.semaphore_wait(id, deadline(timeout)).into(),
             None => Wake::because(WakeReason::Closed).into(),
         }
     }
 
-    fn baton_rs_semaphore_signal(vm, id: u64, n: u64) {
+    fn baton_semaphore_signal(vm, id: u64, n: u64) {
         if let Some(id) = SemaphoreId::from_bits(id) {
             vm.semaphore_signal(id, n);
         }
     }
 
-    fn baton_rs_semaphore_count(vm, id: u64) -> u64 {
+    fn baton_semaphore_count(vm, id: u64) -> u64 {
         SemaphoreId::from_bits(id).map_or(0, |id| vm.sched(|sched| sched.semaphore_count(id)))
     }
 
-    fn baton_rs_mutex_new(vm) -> u64 {
+    fn baton_mutex_new(vm) -> u64 {
         vm.sched(|sched| sched.mutex_new()).to_bits()
     }
 
-    fn baton_rs_mutex_lock(vm, id: u64, timeout: i64) -> CWake {
+    fn baton_mutex_lock(vm, id: u64, timeout: i64) -> CWake {
         let Some(id) = MutexId::from_bits(id) else {
             return Wake::because(WakeReason::Closed).into();
         };
         unless_refused(&vm, |sched| sched.mutex_lock(id, deadline(timeout)))
     }
 
-    fn baton_rs_mutex_unlock(vm, id: u64) -> c_int {
+    fn baton_mutex_unlock(vm, id: u64) -> c_int {
         let Some(id) = MutexId::from_bits(id) else { return 1 };
         vm.with_sched(|sched| sched.mutex_unlock(id)).is_err().into()
     }
 
-    fn baton_rs_condition_new(vm) -> u64 {
+    fn baton_condition_new(vm) -> u64 {
         vm.sched(|sched| sched.condition_new()).to_bits()
     }
 
-    fn baton_rs_condition_wait(vm, id: u64, mutex: u64, timeout: i64) -> CWake {
+    fn baton_condition_wait(vm, id: u64, mutex: u64, timeout: i64) -> CWake {
         let (Some(id), Some(mutex)) = (ConditionId::from_bits(id), MutexId::from_bits(mutex)) else {
             return Wake::because(WakeReason::Closed).into();
         };
         unless_refused(&vm, |sched| sched.condition_wait(id, mutex, deadline(timeout)))
     }
 
-    fn baton_rs_condition_signal(vm, id: u64, all: c_int) {
+    fn baton_condition_signal(vm, id: u64, all: c_int) {
         if let Some(id) = ConditionId::from_bits(id) {
             vm.with_sched(|sched| {
                 if all != 0 {
@@ -117,18 +117,18 @@ bridge! {
         }
     }
 
-    fn baton_rs_event_new(vm) -> u64 {
+    fn baton_event_new(vm) -> u64 {
         vm.sched(|sched| sched.event_new()).to_bits()
     }
 
-    fn baton_rs_event_wait(vm, id: u64, timeout: i64) -> CWake {
+    fn baton_event_wait(vm, id: u64, timeout: i64) -> CWake {
         match EventId::from_bits(id) {
             Some(id) => vm.block_on(|sched| sched.event_wait(id, deadline(timeout))).into(),
             None => Wake::because(WakeReason::Closed).into(),
         }
     }
 
-    fn baton_rs_event_set(vm, id: u64, on: c_int) {
+    fn baton_event_set(vm, id: u64, on: c_int) {
         if let Some(id) = EventId::from_bits(id) {
             vm.with_sched(|sched| {
                 if on != 0 {
@@ -140,15 +140,15 @@ bridge! {
         }
     }
 
-    fn baton_rs_event_is_set(vm, id: u64) -> c_int {
+    fn baton_event_is_set(vm, id: u64) -> c_int {
         EventId::from_bits(id).is_some_and(|id| vm.sched(|sched| sched.event_is_set(id))).into()
     }
 
-    fn baton_rs_rwlock_new(vm) -> u64 {
+    fn baton_rwlock_new(vm) -> u64 {
         vm.sched(|sched| sched.rwlock_new()).to_bits()
     }
 
-    fn baton_rs_rwlock_lock(vm, id: u64, writes: c_int, timeout: i64) -> CWake {
+    fn baton_rwlock_lock(vm, id: u64, writes: c_int, timeout: i64) -> CWake {
         let Some(id) = RwLockId::from_bits(id) else {
             return Wake::because(WakeReason::Closed).into();
         };
@@ -158,86 +158,86 @@ bridge! {
         })
     }
 
-    fn baton_rs_rwlock_unlock(vm, id: u64) -> c_int {
+    fn baton_rwlock_unlock(vm, id: u64) -> c_int {
         let Some(id) = RwLockId::from_bits(id) else { return 1 };
         vm.with_sched(|sched| sched.rwlock_unlock(id)).is_err().into()
     }
 
-    fn baton_rs_barrier_new(vm, size: u64) -> u64 {
+    fn baton_barrier_new(vm, size: u64) -> u64 {
         vm.sched(|sched| sched.barrier_new(size)).to_bits()
     }
 
-    fn baton_rs_barrier_wait(vm, id: u64, timeout: i64) -> CWake {
+    fn baton_barrier_wait(vm, id: u64, timeout: i64) -> CWake {
         match BarrierId::from_bits(id) {
             Some(id) => vm.block_on(|sched| sched.barrier_wait(id, deadline(timeout))).into(),
             None => Wake::because(WakeReason::Closed).into(),
         }
     }
 
-    fn baton_rs_channel_new(vm, capacity: u64) -> u64 {
+    fn baton_channel_new(vm, capacity: u64) -> u64 {
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
         vm.sched(|sched| sched.channel_new(capacity)).to_bits()
     }
 
-    fn baton_rs_channel_send(vm, id: u64, value: u64, timeout: i64) -> CWake {
+    fn baton_channel_send(vm, id: u64, value: u64, timeout: i64) -> CWake {
         match ChannelId::from_bits(id) {
             Some(id) => vm.channel_send(id, value, deadline(timeout)).into(),
             None => Wake::because(WakeReason::Closed).into(),
         }
     }
 
-    fn baton_rs_channel_receive(vm, id: u64, timeout: i64) -> CWake {
+    fn baton_channel_receive(vm, id: u64, timeout: i64) -> CWake {
         match ChannelId::from_bits(id) {
             Some(id) => vm.channel_receive(id, deadline(timeout)).into(),
             None => Wake::because(WakeReason::Closed).into(),
         }
     }
 
-    fn baton_rs_channel_close(vm, id: u64) {
+    fn baton_channel_close(vm, id: u64) {
         if let Some(id) = ChannelId::from_bits(id) {
             vm.with_sched(|sched| sched.channel_close(id));
         }
     }
 
-    fn baton_rs_channel_post(vm, id: u64, value: u64) -> c_int {
+    fn baton_channel_post(vm, id: u64, value: u64) -> c_int {
         let post = |id| vm.sched(|sched| sched.channel_post(id, value));
         ChannelId::from_bits(id).is_some_and(post).into()
     }
 
-    fn baton_rs_channel_post_once(vm, id: u64, value: u64) {
+    fn baton_channel_post_once(vm, id: u64, value: u64) {
         if let Some(id) = ChannelId::from_bits(id) {
             vm.sched(|sched| sched.channel_post_once(id, value));
         }
     }
 
-    fn baton_rs_channel_clear(vm, id: u64) {
+    fn baton_channel_clear(vm, id: u64) {
         if let Some(id) = ChannelId::from_bits(id) {
             vm.sched(|sched| sched.channel_clear(id));
         }
     }
 
-    fn baton_rs_channel_set_fed(vm, id: u64, is_fed: c_int) {
+    fn baton_channel_set_fed(vm, id: u64, is_fed: c_int) {
         if let Some(id) = ChannelId::from_bits(id) {
             vm.sched(|sched| sched.channel_set_fed(id, is_fed != 0));
         }
     }
 
-    fn baton_rs_channel_length(vm, id: u64) -> u64 {
+    fn baton_channel_length(vm, id: u64) -> u64 {
         ChannelId::from_bits(id).map_or(0, |id| vm.sched(|sched| sched.channel_len(id)) as u64)
     }
 
-    fn baton_rs_queue_new(vm) -> u64 {
+    fn baton_queue_new(vm) -> u64 {
         vm.sched(|sched| sched.wait_queue_new()).to_bits()
     }
 
-    fn baton_rs_queue_wait(vm, id: u64, timeout: i64) -> CWake {
+    fn baton_queue_wait(vm, id: u64, timeout: i64) -> CWake {
         match WaitQueueId::from_bits(id) {
             Some(id) => vm.block_on(|sched| sched.wait(id, deadline(timeout))).into(),
             None => Wake::because(WakeReason::Closed).into(),
         }
     }
 
-    fn baton_rs_visit(vm, pid: u64, queue: u64) {
+    fn baton_wake_from_outside(vm, pid: u64, queue: u64) {
         if let Some(pid) = process(pid) {
             vm.resume_from_outside(pid);
         }
@@ -246,13 +246,13 @@ bridge! {
         }
     }
 
-    fn baton_rs_queue_wake_all(vm, id: u64) {
+    fn baton_queue_wake_all(vm, id: u64) {
         if let Some(id) = WaitQueueId::from_bits(id) {
             vm.sched(|sched| sched.wake_all(id, WakeReason::Done, 0));
         }
     }
 
-    fn baton_rs_free(vm, kind: c_int, id: u64) {
+    fn baton_free(vm, kind: c_int, id: u64) {
         vm.with_sched(|sched| {
             if let Some(object) = object(kind, id) {
                 sched.set_name(object, "");
@@ -261,46 +261,46 @@ bridge! {
         });
     }
 
-    fn baton_rs_alarm_new(vm, due: u64) -> u64 {
+    fn baton_alarm_new(vm, due: u64) -> u64 {
         vm.sched(|sched| sched.alarm_new(Instant::from_nanos(due))).to_bits()
     }
 
-    fn baton_rs_alarm_set(vm, id: u64, due: u64) {
+    fn baton_alarm_set(vm, id: u64, due: u64) {
         if let Some(id) = TimerId::from_bits(id) {
             vm.sched(|sched| sched.alarm_set(id, Instant::from_nanos(due)));
         }
     }
 
-    fn baton_rs_alarm_cancel(vm, id: u64) -> c_int {
+    fn baton_alarm_cancel(vm, id: u64) -> c_int {
         TimerId::from_bits(id).is_some_and(|id| vm.sched(|sched| sched.alarm_cancel(id))).into()
     }
 
-    fn baton_rs_alarm_has_gone_off(vm, id: u64) -> c_int {
+    fn baton_alarm_has_gone_off(vm, id: u64) -> c_int {
         let has_gone_off = |id| vm.sched(|sched| sched.alarm_has_gone_off(id));
         TimerId::from_bits(id).is_some_and(has_gone_off).into()
     }
 
-    fn baton_rs_alarm_wait(vm, id: u64, timeout: i64) -> CWake {
+    fn baton_alarm_wait(vm, id: u64, timeout: i64) -> CWake {
         match TimerId::from_bits(id) {
             Some(id) => vm.block_on(|sched| sched.alarm_wait(id, deadline(timeout))).into(),
             None => Wake::because(WakeReason::Closed).into(),
         }
     }
 
-    fn baton_rs_timer_new(vm, first: u64, period: u64, prepared: u64) -> u64 {
+    fn baton_timer_new(vm, first: u64, period: u64, prepared: u64) -> u64 {
         let Some(prepared) = process(prepared) else { return 0 };
         let period = (period > 0).then_some(Duration::from_nanos(period));
         vm.sched(|sched| sched.timer_new(Instant::from_nanos(first), period, prepared)).to_bits()
     }
 
-    fn baton_rs_timer_prepare(vm, timer: u64, prepared: u64) -> c_int {
+    fn baton_timer_prepare(vm, timer: u64, prepared: u64) -> c_int {
         let (Some(timer), Some(prepared)) = (TimerId::from_bits(timer), process(prepared)) else {
             return 0;
         };
         vm.sched(|sched| sched.timer_prepare(timer, prepared)).into()
     }
 
-    fn baton_rs_timer_cancel(vm, timer: u64) -> usize {
+    fn baton_timer_cancel(vm, timer: u64) -> usize {
         let Some(timer) = TimerId::from_bits(timer) else { return 0 };
         vm.with_sched(|sched| {
             let prepared = sched.timer_cancel(timer);
@@ -313,10 +313,10 @@ bridge! {
 ///
 /// # Safety
 /// `fired` and `skipped` are writable.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_timer_stats(vm: &Vm, timer: u64, fired: *mut u64, skipped: *mut u64) {
-    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+unsafe extern "C" fn baton_timer_stats(vm: &Vm, timer: u64, fired: *mut u64, skipped: *mut u64) {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     let stats =
         TimerId::from_bits(timer).and_then(|timer| vm.sched(|sched| sched.timer_stats(timer)));
@@ -333,10 +333,10 @@ unsafe extern "C" fn baton_rs_timer_stats(vm: &Vm, timer: u64, fired: *mut u64, 
 ///
 /// # Safety
 /// `name` is a C string.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_set_object_name(vm: &Vm, kind: c_int, id: u64, name: *const c_char) {
-    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+unsafe extern "C" fn baton_set_object_name(vm: &Vm, kind: c_int, id: u64, name: *const c_char) {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     // SAFETY: the caller's condition.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
@@ -349,16 +349,16 @@ unsafe extern "C" fn baton_rs_set_object_name(vm: &Vm, kind: c_int, id: u64, nam
 ///
 /// # Safety
 /// `name` is writable for `size` bytes.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_object_name(
+unsafe extern "C" fn baton_object_name(
     vm: &Vm,
     kind: c_int,
     id: u64,
     name: *mut c_char,
     size: usize,
 ) {
-    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     vm.sched(|sched| {
         let text = object(kind, id)
@@ -374,16 +374,16 @@ unsafe extern "C" fn baton_rs_object_name(
 ///
 /// # Safety
 /// `text` is writable for `size` bytes.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_closes_cycle(
+unsafe extern "C" fn baton_closes_cycle(
     vm: &Vm,
     kind: c_int,
     id: u64,
     text: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     let told = vm.sched(|sched| {
         let links = sched.cycle_closed_by(object(kind, id)?)?;

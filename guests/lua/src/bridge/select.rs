@@ -49,9 +49,9 @@ fn watch_of(case: &CCase) -> Option<Watch> {
 ///
 /// # Safety
 /// `cases` is readable for `count` elements, and `message` writable for `size` bytes.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_select(
+unsafe extern "C" fn baton_select(
     vm: &Vm,
     cases: *const CCase,
     count: usize,
@@ -59,7 +59,7 @@ unsafe extern "C" fn baton_rs_select(
     message: *mut c_char,
     size: usize,
 ) -> CWake {
-    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     // SAFETY: the caller's condition.
     let asked = unsafe { std::slice::from_raw_parts(cases, count) };

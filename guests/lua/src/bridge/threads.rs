@@ -6,7 +6,7 @@ use baton_core::sched::{ProcessId, SpawnOptions};
 use baton_core::vm::{Inside, Spawned, Vm};
 use std::ffi::{CStr, c_char, c_int};
 
-/// The size of `thread` in `struct baton_spawn`.
+/// The size of `thread` in `struct baton_spawn_options`.
 pub(super) const NAME_SIZE: usize = 64;
 
 const NOT_UTF8: &str = "a thread's name is in UTF-8";
@@ -29,7 +29,7 @@ pub(super) fn spawn(
 }
 
 bridge! {
-    fn baton_rs_threads(vm) -> c_int {
+    fn baton_threads(vm) -> c_int {
         // A simulated run counts only threads that a program can distinguish. The number of the
         // others differs from run to run.
         let count = if vm.is_simulated() { vm.thread_names().len() } else { vm.threads() };
@@ -41,16 +41,16 @@ bridge! {
 ///
 /// # Safety
 /// `name` is null or a string that ends with a zero byte; `message` is writable for `size` bytes.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_bind(
+unsafe extern "C" fn baton_bind(
     vm: &Vm,
     pid: u64,
     name: *const c_char,
     message: *mut c_char,
     size: usize,
 ) {
-    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     let Some(pid) = process(pid) else { return };
     // SAFETY: the caller's condition.
@@ -72,10 +72,10 @@ unsafe extern "C" fn baton_rs_bind(
 ///
 /// # Safety
 /// `name` is writable for `size` bytes.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_bound_to(vm: &Vm, pid: u64, name: *mut c_char, size: usize) {
-    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+unsafe extern "C" fn baton_bound_to(vm: &Vm, pid: u64, name: *mut c_char, size: usize) {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     let carrier = process(pid).and_then(|pid| vm.sched(|sched| sched.pin(pid)));
     let bound_to = carrier
@@ -89,10 +89,10 @@ unsafe extern "C" fn baton_rs_bound_to(vm: &Vm, pid: u64, name: *mut c_char, siz
 ///
 /// # Safety
 /// `text` is writable for `size` bytes.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_blocker(vm: &Vm, pid: u64, text: *mut c_char, size: usize) {
-    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+unsafe extern "C" fn baton_blocker(vm: &Vm, pid: u64, text: *mut c_char, size: usize) {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     let names = vm.thread_names();
     let waits_for = process(pid).map(|pid| vm.sched(|sched| blocker(sched, &names, pid)));
@@ -104,10 +104,10 @@ unsafe extern "C" fn baton_rs_blocker(vm: &Vm, pid: u64, text: *mut c_char, size
 ///
 /// # Safety
 /// `name` is writable for `size` bytes.
-// SAFETY: the only definition of this symbol, with the signature of `c/runtime.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_rs_thread(vm: &Vm, name: *mut c_char, size: usize) -> c_int {
-    // SAFETY: the C half calls this inside the VM (`c/runtime.h`).
+unsafe extern "C" fn baton_thread(vm: &Vm, name: *mut c_char, size: usize) -> c_int {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     let carrier = vm.current_carrier();
     // SAFETY: the caller's condition.

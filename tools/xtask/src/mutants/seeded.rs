@@ -182,7 +182,7 @@ const EXECUTOR: &[Fault] = &[
 const GUEST: &[Fault] = &[
     fault(
         "an object that is free again wakes nothing",
-        "vm->busy_count--; baton_rs_queue_wake_all(vm->executor, vm->object_queue);",
+        "vm->busy_count--; baton_queue_wake_all(vm->executor, vm->object_queue);",
         "vm->busy_count--;",
     ),
     fault(

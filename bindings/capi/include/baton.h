@@ -1,0 +1,432 @@
+/*
+** The runtime for an interpreter that is written in C.
+**
+** The first guest, Lua, uses this header, and its Rust half implements the functions. `vm` is a
+** `baton_core::vm::Vm`. Processes and objects are named by the scheduler's ids, which are never 0.
+** Times are in nanoseconds.
+**
+** A tag before each function says from where it may be called:
+**
+**   BATON_INSIDE      by a thread that is inside the VM: between baton_enter and baton_leave of
+**                     gate.h, on a process's stack unless the function says otherwise
+**   BATON_OUTSIDE     by a process on its own stack that is outside the VM, in a foreign call
+**   BATON_ANY_THREAD  by any thread, inside or outside
+**   BATON_SIGNAL_HANDLER  by any thread, and by signal handlers as well
+*/
+#ifndef BATON_H
+#define BATON_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BATON_INSIDE
+#define BATON_OUTSIDE
+#define BATON_ANY_THREAD
+#define BATON_SIGNAL_HANDLER
+
+/* {======================================================
+** Waits
+** ======================================================= */
+
+/* Why a wait ended: `WakeReason` of the scheduler. */
+enum baton_reason {
+  BATON_DONE,
+  BATON_TIMED_OUT,
+  BATON_CLOSED,
+  BATON_GONE,
+  BATON_ABANDONED,
+  BATON_KILLED,
+  BATON_INTERRUPTED,
+  BATON_MISUSE,   /* the call was refused: a recursive lock, or a lock of another process */
+  BATON_FORBIDDEN /* the process is in a critical section and would have to wait */
+};
+
+struct baton_wake {
+  uint32_t reason;
+  uint32_t case_index; /* of a select */
+  uint64_t value;
+};
+
+/* A relative time. Negative: no limit. Zero: do not wait. */
+typedef int64_t baton_timeout;
+#define BATON_FOREVER ((baton_timeout)-1)
+
+/* An absolute time that never comes. */
+#define BATON_NO_DEADLINE UINT64_MAX
+
+/* The monotonic clock. In a simulated run, the simulated one. */
+BATON_ANY_THREAD uint64_t baton_now(void);
+BATON_INSIDE struct baton_wake baton_sleep_until(const void *vm, uint64_t deadline);
+
+/* }====================================================== */
+
+/* {======================================================
+** Processes
+** ======================================================= */
+
+enum baton_state {
+  BATON_STATE_RUNNING,
+  BATON_STATE_RUNNABLE,
+  BATON_STATE_WAITING,
+  BATON_STATE_SLEEPING,
+  BATON_STATE_SUSPENDED,
+  BATON_STATE_FOREIGN,
+  BATON_STATE_DEAD
+};
+
+/* Sizes of texts, in bytes. The last three include the zero at the end. */
+#define BATON_THREAD_NAME 63  /* the longest name of a thread */
+#define BATON_BLOCKER 1024    /* what a process waits for */
+#define BATON_OBJECT_NAME 100 /* the name of an object, escaped */
+#define BATON_MESSAGE 240
+
+struct baton_spawn_options {
+  uintptr_t user_data; /* the guest's record of the process */
+  size_t stack_size;   /* bytes; 0: the parameter's */
+  int priority;        /* 1 to 80; 0: the calling process's */
+  int preemptible, daemon, quiet, suspended;
+  char thread[BATON_THREAD_NAME + 1]; /* the thread that it is bound to; empty: none */
+  int by_timer;                       /* it begins when a timer fires it */
+};
+
+/* Returns the process's id. 0 if there cannot be another process; writes a message then. */
+BATON_INSIDE uint64_t baton_spawn(
+    const void *vm, const struct baton_spawn_options *options, char *message, size_t size);
+BATON_INSIDE void baton_forget(const void *vm, uint64_t process);
+/* Ends a process that has not run yet. Returns 0 if it has. */
+BATON_INSIDE int baton_end_unstarted(const void *vm, uint64_t process);
+
+BATON_INSIDE void baton_yield(const void *vm);
+BATON_INSIDE void baton_yield_to(const void *vm, uint64_t process);
+/* Lets a more urgent process run, if there is one. */
+BATON_INSIDE void baton_give_way(const void *vm);
+BATON_INSIDE void baton_safepoint(const void *vm);
+/* A safepoint in the middle of a foreign function: others run on other threads meanwhile. */
+BATON_INSIDE void baton_safepoint_in_call(const void *vm);
+/* Before a safepoint in a simulated run: how many steps were made since the last one. Returns how
+   many to make until the next one. */
+BATON_INSIDE uint32_t baton_count_steps(const void *vm, uint32_t steps);
+
+/* A critical section of the calling process. Leaving one lets nobody run; baton_give_way does. */
+BATON_INSIDE void baton_enter_critical(const void *vm);
+BATON_INSIDE void baton_leave_critical(const void *vm);
+
+BATON_INSIDE struct baton_wake baton_join(
+    const void *vm, uint64_t process, baton_timeout timeout);
+/* How many processes wait for the end of this one. */
+BATON_INSIDE int baton_joiners(const void *vm, uint64_t process);
+/* Wakes the processes that wait for the end of this one, before that end. */
+BATON_INSIDE void baton_release_joiners(const void *vm, uint64_t process);
+/* Waits until all other processes that are no daemons have ended. */
+BATON_INSIDE struct baton_wake baton_wait_for_rest(const void *vm, baton_timeout timeout);
+
+/* Both return 0 if it is done or there is nothing to do, 1 if the process is dead, and 2 if the
+   calling process must raise its kill now. */
+BATON_INSIDE int baton_suspend(const void *vm, uint64_t process);
+BATON_INSIDE int baton_resume(const void *vm, uint64_t process);
+/* Returns 0 if it is done, 1 if the process is dead, and 2 if it is the calling one. */
+BATON_INSIDE int baton_kill(const void *vm, uint64_t process);
+/* Whether kills of the process are put off. */
+BATON_INSIDE void baton_set_kill_hold(const void *vm, uint64_t process, int holds);
+/* Takes back a kill that the process has not seen. */
+BATON_INSIDE void baton_withdraw_kill(const void *vm, uint64_t process);
+/* Ends the process's wait with BATON_INTERRUPTED. Returns 0 if it does not wait. */
+BATON_INSIDE int baton_interrupt(const void *vm, uint64_t process);
+
+BATON_INSIDE int baton_priority(const void *vm, uint64_t process);
+BATON_INSIDE void baton_set_priority(const void *vm, uint64_t process, int priority);
+BATON_INSIDE void baton_set_user_data(const void *vm, uint64_t process, uintptr_t user_data);
+BATON_INSIDE int baton_state(const void *vm, uint64_t process);
+
+struct baton_time_used {
+  double running, cpu; /* seconds; processor time is at most the time of the process's runs */
+};
+BATON_INSIDE struct baton_time_used baton_time_used(const void *vm, uint64_t process);
+BATON_INSIDE void baton_stack_bounds(
+    const void *vm, uint64_t process, uintptr_t *guard, uintptr_t *low, uintptr_t *high);
+BATON_INSIDE size_t baton_stack_used(const void *vm, uint64_t process);
+/* Writes what the process waits for, or nothing. */
+BATON_INSIDE void baton_blocker(const void *vm, uint64_t process, char *text, size_t size);
+/* Writes the user data of all living processes, as far as there is room. Returns how many live. */
+BATON_INSIDE size_t baton_list(const void *vm, uintptr_t *user_data, size_t capacity);
+
+/* Whether the guest's scheduler hook is called for each choice. */
+BATON_INSIDE void baton_set_scheduler_hook(const void *vm, int on);
+/* Whether the guest's switch hook is called for the process. */
+BATON_INSIDE void baton_set_switch_hook(const void *vm, uint64_t process, int on);
+
+/* }====================================================== */
+
+/* {======================================================
+** Foreign calls and native threads
+** ======================================================= */
+
+/* From outside; returns inside, perhaps on another thread. The slow half of gate.h's
+   baton_enter. */
+BATON_OUTSIDE void baton_enter_cold(const void *vm);
+/* The same, but returns on the same thread. */
+BATON_OUTSIDE void baton_enter_cold_pinned(const void *vm);
+
+/* What became of baton_offload. */
+enum baton_offload {
+  BATON_OFFLOADED, /* the process is on another thread, and outside */
+  BATON_STAYS,     /* it cannot leave this thread */
+  BATON_NO_THREAD  /* there is no thread to spare */
+};
+/* Takes the calling process to another thread for a foreign call that is known to be long. */
+BATON_INSIDE int baton_offload(const void *vm);
+/* The age at which a foreign call may lose the VM. */
+BATON_ANY_THREAD uint64_t baton_window(const void *vm);
+/* The parameter warn_blocked. */
+BATON_ANY_THREAD uint64_t baton_warn_blocked(const void *vm);
+/* Before a call that may block: waits until the call would leave a thread for the others. */
+BATON_INSIDE struct baton_wake baton_wait_for_thread(const void *vm);
+/* How many threads there may be, not counting those with names. */
+BATON_ANY_THREAD size_t baton_threads_for_calls(const void *vm);
+/* How many threads there are. */
+BATON_INSIDE int baton_threads(const void *vm);
+/* The number of the calling process's thread. Writes its name, or nothing. */
+BATON_INSIDE int baton_thread(const void *vm, char *name, size_t size);
+/* Whether some process can continue on the calling thread only. */
+BATON_INSIDE int baton_thread_is_needed(const void *vm);
+/* Binds a process to the thread of this name. NULL: to none. Writes a message if there cannot be
+   such a thread. */
+BATON_INSIDE void baton_bind(
+    const void *vm, uint64_t process, const char *name, char *message, size_t size);
+/* Writes the name of the thread that the process is bound to, or nothing. */
+BATON_INSIDE void baton_bound_to(const void *vm, uint64_t process, char *name, size_t size);
+/* Whether the process can continue on the calling thread only. */
+BATON_INSIDE void baton_set_pinned(const void *vm, uint64_t process, int pinned);
+/* Ends the VM. The calling process runs on until it ends. */
+BATON_INSIDE void baton_stop(const void *vm);
+
+/* Asks the guest's `signalled` to be called inside the VM soon. */
+BATON_SIGNAL_HANDLER void baton_request_signalled(const void *vm);
+/* Resumes the process (0: none) and wakes one waiter of the queue soon. */
+BATON_ANY_THREAD void baton_wake_from_outside(const void *vm, uint64_t process, uint64_t queue);
+/* Signals the semaphore once, soon. */
+BATON_ANY_THREAD void baton_signal_from_outside(const void *vm, uint64_t semaphore);
+
+/* }====================================================== */
+
+/* {======================================================
+** Memory
+** ======================================================= */
+
+/* Atomic. Not 0: ask baton_replenish before anything is made. */
+extern uint32_t baton_memory_is_short;
+/* Whether the runtime has its reserve of memory, or has it again. */
+BATON_ANY_THREAD int baton_replenish(void);
+/* Whether there is at least the smallest reserve, or is again. */
+BATON_ANY_THREAD int baton_hold_least(void);
+/* Whether this many bytes more could be had. */
+BATON_ANY_THREAD int baton_has_room(size_t size);
+/* Whether there is memory for one more object or process, and for one more value in the channel
+   (0: none). */
+BATON_INSIDE int baton_replenish_for_object(const void *vm, uint64_t channel);
+
+/* }====================================================== */
+
+/* {======================================================
+** Objects that processes wait for
+** ======================================================= */
+
+enum baton_object {
+  BATON_SEMAPHORE,
+  BATON_MUTEX,
+  BATON_CONDITION,
+  BATON_EVENT,
+  BATON_CHANNEL,
+  BATON_QUEUE,
+  BATON_TIMER,
+  BATON_RWLOCK,
+  BATON_BARRIER,
+  BATON_ALARM
+};
+
+BATON_INSIDE void baton_free(const void *vm, int kind, uint64_t id);
+/* An object's name, for reports. The second one writes it, or nothing. */
+BATON_INSIDE void baton_set_object_name(const void *vm, int kind, uint64_t id, const char *name);
+BATON_INSIDE void baton_object_name(
+    const void *vm, int kind, uint64_t id, char *name, size_t size);
+/* Whether the calling process would close a cycle of locks if it waited for this one without a
+   limit. 0: no. 1: yes, and a warning is due. 2: yes, and an error is. Writes the cycle. */
+BATON_INSIDE int baton_closes_cycle(
+    const void *vm, int kind, uint64_t id, char *text, size_t size);
+
+BATON_INSIDE uint64_t baton_semaphore_new(const void *vm, uint64_t count);
+BATON_INSIDE struct baton_wake baton_semaphore_wait(
+    const void *vm, uint64_t id, baton_timeout timeout);
+BATON_INSIDE void baton_semaphore_signal(const void *vm, uint64_t id, uint64_t n);
+BATON_INSIDE uint64_t baton_semaphore_count(const void *vm, uint64_t id);
+
+BATON_INSIDE uint64_t baton_mutex_new(const void *vm);
+BATON_INSIDE struct baton_wake baton_mutex_lock(const void *vm, uint64_t id, baton_timeout timeout);
+BATON_INSIDE int baton_mutex_unlock(const void *vm, uint64_t id);
+
+BATON_INSIDE uint64_t baton_rwlock_new(const void *vm);
+BATON_INSIDE struct baton_wake baton_rwlock_lock(
+    const void *vm, uint64_t id, int writes, baton_timeout timeout);
+BATON_INSIDE int baton_rwlock_unlock(const void *vm, uint64_t id);
+
+BATON_INSIDE uint64_t baton_condition_new(const void *vm);
+BATON_INSIDE struct baton_wake baton_condition_wait(
+    const void *vm, uint64_t id, uint64_t mutex, baton_timeout timeout);
+BATON_INSIDE void baton_condition_signal(const void *vm, uint64_t id, int all);
+
+BATON_INSIDE uint64_t baton_event_new(const void *vm);
+BATON_INSIDE struct baton_wake baton_event_wait(const void *vm, uint64_t id, baton_timeout timeout);
+BATON_INSIDE void baton_event_set(const void *vm, uint64_t id, int on);
+BATON_INSIDE int baton_event_is_set(const void *vm, uint64_t id);
+
+BATON_INSIDE uint64_t baton_barrier_new(const void *vm, uint64_t size);
+/* The value is 1 for the process that came last. */
+BATON_INSIDE struct baton_wake baton_barrier_wait(
+    const void *vm, uint64_t id, baton_timeout timeout);
+
+/* A queue of waiting processes, without a state of its own. */
+BATON_INSIDE uint64_t baton_queue_new(const void *vm);
+BATON_INSIDE struct baton_wake baton_queue_wait(const void *vm, uint64_t id, baton_timeout timeout);
+BATON_INSIDE void baton_queue_wake_all(const void *vm, uint64_t id);
+
+BATON_INSIDE uint64_t baton_channel_new(const void *vm, uint64_t capacity);
+BATON_INSIDE struct baton_wake baton_channel_send(
+    const void *vm, uint64_t id, uint64_t value, baton_timeout timeout);
+BATON_INSIDE struct baton_wake baton_channel_receive(
+    const void *vm, uint64_t id, baton_timeout timeout);
+BATON_INSIDE void baton_channel_close(const void *vm, uint64_t id);
+BATON_INSIDE void baton_channel_clear(const void *vm, uint64_t id);
+BATON_INSIDE uint64_t baton_channel_length(const void *vm, uint64_t id);
+/* Gives a value to a channel without waiting, beyond its capacity if need be. Returns 0 if it is
+   closed. */
+BATON_INSIDE int baton_channel_post(const void *vm, uint64_t id, uint64_t value);
+/* The same, unless such a value is in its buffer already. */
+BATON_INSIDE void baton_channel_post_once(const void *vm, uint64_t id, uint64_t value);
+/* Whether values come from outside of the program, so that a wait for one is no deadlock. */
+BATON_INSIDE void baton_channel_set_fed(const void *vm, uint64_t id, int is_fed);
+
+enum baton_case_kind {
+  BATON_CASE_RECEIVE,
+  BATON_CASE_SEND,
+  BATON_CASE_JOIN,
+  BATON_CASE_EVENT,
+  BATON_CASE_SEMAPHORE,
+  BATON_CASE_MUTEX,
+  BATON_CASE_ALARM,
+  BATON_CASE_DESCRIPTOR,
+  BATON_CASE_CLOSED, /* ready, as the case of a closed channel is */
+  BATON_CASE_READY
+};
+
+struct baton_case {
+  int kind;
+  uint32_t wants; /* of a descriptor: BATON_WANTS_READ, ... */
+  uint64_t id;    /* the object's; a descriptor's number */
+  uint64_t value; /* to send */
+};
+/* Waits for the first of the cases. Writes a message and returns BATON_TIMED_OUT if a case cannot
+   be waited for. BATON_MISUSE: the calling process holds that mutex, or is that process. */
+BATON_INSIDE struct baton_wake baton_select(const void *vm, const struct baton_case *cases,
+    size_t count, baton_timeout timeout, char *message, size_t size);
+
+/* }====================================================== */
+
+/* {======================================================
+** Descriptors
+** ======================================================= */
+
+enum { BATON_WANTS_READ = 1, BATON_WANTS_WRITE = 2, BATON_WANTS_PRIORITY = 4 };
+
+struct baton_watch {
+  uint32_t descriptor;
+  uint32_t wants;
+};
+
+/* How often the owner has looked for ready descriptors. */
+BATON_ANY_THREAD uint64_t baton_harvests(const void *vm);
+/*
+** Waits until one of the descriptors may be ready. `harvests` was read from baton_harvests before
+** the system call that would have blocked. With `keep`, registrations last until
+** baton_descriptor_closes; without, each wait makes them anew. Returns a baton_reason, or a
+** negative number if a descriptor cannot be waited for.
+*/
+BATON_INSIDE int baton_await_ready(const void *vm, const struct baton_watch *watches, size_t count,
+    int keep, uint64_t harvests, uint64_t deadline);
+/*
+** Waits until `attempt` returns nonzero, which must not block. It is called at once with -1, and
+** whenever one of the descriptors may be ready, with its index and what it is ready for. Each wait
+** makes the registrations anew. Returns the same as baton_await_ready.
+*/
+typedef int (*baton_attempt)(void *argument, int which, unsigned ready);
+BATON_INSIDE int baton_wait_ready(const void *vm, const struct baton_watch *watches, size_t count,
+    uint64_t deadline, baton_attempt attempt, void *argument);
+/* How many events have come for a descriptor whose registration is kept. Negative: it is not. */
+BATON_INSIDE int64_t baton_descriptor_news(const void *vm, uint32_t descriptor);
+/* Before a descriptor is closed: ends the waits for it. */
+BATON_INSIDE void baton_descriptor_closes(const void *vm, uint32_t descriptor);
+
+/* }====================================================== */
+
+/* {======================================================
+** Alarms and timers
+** ======================================================= */
+
+/* An alarm is an absolute time that processes wait for. */
+BATON_INSIDE uint64_t baton_alarm_new(const void *vm, uint64_t due);
+BATON_INSIDE void baton_alarm_set(const void *vm, uint64_t id, uint64_t due);
+/* Returns nonzero if it would still have gone off. */
+BATON_INSIDE int baton_alarm_cancel(const void *vm, uint64_t id);
+BATON_INSIDE int baton_alarm_has_gone_off(const void *vm, uint64_t id);
+BATON_INSIDE struct baton_wake baton_alarm_wait(const void *vm, uint64_t id, baton_timeout timeout);
+
+/* A timer starts a prepared process. `first` is absolute. A period of 0: it fires once. */
+BATON_INSIDE uint64_t baton_timer_new(
+    const void *vm, uint64_t first, uint64_t period, uint64_t prepared);
+BATON_INSIDE int baton_timer_prepare(const void *vm, uint64_t timer, uint64_t prepared);
+/* Returns the user data of the process that the timer would have started, or 0. */
+BATON_INSIDE uintptr_t baton_timer_cancel(const void *vm, uint64_t timer);
+BATON_INSIDE void baton_timer_stats(
+    const void *vm, uint64_t timer, uint64_t *fired, uint64_t *skipped);
+
+/* }====================================================== */
+
+/* {======================================================
+** Parameters, counters, features
+** ======================================================= */
+
+enum baton_parameter { BATON_UNKNOWN, BATON_NUMBER, BATON_WHOLE, BATON_SWITCH, BATON_WORD };
+/* Reads a parameter by its name and returns its kind. A BATON_WORD is written to `text`, all others
+   to `value`. */
+BATON_INSIDE int baton_parameter(
+    const void *vm, const char *name, double *value, const char **text);
+/* Sets a parameter to `text`, or to `value` if that is NULL. Returns 0 and writes a message if it
+   cannot. */
+BATON_INSIDE int baton_set_parameter(
+    const void *vm, const char *name, double value, const char *text, char *message, size_t size);
+/* By index; NULL after the last. */
+BATON_ANY_THREAD const char *baton_parameter_name(size_t index);
+/* Sets parameters from the environment variables BATON_*. Returns nonzero and writes a message if
+   one of them is wrong. */
+BATON_INSIDE int baton_read_environment(const void *vm, char *message, size_t size);
+
+struct baton_counter {
+  const char *name;
+  uint64_t value;
+  int is_time; /* in nanoseconds */
+};
+/* Writes the counters as far as there is room. Returns how many there are. */
+BATON_INSIDE size_t baton_counters(const void *vm, struct baton_counter *counters, size_t room);
+/* What the runtime uses of the system, by index; NULL after the last. */
+BATON_ANY_THREAD const char *baton_feature(size_t index, const char **text, int *flag);
+
+/* }====================================================== */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
