@@ -19,9 +19,9 @@ const UNFINISHED: [&str; 6] = [
 /// Top directories that hold files of one person or one machine only.
 const MACHINE_PLACES: [&str; 6] = ["home", "root", "Users", "work", "workspace", "builds"];
 
-/// The places where unsafe code is allowed: the system crate, the tokens for code inside the VM, the
-/// guest of the core's tests, the Lua guest, the C ABI, foreign calls, the interpreter's C `main`,
-/// and a test program that is a host itself.
+/// The places where unsafe code is allowed: the system crate, the tokens for code inside the VM,
+/// the guest of the core's tests, the Lua guest, the C ABI, foreign calls, the interpreter's C
+/// `main`, and a test program that is a host itself.
 const UNSAFE_PLACES: [&str; 8] = [
     "runtime/sys/",
     "runtime/core/src/vm/inside.rs",
