@@ -139,8 +139,8 @@ fn hears_later(mut program: harness::Started, said: &[&str], status: i32) {
 fn an_unread_failure_stops_only_the_process_that_failed() {
     let all = format!("process 2 failed: {}\n", "x".repeat(LONG));
     goes_on_unread(
-        "local p = process.spawn(error, long, 0) process.sleep(0.01) goes_on 'main' \
-         assert(p:status() ~= 'dead')",
+        "local p = process.spawn(error, long, 0) process.sleep(0.01) \
+         assert(p:status() ~= 'dead') goes_on 'main'",
         &[&all, "stack traceback:"],
         1,
     );
