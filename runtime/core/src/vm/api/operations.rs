@@ -39,13 +39,7 @@ impl Inside<'_> {
     /// The slow path of a yield: more than a handoff among equals.
     #[inline(never)]
     fn yield_slow(self) {
-        let jump = self.with_inner(|inner| {
-            let me = inner.sched.current()?;
-            self.shuffle(inner, Some(me));
-            let next = inner.sched.yield_current();
-            let next = self.skip_deficits_after(inner, me, next);
-            self.plan_yield(inner, me, next)
-        });
+        let jump = self.with_inner(|inner| self.plan_slow_yield(inner));
         self.take(jump);
     }
 
@@ -395,7 +389,7 @@ impl Vm {
     }
 
     #[inline(never)]
-    fn plan_to_give_way(&self, inner: &mut Inner) -> Option<Jump> {
+    pub(in crate::vm) fn plan_to_give_way(&self, inner: &mut Inner) -> Option<Jump> {
         let me = inner.sched.current()?;
         let gives_way = inner.sched.current_should_yield()
             && self.parameters.preemptive()
@@ -409,6 +403,14 @@ impl Vm {
             Next::Same
         };
         self.plan(inner, me, next)
+    }
+
+    pub(in crate::vm) fn plan_slow_yield(&self, inner: &mut Inner) -> Option<Jump> {
+        let me = inner.sched.current()?;
+        self.shuffle(inner, Some(me));
+        let next = inner.sched.yield_current();
+        let next = self.skip_deficits_after(inner, me, next);
+        self.plan_yield(inner, me, next)
     }
 
     #[inline]
@@ -433,7 +435,7 @@ impl Vm {
     }
 
     #[inline(never)]
-    fn plan_successor(&self, inner: &mut Inner, me: ProcessId) -> Option<Jump> {
+    pub(in crate::vm) fn plan_successor(&self, inner: &mut Inner, me: ProcessId) -> Option<Jump> {
         self.shuffle(inner, Some(me));
         let next = match self.schedule(inner) {
             Next::Other(pid) if pid == me => Next::Same,

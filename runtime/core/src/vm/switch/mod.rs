@@ -15,3 +15,5 @@ pub(super) mod fast_path;
 pub(super) mod jump;
 pub(super) mod slices;
 pub(super) mod slow_path;
+#[cfg(test)]
+mod twins;

@@ -379,7 +379,7 @@ impl Inner {
 
     /// The fiber of a process about to run; made at its first run.
     #[inline]
-    fn fiber_of(&mut self, pid: ProcessId) -> Fiber {
+    pub(super) fn fiber_of(&mut self, pid: ProcessId) -> Fiber {
         match self.context(pid).fiber {
             Some(fiber) => fiber,
             None => self.first_fiber_of(pid),
