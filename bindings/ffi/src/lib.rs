@@ -106,6 +106,7 @@
 
 pub mod call;
 pub mod declarations;
+mod declare;
 pub mod error;
 pub mod learning;
 pub mod library;
