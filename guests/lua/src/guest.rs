@@ -5,7 +5,7 @@ use baton_core::guest::{Guest, RetakePolicy};
 use baton_core::sched::ProcessId;
 use baton_core::vm::Inside;
 use baton_sys::activity::threads_of_this_program;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -26,7 +26,6 @@ unsafe extern "C" {
     fn baton_lua_exit_status() -> c_int;
     fn baton_ffi_may_wake(vm: *const c_void) -> c_int;
     fn baton_ffi_threads(vm: *const c_void) -> c_int;
-    fn baton_lua_title(process: *const c_void, text: *mut c_char) -> *const c_char;
     fn baton_lua_begin_report(heading: *const c_char);
     fn baton_lua_end_report(is_last: c_int);
     fn baton_lua_report_process(
@@ -57,9 +56,6 @@ const MOST_DOUBLINGS: u32 = 12;
 /// The result of `baton_ffi_may_wake` if only a callback may wake a process, and no call with a
 /// timeout.
 const MAY_CALL_BACK: c_int = 1;
-
-/// `BATON_TITLE` of the C half.
-const TITLE: usize = 80;
 
 fn pointer(user_data: usize) -> *mut c_void {
     user_data as *mut c_void
@@ -153,16 +149,6 @@ impl LuaGuest {
         // Relaxed: as above.
         self.is_reporting.store(false, Ordering::Relaxed);
     }
-}
-
-/// How messages name a process: "process 7", or "process 7 'name'". Characters that a terminal
-/// would act on are escaped.
-pub(crate) fn title(user_data: usize) -> String {
-    let mut text: [c_char; TITLE] = [0; TITLE];
-    // SAFETY: the user data is a live record; the text has room for the longest title, and is ended
-    // by a zero byte.
-    let title = unsafe { CStr::from_ptr(baton_lua_title(pointer(user_data), text.as_mut_ptr())) };
-    title.to_string_lossy().into_owned()
 }
 
 impl Guest for LuaGuest {

@@ -1,15 +1,37 @@
 //! What processes wait for, as text for reports.
 
-use crate::guest::title;
 use baton_core::sched::{Blocker, CarrierId, Link, ProcessId, Scheduler, State};
 use baton_core::vm::Context;
 use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_void};
+
+unsafe extern "C" {
+    fn baton_lua_title(process: *const c_void, text: *mut c_char) -> *const c_char;
+}
+
+/// `BATON_TITLE` of the C half.
+const TITLE: usize = 80;
 
 /// Names of native threads.
 pub(crate) type ThreadNames = HashMap<CarrierId, String>;
 
 /// The maximal number of cases of a select, and of holders of a lock, that are listed.
 const MOST_TOLD: usize = 4;
+
+/// How messages name a process: "process 7", or "process 7 'name'". Characters that a terminal
+/// would act on are escaped.
+fn title(user_data: usize) -> String {
+    let mut text: [c_char; TITLE] = [0; TITLE];
+    // SAFETY: the user data is a live record; the text has room for the longest title, and is ended
+    // by a zero byte.
+    let title = unsafe {
+        CStr::from_ptr(baton_lua_title(
+            user_data as *const c_void,
+            text.as_mut_ptr(),
+        ))
+    };
+    title.to_string_lossy().into_owned()
+}
 
 /// The record of a process, its state, and what it waits for.
 pub(crate) fn describe(
