@@ -2,7 +2,8 @@
 //! path.
 //!
 //! Two VMs with the same processes make the same switch on different paths. No process runs,
-//! because the tests only decide the switch. `sched/tests/twins` compares the scheduler's own twins.
+//! because the tests only decide the switch. `sched/tests/twins` compares the scheduler's own
+//! twins.
 
 use super::jump::Jump;
 use crate::guest::{Guest, RetakePolicy};
