@@ -1,7 +1,8 @@
 -- Clients of an echo server, beside a long call: `sockets.lua key=value ...`. Two of these programs
 -- run, with `role=server` and with `role=clients`. The one that `place` names makes the call. The
 -- server prints its port. The clients print the longest and the median time of a request in
--- milliseconds. It counts from the time when the request was due until its answer.
+-- milliseconds. It counts from the time when the request was due until its answer, so a client that
+-- sends late counts as slow. They also print the longest time from sending to the answer.
 local process = require "baton.process"
 local socket = require "socket"
 
@@ -75,7 +76,7 @@ function roles.server()
   for make in for_main:values() do make() end
 end
 
-local took, is_measuring, outstanding = {}, false, 0
+local took, longest_sent, is_measuring, outstanding = {}, 0, false, 0
 
 local function ask(connection, line)
   assert(connection:send(line .. "\n"))
@@ -88,10 +89,13 @@ local function ask_for_ever(connection, number, count)
   while true do
     process.sleep_until(due)
     local counts = is_measuring
+    local sent = process.now()
     if counts then outstanding = outstanding + 1 end
     assert(ask(connection, "question") == "question")
     if counts then
-      took[#took + 1] = process.now() - due
+      local now = process.now()
+      took[#took + 1] = now - due
+      longest_sent = math.max(longest_sent, now - sent)
       outstanding = outstanding - 1
     end
     due = math.max(due + period, process.now())
@@ -136,6 +140,7 @@ local function measure()
   end
   table.sort(took)
   print("worst_ms", took[#took] * 1e3)
+  print("worst_from_sending_ms", longest_sent * 1e3)
   print("median_ms", took[#took // 2 + 1] * 1e3)
   print("asked", #took)
   print("lasted_s", lasted)

@@ -373,6 +373,7 @@ fn table(transport: Transport, place: Caller, connections: &[u64], rows: &[CallR
     let mut header = vec!["beside".to_string()];
     for count in connections {
         header.extend([format!("{count} conn., median"), "worst".to_string()]);
+        header.push("from sending".to_string());
     }
     header.push("the call, s".to_string());
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
@@ -382,6 +383,8 @@ fn table(transport: Transport, place: Caller, connections: &[u64], rows: &[CallR
         for cell in &row.cells {
             cells.push(figure(stats::median(&cell.values("median_ms")), 2, ""));
             cells.push(figure(cell.worst(), 2, ""));
+            let from_sending = stats::maximum(&cell.values("worst_from_sending_ms"));
+            cells.push(figure(from_sending, 2, ""));
         }
         let lasted: Vec<f64> = row
             .cells
