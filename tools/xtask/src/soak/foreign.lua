@@ -368,11 +368,13 @@ for _, worker in ipairs(workers) do
 end
 ticker:kill()
 
--- A process that has not ended yet, such as a victim's victim. The listeners for callbacks from
--- other threads stay, so they do not count.
+-- The runtime's own daemons: they run callbacks from other threads, and finalizers that would wait.
+local STAYS = { callbacks = true, finalizers = true }
+
+-- A process that has not ended yet, such as a victim's victim.
 local function left()
   for _, p in ipairs(process.list()) do
-    if p ~= process.main and p.name ~= "callbacks" then return p end
+    if p ~= process.main and not STAYS[p.name] then return p end
   end
 end
 eventually("all processes have ended", function() return left() == nil end, left)
