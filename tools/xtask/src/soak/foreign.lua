@@ -54,6 +54,9 @@ params.window = all:pick { 0.00002, 0.0001, 0.0001, 0.001 }
 params.slice = all:pick { 0.0005, 0.002, 0.010 }
 params.thread_idle = all:pick { 0, 0.01, 1 }
 params.spin = all:pick { "learned", "learned", "ema", "off" }
+-- Processes wait here for threads that others use, again and again. No warnings of that: a text on
+-- stderr is a failure.
+params.warn_blocked = 3600
 
 local count = setmetatable({}, { __index = function() return 0 end })
 local deadline = process.now() + seconds
