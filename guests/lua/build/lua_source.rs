@@ -6,10 +6,14 @@ use std::process::Command;
 
 /// Flags for every file of Lua. They are the same for Baton's Lua and for the stock Lua that it is
 /// measured against.
+///
+/// Functions start at a cache line. Without that, the loop of Lua's interpreter starts where the
+/// linker happens to put it, and some programs take 15 % more time from one build to the next.
 pub(crate) const LUA_FLAGS: &[&str] = &[
     "-O2",
     "-fno-common",
     "-fno-plt",
+    "-falign-functions=64",
     "-DLUA_USE_LINUX",
     "-DLUA_COMPAT_5_3",
 ];
