@@ -107,6 +107,9 @@ BATON_INSIDE void baton_give_way(const void *vm);
 BATON_INSIDE void baton_safepoint(const void *vm);
 /* A safepoint in the middle of a foreign function: others run on other threads meanwhile. */
 BATON_INSIDE void baton_safepoint_in_call(const void *vm);
+/* Makes the calling process end its slice at its next safepoint, before a long piece of work that
+   nothing can interrupt. */
+BATON_INSIDE void baton_give_up_slice(const void *vm);
 /* Before a safepoint in a simulated run: how many steps were made since the last one. Returns how
    many to make until the next one. */
 BATON_INSIDE uint32_t baton_count_steps(const void *vm, uint32_t steps);

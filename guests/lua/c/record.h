@@ -94,6 +94,8 @@ struct baton_vm {
   int busy_count;
   uint64_t collections;        /* how often the collector was called while not stopped */
   unsigned char is_generational; /* the collector's mode, as the program has set it */
+  /* a long piece of the collector's work was put off, so that others run before it */
+  unsigned char collector_gave_way;
   unsigned forks;              /* the number of forks between the first program and this one */
   /* the collector caused the delay that the monitor is about to report (see warnings.c) */
   unsigned char collector_caused_delay;

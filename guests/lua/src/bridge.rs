@@ -196,6 +196,10 @@ bridge! {
         vm.safepoint_in_call();
     }
 
+    fn baton_give_up_slice(vm) {
+        vm.give_up_slice();
+    }
+
     fn baton_count_steps(vm, steps: u32) -> u32 {
         vm.count_steps(steps)
     }

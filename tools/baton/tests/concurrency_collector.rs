@@ -10,6 +10,7 @@ cases! {
         garbage_goes_in_pieces,
         all_calls_of_collectgarbage_in_the_middle,
         steps_that_are_asked_for_finish_cycles,
+        equals_run_before_a_long_piece_of_the_collectors_work,
         finalizers_keep_their_order,
         finalizers_that_wait_in_the_middle,
         a_finalizer_that_never_returns_stops_no_process,

@@ -38,8 +38,11 @@ LUAI_FUNC int baton_room_for_finalizers(lua_State *L);
 /* With this value, Lua's own step counts the next collection as a good one. */
 #define RETURNS (~(lu_mem)0 / 2)
 
-/* The number of objects that one step marks in `returning`. */
+/* The number of objects that one step marks. */
 #define MARKED_AT_ONCE 4096
+
+/* Slots. Lua traverses a table in one go; a longer one takes a millisecond or more. */
+#define LONG_TABLE (1 << 17)
 
 int baton_lua_major_is_due(const struct baton_process *process, const global_State *g) {
   const lu_mem size = gettotalbytes(g), base = g->GCestimate;
@@ -57,13 +60,26 @@ static int is_marking(const global_State *g) {
   return g->gcstate == GCSpause || (g->gcstate == GCSpropagate && g->gray != NULL);
 }
 
+/* Whether the next step may take milliseconds if the heap is large: Lua starts a cycle after minor
+   collections, traverses a long table, makes its atomic phase, or makes a minor collection. */
+static int next_step_is_long(const global_State *g) {
+  if (g->gckind == KGC_GEN) return 1;
+  if (g->gcstate == GCSenteratomic) return 1;
+  if (g->gcstate != GCSpropagate) return 0;
+  if (g->gray == NULL) return 1;
+  return g->gray->tt == LUA_VTABLE &&
+      luaH_realasize(gco2t(g->gray)) + (lu_mem)sizenode(gco2t(g->gray)) >= LONG_TABLE;
+}
+
 /* Marks this many objects, one in each of Lua's steps. A step of the usual size might continue with
-   the sweep. No finalizer is called meanwhile. */
+   the atomic phase or the sweep. Stops before a long piece of work. No finalizer is called
+   meanwhile. */
 static void mark(lua_State *L, global_State *g, int objects) {
   const lu_byte step_size = g->gcstepsize;
   int count;
   g->gcstepsize = 0;
   for (count = 0; count < objects && is_marking(g); count++) {
+    if (count > 0 && next_step_is_long(g)) break;
     luaE_setdebt(g, 0);
     baton_stock_gc_step(L);
   }
@@ -80,7 +96,7 @@ static void make_part(lua_State *L, global_State *g, int is_returning) {
   const l_mem debt = g->GCdebt;
   const int is_late = debt > (l_mem)(gettotalbytes(g) / 4);
   if (!is_late) luaE_setdebt(g, 0);
-  if (is_returning && is_marking(g))
+  if (is_marking(g) && (is_returning || !is_late))
     mark(L, g, is_late ? INT_MAX : MARKED_AT_ONCE);
   else
     baton_stock_gc_step(L);
@@ -233,6 +249,34 @@ static void step(lua_State *L, int unused) {
 }
 
 /*
+** Puts off a long piece of work once, so that other processes run before it: they wait for the rest
+** of this slice or for the piece, not for both. The debt lets the process reach a safepoint.
+*/
+static int gives_way_first(lua_State *L, struct baton_process *process) {
+  struct baton_vm *vm = process->vm;
+  global_State *g = G(L);
+  enum { UNTIL_SAFEPOINT = 1 << 16 }; /* bytes */
+  if (l_likely(gettotalbytes(g) < LARGE) || vm->living == 0 || baton_simulated) return 0;
+  if (vm->collector_gave_way || !next_step_is_long(g)) {
+    vm->collector_gave_way = 0;
+    return 0;
+  }
+  vm->collector_gave_way = 1;
+  baton_give_up_slice(vm->executor);
+  baton_lua_arm(L);
+  luaE_setdebt(g, -UNTIL_SAFEPOINT);
+  return 1;
+}
+
+void baton_lua_make_next_step(lua_State *L) {
+  struct baton_process *process;
+  lua_lock(L);
+  process = baton_lua_running(L);
+  if (process != NULL) process->vm->collector_gave_way = 1;
+  lua_unlock(L);
+}
+
+/*
 ** Inside a finalizer, where the collector is stopped, a step collects nothing. So it does not
 ** disturb the step outside.
 */
@@ -244,6 +288,7 @@ LUAI_FUNC void luaC_step(lua_State *L) {
     baton_stock_gc_step(L);
     return;
   }
+  if (process != NULL && gives_way_first(L, process)) return;
   was_finalizing = process != NULL && baton_lua_is_finalizing(process->vm);
   collect(L, baton_lua_major_is_due(process, g) ? baton_lua_major_step : step, 0);
   if (l_unlikely(was_finalizing)) baton_seam_hooks.let_finalizers_run(L, process);

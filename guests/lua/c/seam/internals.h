@@ -56,6 +56,8 @@ LUAI_FUNC void baton_stock_changemode(lua_State *L, int mode);
 /* Whether the collector's next step is a part of a major collection in steps. */
 int baton_lua_major_is_due(const struct baton_process *process, const global_State *g);
 void baton_lua_major_step(lua_State *L, int unused);
+/* Called before a step that the program asks for: the step is not put off. Outside the VM. */
+void baton_lua_make_next_step(lua_State *L);
 /* Called before a finalizer in the middle of a step. If the finalizer waits, other processes find
    the mode that was set. */
 void baton_lua_keep_generational(const struct baton_vm *vm, global_State *g);

@@ -210,7 +210,12 @@ LUA_API int lua_gc(lua_State *L, int what, ...) {
       second = va_arg(list, int);
       result = baton_stock_gc(L, what, first, second);
       break;
-    case LUA_GCSTEP: case LUA_GCSETPAUSE: case LUA_GCSETSTEPMUL:
+    case LUA_GCSTEP:
+      first = va_arg(list, int);
+      baton_lua_make_next_step(L);
+      result = baton_stock_gc(L, what, first);
+      break;
+    case LUA_GCSETPAUSE: case LUA_GCSETSTEPMUL:
       first = va_arg(list, int);
       result = baton_stock_gc(L, what, first);
       break;

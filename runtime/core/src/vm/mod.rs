@@ -232,6 +232,8 @@ mod request {
     pub(super) const SIGNALLED: u32 = 2;
     /// A waker was called (see `ext/waker.rs`).
     pub(super) const WOKEN: u32 = 4;
+    /// The running process ends its slice, however little of it is used.
+    pub(super) const GIVEN_UP: u32 = 8;
 }
 
 /// Bits: why switches do not take the fast path. At present any bit sends them to the slow path.

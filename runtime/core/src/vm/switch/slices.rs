@@ -5,8 +5,9 @@
 
 use crate::sched::ProcessId;
 use crate::vm::preempt::next_poll::TICK;
-use crate::vm::{Context, Inner, Inside, Vm, slow_reason};
+use crate::vm::{Context, Inner, Inside, Vm, request, slow_reason};
 use baton_sys::clock::Instant;
+use baton_sys::gate;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -72,6 +73,28 @@ impl Vm {
 }
 
 impl Inside<'_> {
+    /// Makes the calling process end its slice at its next safepoint, so that its equals run before
+    /// a long piece of work that nothing can interrupt. Does nothing by itself. Inside the VM.
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// use baton_core::vm::Spawned;
+    /// closures::run(|main| {
+    ///     let options = main.options(|process| process.note("equal"));
+    ///     main.vm.spawn(options, None, Spawned::Now).expect("there is room");
+    ///     main.vm.safepoint();
+    ///     main.note("main");
+    ///     main.vm.give_up_slice();
+    ///     main.vm.safepoint();
+    ///     assert_eq!(main.noted(), ["main", "equal"]);
+    /// });
+    /// ```
+    pub fn give_up_slice(&self) {
+        // AcqRel: pairs with the swap in `take_in`.
+        self.requests.fetch_or(request::GIVEN_UP, Ordering::AcqRel);
+        gate::here().set_attention();
+    }
+
     /// Sets the length of a process's slices, from a microsecond to an hour; `None` means the
     /// parameter `slice`. The current slice changes at once. Returns whether the process is alive.
     /// Inside the VM.

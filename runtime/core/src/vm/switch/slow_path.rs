@@ -255,8 +255,8 @@ impl Vm {
         Some(me)
     }
 
-    /// Whether the slice of the running process must end: its end was requested, or it is far
-    /// overrun.
+    /// Whether the slice of the running process must end: it was given up, its end was requested, or
+    /// it is far overrun.
     pub(in crate::vm) fn must_end_slice(
         &self,
         inner: &mut Inner,
@@ -264,7 +264,9 @@ impl Vm {
         requests: u32,
         outranked: bool,
     ) -> bool {
-        if requests & crate::vm::request::SLICE != 0 {
+        if requests & crate::vm::request::GIVEN_UP != 0 {
+            !outranked
+        } else if requests & crate::vm::request::SLICE != 0 {
             self.slice_is_over(inner, me, outranked)
         } else {
             !outranked && self.slice_is_long_over(inner, me)

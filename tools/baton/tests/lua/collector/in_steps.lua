@@ -93,6 +93,22 @@ function case.steps_that_are_asked_for_finish_cycles()
   check.equal(#kept, 3 * OBJECTS)
 end
 
+function case.equals_run_before_a_long_piece_of_the_collectors_work()
+  check.without_slices()
+  local turns, is_done = 0, false
+  local equal = process.spawn(function()
+    repeat
+      turns = turns + 1
+      process.yield()
+    until is_done
+  end)
+  local before = turns
+  for i = 1, 3 do check.equal(#objects(3 * OBJECTS), 3 * OBJECTS) end
+  check.that(turns >= before + 3, "an equal ran " .. turns - before .. " times")
+  is_done = true
+  equal:join()
+end
+
 -- Objects that die together are finalized in reverse order of marking.
 function case.finalizers_keep_their_order()
   for _ = 1, 3 do
