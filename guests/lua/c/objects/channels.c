@@ -2,16 +2,24 @@
 ** Channels. A value waits in the channel's table. The scheduler passes on its key, a small number
 ** called token.
 */
+#include "seam/internals.h"
 #include "objects/objects.h"
 
 #include <stdlib.h>
+
+/* The slots that a table of values has room for at first. */
+#define FIRST_VALUES 4
+
+static uint32_t take_token(struct channel *channel) {
+  return channel->free_count > 0 ? channel->free_tokens[--channel->free_count]
+                                 : ++channel->next_token;
+}
 
 uint32_t baton_lua_store_value(lua_State *L, struct channel *channel, int index, int values) {
   uint32_t token;
   values = lua_absindex(L, values);
   if (channel->signals != 0) luaL_error(L, "nothing can be sent to a channel of signals");
-  token =
-      channel->free_count > 0 ? channel->free_tokens[--channel->free_count] : ++channel->next_token;
+  token = take_token(channel);
   lua_pushvalue(L, index);
   lua_rawseti(L, values, (lua_Integer)token);
   return token;
@@ -36,10 +44,55 @@ void baton_lua_take_value(lua_State *L, struct channel *channel, uint32_t token)
   free_token(channel, token);
 }
 
+/* {======================================================
+** The same for send and receive, directly in the table of values. Inside the VM
+** ======================================================= */
+
+/* The table of a channel's values. */
+static Table *values_of(const struct channel *channel) {
+  const char *memory = (const char *)channel;
+  const Udata *userdata = (const Udata *)(memory - udatamemoffset(1));
+  return hvalue(&userdata->uv[0].uv);
+}
+
+/* The slot of a token in the array part, or NULL. */
+static TValue *slot_of(const Table *values, uint32_t token) {
+  return token - 1u < values->alimit ? &values->array[token - 1u] : NULL;
+}
+
+/* Stores the value at a stack index of the running function. Returns its token. */
+static uint32_t store(lua_State *L, struct channel *channel, int index) {
+  Table *values = values_of(channel);
+  TValue *value = s2v(L->ci->func.p + index);
+  const uint32_t token = take_token(channel);
+  TValue *slot = slot_of(values, token);
+  if (l_likely(slot != NULL)) {
+    setobj2t(L, slot, value);
+  } else {
+    luaH_setint(L, values, (lua_Integer)token, value);
+  }
+  luaC_barrierback(L, obj2gco(values), value);
+  return token;
+}
+
+/* Removes the value of a token, and pushes it. */
+static void take(lua_State *L, struct channel *channel, uint32_t token) {
+  Table *values = values_of(channel);
+  TValue *slot = slot_of(values, token);
+  if (l_unlikely(slot == NULL)) slot = (TValue *)(size_t)luaH_getint(values, (lua_Integer)token);
+  setobj2s(L, L->top.p, slot);
+  api_incr_top(L);
+  if (channel->signals != 0) return; /* the value stays for the next time */
+  if (l_likely(!isabstkey(slot))) setnilvalue(slot);
+  free_token(channel, token);
+}
+
+/* }====================================================== */
+
 struct channel *baton_lua_new_channel(lua_State *L, lua_Integer capacity) {
   struct channel *channel =
       (struct channel *)baton_lua_new_handle(L, BATON_CHANNEL, sizeof *channel, 1);
-  lua_newtable(L);
+  lua_createtable(L, FIRST_VALUES, 0);
   lua_setiuservalue(L, -2, 1);
   baton_enter(L);
   channel->handle.id = baton_channel_new(channel->handle.vm->executor, (uint64_t)capacity);
@@ -76,13 +129,13 @@ static int channel_send(lua_State *L) {
   struct baton_wake wake;
   uint32_t token;
   luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "value expected (nil cannot be sent)");
+  if (channel->signals != 0) luaL_error(L, "nothing can be sent to a channel of signals");
   baton_lua_check_memory_for_object(L, caller->vm, channel->handle.id);
-  lua_getiuservalue(L, 1, 1);
-  token = baton_lua_store_value(L, channel, 2, -1);
   baton_enter(L);
+  token = store(L, channel, 2);
   wake = baton_channel_send(channel->handle.vm->executor, channel->handle.id, token, timeout);
+  if (l_unlikely(wake.reason != BATON_DONE)) take(L, channel, token);
   baton_leave(L);
-  if (wake.reason != BATON_DONE) baton_lua_take_value(L, channel, token);
   return baton_lua_push_outcome(L, baton_lua_after_wait(L, caller, wake));
 }
 
@@ -91,12 +144,11 @@ static int receive(lua_State *L, struct channel *channel, baton_timeout timeout)
   struct baton_process *caller = baton_lua_waiter(L, timeout);
   struct baton_wake wake;
   int reason;
-  lua_getiuservalue(L, 1, 1);
   baton_enter(L);
   if (channel->source != NULL) channel->source->deliver(caller->vm);
   wake = baton_channel_receive(channel->handle.vm->executor, channel->handle.id, timeout);
+  if (l_likely(wake.reason == BATON_DONE)) take(L, channel, (uint32_t)wake.value);
   baton_leave(L);
-  if (wake.reason == BATON_DONE) baton_lua_take_value(L, channel, (uint32_t)wake.value);
   reason = baton_lua_after_wait(L, caller, wake);
   return reason == BATON_DONE ? 1 : baton_lua_push_outcome(L, reason);
 }

@@ -21,17 +21,29 @@ static const char seals[BATON_SEALS];
 
 const void *baton_lua_seal(int kind) { return &seals[kind]; }
 
+/* The beginning of a full userdata that is large enough for a seal, or NULL. A value that is no
+   argument or local value of the running function is never ours. Like lua_touserdata, this does not
+   lock. */
+static inline const struct baton_sealed *large_userdata_at(lua_State *L, int index) {
+  const StkId at = index > 0 ? L->ci->func.p + index : L->top.p + index;
+  const Udata *userdata;
+  if (l_unlikely(index <= LUA_REGISTRYINDEX || at >= L->top.p || !ttisfulluserdata(s2v(at))))
+    return NULL;
+  userdata = uvalue(s2v(at));
+  if (l_unlikely(userdata->len < sizeof(struct baton_sealed))) return NULL;
+  return (const struct baton_sealed *)getudatamem(userdata);
+}
+
 static const struct baton_sealed *sealed_at(lua_State *L, int index) {
-  const struct baton_sealed *sealed;
-  if (lua_type(L, index) != LUA_TUSERDATA || lua_rawlen(L, index) < sizeof *sealed) return NULL;
-  sealed = lua_touserdata(L, index);
-  return (const char *)sealed->seal >= seals && (const char *)sealed->seal < seals + BATON_SEALS
+  const struct baton_sealed *sealed = large_userdata_at(L, index);
+  return sealed != NULL && (const char *)sealed->seal >= seals &&
+          (const char *)sealed->seal < seals + BATON_SEALS
       ? sealed
       : NULL;
 }
 
 void *baton_lua_test_sealed(lua_State *L, int index, int kind) {
-  const struct baton_sealed *sealed = sealed_at(L, index);
+  const struct baton_sealed *sealed = large_userdata_at(L, index);
   return sealed != NULL && sealed->seal == &seals[kind] ? (void *)(size_t)sealed : NULL;
 }
 

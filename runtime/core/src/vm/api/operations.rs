@@ -382,6 +382,10 @@ impl Vm {
     /// Makes the calling process give way if another process is more urgent.
     #[inline]
     fn give_way(&self, inner: &mut Inner) -> Option<Jump> {
+        if !inner.sched.current_should_yield() {
+            self.update_hints(inner);
+            return None;
+        }
         match self.give_way_fast(inner) {
             None => self.plan_to_give_way(inner),
             jump => jump,
