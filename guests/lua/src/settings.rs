@@ -1,5 +1,7 @@
 //! Counters and features, by their names in Lua programs.
 
+use baton_core::counters::Counters;
+use baton_core::sched::SchedCounters;
 use baton_core::vm::{Inside, Vm};
 use baton_sys::features::features;
 use std::ffi::{CStr, c_char, c_int};
@@ -10,92 +12,144 @@ use std::time::Duration;
 #[derive(Clone, Copy)]
 enum Count {
     Number(u64),
+    /// A number that differs between two runs of one program, because native threads race.
+    OfThreads(u64),
     Time(Duration),
 }
 
-/// The executor's and the scheduler's counters, in the order of their names below.
-fn counters(vm: &Inside<'_>) -> Vec<(&'static CStr, Count)> {
-    let c = &vm.counters;
-    let (k, live, runnable, sleeping, foreign, aside) = vm.sched(|sched| {
-        let kept = (
-            sched.live_count(),
-            sched.runnable_count(),
-            sched.sleeping_count(),
-            sched.foreign_count(),
-        );
-        (
-            *sched.counters(),
-            kept.0,
-            kept.1,
-            kept.2,
-            kept.3,
-            sched.kept_aside_count(),
-        )
-    });
-    let named = vm.sched(|sched| sched.named_count());
-    let (stacks, spin) = (vm.stack_stats(), vm.spin_tally());
-    let numbers = [
-        (c"switches", k.switches),
-        (c"yields", k.yields),
-        (c"preemptions_by_urgency", k.preemptions_by_urgency),
-        (c"preemptions_by_slice", k.preemptions_by_slice),
-        (c"wakes", k.wakes),
-        (c"timeouts", k.timeouts),
-        (c"kills", k.kills),
-        (c"spawned", k.spawned),
-        (c"ended", k.ended),
-        (c"timers_fired", k.timers_fired),
-        (c"timers_skipped", k.timers_skipped),
-        (c"pinned_waits", k.kept_aside),
-        (c"live", live as u64),
-        (c"runnable", runnable as u64),
-        (c"sleeping", sleeping as u64),
-        (c"foreign", foreign as u64),
-        (c"waiting_for_thread", aside as u64),
-        (c"beats", c.beats.get()),
-        (c"signals", c.signals.get()),
-        (c"retakes", c.retakes.get()),
-        (c"false_retakes", c.false_retakes.get()),
-        (c"exclusive_calls", c.exclusive_calls.get()),
-        (c"gave_way_in_calls", c.gave_way_in_calls.get()),
-        (c"moves", c.moves.get()),
-        (c"thread_bound_hits", c.thread_bound_hits.get()),
-        (c"idle_waits", c.idle_waits.get()),
-        (c"descriptor_waits", c.descriptor_waits.get()),
-        (c"descriptors_registered", c.descriptors_registered.get()),
-        (c"handovers", c.handovers.get()),
-        (c"threads", vm.threads() as u64),
-        (c"threads_named", named as u64),
-        (c"threads_started", c.threads_started.get()),
-        (c"threads_retired", c.threads_retired.get()),
-        (c"stacks_in_use", stacks.in_use as u64),
-        (c"stacks_free", stacks.free as u64),
+/// A counter: its name in Lua programs, and its value.
+type NamedCount = (&'static CStr, Count);
+
+fn counters(vm: &Inside<'_>) -> Vec<NamedCount> {
+    [
+        of_scheduler(vm),
+        of_executor(vm),
+        of_spinning(vm),
+        present(vm),
+    ]
+    .concat()
+}
+
+fn numbers<const N: usize>(named: [(&'static CStr, u64); N]) -> Vec<NamedCount> {
+    named.map(|(name, n)| (name, Count::Number(n))).to_vec()
+}
+
+fn of_threads<const N: usize>(named: [(&'static CStr, u64); N]) -> Vec<NamedCount> {
+    named.map(|(name, n)| (name, Count::OfThreads(n))).to_vec()
+}
+
+/// The scheduler's counters. The pattern has all fields, so a new one does not compile until it is
+/// named or left out here.
+fn of_scheduler(vm: &Inside<'_>) -> Vec<NamedCount> {
+    let SchedCounters {
+        switches,
+        yields,
+        preemptions_by_urgency,
+        preemptions_by_slice,
+        wakes,
+        timeouts,
+        sleeps: _,
+        kills,
+        spawned,
+        ended,
+        timers_fired,
+        timers_skipped,
+        foreign_calls: _,
+        kept_aside,
+        priorities_inherited: _,
+    } = vm.sched(|sched| *sched.counters());
+    numbers([
+        (c"switches", switches),
+        (c"yields", yields),
+        (c"preemptions_by_urgency", preemptions_by_urgency),
+        (c"preemptions_by_slice", preemptions_by_slice),
+        (c"wakes", wakes),
+        (c"timeouts", timeouts),
+        (c"kills", kills),
+        (c"spawned", spawned),
+        (c"ended", ended),
+        (c"timers_fired", timers_fired),
+        (c"timers_skipped", timers_skipped),
+        (c"pinned_waits", kept_aside),
+    ])
+}
+
+/// The executor's counters. The pattern has all fields, as in [`of_scheduler`].
+fn of_executor(vm: &Inside<'_>) -> Vec<NamedCount> {
+    let Counters {
+        beats,
+        signals,
+        retakes,
+        gave_way_in_calls,
+        moves,
+        false_retakes,
+        exclusive_calls,
+        thread_bound_hits,
+        idle_waits,
+        handovers,
+        homecomings: _,
+        threads_started,
+        thread_failures: _,
+        threads_retired,
+        descriptor_waits,
+        descriptors_registered,
+        monitor_alerts: _,
+    } = &vm.counters;
+    let mut counters = numbers([
+        (c"beats", beats.get()),
+        (c"signals", signals.get()),
+        (c"retakes", retakes.get()),
+        (c"gave_way_in_calls", gave_way_in_calls.get()),
+        (c"moves", moves.get()),
+        (c"false_retakes", false_retakes.get()),
+        (c"exclusive_calls", exclusive_calls.get()),
+        (c"thread_bound_hits", thread_bound_hits.get()),
+        (c"idle_waits", idle_waits.get()),
+        (c"descriptor_waits", descriptor_waits.get()),
+        (c"descriptors_registered", descriptors_registered.get()),
+    ]);
+    counters.extend(of_threads([
+        (c"handovers", handovers.get()),
+        (c"threads_started", threads_started.get()),
+        (c"threads_retired", threads_retired.get()),
+    ]));
+    counters
+}
+
+fn of_spinning(vm: &Inside<'_>) -> Vec<NamedCount> {
+    let spin = vm.spin_tally();
+    let mut counters = numbers([
         (c"spins_hit", spin.accuracy.true_positives),
         (c"spins_failed", spin.accuracy.false_positives),
         (c"parks_long", spin.accuracy.true_negatives),
         (c"parks_short", spin.accuracy.false_negatives),
-    ];
-    let times = [
-        (c"spin_time", spin.spun),
-        (c"spin_budget_left", spin.budget_left),
-        (c"park_cost", spin.park_cost),
-    ];
-    let numbers = numbers
-        .into_iter()
-        .map(|(name, count)| (name, Count::Number(count)));
-    let times = times
-        .into_iter()
-        .map(|(name, time)| (name, Count::Time(time)));
-    numbers.chain(times).collect()
+    ]);
+    counters.extend([
+        (c"spin_time", Count::Time(spin.spun)),
+        (c"spin_budget_left", Count::Time(spin.budget_left)),
+        (c"park_cost", Count::Time(spin.park_cost)),
+    ]);
+    counters
 }
 
-/// Counters of native threads. They differ between two runs of one program.
-const OF_THREADS: [&CStr; 4] = [
-    c"threads",
-    c"threads_started",
-    c"threads_retired",
-    c"handovers",
-];
+/// How many processes, threads and stacks there are now.
+fn present(vm: &Inside<'_>) -> Vec<NamedCount> {
+    let stacks = vm.stack_stats();
+    let mut counters = vm.sched(|sched| {
+        numbers([
+            (c"live", sched.live_count() as u64),
+            (c"runnable", sched.runnable_count() as u64),
+            (c"sleeping", sched.sleeping_count() as u64),
+            (c"foreign", sched.foreign_count() as u64),
+            (c"waiting_for_thread", sched.kept_aside_count() as u64),
+            (c"threads_named", sched.named_count() as u64),
+            (c"stacks_in_use", stacks.in_use as u64),
+            (c"stacks_free", stacks.free as u64),
+        ])
+    });
+    counters.extend(of_threads([(c"threads", vm.threads() as u64)]));
+    counters
+}
 
 /// A counter as C sees it.
 #[repr(C)]
@@ -119,8 +173,8 @@ unsafe extern "C" fn baton_counters(vm: &Vm, places: *mut Counter, room: usize) 
     for (index, (name, count)) in counters.iter().take(room).enumerate() {
         let (value, is_time) = match *count {
             // Races between native threads are not a part of a simulated run.
-            Count::Number(_) if vm.is_simulated() && OF_THREADS.contains(name) => (0, 0),
-            Count::Number(number) => (number, 0),
+            Count::OfThreads(_) if vm.is_simulated() => (0, 0),
+            Count::Number(number) | Count::OfThreads(number) => (number, 0),
             Count::Time(time) => (u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), 1),
         };
         let counter = Counter {
