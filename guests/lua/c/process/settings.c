@@ -104,11 +104,15 @@ static int process_features(lua_State *L) {
 }
 
 static int process_stats(lua_State *L) {
-  struct baton_process *caller = baton_lua_caller(L);
-  struct baton_counter counters[64];
+  const void *executor = baton_lua_caller(L)->vm->executor;
+  struct baton_counter *counters;
   size_t i, count;
   baton_enter(L);
-  count = baton_counters(caller->vm->executor, counters, sizeof counters / sizeof counters[0]);
+  count = baton_counters(executor, NULL, 0);
+  baton_leave(L);
+  counters = lua_newuserdatauv(L, count * sizeof *counters, 0);
+  baton_enter(L);
+  baton_counters(executor, counters, count);
   baton_leave(L);
   lua_createtable(L, 0, (int)count);
   for (i = 0; i < count; i++) {
