@@ -122,6 +122,53 @@ fn place_of_test(path: &str) -> String {
 }
 
 #[test]
+fn the_page_of_policies_and_the_built_in_ones_have_the_same_modules() {
+    let page = read("policies.md");
+    let (_, table) = page.split_once("| module |").expect("the table is there");
+    let rows = table
+        .lines()
+        .take_while(|line| line.starts_with('|') || line.ends_with('|'));
+    let listed: Vec<&str> = rows
+        .skip(2)
+        .filter_map(|row| row.split('|').nth(1))
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .collect();
+    let built_in = built_in_policies();
+    assert!(built_in.len() > 30, "{built_in:?}");
+    let covers = |entry: &str, name: &str| {
+        name.strip_prefix(entry)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    for entry in &built_in {
+        let is_listed = listed.iter().any(|name| covers(entry, name));
+        assert!(
+            is_listed,
+            "policies.md does not list `{entry}`, which has a built-in policy"
+        );
+    }
+    for name in listed {
+        let is_built_in = built_in.iter().any(|entry| covers(entry, name));
+        assert!(
+            is_built_in,
+            "policies.md lists `{name}`, which has no built-in policy"
+        );
+    }
+}
+
+/// Returns the modules that have a built-in policy, by the names that programs require.
+fn built_in_policies() -> Vec<String> {
+    let source = read("../../../guests/lua/c/calls/built_in_policies.c");
+    let names = source.split(".name = \"").skip(1);
+    let names = names.filter_map(|rest| rest.split('"').next());
+    let required = |name: &str| {
+        let name = name.trim_start_matches("C-").trim_start_matches('_');
+        let name = name.strip_suffix(".core").unwrap_or(name);
+        name.trim_end_matches('.').to_owned()
+    };
+    names.map(required).collect()
+}
+
+#[test]
 fn a_block_that_breaks_the_rules_is_found() {
     let refused = |page: &str| examples_in(page).expect_err("the page breaks a rule");
     assert!(refused("```lua\nprint(1)\n```\nno output\n").contains("line 1"));
