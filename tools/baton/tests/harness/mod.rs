@@ -81,7 +81,8 @@ pub(crate) fn assert_all_cases_named(file: &str, named: &[&str]) {
             let name = rest.split('(').next().unwrap_or(rest);
             assert!(
                 named.contains(&name),
-                "{file} has the case {name}, which no test runs"
+                "{file} has the case {name}, which no test runs; add it to the list of {file} in a \
+                 `cases!` of this test"
             );
         }
     }
