@@ -127,8 +127,8 @@ BATON_INSIDE void baton_release_joiners(const void *vm, uint64_t process);
 /* Waits until all other processes that are no daemons have ended. */
 BATON_INSIDE struct baton_wake baton_wait_for_rest(const void *vm, baton_timeout timeout);
 
-/* Both return 0 if it is done or there is nothing to do, 1 if the process is dead, and 2 if the
-   calling process must raise its kill now. */
+/* Both return 0 if it is done or there is nothing to do, and 1 if the process is dead. They return
+   2 if the calling process must raise its kill now. */
 BATON_INSIDE int baton_suspend(const void *vm, uint64_t process);
 BATON_INSIDE int baton_resume(const void *vm, uint64_t process);
 /* Returns 0 if it is done, 1 if the process is dead, and 2 if it is the calling one. */
@@ -256,8 +256,8 @@ BATON_INSIDE void baton_free(const void *vm, int kind, uint64_t id);
 BATON_INSIDE void baton_set_object_name(const void *vm, int kind, uint64_t id, const char *name);
 BATON_INSIDE void baton_object_name(
     const void *vm, int kind, uint64_t id, char *name, size_t size);
-/* Whether the calling process would close a cycle of locks if it waited for this one without a
-   limit. 0: no. 1: yes, and a warning is due. 2: yes, and an error is. Writes the cycle. */
+/* Checks whether the calling process would close a cycle of locks by waiting for this one without a
+   limit, and writes the cycle. Returns 0 if not, 1 if a warning is due, and 2 if an error is. */
 BATON_INSIDE int baton_closes_cycle(
     const void *vm, int kind, uint64_t id, char *text, size_t size);
 

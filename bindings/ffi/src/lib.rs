@@ -93,8 +93,8 @@
 //!
 //! # Calls that block
 //!
-//! A call may last. Only the guest knows how to let others run meanwhile; on `baton-core` it makes
-//! the call by `Inside::foreign` or, where [`learning`] says that the function is long, by
+//! A call may last, and only the guest knows how to let others run meanwhile. On `baton-core` it
+//! makes the call by `Inside::foreign`. If [`learning`] says that the function is long, it uses
 //! `Inside::offload`.
 //!
 //! # Threads

@@ -146,9 +146,9 @@ pub trait Guest: Send + Sync + 'static {
         let _ = (holder, waiter, is_bound);
     }
 
-    /// Exchanges what the guest keeps per thread: the process of `user_data` continues on the
-    /// calling thread with the foreign call that it was moved for
-    /// ([`Inside::offload`](crate::vm::Inside::offload)). The default does nothing.
+    /// Exchanges what the guest keeps per thread. The process of `user_data` was moved to the
+    /// calling thread for a foreign call ([`Inside::offload`](crate::vm::Inside::offload)), and
+    /// continues there. The default does nothing.
     ///
     /// - Thread: the one that the call was moved to.
     /// - Stack: that of its loop.

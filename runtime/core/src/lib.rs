@@ -1,5 +1,6 @@
 //! The Baton runtime: preemptive processes for a single-threaded language VM. It knows no language
-//! and contains no unsafe code, but for the tokens of who is inside the VM ([`vm::Inside`]).
+//! and has no unsafe code outside of one file: the tokens of threads inside the VM
+//! ([`vm::Inside`]).
 //!
 //! You have an interpreter that was written for one thread: one heap, no locks. This crate gives
 //! its programs *processes*, which are green threads:
@@ -185,9 +186,9 @@
 //! - **Install a preempt handler.** The monitor sets the flag once for each request. If that was
 //!   too early for the safepoint to end the slice, only signals follow.
 //! - **Make calls that may block foreign.** A call that blocks inside stops all processes.
-//! - **Keep nothing of a thread across a switch.** A process may be on another native thread after
-//!   each method of [`Vm`](vm::Vm) that may wait, yield, or enter. So keep neither the address of a
-//!   thread-local nor the guard of a lock.
+//! - **Keep nothing of a thread across a switch.** A method that may wait, yield or enter may
+//!   continue the process on another native thread. So keep no address of a thread-local and no
+//!   guard of a lock across such a call.
 //! - **After a wait, look for a kill.** A killed process that waits continues with
 //!   [`WakeReason::Killed`](sched::WakeReason::Killed).
 //! - **Let no panic out.** It ends the program.

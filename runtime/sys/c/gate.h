@@ -1,7 +1,7 @@
 /*
 ** The gate: it says whether a native thread is inside the VM. Each native
 ** thread has its own words, in thread-local storage. src/gate.rs describes the
-** protocol and has the slow side; this file has the part that a guest inlines.
+** protocol and has the slow side. This file has the part that a guest inlines.
 */
 #ifndef BATON_GATE_H
 #define BATON_GATE_H
@@ -44,9 +44,10 @@ void baton_gate_check_leave(void);
 #if defined(__x86_64__)
 
 /*
-** Volatile assembly relative to %fs. So the compiler cannot keep the address of
-** the words in a register across a call that moves the process to another native
-** thread, and cannot reorder the accesses (x86 keeps stores in order).
+** Volatile assembly relative to %fs. A call may move the process to another
+** native thread. So the compiler must not keep the address of the words in a
+** register across it. It cannot reorder the accesses either, and x86 keeps stores
+** in order.
 */
 #define BATON_GATE_READ(offset, variable)                                      \
   __asm__ volatile("mov %%fs:baton_gate@tpoff+" #offset ", %0"                 \
@@ -120,8 +121,8 @@ static inline void baton_gate_set_process(void *process) { baton_gate_here()->pr
 
 /*
 ** Whether the VM was taken from the calling thread's present call, or is being taken. If not, a
-** thread that takes it later sees all earlier stores of this thread: in the fence-free variant by
-** the taker's membarrier, in the compare-and-swap variant by the fence below.
+** thread that takes it later sees all earlier stores of this thread. The fence-free variant ensures
+** that by the taker's membarrier, the compare-and-swap variant by the fence below.
 */
 static inline int baton_gate_is_revoked(void) {
   if (baton_gate_slow() & BATON_SLOW_CAS) {

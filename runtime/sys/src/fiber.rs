@@ -19,8 +19,8 @@
 //!
 //! The state word checks the executor's bookkeeping. It publishes nothing: the switch writes the
 //! stack pointer and the registers after the state. Another native thread gets all that it needs to
-//! continue a fiber together with the VM. The executor hands the VM, or a message about the fiber,
-//! to another thread only after the fiber was left, under a mutex or through the inbox.
+//! continue a fiber together with the VM. The executor hands over the VM, or a message about the
+//! fiber, only after the fiber was left. It does so under a mutex or through the inbox.
 
 mod sanitizer;
 

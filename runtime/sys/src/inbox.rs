@@ -2,7 +2,7 @@
 //!
 //! It is a list of nodes, newest first, behind one atomic pointer. A post pushes a node by
 //! compare-and-swap. A take swaps the whole list out and reverses it. Nodes are never taken out one
-//! by one, so there is no ABA problem: a successful compare-and-swap has linked its node to exactly
+//! by one, so there is no ABA problem. A successful compare-and-swap has linked its node to exactly
 //! the list that was there.
 //!
 //! | `newest` | edge | made by |
@@ -46,8 +46,8 @@ struct Node<T> {
     older: *mut Node<T>,
 }
 
-// SAFETY: nodes are reached through `newest` alone; a node belongs to its poster until published
-// and to its taker after the swap, so that no two threads ever use one at the same time. Messages
+// SAFETY: nodes are reached through `newest` alone. A node belongs to its poster until it is
+// linked, and to its taker after the swap. So no two threads use one at the same time. Messages
 // cross threads, hence `T: Send`; none is shared, so `T: Sync` is not needed.
 unsafe impl<T: Send> Sync for Inbox<T> {}
 // SAFETY: as above; the nodes go where the inbox goes.

@@ -1,5 +1,6 @@
 //! The unsafe fence of the Baton runtime: everything that talks to the processor or the operating
-//! system. It knows no scheduler and no language; `baton-core` builds on it without unsafe code.
+//! system. It knows no scheduler and no language. `baton-core` builds on it; one file there has
+//! unsafe code, for the tokens of threads inside the VM.
 //!
 //! To write an interpreter, begin with `baton-core`, which exports this crate as `sys`. An
 //! interpreter uses a few modules itself:

@@ -7,10 +7,9 @@
 //!
 //! `light()` only keeps the compiler from moving the load before the store. The processor may still
 //! hold `A` in its store buffer while it loads `B`. `heavy()` is `membarrier(PRIVATE_EXPEDITED)`.
-//! Before it returns, every processor that runs a thread of this program has executed a full
-//! barrier, at some moment between the call and its return. A thread that was not running passed a
-//! barrier when it was switched out or in (man membarrier). That moment on the frequent side's
-//! processor is either
+//! At some moment between the call and its return, every processor that runs a thread of this
+//! program executes a full barrier. A thread that was not running passed a barrier when it was
+//! switched out or in (man membarrier). That moment on the frequent side's processor is either
 //!
 //! - after the store to `A` in program order: the barrier drained the store before `heavy()`
 //!   returned, so the rare side's load sees it; or
@@ -20,10 +19,10 @@
 //! There is no third case: `light()` keeps the compiler from reordering the two accesses, so the
 //! moment cannot be between them in the wrong order.
 //!
-//! If the system call is missing (kernels before 4.14, some sandboxes, or `--cfg baton_cas`), both
-//! sides are sequentially consistent fences, which give the same guarantee by the memory model of
-//! the language. Code that inlines the light side elsewhere checks [`available`] once, and uses
-//! another protocol if it is false.
+//! The system call is missing in kernels before 4.14, in some sandboxes, and under `--cfg
+//! baton_cas`. Then both sides are sequentially consistent fences. They give the same guarantee by
+//! the memory model of the language. Code that inlines the light side elsewhere checks
+//! [`available`] once, and uses another protocol if it is false.
 
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
 

@@ -7,15 +7,16 @@
 //! ^ guard().start ^ bottom()                      top() ^
 //! ```
 //!
-//! Address space is reserved in large chunks and carved into slots of one size, the pool's default;
-//! a stack of another size gets a mapping of its own.
+//! Address space is reserved in large chunks. Each chunk is carved into slots of one size, the
+//! pool's default. A stack of another size gets a mapping of its own.
 //!
-//! *Colour*: without it, the same frames of suspended processes would be at the same offset of
-//! their pages, and compete for few sets of the processor's first-level cache. So tops are lowered
-//! by 0 to 7 times 128 bytes. (Touching eight lines in each of 16 stacks in turn took 15.2 ns per
-//! stack without and 3.7 ns with colour; 44 and 18 ns with 1,000 stacks.) Slots are an odd number
-//! of pages apart, so that neighbours differ in colour and also use different sets of the address
-//! caches.
+//! *Colour*: tops are lowered by 0 to 7 times 128 bytes. Without that, the same frames of suspended
+//! processes would be at the same offset of their pages. They would compete for few sets of the
+//! processor's first-level cache. Touching eight lines in each of 16 stacks took 15.2 ns per stack
+//! without colour, and 3.7 ns with it; with 1,000 stacks, 44 and 18 ns.
+//!
+//! Slots are an odd number of pages apart. So neighbours differ in colour, and use different sets
+//! of the address caches.
 //!
 //! A guard is made by `MADV_GUARD_INSTALL` (Linux 6.13), which needs no mapping of its own, or else
 //! by `mprotect`. The latter splits the kernel's mapping twice per stack, so `vm.max_map_count`
@@ -195,8 +196,8 @@ impl Stack {
         (self.guard + self.size).next_multiple_of(memory::page_size())
     }
 
-    /// Bytes from the top down to the lowest page with physical memory: the most that was used,
-    /// rounded up to pages, since the stack was made or last trimmed. Costs system calls.
+    /// Bytes from the top down to the lowest page with physical memory. That is the most that was
+    /// used since the stack was made or last trimmed, rounded up to pages. Costs system calls.
     #[must_use]
     pub fn high_water(&self) -> usize {
         match NonNull::new(self.bottom()) {

@@ -1,10 +1,10 @@
 //! The scheduler: which process runs, what the others wait for, and when they continue.
 //!
 //! It is a plain, single-threaded state machine. It reads no clock, starts no thread, switches no
-//! stack and knows no guest. The executor passes the time in, calls an operation and gets a value
-//! back: the process to run ([`Next`]), or whether the caller must switch away ([`Attempt`]). Then
-//! the executor carries that out. So the scheduler is tested without threads. Only the VM's owner
-//! uses it.
+//! stack and knows no guest. The executor passes the time in and calls an operation. The
+//! result says which process to run ([`Next`]), or whether the caller must switch away
+//! ([`Attempt`]). Then the executor carries that out. So the scheduler is tested without threads.
+//! Only the VM's owner uses it.
 //!
 //! ```
 //! use baton_core::sched::{Attempt, Deadline, Scheduler, Next, Priority, SpawnOptions, WakeReason};
@@ -79,8 +79,9 @@
 //!
 //! # Invariants
 //!
-//! 1. A process is in exactly one place, which its phase names: the ring of its level, the ring of
-//!    its occupied carrier, wait queues and the heap of deadlines, or nowhere.
+//! 1. A process is in exactly one place, which its phase names. That is the ring of its level, the
+//!    ring of its occupied carrier, or nowhere; or it waits: in wait queues and the heap of
+//!    deadlines.
 //! 2. The current process is the first in the ring of its level. One exception: if its own carrier
 //!    was occupied while it ran, it is kept aside until it gives way.
 //! 3. Only processes in the phase `Waiting` have waiter nodes. A wait ends once.

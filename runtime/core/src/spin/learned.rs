@@ -10,8 +10,8 @@
 //!
 //! **The promise.** While the budget refuses nothing, the cost is at most twice the offline optimum
 //! plus the ledger's allowance, for every trace. Each refusal adds at most one park. No policy can
-//! keep both promises against an adversary that knows it: the adversary ends each wait just after
-//! the spin while there are tokens, and at once while there are none. Then each wait costs a park,
+//! keep both promises against an adversary that knows it. While there are tokens, the adversary
+//! ends each wait just after the spin; while there are none, at once. Then each wait costs a park,
 //! and the optimum is zero. The budget has priority, as it limits wasted energy.
 //!
 //! **Waits that a timer ended** predict nothing: a near deadline does not say how soon another

@@ -1,8 +1,8 @@
 //! The account of costs against twice the offline optimum.
 //!
-//! It keeps the debt `D`, the sum of `paid - 2 * optimum`. A spin of `t < C` can add at most `C -
-//! t` to it, when the wait ends just after the spin: it pays `t + C`, and `2 t` was allowed. A spin
-//! of `C` can add nothing: it pays `w` if it succeeds and `2 C` if not. So `D` stays below the
+//! It keeps the debt `D`, the sum of `paid - 2 * optimum`. A spin of `t < C` adds most when the
+//! wait ends just after it: then it pays `t + C`, `2 t` was allowed, and `D` grows by `C - t`. A
+//! spin of `C` can add nothing: it pays `w` if it succeeds and `2 C` if not. So `D` stays below the
 //! allowance in every case if each spin shorter than `C` fits below the allowance, and all others
 //! last for `C`.
 

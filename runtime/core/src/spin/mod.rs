@@ -16,11 +16,11 @@
 //! | `replay.rs` | what a policy costs on a recorded trace, compared with the optimum |
 //!
 //! **The price of a wait.** Let `w` be the length of a wait, `t` the longest spin for it, and `C`
-//! the cost of a park: the time from the kick until the owner runs, usually at most
+//! the cost of a park. `C` is the usual upper bound of the time from the kick until the owner runs
 //! (`park_cost.rs`). The wait costs `w` if it ends during the spin, and `t + C` otherwise. With `w`
 //! known beforehand, the optimum is the smaller of `w` and `C`. Always spinning for `C` never costs
-//! more than twice that, and no fixed `t` has a better bound (Karlin et al., "Competitive
-//! randomized algorithms for nonuniform problems", 1994).
+//! more than twice that. No fixed `t` has a better bound (Karlin et al., "Competitive randomized
+//! algorithms for nonuniform problems", 1994).
 
 pub mod accuracy;
 pub mod budget;

@@ -11,11 +11,12 @@
 //! | `Inside` -> `ForeignCall` | [`Inside::leave`] |
 //! | `ForeignCall` -> `Inside` | [`ForeignCall::enter`], `enter_cold`, `enter_cold_pinned` |
 //!
-//! A token belongs to a thread, so it is neither `Send` nor `Sync`. A process keeps its token when
-//! it goes on, on another thread: it is inside again there.
+//! A token belongs to a thread, so it is neither `Send` nor `Sync`. A process that continues on
+//! another thread keeps its token, because it is inside there, too.
 //!
-//! This is the only file of the crate with unsafe code: the tokens are as good as the VM lock, and
-//! the lock's protocol is in this crate (`lock/enter.rs`). No type of `baton-sys` could check it.
+//! This is the only file of the crate with unsafe code. A token is valid because of the VM lock,
+//! and that lock's protocol is in this crate (`lock/enter.rs`). So no type of `baton-sys` could
+//! check it.
 //!
 //! Another thread cannot get in with a token of this one:
 //!
@@ -39,7 +40,7 @@
 //! }
 //! ```
 //!
-//! Nor can a foreign call use it:
+//! A foreign call cannot use it:
 //!
 //! ```compile_fail,E0502
 //! use baton_core::vm::Inside;
@@ -172,9 +173,13 @@ impl<'vm> ForeignCall<'vm> {
     /// The token of a thread that is out in a foreign call, for what an interpreter in C calls.
     ///
     /// # Safety
-    /// The caller is a process of `vm` in a foreign call, or has begun to enter by its gate and has
-    /// found a reason for a cold path. Or `vm` does not run yet, and no other thread knows it. No
-    /// token [`Inside`] of the process is used until it has entered.
+    /// One of these holds:
+    ///
+    /// - The caller is a process of `vm` in a foreign call.
+    /// - It has begun to enter by its gate, and has found a reason for a cold path.
+    /// - `vm` does not run yet, and no other thread knows it.
+    ///
+    /// No token [`Inside`] of the process is used until it has entered.
     #[inline(always)]
     pub unsafe fn assume(vm: &'vm Vm) -> ForeignCall<'vm> {
         ForeignCall {

@@ -27,7 +27,7 @@
 //! | file or folder | what it does |
 //! |---|---|
 //! | `mod.rs` | the type [`Vm`]: creation, access, parameters, stop |
-//! | `inside.rs` | the tokens of who is inside the VM |
+//! | `inside.rs` | the tokens of threads inside the VM |
 //! | `api/` | operations of running processes |
 //! | `switch/` | switches from one process to the next; slices |
 //! | `lock/` | the VM lock and the native threads |
@@ -167,8 +167,8 @@ pub struct Context {
     absent: u64,
     /// When its last run ended (coarse), in nanoseconds; 0: never.
     left_at: u64,
-    /// `busy` at the start of its slice, corrected by its deficit: earlier if part of the slice is
-    /// used up already, later if it has credit (`switch/deficit.rs`). A more urgent process
+    /// `busy` at the start of its slice, corrected by its deficit (`switch/deficit.rs`): earlier if
+    /// part of the slice is used up already, later if it has credit. A more urgent process
     /// interrupts a slice, but does not end it.
     slice_began: u64,
     /// The length of its slices in microseconds; 0: the parameter.

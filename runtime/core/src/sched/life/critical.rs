@@ -1,8 +1,8 @@
 //! Critical sections: while a process is in one, no other process runs.
 //!
 //! The process then has a priority level of its own, above all that can be given. So no process is
-//! equal or more urgent, and each scheduling decision (a yield, a preemption, a deadline) chooses
-//! the same process again, without special cases. An operation that would wait ends with
+//! equal or more urgent. A yield, a preemption or a deadline chooses the same process again,
+//! without special cases. An operation that would wait ends with
 //! [`WakeReason::Forbidden`](crate::sched::WakeReason).
 
 use crate::sched::slab::NIL;

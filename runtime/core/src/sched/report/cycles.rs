@@ -2,8 +2,8 @@
 //!
 //! A process searches before it waits. It follows the holders of the wanted lock, and the locks
 //! that these wait for, back to itself. Only waits that nothing else can end count: for one lock,
-//! without a deadline. So a cycle with a timeout is none, and neither is one through a select of
-//! several cases. The search ends at a process that holds a lock and waits for something else.
+//! without a deadline. So a cycle with a timeout does not count, nor does one through a select
+//! of several cases. The search ends at a process that holds a lock and waits for something else.
 
 use crate::sched::process::Phase;
 use crate::sched::slab::NIL;

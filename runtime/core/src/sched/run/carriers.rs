@@ -215,8 +215,8 @@ impl<C> Scheduler<C> {
         true
     }
 
-    /// Marks a foreign call as returned: its carrier is free, and the process is runnable at the
-    /// back of its level (a suspended process stays suspended). Returns whether it was out.
+    /// Marks a foreign call as returned. Its carrier is free, and the process is runnable at the
+    /// back of its level. A suspended process stays suspended. Returns whether it was out.
     pub fn end_foreign(&mut self, pid: ProcessId) -> bool {
         let Some(index) = self.processes.find(pid) else {
             return false;

@@ -77,9 +77,9 @@ impl<C> Scheduler<C> {
         Some(self.processes.id(next))
     }
 
-    /// From how many processes [`Scheduler::shuffle`] can choose: the runnable ones of the most
-    /// urgent level, without the current one, at most a thousand. 0 where processes have due times,
-    /// as these decide the order.
+    /// The number of processes that [`Scheduler::shuffle`] can choose from, at most a thousand.
+    /// These are the runnable ones of the most urgent level, without the current one. 0 if
+    /// processes have due times, which decide the order.
     pub fn shuffle_count(&self) -> usize {
         let level = self.run_queue.top();
         if level == 0 || self.with_due_time > 0 {
@@ -200,9 +200,9 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Skips the current process, which has been chosen but has not run yet, if it has a deficit,
-    /// and then others after it, as at [the end of a slice](Scheduler::end_slice). Returns the
-    /// current process.
+    /// Skips the current process if it has a deficit, and then others after it, as at [the end of
+    /// a slice](Scheduler::end_slice). The current process was just chosen and has not run yet.
+    /// Returns the process that is current afterwards.
     ///
     /// ```
     /// use baton_core::sched::{Scheduler, SpawnOptions};

@@ -1,9 +1,9 @@
 //! Priorities, given and inherited.
 //!
-//! The owner of a mutex is at least as urgent as the most urgent process that waits for it. The
-//! same holds for the owner of the mutex that the owner waits for, and so on, and for each process
-//! inside a lock for readers and writers. An inherited priority ends when the lock is left, or when
-//! the process that lent it stops waiting.
+//! The owner of a mutex is at least as urgent as the most urgent process that waits for it. If the
+//! owner itself waits for a mutex, the owner of that one inherits in turn, and so on. The same
+//! holds for each process inside a lock for readers and writers. An inherited priority ends when
+//! the lock is left, or when the process that lent it stops waiting.
 
 use crate::sched::process::Phase;
 use crate::sched::slab::NIL;

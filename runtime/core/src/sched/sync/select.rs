@@ -4,9 +4,10 @@
 //! which removes its other nodes at once. So no second case can be completed. While a process tries
 //! its cases it is in no queue, so it never completes its own case.
 //!
-//! **No wake-up is lost.** A case that is not ready when it is tried becomes ready by an operation
-//! of the scheduler, and each of those checks the queue of its object. The scheduler has one user
-//! at a time, so nothing happens between the attempt and the entry into the last queue.
+//! **No wake-up is lost.** A case that is not ready when it is tried can become ready only by an
+//! operation of the scheduler. Each such operation checks the queue of its object. The scheduler
+//! has one user at a time, so nothing happens between the attempt and the entry into the last
+//! queue.
 
 use crate::sched::process::Phase;
 use crate::sched::slab::NIL;

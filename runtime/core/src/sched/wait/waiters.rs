@@ -4,10 +4,9 @@
 //! queues are in one slab. A queue is a ring with a sentinel node of priority 0. So a node can be
 //! removed without knowing its queue, and every wait is cancelled in constant time.
 //!
-//! An insertion takes constant time, too, except for a walk over the *levels* that are present, at
-//! most
-//! 80. The first and the last node of each level are each other's `peer`, so a walk passes a level
-//!     in one step.
+//! An insertion takes constant time, too, except for a walk over the *levels* that are present.
+//! There are at most 80 levels. The first and the last node of each level are each other's `peer`,
+//! so a walk passes a level in one step.
 
 use crate::sched::slab::NIL;
 

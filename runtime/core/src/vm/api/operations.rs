@@ -192,7 +192,7 @@ impl Inside<'_> {
         self.block_on(|sched| sched.sleep(until))
     }
 
-    /// Suspends a process. If it is the calling process, this returns when it is resumed; it leaves
+    /// Suspends a process. If it is the calling process, this returns when it is resumed. It leaves
     /// its critical sections in the same step, and enters them again before this returns.
     ///
     /// ```

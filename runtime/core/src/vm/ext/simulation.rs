@@ -132,7 +132,7 @@ impl Vm {
     }
 
     /// The time up to which deadlines expire. In a simulated run this is a step earlier than the
-    /// clock: a real process never wakes up exactly at its deadline, and programs compare times
+    /// clock. A real process never wakes up exactly at its deadline, and programs compare times
     /// after rounding.
     #[inline]
     pub(in crate::vm) fn due_by(&self) -> Instant {

@@ -9,8 +9,8 @@
 //!   system call. Code that closes the descriptor calls [`Inside::descriptor_closes`] before.
 //!
 //! Only the owner takes events out of the poller: when it is idle, between two polls of a spin, and
-//! at safepoints, which the monitor requests while processes run (`preempt/preempter.rs`). All data
-//! here belongs to the owner, except three hints.
+//! at safepoints. While processes run, the monitor requests these safepoints
+//! (`preempt/preempter.rs`). All data here belongs to the owner, except three hints.
 //!
 //! The token of an event has the edition of its descriptor's number. Closing a descriptor begins
 //! the next edition. So events of a file that was closed while a duplicate of it lives on are
@@ -22,9 +22,9 @@
 //!
 //! 1. A registration that is made or renewed reports what the descriptor is ready for at that
 //!    moment. So no earlier event is missed.
-//! 2. A kept registration is used without renewal only if the owner has taken nothing out of the
-//!    poller since before the attempt: the count of [`Vm::harvests`] is the same. Then an event
-//!    after the attempt is still in the poller. Otherwise the registration is renewed.
+//! 2. If the count of [`Vm::harvests`] is the same as before the attempt, the owner has taken
+//!    nothing out of the poller since then. So an event after the attempt is still in the poller,
+//!    and a kept registration is used without renewal. Otherwise it is renewed.
 //! 3. The count is incremented after the events are taken out (Release). A process that reads the
 //!    new count (Acquire) before its attempt sees the readiness in the attempt. A process that
 //!    reads the old count renews. There is no switch between the registration and the wait.
@@ -232,8 +232,8 @@ impl Inside<'_> {
     /// [`WakeReason::Closed`] if one of the descriptors was closed; otherwise why the wait ended.
     ///
     /// # Errors
-    /// When a descriptor cannot be waited for: it is not open, it is of a kind that never blocks,
-    /// or its number is [`MOST_DESCRIPTORS`] or more.
+    /// If a descriptor is not open, is of a kind that never blocks, or has a number of
+    /// [`MOST_DESCRIPTORS`] or more.
     pub fn await_ready(
         &self,
         watches: &[Watch],

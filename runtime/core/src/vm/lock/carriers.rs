@@ -65,9 +65,9 @@ impl CarrierEntry {
 }
 
 impl Vm {
-    /// Makes the calling thread the VM's home and runs processes on it. Returns when
-    /// [`Inside::stop`] has been called, the process that called it has ended, and this thread has
-    /// returned from its foreign call, if it was out in one.
+    /// Makes the calling thread the VM's home and runs processes on it. Returns when a process has
+    /// called [`Inside::stop`] and has ended. If this thread is out in a foreign call then, it
+    /// returns after that call.
     ///
     /// # Panics
     /// On a native thread that a VM runs on already, this one or another: in a foreign call of a

@@ -3,8 +3,8 @@
 //! A function that uses the guest's API all the time is never outside for as long as a retake
 //! takes. So the guest calls this module at an enter. If the slice is over, or a more urgent
 //! process is runnable, the process gives way there. It is then like a process whose call was
-//! retaken and has just come back: its frames are on its native thread, it continues there when it
-//! is chosen, and no other process runs on that thread meanwhile.
+//! retaken and has just come back. Its frames are on its native thread, and it continues there when
+//! it is chosen. No other process runs on that thread meanwhile.
 //!
 //! | step | by |
 //! |---|---|

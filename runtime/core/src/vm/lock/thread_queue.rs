@@ -11,10 +11,15 @@
 //!   earlier waiter has not rechecked. A process that need not wait may have taken the thread.
 //!
 //! **No caller waits in vain.** A process begins to wait only while calls are out, while threads
-//! are reserved for names, or behind another process of the queue. Each of these wakes the next
-//! waiter: a call that comes back, a thread that loses its name, a new bound, a caller that is let
-//! in, and a waiter that is killed. A suspended waiter does not block the queue: a wake goes to it
-//! and to the next one.
+//! are reserved for names, or behind another process of the queue. The next waiter is woken when
+//!
+//! - a call comes back,
+//! - a thread loses its name,
+//! - the bound changes,
+//! - a caller is let in, or
+//! - a waiter is killed.
+//!
+//! A suspended waiter does not block the queue: a wake goes to it and to the next one.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
