@@ -7,8 +7,8 @@ use std::process::Command;
 /// Flags for every file of Lua. They are the same for Baton's Lua and for the stock Lua that it is
 /// measured against.
 ///
-/// Functions start at a cache line. Without that, the loop of Lua's interpreter starts where the
-/// linker happens to put it, and some programs take 15 % more time from one build to the next.
+/// Functions start at a cache line. Without that, the linker decides where the loop of Lua's
+/// interpreter starts. Then some programs take 15 % more time from one build to the next.
 pub(crate) const LUA_FLAGS: &[&str] = &[
     "-O2",
     "-fno-common",
@@ -40,8 +40,9 @@ fn directory_in_metadata() -> Result<PathBuf, String> {
         .ok_or_else(|| "it is no dependency".to_owned())
 }
 
-/// The same where `cargo metadata` fails: if this package is built alone, with packages beside it
-/// that are in no registry yet, or without a network. Cargo has unpacked all sources by then.
+/// The same for builds in which `cargo metadata` fails. It fails without a network, and if this
+/// package is built alone while packages beside it are in no registry yet. Cargo has unpacked all
+/// sources by then.
 fn directory_in_registries() -> Option<PathBuf> {
     let own = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR")?);
     let cargo_home = std::env::var_os("CARGO_HOME")

@@ -2,8 +2,8 @@
 -- restarts them by rules when they end.
 --
 -- Only the supervisor's process changes the state of its children. It waits in one channel, its
--- inbox, for two kinds of messages: ends of children, which monitors post, and commands (restart,
--- stop, add) from other processes.
+-- inbox, for two kinds of messages. Monitors post the ends of children. Other processes send
+-- commands: restart, stop, add.
 local process, raise, end_process = ...
 
 local STOPPED = "stopped by its supervisor"

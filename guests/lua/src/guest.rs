@@ -76,8 +76,9 @@ impl LuaGuest {
     ///
     /// Such a thread wakes a process by a callback or by the end of a call with a timeout. Without
     /// callbacks and such calls, no thread can. Otherwise there must be a thread that is not the
-    /// VM's. So the program's threads are counted, but only after some time without a switch: a
-    /// program with many callbacks does not pay for it, and threads that are ending have ended.
+    /// VM's. So the program's threads are counted. That happens only after some time without a
+    /// switch. So a program with many callbacks does not pay for it, and threads that are ending
+    /// have ended.
     fn next_check(&self, vm: &Inside<'_>) -> Option<Duration> {
         let record = pointer(self.record);
         // SAFETY: the record of the VM outlives it; inside the VM.

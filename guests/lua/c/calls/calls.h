@@ -1,6 +1,6 @@
 /*
-** The public header of calls/: which foreign calls may be retaken or give way, the policies of C
-** modules, warnings of long calls, and the daemon that calls deferred finalizers.
+** The public header of calls/: the retake policy for foreign calls, the policies of C modules,
+** warnings of long calls, and the daemon for deferred finalizers.
 */
 #ifndef BATON_CALLS_H
 #define BATON_CALLS_H

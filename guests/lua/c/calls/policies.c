@@ -31,7 +31,7 @@ static const char *const policy_names[] = {"exclusive", "object", "serial", "con
 /* What is known of one function. */
 enum noted_as {
   NOT_NOTED,
-  IS_SERIAL /* it has no object, but shares something all the same */,
+  IS_SERIAL /* it has no object, but shares something */,
   IS_OBJECT,
   IS_CONCURRENT
 };

@@ -1,7 +1,6 @@
 /*
-** Warnings of what delays other processes for longer than the parameter warn_blocked: an exclusive
-** call, the collector, or a call on a thread that others need. Each function is warned of once,
-** with advice.
+** Warnings of delays longer than the parameter warn_blocked. An exclusive call, the collector, or a
+** call on a thread that others need can cause one. Each function is warned of once, with advice.
 */
 #include "seam/internals.h"
 #include "calls/calls.h"

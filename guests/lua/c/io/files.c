@@ -90,8 +90,8 @@ static void meet_closed(lua_State *L, int index, luaL_Stream *stream) {
   stream->closef = close_nothing;
 }
 
-/* Some functions check twice, and after the second check assume what the first one has found: so a
-   file that was closed in between is handled here. */
+/* Some functions check twice, and assume that the second check finds what the first one found. So
+   a file that was closed in between is handled here. */
 void *baton_io_checkudata(lua_State *L, int index, const char *type_name) {
   luaL_Stream *stream = luaL_checkudata(L, index, type_name);
   const int was_open = stream->closef != NULL;

@@ -224,7 +224,7 @@ static void end_load(struct baton_vm *vm, struct baton_load *load) {
 /*
 ** Loads a module in the list of loads, where others see it. They are woken however the load ends. A
 ** `<close>` variable could not do that: a coroutine that ends with an error does not close its
-** variables. lua_pcall could not, either: message handlers must run where the error is raised.
+** variables. lua_pcall cannot do it: message handlers must run where the error is raised.
 */
 static void load_for_all(lua_State *L, struct baton_process *caller, const char *name) {
   struct baton_vm *vm = caller->vm;

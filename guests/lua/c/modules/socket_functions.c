@@ -201,7 +201,7 @@ static const struct replacement of_datagrams[] = {{"receive", baton_socket_accep
     {"settimeout", baton_socket_settimeout}, {"gettimeout", baton_socket_gettimeout}, {NULL, NULL}};
 
 /* Sending to a full receiver does not wait: an unconnected socket always counts as writable.
-   connect does not wait, either: no event could be polled for. */
+   connect does not wait: no event could be polled for. */
 static const struct replacement of_unix_streams[] = {{"receive", baton_socket_receive},
     {"send", baton_socket_send}, {"accept", baton_socket_accept}, {"connect", baton_socket_change},
     {"bind", baton_socket_change}, {"setfd", baton_socket_change}, {"close", baton_socket_close},

@@ -1,7 +1,7 @@
 /*
 ** The end of the program. The remaining processes are killed. Their `<close>` methods get a bounded
-** time. A call that does not return is abandoned: its thread never touches Lua's state again, and
-** what the call holds (a file, the lock of a stream, a child) stays as it is.
+** time. A call that does not return is abandoned: its thread never touches Lua's state again. What
+** the call holds (a file, the lock of a stream, a child) stays as it is.
 */
 #include "seam/internals.h"
 #include "program/program.h"

@@ -18,8 +18,8 @@ LUAI_FUNC int baton_room_for_finalizers(lua_State *L);
 ** 118 MB alive that takes 25 ms, and no other process runs meanwhile. If other processes live and
 ** the heap is large, incremental steps make it instead. Lua 5.5 always does so. See docs/adr/0040.
 **
-** Between two steps the collector is in a state that Lua 5.4 knows: the state after a "bad
-** collection", an incremental heap with `lastatomic` not 0. So Lua can continue by itself if the
+** Between two steps the collector is in a state that Lua 5.4 knows, the one after a "bad
+** collection": an incremental heap with `lastatomic` not 0. So Lua can continue by itself if the
 ** other processes have ended or the heap is small by then. Its next collection makes the heap
 ** generational again.
 **

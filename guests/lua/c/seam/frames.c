@@ -1,6 +1,6 @@
 /*
-** Functions and their frames: which functions are the guest's own, which one runs, whether foreign
-** frames lie on a process's stack, and how frames are armed for a safepoint.
+** Functions and their frames: which functions are the guest's own, the function that runs, foreign
+** frames on a process's stack, and how frames are armed for a safepoint.
 */
 #include "seam/internals.h"
 

@@ -1,8 +1,8 @@
 /*
-** Objects in use. Some calls run beside other processes of their VM: a call may be retaken, give
-** way in its middle, wait in the poller, or be interrupted by a finalizer. The object of such a
-** call is in use until the call ends, and all other users of the object wait. While there are such
-** calls, every use of an object checks here first (`baton_calls_watched`).
+** Objects in use. Some calls run beside other processes of their VM. A call may be retaken, may
+** give way in its middle, may wait in the poller, or a finalizer may interrupt it. The object of
+** such a call is in use until the call ends, and all other users of the object wait. While there
+** are such calls, every use of an object checks here first (`baton_calls_watched`).
 */
 #include "seam/guest.h"
 

@@ -2,9 +2,9 @@
 ** Sealed objects: a program cannot forge or change them, even with the library debug.
 **
 ** Our objects are full userdata that begin with a seal: an address in `seals`. Their functions
-** check the seal. They do not rely on the metatable, which debug.setmetatable can replace. debug
-** cannot set the user values of our objects, the upvalues of C functions, or the slots of their
-** frames.
+** check the seal. They do not rely on the metatable, which debug.setmetatable can replace. The
+** library debug cannot set the user values of our objects, the upvalues of C functions, or the
+** slots of their frames.
 **
 ** A private table holds what else must stay alive or be found again. The collector finds it in the
 ** slot below the main state's stack. It is not in the registry.

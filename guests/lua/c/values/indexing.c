@@ -291,8 +291,8 @@ int baton_ffi_gc(lua_State *L) {
 static const luaL_Reg methods[] = {
     {"__index", cdata_index}, {"__newindex", cdata_newindex}, {"__call", cdata_call}, {NULL, NULL}};
 
-/* Makes a metatable and keeps it in the registry: the one with __gc under the address of `vm`, the
-   other under the address of its field. */
+/* Makes a metatable and keeps it in the registry under `key`. The key of the one with __gc is the
+   address of `vm`; the other's is the address of its field. */
 static void open_metatable(lua_State *L, struct ffi_vm *vm, void *key) {
   lua_newtable(L);
   lua_pushlightuserdata(L, vm);
