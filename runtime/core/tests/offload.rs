@@ -36,7 +36,7 @@ fn a_call_that_moves_leaves_the_vm_where_it_is() {
 fn an_abandoned_retake_does_not_delay_an_offload() {
     run(|main| {
         let process = main.spawn(|process| {
-            gate::here().set_slow(gate::REVOKED);
+            gate::here().revoke();
             assert_eq!(process.foreign_elsewhere(|| ())?.1, Offloaded::Moved);
             Ok(())
         });

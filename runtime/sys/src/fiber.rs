@@ -15,16 +15,28 @@
 //!
 //! A fiber may continue on another native thread than the one it was left on. So code that runs on
 //! fibers keeps nothing of a thread across a switch: no address of a thread-local, no lock guard.
-//! Types cannot express this; it is an invariant of the project (`ARCHITECTURE.md`).
+//! Types cannot express this: it is a condition of each switch, and an invariant of the project
+//! (`ARCHITECTURE.md`).
 //!
 //! The state word checks the executor's bookkeeping. It publishes nothing: the switch writes the
 //! stack pointer and the registers after the state. Another native thread gets all that it needs to
 //! continue a fiber together with the VM. The executor hands over the VM, or a message about the
 //! fiber, only after the fiber was left. It does so under a mutex or through the inbox.
+//!
+//! A handle proves nothing: any thread may have a copy. So all that uses the fiber behind it is
+//! unsafe, and its conditions say who may:
+//!
+//! ```compile_fail,E0133
+//! use baton_sys::fiber::Fiber;
+//! fn continue_elsewhere(from: Fiber, to: Fiber) {
+//!     std::thread::spawn(move || from.switch_to(to));
+//! }
+//! ```
 
 mod sanitizer;
 
 use crate::stack::Stack;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -47,13 +59,13 @@ struct FiberHeader {
 
 /// A handle to a fiber; a plain word.
 ///
-/// Its memory belongs to the owner of the stack (or to the [`ThreadFiber`]). A use of the handle
-/// after that memory was recycled is caught only if the state word still shows it.
+/// Its memory belongs to the owner of the stack (or to the [`ThreadFiber`]). The handle is *alive*
+/// while that memory is the fiber's. A use after that is caught only if the state word still shows
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fiber(NonNull<FiberHeader>);
 
-// SAFETY: a fiber is a suspended context; by the executor's protocol, only one
-// owner at a time switches.
+// SAFETY: a handle is a word; what uses the fiber behind it is unsafe, and says on which thread.
 unsafe impl Send for Fiber {}
 // SAFETY: as above.
 unsafe impl Sync for Fiber {}
@@ -65,20 +77,14 @@ pub struct ThreadFiber(Box<FiberHeaderCell>);
 #[derive(Debug)]
 struct FiberHeaderCell(std::cell::UnsafeCell<std::mem::MaybeUninit<FiberHeader>>);
 
-impl Default for ThreadFiber {
-    fn default() -> Self {
-        ThreadFiber::new()
-    }
-}
-
 impl ThreadFiber {
-    /// A context for the calling thread, which is running.
-    pub fn new() -> ThreadFiber {
+    /// A context for the calling thread, which is running. `argument` is a word that belongs to it.
+    pub fn new(argument: usize) -> ThreadFiber {
         let header = FiberHeader {
             stack_pointer: std::ptr::null_mut(),
             state: AtomicU8::new(RUNNING),
             entry: None,
-            argument: 0,
+            argument,
             watched: sanitizer::Context::of_this_thread(),
         };
         ThreadFiber(Box::new(FiberHeaderCell(std::cell::UnsafeCell::new(
@@ -86,7 +92,7 @@ impl ThreadFiber {
         ))))
     }
 
-    /// The handle; valid while this value lives.
+    /// The handle; alive while this value lives.
     pub fn fiber(&self) -> Fiber {
         // SAFETY: a pointer into a live box is not null.
         Fiber(unsafe { NonNull::new_unchecked(self.0.0.get().cast::<FiberHeader>()) })
@@ -96,11 +102,15 @@ impl ThreadFiber {
 impl Fiber {
     /// Prepares a fiber on `stack`, which calls `entry(argument)` at the first switch to it.
     /// Touches only the top page of the stack.
-    pub fn prepare(stack: &Stack, entry: Entry, argument: usize) -> Fiber {
+    ///
+    /// # Safety
+    /// No other fiber is on the stack, unless that has ended and was left. The handle is not used
+    /// after the stack is recycled.
+    pub unsafe fn prepare(stack: &Stack, entry: Entry, argument: usize) -> Fiber {
         let top = stack.top() as usize;
         let header = (top - std::mem::size_of::<FiberHeader>()) & !63;
         let pointer = header as *mut FiberHeader;
-        // SAFETY: the stack is writable up to `top`, it is not in use (it was just allocated), and
+        // SAFETY: the stack is writable up to `top`, no fiber uses it, as the caller promises, and
         // the header's place is aligned and inside it; `prepare_frames` writes just below the
         // header.
         unsafe {
@@ -118,13 +128,17 @@ impl Fiber {
     /// Leaves the calling fiber `self` and continues `to`. Returns after a switch back to `self`,
     /// perhaps on another native thread.
     ///
-    /// # Panics
-    /// If `to` is running or has ended: the executor's bookkeeping is broken.
+    /// Ends the program if `to` is running or has ended: the executor's bookkeeping is broken.
+    ///
+    /// # Safety
+    /// 1. `self` is the fiber that calls this.
+    /// 2. `to` is alive, suspended, and continued by no other thread. What its last switch wrote is
+    ///    visible to this thread.
+    /// 3. The caller keeps nothing of its native thread across the switch.
     #[inline]
-    pub fn switch_to(self, to: Fiber) {
-        // SAFETY: both headers are alive by the handle's contract. Only the owner of the VM, or the
-        // one thread that the executor gave `to`, continues it. It received `to` after that was
-        // left, so the stack pointer is one that a switch or `prepare` wrote.
+    pub unsafe fn switch_to(self, to: Fiber) {
+        // SAFETY: both headers are alive (conditions 1 and 2). `to` was left before, and only this
+        // thread continues it, so its stack pointer is one that a switch or `prepare` wrote.
         unsafe {
             let from_header = self.0.as_ptr();
             let to_header = to.0.as_ptr();
@@ -145,7 +159,10 @@ impl Fiber {
 
     /// Leaves the calling fiber for good and continues `to`. The stack of `self` may then be
     /// recycled.
-    pub fn end(self, to: Fiber) -> ! {
+    ///
+    /// # Safety
+    /// As for [`Fiber::switch_to`]. Nothing on the stack of `self` is dropped.
+    pub unsafe fn end(self, to: Fiber) -> ! {
         // SAFETY: as in `switch_to`; `self` is marked ended, so no switch continues it.
         unsafe {
             let from_header = self.0.as_ptr();
@@ -166,32 +183,84 @@ impl Fiber {
         unreachable!("a fiber that had ended was continued");
     }
 
-    /// The argument of [`Fiber::prepare`]: a word that belongs to the fiber.
+    /// The argument of [`Fiber::prepare`] or [`ThreadFiber::new`]: a word that belongs to the
+    /// fiber.
+    ///
+    /// # Safety
+    /// The fiber is alive, and no thread sets its argument meanwhile.
     #[inline]
-    pub fn argument(self) -> usize {
-        // SAFETY: the header is alive by the handle's contract; the word is changed by the owner of
-        // the VM alone.
+    pub unsafe fn argument(self) -> usize {
+        // SAFETY: the caller's conditions.
         unsafe { (*self.0.as_ptr()).argument }
     }
 
-    /// Replaces the argument. The caller owns the VM.
-    pub fn set_argument(self, argument: usize) {
-        // SAFETY: as for `argument`.
+    /// Replaces the argument.
+    ///
+    /// # Safety
+    /// The fiber is alive, and no other thread uses its argument meanwhile.
+    pub unsafe fn set_argument(self, argument: usize) {
+        // SAFETY: the caller's conditions.
         unsafe { (*self.0.as_ptr()).argument = argument }
     }
+}
 
-    /// Whether the fiber is suspended (for assertions).
-    pub fn is_parked(self) -> bool {
-        // SAFETY: the header is alive by the handle's contract.
-        // Relaxed: only a check; it does not make the stack of the fiber readable.
-        unsafe { (*self.0.as_ptr()).state.load(Ordering::Relaxed) == PARKED }
+/// A fiber that only switches back to its thread: it measures the switch of stacks alone.
+#[derive(Debug)]
+pub struct Echo<'stack> {
+    thread: ThreadFiber,
+    fiber: Fiber,
+    _on: PhantomData<&'stack mut Stack>,
+    /// Neither `Send` nor `Sync`: it switches back to this thread.
+    _of_this_thread: PhantomData<*const ()>,
+}
+
+impl<'stack> Echo<'stack> {
+    /// An echo on a stack.
+    pub fn new(stack: &'stack mut Stack) -> Echo<'stack> {
+        let thread = ThreadFiber::new(0);
+        let argument = thread.fiber().0.as_ptr() as usize;
+        // SAFETY: the stack is borrowed while the echo lives, so no other fiber is on it.
+        let fiber = unsafe { Fiber::prepare(stack, answer, argument) };
+        // SAFETY: the fiber of this thread is alive, and only this thread knows it.
+        unsafe { thread.fiber().set_argument(fiber.0.as_ptr() as usize) };
+        Echo {
+            thread,
+            fiber,
+            _on: PhantomData,
+            _of_this_thread: PhantomData,
+        }
+    }
+
+    /// Switches to the echo's stack and back.
+    #[inline]
+    pub fn there_and_back(&mut self) {
+        // SAFETY: 1. the echo belongs to this thread, which is not on the echo's fiber, as that
+        // runs nothing else. 2. That fiber is alive and suspended while the echo can be called, and
+        // knows no other thread. 3. Nothing is kept.
+        unsafe { self.thread.fiber().switch_to(self.fiber) };
+    }
+}
+
+/// The entry of an [`Echo`]: `caller` is the header of the thread's fiber, whose argument is that
+/// of this one.
+fn answer(caller: usize) -> ! {
+    let handle = |header: usize| {
+        NonNull::new(header as *mut FiberHeader).map_or_else(|| std::process::abort(), Fiber)
+    };
+    let caller = handle(caller);
+    // SAFETY: the thread's fiber is alive while it waits for the answer.
+    let this = handle(unsafe { caller.argument() });
+    loop {
+        // SAFETY: 1. `Echo::new` made this fiber. 2. The thread's fiber was left by the switch to
+        // this one, on the same thread. 3. Nothing is kept.
+        unsafe { this.switch_to(caller) };
     }
 }
 
 #[cold]
 #[inline(never)]
 fn refuse(to: Fiber) -> ! {
-    // SAFETY: the header is alive by the handle's contract.
+    // SAFETY: the header is alive, as the callers' callers promise.
     // Relaxed: only for the message.
     let state = unsafe { (*to.0.as_ptr()).state.load(Ordering::Relaxed) };
     eprintln!(

@@ -13,8 +13,13 @@ pub struct AtFork {
     /// Called in the parent after the fork, even if it failed.
     pub parent: fn(),
     /// Called in the child, whose only thread is the calling one.
-    pub child: fn(),
+    pub child: fn(&Child),
 }
+
+/// A proof: this is the child of a fork, whose only thread is the calling one. Only
+/// [`AtFork::child`] gets it.
+#[derive(Debug)]
+pub struct Child(());
 
 static CALLS: OnceLock<AtFork> = OnceLock::new();
 
@@ -52,6 +57,6 @@ unsafe extern "C" fn parent() {
 
 unsafe extern "C" fn child() {
     if let Some(calls) = CALLS.get() {
-        (calls.child)();
+        (calls.child)(&Child(()));
     }
 }

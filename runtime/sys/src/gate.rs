@@ -15,10 +15,10 @@
 //!
 //! | edge | made by | ordering |
 //! |---|---|---|
-//! | even -> odd | [`GateWords::leave`], `baton_gate_leave` | release, for the load in `take_*` |
-//! | odd -> even | [`GateWords::begin_enter`], `baton_gate_enter` | relaxed, before `slow` |
+//! | even -> odd | [`OwnGate::leave`], `baton_gate_leave` | release, for the load in `take_*` |
+//! | odd -> even | [`OwnGate::begin_enter`], `baton_gate_enter` | relaxed, before `slow` |
 //! | `REVOKED` set | [`GateWords::take_fence_free`], [`GateWords::take_by_claim`] | see below |
-//! | `REVOKED` cleared | [`GateWords::own`] | under the VM's mutex |
+//! | `REVOKED` cleared | [`OwnGate::own`] | under the VM's mutex |
 //! | `slow`, `claim` read in a call | `baton_gate_is_revoked` | as in an enter, or with a fence |
 //!
 //! **Fence-free variant.** Enter stores the even gate and then reads `slow`. Take sets `REVOKED`,
@@ -40,11 +40,34 @@
 //! Leaving makes the value odd. Entering makes it the next even one, whatever it was before. So the
 //! parity stays right even if a guest's locks and unlocks are not balanced. A value never repeats,
 //! so an unchanged odd value means the same foreign call.
+//!
+//! **Who may do what.** [`GateWords`] has what any thread may do. What only the gate's own thread
+//! may do is in [`OwnGate`], which stays on its thread:
+//!
+//! ```compile_fail,E0277
+//! let mine = baton_sys::gate::here();
+//! std::thread::spawn(move || mine.begin_enter());
+//! ```
+//!
+//! Two of its operations say that the thread owns the VM, or owns it no longer. Only the VM's mutex
+//! can prove that, so they are unsafe:
+//!
+//! ```compile_fail,E0133
+//! baton_sys::gate::here().own();
+//! ```
+//!
+//! So does leaving, as whatever was lent inside must not be used from then on:
+//!
+//! ```compile_fail,E0133
+//! baton_sys::gate::here().leave();
+//! ```
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+
+use std::marker::PhantomData;
 
 /// The thread does not own the VM, or may not own it.
 pub const REVOKED: u32 = 1;
@@ -115,49 +138,6 @@ impl GateWords {
         }
     }
 
-    /// Leaves the VM: from now on it may be taken.
-    #[inline]
-    pub fn leave(&self) {
-        // Relaxed: the word is written by this thread alone.
-        let gate = self.gate.load(Ordering::Relaxed);
-        // Release: pairs with the acquire load in `take_*`, so that the taker sees all that was
-        // done inside.
-        self.gate.store(gate | 1, Ordering::Release);
-    }
-
-    /// The first half of an enter: makes the gate even, and returns the reasons for the slow path
-    /// (0: none).
-    #[inline]
-    pub fn begin_enter(&self) -> u32 {
-        // Relaxed: the word is written by this thread alone.
-        let gate = self.gate.load(Ordering::Relaxed);
-        // Relaxed: the membarrier in `take_fence_free` orders this store before the load of `slow`.
-        self.gate.store((gate | 1) + 1, Ordering::Relaxed);
-        // SeqCst, for the compiler alone: pairs with the membarrier in `take_fence_free`.
-        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
-        // Acquire: pairs with the bit set in `take_*` and `set_attention`.
-        self.slow.load(Ordering::Acquire)
-    }
-
-    /// The second half of an enter in the compare-and-swap variant.
-    pub fn claim_enter(&self) -> Claim {
-        // Relaxed: the word is written by this thread alone.
-        let now = self.gate.load(Ordering::Relaxed);
-        // Relaxed: a stale value makes the exchange below fail, which rereads.
-        let last = self.claim.load(Ordering::Relaxed);
-        if last == TAKEN {
-            return Claim::Taken;
-        }
-        // AcqRel/Acquire: pairs with the exchange in `take_by_claim`; one of the two fails.
-        match self
-            .claim
-            .compare_exchange(last, now, Ordering::AcqRel, Ordering::Acquire)
-        {
-            Ok(_) => Claim::Kept,
-            Err(_) => Claim::Taken,
-        }
-    }
-
     /// The gate value, for the monitor: odd means outside.
     #[inline]
     pub fn value(&self) -> u64 {
@@ -212,31 +192,6 @@ impl GateWords {
         Take::Taken
     }
 
-    /// Makes the calling thread the owner again, inside. The caller holds the VM's mutex and is
-    /// this gate's thread.
-    pub fn own(&self) {
-        // Relaxed: the word is written by this thread alone.
-        let gate = self.gate.load(Ordering::Relaxed);
-        let inside = if gate & 1 == 1 { gate + 1 } else { gate };
-        // Relaxed: readers that matter hold the VM's mutex.
-        self.gate.store(inside, Ordering::Relaxed);
-        // Relaxed: as above.
-        self.claim.store(inside, Ordering::Relaxed);
-        // AcqRel: pairs with the bits set by other threads; only this one is cleared.
-        self.slow.fetch_and(!REVOKED, Ordering::AcqRel);
-    }
-
-    /// Gives the VM up: outside and revoked. The caller holds the VM's mutex and is this gate's
-    /// thread.
-    pub fn disown(&self) {
-        // Release: pairs with the acquire load in `begin_enter`.
-        self.slow.fetch_or(REVOKED, Ordering::Release);
-        // Relaxed: the word is written by this thread alone.
-        let gate = self.gate.load(Ordering::Relaxed);
-        // Release: pairs with the acquire load in `value`.
-        self.gate.store(gate | 1, Ordering::Release);
-    }
-
     /// Requests that the process on this thread gives way, at its next enter or virtual machine
     /// instruction.
     pub fn set_attention(&self) {
@@ -244,42 +199,171 @@ impl GateWords {
         self.slow.fetch_or(ATTENTION, Ordering::Release);
     }
 
-    /// Withdraws the request for attention. Returns whether there was one.
-    pub fn clear_attention(&self) -> bool {
-        // AcqRel: pairs with `set_attention`.
-        self.slow.fetch_and(!ATTENTION, Ordering::AcqRel) & ATTENTION != 0
-    }
-
-    /// Sets the permanent bits of `slow`: [`CAS`] when that variant is chosen, [`FORKED`] after a
-    /// fork.
-    pub fn set_slow(&self, bits: u32) {
+    /// Makes the next enter take the slow path, as after a retake that was abandoned: its thread
+    /// finds out under the VM's mutex that it is the owner.
+    pub fn revoke(&self) {
         // Release: pairs with the acquire load in `begin_enter`.
-        self.slow.fetch_or(bits, Ordering::Release);
+        self.slow.fetch_or(REVOKED, Ordering::Release);
+    }
+}
+
+/// The gate of the calling thread.
+///
+/// It does not leave its thread, so do not keep it across a switch: that may continue on another
+/// one.
+#[derive(Debug, Clone, Copy)]
+pub struct OwnGate<'words> {
+    words: &'words GateWords,
+    /// Neither `Send` nor `Sync`.
+    of_this_thread: PhantomData<*const ()>,
+}
+
+impl<'words> OwnGate<'words> {
+    /// The gate of the calling thread.
+    ///
+    /// # Safety
+    /// The words are the calling thread's.
+    #[inline(always)]
+    pub unsafe fn of(words: &'words GateWords) -> OwnGate<'words> {
+        OwnGate {
+            words,
+            of_this_thread: PhantomData,
+        }
     }
 
-    /// Clears bits of `slow`.
-    pub fn clear_slow(&self, bits: u32) {
-        // AcqRel: pairs with `set_slow`.
-        self.slow.fetch_and(!bits, Ordering::AcqRel);
+    /// Leaves the VM: from now on it may be taken.
+    ///
+    /// # Safety
+    /// Until it has entered again, the calling thread uses nothing that only the owner may use. The
+    /// same holds for the thread that continues the process, if that is another one.
+    #[inline]
+    pub unsafe fn leave(self) {
+        // Relaxed: the word is written by this thread alone.
+        let gate = self.words.gate.load(Ordering::Relaxed);
+        // Release: pairs with the acquire load in `take_*`, so that the taker sees all that was
+        // done inside.
+        self.words.gate.store(gate | 1, Ordering::Release);
     }
 
-    /// Sets the guest's record of the process on this thread.
-    pub fn set_process(&self, record: usize) {
-        // Relaxed: read by this thread alone (its signal handler included).
-        self.process.store(record as *mut (), Ordering::Relaxed);
+    /// The first half of an enter: makes the gate even, and returns the reasons for the slow path
+    /// (0: none).
+    #[inline]
+    pub fn begin_enter(self) -> u32 {
+        // Relaxed: the word is written by this thread alone.
+        let gate = self.words.gate.load(Ordering::Relaxed);
+        // Relaxed: the membarrier in `take_fence_free` orders this store before the load of `slow`.
+        self.words.gate.store((gate | 1) + 1, Ordering::Relaxed);
+        // SeqCst, for the compiler alone: pairs with the membarrier in `take_fence_free`.
+        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+        // Acquire: pairs with the bit set in `take_*` and `set_attention`.
+        self.words.slow.load(Ordering::Acquire)
+    }
+
+    /// The second half of an enter in the compare-and-swap variant.
+    pub fn claim_enter(self) -> Claim {
+        // Relaxed: the word is written by this thread alone.
+        let now = self.words.gate.load(Ordering::Relaxed);
+        // Relaxed: a stale value makes the exchange below fail, which rereads.
+        let last = self.words.claim.load(Ordering::Relaxed);
+        if last == TAKEN {
+            return Claim::Taken;
+        }
+        // AcqRel/Acquire: pairs with the exchange in `take_by_claim`; one of the two fails.
+        match self
+            .words
+            .claim
+            .compare_exchange(last, now, Ordering::AcqRel, Ordering::Acquire)
+        {
+            Ok(_) => Claim::Kept,
+            Err(_) => Claim::Taken,
+        }
+    }
+
+    /// As [`GateWords::value`].
+    #[inline]
+    pub fn value(self) -> u64 {
+        self.words.value()
+    }
+
+    /// As [`GateWords::slow`].
+    #[inline]
+    pub fn slow(self) -> u32 {
+        self.words.slow()
+    }
+
+    /// Makes the calling thread the owner again, inside.
+    ///
+    /// # Safety
+    /// The caller holds the VM's mutex, under which the calling thread was made the owner.
+    pub unsafe fn own(self) {
+        // Relaxed: the word is written by this thread alone.
+        let gate = self.words.gate.load(Ordering::Relaxed);
+        let inside = if gate & 1 == 1 { gate + 1 } else { gate };
+        // Relaxed: readers that matter hold the VM's mutex.
+        self.words.gate.store(inside, Ordering::Relaxed);
+        // Relaxed: as above.
+        self.words.claim.store(inside, Ordering::Relaxed);
+        // AcqRel: pairs with the bits set by other threads; only this one is cleared.
+        self.words.slow.fetch_and(!REVOKED, Ordering::AcqRel);
+    }
+
+    /// Gives the VM up: outside and revoked. The caller holds the VM's mutex.
+    ///
+    /// # Safety
+    /// As for [`OwnGate::leave`].
+    pub unsafe fn disown(self) {
+        // Release: pairs with the acquire load in `begin_enter`.
+        self.words.slow.fetch_or(REVOKED, Ordering::Release);
+        // Relaxed: the word is written by this thread alone.
+        let gate = self.words.gate.load(Ordering::Relaxed);
+        // Release: pairs with the acquire load in `value`.
+        self.words.gate.store(gate | 1, Ordering::Release);
+    }
+
+    /// As [`GateWords::revoke`].
+    pub fn revoke(self) {
+        self.words.revoke();
+    }
+
+    /// As [`GateWords::set_attention`].
+    pub fn set_attention(self) {
+        self.words.set_attention();
+    }
+
+    /// Withdraws the request for attention. Returns whether there was one.
+    pub fn clear_attention(self) -> bool {
+        // AcqRel: pairs with `set_attention`.
+        self.words.slow.fetch_and(!ATTENTION, Ordering::AcqRel) & ATTENTION != 0
+    }
+
+    /// Chooses the compare-and-swap variant.
+    pub fn use_claims(self) {
+        // Release: pairs with the acquire load in `begin_enter`.
+        self.words.slow.fetch_or(CAS, Ordering::Release);
     }
 
     /// The carrier id of this thread, if it has one.
-    pub fn carrier(&self) -> Option<u32> {
+    pub fn carrier(self) -> Option<u32> {
         // Relaxed: this thread alone.
-        (self.carrier.load(Ordering::Relaxed) as u32).checked_sub(1)
+        (self.words.carrier.load(Ordering::Relaxed) as u32).checked_sub(1)
     }
 
-    /// Sets the carrier id of this thread.
-    pub fn set_carrier(&self, number: Option<u32>) {
+    /// Sets the carrier id of this thread, and forgets the guest's record of its process.
+    ///
+    /// # Safety
+    /// No other native thread of the VM has that id, now or until this one gives it up. The thread
+    /// is outside the VM, or alone after a fork.
+    pub unsafe fn set_carrier(self, number: Option<u32>) {
         // Relaxed: this thread alone.
-        self.carrier
+        self.words
+            .carrier
             .store(number.map_or(0, |n| u64::from(n) + 1), Ordering::Relaxed);
+        if number.is_none() {
+            // Relaxed: read by this thread alone (its signal handler included).
+            self.words
+                .process
+                .store(std::ptr::null_mut(), Ordering::Relaxed);
+        }
     }
 }
 
@@ -288,50 +372,73 @@ pub use of_threads::{Gate, here};
 
 #[cfg(not(loom))]
 mod of_threads {
-    use super::GateWords;
+    use super::{ATTENTION, CAS, FORKED, GateWords, OwnGate};
+    use crate::forking::Child;
+    use crate::membarrier;
     use std::ops::Deref;
     use std::ptr::NonNull;
+    use std::sync::atomic::Ordering;
 
     unsafe extern "C" {
         fn baton_gate_here() -> *mut GateWords;
     }
 
-    /// A native thread's gate, for other threads to read.
-    ///
-    /// It must be dropped before that thread ends. An executor lists its carriers under the VM's
-    /// mutex, and a carrier removes itself from the list before its thread returns.
+    /// A native thread's gate, for other threads.
     #[derive(Debug, Clone, Copy)]
     pub struct Gate(NonNull<GateWords>);
 
-    // SAFETY: the words are atomics; the type's contract keeps them alive.
+    // SAFETY: the words are atomics; the caller of `OwnGate::for_others` keeps them alive.
     unsafe impl Send for Gate {}
     // SAFETY: as above.
     unsafe impl Sync for Gate {}
 
-    impl Gate {
-        /// The gate of the calling thread.
-        pub fn of_this_thread() -> Gate {
-            // SAFETY: the function has no conditions and returns the address of a thread-local.
-            Gate(unsafe { NonNull::new_unchecked(baton_gate_here()) })
-        }
-
-        /// Whether this is the calling thread's gate.
-        pub fn is_mine(&self) -> bool {
-            Gate::of_this_thread().0 == self.0
-        }
-    }
-
     impl Deref for Gate {
         type Target = GateWords;
         fn deref(&self) -> &GateWords {
-            // SAFETY: the type's contract: the thread, and so its thread-local, lives.
+            // SAFETY: the thread, and so its thread-local, lives: `OwnGate::for_others`.
             unsafe { self.0.as_ref() }
         }
     }
 
     /// The calling thread's gate. Do not keep it across a switch.
     #[inline]
-    pub fn here() -> Gate {
-        Gate::of_this_thread()
+    pub fn here() -> OwnGate<'static> {
+        // SAFETY: the function has no conditions and returns the address of a thread-local of the
+        // calling thread. An `OwnGate` does not outlive its thread, as it cannot leave it.
+        unsafe { OwnGate::of(&*baton_gate_here()) }
+    }
+
+    impl OwnGate<'_> {
+        /// The gate for other threads.
+        ///
+        /// # Safety
+        /// No copy is used after the calling thread has ended.
+        pub unsafe fn for_others(self) -> Gate {
+            Gate(NonNull::from(self.words))
+        }
+
+        /// Chooses the variant of the VM lock: by membarrier if there is one, or by claims.
+        pub fn choose_variant(self) {
+            if membarrier::available() {
+                // AcqRel: pairs with `use_claims`.
+                self.words.slow.fetch_and(!CAS, Ordering::AcqRel);
+            } else {
+                self.use_claims();
+            }
+        }
+
+        /// In the child of a fork: makes the next enter rebuild the VM.
+        pub fn mark_forked(self, _child: &Child) {
+            // Release: pairs with the acquire load in `begin_enter`.
+            self.words.slow.fetch_or(FORKED, Ordering::Release);
+        }
+
+        /// In the child of a fork: the VM is being rebuilt. Requests from before are void.
+        pub fn clear_forked(self) {
+            // AcqRel: pairs with `mark_forked` and `set_attention`.
+            self.words
+                .slow
+                .fetch_and(!(FORKED | ATTENTION), Ordering::AcqRel);
+        }
     }
 }

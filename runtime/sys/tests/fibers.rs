@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use baton_sys::fiber::{Fiber, ThreadFiber};
+use baton_sys::fiber::{Echo, Fiber, ThreadFiber};
 use baton_sys::stack::StackPool;
 
 /// How often each thread continues the fiber.
@@ -33,9 +33,12 @@ fn count(_argument: usize) -> ! {
         COUNTED.store(counted, Ordering::SeqCst);
         let Places { fiber, base } = places();
         if counted == THREADS * ROUNDS {
-            fiber.end(base);
+            // SAFETY: as below; nothing on this stack is dropped.
+            unsafe { fiber.end(base) };
         }
-        fiber.switch_to(base);
+        // SAFETY: this is `fiber`, as the test has only one. `base` is the fiber of the thread that
+        // has just continued it, and which waits. Nothing of the thread is kept.
+        unsafe { fiber.switch_to(base) };
     }
     unreachable!("the last round ends the fiber");
 }
@@ -46,11 +49,12 @@ fn count(_argument: usize) -> ! {
 fn a_mutex_hands_a_fiber_from_thread_to_thread() {
     let mut pool = StackPool::new(1 << 20).expect("the size is legal");
     let stack = pool.allocate(None).expect("there is room");
-    let owner = Mutex::new(Fiber::prepare(&stack, count, 0));
+    // SAFETY: the stack is new, and is recycled after the last use of the fiber.
+    let owner = Mutex::new(unsafe { Fiber::prepare(&stack, count, 0) });
     thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                let thread = ThreadFiber::new();
+                let thread = ThreadFiber::new(0);
                 let base = thread.fiber();
                 for _ in 0..ROUNDS {
                     let fiber = owner.lock().expect("no thread panics with it");
@@ -59,12 +63,26 @@ fn a_mutex_hands_a_fiber_from_thread_to_thread() {
                         fiber: *fiber,
                         base,
                     });
-                    base.switch_to(*fiber);
+                    // SAFETY: `base` is this thread's. The fiber was left before the mutex was
+                    // unlocked, and only its holder continues it. The guard is the thread's, which
+                    // is the same after the switch.
+                    unsafe { base.switch_to(*fiber) };
                     assert_eq!(COUNTED.load(Ordering::SeqCst), before + 1);
                 }
             });
         }
     });
     assert_eq!(COUNTED.load(Ordering::SeqCst), THREADS * ROUNDS);
+    pool.recycle(stack);
+}
+
+#[test]
+fn an_echo_comes_back_from_its_own_stack() {
+    let mut pool = StackPool::new(64 * 1024).expect("the size is legal");
+    let mut stack = pool.allocate(None).expect("there is room");
+    let mut echo = Echo::new(&mut stack);
+    for _ in 0..1_000 {
+        echo.there_and_back();
+    }
     pool.recycle(stack);
 }

@@ -4,7 +4,7 @@
 //! LOOM_MAX_PREEMPTIONS=2 cargo test -p baton-sys --release --test loom_gate`.
 #![cfg(loom)]
 
-use baton_sys::gate::{CAS, Claim, GateWords, REVOKED, Take};
+use baton_sys::gate::{CAS, Claim, GateWords, OwnGate, REVOKED, Take};
 use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
 use loom::thread;
@@ -36,15 +36,22 @@ unsafe impl Send for Vm {}
 impl Vm {
     /// A VM whose caller is inside, on the thread that will call [`Vm::call_out`].
     fn new() -> Vm {
-        let gate = GateWords::new();
-        gate.set_slow(CAS);
-        gate.own();
-        Vm {
-            gate,
+        let vm = Vm {
+            gate: GateWords::new(),
             owner: Mutex::new(Owner::Caller),
             granted: Condvar::new(),
             guest: UnsafeCell::new(0),
-        }
+        };
+        vm.callers_gate().use_claims();
+        // SAFETY: the caller is the owner, and no other thread knows the VM.
+        unsafe { vm.callers_gate().own() };
+        vm
+    }
+
+    /// The gate, on the thread that will call [`Vm::call_out`].
+    fn callers_gate(&self) -> OwnGate<'_> {
+        // SAFETY: only that thread calls this.
+        unsafe { OwnGate::of(&self.gate) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Owner> {
@@ -58,20 +65,24 @@ impl Vm {
 
     /// One foreign call: leaves and enters.
     fn call_out(&self) {
-        self.gate.leave();
-        assert_ne!(self.gate.begin_enter() & CAS, 0);
-        let claim = self.gate.claim_enter();
-        if claim == Claim::Kept && self.gate.slow() & REVOKED == 0 {
+        let gate = self.callers_gate();
+        // SAFETY: the guest is touched after the enter; loom checks that.
+        unsafe { gate.leave() };
+        assert_ne!(gate.begin_enter() & CAS, 0);
+        let claim = gate.claim_enter();
+        if claim == Claim::Kept && gate.slow() & REVOKED == 0 {
             return;
         }
         let mut owner = self.lock();
         if *owner != Owner::Caller {
-            self.gate.disown();
+            // SAFETY: as for `leave`.
+            unsafe { gate.disown() };
         }
         while *owner != Owner::Caller {
             owner = self.granted.wait(owner).expect("no panics");
         }
-        self.gate.own();
+        // SAFETY: the mutex is held, and the caller is the owner.
+        unsafe { gate.own() };
     }
 
     /// The watchdog tries once to take the VM from a call that is out.

@@ -10,13 +10,15 @@
 //! | no token -> `Inside` | the start of a process, a grant of the VM (`Vm::own_gate`) |
 //! | `Inside` -> `ForeignCall` | [`Inside::leave`] |
 //! | `ForeignCall` -> `Inside` | [`ForeignCall::enter`], `enter_cold`, `enter_cold_pinned` |
+//! | `Inside` -> no token | a process ends; the VM is handed over (`Inside::give_up`) |
 //!
 //! A token belongs to a thread, so it is neither `Send` nor `Sync`. A process that continues on
 //! another thread keeps its token, because it is inside there, too.
 //!
 //! This is the only file of the crate with unsafe code. A token is valid because of the VM lock,
 //! and that lock's protocol is in this crate (`lock/enter.rs`). So no type of `baton-sys` could
-//! check it.
+//! check it. What that crate lets only the owner do is done here, for a token or under the mutex:
+//! the switch of fibers, and the steps of the calling thread's gate.
 //!
 //! Another thread cannot get in with a token of this one:
 //!
@@ -74,9 +76,11 @@
 #![allow(unsafe_code, reason = "see the module's text")]
 
 use super::lock::state::LockState;
-use super::{Inner, Vm};
+use super::switch::jump::broken;
+use super::{Context, Inner, Vm};
 use crate::sched::CarrierId;
-use baton_sys::gate;
+use baton_sys::fiber::{Fiber, ThreadFiber};
+use baton_sys::gate::{self, Gate};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -89,7 +93,7 @@ type OfThisThread = PhantomData<*const ()>;
 ///
 /// Only entering the VM gives it out. It dereferences to the [`Vm`], for what any thread may do.
 pub struct Inside<'vm> {
-    vm: &'vm Vm,
+    pub(in crate::vm) vm: &'vm Vm,
     of_this_thread: OfThisThread,
 }
 
@@ -129,7 +133,8 @@ impl<'vm> Inside<'vm> {
     /// ```
     #[inline]
     pub fn leave(self) -> ForeignCall<'vm> {
-        gate::here().leave();
+        // SAFETY: the token is gone, and without it the compiler lends nothing of the owner's.
+        unsafe { gate::here().leave() };
         ForeignCall {
             vm: self.vm,
             of_this_thread: PhantomData,
@@ -142,6 +147,13 @@ impl<'vm> Inside<'vm> {
             vm: self.vm,
             of_this_thread: PhantomData,
         }
+    }
+
+    /// Gives the VM up, under its mutex.
+    pub(in crate::vm) fn give_up(self, _state: &mut LockState) -> &'vm Vm {
+        // SAFETY: as in `leave`.
+        unsafe { gate::here().disown() };
+        self.vm
     }
 
     /// The VM, for other threads.
@@ -188,6 +200,20 @@ impl<'vm> ForeignCall<'vm> {
         }
     }
 
+    /// Gives the VM up to the thread that has taken it, under the mutex.
+    pub(in crate::vm) fn give_up(&self, _state: &mut LockState) {
+        // SAFETY: the process is outside, so no token `Inside` lends it anything of the owner's.
+        unsafe { gate::here().disown() };
+    }
+
+    /// Leaves the calling process for the loop of its thread. Returns when it is continued, inside.
+    pub(in crate::vm) fn wait_in_loop(&self, process: Fiber, base: Fiber) {
+        // SAFETY: 1. `process` is what the entry of this thread says is out here: this one. 2.
+        // `base` is this thread's loop, which lives as long as the thread is a carrier, and is
+        // suspended while a process is on the thread. 3. The caller returns right away.
+        unsafe { process.switch_to(base) };
+    }
+
     /// After the thread has entered.
     #[inline(always)]
     pub(in crate::vm) fn entered(self) -> Inside<'vm> {
@@ -209,19 +235,48 @@ impl Vm {
             here.carrier().is_some() && state.owner == here.carrier().map(CarrierId),
             "a thread comes in that does not own the VM (the executor is broken)"
         );
-        here.own();
+        // SAFETY: `state` is lent by the mutex, and says that this thread is the owner.
+        unsafe { here.own() };
         Inside {
             vm: self,
             of_this_thread: PhantomData,
         }
     }
 
-    /// The token of a process that starts: the switch to it was the owner's.
-    pub(in crate::vm) fn inside_of_new_process(&self) -> Inside<'_> {
-        Inside {
-            vm: self,
-            of_this_thread: PhantomData,
+    /// Makes the calling thread the carrier `me`. Returns its gate, for its entry.
+    pub(in crate::vm) fn become_carrier(&self, me: CarrierId) -> Gate {
+        let here = gate::here();
+        // SAFETY: the entry `me` was made for this thread, which has not entered yet; or this is
+        // the only thread of a fork's child.
+        unsafe { here.set_carrier(Some(me.0)) };
+        // SAFETY: the gate stays in the entry, where it is used under the mutex. The thread removes
+        // the entry before it ends, in `cease_to_be_carrier`.
+        unsafe { here.for_others() }
+    }
+
+    /// Ends what [`Vm::become_carrier`] began: the loop of the calling thread is over.
+    pub(in crate::vm) fn cease_to_be_carrier(&self, state: &mut LockState, me: CarrierId) {
+        let here = gate::here();
+        // SAFETY: no process is on the thread and its loop is over, so their tokens are gone.
+        unsafe { here.disown() };
+        // SAFETY: the id is given up, outside.
+        unsafe { here.set_carrier(None) };
+        if let Some(slot) = state.carriers.get_mut(me.0 as usize) {
+            *slot = None;
         }
+    }
+
+    /// Continues an offloaded process outside the VM, from the calling thread's loop. Returns when
+    /// the process has entered the VM again.
+    pub(in crate::vm) fn run_outside(&self, base: &ThreadFiber, process: Fiber) {
+        // SAFETY: the process lives, and only this thread may use its fiber: the entry of the
+        // thread has just handed it out, once (`Offloading::Sent`).
+        let user_data = unsafe { process.argument() };
+        self.guest.arrived(user_data);
+        // SAFETY: 1. The loop calls this on its own stack. 2. As above; the process was left before
+        // it was sent, under the mutex. 3. The caller only keeps what belongs to the loop's thread,
+        // on which it is continued.
+        unsafe { base.fiber().switch_to(process) };
     }
 
     /// Runs `f` on the owner's data, under the VM's mutex, which `state` proves. Nobody is inside:
@@ -252,6 +307,96 @@ impl Vm {
             "this is for a VM that does not run yet"
         );
         self.with_mutex_held(&mut state, |inner, _| f(inner))
+    }
+}
+
+/// The argument of a carrier's own fiber.
+pub(in crate::vm) const NO_PROCESS: usize = usize::MAX;
+
+/// A switch that has been decided. It is carried out once the owner's data is no longer borrowed.
+///
+/// Two words, so that it travels in registers; the guest's data goes with the fibers.
+#[must_use]
+#[derive(Debug)]
+pub(in crate::vm) struct Jump {
+    from: Fiber,
+    to: Fiber,
+}
+
+impl Jump {
+    /// A switch from the calling fiber to one that `inner` keeps suspended: that of a process, or
+    /// of the owner's loop. Nothing is done with `inner` between this and the switch.
+    #[inline(always)]
+    pub(in crate::vm) fn new(_inner: &mut Inner, from: Fiber, to: Fiber) -> Jump {
+        Jump { from, to }
+    }
+
+    /// The user data of the process that is left and of the one that is continued; `None` for a
+    /// carrier's own loop.
+    #[inline(always)]
+    pub(in crate::vm) fn user_data(&self) -> (Option<usize>, Option<usize>) {
+        let user_data = |fiber: Fiber| {
+            // SAFETY: both fibers live until the switch, and only the owner sets their arguments.
+            match unsafe { fiber.argument() } {
+                NO_PROCESS => None,
+                user_data => Some(user_data),
+            }
+        };
+        (user_data(self.from), user_data(self.to))
+    }
+}
+
+impl Inside<'_> {
+    /// Carries a decided switch out. Returns when the calling process is continued.
+    #[inline]
+    pub(in crate::vm) fn take(&self, jump: Option<Jump>) {
+        if let Some(jump) = jump {
+            let (from, to) = jump.user_data();
+            self.guest.switched(from, to);
+            // SAFETY: 1. and 2. as `Jump::new` demands: the scheduler knows one current process,
+            // and the token says that only this thread decides. The VM lock made the last owner's
+            // writes visible. 3. Invariant 8 of `ARCHITECTURE.md`.
+            unsafe { jump.from.switch_to(jump.to) };
+        }
+    }
+}
+
+/// The entry of every process's fiber.
+fn process_entry(_user_data: usize) -> ! {
+    // The VM is found through the calling thread: only an owner switches to a new process.
+    let vm = super::lock::this_thread::vm_of_this_thread();
+    let inside = Inside {
+        vm: &vm,
+        of_this_thread: PhantomData,
+    };
+    let jump = inside.run_process();
+    let (from, to) = jump.user_data();
+    vm.guest.switched(from, to);
+    drop(vm); // the stack is left for good: nothing on it is dropped later
+    // SAFETY: as in `Inside::take`; the process ended inside. Its stack is kept until the next end
+    // or spawn (`Inner::retired`).
+    unsafe { jump.from.end(jump.to) }
+}
+
+impl Context {
+    /// Makes the fiber of a process that runs for the first time.
+    pub(in crate::vm) fn make_fiber(&mut self, user_data: usize) -> Fiber {
+        let Some(stack) = self.stack.as_ref().filter(|_| self.fiber.is_none()) else {
+            broken("a process starts without a stack, or twice")
+        };
+        // SAFETY: the stack is the process's alone, and nothing was on it. The context gives up
+        // both at once (`plan_exit`, a fork).
+        let fiber = unsafe { Fiber::prepare(stack, process_entry, user_data) };
+        self.fiber = Some(fiber);
+        fiber
+    }
+
+    /// Replaces the guest's data in the fiber, if there is one.
+    pub(in crate::vm) fn set_user_data(&mut self, user_data: usize) {
+        if let Some(fiber) = self.fiber {
+            // SAFETY: the fiber lives with its context, which belongs to the owner.
+            unsafe { fiber.set_argument(user_data) };
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Runs one test of Thread-Metric through the runtime's Rust interface, without a language:
 //! `baton-bench runtime TEST SECONDS`.
 
-use std::cell::Cell;
 use std::ffi::c_int;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use baton_core::sched::ProcessId;
 use baton_core::vm::{WakeAction, Waker};
-use baton_sys::fiber::{Fiber, ThreadFiber};
+use baton_sys::fiber::Echo;
 use baton_sys::stack::StackPool;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, raise};
@@ -293,10 +292,6 @@ fn synchronization() -> impl FnMut(&Process) + Send {
     }
 }
 
-thread_local! {
-    static THERE_AND_BACK: Cell<Option<(Fiber, Fiber)>> = const { Cell::new(None) };
-}
-
 /// Runs the bare switch of stacks, there and back. No scheduler can be faster.
 fn bare(interval: Duration) -> Result<(u64, Duration)> {
     const AT_A_TIME: u64 = 10_000;
@@ -317,23 +312,13 @@ pub(super) fn switch_stacks(times: u64) -> Result<()> {
 }
 
 /// Makes a fiber, and calls `f` with a function that switches to it and back as often as told.
-fn with_a_fiber(f: impl FnOnce(&dyn Fn(u64))) -> Result<()> {
-    fn back(_word: usize) -> ! {
-        let Some((here, there)) = THERE_AND_BACK.get() else {
-            std::process::abort()
-        };
-        loop {
-            there.switch_to(here);
-        }
-    }
+fn with_a_fiber(f: impl FnOnce(&mut dyn FnMut(u64))) -> Result<()> {
     let mut pool = StackPool::new(64 * 1024)?;
-    let stack = pool.allocate(None)?;
-    let thread = ThreadFiber::new();
-    let (here, there) = (thread.fiber(), Fiber::prepare(&stack, back, 0));
-    THERE_AND_BACK.set(Some((here, there)));
-    f(&|times| {
+    let mut stack = pool.allocate(None)?;
+    let mut echo = Echo::new(&mut stack);
+    f(&mut |times| {
         for _ in 0..times {
-            here.switch_to(there);
+            echo.there_and_back();
         }
     });
     Ok(())

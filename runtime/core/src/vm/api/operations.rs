@@ -4,7 +4,7 @@ use crate::sched::{
     Attempt, Deadline, KillOutcome, Next, NotCritical, ProcessId, Scheduler, SuspendOutcome, Wake,
     WakeReason,
 };
-use crate::vm::switch::jump::Jump;
+use crate::vm::inside::Jump;
 use crate::vm::{Context, Inner, Inside, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::stack::{Stack, StackStats};
@@ -292,12 +292,8 @@ impl Inside<'_> {
     pub fn set_user_data(&self, process: ProcessId, user_data: usize) {
         self.with_inner(|inner| {
             inner.sched.set_user_data(process, user_data);
-            if let Some(fiber) = inner
-                .sched
-                .payload(process)
-                .and_then(|context| context.fiber)
-            {
-                fiber.set_argument(user_data);
+            if let Some(context) = inner.sched.payload_mut(process) {
+                context.set_user_data(user_data);
             }
         });
     }

@@ -25,7 +25,7 @@ use crate::vm::preempt::watch::PollState;
 use crate::vm::{HOME, Inside, Vm, request};
 use baton_sys::clock::Instant;
 use baton_sys::fiber::Fiber;
-use baton_sys::forking::AtFork;
+use baton_sys::forking::{AtFork, Child};
 use baton_sys::gate::{self, Gate, Take};
 use baton_sys::membarrier;
 use baton_sys::parking::Notify;
@@ -82,11 +82,11 @@ fn release_in_parent() {
     }
 }
 
-fn mark_in_child() {
+fn mark_in_child(child: &Child) {
     if let Some(held) = HELD.take() {
         // Relaxed: there is no other thread.
         held.vm.fork_waits.store(false, Ordering::Relaxed);
-        gate::here().set_slow(gate::FORKED);
+        gate::here().mark_forked(child);
     }
 }
 
@@ -165,7 +165,7 @@ impl Vm {
     #[cold]
     pub(in crate::vm) fn rebuild_after_fork(&self) {
         let here = gate::here();
-        here.clear_slow(gate::FORKED | gate::ATTENTION);
+        here.clear_forked();
         membarrier::register_after_fork();
         let (inside, base, out) = self.keep_this_thread_only();
         drop(self.inbox.take_all());
@@ -213,7 +213,7 @@ impl Vm {
         let before = here.carrier().and_then(|me| state.entry(CarrierId(me)));
         let (base, out) = before.map_or((None, None), |entry| (entry.base, entry.out));
         let entry = CarrierEntry {
-            gate: Some(Gate::of_this_thread()),
+            gate: Some(self.become_carrier(HOME)),
             thread: Some(ThreadHandle::current()),
             base,
             ..CarrierEntry::new()
@@ -225,7 +225,6 @@ impl Vm {
             stands_aside: false,
             owner_must_warn: false,
         };
-        here.set_carrier(Some(HOME.0));
         let inside = self.own_gate(&state);
         (inside, base, out.map(|out| out.process))
     }

@@ -4,11 +4,11 @@ use super::state::{CarrierEntry, LockState, Offloading};
 use super::this_thread;
 use crate::panics::{self, EndOfProgram};
 use crate::sched::CarrierId;
+use crate::vm::inside::NO_PROCESS;
 use crate::vm::switch::jump::BaseStep;
 use crate::vm::{HOME, Inside, Post, Vm};
 use baton_sys::fiber::{Fiber, ThreadFiber};
-use baton_sys::gate::{self, Gate};
-use baton_sys::membarrier;
+use baton_sys::gate;
 use baton_sys::promptness;
 use baton_sys::reserve::has_room_for_a_thread;
 use baton_sys::signals::{AltStack, ThreadHandle};
@@ -99,19 +99,20 @@ impl Vm {
     /// the end.
     fn carry(self: &Arc<Vm>, me: CarrierId) -> CarrierId {
         let end = EndOfProgram::at_panic_in("a carrier", "its VM would stand still");
-        let thread_fiber = ThreadFiber::new();
-        let base = thread_fiber.fiber();
-        base.set_argument(crate::vm::switch::jump::NO_PROCESS);
+        let base = ThreadFiber::new(NO_PROCESS);
         let _signal_stack = AltStack::install();
         // Timer slack only affects precision, so a refusal is harmless.
         let _ = promptness::set_timer_slack(Duration::from_nanos(1));
-        let before = self.start(me, base);
+        let before = self.start(me, base.fiber());
         // In a fork's child the thread has another carrier id.
         loop {
             panics::fault("carrier");
             match self.await_grant(number_of_this_thread(me)) {
                 Waited::Granted(inside) => inside.run_as_owner(),
-                Waited::Sent(fiber) => self.run_outside(base, fiber),
+                Waited::Sent(fiber) => {
+                    self.run_outside(&base, fiber);
+                    self.post_returned();
+                }
                 Waited::Retired | Waited::Ended => break,
             }
             if self.has_ended() && self.is_owner() {
@@ -133,16 +134,11 @@ impl Vm {
     }
 
     fn start(self: &Arc<Vm>, me: CarrierId, base: Fiber) -> Option<Arc<Vm>> {
-        let here = gate::here();
-        here.set_carrier(Some(me.0));
-        if membarrier::available() {
-            here.clear_slow(gate::CAS);
-        } else {
-            here.set_slow(gate::CAS);
-        }
+        let gate = self.become_carrier(me);
+        gate::here().choose_variant();
         let before = this_thread::exchange(Some(Arc::clone(self)));
         if let Some(entry) = self.lock_state().entry(me) {
-            entry.gate = Some(Gate::of_this_thread());
+            entry.gate = Some(gate);
             entry.thread = Some(ThreadHandle::current());
             entry.base = Some(base);
         }
@@ -151,12 +147,7 @@ impl Vm {
 
     fn finish(&self, me: CarrierId, before: Option<Arc<Vm>>) {
         let mut state = self.lock_state();
-        gate::here().disown();
-        gate::here().set_carrier(None);
-        gate::here().set_process(0);
-        if let Some(slot) = state.carriers.get_mut(me.0 as usize) {
-            *slot = None;
-        }
+        self.cease_to_be_carrier(&mut state, me);
         if state.owner == Some(me) {
             state.owner = None;
             state.wake_all();
@@ -236,7 +227,7 @@ impl Vm {
 
 impl Inside<'_> {
     /// Runs processes until another thread owns the VM, or the VM has ended.
-    fn run_as_owner(self) {
+    fn run_as_owner(mut self) {
         // A process may have been offloaded from above another loop than this one: the loop beneath
         // its last call. In a fork's child, too.
         self.complete_offload();
@@ -246,8 +237,13 @@ impl Inside<'_> {
             let step = self.with_inner(|inner| self.plan_base(inner));
             let jump = match step {
                 BaseStep::Run(jump) => jump,
-                BaseStep::MakeRoom(_) if self.make_room() => return,
-                BaseStep::MakeRoom(pid) => self.with_inner(|inner| self.plan_run(inner, pid)),
+                BaseStep::MakeRoom(pid) => match self.make_room() {
+                    Ok(()) => return,
+                    Err(inside) => {
+                        self = inside;
+                        self.with_inner(|inner| self.plan_run(inner, pid))
+                    }
+                },
                 BaseStep::HandOver(to) => return self.hand_over(to),
                 BaseStep::Idle => {
                     self.idle();
@@ -264,14 +260,6 @@ impl Inside<'_> {
 }
 
 impl Vm {
-    /// Continues an offloaded process for its call. Returns when the process has entered the VM
-    /// again.
-    fn run_outside(&self, base: Fiber, process: Fiber) {
-        self.guest.arrived(process.argument());
-        base.switch_to(process);
-        self.post_returned();
-    }
-
     /// Posts the process that came back on this thread. Its stack has been left, so another thread
     /// may continue it now.
     fn post_returned(&self) {

@@ -97,7 +97,7 @@ impl<'vm> ForeignCall<'vm> {
     #[cold]
     #[inline(never)]
     pub fn enter_cold(self) -> Inside<'vm> {
-        self.vm.enter_again(false);
+        self.enter_again(false);
         self.entered()
     }
 
@@ -106,16 +106,16 @@ impl<'vm> ForeignCall<'vm> {
     #[cold]
     #[inline(never)]
     pub fn enter_cold_pinned(self) -> Inside<'vm> {
-        self.vm.enter_again(true);
+        self.enter_again(true);
         self.entered()
     }
 }
 
-impl Vm {
+impl ForeignCall<'_> {
     fn enter_again(&self, pinned: bool) {
-        let here = gate::here();
+        let (here, vm) = (gate::here(), self.vm);
         if here.slow() & gate::FORKED != 0 {
-            self.rebuild_after_fork();
+            vm.rebuild_after_fork();
             return;
         }
         if here.slow() & gate::CAS != 0 {
@@ -127,11 +127,11 @@ impl Vm {
         let Some(me) = here.carrier().map(CarrierId) else {
             return;
         };
-        let mut state = self.lock_state();
+        let mut state = vm.lock_state();
         if state.owner == Some(me) {
             // The retake was abandoned, or undone by the guest's retake policy.
             let must_warn = std::mem::take(&mut state.owner_must_warn);
-            let inside = self.own_gate(&state);
+            let inside = vm.own_gate(&state);
             if must_warn {
                 inside.warn_of_own_call(&state);
             }
@@ -147,17 +147,19 @@ impl Vm {
         };
         entry.returned = Some((process, pinned));
         entry.needed |= pinned;
-        here.disown();
+        self.give_up(&mut state);
         drop(state);
         // Home goes to its loop, which ends the VM's run when no other thread runs the VM.
-        if self.has_ended() && me != HOME {
+        if vm.has_ended() && me != HOME {
             sleep_for_ever();
         }
         // The loop of this thread posts that the process came back. The owner of the VM continues
         // the process.
-        fiber.switch_to(base);
+        self.wait_in_loop(fiber, base);
     }
+}
 
+impl Vm {
     /// Makes the owner report its own call as a stall at its next enter: its gate moves too fast
     /// for a retake. To the gate's protocol this is an abandoned retake. The thread stays the
     /// owner, and clears `REVOKED` while it holds the mutex.
@@ -169,7 +171,7 @@ impl Vm {
             .and_then(|entry| entry.gate)
         {
             state.owner_must_warn = true;
-            gate.set_slow(gate::REVOKED);
+            gate.revoke();
         }
     }
 }
@@ -279,39 +281,43 @@ impl Inside<'_> {
     /// Gives the VM from the calling thread's loop to the carrier `to`.
     pub(super) fn hand_over(self, to: CarrierId) {
         let (me, needed) = self.owner_for_hand_over();
-        self.hand_over_locked(&mut self.lock_state(), me, needed, to);
+        let vm = self.vm;
+        self.hand_over_locked(&mut vm.lock_state(), me, needed, to);
     }
 
     /// Gives the VM from the calling thread's loop to a thread that is reserved for no process.
-    /// `false`: all of those are out.
-    pub(super) fn make_room(&self) -> bool {
+    ///
+    /// # Errors
+    /// The token: all of those threads are out.
+    pub(super) fn make_room(self) -> Result<(), Self> {
         let (me, needed) = self.owner_for_hand_over();
-        let mut state = self.lock_state();
-        let heir = self.to_arc().nameless_carrier(&mut state);
-        if let Some(heir) = heir {
-            self.hand_over_locked(&mut state, me, needed, heir);
+        let vm = self.vm;
+        let mut state = vm.lock_state();
+        match self.to_arc().nameless_carrier(&mut state) {
+            Some(heir) => {
+                self.hand_over_locked(&mut state, me, needed, heir);
+                Ok(())
+            }
+            None => Err(self),
         }
-        heir.is_some()
     }
 
     fn owner_for_hand_over(&self) -> (CarrierId, bool) {
         self.with_inner(|inner| (inner.carrier, inner.sched.is_pinned_to(inner.carrier)))
     }
-}
 
-impl Vm {
-    fn hand_over_locked(&self, state: &mut LockState, me: CarrierId, needed: bool, to: CarrierId) {
+    fn hand_over_locked(self, state: &mut LockState, me: CarrierId, needed: bool, to: CarrierId) {
         if let Some(entry) = state.entry(me) {
             entry.needed = needed;
         }
         if state.entry(to).is_none() {
             crate::vm::switch::jump::broken("a process is bound to a thread that is gone");
         }
-        gate::here().disown();
+        let vm = self.give_up(state);
         state.grant(to);
-        self.counters.handovers.increment();
+        vm.counters.handovers.increment();
         if to == HOME {
-            self.counters.homecomings.increment();
+            vm.counters.homecomings.increment();
         }
     }
 }

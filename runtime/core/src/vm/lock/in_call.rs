@@ -19,7 +19,7 @@
 //! the thread checks the owner before it waits.
 
 use crate::sched::{CarrierId, Preemption, ProcessId};
-use crate::vm::switch::jump::Jump;
+use crate::vm::inside::Jump;
 use crate::vm::{HOME, Inner, Inside, Vm, slow_reason};
 use baton_sys::clock::Instant;
 use std::sync::Arc;

@@ -21,7 +21,7 @@ use super::enter::EnterAtEnd;
 use super::state::{CarrierEntry, LockState, Offloading, Outside};
 use super::this_thread::vm_of_this_thread;
 use crate::sched::CarrierId;
-use crate::vm::switch::jump::Jump;
+use crate::vm::inside::Jump;
 use crate::vm::{ForeignCall, HOME, Inner, Inside, Vm};
 use baton_sys::clock::Instant;
 use std::sync::Arc;
@@ -107,10 +107,8 @@ impl Vm {
         inner.sched.begin_foreign(me, to);
         inner.offloads_to = Some(to);
         self.update_hints(inner);
-        Ok(Jump {
-            from: fiber,
-            to: inner.base_fiber(),
-        })
+        let base = inner.base_fiber();
+        Ok(Jump::new(inner, fiber, base))
     }
 
     /// A thread for a long call: neither home nor one that another process needs.

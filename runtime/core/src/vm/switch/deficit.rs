@@ -23,9 +23,10 @@
 //! also skips processes with a deficit. After a thousand decisions that skipped none, switches take
 //! the fast path again, and deficits count at the ends of slices alone.
 
-use super::jump::{Jump, broken};
+use super::jump::broken;
 use super::slices::tolerance;
 use crate::sched::{CarrierId, Next, Preemption, ProcessId, Scheduler};
+use crate::vm::inside::Jump;
 use crate::vm::{Context, HOME, Inner, Vm, slow_reason};
 use baton_sys::clock;
 use std::sync::atomic::Ordering;

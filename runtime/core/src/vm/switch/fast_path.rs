@@ -5,8 +5,9 @@
 //! hints. All other switches (with a hook, to another thread, to no process) take the slow path
 //! through [`Vm::plan`].
 
-use super::jump::{Jump, broken};
+use super::jump::broken;
 use crate::sched::Handoff;
+use crate::vm::inside::Jump;
 use crate::vm::{HOME, Inner, Vm};
 use baton_sys::clock::Instant;
 use std::sync::atomic::Ordering;
@@ -100,7 +101,7 @@ impl Vm {
             Some(fiber) => fiber,
             None => inner.first_fiber_of_current(),
         };
-        Jump { from, to }
+        Jump::new(inner, from, to)
     }
 
     /// The time for accounts, at most a tick old: that of the monitor's last poll, while the

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `fast_path.rs` | switches between two processes on home, without a slow reason |
 //! | `slow_path.rs` | all other switches, and safepoints |
-//! | `jump.rs` | a switch that has been decided |
+//! | `jump.rs` | the steps of a carrier's loop |
 //! | `slices.rs` | slices of a process's own length |
 //! | `deficit.rs` | the ends of slices, and slice deficits |
 //! | `cpu_time.rs` | how much of its running time a process computed |

@@ -1,23 +1,13 @@
 //! The slow path of a switch, and safepoints. On the owner's thread.
 
-use super::jump::{BaseStep, Jump, broken, user_data_of};
+use super::jump::{BaseStep, broken};
 use crate::sched::{Next, Preemption, ProcessId};
+use crate::vm::inside::Jump;
 use crate::vm::{Context, HOME, Inner, Inside, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::fiber::Fiber;
 use baton_sys::gate;
 use std::sync::atomic::Ordering;
-
-impl Inside<'_> {
-    /// Carries a decided switch out. Returns when the calling process is continued.
-    #[inline]
-    pub(in crate::vm) fn take(&self, jump: Option<Jump>) {
-        if let Some(Jump { from, to }) = jump {
-            self.guest.switched(user_data_of(from), user_data_of(to));
-            from.switch_to(to);
-        }
-    }
-}
 
 impl Vm {
     /// Turns a scheduling decision into the next step of the calling process `from`.
@@ -95,7 +85,7 @@ impl Vm {
             }
             _ => inner.base_fiber(),
         };
-        Jump { from, to }
+        Jump::new(inner, from, to)
     }
 
     /// Hints to the monitor how much of its slice the next process has used.
@@ -170,7 +160,7 @@ impl Vm {
         self.hint_slice(inner, pid);
         self.update_hints(inner);
         let from = inner.base_fiber();
-        Jump { from, to }
+        Jump::new(inner, from, to)
     }
 }
 
@@ -273,27 +263,6 @@ impl Vm {
         }
     }
 
-    /// The entry of every process's fiber.
-    pub(super) fn process_entry(_word: usize) -> ! {
-        // The current process and its VM are found through the calling thread's gate: the VM itself
-        // cannot be passed as a plain word without unsafe code, so the carrier's loop keeps it in
-        // its thread-local.
-        let vm = crate::vm::lock::this_thread::vm_of_this_thread();
-        let inside = vm.inside_of_new_process();
-        let (pid, user_data) = inside.with_inner(|inner| {
-            let pid = inner
-                .sched
-                .current()
-                .unwrap_or_else(|| broken("a process starts that is not current"));
-            (pid, inner.sched.user_data(pid))
-        });
-        let jump = vm.guest.run(inside, pid, user_data).plan_exit(pid);
-        vm.guest
-            .switched(user_data_of(jump.from), user_data_of(jump.to));
-        drop(vm); // the stack is left for good: nothing on it is dropped later
-        jump.from.end(jump.to)
-    }
-
     /// Whether the loop of the thread must choose the next process, after a process has ended.
     #[inline]
     fn leaves_fast_path(&self, inner: &mut Inner, next: ProcessId) -> bool {
@@ -303,6 +272,20 @@ impl Vm {
 }
 
 impl Inside<'_> {
+    /// Runs the process that has just been switched to for the first time, to its end. Decides
+    /// which one is continued.
+    pub(in crate::vm) fn run_process(self) -> Jump {
+        let (pid, user_data) = self.with_inner(|inner| {
+            let pid = inner
+                .sched
+                .current()
+                .unwrap_or_else(|| broken("a process starts that is not current"));
+            (pid, inner.sched.user_data(pid))
+        });
+        let vm = self.vm;
+        vm.guest.run(self, pid, user_data).plan_exit(pid)
+    }
+
     /// Ends the calling process, and decides which one is continued.
     fn plan_exit(self, me: ProcessId) -> Jump {
         self.with_inner(|inner| {
@@ -338,7 +321,7 @@ impl Inside<'_> {
                 _ => inner.base_fiber(),
             };
             self.update_hints(inner);
-            Jump { from, to }
+            Jump::new(inner, from, to)
         })
     }
 }
@@ -392,13 +375,7 @@ impl Inner {
     fn first_fiber_of(&mut self, pid: ProcessId) -> Fiber {
         self.sched.mark_started(pid);
         let user_data = self.sched.user_data(pid);
-        let context = self.context_mut(pid);
-        let Some(stack) = &context.stack else {
-            broken("a process starts without a stack")
-        };
-        let fiber = Fiber::prepare(stack, Vm::process_entry, user_data);
-        context.fiber = Some(fiber);
-        fiber
+        self.context_mut(pid).make_fiber(user_data)
     }
 
     #[inline]

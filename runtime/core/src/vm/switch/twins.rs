@@ -5,9 +5,9 @@
 //! because the tests only decide the switch. `sched/tests/twins` compares the scheduler's own
 //! twins.
 
-use super::jump::Jump;
 use crate::guest::{Guest, RetakePolicy};
 use crate::sched::{Attempt, Deadline, Priority, ProcessId, SpawnOptions, SuspendOutcome};
+use crate::vm::inside::{Jump, NO_PROCESS};
 use crate::vm::{Inner, Inside, Spawned, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::fiber::ThreadFiber;
@@ -91,7 +91,7 @@ impl World {
             vm,
             processes,
             began: 0,
-            base: ThreadFiber::new(),
+            base: ThreadFiber::new(NO_PROCESS),
         };
         let began = (Instant::now() - has_run_for).as_nanos();
         world.began = began;
@@ -153,7 +153,7 @@ impl World {
             hints.slice_used.load(Ordering::Relaxed),
             inner.has_changed(),
         );
-        let fibers = (jump.from.argument(), jump.to.argument());
+        let fibers = jump.user_data();
         (fibers, inner.sched.current(), accounts, shown)
     }
 }
