@@ -2,7 +2,7 @@
 
 use crate::panics::EndOfProgram;
 use crate::sched::ProcessId;
-use crate::vm::Inside;
+use crate::vm::inside::Inside;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Ends the program after a panic that would leave the runtime without one of its parts.
+//! Ends the program after a panic that would leave the runtime without one of its parts, and when
+//! the executor's bookkeeping is broken.
 //!
 //! A panic unwinds and ends one thread, and the other threads continue. Without the monitor,
 //! nothing is preempted or retaken. Without a carrier, its VM stands still. A panic in a guest's
@@ -48,6 +49,14 @@ impl Drop for EndOfProgram {
         );
         std::process::abort();
     }
+}
+
+/// Ends the program: what the executor keeps does not agree.
+#[cold]
+#[inline(never)]
+pub(crate) fn broken(what: &str) -> ! {
+    eprintln!("baton: {what} (the executor's bookkeeping is broken)");
+    std::process::abort();
 }
 
 /// Panics here in the crate's own tests, if the environment requests a fault at this place.

@@ -76,8 +76,8 @@
 #![allow(unsafe_code, reason = "see the module's text")]
 
 use super::lock::state::LockState;
-use super::switch::jump::broken;
 use super::{Context, Inner, Vm};
+use crate::panics::broken;
 use crate::sched::CarrierId;
 use baton_sys::fiber::{Fiber, ThreadFiber};
 use baton_sys::gate::{self, Gate};

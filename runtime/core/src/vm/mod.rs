@@ -118,7 +118,7 @@
 mod api;
 mod ext;
 mod idle;
-mod inside;
+pub(crate) mod inside;
 mod lock;
 mod preempt;
 mod switch;

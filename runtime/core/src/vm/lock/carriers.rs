@@ -5,7 +5,7 @@ use super::this_thread;
 use crate::panics::{self, EndOfProgram};
 use crate::sched::CarrierId;
 use crate::vm::inside::NO_PROCESS;
-use crate::vm::switch::jump::BaseStep;
+use crate::vm::switch::slow_path::BaseStep;
 use crate::vm::{HOME, Inside, Post, Vm};
 use baton_sys::fiber::{Fiber, ThreadFiber};
 use baton_sys::gate;

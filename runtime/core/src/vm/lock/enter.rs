@@ -143,7 +143,7 @@ impl ForeignCall<'_> {
             sleep_for_ever();
         };
         let Some(base) = entry.base else {
-            crate::vm::switch::jump::broken("a thread without a loop came back")
+            crate::panics::broken("a thread without a loop came back")
         };
         entry.returned = Some((process, pinned));
         entry.needed |= pinned;
@@ -311,7 +311,7 @@ impl Inside<'_> {
             entry.needed = needed;
         }
         if state.entry(to).is_none() {
-            crate::vm::switch::jump::broken("a process is bound to a thread that is gone");
+            crate::panics::broken("a process is bound to a thread that is gone");
         }
         let vm = self.give_up(state);
         state.grant(to);

@@ -10,8 +10,8 @@
 //! |---|---|
 //! | the process is runnable, processes that need its thread are kept aside, and the thread is reserved for it (`is_kept`) | the process, in [`Inside::safepoint_in_call`] |
 //! | the process's stack is left | the same, by a switch to the loop of its thread |
-//! | the VM goes to another thread | that loop, by [`BaseStep::MakeRoom`](crate::vm::switch::jump::BaseStep) |
-//! | the process is chosen, and the VM comes back | the loop of the other thread, by [`BaseStep::HandOver`](crate::vm::switch::jump::BaseStep) |
+//! | the VM goes to another thread | that loop, by [`BaseStep::MakeRoom`](crate::vm::switch::slow_path::BaseStep) |
+//! | the process is chosen, and the VM comes back | the loop of the other thread, by [`BaseStep::HandOver`](crate::vm::switch::slow_path::BaseStep) |
 //! | the thread is no longer reserved | the process, in [`Inside::safepoint_in_call`] |
 //!
 //! **No wake-up is lost.** The process stays in the run queue all the time. Its thread is reserved

@@ -1,7 +1,7 @@
 //! The VM of the calling thread.
 
+use crate::panics::broken;
 use crate::vm::Vm;
-use crate::vm::switch::jump::broken;
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;

@@ -23,8 +23,8 @@
 //! also skips processes with a deficit. After a thousand decisions that skipped none, switches take
 //! the fast path again, and deficits count at the ends of slices alone.
 
-use super::jump::broken;
 use super::slices::tolerance;
+use crate::panics::broken;
 use crate::sched::{CarrierId, Next, Preemption, ProcessId, Scheduler};
 use crate::vm::inside::Jump;
 use crate::vm::{Context, HOME, Inner, Vm, slow_reason};

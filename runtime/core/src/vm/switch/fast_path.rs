@@ -5,7 +5,7 @@
 //! hints. All other switches (with a hook, to another thread, to no process) take the slow path
 //! through [`Vm::plan`].
 
-use super::jump::broken;
+use crate::panics::broken;
 use crate::sched::Handoff;
 use crate::vm::inside::Jump;
 use crate::vm::{HOME, Inner, Vm};

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `fast_path.rs` | switches between two processes on home, without a slow reason |
 //! | `slow_path.rs` | all other switches, and safepoints |
-//! | `jump.rs` | the steps of a carrier's loop |
 //! | `slices.rs` | slices of a process's own length |
 //! | `deficit.rs` | the ends of slices, and slice deficits |
 //! | `cpu_time.rs` | how much of its running time a process computed |
@@ -12,7 +11,6 @@
 pub(super) mod cpu_time;
 pub(super) mod deficit;
 pub(super) mod fast_path;
-pub(super) mod jump;
 pub(super) mod slices;
 pub(super) mod slow_path;
 #[cfg(test)]

@@ -1,13 +1,28 @@
 //! The slow path of a switch, and safepoints. On the owner's thread.
 
-use super::jump::{BaseStep, broken};
-use crate::sched::{Next, Preemption, ProcessId};
+use crate::panics::broken;
+use crate::sched::{CarrierId, Next, Preemption, ProcessId};
 use crate::vm::inside::Jump;
 use crate::vm::{Context, HOME, Inner, Inside, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::fiber::Fiber;
 use baton_sys::gate;
 use std::sync::atomic::Ordering;
+
+/// What a carrier's own loop does next.
+#[must_use]
+#[derive(Debug)]
+pub(in crate::vm) enum BaseStep {
+    /// Continue a process.
+    Run(Jump),
+    /// Give the VM to another native thread.
+    HandOver(CarrierId),
+    /// Give the VM to a thread that is reserved for no process, to continue this process there. If
+    /// there is none, it runs here.
+    MakeRoom(ProcessId),
+    /// Nothing is runnable.
+    Idle,
+}
 
 impl Vm {
     /// Turns a scheduling decision into the next step of the calling process `from`.
