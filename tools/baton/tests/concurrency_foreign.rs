@@ -36,6 +36,7 @@ cases! {
         by_the_ffi,
         by_package_loadlib,
         by_require,
+        beside_a_module_that_opens,
         beside_calls_that_need_new_threads;
 }
 

@@ -143,6 +143,7 @@ int baton_ffi_load(lua_State *L) {
   baton_lua_offload_load();
   library->handle = baton_ffi_library_load(name, size, lua_toboolean(L, 2), &message);
   if (library->handle == NULL) baton_ffi_raise(L, message);
+  baton_lua_note_exception_globals();
   return 1;
 }
 

@@ -41,7 +41,6 @@ static int open_on_permanent_state(lua_State *L) {
   lua_xmove(L, permanent, arguments + 1);
   permanent->nCcalls = getCcalls(L);
   status = lua_pcall(permanent, arguments, LUA_MULTRET, 0);
-  baton_lua_note_exception_globals();
   if (status != LUA_OK) {
     lua_xmove(permanent, L, 1);
     return lua_error(L);
@@ -269,6 +268,7 @@ static int require(lua_State *L) {
 
 void baton_lua_open_require(lua_State *L) {
   int i;
+  baton_lua_note_exception_globals(); /* of an executable that is linked with the C++ runtime */
   lua_getglobal(L, LUA_COLIBNAME);
   lua_pushcfunction(L, running);
   lua_setfield(L, -2, "running");

@@ -18,8 +18,33 @@ LUAI_FUNC void baton_stock_shrinkstack(lua_State *L);
 */
 static atomic_int outstanding;
 
-/* __cxa_get_globals of the C++ runtime, once a module has loaded that. */
-static void **(*exception_globals)(void);
+/* __cxa_get_globals of the C++ runtime, once a library has loaded that. Written by threads outside,
+   and never changed after. */
+typedef void **exception_globals(void);
+static _Atomic(exception_globals *) noted_exception_globals;
+
+/* Relaxed: the function's address publishes nothing. */
+static exception_globals *exception_globals_function(void) {
+  return atomic_load_explicit(&noted_exception_globals, memory_order_relaxed);
+}
+
+static void keep_exceptions(struct baton_process *process) {
+  exception_globals *function = exception_globals_function();
+  if (function != NULL) {
+    void **globals = function();
+    process->exceptions[0] = globals[0];
+    process->exceptions[1] = globals[1];
+  }
+}
+
+static void restore_exceptions(const struct baton_process *process) {
+  exception_globals *function = exception_globals_function();
+  if (function != NULL) {
+    void **globals = function();
+    globals[0] = process->exceptions[0];
+    globals[1] = process->exceptions[1];
+  }
+}
 
 struct baton_process *baton_lua_here(lua_State *L) { return baton_lua_running(L); }
 
@@ -168,11 +193,7 @@ void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
   if (process == NULL) return;
   if (slow & (BATON_SLOW_REVOKED | BATON_SLOW_CAS | BATON_SLOW_FORKED)) {
     process->saved_errno = saved_errno;
-    if (exception_globals != NULL) {
-      void **globals = exception_globals();
-      process->exceptions[0] = globals[0];
-      process->exceptions[1] = globals[1];
-    }
+    keep_exceptions(process);
     if (process->calls_back)
       baton_enter_cold_pinned(process->vm->executor);
     else
@@ -213,11 +234,7 @@ enum baton_offload baton_lua_offload(struct baton_process *process) {
 /* The process continues its foreign call on this thread. Outside the VM. */
 void baton_lua_arrived(struct baton_process *process) {
   baton_gate_set_process(process);
-  if (exception_globals != NULL) {
-    void **globals = exception_globals();
-    globals[0] = process->exceptions[0];
-    globals[1] = process->exceptions[1];
-  }
+  restore_exceptions(process);
 }
 
 /* In a fork's child, calls on other threads never return. */
@@ -258,27 +275,20 @@ static __attribute__((noinline)) void switch_exceptionally(
     from->gc_stopped = g->gcstp & GCSTPGC;
     g->gcstp &= cast_byte(~GCSTPGC);
   }
-  if (from != NULL && exception_globals != NULL) {
-    void **globals = exception_globals();
-    from->exceptions[0] = globals[0];
-    from->exceptions[1] = globals[1];
-  }
+  if (from != NULL) keep_exceptions(from);
   baton_gate_set_process(to);
   if (to == NULL) return;
   if (to->errno_kept) errno = to->saved_errno;
   if (g != NULL) g->gcstp |= to->gc_stopped;
-  if (exception_globals != NULL) {
-    void **globals = exception_globals();
-    globals[0] = to->exceptions[0];
-    globals[1] = to->exceptions[1];
-  }
+  restore_exceptions(to);
 }
 
 void baton_lua_switched(struct baton_process *from, struct baton_process *to) {
   global_State *g;
   lu_byte stop;
   if (l_unlikely(
-          from == NULL || to == NULL || exception_globals != NULL || (g = from->global) == NULL)) {
+          from == NULL || to == NULL || exception_globals_function() != NULL ||
+          (g = from->global) == NULL)) {
     switch_exceptionally(from, to);
     return;
   }
@@ -290,11 +300,17 @@ void baton_lua_switched(struct baton_process *from, struct baton_process *to) {
   if (l_unlikely(to->errno_kept)) errno = to->saved_errno;
 }
 
-/* Called after a module was loaded: it may have loaded the C++ runtime. */
+/*
+** Called at the start, and after a library was loaded: it may have loaded the C++ runtime. The look
+** for a symbol waits while another thread runs a library's constructors. So this is called where a
+** library is loaded, as that waits likewise, and others may run meanwhile.
+*/
 void baton_lua_note_exception_globals(void) {
-  if (exception_globals == NULL) {
-    void *found = dlsym(RTLD_DEFAULT, "__cxa_get_globals");
-    *(void **)(&exception_globals) = found;
+  if (exception_globals_function() == NULL) {
+    exception_globals *found;
+    *(void **)(&found) = dlsym(RTLD_DEFAULT, "__cxa_get_globals");
+    /* Relaxed: as in the load. */
+    atomic_store_explicit(&noted_exception_globals, found, memory_order_relaxed);
   }
 }
 

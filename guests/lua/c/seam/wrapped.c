@@ -280,8 +280,11 @@ void baton_lua_offload_load(void) {
 /* Replaces dlopen in loadlib.c. */
 void *baton_lua_dlopen(const char *path, int flags);
 void *baton_lua_dlopen(const char *path, int flags) {
+  void *library;
   baton_lua_offload_load();
-  return dlopen(path, flags);
+  library = dlopen(path, flags);
+  if (library != NULL) baton_lua_note_exception_globals();
+  return library;
 }
 
 /* }====================================================== */

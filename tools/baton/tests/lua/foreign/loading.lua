@@ -42,6 +42,15 @@ function case.by_require()
   check.equal(result, "loaded")
 end
 
+-- A module that opens in an exclusive call must not wait for the dynamic loader's lock, as all
+-- processes would wait with it.
+function case.beside_a_module_that_opens()
+  setenv("SLOW_TO_LOAD", "", 1)
+  local path = assert(package.searchpath("slow_to_load", package.cpath))
+  package.preload.loaded_before = assert(package.loadlib(path, "luaopen_slow_to_load"))
+  load_beside(ffi.load, function() check.equal(require "loaded_before", "loaded") end)
+end
+
 -- The dynamic loader's lock is held while a constructor runs. A native thread that starts meanwhile
 -- must not wait for that lock: it may be given the VM.
 function case.beside_calls_that_need_new_threads()
