@@ -15,6 +15,7 @@ fn main() {
             "c/standalone.c",
             "c/command_line.c",
             "c/interactive.c",
+            "c/messages.c",
             "c/completion.c",
             "c/terminal.c",
         ])

@@ -9,7 +9,8 @@
 #include <lauxlib.h>
 
 #include "editor.h"
-#include "standalone.h"
+#include "messages.h"
+#include "runtime.h"
 #include "terminal.h"
 
 /* Chunk name of what comes from the standard input. */

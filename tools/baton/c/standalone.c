@@ -10,70 +10,16 @@
 
 #include "command_line.h"
 #include "interactive.h"
+#include "messages.h"
+#include "runtime.h"
 
 /* The build passes the version of the package. */
 #if !defined(BATON_VERSION)
 #error "BATON_VERSION must be defined"
 #endif
 
-#define DEFAULT_NAME "baton"
 
-/* The name at the start of messages: argv[0], or NULL in the interactive
-   mode. There is one per program, as with argv. Only the main process
-   writes it. */
-static const char *program_name = DEFAULT_NAME;
-
-
-/* ---- Messages and protected calls ------------------------------------ */
-
-void baton_standalone_say(const char *message) {
-  if (program_name != NULL)
-    fprintf(stderr, "%s: ", program_name);
-  fprintf(stderr, "%s\n", message);
-  fflush(stderr);
-}
-
-void baton_standalone_report(lua_State *L) {
-  const char *message = lua_tostring(L, -1);
-  baton_standalone_say(message != NULL ? message
-                                       : "(error message not a string)");
-  lua_pop(L, 1);
-}
-
-int baton_standalone_reported(lua_State *L, int status) {
-  if (status != LUA_OK && baton_lua_main_was_killed())
-    lua_pop(L, 1);
-  else if (status != LUA_OK)
-    baton_standalone_report(L);
-  return status;
-}
-
-/* The message handler of every chunk. A string gets a traceback. An object
-   with __tostring is shown by that. Any other value is described, and gets
-   a traceback. */
-static int explain_error(lua_State *L) {
-  const char *message = lua_tostring(L, 1);
-  if (message == NULL) {
-    if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING)
-      return 1;
-    message = lua_pushfstring(L, "(error object is a %s value)",
-                              luaL_typename(L, 1));
-  }
-  luaL_traceback(L, L, message, 1);
-  return 1;
-}
-
-int baton_standalone_call(lua_State *L, int nargs, int nresults) {
-  int handler = lua_absindex(L, -(nargs + 1));
-  int status;
-  lua_pushcfunction(L, explain_error);
-  lua_insert(L, handler);
-  baton_lua_set_interruptible(1);
-  status = lua_pcall(L, nargs, nresults, handler);
-  baton_lua_set_interruptible(0);
-  lua_remove(L, handler);
-  return status;
-}
+/* ---- Chunks -------------------------------------------------------------- */
 
 /* Runs the chunk that luaL_load* left, unless its status is an error.
    Reports errors. */
@@ -204,10 +150,10 @@ static int wait_for_rest(lua_State *L) {
 /* Runs the interactive mode. Its messages do not begin with the program's
    name. */
 static void converse(lua_State *L, const Invocation *call) {
-  const char *name = program_name;
-  program_name = NULL;
+  const char *name = baton_standalone_name();
+  baton_standalone_set_name(NULL);
   baton_interactive(L, call->no_environment);
-  program_name = name;
+  baton_standalone_set_name(name);
 }
 
 /* Waits for the other processes. Returns the program's exit status. */
@@ -263,10 +209,10 @@ static int run(lua_State *L, const Invocation *call) {
 static int status_of(lua_State *L, const Invocation *call, Errand errand) {
   switch (errand) {
     case REFUSE:
-      baton_print_usage(program_name, call);
+      baton_print_usage(baton_standalone_name(), call);
       return EXIT_FAILURE;
     case SHOW_HELP:
-      baton_print_help(program_name);
+      baton_print_help(baton_standalone_name());
       return EXIT_SUCCESS;
     case SHOW_VERSION:
       print_lua_version();
@@ -290,7 +236,7 @@ int baton_standalone(lua_State *L) {
   call.argv = (char **)lua_touserdata(L, 2);
   luaL_checkversion(L);
   if (call.argc > 0 && call.argv[0][0] != '\0')
-    program_name = call.argv[0];
+    baton_standalone_set_name(call.argv[0]);
   lua_pushinteger(L, status_of(L, &call, baton_read_command_line(&call)));
   return 1;
 }

@@ -3,11 +3,10 @@
 
    It is C because a Lua error is a longjmp, which must not cross a Rust
    frame. The runtime owns the process and the lua_State. It calls
-   baton_standalone once, which calls back through the functions below. */
+   baton_standalone once, which calls back through the functions of
+   runtime.h. */
 #ifndef BATON_STANDALONE_H
 #define BATON_STANDALONE_H
-
-#include <stddef.h>
 
 #include <lua.h>
 
@@ -21,45 +20,5 @@
    The call must be a plain lua_pcall at the base of the main process. Then
    recursion fails at the same depth as in `lua`. */
 int baton_standalone(lua_State *L);
-
-/* Prints the error message on the top of the stack to stderr, after the
-   name of the program, and pops it. For errors that baton_standalone
-   raises, and for failures before it. */
-void baton_standalone_report(lua_State *L);
-
-
-/* What the runtime provides. */
-
-/* In place of luaL_openlibs. If the program was started with -E,
-   "LUA_NOENV" is set in the registry before the call. May raise. */
-void baton_lua_openlibs(lua_State *L);
-
-/* 1 while a chunk runs: SIGINT raises "interrupted!" in the main process.
-   0: SIGINT has its default action. Never raises. */
-void baton_lua_set_interruptible(int on);
-
-/* Called at the end, if everything on the command line has succeeded, and
-   after the interactive mode. Waits until all other processes except daemons
-   have ended. Returns the exit status: 0, or 1 if a process failed that was
-   not joined. May raise "interrupted!"; its caller makes it interruptible. */
-int baton_lua_wait_for_rest(lua_State *L);
-
-/* Returns whether baton_lua_wait_for_rest would wait now. May raise as
-   well. */
-int baton_lua_has_rest(lua_State *L);
-
-/* Returns whether another process is killing the main process. The error
-   that it ends with is then not reported. Never raises. */
-int baton_lua_main_was_killed(void);
-
-/* With `write`, the library passes text for stdout and stderr to `write`
-   first, which returns whether it has taken the text. It is called on any
-   thread, outside the VM. Never raises. */
-void baton_lua_set_console(int (*write)(int is_error, const char *text,
-                                        size_t length));
-
-/* 1 while the stack has frames that must stay on their thread: the calling
-   process then continues only on that thread. Never raises. */
-void baton_lua_keep_thread(int on);
 
 #endif
