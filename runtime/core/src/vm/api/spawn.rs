@@ -56,6 +56,40 @@ impl Inside<'_> {
         self.with_inner(|inner| self.spawn_in(inner, options, stack_size, when))
     }
 
+    /// As [`Inside::spawn`], for a process that is bound to the native thread of a name.
+    ///
+    /// ```
+    /// use baton_core::vm::Spawned;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let options = main.options(|process| {
+    ///         let named = process.vm.thread_names();
+    ///         assert_eq!(named[&process.vm.current_carrier()], "sound");
+    ///     });
+    ///     let child = main.vm.spawn_on_thread("sound", options, None, Spawned::Now);
+    ///     main.join(child.expect("there is room"));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Inside::spawn`], and when there can be no thread for another name.
+    pub fn spawn_on_thread(
+        &self,
+        name: &str,
+        options: SpawnOptions,
+        stack_size: Option<usize>,
+        when: Spawned,
+    ) -> Result<ProcessId, SpawnError> {
+        let carrier = self.thread_named(name).map_err(SpawnError::Thread)?;
+        let options = SpawnOptions {
+            pin: Some(carrier),
+            ..options
+        };
+        let spawned = self.spawn(options, stack_size, when);
+        self.with_inner(|inner| self.let_go_unless_bound(inner, carrier));
+        spawned
+    }
+
     /// As [`Inside::spawn`], on a reserved stack, so that it makes no system call.
     /// [`Inside::reserve_stacks`] has an example.
     ///

@@ -16,8 +16,8 @@
 //! calls are out: if necessary its thread is started above the bound. While there are too many
 //! threads, no other one is started.
 
-use crate::sched::{CarrierId, Next, ProcessId, SpawnOptions};
-use crate::vm::{HOME, Inner, Inside, SpawnError, Spawned, Vm};
+use crate::sched::{CarrierId, Next, ProcessId};
+use crate::vm::{HOME, Inner, Inside, Vm};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -153,40 +153,6 @@ impl Inside<'_> {
         Ok(())
     }
 
-    /// As [`Inside::spawn`], for a process that is bound to the native thread of a name.
-    ///
-    /// ```
-    /// use baton_core::vm::Spawned;
-    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
-    /// closures::run(|main| {
-    ///     let options = main.options(|process| {
-    ///         let named = process.vm.thread_names();
-    ///         assert_eq!(named[&process.vm.current_carrier()], "sound");
-    ///     });
-    ///     let child = main.vm.spawn_on_thread("sound", options, None, Spawned::Now);
-    ///     main.join(child.expect("there is room"));
-    /// });
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Inside::spawn`], and when there can be no thread for another name.
-    pub fn spawn_on_thread(
-        &self,
-        name: &str,
-        options: SpawnOptions,
-        stack_size: Option<usize>,
-        when: Spawned,
-    ) -> Result<ProcessId, SpawnError> {
-        let carrier = self.thread_named(name).map_err(SpawnError::Thread)?;
-        let options = SpawnOptions {
-            pin: Some(carrier),
-            ..options
-        };
-        let spawned = self.spawn(options, stack_size, when);
-        self.with_inner(|inner| self.let_go_unless_bound(inner, carrier));
-        spawned
-    }
-
     /// The names of the named native threads, home included.
     pub fn thread_names(&self) -> HashMap<CarrierId, String> {
         self.with_inner(|inner| {
@@ -229,7 +195,7 @@ impl Vm {
 impl Inside<'_> {
     /// The thread of a name. A new one is kept only if a process is bound to it before the caller
     /// gives way.
-    fn thread_named(&self, name: &str) -> Result<CarrierId, ThreadRefusal> {
+    pub(in crate::vm) fn thread_named(&self, name: &str) -> Result<CarrierId, ThreadRefusal> {
         if name == HOME_NAME {
             return Ok(HOME);
         }
@@ -276,7 +242,7 @@ impl Vm {
         }
     }
 
-    pub(super) fn let_go_unless_bound(&self, inner: &mut Inner, carrier: CarrierId) {
+    pub(in crate::vm) fn let_go_unless_bound(&self, inner: &mut Inner, carrier: CarrierId) {
         if inner.sched.is_named(carrier) && !inner.sched.is_bound_to(carrier) {
             self.let_go(inner, carrier);
         }
