@@ -44,7 +44,8 @@ usage: cargo xtask <command>
                           all fallbacks, and Debian's Lua packages with their servers;
                           --again runs a test program that failed once more, by itself
   ci                      run fmt, clippy, tidy, doc, loom, cargo-deny and typos
-  tidy                    check rules on the sources that no compiler checks
+  tidy [--graph]          check rules on the sources that no compiler checks; --graph prints
+                          which file uses which
   generate                write the manual page, the shells' completions and the book's
                           reference pages
   deb [--try]             make a Debian package of the interpreter; --try installs it in a
@@ -88,7 +89,7 @@ fn dispatch(arguments: &[String]) -> Outcome {
         "deb" => deb::run(rest),
         "dist" => without_arguments(command, rest).and_then(|()| dist::run()),
         "generate" => without_arguments(command, rest).and_then(|()| generate::run()),
-        "tidy" => without_arguments(command, rest).and_then(|()| tidy::run()),
+        "tidy" => tidy::run_with(rest),
         "mutants" => mutants::run(rest),
         "peers" => without_arguments(command, rest).and_then(|()| peers::run()),
         "races" => without_arguments(command, rest).and_then(|()| races::run()),

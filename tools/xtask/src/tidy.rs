@@ -5,11 +5,13 @@
 //! rules also run as a test of this crate.
 
 mod c_layers;
+mod circles;
 mod finding;
 mod jumps;
 mod layers;
 mod length;
 mod links;
+mod modules;
 mod names;
 mod orderings;
 mod rust_version;
@@ -29,6 +31,35 @@ const TEXT: [&str; 8] = ["rs", "c", "h", "lua", "md", "toml", "sh", "yml"];
 
 /// Texts by other authors, which are not checked.
 const NOT_OURS: [&str; 3] = ["Cargo.lock", "LICENSE-APACHE", "LICENSE-MIT"];
+
+/// `cargo xtask tidy [--graph]`.
+pub(crate) fn run_with(arguments: &[String]) -> Outcome {
+    match arguments {
+        [] => run(),
+        [graph] if graph == "--graph" => draw(&workspace::root()),
+        _ => Err(format!(
+            "'tidy' takes --graph or nothing, but got '{}'",
+            arguments.join(" ")
+        )),
+    }
+}
+
+/// Prints which file uses which: in the Rust libraries, and within the folders of the Lua guest's C
+/// files.
+fn draw(root: &Path) -> Outcome {
+    let read = read(root)?;
+    for (directory, arrows) in modules::arrows(&read.sources) {
+        println!(
+            "{directory}\n{}",
+            arrows.drawn(&format!("{directory}/src/"))
+        );
+    }
+    println!(
+        "calls in guests/lua/c\n{}",
+        c_layers::arrows(&read.c_files).drawn("")
+    );
+    Ok(())
+}
 
 /// Checks the workspace and prints the findings. Returns an error if one is more than a warning.
 pub(crate) fn run() -> Outcome {
@@ -50,10 +81,18 @@ pub(crate) fn run() -> Outcome {
     }
 }
 
-fn check(root: &Path) -> Result<Vec<Finding>, String> {
-    let mut findings = Vec::new();
-    let (mut manifests, mut documents, mut c_files) = (Vec::new(), Vec::new(), Vec::new());
-    let mut sources = Vec::new();
+/// Our files that several rules read.
+#[derive(Default)]
+struct Files {
+    /// The names and texts of all.
+    texts: Vec<(String, String)>,
+    /// Those in Rust and C.
+    sources: Vec<Source>,
+    c_files: Vec<(String, String)>,
+}
+
+fn read(root: &Path) -> Result<Files, String> {
+    let mut files = Files::default();
     for path in workspace::files(root)? {
         let name = workspace::shown(root, &path);
         if !is_ours(&name) {
@@ -61,35 +100,49 @@ fn check(root: &Path) -> Result<Vec<Finding>, String> {
         }
         let bytes = std::fs::read(&path).map_err(|why| format!("cannot read {name}: {why}"))?;
         let text = String::from_utf8(bytes).map_err(|_| format!("{name} is not UTF-8"))?;
-        findings.extend(names::check(&name));
-        findings.extend(width::check(&name, &text));
-        findings.extend(words::check(&name, &text, root));
+        let is_c = name.ends_with(".c") || name.ends_with(".h");
+        if is_c || name.ends_with(".rs") {
+            files.sources.push(Source::parse(&name, &text));
+        }
+        if is_c {
+            files.c_files.push((name.clone(), text.clone()));
+        }
+        files.texts.push((name, text));
+    }
+    Ok(files)
+}
+
+fn check(root: &Path) -> Result<Vec<Finding>, String> {
+    let files = read(root)?;
+    let mut findings = Vec::new();
+    for (name, text) in &files.texts {
+        findings.extend(names::check(name));
+        findings.extend(width::check(name, text));
+        findings.extend(words::check(name, text, root));
         if name.ends_with(".md") {
-            findings.extend(links::check(&name, &text, |target| {
+            findings.extend(links::check(name, text, |target| {
                 root.join(target).exists()
             }));
-            documents.push((name.clone(), text.clone()));
-        }
-        if [".rs", ".c", ".h"]
-            .iter()
-            .any(|ending| name.ends_with(ending))
-        {
-            let source = Source::parse(&name, &text);
-            findings.extend(length::check(&source));
-            findings.extend(words::check_unsafe(&source));
-            findings.extend(orderings::check(&source));
-            findings.extend(jumps::check(&source));
-            sources.push(source);
-        }
-        if name.ends_with("Cargo.toml") {
-            manifests.push((name, text));
-        } else if name.ends_with(".c") || name.ends_with(".h") {
-            c_files.push((name, text));
         }
     }
-    findings.extend(names::check_types(&sources));
+    for source in &files.sources {
+        findings.extend(length::check(source));
+        findings.extend(words::check_unsafe(source));
+        findings.extend(orderings::check(source));
+        findings.extend(jumps::check(source));
+    }
+    let ending = |ending: &str| -> Vec<(String, String)> {
+        let texts = files
+            .texts
+            .iter()
+            .filter(|(name, _)| name.ends_with(ending));
+        texts.cloned().collect()
+    };
+    let (manifests, documents) = (ending("Cargo.toml"), ending(".md"));
+    findings.extend(names::check_types(&files.sources));
     findings.extend(layers::check(&manifests));
-    findings.extend(c_layers::check(&c_files));
+    findings.extend(modules::check(&files.sources));
+    findings.extend(c_layers::check(&files.c_files));
     findings.extend(rust_version::check(&manifests, &documents));
     Ok(findings)
 }

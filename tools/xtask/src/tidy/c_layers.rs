@@ -5,8 +5,9 @@
 //! own folder and of folders below. A lower folder calls a higher one through a function pointer,
 //! which the higher one installs. Within a folder, includes and calls must not form a circle.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use super::circles::Arrows;
 use super::finding::Finding;
 use super::source::Source;
 
@@ -37,12 +38,35 @@ struct File<'text> {
     source: Source,
 }
 
-/// The dependencies between files: for each file, its targets and the lines that name them.
-type Arrows<'text> = BTreeMap<&'text str, BTreeMap<&'text str, usize>>;
-
 /// Finds dependencies that lead upwards or form a circle. Each source is a path and a text.
 pub(super) fn check(sources: &[(String, String)]) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let files = files(sources, &mut findings);
+    for (what, arrows) in [
+        ("includes", includes(&files, &mut findings)),
+        ("calls", calls(&files, &mut findings)),
+    ] {
+        for arrow in arrows.in_circles() {
+            let message = format!("{what} form a circle: {} leads back here", arrow.to);
+            let name = format!("{ROOT}{}", arrow.from);
+            findings.push(Finding::error(&name, arrow.line, message));
+        }
+    }
+    findings.extend(entries(&files));
+    findings
+}
+
+/// The calls between the files of each folder.
+pub(super) fn arrows(sources: &[(String, String)]) -> Arrows {
+    let mut findings = Vec::new();
+    calls(&files(sources, &mut findings), &mut findings)
+}
+
+/// The files of the folders. Finds those that are in none.
+fn files<'text>(
+    sources: &'text [(String, String)],
+    findings: &mut Vec<Finding>,
+) -> Vec<File<'text>> {
     let mut files = Vec::new();
     for (name, text) in sources {
         let Some(path) = name.strip_prefix(ROOT) else {
@@ -62,12 +86,7 @@ pub(super) fn check(sources: &[(String, String)]) -> Vec<Finding> {
             )),
         }
     }
-    let includes = includes(&files, &mut findings);
-    let calls = calls(&files, &mut findings);
-    findings.extend(circles(&files, &includes, "includes"));
-    findings.extend(circles(&files, &calls, "calls"));
-    findings.extend(entries(&files));
-    findings
+    files
 }
 
 fn layer_of(path: &str) -> Option<usize> {
@@ -96,8 +115,8 @@ fn finding(file: &File<'_>, line: usize, message: String) -> Finding {
 }
 
 /// Finds includes that lead upwards or to a private header. Returns those within folders.
-fn includes<'text>(files: &[File<'text>], findings: &mut Vec<Finding>) -> Arrows<'text> {
-    let mut arrows = Arrows::new();
+fn includes(files: &[File<'_>], findings: &mut Vec<Finding>) -> Arrows {
+    let mut arrows = Arrows::default();
     for file in files {
         for (index, text) in file.text.lines().enumerate() {
             let Some(target) = included(text) else {
@@ -116,8 +135,7 @@ fn includes<'text>(files: &[File<'text>], findings: &mut Vec<Finding>) -> Arrows
                 let message = format!("includes {target}, which is private to its folder");
                 findings.push(finding(file, index + 1, message));
             } else if other.layer == file.layer {
-                let found = arrows.entry(file.path).or_default();
-                found.entry(other.path).or_insert(index + 1);
+                arrows.add(file.path, other.path, index + 1);
             }
         }
     }
@@ -130,8 +148,8 @@ fn included(line: &str) -> Option<&str> {
 }
 
 /// Finds uses of functions of higher folders. Returns the calls within folders.
-fn calls<'text>(files: &[File<'text>], findings: &mut Vec<Finding>) -> Arrows<'text> {
-    let mut arrows = Arrows::new();
+fn calls(files: &[File<'_>], findings: &mut Vec<Finding>) -> Arrows {
+    let mut arrows = Arrows::default();
     let mut definitions = BTreeMap::new();
     for file in files.iter().filter(|file| file.path.ends_with(".c")) {
         for name in functions(&file.source.code) {
@@ -151,8 +169,7 @@ fn calls<'text>(files: &[File<'text>], findings: &mut Vec<Finding>) -> Arrows<'t
                     );
                     findings.push(finding(file, index + 1, message));
                 } else if layer == file.layer && path != file.path && file.path.ends_with(".c") {
-                    let found = arrows.entry(file.path).or_default();
-                    found.entry(path).or_insert(index + 1);
+                    arrows.add(file.path, path, index + 1);
                 }
             }
         }
@@ -198,38 +215,6 @@ fn function_named(head: &str) -> Option<String> {
     let before = before.split_once('(')?.0.trim_end();
     let name = before.rsplit(|c: char| !is_word(c)).next()?;
     (!name.is_empty()).then(|| name.to_owned())
-}
-
-/// Finds circles of files within one folder.
-fn circles(files: &[File<'_>], arrows: &Arrows<'_>, what: &str) -> Vec<Finding> {
-    let reached: BTreeMap<&str, BTreeSet<&str>> = arrows
-        .keys()
-        .map(|from| (*from, reached_from(from, arrows)))
-        .collect();
-    let is_circle = |from: &str, to: &str| reached.get(to).is_some_and(|all| all.contains(from));
-    let mut findings = Vec::new();
-    for file in files {
-        for (to, line) in arrows.get(file.path).into_iter().flatten() {
-            if is_circle(file.path, to) {
-                let message = format!("{what} form a circle: {to} leads back here");
-                findings.push(finding(file, *line, message));
-            }
-        }
-    }
-    findings
-}
-
-fn reached_from<'text>(from: &str, arrows: &Arrows<'text>) -> BTreeSet<&'text str> {
-    let mut reached = BTreeSet::new();
-    let mut open = vec![from];
-    while let Some(file) = open.pop() {
-        for to in arrows.get(file).into_iter().flat_map(BTreeMap::keys) {
-            if reached.insert(*to) {
-                open.push(to);
-            }
-        }
-    }
-    reached
 }
 
 /// Finds folders with too many or too few entries.
