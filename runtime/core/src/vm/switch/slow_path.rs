@@ -260,8 +260,8 @@ impl Vm {
         Some(me)
     }
 
-    /// Whether the slice of the running process must end: it was given up, its end was requested, or
-    /// it is far overrun.
+    /// Whether the slice of the running process must end: it was given up, its end was requested,
+    /// or it is far overrun.
     pub(in crate::vm) fn must_end_slice(
         &self,
         inner: &mut Inner,
