@@ -209,6 +209,12 @@ static l_noret give_up_collection(lua_State *L, struct baton_collection *collect
   _longjmp(collection->give_up, 1);
 }
 
+/* Whether a finalizer is one of the guest's that never wait. No process runs meanwhile, so nothing
+   has to be prepared for that. */
+static int is_quick(const TValue *finalizer) {
+  return ttislcf(finalizer) && baton_lua_never_waits(fvalue(finalizer));
+}
+
 LUAI_FUNC int baton_finalizer_pcall(
     lua_State *L, Pfunc func, void *u, ptrdiff_t oldtop, ptrdiff_t ef) {
   struct baton_process *process = baton_lua_running(L);
@@ -218,7 +224,7 @@ LUAI_FUNC int baton_finalizer_pcall(
   lua_CFunction object_of;
   uint64_t before;
   int status;
-  if (process == NULL) return luaD_pcall(L, func, u, oldtop, ef);
+  if (process == NULL || is_quick(s2v(L->top.p - 2))) return luaD_pcall(L, func, u, oldtop, ef);
   if (l_unlikely(process->vm->living > 0) && baton_seam_hooks.defer_finalizer(L, process))
     return LUA_OK;
   before = process->vm->collections;
