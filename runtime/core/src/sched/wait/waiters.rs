@@ -164,7 +164,11 @@ impl Waiters {
         let node = self.node_mut(index);
         node.sibling = sibling;
         node.queue = queue.0;
-        self.link(index, priority);
+        if self.is_empty(queue) {
+            self.link_alone(index, queue, priority);
+        } else {
+            self.link(index, priority);
+        }
         index
     }
 
@@ -182,6 +186,16 @@ impl Waiters {
     pub(in crate::sched) fn requeue(&mut self, index: u32, priority: u8) {
         self.unlink(index);
         self.link(index, priority);
+    }
+
+    /// Adds a node to an empty queue, the most frequent case.
+    #[inline]
+    fn link_alone(&mut self, index: u32, queue: WaitQueue, priority: u8) {
+        let node = self.node_mut(index);
+        node.priority = priority;
+        (node.next, node.prev, node.peer) = (queue.0, queue.0, index);
+        let sentinel = self.node_mut(queue.0);
+        (sentinel.next, sentinel.prev) = (index, index);
     }
 
     fn link(&mut self, index: u32, priority: u8) {
@@ -242,6 +256,12 @@ impl Waiters {
             priority,
             ..
         } = *self.node(index);
+        if next == prev {
+            // It is alone in its queue: both are the sentinel.
+            let sentinel = self.node_mut(next);
+            (sentinel.next, sentinel.prev) = (next, next);
+            return;
+        }
         let is_first = self.node(prev).priority != priority;
         let is_last = self.node(next).priority != priority;
         if is_first && !is_last {
