@@ -272,7 +272,8 @@ fn a_process_that_keeps_changing_its_slice_length_is_still_interrupted() {
     );
 }
 
-/// How many runs another process has until a process with a deficit of 29 slices reacts.
+/// How many runs another process has until a process with a deficit of 89 slices reacts. On a busy
+/// machine the other one overruns its slices as well, so it has fewer runs for them.
 fn runs_until_it_obeys(
     main: &Process,
     tell: fn(&Process, ProcessId),
@@ -283,7 +284,7 @@ fn runs_until_it_obeys(
     let [other] = spawn_rivals(main, &notes, [|_| ()]);
     let (flag, of_greedy) = (Arc::clone(&was_deaf), Arc::clone(&notes));
     let greedy = main.spawn(move |process| {
-        compute_without_safepoints(DEAF);
+        compute_without_safepoints(DEAF * 3);
         flag.store(true, Ordering::Relaxed);
         process.spin_until(|| of_greedy.is_over.load(Ordering::Relaxed))
     });

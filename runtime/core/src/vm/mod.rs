@@ -150,7 +150,7 @@ use preempt::{hints, wake_up, watch};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
-use switch::{cpu_time, deficit};
+use switch::cpu_time;
 
 /// The VM's first native thread.
 pub const HOME: CarrierId = CarrierId(0);
@@ -177,8 +177,8 @@ pub struct Context {
     is_hooked: bool,
     /// In a simulated run: it gave way to a more urgent process, and has not continued since.
     is_interrupted: bool,
-    /// `busy` at the end of its last slice.
-    ended_at: u64,
+    /// `absent` at the last end of a slice by its time.
+    absent_before: u64,
 }
 
 /// The owner's data.
@@ -216,7 +216,12 @@ pub(crate) struct Inner {
     held_threads: held_threads::HeldThreads,
     /// How many processes have slices of their own length.
     sliced: usize,
-    deficits: deficit::SliceDeficits,
+    /// The run, by the scheduler's count of switches, in which the running process was last seen
+    /// without rivals.
+    alone_in_run: u64,
+    /// For how many decisions switches leave the fast path, to skip processes with a deficit
+    /// (`switch/deficit.rs`).
+    deficits_expected: u32,
     wakers: Vec<Arc<waker::WakerState>>,
     /// State of the random number generator, for `select` and for simulated runs.
     random: u64,
@@ -347,7 +352,8 @@ impl Vm {
                 registrations: descriptors::Registrations::default(),
                 held_threads: held_threads::HeldThreads::default(),
                 sliced: 0,
-                deficits: deficit::SliceDeficits::new(),
+                alone_in_run: u64::MAX,
+                deficits_expected: 0,
                 hinted_changes: u64::MAX,
                 wakers: Vec::new(),
                 random: baton_sys::clock::Instant::now().as_nanos() | 1,

@@ -163,46 +163,13 @@ impl<C> Scheduler<C> {
         next
     }
 
-    /// As [`Scheduler::preempt_current`] at the end of a slice, but skips processes with a deficit:
-    /// `skip` charges each of them instead. The current process is checked last: `Same` if all
-    /// others are skipped and it is not.
+    /// Passes over the current process, which has been chosen but has not run yet, while `skips`
+    /// says so of it, and runs the next one of its ring instead. `gave_way` is the process that
+    /// gave way, if it did not wait or end; it is the last one of the ring.
     ///
     /// - At most a thousand are skipped, then the next one runs.
     /// - A process with a raised priority is not skipped, as another process waits for it.
-    /// - None is skipped if a more urgent process is next, or if due times order the processes.
-    ///
-    /// ```
-    /// use baton_core::sched::{Scheduler, Next, SpawnOptions};
-    ///
-    /// let mut sched: Scheduler<u32> = Scheduler::new(10);
-    /// let [a, b] = [0, 2].map(|deficit| sched.spawn(SpawnOptions::default(), deficit).unwrap());
-    /// assert_eq!(sched.schedule(), Next::Other(a));
-    /// let end = |_| sched.end_slice(|deficit| *deficit > 0, |deficit| *deficit -= 1);
-    /// let next = [0; 4].map(end);
-    /// assert_eq!(next, [Next::Same, Next::Same, Next::Other(b), Next::Other(a)]);
-    /// ```
-    pub fn end_slice(
-        &mut self,
-        has_deficit: impl FnMut(&C) -> bool,
-        skip: impl FnMut(&mut C),
-    ) -> Next {
-        let current = self.current;
-        if current == NIL || !self.may_rotate(current) {
-            return self.preempt_current(Preemption::SliceExpired);
-        }
-        let next = self.processes[current].next;
-        match self.first_not_skipped(next, has_deficit, skip) {
-            chosen if chosen == current => Next::Same,
-            chosen => {
-                self.counters.preemptions_by_slice += 1;
-                self.run(chosen)
-            }
-        }
-    }
-
-    /// Skips the current process if it has a deficit, and then others after it, as at [the end of
-    /// a slice](Scheduler::end_slice). The current process was just chosen and has not run yet.
-    /// Returns the process that is current afterwards.
+    /// - A process without an equal is not skipped, nor any if due times order the processes.
     ///
     /// ```
     /// use baton_core::sched::{Scheduler, SpawnOptions};
@@ -210,19 +177,33 @@ impl<C> Scheduler<C> {
     /// let mut sched: Scheduler<u32> = Scheduler::new(10);
     /// let [_, b] = [1, 0].map(|deficit| sched.spawn(SpawnOptions::default(), deficit).unwrap());
     /// sched.schedule();
-    /// assert_eq!(sched.skip_deficits(|deficit| *deficit > 0, |deficit| *deficit -= 1), Some(b));
+    /// sched.skip_while(None, |deficit| std::mem::take(deficit) > 0);
+    /// assert_eq!(sched.current(), Some(b));
     /// ```
-    pub fn skip_deficits(
+    pub fn skip_while(
         &mut self,
-        has_deficit: impl FnMut(&C) -> bool,
-        skip: impl FnMut(&mut C),
-    ) -> Option<ProcessId> {
-        let current = self.current;
-        if current != NIL && self.may_rotate(current) {
-            self.current = self.first_not_skipped(current, has_deficit, skip);
-            self.counters.switches += u64::from(self.current != current);
+        gave_way: Option<ProcessId>,
+        mut skips: impl FnMut(&mut C) -> bool,
+    ) {
+        let first = self.current;
+        if first == NIL || !self.may_rotate(first) {
+            return;
         }
-        self.current()
+        for _ in 0..MOST_SKIPPED {
+            let process = &self.processes[self.current];
+            let is_raised = process.priority != process.own_priority;
+            let payload = self.payloads[self.current as usize].as_mut();
+            if is_raised || !payload.is_some_and(&mut skips) {
+                break;
+            }
+            self.current = process.next;
+        }
+        // The switch to `first` was counted. What counts is whether there is a switch in the end.
+        let last = gave_way.map_or(self.last, |pid| pid.index);
+        self.counters.switches += u64::from(self.current != last);
+        self.counters.switches -= u64::from(first != last);
+        self.run_queue
+            .rotate_to(self.processes[self.current].priority.get(), self.current);
     }
 
     /// Whether the next process is simply the next one in the ring of `current`.
@@ -233,29 +214,6 @@ impl<C> Scheduler<C> {
             && process.next != current
             && self.run_queue.top() == level
             && self.run_queue.head(level) == current
-    }
-
-    /// The first process that is not skipped, from `first` on around the ring. It becomes the head
-    /// of its level.
-    fn first_not_skipped(
-        &mut self,
-        first: u32,
-        mut has_deficit: impl FnMut(&C) -> bool,
-        mut skip: impl FnMut(&mut C),
-    ) -> u32 {
-        let mut chosen = first;
-        for _ in 0..MOST_SKIPPED {
-            let process = &self.processes[chosen];
-            let is_raised = process.priority != process.own_priority;
-            match &mut self.payloads[chosen as usize] {
-                Some(payload) if !is_raised && has_deficit(payload) => skip(payload),
-                _ => break,
-            }
-            chosen = process.next;
-        }
-        self.run_queue
-            .rotate_to(self.processes[chosen].priority.get(), chosen);
-        chosen
     }
 
     /// Moves the current process to the back of its level, and runs `pid`. If `pid` is not

@@ -293,24 +293,19 @@ impl World {
 
     /// The current process reads how its wait ended, and then does something.
     fn act(&mut self) {
-        let random = &mut self.random;
-        let _ = match random.below(6) {
+        let gives_way = self.sched.current();
+        let _ = match self.random.below(5) {
             0 => self.sched.yield_current(),
             1 => self.sched.preempt_current(Preemption::MoreUrgent),
             2 => match self.any_process() {
                 Some(pid) => self.sched.yield_to(pid),
                 None => Next::Nothing,
             },
-            3 => self.sched.end_slice(|()| random.one_in(2), |()| ()),
-            4 => match self.sched.schedule() {
-                Next::Other(_) => self
-                    .sched
-                    .skip_deficits(|()| random.one_in(2), |()| ())
-                    .map_or(Next::Nothing, Next::Other),
-                next => next,
-            },
+            3 => self.sched.preempt_current(Preemption::SliceExpired),
             _ => self.sched.schedule(),
         };
+        let random = &mut self.random;
+        self.sched.skip_while(gives_way, |()| random.one_in(2));
         let Some(me) = self.sched.current() else {
             return;
         };

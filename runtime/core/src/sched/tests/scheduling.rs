@@ -50,9 +50,23 @@ fn debtor(sched: &mut Scheduler<u32>, level: u8, deficit: u32) -> ProcessId {
     sched.spawn(options, deficit).expect("there is room")
 }
 
-/// Ends a slice. A process with a deficit is skipped once for each unit of it.
-fn end_slice(sched: &mut Scheduler<u32>) -> Next {
-    sched.end_slice(|deficit| *deficit > 0, |deficit| *deficit -= 1)
+/// Skips the chosen process once for each unit of its deficit. Returns the process that runs.
+fn skip(sched: &mut Scheduler<u32>, gave_way: Option<ProcessId>) -> Option<ProcessId> {
+    sched.skip_while(gave_way, |deficit| {
+        let is_skipped = *deficit > 0;
+        *deficit -= u32::from(is_skipped);
+        is_skipped
+    });
+    sched.current()
+}
+
+/// Ends a slice. Returns the process that runs.
+fn end_slice(sched: &mut Scheduler<u32>) -> Option<ProcessId> {
+    let ended = sched.current();
+    match sched.preempt_current(Preemption::SliceExpired) {
+        Next::Other(_) => skip(sched, ended),
+        Next::Same | Next::Nothing => ended,
+    }
 }
 
 #[test]
@@ -61,7 +75,7 @@ fn a_skipped_process_pays_once_per_round() {
     let [a, b, c, d] = [0, 2, 1, 0].map(|deficit| debtor(&mut sched, 40, deficit));
     assert_eq!(sched.schedule(), Next::Other(a));
     for next in [d, a, c, d, a, b, c, d, a] {
-        assert_eq!(end_slice(&mut sched), Next::Other(next));
+        assert_eq!(end_slice(&mut sched), Some(next));
     }
     assert_eq!(sched.counters().switches, 10);
     assert_eq!(sched.counters().preemptions_by_slice, 9);
@@ -78,11 +92,11 @@ fn a_process_without_a_deficit_continues_if_all_others_have_one() {
     let mut sched: Scheduler<u32> = Scheduler::new(10);
     let all = [0, 2, 1].map(|deficit| debtor(&mut sched, 40, deficit));
     assert_eq!(sched.schedule(), Next::Other(all[0]));
-    assert_eq!(end_slice(&mut sched), Next::Same);
+    assert_eq!(end_slice(&mut sched), Some(all[0]));
     assert_eq!(deficit(&sched, &all), [0, 1, 0]);
-    assert_eq!(sched.current(), Some(all[0]));
-    assert_eq!(end_slice(&mut sched), Next::Other(all[2]));
-    assert_eq!(sched.counters().preemptions_by_slice, 1);
+    assert_eq!(sched.counters().switches, 1, "only to the first one");
+    assert_eq!(end_slice(&mut sched), Some(all[2]));
+    assert_eq!(sched.counters().switches, 2);
 }
 
 #[test]
@@ -90,7 +104,7 @@ fn deficits_of_all_processes_delay_none() {
     let mut sched: Scheduler<u32> = Scheduler::new(10);
     let all = [3, 5, 4].map(|deficit| debtor(&mut sched, 40, deficit));
     assert_eq!(sched.schedule(), Next::Other(all[0]));
-    assert_eq!(end_slice(&mut sched), Next::Same);
+    assert_eq!(end_slice(&mut sched), Some(all[0]));
     assert_eq!(deficit(&sched, &all), [0, 1, 0]);
 }
 
@@ -99,26 +113,26 @@ fn at_most_a_thousand_are_skipped() {
     let mut sched: Scheduler<u32> = Scheduler::new(10);
     let all = [0; 3].map(|_| debtor(&mut sched, 40, 10_000));
     assert_eq!(sched.schedule(), Next::Other(all[0]));
-    assert_eq!(end_slice(&mut sched), Next::Other(all[2]));
+    assert_eq!(end_slice(&mut sched), Some(all[2]));
     assert_eq!(deficit(&sched, &all), [9667, 9666, 9667]);
 }
 
 #[test]
 fn no_process_is_skipped_before_a_more_urgent_one_or_alone_or_with_due_times() {
     let mut sched: Scheduler<u32> = Scheduler::new(10);
-    assert_eq!(end_slice(&mut sched), Next::Nothing);
+    assert_eq!(end_slice(&mut sched), None);
     let a = debtor(&mut sched, 40, 1);
     debtor(&mut sched, 39, 0);
     assert_eq!(sched.schedule(), Next::Other(a));
-    assert_eq!(end_slice(&mut sched), Next::Same);
+    assert_eq!(end_slice(&mut sched), Some(a));
     let urgent = debtor(&mut sched, 41, 7);
     let b = debtor(&mut sched, 40, 1);
-    assert_eq!(end_slice(&mut sched), Next::Other(urgent));
+    assert_eq!(end_slice(&mut sched), Some(urgent));
     sched.exit_current();
     // The process that was outranked when its slice ended has gone to the back.
     assert_eq!(sched.schedule(), Next::Other(b));
     sched.set_due_time(a, Some(Instant::from_nanos(10)));
-    assert_eq!(end_slice(&mut sched), Next::Other(a));
+    assert_eq!(end_slice(&mut sched), Some(a));
     assert_eq!(deficit(&sched, &[a, b]), [1, 1]);
 }
 
@@ -126,21 +140,18 @@ fn no_process_is_skipped_before_a_more_urgent_one_or_alone_or_with_due_times() {
 fn a_chosen_process_with_a_deficit_is_skipped_before_it_runs() {
     let mut sched: Scheduler<u32> = Scheduler::new(10);
     let all = [0, 1, 0].map(|deficit| debtor(&mut sched, 40, deficit));
-    let skip_deficits = |sched: &mut Scheduler<u32>| {
-        sched.skip_deficits(|deficit| *deficit > 0, |deficit| *deficit -= 1)
-    };
-    assert_eq!(skip_deficits(&mut sched), None);
+    assert_eq!(skip(&mut sched, None), None);
     assert_eq!(sched.schedule(), Next::Other(all[0]));
-    assert_eq!(skip_deficits(&mut sched), Some(all[0]));
+    assert_eq!(skip(&mut sched, None), Some(all[0]));
     sched.exit_current();
     assert_eq!(sched.schedule(), Next::Other(all[1]));
-    assert_eq!(skip_deficits(&mut sched), Some(all[2]));
-    assert_eq!(sched.current(), Some(all[2]));
+    assert_eq!(skip(&mut sched, None), Some(all[2]));
+    assert_eq!(sched.counters().switches, 2);
     sched.exit_current();
     *sched.payload_mut(all[1]).expect("it lives") = 7;
     assert_eq!(sched.schedule(), Next::Other(all[1]));
     assert_eq!(
-        skip_deficits(&mut sched),
+        skip(&mut sched, None),
         Some(all[1]),
         "there is no other process"
     );
@@ -165,8 +176,8 @@ fn a_process_with_a_raised_priority_is_not_skipped() {
     );
     assert_eq!(sched.schedule(), Next::Other(owner));
     let other = debtor(&mut sched, 60, 0);
-    assert_eq!(end_slice(&mut sched), Next::Other(other));
-    assert_eq!(end_slice(&mut sched), Next::Other(owner));
+    assert_eq!(end_slice(&mut sched), Some(other));
+    assert_eq!(end_slice(&mut sched), Some(owner));
     assert_eq!(deficit(&sched, &[owner]), [9]);
 }
 

@@ -30,13 +30,13 @@
 //!   `processes_that_became_runnable_meanwhile_run_after_the_section` in `critical`
 
 use super::*;
-use crate::sched::{CarrierId, State};
+use crate::sched::{CarrierId, Preemption, State};
 
 const N: usize = 7;
 
 /// Ends the slice of the current process.
 fn end_slice(sched: &mut Scheduler<()>) -> Next {
-    sched.end_slice(|()| false, |()| ())
+    sched.preempt_current(Preemption::SliceExpired)
 }
 
 #[test]

@@ -201,7 +201,7 @@ impl Vm {
             slice: 0,
             is_hooked: false,
             is_interrupted: false,
-            ended_at: 0,
+            absent_before: 0,
         };
         let spawned = match when {
             Spawned::Now => inner.sched.spawn(options, context),

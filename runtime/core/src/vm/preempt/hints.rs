@@ -7,7 +7,8 @@ use baton_sys::clock::Instant;
 use baton_sys::membarrier;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// Written by the owner and read by the monitor, except [the monitor's own fields](Asked).
+/// Written by the owner and read by the monitor, except where a field says
+/// otherwise.
 #[derive(Debug)]
 pub(in crate::vm) struct Hints {
     /// The run-queue summary, and whether the running process may be preempted: bits of [`bits`].
@@ -27,45 +28,13 @@ pub(in crate::vm) struct Hints {
     exact_from: AtomicU64,
     /// The length of its slices in microseconds; 0: the parameter.
     pub(in crate::vm) slice: AtomicU32,
-    /// The monitor's clock reading at its last poll, in nanoseconds.
+    /// The monitor's clock reading at its last poll, in nanoseconds. Written by the monitor.
     pub(in crate::vm) coarse_now: AtomicU64,
     /// The time before which the monitor does not ask for the next deadline, in nanoseconds.
     /// Written by the monitor. With many deadlines it does not ask for each.
     pub(super) deadlines_from: AtomicU64,
-    pub(in crate::vm) asked: Asked,
     /// How many threads have names.
     pub(in crate::vm) named_threads: AtomicUsize,
-}
-
-/// What the monitor knew of a slice when it requested its end. The monitor writes it before the
-/// request. Times are in nanoseconds.
-#[derive(Debug, Default)]
-pub(in crate::vm) struct Asked {
-    /// The run that the request was for.
-    pub(in crate::vm) run: AtomicU64,
-    /// When the monitor first saw rivals of the running process, if they came during the run; 0:
-    /// they were there from its beginning.
-    pub(super) contested_from: AtomicU64,
-    /// When the slice was over, according to the hints.
-    pub(super) over_from: AtomicU64,
-}
-
-impl Asked {
-    /// How long, at `now`, the running process has run past its slice while others were runnable.
-    ///
-    /// If `is_whole` (a whole slice by an exact clock), this is an upper bound: the time since
-    /// rivals were there. The exact overrun is known then.
-    pub(in crate::vm) fn at_others_cost(&self, run: u64, is_whole: bool, now: u64) -> i64 {
-        // Relaxed (all): the request, which was taken with Acquire, orders them.
-        let from = if self.run.load(Ordering::Relaxed) != run {
-            now
-        } else if is_whole {
-            self.contested_from.load(Ordering::Relaxed)
-        } else {
-            self.over_from.load(Ordering::Relaxed)
-        };
-        i64::try_from(now.saturating_sub(from)).unwrap_or(i64::MAX)
-    }
 }
 
 /// Bits of one word, so that one store shows all.
@@ -124,7 +93,6 @@ impl Hints {
             slice: AtomicU32::new(0),
             coarse_now: AtomicU64::new(0),
             deadlines_from: AtomicU64::new(0),
-            asked: Asked::default(),
             named_threads: AtomicUsize::new(0),
         }
     }
@@ -206,6 +174,9 @@ impl Vm {
         {
             self.wake_monitor(work_waits, wanted);
         }
+        if !summary.rivals {
+            inner.note_alone(switches);
+        }
     }
 
     /// As [`Vm::update_hints`], after a suspension: the hints were up to date, one process fewer is
@@ -217,31 +188,20 @@ impl Vm {
         // Relaxed (all): hints, the first of which only the owner writes. Earlier hints already
         // cover every poll that the monitor needs now.
         let preemptible = hints.summary.load(Ordering::Relaxed) & bits::PREEMPTIBLE;
-        let bits = bits_of(inner.sched.run_queue_summary(), preemptible);
+        let summary = inner.sched.run_queue_summary();
+        let bits = bits_of(summary, preemptible);
         hints.summary.store(bits, Ordering::Relaxed);
         let switches = inner.sched.counters().switches;
         hints.switches.store(switches, Ordering::Relaxed);
+        if !summary.rivals {
+            inner.note_alone(switches);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_request_in_another_run_is_ignored() {
-        let asked = Asked::default();
-        // Relaxed (all): one thread.
-        asked.run.store(5, Ordering::Relaxed);
-        asked.contested_from.store(100, Ordering::Relaxed);
-        asked.over_from.store(130, Ordering::Relaxed);
-        let cost = |run, is_whole, now| asked.at_others_cost(run, is_whole, now);
-        assert_eq!(
-            [cost(5, true, 140), cost(5, false, 140), cost(5, false, 120)],
-            [40, 10, 0]
-        );
-        assert_eq!([cost(4, true, 140), cost(6, false, 140)], [0, 0]);
-    }
 
     #[test]
     fn when_a_run_began_is_known_of_the_one_that_was_noted() {

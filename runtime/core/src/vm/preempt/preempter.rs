@@ -142,12 +142,9 @@ impl Vm {
         let mut view = self.view(now);
         watch.note_owner(thread, value, now);
         let run = self.hints.run_number();
-        let is_new = watch.note(value, run, self.hints.run_began(run), now);
+        watch.note(value, run, self.hints.run_began(run), now);
         watch.note_waits(self.counters.idle_waits.get(), now);
-        let was_unseen = watch.end_pause(now);
-        watch
-            .rivals
-            .note(view.summary.has_rivals(), is_new, was_unseen, now);
+        watch.end_pause(now);
         let window = self.parameters.window.get();
         view.posted |= view.watched && self.owner_misses_news(watch);
         if !(view.summary.has_runnable() || view.posted || view.due) {
@@ -355,7 +352,8 @@ impl Vm {
                 .store(asks_from, Ordering::Relaxed);
         }
         if slice_over {
-            self.request_end_of_slice(watch, slice_ends);
+            // Release: pairs with the swap in `safepoint`.
+            self.requests.fetch_or(request::SLICE, Ordering::Release);
         }
         match &mut watch.request {
             Some(request) if request.gate == value && value & 1 == 1 => next,
@@ -376,21 +374,6 @@ impl Vm {
                 next.min(watch.request.insert(request).signal_at)
             }
         }
-    }
-
-    /// Requests the end of the running process's slice, and records what is known of that slice.
-    fn request_end_of_slice(&self, watch: &PollState, slice_ends: Instant) {
-        let contested_from = watch.rivals.since.map_or(0, Instant::as_nanos);
-        let over_from = slice_ends.as_nanos().max(contested_from);
-        let asked = &self.hints.asked;
-        // Relaxed (all): the request orders them. An answer in another run reads none of them.
-        asked.run.store(watch.run, Ordering::Relaxed);
-        asked
-            .contested_from
-            .store(contested_from, Ordering::Relaxed);
-        asked.over_from.store(over_from, Ordering::Relaxed);
-        // Release: pairs with the swap in `safepoint`.
-        self.requests.fetch_or(request::SLICE, Ordering::Release);
     }
 
     /// Makes a new request: sets the attention flag, and sends a signal if the process would not

@@ -38,7 +38,6 @@ pub(in crate::vm) struct PollState {
     /// The last time that a foreign call was seen, or a run ended other than by the end of its
     /// slice. Since then processes have only computed, as far as is known.
     pub(super) computes_since: Instant,
-    pub(super) rivals: Rivals,
     /// The unanswered request.
     pub(super) request: Option<PreemptRequest>,
     /// The owner has answered the last first signal of a request, and the last flag.
@@ -71,7 +70,6 @@ impl Default for PollState {
             waits: 0,
             stands_since: start,
             computes_since: start,
-            rivals: Rivals::default(),
             request: None,
             hears_signals: false,
             heeds_flags: false,
@@ -117,13 +115,11 @@ impl PollState {
         self.has_paused = true;
     }
 
-    /// Whether there was no poll for a while. What happened meanwhile is not known.
-    pub(super) fn end_pause(&mut self, now: Instant) -> bool {
-        let has_paused = std::mem::take(&mut self.has_paused);
-        if has_paused {
+    /// Notes that there is a poll again. What happened in a pause is not known.
+    pub(super) fn end_pause(&mut self, now: Instant) {
+        if std::mem::take(&mut self.has_paused) {
             self.computes_since = now;
         }
-        has_paused
     }
 
     /// Notes whether a flag is still unanswered.
@@ -182,15 +178,8 @@ impl PollState {
         }
     }
 
-    /// Notes the gate and the run. Returns whether the run differs from that of the last poll.
-    /// `began`: when the run began, if that is known.
-    pub(super) fn note(
-        &mut self,
-        gate: u64,
-        run: u64,
-        began: Option<Instant>,
-        now: Instant,
-    ) -> bool {
+    /// Notes the gate and the run. `began`: when the run began, if that is known.
+    pub(super) fn note(&mut self, gate: u64, run: u64, began: Option<Instant>, now: Instant) {
         if gate != self.gate {
             self.gate = gate;
             self.gate_since = now;
@@ -199,8 +188,7 @@ impl PollState {
         if gate & 1 == 1 {
             self.computes_since = now;
         }
-        let is_new = run != self.run;
-        if is_new {
+        if run != self.run {
             if began.is_none() || run != self.run.wrapping_add(1) {
                 self.stands_since = now;
                 self.computes_since = now;
@@ -210,34 +198,6 @@ impl PollState {
             self.stall = None;
             self.request = None;
         }
-        is_new
-    }
-}
-
-/// Since when the running process has had rivals.
-#[derive(Debug, Default)]
-pub(super) struct Rivals {
-    /// When they were first seen, if there were none earlier in this run.
-    pub(super) since: Option<Instant>,
-    were_there: bool,
-}
-
-impl Rivals {
-    /// Notes whether there are rivals. `was_unseen`: there was no poll for a while, so rivals may
-    /// have come and gone.
-    pub(super) fn note(
-        &mut self,
-        are_there: bool,
-        is_new_run: bool,
-        was_unseen: bool,
-        now: Instant,
-    ) {
-        if is_new_run && !was_unseen {
-            self.since = None;
-        } else if was_unseen || !self.were_there {
-            self.since = Some(now);
-        }
-        self.were_there = are_there;
     }
 }
 
@@ -296,8 +256,10 @@ mod tests {
         assert_eq!(watch.tick(at(4_000_000)), LONGEST_TICK);
         watch.note_pause();
         watch.note(8, 2, None, at(4_000_000));
-        assert!(watch.end_pause(at(4_000_000)) && !watch.end_pause(at(4_000_000)));
+        watch.end_pause(at(4_000_000));
         assert_eq!(watch.tick(at(4_000_000)), TICK);
+        watch.end_pause(at(5_000_000));
+        assert!(watch.tick(at(5_000_000)) > TICK);
     }
 
     #[test]
@@ -324,34 +286,5 @@ mod tests {
             ..deadline
         };
         assert_eq!(watch.time_for_flag(urgent), REQUEST_TICK);
-    }
-
-    /// Since when there are rivals, in microseconds, after these polls: time, whether there are
-    /// rivals, whether the run is a new one.
-    fn rivals_after(polls: &[(u64, bool, bool)]) -> Option<u64> {
-        let mut rivals = Rivals::default();
-        for &(now, are_there, is_new_run) in polls {
-            rivals.note(are_there, is_new_run, false, at(now));
-        }
-        rivals.since.map(|since| since.as_nanos() / 1000)
-    }
-
-    #[test]
-    fn rivals_are_there_from_the_beginning_of_a_run_or_since_they_were_first_seen_in_it() {
-        assert_eq!(rivals_after(&[(1, true, true), (2, true, false)]), None);
-        assert_eq!(
-            rivals_after(&[(1, false, true), (2, true, false), (3, true, false)]),
-            Some(2)
-        );
-        // An urgent process had no rivals. That says nothing of the process that it interrupted.
-        assert_eq!(
-            rivals_after(&[(1, true, true), (2, false, true), (3, true, true)]),
-            None
-        );
-        let mut rivals = Rivals::default();
-        rivals.note(false, true, false, at(1));
-        rivals.note(true, true, true, at(9));
-        rivals.note(true, false, false, at(10));
-        assert_eq!(rivals.since, Some(at(9)));
     }
 }

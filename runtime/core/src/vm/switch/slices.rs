@@ -138,8 +138,6 @@ impl Vm {
         if inner.sched.current() == Some(process) {
             // Relaxed: a hint.
             self.hints.slice.store(micros, Ordering::Relaxed);
-            // By the old length it had no deficit.
-            inner.deficits.note_change();
             inner.account(process, Instant::now().as_nanos());
             self.renew_slice(inner, process);
         }

@@ -328,7 +328,10 @@ impl World {
             (Kind::Spawn, _) => _ = self.spawn(World::options(a, b)),
             (Kind::Yield, _) => _ = self.sched.yield_current(),
             (Kind::Preempt, _) => _ = self.sched.preempt_current(Preemption::MoreUrgent),
-            (Kind::EndSlice, _) => _ = self.sched.end_slice(|_| a % 2 == 1, |_| ()),
+            (Kind::EndSlice, _) => {
+                let _ = self.sched.preempt_current(Preemption::SliceExpired);
+                self.sched.skip_while(me, |_| a % 2 == 1);
+            }
             (Kind::Exit, Some(me)) => {
                 self.sched.exit_current();
                 self.forget(me);

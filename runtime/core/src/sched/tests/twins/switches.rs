@@ -132,22 +132,16 @@ fn a_fast_successor_is_the_one_that_is_chosen() {
     twins.agree();
 }
 
-/// Hooks and simulated runs end a slice by a preemption.
-#[test]
-fn the_end_of_a_slice_without_deficits_is_a_preemption() {
-    let fast = |world: &mut World, _| Some(world.sched.end_slice(|_| false, |_| ()));
-    let slow = |world: &mut World, _| world.sched.preempt_current(Preemption::SliceExpired);
-    Twins::new(&fast, &slow).agree();
-}
-
 #[test]
 fn a_choice_among_processes_without_deficits_skips_none() {
     let fast = |world: &mut World, _| {
-        let _ = world.sched.schedule();
-        Some(world.sched.skip_deficits(|_| false, |_| ()))
+        let gave_way = world.sched.current();
+        let _ = world.sched.preempt_current(Preemption::SliceExpired);
+        world.sched.skip_while(gave_way, |_| false);
+        Some(world.sched.current())
     };
     let slow = |world: &mut World, _| {
-        let _ = world.sched.schedule();
+        let _ = world.sched.preempt_current(Preemption::SliceExpired);
         world.sched.current()
     };
     Twins::new(&fast, &slow).agree();
