@@ -15,6 +15,7 @@ mod modules;
 mod names;
 mod orderings;
 mod rust_version;
+mod signal_safe;
 mod source;
 mod width;
 mod words;
@@ -143,6 +144,7 @@ fn check(root: &Path) -> Result<Vec<Finding>, String> {
     findings.extend(layers::check(&manifests));
     findings.extend(modules::check(&files.sources));
     findings.extend(c_layers::check(&files.c_files));
+    findings.extend(signal_safe::check(&files.sources));
     findings.extend(rust_version::check(&manifests, &documents));
     Ok(findings)
 }
