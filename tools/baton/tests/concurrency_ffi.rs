@@ -133,28 +133,24 @@ fn a_callback_that_is_freed_while_c_waits_to_enter_returns_zero() {
 
 #[test]
 fn a_callback_from_a_signal_handler_while_all_processes_wait_returns_zero() {
-    // On a busy machine the signal may come before the wait begins. Then C may call back.
-    let comes_while_all_wait = || {
-        let outcome = run("local called = 0
-                 local handler = ffi.cast('void (*)(int)', function() called = called + 1 end)
-                 ffi.fn 'void *signal(int number, void (*handler)(int))'(14, handler)
-                 ffi.fn 'unsigned ualarm(unsigned microseconds, unsigned interval)'(50000, 0)
-                 process.sleep(0.2)
-                 print('went on', called)");
-        outcome.succeeds();
-        let is_refused = outcome.stderr.contains("from a signal handler?");
-        let answer = if is_refused {
-            "went on\t0\n"
-        } else {
-            "went on\t1\n"
-        };
-        assert_eq!(outcome.stdout, answer, "{outcome}");
-        is_refused
-    };
-    assert!(
-        (0..10).any(|_| comes_while_all_wait()),
-        "the signal came too soon each time"
-    );
+    let mut program = baton()
+        .process_code(
+            "local ffi = require 'baton.ffi'
+             local called = 0
+             local handler = ffi.cast('void (*)(int)', function() called = called + 1 end)
+             ffi.fn 'void *signal(int number, void (*handler)(int))'(14, handler)
+             local wakes = process.signals 'USR1'
+             io.stderr:write 'waits'
+             wakes:receive()
+             print('went on', called)",
+        )
+        .start();
+    program.await_stderr("waits");
+    program.await_rest();
+    program.signal("ALRM");
+    program.await_stderr("from a signal handler?");
+    program.signal("USR1");
+    program.finish().succeeds().wrote("went on\t0\n");
 }
 
 #[test]

@@ -357,6 +357,16 @@ impl Started {
         self.child.id()
     }
 
+    /// Returns once no thread of the program has done anything for a while.
+    pub(crate) fn await_rest(&mut self) {
+        const WHILE: Duration = Duration::from_millis(50);
+        while self.work_while(|_| std::thread::sleep(WHILE)) != Work::default() {
+            if self.time_left().is_zero() {
+                self.fail("did not come to rest within the limit");
+            }
+        }
+    }
+
     /// Returns what the program's threads do until `event` has happened.
     pub(crate) fn work_while(&mut self, event: impl FnOnce(&mut Self)) -> Work {
         let before = Threads::of(self.pid());
