@@ -3,7 +3,14 @@
 
 mod harness;
 
-use harness::{Run, baton, modules};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+
+use harness::{Run, baton, baton_path, modules, signals};
+use nix::pty::openpty;
+use nix::sys::termios::{LocalFlags, tcgetattr};
 
 const SIGABRT: i32 = 6;
 
@@ -125,4 +132,61 @@ fn handlers_that_interrupt_malloc_take_no_memory() {
     got.ends_with(0)
         .wrote("true\n")
         .complained("baton: processes");
+}
+
+/// The process that SIGINT would interrupt runs a command, which then gets the signal alone.
+#[test]
+fn sigint_in_the_middle_of_malloc_is_left_to_a_command() {
+    let got = with_raising_malloc(
+        r#"local ffi = require 'baton.ffi'
+           ffi.cdef 'void *malloc(size_t)'
+           local malloc = ffi.C.malloc
+           local path = require 'check'.fifo()
+           process.spawn(function()
+             local runs <close> = io.open(path, 'w')
+             for _ = 1, 20 do malloc(0x5EED1) end
+           end)
+           print(pcall(os.execute, ("cat '%s'"):format(path)))"#,
+    )
+    .run();
+    got.succeeds().wrote("true\ttrue\texit\t0\n");
+}
+
+/// While a line is edited, a deadly signal first puts the terminal's mode back.
+#[test]
+fn a_deadly_signal_in_the_middle_of_malloc_puts_the_terminal_back() {
+    const SIGTERM: i32 = 15;
+    const EDITS: &str = "\x1b[?2004h";
+    const PUT_BACK: &str = "\x1b[?2004l";
+    let terminal = openpty(None, None).expect("a terminal");
+    let end = || Stdio::from(terminal.slave.try_clone().expect("a descriptor"));
+    signals::give_children_default_actions();
+    let mut child = Command::new(baton_path())
+        .env("LD_PRELOAD", modules::dir().join("raising_malloc.so"))
+        .env("TERM", "xterm")
+        .stdin(end())
+        .stdout(end())
+        .stderr(end())
+        .spawn()
+        .expect("baton starts");
+    drop(terminal.slave);
+    let mut master = File::from(terminal.master);
+    // The signal is raised only while there is a handler for it: while the next line is edited.
+    let line = "ffi = require 'baton.ffi' ffi.cdef 'void *malloc(size_t)' process = require \
+                'baton.process' process.spawn(function() while true do ffi.C.malloc(0x5EED2) \
+                process.sleep(0.001) end end)";
+    writeln!(master, "{line}\r").expect("the terminal takes it");
+    let mut shown = Vec::new();
+    let mut piece = [0; 1024];
+    // Reading a terminal whose last user has closed it gives an error.
+    while let Ok(length @ 1..) = master.read(&mut piece) {
+        shown.extend_from_slice(&piece[..length]);
+    }
+    let status = child.wait().expect("baton's status");
+    let shown = String::from_utf8_lossy(&shown);
+    assert_eq!(status.signal(), Some(SIGTERM), "{status}: {shown}");
+    let (_, last) = shown.rsplit_once(EDITS).expect("a line is edited");
+    assert!(last.contains(PUT_BACK), "{last:?}");
+    let mode = tcgetattr(&master).expect("the terminal's mode");
+    assert!(mode.local_flags.contains(LocalFlags::ICANON), "{mode:?}");
 }

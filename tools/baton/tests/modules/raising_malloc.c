@@ -12,6 +12,8 @@
 #define ENDLESS 0x5EED5EED
 /* Another one: such a call raises SIGINT in the middle. */
 #define INTERRUPTED 0x5EED1
+/* A third one: it raises SIGTERM. */
+#define TERMINATED 0x5EED2
 
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
@@ -55,6 +57,7 @@ void *malloc(size_t size) {
   begin();
   if (size == ENDLESS) endless(NULL);
   if (size == INTERRUPTED) raise_if_handled(SIGINT);
+  if (size == TERMINATED) raise_if_handled(SIGTERM);
   block = __libc_malloc(size);
   end();
   return block;
