@@ -1,8 +1,9 @@
 //! Lua as a guest of the runtime.
 
-use crate::waits::describe;
+use crate::waits::describe_wait;
+use crate::wording::WORDING;
 use baton_core::guest::{Guest, RetakePolicy};
-use baton_core::sched::ProcessId;
+use baton_core::sched::{ProcessId, State};
 use baton_core::vm::Inside;
 use baton_sys::activity::threads_of_this_program;
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -56,6 +57,19 @@ const MOST_DOUBLINGS: u32 = 12;
 /// The result of `baton_ffi_may_wake` if only a callback may wake a process, and no call with a
 /// timeout.
 const MAY_CALL_BACK: c_int = 1;
+
+/// A state in reports.
+fn name_of(state: State) -> &'static str {
+    match state {
+        State::Running => "running",
+        State::Runnable => "runnable",
+        State::Waiting => "waiting",
+        State::Sleeping => "sleeping",
+        State::Suspended => "suspended",
+        State::Foreign => "foreign",
+        State::Dead => "dead",
+    }
+}
 
 fn pointer(user_data: usize) -> *mut c_void {
     user_data as *mut c_void
@@ -111,10 +125,11 @@ impl LuaGuest {
         let names = vm.thread_names();
         let processes: Vec<ProcessId> = vm.sched(|sched| sched.iter().collect());
         let describe = |pid| {
-            (
-                vm.sched(|sched| describe(sched, &names, pid)),
-                vm.idle_for(pid),
-            )
+            let (user_data, state, blocker) = vm.sched(|sched| {
+                let blocker = describe_wait(sched, &WORDING, &names, pid);
+                (sched.user_data(pid), sched.state(pid), blocker)
+            });
+            (user_data, name_of(state), blocker, vm.idle_for(pid))
         };
         let lines: Vec<_> = processes.into_iter().map(describe).collect();
         // No other thread may get the VM while the C half reads the states.
@@ -125,7 +140,7 @@ impl LuaGuest {
                 // SAFETY: a C string; the report that begins is ended below.
                 unsafe { baton_lua_begin_report(heading.as_ptr()) };
             }
-            for ((user_data, state, blocker), since) in &lines {
+            for (user_data, state, blocker, since) in &lines {
                 let (state, blocker) = (CString::new(*state), CString::new(blocker.as_str()));
                 let (Ok(state), Ok(blocker)) = (state, blocker) else {
                     continue;

@@ -11,6 +11,7 @@
 //! | `bridge` | functions for the C half: processes, objects, timers |
 //! | `parameters`, `settings` | functions for the C half: parameters; counters and features |
 //! | `ffi` | functions of `baton-ffi` for `require "baton.ffi"` |
+//! | `wording` | how reports name processes |
 //! | `program` | a program: one VM with its main process |
 
 mod bridge;
@@ -20,6 +21,7 @@ mod parameters;
 mod program;
 mod settings;
 mod waits;
+mod wording;
 
 pub use baton_sys::reserve::ReservingAllocator;
 pub use program::run_program;

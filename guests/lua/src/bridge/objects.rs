@@ -1,7 +1,8 @@
 //! Synchronization objects and timers. Select is in `select`.
 
 use super::{CWake, deadline, misuse, process, write_message};
-use crate::waits::cycle;
+use crate::waits::describe_cycle;
+use crate::wording::WORDING;
 use baton_core::sched::{
     Attempt, BarrierId, Blocker, ChannelId, ConditionId, EventId, MutexId, RwLockId, Scheduler,
     SemaphoreId, TimerId, WaitQueueId, Wake, WakeReason,
@@ -387,7 +388,7 @@ unsafe extern "C" fn baton_closes_cycle(
     let vm = &unsafe { Inside::assume(vm) };
     let told = vm.sched(|sched| {
         let links = sched.cycle_closed_by(object(kind, id)?)?;
-        Some(cycle(sched, &links))
+        Some(describe_cycle(sched, &WORDING, &links))
     });
     let Some(told) = told else { return 0 };
     // SAFETY: the caller's condition.

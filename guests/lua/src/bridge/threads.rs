@@ -1,7 +1,8 @@
 //! Native threads by name, and what processes wait for.
 
 use super::{process, write_message};
-use crate::waits::blocker;
+use crate::waits::describe_wait;
+use crate::wording::WORDING;
 use baton_core::sched::{ProcessId, SpawnOptions};
 use baton_core::vm::{Inside, Spawned, Vm};
 use std::ffi::{CStr, c_char, c_int};
@@ -95,7 +96,8 @@ unsafe extern "C" fn baton_blocker(vm: &Vm, pid: u64, text: *mut c_char, size: u
     // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     let names = vm.thread_names();
-    let waits_for = process(pid).map(|pid| vm.sched(|sched| blocker(sched, &names, pid)));
+    let waits_for =
+        process(pid).map(|pid| vm.sched(|sched| describe_wait(sched, &WORDING, &names, pid)));
     // SAFETY: the caller's condition.
     unsafe { write_message(text, size, &waits_for.unwrap_or_default()) };
 }
