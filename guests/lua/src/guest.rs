@@ -1,9 +1,8 @@
 //! Lua as a guest of the runtime.
 
-use crate::waits::describe_wait;
 use crate::wording::WORDING;
 use baton_core::guest::{Guest, RetakePolicy};
-use baton_core::sched::{ProcessId, State};
+use baton_core::sched::{ProcessId, State, describe_wait};
 use baton_core::vm::Inside;
 use baton_sys::activity::threads_of_this_program;
 use std::ffi::{CString, c_char, c_int, c_void};

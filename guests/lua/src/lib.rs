@@ -20,7 +20,6 @@ mod guest;
 mod parameters;
 mod program;
 mod settings;
-mod waits;
 mod wording;
 
 pub use baton_sys::reserve::ReservingAllocator;

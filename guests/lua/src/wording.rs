@@ -1,6 +1,6 @@
 //! How reports name what is Lua's.
 
-use crate::waits::Wording;
+use baton_core::sched::Wording;
 use std::ffi::{CStr, c_char, c_void};
 
 unsafe extern "C" {

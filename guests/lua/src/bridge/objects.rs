@@ -1,11 +1,10 @@
 //! Synchronization objects and timers. Select is in `select`.
 
 use super::{CWake, deadline, misuse, process, write_message};
-use crate::waits::describe_cycle;
 use crate::wording::WORDING;
 use baton_core::sched::{
     Attempt, BarrierId, Blocker, ChannelId, ConditionId, EventId, MutexId, RwLockId, Scheduler,
-    SemaphoreId, TimerId, WaitQueueId, Wake, WakeReason,
+    SemaphoreId, TimerId, WaitQueueId, Wake, WakeReason, describe_cycle,
 };
 use baton_core::vm::{Context, Inside, Vm};
 use baton_sys::clock::Instant;

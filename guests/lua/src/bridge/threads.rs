@@ -1,9 +1,8 @@
 //! Native threads by name, and what processes wait for.
 
 use super::{process, write_message};
-use crate::waits::describe_wait;
 use crate::wording::WORDING;
-use baton_core::sched::{ProcessId, SpawnOptions};
+use baton_core::sched::{ProcessId, SpawnOptions, describe_wait};
 use baton_core::vm::{Inside, Spawned, Vm};
 use std::ffi::{CStr, c_char, c_int};
 

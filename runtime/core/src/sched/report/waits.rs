@@ -1,25 +1,47 @@
 //! What processes wait for, as text for reports.
 
-use baton_core::sched::{Blocker, CarrierId, Link, ProcessId, Scheduler};
+use crate::sched::{Blocker, CarrierId, Link, ProcessId, Scheduler};
 use std::collections::HashMap;
 
 /// How a guest names what is its own.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wording {
+pub struct Wording {
     /// Names a process by its user data, such as "process 7 'clerk'".
-    pub(crate) process: fn(usize) -> String,
+    pub process: fn(usize) -> String,
     /// What processes wait for at a wait queue, such as "a file in use".
-    pub(crate) queue: &'static str,
+    pub queue: &'static str,
 }
 
 /// Names of native threads.
-type ThreadNames = HashMap<CarrierId, String>;
+pub type ThreadNames = HashMap<CarrierId, String>;
 
 /// The maximal number of cases of a select, and of holders of a lock, that are listed.
 const MOST_TOLD: usize = 4;
 
 /// What a process waits for: kind, name and holder. The text is empty if it waits for nothing.
-pub(crate) fn describe_wait<C>(
+///
+/// ```
+/// use baton_core::sched::*;
+///
+/// let mut sched: Scheduler<()> = Scheduler::new(10);
+/// let holder = sched.spawn(SpawnOptions::default(), ()).expect("there is room");
+/// assert_eq!(sched.schedule(), Next::Other(holder));
+/// let mutex = sched.mutex_new();
+/// sched.set_name(Blocker::Mutex(mutex), "accounts");
+/// assert!(matches!(sched.mutex_lock(mutex, Deadline::Never), Ok(Attempt::Ready(_))));
+/// let process = sched.spawn(SpawnOptions::default(), ()).expect("there is room");
+/// assert_eq!(sched.yield_current(), Next::Other(process));
+/// let attempt = sched.mutex_lock(mutex, Deadline::Never);
+/// assert!(matches!(attempt, Ok(Attempt::Blocked)));
+///
+/// let wording = Wording { process: |user_data| format!("process {user_data}"), queue: "work" };
+/// assert_eq!(
+///     describe_wait(&sched, &wording, &ThreadNames::new(), process),
+///     "for the mutex 'accounts', held by process 0"
+/// );
+/// assert_eq!(describe_wait(&sched, &wording, &ThreadNames::new(), holder), "");
+/// ```
+pub fn describe_wait<C>(
     sched: &Scheduler<C>,
     wording: &Wording,
     names: &ThreadNames,
@@ -106,7 +128,7 @@ fn cases<C>(sched: &Scheduler<C>, wording: &Wording, pid: ProcessId, count: usiz
 }
 
 /// A text for a cycle of locks, with all its processes and locks.
-pub(crate) fn describe_cycle<C>(sched: &Scheduler<C>, wording: &Wording, links: &[Link]) -> String {
+pub fn describe_cycle<C>(sched: &Scheduler<C>, wording: &Wording, links: &[Link]) -> String {
     let tell = |link: &Link| {
         let process = (wording.process)(sched.user_data(link.process));
         format!(
