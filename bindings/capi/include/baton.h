@@ -214,6 +214,10 @@ BATON_ANY_THREAD void baton_wake_from_outside(const void *vm, uint64_t process, 
 /* Signals the semaphore once, soon. */
 BATON_ANY_THREAD void baton_signal_from_outside(const void *vm, uint64_t semaphore);
 
+/* Starts a detached native thread that no process runs on and that receives no signals. Signals go
+   to the threads that run processes. Returns 0 if the system refuses it. */
+BATON_ANY_THREAD int baton_start_helper(const char *name, void (*run)(void *), void *argument);
+
 /* }====================================================== */
 
 /* {======================================================

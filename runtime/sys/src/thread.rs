@@ -41,6 +41,35 @@ pub fn start(
     stack_size: usize,
     body: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
+    start_with(name, Some(stack_size), Box::new(body))
+}
+
+/// Starts a native thread that runs no process, and that receives no signals: they go to other
+/// threads. Its stack is as large as the system makes it. Otherwise it is as for [`start`].
+///
+/// # Errors
+/// The system's, if it has no room for another thread.
+///
+/// ```
+/// let (sender, receiver) = std::sync::mpsc::channel();
+/// baton_sys::thread::start_helper("helper", move || sender.send(7).unwrap())?;
+/// assert_eq!(receiver.recv(), Ok(7));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn start_helper(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    // SAFETY: all-zero bytes are a set of signals; each of the calls gets sets that it may read or
+    // write, and the thread that starts inherits the mask.
+    unsafe {
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        let started = start_with(name, None, Box::new(body));
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut());
+        started
+    }
+}
+
+fn start_with(name: &str, stack_size: Option<usize>, body: Body) -> io::Result<()> {
     let name: Vec<u8> = name
         .bytes()
         .filter(|&byte| byte != 0)
@@ -48,7 +77,7 @@ pub fn start(
         .collect();
     let start = Box::new(Start {
         name: CString::new(name)?,
-        body: Box::new(body),
+        body,
     });
     let start = Box::into_raw(start);
     // SAFETY: `start` came from a box and is not shared.
@@ -65,7 +94,7 @@ pub fn start(
 ///
 /// # Safety
 /// `start` came from a box. If the result is 0, the thread owns it.
-unsafe fn create(stack_size: usize, start: *mut Start) -> libc::c_int {
+unsafe fn create(stack_size: Option<usize>, start: *mut Start) -> libc::c_int {
     let mut attributes = mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
     let mut thread = mem::MaybeUninit::<libc::pthread_t>::uninit();
     let attributes = attributes.as_mut_ptr();
@@ -77,7 +106,9 @@ unsafe fn create(stack_size: usize, start: *mut Start) -> libc::c_int {
             return refusal;
         }
         refusal = libc::pthread_attr_setdetachstate(attributes, libc::PTHREAD_CREATE_DETACHED);
-        if refusal == 0 {
+        if refusal == 0
+            && let Some(stack_size) = stack_size
+        {
             let least = stack_size.max(libc::PTHREAD_STACK_MIN);
             refusal = libc::pthread_attr_setstacksize(attributes, least);
         }
@@ -130,7 +161,7 @@ pub fn name() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{name, start};
+    use super::{name, start, start_helper};
     use std::sync::mpsc;
 
     #[test]
@@ -142,6 +173,27 @@ mod tests {
         })
         .unwrap();
         assert_eq!(receiver.recv(), Ok(7));
+    }
+
+    #[test]
+    fn a_helper_blocks_all_signals_and_its_starter_none() {
+        /// Whether the calling thread blocks this signal.
+        fn blocks(signal: i32) -> bool {
+            // SAFETY: all-zero bytes are a set of signals, into which the mask is read.
+            unsafe {
+                let mut mask: libc::sigset_t = std::mem::zeroed();
+                libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut mask);
+                libc::sigismember(&raw const mask, signal) == 1
+            }
+        }
+        let (sender, receiver) = mpsc::channel();
+        start_helper("helper", move || {
+            let blocked = [libc::SIGINT, libc::SIGTERM, libc::SIGURG].map(blocks);
+            sender.send(blocked).unwrap();
+        })
+        .unwrap();
+        assert_eq!(receiver.recv(), Ok([true; 3]));
+        assert!(!blocks(libc::SIGTERM) && !blocks(libc::SIGURG));
     }
 
     #[test]

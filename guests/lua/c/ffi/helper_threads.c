@@ -78,7 +78,7 @@ static void free_place(struct ffi_helpers *helpers) {
   if (!take_back_surplus(helpers)) baton_signal_from_outside(helpers->executor, helpers->free);
 }
 
-static void *help(void *argument) {
+static void help(void *argument) {
   struct ffi_helpers *helpers = argument;
   struct ffi_task *task;
   pthread_mutex_lock(&helpers->mutex);
@@ -96,7 +96,6 @@ static void *help(void *argument) {
   helpers->idle--;
   helpers->threads--;
   pthread_mutex_unlock(&helpers->mutex);
-  return NULL;
 }
 
 /* }====================================================== */

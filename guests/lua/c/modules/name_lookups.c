@@ -47,7 +47,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct lookup *first, *last; /* the mutex guards these and the number of helpers */
 static int helpers;
 
-static void *help(void *unused) {
+static void help(void *unused) {
   (void)unused;
   pthread_mutex_lock(&mutex);
   while (first != NULL) {
@@ -67,7 +67,6 @@ static void *help(void *unused) {
   }
   helpers--;
   pthread_mutex_unlock(&mutex);
-  return NULL;
 }
 
 /* Returns 0 if there is no thread for it. */

@@ -19,8 +19,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,26 +46,6 @@ static struct notice *unwritten; /* the writer's; the oldest message first */
 static size_t written;       /* the writer's; bytes of the first message */
 
 #define MOST_QUEUED (16u << 20) /* bytes; beyond that messages are dropped, and one says so */
-
-/* {======================================================
-** Threads without processes
-** ======================================================= */
-
-int baton_start_helper(const char *name, void *(*run)(void *), void *argument) {
-  pthread_t thread;
-  sigset_t all, before;
-  int failed;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  failed = pthread_create(&thread, NULL, run, argument);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (failed) return 0;
-  pthread_setname_np(thread, name);
-  pthread_detach(thread);
-  return 1;
-}
-
-/* }====================================================== */
 
 /* {======================================================
 ** Writing
@@ -179,13 +157,12 @@ static int begin_writing(void) {
          __atomic_compare_exchange_n(&writer, &is, BUSY, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-static void *help(void *unused) {
+static void help(void *unused) {
   (void)unused;
   do {
     write_all(write_however_long, 1);
     __atomic_store_n(&writer, FREE, __ATOMIC_SEQ_CST);
   } while (begin_writing());
-  return NULL;
 }
 
 static void end_notices(void) { baton_lua_end_notices(0); }

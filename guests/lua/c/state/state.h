@@ -152,9 +152,6 @@ size_t baton_lua_escape(const char *name, size_t length, char *text, size_t size
 void baton_lua_post_notice(const char *text, size_t size);
 void baton_lua_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void baton_lua_notices_in_child(void);
-/* Starts a detached native thread that no process runs on and that receives no signals. Signals go
-   to the threads that run Lua. Returns 0 if there is none. */
-int baton_start_helper(const char *name, void *(*run)(void *), void *argument);
 
 /* stderr_texts.c */
 /* Writes the string on the top of the stack and pops it. Only the calling process waits. */

@@ -4,7 +4,8 @@ use super::{process, write_message};
 use crate::wording::WORDING;
 use baton_core::sched::{ProcessId, SpawnOptions, describe_wait};
 use baton_core::vm::{Inside, Spawned, Vm};
-use std::ffi::{CStr, c_char, c_int};
+use baton_sys::thread;
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// The size of `thread` in `struct baton_spawn_options`.
 pub(super) const NAME_SIZE: usize = 64;
@@ -114,4 +115,24 @@ unsafe extern "C" fn baton_thread(vm: &Vm, name: *mut c_char, size: usize) -> c_
     // SAFETY: the caller's condition.
     unsafe { write_message(name, size, &vm.thread_name(carrier).unwrap_or_default()) };
     carrier.0 as c_int
+}
+
+/// Starts a native thread without a process. Returns 0 if the system refuses it.
+///
+/// # Safety
+/// `name` is a string that ends with a zero byte. `run` may be called with `argument` on any
+/// thread.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_start_helper(
+    name: *const c_char,
+    run: unsafe extern "C" fn(*mut c_void),
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's condition.
+    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+    let argument = argument as usize;
+    // SAFETY: the caller's condition.
+    let body = move || unsafe { run(argument as *mut c_void) };
+    thread::start_helper(&name, body).is_ok().into()
 }
