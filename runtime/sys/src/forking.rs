@@ -1,9 +1,10 @@
-//! Handlers around a `fork` by any code of the program.
+//! Handlers around a `fork` by any code of the program, and mutexes that outlast one.
 //!
 //! `posix_spawn`, `vfork`, `system` and `popen` do not copy the program, and call none of this.
 
+use std::cell::UnsafeCell;
 use std::io;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The handlers, called on the forking thread.
 #[derive(Clone, Copy, Debug)]
@@ -58,5 +59,64 @@ unsafe extern "C" fn parent() {
 unsafe extern "C" fn child() {
     if let Some(calls) = CALLS.get() {
         (calls.child)(&Child(()));
+    }
+}
+
+/// A mutex that a fork's child can make anew.
+///
+/// Another thread may hold a mutex while the program forks. In the child, that thread is gone and
+/// the mutex stays locked. So the child gives it a new value, and begins with a free mutex.
+///
+/// ```
+/// use baton_sys::forking::ForkMutex;
+///
+/// static COUNT: ForkMutex<u32> = ForkMutex::new(1);
+/// *COUNT.lock() += 1;
+/// assert_eq!(*COUNT.lock(), 2);
+/// ```
+#[derive(Debug, Default)]
+pub struct ForkMutex<T>(UnsafeCell<Mutex<T>>);
+
+// SAFETY: shared references give access only through the mutex. `renew` also writes it, when there
+// is no other thread.
+unsafe impl<T: Send> Sync for ForkMutex<T> {}
+
+impl<T> ForkMutex<T> {
+    /// A free mutex with this value.
+    pub const fn new(value: T) -> Self {
+        ForkMutex(UnsafeCell::new(Mutex::new(value)))
+    }
+
+    /// Waits for the mutex. A panic of an earlier holder is ignored.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        // SAFETY: only `renew` makes an exclusive reference, and it has no other thread beside it.
+        let mutex = unsafe { &*self.0.get() };
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the mutex anew, free and with this value. The old value is not dropped: a thread that
+    /// is gone may have left it half changed.
+    ///
+    /// # Safety
+    /// The caller is the only thread, in a fork's child, and holds no guard of the mutex.
+    pub unsafe fn renew(&self, value: T) {
+        // SAFETY: the caller's condition: nobody else refers to the mutex or waits for it.
+        unsafe { self.0.get().write(Mutex::new(value)) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ForkMutex;
+
+    #[test]
+    fn a_mutex_that_a_lost_thread_holds_is_free_after_it_was_renewed() {
+        static LOCK: ForkMutex<Vec<u32>> = ForkMutex::new(Vec::new());
+        std::thread::spawn(|| std::mem::forget(LOCK.lock()))
+            .join()
+            .expect("it locks, and ends");
+        // SAFETY: no other thread knows the mutex, as in a child.
+        unsafe { LOCK.renew(vec![7]) };
+        assert_eq!(*LOCK.lock(), [7]);
     }
 }

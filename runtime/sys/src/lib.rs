@@ -23,7 +23,7 @@
 //! | [`inbox`] | messages from any thread to the owner |
 //! | [`parking`], [`poller`], [`pause`] | waking the owner; its wait in the system; spinning by time |
 //! | [`membarrier`] | asymmetric fences |
-//! | [`forking`] | what is done around a `fork` |
+//! | [`forking`] | what is done around a `fork`; mutexes that outlast one |
 //! | [`processors`], [`promptness`] | how many processors there are; how promptly threads run |
 //! | [`thread`] | native threads that start while a library is loaded |
 //!
