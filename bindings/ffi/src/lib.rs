@@ -1,5 +1,5 @@
 //! Foreign calls for any language: C declarations, types, libraries, calls and callbacks. This is
-//! the part of an ffi that knows no language and no runtime.
+//! the part of an ffi that knows no language.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -8,6 +8,8 @@
 //! | [`library`] | loads shared libraries and finds their symbols |
 //! | [`call`] | prepares signatures, makes calls and callbacks |
 //! | [`learning`] | learns which functions are long |
+//! | [`timed`] | makes calls with a timeout, on threads of their own |
+//! | [`callback_queue`] | passes callbacks of foreign threads to processes |
 //! | [`error`] | reports a wrong declaration, with line and column |
 //!
 //! # From a declaration to a call
@@ -93,22 +95,30 @@
 //!
 //! # Calls that block
 //!
-//! A call may last, and only the guest knows how to let others run meanwhile. On `baton-core` it
-//! makes the call by `Inside::foreign`. If [`learning`] says that the function is long, it uses
-//! `Inside::offload`.
+//! A call may last. The guest lets other processes run meanwhile: it makes the call by
+//! [`Inside::foreign`](baton_core::vm::Inside::foreign). Where [`learning`] says that the function
+//! is long, it makes the call by [`Inside::offload`](baton_core::vm::Inside::offload). Where the
+//! call has a timeout, a helper thread makes it ([`timed`]).
+//!
+//! [`timed`] and [`callback_queue`] use `baton-core`. The other modules need no runtime.
 //!
 //! # Threads
 //!
 //! A [`Plan`](call::Plan), a [`Callback`](call::Callback) and a [`Library`](library::Library) may
 //! be used by many threads at once. [`Declarations`](declarations::Declarations) and
 //! [`learning::Estimate`] have one user at a time: on Baton, the VM's owner.
+//!
+//! A callback on a thread outside of the VM passes its call on ([`callback_queue`]).
 #![warn(missing_docs)]
 
 pub mod call;
+pub mod callback_queue;
 pub mod declarations;
 mod declare;
 pub mod error;
+mod helper_threads;
 pub mod learning;
 pub mod library;
 mod parse;
+pub mod timed;
 pub mod types;

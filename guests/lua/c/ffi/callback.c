@@ -127,8 +127,7 @@ static void call_on_top_of_c(struct baton_process *process, struct ffi_incoming_
 /* The entry from C. Outside the VM, on any thread. */
 static void handle(void *user_data, void *result, void **arguments) {
   struct ffi_callback *callback = user_data;
-  struct ffi_incoming_call incoming = {
-      callback, result, arguments, NULL, 0, PTHREAD_COND_INITIALIZER};
+  struct ffi_incoming_call incoming = {callback, result, arguments};
   struct baton_process *process;
   int saved_errno = errno;
   memset(result, 0, callback->result_size);
@@ -203,11 +202,12 @@ static struct ffi_callback *make_callback(
   prepared = baton_ffi_prepare(vm->state, type, NULL, 0, &message);
   baton_leave(L);
   if (prepared == NULL) baton_ffi_raise(L, message);
-  baton_ffi_open_callback_queue(L, vm, run_incoming);
+  baton_ffi_open_callback_queue(L, vm);
   callback = calloc(1, sizeof *callback);
   if (callback == NULL) luaL_error(L, "not enough memory");
   callback->vm = vm;
   callback->queue = vm->callback_queue;
+  callback->run = run_incoming;
   callback->type = type->plain;
   callback->result_size = type->element->kind == FFI_VOID ? 0 : prepared->result_size;
   callback->handle = baton_ffi_callback_new(prepared, handle, callback, &callback->code, &message);
@@ -356,7 +356,7 @@ void baton_ffi_open_callbacks(lua_State *L, struct ffi_vm *vm) {
 
 int baton_ffi_may_wake(const struct baton_vm *vm) {
   if (vm->ffi == NULL) return 0;
-  if (vm->ffi->awaiting > 0) return 2;
+  if (vm->ffi->timed != NULL && baton_ffi_timed_waiting(vm->ffi->timed) > 0) return 2;
   return vm->ffi->callbacks != NULL;
 }
 

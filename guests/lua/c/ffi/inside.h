@@ -4,11 +4,13 @@
 **   module.c          the module's functions
 **   call.c            calls from Lua to C
 **   callback.c        Lua functions as C function pointers
-**   callback_queue.c  the foreign callback queue: callbacks from threads outside of the VM
+**   callback_queue.c  listeners: processes that make callbacks from threads outside of the VM
 **   library.c         libraries
 **   offloading.c      which calls run on another native thread
 **   timeout.c         calls with a timeout
-**   helper_threads.c  the threads that make them
+**
+** What knows no Lua is in bindings/ffi: the foreign callback queue, and the helper threads that
+** make calls with a timeout. src/ffi makes it functions of C.
 **
 ** ffi.h is the public header. It has no records.
 */
@@ -18,14 +20,13 @@
 #include "values/values.h"
 #include "ffi/ffi.h"
 
-#include <pthread.h>
-
 /* A C function pointer that calls a Lua function. The VM lock guards it, except the atomics and the
    fields that never change. */
 struct ffi_callback {
   struct ffi_callback *next, *previous;
   struct ffi_vm *vm;
-  struct ffi_callback_queue *queue;
+  const struct ffi_callback_queue *queue;
+  lua_CFunction run;           /* makes a call, which is its argument */
   const struct ffi_type *type;
   void *handle, *code;
   size_t result_size;
@@ -39,9 +40,6 @@ struct ffi_callback {
 struct ffi_incoming_call {
   struct ffi_callback *callback;
   void *result, **arguments;
-  struct ffi_incoming_call *next; /* the queue's mutex guards these three */
-  int is_answered;
-  pthread_cond_t answered;
 };
 
 /* A call of C through the ffi that is in progress, on the C stack. */
@@ -73,24 +71,59 @@ void baton_ffi_call_timed(lua_State *L, struct ffi_function *function,
     const struct ffi_prepared *prepared, void **arguments, void *result);
 int baton_ffi_timeout(lua_State *L);
 
-/* helper_threads.c */
-/* What a helper does. It is the first field of a larger record. */
-struct ffi_task {
-  struct ffi_task *next;
-  void (*run)(struct ffi_task *task);
-};
-void baton_ffi_prepare_helpers(lua_State *L, struct ffi_vm *vm);
+/* The Rust half: src/ffi/timed.rs. Functions that take `executor` are called inside the VM. */
+const struct ffi_timed_calls *baton_ffi_timed_calls_new(const void *executor);
+void baton_ffi_timed_limit_changed(const struct ffi_timed_calls *calls, const void *executor);
+/* Begins a call. The result is freed by baton_ffi_timed_free. */
+const struct ffi_timed_call *baton_ffi_timed_begin(
+    const struct ffi_timed_calls *calls, const void *executor, baton_timeout timeout);
 /* Waits until a helper is free, first come, first served. After BATON_DONE the caller owns a
-   helper: it gives it a task or releases it. */
-struct baton_wake baton_ffi_await_helper(lua_State *L, struct ffi_vm *vm, baton_timeout timeout);
+   helper: it starts the call or releases the helper. */
+struct baton_wake baton_ffi_timed_await_helper(const struct ffi_timed_calls *calls,
+    const void *executor, const struct ffi_timed_call *call);
 /* Returns 0 if the system refuses a thread. */
-int baton_ffi_give_to_helper(lua_State *L, struct ffi_vm *vm, struct ffi_task *task);
-void baton_ffi_release_helper(struct ffi_vm *vm);
+int baton_ffi_timed_start(const struct ffi_timed_calls *calls, const struct ffi_timed_call *call,
+    int error, const struct ffi_prepared *prepared, void (*function)(void), void **arguments,
+    void *result);
+void baton_ffi_timed_release_helper(const struct ffi_timed_calls *calls);
+/* Waits until the call is done, or abandons it. If it is done, the reason is BATON_DONE, and errno
+   after the call is written. */
+struct baton_wake baton_ffi_timed_await_end(const struct ffi_timed_calls *calls,
+    const void *executor, const struct ffi_timed_call *call, int *error);
+/* Before a call that was not started is freed. */
+void baton_ffi_timed_take_back(const void *executor, const struct ffi_timed_call *call);
+void baton_ffi_timed_free(const struct ffi_timed_call *call);
+/* An abandoned call that has returned. NULL: none. */
+const struct ffi_timed_call *baton_ffi_timed_next_returned(const struct ffi_timed_calls *calls);
 /* The number of calls in progress, abandoned ones included. */
-int baton_ffi_timed_calls(const struct ffi_vm *vm);
-/* The number of helper threads without a call. */
-int baton_ffi_idle_helpers(const struct ffi_vm *vm);
-void baton_ffi_forget_helpers(struct ffi_vm *vm);
+int baton_ffi_timed_in_progress(const struct ffi_timed_calls *calls);
+int baton_ffi_timed_idle_helpers(const struct ffi_timed_calls *calls);
+/* The number of processes that wait for a call or for a helper. Inside the VM. */
+int baton_ffi_timed_waiting(const struct ffi_timed_calls *calls);
+
+/* The Rust half: src/ffi/callback_queue.rs. Functions that take `executor` are called inside the
+   VM, and all others on any thread. */
+struct ffi_queued_call {
+  const void *queued;
+  struct ffi_incoming_call *incoming;
+};
+enum ffi_next { FFI_CALL, FFI_ASK_AGAIN, FFI_END };
+const struct ffi_callback_queue *baton_ffi_queue_new(const void *executor);
+int baton_ffi_queue_is_open(const struct ffi_callback_queue *queue);
+void baton_ffi_queue_open(const struct ffi_callback_queue *queue, uint64_t prepared);
+void baton_ffi_queue_close(const struct ffi_callback_queue *queue);
+int baton_ffi_queue_add(
+    const struct ffi_callback_queue *queue, struct ffi_incoming_call *incoming);
+int baton_ffi_queue_has_calls(const struct ffi_callback_queue *queue);
+int baton_ffi_queue_take(const struct ffi_callback_queue *queue, struct ffi_queued_call *call);
+void baton_ffi_answer(const void *queued);
+int baton_ffi_queue_next(const struct ffi_callback_queue *queue, const void *executor,
+    struct ffi_queued_call *call, struct baton_wake *wake);
+uint64_t baton_ffi_queue_listeners(const struct ffi_callback_queue *queue);
+int baton_ffi_queue_wants_listener(const struct ffi_callback_queue *queue);
+void baton_ffi_queue_listener_begins(const struct ffi_callback_queue *queue);
+int baton_ffi_queue_listener_ends(const struct ffi_callback_queue *queue, const void *executor);
+void baton_ffi_queue_forget(const struct ffi_callback_queue *queue);
 
 /* callback.c */
 /* Makes a C function pointer of type `type` that calls the Lua function at `index`. */
@@ -103,9 +136,8 @@ int baton_ffi_callback_method(lua_State *L, struct ffi_cdata *cdata, const char 
 /* callback_queue.c */
 /* The number of listeners among the living processes. Inside the VM. */
 uint64_t baton_ffi_listeners(const struct ffi_vm *vm);
-/* Opens the queue before the first callback is made. Other threads may call from then on. A
-   listener makes a call by `run`, whose argument is the call. */
-void baton_ffi_open_callback_queue(lua_State *L, struct ffi_vm *vm, lua_CFunction run);
+/* Opens the queue before the first callback is made. Other threads may call from then on. */
+void baton_ffi_open_callback_queue(lua_State *L, struct ffi_vm *vm);
 /* Warns that C's call of this callback was refused: once for each callback. On any thread. */
 void baton_ffi_refuse(struct ffi_callback *callback, const char *why);
 /* Queues a call from a thread outside of the VM, and waits until a listener has made it. */
@@ -131,7 +163,7 @@ void baton_ffi_note_retaken(lua_State *L);
 /* Whether a callback from another thread waits for a listener. On any thread. */
 int baton_ffi_has_queued_calls(const struct baton_vm *vm);
 
-/* helper_threads.c */
+/* timeout.c */
 /* The parameter max_threads may have changed. Inside the VM. */
 void baton_ffi_limit_changed(struct baton_vm *vm);
 

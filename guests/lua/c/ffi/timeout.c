@@ -1,114 +1,47 @@
 /*
 ** Calls with a timeout: ffi.timeout(fn, seconds).
 **
-** Nothing can stop a C function from outside. So a helper (helper_threads.c) makes the call on a
-** stack of its own. The process waits for it as for any object, so the wait can time out or be
-** killed. Then the process continues, and the call is *abandoned*: its thread and its arguments
-** stay in use until the function returns. The next call with a timeout frees the abandoned calls
-** that have returned.
+** A helper thread makes the call, and the process waits for it as for any object
+** (bindings/ffi/src/timed.rs). If the wait ends first, the call is *abandoned*: its thread and its
+** arguments stay in use until the function returns. The next call with a timeout frees the
+** abandoned calls that have returned.
 */
 #include "ffi/inside.h"
 
-#include <errno.h>
-
-struct job {
-  struct ffi_task task;      /* must be first: the helper casts it back */
-  struct job *next;          /* in `returned`, guarded by its mutex */
-  pthread_mutex_t mutex;
-  int is_done, is_abandoned; /* `mutex` guards these and the next */
-  int errno_of_call;         /* set before the call, read after it */
-  const struct ffi_prepared *prepared;
-  void (*address)(void);
-  void **arguments;
-  void *result;
-  const void *executor;
-  uint64_t queue; /* where its process waits */
-};
-
-/* Abandoned calls that have returned. */
-static struct {
-  pthread_mutex_t mutex;
-  struct job *first;
-} returned = {PTHREAD_MUTEX_INITIALIZER, NULL};
-
 int baton_ffi_is_calling(const struct baton_vm *vm) {
-  return vm->ffi != NULL && baton_ffi_timed_calls(vm->ffi) > 0;
+  return vm->ffi != NULL && vm->ffi->timed != NULL && baton_ffi_timed_in_progress(vm->ffi->timed);
 }
 
 int baton_ffi_threads(const struct baton_vm *vm) {
-  return vm->ffi != NULL ? baton_ffi_idle_helpers(vm->ffi) : 0;
+  if (vm->ffi == NULL || vm->ffi->timed == NULL) return 0;
+  return baton_ffi_timed_idle_helpers(vm->ffi->timed);
 }
 
-/* In a fork's child. */
+void baton_ffi_limit_changed(struct baton_vm *vm) {
+  if (vm->ffi != NULL && vm->ffi->timed != NULL)
+    baton_ffi_timed_limit_changed(vm->ffi->timed, vm->executor);
+}
+
+/* In a fork's child, which has none of the helpers. The next call makes new ones. */
 void baton_ffi_forget_timed_calls(struct baton_vm *vm) {
-  pthread_mutex_init(&returned.mutex, NULL);
-  if (vm->ffi != NULL) baton_ffi_forget_helpers(vm->ffi);
+  if (vm->ffi != NULL) vm->ffi->timed = NULL;
 }
 
-/* {======================================================
-** On the helper's thread
-** ======================================================= */
-
-static void keep_returned(struct job *job) {
-  pthread_mutex_lock(&returned.mutex);
-  job->next = returned.first;
-  returned.first = job;
-  pthread_mutex_unlock(&returned.mutex);
-}
-
-/*
-** No wake-up is lost. The process reads `is_done` inside the VM, and begins to wait without leaving
-** it. A post is processed only inside the VM, so after the wait has begun.
-*/
-static void do_job(struct ffi_task *task) {
-  struct job *job = (struct job *)(void *)task;
-  int is_abandoned;
-  errno = job->errno_of_call;
-  baton_ffi_call_prepared(job->prepared, job->address, job->arguments, job->result);
-  pthread_mutex_lock(&job->mutex);
-  job->errno_of_call = errno;
-  job->is_done = 1;
-  is_abandoned = job->is_abandoned;
-  if (!is_abandoned) baton_wake_from_outside(job->executor, 0, job->queue);
-  /* from here on the process owns the job, unless it is abandoned */
-  pthread_mutex_unlock(&job->mutex);
-  if (is_abandoned) keep_returned(job);
-}
-
-/* }====================================================== */
-
-/* {======================================================
-** In the process
-** ======================================================= */
-
-/* Releases the arguments of the job. */
-static void unpin(lua_State *L, struct job *job) {
+/* Ends a call that no helper works on, and releases its arguments. */
+static void discard(lua_State *L, const struct ffi_timed_call *call) {
   lua_pushnil(L);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, job);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, call);
+  baton_ffi_timed_free(call);
 }
 
-static void free_job(struct job *job) {
-  pthread_mutex_destroy(&job->mutex);
-  free(job);
+static void free_returned(lua_State *L, const struct ffi_timed_calls *calls) {
+  const struct ffi_timed_call *call;
+  while ((call = baton_ffi_timed_next_returned(calls)) != NULL) discard(L, call);
 }
 
-static void free_returned(lua_State *L) {
-  struct job *job;
-  pthread_mutex_lock(&returned.mutex);
-  job = returned.first;
-  returned.first = NULL;
-  pthread_mutex_unlock(&returned.mutex);
-  while (job != NULL) {
-    struct job *next = job->next;
-    unpin(L, job);
-    free_job(job);
-    job = next;
-  }
-}
-
-/* Keeps the function, its library and everything on the stack alive as long as the job. The
+/* Keeps the function, its library and everything on the stack alive as long as the call. The
    arguments and the result are on the stack. */
-static void pin_stack(lua_State *L, struct job *job) {
+static void pin_stack(lua_State *L, const struct ffi_timed_call *call) {
   int i, top;
   luaL_checkstack(L, 4, "call with a timeout");
   baton_enter(L);
@@ -121,53 +54,8 @@ static void pin_stack(lua_State *L, struct job *job) {
     lua_pushvalue(L, i);
     lua_rawseti(L, -2, i);
   }
-  lua_rawsetp(L, LUA_REGISTRYINDEX, job);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, call);
   lua_pop(L, 1);
-}
-
-/* Waits until the job is done, or abandons it. Returns why the wait ended: BATON_DONE if it is
-   done. */
-static struct baton_wake await_job(
-    lua_State *L, struct ffi_vm *vm, struct job *job, baton_timeout timeout) {
-  struct baton_wake wake = {BATON_DONE, 0, 0};
-  int is_done;
-  baton_enter(L);
-  pthread_mutex_lock(&job->mutex);
-  is_done = job->is_done;
-  pthread_mutex_unlock(&job->mutex);
-  vm->awaiting++;
-  if (!is_done) wake = baton_queue_wait(job->executor, job->queue, timeout);
-  vm->awaiting--;
-  pthread_mutex_lock(&job->mutex);
-  if (job->is_done)
-    wake.reason = BATON_DONE;
-  else
-    job->is_abandoned = 1;
-  pthread_mutex_unlock(&job->mutex);
-  baton_free(job->executor, BATON_QUEUE, job->queue);
-  baton_leave(L);
-  return wake;
-}
-
-static struct job *new_job(lua_State *L, struct baton_process *process,
-    const struct ffi_function *function, const struct ffi_prepared *prepared, void **arguments,
-    void *result) {
-  struct job *job;
-  baton_lua_check_memory(L);
-  job = calloc(1, sizeof *job);
-  if (job == NULL) luaL_error(L, "not enough memory");
-  pthread_mutex_init(&job->mutex, NULL);
-  job->task.run = do_job;
-  job->prepared = prepared;
-  job->address = function->address;
-  job->arguments = arguments;
-  job->result = result;
-  job->errno_of_call = process->ffi_errno;
-  job->executor = process->vm->executor;
-  baton_enter(L);
-  job->queue = baton_queue_new(job->executor);
-  baton_leave(L);
-  return job;
 }
 
 int baton_ffi_may_time(lua_State *L) {
@@ -176,62 +64,79 @@ int baton_ffi_may_time(lua_State *L) {
       process->foreign_states == 0 && process->criticals == 0;
 }
 
-/* What remains of a timeout that began at `began`; at least 1 ns. */
-static baton_timeout rest_of(baton_timeout timeout, uint64_t began) {
-  uint64_t gone = baton_now() - began;
-  if (timeout == BATON_FOREVER) return timeout;
-  return (uint64_t)timeout > gone ? timeout - (baton_timeout)gone : 1;
-}
-
-/* Frees a job that no helper works on. */
-static void discard(lua_State *L, struct job *job) {
-  unpin(L, job);
-  free_job(job);
-}
-
-/* Waits for a helper and gives it the job. Raises an error if none is free in time, or the pending
-   kill or interrupt. */
-static void begin_job(lua_State *L, struct baton_process *process,
-    const struct ffi_function *function, struct job *job) {
-  struct baton_wake wake = baton_ffi_await_helper(L, function->vm, function->timeout);
-  int is_had = wake.reason == BATON_DONE, is_killed = baton_lua_kill_is_due(process);
-  if (is_had && !is_killed && baton_ffi_give_to_helper(L, function->vm, &job->task)) return;
+/* The VM's calls with a timeout. May raise an error. */
+static const struct ffi_timed_calls *prepare(lua_State *L, struct ffi_vm *vm) {
+  baton_lua_check_memory(L);
+  if (vm->timed != NULL) return vm->timed;
   baton_enter(L);
-  baton_free(job->executor, BATON_QUEUE, job->queue);
+  vm->timed = baton_ffi_timed_calls_new(vm->vm->executor);
   baton_leave(L);
-  discard(L, job);
-  if (is_had) baton_ffi_release_helper(function->vm);
-  baton_lua_after_wait(L, process, wake);
+  return vm->timed;
+}
+
+static const struct ffi_timed_call *begin(lua_State *L, const struct ffi_function *function,
+    const struct ffi_timed_calls *calls) {
+  const struct ffi_timed_call *call;
+  baton_enter(L);
+  call = baton_ffi_timed_begin(calls, function->vm->vm->executor, function->timeout);
+  baton_leave(L);
+  return call;
+}
+
+static struct baton_wake await_helper(lua_State *L, const struct ffi_function *function,
+    const struct ffi_timed_calls *calls, const struct ffi_timed_call *call) {
+  struct baton_wake wake;
+  baton_enter(L);
+  wake = baton_ffi_timed_await_helper(calls, function->vm->vm->executor, call);
+  baton_leave(L);
+  return wake;
+}
+
+/* The call was not started, as the wait for a helper ended so. Raises an error, or the pending kill
+   or interrupt. */
+static l_noret give_up(lua_State *L, const struct ffi_function *function,
+    const struct ffi_timed_calls *calls, const struct ffi_timed_call *call,
+    struct baton_wake wake) {
+  const int is_had = wake.reason == BATON_DONE;
+  baton_enter(L);
+  baton_ffi_timed_take_back(function->vm->vm->executor, call);
+  baton_leave(L);
+  discard(L, call);
+  if (is_had) baton_ffi_timed_release_helper(calls);
+  baton_lua_after_wait(L, baton_lua_here(L), wake);
   if (is_had) luaL_error(L, "no thread for '%s': the system refuses another one", function->name);
   luaL_error(L,
       "'%s' timed out while it waited for a thread: %d calls with a timeout are going on, "
       "abandoned ones included (process.params.max_threads)",
-      function->name, baton_ffi_timed_calls(function->vm));
+      function->name, baton_ffi_timed_in_progress(calls));
+  abort();
 }
 
 void baton_ffi_call_timed(lua_State *L, struct ffi_function *function,
     const struct ffi_prepared *prepared, void **arguments, void *result) {
   struct baton_process *process = baton_lua_here(L);
-  uint64_t began = baton_now();
+  const struct ffi_timed_calls *calls = prepare(L, function->vm);
+  const struct ffi_timed_call *call;
   struct baton_wake wake;
-  struct job *job;
-  free_returned(L);
-  baton_ffi_prepare_helpers(L, function->vm);
-  job = new_job(L, process, function, prepared, arguments, result);
-  pin_stack(L, job);
-  begin_job(L, process, function, job);
-  wake = await_job(L, function->vm, job, rest_of(function->timeout, began));
+  free_returned(L, calls);
+  call = begin(L, function, calls);
+  pin_stack(L, call);
+  wake = await_helper(L, function, calls, call);
+  if (wake.reason != BATON_DONE || baton_lua_kill_is_due(process) ||
+      !baton_ffi_timed_start(
+          calls, call, process->ffi_errno, prepared, function->address, arguments, result))
+    give_up(L, function, calls, call, wake);
+  baton_enter(L);
+  wake = baton_ffi_timed_await_end(calls, process->vm->executor, call, &process->ffi_errno);
+  baton_leave(L);
   if (wake.reason == BATON_DONE) {
-    process->ffi_errno = job->errno_of_call;
-    discard(L, job);
+    discard(L, call);
     baton_lua_after_wait(L, process, wake); /* a kill may have come at the same time */
     return;
   }
   baton_lua_after_wait(L, process, wake);
   luaL_error(L, "'%s' timed out", function->name);
 }
-
-/* }====================================================== */
 
 /* ffi.timeout(fn, seconds | nil) -> fn; math.huge: only a kill ends the wait */
 int baton_ffi_timeout(lua_State *L) {

@@ -152,11 +152,9 @@ struct ffi_vm {
   Table *plain, *finalized; /* metatables of cdata; the second has __gc */
   struct ffi_callback *callbacks, *dead, *last_dead;
   int dead_count;
-  struct ffi_helpers *helpers; /* threads for calls with a timeout; made with the first call */
-  /* the number of processes that wait for such a call or for a thread; guarded by the VM lock */
-  int awaiting;
+  const struct ffi_timed_calls *timed; /* calls with a timeout; made with the first one */
   /* the foreign callback queue; made with the first callback */
-  struct ffi_callback_queue *callback_queue;
+  const struct ffi_callback_queue *callback_queue;
   struct ffi_known_member members[FFI_KNOWN_MEMBERS];
   const struct ffi_type *byte, *promoted, *integer, *uint64, *number, *boolean, *string, *pointer;
 };

@@ -25,6 +25,13 @@ pub(crate) struct Prepared {
     plan: Option<Arc<Plan>>,
 }
 
+impl Prepared {
+    /// The plan, for a call on another stack.
+    pub(super) fn plan(&self) -> Option<Arc<Plan>> {
+        self.plan.clone()
+    }
+}
+
 /// The size of an argument in the area of arguments.
 fn room(slot: &Slot) -> usize {
     slot.size.max(8).next_multiple_of(16)

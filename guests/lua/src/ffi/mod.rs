@@ -3,9 +3,11 @@
 //! Functions that take a state are called inside the VM. None of them raises a Lua error. Messages
 //! are C strings, which the caller frees with `baton_ffi_free_text`.
 
+mod callback_queue;
 mod calls;
 mod descriptor;
 mod learning;
+mod timed;
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int};

@@ -4,7 +4,7 @@ use super::finding::Finding;
 use super::source::Source;
 
 /// The crates whose atomics are protocols between threads.
-const PLACES: [&str; 2] = ["runtime/sys/", "runtime/core/"];
+const PLACES: [&str; 3] = ["runtime/sys/", "runtime/core/", "bindings/ffi/"];
 
 const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
 
