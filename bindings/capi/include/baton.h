@@ -221,6 +221,33 @@ BATON_ANY_THREAD int baton_start_helper(const char *name, void (*run)(void *), v
 /* }====================================================== */
 
 /* {======================================================
+** Signals
+** ======================================================= */
+
+/* The number of signals: from 1 to this. */
+#define BATON_SIGNALS 64
+
+/* Notes that a signal has arrived. A handler does so, and then requests a safepoint. */
+BATON_SIGNAL_HANDLER void baton_note_signal(int signal);
+/* Forgets all signals that have arrived. In a fork's child they were for the parent. */
+BATON_SIGNAL_HANDLER void baton_forget_signals(void);
+/* Takes the signals that have arrived, the earliest first, each once. Returns their number. */
+BATON_INSIDE size_t baton_take_signals(int *list);
+
+/* Has `handler` called for a signal, until baton_unwatch_signal has been called as often. It is
+   always the same handler. Returns 0, or the system's error. */
+BATON_INSIDE int baton_watch_signal(int signal, void (*handler)(int signal));
+BATON_INSIDE void baton_unwatch_signal(int signal);
+/* Sets the action of a signal for the time when nobody watches it. NULL: the default action. By the
+   VM's owner, inside or outside. */
+BATON_OUTSIDE void baton_set_signal_action(int signal, void (*handler)(int signal));
+
+/* The number of a signal by its name without "SIG". 0: it is unknown. -1: it cannot be caught. */
+BATON_ANY_THREAD int baton_signal_number(const char *name);
+
+/* }====================================================== */
+
+/* {======================================================
 ** Memory
 ** ======================================================= */
 

@@ -135,6 +135,7 @@ macro_rules! bridge_from_anywhere {
 mod descriptors;
 mod objects;
 mod select;
+mod signals;
 mod threads;
 
 bridge! {

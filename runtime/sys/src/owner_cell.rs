@@ -29,7 +29,7 @@ impl Drop for Borrow<'_> {
 
 impl<T> OwnerCell<T> {
     /// A cell for `value`.
-    pub fn new(value: T) -> OwnerCell<T> {
+    pub const fn new(value: T) -> OwnerCell<T> {
         OwnerCell {
             value: UnsafeCell::new(value),
             borrowed: Cell::new(false),

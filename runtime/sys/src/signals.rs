@@ -2,6 +2,16 @@
 //!
 //! Handlers run on an alternate stack, because a process may have no room left on its own. They
 //! call only the registered function and preserve `errno`. That function must be async-signal-safe.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`arrivals`] | notes of handlers: which signals have arrived, in which order |
+//! | [`actions`] | signals that several parts of a program watch |
+//! | [`names`] | signals by name |
+
+pub mod actions;
+pub mod arrivals;
+pub mod names;
 
 use std::ffi::c_int;
 use std::io;

@@ -5,6 +5,8 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
+use baton_sys::signals::actions::WatchedSignals;
+use baton_sys::signals::arrivals::Arrivals;
 use baton_sys::signals::{self, AltStack, Interrupted, ThreadHandle};
 
 /// The thread-local errno, as C code sees it.
@@ -132,5 +134,69 @@ fn numbers_that_are_no_signals_are_refused() {
         if number != libc::SIGKILL {
             assert!(signals::restore_default(number).is_err(), "{number}");
         }
+    }
+}
+
+#[test]
+fn a_signal_that_two_watch_has_its_former_action_after_both() {
+    static FIRST: AtomicUsize = AtomicUsize::new(0);
+    static ARRIVALS: Arrivals = Arrivals::new();
+    extern "C" fn first(_: c_int) {
+        FIRST.fetch_add(1, Ordering::Relaxed);
+    }
+    extern "C" fn note(signal: c_int) {
+        ARRIVALS.note(signal);
+    }
+    let raise = || {
+        // SAFETY: the signal has a handler.
+        assert_eq!(unsafe { libc::raise(libc::SIGVTALRM) }, 0);
+    };
+    let mut watched = WatchedSignals::new();
+    watched.set_action(libc::SIGVTALRM, Some(first));
+    raise();
+    watched.begin(libc::SIGVTALRM, note).expect("it is caught");
+    watched.begin(libc::SIGVTALRM, note).expect("it is caught");
+    raise();
+    watched.end(libc::SIGVTALRM);
+    raise();
+    assert_eq!(FIRST.load(Ordering::Relaxed), 1);
+    let taken: Vec<c_int> = ARRIVALS.take().signals().collect();
+    assert_eq!(taken, [libc::SIGVTALRM]);
+    watched.end(libc::SIGVTALRM);
+    raise();
+    assert_eq!(FIRST.load(Ordering::Relaxed), 2);
+    assert_eq!(ARRIVALS.take().signals().count(), 0);
+}
+
+#[test]
+fn an_action_that_is_set_while_a_signal_is_watched_holds_afterwards() {
+    static OWN: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn own(_: c_int) {
+        OWN.fetch_add(1, Ordering::Relaxed);
+    }
+    extern "C" fn ignore(_: c_int) {}
+    let raise = || {
+        // SAFETY: the signal has a handler.
+        assert_eq!(unsafe { libc::raise(libc::SIGPROF) }, 0);
+    };
+    let mut watched = WatchedSignals::new();
+    watched.begin(libc::SIGPROF, ignore).expect("it is caught");
+    watched.set_action(libc::SIGPROF, Some(own));
+    raise();
+    assert_eq!(OWN.load(Ordering::Relaxed), 0);
+    watched.end(libc::SIGPROF);
+    raise();
+    assert_eq!(OWN.load(Ordering::Relaxed), 1);
+    watched.set_action(libc::SIGPROF, None);
+}
+
+#[test]
+fn a_signal_that_cannot_be_watched_is_refused() {
+    extern "C" fn never(_: c_int) {}
+    let mut watched = WatchedSignals::new();
+    for number in [0, -1, 65, libc::SIGKILL, libc::SIGSTOP] {
+        let error = watched.begin(number, never).expect_err("no such signal");
+        assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{number}");
+        watched.end(number); // nothing began
     }
 }

@@ -120,8 +120,6 @@ void baton_lua_open_timers(lua_State *L);
 void baton_lua_deliver_signals(struct baton_vm *vm);
 /* Empties the channels of signals in a fork's child: those were for the parent. Inside the VM. */
 void baton_lua_forget_signals(void);
-/* Sets the action of a signal for the time when no channel is open for it. */
-void baton_lua_set_action(int signal, void (*handler)(int));
 void baton_lua_open_signals(lua_State *L);
 
 #endif

@@ -43,13 +43,13 @@ static void on_quit(int signal) {
 void baton_lua_watch_signals(struct baton_vm *vm) {
   baton_lua_have_signals_for(vm);
   is_watching = 1;
-  baton_lua_set_action(SIGQUIT, on_quit);
+  baton_set_signal_action(SIGQUIT, on_quit);
 }
 
 void baton_lua_set_interruptible(int on) {
   if (!is_watching) return;
   was_interrupted = 0;
-  baton_lua_set_action(SIGINT, on ? on_interrupt : SIG_DFL);
+  baton_set_signal_action(SIGINT, on ? on_interrupt : NULL);
 }
 
 int baton_lua_report_wanted(void) {
