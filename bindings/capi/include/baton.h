@@ -406,6 +406,23 @@ BATON_INSIDE void baton_descriptor_closes(const void *vm, uint32_t descriptor);
 /* }====================================================== */
 
 /* {======================================================
+** Commands
+** ======================================================= */
+
+/* Runs a command in the system's shell. Returns NULL if the shell cannot be started. */
+BATON_OUTSIDE void *baton_command_start(const char *command);
+/* A new descriptor that is readable when the command has ended. Negative: wait by
+   baton_command_wait, on this thread. */
+BATON_OUTSIDE int baton_command_descriptor(const void *command);
+/* Waits for the end of the command, and frees its record. Returns its wait status, and an error of
+   0; or -1 and the system's error. */
+BATON_OUTSIDE int baton_command_wait(void *command, int *error);
+/* Frees the record of a command that is left alone. NULL: nothing. */
+BATON_OUTSIDE void baton_command_forget(void *command);
+
+/* }====================================================== */
+
+/* {======================================================
 ** Alarms and timers
 ** ======================================================= */
 

@@ -132,6 +132,7 @@ macro_rules! bridge_from_anywhere {
     )*};
 }
 
+mod commands;
 mod descriptors;
 mod objects;
 mod select;

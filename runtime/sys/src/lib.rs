@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`gate`] | checks whether it is to reach a safepoint; enters and leaves the VM from C (`c/gate.h`) |
 //! | [`signals`] | is preempted by a signal; watches signals |
+//! | [`commands`] | runs commands in the system's shell |
 //! | [`clock`] | names deadlines: points of monotonic time, as one word |
 //! | [`overflow`] | reports which process has overflowed its stack |
 //! | [`reserve`] | makes "out of memory" an error of its language |
@@ -72,6 +73,8 @@ pub mod fiber;
 pub mod activity;
 #[cfg(not(loom))]
 pub mod clock;
+#[cfg(not(loom))]
+pub mod commands;
 #[cfg(not(loom))]
 pub mod features;
 #[cfg(not(loom))]

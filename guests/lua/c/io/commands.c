@@ -13,40 +13,24 @@
 #include "state/state.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 void baton_lua_forget_command(void) { baton_lua_give_interrupts_to_command(0); }
 
-/* Whether the program has a handler for SIGCHLD. The handler must not reap the command. So the
-   signal is blocked on this thread meanwhile, and no other process may run on it. */
-static int is_child_signal_handled(void) {
-  struct sigaction action;
-  return sigaction(SIGCHLD, NULL, &action) != 0 || (action.sa_flags & SA_SIGINFO) != 0 ||
-      action.sa_handler != SIG_DFL;
-}
-
 /*
 ** Waits for the end of the command in the poller. Returns 1 when the command has ended, or if
-** waitpid must wait for it. Returns 0 if the program ends and the command is left alone. Kills and
-** interrupts are held back until the command has ended.
+** baton_command_wait must wait for it. Returns 0 if the program ends and the command is left alone.
+** Kills and interrupts are held back until the command has ended.
 */
-static int await_end(pid_t pid) {
-#ifdef SYS_pidfd_open
+static int await_end(const void *command) {
   struct baton_process *process = baton_gate_process();
   struct baton_watch watch;
   struct baton_mark mark;
   int descriptor, why;
   lua_State *L;
   if (!baton_lua_may_wait_beside_others(process)) return 1;
-  descriptor = (int)syscall(SYS_pidfd_open, pid, 0);
+  descriptor = baton_command_descriptor(command);
   if (descriptor < 0) return 1;
   watch.descriptor = (uint32_t)descriptor;
   watch.wants = BATON_WANTS_READ;
@@ -64,43 +48,24 @@ static int await_end(pid_t pid) {
   baton_leave(L);
   close(descriptor);
   return why != BATON_KILLED || !process->vm->ending;
-#else
-  (void)pid;
-  return 1;
-#endif
 }
 
-/* Reaps the command. Runs on the thread that the process is on now. With a status, errno is 0: any
-   other value means a failure to luaL_execresult. */
-static __attribute__((noinline)) int take_status(pid_t pid) {
-  int status;
-  while (waitpid(pid, &status, 0) < 0)
-    if (errno != EINTR) return -1;
-  errno = 0;
+/* Takes the status of the command. Runs on the thread that the process is on now. With a status,
+   errno is 0: any other value means a failure to luaL_execresult. */
+static __attribute__((noinline)) int take_status(void *command) {
+  int error;
+  const int status = baton_command_wait(command, &error);
+  errno = error;
   return status;
 }
 
 /* Runs a command and returns its wait status, as system(3) does. 127 is the code of a shell that
    could not be started. Returns -1 with errno if the command could not be waited for. */
-static int run(const char *command) {
-  char *const arguments[] = {(char[]){"sh"}, (char[]){"-c"}, (char[]){"--"}, (char *)command, NULL};
-  int status = 127 << 8;
-  const int is_handled = is_child_signal_handled();
-  posix_spawnattr_t attributes;
-  sigset_t child_ended, before;
-  pid_t pid;
-  sigemptyset(&child_ended);
-  if (is_handled) sigaddset(&child_ended, SIGCHLD);
-  pthread_sigmask(SIG_BLOCK, &child_ended, &before);
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setsigmask(&attributes, &before);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  if (posix_spawn(&pid, "/bin/sh", NULL, &attributes, arguments, environ) == 0) {
-    if (is_handled || await_end(pid)) status = take_status(pid);
-  }
-  posix_spawnattr_destroy(&attributes);
-  if (is_handled) pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return status;
+static int run(const char *text) {
+  void *command = baton_command_start(text);
+  if (command != NULL && await_end(command)) return take_status(command);
+  baton_command_forget(command);
+  return 127 << 8;
 }
 
 int baton_run_command(const char *command) {
