@@ -39,8 +39,9 @@ const BY_POSIX: [&str; 12] = [
 ];
 
 /// Ours and Lua's. They read the calling thread's words or a stopped process's frames, or use
-/// atomics. `baton_request_signalled` sets a bit and writes to a descriptor.
-const OURS: [&str; 10] = [
+/// atomics. `baton_note_signal` sets a bit of an atomic. `baton_request_signalled` sets a bit and
+/// writes to a descriptor.
+const OURS: [&str; 11] = [
     "__atomic_add_fetch",
     "__atomic_compare_exchange_n",
     "__atomic_fetch_or",
@@ -49,6 +50,7 @@ const OURS: [&str; 10] = [
     "baton_lua_called_name",
     "baton_lua_function_of",
     "baton_lua_innermost",
+    "baton_note_signal",
     "baton_request_signalled",
     "isLua",
 ];
