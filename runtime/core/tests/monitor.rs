@@ -71,61 +71,10 @@ impl Kept {
     }
 }
 
-/// Processes that are not preemptible have used up their slices, and others wait. Nothing can be
-/// done about it, so the monitor only polls once a tick. On a loaded machine the process gets
-/// little of the processor, so the monitor's time is compared with the wall clock.
-#[test]
-fn the_monitor_rests_while_a_process_cannot_be_preempted() {
-    let _alone = alone();
-    const BUSY: Duration = Duration::from_millis(100);
-    let short_slices = |vm: &Vm| vm.parameters.slice.set(Duration::from_micros(100));
-    run_with(short_slices, |main| {
-        let options = SpawnOptions {
-            preemptible: false,
-            ..SpawnOptions::default()
-        };
-        let cooperative = main.spawn_with(options, |process| {
-            let began = Instant::now();
-            let before = times_of_monitor().unwrap_or_default().ran;
-            let begin = clock::thread_cpu_time();
-            let used = || clock::thread_cpu_time() - begin;
-            process.spin_until(|| used() >= BUSY)?;
-            // On a busy machine it may not have begun.
-            let after = times_of(&await_monitor(process)?).ran;
-            let (spent, passed) = (after - before, Instant::now() - began);
-            assert!(
-                spent < passed / 4,
-                "the monitor took {spent:?} of {passed:?}"
-            );
-            Ok(())
-        });
-        let rival = main.spawn(|process| process.checkpoint());
-        main.join_all([cooperative, rival])
-    });
-}
-
-/// A process computes, and a less urgent one waits until the first yields. The monitor only watches
-/// for foreign calls.
-#[test]
-fn the_longer_a_process_computes_the_more_rarely_the_monitor_polls() {
-    let _alone = alone();
-    const BUSY: Duration = Duration::from_millis(200);
-    run_with(
-        |vm| vm.parameters.set_preemptive(false),
-        |main| {
-            let rival = main.spawn(|process| process.checkpoint());
-            await_monitor(main)?;
-            let looks = looks_while_computing(BUSY);
-            // Each 2 ms at first, and each 8 ms after a while.
-            assert!(looks < 50, "{looks} looks in {BUSY:?}");
-            main.join(rival)
-        },
-    );
-}
-
-/// As before, but a third process waits for a descriptor, whose readiness is found by a poll. It
-/// begins to wait when the monitor polls more rarely already. Between two polls the monitor sleeps
-/// for 2 ms, however long it then waits for a processor; otherwise it sleeps for 8 ms.
+/// A process computes, and a less urgent one waits until the first yields. A third one waits for a
+/// descriptor, whose readiness is found by a poll. It begins to wait when the monitor polls more
+/// rarely already. Between two polls the monitor sleeps for 2 ms, however long it then waits for a
+/// processor; otherwise it sleeps for 8 ms.
 #[test]
 fn a_descriptor_wait_keeps_the_monitor_polling_each_tick() {
     let _alone = alone();
@@ -162,13 +111,6 @@ fn a_descriptor_wait_keeps_the_monitor_polling_each_tick() {
 fn compute(time: Duration) {
     let begin = Instant::now();
     while Instant::now() - begin < time {}
-}
-
-fn looks_while_computing(time: Duration) -> u64 {
-    let looks = || sleeps_of_monitor().expect("it does not end");
-    let before = looks();
-    compute(time);
-    looks() - before
 }
 
 /// How long the monitor sleeps between two polls, on average, while the calling thread computes for

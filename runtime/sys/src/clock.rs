@@ -44,7 +44,7 @@ pub fn advance(by: Duration) {
 ///
 /// Comparable between all threads of the machine since its start; not between machines or boots.
 /// The value fits until 584 years after the start of the machine.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
 impl Instant {

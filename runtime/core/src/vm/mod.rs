@@ -146,7 +146,7 @@ use ext::{fork, hooks, waker};
 use idle::descriptors;
 use lock::{affinity, held_threads, thread_queue};
 use preempt::monitor::Monitor;
-use preempt::{hints, wake_up, watch};
+use preempt::{decide, hints, wake_up};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -305,7 +305,7 @@ pub struct Vm {
     /// When the timer wakes the monitor, in nanoseconds, or [`wake_up::NOT_SET`]; see
     /// `preempt/wake_up.rs`.
     wake_up_at: AtomicU64,
-    watch: Mutex<watch::PollState>,
+    watch: Mutex<decide::PollState>,
     /// Parameters, settable while running.
     pub parameters: Parameters,
     /// Counts, always on.
@@ -378,7 +378,7 @@ impl Vm {
                 .filter(|timer| monitor.listen_for(timer).is_ok()),
             wake_up_at: AtomicU64::new(wake_up::NOT_SET),
             monitor,
-            watch: Mutex::new(watch::PollState::default()),
+            watch: Mutex::new(decide::PollState::default()),
             parameters,
             counters: Counters::default(),
         });

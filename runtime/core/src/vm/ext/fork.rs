@@ -20,8 +20,8 @@
 use crate::sched::{CarrierId, ProcessId};
 use crate::vm::lock::affinity::Names;
 use crate::vm::lock::state::{CarrierEntry, LockState};
+use crate::vm::preempt::decide::PollState;
 use crate::vm::preempt::monitor::VmList;
-use crate::vm::preempt::watch::PollState;
 use crate::vm::{HOME, Inside, Vm, request};
 use baton_sys::clock::Instant;
 use baton_sys::fiber::Fiber;

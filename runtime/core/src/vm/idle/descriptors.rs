@@ -10,7 +10,7 @@
 //!
 //! Only the owner takes events out of the poller: when it is idle, between two polls of a spin, and
 //! at safepoints. While processes run, the monitor requests these safepoints
-//! (`preempt/preempter.rs`). All data here belongs to the owner, except three hints.
+//! (`preempt/decide.rs`). All data here belongs to the owner, except three hints.
 //!
 //! The token of an event has the edition of its descriptor's number. Closing a descriptor begins
 //! the next edition. So events of a file that was closed while a duplicate of it lives on are

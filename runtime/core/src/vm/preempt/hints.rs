@@ -80,6 +80,23 @@ impl SummaryBits {
     }
 }
 
+#[cfg(test)]
+impl SummaryBits {
+    /// The bits of a process that may be preempted.
+    pub(super) const fn of(runnable: bool, rivals: bool, outranked: bool) -> SummaryBits {
+        SummaryBits(
+            (runnable as u8 * bits::RUNNABLE)
+                | (rivals as u8 * bits::RIVALS)
+                | (outranked as u8 * bits::OUTRANKED)
+                | bits::PREEMPTIBLE,
+        )
+    }
+
+    pub(super) const fn not_preemptible(self) -> SummaryBits {
+        SummaryBits(self.0 & !bits::PREEMPTIBLE)
+    }
+}
+
 impl Hints {
     pub(in crate::vm) fn new() -> Hints {
         Hints {

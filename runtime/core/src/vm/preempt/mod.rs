@@ -4,18 +4,20 @@
 //! |---|---|
 //! | `monitor.rs` | the program's one auxiliary thread: when it polls |
 //! | `next_poll.rs` | when a VM wants the next poll |
-//! | `preempter.rs` | what a poll does for one VM |
-//! | `watch.rs` | what the monitor remembers of a VM between two polls |
-//! | `request.rs` | preempt requests to the running process, and their pace |
-//! | `stall.rs` | detects a process that does not give way, for a warning |
+//! | `poll.rs` | one poll of one VM: what it reads, and what it carries out |
+//! | `decide.rs` | what a poll decides: a pure function, without a clock or a thread |
+//! | `request.rs` | of that: preempt requests to the running process, and their pace |
+//! | `stall.rs` | of that: detects a process that does not give way, for a warning |
 //! | `hints.rs` | hints that the owner writes for the monitor |
 //! | `wake_up.rs` | wake-ups of the monitor by the owner |
 
+pub(super) mod decide;
 pub(super) mod hints;
 pub(super) mod monitor;
 pub(super) mod next_poll;
-pub(super) mod preempter;
-pub(super) mod request;
-pub(super) mod stall;
+mod poll;
+mod request;
+mod stall;
+#[cfg(test)]
+mod tests;
 pub(super) mod wake_up;
-pub(super) mod watch;

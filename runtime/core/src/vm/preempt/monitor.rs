@@ -1,6 +1,6 @@
 //! The monitor: the program's one auxiliary thread. It is watchdog and heartbeat of every VM.
 //!
-//! This module decides *when* to poll; [`vm/preempt/preempter.rs`](crate::vm) is the poll itself.
+//! This module decides *when* to poll; `vm/preempt/poll.rs` is the poll itself.
 //! While no VM has anything to retake, preempt or expire, the monitor sleeps without a deadline.
 //!
 //! | state | `next_poll` | left by |

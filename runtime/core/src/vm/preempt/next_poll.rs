@@ -4,10 +4,10 @@ use baton_sys::clock::Instant;
 use std::time::Duration;
 
 /// The longest time between two polls while anything may need watching. Only a process that
-/// computes while others wait may be polled less often: `vm/preempt/preempter.rs`.
+/// computes while others wait may be polled less often: `vm/preempt/decide.rs`.
 pub(crate) const TICK: Duration = Duration::from_millis(2);
 
-/// When a VM wants to be polled next.
+/// When a VM wants to be polled next. By default, not before an alert.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NextPoll {
@@ -15,6 +15,12 @@ pub(crate) enum NextPoll {
     At(Instant),
     /// Nothing needs watching until an alert, or until this time.
     Quiet(Option<Instant>),
+}
+
+impl Default for NextPoll {
+    fn default() -> Self {
+        NextPoll::Quiet(None)
+    }
 }
 
 impl NextPoll {
