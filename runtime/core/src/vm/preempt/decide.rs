@@ -1,5 +1,5 @@
 //! What a poll decides for one VM: a pure function of what the monitor remembers
-//! ([`PollState`]) and of what it sees ([`Event`]). `poll.rs` reads the one and carries out the
+//! ([`PollState`]) and of what it sees ([`PollEvent`]). `poll.rs` reads the one and carries out the
 //! other.
 //!
 //! | gate | unchanged for | work waits | decided |
@@ -31,7 +31,7 @@ const HOT: Duration = Duration::from_millis(10);
 
 /// The parameters that a decision reads.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Settings {
+pub(super) struct PollSettings {
     pub(super) preemptive: bool,
     pub(super) window: Duration,
     pub(super) beat: Duration,
@@ -39,7 +39,7 @@ pub(super) struct Settings {
 }
 
 /// What the monitor sees of the VM's owner.
-pub(super) enum Event<'a> {
+pub(super) enum PollEvent<'a> {
     /// It waits.
     Waits,
     /// It was given the VM, and has not come yet.
@@ -150,11 +150,16 @@ pub(in crate::vm) struct PollState {
 
 impl PollState {
     /// Decides what to do at `now`.
-    pub(super) fn decide(&mut self, now: Instant, set: Settings, event: &Event<'_>) -> Actions {
+    pub(super) fn decide(
+        &mut self,
+        now: Instant,
+        set: PollSettings,
+        event: &PollEvent<'_>,
+    ) -> Actions {
         let actions = match event {
-            Event::Waits => self.be_quiet(NextPoll::Quiet(None)),
-            Event::Comes => Actions::only(NextPoll::At(now + REQUEST_TICK)),
-            Event::Runs(seen) => self.decide_running(now, set, seen),
+            PollEvent::Waits => self.be_quiet(NextPoll::Quiet(None)),
+            PollEvent::Comes => Actions::only(NextPoll::At(now + REQUEST_TICK)),
+            PollEvent::Runs(seen) => self.decide_running(now, set, seen),
         };
         if set.beat.is_zero() {
             return actions;
@@ -202,7 +207,7 @@ impl PollState {
         Actions::only(next)
     }
 
-    fn decide_running(&mut self, now: Instant, set: Settings, seen: &Seen<'_>) -> Actions {
+    fn decide_running(&mut self, now: Instant, set: PollSettings, seen: &Seen<'_>) -> Actions {
         self.note(now, seen);
         let due = seen.deadline.filter(|&deadline| deadline <= now);
         if !(seen.summary.has_runnable() || seen.posted || due.is_some()) {
@@ -229,7 +234,7 @@ impl PollState {
     }
 
     /// Nothing waits for the running process. Only deadlines and descriptors may come.
-    fn decide_quiet(&mut self, now: Instant, set: Settings, seen: &Seen<'_>) -> Actions {
+    fn decide_quiet(&mut self, now: Instant, set: PollSettings, seen: &Seen<'_>) -> Actions {
         let due = seen
             .deadline
             .map(|deadline| self.poll_for_deadline(now, deadline, set.window));
@@ -279,7 +284,7 @@ impl PollState {
 
     /// How long the next poll may wait, if nothing else needs an earlier one. It may be long if it
     /// serves to find foreign calls alone: a quarter of the time for which there was none.
-    fn tick(&self, now: Instant, set: Settings, seen: &Seen<'_>) -> Duration {
+    fn tick(&self, now: Instant, set: PollSettings, seen: &Seen<'_>) -> Duration {
         // Ready descriptors are found by polls. With no equal runnable, one may come, and then the
         // end of the slice must be known.
         let knows_the_end = seen.summary.has_rivals() || !set.preemptive;
@@ -331,7 +336,7 @@ impl PollState {
     fn request_preemption(
         &mut self,
         now: Instant,
-        set: Settings,
+        set: PollSettings,
         seen: &Seen<'_>,
         due: Option<Instant>,
         actions: &mut Actions,
@@ -421,7 +426,7 @@ impl PollState {
     fn watch_stall(
         &mut self,
         now: Instant,
-        set: Settings,
+        set: PollSettings,
         seen: &Seen<'_>,
         unanswered: Unanswered,
     ) -> Option<Cause> {

@@ -1,7 +1,7 @@
 //! One poll of the monitor for one VM: reads the hints and the owner's gate, and carries out what
 //! [`decide`](super::decide) makes of them. A poll costs the running process nothing.
 
-use super::decide::{Actions, Event, PollState, Seen, Settings};
+use super::decide::{Actions, PollEvent, PollSettings, PollState, Seen};
 use super::next_poll::{NextPoll, TICK};
 use super::stall::Cause;
 use crate::vm::lock::enter::Retake;
@@ -23,21 +23,21 @@ impl Vm {
             return NextPoll::Quiet(None);
         }
         let mut state = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        let settings = Settings {
+        let settings = PollSettings {
             preemptive: self.parameters.preemptive(),
             window: self.parameters.window.get(),
             beat: self.parameters.beat.get(),
             warn_blocked: self.parameters.warn_blocked.get(),
         };
         if self.park.is_waiting() {
-            return state.decide(now, settings, &Event::Waits).next;
+            return state.decide(now, settings, &PollEvent::Waits).next;
         }
         let Some((gate, thread)) = self.gate_of_owner() else {
-            return state.decide(now, settings, &Event::Comes).next;
+            return state.decide(now, settings, &PollEvent::Comes).next;
         };
         let is_waiting = || thread.is_waiting();
         let seen = self.see(&mut state, gate, thread, &is_waiting);
-        let actions = state.decide(now, settings, &Event::Runs(seen));
+        let actions = state.decide(now, settings, &PollEvent::Runs(seen));
         self.act_on(&mut state, now, actions, (gate, thread))
     }
 

@@ -1,6 +1,8 @@
 //! Decisions of polls, in virtual time: tables of what is seen, and what is decided.
 
-use super::decide::{Actions, Event, LONGEST_TICK, PollState, Seen, Settings, early, left_of};
+use super::decide::{
+    Actions, LONGEST_TICK, PollEvent, PollSettings, PollState, Seen, early, left_of,
+};
 use super::hints::SummaryBits;
 use super::next_poll::{NextPoll, TICK};
 use super::request::{Pace, REQUEST_TICK, Wanted};
@@ -20,7 +22,7 @@ fn micros(count: u64) -> Duration {
 /// A VM as the monitor sees it. The fields are changed between polls.
 struct Subject {
     state: PollState,
-    set: Settings,
+    set: PollSettings,
     seen: Seen<'static>,
 }
 
@@ -34,7 +36,7 @@ const BESIDE_MORE_URGENT: SummaryBits = SummaryBits::of(true, true, true);
 fn computing(summary: SummaryBits) -> Subject {
     let mut subject = Subject {
         state: PollState::default(),
-        set: Settings {
+        set: PollSettings {
             preemptive: true,
             window: micros(100),
             beat: Duration::ZERO,
@@ -65,7 +67,7 @@ fn computing(summary: SummaryBits) -> Subject {
 impl Subject {
     fn poll(&mut self, now: u64) -> Actions {
         self.state
-            .decide(at(now), self.set, &Event::Runs(self.seen))
+            .decide(at(now), self.set, &PollEvent::Runs(self.seen))
     }
 
     /// Polls as often as it is wanted from `from` to `until`. Returns when a signal was sent.
@@ -105,9 +107,9 @@ fn a_process_alone_needs_no_polls() {
 fn an_owner_that_waits_needs_no_polls_and_one_that_comes_is_polled_soon() {
     let mut subject = computing(BESIDE_EQUALS);
     let set = subject.set;
-    let waits = subject.state.decide(at(5), set, &Event::Waits);
+    let waits = subject.state.decide(at(5), set, &PollEvent::Waits);
     assert_eq!(waits.next, NextPoll::Quiet(None));
-    let comes = subject.state.decide(at(5), set, &Event::Comes);
+    let comes = subject.state.decide(at(5), set, &PollEvent::Comes);
     assert_eq!(next(comes), 55);
 }
 
@@ -359,7 +361,7 @@ fn a_call_whose_thread_gets_no_processor_is_polled_more_and_more_rarely() {
         };
         let actions = subject
             .state
-            .decide(at(2_300), subject.set, &Event::Runs(seen));
+            .decide(at(2_300), subject.set, &PollEvent::Runs(seen));
         assert!(actions.retake);
     }
 }
@@ -524,7 +526,7 @@ fn a_periodic_request_comes_on_time_and_is_not_made_up_for() {
     }
     assert_eq!(flags, [1_000, 2_000, 3_100, 4_000, 9_700, 10_700]);
     let set = subject.set;
-    let waits = subject.state.decide(at(10_800), set, &Event::Waits);
+    let waits = subject.state.decide(at(10_800), set, &PollEvent::Waits);
     assert_eq!(waits.next, NextPoll::Quiet(Some(at(11_700))));
 }
 
