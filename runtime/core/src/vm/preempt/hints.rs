@@ -1,7 +1,7 @@
 //! Hints that the owner writes for the monitor: relaxed stores. Correctness does not depend on
 //! them; they only decide when the monitor polls.
 
-use crate::sched::RunQueueSummary;
+use crate::sched::{RunQueueSummary, Scheduler};
 use crate::vm::{Inner, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::membarrier;
@@ -151,6 +151,12 @@ impl Hints {
     }
 }
 
+/// Whether the running process has no rivals. In a critical section it only keeps them waiting.
+#[inline]
+fn is_alone<C>(sched: &Scheduler<C>, summary: RunQueueSummary) -> bool {
+    !summary.rivals && !sched.is_critical()
+}
+
 impl Vm {
     /// Updates the hints, and wakes the monitor if its next poll is too late for them.
     #[inline]
@@ -161,6 +167,7 @@ impl Vm {
         }
         let sched = &inner.sched;
         let summary = sched.run_queue_summary();
+        let is_alone = is_alone(sched, summary);
         let deadline = self
             .next_deadline(inner)
             .map_or(u64::MAX, Instant::as_nanos);
@@ -191,8 +198,8 @@ impl Vm {
         {
             self.wake_monitor(work_waits, wanted);
         }
-        if !summary.rivals {
-            inner.note_alone(switches);
+        if is_alone {
+            inner.alone_in_run = switches;
         }
     }
 
@@ -206,12 +213,13 @@ impl Vm {
         // cover every poll that the monitor needs now.
         let preemptible = hints.summary.load(Ordering::Relaxed) & bits::PREEMPTIBLE;
         let summary = inner.sched.run_queue_summary();
+        let is_alone = is_alone(&inner.sched, summary);
         let bits = bits_of(summary, preemptible);
         hints.summary.store(bits, Ordering::Relaxed);
         let switches = inner.sched.counters().switches;
         hints.switches.store(switches, Ordering::Relaxed);
-        if !summary.rivals {
-            inner.note_alone(switches);
+        if is_alone {
+            inner.alone_in_run = switches;
         }
     }
 }

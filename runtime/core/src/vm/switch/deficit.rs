@@ -62,17 +62,6 @@ impl Context {
     }
 }
 
-impl Inner {
-    /// Notes that the running process has no rivals in this run, by the count of switches. In a
-    /// critical section it only keeps them waiting.
-    #[inline]
-    pub(in crate::vm) fn note_alone(&mut self, run: u64) {
-        if !self.sched.is_critical() {
-            self.alone_in_run = run;
-        }
-    }
-}
-
 impl Vm {
     /// Ends the slice of the running process, whose time has been charged, and decides what runs
     /// next.
