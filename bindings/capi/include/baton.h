@@ -194,8 +194,6 @@ BATON_ANY_THREAD size_t baton_threads_for_calls(const void *vm);
 BATON_INSIDE int baton_threads(const void *vm);
 /* The number of the calling process's thread. Writes its name, or nothing. */
 BATON_INSIDE int baton_thread(const void *vm, char *name, size_t size);
-/* Whether some process can continue on the calling thread only. */
-BATON_INSIDE int baton_thread_is_needed(const void *vm);
 /* Binds a process to the thread of this name. NULL: to none. Writes a message if there cannot be
    such a thread. */
 BATON_INSIDE void baton_bind(

@@ -307,11 +307,6 @@ bridge! {
         }
     }
 
-    fn baton_thread_is_needed(vm) -> c_int {
-        let carrier = vm.current_carrier();
-        vm.sched(|sched| sched.is_pinned_to(carrier)).into()
-    }
-
     fn baton_state(vm, pid: u64) -> c_int {
         let state = process(pid).map_or(State::Dead, |pid| vm.sched(|sched| sched.state(pid)));
         match state {

@@ -40,8 +40,8 @@ static void await_thread(lua_State *L, struct baton_process *process) {
 }
 
 static enum choice choose(struct ffi_function *function) {
-  enum choice choice =
-      (enum choice)baton_ffi_policy_choose(function->policy, function->ahead, &function->skip);
+  enum choice choice = (enum choice)baton_ffi_policy_choose(
+      function->policy, function->vm->vm->executor, function->ahead, &function->skip);
   function->ahead = function->skip;
   return choice;
 }
@@ -52,9 +52,6 @@ void baton_ffi_ask(lua_State *L, struct ffi_function *function, struct ffi_outer
   if (process == NULL || process->vm->closing || baton_simulated) return;
   baton_enter(L);
   choice = choose(function);
-  if ((choice == CHOICE_MEASURE || choice == CHOICE_TRY) &&
-      baton_thread_is_needed(process->vm->executor))
-    choice = CHOICE_OFFLOAD;
   if (choice == CHOICE_OFFLOAD || choice == CHOICE_TRY) await_thread(L, process);
   if (choice == CHOICE_TRY) choice = choose(function); /* it may have learned meanwhile */
   if (choice != CHOICE_OFFLOAD || !may_offload(function, process) ||

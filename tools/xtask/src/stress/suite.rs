@@ -17,15 +17,18 @@ pub(super) struct TestProgram {
     pub(super) directory: PathBuf,
 }
 
+/// The tests of foreign calls that use native threads.
+const OF_FOREIGN_CALLS: [&str; 2] = ["callback_queue", "timed"];
+
 /// Builds the concurrent tests. They are the interpreter's test files whose name starts with
-/// `concurrency`, and the runtime's tests that use native threads.
+/// `concurrency`, and the tests of the runtime and of foreign calls that use native threads.
 pub(super) fn build(release: bool) -> Result<Vec<TestProgram>, String> {
     let mut command = cargo(&[
         "test",
         "--no-run",
         "--message-format=json-render-diagnostics",
     ]);
-    command.args(["-p", "baton-core", "-p", "baton"]);
+    command.args(["-p", "baton-core", "-p", "baton-ffi", "-p", "baton"]);
     if release {
         command.arg("--release");
     }
@@ -63,6 +66,7 @@ fn concurrent_test(message: &str) -> Option<TestProgram> {
     let package = match directory.file_name()?.to_str()? {
         "baton" if target.starts_with("concurrency") => "baton",
         "core" if !explores_by_itself(target) => "baton-core",
+        "ffi" if OF_FOREIGN_CALLS.contains(&target) => "baton-ffi",
         _ => return None,
     };
     Some(TestProgram {
@@ -100,11 +104,13 @@ mod checks {
         assert_eq!(program.name, "baton: concurrency_channels");
         assert_eq!(program.directory, PathBuf::from("/src/tools/baton"));
         assert!(announced("runtime/core", "scheduler", true).is_some());
+        assert!(announced("bindings/ffi", "timed", true).is_some());
     }
 
     #[test]
     fn loom_tests_other_tests_and_plain_programs_are_not() {
         assert_eq!(announced("runtime/core", "loom_inbox", true), None);
+        assert_eq!(announced("bindings/ffi", "layout", true), None);
         assert_eq!(announced("tools/baton", "command_line", true), None);
         assert_eq!(announced("tools/baton", "baton", false), None);
         assert_eq!(concurrent_test("not a message"), None);
