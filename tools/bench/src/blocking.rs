@@ -137,9 +137,9 @@ fn chart(gaps: Vec<(String, Option<f64>)>) -> Chart {
 fn row(beside: &str, found: &Figures, ended: bool) -> [String; 5] {
     [
         beside.to_string(),
-        figure(first(found, "gap_ms"), 2, ""),
-        figure(first(found, "ticks"), 0, ""),
-        figure(first(found, "seconds"), 2, ""),
+        figure(first(found, "gap_ms"), 2),
+        figure(first(found, "ticks"), 0),
+        figure(first(found, "seconds"), 2),
         if ended { "yes" } else { "no" }.to_string(),
     ]
 }

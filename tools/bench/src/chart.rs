@@ -94,6 +94,125 @@ pub(crate) struct Heat {
     pub(crate) cells: Vec<Vec<Option<f64>>>,
 }
 
+impl Bars {
+    /// Bars without rows yet, on a linear axis, with whole figures at their ends.
+    pub(crate) fn new(title: impl Into<String>, label: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            label: label.into(),
+            scale: Scale::Linear,
+            baseline: None,
+            marks: Vec::new(),
+            digits: 0,
+            rows: Vec::new(),
+            series: Vec::new(),
+        }
+    }
+
+    /// The same chart on a logarithmic axis.
+    pub(crate) fn log(self) -> Self {
+        Self {
+            scale: Scale::Log,
+            ..self
+        }
+    }
+
+    /// The same chart, with bars that begin at this value.
+    pub(crate) fn from(self, baseline: f64) -> Self {
+        Self {
+            baseline: Some(baseline),
+            ..self
+        }
+    }
+
+    /// The same chart, with this number of decimals.
+    pub(crate) fn digits(self, digits: usize) -> Self {
+        Self { digits, ..self }
+    }
+
+    /// The same chart with one more mark.
+    pub(crate) fn mark(mut self, name: &str, at: f64) -> Self {
+        self.marks.push(Mark::new(name, at));
+        self
+    }
+
+    /// The same chart with these names of rows.
+    pub(crate) fn rows(self, names: impl IntoIterator<Item: ToString>) -> Self {
+        let rows = names.into_iter().map(|name| name.to_string()).collect();
+        Self { rows, ..self }
+    }
+
+    /// The same chart with one more series.
+    pub(crate) fn series(
+        mut self,
+        name: impl ToString,
+        values: impl IntoIterator<Item = Option<f64>>,
+    ) -> Self {
+        self.series.push(Series {
+            name: name.to_string(),
+            values: values.into_iter().collect(),
+        });
+        self
+    }
+}
+
+impl Mark {
+    fn new(name: &str, at: f64) -> Self {
+        Self {
+            name: name.to_string(),
+            at,
+        }
+    }
+}
+
+impl Lines {
+    /// A chart without lines yet, on two logarithmic axes with these names.
+    pub(crate) fn log(title: impl Into<String>, x: &str, y: &str) -> Self {
+        let axis = |label: &str| Axis {
+            label: label.to_string(),
+            scale: Scale::Log,
+        };
+        Self {
+            title: title.into(),
+            x: axis(x),
+            y: axis(y),
+            marks: Vec::new(),
+            series: Vec::new(),
+        }
+    }
+
+    /// The same chart with one more mark.
+    pub(crate) fn mark(mut self, name: &str, at: f64) -> Self {
+        self.marks.push(Mark::new(name, at));
+        self
+    }
+
+    /// The same chart with one more line.
+    pub(crate) fn line(
+        mut self,
+        name: impl ToString,
+        points: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Self {
+        self.series.push(Line {
+            name: name.to_string(),
+            points: points.into_iter().collect(),
+        });
+        self
+    }
+}
+
+impl From<Bars> for Chart {
+    fn from(bars: Bars) -> Self {
+        Self::Bars(bars)
+    }
+}
+
+impl From<Lines> for Chart {
+    fn from(lines: Lines) -> Self {
+        Self::Lines(lines)
+    }
+}
+
 impl Chart {
     /// The title.
     pub(crate) fn title(&self) -> &str {
@@ -130,49 +249,19 @@ mod tests {
     use super::*;
 
     fn bars() -> Bars {
-        Bars {
-            title: "Price of Lua & more: 1 < 2".to_string(),
-            label: "ratio".to_string(),
-            scale: Scale::Linear,
-            baseline: Some(1.0),
-            marks: vec![Mark {
-                name: "goal".to_string(),
-                at: 1.05,
-            }],
-            digits: 2,
-            rows: vec!["sort".to_string(), "gsub".to_string()],
-            series: vec![
-                Series {
-                    name: "to stock".to_string(),
-                    values: vec![Some(1.25), None],
-                },
-                Series {
-                    name: "to another".to_string(),
-                    values: vec![None, Some(0.9)],
-                },
-            ],
-        }
+        Bars::new("Price of Lua & more: 1 < 2", "ratio")
+            .from(1.0)
+            .mark("goal", 1.05)
+            .digits(2)
+            .rows(["sort", "gsub"])
+            .series("to stock", [Some(1.25), None])
+            .series("to another", [None, Some(0.9)])
     }
 
     fn lines() -> Lines {
-        let axis = |label: &str| Axis {
-            label: label.to_string(),
-            scale: Scale::Log,
-        };
-        let line = |name: &str, points: &[(f64, f64)]| Line {
-            name: name.to_string(),
-            points: points.to_vec(),
-        };
-        Lines {
-            title: "Memory".to_string(),
-            x: axis("processes"),
-            y: axis("KiB each"),
-            marks: Vec::new(),
-            series: vec![
-                line("baton", &[(1e3, 9.5), (1e4, 9.0), (1e6, 8.8)]),
-                line("another", &[(1e3, 2.5)]),
-            ],
-        }
+        Lines::log("Memory", "processes", "KiB each")
+            .line("baton", [(1e3, 9.5), (1e4, 9.0), (1e6, 8.8)])
+            .line("another", [(1e3, 2.5)])
     }
 
     fn heat() -> Heat {

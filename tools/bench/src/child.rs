@@ -2,6 +2,7 @@
 //! exceeds its time limit is killed.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -9,7 +10,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::time::TimeValLike;
@@ -79,6 +80,31 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Run> {
         errors: collect(errors)?,
         status,
     })
+}
+
+/// Runs a measuring program to its end. Returns its figures; `needed` must be among them.
+pub(crate) fn measure(
+    command: &mut Command,
+    limit: Duration,
+    what: &str,
+    needed: &str,
+) -> Result<Figures> {
+    let run = run(command, limit)?.succeeded(what)?;
+    let found = figures(&run.output);
+    ensure!(
+        first(&found, needed).is_some(),
+        "{what} printed no figure '{needed}':\n{}",
+        run.output
+    );
+    Ok(found)
+}
+
+/// A command that runs this program once more, in the role that `words` say.
+pub(crate) fn this_program(words: &[&str]) -> Result<Command> {
+    let own = env::current_exe().context("cannot find this program's own executable")?;
+    let mut command = Command::new(own);
+    command.args(words);
+    Ok(command)
 }
 
 /// A child process that is killed and reaped when this value is dropped.

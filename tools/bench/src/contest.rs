@@ -1,18 +1,22 @@
 //! Runs several systems in several cases. The systems take turns, and their figures are compared
 //! round by round.
 
+use std::ffi::OsStr;
+use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::bench::progress;
-use crate::child::{self, Figures, figures};
+use crate::chart::{Bars, Chart, Lines};
+use crate::child::{self, Figures};
 use crate::interpreters::Interpreter;
-use crate::report::Found;
+use crate::report::{Found, Report};
 use crate::stats;
+use crate::table::{Table, figure};
 use crate::verdict::Verdict;
 
 /// One of the compared systems. It takes part in all cases, or only in the named ones.
@@ -32,6 +36,21 @@ impl Arm {
             cases: None,
             found: None,
         }
+    }
+
+    /// This program itself, in another role. `words` precede the arguments of a case.
+    pub(crate) fn this_program(name: &'static str, words: &[&str]) -> Result<Self> {
+        let program = child::this_program(words)?;
+        let (path, words) = (program.get_program(), program.get_args());
+        let (path, words) = (
+            path.to_owned(),
+            words.map(OsStr::to_owned).collect::<Vec<_>>(),
+        );
+        Ok(Self::present(name, move || {
+            let mut command = Command::new(&path);
+            command.args(&words);
+            command
+        }))
     }
 
     /// A system that is a script in an interpreter. `words` precede the arguments of a case.
@@ -109,6 +128,26 @@ pub(crate) struct Case {
     pub(crate) arguments: Vec<String>,
 }
 
+impl Case {
+    pub(crate) fn new(
+        name: impl ToString,
+        title: impl ToString,
+        arguments: &[&dyn ToString],
+    ) -> Self {
+        Self {
+            name: name.to_string(),
+            title: title.to_string(),
+            arguments: arguments.iter().map(|word| word.to_string()).collect(),
+        }
+    }
+}
+
+/// The numbers up to `largest`: the steps below it, and itself.
+pub(crate) fn steps_up_to(steps: &[u64], largest: u64) -> Vec<u64> {
+    let below = steps.iter().copied().filter(|&step| step < largest);
+    below.chain([largest]).collect()
+}
+
 /// The description of the whole experiment.
 pub(crate) struct Contest {
     pub(crate) arms: Vec<Arm>,
@@ -171,15 +210,7 @@ impl Contest {
             .command(case)
             .map_err(|remedy| anyhow::anyhow!("{remedy}"))?;
         let what = format!("{} of {}", case.title, arm.name);
-        let run = child::run(&mut command, self.limit)?.succeeded(&what)?;
-        let found = figures(&run.output);
-        child::first(&found, self.figure).with_context(|| {
-            format!(
-                "{what} printed no figure '{}':\n{}",
-                self.figure, run.output
-            )
-        })?;
-        Ok(found)
+        child::measure(&mut command, self.limit, &what, self.figure)
     }
 }
 
@@ -192,6 +223,11 @@ impl Results {
     /// The index of the case with this name.
     pub(crate) fn case(&self, name: &str) -> Option<usize> {
         self.cases.iter().position(|case| case.name == name)
+    }
+
+    /// The indices of an arm and a case, by their names.
+    pub(crate) fn place(&self, arm: &str, case: &str) -> Option<(usize, usize)> {
+        Some((self.arm(arm)?, self.case(case)?))
     }
 
     /// The figures of every round.
@@ -231,6 +267,101 @@ impl Results {
         );
         // A run that is too short for an arm's clock has a time of zero.
         ratio.filter(|ratio| ratio.is_finite())
+    }
+
+    /// The median of a figure in a table, or the text in its place.
+    pub(crate) fn shown(&self, arm: usize, case: usize, name: &str, digits: usize) -> String {
+        let median = self.median(arm, case, name);
+        median.map_or_else(|| self.gap(arm, case).to_string(), |it| figure(it, digits))
+    }
+
+    /// A table with a row for each arm, and a column for each case. `corner` is the header of the
+    /// first column. Without a cell, there is the text in its place.
+    pub(crate) fn by_arm(
+        &self,
+        caption: impl Into<String>,
+        corner: &str,
+        cell: impl Fn(usize, usize) -> Option<String>,
+    ) -> Table {
+        let titles = self.cases.iter().map(|case| case.title.as_str());
+        let mut table = Table::new(caption, [corner].into_iter().chain(titles));
+        for (arm, of_arm) in self.arms.iter().enumerate() {
+            let cells = (0..self.cases.len())
+                .map(|case| cell(arm, case).unwrap_or_else(|| self.gap(arm, case).to_string()));
+            table.named(of_arm.name, cells);
+        }
+        table
+    }
+
+    /// A table with a row for each of these cases, and a column for each arm.
+    pub(crate) fn by_case(
+        &self,
+        caption: impl Into<String>,
+        corner: &str,
+        cases: impl IntoIterator<Item = usize>,
+        cell: impl Fn(usize, usize) -> Option<String>,
+    ) -> Table {
+        let names = self.arms.iter().map(|arm| arm.name);
+        let mut table = Table::new(caption, [corner].into_iter().chain(names));
+        for case in cases {
+            let cells = (0..self.arms.len())
+                .map(|arm| cell(arm, case).unwrap_or_else(|| self.gap(arm, case).to_string()));
+            table.named(&self.cases[case].title, cells);
+        }
+        table
+    }
+
+    /// A chart with a row for each of these cases, and a series for each arm.
+    pub(crate) fn bars(
+        &self,
+        chart: Bars,
+        cases: impl IntoIterator<Item = usize>,
+        value: impl Fn(usize, usize) -> Option<f64>,
+    ) -> Chart {
+        let cases: Vec<usize> = cases.into_iter().collect();
+        let chart = chart.rows(cases.iter().map(|&case| &self.cases[case].title));
+        let arms = self.arms.iter().enumerate();
+        let add = |chart: Bars, (arm, of_arm): (usize, &Arm)| {
+            chart.series(of_arm.name, cases.iter().map(|&case| value(arm, case)))
+        };
+        arms.fold(chart, add).into()
+    }
+
+    /// A chart with a line for each of these arms, through the cases. Their names are numbers.
+    pub(crate) fn lines(
+        &self,
+        chart: Lines,
+        arms: &[usize],
+        value: impl Fn(usize, usize) -> Option<f64>,
+    ) -> Chart {
+        let point =
+            |arm, case: usize| Some((self.cases[case].name.parse().ok()?, value(arm, case)?));
+        let add = |chart: Lines, &arm: &usize| {
+            let points = self.all_cases().filter_map(|case| point(arm, case));
+            chart.line(self.arms[arm].name, points)
+        };
+        arms.iter().fold(chart, add).into()
+    }
+
+    /// The indices of all cases.
+    pub(crate) fn all_cases(&self) -> Range<usize> {
+        0..self.cases.len()
+    }
+
+    /// The systems that were found.
+    pub(crate) fn found(&self) -> Vec<Found> {
+        let found = self.arms.iter().map(|arm| arm.found.clone());
+        found.flatten().collect()
+    }
+
+    /// The report with the systems, the failures and the samples added.
+    pub(crate) fn complete(&self, mut report: Report) -> Report {
+        report.verdicts.extend(self.failures());
+        Report {
+            arms: self.found(),
+            samples: self.to_json(),
+            ..report
+        }
     }
 
     /// The text in the place of a missing figure. It is empty if the arm does not take part;
@@ -297,11 +428,7 @@ mod tests {
     }
 
     fn case(name: &str, argument: &str) -> Case {
-        Case {
-            name: name.to_string(),
-            title: format!("the case {name}"),
-            arguments: vec![argument.to_string()],
-        }
+        Case::new(name, format!("the case {name}"), &[&argument])
     }
 
     fn results(arms: Vec<Arm>) -> Results {
@@ -373,6 +500,14 @@ mod tests {
         assert_eq!(results.mean(0, 0, "ns"), Some(7.0));
         let missing = Arm::missing("none", "get it").with("AMOUNT", "7");
         assert_eq!(missing.start.err(), Some("get it".to_string()));
+    }
+
+    #[test]
+    fn steps_go_up_to_the_largest_number_and_end_there() {
+        let steps = |largest| steps_up_to(&[1_000, 10_000, 100_000], largest);
+        assert_eq!(steps(100_000), [1_000, 10_000, 100_000]);
+        assert_eq!(steps(50_000), [1_000, 10_000, 50_000]);
+        assert_eq!(steps(7), [7]);
     }
 
     #[test]

@@ -196,17 +196,17 @@ fn table(counts: &[(&str, Vec<f64>)], arms: &[Interpreter]) -> Table {
     };
     for (name, of_one) in counts {
         let mut row = vec![name.to_string()];
-        row.extend(of_one.iter().map(|count| figure(Some(count / 1e6), 2, "")));
+        row.extend(of_one.iter().map(|count| figure(Some(count / 1e6), 2)));
         row.extend(
             of_one[1..]
                 .iter()
-                .map(|count| figure(Some(of_one[0] / count), 3, "")),
+                .map(|count| figure(Some(of_one[0] / count), 3)),
         );
         table.row(row);
     }
     let mut mean = vec!["geometric mean".to_string()];
     mean.extend(arms.iter().map(|_| String::new()));
-    mean.extend((1..arms.len()).map(|peer| figure(stats::geometric_mean(&ratios(peer)), 3, "")));
+    mean.extend((1..arms.len()).map(|peer| figure(stats::geometric_mean(&ratios(peer)), 3)));
     table.row(mean);
     table
 }

@@ -1,8 +1,6 @@
 //! The experiment `delay`: the lateness of sleeps of 50 us to 10 ms, compared with a bare timer
 //! descriptor and with other systems.
 
-use std::env;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -10,15 +8,15 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use crate::bench::Bench;
-use crate::chart::{Bars, Chart, Scale, Series};
+use crate::chart::Bars;
 use crate::command_line::{BareTimerOptions, DelayOptions};
 use crate::contest::{Arm, Case, Contest, Results};
 use crate::output;
 use crate::peers;
-use crate::report::Report;
+use crate::report::{Report, notes};
 use crate::scripts;
 use crate::stats;
-use crate::table::{Table, figure};
+use crate::table::figure;
 use crate::verdict::{Goal, Verdict};
 
 const BATON: &str = "baton";
@@ -78,36 +76,28 @@ fn measure(bench: &Bench, options: &DelayOptions, cases: Vec<Case>) -> Result<Re
         limit: Duration::from_secs(120),
     }
     .run();
-    let mut verdicts = verdicts(&results, options.sleeps);
-    verdicts.extend(results.failures());
-    Ok(Report {
-        arms: results
-            .arms
-            .iter()
-            .filter_map(|arm| arm.found.clone())
-            .collect(),
-        notes: vec![
-            "'busy': three endless loops run beside, and the sleeper is urgent.".to_string(),
-        ],
-        tables: vec![table(&results)],
-        charts: vec![chart(&results)],
-        samples: results.to_json(),
-        verdicts,
-    })
+    let table = results.by_arm("lateness in us: p50 / p99 / max", "arm", |arm, case| {
+        let at = |percent| Some(figure(lateness(&results, arm, case, percent)?, 0));
+        Some(format!("{} / {} / {}", at(50.0)?, at(99.0)?, at(100.0)?))
+    });
+    let chart = Bars::new("How late a sleep ends", "us, median").log();
+    // Zero has no place on a logarithmic axis.
+    let median = |arm, case| lateness(&results, arm, case, 50.0).filter(|&late| late > 0.0);
+    Ok(results.complete(Report {
+        notes: notes(&["'busy': three endless loops run beside, and the sleeper is urgent."]),
+        tables: vec![table],
+        charts: vec![results.bars(chart, results.all_cases(), median)],
+        verdicts: verdicts(&results, options.sleeps),
+        ..Report::default()
+    }))
 }
 
 fn arms(bench: &Bench) -> Result<Vec<Arm>> {
     let baton = bench.paths.baton()?;
     let script = bench.script("delay", include_str!("../programs/delay.lua"))?;
-    let own = env::current_exe().context("cannot find this program's own executable")?;
-    let bare = move || {
-        let mut command = Command::new(&own);
-        command.arg("bare-timer");
-        command
-    };
     let mut arms = vec![
         Arm::interpreted(BATON, &baton, &script, &[]),
-        Arm::present(BARE, bare).only(&ALONE),
+        Arm::this_program(BARE, &["bare-timer"])?.only(&ALONE),
     ];
     let peers = peers::directory(bench.paths.peers.as_ref())?;
     let designs = peers::OPENSMALLTALK.map(|(peer, design)| peer.arm(&peers, &[design, "delay"]));
@@ -130,106 +120,53 @@ fn number(sleeps: Option<u32>, case: &str) -> u32 {
 }
 
 fn cases(sleeps: Option<u32>) -> Vec<Case> {
-    let case = |&(seconds, name): &(&str, &str), beside: &str| Case {
-        name: format!("{name}{beside}"),
-        title: format!("sleeps of {name}{beside}"),
-        arguments: [
-            seconds.to_string(),
-            number(sleeps, &format!("{name}{beside}")).to_string(),
-        ]
-        .into_iter()
-        .chain((!beside.is_empty()).then(|| "busy".to_string()))
-        .collect(),
+    let case = |(seconds, length): (&str, &str), beside: &str| {
+        let name = format!("{length}{beside}");
+        let mut case = Case::new(&name, &name, &[&seconds, &number(sleeps, &name)]);
+        case.arguments
+            .extend((!beside.is_empty()).then(|| "busy".to_string()));
+        case
     };
-    let alone = LENGTHS.iter().map(|length| case(length, ""));
-    alone
-        .chain(LENGTHS.iter().map(|length| case(length, ", busy")))
-        .collect()
+    let each = |beside| LENGTHS.into_iter().map(move |length| case(length, beside));
+    each("").chain(each(", busy")).collect()
 }
 
-/// The lateness of each sleep of all rounds, in microseconds.
-fn late(results: &Results, arm: usize, case: usize) -> Vec<f64> {
-    let rounds = results.rounds(arm, case).iter();
-    rounds
-        .filter_map(|figures| figures.get("late_us"))
-        .flatten()
-        .copied()
-        .collect()
-}
-
-fn table(results: &Results) -> Table {
-    let mut header = vec!["arm"];
-    header.extend(results.cases.iter().map(|case| case.name.as_str()));
-    let mut table = Table::new("lateness in us: p50 / p99 / max", &header);
-    for (arm, of_arm) in results.arms.iter().enumerate() {
-        let cell = |case: usize| {
-            let late = late(results, arm, case);
-            if late.is_empty() {
-                return results.gap(arm, case).to_string();
-            }
-            let at = |percent| figure(stats::percentile(&late, percent), 0, "");
-            format!("{} / {} / {}", at(50.0), at(99.0), at(100.0))
-        };
-        let mut row = vec![of_arm.name.to_string()];
-        row.extend((0..results.cases.len()).map(cell));
-        table.row(row);
-    }
-    table
-}
-
-fn chart(results: &Results) -> Chart {
-    let series = results.arms.iter().enumerate().map(|(arm, of_arm)| Series {
-        name: of_arm.name.to_string(),
-        values: (0..results.cases.len())
-            .map(|case| {
-                stats::percentile(&late(results, arm, case), 50.0).filter(|&late| late > 0.0)
-            })
-            .collect(),
-    });
-    Chart::Bars(Bars {
-        title: "How late a sleep ends".to_string(),
-        label: "us, median".to_string(),
-        scale: Scale::Log,
-        baseline: None,
-        marks: Vec::new(),
-        digits: 0,
-        rows: results.cases.iter().map(|case| case.name.clone()).collect(),
-        series: series.collect(),
-    })
+/// A percentile of the lateness of all sleeps of all rounds, in microseconds.
+fn lateness(results: &Results, arm: usize, case: usize, percent: f64) -> Option<f64> {
+    let late = results
+        .rounds(arm, case)
+        .iter()
+        .filter_map(|round| round.get("late_us"));
+    stats::percentile(&late.flatten().copied().collect::<Vec<_>>(), percent)
 }
 
 fn verdicts(results: &Results, sleeps: Option<u32>) -> Vec<Verdict> {
-    let lateness = |arm: &str, case: &str, percent| {
-        let (arm, case) = (results.arm(arm)?, results.case(case)?);
-        stats::percentile(&late(results, arm, case), percent)
+    let late = |arm: &str, case: &str, percent| {
+        let (arm, case) = results.place(arm, case)?;
+        lateness(results, arm, case, percent)
     };
-    let best_peer = |percent| {
-        let peers = scripts::names().filter_map(|peer| lateness(peer, MILLISECOND, percent));
-        peers.reduce(f64::min)
-    };
-    let best_design = |percent| {
-        let designs = peers::OPENSMALLTALK.iter();
-        let late = designs.filter_map(|(peer, _)| lateness(peer.name, MILLISECOND, percent));
-        late.reduce(f64::min)
-    };
+    let designs = || peers::OPENSMALLTALK.iter().map(|(peer, _)| peer.name);
     let mut verdicts = Vec::new();
     for (name, percent) in [("p50", 50.0), ("p99", 99.0)] {
-        let ratio = |case, to: Option<f64>| Some(lateness(BATON, case, percent)? / to?);
-        verdicts.push(BARE_GOAL.judge(
-            &format!("lateness of 50 us, {name}"),
-            ratio("50 us", lateness(BARE, "50 us", percent)),
-        ));
+        let least = |arms: &mut dyn Iterator<Item = &'static str>| {
+            arms.filter_map(|arm| late(arm, MILLISECOND, percent))
+                .reduce(f64::min)
+        };
+        let ratio = |case, to: Option<f64>| Some(late(BATON, case, percent)? / to?);
+        let bare = ratio("50 us", late(BARE, "50 us", percent));
+        verdicts.push(BARE_GOAL.judge(&format!("lateness of 50 us, {name}"), bare));
         let millisecond = format!("lateness of 1 ms, {name}");
-        verdicts.push(PEERS_GOAL.judge(&millisecond, ratio(MILLISECOND, best_peer(percent))));
+        let to_peer = ratio(MILLISECOND, least(&mut scripts::names()));
+        verdicts.push(PEERS_GOAL.judge(&millisecond, to_peer));
         // If the designs are missing, a separate verdict says so.
-        let design = best_design(percent).and_then(|late| ratio(MILLISECOND, Some(late)));
-        verdicts.extend(design.map(|ratio| DESIGNS_GOAL.judge(&millisecond, Some(ratio))));
+        let to_design = ratio(MILLISECOND, least(&mut designs()));
+        verdicts.extend(to_design.map(|ratio| DESIGNS_GOAL.judge(&millisecond, Some(ratio))));
     }
     let slept = number(sleeps, MILLISECOND);
     let took = || {
-        let (arm, case) = (results.arm(BATON)?, results.case(MILLISECOND)?);
-        let took: Vec<f64> = results.values(arm, case, "took_s");
-        Some(stats::median(&took)? * f64::from(THOUSAND) / f64::from(slept))
+        let (arm, case) = results.place(BATON, MILLISECOND)?;
+        let took = results.median(arm, case, "took_s")?;
+        Some(took * f64::from(THOUSAND) / f64::from(slept))
     };
     let thousand = match slept {
         THOUSAND => "a thousand sleeps of 1 ms".to_string(),

@@ -19,7 +19,7 @@ use crate::calls::{self, DIRECTORY};
 use crate::command_line::GildaOptions;
 use crate::contest::{Arm, Case, Contest, Results};
 use crate::peers;
-use crate::report::Report;
+use crate::report::{Report, notes};
 use crate::verdict::Verdict;
 
 /// The length of a short call, as in the paper.
@@ -74,10 +74,9 @@ pub(crate) fn run(bench: &Bench, options: &GildaOptions) -> Result<Report> {
     let price = price::contest(bench, options)?.run();
     verdicts.push(price::verdict(&price));
     add_failures(&mut verdicts, [&switching, &calls, &price]);
-    let arms = switching.arms.iter().chain(&calls.arms);
     Ok(Report {
-        arms: arms.filter_map(|arm| arm.found.clone()).collect(),
-        notes: NOTES.map(str::to_string).to_vec(),
+        arms: [switching.found(), calls.found()].concat(),
+        notes: notes(&NOTES),
         tables: vec![
             tables::of_switching(&switching, options.rounds),
             tables::of_long_calls(&calls, options),
@@ -103,7 +102,7 @@ fn switching(bench: &Bench, options: &GildaOptions) -> Result<Contest> {
     let script = bench.script("computing", include_str!("../programs/computing.lua"))?;
     let peers = peers::directory(bench.paths.peers.as_ref())?;
     let processes: &[&str] = &["processes", DIRECTORY];
-    let case = |(name, title): (&str, &str)| case(name, title, [options.turns]);
+    let case = |(name, title): (&str, &str)| Case::new(name, title, &[&name, &options.turns]);
     Ok(Contest {
         arms: vec![
             Arm::interpreted(WATCHDOG_ON, &baton, &script, &["processes", DIRECTORY]),
@@ -124,14 +123,13 @@ fn calls(bench: &Bench, options: &GildaOptions) -> Result<Contest> {
     let (baton, stock) = (bench.paths.baton()?, bench.paths.stock()?);
     let microseconds = Duration::from_secs_f64(options.seconds).as_micros() as u64;
     let turns = calls::turns_that_last(SHORT_CALL)?;
-    let long =
-        LONG.map(|(name, title)| case(name, &format!("long calls, {title}"), [2, microseconds]));
+    let long = LONG.map(|(name, title)| {
+        let title = format!("long calls, {title}");
+        Case::new(name, title, &[&name, &2, &microseconds])
+    });
     let short = SHORT.map(|(name, title)| {
-        case(
-            name,
-            &format!("short calls, {title}"),
-            [options.calls, turns],
-        )
+        let title = format!("short calls, {title}");
+        Case::new(name, title, &[&name, &options.calls, &turns])
     });
     Ok(Contest {
         arms: calls::arms(bench, &baton, &stock)?,
@@ -140,15 +138,6 @@ fn calls(bench: &Bench, options: &GildaOptions) -> Result<Contest> {
         figure: "ms",
         limit: LIMIT,
     })
-}
-
-fn case<const N: usize>(name: &str, title: &str, numbers: [u64; N]) -> Case {
-    let numbers = numbers.iter().map(ToString::to_string);
-    Case {
-        name: name.to_string(),
-        title: title.to_string(),
-        arguments: [name.to_string()].into_iter().chain(numbers).collect(),
-    }
 }
 
 /// Adds the failures of all parts; one that occurs in several parts is added once.

@@ -167,7 +167,7 @@ fn table(samples: &[Samples]) -> Table {
             of_one.calls.to_string(),
         ];
         row.extend(
-            PERCENTILES.map(|(_, percent)| figure(stats::percentile(&of_one.late, percent), 3, "")),
+            PERCENTILES.map(|(_, percent)| figure(stats::percentile(&of_one.late, percent), 3)),
         );
         table.row(row);
     }

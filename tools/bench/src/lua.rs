@@ -235,17 +235,17 @@ fn table(samples: &[ProgramRuns], arms: &[Interpreter], options: &LuaOptions) ->
         let median =
             |arm| stats::median(&of_one.times(arm, options.clock)).map(|seconds| seconds * 1e3);
         let mut row = vec![of_one.program.name.to_string()];
-        row.extend((0..arms.len()).map(|arm| figure(median(arm), 1, "")));
-        row.extend((1..arms.len()).map(|peer| figure(of_one.ratio(peer, options.clock), 3, "")));
-        row.push(figure(of_one.ratio(1, Clock::Wall), 3, ""));
+        row.extend((0..arms.len()).map(|arm| figure(median(arm), 1)));
+        row.extend((1..arms.len()).map(|peer| figure(of_one.ratio(peer, options.clock), 3)));
+        row.push(figure(of_one.ratio(1, Clock::Wall), 3));
         table.row(row);
     }
     let mut mean = vec!["geometric mean".to_string()];
     mean.extend(arms.iter().map(|_| String::new()));
     mean.extend(
-        (1..arms.len()).map(|peer| figure(geometric_mean(samples, peer, options.clock), 3, "")),
+        (1..arms.len()).map(|peer| figure(geometric_mean(samples, peer, options.clock), 3)),
     );
-    mean.push(figure(geometric_mean(samples, 1, Clock::Wall), 3, ""));
+    mean.push(figure(geometric_mean(samples, 1, Clock::Wall), 3));
     table.row(mean);
     table
 }

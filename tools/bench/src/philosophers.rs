@@ -146,9 +146,9 @@ impl Wakes {
     /// The cells of the table: p50, p99, and p99 divided by that of the program when alone.
     fn cells(&self, alone: &Wakes) -> [String; 3] {
         [
-            figure(stats::median(&self.p50), 1, ""),
-            figure(stats::median(&self.p99), 1, ""),
-            figure(self.lateness(alone), 2, ""),
+            figure(stats::median(&self.p50), 1),
+            figure(stats::median(&self.p99), 1),
+            figure(self.lateness(alone), 2),
         ]
     }
 }
@@ -190,7 +190,7 @@ fn table(alone: &Neighbours, beside: &[Neighbours]) -> Table {
     );
     let titles = CASES.iter().map(|(_, title)| *title);
     for (title, of_one) in std::iter::once(("none", alone)).chain(titles.zip(beside)) {
-        let cells = [title.to_string(), figure(of_one.slowdown(alone), 3, "")].into_iter();
+        let cells = [title.to_string(), figure(of_one.slowdown(alone), 3)].into_iter();
         let wakes = of_one.wakes_on_all.cells(&alone.wakes_on_all).into_iter();
         table.row(
             cells

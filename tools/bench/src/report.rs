@@ -27,6 +27,23 @@ pub(crate) struct Report {
     pub(crate) samples: Value,
 }
 
+impl Report {
+    /// Adds the notes, tables, charts and verdicts of a part of the experiment. Returns the part's
+    /// samples.
+    pub(crate) fn add(&mut self, part: Report) -> Value {
+        self.notes.extend(part.notes);
+        self.tables.extend(part.tables);
+        self.charts.extend(part.charts);
+        self.verdicts.extend(part.verdicts);
+        part.samples
+    }
+}
+
+/// Notes that are always the same.
+pub(crate) fn notes(notes: &[&str]) -> Vec<String> {
+    notes.iter().map(ToString::to_string).collect()
+}
+
 /// A report with its origin, as stored in a JSON file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Document {
@@ -115,24 +132,15 @@ pub(crate) fn write(file: &Path, text: &str) -> Result<()> {
 /// A report with one of everything, for tests.
 #[cfg(test)]
 pub(crate) fn sample_document() -> Document {
-    use crate::chart::{Bars, Scale, Series};
+    use crate::chart::Bars;
     use crate::verdict::Goal;
 
     let mut table = Table::new("ns per <operation>", &["arm", "yield"]);
     table.row(["baton".to_string(), "12.5".to_string()]);
-    let chart = Chart::Bars(Bars {
-        title: "Price of a switch".to_string(),
-        label: "ns".to_string(),
-        scale: Scale::Log,
-        baseline: None,
-        marks: Vec::new(),
-        digits: 1,
-        rows: vec!["yield".to_string()],
-        series: vec![Series {
-            name: "baton".to_string(),
-            values: vec![Some(12.5)],
-        }],
-    });
+    let chart = Bars::new("Price of a switch", "ns")
+        .log()
+        .rows(["yield"])
+        .series("baton", [Some(12.5)]);
     Document {
         experiment: "switch".to_string(),
         arguments: vec!["switch".to_string()],
@@ -146,7 +154,7 @@ pub(crate) fn sample_document() -> Document {
             }],
             notes: vec!["a note".to_string()],
             tables: vec![table],
-            charts: vec![chart],
+            charts: vec![chart.into()],
             verdicts: vec![
                 Goal::at_most(20.0, " ns", 1).judge("yield", Some(12.5)),
                 Verdict::unmet("against Go", "missing: run cargo xtask peers"),

@@ -6,14 +6,14 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::bench::Bench;
-use crate::chart::{Axis, Chart, Line, Lines, Scale};
+use crate::chart::{Chart, Lines};
 use crate::command_line::ScaleOptions;
-use crate::contest::{Arm, Case, Contest, Results};
+use crate::contest::{Arm, Case, Contest, Results, steps_up_to};
 use crate::machine;
 use crate::peers::{self, ERLANG_OTP, GO};
-use crate::report::Report;
+use crate::report::{Report, notes};
 use crate::stats;
-use crate::table::{Table, figure};
+use crate::table::{Table, figure, figure_in};
 use crate::verdict::{Goal, Verdict};
 
 const STEPS: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
@@ -37,42 +37,34 @@ const NOTES: [&str; 2] = [
 
 /// Runs the experiment.
 pub(crate) fn run(bench: &Bench, options: &ScaleOptions) -> Result<Report> {
-    let (tried, too_many): (Vec<u64>, Vec<u64>) = counts(options.max)
-        .into_iter()
-        .partition(|&processes| too_little_memory(processes).is_none());
-    let contest = Contest {
+    let counts = steps_up_to(&STEPS, options.max).into_iter();
+    let (tried, too_many): (Vec<u64>, Vec<u64>) =
+        counts.partition(|&processes| too_little_memory(processes).is_none());
+    let results = Contest {
         arms: arms(bench)?,
         cases: tried.iter().map(|&processes| case(processes)).collect(),
         rounds: options.rounds,
         figure: "spawn_us",
         limit: LIMIT,
-    };
-    let results = contest.run();
-    let mut verdicts = verdicts(&results, &tried);
-    verdicts.extend(results.failures());
-    verdicts.extend(too_many.into_iter().filter_map(|processes| {
-        let reason = too_little_memory(processes)?;
-        Some(Verdict::unmet(
-            &format!("{processes} sleeping processes"),
-            reason,
-        ))
-    }));
-    Ok(Report {
-        arms: results
-            .arms
-            .iter()
-            .filter_map(|arm| arm.found.clone())
-            .collect(),
-        notes: NOTES.map(str::to_string).to_vec(),
+    }
+    .run();
+    let mut report = results.complete(Report {
+        notes: notes(&NOTES),
         tables: vec![
             beside_peers(&results),
             costs(&results, options.rounds),
             pauses(&results),
         ],
-        charts: charts(&results, &tried),
-        verdicts,
-        samples: results.to_json(),
-    })
+        charts: charts(&results),
+        verdicts: verdicts(&results),
+        ..Report::default()
+    });
+    let refused = too_many.into_iter().filter_map(|processes| {
+        let what = format!("{processes} sleeping processes");
+        Some(Verdict::unmet(&what, too_little_memory(processes)?))
+    });
+    report.verdicts.extend(refused);
+    Ok(report)
 }
 
 fn arms(bench: &Bench) -> Result<Vec<Arm>> {
@@ -93,17 +85,7 @@ fn arms(bench: &Bench) -> Result<Vec<Arm>> {
 }
 
 fn case(processes: u64) -> Case {
-    Case {
-        name: processes.to_string(),
-        title: format!("{processes} processes"),
-        arguments: vec![processes.to_string()],
-    }
-}
-
-fn counts(max: u64) -> Vec<u64> {
-    let mut counts: Vec<u64> = STEPS.into_iter().filter(|&step| step < max).collect();
-    counts.push(max);
-    counts
+    Case::new(processes, format!("{processes} processes"), &[&processes])
 }
 
 /// The reason why a step is not tried, if its memory goal exceeds the free memory.
@@ -132,45 +114,31 @@ fn each_kib(results: &Results, arm: usize, case: usize) -> Option<f64> {
 fn beside_peers(results: &Results) -> Table {
     let caption = "what each process adds to memory, page tables included (KiB), and takes to \
                    spawn and to end (us)";
-    let mut header = vec!["system".to_string()];
-    for case in &results.cases {
-        header.extend([
-            format!("KiB at {}", case.name),
-            "spawn".to_string(),
-            "end".to_string(),
-        ]);
-    }
-    let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let mut table = Table::new(caption, &header);
+    let titles = results
+        .cases
+        .iter()
+        .flat_map(|case| [&format!("KiB at {}", case.name), "spawn", "end"].map(str::to_string));
+    let mut table = Table::new(caption, ["system".to_string()].into_iter().chain(titles));
     for (arm, of_arm) in results.arms.iter().enumerate() {
-        let mut row = vec![of_arm.name.to_string()];
-        for case in 0..results.cases.len() {
-            match each_kib(results, arm, case) {
-                None => row.extend([results.gap(arm, case), "-", "-"].map(str::to_string)),
-                memory => row.extend([
-                    figure(memory, 2, ""),
-                    figure(results.median(arm, case, "spawn_us"), 2, ""),
-                    figure(results.median(arm, case, "end_us"), 2, ""),
-                ]),
-            }
-        }
-        table.row(row);
+        let cells = results
+            .all_cases()
+            .flat_map(|case| match each_kib(results, arm, case) {
+                None => [results.gap(arm, case), "-", "-"].map(str::to_string),
+                memory => [
+                    figure(memory, 2),
+                    figure(results.median(arm, case, "spawn_us"), 2),
+                    figure(results.median(arm, case, "end_us"), 2),
+                ],
+            });
+        table.named(of_arm.name, cells);
     }
-    let ratio = |of_peer: Option<f64>, of_baton: Option<f64>| {
-        figure(of_baton.zip(of_peer).map(|(b, p)| b / p), 2, "x")
-    };
     for (arm, of_arm) in results.arms.iter().enumerate().skip(ENDINGS.len()) {
-        let mut row = vec![format!("baton / {}", of_arm.name)];
-        for case in 0..results.cases.len() {
-            row.push(ratio(
-                each_kib(results, arm, case),
-                each_kib(results, 0, case),
-            ));
-            for name in ["spawn_us", "end_us"] {
-                row.push(figure(results.ratio((0, case), (arm, case), name), 2, "x"));
-            }
-        }
-        table.row(row);
+        let cells = results.all_cases().flat_map(|case| {
+            let memory = || Some(each_kib(results, 0, case)? / each_kib(results, arm, case)?);
+            let time = |name| results.ratio((0, case), (arm, case), name);
+            [memory(), time("spawn_us"), time("end_us")].map(|ratio| figure_in(ratio, 2, "x"))
+        });
+        table.named(format!("baton / {}", of_arm.name), cells);
     }
     table
 }
@@ -201,23 +169,23 @@ fn costs(results: &Results, rounds: u32) -> Table {
          lasts until all sleep; \
          medians of {rounds} rounds"
     );
-    let mut costs = Table::new(caption, &header);
-    for (arm, case, name) in steps(results) {
+    let mut costs = Table::new(caption, header);
+    for (arm, case, [processes, ending]) in steps(results) {
         let of_step = |name: &str| results.median(arm, case, name);
-        let processes: Option<f64> = results.cases[case].name.parse().ok();
-        let each = |name: &str| Some(of_step(name)? / processes?);
-        let mut row = name.to_vec();
-        row.extend([
-            figure(of_step("spawn_call_us"), 2, ""),
-            figure(of_step("spawn_us"), 2, ""),
-            figure(of_step("end_us"), 2, ""),
-            figure(each("rss_kib"), 2, ""),
-            figure(each("pss_kib"), 2, ""),
-            figure(each("pte_kib"), 3, ""),
-            figure(memory_gib(results, arm, case), 3, ""),
-            figure(of_step("after_kib").map(|kib| kib / KIB_PER_GIB), 3, ""),
-        ]);
-        costs.row(row);
+        let count: Option<f64> = processes.parse().ok();
+        let each = |name: &str| Some(of_step(name)? / count?);
+        let cells = [
+            ending,
+            figure(of_step("spawn_call_us"), 2),
+            figure(of_step("spawn_us"), 2),
+            figure(of_step("end_us"), 2),
+            figure(each("rss_kib"), 2),
+            figure(each("pss_kib"), 2),
+            figure(each("pte_kib"), 3),
+            figure(memory_gib(results, arm, case), 3),
+            figure(of_step("after_kib").map(|kib| kib / KIB_PER_GIB), 3),
+        ];
+        costs.named(processes, cells);
     }
     costs
 }
@@ -225,18 +193,16 @@ fn costs(results: &Results, rounds: u32) -> Table {
 fn pauses(results: &Results) -> Table {
     let caption = "baton: longest collector pause in ms, and how late a 1 ms ticker at priority 60 \
                    was beside it";
-    let mut pauses = Table::new(
-        caption,
-        &[
-            "processes",
-            "end by",
-            "step",
-            "late",
-            "young",
-            "late",
-            "full",
-        ],
-    );
+    let header = [
+        "processes",
+        "end by",
+        "step",
+        "late",
+        "young",
+        "late",
+        "full",
+    ];
+    let mut pauses = Table::new(caption, header);
     let names = [
         "pause_step_ms",
         "late_step_ms",
@@ -245,67 +211,33 @@ fn pauses(results: &Results) -> Table {
         "pause_full_ms",
     ];
     for (arm, case, name) in steps(results) {
-        let mut row = name.to_vec();
-        row.extend(names.map(|name| figure(results.median(arm, case, name), 2, "")));
-        pauses.row(row);
+        let figures = names.map(|name| figure(results.median(arm, case, name), 2));
+        pauses.row(name.into_iter().chain(figures));
     }
     pauses
 }
 
-fn charts(results: &Results, counts: &[u64]) -> Vec<Chart> {
-    let kib = |arm, case| each_kib(results, arm, case);
-    let spawn = |arm, case| results.median(arm, case, "spawn_us");
+fn charts(results: &Results) -> Vec<Chart> {
+    // Baton's second arm differs only in how its processes end, which neither chart shows.
+    let arms: Vec<usize> = (0..results.arms.len()).filter(|&arm| arm != 1).collect();
+    let memory = Lines::log("Memory of a waiting process", "processes", "KiB each");
+    let time = Lines::log(
+        "Time to spawn a process",
+        "processes",
+        "us each, until all wait",
+    );
     vec![
-        chart(
-            results,
-            counts,
-            ("Memory of a waiting process", "KiB each"),
-            kib,
-        ),
-        chart(
-            results,
-            counts,
-            ("Time to spawn a process", "us each, until all wait"),
-            spawn,
-        ),
+        results.lines(memory, &arms, |arm, case| each_kib(results, arm, case)),
+        results.lines(time, &arms, |arm, case| {
+            results.median(arm, case, "spawn_us")
+        }),
     ]
 }
 
-fn chart(
-    results: &Results,
-    counts: &[u64],
-    (title, label): (&str, &str),
-    figure: impl Fn(usize, usize) -> Option<f64>,
-) -> Chart {
-    let axis = |label: &str| Axis {
-        label: label.to_string(),
-        scale: Scale::Log,
-    };
-    let points = |arm: usize| {
-        let places = counts.iter().enumerate();
-        places
-            .filter_map(|(case, &processes)| Some((processes as f64, figure(arm, case)?)))
-            .collect()
-    };
-    // Baton's second arm differs only in how its processes end, which neither chart shows.
-    let arms = results.arms.iter().enumerate().filter(|(arm, _)| *arm != 1);
-    let line = |(arm, of_arm): (usize, &Arm)| Line {
-        name: of_arm.name.to_string(),
-        points: points(arm),
-    };
-    Chart::Lines(Lines {
-        title: title.to_string(),
-        x: axis("processes"),
-        y: axis(label),
-        marks: Vec::new(),
-        series: arms.map(line).collect(),
-    })
-}
-
-fn verdicts(results: &Results, counts: &[u64]) -> Vec<Verdict> {
+fn verdicts(results: &Results) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for (processes, goal) in MEMORY_GOALS {
-        if let Some(case) = counts.iter().position(|&count| count == processes) {
+        if let Some(case) = results.case(&processes.to_string()) {
             let memory: Option<Vec<f64>> = (0..ENDINGS.len())
                 .map(|arm| memory_gib(results, arm, case))
                 .collect();
@@ -327,13 +259,6 @@ fn verdicts(results: &Results, counts: &[u64]) -> Vec<Verdict> {
 mod tests {
     use super::*;
     use std::process::Command;
-
-    #[test]
-    fn steps_go_up_to_the_largest_number_and_end_there() {
-        assert_eq!(counts(1_000_000), [1_000, 10_000, 100_000, 1_000_000]);
-        assert_eq!(counts(50_000), [1_000, 10_000, 50_000]);
-        assert_eq!(counts(7), [7]);
-    }
 
     #[test]
     fn page_tables_count_as_memory_and_what_was_there_before_does_not_count_for_a_process() {
@@ -359,10 +284,7 @@ mod tests {
         };
         let results = contest.run();
         assert_eq!(each_kib(&results, 0, 0).map(f64::round), Some(9.0));
-        let lines: Vec<String> = verdicts(&results, &[1_000_000])
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let lines: Vec<String> = verdicts(&results).iter().map(ToString::to_string).collect();
         assert!(
             lines[0].starts_with("MISSED") && lines[0].contains("9.16 GiB"),
             "{lines:?}"

@@ -69,8 +69,8 @@ pub(crate) fn run(bench: &Bench, options: &SlowOptions) -> Result<Report> {
         let value = |kind: &str| first(&beside, &format!("{name}_{kind}_ms"));
         table.row([
             what.to_string(),
-            figure(value("median"), 2, ""),
-            figure(value("most"), 2, ""),
+            figure(value("median"), 2),
+            figure(value("most"), 2),
         ]);
         if let Some(goal) = goal {
             verdicts.push(goal.judge(&format!("longest wait beside {what}"), value("most")));
@@ -81,7 +81,7 @@ pub(crate) fn run(bench: &Bench, options: &SlowOptions) -> Result<Report> {
         notes: vec![format!(
             "The server is another program. While the requests waited there were {} native \
              threads.",
-            figure(first(&requests, "threads"), 0, "")
+            figure(first(&requests, "threads"), 0)
         )],
         tables: vec![table],
         charts: vec![chart(&beside)],

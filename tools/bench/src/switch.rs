@@ -5,12 +5,12 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::bench::Bench;
-use crate::chart::{Bars, Chart, Scale, Series};
+use crate::chart::{Bars, Chart};
 use crate::child::{Figures, first};
 use crate::command_line::SwitchOptions;
 use crate::contest::{Arm, Case, Contest, Results};
 use crate::peers::{self, BOOST_FIBER, ERLANG_OTP, GO, MAY};
-use crate::report::Report;
+use crate::report::{Report, notes};
 use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
@@ -45,36 +45,24 @@ const NOTES: [&str; 5] = [
 
 /// Runs the experiment.
 pub(crate) fn run(bench: &Bench, options: &SwitchOptions) -> Result<Report> {
-    let case = |(name, title): (&str, &str)| Case {
-        name: name.to_string(),
-        title: title.to_string(),
-        arguments: vec![
-            name.to_string(),
-            iterations(name, options.iterations).to_string(),
-        ],
+    let case = |(name, title): (&str, &str)| {
+        Case::new(name, title, &[&name, &iterations(name, options.iterations)])
     };
-    let contest = Contest {
+    let results = Contest {
         arms: arms(bench)?,
         cases: CASES.map(case).to_vec(),
         rounds: options.rounds,
         figure: "ns",
         limit: LIMIT,
-    };
-    let results = contest.run();
-    let mut verdicts = verdicts(&results);
-    verdicts.extend(results.failures());
-    Ok(Report {
-        arms: results
-            .arms
-            .iter()
-            .filter_map(|arm| arm.found.clone())
-            .collect(),
-        notes: NOTES.map(str::to_string).to_vec(),
+    }
+    .run();
+    Ok(results.complete(Report {
+        notes: notes(&NOTES),
         tables: vec![table(&results, options.rounds)],
         charts: vec![chart(&results)],
-        verdicts,
-        samples: results.to_json(),
-    })
+        verdicts: verdicts(&results),
+        ..Report::default()
+    }))
 }
 
 /// The number of operations in a case. Starting a process costs ten times a switch, so it is
@@ -101,58 +89,29 @@ fn arms(bench: &Bench) -> Result<Vec<Arm>> {
     Ok(arms)
 }
 
-/// A table with a row for each system. For each operation it has the time, and the ratio of baton's
+/// A table with a row for each system; baton is the first. For each operation it has the time, and the ratio of baton's
 /// time to it.
 fn table(results: &Results, rounds: u32) -> Table {
     let caption = format!(
         "nanoseconds of CPU per operation, median of {rounds} rounds, and baton's as a ratio to it"
     );
-    let mut header = vec!["system"];
-    header.extend(CASES.iter().flat_map(|(_, title)| [*title, "baton/it"]));
-    let mut table = Table::new(caption, &header);
+    let titles = CASES.iter().flat_map(|(_, title)| [*title, "baton/it"]);
+    let mut table = Table::new(caption, ["system"].into_iter().chain(titles));
     for (arm, of_arm) in results.arms.iter().enumerate() {
-        let mut row = vec![of_arm.name.to_string()];
-        for case in 0..results.cases.len() {
-            match results.median(arm, case, "ns") {
-                None => row.extend([results.gap(arm, case).to_string(), "-".to_string()]),
-                median => row.extend([
-                    figure(median, 1, ""),
-                    figure(to_baton(results, arm, case), 3, ""),
-                ]),
-            }
-        }
-        table.row(row);
+        let cells = results.all_cases().flat_map(|case| {
+            let ratio = results.ratio((0, case), (arm, case), "ns");
+            [results.shown(arm, case, "ns", 1), figure(ratio, 3)]
+        });
+        table.named(of_arm.name, cells);
     }
     table
 }
 
-/// Baton's figure divided by that of an arm.
-fn to_baton(results: &Results, arm: usize, case: usize) -> Option<f64> {
-    results.ratio((results.arm(BATON)?, case), (arm, case), "ns")
-}
-
 fn chart(results: &Results) -> Chart {
-    let of_arm = |(arm, name): (usize, &'static str)| Series {
-        name: name.to_string(),
-        values: (0..results.cases.len())
-            .map(|case| results.median(arm, case, "ns"))
-            .collect(),
-    };
-    let names = results.arms.iter().map(|arm| arm.name).enumerate();
-    Chart::Bars(Bars {
-        title: "The price of a switch".to_string(),
-        label: "nanoseconds of CPU per operation, logarithmic; less is better".to_string(),
-        scale: Scale::Log,
-        baseline: None,
-        marks: Vec::new(),
-        digits: 0,
-        rows: results
-            .cases
-            .iter()
-            .map(|case| case.title.clone())
-            .collect(),
-        series: names.map(of_arm).collect(),
-    })
+    let label = "nanoseconds of CPU per operation, logarithmic; less is better";
+    let chart = Bars::new("The price of a switch", label).log();
+    let median = |arm, case| results.median(arm, case, "ns");
+    results.bars(chart, results.all_cases(), median)
 }
 
 /// The largest distance between the counters of the two yielding processes, at any check in any
@@ -167,13 +126,13 @@ fn counters_apart(of_yield: &[Figures]) -> Option<f64> {
 }
 
 fn verdicts(results: &Results) -> Vec<Verdict> {
-    let (Some(baton), Some(case)) = (results.arm(BATON), results.case("yield")) else {
+    let Some((baton, case)) = results.place(BATON, "yield") else {
         return Vec::new();
     };
-    let beside = |name: &str| results.ratio((baton, case), (results.arm(name)?, case), "ns");
+    let to_resume = || results.ratio((baton, case), (results.arm(RESUME)?, case), "ns");
     let rounds = results.rounds(baton, case);
     let mut verdicts = vec![
-        YIELD_GOAL.judge("process.yield / stock's resume and yield", beside(RESUME)),
+        YIELD_GOAL.judge("process.yield / stock's resume and yield", to_resume()),
         APART_GOAL.judge(
             "counters of the yielding processes apart",
             counters_apart(rounds),

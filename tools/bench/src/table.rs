@@ -14,16 +14,24 @@ pub(crate) struct Table {
 
 impl Table {
     /// An empty table with this caption and header.
-    pub(crate) fn new(caption: impl Into<String>, header: &[&str]) -> Self {
+    pub(crate) fn new(
+        caption: impl Into<String>,
+        header: impl IntoIterator<Item: ToString>,
+    ) -> Self {
         Self {
             caption: caption.into(),
-            rows: vec![header.iter().map(ToString::to_string).collect()],
+            rows: vec![header.into_iter().map(|cell| cell.to_string()).collect()],
         }
     }
 
     /// Adds a row. If it is shorter than the header, its last columns are empty.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
+    }
+
+    /// Adds a row that begins with a name.
+    pub(crate) fn named(&mut self, name: impl ToString, cells: impl IntoIterator<Item = String>) {
+        self.row([name.to_string()].into_iter().chain(cells));
     }
 
     /// The caption, which says what the figures are.
@@ -71,9 +79,14 @@ impl fmt::Display for Table {
     }
 }
 
+/// A figure with `digits` decimals; a dash if there is no figure.
+pub(crate) fn figure(value: impl Into<Option<f64>>, digits: usize) -> String {
+    figure_in(value, digits, "")
+}
+
 /// A figure with `digits` decimals and its unit; a dash if there is no figure.
-pub(crate) fn figure(value: Option<f64>, digits: usize, unit: &str) -> String {
-    match value {
+pub(crate) fn figure_in(value: impl Into<Option<f64>>, digits: usize, unit: &str) -> String {
+    match value.into() {
         Some(value) => format!("{value:.digits$}{unit}"),
         None => "-".to_string(),
     }
@@ -97,7 +110,8 @@ mod tests {
 
     #[test]
     fn a_missing_figure_is_a_dash() {
-        assert_eq!(figure(Some(1.25), 1, " ms"), "1.2 ms");
-        assert_eq!(figure(None, 1, " ms"), "-");
+        assert_eq!(figure(1.25, 1), "1.2");
+        assert_eq!(figure_in(Some(1.25), 1, " ms"), "1.2 ms");
+        assert_eq!(figure_in(None, 1, " ms"), "-");
     }
 }

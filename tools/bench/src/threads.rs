@@ -11,11 +11,11 @@ use serde_json::json;
 
 use crate::bench::Bench;
 use crate::calls::DIRECTORY;
-use crate::chart::{Axis, Chart, Line, Lines, Scale};
+use crate::chart::{Chart, Lines};
 use crate::command_line::ThreadsOptions;
 use crate::contest::{Arm, Case, Contest, Results};
 use crate::interpreters::Interpreter;
-use crate::report::Report;
+use crate::report::{Report, notes};
 use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::Verdict;
@@ -114,7 +114,7 @@ impl ThreadSetup {
 pub(crate) fn run(bench: &Bench, options: &ThreadsOptions) -> Result<Report> {
     let baton = bench.paths.baton()?;
     let script = bench.script("threads", include_str!("../programs/threads.lua"))?;
-    let contest = Contest {
+    let results = Contest {
         arms: WAYS
             .iter()
             .map(|way| way.arm(&baton, &script, options))
@@ -123,64 +123,53 @@ pub(crate) fn run(bench: &Bench, options: &ThreadsOptions) -> Result<Report> {
         rounds: options.rounds,
         figure: "again",
         limit: LIMIT,
-    };
-    let results = contest.run();
+    }
+    .run();
     let crowd = Crowd::run(&baton, &script, options);
     let length = options.milliseconds as f64 / 1e3;
+    let in_lengths = |arm, case, name| Some(results.median(arm, case, name)? / length);
+    let table = |caption, name| {
+        let cell = |arm, case| Some(figure(in_lengths(arm, case, name)?, 3));
+        results.by_arm(caption, "threads", cell)
+    };
+    let arms: Vec<usize> = (0..WAYS.len()).collect();
+    let chart = |title, name| {
+        let chart = Lines::log(title, "calls at once", "elapsed time in lengths of a call");
+        results.lines(chart, &arms, |arm, case| in_lengths(arm, case, name))
+    };
     let mut verdicts = vec![bound_is_kept(&results, options)];
     verdicts.extend(crowd.verdicts());
-    verdicts.extend(results.failures());
-    verdicts.extend(crowd.results.failures());
-    Ok(Report {
-        arms: vec![baton.found()],
-        notes: NOTES.map(str::to_string).to_vec(),
+    let mut report = results.complete(Report {
+        notes: notes(&NOTES),
         tables: vec![
-            table(
-                &results,
-                "the first burst, in lengths of a call",
-                "first",
-                length,
-            ),
-            table(
-                &results,
-                "another burst after it, in lengths of a call",
-                "again",
-                length,
-            ),
+            table("the first burst, in lengths of a call", "first"),
+            table("another burst after it, in lengths of a call", "again"),
             costs(&results),
             crowd.table(),
         ],
         charts: vec![
-            chart(&results, "The first burst of calls", "first", length),
-            chart(&results, "Another burst of calls", "again", length),
+            chart("The first burst of calls", "first"),
+            chart("Another burst of calls", "again"),
         ],
         verdicts,
-        samples: json!({"bursts": results.to_json(), "crowd": crowd.results.to_json()}),
-    })
+        ..Report::default()
+    });
+    report.arms = vec![baton.found()];
+    report.verdicts.extend(crowd.results.failures());
+    report.samples = json!({"bursts": report.samples, "crowd": crowd.results.to_json()});
+    Ok(report)
 }
 
 fn cases(options: &ThreadsOptions) -> Vec<Case> {
-    let case = |burst: u64| Case {
-        name: burst.to_string(),
-        title: format!("{burst} calls"),
-        arguments: vec![burst.to_string(), options.milliseconds.to_string()],
-    };
     let bursts = BURSTS.into_iter().filter(|burst| *burst <= options.largest);
+    let case = |burst: u64| {
+        Case::new(
+            burst,
+            format!("{burst} calls"),
+            &[&burst, &options.milliseconds],
+        )
+    };
     bursts.map(case).collect()
-}
-
-fn table(results: &Results, caption: &str, name: &str, length: f64) -> Table {
-    let mut header = vec!["threads"];
-    header.extend(results.cases.iter().map(|case| case.title.as_str()));
-    let mut table = Table::new(caption, &header);
-    for (arm, of_arm) in results.arms.iter().enumerate() {
-        let cells = (0..results.cases.len()).map(|case| match results.median(arm, case, name) {
-            None => results.gap(arm, case).to_string(),
-            seconds => figure(seconds.map(|seconds| seconds / length), 3, ""),
-        });
-        table.row([of_arm.name.to_string()].into_iter().chain(cells));
-    }
-    table
 }
 
 /// A table of what the threads cost, at the largest burst.
@@ -195,46 +184,22 @@ fn costs(results: &Results) -> Table {
         "CPU s",
         "MiB more",
     ];
-    let mut table = Table::new(caption, &header);
+    let mut table = Table::new(caption, header);
     for (arm, of_arm) in results.arms.iter().enumerate() {
         let median = |name| results.median(arm, largest, name);
         let memory = median("kib")
             .zip(median("base_kib"))
             .map(|(with, base)| (with - base) / 1024.0);
-        table.row([
-            of_arm.name.to_string(),
-            figure(median("threads"), 0, ""),
-            figure(median("started"), 0, ""),
-            figure(median("beforehand"), 3, ""),
-            figure(median("cpu"), 3, ""),
-            figure(memory, 1, ""),
-        ]);
+        let cells = [
+            figure(median("threads"), 0),
+            figure(median("started"), 0),
+            figure(median("beforehand"), 3),
+            figure(median("cpu"), 3),
+            figure(memory, 1),
+        ];
+        table.named(of_arm.name, cells);
     }
     table
-}
-
-fn chart(results: &Results, title: &str, name: &str, length: f64) -> Chart {
-    let axis = |label: &str| Axis {
-        label: label.to_string(),
-        scale: Scale::Log,
-    };
-    let point = |arm: usize, case: usize| {
-        let burst = results.cases[case].name.parse().ok()?;
-        Some((burst, results.median(arm, case, name)? / length))
-    };
-    let line = |(arm, of_arm): (usize, &Arm)| Line {
-        name: of_arm.name.to_string(),
-        points: (0..results.cases.len())
-            .filter_map(|case| point(arm, case))
-            .collect(),
-    };
-    Chart::Lines(Lines {
-        title: title.to_string(),
-        x: axis("calls at once"),
-        y: axis("elapsed time in lengths of a call"),
-        marks: Vec::new(),
-        series: results.arms.iter().enumerate().map(line).collect(),
-    })
 }
 
 /// The number of threads that may exist beyond the calls. One runs the VM; the others serve calls

@@ -10,7 +10,7 @@ use crate::calls::{self, DIRECTORY};
 use crate::chart::{Chart, Heat, Scale};
 use crate::command_line::WindowOptions;
 use crate::contest::{Arm, Case, Contest, Results};
-use crate::report::Report;
+use crate::report::{Report, notes};
 use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
@@ -56,53 +56,51 @@ const NOTES: [&str; 5] = [
 
 /// Runs the experiment.
 pub(crate) fn run(bench: &Bench, options: &WindowOptions) -> Result<Report> {
-    let contest = Contest {
+    let results = Contest {
         arms: arms(bench)?,
         cases: cases(options)?,
         rounds: options.rounds,
         figure: "speedup",
         limit: LIMIT,
-    };
-    let results = contest.run();
-    let speedups = by_length(&results, |arm, case| results.median(arm, case, "speedup"));
+    }
+    .run();
+    let speedups: Vec<Vec<Option<f64>>> = results
+        .all_cases()
+        .map(|case| row(&results, case))
+        .collect();
     let lost: Vec<Vec<Option<f64>>> = speedups.iter().map(|row| losses(row)).collect();
-    let taken = by_length(&results, |arm, case| results.median(arm, case, "retakes"));
-    let moved = by_length(&results, |arm, case| results.median(arm, case, "moves"));
-    let mut verdicts = verdicts(&results, &speedups);
-    verdicts.extend(results.failures());
-    Ok(Report {
-        arms: results
-            .arms
-            .last()
-            .and_then(|arm| arm.found.clone())
-            .into_iter()
-            .collect(),
-        notes: NOTES.map(str::to_string).to_vec(),
-        tables: vec![
-            table(
-                &results,
-                "lost against the best possible, in %, by length of the calls and window",
-                &lost,
-                1,
-            ),
-            table(&results, "speedup by two processes", &speedups, 2),
-            table(
-                &results,
-                "share of the calls by two processes that the VM was taken from",
-                &taken,
-                3,
-            ),
-            table(
-                &results,
-                "share of the calls by two processes that were made elsewhere from the beginning",
-                &moved,
-                3,
-            ),
-        ],
+    let table = |caption, cell: &dyn Fn(usize, usize) -> Option<String>| {
+        results.by_case(caption, "calls of", results.all_cases(), cell)
+    };
+    let shown = |name, digits| {
+        let results = &results;
+        move |arm, case| Some(figure(results.median(arm, case, name)?, digits))
+    };
+    let tables = vec![
+        table(
+            "lost against the best possible, in %, by length of the calls and window",
+            &|arm, case| Some(figure(lost[case][arm]?, 1)),
+        ),
+        table("speedup by two processes", &shown("speedup", 2)),
+        table(
+            "share of the calls by two processes that the VM was taken from",
+            &shown("retakes", 3),
+        ),
+        table(
+            "share of the calls by two processes that were made elsewhere from the beginning",
+            &shown("moves", 3),
+        ),
+    ];
+    let report = results.complete(Report {
+        notes: notes(&NOTES),
+        tables,
         charts: vec![chart(&results, lost)],
-        verdicts,
-        samples: results.to_json(),
-    })
+        verdicts: verdicts(&results, &speedups),
+        ..Report::default()
+    });
+    // All arms are one program.
+    let arms = report.arms.last().cloned().into_iter().collect();
+    Ok(Report { arms, ..report })
 }
 
 fn arms(bench: &Bench) -> Result<Vec<Arm>> {
@@ -114,18 +112,10 @@ fn arms(bench: &Bench) -> Result<Vec<Arm>> {
             .with("BATON_WINDOW", seconds.to_string())
     };
     let mut arms = Vec::from(WINDOWS.map(fixed));
-    arms.push(Arm::interpreted(
-        MOVED,
-        &baton,
-        &script,
-        &["move", DIRECTORY],
-    ));
-    arms.push(Arm::interpreted(
-        AUTO,
-        &baton,
-        &script,
-        &["auto", DIRECTORY],
-    ));
+    arms.extend([
+        Arm::interpreted(MOVED, &baton, &script, &["move", DIRECTORY]),
+        Arm::interpreted(AUTO, &baton, &script, &["auto", DIRECTORY]),
+    ]);
     Ok(arms)
 }
 
@@ -138,19 +128,9 @@ fn cases(options: &WindowOptions) -> Result<Vec<Case>> {
             ),
             false => ("sleep", u64::from(microseconds)),
         };
-        let numbers = [
-            u64::from(microseconds),
-            amount,
-            rounds_within(options.seconds, microseconds),
-        ];
-        Ok(Case {
-            name: microseconds.to_string(),
-            title: title(microseconds),
-            arguments: [function.to_string()]
-                .into_iter()
-                .chain(numbers.map(|number| number.to_string()))
-                .collect(),
-        })
+        let rounds = rounds_within(options.seconds, microseconds);
+        let arguments: [&dyn ToString; 4] = [&function, &microseconds, &amount, &rounds];
+        Ok(Case::new(microseconds, title(microseconds), &arguments))
     };
     let shown = |microseconds: &u32| f64::from(*microseconds) / 1e6 <= options.longest;
     LENGTHS.into_iter().filter(shown).map(case).collect()
@@ -170,17 +150,11 @@ fn title(microseconds: u32) -> String {
     }
 }
 
-/// The values of a figure by case, then by arm.
-fn by_length(
-    results: &Results,
-    figure: impl Fn(usize, usize) -> Option<f64>,
-) -> Vec<Vec<Option<f64>>> {
-    let of_case = |case| {
-        (0..results.arms.len())
-            .map(|arm| figure(arm, case))
-            .collect()
-    };
-    (0..results.cases.len()).map(of_case).collect()
+/// The speedups of a case, by arm.
+fn row(results: &Results, case: usize) -> Vec<Option<f64>> {
+    let arms = 0..results.arms.len();
+    arms.map(|arm| results.median(arm, case, "speedup"))
+        .collect()
 }
 
 /// The loss of each choice against the best one, in percent.
@@ -189,23 +163,6 @@ fn losses(speedups: &[Option<f64>]) -> Vec<Option<f64>> {
     let best = stats::maximum(&known);
     let loss = |speedup: &Option<f64>| Some((1.0 - (*speedup)? / best?) * 100.0);
     speedups.iter().map(loss).collect()
-}
-
-fn table(results: &Results, caption: &str, figures: &[Vec<Option<f64>>], digits: usize) -> Table {
-    let mut header = vec!["calls of"];
-    header.extend(results.arms.iter().map(|arm| arm.name));
-    let mut table = Table::new(caption, &header);
-    for (number, case) in results.cases.iter().enumerate() {
-        let cells = figures[number]
-            .iter()
-            .enumerate()
-            .map(|(arm, cell)| match cell {
-                None => results.gap(arm, number).to_string(),
-                cell => figure(*cell, digits, ""),
-            });
-        table.row([case.title.clone()].into_iter().chain(cells));
-    }
-    table
 }
 
 fn chart(results: &Results, lost: Vec<Vec<Option<f64>>>) -> Chart {

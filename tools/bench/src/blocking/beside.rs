@@ -381,17 +381,17 @@ fn table(transport: Transport, place: Caller, connections: &[u64], rows: &[CallR
     for row in rows {
         let mut cells = vec![row.call.1.to_string()];
         for cell in &row.cells {
-            cells.push(figure(stats::median(&cell.values("median_ms")), 2, ""));
-            cells.push(figure(cell.worst(), 2, ""));
+            cells.push(figure(stats::median(&cell.values("median_ms")), 2));
+            cells.push(figure(cell.worst(), 2));
             let from_sending = stats::maximum(&cell.values("worst_from_sending_ms"));
-            cells.push(figure(from_sending, 2, ""));
+            cells.push(figure(from_sending, 2));
         }
         let lasted: Vec<f64> = row
             .cells
             .iter()
             .flat_map(|cell| cell.values("lasted_s"))
             .collect();
-        cells.push(figure(stats::median(&lasted), 2, ""));
+        cells.push(figure(stats::median(&lasted), 2));
         table.row(cells);
     }
     table

@@ -99,7 +99,7 @@ fn summary(scores: &[f64]) -> [String; 4] {
         least,
         stats::maximum(scores),
     ];
-    cells.map(|cell| figure(cell, 4, ""))
+    cells.map(|cell| figure(cell, 4))
 }
 
 fn scores(results: &ArticleResults, place: usize) -> Table {
@@ -119,8 +119,8 @@ fn scores(results: &ArticleResults, place: usize) -> Table {
     for (title, trial) in usual(place) {
         let mut row = vec![title];
         row.extend(summary(&results.scores(trial)));
-        row.push(figure(stats::mean(&results.elapsed(trial)), 4, ""));
-        row.push(figure(published(trial.ground, trial.method), 3, ""));
+        row.push(figure(stats::mean(&results.elapsed(trial)), 4));
+        row.push(figure(published(trial.ground, trial.method), 3));
         table.row(row);
     }
     table
@@ -170,7 +170,7 @@ fn latencies(results: &ArticleResults) -> Table {
     for (title, trial) in with_events() {
         let runs = results.runs(trial);
         let mut row = vec![title];
-        row.extend((0..3).map(|which| figure(latency(runs, which), 3, "")));
+        row.extend((0..3).map(|which| figure(latency(runs, which), 3)));
         table.row(row);
     }
     table

@@ -13,7 +13,7 @@ use crate::command_line::FairnessOptions;
 use crate::interpreters::Interpreter;
 use crate::report::Report;
 use crate::stats;
-use crate::table::{Table, figure};
+use crate::table::{Table, figure, figure_in};
 use crate::verdict::Goal;
 
 const GOAL: Goal = Goal::at_most(5.0, " %", 2);
@@ -47,7 +47,7 @@ pub(super) fn run(bench: &Bench, baton: &Interpreter, options: &FairnessOptions)
     let share = stats::median(&total).map(|share| share * 100.0);
     let together = format!(
         "all loops together had {} of one CPU",
-        figure(share, 1, " %")
+        figure_in(share, 1, " %")
     );
     let deviation = |round: &Round| Some(stats::largest_deviation(&seconds(round))? * 100.0);
     let deviations: Option<Vec<f64>> = rounds.iter().map(deviation).collect();
@@ -102,12 +102,12 @@ fn table(rounds: &[Round]) -> Table {
         row.extend(
             rounds
                 .iter()
-                .map(|round| figure(shares(round).get(index).copied(), 2, "")),
+                .map(|round| figure(shares(round).get(index).copied(), 2)),
         );
         let turns = rounds
             .last()
             .and_then(|round| round.get(*name)?.get(1).copied());
-        row.push(figure(turns.map(|turns| turns / 1e6), 2, ""));
+        row.push(figure(turns.map(|turns| turns / 1e6), 2));
         table.row(row);
     }
     table

@@ -13,7 +13,7 @@ use crate::command_line::FairnessOptions;
 use crate::interpreters::Interpreter;
 use crate::report::Report;
 use crate::stats;
-use crate::table::{Table, figure};
+use crate::table::{Table, figure, figure_in};
 use crate::verdict::{Goal, Verdict};
 
 const GOAL: Goal = Goal::at_most(1.0, " %", 2);
@@ -120,9 +120,9 @@ fn table(list: &[Step]) -> Table {
         table.row([
             step.number.to_string(),
             step.rounds.to_string(),
-            figure(step.share(least), 2, ""),
-            figure(step.share(stats::maximum(&step.seconds)), 2, ""),
-            figure(step.deviation(), 2, " %"),
+            figure(step.share(least), 2),
+            figure(step.share(stats::maximum(&step.seconds)), 2),
+            figure_in(step.deviation(), 2, " %"),
         ]);
     }
     table

@@ -50,8 +50,8 @@ pub(super) fn run(options: &FairnessOptions) -> Result<Report> {
         ratios.push(seconds / all / fair);
         table.row([
             format!("{slice} ms"),
-            figure(Some(fair * 100.0), 2, ""),
-            figure(Some(seconds / all * 100.0), 2, ""),
+            figure(Some(fair * 100.0), 2),
+            figure(Some(seconds / all * 100.0), 2),
         ]);
     }
     let farthest = stats::maximum(

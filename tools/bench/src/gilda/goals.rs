@@ -26,7 +26,7 @@ const OURS: [&str; 2] = [BATON_MODULE, BATON_FFI];
 pub(super) fn of_switching(results: &Results) -> Vec<Verdict> {
     let verdict = |(name, title): (&str, &str)| {
         let what = format!("CPU of switching, {title}: watchdog on / off");
-        let place = |arm: &str| Some((results.arm(arm)?, results.case(name)?));
+        let place = |arm| results.place(arm, name);
         let ratio = || results.ratio(place(WATCHDOG_ON)?, place(WATCHDOG_OFF)?, "cpu_ms");
         WATCHDOG_GOAL.judge(&what, ratio())
     };
@@ -48,34 +48,21 @@ pub(super) fn of_long_calls(results: &Results, seconds: f64) -> Vec<Verdict> {
 /// The verdicts on short calls. They must cost no more when other processes could run, and must not
 /// be retaken.
 pub(super) fn of_short_calls(results: &Results, calls: u64) -> Vec<Verdict> {
-    let place = |arm: &str, case: &str| Some((results.arm(arm)?, results.case(case)?));
     let of_arm = |arm: &str| {
-        let alone = || {
-            results.ratio(
-                place(arm, "short_sequential")?,
-                place(STOCK_MODULE, "short_sequential")?,
-                "ms",
-            )
+        let one = |arm: &str| results.place(arm, "short_sequential");
+        let two = results.place(arm, "short_together");
+        let alone = || results.ratio(one(arm)?, one(STOCK_MODULE)?, "ms");
+        let together = || results.ratio(two?, one(arm)?, "ms");
+        let retaken = || share_retaken(results, two?, calls);
+        let judge = |goal: Goal, what, measured| {
+            goal.judge(&format!("{arm}: short calls {what}"), measured)
         };
-        let together = || {
-            results.ratio(
-                place(arm, "short_together")?,
-                place(arm, "short_sequential")?,
-                "ms",
-            )
-        };
-        let retaken = || share_retaken(results, place(arm, "short_together")?, calls);
         [
-            SEQUENTIAL_GOAL.judge(
-                &format!("{arm}: short calls by one process / by stock Lua"),
-                alone(),
-            ),
-            TOGETHER_GOAL.judge(
-                &format!("{arm}: short calls by two processes / by one"),
-                together(),
-            ),
-            RETAKES_GOAL.judge(
-                &format!("{arm}: short calls that the VM was taken from, worst round"),
+            judge(SEQUENTIAL_GOAL, "by one process / by stock Lua", alone()),
+            judge(TOGETHER_GOAL, "by two processes / by one", together()),
+            judge(
+                RETAKES_GOAL,
+                "that the VM was taken from, worst round",
                 retaken(),
             ),
         ]

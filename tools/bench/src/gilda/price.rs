@@ -20,14 +20,13 @@ const NAME: &str = "short_sequential";
 
 pub(super) fn contest(bench: &Bench, options: &GildaOptions) -> Result<Contest> {
     let (baton, stock) = (bench.paths.baton()?, bench.paths.stock()?);
-    let case = Case {
-        name: NAME.to_string(),
-        title: "calls of nothing".to_string(),
-        arguments: vec![NAME.to_string(), options.price.to_string(), "1".to_string()],
-    };
     Ok(Contest {
         arms: calls::arms(bench, &baton, &stock)?,
-        cases: vec![case],
+        cases: vec![Case::new(
+            NAME,
+            "calls of nothing",
+            &[&NAME, &options.price, &1],
+        )],
         rounds: options.rounds,
         figure: "ms",
         limit: LIMIT,
@@ -65,19 +64,18 @@ pub(super) fn table(results: &Results, calls: u64) -> Table {
         "the call",
         "/ by hand in stock Lua",
     ];
-    let mut table = Table::new(&caption, &header);
+    let mut table = Table::new(caption, header);
     let each = |milliseconds: f64| milliseconds * 1e6 / calls as f64;
     for (arm, of_arm) in results.arms.iter().enumerate() {
-        let with = match results.median(arm, 0, "ms") {
-            None => results.gap(arm, 0).to_string(),
-            with => figure(with.map(each), 1, ""),
-        };
-        table.row([
-            of_arm.name.to_string(),
-            with,
-            figure(stats::median(&net(results, arm)).map(each), 1, ""),
-            figure(beside_stock(results, arm), 2, ""),
-        ]);
+        let with = results
+            .median(arm, 0, "ms")
+            .map(|with| figure(each(with), 1));
+        let cells = [
+            with.unwrap_or_else(|| results.gap(arm, 0).to_string()),
+            figure(stats::median(&net(results, arm)).map(each), 1),
+            figure(beside_stock(results, arm), 2),
+        ];
+        table.named(of_arm.name, cells);
     }
     table
 }

@@ -36,10 +36,10 @@ pub(super) fn report(
 ) -> Report {
     let mut tables = vec![
         by_case(outcomes, "wake-ups a second, of all threads", &|used| {
-            figure(Some(used.wakeups()), 2, "")
+            figure(Some(used.wakeups()), 2)
         }),
         by_case(outcomes, "CPU time, in % of one processor", &|used| {
-            figure(Some(used.cpu_percent()), 4, "")
+            figure(Some(used.cpu_percent()), 4)
         }),
         threads(outcomes),
     ];
@@ -47,7 +47,7 @@ pub(super) fn report(
         tables.push(by_case(
             outcomes,
             "power of the whole machine, in W",
-            &|used| figure(used.joules.map(|joules| joules / used.seconds), 2, ""),
+            &|used| figure(used.joules.map(|joules| joules / used.seconds), 2),
         ));
     }
     tables.extend(exactness.tables);
@@ -126,7 +126,7 @@ fn threads(outcomes: &Outcomes) -> Table {
             let used = outcomes.used(arm, number);
             for (thread, usage) in used.into_iter().flat_map(busiest) {
                 let seconds = used.map_or(f64::NAN, |used| used.seconds);
-                let each_second = |count: f64| figure(Some(count / seconds), 2, "");
+                let each_second = |count: f64| figure(Some(count / seconds), 2);
                 table.row([
                     case.title.clone(),
                     of_arm.name.to_string(),

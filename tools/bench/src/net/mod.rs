@@ -11,13 +11,13 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::bench::Bench;
-use crate::chart::{Axis, Chart, Line, Lines, Scale};
+use crate::chart::{Chart, Lines};
 use crate::command_line::NetOptions;
 use crate::contest::{Case, Contest, Results};
 use crate::peers;
-use crate::report::Report;
+use crate::report::{Report, notes};
 use crate::scripts;
-use crate::table::{Table, figure};
+use crate::table::Table;
 use crate::verdict::{Goal, Verdict};
 
 pub(crate) use drive::{allow_descriptors, run as drive};
@@ -91,37 +91,29 @@ pub(crate) fn run(bench: &Bench, options: &NetOptions) -> Result<Report> {
         limit: BESIDES + Duration::from_secs_f64(options.seconds * 2.0),
     }
     .run();
-    let mut verdicts = verdicts(&results);
-    verdicts.extend(results.failures());
-    if !has_wrk {
-        verdicts.push(Verdict::unmet("HTTP, loaded by wrk", peers::REMEDY));
-    }
-    let charts = KINDS
-        .iter()
-        .filter_map(|kind| chart(&results, kind))
-        .collect();
     let tables = KINDS.iter().flat_map(|kind| {
-        FIGURES
-            .iter()
-            .filter_map(|figure| table(&results, kind, figure))
+        let of_figure = |figure| table(&results, kind, figure);
+        FIGURES.iter().filter_map(of_figure)
     });
-    Ok(Report {
-        arms: results
-            .arms
-            .iter()
-            .filter_map(|arm| arm.found.clone())
-            .collect(),
-        notes: vec![
+    let charts = KINDS.iter().filter_map(|kind| chart(&results, kind));
+    let mut report = results.complete(Report {
+        notes: notes(&[
             "Each server is a program of its own, with one thread for the work; the client is \
-             another, with one thread.".to_string(),
+             another, with one thread.",
             "Every connection asks again as soon as it was answered. Memory is resident memory and \
-             page tables, not the kernel's sockets.".to_string(),
-        ],
+             page tables, not the kernel's sockets.",
+        ]),
         tables: tables.collect(),
-        charts,
-        samples: results.to_json(),
-        verdicts,
-    })
+        charts: charts.collect(),
+        verdicts: verdicts(&results),
+        ..Report::default()
+    });
+    if !has_wrk {
+        report
+            .verdicts
+            .push(Verdict::unmet("HTTP, loaded by wrk", peers::REMEDY));
+    }
+    Ok(report)
 }
 
 fn name(kind: &str, count: u64) -> String {
@@ -129,14 +121,9 @@ fn name(kind: &str, count: u64) -> String {
 }
 
 fn cases(options: &NetOptions) -> Vec<Case> {
-    let case = |kind: &(&str, &str), count: u64| Case {
-        name: name(kind.0, count),
-        title: format!("{} with {count} connections", kind.1),
-        arguments: vec![
-            kind.0.to_string(),
-            count.to_string(),
-            options.seconds.to_string(),
-        ],
+    let case = |&(kind, title): &(&str, &str), count: u64| {
+        let title = format!("{title} with {count} connections");
+        Case::new(name(kind, count), title, &[&kind, &count, &options.seconds])
     };
     let counts = COUNTS.into_iter().filter(|&count| count <= options.most);
     let of_kind = |kind| counts.clone().map(move |count| case(kind, count));
@@ -156,51 +143,32 @@ fn table(
     (kind, title): &(&str, &str),
     (name, what, digits): &(&str, &str, usize),
 ) -> Option<Table> {
-    let counts: Vec<String> = cases_of(results, kind)
-        .map(|(_, count)| count.to_string())
-        .collect();
-    let mut header = vec!["server"];
-    header.extend(counts.iter().map(String::as_str));
-    let mut table = Table::new(format!("{title}: {what}, by connections"), &header);
-    let mut is_empty = true;
-    for (arm, of_arm) in results.arms.iter().enumerate() {
+    let counts = cases_of(results, kind).map(|(_, count)| count.to_string());
+    let header = ["server".to_string()].into_iter().chain(counts);
+    let mut table = Table::new(format!("{title}: {what}, by connections"), header);
+    let arms = || results.arms.iter().enumerate();
+    for (arm, of_arm) in arms() {
         let cells =
-            cases_of(results, kind).map(|(case, _)| match results.median(arm, case, name) {
-                None => results.gap(arm, case).to_string(),
-                median => {
-                    is_empty = false;
-                    figure(median, *digits, "")
-                }
-            });
-        let cells: Vec<String> = cells.collect();
-        table.row([of_arm.name.to_string()].into_iter().chain(cells));
+            cases_of(results, kind).map(|(case, _)| results.shown(arm, case, name, *digits));
+        table.named(of_arm.name, cells);
     }
-    (!is_empty).then_some(table)
+    let has_figure = |(arm, _)| {
+        cases_of(results, kind).any(|(case, _)| results.median(arm, case, name).is_some())
+    };
+    arms().any(has_figure).then_some(table)
 }
 
 fn chart(results: &Results, (kind, title): &(&str, &str)) -> Option<Chart> {
-    let axis = |label: &str| Axis {
-        label: label.to_string(),
-        scale: Scale::Log,
-    };
-    let line = |(arm, of_arm): (usize, &crate::contest::Arm)| {
+    let title = format!("A textbook server: {title}");
+    let mut chart = Lines::log(title, "connections", "requests a second");
+    for (arm, of_arm) in results.arms.iter().enumerate() {
         let point = |(case, count)| Some((count as f64, results.median(arm, case, "rps")?));
         let points: Vec<(f64, f64)> = cases_of(results, kind).filter_map(point).collect();
-        (!points.is_empty()).then(|| Line {
-            name: of_arm.name.to_string(),
-            points,
-        })
-    };
-    let series: Vec<Line> = results.arms.iter().enumerate().filter_map(line).collect();
-    (!series.is_empty()).then(|| {
-        Chart::Lines(Lines {
-            title: format!("A textbook server: {title}"),
-            x: axis("connections"),
-            y: axis("requests a second"),
-            marks: Vec::new(),
-            series,
-        })
-    })
+        if !points.is_empty() {
+            chart = chart.line(of_arm.name, points);
+        }
+    }
+    (!chart.series.is_empty()).then(|| chart.into())
 }
 
 fn verdicts(results: &Results) -> Vec<Verdict> {

@@ -1,6 +1,5 @@
 //! The servers that are compared: ours, and one in each other system.
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -108,26 +107,23 @@ const SCRIPTS: [Script; 6] = [
 
 /// All servers as arms. Each arm runs this program, which starts a server and loads it.
 pub(super) fn arms(bench: &Bench) -> Result<Vec<Arm>> {
-    let own = env::current_exe().context("cannot find this program's own executable")?;
-    let drive = |name: &'static str, server: Vec<String>| {
-        let (own, server) = (own.clone(), serde_json::Value::from(server).to_string());
-        Arm::present(name, move || {
-            let mut command = Command::new(&own);
-            command.args(["drive", &server]);
-            command
-        })
+    let drive = |name, server: Vec<String>| {
+        Arm::this_program(
+            name,
+            &["drive", &serde_json::Value::from(server).to_string()],
+        )
     };
     let baton = bench.paths.baton()?;
     let script = bench.script("net", include_str!("../../programs/net/baton.lua"))?;
     let mut ours = match succeeds(&[&text_of(&baton.path), "-e", "require 'socket'"]) {
-        true => drive(BATON, vec![text_of(&baton.path), text_of(&script)]),
+        true => drive(BATON, vec![text_of(&baton.path), text_of(&script)])?,
         false => Arm::missing(BATON, REMEDY),
     };
     ours.found = Some(baton.found());
     let mut arms = vec![ours];
     for script in &SCRIPTS {
         let arm = match succeeds(script.probe) {
-            true => drive(script.name, script.command_line(bench.directory())?),
+            true => drive(script.name, script.command_line(bench.directory())?)?,
             false => Arm::missing(script.name, REMEDY),
         };
         arms.push(match script.cases {
@@ -138,10 +134,8 @@ pub(super) fn arms(bench: &Bench) -> Result<Vec<Arm>> {
     let directory = peers::directory(bench.paths.peers.as_ref())?;
     arms.push(match GO.found(&directory) {
         Some(found) => {
-            let mut arm = drive(
-                GO.name,
-                vec![text_of(&GO.program(&directory)), "net".to_string()],
-            );
+            let server = vec![text_of(&GO.program(&directory)), "net".to_string()];
+            let mut arm = drive(GO.name, server)?;
             arm.found = Some(found);
             arm
         }

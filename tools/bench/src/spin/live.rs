@@ -1,14 +1,12 @@
 //! Measures the spin policies in running programs: the same waits under each policy, in one run.
 
-use std::env;
-use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use baton_core::spin::Accuracy;
 use baton_sys::processors;
 
-use crate::chart::{Bars, Chart, Scale, Series};
+use crate::chart::{Bars, Chart};
 use crate::command_line::SpinOptions;
 use crate::contest::{Arm, Case, Contest, Results};
 use crate::report::Report;
@@ -53,9 +51,8 @@ pub(super) fn run(options: &SpinOptions) -> Result<Report> {
         limit: Duration::from_secs_f64(60.0 + 5.0 * options.seconds),
     }
     .run();
-    let mut verdicts = verdicts(&results);
-    verdicts.extend(results.failures());
-    Ok(Report {
+    let median = |arm, case, name, digits| figure(results.median(arm, case, name), digits);
+    Ok(results.complete(Report {
         notes: vec![format!(
             "Live: threads of this machine waited for a processor during {:.0} % of the time \
              before; above 10 % learned does not spin.",
@@ -65,10 +62,9 @@ pub(super) fn run(options: &SpinOptions) -> Result<Report> {
             table(
                 &results,
                 "late by us: p50 / p99",
-                &|case| !is_quiet(case),
+                &is_answered,
                 &|arm, case| {
-                    let [p50, p99] = ["p50_us", "p99_us"]
-                        .map(|name| figure(results.median(arm, case, name), 1, ""));
+                    let [p50, p99] = ["p50_us", "p99_us"].map(|name| median(arm, case, name, 1));
                     format!("{p50} / {p99}")
                 },
             ),
@@ -76,7 +72,7 @@ pub(super) fn run(options: &SpinOptions) -> Result<Report> {
                 &results,
                 "CPU time of the thread that waits, in %",
                 &|_| true,
-                &|arm, case| figure(results.median(arm, case, "cpu_percent"), 2, ""),
+                &|arm, case| median(arm, case, "cpu_percent", 2),
             ),
             table(
                 &results,
@@ -84,40 +80,33 @@ pub(super) fn run(options: &SpinOptions) -> Result<Report> {
                 &|_| true,
                 &|arm, case| right_and_wrong(&results, arm, case),
             ),
-            table(
-                &results,
-                "tasks a second",
-                &|case| case == APPLICATION,
-                &|arm, case| figure(results.median(arm, case, "waits_per_second"), 0, ""),
-            ),
+            table(&results, "tasks a second", &is_application, &|arm, case| {
+                median(arm, case, "waits_per_second", 0)
+            }),
         ],
         charts: vec![
             chart(
                 &results,
-                "How late an answer is noticed",
-                "us, median",
+                Bars::new("How late an answer is noticed", "us, median").log(),
                 "p50_us",
-                &|case| !is_quiet(case),
+                &is_answered,
             ),
             chart(
                 &results,
-                "CPU time of waiting",
-                "% of one processor",
+                Bars::new("CPU time of waiting", "% of one processor").log(),
                 "cpu_percent",
                 &is_quiet,
             ),
             chart(
                 &results,
-                "An application of short tasks",
-                "tasks a second",
+                Bars::new("An application of short tasks", "tasks a second"),
                 "waits_per_second",
-                &|case| case == APPLICATION,
+                &is_application,
             ),
         ],
-        samples: results.to_json(),
-        verdicts,
+        verdicts: verdicts(&results),
         ..Report::default()
-    })
+    }))
 }
 
 /// The counts of right and wrong decisions. A policy that never spins decides nothing, and has
@@ -126,7 +115,7 @@ fn right_and_wrong(results: &Results, arm: usize, case: usize) -> String {
     match results.arms[arm].name {
         OFF => "-".to_string(),
         _ => super::counts(Accuracy::default())
-            .map(|(name, _)| figure(results.median(arm, case, name), 0, ""))
+            .map(|(name, _)| figure(results.median(arm, case, name), 0))
             .join(" / "),
     }
 }
@@ -135,17 +124,17 @@ fn is_quiet(case: &str) -> bool {
     QUIET.iter().any(|quiet| quiet.0 == case)
 }
 
+fn is_answered(case: &str) -> bool {
+    !is_quiet(case)
+}
+
+fn is_application(case: &str) -> bool {
+    case == APPLICATION
+}
+
 fn arms() -> Result<Vec<Arm>> {
-    let own = env::current_exe().context("cannot find this program's own executable")?;
-    let arm = |policy: &'static str| {
-        let own = own.clone();
-        Arm::present(policy, move || {
-            let mut command = Command::new(&own);
-            command.args(["waits", policy]);
-            command
-        })
-    };
-    Ok([OFF, EMA, LEARNED].map(arm).into())
+    let arm = |policy| Arm::this_program(policy, &["waits", policy]);
+    [OFF, EMA, LEARNED].into_iter().map(arm).collect()
 }
 
 fn gap_name(partner: &str, gap: u64) -> String {
@@ -156,14 +145,8 @@ fn gap_name(partner: &str, gap: u64) -> String {
 }
 
 fn cases(seconds: f64) -> Vec<Case> {
-    let case = |name: String, way: &str, microseconds: u64| Case {
-        title: format!("waits for '{name}'"),
-        name,
-        arguments: vec![
-            way.to_string(),
-            microseconds.to_string(),
-            seconds.to_string(),
-        ],
+    let case = |name: String, way: &str, microseconds: u64| {
+        Case::new(&name, &name, &[&way, &microseconds, &seconds])
     };
     let partners = ["thread", "program"].into_iter();
     let gaps =
@@ -180,66 +163,32 @@ fn table(
     wanted: &dyn Fn(&str) -> bool,
     cell: &dyn Fn(usize, usize) -> String,
 ) -> Table {
-    let mut header = vec!["waits for"];
-    header.extend(results.arms.iter().map(|arm| arm.name));
-    let mut table = Table::new(caption, &header);
-    for (number, case) in results
-        .cases
-        .iter()
-        .enumerate()
-        .filter(|(_, case)| wanted(&case.name))
-    {
-        let shown = |arm: usize| match results.rounds(arm, number) {
-            [] => results.gap(arm, number).to_string(),
-            _ => cell(arm, number),
-        };
-        let mut row = vec![case.name.clone()];
-        row.extend((0..results.arms.len()).map(shown));
-        table.row(row);
-    }
-    table
+    results.by_case(
+        caption,
+        "waits for",
+        chosen(results, wanted),
+        |arm, case| (!results.rounds(arm, case).is_empty()).then(|| cell(arm, case)),
+    )
 }
 
-fn chart(
-    results: &Results,
-    title: &str,
-    label: &str,
-    name: &str,
-    wanted: &dyn Fn(&str) -> bool,
-) -> Chart {
-    let cases: Vec<usize> = (0..results.cases.len())
+fn chosen(results: &Results, wanted: &dyn Fn(&str) -> bool) -> Vec<usize> {
+    let cases = results.all_cases();
+    cases
         .filter(|&case| wanted(&results.cases[case].name))
-        .collect();
-    let series = results.arms.iter().enumerate().map(|(arm, of_arm)| Series {
-        name: of_arm.name.to_string(),
-        values: cases
-            .iter()
-            .map(|&case| results.median(arm, case, name).filter(|&value| value > 0.0))
-            .collect(),
-    });
-    Chart::Bars(Bars {
-        title: title.to_string(),
-        label: label.to_string(),
-        scale: if cases.len() > 1 {
-            Scale::Log
-        } else {
-            Scale::Linear
-        },
-        baseline: None,
-        marks: Vec::new(),
-        digits: 1,
-        rows: cases
-            .iter()
-            .map(|&case| results.cases[case].name.clone())
-            .collect(),
-        series: series.collect(),
-    })
+        .collect()
+}
+
+fn chart(results: &Results, chart: Bars, name: &str, wanted: &dyn Fn(&str) -> bool) -> Chart {
+    // Zero has no place on a logarithmic axis.
+    let value = |arm, case| results.median(arm, case, name).filter(|&value| value > 0.0);
+    results.bars(chart.digits(1), chosen(results, wanted), value)
 }
 
 /// The verdicts: a figure of `learned` in a case, compared with that of another policy.
 fn verdicts(results: &Results) -> Vec<Verdict> {
     let value = |policy: &str, case: &str, name: &str| {
-        results.median(results.arm(policy)?, results.case(case)?, name)
+        let (arm, case) = results.place(policy, case)?;
+        results.median(arm, case, name)
     };
     let ratio = |case: &str, to: &str, name: &str| {
         Some(value(LEARNED, case, name)? / value(to, case, name)?)

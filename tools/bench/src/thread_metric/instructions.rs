@@ -10,9 +10,9 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use crate::bench::{Bench, progress};
-use crate::chart::{Bars, Chart, Scale, Series};
+use crate::chart::{Bars, Chart};
 use crate::child;
-use crate::report::Report;
+use crate::report::{Report, notes};
 use crate::table::{Table, figure};
 use crate::verdict::Goal;
 
@@ -81,8 +81,8 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
     }
     bar.finish_and_clear();
     let mut table = Table::new("instructions", &["operation", "each"]);
-    for (title, count) in &counts {
-        table.row([(*title).to_string(), figure(Some(*count), 1, "")]);
+    for &(title, count) in &counts {
+        table.named(title, [figure(count, 1)]);
     }
     let count_of = |wanted: &str| {
         counts
@@ -94,7 +94,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
         .zip(count_of(IN_GENERAL))
         .map(|(own, general)| own / general);
     Ok(Report {
-        notes: NOTES.map(str::to_string).to_vec(),
+        notes: notes(&NOTES),
         tables: vec![table],
         charts: vec![chart(&counts)],
         verdicts: vec![GOAL.judge(
@@ -107,22 +107,13 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
 }
 
 fn chart(counts: &[(&str, f64)]) -> Chart {
-    Chart::Bars(Bars {
-        title: "What the runtime's operations take".to_string(),
-        label: "instructions".to_string(),
-        scale: Scale::Linear,
-        baseline: None,
-        marks: Vec::new(),
-        digits: 0,
-        rows: counts
-            .iter()
-            .map(|(title, _)| (*title).to_string())
-            .collect(),
-        series: vec![Series {
-            name: "runtime (Rust)".to_string(),
-            values: counts.iter().map(|(_, count)| Some(*count)).collect(),
-        }],
-    })
+    Bars::new("What the runtime's operations take", "instructions")
+        .rows(counts.iter().map(|(title, _)| title))
+        .series(
+            "runtime (Rust)",
+            counts.iter().map(|(_, count)| Some(*count)),
+        )
+        .into()
 }
 
 /// The instructions of one repetition in a program.
@@ -133,7 +124,7 @@ fn each(bench: &Bench, program: &str) -> Result<f64> {
 
 /// The instructions of a program's first thread.
 fn count(bench: &Bench, program: &str, times: u64) -> Result<f64> {
-    let own = std::env::current_exe().context("cannot find this program itself")?;
+    let own = child::this_program(&[])?;
     let out = bench.directory().join("counted");
     let mut command = Command::new("valgrind");
     command
@@ -144,7 +135,7 @@ fn count(bench: &Bench, program: &str, times: u64) -> Result<f64> {
             "--fair-sched=yes",
         ])
         .arg(format!("--callgrind-out-file={}", out.display()))
-        .arg(&own)
+        .arg(own.get_program())
         .args(["operation", program, &times.to_string()]);
     child::run(&mut command, LIMIT)
         .context("valgrind counts the instructions")?

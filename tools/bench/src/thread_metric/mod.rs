@@ -12,18 +12,17 @@ mod instructions;
 pub(crate) mod operations;
 pub(crate) mod runtime;
 
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::bench::Bench;
-use crate::chart::{Bars, Chart, Scale, Series};
+use crate::chart::{Bars, Chart};
+use crate::child::first;
 use crate::command_line::ThreadMetricOptions;
 use crate::contest::{Arm, Case, Contest, Results};
 use crate::peers::{self, BOOST_FIBER, ERLANG_OTP, GO, MAY, POSIX_THREADS, PTH, Peer};
-use crate::report::Report;
+use crate::report::{Report, notes};
 use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
@@ -113,33 +112,22 @@ pub(crate) fn run(bench: &Bench, options: &ThreadMetricOptions) -> Result<Report
     if options.count {
         return instructions::run(bench);
     }
-    let case = |(name, title, _): Test| Case {
-        name: name.to_string(),
-        title: title.to_string(),
-        arguments: vec![name.to_string(), options.seconds.to_string()],
-    };
-    let contest = Contest {
+    let case = |(name, title, _): Test| Case::new(name, title, &[&name, &options.seconds]);
+    let results = Contest {
         arms: arms(bench)?,
         cases: TESTS.map(case).to_vec(),
         rounds: options.rounds,
         figure: "counts",
         limit: Duration::from_secs_f64(options.seconds) + Duration::from_secs(60),
-    };
-    let results = contest.run();
-    let mut verdicts = verdicts(&results);
-    verdicts.extend(results.failures());
-    Ok(Report {
-        arms: results
-            .arms
-            .iter()
-            .filter_map(|arm| arm.found.clone())
-            .collect(),
-        notes: NOTES.map(str::to_string).to_vec(),
+    }
+    .run();
+    Ok(results.complete(Report {
+        notes: notes(&NOTES),
         tables: tables(&results, options),
         charts: vec![chart(&results)],
-        verdicts,
-        samples: results.to_json(),
-    })
+        verdicts: verdicts(&results),
+        ..Report::default()
+    }))
 }
 
 fn arms(bench: &Bench) -> Result<Vec<Arm>> {
@@ -147,34 +135,15 @@ fn arms(bench: &Bench) -> Result<Vec<Arm>> {
         "thread_metric",
         include_str!("../../programs/thread_metric.lua"),
     )?;
-    let own = std::env::current_exe().context("cannot find this program itself")?;
     let mut arms = vec![
-        Arm::present(RUNTIME, of_runtime(&own)),
+        Arm::this_program(RUNTIME, &["runtime"])?,
         Arm::interpreted(LUA, &bench.paths.baton()?, &program, &[]).only(IN_LUA),
-        Arm::present(BARE, of_bare(&own)).only(&["cooperative"]),
+        // The bare switch is the same for every case.
+        Arm::this_program(BARE, &["runtime", "--bare"])?.only(&["cooperative"]),
     ];
     let peers = peers::directory(bench.paths.peers.as_ref())?;
     arms.extend(PEERS.map(|(peer, tests)| peer.arm(&peers, &["thread-metric"]).only(tests)));
     Ok(arms)
-}
-
-fn of_runtime(own: &Path) -> impl Fn() -> Command + 'static {
-    let own = own.to_path_buf();
-    move || {
-        let mut command = Command::new(&own);
-        command.arg("runtime");
-        command
-    }
-}
-
-/// The command for the bare switch, which runs the same for every case.
-fn of_bare(own: &Path) -> impl Fn() -> Command + 'static {
-    let own = own.to_path_buf();
-    move || {
-        let mut command = Command::new(&own);
-        command.args(["runtime", "--bare"]);
-        command
-    }
 }
 
 /// Counts per second, as the median of the rounds. The seconds are CPU time, which other programs
@@ -184,10 +153,10 @@ fn rate(results: &Results, arm: usize, case: usize) -> Option<f64> {
         "interrupt_thread" => "seconds",
         _ => "cpu",
     };
-    let rates = results.rounds(arm, case).iter().filter_map(|round| {
-        let first = |name: &str| round.get(name)?.first().copied();
-        Some(first("counts")? / first(clock)?)
-    });
+    let rates = results
+        .rounds(arm, case)
+        .iter()
+        .filter_map(|round| Some(first(round, "counts")? / first(round, clock)?));
     stats::median(&rates.collect::<Vec<_>>())
 }
 
@@ -195,98 +164,51 @@ fn rate_of(results: &Results, arm: &str, case: &str) -> Option<f64> {
     rate(results, results.arm(arm)?, results.case(case)?)
 }
 
-/// A table with a row for each system and a column for each test. `cell` gets the arm, the case and
-/// the counts per second.
-fn table(
-    results: &Results,
-    caption: impl Into<String>,
-    cell: impl Fn(usize, usize, f64) -> String,
-) -> Table {
-    let mut header = vec!["system"];
-    header.extend(TESTS.iter().map(|(_, title, _)| *title));
-    let mut table = Table::new(caption, &header);
-    for (arm, of_arm) in results.arms.iter().enumerate() {
-        let of_case = |case: usize| match rate(results, arm, case) {
-            Some(rate) => cell(arm, case, rate),
-            None => results.gap(arm, case).to_string(),
-        };
-        let cells = (0..TESTS.len()).map(of_case);
-        table.row(std::iter::once(of_arm.name.to_string()).chain(cells));
-    }
-    table
-}
-
 fn tables(results: &Results, options: &ThreadMetricOptions) -> Vec<Table> {
+    let by_arm = |caption: &str, cell: &dyn Fn(usize, usize, f64) -> String| {
+        results.by_arm(caption, "system", |arm, case| {
+            Some(cell(arm, case, rate(results, arm, case)?))
+        })
+    };
     let caption = format!(
         "counts in 30 s of CPU time (from {} rounds of {} s)",
         options.rounds, options.seconds
     );
-    let counts = table(results, caption, |_, _, rate| format!("{:.0}", rate * 30.0));
-    let costs = table(
-        results,
-        "nanoseconds per switch, else per count",
-        |_, case, rate| {
-            let (counts, switches) = TESTS[case].2.unwrap_or((1.0, 1.0));
-            format!("{:.1}", 1e9 / rate * counts / switches)
-        },
-    );
-    let basic = results.case("basic");
-    let to_basic = table(
-        results,
-        "counts / the same system's of basic",
-        |arm, _, rate| {
-            let basic = basic.and_then(|basic| self::rate(results, arm, basic));
-            figure(basic.map(|basic| rate / basic), 3, "")
-        },
-    );
-    vec![counts, costs, to_basic, beside_others(results)]
+    let cost = |_, case: usize, rate| {
+        let (counts, switches) = TESTS[case].2.unwrap_or((1.0, 1.0));
+        format!("{:.1}", 1e9 / rate * counts / switches)
+    };
+    let to_basic = |arm, _, rate| {
+        let basic = results.case("basic");
+        let basic = basic.and_then(|basic| self::rate(results, arm, basic));
+        figure(basic.map(|basic| rate / basic), 3)
+    };
+    vec![
+        by_arm(&caption, &|_, _, rate| format!("{:.0}", rate * 30.0)),
+        by_arm("nanoseconds per switch, else per count", &cost),
+        by_arm("counts / the same system's of basic", &to_basic),
+        beside_others(results),
+    ]
 }
 
 /// A table of the runtime's counts divided by those of other systems.
 fn beside_others(results: &Results) -> Table {
-    let mut header = vec!["system"];
-    header.extend(TESTS.iter().map(|(_, title, _)| *title));
-    let mut table = Table::new("counts of the runtime / those of", &header);
+    let titles = TESTS.iter().map(|(_, title, _)| *title);
+    let header = ["system"].into_iter().chain(titles);
+    let mut table = Table::new("counts of the runtime / those of", header);
     for of_arm in results.arms.iter().filter(|arm| arm.name != RUNTIME) {
-        let mut row = vec![of_arm.name.to_string()];
-        for (name, _, _) in TESTS {
-            let ratio = rate_of(results, RUNTIME, name)
-                .zip(rate_of(results, of_arm.name, name))
-                .map(|(own, others)| own / others);
-            row.push(figure(ratio, 2, ""));
-        }
-        table.row(row);
+        let ratio =
+            |case| Some(rate_of(results, RUNTIME, case)? / rate_of(results, of_arm.name, case)?);
+        table.named(of_arm.name, TESTS.map(|(case, ..)| figure(ratio(case), 2)));
     }
     table
 }
 
 fn chart(results: &Results) -> Chart {
-    let of_arm = |(arm, name): (usize, &'static str)| Series {
-        name: name.to_string(),
-        values: (0..TESTS.len())
-            .map(|case| rate(results, arm, case).map(|rate| 1e9 / rate))
-            .collect(),
-    };
-    Chart::Bars(Bars {
-        title: "Thread-Metric".to_string(),
-        label: "nanoseconds per count, logarithmic; less is better".to_string(),
-        scale: Scale::Log,
-        baseline: None,
-        marks: Vec::new(),
-        digits: 0,
-        rows: results
-            .cases
-            .iter()
-            .map(|case| case.title.clone())
-            .collect(),
-        series: results
-            .arms
-            .iter()
-            .map(|arm| arm.name)
-            .enumerate()
-            .map(of_arm)
-            .collect(),
-    })
+    let label = "nanoseconds per count, logarithmic; less is better";
+    let chart = Bars::new("Thread-Metric", label).log();
+    let cost = |arm, case| rate(results, arm, case).map(|rate| 1e9 / rate);
+    results.bars(chart, results.all_cases(), cost)
 }
 
 /// The largest counts per second of any peer.
@@ -296,31 +218,29 @@ fn fastest_peer(results: &Results, case: &str) -> Option<f64> {
 }
 
 fn verdicts(results: &Results) -> Vec<Verdict> {
-    let bare = rate_of(results, BARE, "cooperative");
-    let ns = |counts: f64| move |rate: f64| 1e9 / (rate * counts);
-    let to_bare = |case: &str, per_count: f64| {
-        let own = rate_of(results, RUNTIME, case).map(ns(per_count))?;
-        Some(own / bare.map(ns(1.0))?)
+    // `switches` is the number of switches in a count.
+    let to_bare = |case: &str, switches: f64| {
+        let bare = rate_of(results, BARE, "cooperative")?;
+        Some(bare / (rate_of(results, RUNTIME, case)? * switches))
     };
-    let to_peer =
-        |case: &str| Some(fastest_peer(results, case)? / rate_of(results, RUNTIME, case)?);
-    let mut verdicts = vec![
-        BARE_GOAL.judge(
-            "cooperative: ns per switch / the bare stack switch's",
-            to_bare("cooperative", 1.0),
-        ),
-        BARE_GOAL.judge(
-            "preemptive: ns per switch / the bare stack switch's",
-            to_bare("preemptive", 1.6),
-        ),
-        SWITCH_GOAL.judge(
-            "cooperative: the fastest peer's counts / the runtime's",
-            to_peer("cooperative"),
-        ),
-    ];
-    for case in ["synchronization", "message", "memory"] {
+    let of_switches = |(case, switches)| {
+        let what = format!("{case}: ns per switch / the bare stack switch's");
+        BARE_GOAL.judge(&what, to_bare(case, switches))
+    };
+    let of_peers = |(case, goal): (&str, Goal)| {
         let what = format!("{case}: the fastest peer's counts / the runtime's");
-        verdicts.push(OTHER_GOAL.judge(&what, to_peer(case)));
-    }
-    verdicts
+        let ratio = || Some(fastest_peer(results, case)? / rate_of(results, RUNTIME, case)?);
+        goal.judge(&what, ratio())
+    };
+    let beside_bare = [("cooperative", 1.0), ("preemptive", 1.6)].map(of_switches);
+    let beside_peers = [
+        ("cooperative", SWITCH_GOAL),
+        ("synchronization", OTHER_GOAL),
+        ("message", OTHER_GOAL),
+        ("memory", OTHER_GOAL),
+    ];
+    beside_bare
+        .into_iter()
+        .chain(beside_peers.map(of_peers))
+        .collect()
 }

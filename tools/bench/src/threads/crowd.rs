@@ -36,11 +36,11 @@ impl Crowd {
         let arm = Arm::interpreted("a crowd, ffi", baton, script, WORDS);
         let contest = Contest {
             arms: vec![arm.with("BATON_MAX_THREADS", threads.to_string())],
-            cases: vec![Case {
-                name: "crowd".to_string(),
-                title: format!("{processes} calls"),
-                arguments: vec![processes.to_string(), milliseconds.to_string()],
-            }],
+            cases: vec![Case::new(
+                "crowd",
+                format!("{processes} calls"),
+                &[&processes, &milliseconds],
+            )],
             rounds: 1,
             figure: "again",
             limit: LIMIT + Duration::from_millis(milliseconds * TIMES * 3),
@@ -64,15 +64,15 @@ impl Crowd {
             "{} processes, each with one call of {} ms, and {} threads; 1 is ten calls' time",
             self.processes, self.milliseconds, self.threads
         );
-        let mut table = Table::new(&caption, &["", "first", "again", "most threads", "CPU s"]);
+        let mut table = Table::new(caption, ["", "first", "again", "most threads", "CPU s"]);
         let median = |name| self.results.median(0, 0, name);
-        table.row([
-            "a crowd, ffi".to_string(),
-            figure(self.ratio("first"), 3, ""),
-            figure(self.ratio("again"), 3, ""),
-            figure(median("threads"), 0, ""),
-            figure(median("cpu"), 3, ""),
-        ]);
+        let cells = [
+            figure(self.ratio("first"), 3),
+            figure(self.ratio("again"), 3),
+            figure(median("threads"), 0),
+            figure(median("cpu"), 3),
+        ];
+        table.named("a crowd, ffi", cells);
         table
     }
 
