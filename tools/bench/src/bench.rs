@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use tempfile::TempDir;
 
 use crate::interpreters::Paths;
+use crate::verdict::Verdict;
 
 /// The interpreters, and a directory for scripts and named pipes. Dropping this value removes the
 /// directory.
@@ -34,6 +37,13 @@ impl Bench {
         Ok(path)
     }
 
+    /// Makes a named pipe in the temporary directory.
+    pub(crate) fn named_pipe(&self, name: &str) -> Result<PathBuf> {
+        let path = self.directory.path().join(name);
+        mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).context("cannot make a named pipe")?;
+        Ok(path)
+    }
+
     /// The temporary directory.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
@@ -50,4 +60,26 @@ pub(crate) fn progress(steps: usize) -> ProgressBar {
     }
     bar.enable_steady_tick(Duration::from_millis(500));
     bar
+}
+
+/// Measures each item, one after the other. `what` is the goal of an item, in its verdict if the
+/// measurement fails.
+pub(crate) fn in_turn<T, M>(
+    items: Vec<T>,
+    what: impl Fn(&T) -> String,
+    mut measure: impl FnMut(&mut T) -> Result<M>,
+) -> (Vec<(T, M)>, Vec<Verdict>) {
+    let (mut measured, mut failed) = (Vec::new(), Vec::new());
+    let bar = progress(items.len());
+    for mut item in items {
+        let what = what(&item);
+        bar.set_message(what.clone());
+        match measure(&mut item) {
+            Ok(found) => measured.push((item, found)),
+            Err(error) => failed.push(Verdict::unmet(&what, format!("{error:#}"))),
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    (measured, failed)
 }

@@ -6,25 +6,21 @@ mod postgres;
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{ChildStderr, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use nix::sys::stat::Mode;
-use nix::unistd::mkfifo;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::bench::{Bench, progress};
-use crate::chart::{Bars, Chart, Mark, Scale, Series};
+use crate::bench::{Bench, in_turn};
+use crate::chart::{Bars, Chart};
 use crate::child::{self, Figures, Owned, figures, first};
 use crate::command_line::BlockingOptions;
-use crate::interpreters::Interpreter;
 use crate::report::Report;
 use crate::table::{Table, figure};
-use crate::verdict::{Goal, Verdict};
+use crate::verdict::Goal;
 
 const TOGETHER_GOAL: Goal = Goal::at_most(1.15, " s", 3);
 /// The longest gap allowed between ticks: twice the ticker's period of 10 ms, plus a reserve. A
@@ -51,122 +47,102 @@ pub(crate) fn run(bench: &Bench, options: &BlockingOptions) -> Result<Report> {
         return beside::run(bench, options);
     }
     let baton = bench.paths.baton()?;
-    let bar = progress(KINDS.len() + CASES.len());
-    let (mut samples, mut verdicts) = (Vec::new(), Vec::new());
     let blocking = bench.script("blocking", include_str!("../programs/blocking.lua"))?;
-    for kind in KINDS {
-        bar.set_message(kind);
-        let what = format!(
-            "{} processes that each {kind} sleep 1, together",
-            options.processes
-        );
-        match block_together(baton.script(&blocking), kind, options.processes) {
-            Ok(seconds) => {
-                verdicts.push(TOGETHER_GOAL.judge(&what, Some(seconds)));
-                samples.push(
-                    json!({"case": kind, "processes": options.processes, "seconds": seconds}),
-                );
-            }
-            Err(error) => verdicts.push(Verdict::unmet(&what, format!("{error:#}"))),
-        }
-        bar.inc(1);
-    }
+    let processes = options.processes;
+    let together =
+        |kind: &&str| format!("{processes} processes that each {kind} sleep 1, together");
+    let (times, failed) = in_turn(KINDS.into(), together, |kind| {
+        let mut command = baton.script(&blocking);
+        command.arg(*kind).arg(processes.to_string());
+        child::measure(&mut command, LIMIT, kind, "seconds")
+    });
     let ticking = bench.script("ticking", include_str!("../programs/ticking.lua"))?;
-    let mut table = Table::new(
-        "a process that ticks every 10 ms",
-        &[
-            "beside",
-            "longest gap ms",
-            "ticks",
-            "seconds",
-            "ended by itself",
-        ],
-    );
-    let mut gaps = Vec::new();
-    for (case, beside) in CASES {
-        bar.set_message(beside);
-        let what = format!("longest gap beside {beside}");
-        match tick_beside(&baton, &ticking, (case, options.seconds), bench.directory()) {
-            Ok((found, ended)) => {
-                table.row(row(beside, &found, ended));
-                verdicts.push(GAP_GOAL.judge(&what, first(&found, "gap_ms")));
-                gaps.push((beside.to_string(), first(&found, "gap_ms")));
-                samples.push(json!({"case": case, "figures": found, "ended_by_itself": ended}));
-            }
-            Err(error) => verdicts.push(Verdict::unmet(&what, format!("{error:#}"))),
-        }
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
+    let beside = |(_, what): &(&str, &str)| format!("longest gap beside {what}");
+    let (gaps, failed_beside) = in_turn(CASES.into(), beside, |(case, _)| {
+        tick_beside(bench, baton.script(&ticking), (case, options.seconds))
+    });
+    let of_times = times
+        .iter()
+        .map(|(kind, found)| TOGETHER_GOAL.judge(&together(kind), first(found, "seconds")));
+    let of_gaps = gaps
+        .iter()
+        .map(|(case, (found, _))| GAP_GOAL.judge(&beside(case), first(found, "gap_ms")));
+    let mut samples: Vec<Value> = times
+        .iter()
+        .map(|(kind, found)| json!({"case": kind, "processes": processes, "figures": found}))
+        .collect();
+    samples.extend(gaps.iter().map(|((case, _), (found, ended))| {
+        json!({"case": case, "figures": found, "ended_by_itself": ended})
+    }));
     Ok(Report {
         arms: vec![baton.found()],
-        tables: vec![table],
-        charts: vec![chart(gaps)],
-        verdicts,
+        tables: vec![table(&gaps)],
+        charts: vec![chart(&gaps)],
+        verdicts: of_times
+            .chain(of_gaps)
+            .chain(failed)
+            .chain(failed_beside)
+            .collect(),
         samples: samples.into(),
         ..Report::default()
     })
 }
 
-fn chart(gaps: Vec<(String, Option<f64>)>) -> Chart {
-    let (rows, values) = gaps.into_iter().unzip();
-    Chart::Bars(Bars {
-        title: "A ticking process beside one that blocks".to_string(),
-        label: "longest gap between ticks, ms".to_string(),
-        scale: Scale::Linear,
-        baseline: None,
-        marks: vec![
-            Mark {
-                name: "period".to_string(),
-                at: 10.0,
-            },
-            Mark {
-                name: "goal".to_string(),
-                at: GAP_GOAL.limit(),
-            },
-        ],
-        digits: 2,
-        rows,
-        series: vec![Series {
-            name: "baton".to_string(),
-            values,
-        }],
-    })
+/// A call, the ticker's figures beside it, and whether the program then ended by itself.
+type Gap = ((&'static str, &'static str), (Figures, bool));
+
+fn table(gaps: &[Gap]) -> Table {
+    let header = [
+        "beside",
+        "longest gap ms",
+        "ticks",
+        "seconds",
+        "ended by itself",
+    ];
+    let mut table = Table::new("a process that ticks every 10 ms", header);
+    for ((_, beside), (found, ended)) in gaps {
+        let shown = |name, digits| figure(first(found, name), digits);
+        let ended = if *ended { "yes" } else { "no" }.to_string();
+        table.named(
+            beside,
+            [
+                shown("gap_ms", 2),
+                shown("ticks", 0),
+                shown("seconds", 2),
+                ended,
+            ],
+        );
+    }
+    table
 }
 
-fn row(beside: &str, found: &Figures, ended: bool) -> [String; 5] {
-    [
-        beside.to_string(),
-        figure(first(found, "gap_ms"), 2),
-        figure(first(found, "ticks"), 0),
-        figure(first(found, "seconds"), 2),
-        if ended { "yes" } else { "no" }.to_string(),
-    ]
-}
-
-/// Makes `processes` processes block for one second each. Returns the seconds until all have ended.
-fn block_together(mut command: Command, kind: &str, processes: u32) -> Result<f64> {
-    let run = child::run(command.arg(kind).arg(processes.to_string()), LIMIT)?.succeeded(kind)?;
-    first(&figures(&run.output), "seconds")
-        .with_context(|| format!("it printed no time:\n{}", run.output))
+fn chart(gaps: &[Gap]) -> Chart {
+    let title = "A ticking process beside one that blocks";
+    Bars::new(title, "longest gap between ticks, ms")
+        .mark("period", 10.0)
+        .mark("goal", GAP_GOAL.limit())
+        .digits(2)
+        .rows(gaps.iter().map(|((_, beside), _)| beside))
+        .series(
+            "baton",
+            gaps.iter().map(|(_, (found, _))| first(found, "gap_ms")),
+        )
+        .into()
 }
 
 /// Runs the ticker beside one call. Nobody reads standard output, which is a pipe, until the ticker
 /// has reported on standard error. The second value tells whether the program then ended while a
 /// call was still blocked.
 fn tick_beside(
-    baton: &Interpreter,
-    script: &Path,
+    bench: &Bench,
+    mut command: Command,
     (case, seconds): (&str, f64),
-    directory: &Path,
 ) -> Result<(Figures, bool)> {
-    let fifo = directory.join(format!("silent-{case}"));
-    mkfifo(&fifo, Mode::S_IRUSR | Mode::S_IWUSR).context("cannot make a named pipe")?;
+    let fifo = bench.named_pipe(&format!("silent-{case}"))?;
     let _other_end = match case {
         "fifo_read" => Some(OpenOptions::new().read(true).write(true).open(&fifo)?),
         _ => None,
     };
-    let mut command = baton.script(script);
     command
         .arg(case)
         .arg(&fifo)

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::bench::Bench;
-use crate::child::{self, figures, first};
+use crate::child::{self, first};
 use crate::contest::Arm;
 use crate::interpreters::Interpreter;
 use crate::peers::{self, GILDA_POLICY, GO_CGO, LUAJIT, PYTHON, RUBY};
@@ -40,16 +40,9 @@ const OF_C: &[&str] = &[
 pub(crate) fn turns_that_last(time: Duration) -> Result<u64> {
     let mut command = Command::new(HOST);
     command.args(["calibrate", &time.as_nanos().to_string()]);
-    let run = child::run(&mut command, Duration::from_secs(60))?
-        .succeeded("the calibration of a C function")?;
-    let turns = first(&figures(&run.output), "turns");
-    let turns = turns.with_context(|| {
-        format!(
-            "the calibration of a C function printed no turns:\n{}",
-            run.output
-        )
-    })?;
-    Ok(turns as u64)
+    let what = "the calibration of a C function";
+    let found = child::measure(&mut command, Duration::from_secs(60), what, "turns")?;
+    Ok(first(&found, "turns").unwrap_or_default() as u64)
 }
 
 /// All systems that make the calls of `programs/calls.lua` and of `peers/README.md`.
@@ -90,9 +83,8 @@ mod tests {
         for case in OF_C {
             let mut command = Command::new(HOST);
             command.args([case, "2", "1000"]);
-            let run = child::run(&mut command, Duration::from_secs(60)).unwrap();
-            let run = run.succeeded(case).unwrap();
-            let milliseconds = first(&figures(&run.output), "ms");
+            let found = child::measure(&mut command, Duration::from_secs(60), case, "ms").unwrap();
+            let milliseconds = first(&found, "ms");
             let least = if case.starts_with("long_sequential") {
                 2.0
             } else {
@@ -100,8 +92,7 @@ mod tests {
             };
             assert!(
                 milliseconds.is_some_and(|of_run| of_run >= least),
-                "{case}: {}",
-                run.output
+                "{case}: {found:?}"
             );
         }
     }

@@ -196,6 +196,15 @@ impl Clock {
             Self::Wall => "elapsed",
         }
     }
+
+    /// The name of the figure.
+    pub(crate) fn figure(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::User => "user",
+            Self::Wall => "wall",
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
 
 use crate::bench::progress;
@@ -166,6 +166,15 @@ struct Cell {
     failure: Option<String>,
 }
 
+impl Cell {
+    fn add(&mut self, figures: Result<Figures>) {
+        match figures {
+            Ok(figures) => self.rounds.push(figures),
+            Err(error) => self.failure = Some(format!("{error:#}")),
+        }
+    }
+}
+
 /// The results of a contest.
 pub(crate) struct Results {
     pub(crate) arms: Vec<Arm>,
@@ -178,6 +187,19 @@ impl Contest {
     /// Runs everything. The outer loop is over the rounds, and a different arm begins each round.
     /// So no arm gets the quiet moments of the machine to itself.
     pub(crate) fn run(self) -> Results {
+        let (limit, figure) = (self.limit, self.figure);
+        self.run_by(|arm, case, command| {
+            let what = format!("{} of {}", case.title, arm.name);
+            child::measure(command, limit, &what, figure)
+        })
+    }
+
+    /// Runs everything in the same way. `measure` runs the command of an arm in a case, and returns
+    /// the figures.
+    pub(crate) fn run_by(
+        self,
+        mut measure: impl FnMut(&Arm, &Case, &mut Command) -> Result<Figures>,
+    ) -> Results {
         let Self { arms, cases, .. } = &self;
         let mut cells = vec![vec![Cell::default(); cases.len()]; arms.len()];
         let bar = progress(self.rounds as usize * cases.len() * arms.len());
@@ -188,10 +210,8 @@ impl Contest {
                     let (arm, cell) = (&arms[index], &mut cells[index][number]);
                     bar.set_message(format!("{}, {}", arm.name, case.title));
                     if arm.takes_part(case) && cell.failure.is_none() {
-                        match self.measure(arm, case) {
-                            Ok(figures) => cell.rounds.push(figures),
-                            Err(error) => cell.failure = Some(format!("{error:#}")),
-                        }
+                        let command = arm.command(case).map_err(|remedy| anyhow!("{remedy}"));
+                        cell.add(command.and_then(|mut it| measure(arm, case, &mut it)));
                     }
                     bar.inc(1);
                 }
@@ -204,17 +224,22 @@ impl Contest {
             cells,
         }
     }
-
-    fn measure(&self, arm: &Arm, case: &Case) -> Result<Figures> {
-        let mut command = arm
-            .command(case)
-            .map_err(|remedy| anyhow::anyhow!("{remedy}"))?;
-        let what = format!("{} of {}", case.title, arm.name);
-        child::measure(&mut command, self.limit, &what, self.figure)
-    }
 }
 
 impl Results {
+    /// Figures that were measured otherwise, by the indices of arm and case.
+    pub(crate) fn of(
+        arms: Vec<Arm>,
+        cases: Vec<Case>,
+        measured: impl IntoIterator<Item = ((usize, usize), Result<Figures>)>,
+    ) -> Self {
+        let mut cells = vec![vec![Cell::default(); cases.len()]; arms.len()];
+        for ((arm, case), figures) in measured {
+            cells[arm][case].add(figures);
+        }
+        Self { arms, cases, cells }
+    }
+
     /// The index of the arm with this name.
     pub(crate) fn arm(&self, name: &str) -> Option<usize> {
         self.arms.iter().position(|arm| arm.name == name)
@@ -362,6 +387,12 @@ impl Results {
             samples: self.to_json(),
             ..report
         }
+    }
+
+    /// The geometric mean of the ratios of two arms, over all cases that have one.
+    pub(crate) fn mean_ratio(&self, arm: usize, to: usize, figure: &str) -> Option<f64> {
+        let ratio = |case| self.ratio((arm, case), (to, case), figure);
+        stats::geometric_mean(&self.all_cases().filter_map(ratio).collect::<Vec<_>>())
     }
 
     /// The text in the place of a missing figure. It is empty if the arm does not take part;

@@ -7,18 +7,16 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use serde_json::json;
 
-use crate::bench::{Bench, progress};
+use crate::bench::Bench;
 use crate::child;
 use crate::command_line::LuaOptions;
-use crate::interpreters::Interpreter;
-use crate::lua::{self, Program};
+use crate::lua;
 use crate::report::Report;
-use crate::stats;
-use crate::table::{Table, figure};
 use crate::verdict::Verdict;
 
+/// The name of the figure.
+const INSTRUCTIONS: &str = "instructions";
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// A way to count instructions.
@@ -121,102 +119,46 @@ fn valgrind_count(text: &str) -> Option<f64> {
 
 /// Counts one run of each program under each interpreter.
 pub(crate) fn run(bench: &Bench, options: &LuaOptions) -> Result<Report> {
-    let programs = lua::chosen(options)?;
-    let (arms, debian_missing) = lua::arms(bench)?;
+    let (mut contest, debian_missing) = lua::contest(bench, options, true)?;
+    contest.rounds = 1;
     let counter = Counter::find(bench.directory())?;
     let notes = vec![
         format!(
             "counted by {}; one run of a smaller size each",
             counter.name()
         ),
-        features(bench, counter, &arms[0]),
+        features(bench, counter),
     ];
-    let bar = progress(programs.len());
-    let mut counts = Vec::new();
-    for program in programs {
-        bar.set_message(program.name);
-        counts.push((program.name, count_program(bench, counter, program, &arms)?));
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    let names: Vec<&str> = arms.iter().map(|arm| arm.name).collect();
-    let missing = |reason| Verdict::unmet("instructions beside debian", reason);
-    Ok(Report {
-        arms: arms.iter().map(Interpreter::found).collect(),
-        notes,
-        tables: vec![table(&counts, &arms)],
-        samples: json!({"counter": counter.name(), "arms": names, "instructions": counts}),
-        verdicts: debian_missing.map(missing).into_iter().collect(),
-        ..Report::default()
-    })
-}
-
-/// The instructions of one program, by arm.
-fn count_program(
-    bench: &Bench,
-    counter: Counter,
-    program: &Program,
-    arms: &[Interpreter],
-) -> Result<Vec<f64>> {
-    let script = bench.script(program.name, program.source)?;
-    let (mut counts, mut expected) = (Vec::new(), None);
-    for arm in arms {
-        let mut command = arm.script(&script);
-        command.arg(program.small_size.to_string());
-        let (output, count) = counter.count(&command, bench.directory())?;
-        let expected = expected.get_or_insert_with(|| output.clone());
-        if output != *expected {
-            bail!(
-                "{} under {} printed {output:?}, where another arm printed {expected:?}",
-                program.name,
-                arm.name
-            );
-        }
-        counts.push(count);
-    }
-    Ok(counts)
-}
-
-fn table(counts: &[(&str, Vec<f64>)], arms: &[Interpreter]) -> Table {
+    let mut outputs = lua::Outputs::default();
+    let results = contest.run_by(|arm, case, command| {
+        let (output, count) = counter.count(command, bench.directory())?;
+        outputs.check(arm, case, &output)?;
+        Ok([(INSTRUCTIONS.to_string(), vec![count])].into())
+    });
     let caption = "millions of instructions; Lua seeds its hashes anew each run, which alone is \
                    worth up to 2 %";
-    let mut header = vec!["program"];
-    header.extend(arms.iter().map(|arm| arm.name));
-    header.extend(
-        ["baton/stock", "baton/debian"]
-            .into_iter()
-            .take(arms.len() - 1),
-    );
-    let mut table = Table::new(caption, &header);
-    let ratios = |peer: usize| {
-        counts
-            .iter()
-            .map(|(_, of_one)| of_one[0] / of_one[peer])
-            .collect::<Vec<f64>>()
-    };
-    for (name, of_one) in counts {
-        let mut row = vec![name.to_string()];
-        row.extend(of_one.iter().map(|count| figure(Some(count / 1e6), 2)));
-        row.extend(
-            of_one[1..]
-                .iter()
-                .map(|count| figure(Some(of_one[0] / count), 3)),
-        );
-        table.row(row);
-    }
-    let mut mean = vec!["geometric mean".to_string()];
-    mean.extend(arms.iter().map(|_| String::new()));
-    mean.extend((1..arms.len()).map(|peer| figure(stats::geometric_mean(&ratios(peer)), 3)));
-    table.row(mean);
-    table
+    let ratios = lua::ratios_to(&results, INSTRUCTIONS);
+    let missing = |reason| Verdict::unmet("instructions beside debian", reason);
+    Ok(results.complete(Report {
+        notes,
+        tables: vec![lua::table(
+            &results,
+            caption,
+            (INSTRUCTIONS, 1e-6, 2),
+            &ratios,
+        )],
+        verdicts: debian_missing.map(missing).into_iter().collect(),
+        ..Report::default()
+    }))
 }
 
 /// The mechanisms that baton uses under the counter, since valgrind may lack some.
-fn features(bench: &Bench, counter: Counter, baton: &Interpreter) -> String {
-    let features = bench
-        .script("features", include_str!("../programs/features.lua"))
-        .and_then(|script| counter.count(&baton.script(&script), bench.directory()));
-    match features {
+fn features(bench: &Bench, counter: Counter) -> String {
+    let counted = || {
+        let script = bench.script("features", include_str!("../programs/features.lua"))?;
+        counter.count(&bench.paths.baton()?.script(&script), bench.directory())
+    };
+    match counted() {
         Ok((output, _)) => format!("baton's features under it: {}", output.trim_end()),
         Err(error) => format!("baton's features under it are unknown: {error:#}"),
     }

@@ -10,14 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nix::sys::stat::Mode;
-use nix::unistd::mkfifo;
 use serde_json::json;
 
-use crate::bench::{Bench, progress};
+use crate::bench::{Bench, in_turn};
 use crate::calls::DIRECTORY;
 use crate::chart::{Chart, Heat, Scale};
-use crate::child::{self, figures, first};
+use crate::child::{self, Figures, first};
 use crate::command_line::LatencyOptions;
 use crate::report::Report;
 use crate::stats;
@@ -58,8 +56,7 @@ struct Samples {
 pub(crate) fn run(bench: &Bench, options: &LatencyOptions) -> Result<Report> {
     let baton = bench.paths.baton()?;
     let script = bench.script("latency", include_str!("../programs/latency.lua"))?;
-    let fifo = bench.directory().join("bytes");
-    mkfifo(&fifo, Mode::S_IRUSR | Mode::S_IWUSR).context("cannot make a named pipe")?;
+    let fifo = bench.named_pipe("bytes")?;
     let _writer = ByteWriter::start(&fifo)?;
     let of_variant = |variant: &&[&str]| {
         let mut command = baton.script(&script);
@@ -80,25 +77,13 @@ pub(crate) fn run(bench: &Bench, options: &LatencyOptions) -> Result<Report> {
     command.arg(options.seconds.to_string()).arg(DIRECTORY);
     runs.push((SURPRISE.to_string(), command, None));
 
-    let bar = progress(runs.len());
-    let (mut samples, mut failed) = (Vec::new(), Vec::new());
-    for (beside, mut command, goals) in runs {
-        bar.set_message(beside.clone());
-        match measure(&mut command, options.seconds) {
-            Ok(measured) => samples.push(Samples {
-                goals: goals.or_else(|| measured.window.map(goals_within)),
-                late: measured.late,
-                calls: measured.calls,
-                beside,
-            }),
-            Err(error) => failed.push(Verdict::unmet(
-                &format!("lateness beside {beside}"),
-                format!("{error:#}"),
-            )),
-        }
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
+    let limit = Duration::from_secs_f64(options.seconds * 2.0 + 20.0);
+    let (measured, failed) = in_turn(
+        runs,
+        |(beside, ..)| format!("lateness beside {beside}"),
+        |(_, command, _)| child::measure(command, limit, "it", "late_us"),
+    );
+    let samples: Vec<Samples> = measured.into_iter().map(Samples::of).collect();
     let mut verdicts: Vec<Verdict> = samples.iter().flat_map(verdicts).collect();
     verdicts.extend(failed);
     let of_one = |samples: &Samples| {
@@ -115,35 +100,26 @@ pub(crate) fn run(bench: &Bench, options: &LatencyOptions) -> Result<Report> {
     })
 }
 
+impl Samples {
+    /// The figures that one run printed. Not every variant has a window.
+    fn of(((beside, _, goals), found): ((String, Command, Option<Goals>), Figures)) -> Self {
+        let in_ms = |name| {
+            let values = found.get(name).into_iter().flatten();
+            values.map(|microseconds| microseconds / 1e3)
+        };
+        Self {
+            beside,
+            goals: goals.or_else(|| in_ms("window_us").next().map(goals_within)),
+            late: in_ms("late_us").collect(),
+            calls: first(&found, "calls").unwrap_or(0.0),
+        }
+    }
+}
+
 /// The goals for an urgent process that becomes due during a call. `window` is the watchdog's
 /// window in milliseconds.
 fn goals_within(window: f64) -> Goals {
     [0.3, 1.0].map(|more| Goal::at_most(window + more, " ms", 3))
-}
-
-/// The figures that one run printed: lateness and window in milliseconds, and the number of
-/// blocking calls that ended. Not every variant has a window.
-struct Measured {
-    late: Vec<f64>,
-    calls: f64,
-    window: Option<f64>,
-}
-
-fn measure(command: &mut Command, seconds: f64) -> Result<Measured> {
-    let limit = Duration::from_secs_f64(seconds * 2.0 + 20.0);
-    let run = child::run(command, limit)?.succeeded("it")?;
-    let mut found = figures(&run.output);
-    let late = found
-        .remove("late_us")
-        .context("the urgent process never woke")?;
-    Ok(Measured {
-        late: late
-            .into_iter()
-            .map(|microseconds| microseconds / 1e3)
-            .collect(),
-        calls: first(&found, "calls").unwrap_or(0.0),
-        window: first(&found, "window_us").map(|microseconds| microseconds / 1e3),
-    })
 }
 
 const PERCENTILES: [(&str, f64); 5] = [
@@ -157,19 +133,20 @@ const PERCENTILES: [(&str, f64); 5] = [
 fn table(samples: &[Samples]) -> Table {
     let caption =
         "lateness in ms of a priority-60 process that sleeps 1 ms at a time, or into a call";
-    let mut header = vec!["beside", "wakes", "calls"];
-    header.extend(PERCENTILES.map(|(name, _)| name));
-    let mut table = Table::new(caption, &header);
-    for of_one in samples {
-        let mut row = vec![
-            of_one.beside.clone(),
-            of_one.late.len().to_string(),
-            of_one.calls.to_string(),
-        ];
-        row.extend(
-            PERCENTILES.map(|(_, percent)| figure(stats::percentile(&of_one.late, percent), 3)),
-        );
-        table.row(row);
+    let names = PERCENTILES.map(|(name, _)| name);
+    let header = ["beside", "wakes", "calls"].into_iter().chain(names);
+    let mut table = Table::new(caption, header);
+    for Samples {
+        beside,
+        late,
+        calls,
+        ..
+    } in samples
+    {
+        let percentiles =
+            PERCENTILES.map(|(_, percent)| figure(stats::percentile(late, percent), 3));
+        let counts = [late.len().to_string(), calls.to_string()];
+        table.named(beside, counts.into_iter().chain(percentiles));
     }
     table
 }

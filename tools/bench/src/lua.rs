@@ -1,19 +1,19 @@
 //! The experiment `lua`: the speed of plain Lua. The interpreters take turns with the same
 //! programs.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
-use serde_json::{Value, json};
+use anyhow::{Result, bail, ensure};
 
-use crate::bench::{Bench, progress};
-use crate::chart::{Bars, Chart, Mark, Scale, Series};
-use crate::child::{self, Run};
+use crate::bench::Bench;
+use crate::chart::{Bars, Chart};
+use crate::child;
 use crate::command_line::{Clock, LuaOptions};
-use crate::interpreters::{Interpreter, STOCK_FLAGS};
+use crate::contest::{Arm, Case, Contest, Results};
+use crate::interpreters::STOCK_FLAGS;
 use crate::report::Report;
-use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
 
@@ -82,226 +82,172 @@ pub(crate) fn chosen(options: &LuaOptions) -> Result<Vec<&'static Program>> {
     Ok(PROGRAMS.iter().filter(wanted).collect())
 }
 
-/// The interpreters that were found. baton and stock must exist. If Debian's Lua is missing, the
-/// second value is the reason.
-pub(crate) fn arms(bench: &Bench) -> Result<(Vec<Interpreter>, Option<String>)> {
-    let mut arms = vec![bench.paths.baton()?, bench.paths.stock()?];
-    match bench.paths.debian() {
-        Ok(debian) => arms.push(debian),
-        Err(error) => return Ok((arms, Some(format!("{error:#}")))),
-    }
-    Ok((arms, None))
+/// The contest of the chosen programs, each in its small size if `is_small`. baton and stock must
+/// exist. If Debian's Lua is missing, the second value is the reason.
+pub(crate) fn contest(
+    bench: &Bench,
+    options: &LuaOptions,
+    is_small: bool,
+) -> Result<(Contest, Option<String>)> {
+    let debian = bench.paths.debian();
+    let debian_missing = debian.as_ref().err().map(|error| format!("{error:#}"));
+    let found = [bench.paths.baton()?, bench.paths.stock()?]
+        .into_iter()
+        .chain(debian);
+    let case = |program: &'static Program| {
+        let script = bench.script(program.name, program.source)?;
+        let mut case = Case::new(program.name, program.name, &[&script.display()]);
+        case.arguments
+            .extend(is_small.then(|| program.small_size.to_string()));
+        Ok(case)
+    };
+    let contest = Contest {
+        arms: found
+            .map(|arm| Arm::interpreted(arm.name, &arm, Path::new(""), &[]))
+            .collect(),
+        cases: chosen(options)?
+            .into_iter()
+            .map(case)
+            .collect::<Result<_>>()?,
+        rounds: options.rounds,
+        figure: "cpu",
+        limit: LIMIT,
+    };
+    Ok((contest, debian_missing))
 }
 
-/// All runs of one program, by arm. After a failure, no more runs follow.
-struct ProgramRuns {
-    program: &'static Program,
-    script: PathBuf,
-    checksum: Option<String>,
-    runs: Vec<Vec<Run>>,
-    failure: Option<String>,
-}
+/// The outputs of the programs, which must be the same in every run.
+#[derive(Default)]
+pub(crate) struct Outputs(BTreeMap<String, String>);
 
-impl ProgramRuns {
-    fn add(&mut self, arm: usize, interpreter: &Interpreter, small: bool) -> Result<()> {
-        let what = format!("{} under {}", self.program.name, interpreter.name);
-        let mut command = interpreter.script(&self.script);
-        if small {
-            command.arg(self.program.small_size.to_string());
-        }
-        let run = child::run(&mut command, LIMIT)?.succeeded(&what)?;
-        let expected = self.checksum.get_or_insert_with(|| run.output.clone());
-        if *expected != run.output {
-            bail!(
-                "{what} printed {:?}, where another run printed {expected:?}",
-                run.output
-            );
-        }
-        self.runs[arm].push(run);
+impl Outputs {
+    /// Checks one more output of a program.
+    pub(crate) fn check(&mut self, arm: &Arm, case: &Case, output: &str) -> Result<()> {
+        let expected = self
+            .0
+            .entry(case.name.clone())
+            .or_insert_with(|| output.to_string());
+        ensure!(
+            expected == output,
+            "{} under {} printed {output:?}, where another run printed {expected:?}",
+            case.name,
+            arm.name
+        );
         Ok(())
-    }
-
-    fn times(&self, arm: usize, clock: Clock) -> Vec<f64> {
-        let time = |run: &Run| match clock {
-            Clock::Cpu => run.cpu(),
-            Clock::User => run.user,
-            Clock::Wall => run.wall,
-        };
-        self.runs.get(arm).into_iter().flatten().map(time).collect()
-    }
-
-    fn ratio(&self, peer: usize, clock: Clock) -> Option<f64> {
-        if self.failure.is_some() {
-            return None;
-        }
-        stats::median_of_ratios(&self.times(0, clock), &self.times(peer, clock))
-    }
-
-    fn to_json(&self, arms: &[Interpreter]) -> Value {
-        let by_arm = |(arm, interpreter): (usize, &Interpreter)| {
-            let times = json!({
-                "user": self.times(arm, Clock::User),
-                "cpu": self.times(arm, Clock::Cpu),
-                "wall": self.times(arm, Clock::Wall),
-            });
-            (interpreter.name.to_string(), times)
-        };
-        let arms: serde_json::Map<String, Value> = arms.iter().enumerate().map(by_arm).collect();
-        json!({
-            "program": self.program.name,
-            "checksum": self.checksum,
-            "failure": self.failure,
-            "seconds": arms,
-        })
     }
 }
 
 /// Runs the experiment.
 pub(crate) fn run(bench: &Bench, options: &LuaOptions) -> Result<Report> {
-    let programs = chosen(options)?;
-    let (arms, debian_missing) = arms(bench)?;
-    let samples = measure(bench, &programs, &arms, options)?;
-    let mut verdicts = verdicts(&samples, "stock", 1, options.clock);
+    let (contest, debian_missing) = contest(bench, options, options.small)?;
+    let mut outputs = Outputs::default();
+    let results = contest.run_by(|arm, case, command| {
+        let what = format!("{} under {}", case.name, arm.name);
+        let run = child::run(command, LIMIT)?.succeeded(&what)?;
+        outputs.check(arm, case, &run.output)?;
+        let times = [("user", run.user), ("cpu", run.cpu()), ("wall", run.wall)];
+        Ok(times
+            .map(|(clock, time)| (clock.to_string(), vec![time]))
+            .into())
+    });
+    let mut verdicts = verdicts(&results, "stock", options.clock);
     match debian_missing {
-        None => verdicts.extend(self::verdicts(&samples, "debian", 2, options.clock)),
+        None => verdicts.extend(self::verdicts(&results, "debian", options.clock)),
         Some(reason) => verdicts.push(Verdict::unmet("all programs beside debian", reason)),
     }
-    let failed =
-        |of_one: &ProgramRuns| Some(Verdict::unmet(of_one.program.name, of_one.failure.clone()?));
-    verdicts.extend(samples.iter().filter_map(failed));
-    Ok(Report {
-        arms: arms.iter().map(Interpreter::found).collect(),
-        notes: vec![format!("stock is compiled with {STOCK_FLAGS}")],
-        tables: vec![table(&samples, &arms, options)],
-        charts: vec![chart(&samples, &arms, options.clock)],
-        samples: samples.iter().map(|of_one| of_one.to_json(&arms)).collect(),
-        verdicts,
-    })
-}
-
-/// Measures all programs. The outer loop is over the rounds, and the order of the arms rotates. So
-/// no arm gets the quiet moments of the machine to itself.
-fn measure(
-    bench: &Bench,
-    programs: &[&'static Program],
-    arms: &[Interpreter],
-    options: &LuaOptions,
-) -> Result<Vec<ProgramRuns>> {
-    let start = |program: &&'static Program| {
-        Ok(ProgramRuns {
-            program,
-            script: bench.script(program.name, program.source)?,
-            checksum: None,
-            runs: vec![Vec::new(); arms.len()],
-            failure: None,
-        })
-    };
-    let mut samples = programs.iter().map(start).collect::<Result<Vec<_>>>()?;
-    let bar = progress(options.rounds as usize * programs.len() * arms.len());
-    for round in 0..options.rounds as usize {
-        for of_one in &mut samples {
-            for turn in 0..arms.len() {
-                let arm = (round + turn) % arms.len();
-                bar.set_message(format!("{} under {}", of_one.program.name, arms[arm].name));
-                if of_one.failure.is_none() {
-                    of_one.failure = of_one
-                        .add(arm, &arms[arm], options.small)
-                        .err()
-                        .map(|error| format!("{error:#}"));
-                }
-                bar.inc(1);
-            }
-        }
-    }
-    bar.finish_and_clear();
-    Ok(samples)
-}
-
-fn table(samples: &[ProgramRuns], arms: &[Interpreter], options: &LuaOptions) -> Table {
     let caption = format!(
         "median {} time in ms; ratios are medians of {} rounds",
         options.clock.name(),
         options.rounds
     );
-    let mut header = vec!["program"];
-    header.extend(arms.iter().map(|arm| arm.name));
-    header.push("baton/stock");
-    if arms.len() > 2 {
-        header.push("baton/debian");
+    let mut ratios = ratios_to(&results, options.clock.figure());
+    ratios.push(("wall b/s".to_string(), 1, "wall"));
+    Ok(results.complete(Report {
+        notes: vec![format!("stock is compiled with {STOCK_FLAGS}")],
+        tables: vec![table(
+            &results,
+            caption,
+            (options.clock.figure(), 1e3, 1),
+            &ratios,
+        )],
+        charts: vec![chart(&results, options.clock)],
+        verdicts,
+        ..Report::default()
+    }))
+}
+
+/// A column of ratios: its header, the index of the peer, and the figure.
+type RatioColumn = (String, usize, &'static str);
+
+/// A column for each peer, with the ratio of baton's figure to its figure.
+pub(crate) fn ratios_to(results: &Results, figure: &'static str) -> Vec<RatioColumn> {
+    let peers = results.arms.iter().enumerate().skip(1);
+    peers
+        .map(|(peer, arm)| (format!("baton/{}", arm.name), peer, figure))
+        .collect()
+}
+
+/// A table with a row for each program, and their mean below. The figure is multiplied, and shown
+/// with this number of decimals.
+pub(crate) fn table(
+    results: &Results,
+    caption: impl Into<String>,
+    (name, factor, digits): (&str, f64, usize),
+    ratios: &[RatioColumn],
+) -> Table {
+    let header = ["program"]
+        .into_iter()
+        .chain(results.arms.iter().map(|arm| arm.name));
+    let titles = ratios.iter().map(|(title, ..)| title.as_str());
+    let mut table = Table::new(caption, header.chain(titles));
+    let arms = 0..results.arms.len();
+    for (number, case) in results.cases.iter().enumerate() {
+        let median = |arm| {
+            results
+                .median(arm, number, name)
+                .map(|median| median * factor)
+        };
+        let figures = arms.clone().map(|arm| figure(median(arm), digits));
+        let ratio = |&(_, peer, name): &RatioColumn| {
+            figure(results.ratio((0, number), (peer, number), name), 3)
+        };
+        table.named(&case.name, figures.chain(ratios.iter().map(ratio)));
     }
-    header.push("wall b/s");
-    let mut table = Table::new(caption, &header);
-    for of_one in samples {
-        let median =
-            |arm| stats::median(&of_one.times(arm, options.clock)).map(|seconds| seconds * 1e3);
-        let mut row = vec![of_one.program.name.to_string()];
-        row.extend((0..arms.len()).map(|arm| figure(median(arm), 1)));
-        row.extend((1..arms.len()).map(|peer| figure(of_one.ratio(peer, options.clock), 3)));
-        row.push(figure(of_one.ratio(1, Clock::Wall), 3));
-        table.row(row);
-    }
-    let mut mean = vec!["geometric mean".to_string()];
-    mean.extend(arms.iter().map(|_| String::new()));
-    mean.extend(
-        (1..arms.len()).map(|peer| figure(geometric_mean(samples, peer, options.clock), 3)),
-    );
-    mean.push(figure(geometric_mean(samples, 1, Clock::Wall), 3));
-    table.row(mean);
+    let mean = |&(_, peer, name): &RatioColumn| figure(results.mean_ratio(0, peer, name), 3);
+    let empty = arms.map(|_| String::new());
+    table.named("geometric mean", empty.chain(ratios.iter().map(mean)));
     table
 }
 
 /// A chart of the ratios as bars from 1. The mean is below the programs.
-fn chart(samples: &[ProgramRuns], arms: &[Interpreter], clock: Clock) -> Chart {
-    let mut rows: Vec<String> = samples
-        .iter()
-        .map(|of_one| of_one.program.name.to_string())
-        .collect();
-    rows.push("geometric mean".to_string());
-    let series = (1..arms.len()).map(|peer| {
-        let ratios = samples.iter().map(|of_one| of_one.ratio(peer, clock));
-        Series {
-            name: format!("baton / {}", arms[peer].name),
-            values: ratios
-                .chain([geometric_mean(samples, peer, clock)])
-                .collect(),
-        }
-    });
-    let mark = |name: &str, goal: Goal| Mark {
-        name: name.to_string(),
-        at: goal.limit(),
-    };
-    Chart::Bars(Bars {
-        title: "The price of plain Lua under Baton".to_string(),
-        label: format!("{} time relative to the peer; less is better", clock.name()),
-        scale: Scale::Linear,
-        baseline: Some(1.0),
-        marks: vec![
-            mark("mean at most", MEAN_GOAL),
-            mark("each at most", WORST_GOAL),
-        ],
-        digits: 3,
-        rows,
-        series: series.collect(),
-    })
+fn chart(results: &Results, clock: Clock) -> Chart {
+    let label = format!("{} time relative to the peer; less is better", clock.name());
+    let names = results.cases.iter().map(|case| case.name.as_str());
+    let mut chart = Bars::new("The price of plain Lua under Baton", label)
+        .from(1.0)
+        .mark("mean at most", MEAN_GOAL.limit())
+        .mark("each at most", WORST_GOAL.limit())
+        .digits(3)
+        .rows(names.chain(["geometric mean"]));
+    for (peer, arm) in results.arms.iter().enumerate().skip(1) {
+        let ratio = |case| results.ratio((0, case), (peer, case), clock.figure());
+        let mean = results.mean_ratio(0, peer, clock.figure());
+        let values = results.all_cases().map(ratio).chain([mean]);
+        chart = chart.series(format!("baton / {}", arm.name), values);
+    }
+    chart.into()
 }
 
-fn ratios(samples: &[ProgramRuns], peer: usize, clock: Clock) -> Vec<f64> {
-    samples
-        .iter()
-        .filter_map(|of_one| of_one.ratio(peer, clock))
-        .collect()
-}
-
-fn geometric_mean(samples: &[ProgramRuns], peer: usize, clock: Clock) -> Option<f64> {
-    stats::geometric_mean(&ratios(samples, peer, clock))
-}
-
-fn verdicts(samples: &[ProgramRuns], peer_name: &str, peer: usize, clock: Clock) -> Vec<Verdict> {
-    let mean = geometric_mean(samples, peer, clock);
+fn verdicts(results: &Results, peer_name: &str, clock: Clock) -> Vec<Verdict> {
+    let peer = results.arm(peer_name).unwrap_or_default();
+    let mean = results.mean_ratio(0, peer, clock.figure());
     let mut verdicts = vec![MEAN_GOAL.judge(&format!("geometric mean of baton/{peer_name}"), mean)];
-    let of_program = |of_one: &ProgramRuns| Some((of_one.ratio(peer, clock)?, of_one.program.name));
-    let (pcall, others): (Vec<_>, Vec<_>) = samples
-        .iter()
+    let of_program = |case: usize| {
+        let ratio = results.ratio((0, case), (peer, case), clock.figure())?;
+        Some((ratio, results.cases[case].name.as_str()))
+    };
+    let (pcall, others): (Vec<_>, Vec<_>) = results
+        .all_cases()
         .filter_map(of_program)
         .partition(|(_, name)| *name == PCALL);
     let worst = others
@@ -319,50 +265,47 @@ fn verdicts(samples: &[ProgramRuns], peer_name: &str, peer: usize, clock: Clock)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::process::ExitStatusExt;
-    use std::process::ExitStatus;
+    use crate::child::figures;
+    use std::process::Command;
 
-    fn samples(name: &str, ours: f64, stock: f64) -> ProgramRuns {
-        let run = |seconds| Run {
-            wall: seconds,
-            user: seconds,
-            system: 0.0,
-            output: String::new(),
-            errors: String::new(),
-            status: ExitStatus::from_raw(0),
-        };
-        ProgramRuns {
-            program: PROGRAMS
-                .iter()
-                .find(|program| program.name == name)
-                .expect("a program of ours"),
-            script: PathBuf::new(),
-            checksum: None,
-            runs: vec![vec![run(ours)], vec![run(stock)]],
-            failure: None,
-        }
+    fn lines(programs: &[(&str, f64)]) -> Vec<String> {
+        let arms = ["baton", "stock"].map(|name| Arm::present(name, || Command::new("it")));
+        let cases = programs.iter().map(|(name, _)| Case::new(name, name, &[]));
+        let measured = programs.iter().enumerate().flat_map(|(case, (_, ours))| {
+            [*ours, 1.0]
+                .into_iter()
+                .enumerate()
+                .map(move |(arm, cpu)| ((arm, case), Ok(figures(&format!("cpu {cpu}")))))
+        });
+        let results = Results::of(arms.into(), cases.collect(), measured);
+        let verdicts = verdicts(&results, "stock", Clock::Cpu);
+        verdicts.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn the_bare_pcall_loop_has_a_limit_of_its_own() {
-        let all = [samples(PCALL, 1.18, 1.0), samples("n_body", 1.02, 1.0)];
-        let lines: Vec<String> = verdicts(&all, "stock", 1, Clock::Cpu)
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let all = lines(&[(PCALL, 1.18), ("n_body", 1.02)]);
         assert!(
-            lines[1].starts_with("met     worst baton/stock, n_body, <= 1.15"),
-            "{lines:?}"
+            all[1].starts_with("met     worst baton/stock, n_body, <= 1.15"),
+            "{all:?}"
         );
         assert!(
-            lines[2].starts_with("met     baton/stock, pcall_loop, <= 1.2"),
-            "{lines:?}"
+            all[2].starts_with("met     baton/stock, pcall_loop, <= 1.2"),
+            "{all:?}"
         );
-        let slow = [samples("n_body", 1.18, 1.0)];
+        assert!(lines(&[("n_body", 1.18)])[1].starts_with("MISSED"));
+    }
+
+    #[test]
+    fn an_output_that_differs_is_quoted() {
+        let (arm, case) = (Arm::missing("stock", ""), Case::new("json", "json", &[]));
+        let mut outputs = Outputs::default();
+        outputs.check(&arm, &case, "1").unwrap();
+        outputs.check(&arm, &case, "1").unwrap();
+        let error = outputs.check(&arm, &case, "2").unwrap_err().to_string();
         assert!(
-            verdicts(&slow, "stock", 1, Clock::Cpu)[1]
-                .to_string()
-                .starts_with("MISSED")
+            error.starts_with("json under stock printed \"2\", where"),
+            "{error}"
         );
     }
 

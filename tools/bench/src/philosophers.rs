@@ -12,12 +12,12 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use crate::bench::{Bench, progress};
-use crate::chart::{Bars, Chart, Mark, Scale, Series};
+use crate::chart::{Bars, Chart};
 use crate::child::{Figures, Owned, first};
 use crate::command_line::PhilosophersOptions;
 use crate::neighbour::Neighbour;
 use crate::places::Place;
-use crate::report::Report;
+use crate::report::{Report, notes};
 use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
@@ -85,11 +85,10 @@ pub(crate) fn run(bench: &Bench, options: &PhilosophersOptions) -> Result<Report
     bar.finish_and_clear();
     Ok(Report {
         arms: vec![baton.found()],
-        notes: vec![
+        notes: notes(&[
             "Philosophers beside another program: its work on one CPU, which they share, and how \
-             late it wakes, on that CPU and on all."
-                .to_string(),
-        ],
+             late it wakes, on that CPU and on all.",
+        ]),
         tables: vec![table(&alone, &beside)],
         charts: charts(&alone, &beside),
         verdicts: verdicts(&alone, &beside),
@@ -184,43 +183,40 @@ fn table(alone: &Neighbours, beside: &[Neighbours]) -> Table {
         "p99",
         "p99 / alone",
     ];
-    let mut table = Table::new(
-        "another program's work and wake-ups; medians over the rounds",
-        &header,
-    );
-    let titles = CASES.iter().map(|(_, title)| *title);
-    for (title, of_one) in std::iter::once(("none", alone)).chain(titles.zip(beside)) {
-        let cells = [title.to_string(), figure(of_one.slowdown(alone), 3)].into_iter();
-        let wakes = of_one.wakes_on_all.cells(&alone.wakes_on_all).into_iter();
-        table.row(
-            cells
-                .chain(wakes)
-                .chain(of_one.wakes_on_one.cells(&alone.wakes_on_one)),
-        );
+    let caption = "another program's work and wake-ups; medians over the rounds";
+    let mut table = Table::new(caption, header);
+    for (title, of_one) in with_names(alone, beside) {
+        let slowdown = figure(of_one.slowdown(alone), 3);
+        let on_all = of_one.wakes_on_all.cells(&alone.wakes_on_all);
+        let on_one = of_one.wakes_on_one.cells(&alone.wakes_on_one);
+        table.named(title, [slowdown].into_iter().chain(on_all).chain(on_one));
     }
     table
+}
+
+/// The figures of the other program, alone and beside each case, with their names.
+fn with_names<'a>(
+    alone: &'a Neighbours,
+    beside: &'a [Neighbours],
+) -> impl Iterator<Item = (&'static str, &'a Neighbours)> {
+    let titles = CASES.iter().map(|(_, title)| *title);
+    [("none", alone)].into_iter().chain(titles.zip(beside))
 }
 
 type Measure = fn(&Neighbours, &Neighbours) -> Option<f64>;
 
 fn charts(alone: &Neighbours, beside: &[Neighbours]) -> Vec<Chart> {
     let chart = |title: &str, label: &str, measure: Measure, mark: &str, goal: Goal| {
-        Chart::Bars(Bars {
-            title: title.to_string(),
-            label: label.to_string(),
-            scale: Scale::Linear,
-            baseline: Some(1.0),
-            marks: vec![Mark {
-                name: mark.to_string(),
-                at: goal.limit(),
-            }],
-            digits: 2,
-            rows: CASES.iter().map(|(_, title)| title.to_string()).collect(),
-            series: vec![Series {
-                name: "another program".to_string(),
-                values: beside.iter().map(|of_one| measure(of_one, alone)).collect(),
-            }],
-        })
+        Bars::new(title, label)
+            .from(1.0)
+            .mark(mark, goal.limit())
+            .digits(2)
+            .rows(CASES.map(|(_, title)| title))
+            .series(
+                "another program",
+                beside.iter().map(|of_one| measure(of_one, alone)),
+            )
+            .into()
     };
     vec![
         chart(
@@ -265,9 +261,7 @@ fn verdicts(alone: &Neighbours, beside: &[Neighbours]) -> Vec<Verdict> {
 }
 
 fn samples(alone: &Neighbours, beside: &[Neighbours]) -> serde_json::Value {
-    let titles = CASES.iter().map(|(_, title)| *title);
-    let list = std::iter::once(("none", alone)).chain(titles.zip(beside));
-    list.map(|(title, of_one)| {
+    let sample = |(title, of_one): (&str, &Neighbours)| {
         json!({
             "philosophers": title,
             "turns_per_second": of_one.speeds,
@@ -276,6 +270,6 @@ fn samples(alone: &Neighbours, beside: &[Neighbours]) -> serde_json::Value {
             "same_cpu_p50_us": of_one.wakes_on_one.p50,
             "same_cpu_p99_us": of_one.wakes_on_one.p99,
         })
-    })
-    .collect()
+    };
+    with_names(alone, beside).map(sample).collect()
 }

@@ -8,8 +8,8 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::bench::{Bench, progress};
-use crate::chart::{Bars, Chart, Scale, Series};
-use crate::child::{self, Figures, Owned, figures, first};
+use crate::chart::Bars;
+use crate::child::{self, Owned, first};
 use crate::command_line::SlowOptions;
 use crate::interpreters::Interpreter;
 use crate::report::Report;
@@ -40,42 +40,51 @@ const CALLS: [(&str, &str, Option<Goal>); 4] = [
 /// Runs the experiment.
 pub(crate) fn run(bench: &Bench, options: &SlowOptions) -> Result<Report> {
     let baton = bench.paths.baton()?;
+    let server = SlowServer::start(bench, &baton)?;
+    let measure = |name, source, number: u32, needed| {
+        let mut command = baton.script(&bench.script(name, source)?);
+        command.arg(&server.port).arg(number.to_string());
+        child::measure(&mut command, LIMIT, name, needed)
+    };
     let bar = progress(2);
     bar.set_message("requests to a slow server");
-    let server = SlowServer::start(bench, &baton)?;
-    let requests = ask(bench, &baton, &server, options.requests)?;
+    let source = include_str!("../programs/slow_requests.lua");
+    let requests = measure("slow_requests", source, options.requests, "seconds")?;
     bar.inc(1);
     bar.set_message("waiting processes beside long calls");
-    let beside = wait_beside(bench, &baton, &server, options.waiting)?;
+    let source = include_str!("../programs/waiting_beside.lua");
+    let beside = measure("waiting_beside", source, options.waiting, "command_most_ms")?;
     bar.finish_and_clear();
+    let what = format!(
+        "{} requests of LuaSocket to a server that takes 1 s for each",
+        options.requests
+    );
     let mut verdicts = vec![
-        REQUESTS_GOAL.judge(
-            &format!(
-                "{} requests of LuaSocket to a server that takes 1 s for each",
-                options.requests
-            ),
-            first(&requests, "seconds"),
-        ),
+        REQUESTS_GOAL.judge(&what, first(&requests, "seconds")),
         Goal::at_most(0.0, "", 0).judge("requests that failed", first(&requests, "failed")),
     ];
-    let mut table = Table::new(
-        format!(
-            "how late {} waiting processes are, beside calls of 1 s",
-            options.waiting
-        ),
-        &["beside", "median ms", "at most ms"],
+    let late = |call, kind| first(&beside, &format!("{call}_{kind}_ms"));
+    let caption = format!(
+        "how late {} waiting processes are, beside calls of 1 s",
+        options.waiting
     );
-    for (name, what, goal) in CALLS {
-        let value = |kind: &str| first(&beside, &format!("{name}_{kind}_ms"));
-        table.row([
-            what.to_string(),
-            figure(value("median"), 2),
-            figure(value("most"), 2),
-        ]);
+    let mut table = Table::new(caption, ["beside", "median ms", "at most ms"]);
+    for (call, what, goal) in CALLS {
+        table.named(
+            what,
+            ["median", "most"].map(|kind| figure(late(call, kind), 2)),
+        );
         if let Some(goal) = goal {
-            verdicts.push(goal.judge(&format!("longest wait beside {what}"), value("most")));
+            verdicts.push(goal.judge(&format!("longest wait beside {what}"), late(call, "most")));
         }
     }
+    let title = "Waiting processes beside calls of a second";
+    let chart = Bars::new(title, "how late they are, ms")
+        .log()
+        .digits(2)
+        .rows(CALLS.map(|(_, what, _)| what))
+        .series("median", CALLS.map(|(call, ..)| late(call, "median")))
+        .series("at most", CALLS.map(|(call, ..)| late(call, "most")));
     Ok(Report {
         arms: vec![baton.found()],
         notes: vec![format!(
@@ -84,34 +93,9 @@ pub(crate) fn run(bench: &Bench, options: &SlowOptions) -> Result<Report> {
             figure(first(&requests, "threads"), 0)
         )],
         tables: vec![table],
-        charts: vec![chart(&beside)],
+        charts: vec![chart.into()],
         verdicts,
         samples: json!({"requests": requests, "beside": beside}),
-    })
-}
-
-fn chart(beside: &Figures) -> Chart {
-    let series = [("median", "median"), ("at most", "most")];
-    Chart::Bars(Bars {
-        title: "Waiting processes beside calls of a second".to_string(),
-        label: "how late they are, ms".to_string(),
-        scale: Scale::Log,
-        baseline: None,
-        marks: Vec::new(),
-        digits: 2,
-        rows: CALLS
-            .iter()
-            .map(|(_, what, _)| (*what).to_string())
-            .collect(),
-        series: series
-            .map(|(name, kind)| Series {
-                name: name.to_string(),
-                values: CALLS
-                    .iter()
-                    .map(|(call, ..)| first(beside, &format!("{call}_{kind}_ms")))
-                    .collect(),
-            })
-            .into(),
     })
 }
 
@@ -132,37 +116,4 @@ impl SlowServer {
             _program: program,
         })
     }
-}
-
-fn ask(bench: &Bench, baton: &Interpreter, server: &SlowServer, requests: u32) -> Result<Figures> {
-    let script = bench.script(
-        "slow_requests",
-        include_str!("../programs/slow_requests.lua"),
-    )?;
-    let mut command = baton.script(&script);
-    command.arg(&server.port).arg(requests.to_string());
-    Ok(figures(
-        &child::run(&mut command, LIMIT)?
-            .succeeded("the requests")?
-            .output,
-    ))
-}
-
-fn wait_beside(
-    bench: &Bench,
-    baton: &Interpreter,
-    server: &SlowServer,
-    waiting: u32,
-) -> Result<Figures> {
-    let script = bench.script(
-        "waiting_beside",
-        include_str!("../programs/waiting_beside.lua"),
-    )?;
-    let mut command = baton.script(&script);
-    command.arg(&server.port).arg(waiting.to_string());
-    Ok(figures(
-        &child::run(&mut command, LIMIT)?
-            .succeeded("the waiting processes")?
-            .output,
-    ))
 }

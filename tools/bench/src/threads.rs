@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::bench::Bench;
 use crate::calls::DIRECTORY;
-use crate::chart::{Chart, Lines};
+use crate::chart::Lines;
 use crate::command_line::ThreadsOptions;
 use crate::contest::{Arm, Case, Contest, Results};
 use crate::interpreters::Interpreter;

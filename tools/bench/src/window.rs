@@ -12,7 +12,7 @@ use crate::command_line::WindowOptions;
 use crate::contest::{Arm, Case, Contest, Results};
 use crate::report::{Report, notes};
 use crate::stats;
-use crate::table::{Table, figure};
+use crate::table::figure;
 use crate::verdict::{Goal, Verdict};
 
 const AUTO_GOAL: Goal = Goal::at_most(10.0, " %", 1);

@@ -7,19 +7,17 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use nix::sys::stat::Mode;
-use nix::unistd::mkfifo;
 use serde_json::{Value, json};
 
 use super::postgres::Postgres;
 use crate::bench::{Bench, progress};
 use crate::calls::DIRECTORY;
-use crate::chart::{Bars, Chart, Mark, Scale, Series};
-use crate::child::{self, Figures, Owned, figures, first};
+use crate::chart::{Bars, Chart};
+use crate::child::{self, Figures, Owned, first};
 use crate::command_line::{BlockingOptions, Caller, Transport};
 use crate::interpreters::Interpreter;
 use crate::net::allow_descriptors;
-use crate::report::Report;
+use crate::report::{Report, notes};
 use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
@@ -80,7 +78,7 @@ pub(super) fn run(bench: &Bench, options: &BlockingOptions) -> Result<Report> {
     let lab = Equipment::new(bench, options, &calls)?;
     let mut report = Report {
         arms: vec![lab.baton.found()],
-        notes: NOTES.map(str::to_string).into(),
+        notes: notes(&NOTES),
         ..Report::default()
     };
     let groups = options.transport.len() * options.place.len();
@@ -171,11 +169,7 @@ impl<'a> Equipment<'a> {
             "calls_that_last",
             include_str!("../../programs/beside/calls_that_last.lua"),
         )?;
-        mkfifo(
-            &bench.directory().join("fifo"),
-            Mode::S_IRUSR | Mode::S_IWUSR,
-        )
-        .context("cannot make a named pipe")?;
+        bench.named_pipe("fifo")?;
         let needs_certificate = options.transport.contains(&Transport::Tls);
         let needs_postgres = calls.iter().any(|(name, _)| *name == LIBPQ);
         Ok(Self {
@@ -229,11 +223,9 @@ impl<'a> Equipment<'a> {
     fn ask(&self, server: &mut Owned, case: Measurement) -> Result<Figures> {
         let port = server.read_port()?;
         let mut clients = self.command("clients", case)?;
-        let run = child::run(clients.arg(format!("port={port}")), LIMIT)?
-            .succeeded("the clients' program")?;
-        let found = figures(&run.output);
-        let lasted =
-            first(&found, "lasted_s").context("the clients' program printed no figures")?;
+        clients.arg(format!("port={port}"));
+        let found = child::measure(&mut clients, LIMIT, "the clients' program", "lasted_s")?;
+        let lasted = first(&found, "lasted_s").unwrap_or_default();
         ensure!(
             lasted >= self.seconds * LEAST_PART,
             "the call lasted {lasted} s, which is too short to tell anything"
@@ -370,59 +362,47 @@ fn title(transport: Transport, place: Caller) -> String {
 }
 
 fn table(transport: Transport, place: Caller, connections: &[u64], rows: &[CallRow]) -> Table {
-    let mut header = vec!["beside".to_string()];
-    for count in connections {
-        header.extend([format!("{count} conn., median"), "worst".to_string()]);
-        header.push("from sending".to_string());
-    }
-    header.push("the call, s".to_string());
-    let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let mut table = Table::new(title(transport, place), &header);
+    let columns = connections.iter().flat_map(|count| {
+        [&format!("{count} conn., median"), "worst", "from sending"].map(str::to_string)
+    });
+    let header = ["beside".to_string()]
+        .into_iter()
+        .chain(columns)
+        .chain(["the call, s".to_string()]);
+    let mut table = Table::new(title(transport, place), header);
     for row in rows {
-        let mut cells = vec![row.call.1.to_string()];
-        for cell in &row.cells {
-            cells.push(figure(stats::median(&cell.values("median_ms")), 2));
-            cells.push(figure(cell.worst(), 2));
+        let of_cell = |cell: &CallFigures| {
+            let median = stats::median(&cell.values("median_ms"));
             let from_sending = stats::maximum(&cell.values("worst_from_sending_ms"));
-            cells.push(figure(from_sending, 2));
-        }
-        let lasted: Vec<f64> = row
-            .cells
-            .iter()
-            .flat_map(|cell| cell.values("lasted_s"))
-            .collect();
-        cells.push(figure(stats::median(&lasted), 2));
-        table.row(cells);
+            [median, cell.worst(), from_sending].map(|time| figure(time, 2))
+        };
+        let lasted = row.cells.iter().flat_map(|cell| cell.values("lasted_s"));
+        let lasted = figure(stats::median(&lasted.collect::<Vec<_>>()), 2);
+        table.named(
+            row.call.1,
+            row.cells.iter().flat_map(of_cell).chain([lasted]),
+        );
     }
     table
 }
 
 fn chart(transport: Transport, place: Caller, connections: &[u64], rows: &[CallRow]) -> Chart {
-    let series = connections
-        .iter()
-        .enumerate()
-        .map(|(column, count)| Series {
-            name: format!("{count} connections"),
-            values: rows.iter().map(|row| row.cells[column].worst()).collect(),
-        });
-    Chart::Bars(Bars {
-        title: title(transport, place),
-        label: "worst round trip, ms".to_string(),
-        scale: Scale::Log,
-        baseline: None,
-        marks: vec![Mark {
-            name: "goal".to_string(),
-            at: GOAL.limit(),
-        }],
-        digits: 2,
-        rows: rows.iter().map(|row| row.call.1.to_string()).collect(),
-        series: series.collect(),
-    })
+    let mut chart = Bars::new(title(transport, place), "worst round trip, ms")
+        .log()
+        .mark("goal", GOAL.limit())
+        .digits(2)
+        .rows(rows.iter().map(|row| row.call.1));
+    for (column, count) in connections.iter().enumerate() {
+        let worst = rows.iter().map(|row| row.cells[column].worst());
+        chart = chart.series(format!("{count} connections"), worst);
+    }
+    chart.into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::child::figures;
 
     #[test]
     fn calls_are_chosen_by_name_and_an_unknown_one_is_refused() {
