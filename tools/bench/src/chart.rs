@@ -166,6 +166,12 @@ impl Mark {
 }
 
 impl Lines {
+    /// The same chart with figures on a linear axis.
+    pub(crate) fn linear(mut self) -> Self {
+        self.y.scale = Scale::Linear;
+        self
+    }
+
     /// A chart without lines yet, on two logarithmic axes with these names.
     pub(crate) fn log(title: impl Into<String>, x: &str, y: &str) -> Self {
         let axis = |label: &str| Axis {

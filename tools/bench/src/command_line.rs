@@ -92,12 +92,6 @@ pub(crate) enum Experiment {
     /// Blocking C calls at the same time, and beside a ticking process; with --beside sockets,
     /// beside clients of an echo server
     Blocking(BlockingOptions),
-    /// Runs one test of Thread-Metric in Rust; `thread-metric` uses it
-    #[command(hide = true)]
-    Runtime(RuntimeOptions),
-    /// Repeats one operation of the runtime; `thread-metric --count` uses it
-    #[command(hide = true)]
-    Operation(OperationOptions),
     /// The cost of each spin policy: computed for recorded waits, and measured with threads,
     /// programs, frames and timers
     Spin(SpinOptions),
@@ -125,55 +119,6 @@ pub(crate) enum Experiment {
     All(AllOptions),
     /// Prints what earlier runs wrote with --json; with --html, several of them as one page
     Report(ReportOptions),
-    /// Runs the bare timer loop that `delay` compares with
-    #[command(hide = true)]
-    BareTimer(BareTimerOptions),
-    /// Runs one server under load; `net` uses it
-    #[command(hide = true)]
-    Drive(DriveOptions),
-    /// Runs one program that waits; `spin` uses it
-    #[command(hide = true)]
-    Waits(WaitsOptions),
-    /// Runs another program on the machine; `fairness` and `philosophers` use it
-    #[command(hide = true)]
-    Neighbour(NeighbourOptions),
-    /// Runs processes with slices of different lengths; `fairness` uses it
-    #[command(hide = true)]
-    Slices(SlicesOptions),
-}
-
-impl Experiment {
-    /// The name on the command line.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Lua(_) => "lua",
-            Self::Switch(_) => "switch",
-            Self::ThreadMetric(_) => "thread-metric",
-            Self::Runtime(_) => "runtime",
-            Self::Operation(_) => "operation",
-            Self::Scale(_) => "scale",
-            Self::Latency(_) => "latency",
-            Self::Fairness(_) => "fairness",
-            Self::Philosophers(_) => "philosophers",
-            Self::Idle(_) => "idle",
-            Self::Blocking(_) => "blocking",
-            Self::Spin(_) => "spin",
-            Self::Delay(_) => "delay",
-            Self::BareTimer(_) => "bare-timer",
-            Self::Waits(_) => "waits",
-            Self::Neighbour(_) => "neighbour",
-            Self::Slices(_) => "slices",
-            Self::Gilda(_) => "gilda",
-            Self::Window(_) => "window",
-            Self::Threads(_) => "threads",
-            Self::Timers(_) => "timers",
-            Self::Net(_) => "net",
-            Self::Slow(_) => "slow",
-            Self::Drive(_) => "drive",
-            Self::All(_) => "all",
-            Self::Report(_) => "report",
-        }
-    }
 }
 
 /// The clock for the ratios of `lua`.
@@ -262,28 +207,6 @@ pub(crate) struct ThreadMetricOptions {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct OperationOptions {
-    /// The operation
-    pub(crate) name: String,
-
-    /// How often the operation is repeated
-    pub(crate) times: u64,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RuntimeOptions {
-    /// The test
-    pub(crate) test: String,
-
-    /// Seconds for which the test counts
-    pub(crate) seconds: f64,
-
-    /// Only switch stacks there and back, for any test
-    #[arg(long)]
-    pub(crate) bare: bool,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct ScaleOptions {
     /// How often each number is tried
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
@@ -336,20 +259,6 @@ pub(crate) struct PhilosophersOptions {
     /// wakes
     #[arg(long, default_value = "3", value_parser = some_seconds)]
     pub(crate) seconds: f64,
-}
-
-/// Options of the other program on the machine.
-#[derive(Debug, Args)]
-pub(crate) struct NeighbourOptions {
-    /// What the program does: `events`, `compute` or `wake`
-    pub(crate) way: String,
-}
-
-/// Options of the processes with slices of different lengths.
-#[derive(Debug, Args)]
-pub(crate) struct SlicesOptions {
-    /// How often each process has its slice
-    pub(crate) rounds: u32,
 }
 
 #[derive(Debug, Args)]
@@ -436,15 +345,6 @@ pub(crate) struct SpinOptions {
     pub(crate) seconds: f64,
 }
 
-/// Options of a program that waits.
-#[derive(Debug, Args)]
-pub(crate) struct WaitsOptions {
-    pub(crate) policy: String,
-    pub(crate) way: String,
-    pub(crate) microseconds: u64,
-    pub(crate) seconds: f64,
-}
-
 fn some_seconds(text: &str) -> Result<f64, String> {
     seconds(text).and_then(|number| match number > 0.0 {
         true => Ok(number),
@@ -461,12 +361,6 @@ pub(crate) struct DelayOptions {
     /// Sleeps in each run; if not given, 1000 for sleeps of 1 ms with nothing beside them, else 500
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) sleeps: Option<u32>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct BareTimerOptions {
-    pub(crate) seconds: f64,
-    pub(crate) sleeps: u32,
 }
 
 #[derive(Debug, Args)]
@@ -554,22 +448,6 @@ pub(crate) struct NetOptions {
     /// The largest number of connections; the steps are 1, 100, 1000, 10,000 up to it
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) most: u64,
-}
-
-/// Options of one server under load.
-#[derive(Debug, Args)]
-pub(crate) struct DriveOptions {
-    /// The server's command line, as a JSON list; protocol, address and port are added to it
-    pub(crate) server: String,
-
-    /// `echo`, `http`, or `wrk` for HTTP requests from wrk
-    pub(crate) protocol: String,
-
-    /// The number of connections
-    pub(crate) connections: usize,
-
-    /// Seconds of load
-    pub(crate) seconds: f64,
 }
 
 #[derive(Debug, Args)]

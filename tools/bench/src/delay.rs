@@ -9,7 +9,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 
 use crate::bench::Bench;
 use crate::chart::Bars;
-use crate::command_line::{BareTimerOptions, DelayOptions};
+use crate::command_line::DelayOptions;
 use crate::contest::{Arm, Case, Contest, Results};
 use crate::output;
 use crate::peers;
@@ -178,13 +178,13 @@ fn verdicts(results: &Results, sleeps: Option<u32>) -> Vec<Verdict> {
 
 /// Runs the bare loop, which sets a timer descriptor and reads it, again and again. Prints the same
 /// figures as the programs.
-pub(crate) fn bare_timer(options: &BareTimerOptions) -> Result<()> {
-    let length = Duration::from_secs_f64(options.seconds);
+pub(crate) fn bare_timer(seconds: f64, sleeps: u32) -> Result<()> {
+    let length = Duration::from_secs_f64(seconds);
     let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)
         .context("cannot open a timer")?;
-    let mut late = Vec::with_capacity(options.sleeps as usize);
+    let mut late = Vec::with_capacity(sleeps as usize);
     let start = Instant::now();
-    for _ in 0..options.sleeps {
+    for _ in 0..sleeps {
         let before = Instant::now();
         timer.set(
             Expiration::OneShot(TimeSpec::from_duration(length)),

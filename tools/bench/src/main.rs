@@ -42,8 +42,9 @@ mod window;
 
 use std::env;
 use std::process::ExitCode;
+use std::str::FromStr;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 
 use crate::bench::Bench;
@@ -53,8 +54,13 @@ use crate::report::Document;
 use crate::verdict::Outcome;
 
 fn main() -> ExitCode {
-    let line = CommandLine::parse();
-    match run(&line) {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let done = match play(&words) {
+        Some(done) => done.map(|()| ExitCode::SUCCESS),
+        None => run(&CommandLine::parse()),
+    };
+    match done {
         Ok(code) => code,
         Err(error) if output::reader_is_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -62,6 +68,47 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Plays one of the other roles of this program, in which experiments start it:
+///
+/// | words | role |
+/// |---|---|
+/// | `runtime TEST SECONDS` | one test of Thread-Metric in Rust; with `--bare`, the bare switch |
+/// | `operation NAME TIMES` | one operation of the runtime, repeated |
+/// | `bare-timer SECONDS SLEEPS` | the bare timer loop that `delay` compares with |
+/// | `drive SERVER PROTOCOL CONNECTIONS SECONDS` | one server under load; a JSON list starts it |
+/// | `waits POLICY WAY MICROSECONDS SECONDS` | one program that waits, for `spin` |
+/// | `neighbour WAY` | another program on the machine |
+/// | `slices ROUNDS` | processes with slices of different lengths |
+fn play(words: &[&str]) -> Option<Result<()>> {
+    let played = match *words {
+        ["runtime", "--bare", _, seconds] => {
+            number(seconds).and_then(|seconds| thread_metric::runtime::run("bare", seconds))
+        }
+        ["runtime", test, seconds] => {
+            number(seconds).and_then(|seconds| thread_metric::runtime::run(test, seconds))
+        }
+        ["operation", name, times] => {
+            number(times).and_then(|times| thread_metric::operations::run(name, times))
+        }
+        ["bare-timer", seconds, sleeps] => {
+            number(seconds).and_then(|seconds| delay::bare_timer(seconds, number(sleeps)?))
+        }
+        ["drive", server, protocol, connections, seconds] => number(connections)
+            .and_then(|connections| net::drive(server, protocol, connections, number(seconds)?)),
+        ["waits", policy, way, microseconds, seconds] => number(microseconds)
+            .and_then(|length| spin::waits::run(policy, way, length, number(seconds)?)),
+        ["neighbour", way] => neighbour::run(way),
+        ["slices", rounds] => number(rounds).and_then(fairness::processes_with_slices),
+        _ => return None,
+    };
+    Some(played)
+}
+
+fn number<N: FromStr>(word: &str) -> Result<N> {
+    let number = word.parse().ok();
+    number.with_context(|| format!("expected a number, got '{word}'"))
 }
 
 fn run(line: &CommandLine) -> Result<ExitCode> {
@@ -72,40 +119,12 @@ fn run(line: &CommandLine) -> Result<ExitCode> {
                 .try_for_each(|program| output::print(&format!("{}\n", program.name)))?;
             return Ok(ExitCode::SUCCESS);
         }
-        Experiment::Runtime(options) => {
-            let test = if options.bare { "bare" } else { &options.test };
-            thread_metric::runtime::run(test, options.seconds)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Experiment::Operation(options) => {
-            thread_metric::operations::run(&options.name, options.times)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Experiment::BareTimer(options) => {
-            delay::bare_timer(options)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Experiment::Drive(options) => {
-            net::drive(options)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Experiment::Waits(options) => {
-            spin::waits::run(options)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Experiment::Neighbour(options) => {
-            neighbour::run(options)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Experiment::Slices(options) => {
-            fairness::processes_with_slices(options)?;
-            return Ok(ExitCode::SUCCESS);
-        }
         Experiment::Report(options) => read(line, options)?,
         Experiment::All(options) => all(line, options)?,
         experiment => {
             let arguments = env::args().skip(1).collect();
-            vec![measure(&Bench::new(paths(line))?, experiment, arguments)?]
+            let bench = Bench::new(paths(line))?;
+            vec![measure(&bench, experiment, arguments)?]
         }
     };
     // Files are written first, because standard output may be closed early.
@@ -182,43 +201,33 @@ fn all(line: &CommandLine, options: &AllOptions) -> Result<Vec<Document>> {
 fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Result<Document> {
     // The machine's load is read before the experiment adds its own.
     let machine = machine::facts();
-    let report = match experiment {
-        Experiment::Lua(options) if options.count => count::run(bench, options),
-        Experiment::Lua(options) => lua::run(bench, options),
-        Experiment::Switch(options) => switch::run(bench, options),
-        Experiment::ThreadMetric(options) => thread_metric::run(bench, options),
-        Experiment::Scale(options) => scale::run(bench, options),
-        Experiment::Latency(options) => latency::run(bench, options),
-        Experiment::Fairness(options) => fairness::run(bench, options),
-        Experiment::Philosophers(options) => philosophers::run(bench, options),
-        Experiment::Idle(options) => idle::run(bench, options),
-        Experiment::Blocking(options) => blocking::run(bench, options),
-        Experiment::Spin(options) => spin::run(options),
-        Experiment::Delay(options) => delay::run(bench, options),
-        Experiment::Gilda(options) => gilda::run(bench, options),
-        Experiment::Window(options) => window::run(bench, options),
-        Experiment::Threads(options) => threads::run(bench, options),
-        Experiment::Timers(options) => timers::run(bench, options),
-        Experiment::Net(options) => net::run(bench, options),
-        Experiment::Slow(options) => slow::run(bench, options),
-        Experiment::All(_)
-        | Experiment::Drive(_)
-        | Experiment::Report(_)
-        | Experiment::Runtime(_)
-        | Experiment::Operation(_)
-        | Experiment::BareTimer(_)
-        | Experiment::Waits(_)
-        | Experiment::Neighbour(_)
-        | Experiment::Slices(_) => {
-            anyhow::bail!("it is no experiment by itself")
-        }
-    }?;
+    let (name, report) = match experiment {
+        Experiment::Lua(options) if options.count => ("lua", count::run(bench, options)),
+        Experiment::Lua(options) => ("lua", lua::run(bench, options)),
+        Experiment::Switch(options) => ("switch", switch::run(bench, options)),
+        Experiment::ThreadMetric(options) => ("thread-metric", thread_metric::run(bench, options)),
+        Experiment::Scale(options) => ("scale", scale::run(bench, options)),
+        Experiment::Latency(options) => ("latency", latency::run(bench, options)),
+        Experiment::Fairness(options) => ("fairness", fairness::run(bench, options)),
+        Experiment::Philosophers(options) => ("philosophers", philosophers::run(bench, options)),
+        Experiment::Idle(options) => ("idle", idle::run(bench, options)),
+        Experiment::Blocking(options) => ("blocking", blocking::run(bench, options)),
+        Experiment::Spin(options) => ("spin", spin::run(options)),
+        Experiment::Delay(options) => ("delay", delay::run(bench, options)),
+        Experiment::Gilda(options) => ("gilda", gilda::run(bench, options)),
+        Experiment::Window(options) => ("window", window::run(bench, options)),
+        Experiment::Threads(options) => ("threads", threads::run(bench, options)),
+        Experiment::Timers(options) => ("timers", timers::run(bench, options)),
+        Experiment::Net(options) => ("net", net::run(bench, options)),
+        Experiment::Slow(options) => ("slow", slow::run(bench, options)),
+        Experiment::All(_) | Experiment::Report(_) => bail!("it is no experiment by itself"),
+    };
     Ok(Document {
-        experiment: experiment.name().to_string(),
+        experiment: name.to_string(),
         arguments,
         machine,
         stock_flags: STOCK_FLAGS.to_string(),
-        report,
+        report: report?,
     })
 }
 

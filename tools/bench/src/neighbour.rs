@@ -7,9 +7,8 @@
 //! | `compute` | computes without a pause, and counts its work |
 //! | `wake` | sleeps for a millisecond at a time, and records how late it wakes |
 
-use std::env;
 use std::io::{self, Read};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,7 +16,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::child::{self, Figures, Owned, figures};
-use crate::command_line::NeighbourOptions;
 use crate::{output, stats};
 
 const PERIOD: Duration = Duration::from_millis(10);
@@ -36,8 +34,7 @@ pub(crate) struct Neighbour {
 impl Neighbour {
     /// Starts the program. It is already at work when this function returns.
     pub(crate) fn start(way: &str) -> Result<Neighbour> {
-        let mut command = Command::new(env::current_exe()?);
-        command.args(["neighbour", way]);
+        let mut command = child::this_program(&["neighbour", way])?;
         let mut child = Owned::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
         if let Some(output) = child.inner.stdout.as_mut() {
             output.read_exact(&mut [0])?;
@@ -58,7 +55,7 @@ impl Neighbour {
 }
 
 /// Runs the program itself.
-pub(crate) fn run(options: &NeighbourOptions) -> Result<()> {
+pub(crate) fn run(way: &str) -> Result<()> {
     thread::spawn(|| {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         // Relaxed: the flag publishes no other data.
@@ -66,7 +63,7 @@ pub(crate) fn run(options: &NeighbourOptions) -> Result<()> {
     });
     output::print("\n")?;
     let start = Instant::now();
-    let figures = match options.way.as_str() {
+    let figures = match way {
         "events" => {
             handle_events();
             String::new()

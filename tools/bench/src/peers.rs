@@ -40,68 +40,30 @@ pub(crate) struct Peer {
     directory: &'static str,
 }
 
-pub(crate) const GO: Peer = Peer {
-    name: "Go",
-    directory: "go",
-};
-pub(crate) const ERLANG_OTP: Peer = Peer {
-    name: "Erlang",
-    directory: "erlang",
-};
-pub(crate) const MAY: Peer = Peer {
-    name: "may",
-    directory: "may",
-};
-pub(crate) const BOOST_FIBER: Peer = Peer {
-    name: "Boost.Fiber",
-    directory: "boost_fiber",
-};
-
-pub(crate) const PTH: Peer = Peer {
-    name: "GNU Pth",
-    directory: "pth",
-};
-pub(crate) const POSIX_THREADS: Peer = Peer {
-    name: "POSIX threads",
-    directory: "posix_threads",
-};
-
-pub(crate) const GO_CGO: Peer = Peer {
-    name: "Go cgo",
-    directory: "go_cgo",
-};
-pub(crate) const PYTHON: Peer = Peer {
-    name: "CPython ctypes",
-    directory: "python",
-};
-pub(crate) const RUBY: Peer = Peer {
-    name: "Ruby Fiddle",
-    directory: "ruby",
-};
-pub(crate) const LUAJIT: Peer = Peer {
-    name: "LuaJIT ffi",
-    directory: "luajit",
-};
+pub(crate) const GO: Peer = peer("Go", "go");
+pub(crate) const ERLANG_OTP: Peer = peer("Erlang", "erlang");
+pub(crate) const MAY: Peer = peer("may", "may");
+pub(crate) const BOOST_FIBER: Peer = peer("Boost.Fiber", "boost_fiber");
+pub(crate) const PTH: Peer = peer("GNU Pth", "pth");
+pub(crate) const POSIX_THREADS: Peer = peer("POSIX threads", "posix_threads");
+pub(crate) const GO_CGO: Peer = peer("Go cgo", "go_cgo");
+pub(crate) const PYTHON: Peer = peer("CPython ctypes", "python");
+pub(crate) const RUBY: Peer = peer("Ruby Fiddle", "ruby");
+pub(crate) const LUAJIT: Peer = peer("LuaJIT ffi", "luajit");
 /// Our own runtime with GildaVM's policy.
-pub(crate) const GILDA_POLICY: Peer = Peer {
-    name: "GildaVM's policy",
-    directory: "gilda_policy",
-};
+pub(crate) const GILDA_POLICY: Peer = peer("GildaVM's policy", "gilda_policy");
 
 /// OpenSmalltalk-VM's ways of waiting, before its pull request 764 and in that request's three
 /// stages. The word selects the way in the program.
 pub(crate) const OPENSMALLTALK: [(Peer, &str); 4] = [
-    (opensmalltalk("OpenSmalltalk"), "stock"),
-    (opensmalltalk("PR 764, slow beat"), "slow"),
-    (opensmalltalk("PR 764, long sleeps"), "aware"),
-    (opensmalltalk("PR 764, one wait"), "folded"),
+    (peer("OpenSmalltalk", "opensmalltalk"), "stock"),
+    (peer("PR 764, slow beat", "opensmalltalk"), "slow"),
+    (peer("PR 764, long sleeps", "opensmalltalk"), "aware"),
+    (peer("PR 764, one wait", "opensmalltalk"), "folded"),
 ];
 
-const fn opensmalltalk(name: &'static str) -> Peer {
-    Peer {
-        name,
-        directory: "opensmalltalk",
-    }
+const fn peer(name: &'static str, directory: &'static str) -> Peer {
+    Peer { name, directory }
 }
 
 /// The directory of the built peers: the given one, or the one beside this program's build

@@ -19,7 +19,7 @@ use baton_core::spin::replay::{self, Bill};
 use baton_core::spin::{Accuracy, Ema, Learned, Off, Policy, budget};
 use serde_json::{Value, json};
 
-use crate::chart::{Bars, Chart, Scale, Series};
+use crate::chart::{Bars, Chart};
 use crate::command_line::SpinOptions;
 use crate::report::Report;
 use crate::table::Table;
@@ -56,25 +56,18 @@ struct Row {
 pub(crate) fn run(options: &SpinOptions) -> Result<Report> {
     let mut report = replay(options)?;
     if options.trace.is_none() {
-        let live = live::run(options)?;
-        report.notes.extend(live.notes);
-        report.tables.extend(live.tables);
-        report.charts.extend(live.charts);
-        report.verdicts.extend(live.verdicts);
-        report.samples = json!({ "traces": report.samples, "live": live.samples });
+        let live = report.add(live::run(options)?);
+        report.samples = json!({ "traces": report.samples, "live": live });
     }
     Ok(report)
 }
 
 fn replay(options: &SpinOptions) -> Result<Report> {
     let park_cost = Duration::from_micros(options.park_cost);
-    let mut list = match &options.trace {
-        Some(_) => Vec::new(),
+    let list = match &options.trace {
+        Some(file) => vec![traces::read(file)?],
         None => traces::five(),
     };
-    if let Some(file) = &options.trace {
-        list.push(traces::read(file)?);
-    }
     let rows: Vec<Row> = list
         .into_iter()
         .map(|trace| Row {
@@ -132,19 +125,14 @@ fn accuracies(trace: &Trace, park_cost: Duration) -> [Accuracy; 2] {
 }
 
 fn right_and_wrong(rows: &[Row]) -> Table {
-    let mut header = vec!["waits"];
-    header.extend(JUDGED);
-    let mut table = Table::new("right and wrong: TP / FP / TN / FN", &header);
-    for Row {
-        trace, accuracies, ..
-    } in rows
-    {
-        let counts = accuracies.map(|accuracy| {
-            counts(accuracy)
-                .map(|(_, count)| count.to_string())
-                .join(" / ")
+    let header = ["waits"].into_iter().chain(JUDGED);
+    let mut table = Table::new("right and wrong: TP / FP / TN / FN", header);
+    for row in rows {
+        let counts = row.accuracies.map(|accuracy| {
+            let counts = counts(accuracy).map(|(_, count)| count.to_string());
+            counts.join(" / ")
         });
-        table.row(std::iter::once(trace.name.clone()).chain(counts));
+        table.named(&row.trace.name, counts);
     }
     table
 }
@@ -160,39 +148,28 @@ fn counts(accuracy: Accuracy) -> [(&'static str, u64); 4] {
 }
 
 fn table(rows: &[Row]) -> Table {
-    let mut header = vec!["waits", "number"];
-    header.extend(POLICIES);
-    let mut table = Table::new("cost / optimum (share of all time that is spun)", &header);
+    let header = ["waits", "number"].into_iter().chain(POLICIES);
+    let mut table = Table::new("cost / optimum (share of all time that is spun)", header);
     for Row { trace, bills, .. } in rows {
-        let mut cells = vec![trace.name.clone(), trace.events.len().to_string()];
-        cells.extend(
-            bills
-                .iter()
-                .map(|bill| format!("{:.2} ({:.1} %)", bill.ratio(), 100.0 * bill.spin_share())),
-        );
-        table.row(cells);
+        let cost =
+            |bill: &Bill| format!("{:.2} ({:.1} %)", bill.ratio(), 100.0 * bill.spin_share());
+        let number = [trace.events.len().to_string()].into_iter();
+        table.named(&trace.name, number.chain(bills.iter().map(cost)));
     }
     table
 }
 
 fn chart(rows: &[Row]) -> Chart {
-    let series = POLICIES.iter().enumerate().map(|(policy, name)| Series {
-        name: (*name).to_string(),
-        values: rows
-            .iter()
-            .map(|row| Some(row.bills[policy].ratio()))
-            .collect(),
-    });
-    Chart::Bars(Bars {
-        title: "What waiting costs under each spin policy".to_string(),
-        label: "cost, divided by that of hindsight".to_string(),
-        scale: Scale::Log,
-        baseline: Some(1.0),
-        marks: Vec::new(),
-        digits: 2,
-        rows: rows.iter().map(|row| row.trace.name.clone()).collect(),
-        series: series.collect(),
-    })
+    let title = "What waiting costs under each spin policy";
+    let mut chart = Bars::new(title, "cost, divided by that of hindsight")
+        .log()
+        .from(1.0)
+        .digits(2)
+        .rows(rows.iter().map(|row| &row.trace.name));
+    for (policy, name) in POLICIES.iter().enumerate() {
+        chart = chart.series(name, rows.iter().map(|row| Some(row.bills[policy].ratio())));
+    }
+    chart.into()
 }
 
 /// The two promises of `learned`. It costs at most twice the optimum plus 1 ms per minute begun,

@@ -7,19 +7,18 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::figures;
 use crate::bench::{Bench, progress};
 use crate::child::{self, Figures, first};
 use crate::command_line::FairnessOptions;
 use crate::interpreters::Interpreter;
 use crate::neighbour::Neighbour;
 use crate::places::Place;
-use crate::report::Report;
 use crate::stats;
 
 /// The slices that are tried, in milliseconds, and the usual one.
@@ -100,7 +99,7 @@ impl ArticleResults {
             .collect()
     }
 
-    fn to_json(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         let of_one = |(trial, runs): (&Trial, &Vec<Figures>)| {
             json!({
                 "place": self.places[trial.place].name,
@@ -120,20 +119,8 @@ pub(super) fn sum(run: &Figures, name: &str) -> Option<f64> {
     Some(run.get(name)?.iter().sum())
 }
 
-pub(super) fn run(bench: &Bench, baton: &Interpreter, options: &FairnessOptions) -> Result<Report> {
-    let results = measure(bench, baton, options)?;
-    Ok(Report {
-        notes: figures::notes(&results, options),
-        tables: figures::tables(&results),
-        charts: figures::charts(&results),
-        verdicts: figures::verdicts(&results),
-        samples: results.to_json(),
-        ..Report::default()
-    })
-}
-
 /// Runs every trial in every run. The first run is discarded, as in the article.
-fn measure(
+pub(super) fn measure(
     bench: &Bench,
     baton: &Interpreter,
     options: &FairnessOptions,
@@ -155,13 +142,9 @@ fn measure(
                 trial.ground.name(),
                 places[trial.place].name
             ));
-            let figures = run_one(
-                baton,
-                &script,
-                &places[trial.place],
-                trial,
-                (amount, options.work),
-            )?;
+            let command = baton.script(&script);
+            let work = (amount, options.work);
+            let figures = run_one(command, &places[trial.place], trial, work)?;
             if number > 0 {
                 runs.entry(*trial).or_default().push(figures);
             }
@@ -207,52 +190,37 @@ fn groups(method: &str) -> u32 {
 /// The rounds of the calculation that take `seconds`.
 fn amount(baton: &Interpreter, script: &Path, place: &Place, seconds: f64) -> Result<u64> {
     let trial_seconds = (seconds / 5.0).min(0.5).to_string();
-    let run = place.within(|| {
-        child::run(
-            baton.script(script).args(["calibrate", &trial_seconds]),
-            limit(seconds),
-        )
-    })?;
-    let run = run.succeeded("the calculation")?;
-    let speed = first(&child::figures(&run.output), "rounds_per_second");
-    let speed =
-        speed.with_context(|| format!("the calculation printed no speed:\n{}", run.output))?;
-    Ok((speed * seconds).ceil() as u64)
+    let mut command = baton.script(script);
+    command.args(["calibrate", &trial_seconds]);
+    let name = "rounds_per_second";
+    let found =
+        place.within(|| child::measure(&mut command, limit(seconds), "the calculation", name))?;
+    Ok((first(&found, name).unwrap_or_default() * seconds).ceil() as u64)
 }
 
 fn run_one(
-    baton: &Interpreter,
-    script: &Path,
+    mut command: Command,
     place: &Place,
     trial: &Trial,
     (amount, seconds): (u64, f64),
 ) -> Result<Figures> {
-    let slice = f64::from(trial.slice) / 1e3;
-    let mut command = baton.script(script);
-    let groups = groups(trial.method).to_string();
-    command.args([
-        trial.method,
-        &amount.to_string(),
-        &slice.to_string(),
-        &groups,
-    ]);
-    let figures = place.within(|| {
-        let load = place
-            .is_loaded
-            .then(|| Neighbour::start("compute"))
-            .transpose()?;
-        let is_background = trial.ground == Ground::Background;
-        let other = is_background
-            .then(|| Neighbour::start("events"))
-            .transpose()?;
-        let run = child::run(&mut command, limit(seconds))?.succeeded("the calculation")?;
-        for neighbour in load.into_iter().chain(other) {
-            neighbour.end()?;
-        }
-        Ok(child::figures(&run.output))
-    })?;
-    sum(&figures, "seconds").context("the calculation printed no time")?;
-    Ok(figures)
+    command
+        .args([trial.method, &amount.to_string()])
+        .arg((f64::from(trial.slice) / 1e3).to_string())
+        .arg(groups(trial.method).to_string());
+    let is_background = trial.ground == Ground::Background;
+    let others = [(place.is_loaded, "compute"), (is_background, "events")];
+    place.within(|| {
+        let others = others.into_iter().filter(|(runs, _)| *runs);
+        let others = others
+            .map(|(_, way)| Neighbour::start(way))
+            .collect::<Result<Vec<_>>>()?;
+        let found = child::measure(&mut command, limit(seconds), "the calculation", "seconds")?;
+        others
+            .into_iter()
+            .try_for_each(|other| other.end().map(drop))?;
+        Ok(found)
+    })
 }
 
 /// The time limit of a run. On a busy machine everything takes many times as long.

@@ -2,9 +2,10 @@
 //! shows latencies and verdicts.
 
 use super::article::{ArticleResults, Ground, SLICES, Trial, sum};
-use crate::chart::{Bars, Chart, Mark, Scale, Series};
+use crate::chart::{Bars, Chart};
 use crate::child::{Figures, first};
 use crate::command_line::FairnessOptions;
+use crate::report::Report;
 use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
@@ -59,7 +60,19 @@ fn of_slice(method: &'static str, slice: u32) -> Trial {
     }
 }
 
-pub(super) fn notes(results: &ArticleResults, options: &FairnessOptions) -> Vec<String> {
+/// The report of the calculation beside an event loop.
+pub(super) fn report(results: &ArticleResults, options: &FairnessOptions) -> Report {
+    Report {
+        notes: notes(results, options),
+        tables: tables(results),
+        charts: charts(results),
+        verdicts: verdicts(results),
+        samples: results.to_json(),
+        ..Report::default()
+    }
+}
+
+fn notes(results: &ArticleResults, options: &FairnessOptions) -> Vec<String> {
     let mut notes = vec![
         format!(
             "A calculation of {} s beside an event loop, {} runs after one that is discarded. In \
@@ -81,7 +94,7 @@ pub(super) fn notes(results: &ArticleResults, options: &FairnessOptions) -> Vec<
     notes
 }
 
-pub(super) fn tables(results: &ArticleResults) -> Vec<Table> {
+fn tables(results: &ArticleResults) -> Vec<Table> {
     let mut tables: Vec<Table> = (0..results.places.len())
         .map(|place| scores(results, place))
         .collect();
@@ -104,36 +117,32 @@ fn summary(scores: &[f64]) -> [String; 4] {
 
 fn scores(results: &ArticleResults, place: usize) -> Table {
     let caption = format!("scores on {}", results.places[place].name);
-    let mut table = Table::new(
-        caption,
-        &[
-            "method",
-            "mean",
-            "median",
-            "min",
-            "max",
-            "by elapsed time",
-            "1997",
-        ],
-    );
+    let header = [
+        "method",
+        "mean",
+        "median",
+        "min",
+        "max",
+        "by elapsed time",
+        "1997",
+    ];
+    let mut table = Table::new(caption, header);
     for (title, trial) in usual(place) {
-        let mut row = vec![title];
-        row.extend(summary(&results.scores(trial)));
-        row.push(figure(stats::mean(&results.elapsed(trial)), 4));
-        row.push(figure(published(trial.ground, trial.method), 3));
-        table.row(row);
+        let elapsed = figure(stats::mean(&results.elapsed(trial)), 4);
+        let published = figure(published(trial.ground, trial.method), 3);
+        let scores = summary(&results.scores(trial)).into_iter();
+        table.named(title, scores.chain([elapsed, published]));
     }
     table
 }
 
 fn slices(results: &ArticleResults) -> Table {
     let caption = "by length of the slice, on one CPU; balance: the event loop spins, ideally 2";
-    let mut table = Table::new(caption, &["slice", "mean", "median", "min", "max"]);
-    for (method, title) in [("preemptive", "preemptive"), ("balance", "balance")] {
+    let mut table = Table::new(caption, ["slice", "mean", "median", "min", "max"]);
+    for method in ["preemptive", "balance"] {
         for slice in SLICES {
-            let mut row = vec![format!("{title}, {slice} ms")];
-            row.extend(summary(&results.scores(of_slice(method, slice))));
-            table.row(row);
+            let scores = results.scores(of_slice(method, slice));
+            table.named(format!("{method}, {slice} ms"), summary(&scores));
         }
     }
     table
@@ -166,17 +175,18 @@ fn latency(runs: &[Figures], which: usize) -> Option<f64> {
 fn latencies(results: &ArticleResults) -> Table {
     let caption =
         "ms from an event, one every 20 ms, to its handler, on one CPU: medians over the runs";
-    let mut table = Table::new(caption, &["method", "p50", "p99", "worst"]);
+    let mut table = Table::new(caption, ["method", "p50", "p99", "worst"]);
     for (title, trial) in with_events() {
         let runs = results.runs(trial);
-        let mut row = vec![title];
-        row.extend((0..3).map(|which| figure(latency(runs, which), 3)));
-        table.row(row);
+        table.named(
+            title,
+            [0, 1, 2].map(|which| figure(latency(runs, which), 3)),
+        );
     }
     table
 }
 
-pub(super) fn charts(results: &ArticleResults) -> Vec<Chart> {
+fn charts(results: &ArticleResults) -> Vec<Chart> {
     vec![
         beside_published(results, "By method", "mean", stats::mean),
         by_machine(results),
@@ -186,20 +196,20 @@ pub(super) fn charts(results: &ArticleResults) -> Vec<Chart> {
     ]
 }
 
-fn bars(title: &str, label: &str, rows: Vec<String>, series: Vec<Series>) -> Bars {
-    Bars {
-        title: title.to_string(),
-        label: label.to_string(),
-        scale: Scale::Linear,
-        baseline: Some(1.0),
-        marks: Vec::new(),
-        digits: 3,
-        rows,
-        series,
-    }
+/// A chart of scores.
+fn bars(title: &str) -> Bars {
+    Bars::new(title, "time / time of the same work never yielding")
+        .from(1.0)
+        .digits(3)
 }
 
-const SCORE: &str = "time / time of the same work never yielding";
+fn titles() -> impl Iterator<Item = String> {
+    usual(0).map(|(title, _)| title)
+}
+
+fn published_scores() -> impl Iterator<Item = Option<f64>> {
+    usual(0).map(|(_, trial)| published(trial.ground, trial.method))
+}
 
 fn beside_published(
     results: &ArticleResults,
@@ -207,78 +217,50 @@ fn beside_published(
     of_runs: &str,
     choose: fn(&[f64]) -> Option<f64>,
 ) -> Chart {
-    let list: Vec<(String, Trial)> = usual(0).collect();
-    let ours = list
-        .iter()
-        .map(|(_, trial)| choose(&results.scores(*trial)));
-    let theirs = list
-        .iter()
-        .map(|(_, trial)| published(trial.ground, trial.method));
-    let series = vec![
-        Series {
-            name: format!("Baton on one CPU, {of_runs}"),
-            values: ours.collect(),
-        },
-        Series {
-            name: "Thread Manager, 1997, mean".to_string(),
-            values: theirs.collect(),
-        },
-    ];
-    let rows = list.into_iter().map(|(title, _)| title).collect();
-    Chart::Bars(bars(title, SCORE, rows, series))
+    let ours = usual(0).map(|(_, trial)| choose(&results.scores(trial)));
+    bars(title)
+        .rows(titles())
+        .series(format!("Baton on one CPU, {of_runs}"), ours)
+        .series("Thread Manager, 1997, mean", published_scores())
+        .into()
 }
 
 fn by_machine(results: &ArticleResults) -> Chart {
-    let rows = usual(0).map(|(title, _)| title).collect();
-    let mut series: Vec<Series> = (0..results.places.len())
-        .map(|place| Series {
-            name: results.places[place].name.to_string(),
-            values: usual(place)
-                .map(|(_, trial)| stats::mean(&results.scores(trial)))
-                .collect(),
-        })
-        .collect();
-    series.push(Series {
-        name: "nine machines, 1997".to_string(),
-        values: usual(0)
-            .map(|(_, trial)| published(trial.ground, trial.method))
-            .collect(),
-    });
-    Chart::Bars(bars("By machine", SCORE, rows, series))
+    let mut chart = bars("By machine").rows(titles());
+    for (number, place) in results.places.iter().enumerate() {
+        let means = usual(number).map(|(_, trial)| stats::mean(&results.scores(trial)));
+        chart = chart.series(place.name, means);
+    }
+    chart
+        .series("nine machines, 1997", published_scores())
+        .into()
 }
 
 fn balances(results: &ArticleResults) -> Chart {
-    let values = SLICES.map(|slice| stats::mean(&results.scores(of_slice("balance", slice))));
-    let series = Series {
-        name: "Baton on one CPU, mean".to_string(),
-        values: values.to_vec(),
-    };
-    let rows = SLICES.map(|slice| format!("slice of {slice} ms")).to_vec();
-    let title = "Balance with an event loop that spins";
-    let mut chart = bars(title, SCORE, rows, vec![series]);
-    chart.marks = vec![Mark {
-        name: "ideal".to_string(),
-        at: BALANCE,
-    }];
-    Chart::Bars(chart)
+    let mean = |slice| stats::mean(&results.scores(of_slice("balance", slice)));
+    bars("Balance with an event loop that spins")
+        .mark("ideal", BALANCE)
+        .rows(SLICES.map(|slice| format!("slice of {slice} ms")))
+        .series("Baton on one CPU, mean", SLICES.map(mean))
+        .into()
 }
 
 fn latency_chart(results: &ArticleResults) -> Chart {
     let list = with_events();
-    let series = [("p50", 0), ("p99", 1)].map(|(name, which)| Series {
-        name: name.to_string(),
-        values: list
+    let mut chart = Bars::new("From event to handler", "ms")
+        .log()
+        .digits(3)
+        .rows(list.iter().map(|(title, _)| title));
+    for (name, which) in [("p50", 0), ("p99", 1)] {
+        let latencies = list
             .iter()
-            .map(|(_, trial)| latency(results.runs(*trial), which))
-            .collect(),
-    });
-    let rows = list.iter().map(|(title, _)| title.clone()).collect();
-    let mut chart = bars("From event to handler", "ms", rows, series.to_vec());
-    (chart.scale, chart.baseline) = (Scale::Log, None);
-    Chart::Bars(chart)
+            .map(|(_, trial)| latency(results.runs(*trial), which));
+        chart = chart.series(name, latencies);
+    }
+    chart.into()
 }
 
-pub(super) fn verdicts(results: &ArticleResults) -> Vec<Verdict> {
+fn verdicts(results: &ArticleResults) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for (ground, goal) in [(Foreground, FOREGROUND_GOAL), (Background, BACKGROUND_GOAL)] {
         for (method, title) in [METHODS[0], METHODS[2]] {

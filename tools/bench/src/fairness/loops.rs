@@ -3,12 +3,12 @@
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use serde_json::json;
 
 use crate::bench::{Bench, progress};
-use crate::chart::{Bars, Chart, Scale, Series};
-use crate::child::{self, Figures, figures};
+use crate::chart::{Bars, Chart};
+use crate::child::{self, Figures};
 use crate::command_line::FairnessOptions;
 use crate::interpreters::Interpreter;
 use crate::report::Report;
@@ -64,13 +64,8 @@ pub(super) fn run(bench: &Bench, baton: &Interpreter, options: &FairnessOptions)
 
 fn measure(mut command: Command, seconds: f64) -> Result<Round> {
     let limit = Duration::from_secs_f64(seconds * 2.0 + 30.0);
-    let run = child::run(command.arg(seconds.to_string()), limit)?.succeeded("the loops")?;
-    let round = figures(&run.output);
-    let missing = |name: &&&str| round.get(**name).is_none_or(|of_one| of_one.len() != 2);
-    if let Some(name) = LOOPS.iter().find(missing) {
-        bail!("no figures for the loop '{name}':\n{}", run.output);
-    }
-    Ok(round)
+    let last = LOOPS[LOOPS.len() - 1];
+    child::measure(command.arg(seconds.to_string()), limit, "the loops", last)
 }
 
 fn seconds(round: &Round) -> Vec<f64> {
@@ -88,44 +83,38 @@ fn shares(round: &Round) -> Vec<f64> {
 }
 
 fn table(rounds: &[Round]) -> Table {
-    let names: Vec<String> = (1..=rounds.len())
-        .map(|round| format!("round {round}"))
-        .collect();
-    let mut header = vec!["loop"];
-    header.extend(names.iter().map(String::as_str));
-    header.push("turns");
+    let names = (1..=rounds.len()).map(|round| format!("round {round}"));
+    let header = ["loop".to_string()]
+        .into_iter()
+        .chain(names)
+        .chain(["turns".to_string()]);
     let caption = "CPU of each loop as a share of the mean in %, by round; millions of its own \
                    turns in the last";
-    let mut table = Table::new(caption, &header);
+    let mut table = Table::new(caption, header);
     for (index, name) in LOOPS.iter().enumerate() {
-        let mut row = vec![name.to_string()];
-        row.extend(
-            rounds
-                .iter()
-                .map(|round| figure(shares(round).get(index).copied(), 2)),
+        let shares = rounds
+            .iter()
+            .map(|round| figure(shares(round).get(index).copied(), 2));
+        let turns = || rounds.last()?.get(*name)?.get(1).copied();
+        table.named(
+            name,
+            shares.chain([figure(turns().map(|turns| turns / 1e6), 2)]),
         );
-        let turns = rounds
-            .last()
-            .and_then(|round| round.get(*name)?.get(1).copied());
-        row.push(figure(turns.map(|turns| turns / 1e6), 2));
-        table.row(row);
     }
     table
 }
 
 fn chart(rounds: &[Round]) -> Chart {
-    let series = rounds.iter().enumerate().map(|(index, round)| Series {
-        name: format!("round {}", index + 1),
-        values: shares(round).into_iter().map(Some).collect(),
-    });
-    Chart::Bars(Bars {
-        title: "Seven endless loops share the CPU".to_string(),
-        label: "share in % of the mean".to_string(),
-        scale: Scale::Linear,
-        baseline: Some(100.0),
-        marks: Vec::new(),
-        digits: 2,
-        rows: LOOPS.map(str::to_string).to_vec(),
-        series: series.collect(),
-    })
+    let mut chart = Bars::new(
+        "Seven endless loops share the CPU",
+        "share in % of the mean",
+    )
+    .from(100.0)
+    .digits(2)
+    .rows(LOOPS);
+    for (number, round) in (1..).zip(rounds) {
+        let shares = shares(round).into_iter().map(Some);
+        chart = chart.series(format!("round {number}"), shares);
+    }
+    chart.into()
 }

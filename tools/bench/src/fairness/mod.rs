@@ -21,7 +21,10 @@ pub(crate) use slices::processes as processes_with_slices;
 pub(crate) fn run(bench: &Bench, options: &FairnessOptions) -> Result<Report> {
     let baton = bench.paths.baton()?;
     let parts = [
-        ("article", article::run(bench, &baton, options)?),
+        (
+            "article",
+            figures::report(&article::measure(bench, &baton, options)?, options),
+        ),
         ("shares", shares::run(bench, &baton, options)?),
         ("slices", slices::run(options)?),
         ("loops", loops::run(bench, &baton, options)?),
@@ -32,11 +35,7 @@ pub(crate) fn run(bench: &Bench, options: &FairnessOptions) -> Result<Report> {
         ..Report::default()
     };
     for (name, part) in parts {
-        report.notes.extend(part.notes);
-        report.tables.extend(part.tables);
-        report.charts.extend(part.charts);
-        report.verdicts.extend(part.verdicts);
-        report.samples[name] = part.samples;
+        report.samples[name] = report.add(part);
     }
     Ok(report)
 }

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::json;
 
 use crate::bench::{Bench, progress};
-use crate::chart::{Axis, Chart, Line, Lines, Mark, Scale};
-use crate::child::{self, Figures, figures};
+use crate::chart::{Chart, Lines};
+use crate::child::{self, Figures};
 use crate::command_line::FairnessOptions;
 use crate::interpreters::Interpreter;
 use crate::report::Report;
@@ -102,55 +102,36 @@ pub(super) fn run(bench: &Bench, baton: &Interpreter, options: &FairnessOptions)
 
 fn measure(baton: &Interpreter, script: &Path, words: &[String], seconds: f64) -> Result<Figures> {
     let limit = Duration::from_secs_f64(60.0 + 5.0 * seconds);
-    let run = child::run(baton.script(script).args(words), limit)?
-        .succeeded("processes that share the CPU")?;
-    let found = figures(&run.output);
-    found
-        .contains_key("cpu")
-        .then_some(found)
-        .with_context(|| format!("no figure 'cpu':\n{}", run.output))
+    let mut command = baton.script(script);
+    let what = "processes that share the CPU";
+    child::measure(command.args(words), limit, what, "cpu")
 }
 
 fn table(list: &[Step]) -> Table {
     let caption = "shares of equal endless processes in % of the fair share, slices of 1 ms";
     let header = ["processes", "rounds", "smallest", "largest", "farthest off"];
-    let mut table = Table::new(caption, &header);
+    let mut table = Table::new(caption, header);
     for step in list {
         let least = step.seconds.iter().copied().reduce(f64::min);
-        table.row([
-            step.number.to_string(),
+        let cells = [
             step.rounds.to_string(),
             figure(step.share(least), 2),
             figure(step.share(stats::maximum(&step.seconds)), 2),
             figure_in(step.deviation(), 2, " %"),
-        ]);
+        ];
+        table.named(step.number, cells);
     }
     table
 }
 
 fn chart(list: &[Step]) -> Chart {
-    let points = list
-        .iter()
-        .filter_map(|step| Some((f64::from(step.number), step.deviation()?)));
-    Chart::Lines(Lines {
-        title: "How far the farthest of N equal processes is from its fair share".to_string(),
-        x: Axis {
-            label: "processes".to_string(),
-            scale: Scale::Log,
-        },
-        y: Axis {
-            label: "% of the fair share".to_string(),
-            scale: Scale::Linear,
-        },
-        marks: vec![Mark {
-            name: "at most".to_string(),
-            at: GOAL.limit(),
-        }],
-        series: vec![Line {
-            name: "farthest".to_string(),
-            points: points.collect(),
-        }],
-    })
+    let title = "How far the farthest of N equal processes is from its fair share";
+    let point = |step: &Step| Some((f64::from(step.number), step.deviation()?));
+    Lines::log(title, "processes", "% of the fair share")
+        .linear()
+        .mark("at most", GOAL.limit())
+        .line("farthest", list.iter().filter_map(point))
+        .into()
 }
 
 fn verdict(step: &Step) -> Verdict {
@@ -172,16 +153,15 @@ fn table_of_mixed(mixed: &Figures, seconds: f64) -> Table {
     let caption = format!(
         "shares of unequal processes in % of {seconds} s; two urgent ones work 5 ms and sleep 45 ms"
     );
-    let mut table = Table::new(caption, &["processes", "each"]);
+    let mut table = Table::new(caption, ["processes", "each"]);
     for (title, name) in [
         ("urgent, priority 50", "urgent"),
         ("endless, priority 40", "cpu"),
     ] {
-        let words: Vec<String> = share_of(mixed, name)
-            .iter()
-            .map(|share| format!("{share:.2}"))
-            .collect();
-        table.row([title.to_string(), words.join("  ")]);
+        let shares = share_of(mixed, name)
+            .into_iter()
+            .map(|share| figure(share, 2));
+        table.named(title, [shares.collect::<Vec<_>>().join("  ")]);
     }
     table
 }

@@ -10,7 +10,6 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use super::client::{Client, Protocol};
 use super::server::Server;
 use crate::child;
-use crate::command_line::DriveOptions;
 use crate::output;
 use crate::stats;
 
@@ -28,24 +27,23 @@ const IDLE: Duration = Duration::from_secs(1);
 /// - `kib`: memory of the server for each connection, in KiB
 /// - `threads`: native threads of the server
 /// - `idle_ms`: CPU time in one second in which all connections are idle, in milliseconds
-pub(crate) fn run(options: &DriveOptions) -> Result<()> {
-    allow_descriptors(options.connections as u64)?;
-    let words: Vec<String> = serde_json::from_str(&options.server)
+pub(crate) fn run(server: &str, protocol: &str, connections: usize, seconds: f64) -> Result<()> {
+    allow_descriptors(connections as u64)?;
+    let words: Vec<String> = serde_json::from_str(server)
         .context("the server's command line is no list of words in JSON")?;
-    let time = Duration::from_secs_f64(options.seconds);
-    let protocol = match options.protocol.as_str() {
+    let kind = match protocol {
         "echo" => Protocol::Echo,
         "http" => Protocol::Http,
-        "wrk" => return run_wrk(&words, options),
+        "wrk" => return run_wrk(&words, connections, seconds),
         other => bail!("expected echo, http or wrk for the protocol, got '{other}'"),
     };
-    let server = Server::start(&words, &options.protocol)?;
+    let server = Server::start(&words, protocol)?;
     let empty = server.usage()?;
-    let mut client = Client::connect(server.address(), protocol, options.connections)?;
+    let mut client = Client::connect(server.address(), kind, connections)?;
     let full = server.usage()?;
     thread::sleep(IDLE);
     let idle = server.usage()?;
-    let load = client.load(time)?;
+    let load = client.load(Duration::from_secs_f64(seconds))?;
     let loaded = server.usage()?;
     let answered = load.answered as f64;
     let figures = [
@@ -65,7 +63,7 @@ pub(crate) fn run(options: &DriveOptions) -> Result<()> {
         // Buffers may have grown under load, so the larger value counts.
         (
             "kib",
-            (full.kib.max(loaded.kib) - empty.kib) / options.connections as f64,
+            (full.kib.max(loaded.kib) - empty.kib) / connections as f64,
         ),
         ("threads", loaded.threads),
         (
@@ -102,20 +100,14 @@ pub(crate) fn allow_descriptors(connections: u64) -> Result<()> {
 
 /// Loads the server with `wrk`, a well-known client. It needs at least as many connections as
 /// threads, and here it has one thread.
-fn run_wrk(words: &[String], options: &DriveOptions) -> Result<()> {
+fn run_wrk(words: &[String], connections: usize, seconds: f64) -> Result<()> {
     let server = Server::start(words, "http")?;
     let before = server.usage()?;
     let mut wrk = Command::new("wrk");
-    wrk.args([
-        "--latency",
-        "-t",
-        "1",
-        "-c",
-        &options.connections.to_string(),
-    ])
-    .args(["-d", &format!("{}s", options.seconds.ceil())])
-    .arg(format!("http://{}/", server.address()));
-    let run = child::run(&mut wrk, Duration::from_secs_f64(options.seconds + 60.0))
+    wrk.args(["--latency", "-t", "1", "-c", &connections.to_string()])
+        .args(["-d", &format!("{}s", seconds.ceil())])
+        .arg(format!("http://{}/", server.address()));
+    let run = child::run(&mut wrk, Duration::from_secs_f64(seconds + 60.0))
         .context("install it: apt-get install wrk")?
         .succeeded("wrk")?;
     let after = server.usage()?;

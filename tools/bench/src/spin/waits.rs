@@ -15,7 +15,7 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use baton_core::vm::WakeAction;
 use baton_sys::clock::{self, Instant};
 
 use super::partners::{self, Asked, Pauses};
-use crate::command_line::WaitsOptions;
+use crate::child;
 use crate::lab::{Lab, Process};
 use crate::{output, stats};
 
@@ -50,14 +50,12 @@ struct Tally {
     /// The CPU time of the waiting thread.
     cpu: Duration,
     took: Duration,
-    /// The time spent spinning, including the first part of the run.
-    spun: Duration,
     /// How often the policy was right, including the first part of the run.
     accuracy: Accuracy,
 }
 
 /// The policy with this name.
-fn policy(name: &str) -> Result<PolicyName> {
+fn policy_named(name: &str) -> Result<PolicyName> {
     Ok(match name {
         "off" => PolicyName::Off,
         "ema" => PolicyName::Ema,
@@ -67,17 +65,17 @@ fn policy(name: &str) -> Result<PolicyName> {
 }
 
 /// Runs the program and prints the figures.
-pub(crate) fn run(options: &WaitsOptions) -> Result<()> {
-    let period = Duration::from_micros(options.microseconds);
-    if options.way == "echo" {
+pub(crate) fn run(policy: &str, way: &str, microseconds: u64, seconds: f64) -> Result<()> {
+    let period = Duration::from_micros(microseconds);
+    if way == "echo" {
         return partners::echo(period);
     }
     let lab = Lab::new()?;
-    lab.vm.parameters.set_spin(policy(&options.policy)?);
-    let way = Way::new(&options.way, period)?;
+    lab.vm.parameters.set_spin(policy_named(policy)?);
+    let way = Way::new(way, period)?;
     let outcome = Arc::new(OnceLock::new());
     let of_process = Arc::clone(&outcome);
-    let whole = Duration::from_secs_f64(options.seconds);
+    let whole = Duration::from_secs_f64(seconds);
     lab.spawn(40, false, move |process| {
         let _ = of_process.set(measure(process, way, whole));
         process.vm.stop();
@@ -92,10 +90,9 @@ pub(crate) fn run(options: &WaitsOptions) -> Result<()> {
 fn print(tally: &Tally) -> Result<()> {
     let seconds = tally.took.as_secs_f64();
     let mut lines = format!(
-        "cpu_percent {}\nwaits_per_second {}\nspun_s {}\n",
+        "cpu_percent {}\nwaits_per_second {}\n",
         tally.cpu.as_secs_f64() / seconds * 100.0,
         tally.waits as f64 / seconds,
-        tally.spun.as_secs_f64(),
     );
     for (name, count) in super::counts(tally.accuracy) {
         lines.push_str(&format!("{name} {count}\n"));
@@ -150,9 +147,7 @@ fn measure(process: &Process, way: Way, whole: Duration) -> Tally {
     }
     tally.cpu = clock::thread_cpu_time() - cpu;
     tally.took = Instant::now() - began;
-    let spin = process.vm.spin_tally();
-    tally.spun = spin.spun;
-    tally.accuracy = spin.accuracy;
+    tally.accuracy = process.vm.spin_tally().accuracy;
     tally
 }
 
@@ -244,10 +239,8 @@ fn other_program(gap: Duration) -> Result<UnixStream> {
     static CHILD: Mutex<Option<std::process::Child>> = Mutex::new(None);
     let (ours, theirs) = UnixStream::pair().context("cannot open a socket pair")?;
     ours.set_nonblocking(true)?;
-    let own = std::env::current_exe().context("cannot find this program's own executable")?;
     let gap = gap.as_micros().to_string();
-    let child = Command::new(own)
-        .args(["waits", "off", "echo", &gap, "0"])
+    let child = child::this_program(&["waits", "off", "echo", &gap, "0"])?
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .spawn()
         .context("cannot start the other program")?;
@@ -284,7 +277,7 @@ mod tests {
 
     #[test]
     fn policies_and_ways_that_do_not_exist_are_named() {
-        let error = policy("sometimes").expect_err("there is none");
+        let error = policy_named("sometimes").expect_err("there is none");
         assert_eq!(error.to_string(), "no such policy: sometimes");
         let error = Way::new("standing", Duration::ZERO)
             .err()
