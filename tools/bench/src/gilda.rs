@@ -17,10 +17,10 @@ use serde_json::json;
 use crate::bench::Bench;
 use crate::calls::{self, DIRECTORY};
 use crate::command_line::GildaOptions;
-use crate::contest::{Arm, Case, Contest, Results};
+use crate::contest::{Arm, Case, Contest};
 use crate::peers;
 use crate::report::{Report, notes};
-use crate::verdict::Verdict;
+use crate::verdict;
 
 /// The length of a short call, as in the paper.
 const SHORT_CALL: Duration = Duration::from_nanos(600);
@@ -73,7 +73,9 @@ pub(crate) fn run(bench: &Bench, options: &GildaOptions) -> Result<Report> {
     verdicts.extend(goals::of_short_calls(&calls, options.calls));
     let price = price::contest(bench, options)?.run();
     verdicts.push(price::verdict(&price));
-    add_failures(&mut verdicts, [&switching, &calls, &price]);
+    for part in [&switching, &calls, &price] {
+        verdict::add_new(&mut verdicts, part.failures());
+    }
     Ok(Report {
         arms: [switching.found(), calls.found()].concat(),
         notes: notes(&NOTES),
@@ -138,16 +140,4 @@ fn calls(bench: &Bench, options: &GildaOptions) -> Result<Contest> {
         figure: "ms",
         limit: LIMIT,
     })
-}
-
-/// Adds the failures of all parts; one that occurs in several parts is added once.
-fn add_failures(verdicts: &mut Vec<Verdict>, parts: [&Results; 3]) {
-    for failure in parts.into_iter().flat_map(Results::failures) {
-        if verdicts
-            .iter()
-            .all(|line| line.sentence() != failure.sentence())
-        {
-            verdicts.push(failure);
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! Describes the machine that the figures come from.
 
 use std::fs;
+use std::str::FromStr;
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
@@ -24,11 +25,12 @@ pub(crate) fn facts() -> Value {
 
 /// A line of `/proc/meminfo`, in KiB.
 pub(crate) fn memory_kib(name: &str) -> Option<u64> {
-    field("/proc/meminfo", name)?
-        .split_whitespace()
-        .next()?
-        .parse()
-        .ok()
+    number("/proc/meminfo", name)
+}
+
+/// The number in the first line `name: number` in a file under `/proc`.
+pub(crate) fn number<N: FromStr>(path: &str, name: &str) -> Option<N> {
+    field(path, name)?.split_whitespace().next()?.parse().ok()
 }
 
 fn line(path: &str) -> Option<String> {
@@ -36,7 +38,7 @@ fn line(path: &str) -> Option<String> {
 }
 
 /// The value of the first line `name: value` in a file under `/proc`.
-pub(crate) fn field(path: &str, name: &str) -> Option<String> {
+fn field(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let value = |line: &str| {
         let (key, value) = line.split_once(':')?;

@@ -37,6 +37,7 @@ mod table;
 mod thread_metric;
 mod threads;
 mod timers;
+mod usage;
 mod verdict;
 mod window;
 

@@ -103,6 +103,18 @@ impl Verdict {
     }
 }
 
+/// Adds verdicts, except those that are already there.
+pub(crate) fn add_new(verdicts: &mut Vec<Verdict>, more: impl IntoIterator<Item = Verdict>) {
+    for verdict in more {
+        if verdicts
+            .iter()
+            .all(|line| line.sentence() != verdict.sentence())
+        {
+            verdicts.push(verdict);
+        }
+    }
+}
+
 /// A limit with at most three decimals, and without zeros at the end.
 fn plain(limit: f64) -> String {
     let text = format!("{limit:.3}");

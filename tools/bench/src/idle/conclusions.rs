@@ -1,17 +1,21 @@
 //! Makes tables, charts and verdicts from the figures of `idle`.
 
+use std::collections::BTreeMap;
+
+use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::usage::{self, ThreadUsage};
-use super::waiting::Used;
-use super::{BATON, Outcomes};
-use crate::chart::{Bars, Chart, Scale, Series};
+use super::BATON;
+use super::waiting::{ArmAndCase, Used};
+use crate::chart::{Bars, Chart};
 use crate::command_line::IdleOptions;
+use crate::contest::{Arm, Case, Results};
 use crate::peers;
 use crate::report::Report;
 use crate::scripts;
 use crate::table::{Table, figure};
-use crate::verdict::{Goal, Verdict};
+use crate::usage::{self, ThreadUsage};
+use crate::verdict::{Goal, Verdict, add_new};
 
 /// The goal for the cases without a due timer.
 const WAKEUPS_GOAL: Goal = Goal::at_most(0.05, " wake-ups a second", 3);
@@ -27,53 +31,123 @@ const PULL_REQUEST_GOAL: Goal = Goal::at_most(0.1, " of PR 764's", 3);
 /// The cases without a due timer.
 const QUIET: [&str; 5] = ["nothing", "listen", "crowd", "hour", "busy"];
 
-/// The whole report. `exactness` is the report on sleeps in the same run.
-pub(super) fn report(
-    outcomes: &Outcomes,
-    options: &IdleOptions,
-    counts_energy: bool,
-    exactness: Report,
-) -> Report {
-    let mut tables = vec![
-        by_case(outcomes, "wake-ups a second, of all threads", &|used| {
-            figure(Some(used.wakeups()), 2)
-        }),
-        by_case(outcomes, "CPU time, in % of one processor", &|used| {
-            figure(Some(used.cpu_percent()), 4)
-        }),
-        threads(outcomes),
-    ];
-    if counts_energy && options.apart {
-        tables.push(by_case(
-            outcomes,
-            "power of the whole machine, in W",
-            &|used| figure(used.joules.map(|joules| joules / used.seconds), 2),
-        ));
+/// What every program used.
+pub(super) struct Outcomes {
+    /// The figures `wakeups`, `cpu_percent` and `watts`.
+    results: Results,
+    used: BTreeMap<ArmAndCase, Used>,
+}
+
+impl Outcomes {
+    pub(super) fn of(
+        arms: Vec<Arm>,
+        cases: Vec<Case>,
+        measured: Vec<(ArmAndCase, Result<Used>)>,
+    ) -> Self {
+        let mut all = BTreeMap::new();
+        let measured = measured.into_iter().map(|(place, used)| {
+            let figures = used.map(|used| {
+                let figures = used.figures();
+                all.insert(place, used);
+                figures
+            });
+            (place, figures)
+        });
+        Self {
+            results: Results::of(arms, cases, measured),
+            used: all,
+        }
     }
-    tables.extend(exactness.tables);
-    let mut charts = charts(outcomes);
-    charts.extend(exactness.charts);
-    let mut verdicts = verdicts(outcomes);
-    verdicts.extend(outcomes.failures());
-    verdicts.extend(exactness.verdicts);
-    Report {
-        arms: exactness.arms,
-        notes: vec![
-            format!(
-                "Usage between two snapshots {} s apart, after at least {} s to settle. A wake-up \
-                 is a voluntary context switch.",
-                options.seconds, options.settle
-            ),
-            "A snapshot each second finds the threads that end: each counts as last seen, with one \
-             more wake-up. Only a thread that begins and ends between two snapshots is missed. A \
-             snapshot reads the kernel's counters, and wakes no program."
-                .to_string(),
-            energy_note(counts_energy, options.apart).to_string(),
-        ],
-        tables,
-        charts,
-        samples: json!({ "waits": samples(outcomes), "sleeps": exactness.samples }),
-        verdicts,
+
+    /// The whole report. `exactness` is the report on sleeps in the same run.
+    pub(super) fn report(
+        &self,
+        options: &IdleOptions,
+        counts_energy: bool,
+        exactness: Report,
+    ) -> Report {
+        let results = &self.results;
+        let table = |caption: &str, name: &str, digits| {
+            let value = |arm, case| Some(figure(results.median(arm, case, name)?, digits));
+            results.by_arm(caption, "arm", value)
+        };
+        let mut tables = vec![
+            table("wake-ups a second, of all threads", "wakeups", 2),
+            table("CPU time, in % of one processor", "cpu_percent", 4),
+            self.threads(),
+        ];
+        if counts_energy && options.apart {
+            tables.push(table("power of the whole machine, in W", "watts", 2));
+        }
+        let mut report = Report {
+            arms: exactness.arms.clone(),
+            notes: vec![
+                format!(
+                    "Usage between two snapshots {} s apart, after at least {} s to settle. A \
+                     wake-up is a voluntary context switch.",
+                    options.seconds, options.settle
+                ),
+                "A snapshot each second finds the threads that end: each counts as last seen, with \
+                 one more wake-up. Only a thread that begins and ends between two snapshots is \
+                 missed. A snapshot reads the kernel's counters, and wakes no program."
+                    .to_string(),
+                energy_note(counts_energy, options.apart).to_string(),
+            ],
+            tables,
+            charts: charts(results),
+            verdicts: verdicts(results),
+            samples: self.samples(),
+        };
+        report.tables.extend(exactness.tables);
+        report.charts.extend(exactness.charts);
+        // The same systems take part in the sleeps, and the missing ones are named once.
+        add_new(&mut report.verdicts, results.failures());
+        add_new(&mut report.verdicts, exactness.verdicts);
+        report.samples = json!({"waits": report.samples, "sleeps": exactness.samples});
+        report
+    }
+
+    /// A table of each system's threads that switch, with the busiest first.
+    fn threads(&self) -> Table {
+        let header = [
+            "case",
+            "system",
+            "thread",
+            "voluntary",
+            "involuntary",
+            "CPU us",
+        ];
+        let caption =
+            format!("switches and CPU time a second, by thread; the {ROWS} that switch most");
+        let mut table = Table::new(caption, header);
+        let mut used: Vec<_> = self.used.iter().collect();
+        used.sort_by_key(|((arm, case), _)| (*case, *arm));
+        for (&(arm, case), used) in used {
+            for (thread, usage) in busiest(used) {
+                let (times, switches) = (usage.nanoseconds as f64 / 1e3, usage.involuntary);
+                let counts = [usage.voluntary as f64, switches as f64, times];
+                let system = [self.results.arms[arm].name.to_string(), thread];
+                let counts = counts.map(|count| figure(count / used.seconds, 2));
+                table.named(
+                    &self.results.cases[case].title,
+                    system.into_iter().chain(counts),
+                );
+            }
+        }
+        table
+    }
+
+    fn samples(&self) -> Value {
+        let sample = |(&(arm, case), used): (&ArmAndCase, &Used)| {
+            json!({
+                "arm": self.results.arms[arm].name,
+                "case": self.results.cases[case].name,
+                "seconds": used.seconds,
+                "joules": used.joules,
+                "threads": usage::to_json(&used.threads),
+            })
+        };
+        self.used.iter().map(sample).collect()
     }
 }
 
@@ -90,56 +164,8 @@ fn energy_note(is_counted: bool, apart: bool) -> &'static str {
     }
 }
 
-fn by_case(outcomes: &Outcomes, caption: &str, shown: &dyn Fn(&Used) -> String) -> Table {
-    let mut header = vec!["arm"];
-    header.extend(outcomes.cases.iter().map(|case| case.title.as_str()));
-    let mut table = Table::new(caption, &header);
-    for (arm, of_arm) in outcomes.arms.iter().enumerate() {
-        let cell = |case: usize| match outcomes.used(arm, case) {
-            Some(used) => shown(used),
-            None => outcomes.gap(arm, case).to_string(),
-        };
-        let mut row = vec![of_arm.name.to_string()];
-        row.extend((0..outcomes.cases.len()).map(cell));
-        table.row(row);
-    }
-    table
-}
-
 /// The number of threads of a program that have their own rows; the others share one.
 const ROWS: usize = 4;
-
-/// A table of each system's threads that switch, with the busiest first.
-fn threads(outcomes: &Outcomes) -> Table {
-    let header = [
-        "case",
-        "system",
-        "thread",
-        "voluntary",
-        "involuntary",
-        "CPU us",
-    ];
-    let caption = format!("switches and CPU time a second, by thread; the {ROWS} that switch most");
-    let mut table = Table::new(caption, &header);
-    for (number, case) in outcomes.cases.iter().enumerate() {
-        for (arm, of_arm) in outcomes.arms.iter().enumerate() {
-            let used = outcomes.used(arm, number);
-            for (thread, usage) in used.into_iter().flat_map(busiest) {
-                let seconds = used.map_or(f64::NAN, |used| used.seconds);
-                let each_second = |count: f64| figure(Some(count / seconds), 2);
-                table.row([
-                    case.title.clone(),
-                    of_arm.name.to_string(),
-                    thread,
-                    each_second(usage.voluntary as f64),
-                    each_second(usage.involuntary as f64),
-                    each_second(usage.nanoseconds as f64 / 1e3),
-                ]);
-            }
-        }
-    }
-    table
-}
 
 /// The threads that switch most, and all others as one. Threads are numbered in the order in which
 /// they began; the first is the program's main thread.
@@ -169,159 +195,112 @@ fn busiest(used: &Used) -> Vec<(String, ThreadUsage)> {
     threads
 }
 
-fn charts(outcomes: &Outcomes) -> Vec<Chart> {
-    let chart = |title: &str, label: &str, digits, value: &dyn Fn(&Used) -> f64| {
+fn charts(results: &Results) -> Vec<Chart> {
+    let chart = |title: &str, label: &str, digits, name: &str| {
         // Zero has no place on a logarithmic axis.
-        let shown = |arm, case| {
-            outcomes
-                .used(arm, case)
-                .map(value)
-                .filter(|&value| value > 0.0)
-        };
-        let series = |(arm, of_arm): (usize, &crate::contest::Arm)| Series {
-            name: of_arm.name.to_string(),
-            values: (0..outcomes.cases.len())
-                .map(|case| shown(arm, case))
-                .collect(),
-        };
-        Chart::Bars(Bars {
-            title: title.to_string(),
-            label: label.to_string(),
-            scale: Scale::Log,
-            baseline: None,
-            marks: Vec::new(),
-            digits,
-            rows: outcomes
-                .cases
-                .iter()
-                .map(|case| case.title.clone())
-                .collect(),
-            series: outcomes.arms.iter().enumerate().map(series).collect(),
-        })
+        let value = |arm, case| results.median(arm, case, name).filter(|&value| value > 0.0);
+        let chart = Bars::new(title, label).log().digits(digits);
+        results.bars(chart, results.all_cases(), value)
     };
     vec![
         chart(
             "Wake-ups of a program that waits",
             "a second, of all threads; no bar: none",
             2,
-            &Used::wakeups,
+            "wakeups",
         ),
         chart(
             "CPU time of a program that waits",
             "% of one processor; no bar: none",
             4,
-            &Used::cpu_percent,
+            "cpu_percent",
         ),
     ]
 }
 
-fn verdicts(outcomes: &Outcomes) -> Vec<Verdict> {
+fn verdicts(results: &Results) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
-    for case in &outcomes.cases {
-        let used = outcomes.used_by(BATON, &case.name);
+    for case in &results.cases {
         let (title, name) = (case.title.as_str(), case.name.as_str());
+        let wakeups = || value(results, BATON, name, "wakeups");
+        let cpu = || value(results, BATON, name, "cpu_percent");
         match name {
-            "second" => verdicts.push(SECOND_GOAL.judge(title, used.map(Used::wakeups))),
-            "kilohertz" => verdicts.push(against_best_peer(outcomes, title, used)),
+            "second" => verdicts.push(SECOND_GOAL.judge(title, wakeups())),
+            "kilohertz" => {
+                let peers = scripts::names();
+                let best = peers.filter_map(|peer| value(results, peer, name, "cpu_percent"));
+                let ratio = cpu()
+                    .zip(best.reduce(f64::min))
+                    .map(|(own, best)| own / best);
+                verdicts.push(KILOHERTZ_GOAL.judge(&format!("CPU time, {title}"), ratio));
+            }
             _ => {
-                verdicts.push(WAKEUPS_GOAL.judge(title, used.map(Used::wakeups)));
-                verdicts.push(CPU_GOAL.judge(title, used.map(Used::cpu_percent)));
+                verdicts.push(WAKEUPS_GOAL.judge(title, wakeups()));
+                verdicts.push(CPU_GOAL.judge(title, cpu()));
             }
         }
     }
-    verdicts.extend(against_designs(outcomes));
+    verdicts.extend(against_designs(results));
     verdicts
 }
 
-fn against_best_peer(outcomes: &Outcomes, title: &str, used: Option<&Used>) -> Verdict {
-    let peers = scripts::names().filter_map(|peer| outcomes.used_by(peer, "kilohertz"));
-    let best = peers.map(Used::cpu_percent).reduce(f64::min);
-    let ratio = || Some(used?.cpu_percent() / best?);
-    KILOHERTZ_GOAL.judge(&format!("CPU time, {title}"), ratio())
+/// A figure of a system in a case, by their names.
+fn value(results: &Results, arm: &str, case: &str, name: &str) -> Option<f64> {
+    let (arm, case) = results.place(arm, case)?;
+    results.median(arm, case, name)
 }
 
 /// The verdicts on the worst ratio to each design, over the cases without a due timer. A missing
 /// design is reported elsewhere.
-fn against_designs(outcomes: &Outcomes) -> Vec<Verdict> {
-    let ratio = |design: &str, case: &str| {
-        let (ours, theirs) = (
-            outcomes.used_by(BATON, case)?,
-            outcomes.used_by(design, case)?,
-        );
-        Some(ours.wakeups() / theirs.wakeups())
-    };
+fn against_designs(results: &Results) -> Vec<Verdict> {
+    let wakeups = |arm: &str, case: &str| value(results, arm, case, "wakeups");
     let verdict = |&(design, word): &(peers::Peer, &str)| {
-        let worst = QUIET
-            .iter()
-            .filter_map(|case| ratio(design.name, case))
-            .reduce(f64::max)?;
+        let ratio = |case: &&str| Some(wakeups(BATON, case)? / wakeups(design.name, case)?);
+        let worst = QUIET.iter().filter_map(ratio).reduce(f64::max)?;
         let goal = if word == "stock" {
             STOCK_GOAL
         } else {
             PULL_REQUEST_GOAL
         };
-        Some(goal.judge(
-            &format!("wake-ups with nothing due, beside {}", design.name),
-            Some(worst),
-        ))
+        let what = format!("wake-ups with nothing due, beside {}", design.name);
+        Some(goal.judge(&what, Some(worst)))
     };
     peers::OPENSMALLTALK.iter().filter_map(verdict).collect()
-}
-
-fn samples(outcomes: &Outcomes) -> Value {
-    let sample = |((arm, case), outcome): &((usize, usize), anyhow::Result<Used>)| {
-        let used = outcome.as_ref().ok();
-        json!({
-            "arm": outcomes.arms[*arm].name,
-            "case": outcomes.cases[*case].name,
-            "seconds": used.map(|used| used.seconds),
-            "joules": used.and_then(|used| used.joules),
-            "threads": used.map(|used| usage::to_json(&used.threads)),
-        })
-    };
-    outcomes.measured.iter().map(sample).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contest::{Arm, Case};
     use std::process::Command;
 
-    /// Outcomes of arms with one thread each. The numbers are its wake-ups in ten seconds, and the
-    /// nanoseconds of its CPU time.
-    fn outcomes(case: &str, arms: &[(&'static str, u64, u64)]) -> Outcomes {
-        let used = |voluntary, nanoseconds| Used {
-            threads: usage::Snapshot::from([(
-                1,
-                ThreadUsage {
-                    voluntary,
-                    nanoseconds,
-                    ..ThreadUsage::default()
-                },
-            )]),
+    /// Outcomes of arms with these threads. The numbers are a thread's wake-ups in ten seconds, and
+    /// the nanoseconds of its CPU time.
+    fn outcomes(case: &str, arms: &[(&'static str, &[(u64, u64)])]) -> Outcomes {
+        let thread = |&(voluntary, nanoseconds): &(u64, u64)| ThreadUsage {
+            voluntary,
+            nanoseconds,
+            ..ThreadUsage::default()
+        };
+        let used = |threads: &[(u64, u64)]| Used {
+            threads: (7..).zip(threads.iter().map(thread)).collect(),
             seconds: 10.0,
             joules: None,
         };
-        Outcomes {
-            arms: arms
-                .iter()
-                .map(|arm| Arm::present(arm.0, || Command::new("it")))
+        let measured = arms.iter().enumerate();
+        Outcomes::of(
+            arms.iter()
+                .map(|(name, _)| Arm::present(name, || Command::new("it")))
                 .collect(),
-            cases: vec![Case {
-                name: case.to_string(),
-                title: format!("the case {case}"),
-                arguments: Vec::new(),
-            }],
-            measured: (0..)
-                .zip(arms)
-                .map(|(number, arm)| ((number, 0), Ok(used(arm.1, arm.2))))
+            vec![Case::new(case, format!("the case {case}"), &[])],
+            measured
+                .map(|(arm, (_, threads))| ((arm, 0), Ok(used(threads))))
                 .collect(),
-        }
+        )
     }
 
     fn lines(outcomes: &Outcomes) -> Vec<String> {
-        verdicts(outcomes).iter().map(ToString::to_string).collect()
+        let verdicts = verdicts(&outcomes.results);
+        verdicts.iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -329,9 +308,9 @@ mod tests {
         let outcomes = outcomes(
             "hour",
             &[
-                (BATON, 0, 100_000),
-                ("OpenSmalltalk", 9000, 1),
-                ("PR 764, one wait", 20, 1),
+                (BATON, &[(0, 100_000)]),
+                ("OpenSmalltalk", &[(9000, 1)]),
+                ("PR 764, one wait", &[(20, 1)]),
             ],
         );
         assert_eq!(
@@ -352,7 +331,11 @@ mod tests {
     fn a_timer_of_a_kilohertz_is_compared_with_the_best_peer() {
         let outcomes = outcomes(
             "kilohertz",
-            &[(BATON, 10_000, 300), ("Node", 1, 400), ("Erlang", 1, 200)],
+            &[
+                (BATON, &[(10_000, 300)]),
+                ("Node", &[(1, 400)]),
+                ("Erlang", &[(1, 200)]),
+            ],
         );
         assert_eq!(
             lines(&outcomes),
@@ -365,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_timer_of_a_second_may_wake_once_a_second() {
-        let outcomes = outcomes("second", &[(BATON, 10, 1)]);
+        let outcomes = outcomes("second", &[(BATON, &[(10, 1)])]);
         assert_eq!(
             lines(&outcomes),
             [
@@ -377,19 +360,10 @@ mod tests {
 
     #[test]
     fn threads_that_switch_most_have_rows_and_the_others_one_together() {
-        let mut outcomes = outcomes("hour", &[(BATON, 0, 0), ("Go", 0, 0)]);
-        let usage = |voluntary| ThreadUsage {
-            voluntary,
-            nanoseconds: 1000,
-            ..ThreadUsage::default()
-        };
-        let counts = [(7, 10), (8, 50), (9, 0), (10, 30), (11, 20), (12, 40)];
-        if let Ok(used) = &mut outcomes.measured[1].1 {
-            used.threads = counts
-                .map(|(number, voluntary)| (number, usage(voluntary)))
-                .into();
-        }
-        let table = threads(&outcomes).to_string();
+        let threads = [10, 50, 0, 30, 20, 40].map(|wakeups| (wakeups, 1000));
+        let table = outcomes("hour", &[(BATON, &[(0, 0)]), ("Go", &threads)])
+            .threads()
+            .to_string();
         let rows: Vec<Vec<&str>> = table
             .lines()
             .map(|line| line.split_whitespace().collect())

@@ -7,7 +7,6 @@
 
 mod conclusions;
 mod energy;
-mod usage;
 mod waiting;
 
 use std::time::Duration;
@@ -21,9 +20,9 @@ use crate::delay;
 use crate::peers;
 use crate::report::Report;
 use crate::scripts;
-use crate::verdict::Verdict;
+use conclusions::Outcomes;
 use energy::Energy;
-use waiting::{ArmAndCase, Times, Used};
+use waiting::{ArmAndCase, Times};
 
 const BATON: &str = "baton";
 
@@ -40,54 +39,37 @@ const SOURCES: [(&str, &str); 5] = [
 /// ten thousand of those would be another experiment.
 const WITHOUT_CROWD: [&str; 6] = ["nothing", "second", "listen", "hour", "busy", "kilohertz"];
 
-impl IdleCase {
-    /// The name in the programs, and the name in tables.
-    fn names(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Nothing => ("nothing", "nothing due"),
-            Self::Second => ("second", "one timer a second"),
-            Self::Listen => ("listen", "a listening socket"),
-            Self::Crowd => ("crowd", "10,000 waiting processes"),
-            Self::Hour => ("hour", "a timer in an hour"),
-            Self::Busy => ("busy", "after a busy spell"),
-            Self::Kilohertz => ("kilohertz", "a timer of 1 kHz"),
-        }
-    }
-}
-
-/// The figures of every arm in every case.
-struct Outcomes {
-    arms: Vec<Arm>,
-    cases: Vec<Case>,
-    /// In the order in which they were measured.
-    measured: Vec<(ArmAndCase, Result<Used>)>,
+/// The case with its name in the programs, and its name in tables.
+fn case_of(case: IdleCase) -> Case {
+    let (name, title) = match case {
+        IdleCase::Nothing => ("nothing", "nothing due"),
+        IdleCase::Second => ("second", "one timer a second"),
+        IdleCase::Listen => ("listen", "a listening socket"),
+        IdleCase::Crowd => ("crowd", "10,000 waiting processes"),
+        IdleCase::Hour => ("hour", "a timer in an hour"),
+        IdleCase::Busy => ("busy", "after a busy spell"),
+        IdleCase::Kilohertz => ("kilohertz", "a timer of 1 kHz"),
+    };
+    Case::new(name, title, &[&name])
 }
 
 /// Runs the experiment.
 pub(crate) fn run(bench: &Bench, options: &IdleOptions) -> Result<Report> {
     let energy = Energy::of_this_machine();
-    let mut outcomes = Outcomes {
-        arms: arms(bench)?,
-        cases: options.cases.iter().map(|case| case_of(*case)).collect(),
-        measured: Vec::new(),
-    };
-    let places = outcomes.places();
+    let arms = arms(bench)?;
+    let cases: Vec<Case> = options.cases.iter().map(|case| case_of(*case)).collect();
+    let places = places(&arms, &cases);
     let bar = progress(places.len());
     let times = Times {
         settle: Duration::from_secs_f64(options.settle),
         between_snapshots: Duration::from_secs_f64(options.seconds),
     };
-    for group in groups(&outcomes, places, options.apart) {
-        let counter = energy.as_ref().filter(|_| options.apart);
-        let measured = waiting::measure(
-            &outcomes.arms,
-            &outcomes.cases,
-            &group,
-            times,
-            counter,
-            &bar,
-        );
-        outcomes.measured.extend(measured);
+    let counter = energy.as_ref().filter(|_| options.apart);
+    let mut measured = Vec::new();
+    for group in groups(&cases, places, options.apart) {
+        measured.extend(waiting::measure(
+            &arms, &cases, &group, times, counter, &bar,
+        ));
     }
     bar.finish_and_clear();
     let sleeps = DelayOptions {
@@ -95,12 +77,8 @@ pub(crate) fn run(bench: &Bench, options: &IdleOptions) -> Result<Report> {
         sleeps: options.sleeps,
     };
     let exactness = delay::exactness(bench, &sleeps)?;
-    Ok(conclusions::report(
-        &outcomes,
-        options,
-        energy.is_some(),
-        exactness,
-    ))
+    let outcomes = Outcomes::of(arms, cases, measured);
+    Ok(outcomes.report(options, energy.is_some(), exactness))
 }
 
 fn arms(bench: &Bench) -> Result<Vec<Arm>> {
@@ -118,75 +96,29 @@ fn arms(bench: &Bench) -> Result<Vec<Arm>> {
     Ok(arms)
 }
 
-fn case_of(case: IdleCase) -> Case {
-    let (name, title) = case.names();
-    Case {
-        name: name.to_string(),
-        title: title.to_string(),
-        arguments: vec![name.to_string()],
-    }
+/// Every installed arm with every case in which it takes part.
+fn places(arms: &[Arm], cases: &[Case]) -> Vec<ArmAndCase> {
+    let of_case = |(number, case): (usize, &Case)| {
+        let arms = arms.iter().enumerate();
+        let present = arms.filter(|(_, arm)| arm.takes_part(case) && arm.command(case).is_ok());
+        present
+            .map(move |(arm, _)| (arm, number))
+            .collect::<Vec<_>>()
+    };
+    cases.iter().enumerate().flat_map(of_case).collect()
 }
 
 /// The groups of programs that wait together.
-fn groups(outcomes: &Outcomes, places: Vec<ArmAndCase>, apart: bool) -> Vec<Vec<ArmAndCase>> {
+fn groups(cases: &[Case], places: Vec<ArmAndCase>, apart: bool) -> Vec<Vec<ArmAndCase>> {
     if apart {
         return places.into_iter().map(|place| vec![place]).collect();
     }
-    let is_busy = |&(_, case): &ArmAndCase| outcomes.cases[case].name == "kilohertz";
+    let is_busy = |&(_, case): &ArmAndCase| cases[case].name == "kilohertz";
     let (busy, quiet): (Vec<ArmAndCase>, Vec<ArmAndCase>) = places.into_iter().partition(is_busy);
     [quiet, busy]
         .into_iter()
         .filter(|group| !group.is_empty())
         .collect()
-}
-
-impl Outcomes {
-    /// Every installed arm with every case in which it takes part.
-    fn places(&self) -> Vec<ArmAndCase> {
-        let mut places = Vec::new();
-        for (number, case) in self.cases.iter().enumerate() {
-            let takes_part = |arm: &Arm| arm.takes_part(case) && arm.command(case).is_ok();
-            places.extend(
-                (0..self.arms.len())
-                    .filter(|&arm| takes_part(&self.arms[arm]))
-                    .map(|arm| (arm, number)),
-            );
-        }
-        places
-    }
-
-    fn used(&self, arm: usize, case: usize) -> Option<&Used> {
-        let measured = self.measured.iter().find(|one| one.0 == (arm, case));
-        measured?.1.as_ref().ok()
-    }
-
-    /// The figures of an arm and a case by their names.
-    fn used_by(&self, arm: &str, case: &str) -> Option<&Used> {
-        let arm = self.arms.iter().position(|one| one.name == arm)?;
-        let case = self.cases.iter().position(|one| one.name == case)?;
-        self.used(arm, case)
-    }
-
-    /// The text in the place of a missing figure.
-    fn gap(&self, arm: usize, case: usize) -> &'static str {
-        let (arm, case) = (&self.arms[arm], &self.cases[case]);
-        match (arm.takes_part(case), arm.command(case)) {
-            (false, _) => "-",
-            (_, Err(_)) => "missing",
-            (_, Ok(_)) => "failed",
-        }
-    }
-
-    /// An unmet verdict for every program that failed. Missing systems are reported with the
-    /// sleeps, in which the same systems take part.
-    fn failures(&self) -> Vec<Verdict> {
-        let failed = |((arm, case), outcome): &(ArmAndCase, Result<Used>)| {
-            let error = outcome.as_ref().err()?;
-            let what = format!("{}, {}", self.arms[*arm].name, self.cases[*case].title);
-            Some(Verdict::unmet(&what, format!("{error:#}")))
-        };
-        self.measured.iter().filter_map(failed).collect()
-    }
 }
 
 #[cfg(test)]
@@ -195,52 +127,30 @@ mod tests {
     use clap::ValueEnum;
     use std::process::Command;
 
-    fn outcomes() -> Outcomes {
-        Outcomes {
-            arms: vec![
-                Arm::present("one", || Command::new("one")),
-                Arm::missing("none", "get it"),
-                Arm::present("Java", || Command::new("java")).only(&WITHOUT_CROWD),
-            ],
-            cases: IdleCase::value_variants()
-                .iter()
-                .map(|&case| case_of(case))
-                .collect(),
-            measured: Vec::new(),
-        }
+    fn groups_of_three_arms(apart: bool) -> Vec<Vec<ArmAndCase>> {
+        let arms = [
+            Arm::present("one", || Command::new("one")),
+            Arm::missing("none", "get it"),
+            Arm::present("Java", || Command::new("java")).only(&WITHOUT_CROWD),
+        ];
+        let cases: Vec<Case> = IdleCase::value_variants()
+            .iter()
+            .map(|&it| case_of(it))
+            .collect();
+        groups(&cases, places(&arms, &cases), apart)
     }
 
     #[test]
     fn all_programs_wait_together_except_the_timer_of_a_kilohertz() {
-        let outcomes = outcomes();
-        let groups = groups(&outcomes, outcomes.places(), false);
+        let groups = groups_of_three_arms(false);
         assert_eq!((groups[0].len(), groups[1].len()), (11, 2));
         assert_eq!(groups[1], [(0, 6), (2, 6)]);
     }
 
     #[test]
     fn with_apart_each_program_waits_alone() {
-        let outcomes = outcomes();
-        let groups = groups(&outcomes, outcomes.places(), true);
+        let groups = groups_of_three_arms(true);
         assert_eq!(groups.len(), 13);
         assert!(groups.iter().all(|group| group.len() == 1));
-    }
-
-    #[test]
-    fn a_place_without_a_figure_says_why() {
-        let mut outcomes = outcomes();
-        outcomes
-            .measured
-            .push(((0, 0), Err(anyhow::anyhow!("it broke"))));
-        assert_eq!(
-            (outcomes.gap(0, 0), outcomes.gap(1, 0), outcomes.gap(2, 3)),
-            ("failed", "missing", "-")
-        );
-        let lines: Vec<String> = outcomes
-            .failures()
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        assert_eq!(lines, ["UNMET   one, nothing due  (it broke)"]);
     }
 }

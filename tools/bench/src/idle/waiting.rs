@@ -11,9 +11,9 @@ use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 
 use super::energy::Energy;
-use super::usage::{self, Snapshot, Watch};
-use crate::child::{self, Owned};
+use crate::child::{self, Figures, Owned};
 use crate::contest::{Arm, Case};
+use crate::usage::{self, Snapshot, ThreadUsage, Watch};
 
 /// The word that a program prints when it only has to wait.
 const READY: &str = "ready";
@@ -43,23 +43,18 @@ pub(super) struct Used {
 }
 
 impl Used {
-    /// Wake-ups per second, of all threads.
-    pub(super) fn wakeups(&self) -> f64 {
-        self.threads
-            .values()
-            .map(|used| used.voluntary)
-            .sum::<u64>() as f64
-            / self.seconds
-    }
-
-    /// CPU time of all threads, as a percentage of one processor.
-    pub(super) fn cpu_percent(&self) -> f64 {
-        self.threads
-            .values()
-            .map(|used| used.nanoseconds)
-            .sum::<u64>() as f64
-            / 1e7
-            / self.seconds
+    /// The figures: wake-ups per second and CPU time of all threads, the latter as a percentage of
+    /// one processor, and watts of the whole machine.
+    pub(super) fn figures(&self) -> Figures {
+        let all: ThreadUsage = self.threads.values().copied().sum();
+        let each_second =
+            |(name, count): (&str, f64)| (name.to_string(), vec![count / self.seconds]);
+        let counted = [
+            ("wakeups", all.voluntary as f64),
+            ("cpu_percent", all.nanoseconds as f64 / 1e7),
+        ];
+        let energy = self.joules.map(|joules| ("watts", joules));
+        counted.into_iter().chain(energy).map(each_second).collect()
     }
 }
 
@@ -288,11 +283,7 @@ mod tests {
     }
 
     fn measured(arms: &[Arm]) -> Vec<Result<Used>> {
-        let case = Case {
-            name: "nothing".to_string(),
-            title: "nothing".to_string(),
-            arguments: vec!["nothing".to_string()],
-        };
+        let case = Case::new("nothing", "nothing", &[&"nothing"]);
         let places: Vec<ArmAndCase> = (0..arms.len()).map(|arm| (arm, 0)).collect();
         let mut done = measure(arms, &[case], &places, TIMES, None, &ProgressBar::hidden());
         done.sort_by_key(|one| one.0);
@@ -306,8 +297,9 @@ mod tests {
             shell("computes", "echo ready; while :; do :; done"),
         ];
         let used: Vec<Used> = measured(&arms).into_iter().map(Result::unwrap).collect();
-        assert_eq!(used[0].wakeups(), 0.0, "{:?}", used[0]);
-        assert!(used[1].cpu_percent() > 1.0, "{:?}", used[1]);
+        let figure = |arm: usize, name| used[arm].figures()[name][0];
+        assert_eq!(figure(0, "wakeups"), 0.0, "{:?}", used[0]);
+        assert!(figure(1, "cpu_percent") > 1.0, "{:?}", used[1]);
         assert!(used[0].seconds >= 0.2);
     }
 

@@ -1,7 +1,7 @@
 //! Runs a server, and reads its CPU time, memory and threads from the system.
 
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{self, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::child::Owned;
+use crate::{machine, usage};
 
 /// The time limit for a server to start listening.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -84,72 +85,23 @@ impl Server {
 
     pub(super) fn usage(&self) -> Result<Usage> {
         let directory = format!("/proc/{}", self.child.inner.id());
-        let read = |file: &str| {
-            let path = format!("{directory}/{file}");
-            fs::read_to_string(&path)
-                .with_context(|| format!("cannot read {path}: the server is gone"))
+        let status = format!("{directory}/status");
+        let number = |name| {
+            machine::number::<f64>(&status, name)
+                .with_context(|| format!("the system does not tell {name}: the server is gone"))
         };
-        let status = read("status")?;
+        let threads = usage::snapshot(&Path::new(&directory).join("task"))?;
         Ok(Usage {
-            cpu: cpu_of(&directory)?,
-            kib: value_of(&status, "VmRSS")? + value_of(&status, "VmPTE")?,
-            threads: value_of(&status, "Threads")?,
+            cpu: Duration::from_nanos(threads.values().map(|used| used.nanoseconds).sum()),
+            kib: number("VmRSS")? + number("VmPTE")?,
+            threads: number("Threads")?,
         })
     }
-}
-
-/// The CPU time of all present threads, in nanoseconds: the first word of each thread's `schedstat`
-/// (proc(5)).
-fn cpu_of(directory: &str) -> Result<Duration> {
-    let threads = format!("{directory}/task");
-    let mut sum = Duration::ZERO;
-    for thread in fs::read_dir(&threads)
-        .with_context(|| format!("cannot read {threads}: the server is gone"))?
-    {
-        // A thread may have ended meanwhile.
-        let Ok(times) = fs::read_to_string(thread?.path().join("schedstat")) else {
-            continue;
-        };
-        let nanoseconds = times
-            .split_ascii_whitespace()
-            .next()
-            .and_then(|word| word.parse().ok());
-        sum += Duration::from_nanos(
-            nanoseconds.context("the system does not tell a thread's CPU time")?,
-        );
-    }
-    Ok(sum)
-}
-
-/// A number from `/proc/pid/status`.
-fn value_of(status: &str, name: &str) -> Result<f64> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    let number = line.and_then(|value| value.split_ascii_whitespace().next()?.parse().ok());
-    number.with_context(|| format!("the system does not tell {name}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cpu_time_of_all_threads_grows_with_what_they_compute() {
-        let before = cpu_of("/proc/self").unwrap();
-        while cpu_of("/proc/self").unwrap() < before + Duration::from_millis(5) {
-            std::hint::spin_loop();
-        }
-        assert!(cpu_of("/proc/no-such-process").is_err());
-    }
-
-    #[test]
-    fn numbers_in_the_status_are_found_by_their_full_name() {
-        let status = "VmRSS:\t    2048 kB\nThreads:\t3\n";
-        assert_eq!(value_of(status, "VmRSS").unwrap(), 2048.0);
-        assert_eq!(value_of(status, "Threads").unwrap(), 3.0);
-        assert!(value_of(status, "Vm").is_err());
-    }
 
     #[test]
     fn a_server_that_ends_at_once_is_an_error_that_says_so() {

@@ -12,12 +12,12 @@ use crate::machine;
 
 /// The usage of one thread since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct ThreadUsage {
-    pub(super) voluntary: u64,
-    pub(super) involuntary: u64,
-    pub(super) nanoseconds: u64,
+pub(crate) struct ThreadUsage {
+    pub(crate) voluntary: u64,
+    pub(crate) involuntary: u64,
+    pub(crate) nanoseconds: u64,
     /// Whether the thread was gone at a later snapshot.
-    pub(super) has_ended: bool,
+    pub(crate) has_ended: bool,
 }
 
 impl Sum for ThreadUsage {
@@ -32,10 +32,10 @@ impl Sum for ThreadUsage {
 }
 
 /// The usage of every thread of a process, by thread number.
-pub(super) type Snapshot = BTreeMap<u32, ThreadUsage>;
+pub(crate) type Snapshot = BTreeMap<u32, ThreadUsage>;
 
 /// Reads `/proc/PROCESS/task`.
-pub(super) fn snapshot(tasks: &Path) -> Result<Snapshot> {
+pub(crate) fn snapshot(tasks: &Path) -> Result<Snapshot> {
     let entries =
         fs::read_dir(tasks).with_context(|| format!("cannot read {}", tasks.display()))?;
     let numbers = entries
@@ -55,7 +55,7 @@ pub(super) fn snapshot(tasks: &Path) -> Result<Snapshot> {
 
 fn usage(task: &Path) -> Option<ThreadUsage> {
     let status = task.join("status");
-    let switches = |name| machine::field(status.to_str()?, name)?.parse().ok();
+    let switches = |name| machine::number(status.to_str()?, name);
     let schedule = fs::read_to_string(task.join("schedstat")).ok()?;
     Some(ThreadUsage {
         voluntary: switches("voluntary_ctxt_switches")?,
@@ -67,14 +67,14 @@ fn usage(task: &Path) -> Option<ThreadUsage> {
 
 /// The usage of a process's threads since a first snapshot. It includes threads that end before the
 /// last snapshot.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     first: Snapshot,
     /// The last snapshot of each thread.
     last: Snapshot,
 }
 
 impl Watch {
-    pub(super) fn from(first: Snapshot) -> Self {
+    pub(crate) fn from(first: Snapshot) -> Self {
         Self {
             last: first.clone(),
             first,
@@ -83,7 +83,7 @@ impl Watch {
 
     /// Adds another snapshot. A thread that is gone keeps its last value. It also gets one more
     /// wake-up, because it woke to end.
-    pub(super) fn add(&mut self, now: Snapshot) {
+    pub(crate) fn add(&mut self, now: Snapshot) {
         for (number, thread) in &mut self.last {
             if !thread.has_ended && !now.contains_key(number) {
                 thread.has_ended = true;
@@ -94,7 +94,7 @@ impl Watch {
     }
 
     /// The usage since the first snapshot.
-    pub(super) fn used(&self) -> Snapshot {
+    pub(crate) fn used(&self) -> Snapshot {
         between(&self.first, &self.last)
     }
 }
@@ -115,7 +115,7 @@ fn between(before: &Snapshot, after: &Snapshot) -> Snapshot {
 }
 
 /// The threads as samples.
-pub(super) fn to_json(used: &Snapshot) -> Value {
+pub(crate) fn to_json(used: &Snapshot) -> Value {
     let of_one = |(number, used): (&u32, &ThreadUsage)| {
         json!({
             "thread": number,
